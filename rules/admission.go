@@ -19,7 +19,7 @@ func admissionAlerts() []Alert {
 			Threshold:   0.1,
 			Expr:        withBackend(rejectionsJumped),
 			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
-			Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in the last 15 minutes were refused by it on purpose; when that began it was over three times the share of the hours before. Either its policy or what clients send has changed: a client that was refused sees the reason in the reply, the API server's audit log has it for all of them.` + itsBackend + registration + webhookVariables,
+			Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in 15 minutes were refused by it on purpose` + sinceWhen + `, over three times its usual share: its policy or what clients send has changed. Clients see the reason in the reply.` + itsBackend + webhookVariables,
 		},
 		{
 			Name:        "WebhookMatchConditionErrors",
@@ -29,7 +29,7 @@ func admissionAlerts() []Alert {
 			KeepFiring:  15 * time.Minute,
 			Expr:        withBackend(recurring(isUnevaluated)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
-			Description: `The API server could not evaluate a matchCondition of ` + admissionWebhook + ` for {{ $value | printf "%.0f" }} requests in the last 15 minutes. With failurePolicy Fail it refuses those requests with code 403, with Ignore it lets them pass without the webhook. Correct the CEL expression: mostly it reads a field that some objects lack, and needs has() or an optional.` + registration + webhookVariables,
+			Description: `The matchConditions of ` + admissionWebhook + ` fail` + sinceWhen + `, for {{ $value | printf "%.0f" }} requests in 15 minutes.{{ if eq $policy "Fail" }} Those are refused with code 403.{{ else if eq $policy "Ignore" }} Those pass without the webhook.{{ end }} Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject + webhookVariables,
 		},
 		{
 			Name:        "WebhookInternalErrors",
@@ -39,7 +39,7 @@ func admissionAlerts() []Alert {
 			KeepFiring:  15 * time.Minute,
 			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
-			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 15 minutes because the API server could not make use of ` + admissionWebhook + `: it answers with a patch that does not apply or that stands where none is allowed, or a dry-run request met it although its sideEffects forbid that. The failurePolicy does not matter here.` + itsBackend + registration + webhookVariables,
+			Description: `{{ $value | printf "%.0f" }} requests were refused in 15 minutes` + sinceWhen + ` because the API server cannot use what ` + admissionWebhook + ` answers: a patch that does not apply, or a dry run that its sideEffects forbid. The failurePolicy does not matter.` + itsBackend + webhookVariables,
 		},
 	}
 }
@@ -52,7 +52,7 @@ var notInInventory = Alert{
 	KeepFiring:  15 * time.Minute,
 	Expr:        uncharted,
 	Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in the last 15 minutes, but the auditor finds no configuration that registers it. Either a manifest on the control plane's disk does (staticManifestsDir), which no API shows: the series ` + promql.ManifestHashes + ` shows which API servers read any. Or one of the API servers still has a configuration that was deleted, or is not one that the auditor watches.` + variables("NAME", "$labels.name"),
+	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in 15 minutes, and no object registers it. A manifest on the control plane's disk may, which no API shows, or an API server still has a deleted configuration.` + itsObject + variables("NAME", "$labels.name"),
 }
 
 // recurring returns how often calls of a webhook failed so in the last 15 minutes,

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -35,6 +36,37 @@ func TestAnnotations(t *testing.T) {
 		t.Error("an alert is missing, or has a template that Prometheus cannot expand")
 	}
 	golden.Compare(t, "annotations.md", []byte(b.String()))
+	checkTexts(t, texts)
+}
+
+var (
+	summaryLine     = regexp.MustCompile(`(?m)^- summary: (.+)$`)
+	descriptionLine = regexp.MustCompile(`(?m)^- description: (.+)$`)
+)
+
+// checkTexts holds how long the texts are that a person reads at night, and that each
+// has a command that needs kubectl alone.
+func checkTexts(t *testing.T, texts map[string]string) {
+	t.Helper()
+	var sizes []int
+	for name, text := range texts {
+		summary, description := summaryLine.FindStringSubmatch(text), descriptionLine.FindStringSubmatch(text)
+		if summary == nil || description == nil {
+			t.Errorf("%s has no summary, or no description", name)
+			continue
+		}
+		sizes = append(sizes, len(description[1]))
+		if len(summary[1]) > 120 || len(description[1]) > 700 {
+			t.Errorf("%s: %d characters of summary, want 120 at most, and %d of description, want 700", name, len(summary[1]), len(description[1]))
+		}
+		if !strings.Contains(description[1], `"kubectl `) {
+			t.Errorf("%s names no command: %s", name, description[1])
+		}
+	}
+	if slices.Sort(sizes); sizes[len(sizes)/2] > 400 {
+		t.Errorf("half of the descriptions have more than %d characters, want 400", sizes[len(sizes)/2])
+	}
+	t.Logf("descriptions have %d characters at the median, %d at most", sizes[len(sizes)/2], sizes[len(sizes)-1])
 }
 
 // incidents are, for each signal alert, the series of one, with names as they
@@ -42,7 +74,7 @@ func TestAnnotations(t *testing.T) {
 func incidents(t *testing.T) map[string][]trace {
 	t.Helper()
 	out := allTriggers(t)
-	out["WebhookUnwatched"] = nil
+	out["WebhookUnwatched"] = []trace{stays(`up{instance="a",job="apiserver"}`, 0), stays(scraped+`{instance="a",job="apiserver"}`, 1).except(1, watched+1, "stale")}
 	for _, name := range []string{"WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen"} {
 		other := grows(requested("200"), 10).renamed(`instance="a"`, `instance="10.0.0.2:6443"`)
 		out[name] = append(slices.Clip(out[name]), other, known("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))

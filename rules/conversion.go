@@ -19,7 +19,7 @@ func conversionAlerts() []Alert {
 			Threshold:   0.05,
 			Expr:        withBackend(`max by (type, name) (` + failing(isConversion) + `) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `} < 20) ^ 0`),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail: reading its objects in another version than they are stored in fails, and so may writing and listing them.` + ofSome + itsBackend + ` Never "repair" it with the unsafe delete of unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail` + sinceWhen + `: its objects cannot be read in another version than they are stored in, and perhaps neither written nor listed.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 		},
 		{
 			Name:        "WebhookConversionSlow",
@@ -30,7 +30,7 @@ func conversionAlerts() []Alert {
 			KeepFiring:  10 * time.Minute,
 			Expr:        withBackend(slowConversion),
 			Summary:     `Objects of {{ $labels.name }} are slow to convert.`,
-			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer, more than its threshold. It is called once for each object: a list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
+			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer` + sinceWhen + `, more than its threshold. A list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
 		},
 		{
 			Name:        "WebhookConversionBlocksControllers",
@@ -40,7 +40,7 @@ func conversionAlerts() []Alert {
 			KeepFiring:  5 * time.Minute,
 			Expr:        withBackend(blocking),
 			Summary:     `Garbage collection, namespace deletion or quota hangs on {{ $labels.name }}.`,
-			Description: `No object of {{ $labels.name }} can be converted, and at the same time the garbage collector cannot sync, the deletion of a namespace hangs, or no resource quota is computed: these controllers read all resources of the cluster, so one that cannot be read stops them for all.` + itsBackend + ` If the webhook cannot be brought back, back up the CRD and set its conversion strategy to None: the runbook has the commands and says what that costs. Never use the unsafe delete of unreadable objects: they are sound.` + conversionVariables,
+			Description: `No object of {{ $labels.name }} can be converted` + sinceWhen + `, and garbage collection, namespace deletion or quota hangs: these controllers read all resources, so that one stops them for all.` + itsBackend + ` If it cannot be repaired, set the CRD's conversion to None: the runbook says what that costs. Never delete unreadable objects: they are sound.` + conversionVariables,
 		},
 	}
 }

@@ -8,14 +8,18 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// The words that descriptions share.
+// The words that descriptions share: what breaks, since when, what calls answer, and
+// one command that needs kubectl alone.
 const (
 	admissionWebhook = `the {{ if eq $labels.type "admit" }}mutating{{ else }}{{ $labels.type }}{{ end }} webhook {{ $labels.name }}`
 	conversionOf     = `the conversion webhook of the CRD {{ $labels.name }}`
-	itsBackend       = `{{ with $labels.namespace }}{{ if match "^[-a-z0-9]+$" . }} Its backend is in namespace {{ . }}: start with "kubectl -n {{ . }} get services,endpointslices,pods".{{ end }}{{ end }}`
-	registration     = `{{ with $registered }} It is registered by the {{ if eq $labels.type "admit" }}mutating{{ else }}validating{{ end }}webhookconfiguration{{ . }}.{{ end }}`
+	sinceWhen        = `{{ with $since }} since {{ . }}{{ end }}`
+	forReached       = `{{ with $reached }} for{{ . }}{{ end }}`
+	answering        = `{{ with $code }} The code of the answer is {{ . }}.{{ end }}`
 	ofSome           = `{{ with $apiservers }} Only calls of{{ . }} fail: ask that API server, and look at its network.{{ end }}`
-	breakGlass       = ` break the glass: save the configuration with "kubectl get -o yaml" and delete it, which always works, or narrow it. The runbook has the commands, and those that restore it.`
+	itsBackend       = `{{ $ns := $labels.namespace }}{{ if and $ns (match "^[-a-z0-9]+$" $ns) }} See "kubectl -n {{ $ns }} get services,endpointslices,pods".{{ else }}` + itsObject + `{{ end }}`
+	itsObject        = ` See "kubectl get {{ if eq $labels.type "admit" }}mutatingwebhookconfigurations{{ else if eq $labels.type "conversion" }}crds{{ else }}validatingwebhookconfigurations{{ end }} -o wide".`
+	breakGlass       = ` If it cannot be repaired at once, narrow or delete its configuration, which always works: see the runbook.`
 )
 
 // The variables of the commands in runbooks.
@@ -54,7 +58,7 @@ func failureAlerts() []Alert {
 			Threshold:   0.06,
 			Expr:        withBackend(refusing(outages) + ` > $threshold unless on (type, name) ` + harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests. It is called for resources that the cluster's stability depends on, or no auditor has reported for which ones.` + ofSome + itsBackend + registration + ` If it cannot be repaired at once,` + breakGlass + failureVariables,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests` + forReached + `.{{ if not $reached }} No auditor says for which resources it is called.{{ end }}` + answering + ofSome + itsBackend + breakGlass + failureVariables,
 		},
 		{
 			Name:        "WebhookCallsFailing",
@@ -66,7 +70,7 @@ func failureAlerts() []Alert {
 			Threshold:   0.05,
 			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server refuses those requests.` + ofSome + itsBackend + registration + ` If it cannot be repaired,` + breakGlass + failureVariables,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests.` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name:        "WebhookFailingOpen",
@@ -78,7 +82,7 @@ func failureAlerts() []Alert {
 			Threshold:   0.05,
 			Expr:        withBackend(passing(failing)),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail, and the API server lets those requests pass without it (failurePolicy Ignore): what it enforces or injects is missing from them.` + ofSome + itsBackend + registration + failureVariables,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: requests` + forReached + ` pass without what it enforces or injects (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name:        "WebhookAllCallsFailing",
@@ -91,7 +95,7 @@ func failureAlerts() []Alert {
 				sum by (type, name) (` + unanswered + `{` + isAdmission + `}) unless on (type, name) (` + warned + ` and on (type, name) ` + unanswered + ` >= 20)
 				or on (type, name) ` + unansweredDay),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
-			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed. It is called too seldom for a failure rate, and nothing shows that it works at all.` + ofSome + itsBackend + registration + webhookVariables,
+			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed` + sinceWhen + `: it is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
 		},
 		{
 			Name:        "WebhookNoneReachable",
@@ -101,7 +105,7 @@ func failureAlerts() []Alert {
 			KeepFiring:  5 * time.Minute,
 			Expr:        cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3`,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail, while their backends are not to blame{{ if $everywhere }}: no API server of the cluster reaches any, so look at what they have in common. What fails closed is refused for each client of the cluster. Look at the network between the API servers and the webhooks:{{ else }}: other API servers reach them, or they are several. What fails closed is refused for each client of this API server. Look at its network:{{ end }} the konnectivity agents or tunnels of a hosted control plane, network policies and firewalls of its node, the DNS and the routes to Services. The alerts on single webhooks leave the calls of this API server out.` + variables("INSTANCE", "$labels.instance"),
+			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail` + sinceWhen + `{{ if $everywhere }}: no API server of the cluster reaches any. Look at what they have in common{{ else }}, while their backends are not to blame: other API servers reach them, or they are several. Look at its network{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients are refused what fails closed. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".` + variables("INSTANCE", "$labels.instance"),
 		},
 	}
 }

@@ -154,44 +154,46 @@ func perCheck(checks []*classify.Check, say func(*classify.Check) string) string
 	return b.String() + `{{ end }}`
 }
 
-// describe says what was found and, in the words of the check's runbook, what
-// it does and what to do about it.
+// describe says what was found, since when, what it does and, in one command, where to
+// look.
 func describe(checks []*classify.Check) string {
 	c := checks[0]
-	var b strings.Builder
 	if c.Find == nil {
 		return `{{ if eq $labels.type "mutatingpolicy" }}MutatingAdmissionPolicy{{ else }}ValidatingAdmissionPolicy{{ end }} {{ $labels.name }}: ` + found(c) +
-			" Impact: " + firstParagraph(c.Runbook(), "Impact") + " Mitigation: " + firstParagraph(c.Runbook(), "Mitigation") + printsFinding + findingVariables(c.Runbook())
+			`{{ with $since }} Since {{ . }}.{{ end }} Delete its bindings until it is repaired. See "kubectl get {{ if eq $labels.type "mutatingpolicy" }}mutating{{ else }}validating{{ end }}admissionpolicy {{ $labels.name }} -o yaml".` + findingVariables(c.Runbook())
 	}
-	b.WriteString(`{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}`)
-	b.WriteString(`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}`)
-	b.WriteString(`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`)
-	sections := []string{"Impact", "Mitigation"}
-	if c.ConversionAlert != "" {
-		b.WriteString(`{{ with $service }}, which calls Service {{ $labels.namespace }}/{{ . }}{{ end }}: ` + perCheck(checks, found) + impactOfPolicy + itsBackend)
-		sections = sections[1:]
-	} else {
-		b.WriteString(`{{ with $labels.namespace }}, backend in namespace {{ . }}{{ end }}: ` + found(c))
-	}
-	b.WriteString(perCheck(checks, func(c *classify.Check) string {
-		out := ""
-		for _, section := range sections {
-			if text := firstParagraph(c.Runbook(), section); text != "" {
-				out += " " + section + ": " + text
-			}
-		}
-		return out
-	}))
-	b.WriteString(printsFinding)
 	var runbooks strings.Builder
 	for _, c := range checks {
 		runbooks.WriteString(c.Runbook())
 	}
-	b.WriteString(findingVariables(runbooks.String()))
-	return b.String()
+	look := itsRegistration
+	if c.ConversionAlert != "" {
+		look = itsBackend
+	}
+	return `{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}` +
+		`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}` +
+		`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}` +
+		`: ` + perCheck(checks, found) + `{{ with $since }} Since {{ . }}.{{ end }}` + consequence(c) + look + findingVariables(runbooks.String())
 }
 
-const printsFinding = ` "webhook-auditor audit" prints the finding in full.`
+// consequence is what a finding does: what the failurePolicy that the webhook has does of
+// failed calls, where the check's runbook tells its policies apart, else the first
+// sentences of the runbook.
+func consequence(c *classify.Check) string {
+	impact := firstParagraph(c.Runbook(), "Impact")
+	if strings.Contains(impact, "failurePolicy") {
+		return `{{ if eq $labels.type "conversion" }} Its objects cannot be read in another version than they are stored in.` +
+			`{{ else if eq $policy "Fail" }} Its failurePolicy is Fail: requests` + forReached + ` are refused when its call fails.` +
+			`{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: requests` + forReached + ` pass without it when its call fails.{{ end }}`
+	}
+	if end := strings.Index(impact, ". "); end > 0 {
+		impact = impact[:end+1]
+	}
+	return " Impact: " + impact
+}
+
+// itsRegistration is the command that shows the object that registers the webhook.
+const itsRegistration = ` See "kubectl get {{ if eq $labels.type "conversion" }}crd {{ $labels.name }}{{ else }}{{ if eq $labels.type "admit" }}mutating{{ else }}validating{{ end }}webhookconfiguration {{ $labels.configuration }}{{ end }} -o yaml".`
 
 // subjectOf is what the check is about.
 func subjectOf(c *classify.Check) string {
@@ -200,12 +202,6 @@ func subjectOf(c *classify.Check) string {
 	}
 	return "Webhook"
 }
-
-// impactOfPolicy is what happens while a webhook cannot be called.
-const impactOfPolicy = `{{ if eq $labels.type "conversion" }} Its objects cannot be read in another version than they are stored in.` +
-	`{{ else if eq $policy "Fail" }} Its failurePolicy is Fail: every request that it intercepts is refused.` +
-	`{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: requests pass without what it checks or changes.` +
-	`{{ else }} What it intercepts is refused, or passes without it where its failurePolicy is Ignore.{{ end }}`
 
 // findingVariables set the variables of the commands in a check's runbook.
 func findingVariables(runbook string) string {

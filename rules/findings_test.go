@@ -128,11 +128,3 @@ func labelled(findings []findingOf, a *rules.Alert) string {
 	return fmt.Sprintf(`{alertname=%q, check=%q, component="webhook-auditor", configuration="policy", %sname=%q, namespace="policy", severity=%q, type=%q}`,
 		f.Name, f.check, policy, f.webhook, f.Severity, f.kind)
 }
-
-func TestDescribe(t *testing.T) {
-	for _, a := range findingAlerts(classify.Checks) {
-		if size := len(templated.ReplaceAllString(a.Description, "")); size > 1800 {
-			t.Errorf("the description of %s takes %d bytes, too many for a notification", a.Name, size)
-		}
-	}
-}

@@ -95,7 +95,7 @@ const severalServers = "each of several API servers behind one address"
 const missing = `cluster_series:webhook_auditor_input_missing:group`
 
 // missingCauses is why an input is missing, and what to do.
-const missingCauses = `Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none that end in _bucket, _sum or _count. Correct the scraping, or disable those alerts and rely on the findings, which need no series of the API server.`
+const missingCauses = `{{ if eq $labels.series "` + severalServers + `" }}Scrape each API server by itself, or have the auditor export what they count: see the runbook.{{ else }}Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none in _bucket, _sum or _count.{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`
 
 // inputsGroup says which inputs are missing.
 func inputsGroup() Group {
@@ -107,7 +107,7 @@ func inputsGroup() Group {
 			For:         15 * time.Minute,
 			Expr:        missing,
 			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
-			Description: `The webhook auditor runs, but Prometheus has no {{ $labels.series }} of any API server or kube-controller-manager, so these alerts cannot fire: ` + blindAlerts() + `. ` + missingCauses,
+			Description: `The webhook auditor runs, but Prometheus lacks {{ $labels.series }}` + sinceWhen + `, so that alerts cannot fire: ` + blindAlerts() + `. ` + missingCauses,
 		},
 	}}
 	for _, i := range inputs() {
@@ -138,9 +138,17 @@ func blindAlerts() string {
 		if len(names) == 0 {
 			continue
 		}
-		fmt.Fprintf(&b, `{{ %s eq $labels.series %q }}%s`, keyword, i.series, strings.Join(names, ", "))
+		fmt.Fprintf(&b, `{{ %s eq $labels.series %q }}%s`, keyword, i.series, someOf(names))
 	}
 	return b.String() + "{{ end }}"
+}
+
+// someOf names at most three.
+func someOf(names []string) string {
+	if len(names) <= 4 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d others", strings.Join(names[:3], ", "), len(names)-3)
 }
 
 // readers are the alerts that read a series, by its name.

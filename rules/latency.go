@@ -22,7 +22,7 @@ func latencyAlerts() []Alert {
 			Threshold:   0.01,
 			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + hanging),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
-			Description: slowCalls + `, 0.5 s unless the auditor's configuration says otherwise. It is called for resources that the cluster's stability depends on: each of those requests waits for it, whatever its failurePolicy.` + itsBackend + registration + ` If it cannot be repaired at once, lower its timeoutSeconds or` + breakGlass + webhookVariables,
+			Description: slowCalls + sinceWhen + `: each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
 		},
 		{
 			Name:        "WebhookSlow",
@@ -34,7 +34,7 @@ func latencyAlerts() []Alert {
 			Threshold:   0.01,
 			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
-			Description: slowCalls + `, 1 s unless the auditor's configuration says otherwise. Each request that it is called for waits that long.` + itsBackend + registration + webhookVariables,
+			Description: slowCalls + sinceWhen + `: each request that it is called for waits that long.` + itsBackend + webhookVariables,
 		},
 	}
 }

@@ -132,7 +132,9 @@ func (o Options) expr(text string) (string, error) {
 
 // isOurs reports whether Prometheus writes the series for the rules: they are of
 // what is selected already.
-func isOurs(series string) bool { return series == activeAlerts || strings.Contains(series, ":") }
+func isOurs(series string) bool {
+	return strings.HasPrefix(series, activeAlerts) || strings.Contains(series, ":")
+}
 
 // activeAlerts is the series of alerts that Prometheus writes itself. It carries
 // the labels of the alerts, which need not be those of what is selected.
@@ -141,20 +143,50 @@ const activeAlerts = "ALERTS"
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
-// registrations returns a template that sets $registered to the names of the
-// configurations that register the webhook, each after a space, and $configuration
-// to that of the only one.
+// registrations returns a template that sets $configuration to the name of the only
+// configuration that registers the webhook.
 func (o Options) registrations(Alert) (string, error) {
 	query, err := o.query(`group by (configuration) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type"}[5m]))`)
-	return "{{ $registered := \"\" }}{{ $configuration := \"\" }}{{ $all := " + query + " }}{{ range $all | sortByLabel \"configuration\" }}" +
-		"{{ $registered = printf \"%s %s\" $registered (label \"configuration\" .) }}" +
-		"{{ if eq (len $all) 1 }}{{ $configuration = label \"configuration\" . }}{{ end }}{{ end }}", err
+	return "{{ $configuration := \"\" }}{{ $all := " + query + " }}{{ if eq (len $all) 1 }}{{ $configuration = label \"configuration\" (first $all) }}{{ end }}", err
+}
+
+// reached returns a template that sets $reached to at most three of the resources that the
+// webhook is called for and the cluster depends on.
+func (o Options) reached(Alert) (string, error) {
+	query, err := o.query(`group by (resource) (last_over_time(webhook_auditor_webhook_reach{name="$name", type="$type", ` + vitalClasses + `}[1d]))`)
+	return "{{ $reached := \"\" }}{{ range $i, $r := " + query + " | sortByLabel \"resource\" }}{{ if lt $i 3 }}" +
+		"{{ if $i }}{{ $reached = printf \"%s,\" $reached }}{{ end }}{{ $reached = printf \"%s %s\" $reached (label \"resource\" $r) }}{{ end }}{{ end }}", err
+}
+
+// code returns a template that sets $code to the code that most failed calls are answered with.
+func (o Options) code(Alert) (string, error) {
+	query, err := o.query(`topk(1, sum by (rejection_code) (increase(` + promql.Rejections + `{error_type!="no_error", name="$name", type="$type", rejection_code!=""}[30m])) > 0)`)
+	return "{{ $code := \"\" }}{{ range " + query + " }}{{ $code = label \"rejection_code\" . }}{{ end }}", err
+}
+
+// identifying are the labels by which alerts of one name are told apart.
+var identifying = []string{"type", "name", "configuration", "check", "instance", "server", "pod", "plugin", "policy", "policy_binding", "family", "resource", "verb"}
+
+// since returns a template that sets $since to when the alert became active.
+func (o Options) since(a Alert) (string, error) {
+	matchers := fmt.Sprintf(`alertname=%q, %[2]s="$%[2]s"`, a.Name, o.clusterLabel())
+	for _, label := range identifying {
+		if strings.Contains(a.Description, "$labels."+label+" ") {
+			matchers += fmt.Sprintf(`, %[1]s="$%[1]s"`, label)
+		}
+	}
+	query, err := o.query(`min(ALERTS_FOR_STATE{` + matchers + `})`)
+	return "{{ $since := \"\" }}{{ range " + query + " }}{{ $since = (. | value | toTime).UTC.Format \"Jan 2 15:04 UTC\" }}{{ end }}", err
 }
 
 // service returns a template that sets $service to the Service that the webhook
 // of a finding calls, and $policy to its failurePolicy.
-func (o Options) service(Alert) (string, error) {
-	query, err := o.query(`group by (service_name, failure_policy) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type", configuration="$configuration"}[1h]))`)
+func (o Options) service(a Alert) (string, error) {
+	configuration := ""
+	if len(a.Checks) > 0 {
+		configuration = `, configuration="$configuration"`
+	}
+	query, err := o.query(`group by (service_name, failure_policy) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type"` + configuration + `}[1h]))`)
 	return "{{ $service := \"\" }}{{ $policy := \"\" }}{{ range " + query + " }}" +
 		"{{ $service = label \"service_name\" . }}{{ $policy = label \"failure_policy\" . }}{{ end }}", err
 }
@@ -202,7 +234,7 @@ func (o Options) query(expr string) (string, error) {
 	if o.Signals == AuditorSignals {
 		expr = ofAuditors(expr)
 	}
-	query, err := o.expr(strings.ReplaceAll(expr, `="$name"`, `="$name", `+cluster))
+	query, err := o.expr(strings.ReplaceAll(expr, `{name="$name"`, `{name="$name", `+cluster))
 	if err != nil {
 		return "", err
 	}

@@ -76,7 +76,7 @@ var policiesGroup = Group{
 			KeepFiring:  15 * time.Minute,
 			Expr:        brokenPolicies,
 			Summary:     `A {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
-			Description: `{{ $value | printf "%.0f" }} requests were refused in the last 10 minutes by policies of {{ $labels.plugin }} without being denied by one: its params are missing or of a kind that the API server does not serve, its paramRef does not fit what its binding matches, or, where it mutates, its matchConditions cannot be evaluated or its patch makes no valid object. Everything that such a policy matches is refused. No series names it: a refused client's reply does, "webhook-auditor explain --error" says of it what to do, and "webhook-auditor audit" finds params whose kind is not served. Delete the policy's bindings, which nothing can forbid, until it is repaired. Where Prometheus has no ` + promql.Validations + ` although policies deny, its scrape drops it, and this may be ordinary denials.`,
+			Description: `{{ $value | printf "%.0f" }} requests were refused` + sinceWhen + ` by policies of {{ $labels.plugin }} that denied none of them: params are missing or of a kind that is not served, or matchConditions or a patch fail. No series names the policy: a refused client's reply does. Delete its bindings until it is repaired, which nothing can forbid. See "kubectl get {{ if eq $labels.plugin "MutatingAdmissionPolicy" }}mutating{{ else }}validating{{ end }}admissionpolicybindings".`,
 		},
 		{
 			Name:        "WebhookPolicyFailingOpen",
@@ -86,7 +86,7 @@ var policiesGroup = Group{
 			KeepFiring:  15 * time.Minute,
 			Expr:        recurringPolicy(promql.Validations + `{enforcement_action="allow"}`),
 			Summary:     `Requests pass policy {{ $labels.policy }} because it cannot be evaluated.`,
-			Description: `{{ $value | printf "%.0f" }} validations by policy ` + policyAndBinding + ` could not be evaluated in the last 15 minutes, and its failurePolicy Ignore let the requests pass. What it is to prevent is not prevented. Mostly an expression reads a field that some objects lack, and needs has() or an optional: the warnings in the policy's status.typeChecking name it.` + policyVariables,
+			Description: `{{ $value | printf "%.0f" }} requests passed policy ` + policyAndBinding + ` unchecked` + sinceWhen + `, as it could not be evaluated (failurePolicy Ignore). Mostly an expression reads a field that some objects lack. Its status has warnings: "kubectl get validatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
 		},
 		{
 			Name:        "WebhookPolicyMutationsFailing",
@@ -96,7 +96,7 @@ var policiesGroup = Group{
 			KeepFiring:  15 * time.Minute,
 			Expr:        recurringPolicy(promql.Mutations + `{error_type!="no_error"}`),
 			Summary:     `Mutations of policy {{ $labels.policy }} fail.`,
-			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed in the last 15 minutes. With failurePolicy Fail the requests are refused, with Ignore objects lack what it sets. Its expression fails for some objects, or they cannot be patched so: a JSONPatch path that does not exist, an atomic list. A refused client's reply has the error.` + policyVariables,
+			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed` + sinceWhen + `: with failurePolicy Fail requests are refused, with Ignore objects lack what it sets. Its expression or its patch does not fit some objects; a refused client's reply says why. See "kubectl get mutatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
 		},
 		{
 			Name:        "WebhookManifestsNotReloaded",
@@ -106,7 +106,7 @@ var policiesGroup = Group{
 			KeepFiring:  5 * time.Minute,
 			Expr:        `sum by (instance, plugin) (increase(` + promql.ManifestReloads + `{status="failure"}[5m])) > 0`,
 			Summary:     `API server {{ $labels.instance }} cannot read its admission manifests.`,
-			Description: `The` + ofManifests + `API server {{ $labels.instance }} were changed and cannot be loaded. It goes on with those that it read last, and will not start again once it is stopped. Its log has the file and the error ("reloading admission manifest config" or "reloading manifest config"). Correct the file in its staticManifestsDir, or put the last content back.` + variables("INSTANCE", "$labels.instance"),
+			Description: `API server {{ $labels.instance }} cannot load the changed` + ofManifests + `its disk` + sinceWhen + `. It goes on with those that it read last, and will not start again once it is stopped. Correct the file in its staticManifestsDir, or put the last content back. Its log has the error: "kubectl -n kube-system logs -l component=kube-apiserver --tail=-1 | grep manifest".` + variables("INSTANCE", "$labels.instance"),
 		},
 		{
 			Name:        "WebhookManifestsDiffer",
@@ -115,7 +115,7 @@ var policiesGroup = Group{
 			For:         15 * time.Minute,
 			Expr:        `count by (plugin) (group by (plugin, hash) (last_over_time(` + promql.ManifestHashes + `[5m]))) > 1`,
 			Summary:     `API servers have different admission manifests of {{ $labels.plugin }}.`,
-			Description: `There are {{ $value | printf "%.0f" }} versions of the` + ofManifests + `the API servers: whether a request meets a webhook or policy of theirs depends on which API server it reaches. No API shows them. Compare the files in the staticManifestsDir of each; the label hash of ` + promql.ManifestHashes + ` shows which API servers have the same.`,
+			Description: `There are {{ $value | printf "%.0f" }} versions of the` + ofManifests + `the API servers` + sinceWhen + `: whether a request meets their webhooks or policies depends on the API server that it reaches. No API shows them. Compare the files in the staticManifestsDir of each: "kubectl get --raw /metrics | grep ` + promql.ManifestHashes + `".`,
 		},
 	},
 }

@@ -296,15 +296,18 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 func (o Options) description(a Alert) (string, error) {
 	out := a.Description
 	for _, lookup := range []struct {
-		variable string
-		template func(Alert) (string, error)
+		variables []string
+		template  func(Alert) (string, error)
 	}{
-		{"$registered", o.registrations},
-		{"$apiservers", o.apiServers},
-		{"$service", o.service},
-		{"$everywhere", o.everywhere},
+		{[]string{"$configuration"}, o.registrations},
+		{[]string{"$reached"}, o.reached},
+		{[]string{"$code"}, o.code},
+		{[]string{"$since"}, o.since},
+		{[]string{"$apiservers"}, o.apiServers},
+		{[]string{"$service", "$policy"}, o.service},
+		{[]string{"$everywhere"}, o.everywhere},
 	} {
-		if !strings.Contains(a.Description, lookup.variable) {
+		if !slices.ContainsFunc(lookup.variables, func(v string) bool { return strings.Contains(a.Description, v+" ") }) {
 			continue
 		}
 		text, err := lookup.template(a)

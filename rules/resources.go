@@ -19,7 +19,7 @@ var resourceAlerts = []Alert{
 		For:         10 * time.Minute,
 		Expr:        perResource,
 		Summary:     `Webhooks slow down requests for {{ $labels.resource }}{{ with $labels.group }}.{{ . }}{{ end }}.`,
-		Description: request + `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average for the CRD's conversion webhook{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average for all of its admission webhooks together{{ end }}. It is an average: single requests wait longer. {{ if ne $labels.webhooks "conversion" }}It contains the time that requests queue for API Priority and Fairness: if apiserver_flowcontrol_request_wait_duration_seconds is high as well, the API server is overloaded rather than a webhook slow. {{ end }}"webhook-auditor explain {{ $operation }} {{ $name }}" lists the webhooks that such a request meets, and WebhookSlow names the slow one, if it is one.` + variables("OPERATION RESOURCE", "$operation $name"),
+		Description: request + `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + ` for the CRD's conversion webhook.{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + ` for all of its admission webhooks together, or in queues (apiserver_flowcontrol_request_wait_duration_seconds).{{ end }} WebhookSlow names the slow one, if it is one. See "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide".` + variables("OPERATION RESOURCE", "$operation $name"),
 	},
 }
 

@@ -18,7 +18,7 @@ func selfAlerts() []Alert {
 			For:         10 * time.Minute,
 			Expr:        down,
 			Summary:     `The webhook auditor is down.`,
-			Description: `Prometheus scrapes no webhook auditor: none runs, or its scraping is broken. Findings are kept as they were for 45 minutes and then raise no alerts until it is back; the other alerts on webhooks know what it knew for a day. Look at its Pods ("kubectl get pods -A -l app.kubernetes.io/name=webhook-auditor") and at the Prometheus target.`,
+			Description: `Prometheus has scraped no webhook auditor` + sinceWhen + `: none runs, or its target is broken. Findings are kept for 45 minutes and then raise no alerts until it is back; other alerts know what it knew for a day. See "kubectl get pods -A -l app.kubernetes.io/name=webhook-auditor".`,
 		},
 		{
 			Name:        "WebhookUnwatched",
@@ -27,7 +27,7 @@ func selfAlerts() []Alert {
 			For:         15 * time.Minute,
 			Expr:        unwatched,
 			Summary:     `Nothing watches the cluster's webhooks.`,
-			Description: `Prometheus scrapes no webhook auditor and no API server, though they are its targets: no alert on webhooks can fire, however much they refuse. Look at Prometheus' targets, its network and its credentials first; if the API servers are down, alerts on them say so.`,
+			Description: `Prometheus scrapes no webhook auditor and no API server, though they are its targets` + sinceWhen + `: no alert on webhooks can fire, however much they refuse. Look at Prometheus' targets, network and credentials. Does the API server answer? "kubectl get --raw /readyz".`,
 		},
 		{
 			Name:        "WebhookAuditorStale",
@@ -36,7 +36,7 @@ func selfAlerts() []Alert {
 			For:         5 * time.Minute,
 			Expr:        stale,
 			Summary:     `The data of a webhook auditor is stale.`,
-			Description: `The webhook auditor {{ with $labels.pod }}in Pod {{ . }}{{ else }}at {{ $labels.instance }}{{ end }} {{ if $value }}last knew its view of the cluster to be current {{ $value | humanizeDuration }} ago: one of its watches is broken, and what it reports since may be wrong{{ else }}has not seen the cluster since it started, and reports nothing{{ end }}. Its log says why; mostly its ClusterRole lacks a permission or the API server cannot be reached.`,
+			Description: `The webhook auditor {{ with $labels.pod }}in Pod {{ . }}{{ else }}at {{ $labels.instance }}{{ end }} {{ if $value }}last knew its view of the cluster to be current {{ $value | humanizeDuration }} ago: one of its watches is broken, and what it reports since may be wrong{{ else }}has not seen the cluster since it started, and reports nothing{{ end }}. Mostly its ClusterRole lacks a permission. Its log says why: "kubectl {{ with $labels.namespace }}-n {{ . }} {{ end }}logs -l app.kubernetes.io/name=webhook-auditor".`,
 		},
 		{
 			Name:        "WebhookAuditorSeriesDropped",
@@ -45,7 +45,7 @@ func selfAlerts() []Alert {
 			For:         15 * time.Minute,
 			Expr:        `max by (family) (last_over_time(webhook_auditor_series_dropped[5m])) > 0`,
 			Summary:     `The webhook auditor drops series of {{ $labels.family }}.`,
-			Description: `{{ $value | printf "%.0f" }} series of {{ $labels.family }} are beyond the bound of the family: alerts and boards do not see what they are about. The least important are dropped first. "webhook-auditor audit" prints all findings.`,
+			Description: `{{ $value | printf "%.0f" }} series of {{ $labels.family }} are beyond the bound of the family` + sinceWhen + `: alerts and boards do not see what they are about. The least important are dropped first. All findings: "kubectl get clusterpolicyreports", or "webhook-auditor audit".`,
 		},
 		{
 			Name:        "WebhookAuditorPolicyInvalid",
@@ -54,7 +54,7 @@ func selfAlerts() []Alert {
 			For:         5 * time.Minute,
 			Expr:        `group(last_over_time(webhook_auditor_policy_last_reload_successful[5m]) == 0)`,
 			Summary:     `The webhook auditor cannot load its Policy.`,
-			Description: `The Policy of the webhook auditor was changed to one that is invalid. The last good Policy stays in effect until the Pods restart, which then do not start: correct the ConfigMap, or the value policy of the Helm chart. The auditor's log names the key ("kubectl logs" of its Pods), and "webhook-auditor audit --config" checks a file before it is applied.`,
+			Description: `The Policy of the webhook auditor is invalid` + sinceWhen + `: the last good one stays in effect until the Pods restart, which then do not start. Correct the ConfigMap; their logs name the key. See "kubectl get pods -A -l app.kubernetes.io/name=webhook-auditor".`,
 		},
 	}
 }
