@@ -138,7 +138,7 @@ func checkNames(checks []*classify.Check) []string {
 	return out
 }
 
-// perCheck is a template of what is to be said of the check of a finding.
+// perCheck is a template of what is written of the check of a finding.
 func perCheck(checks []*classify.Check, say func(*classify.Check) string) string {
 	if len(checks) == 1 {
 		return say(checks[0])
@@ -177,7 +177,7 @@ func describe(checks []*classify.Check) string {
 }
 
 // consequence is what a finding does: what the failurePolicy that the webhook has does of
-// failed calls, where the check's runbook tells its policies apart, else the first
+// failed calls, where the check's runbook distinguishes them, else the first
 // sentences of the runbook.
 func consequence(c *classify.Check) string {
 	impact := firstParagraph(c.Runbook(), "Impact")

@@ -88,7 +88,7 @@ func inputs() []input {
 }
 
 // severalServers names the input that is missing where a scrape meets one API server and
-// the next another: their counters jump, and no outage can be told from that.
+// the next another: their counters jump, and no outage shows.
 const severalServers = "each of several API servers behind one address"
 
 // missing is the record of the inputs that are missing: one series for each.

@@ -164,7 +164,7 @@ func (o Options) code(Alert) (string, error) {
 	return "{{ $code := \"\" }}{{ range " + query + " }}{{ $code = label \"rejection_code\" . }}{{ end }}", err
 }
 
-// identifying are the labels by which alerts of one name are told apart.
+// identifying are the labels that distinguish alerts of one name.
 var identifying = []string{"type", "name", "configuration", "check", "instance", "server", "pod", "plugin", "policy", "policy_binding", "family", "resource", "verb"}
 
 // since returns a template that sets $since to when the alert became active.
