@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 var bootstrapDeadlock = &Check{
@@ -50,15 +50,9 @@ func (f *Facts) StartWebhook() start.Webhook {
 
 // findDeadlocks looks for the cycles in which webhooks keep what serves them from
 // starting.
-func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
-	var blocking []*Facts
-	var webhooks []start.Webhook
-	for i := range profiles {
-		if f := profiles[i].Facts; f.CanBlock() {
-			blocking, webhooks = append(blocking, f), append(webhooks, f.StartWebhook())
-		}
-	}
-	g := start.New(w.step, m, webhooks)
+func findDeadlocks(w *work, r *Report) {
+	blocking, webhooks := r.blocking()
+	g := start.New(w.step, r.Matcher, webhooks)
 	for i, d := range g.Deadlocks() {
 		if d != nil {
 			blocking[i].Deadlock = &Deadlock{d, steps(d)}
@@ -67,19 +61,27 @@ func findDeadlocks(w *work, m *admission.Matcher, profiles []Profile) {
 	if err := g.Err(); err != nil {
 		w.fail(err)
 	}
+	if n := g.NotCompared(); n > 0 {
+		kinds, pods := g.Kinds()
+		r.Errors = append(r.Errors, inventory.Error{Message: fmt.Sprintf("looking for bootstrap deadlocks: %d webhooks that differ in what they are called for and %d kinds of Pods behind them are too many to compare each with each, %d pairs are left out: give webhooks of one kind the same selectors", kinds, pods, n)})
+	}
 }
 
-// BootstrapGraph draws what the deadlocks are found in: the webhooks with one first.
-func (r *Report) BootstrapGraph(ctx context.Context) start.Drawing {
-	var webhooks []start.Webhook
-	for _, deadlocked := range []bool{true, false} {
-		for i := range r.Profiles {
-			if f := r.Profiles[i].Facts; (f.Deadlock != nil) == deadlocked && f.CanBlock() {
-				webhooks = append(webhooks, f.StartWebhook())
-			}
+// blocking are the webhooks that could keep anything from starting.
+func (r *Report) blocking() (blocking []*Facts, webhooks []start.Webhook) {
+	for i := range r.Profiles {
+		if f := r.Profiles[i].Facts; f.CanBlock() {
+			blocking, webhooks = append(blocking, f), append(webhooks, f.StartWebhook())
 		}
 	}
-	return start.Draw(start.Steps(ctx), r.Matcher, webhooks)
+	return blocking, webhooks
+}
+
+// Needs are which Pods behind webhooks need which webhooks to be created, those of
+// cycles first, and how many webhooks have no part in that.
+func (r *Report) Needs(ctx context.Context) (needs []start.Need, independent int) {
+	_, webhooks := r.blocking()
+	return start.New(start.Steps(ctx), r.Matcher, webhooks).Needs()
 }
 
 // steps are the waits of a deadlock in words.

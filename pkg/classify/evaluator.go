@@ -80,7 +80,7 @@ func (e *Evaluator) derive(w *work, r *Report) map[string]*matchClass {
 func (e *Evaluator) analyze(w *work, r *Report) {
 	m, profiles := r.Matcher, r.Profiles
 	for _, find := range []func(){
-		func() { findDeadlocks(w, m, profiles) },
+		func() { findDeadlocks(w, r) },
 		func() { findSameNames(w, profiles) },
 		func() { findUnmatchedVersions(w, m, profiles) },
 		func() { findUnmatchedSubresources(w, m, profiles) },

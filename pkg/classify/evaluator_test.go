@@ -17,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest/mixed"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -185,7 +186,7 @@ func FuzzEvaluator(f *testing.F) {
 	objects := pool(f)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		c := &changingCluster{Rand: rand.New(rand.NewPCG(seed, 1)), pool: objects, taken: taken}
-		c.Objects = mixed(c.Rand)
+		c.Objects = mixed.Cluster(c.Rand)
 		builder, evaluator := inventory.Builder{}, NewEvaluator(policy)
 		var matcher *admission.Matcher
 		evaluations, reused := 0, 0

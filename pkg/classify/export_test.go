@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest/mixed"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -27,7 +28,7 @@ func CrowdSnapshot(name string, n int) *inventory.Snapshot {
 
 // MixedSnapshot is the same for each seed.
 func MixedSnapshot(seed uint64) *inventory.Snapshot {
-	return mixed(rand.New(rand.NewPCG(seed, 0))).Snapshot(taken)
+	return mixed.Cluster(rand.New(rand.NewPCG(seed, 0))).Snapshot(taken)
 }
 
 // EndsAfter is a context that ends after it was asked some times.

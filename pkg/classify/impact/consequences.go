@@ -40,6 +40,9 @@ type Consequences struct {
 	// Stuck which of them wait for each other.
 	Recovery []Wave    `json:"recovery"`
 	Stuck    []Blocked `json:"stuck"`
+	// NotCompared counts the pairs of kinds of webhooks and of Pods that are too many to be
+	// compared for that; absent where all are.
+	NotCompared int `json:"notCompared,omitempty"`
 	// Restart are commands that create those Pods at once, and wait for them.
 	Restart []string `json:"restart,omitempty"`
 	// Weakened are webhooks that keep fewer ready endpoints.

@@ -126,6 +126,9 @@ func (c *Consequences) Order() []string {
 		}
 		out = append(out, fmt.Sprintf("%d. %s: %s", i+1, strings.Join(wave.Services, ", "), when))
 	}
+	if c.NotCompared > 0 {
+		out = append(out, fmt.Sprintf("That order may be too short: %d pairs of webhooks and Pods are too many to be compared", c.NotCompared))
+	}
 	return out
 }
 

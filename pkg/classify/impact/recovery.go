@@ -54,11 +54,12 @@ func (out *Consequences) recover(step start.Step, c Change, before, after *class
 		}
 	}
 	services := slices.SortedFunc(maps.Keys(down), inventory.Key.Compare)
-	order, blocked, err := start.Order(step, before.Matcher, webhooks, services)
-	for _, wave := range order {
+	order, err := start.Order(step, before.Matcher, webhooks, services)
+	out.NotCompared = order.NotCompared
+	for _, wave := range order.Waves {
 		out.Recovery = append(out.Recovery, Wave{keyNames(wave)})
 	}
-	for _, b := range blocked {
+	for _, b := range order.Stuck {
 		stuck := Blocked{Service: b.Service.String(), More: b.More, PreStop: !b.More, By: []inventory.Ref{}, Commands: []string{}}
 		for _, i := range b.By {
 			stuck.add(refusing[i])

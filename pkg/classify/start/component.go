@@ -2,8 +2,8 @@
 // the Pods behind others need to start and to be called. A Graph (graph.go) is made
 // of what has to start (component.go), sorted into classes that no webhook
 // distinguishes (classes.go). From it come the cycles in which nothing starts any
-// more (deadlock.go), the order in which what is down comes back (order.go) and a
-// drawing (drawing.go).
+// more (deadlock.go), the order in which what is down comes back (order.go) and what
+// needs what (needs.go).
 package start
 
 import (

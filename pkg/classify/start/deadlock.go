@@ -1,7 +1,6 @@
 package start
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -52,25 +51,14 @@ type Wait struct {
 	Unless string
 }
 
-// cycle is all that keeps each other from starting.
-type cycle struct {
-	// webhooks counts them, and classes are those of what serves them, in a stable
-	// order.
-	webhooks int
-	classes  []int
-}
-
 // Deadlocks are the cycles of each of New's webhooks, nil for one that takes part in
 // none. Where one is certain, it is reported rather than a possible one.
 func (g *Graph) Deadlocks() []*Deadlock {
-	out, certain := make([]*Deadlock, g.webhooks), make([]*Deadlock, g.webhooks)
-	if g.ended || !g.deadlocks(out) || g.ended {
-		return out
+	if g.ended {
+		return make([]*Deadlock, g.webhooks)
 	}
-	g.certainly = true
-	g.deadlocks(certain)
-	g.certainly = false
-	for i, sure := range certain {
+	out := g.cyclesBy(func(refusal) bool { return true }).deadlocks()
+	for i, sure := range g.cyclesBy(func(r refusal) bool { return r.certain }).deadlocks() {
 		if sure != nil {
 			sure.Certain = true
 			sure.Namespaces, sure.More = out[i].Namespaces, out[i].More
@@ -80,114 +68,114 @@ func (g *Graph) Deadlocks() []*Deadlock {
 	return out
 }
 
-// deadlocks fills in the cycles by the refusals that count.
-func (g *Graph) deadlocks(out []*Deadlock) (found bool) {
-	if g.connect(); g.ended {
-		return false
-	}
-	cycles := g.cycles()
-	for i, class := range g.blocking[:len(g.blocking)-1] {
-		c := cycles[g.cycleOf[g.nodeOf(i)]]
-		if c == nil {
-			continue
-		}
-		common := g.refusalsIn(g.nodeOf(i), c)
-		for _, m := range class.members {
-			if g.takesPart(i, m) && !g.ended {
-				out[m.index] = g.deadlock(g.nodeOf(i), m, c, common)
-				found = true
-			}
-		}
-	}
-	return found
+// cycles are all that keep each other from starting, by the refusals that count.
+type cycles struct {
+	*Graph
+	counts func(refusal) bool
+	// of are the numbers of the nodes' cycles, as components returns them.
+	of []int
+	// webhooks counts those that take part in each cycle.
+	webhooks map[int]int
+	// parts are the classes of components that serve them.
+	parts map[int]*part
+	// entries are for each class of webhooks members that take part, one for each
+	// class of what serves them.
+	entries map[int][]member
 }
 
-// takesPart reports whether what serves the webhook waits for what it refuses:
-// the two are connected both ways.
-func (g *Graph) takesPart(class int, m member) bool {
-	return g.cycleOf[g.nodeOf(class)] == g.cycleOf[m.own.class]
+// part is a class of components that takes part in a cycle, by one of them and the
+// namespaces of all that do.
+type part struct {
+	component  *component
+	namespaces []string
 }
 
-// cycles are those in which webhooks take part.
-func (g *Graph) cycles() map[int]*cycle {
+func (g *Graph) cyclesBy(counts func(refusal) bool) *cycles {
+	c := &cycles{g, counts, g.components(counts), map[int]int{}, map[int]*part{}, map[int][]member{}}
 	type classIn struct {
 		class     int
 		namespace string
 	}
-	out, known := map[int]*cycle{}, map[classIn]bool{}
-	for _, class := range g.classes {
-		class.blocked, class.namespaces = nil, nil
-	}
+	known := map[classIn]bool{}
 	for i, class := range g.blocking {
-		class.entries = nil
 		entered := map[int]bool{}
 		for _, m := range class.members {
-			if !g.takesPart(i, m) {
+			at := m.own.class
+			if !c.takesPart(i, at) {
 				continue
 			}
-			own := g.classes[m.own.class]
-			c := out[g.cycleOf[m.own.class]]
-			if c == nil {
-				c = &cycle{}
-				out[g.cycleOf[m.own.class]] = c
+			if c.parts[at] == nil {
+				c.parts[at] = &part{component: m.own}
 			}
-			if own.blocked == nil {
-				own.blocked = m.own
-				c.classes = append(c.classes, m.own.class)
-			}
-			if in := (classIn{m.own.class, m.own.namespace}); !known[in] {
+			if in := (classIn{at, m.own.namespace}); !known[in] {
 				known[in] = true
-				own.namespaces = append(own.namespaces, m.own.namespace)
+				c.parts[at].namespaces = append(c.parts[at].namespaces, m.own.namespace)
 			}
 			if m.webhook != nil {
-				c.webhooks++
+				c.webhooks[c.of[at]]++
 			}
-			if !entered[m.own.class] {
-				entered[m.own.class] = true
-				class.entries = append(class.entries, m)
+			if !entered[at] {
+				entered[at] = true
+				c.entries[i] = append(c.entries[i], m)
+			}
+		}
+	}
+	return c
+}
+
+// takesPart reports whether the webhooks and the components wait for each other.
+func (c *cycles) takesPart(webhooks, class int) bool {
+	return c.of[len(c.classes)+webhooks] == c.of[class]
+}
+
+// deadlocks are those of each webhook.
+func (c *cycles) deadlocks() []*Deadlock {
+	out := make([]*Deadlock, c.Graph.webhooks)
+	for i, class := range c.blocking[:c.everyPod()] {
+		if len(c.entries[i]) == 0 {
+			continue
+		}
+		common := c.refusalsBy(i)
+		for _, m := range class.members {
+			if c.takesPart(i, m.own.class) && c.tick() {
+				out[m.index] = c.deadlock(i, m, common)
 			}
 		}
 	}
 	return out
 }
 
-// refusals are what the webhooks of a class refuse of a cycle.
+// refusals are what the webhooks of a class refuse of their cycle, by class.
 type refusals struct {
+	of         map[int]refusal
 	namespaces []string
 	more       bool
 	resources  []inventory.Resource
-	// component is one that they refuse, and refusal what of it.
-	component *component
-	refusal
+	// last is what they refuse of a component of the first class.
+	last func(member) Wait
 }
 
-// refusalsIn collects the namespaces in which the webhooks of a node refuse
-// components of the cycle, up to a bound.
-func (g *Graph) refusalsIn(node int, c *cycle) refusals {
-	var out refusals
-	classes := c.classes
-	if len(g.at(node).anchors) > 0 {
-		classes = slices.Collect(g.candidates(node))
-	}
-	for _, class := range classes {
-		p := g.classes[class].blocked
-		if p == nil || g.cycleOf[class] != g.cycleOf[node] {
+// refusalsBy collects the namespaces in which the webhooks refuse components of the
+// cycle, up to a bound.
+func (c *cycles) refusalsBy(webhooks int) refusals {
+	out := refusals{of: map[int]refusal{}}
+	for _, r := range c.blocking[webhooks].refuses {
+		p := c.parts[r.class]
+		if p == nil || !c.counts(r) || !c.takesPart(webhooks, r.class) {
 			continue
 		}
-		refused, ok := g.refuses(node, class)
-		if !ok {
-			continue
+		out.of[r.class] = r
+		if out.last == nil {
+			out.last = func(m member) Wait { return m.waitOf(p.component, r) }
 		}
-		if out.component == nil {
-			out.component, out.refusal = p, refused
-		}
-		out.resources = appendMissing(out.resources, refused.resource)
-		for _, namespace := range g.classes[class].namespaces {
-			if len(out.namespaces) == maxExcluded && !slices.Contains(out.namespaces, namespace) {
+		out.resources = appendMissing(out.resources, r.resource)
+		for _, namespace := range p.namespaces {
+			if len(out.namespaces) < maxExcluded {
+				out.namespaces = appendMissing(out.namespaces, namespace)
+			} else if !slices.Contains(out.namespaces, namespace) {
 				out.more = true
-				return out
+				break
 			}
-			out.namespaces = appendMissing(out.namespaces, namespace)
 		}
 	}
 	return out
@@ -201,14 +189,13 @@ func appendMissing[T comparable](list []T, value T) []T {
 }
 
 // deadlock describes how the webhook takes part in the cycle.
-func (g *Graph) deadlock(node int, m member, c *cycle, common refusals) *Deadlock {
-	d := &Deadlock{Webhooks: c.webhooks, Namespaces: slices.Clone(common.namespaces), More: common.more, Resources: slices.Clone(common.resources)}
-	if refused, own := g.refuses(node, m.own.class); own {
-		d.Waits = []Wait{m.waitOf(m.own, refused)}
+func (c *cycles) deadlock(webhooks int, m member, common refusals) *Deadlock {
+	d := &Deadlock{Webhooks: c.webhooks[c.of[m.own.class]], Namespaces: slices.Clone(common.namespaces), More: common.more, Resources: slices.Clone(common.resources)}
+	if r, own := common.of[m.own.class]; own {
+		d.Waits = []Wait{m.waitOf(m.own, r)}
 		d.Namespaces = appendMissing(d.Namespaces, m.own.namespace)
-		d.Resources = appendMissing(d.Resources, refused.resource)
-	} else if d.Waits, d.Abridged = g.shortestCycle(node, m); d.Abridged && common.component != nil {
-		d.Waits = append(d.Waits, m.waitOf(common.component, common.refusal))
+	} else if d.Waits, d.Abridged = c.shortest(m, common.of); d.Abridged && common.last != nil {
+		d.Waits = append(d.Waits, common.last(m))
 	}
 	if len(d.Waits) > 0 {
 		last := &d.Waits[len(d.Waits)-1]
@@ -219,36 +206,39 @@ func (g *Graph) deadlock(node int, m member, c *cycle, common refusals) *Deadloc
 }
 
 // waitOf is what the component waits for because of the webhook.
-func (m member) waitOf(from *component, refused refusal) Wait {
-	w := Wait{From: from.name, On: m.own.name, What: what[refused.resource], Use: m.own.use}
+func (m member) waitOf(from *component, r refusal) Wait {
+	w := Wait{From: from.name, On: m.own.name, What: what[r.resource], Use: m.own.use}
 	if m.webhook != nil {
 		w.Webhook = m.webhook.Webhook
 	}
-	if !refused.certain {
-		w.Unless = refused.namespace
+	if !r.certain {
+		w.Unless = r.namespace
 	}
 	return w
 }
 
-// wait is a Wait between components.
-type wait struct {
+// step is a Wait between components.
+type step struct {
 	Wait
 	from, on *component
 }
 
-// shortestCycle finds the shortest way from what serves the webhook to what it
-// refuses. Where that takes too long it is abridged to the first step.
-func (g *Graph) shortestCycle(node int, m member) (waits []Wait, abridged bool) {
-	until := g.steps + maxSearchSteps
-	via := map[int]wait{m.own.class: {}}
+// shortest finds the shortest way from what serves the webhook to what it refuses.
+// Where that takes too long it is abridged to the first step.
+func (c *cycles) shortest(m member, refused map[int]refusal) (waits []Wait, abridged bool) {
+	steps := 0
+	via := map[int]step{m.own.class: {}}
 	for queue := []*component{m.own}; len(queue) > 0; queue = queue[1:] {
-		for h := range g.waits(queue[0], until) {
+		for _, h := range c.waits(queue[0]) {
+			if steps++; steps > maxSearchSteps || !c.tick() {
+				return waits, true
+			}
 			if _, visited := via[h.on.class]; visited {
 				continue
 			}
 			via[h.on.class] = h
-			if refused, ok := g.refuses(node, h.on.class); ok {
-				waits = []Wait{m.waitOf(h.on, refused)}
+			if r, ok := refused[h.on.class]; ok {
+				waits = []Wait{m.waitOf(h.on, r)}
 				for ; h.from != nil; h = via[h.from.class] {
 					waits = append(waits, h.Wait)
 				}
@@ -264,26 +254,19 @@ func (g *Graph) shortestCycle(node int, m member) (waits []Wait, abridged bool) 
 	return waits, true
 }
 
-// waits are what the component waits for in its cycle, one of each class, until that
-// many steps are done.
-func (g *Graph) waits(p *component, until int) iter.Seq[wait] {
-	return func(yield func(wait) bool) {
-		for node := range g.candidates(p.class) {
-			if g.steps >= until || !g.tick() {
-				return
-			}
-			if g.cycleOf[node] != g.cycleOf[p.class] {
-				continue
-			}
-			refused, ok := g.refuses(node, p.class)
-			if !ok {
-				continue
-			}
-			for _, m := range g.at(node).entries {
-				if g.steps >= until || !g.tick() || !yield(wait{m.waitOf(p, refused), p, m.own}) {
-					return
-				}
+// waits are what the component waits for in its cycle, one of each class, as far as a
+// search looks.
+func (c *cycles) waits(p *component) []step {
+	var out []step
+	for _, r := range c.classes[p.class].refused {
+		if !c.counts(r) || !c.takesPart(r.webhooks, p.class) {
+			continue
+		}
+		for _, m := range c.entries[r.webhooks] {
+			if out = append(out, step{m.waitOf(p, r), p, m.own}); len(out) > maxSearchSteps {
+				return out
 			}
 		}
 	}
+	return out
 }

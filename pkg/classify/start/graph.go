@@ -1,44 +1,25 @@
 package start
 
 import (
-	"iter"
-	"slices"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Graph is what waits for what to start. Its nodes are classes, because thousands
-// of webhooks differ in little: those of components, then those of webhooks, of which
-// the last stands for what every Pod needs. A class of components waits for the
-// classes of webhooks that refuse what it needs, and those wait for what serves them.
-// Whether one refuses the other is computed only where the answer can be new, so that
-// finding all cycles costs one Match for each class rather than for each pair of
-// them, unless most pairs have nothing to do with each other and no label shows it.
+// of webhooks differ in little. A class of components waits for the classes of webhooks
+// that refuse what it needs, and those for what serves them. The last class of
+// webhooks stands for what every Pod needs.
 type Graph struct {
 	step    Step
-	steps   int
 	ended   bool
 	err     error
 	matcher *admission.Matcher
 	// webhooks counts those that New was given.
 	webhooks int
-	// certainly says that only what is certainly refused counts.
-	certainly bool
-	classes   []*componentClass
-	blocking  []*webhookClass
-	// refusing lists the nodes of webhooks by the labels that they ask for, refused
-	// those of components by the labels that they carry. Those that may refuse
-	// anything, and all components, are at the label without a key.
-	refusing, refused rosters
-	// serves are for each class of components the nodes of the webhooks that it
-	// serves.
-	serves [][]int
-	// seen are the nodes that the search under way has come to.
-	seen []bool
-	// cycleOf is the strongly connected component of each node: all that wait for
-	// each other.
-	cycleOf []int
+	classes  []*componentClass
+	blocking []*webhookClass
+	// compared counts the pairs of classes that were compared.
+	compared int
 }
 
 // componentClass are the components that all webhooks treat alike.
@@ -46,23 +27,19 @@ type componentClass struct {
 	components []*component
 	requests   []admission.Request
 	network    bool
-	labels     []label
-	// blocked is one of them that takes part in a cycle, and namespaces are those
-	// of all that do.
-	blocked    *component
-	namespaces []string
+	// refused are the classes of webhooks that refuse what it needs.
+	refused []refusal
+	// serves are the classes of webhooks of which it serves some.
+	serves []int
 }
 
 // webhookClass are the webhooks that refuse the same.
 type webhookClass struct {
 	members []member
-	// anchors are labels one of which everything that it refuses carries; none
-	// where it may refuse anything.
-	anchors []label
 	// backends are the classes of what serves the members, each once.
 	backends []int
-	// entries are members that take part in a cycle, one for each of backends.
-	entries []member
+	// refuses are the classes of components that they refuse something.
+	refuses []refusal
 }
 
 // member is a webhook by its place in what New was given, and what serves it. Among
@@ -73,8 +50,17 @@ type member struct {
 	own     *component
 }
 
+// refusal is what the webhooks of a class keep the components of a class from.
+type refusal struct {
+	webhooks, class int
+	resource        inventory.Resource
+	// certain is false where labels of the namespace that are not known decide.
+	certain   bool
+	namespace string
+}
+
 // New returns the Graph of the webhooks that could be kept from starting themselves.
-// It costs a few requests for each class of webhooks and of Pods.
+// It costs a few requests for each pair of classes that it compares.
 func New(step Step, m *admission.Matcher, webhooks []Webhook) *Graph {
 	b := newBuilder(step, m)
 	b.webhooks = len(webhooks)
@@ -89,210 +75,141 @@ func New(step Step, m *admission.Matcher, webhooks []Webhook) *Graph {
 	return b.graph()
 }
 
-// Err is why the Graph is not complete, beside the end of its context.
+// Err is why the Graph is not complete, beside the end of its context and
+// NotCompared.
 func (g *Graph) Err() error { return g.err }
 
+// Kinds counts the webhooks that differ, and the Pods.
+func (g *Graph) Kinds() (webhooks, pods int) { return g.everyPod(), len(g.classes) }
+
+// NotCompared counts the pairs of kinds of webhooks and of Pods that are too many to be
+// compared. Each webhook is compared with its own Pods in any case.
+func (g *Graph) NotCompared() int { return max(0, len(g.classes)*g.everyPod()-g.compared) }
+
 func (g *Graph) tick() bool {
-	g.steps++
 	g.ended = g.ended || !g.step()
 	return !g.ended
 }
 
-// roster lists nodes, and skips those that a search has seen.
-type roster struct {
-	nodes []int
-	// skip is for each place the next one that may be unseen.
-	skip []int
-}
+// everyPod is the class of what every Pod needs.
+func (g *Graph) everyPod() int { return len(g.blocking) - 1 }
 
-type rosters map[label]*roster
+// maxCompared bounds the pairs of classes that are compared: two hundred kinds of
+// webhooks with as many kinds of Pods. That takes a fraction of a second.
+const maxCompared = 50_000
 
-// add lists the node at its labels, or at the one without a key.
-func (all rosters) add(node int, labels ...label) {
-	if len(labels) == 0 {
-		labels = []label{{}}
-	}
-	for _, l := range labels {
-		if all[l] == nil {
-			all[l] = &roster{}
-		}
-		all[l].nodes = append(all[l].nodes, node)
-		all[l].skip = append(all[l].skip, len(all[l].nodes))
-	}
-}
-
-func (all rosters) reset() {
-	for _, r := range all {
-		for i := range r.skip {
-			r.skip[i] = i + 1
+// compare finds what refuses what: of each webhook its own Pods first.
+func (g *Graph) compare() {
+	type pair struct{ webhooks, class int }
+	done := map[pair]bool{}
+	ask := func(p pair) {
+		if !done[p] && g.tick() {
+			done[p] = true
+			g.compared++
+			g.addRefusal(p.webhooks, p.class)
 		}
 	}
-}
-
-// next is the first place from i on whose node is not seen. It shortens the way
-// for later calls, so that all of them together cost little more than one pass.
-func (r *roster) next(i int, seen []bool) int {
-	from := i
-	for i < len(r.nodes) && seen[r.nodes[i]] {
-		i = r.skip[i]
+	for i, class := range g.blocking[:g.everyPod()] {
+		for _, own := range class.backends {
+			ask(pair{i, own})
+		}
 	}
-	for from < i {
-		from, r.skip[from] = r.skip[from], i
-	}
-	return i
-}
-
-func (g *Graph) makeRosters() {
-	g.refusing, g.refused, g.serves = rosters{}, rosters{}, make([][]int, len(g.classes))
 	for c, class := range g.classes {
-		g.refused.add(c)
-		if len(class.labels) > 0 {
-			g.refused.add(c, class.labels...)
+		for i := 0; i < g.everyPod() && len(done) < maxCompared && !g.ended; i++ {
+			ask(pair{i, c})
 		}
-	}
-	for i, class := range g.blocking {
-		g.refusing.add(g.nodeOf(i), class.anchors...)
-		for _, c := range class.backends {
-			g.serves[c] = append(g.serves[c], g.nodeOf(i))
+		if class.network && len(g.blocking[g.everyPod()].members) > 0 {
+			g.add(refusal{webhooks: g.everyPod(), class: c, certain: true})
 		}
 	}
 }
 
-func (g *Graph) nodeOf(blocking int) int { return len(g.classes) + blocking }
-
-func (g *Graph) at(node int) *webhookClass { return g.blocking[node-len(g.classes)] }
-
-// everyPod is the node of what every Pod needs.
-func (g *Graph) everyPod() int { return g.nodeOf(len(g.blocking) - 1) }
-
-// rostersOf list the nodes that a node could refuse, or be refused by.
-func (g *Graph) rostersOf(node int) []*roster {
-	all, labels, broad := g.refusing, []label(nil), true
-	if node < len(g.classes) {
-		labels = g.classes[node].labels
-	} else {
-		all, labels = g.refused, g.at(node).anchors
-		broad = len(labels) == 0
-	}
-	var out []*roster
-	if broad {
-		labels = append([]label{{}}, labels...)
-	}
-	for _, l := range labels {
-		if r := all[l]; r != nil {
-			out = append(out, r)
-		}
-	}
-	return out
+func (g *Graph) add(r refusal) {
+	g.classes[r.class].refused = append(g.classes[r.class].refused, r)
+	g.blocking[r.webhooks].refuses = append(g.blocking[r.webhooks].refuses, r)
 }
 
-// candidates are the nodes of all rostersOf the node.
-func (g *Graph) candidates(node int) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for _, r := range g.rostersOf(node) {
-			for _, n := range r.nodes {
-				if !yield(n) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// refusal is what a webhook keeps a component from.
-type refusal struct {
-	resource inventory.Resource
-	// certain is false where labels of the namespace that are not known decide.
-	certain   bool
-	namespace string
-}
-
-// refuses says what the webhooks of a node keep the components of a class from, if
-// anything: what they certainly refuse before what they refuse unless a label
-// that is not known exempts the namespace.
-func (g *Graph) refuses(node, class int) (found refusal, refuses bool) {
-	if node == g.everyPod() {
-		return refusal{certain: true}, g.tick() && g.classes[class].network
-	}
-	webhook := g.at(node).members[0].webhook
+// addRefusal adds what the webhooks keep the components from, if anything: what they
+// certainly refuse before what they refuse unless a label that is not known exempts
+// the namespace.
+func (g *Graph) addRefusal(webhooks, class int) {
+	var found *refusal
+	webhook := g.blocking[webhooks].members[0].webhook
 	for _, r := range g.classes[class].requests {
 		if !g.tick() {
-			return refusal{}, false
+			return
 		}
-		switch v := r.Match(webhook.Webhook); {
-		case v.Match == admission.Yes:
-			return refusal{r.Resource, true, r.Namespace}, true
-		case !refuses && v.Presumed():
-			found, refuses = refusal{r.Resource, false, r.Namespace}, true
+		v := r.Match(webhook.Webhook)
+		if certain := v.Match == admission.Yes; certain || found == nil && v.Presumed() {
+			found = &refusal{webhooks, class, r.Resource, certain, r.Namespace}
+		}
+		if found != nil && found.certain {
+			break
 		}
 	}
-	return found, refuses && !g.certainly
-}
-
-// waitsFor visits the unseen nodes that the node waits for.
-func (g *Graph) waitsFor(node int, visit func(int)) {
-	if node < len(g.classes) {
-		g.refusals(node, visit)
-		return
-	}
-	for _, class := range g.at(node).backends {
-		visit(class)
+	if found != nil {
+		g.add(*found)
 	}
 }
 
-// waitedForBy visits the unseen nodes that wait for the node.
-func (g *Graph) waitedForBy(node int, visit func(int)) {
-	if node >= len(g.classes) {
-		g.refusals(node, visit)
-		return
-	}
-	for _, webhooks := range g.serves[node] {
-		visit(webhooks)
-	}
-}
-
-// refusals visits the unseen nodes that refuse the node, or that it refuses.
-func (g *Graph) refusals(node int, visit func(int)) {
-	for _, r := range g.rostersOf(node) {
-		for i := r.next(0, g.seen); i < len(r.nodes) && !g.ended; i = r.next(i+1, g.seen) {
-			if _, ok := g.refuses(max(node, r.nodes[i]), min(node, r.nodes[i])); ok {
-				visit(r.nodes[i])
+// components numbers the nodes of each strongly connected component: all that wait for
+// each other by refusals that count. The nodes are the classes of components, then those
+// of webhooks.
+func (g *Graph) components(counts func(refusal) bool) []int {
+	t := tarjan{next: func(node int) []int {
+		if node >= len(g.classes) {
+			return g.blocking[node-len(g.classes)].backends
+		}
+		var out []int
+		for _, r := range g.classes[node].refused {
+			if counts(r) {
+				out = append(out, len(g.classes)+r.webhooks)
 			}
 		}
+		return out
+	}}
+	n := len(g.classes) + len(g.blocking)
+	t.index, t.low, t.component = make([]int, n), make([]int, n), make([]int, n)
+	for node := range n {
+		if t.index[node] == 0 {
+			t.visit(node)
+		}
 	}
+	return t.component
 }
 
-// walk goes through the unseen nodes from one on and calls done with each after
-// all that it leads to.
-func (g *Graph) walk(node int, next func(int, func(int)), done func(int)) {
-	if g.seen[node] || g.ended {
+// tarjan is his algorithm for strongly connected components.
+type tarjan struct {
+	next func(int) []int
+	// index is when a node was visited, from 1 on, low the first that it leads to of
+	// those on the stack; component is 0 while it is there.
+	index, low, component []int
+	stack                 []int
+	visited, found        int
+}
+
+func (t *tarjan) visit(node int) {
+	t.visited++
+	t.index[node], t.low[node] = t.visited, t.visited
+	t.stack = append(t.stack, node)
+	for _, n := range t.next(node) {
+		if t.index[n] == 0 {
+			t.visit(n)
+		}
+		if t.component[n] == 0 {
+			t.low[node] = min(t.low[node], t.low[n])
+		}
+	}
+	if t.low[node] < t.index[node] {
 		return
 	}
-	g.seen[node] = true
-	next(node, func(n int) { g.walk(n, next, done) })
-	done(node)
-}
-
-// connect finds what waits for each other, by Kosaraju's algorithm: unlike Tarjan's,
-// it never looks again at a node that it has seen, so that not every pair of classes
-// has to be compared.
-func (g *Graph) connect() {
-	n := g.everyPod() + 1
-	order := make([]int, 0, n)
-	g.restart()
-	for node := range n {
-		g.walk(node, g.waitsFor, func(done int) { order = append(order, done) })
+	t.found++
+	for {
+		last := t.stack[len(t.stack)-1]
+		t.stack = t.stack[:len(t.stack)-1]
+		t.component[last] = t.found
+		if last == node {
+			return
+		}
 	}
-	g.restart()
-	g.cycleOf = make([]int, n)
-	for _, node := range slices.Backward(order) {
-		g.walk(node, g.waitedForBy, func(done int) { g.cycleOf[done] = node })
-	}
-}
-
-// restart forgets what was seen.
-func (g *Graph) restart() {
-	g.seen = make([]bool, g.everyPod()+1)
-	g.refusing.reset()
-	g.refused.reset()
 }

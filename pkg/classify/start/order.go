@@ -24,57 +24,44 @@ type Blocked struct {
 type order struct {
 	*Graph
 	services map[int][]inventory.Key
-	// asked is for each class of components the number of its candidates that refuse
-	// it no more.
-	asked []int
-	// waiting are for each class of webhooks the components that wait for it, and
-	// down how many of its backends do not run yet.
-	waiting [][]int
-	down    []int
-	// started are the classes of components that run.
-	started []bool
+	// down are for each class of webhooks how many of its backends do not run yet,
+	// and waits for each class of components how many classes of webhooks refuse it.
+	down, waits []int
+	started     []bool
+}
+
+// Recovery is in which waves Services start, one after the other, and which never do.
+type Recovery struct {
+	Waves [][]inventory.Key
+	Stuck []Blocked
+	// NotCompared is that of the Graph.
+	NotCompared int
 }
 
 // Order says in which waves Services start that are down, while the webhooks that
 // they serve refuse what they are called for, and which of them never do. What every
-// Pod needs has to start as well, as after a restart of the cluster. It asks each pair
-// of classes once at most.
-func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) (waves [][]inventory.Key, stuck []Blocked, err error) {
+// Pod needs has to start as well, as after a restart of the cluster.
+func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) (Recovery, error) {
 	o := newOrder(step, m, webhooks, services)
-	ready := make([]int, len(o.classes))
-	for class := range ready {
-		ready[class] = class
+	var out Recovery
+	var ready []int
+	for class := range o.waits {
+		if o.waits[class] == 0 {
+			ready = append(ready, class)
+		}
 	}
-	for len(ready) > 0 && !o.ended {
+	for len(ready) > 0 {
 		var wave []inventory.Key
 		if wave, ready = o.start(ready); len(wave) > 0 {
 			slices.SortFunc(wave, inventory.Key.Compare)
-			waves = append(waves, wave)
+			out.Waves = append(out.Waves, wave)
 		}
 	}
 	if o.ended {
-		return nil, nil, o.err
+		return Recovery{}, o.err
 	}
-	var everyPod []int
-	for _, class := range o.at(o.everyPod()).backends {
-		everyPod = o.blockers(class, everyPod)
-	}
-	for class, keys := range o.services {
-		if o.started[class] {
-			continue
-		}
-		by := o.blockers(class, nil)
-		if o.classes[class].network {
-			for _, i := range everyPod {
-				by = appendMissing(by, i)
-			}
-		}
-		for _, key := range keys {
-			stuck = append(stuck, Blocked{key, by[:min(len(by), maxBlocking)], len(by) > maxBlocking})
-		}
-	}
-	slices.SortFunc(stuck, func(a, b Blocked) int { return a.Service.Compare(b.Service) })
-	return waves, stuck, nil
+	out.Stuck, out.NotCompared = o.stuck(), o.NotCompared()
+	return out, nil
 }
 
 func newOrder(step Step, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) *order {
@@ -93,91 +80,85 @@ func newOrder(step Step, m *admission.Matcher, webhooks []Webhook, services []in
 	for i, c := range others {
 		o.services[c.class] = append(o.services[c.class], services[i])
 	}
-	o.started, o.asked = make([]bool, len(o.classes)), make([]int, len(o.classes))
-	o.down, o.waiting = make([]int, len(o.blocking)), make([][]int, len(o.blocking))
-	for i, class := range o.blocking {
-		o.down[i] = len(class.backends)
+	o.started = make([]bool, len(o.classes))
+	for _, class := range o.blocking {
+		o.down = append(o.down, len(class.backends))
+	}
+	for _, class := range o.classes {
+		o.waits = append(o.waits, len(class.refused))
 	}
 	return o
 }
 
-// start starts those of the classes that nothing refuses any more, and returns their
-// Services and the classes that no longer wait for what they waited for. What every
-// Pod needs is no wave of its own.
+// start starts the classes, and returns their Services and the classes that nothing
+// refuses any more. What every Pod needs is no wave of its own.
 func (o *order) start(ready []int) (wave []inventory.Key, released []int) {
 	var started []int
 	for ; len(ready) > 0 && o.tick(); ready = ready[1:] {
-		class := ready[0]
-		switch {
-		case !o.startable(class):
-		case o.classes[class].components[0].use != "":
-			ready = append(ready, o.releasedBy(class)...)
-		default:
+		if class := ready[0]; o.classes[class].components[0].use != "" {
+			ready = append(ready, o.release(class)...)
+		} else {
 			started = append(started, class)
 		}
 	}
 	for _, class := range started {
 		wave = append(wave, o.services[class]...)
-		released = append(released, o.releasedBy(class)...)
+		released = append(released, o.release(class)...)
 	}
 	return wave, released
 }
 
-// startable reports whether nothing that is down refuses the class; else it waits for
-// that.
-func (o *order) startable(class int) bool {
-	place := 0
-	for node := range o.candidates(class) {
-		if place++; place <= o.asked[class] {
-			continue
-		}
-		if i := node - len(o.classes); o.refused(class, i) || o.ended {
-			o.waiting[i] = append(o.waiting[i], class)
-			return false
-		}
-		o.asked[class] = place
-	}
-	return true
-}
-
-// refused reports whether webhooks that are down refuse the class.
-func (o *order) refused(class, webhooks int) bool {
-	if o.down[webhooks] == 0 {
-		return false
-	}
-	_, refused := o.refuses(o.nodeOf(webhooks), class)
-	return refused
-}
-
-// releasedBy are the classes that waited for webhooks which the class, which runs
-// now, served last.
-func (o *order) releasedBy(class int) []int {
+// release returns the classes that waited for nothing but what the class serves.
+func (o *order) release(class int) []int {
 	var out []int
 	o.started[class] = true
-	for _, node := range o.serves[class] {
-		i := node - len(o.classes)
-		if o.down[i]--; o.down[i] == 0 {
-			out = append(out, o.waiting[i]...)
+	for _, webhooks := range o.classes[class].serves {
+		if o.down[webhooks]--; o.down[webhooks] > 0 {
+			continue
+		}
+		for _, r := range o.blocking[webhooks].refuses {
+			if o.waits[r.class]--; o.waits[r.class] == 0 {
+				out = append(out, r.class)
+			}
 		}
 	}
 	return out
 }
 
+// stuck are the Services that never start.
+func (o *order) stuck() []Blocked {
+	var everyPod []int
+	for _, class := range o.blocking[o.everyPod()].backends {
+		everyPod = o.blockers(class, everyPod)
+	}
+	var out []Blocked
+	for class, keys := range o.services {
+		if o.started[class] {
+			continue
+		}
+		by := o.blockers(class, nil)
+		if o.classes[class].network {
+			for _, i := range everyPod {
+				by = appendMissing(by, i)
+			}
+		}
+		for _, key := range keys {
+			out = append(out, Blocked{key, by[:min(len(by), maxBlocking)], len(by) > maxBlocking})
+		}
+	}
+	slices.SortFunc(out, func(a, b Blocked) int { return a.Service.Compare(b.Service) })
+	return out
+}
+
 // blockers adds the webhooks that refuse the class, which waits for one of them, up to
-// one more than is named. Those that every Pod waits for come last.
+// one more than is named.
 func (o *order) blockers(class int, by []int) []int {
 	if o.started[class] {
 		return by
 	}
-	for node := range o.candidates(class) {
-		if len(by) > maxBlocking {
-			break
-		}
-		if node == o.everyPod() || !o.refused(class, node-len(o.classes)) {
-			continue
-		}
-		for _, m := range o.at(node).members {
-			if !o.started[m.own.class] && len(by) <= maxBlocking {
+	for _, r := range o.classes[class].refused {
+		for _, m := range o.blocking[r.webhooks].members {
+			if m.webhook != nil && !o.started[m.own.class] && len(by) <= maxBlocking {
 				by = appendMissing(by, m.index)
 			}
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -150,7 +149,7 @@ func TestPages(t *testing.T) {
 		"/search?q=LEGACY":                       {"<h2>Webhooks</h2>", `configmaps.legacy.example.com">`},
 		"/search?q=horizontalpoda":               {"<h2>Resources</h2>", `href="./resources/horizontalpodautoscalers.autoscaling"`},
 		"/search?q=no-such":                      {"Nothing has <code>no-such</code> in its name"},
-		"/bootstrap":                             {"<svg class=\"graph\"", "edge-cycle", "Deadlocks"},
+		"/bootstrap":                             {"<h2>Dependencies</h2>", `<span class="state state-bad">yes</span>`, "Deadlocks"},
 		"/checks":                                {`href="./checks/virtual-resource"`},
 		"/checks/service-missing":                {"<h2>Meaning</h2>", "<pre tabindex=\"0\">", "configmaps.legacy.example.com"},
 		"/assets/page.css":                       {":root"},
@@ -404,26 +403,6 @@ func TestPoliciesObserved(t *testing.T) {
 	expect.Contains(t, body, `<td class="n">2.50</td><td class="n">-</td><td class="n">`, `<td class="n">-</td></tr>`, "API server counts failed checks alone")
 }
 
-// TestManyInACycle: a cycle of many groups is one node of the drawing.
-func TestManyInACycle(t *testing.T) {
-	const n = 40
-	g := start.Drawing{}
-	for i := range n {
-		g.Nodes = append(g.Nodes, start.Node{Names: []string{team(i)}, Webhooks: make([]inventory.Ref, 1), Cycle: true})
-		g.Edges = append(g.Edges, start.Edge{From: i, To: (i + 1) % n, Cycle: true, Certain: true})
-	}
-	g.Nodes = append(g.Nodes, start.Node{Names: []string{"alone"}})
-	g.Edges = append(g.Edges, start.Edge{From: n, To: 3, Certain: true})
-	one := collapsed(g)
-	if len(one.Nodes) != 2 || len(one.Nodes[0].Names) != n || len(one.Edges) != 2 {
-		t.Errorf("%d nodes and %d edges, want the cycle, what needs it and two arrows", len(one.Nodes), len(one.Edges))
-	}
-	d := drawGraph(one, one.Edges)
-	if d.Height > 200 || !strings.HasPrefix(d.Description, "2 groups of workloads, 1 of them in a cycle") {
-		t.Errorf("height %d: %s", d.Height, d.Description)
-	}
-}
-
 func TestFile(t *testing.T) {
 	body := file(t, demo(t))
 	expect.Contains(
@@ -431,7 +410,7 @@ func TestFile(t *testing.T) {
 		`<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;`, "<style>", "<script>",
 		`id="webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="#webhooks/validating/legacy-operator/configmaps.legacy.example.com"`,
 		`id="resources/pods"`, `href="#resources/pods"`, `id="checks/service-missing"`, `href="#checks/service-missing"`, `id="overview"`, `href="#bootstrap"`,
-		"<svg class=\"chain\"", "<svg class=\"graph\"",
+		"<svg class=\"chain\"", "<h2>Dependencies</h2>",
 	)
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\sid="([^"]*)"`).FindAllStringSubmatch(body, -1) {
