@@ -12,7 +12,7 @@ var serviceElsewhere = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		called := p.State.Service
-		if p.State.Known || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || called.Name == "" {
+		if p.State.Known || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || called.Name == "" || called.Key == scaffolded {
 			return nil
 		}
 		if _, ok := p.Snapshot.Services[called.Key]; ok {
@@ -31,3 +31,7 @@ var serviceElsewhere = &Check{
 		}}
 	},
 }
+
+// scaffolded is the Service that kubebuilder writes into registrations, for a
+// kustomization to rename. Source: kubebuilder's scaffold config/webhook.
+var scaffolded = inventory.Key{Namespace: "system", Name: "webhook-service"}
