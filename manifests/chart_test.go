@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -50,5 +52,29 @@ func TestChartKnowsThePolicy(t *testing.T) {
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("values.schema.json: -Policy +schema\n%s", diff)
+	}
+}
+
+// TestReplicasOfARolloutAreApart: what keeps replicas apart counts those of the same
+// rollout alone. Pods that leave would push the new ones onto one node.
+func TestReplicasOfARolloutAreApart(t *testing.T) {
+	text, err := os.ReadFile("base/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d appsv1.Deployment
+	if err := yaml.UnmarshalStrict(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	spec, want := d.Spec.Template.Spec, []string{appsv1.DefaultDeploymentUniqueLabelKey}
+	for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		if diff := cmp.Diff(want, term.PodAffinityTerm.MatchLabelKeys); diff != "" {
+			t.Errorf("affinity: -want +got\n%s", diff)
+		}
+	}
+	for _, constraint := range spec.TopologySpreadConstraints {
+		if diff := cmp.Diff(want, constraint.MatchLabelKeys); diff != "" {
+			t.Errorf("topology: -want +got\n%s", diff)
+		}
 	}
 }

@@ -109,6 +109,18 @@ var uses = map[string]struct{ values, want string }{
 	"nodeSelector":                   {`{nodeSelector: {disk: ssd}}`, "nodeSelector:\n        disk: ssd"},
 	"tolerations":                    {`{tolerations: [{key: mine, operator: Exists}]}`, "key: mine"},
 	"podAnnotations":                 {`{podAnnotations: {mine: "yes"}}`, `mine: "yes"`},
+	"podLabels":                      {`{podLabels: {mine: "yes"}}`, `mine: "yes"`},
+	"affinity":                       {`{affinity: {nodeAffinity: {}}}`, "nodeAffinity: {}"},
+	"extraEnv":                       {`{extraEnv: [{name: HTTPS_PROXY, value: mine}]}`, "name: HTTPS_PROXY"},
+	"serviceAccount.annotations":     {`{serviceAccount: {annotations: {mine: "yes"}}}`, `mine: "yes"`},
+	"ingress.enabled":                {`{ingress: {enabled: true, host: a.example.com}}`, "kind: Ingress"},
+	"ingress.className":              {`{ingress: {enabled: true, host: a.example.com, className: mine}}`, "ingressClassName: mine"},
+	"ingress.annotations":            {`{ingress: {enabled: true, host: a.example.com, annotations: {mine: "yes"}}}`, `mine: "yes"`},
+	"ingress.host":                   {`{ingress: {enabled: true, host: a.example.com}}`, "host: a.example.com"},
+	"ingress.tlsSecretName":          {`{ingress: {enabled: true, host: a.example.com, tlsSecretName: mine}}`, "secretName: mine"},
+	"httpRoute.enabled":              {`{httpRoute: {enabled: true, parentRefs: [{name: web}]}}`, "kind: HTTPRoute"},
+	"httpRoute.parentRefs":           {`{httpRoute: {enabled: true, parentRefs: [{name: web}]}}`, "- name: web"},
+	"httpRoute.hostnames":            {`{httpRoute: {enabled: true, parentRefs: [{name: web}], hostnames: [a.example.com]}}`, "- a.example.com"},
 	"namespace.create":               {`{namespace: {create: true}}`, "kind: Namespace"},
 	"crd.install":                    {`{crd: {install: false}}`, "!kind: CustomResourceDefinition"},
 	"probe.enabled":                  {`{probe: {enabled: false}}`, "!- --probe=tls"},
@@ -176,7 +188,7 @@ func TestTyposAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{alerts: {thresholds: {WebhookSlow: 5}}}`, `{alerts: {runbookBaseURL: example.com}}`,
 		`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookNone]}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookAuditorDown: 0.1}}}`,
-		`{replica: 3}`, `{image: {repo: x}}`, `{grafana: true}`, `{statusPage: {url: auditor.example.com}}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
+		`{replica: 3}`, `{ingress: {enabled: true}}`, `{httpRoute: {enabled: true}}`, `{image: {repo: x}}`, `{grafana: true}`, `{statusPage: {url: auditor.example.com}}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
 		`{policy: {longTimeout: 5}}`, `{policy: {budgets: [{resource: pods}]}}`, `{policy: {acknowledgements: [{check: over-broad}]}}`, `{policy: {latencyThresholds: {a: 3}}}`,
 	} {
 		if _, err := templated(t, namespace, wrong); err == nil {

@@ -171,6 +171,11 @@ func chartIsOfTheRelease(t *testing.T, path string) {
 	if err := chart.Validate(); err != nil {
 		t.Error(err)
 	}
+	for name, content := range unpacked(t, path) { // of regular files: a link has no content
+		if len(content) == 0 {
+			t.Errorf("%s is empty in the chart", name)
+		}
+	}
 }
 
 func bundleIsOfTheRelease(t *testing.T, path string) {
