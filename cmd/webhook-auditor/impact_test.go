@@ -18,7 +18,7 @@ func TestPolicyImpact(t *testing.T) {
 		want string
 	}{
 		"text":     {[]string{"validatingadmissionpolicy/limits"}, exitOK, "kubectl delete validatingadmissionpolicybinding/limits-shop"},
-		"two args": {[]string{"mutatingadmissionpolicies", "labels"}, exitOK, "mutatingpolicy labels"},
+		"two args": {[]string{"mutatingadmissionpolicies", "labels"}, exitOK, "MutatingAdmissionPolicy labels"},
 		"markdown": {[]string{"validatingadmissionpolicies.admissionregistration.k8s.io/limits", "-o", "markdown"}, exitOK, "### API Extensions"},
 		"json":     {[]string{"validatingadmissionpolicy/limits", "-o", "json"}, exitOK, `"paramKind": "v1 ConfigMap"`},
 		"unknown":  {[]string{"validatingadmissionpolicy/limit"}, exitError, `no validatingadmissionpolicy "limit"; did you mean limits?`},

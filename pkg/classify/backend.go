@@ -88,7 +88,7 @@ func consequences(p *Profile) (Severity, string) {
 	case len(p.Matched) == 0:
 		return Warning, "requests pass without it (failurePolicy Ignore)"
 	case p.FailsClosed():
-		return Critical, intercepted(p) + " is refused (failurePolicy Fail)"
+		return Critical, intercepted(p) + " is refused (failurePolicy Fail)" + withoutNewNamespaces(p)
 	}
 	return Warning, intercepted(p) + " passes without it (failurePolicy Ignore)"
 }
@@ -106,6 +106,20 @@ func waitsFirst(p *Profile) string {
 		return fmt.Sprintf(", after %s each; where %s hang together, it is refused after %s (%s)", text.Seconds(p.Timeout), inventory.Counted(o.Webhooks, "such webhook"), text.Seconds(o.End), o.By)
 	}
 	return fmt.Sprintf(", after %s each", text.Seconds(p.Timeout))
+}
+
+// withoutNewNamespaces says that no Pod starts in namespaces that are created from now
+// on: the controllers create a ConfigMap and a ServiceAccount there that each Pod needs.
+// Sources: k8s.io/kubernetes pkg/controller/certificates/rootcacertpublisher and
+// pkg/controller/serviceaccount.
+func withoutNewNamespaces(p *Profile) string {
+	for _, needed := range []struct{ resource, name string }{{"configmaps", "kube-root-ca.crt"}, {"serviceaccounts", "default"}} {
+		subject := admission.Subject{Namespace: "new-namespace", Name: needed.name, Labels: admission.Unlabeled}
+		if p.Matcher.InterceptsSubject(p.Webhook, inventory.Resource{Name: needed.resource}, admission.Create, subject).Match == admission.Yes {
+			return fmt.Sprintf("; Pods of new namespaces do not start, as they need %s %s", needed.resource, needed.name)
+		}
+	}
+	return ""
 }
 
 func conversionConsequences(p *Profile) (Severity, string) {

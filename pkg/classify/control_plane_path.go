@@ -44,7 +44,7 @@ func blocksControlPlane(p *Profile) Problem {
 	return Problem{
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), unlessOf(p, sure)),
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), unlessOf(p, sure)+withoutNewNamespaces(p)),
 		Fix: patch(p, leaveAlone(p, p.ControlPlane)...),
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // Source has the comments of what is handed out, which describe its fields.
 //
-//go:embed budgets.go consequences.go drain.go fields.go recovery.go registrations.go
+//go:embed budgets.go card.go consequences.go drain.go fields.go recovery.go registrations.go
 var Source embed.FS
 
 // Change is what goes away: the endpoints of Services, those on nodes, and

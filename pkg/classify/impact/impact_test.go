@@ -12,8 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/prometheus/promql/parser"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -299,7 +302,7 @@ func TestCards(t *testing.T) {
 
 func checkSection(t *testing.T, of string, s Section) {
 	t.Helper()
-	if len(s.Answers)+len(s.Blanks)+len(s.Queries) == 0 {
+	if len(s.Answers)+len(s.ToFillIn)+len(s.Queries) == 0 {
 		t.Errorf("%s: %s: neither an answer nor a blank", of, s.ID)
 	}
 	for _, q := range s.Queries {
@@ -353,6 +356,86 @@ func TestPolicyCard(t *testing.T) {
 	}
 }
 
+// found is the finding of the check on the only webhook of the configuration policy.
+func found(t *testing.T, r *classify.Report, check string) *classify.Finding {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f *classify.Finding) bool {
+		return f.Check.Name == check && f.Webhook.Configuration == "policy"
+	})
+	if i < 0 {
+		t.Fatalf("no finding %s", check)
+	}
+	return r.Findings[i]
+}
+
+// TestTerminatingEndpoints: while Pods terminate and still answer, nothing is refused yet,
+// but where the API server calls ready endpoints alone.
+func TestTerminatingEndpoints(t *testing.T) {
+	for routing, want := range map[inventory.Routing]classify.Severity{
+		inventory.RoutingUnknown: classify.Warning, inventory.RoutingClusterIP: classify.Warning, inventory.RoutingEndpoints: classify.Critical,
+	} {
+		o := objects(t, "testdata/cluster.yaml")
+		for _, slice := range o.EndpointSlices {
+			for i := range slice.Endpoints {
+				slice.Endpoints[i].Conditions = discoveryv1.EndpointConditions{Ready: new(false), Serving: new(true), Terminating: new(true)}
+			}
+		}
+		s := snapshot(o)
+		s.Routing = routing
+		f := found(t, evaluate(t, s), "no-ready-endpoints")
+		if answers := strings.Contains(f.Message, "still answer; once they stop"); f.Severity != want || answers != (want == classify.Warning) {
+			t.Errorf("routing %q: %s %s", routing, f.Severity, f.Message)
+		}
+	}
+}
+
+// TestNewNamespaces: a webhook that refuses ConfigMaps, or ServiceAccounts, everywhere
+// keeps each Pod of a new namespace from starting; not so where labels choose namespaces.
+func TestNewNamespaces(t *testing.T) {
+	for resource, needs := range map[string]string{"configmaps": "ConfigMap kube-root-ca.crt", "serviceaccounts": "ServiceAccount default", "secrets": ""} {
+		for _, labeled := range []bool{false, true} {
+			o := objects(t, "testdata/cluster.yaml")
+			w := &o.Validating[slices.IndexFunc(o.Validating, func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c.Name == "policy" })].Webhooks[0]
+			w.Rules[0].Resources, w.ClientConfig.Service.Name = []string{resource}, "gone"
+			if labeled {
+				w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
+			}
+			r := evaluate(t, snapshot(o))
+			message := found(t, r, "service-missing").Message
+			if want := needs != "" && !labeled; strings.Contains(message, "Pods of new namespaces do not start") != want {
+				t.Errorf("%s, with labels %t: %s", resource, labeled, message)
+			}
+			stops := Cards(r, "policy", "")[0].Summary[2].Text
+			if want := needs != ""; strings.Contains(stops, "Pods of new namespaces") != want || !strings.Contains(stops, needs) {
+				t.Errorf("%s, with labels %t: stops %s", resource, labeled, stops)
+			}
+		}
+	}
+}
+
+// TestSummary: what an incident needs comes first, and the way out can be typed.
+func TestSummary(t *testing.T) {
+	c := Cards(cluster(t, "testdata/cluster.yaml"), "policy", "")[0]
+	expect.Equal(t, "validating webhook pods.policy.example.com of policy, installed by helm/policy, calls Service policy/policy:443", c.Title())
+	var labels []string
+	for _, f := range c.Summary {
+		labels = append(labels, f.Label)
+	}
+	expect.Equal(t, []string{"called for", "if it fails", "stops", "way out"}, labels)
+	expect.Contains(t, c.Summary[3].Text, Late)
+	expect.Contains(t, strings.Join(c.Commands, "\n"), "kubectl delete validatingwebhookconfiguration policy", "kubectl rollout restart deployment -n policy")
+}
+
+// TestUnservedResources: a webhook for a resource that the input lacks names it.
+func TestUnservedResources(t *testing.T) {
+	o := objects(t, "testdata/cluster.yaml")
+	for _, c := range o.Validating {
+		c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{kubetest.Rule("shop.example.com", "carts", admissionv1.Create)}
+	}
+	c := consequences(t, Change{Configurations: []Configuration{{Name: "policy"}}}, evaluate(t, snapshot(o)))
+	expect.Contains(t, c.Effects[0].String(), "carts.shop.example.com, which the API server or the input does not have")
+}
+
 // TestShareOfConversions: the time that all admission webhooks took has none of
 // theirs.
 func TestShareOfConversions(t *testing.T) {
@@ -392,7 +475,7 @@ func TestCard(t *testing.T) {
 		{r, "policy", "adds", "CREATE, DELETE on pods of the core API group"},
 		{r, "policy", "adds", "which are 3 of this cluster: inject, policy, shop"},
 		{r, "policy", "effects", "refused are (failurePolicy Fail): pods (CREATE, DELETE)"},
-		{r, "policy", "effects", "creation of Pods"},
+		{r, "policy", "cluster-health", "creation of Pods"},
 		{r, "policy", "disabling", "kubectl delete validatingwebhookconfiguration policy"},
 		{r, "policy", "disabling", "the next helm upgrade reverts that"},
 		{r, "inject", "effects", "adds up to 3 s to each request that it is called for, and as much again"},

@@ -27,37 +27,72 @@ func PolicyCards(r *classify.Report, ref inventory.Ref) []Card {
 }
 
 func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
-	return Card{Policy: p, Sections: []Section{
-		policyAdds(r, p), policyModifies(p), policyIndicators(p), policyFailures(r, p), policyHealth(r, p), teams(p.Object),
-		policyDetection(r, p), policyDisabling(p), policyAfterwards(p), policyResuming(p),
+	c := Card{Policy: p, Sections: sections(policyAnswers(r, p)), Commands: []string{}, Summary: []Fact{
+		{"called for", strings.Join(append([]string{resources(r.Matcher.PolicyResources(p))}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
+		{"if it fails", policyFailures(r, p)[0]},
+		{"stops", stopsInWords(refusedFunctions(r, p))},
 	}}
+	if len(p.Bindings) == 0 {
+		c.Summary = append(c.Summary, Fact{"way out", "no binding names it: there is nothing to disable"})
+		return c
+	}
+	commands := classify.PolicyCommands(p)
+	c.Commands = []string{commands.Save, commands.Disable}
+	c.Summary = append(c.Summary, Fact{"way out", "delete its bindings by the commands below; " + Late})
+	return c
 }
 
-func policyAdds(r *classify.Report, p *inventory.AdmissionPolicy) Section {
-	s := Section{ID: "adds", Heading: headingExtensions, Question: "Which API extensions are added"}
-	s.Answers = append(s.Answers, fmt.Sprintf("the %s %s%s; the API server evaluates it itself: it calls nothing, and no request waits for a network", p.Object.Kind, p.Name, installed(&p.Registration)))
+// policyAnswers are the answers to the questions, of an admission policy.
+func policyAnswers(r *classify.Report, p *inventory.AdmissionPolicy) map[string]Answer {
+	prefix, lacks := "ValidatingAdmissionPolicy ", "new and changed objects are not checked by it"
+	var toFillIn []string
+	if p.Type == inventory.MutatingPolicy {
+		prefix, lacks = "policy ", "new and changed objects lack what it sets, until they are created anew"
+		toFillIn = []string{"whether workloads work without that"}
+	}
+	resuming := Answer{Answers: []string{"it is evaluated again within seconds; objects that were written meanwhile are not, until they are written again"}}
+	if len(p.Bindings) > 0 {
+		resuming.Commands = []string{classify.PolicyCommands(p).Restore}
+	}
+	return map[string]Answer{
+		"adds":           {Answers: policyAdds(r, p)},
+		"modifies":       policyModifies(p),
+		"slis":           policyIndicators(p),
+		"failure-modes":  {Answers: policyFailures(r, p)},
+		"cluster-health": {Answers: policyHealth(r, p)},
+		"teams":          teams(p.Object),
+		"detection": {Answers: append([]string{fmt.Sprintf(
+			`errors of clients, and Events of controllers that create Pods, say "%s'%s' with binding '…' denied request"; for the cause: webhook-auditor explain --error 'MESSAGE'`, prefix, p.Name,
+		)}, foundNow(r, p.Ref)...)},
+		"disabling":        policyDisabling(p),
+		"disabled-cluster": {Answers: []string{"objects that exist stay as they are: admission is about requests", lacks}, ToFillIn: toFillIn},
+		"resuming":         resuming,
+	}
+}
+
+func policyAdds(r *classify.Report, p *inventory.AdmissionPolicy) []string {
+	out := []string{fmt.Sprintf("the %s %s%s; the API server evaluates it itself: it calls nothing, and no request waits for a network", p.Object.Kind, p.Name, installed(&p.Registration))}
 	for _, rule := range rulesInWords(&p.RuleSet) {
-		s.Answers = append(s.Answers, "it is evaluated for "+rule)
+		out = append(out, "it is evaluated for "+rule)
 	}
 	for _, rule := range rulesInWords(&p.Excluded) {
-		s.Answers = append(s.Answers, "it is not evaluated for "+rule)
+		out = append(out, "it is not evaluated for "+rule)
 	}
-	s.Answers = append(s.Answers, filters(r.Snapshot, &p.Registration)...)
+	out = append(out, filters(r.Snapshot, &p.Registration)...)
 	if p.ParamKind != nil {
-		s.Answers = append(s.Answers, fmt.Sprintf("its expressions read params: objects of %s %s", p.ParamKind.APIVersion, p.ParamKind.Kind))
+		out = append(out, fmt.Sprintf("its expressions read params: objects of %s %s", p.ParamKind.APIVersion, p.ParamKind.Kind))
 	}
 	for _, b := range p.Bindings[:min(len(p.Bindings), maxListed)] {
-		s.Answers = append(s.Answers, bindingInWords(r.Snapshot, p, b))
+		out = append(out, bindingInWords(r.Snapshot, p, b))
 	}
 	switch more := len(p.Bindings) - maxListed; {
 	case len(p.Bindings) == 0:
-		s.Answers = append(s.Answers, "no binding names it: it has no effect until one does")
+		out = append(out, "no binding names it: it has no effect until one does")
 	case more > 0:
-		s.Answers = append(s.Answers, fmt.Sprintf("%s more put it into effect", inventory.Counted(more, "binding")))
+		out = append(out, fmt.Sprintf("%s more put it into effect", inventory.Counted(more, "binding")))
 	}
 	covered := r.Matcher.PolicyResources(p)
-	s.Answers = append(s.Answers, fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(covered), "resource"), resources(covered)))
-	return s
+	return append(out, fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(covered), "resource"), resources(covered)))
 }
 
 // rulesInWords are the rules, with the names of objects that they are for.
@@ -99,27 +134,27 @@ func bindingInWords(s *inventory.Snapshot, p *inventory.AdmissionPolicy, b *inve
 	return out.String()
 }
 
-func policyModifies(p *inventory.AdmissionPolicy) Section {
-	s := Section{ID: "modifies", Heading: headingExtensions, Question: "How the behavior of existing resources is modified"}
+func policyModifies(p *inventory.AdmissionPolicy) Answer {
+	var a Answer
 	switch {
 	case p.Type == inventory.MutatingPolicy:
-		s.Answers = []string{"it may change the objects that it is evaluated for"}
+		a.Answers = []string{"it may change the objects that it is evaluated for"}
 		if p.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
-			s.Answers = append(s.Answers, "it is evaluated again where the object is changed after it (reinvocationPolicy IfNeeded)")
+			a.Answers = append(a.Answers, "it is evaluated again where the object is changed after it (reinvocationPolicy IfNeeded)")
 		}
-		s.Blanks = []string{"which fields of which objects it sets, and to what"}
+		a.ToFillIn = []string{"which fields of which objects it sets, and to what"}
 	case p.Denies():
-		s.Answers = []string{"it may refuse the requests that it is evaluated for; it changes no object"}
-		s.Blanks = []string{"what it refuses, and why"}
+		a.Answers = []string{"it may refuse the requests that it is evaluated for; it changes no object"}
+		a.ToFillIn = []string{"what it refuses, and why"}
 	default:
-		s.Answers = []string{"no binding lets what it finds refuse a request: it warns, or is recorded in the audit log"}
+		a.Answers = []string{"no binding lets what it finds refuse a request: it warns, or is recorded in the audit log"}
 	}
-	return s
+	return a
 }
 
 // policyIndicators: what refuses for its configuration is in none of the policy's own
 // series.
-func policyIndicators(p *inventory.AdmissionPolicy) Section {
+func policyIndicators(p *inventory.AdmissionPolicy) Answer {
 	name := `policy=` + strconv.Quote(p.Name)
 	own := Query{"violations and failures of its expressions by what is done about them, a second", `sum by (enforcement_action) (rate(` + promql.Validations + `{` + name + `}[5m]))`}
 	kind, plugin := "validate", "ValidatingAdmissionPolicy"
@@ -127,8 +162,7 @@ func policyIndicators(p *inventory.AdmissionPolicy) Section {
 		own = Query{"mutations that fail, a second", `sum(rate(` + promql.Mutations + `{` + name + `,error_type!="no_error"}[5m]))`}
 		kind, plugin = "admit", "MutatingAdmissionPolicy"
 	}
-	return Section{
-		ID: "slis", Heading: headingExtensions, Question: "Which SLIs show the health of the API extensions",
+	return Answer{
 		Answers: []string{"the API servers' own series; requests that are refused for the policy's params are in none of them by its name"},
 		Queries: []Query{
 			own,
@@ -138,8 +172,7 @@ func policyIndicators(p *inventory.AdmissionPolicy) Section {
 	}
 }
 
-func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) Section {
-	s := Section{ID: "failure-modes", Heading: headingFailures, Question: "Which failures are possible"}
+func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	outcome := "let through (failurePolicy Ignore)"
 	switch {
 	case p.FailsClosed() && p.Denies():
@@ -147,15 +180,14 @@ func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) Section {
 	case p.FailsClosed():
 		outcome = "let through, as no binding denies"
 	}
-	s.Answers = append(s.Answers, "an expression fails, or costs more than the API server allows: the request is "+outcome)
+	out := []string{"an expression fails, or costs more than the API server allows: the request is " + outcome}
 	if p.ParamKind != nil {
-		s.Answers = append(s.Answers, paramFailures(r, p)...)
+		out = append(out, paramFailures(r, p)...)
 	}
 	if p.Type == inventory.MutatingPolicy {
-		s.Answers = append(s.Answers, "the result of a JSON patch does not decode, or the CRD of the object is a few seconds old: the request is refused, whatever the failurePolicy")
+		out = append(out, "the result of a JSON patch does not decode, or the CRD of the object is a few seconds old: the request is refused, whatever the failurePolicy")
 	}
-	s.Answers = append(s.Answers, "it refuses or changes what it should not: such requests fail with its message")
-	return s
+	return append(out, "it refuses or changes what it should not: such requests fail with its message")
 }
 
 // paramFailures are what becomes of requests where params or their kind are missing:
@@ -190,26 +222,27 @@ func bindingNames(p *inventory.AdmissionPolicy, is func(*inventory.PolicyBinding
 	return out
 }
 
-func policyHealth(r *classify.Report, p *inventory.AdmissionPolicy) Section {
-	s := Section{ID: "cluster-health", Heading: headingFailures, Question: "How a failure affects the health of the cluster"}
-	if p.FailsClosed() {
-		for _, stop := range policyStops(r, p) {
-			verb := "stops"
-			if stop.Match == admission.Maybe {
-				verb = "may stop"
-			}
-			s.Answers = append(s.Answers, fmt.Sprintf("while it refuses what it matches, this %s: %s", verb, stop.Function))
+func policyHealth(r *classify.Report, p *inventory.AdmissionPolicy) []string {
+	var out []string
+	for _, stop := range refusedFunctions(r, p) {
+		verb := "stops"
+		if stop.Match == admission.Maybe {
+			verb = "may stop"
 		}
+		out = append(out, fmt.Sprintf("while it refuses what it matches, this %s: %s", verb, stop.Function))
 	}
-	if len(s.Answers) == 0 {
-		s.Answers = []string{"no function of the cluster itself is known to need the requests that it can refuse"}
+	if len(out) == 0 {
+		out = []string{"no function of the cluster itself is known to need the requests that it can refuse"}
 	}
-	return s
+	return out
 }
 
-// policyStops are the functions of the cluster that need requests which a failure of
+// refusedFunctions are the functions of the cluster that need requests which a failure of
 // the policy refuses.
-func policyStops(r *classify.Report, p *inventory.AdmissionPolicy) []Stop {
+func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []Stop {
+	if !p.FailsClosed() {
+		return nil
+	}
 	refusing := *p
 	if !r.Matcher.ParamKind(p).Refused { // else no action prevents that
 		refusing.Bindings = slices.DeleteFunc(slices.Clone(p.Bindings), func(b *inventory.PolicyBinding) bool { return !b.Denies() })
@@ -226,9 +259,7 @@ func policyStops(r *classify.Report, p *inventory.AdmissionPolicy) []Stop {
 		if i < 0 {
 			continue
 		}
-		if m := f.matchPolicy(r.Matcher, &refusing, covered[i].Namespaced); m != admission.No {
-			out = append(out, Stop{f.name, m})
-		}
+		out = f.addTo(out, f.matchPolicy(r.Matcher, &refusing, covered[i].Namespaced))
 	}
 	return out
 }
@@ -255,56 +286,22 @@ func (f function) matchPolicy(m *admission.Matcher, p *inventory.AdmissionPolicy
 	return out
 }
 
-func policyDetection(r *classify.Report, p *inventory.AdmissionPolicy) Section {
-	prefix := fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '…' denied request", p.Name)
-	if p.Type == inventory.MutatingPolicy {
-		prefix = fmt.Sprintf("policy '%s' with binding '…' denied request", p.Name)
-	}
-	return Section{
-		ID: "detection", Heading: headingSupport, Question: "How a failure is detected",
-		Answers: append([]string{fmt.Sprintf(`errors of clients, and Events of controllers that create Pods, say "%s"; webhook-auditor explain --error 'MESSAGE' explains them`, prefix)}, foundNow(r, p.Ref)...),
-	}
-}
-
-func policyDisabling(p *inventory.AdmissionPolicy) Section {
-	s := Section{ID: "disabling", Heading: headingSupport, Question: "How it is disabled"}
+func policyDisabling(p *inventory.AdmissionPolicy) Answer {
+	var a Answer
 	if len(p.Bindings) == 0 {
-		s.Answers = []string{"no binding names it: there is nothing to disable"}
-		return s
+		a.Answers = []string{"no binding names it: there is nothing to disable"}
+		return a
 	}
 	commands := classify.PolicyCommands(p)
-	s.Commands = []string{commands.Save, commands.Disable}
-	s.Answers = []string{"delete its bindings: no policy or webhook of the API can refuse that, and each API server follows within seconds"}
+	a.Commands = []string{commands.Save, commands.Disable}
+	a.Answers = []string{"delete its bindings: no policy or webhook of the API can refuse that, and each API server follows within seconds"}
 	if len(p.Bindings) > classify.MaxBindings {
-		s.Answers = append(s.Answers, fmt.Sprintf("the commands name the first %d of its %d bindings", classify.MaxBindings, len(p.Bindings)))
+		a.Answers = append(a.Answers, fmt.Sprintf("the commands name the first %d of its %d bindings", classify.MaxBindings, len(p.Bindings)))
 	}
 	if commands.Reverts != "" {
-		s.Answers = append(s.Answers, commands.Reverts)
+		a.Answers = append(a.Answers, commands.Reverts)
 	} else {
-		s.Blanks = []string{"whether its operator puts the bindings back, and how that is stopped"}
+		a.ToFillIn = []string{"whether its operator puts the bindings back, and how that is stopped"}
 	}
-	return s
-}
-
-func policyAfterwards(p *inventory.AdmissionPolicy) Section {
-	s := Section{ID: "disabled-cluster", Heading: headingSupport, Question: "Which consequences disabling it has"}
-	s.Answers = []string{"objects that exist stay as they are: admission is about requests"}
-	if p.Type == inventory.MutatingPolicy {
-		s.Answers = append(s.Answers, "new and changed objects lack what it sets, until they are created anew")
-		s.Blanks = []string{"whether workloads work without that"}
-		return s
-	}
-	s.Answers = append(s.Answers, "new and changed objects are not checked by it")
-	return s
-}
-
-func policyResuming(p *inventory.AdmissionPolicy) Section {
-	s := Section{
-		ID: "resuming", Heading: headingSupport, Question: "Whether functionality resumes when it is enabled again, without risk to consistency",
-		Answers: []string{"it is evaluated again within seconds; objects that were written meanwhile are not, until they are written again"},
-	}
-	if len(p.Bindings) > 0 {
-		s.Commands = []string{classify.PolicyCommands(p).Restore}
-	}
-	return s
+	return a
 }

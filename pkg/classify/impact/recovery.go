@@ -32,7 +32,7 @@ type Blocked struct {
 
 // Late says how long controllers take to create Pods again. Source: the rate limiters of
 // k8s.io/client-go/util/workqueue, which double the delay up to 1,000 seconds.
-const Late = "Controllers try again later and later: after an outage of T, Pods may take up to T more, at most 17 minutes"
+const Late = "after an outage of T, controllers may take up to T more to create Pods, at most 17 minutes"
 
 // recover says in which order the Services come back that lose their last endpoint. It
 // is computed from what was there before the Change: of a Service that the input lacks

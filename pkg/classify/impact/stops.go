@@ -32,11 +32,18 @@ var functions = []function{
 	{"heartbeats of nodes, which turn NotReady without", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, "kube-node-lease"},
 	{"nodes joining the cluster", inventory.Resource{Name: "nodes"}, admission.Create, ""},
 	{"certificates of kubelets, for nodes that join and for rotation", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests"}, admission.Create, ""},
+	{"approval of the certificates of kubelets", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "approval"}, admission.Update, ""},
+	{"signing of the certificates of kubelets", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "status"}, admission.Update, ""},
 	{"the status of nodes", inventory.Resource{Name: "nodes", Subresource: "status"}, admission.Update, ""},
 	{"creation of Pods, also those of Deployments, Jobs and nodes", inventory.Resource{Name: "pods"}, admission.Create, ""},
+	{"Pods of new namespaces: they do not start without ConfigMap kube-root-ca.crt", inventory.Resource{Name: "configmaps"}, admission.Create, ""},
+	{"Pods of new namespaces: they are refused without ServiceAccount default", inventory.Resource{Name: "serviceaccounts"}, admission.Create, ""},
+	{"rollouts of Deployments", inventory.Resource{Group: "apps", Name: "replicasets"}, admission.Create, ""},
+	{"rollouts of StatefulSets and DaemonSets", inventory.Resource{Group: "apps", Name: "controllerrevisions"}, admission.Create, ""},
 	{"scheduling", inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, ""},
 	{"the status of Pods, by which they turn ready", inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, ""},
 	{"tokens of Pods, without which they do not start", inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, ""},
+	{"the endpoints of new Services", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Create, ""},
 	{"the endpoints of Services following their Pods", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, ""},
 	{"removal of Pods: garbage collection and node drains", inventory.Resource{Name: "pods"}, admission.Delete, ""},
 	{"evictions: node drains", inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, ""},
@@ -46,6 +53,7 @@ var functions = []function{
 	{"quota: usage is not written any more", inventory.Resource{Name: "resourcequotas", Subresource: "status"}, admission.Update, ""},
 	{"installation of CRDs", inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}, admission.Create, ""},
 	{"Events", inventory.Resource{Name: "events"}, admission.Create, ""},
+	{"Events", inventory.Resource{Group: "events.k8s.io", Name: "events"}, admission.Create, ""},
 	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, admission.Connect, ""},
 }
 
@@ -61,11 +69,18 @@ func Stops(p *classify.Profile) []Stop {
 	}
 	var out []Stop
 	for _, f := range functions {
-		if m := f.match(p); m != admission.No {
-			out = append(out, Stop{f.name, m})
-		}
+		out = f.addTo(out, f.match(p))
 	}
 	return out
+}
+
+// addTo adds the function where it stops: once, also where either of two resources will
+// do.
+func (f function) addTo(stops []Stop, m admission.Match) []Stop {
+	if m == admission.No || slices.ContainsFunc(stops, func(s Stop) bool { return s.Function == f.name }) {
+		return stops
+	}
+	return append(stops, Stop{f.name, m})
 }
 
 func (f function) match(p *classify.Profile) admission.Match {

@@ -139,13 +139,6 @@ func latency(p *classify.Profile) string {
 	return fmt.Sprintf("adds up to %s to each request that it is called for; validating webhooks are called at the same time, so that the slowest counts", limit)
 }
 
-func refusedOrPassed(p *classify.Profile) string {
-	if p.FailsClosed() {
-		return "refused"
-	}
-	return "let through"
-}
-
 // whenDown says what becomes of requests while the webhook cannot be called.
 func whenDown(p *classify.Profile) string {
 	switch {
@@ -186,10 +179,10 @@ func dependency(p *classify.Profile) string {
 // symptom is what the API server's errors say of the webhook.
 func symptom(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf(`errors of clients and controllers say 'conversion webhook for %s/…, Kind=%s failed'; webhook-auditor explain --error 'MESSAGE' explains them`, p.CRD.Resource.Group, p.CRD.CustomKind)
+		return fmt.Sprintf(`errors of clients and controllers say 'conversion webhook for %s/…, Kind=%s failed'; for the cause: webhook-auditor explain --error 'MESSAGE'`, p.CRD.Resource.Group, p.CRD.CustomKind)
 	}
 	if p.FailsClosed() {
-		return fmt.Sprintf(`errors of clients, and Events of controllers that create Pods, say 'failed calling webhook "%s"'; a refusal on purpose says 'admission webhook "%s" denied the request'; webhook-auditor explain --error 'MESSAGE' explains them`, p.Name, p.Name)
+		return fmt.Sprintf(`errors of clients, and Events of controllers that create Pods, say 'failed calling webhook "%s"'; a refusal on purpose says 'admission webhook "%s" denied the request'; for the cause: webhook-auditor explain --error 'MESSAGE'`, p.Name, p.Name)
 	}
 	return fmt.Sprintf(`the API server's log says 'failed calling webhook, failing open %s'; clients see nothing`, p.Name)
 }
@@ -201,8 +194,6 @@ func perhaps(m admission.Match) string {
 	}
 	return ""
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // observedInWords describes what was measured of a webhook of the type. Conversions
 // are no part of the time that all admission webhooks took.

@@ -35,7 +35,7 @@ type webhookPage struct {
 	Observed     *observedPart
 	// Incident are the parts of the impact card that an outage needs first, Headings
 	// all of it.
-	Incident []report.ImpactSection
+	Incident []impact.Section
 	Headings []cardHeading
 	// WhatIf ask what happens when something goes away; none in a file.
 	WhatIf  []link
@@ -97,7 +97,7 @@ type observedPart struct {
 
 type cardHeading struct {
 	Heading  string
-	Sections []report.ImpactSection
+	Sections []impact.Section
 }
 
 // limits bound what one page lists; the JSON reports have everything.
@@ -131,7 +131,7 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	if v.file == nil {
 		w.WhatIf = v.whatIfs(p)
 	}
-	for _, s := range report.NewImpact([]impact.Card{impact.NewCard(v.Report, p)}).Cards[0].Sections {
+	for _, s := range impact.NewCard(v.Report, p).Sections {
 		if title := incident[s.ID]; title != "" {
 			first := s
 			first.Question = title

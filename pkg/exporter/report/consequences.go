@@ -54,7 +54,7 @@ func (c Consequences) titled() Blocks {
 func (c Consequences) Blocks() Blocks {
 	recovery := Block{Heading: "How long recovery takes"}
 	if len(c.Recovery)+len(c.Stuck) > 0 {
-		recovery.Lines, recovery.Commands = Sentences(impact.Late, "These commands create the Pods at once, and wait for them:"), c.Restart
+		recovery.Lines, recovery.Commands = Sentences(impact.Late, "these commands create the Pods at once, and wait for them:"), c.Restart
 	}
 	return Blocks{
 		c.effects(impact.Refused, "Refused requests"),
