@@ -18,7 +18,7 @@ type Card struct {
 	Policy     *inventory.AdmissionPolicy `json:"-"`
 	APIService *inventory.APIService      `json:"-"`
 	// Summary is what an incident needs first: called for what, what becomes of that,
-	// what stops, how to get out.
+	// what stops, how to get out; and what was observed, where that was asked for.
 	Summary []Fact `json:"summary"`
 	// Commands are the way out, to be typed in this order.
 	Commands []string `json:"commands"`
@@ -101,7 +101,7 @@ func sections(answers map[string]Answer) []Section {
 // NewCard is that of one webhook of the Report.
 func NewCard(r *classify.Report, p *classify.Profile) Card {
 	commands := p.Commands()
-	return Card{
+	c := Card{
 		Profile: p, Sections: sections(webhookAnswers(r, p)),
 		Commands: append([]string{commands.Save, commands.Disable}, commands.Restart...),
 		Summary: []Fact{
@@ -111,6 +111,13 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 			{"way out", wayOut(p)},
 		},
 	}
+	if o := r.Snapshot.Observed; o != nil {
+		c.Summary = append(c.Summary, Fact{"observed", observedInWords(o, p.Type, o.Of(p.Series()))})
+	}
+	for _, evidence := range r.Snapshot.AuditLog.Evidence(p.Series()) {
+		c.Summary = append(c.Summary, Fact{"audit log", "it " + evidence})
+	}
+	return c
 }
 
 // Cards are those of a configuration, or of one webhook of it where a name is
@@ -154,7 +161,7 @@ func calledFor(p *classify.Profile) string {
 	}
 	out := append([]string{matched(p)}, selectors(p.Snapshot, &p.MatchResources)...)
 	if n := len(p.MatchConditions); n > 0 {
-		out = append(out, "only where "+inventory.Counted(n, "matchCondition")+" hold")
+		out = append(out, "only where all of "+inventory.Counted(n, "matchCondition")+" are true")
 	}
 	return strings.Join(out, "; ")
 }

@@ -125,7 +125,7 @@ func TestPages(t *testing.T) {
 		"/webhooks?class=virtual&severity=warning": {`<option value="virtual" selected>`},
 		"/webhooks?page=99":                        {"of"},
 		"/webhooks/validating/legacy-operator/configmaps.legacy.example.com": {
-			"<h1>configmaps.legacy.example.com</h1>", "service-missing", "API Extensions", "Support Procedures", "to be filled in by the author",
+			"<h1>configmaps.legacy.example.com</h1>", "service-missing",
 			// What a fix says to run is copied by itself.
 			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get service,endpointslices,pods -n legacy</code><button`,
 			`<code class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,

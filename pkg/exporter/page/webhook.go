@@ -33,10 +33,8 @@ type webhookPage struct {
 	Namespaces   *namespaces
 	Backend      backendPart
 	Observed     *observedPart
-	// Incident are the parts of the impact card that an outage needs first, Headings
-	// all of it.
+	// Incident are the parts of the impact card that an outage needs.
 	Incident []impact.Section
-	Headings []cardHeading
 	// WhatIf ask what happens when something goes away; none in a file.
 	WhatIf  []link
 	Summary string
@@ -95,11 +93,6 @@ type observedPart struct {
 	Spark string
 }
 
-type cardHeading struct {
-	Heading  string
-	Sections []impact.Section
-}
-
 // limits bound what one page lists; the JSON reports have everything.
 type limits struct{ findings, rules, resources, namespaces, endpoints, steps, ofCheck int }
 
@@ -140,11 +133,6 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 			}
 			w.Incident = append(w.Incident, first)
 		}
-		if n := len(w.Headings); n == 0 || w.Headings[n-1].Heading != s.Heading {
-			w.Headings = append(w.Headings, cardHeading{Heading: s.Heading})
-		}
-		last := &w.Headings[len(w.Headings)-1]
-		last.Sections = append(last.Sections, s)
 	}
 	return w
 }
