@@ -94,8 +94,8 @@ const severalServers = "each of several API servers behind one address"
 // missing is the record of the inputs that are missing: one series for each.
 const missing = `cluster_series:webhook_auditor_input_missing:group`
 
-// missingCauses is why an input is missing, and what to do.
-const missingCauses = `{{ if eq $labels.series "` + severalServers + `" }}Scrape each API server by itself, or have the auditor export what they count: see the runbook.{{ else }}Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none in _bucket, _sum or _count.{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`
+// missingCauses is why an input is missing.
+const missingCauses = `Hosted control planes often do not expose it, scrape configurations drop it, and a Prometheus that keeps native histograms alone (scrape_native_histograms without always_scrape_classic_histograms) has none in _bucket, _sum or _count.`
 
 // inputsGroup says which inputs are missing.
 func inputsGroup() Group {
@@ -107,7 +107,7 @@ func inputsGroup() Group {
 			For:         15 * time.Minute,
 			Expr:        missing,
 			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
-			Description: `The webhook auditor runs, but Prometheus lacks {{ $labels.series }}` + sinceWhen + `, so that alerts cannot fire: ` + blindAlerts() + `. ` + missingCauses,
+			Description: `{{ if eq $labels.series "` + severalServers + `" }}Several API servers answer behind one address` + sinceWhen + `: their counters jump, so that no outage shows. Scrape each by itself, or have the auditor export what they count: see the runbook.{{ else }}The webhook auditor runs, but Prometheus lacks {{ $labels.series }}` + sinceWhen + `: no alert that reads it can fire. ` + missingCauses + `{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`,
 		},
 	}}
 	for _, i := range inputs() {
@@ -123,73 +123,6 @@ func (i input) missing() RecordingRule {
 		lacks += ` unless on () group(` + i.expr + `)`
 	}
 	return RecordingRule{Name: missing, Asks: "Is " + i.series + " missing?", Expr: lacks, Labels: map[string]string{"series": i.series}}
-}
-
-// blindAlerts is a template of the alerts that read the missing input.
-func blindAlerts() string {
-	var b strings.Builder
-	readers := readersOf([]Group{historyGroup(), latencyGroup, callsGroup(), {Alerts: resourceAlerts}})
-	for n, i := range inputs() {
-		keyword := "if"
-		if n > 0 {
-			keyword = "else if"
-		}
-		names := readers.of(i)
-		if len(names) == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, `{{ %s eq $labels.series %q }}%s`, keyword, i.series, someOf(names))
-	}
-	return b.String() + "{{ end }}"
-}
-
-// someOf names at most three.
-func someOf(names []string) string {
-	if len(names) <= 4 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d others", strings.Join(names[:3], ", "), len(names)-3)
-}
-
-// readers are the alerts that read a series, by its name.
-type readers map[string][]string
-
-func readersOf(groups []Group) readers {
-	records := map[string][]string{}
-	for _, g := range groups {
-		for _, r := range g.RecordingRules {
-			records[r.Name] = append(records[r.Name], r.Expr)
-		}
-	}
-	out := readers{}
-	for _, g := range groups {
-		for _, a := range g.Alerts {
-			for _, name := range read(a.Expr, records, map[string]bool{}) {
-				if !slices.Contains(out[name], a.Name) {
-					out[name] = append(out[name], a.Name)
-				}
-			}
-		}
-	}
-	return out
-}
-
-// read are the series of others that an expression reads, itself or by what is recorded.
-func read(expr string, records map[string][]string, seen map[string]bool) []string {
-	var out []string
-	for _, name := range selected(expr) {
-		if !isOurs(name) {
-			out = append(out, name)
-		}
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		for _, recorded := range records[name] {
-			out = append(out, read(recorded, records, seen)...)
-		}
-	}
-	return out
 }
 
 // selected are the names of the series that an expression selects. One that cannot be
@@ -208,19 +141,4 @@ func selected(expr string) []string {
 		}
 	}
 	return out
-}
-
-// of are the alerts that the input concerns; without its series none does.
-func (r readers) of(i input) []string {
-	if i.series == scraped || i.series == severalServers {
-		var all []string
-		for _, names := range r {
-			all = append(all, names...)
-		}
-		slices.Sort(all)
-		return slices.Compact(all)
-	}
-	fields := strings.Fields(i.series)
-	name, _, _ := strings.Cut(fields[len(fields)-1], "{")
-	return r[name]
 }

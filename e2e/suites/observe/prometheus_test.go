@@ -70,7 +70,7 @@ func TestPrometheusHasWhatWasSent(t *testing.T) {
 			return tr.prometheusHas(t, stack, "--observe-for="+span, "--kubeconfig="+w.Plane.Kubeconfig())
 		})
 	}
-	recorded, err := stack.Query(t.Context(), `cluster_instance_type_name:webhook_auditor_calls_failed_open:increase5m{name=~"p-.+"}`)
+	recorded, err := stack.Query(t.Context(), `cluster_instance_type_name_failure:webhook_auditor_calls_failed:increase5m{failure="open",name=~"p-.+"}`)
 	if testenv.Must(t, err); len(recorded) != 1 {
 		t.Errorf("the rules record %v", recorded)
 	}
