@@ -11,32 +11,22 @@ import (
 func admissionAlerts() []Alert {
 	return []Alert{
 		{
-			Name:        "WebhookRejectionsHigh",
-			Asks:        "Which webhooks refuse over three times as many requests as they used to?",
-			Severity:    classify.Warning,
-			For:         15 * time.Minute,
-			KeepFiring:  15 * time.Minute,
-			Threshold:   0.1,
+			Name: "WebhookRejectionsHigh", Asks: "Which webhooks refuse over three times as many requests as they used to?",
+			Severity: classify.Warning, For: 15 * time.Minute, KeepFiring: 15 * time.Minute, Threshold: 0.1,
 			Expr:        withBackend(rejectionsJumped),
 			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
 			Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in 15 minutes were refused by it on purpose` + sinceWhen + `, over three times its usual share: its policy or what clients send has changed. Clients see the reason in the reply.` + itsBackend + webhookVariables,
 		},
 		{
-			Name:        "WebhookMatchConditionErrors",
-			Asks:        "Whose matchConditions fail again and again?",
-			Severity:    classify.Warning,
-			For:         5 * time.Minute,
-			KeepFiring:  15 * time.Minute,
+			Name: "WebhookMatchConditionErrors", Asks: "Whose matchConditions fail again and again?",
+			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(recurring(isUnevaluated)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
 			Description: `The matchConditions of ` + admissionWebhook + ` fail` + sinceWhen + `, for {{ $value | printf "%.0f" }} requests in 15 minutes.{{ if eq $policy "Fail" }} Those are refused with code 403.{{ else if eq $policy "Ignore" }} Those pass without the webhook.{{ end }} Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject + webhookVariables,
 		},
 		{
-			Name:        "WebhookInternalErrors",
-			Asks:        "Whose answers can the API server not use, again and again?",
-			Severity:    classify.Warning,
-			For:         5 * time.Minute,
-			KeepFiring:  15 * time.Minute,
+			Name: "WebhookInternalErrors", Asks: "Whose answers can the API server not use, again and again?",
+			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
 			Description: `{{ $value | printf "%.0f" }} requests were refused in 15 minutes` + sinceWhen + ` because the API server cannot use what ` + admissionWebhook + ` answers: a patch that does not apply, or a dry run that its sideEffects forbid. The failurePolicy does not matter.` + itsBackend + webhookVariables,
@@ -45,11 +35,8 @@ func admissionAlerts() []Alert {
 }
 
 var notInInventory = Alert{
-	Name:        "WebhookNotInInventory",
-	Asks:        "Which webhooks are called that a running auditor does not see?",
-	Severity:    classify.Info,
-	For:         15 * time.Minute,
-	KeepFiring:  15 * time.Minute,
+	Name: "WebhookNotInInventory", Asks: "Which webhooks are called that a running auditor does not see?",
+	Severity: classify.Info, For: 15 * time.Minute, KeepFiring: 15 * time.Minute,
 	Expr:        uncharted,
 	Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
 	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in 15 minutes, and no object registers it. A manifest on the control plane's disk may, which no API shows, or an API server still has a deleted configuration.` + itsObject + variables("NAME", "$labels.name"),

@@ -101,10 +101,8 @@ const missingCauses = `Hosted control planes often do not expose it, scrape conf
 func inputsGroup() Group {
 	g := Group{Name: "webhook-auditor-inputs", Interval: 5 * time.Minute, RecordingRules: slices.Clone(inputRecords), Alerts: []Alert{
 		{
-			Name:        "WebhookInputMetricsMissing",
-			Asks:        "Which series of API servers do the alerts lack?",
-			Severity:    classify.Warning,
-			For:         15 * time.Minute,
+			Name: "WebhookInputMetricsMissing", Asks: "Which series of API servers do the alerts lack?",
+			Severity: classify.Warning, For: 15 * time.Minute,
 			Expr:        missing,
 			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
 			Description: `{{ if eq $labels.series "` + severalServers + `" }}Several API servers answer behind one address` + sinceWhen + `: their counters jump, so that no outage shows. Scrape each by itself, or have the auditor export what they count: see the runbook.{{ else }}The webhook auditor runs, but Prometheus lacks {{ $labels.series }}` + sinceWhen + `: no alert that reads it can fire. ` + missingCauses + `{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`,
