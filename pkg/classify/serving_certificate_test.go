@@ -12,7 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// TestServingCertificate: what is wrong comes in the order in which it is mended, and from
+// TestServingCertificate: what is wrong comes in the order in which it is to be fixed, and from
 // outside the cluster nothing is concluded about the API server.
 func TestServingCertificate(t *testing.T) {
 	const untrusted, misnamed = "x509: certificate signed by unknown authority", "x509: certificate is valid for other.example.com, not hook.policy.svc"

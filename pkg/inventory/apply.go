@@ -97,13 +97,13 @@ func appliedCRD(was, now *apiextensionsv1.CustomResourceDefinition) *apiextensio
 
 // withServices adds the Services that are new.
 func (o Objects) withServices(services []*corev1.Service) Objects {
-	known := map[Key]bool{}
+	applied := map[Key]bool{}
 	for _, s := range o.Services {
-		known[Key{s.Namespace, s.Name}] = true
+		applied[Key{s.Namespace, s.Name}] = true
 	}
 	unknown := map[Key]bool{}
 	for _, s := range services {
-		if key := (Key{s.Namespace, s.Name}); !known[key] && !unknown[key] {
+		if key := (Key{s.Namespace, s.Name}); !applied[key] && !unknown[key] {
 			unknown[key] = true
 			o.Services = append(slices.Clip(o.Services), s)
 		}
@@ -114,7 +114,7 @@ func (o Objects) withServices(services []*corev1.Service) Objects {
 	coverage := o.EndpointsKnown
 	o.EndpointsKnown = Coverage{Services: map[Key]bool{}}
 	maps.Copy(o.EndpointsKnown.Services, coverage.Services)
-	for key := range known {
+	for key := range applied {
 		if coverage.Has(key) {
 			o.EndpointsKnown.Services[key] = true
 		}

@@ -129,8 +129,8 @@ func (b *Builder) addObjects(s *Snapshot, o Objects) {
 func (o Objects) crds(before map[*apiextensionsv1.CustomResourceDefinition]*CRD) map[*apiextensionsv1.CustomResourceDefinition]*CRD {
 	out := make(map[*apiextensionsv1.CustomResourceDefinition]*CRD, len(o.CRDs))
 	for _, c := range o.CRDs {
-		crd, known := before[c]
-		if !known {
+		crd, same := before[c]
+		if !same {
 			crd = o.crd(c)
 		}
 		out[c] = crd

@@ -34,7 +34,7 @@ func (v Version) Recorded() Version {
 }
 
 // Builtins returns the resources that a stock API server of the version
-// serves, the nearest recorded one standing in for others, and OpenShift's
+// serves, the nearest recorded one in place of others, and OpenShift's
 // where asked.
 func Builtins(v Version, openshift bool) []Served {
 	out := recorded()[v.Recorded().String()]

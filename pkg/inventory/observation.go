@@ -64,10 +64,21 @@ type Behavior struct {
 	// Seconds is the sum of what the calls took.
 	Seconds  float64
 	P50, P99 Quantile
+	// Enough is a timeout that NearlyAll of the calls kept, Slow the share of those that
+	// took longer than SlowSeconds.
+	Enough Quantile
+	Slow   float64
 	// FailedBefore counts the failed calls of each span of HistoryStep in the last
 	// hour, the oldest first; nil where the source keeps no history.
 	FailedBefore []float64
 }
+
+// SlowSeconds is the default timeout of a webhook, and NearlyAll the share of its calls
+// that a timeout should leave alone.
+const (
+	SlowSeconds = 10
+	NearlyAll   = 0.999
+)
 
 // The history of failed calls.
 const (

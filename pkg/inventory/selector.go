@@ -45,19 +45,19 @@ type selectors map[string]Selector
 
 // parse parses a label selector; nil selects everything, as the API server's
 // defaulting makes it.
-func (known selectors) parse(raw *metav1.LabelSelector) Selector {
+func (all selectors) parse(raw *metav1.LabelSelector) Selector {
 	if raw == nil {
 		raw = &metav1.LabelSelector{}
 	}
 	key := selectorKey(raw)
-	s, ok := known[key]
+	s, ok := all[key]
 	if !ok {
 		parsed, err := metav1.LabelSelectorAsSelector(raw)
 		if err != nil {
 			parsed = labels.Everything()
 		}
 		s = Selector{Raw: raw, Parsed: parsed, Err: err, Key: key, text: metav1.FormatLabelSelector(raw)}
-		known[key] = s
+		all[key] = s
 	}
 	return s
 }

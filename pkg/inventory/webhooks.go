@@ -72,12 +72,12 @@ func (o Objects) register(crds map[string]*CRD, before map[any]objectWebhooks) (
 	parsed := selectors{}
 	var unknown []any
 	register := func(object any, webhooks func() []*Webhook) {
-		known, same := before[object]
+		registered, same := before[object]
 		if !same {
-			known.webhooks = webhooks()
+			registered.webhooks = webhooks()
 			unknown = append(unknown, object)
 		}
-		out[object] = known
+		out[object] = registered
 	}
 	for _, c := range o.Mutating {
 		register(c, func() []*Webhook { return o.mutating(c, parsed) })
@@ -169,7 +169,7 @@ func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration, parse
 	return out
 }
 
-func (o Objects) admissionWebhook(r *registration, known selectors) *Webhook {
+func (o Objects) admissionWebhook(r *registration, parsed selectors) *Webhook {
 	w := &r.webhook
 	return &Webhook{
 		Registration: Registration{
@@ -180,8 +180,8 @@ func (o Objects) admissionWebhook(r *registration, known selectors) *Webhook {
 			MatchResources: MatchResources{
 				RuleSet:           RuleSet{Rules: w.Rules},
 				MatchPolicy:       ptr.Deref(w.MatchPolicy, admissionv1.Equivalent),
-				NamespaceSelector: known.parse(w.NamespaceSelector),
-				ObjectSelector:    known.parse(w.ObjectSelector),
+				NamespaceSelector: parsed.parse(w.NamespaceSelector),
+				ObjectSelector:    parsed.parse(w.ObjectSelector),
 			},
 			MatchConditions: w.MatchConditions,
 		},
@@ -320,15 +320,15 @@ func ownerOf(m *metav1.ObjectMeta) Owner {
 	if i := slices.IndexFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return ptr.Deref(r.Controller, false) }); i >= 0 {
 		return Owner{Tool: m.OwnerReferences[i].Kind, Name: m.OwnerReferences[i].Name}
 	}
-	for _, known := range []struct{ tool, label string }{
+	for _, by := range []struct{ tool, label string }{
 		{"olm", "olm.owner"},
 		{"argocd", "argocd.argoproj.io/instance"},
 		{"flux", "kustomize.toolkit.fluxcd.io/name"},
 		{"flux", "helm.toolkit.fluxcd.io/name"},
 		{"helm", "meta.helm.sh/release-name"},
 	} {
-		if name := cmp.Or(m.Labels[known.label], m.Annotations[known.label]); name != "" {
-			return Owner{Tool: known.tool, Name: name}
+		if name := cmp.Or(m.Labels[by.label], m.Annotations[by.label]); name != "" {
+			return Owner{Tool: by.tool, Name: name}
 		}
 	}
 	if id := m.Annotations["argocd.argoproj.io/tracking-id"]; id != "" {

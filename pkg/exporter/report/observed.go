@@ -46,6 +46,12 @@ type Observed struct {
 	// of the API server's histogram; P50Beyond is the same.
 	P50Beyond bool `json:"p50Beyond,omitempty"`
 	P99Beyond bool `json:"p99Beyond,omitempty"`
+	// SlowShare is the share of the calls that took longer than 10 s. EnoughSeconds is a
+	// timeout within which 99.9 % of the calls ended, absent where no call was measured;
+	// EnoughBeyond says that it is more.
+	SlowShare     float64  `json:"slowShare"`
+	EnoughSeconds *float64 `json:"enoughSeconds,omitempty"`
+	EnoughBeyond  bool     `json:"enoughBeyond,omitempty"`
 	// Failing is the share of the requests for which the webhook failed, Refused
 	// that of the calls that it refused on purpose.
 	Failing float64 `json:"failing"`
@@ -87,6 +93,10 @@ func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
 	}
 	if b.P50.Known {
 		out.P50Seconds = &b.P50.Seconds
+	}
+	out.SlowShare, out.EnoughBeyond = b.Slow, b.Enough.Beyond
+	if b.Enough.Known {
+		out.EnoughSeconds = &b.Enough.Seconds
 	}
 	if b.P99.Known {
 		out.P99Seconds = &b.P99.Seconds

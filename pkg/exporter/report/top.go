@@ -101,6 +101,7 @@ func topNotes(t Top) []string {
 	if len(t.Webhooks) == 0 {
 		out = append(out, "No webhook was called.")
 	}
+	out = append(out, timeoutNotes(t.Webhooks)...)
 	if slices.ContainsFunc(t.Policies, func(line TopWebhook) bool { return line.Type == inventory.ValidatingPolicy }) {
 		out = append(out, PolicyCounts)
 	}

@@ -39,7 +39,7 @@ func (r *reader) readParams(ctx context.Context, clients Clients, s *inventory.S
 			refused[queries[i]] = true
 		default:
 			info.failures = append(info.failures, *c.failure)
-			if was, known := before[queries[i]]; known {
+			if was, ok := before[queries[i]]; ok {
 				info.params[queries[i]] = was
 			}
 		}

@@ -76,7 +76,7 @@ func newestRevisions(ctx context.Context, watches []*objectWatch) (map[schema.Gr
 	out := map[schema.GroupResource]string{}
 	for _, o := range watches {
 		before, ok := o.reached()
-		if _, known := out[o.GroupResource]; known || !ok {
+		if _, done := out[o.GroupResource]; done || !ok {
 			continue
 		}
 		list, err := o.list(ctx, metav1.ListOptions{Limit: 1})

@@ -38,54 +38,25 @@ type lineError struct {
 	reason string
 }
 
-// decoded is what the lines of a block hold.
+// decoded is what a line holds.
 type decoded struct {
-	bytes, lines int64
-	breaks       []lineError
-	from, to     time.Time
-	rows         []inventory.AuditRow
-	request      *inventory.AuditRequest
+	from, to time.Time
+	rows     []inventory.AuditRow
+	request  *inventory.AuditRequest
 	// asked is the auditID of the event that is kept.
 	asked string
 }
 
-// decodeBlock decodes the lines that concern webhooks or policies. The others are nearly
-// all of a log: of these it checks no more than that each is one JSON object by its
-// ends.
-func decodeBlock(b block, asked string) decoded {
-	d := decoded{bytes: int64(len(b.lines)), asked: asked}
-	number := b.first - 1
-	for line := range bytes.Lines(b.lines) {
-		number++
-		line = bytes.TrimSpace(line)
-		if b.tooLong && number == b.first || len(line) == 0 {
-			continue
-		}
-		d.lines++
-		if err := d.line(line); err != nil {
-			d.breaks = append(d.breaks, lineError{b.file, number, shortened(err).Error()})
-		}
-	}
-	if b.tooLong {
-		d.lines++
-		d.breaks = append(d.breaks, lineError{b.file, b.first, fmt.Sprintf("it is longer than %d MiB", maxEvent>>20)})
-	}
-	d.span(b.lines)
-	return d
+func (d *decoded) isEmpty() bool {
+	return d.from.IsZero() && d.to.IsZero() && len(d.rows) == 0 && d.request == nil
 }
 
-// span reads the times of the first and the last event.
-func (d *decoded) span(lines []byte) {
-	const key = `"stageTimestamp":"`
-	for _, at := range []int{bytes.Index(lines, []byte(key)), bytes.LastIndex(lines, []byte(key))} {
-		if at < 0 {
-			return
-		}
-		text, _, _ := bytes.Cut(lines[at+len(key):], []byte(`"`))
-		if t, err := time.Parse(time.RFC3339Nano, string(text)); err == nil {
-			d.from, d.to = earliest(d.from, t), latest(d.to, t)
-		}
-	}
+// stageTime is the time of an event; zero where the line has none.
+func stageTime(line []byte) time.Time {
+	_, rest, _ := bytes.Cut(line, []byte(`"stageTimestamp":"`))
+	text, _, _ := bytes.Cut(rest, []byte(`"`))
+	t, _ := time.Parse(time.RFC3339Nano, string(text)) // zero in case of an error
+	return t
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -123,7 +94,9 @@ func containsAny(line []byte, of [][]byte) bool {
 	return slices.ContainsFunc(of, func(n []byte) bool { return bytes.Contains(line, n) })
 }
 
-// line reads one line: an event, or what an export wraps around one.
+// line reads one line: an event, or what an export wraps around one. Of lines that concern
+// neither webhooks nor policies it checks no more than that each is one JSON object by its
+// ends.
 func (d *decoded) line(line []byte) error {
 	if begin := bytes.IndexByte(line, '{'); begin > 0 { // CloudWatch's export to S3 begins with the time
 		line = line[begin:]

@@ -35,54 +35,26 @@ type AuditLogs struct {
 	Progress func(bytes int64)
 }
 
-// The bounds of memory: blocks of lines are read by a few goroutines and decoded
-// by as many as there are cores. An API server takes objects of 3 MiB, and an event
-// may hold two of them.
-const (
-	blockSize = 1 << 20
-	maxEvent  = 8 << 20
-	maxOpen   = 4
-)
+// maxEvent bounds a line: an API server takes objects of 3 MiB, and an event may hold two
+// of them.
+const maxEvent = 8 << 20
 
-// block is a part of a file that ends with a line.
-type block struct {
-	file string
-	// first is the number of the first line.
-	first int64
-	lines []byte
-	// tooLong says that it is the beginning of a line of more than maxEvent.
-	tooLong bool
-}
-
-// Read reads the logs. The errors name what cannot be read, and what holds no audit
-// event; the rest is read.
+// Read reads the logs, as many at a time as there are cores. The errors name what cannot be
+// read, and what holds no audit event; the rest is read.
 func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.Error) {
 	files, errs := l.files()
 	t := newAuditTable(l)
-	blocks := make(chan block)
-	var decoders, readers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		decoders.Go(func() {
-			for b := range blocks {
-				t.add(b.file, decodeBlock(b, l.RequestID))
-			}
-		})
-	}
-	open := make(chan bool, maxOpen)
+	open := make(chan bool, runtime.GOMAXPROCS(0))
 	failed := make([][]inventory.Error, len(files))
+	var readers sync.WaitGroup
 	for i, file := range files {
 		open <- true
 		readers.Go(func() {
-			failed[i] = l.readFile(file, func(b block) error {
-				blocks <- b
-				return ctx.Err()
-			})
+			failed[i] = t.readFile(ctx, file)
 			<-open
 		})
 	}
 	readers.Wait()
-	close(blocks)
-	decoders.Wait()
 	errs = append(errs, slices.Concat(failed...)...)
 	return t.log(), append(errs, t.foreign()...)
 }
@@ -126,8 +98,8 @@ func auditLogsIn(dir string) ([]string, error) {
 func isAuditLog(file string) bool {
 	folder, name := path.Split(filepath.ToSlash(file))
 	name = strings.TrimSuffix(name, ".gz")
-	known := strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".jsonl")
-	return known && (strings.Contains(name, "audit") || strings.Contains("/"+folder, "/audit_logs/"))
+	isText := strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".jsonl")
+	return isText && (strings.Contains(name, "audit") || strings.Contains("/"+folder, "/audit_logs/"))
 }
 
 func auditError(file string, err error) inventory.Error {
@@ -137,8 +109,8 @@ func auditError(file string, err error) inventory.Error {
 	return inventory.Error{Source: inventory.Source{File: file}, Message: shortened(err).Error()}
 }
 
-func (l AuditLogs) readFile(path string, emit func(block) error) []inventory.Error {
-	in := l.Stdin
+func (t *auditTable) readFile(ctx context.Context, path string) []inventory.Error {
+	in := t.logs.Stdin
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
@@ -147,16 +119,16 @@ func (l AuditLogs) readFile(path string, emit func(block) error) []inventory.Err
 		defer f.Close()
 		in = f
 	}
-	if err := readLog(path, in, emit); err != nil {
+	if err := t.readLog(ctx, path, in); err != nil {
 		return []inventory.Error{auditError(path, err)}
 	}
 	return nil
 }
 
 // readLog reads a log, one that is compressed, or those of a tar archive.
-func readLog(name string, in io.Reader, emit func(block) error) error {
+func (t *auditTable) readLog(ctx context.Context, name string, in io.Reader) error {
 	const tarMagic = 257
-	buffered := bufio.NewReaderSize(in, 4<<10)
+	buffered := bufio.NewReaderSize(in, 64<<10)
 	start, _ := buffered.Peek(tarMagic + 5)
 	switch {
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
@@ -164,14 +136,14 @@ func readLog(name string, in io.Reader, emit func(block) error) error {
 		if err != nil {
 			return err
 		}
-		return readLog(name, unpacked, emit)
+		return t.readLog(ctx, name, unpacked)
 	case len(start) > tarMagic && string(start[tarMagic:]) == "ustar":
-		return readArchive(name, tar.NewReader(buffered), emit)
+		return t.readArchive(ctx, name, tar.NewReader(buffered))
 	}
-	return splitLines(name, buffered, emit)
+	return t.readLines(ctx, name, buffered)
 }
 
-func readArchive(name string, members *tar.Reader, emit func(block) error) error {
+func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.Reader) error {
 	for {
 		member, err := members.Next()
 		switch {
@@ -183,54 +155,69 @@ func readArchive(name string, members *tar.Reader, emit func(block) error) error
 		if member.Typeflag != tar.TypeReg || !isAuditLog(member.Name) {
 			continue
 		}
-		if err := readLog(name+"!"+member.Name, members, emit); err != nil {
+		if err := t.readLog(ctx, name+"!"+member.Name, members); err != nil {
 			return fmt.Errorf("%s: %w", member.Name, err)
 		}
 	}
 }
 
-// splitLines reads blocks of whole lines.
-func splitLines(name string, in io.Reader, emit func(block) error) error {
-	next := block{file: name, first: 1}
-	pending := make([]byte, 0, blockSize)
+// readLines reads the lines of a log. Of those that concern neither webhooks nor policies,
+// which are nearly all, the first and the last say what time it covers.
+func (t *auditTable) readLines(ctx context.Context, name string, in *bufio.Reader) error {
+	read, last := progress{file: name}, []byte(nil)
+	defer func() {
+		t.add(read, decoded{to: stageTime(last)}, nil)
+	}()
 	for {
-		read, err := fill(in, pending)
-		end := bytes.LastIndexByte(read, '\n') + 1
-		if err != nil {
-			end = len(read)
-		}
-		switch {
-		case end > 0 || err != nil:
-			next.lines = read[:end]
-			pending = append(make([]byte, 0, min(max(blockSize, 2*len(read[end:])), maxEvent+1)), read[end:]...)
-			if stop := emit(next); stop != nil {
-				return stop
+		line, size, err := readLine(in)
+		read.line++
+		read.bytes += int64(size)
+		d, broken := decoded{}, error(nil)
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if d, broken = t.decode(line, size); last == nil {
+				d.from = earliest(d.from, stageTime(line))
 			}
-			next = block{file: name, first: next.first + int64(bytes.Count(next.lines, []byte("\n")))}
-		case next.tooLong || len(read) > maxEvent:
-			next.tooLong, pending = true, read[:0]
-		default:
-			pending = append(make([]byte, 0, min(2*cap(read), maxEvent+1)), read...)
+			last = append(last[:0], line...)
+			read.lines++
+		}
+		if !d.isEmpty() || broken != nil || read.bytes > 1<<20 {
+			t.add(read, d, broken)
+			read.bytes, read.lines = 0, 0
 		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
 		}
 	}
 }
 
-// fill reads until the buffer is full, or the end.
-func fill(in io.Reader, buffer []byte) ([]byte, error) {
-	for len(buffer) < cap(buffer) {
-		n, err := in.Read(buffer[len(buffer):cap(buffer)])
-		buffer = buffer[:len(buffer)+n]
-		if err != nil {
-			return buffer, err
+// decode returns what a line of the size holds, and why it is no event.
+func (t *auditTable) decode(line []byte, size int) (decoded, error) {
+	d := decoded{asked: t.logs.RequestID}
+	if size > maxEvent {
+		return d, fmt.Errorf("it is longer than %d MiB", maxEvent>>20)
+	}
+	err := d.line(line)
+	return d, err
+}
+
+// readLine returns the next line, as far as it is no longer than an event, and its size.
+func readLine(in *bufio.Reader) (line []byte, size int, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		size += len(part)
+		if line == nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return part, size, err
+		}
+		line = append(line, part[:min(len(part), maxEvent-len(line))]...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, size, err
 		}
 	}
-	return buffer, nil
 }
 
 // maxRows bounds the rows, maxMessages the different messages of one webhook, and
@@ -243,6 +230,7 @@ const (
 
 // auditTable adds up what the decoders find. It is safe for concurrent use.
 type auditTable struct {
+	logs     AuditLogs
 	mu       sync.Mutex
 	result   inventory.AuditLog
 	rows     map[inventory.AuditKey]*inventory.AuditSum
@@ -250,46 +238,54 @@ type auditTable struct {
 	breaks   []lineError
 	// lines and broken count those of each file.
 	lines, broken map[string]int64
-	progress      func(int64)
+}
+
+// progress is how far a file was read: lines and bytes are those since the last time.
+type progress struct {
+	file               string
+	line, lines, bytes int64
 }
 
 func newAuditTable(l AuditLogs) *auditTable {
 	return &auditTable{
-		rows: map[inventory.AuditKey]*inventory.AuditSum{}, messages: map[inventory.Series]map[string]bool{}, lines: map[string]int64{}, broken: map[string]int64{}, progress: l.Progress,
+		logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}, messages: map[inventory.Series]map[string]bool{}, lines: map[string]int64{}, broken: map[string]int64{},
 	}
 }
 
-func (t *auditTable) add(file string, d decoded) {
+// add adds what a line holds, and what was read before it; broken says why it is no event.
+func (t *auditTable) add(read progress, d decoded, broken error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.result.Bytes += d.bytes
-	t.result.Lines += d.lines
-	t.result.Broken += int64(len(d.breaks))
-	t.lines[file] += d.lines
-	t.broken[file] += int64(len(d.breaks))
-	t.breaks = append(t.breaks, d.breaks...)
-	slices.SortFunc(t.breaks, func(a, b lineError) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
-	t.breaks = t.breaks[:min(len(t.breaks), maxBreaks)]
+	t.result.Bytes += read.bytes
+	t.result.Lines += read.lines
+	t.lines[read.file] += read.lines
+	if broken != nil {
+		t.result.Broken++
+		t.broken[read.file]++
+		t.breaks = append(t.breaks, lineError{read.file, read.line, shortened(broken).Error()})
+		slices.SortFunc(t.breaks, func(a, b lineError) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
+		t.breaks = t.breaks[:min(len(t.breaks), maxBreaks)]
+	}
 	t.result.From, t.result.To = earliest(t.result.From, d.from), latest(t.result.To, d.to)
 	for _, r := range d.rows {
 		t.addRow(r)
 	}
 	t.result.Request = cmp.Or(d.request, t.result.Request)
-	if t.progress != nil {
-		t.progress(t.result.Bytes)
+	if t.logs.Progress != nil {
+		t.logs.Progress(t.result.Bytes)
 	}
 }
 
 // addRow adds requests. Where the table is full, what is left of the key is what
 // there are few of.
 func (t *auditTable) addRow(r inventory.AuditRow) {
-	if known := t.messages[r.Series]; r.Message != "" && !known[r.Message] {
-		if known == nil {
-			known = map[string]bool{}
-			t.messages[r.Series] = known
+	if messages := t.messages[r.Series]; r.Message != "" && !messages[r.Message] {
+		if messages == nil {
+			messages = map[string]bool{}
+			t.messages[r.Series] = messages
 		}
-		if len(known) < maxMessages {
-			known[r.Message] = true
+		if len(messages) < maxMessages {
+			messages[r.Message] = true
 		} else {
 			r.Message = "(other messages)"
 		}

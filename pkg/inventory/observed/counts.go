@@ -134,8 +134,35 @@ func (t *webhookStats) behavior() inventory.Behavior {
 	}
 	if len(t.buckets) > 0 {
 		b.P50, b.P99 = quantile(0.5, t.buckets), quantile(0.99, t.buckets)
+		b.Enough, b.Slow = enough(t.buckets), slowShare(t.buckets)
 	}
 	return b
+}
+
+// enough is the first edge by which nearly all calls had ended: within a bucket they may
+// all be at its end.
+func enough(buckets map[float64]float64) inventory.Quantile {
+	q := quantile(inventory.NearlyAll, buckets)
+	if !q.Known || q.Beyond {
+		return q
+	}
+	for _, edge := range slices.Sorted(maps.Keys(buckets)) {
+		if edge >= q.Seconds {
+			q.Seconds = edge
+			break
+		}
+	}
+	return q
+}
+
+// slowShare is the share of the calls beyond inventory.SlowSeconds, as far as the
+// histogram has that edge; 0 where not.
+func slowShare(buckets map[float64]float64) float64 {
+	within, hasEdge := buckets[inventory.SlowSeconds]
+	if all := buckets[math.Inf(1)]; hasEdge && all > 0 {
+		return max(0, 1-within/all)
+	}
+	return 0
 }
 
 // quantile computes what PromQL's histogram_quantile does: linear within a

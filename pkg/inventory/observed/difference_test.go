@@ -220,13 +220,35 @@ apiserver_admission_webhook_admission_duration_seconds_count{name="a",operation=
 	}
 }
 
+// TestTimeouts: what a timeout would have to be for nearly all calls, and how many took
+// longer than the default.
+func TestTimeouts(t *testing.T) {
+	inf := math.Inf(1)
+	for name, c := range map[string]struct {
+		buckets map[float64]float64
+		enough  inventory.Quantile
+		slow    float64
+	}{
+		"fast":             {map[float64]float64{0.5: 10_000, 10: 10_000, inf: 10_000}, inventory.Quantile{Seconds: 0.5, Known: true}, 0},
+		"one of ten":       {map[float64]float64{0.5: 9, 10: 9, 25: 10, inf: 10}, inventory.Quantile{Seconds: 25, Known: true}, 0.1},
+		"one of thousands": {map[float64]float64{0.5: 9_999, 10: 9_999, 25: 10_000, inf: 10_000}, inventory.Quantile{Seconds: 0.5, Known: true}, 0.0001},
+		"beyond all edges": {map[float64]float64{0.5: 1, 10: 1, inf: 2}, inventory.Quantile{Seconds: 10, Known: true, Beyond: true}, 0.5},
+		"no edge of 10 s":  {map[float64]float64{2.5: 1, inf: 2}, inventory.Quantile{Seconds: 2.5, Known: true, Beyond: true}, 0},
+		"no calls":         {map[float64]float64{0.5: 0, inf: 0}, inventory.Quantile{}, 0},
+	} {
+		if got, slow := enough(c.buckets), slowShare(c.buckets); got != c.enough || math.Abs(slow-c.slow) > 1e-9 {
+			t.Errorf("%s: enough %+v, beyond 10 s %g; want %+v, %g", name, got, slow, c.enough, c.slow)
+		}
+	}
+}
+
 // FuzzParse reads anything as metrics of an API server. To minimize them takes all the
 // time there is:
 //
 //	go test -fuzz=FuzzParse$ -fuzzminimizetime=1x ./pkg/inventory/observed
 func FuzzParse(f *testing.F) {
 	text := must.Get(os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt"))(f)
-	kept := must.Get(relevant(strings.NewReader(string(text))))(f)
+	kept := must.Get(io.ReadAll(newRelevantLines(strings.NewReader(string(text)))))(f)
 	f.Add(kept)
 	f.Add([]byte(started(noon) + fmt.Sprintf(oneCall, -1)))
 	f.Add([]byte("apiserver_admission_webhook_request_total{name=\"a\",type=\"admit\"} NaN\n"))

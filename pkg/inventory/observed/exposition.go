@@ -39,7 +39,7 @@ const (
 	maxRead   = 512 << 20
 	maxKept   = 64 << 20
 	maxLine   = 64 << 10
-	maxSeries = 1_000_000
+	maxSeries = 400_000
 	// maxName is more than any name in Kubernetes.
 	maxName = 512
 )
@@ -88,12 +88,12 @@ const (
 
 // parse reads a text exposition.
 func parse(r io.Reader) (exposition, error) {
-	kept, err := relevant(r)
-	if err != nil {
-		return exposition{}, err
-	}
+	lines := newRelevantLines(r)
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	parsed, err := parser.TextToMetricFamilies(bytes.NewReader(kept))
+	parsed, err := parser.TextToMetricFamilies(lines)
+	if lines.err != nil {
+		err = lines.err
+	}
 	if err != nil {
 		return exposition{}, fmt.Errorf("reading its metrics: %w", shortened(err))
 	}
@@ -112,37 +112,65 @@ func parse(r io.Reader) (exposition, error) {
 	return out, nil
 }
 
-// relevant returns the lines about webhooks: the others are nearly all, and are
-// not kept.
-func relevant(r io.Reader) ([]byte, error) {
+// relevantLines are the lines about webhooks: the others are nearly all. It reads as it is
+// read.
+type relevantLines struct {
+	limited *io.LimitedReader
+	lines   *bufio.Scanner
+	// line is the last relevant one, rest what is still to be read of it.
+	line, rest []byte
+	// read counts all lines, series and kept the relevant ones and their bytes.
+	read, series, kept int
+	// err is why the lines ended too early.
+	err error
+}
+
+func newRelevantLines(r io.Reader) *relevantLines {
 	limited := &io.LimitedReader{R: r, N: maxRead}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(make([]byte, 0, 16<<10), maxLine)
-	var out bytes.Buffer
-	n, all := 0, 0
-	for lines.Scan() {
-		all++
-		line := lines.Bytes()
-		if !concerns(line) {
-			continue
+	return &relevantLines{limited: limited, lines: lines}
+}
+
+// Read implements io.Reader.
+func (r *relevantLines) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 && r.err == nil {
+		if !r.lines.Scan() {
+			r.err = r.end()
+			return 0, cmp.Or(r.err, io.EOF)
 		}
-		if n++; n > maxSeries || out.Len()+len(line) > maxKept {
-			return nil, errors.New("reading its metrics: more series on webhooks than any cluster has")
+		r.read++
+		if line := r.lines.Bytes(); concerns(line) {
+			r.line = append(append(r.line[:0], line...), '\n')
+			r.rest = r.line
+			r.series++
+			r.kept += len(line)
 		}
-		out.Write(line)
-		out.WriteByte('\n')
+		if r.series > maxSeries || r.kept > maxKept {
+			r.err = errors.New("more series on webhooks than any cluster has")
+		}
 	}
-	switch {
-	case errors.Is(lines.Err(), bufio.ErrTooLong):
-		return nil, errors.New("reading its metrics: a line is too long for a series")
-	case lines.Err() != nil:
-		return nil, fmt.Errorf("reading its metrics: %w", lines.Err())
-	case limited.N == 0:
-		return nil, fmt.Errorf("reading its metrics: more than %d MiB", maxRead>>20)
-	case n == 0 && all > 0:
-		return nil, errors.New("reading its metrics: none of an API server are among them")
+	if r.err != nil {
+		return 0, r.err
 	}
-	return out.Bytes(), nil
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// end says what is wrong with the end of the lines.
+func (r *relevantLines) end() error {
+	switch err := r.lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return errors.New("a line is too long for a series")
+	case err != nil:
+		return err
+	case r.limited.N == 0:
+		return fmt.Errorf("more than %d MiB", maxRead>>20)
+	case r.series == 0 && r.read > 0:
+		return errors.New("none of an API server are among them")
+	}
+	return nil
 }
 
 func concerns(line []byte) bool {
@@ -186,19 +214,19 @@ func (e exposition) add(family string, m *dto.Metric) {
 // seriesOf says which webhook or policy the labels are about.
 func seriesOf(family string, labels map[string]string) (inventory.Series, bool) {
 	series := inventory.Series{Type: inventory.Type(labels["type"]), Name: labels["name"]}
-	known := series.Type == inventory.Mutating || series.Type == inventory.Validating
+	isOne := series.Type == inventory.Mutating || series.Type == inventory.Validating
 	switch family {
 	case promql.ConversionSeconds, promql.OldConversionSeconds:
 		series = inventory.Series{Type: inventory.Conversion, Name: labels["crd_name"]}
-		known = true
+		isOne = true
 	case promql.Validations, promql.ValidationSeconds:
-		series, known = inventory.Series{Type: inventory.ValidatingPolicy, Name: labels["policy"]}, true
+		series, isOne = inventory.Series{Type: inventory.ValidatingPolicy, Name: labels["policy"]}, true
 	case promql.Mutations, promql.MutationSeconds:
-		series, known = inventory.Series{Type: inventory.MutatingPolicy, Name: labels["policy"]}, true
+		series, isOne = inventory.Series{Type: inventory.MutatingPolicy, Name: labels["policy"]}, true
 	case promql.MatchConditionErrors:
-		known = known && labels["kind"] == "webhook"
+		isOne = isOne && labels["kind"] == "webhook"
 	}
-	return series, known && series.Name != "" && len(series.Name) <= maxName && len(labels["error_type"]) <= maxName
+	return series, isOne && series.Name != "" && len(series.Name) <= maxName && len(labels["error_type"]) <= maxName
 }
 
 type number struct {

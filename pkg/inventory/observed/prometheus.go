@@ -102,8 +102,8 @@ func (q querier) history(ctx context.Context, o *inventory.Observation) error {
 	}
 	for _, s := range matrix {
 		series := inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}
-		b, known := o.Webhooks[series]
-		if !known {
+		b, called := o.Webhooks[series]
+		if !called {
 			continue
 		}
 		b.FailedBefore = make([]float64, inventory.HistorySpans)
@@ -274,8 +274,8 @@ func (t statsByWebhook) answer(q query, s *model.Sample, span float64) {
 	if q.of != "" {
 		series = inventory.Series{Type: q.of, Name: string(cmp.Or(s.Metric["crd_name"], s.Metric["policy"]))}
 	}
-	known := series.Type == inventory.Mutating || series.Type == inventory.Validating || q.of != ""
-	if !known || series.Name == "" || len(series.Name) > maxName {
+	isOne := series.Type == inventory.Mutating || series.Type == inventory.Validating || q.of != ""
+	if !isOne || series.Name == "" || len(series.Name) > maxName {
 		return
 	}
 	m := q.measure

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -31,14 +30,12 @@ type Scrape struct {
 	err error
 }
 
-// ScrapeAll scrapes the API servers side by side.
+// ScrapeAll scrapes the API servers one after the other: what one serves may be much.
 func ScrapeAll(ctx context.Context, targets []Target) []Scrape {
 	out := make([]Scrape, len(targets))
-	var group sync.WaitGroup
 	for i, target := range targets {
-		group.Go(func() { out[i] = target.scrape(ctx) })
+		out[i] = target.scrape(ctx)
 	}
-	group.Wait()
 	return out
 }
 

@@ -100,7 +100,7 @@ func TestBadAPIServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad, fine := serve(t, c.answer), serve(t, write(good))
-			targets := []Target{{"bad:6443", get(bad.URL)}, {"fine:6443", get(fine.URL)}}
+			targets := []Target{{"fine:6443", get(fine.URL)}, {"bad:6443", get(bad.URL)}} // one after the other
 			ctx := t.Context()
 			if name == "silent" {
 				ctx = impatient(t)
@@ -120,6 +120,42 @@ func TestBadAPIServers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestScrapesOneAfterTheOther: what API servers serve is never in memory side by side, nor
+// any of it as a text: lines are parsed as they come.
+func TestScrapesOneAfterTheOther(t *testing.T) {
+	open, most := 0, 0
+	fetch := func(context.Context) (io.ReadCloser, error) {
+		open++
+		most = max(most, open)
+		return closing{strings.NewReader(started(noon) + fmt.Sprintf(oneCall, 1)), func() { open-- }}, nil
+	}
+	for _, s := range ScrapeAll(t.Context(), []Target{{"a", fetch}, {"b", fetch}, {"c", fetch}}) {
+		if s.err != nil || len(s.samples) == 0 {
+			t.Errorf("%s: %d samples, %v", s.address, len(s.samples), s.err)
+		}
+	}
+	if most != 1 {
+		t.Errorf("%d API servers were scraped at a time", most)
+	}
+	far, near := io.Pipe()
+	defer far.Close()
+	go io.WriteString(near, "irrelevant 1\n"+started(noon)+strings.Repeat("irrelevant 1\n", 10_000))
+	if n, err := newRelevantLines(far).Read(make([]byte, 1<<10)); n == 0 || err != nil {
+		t.Errorf("%d bytes before the end, %v", n, err)
+	}
+}
+
+type closing struct {
+	io.Reader
+	end func()
+}
+
+// Close implements io.Closer.
+func (c closing) Close() error {
+	c.end()
+	return nil
 }
 
 // TestNothingToWaitFor: where no API server can be scraped, the span is not

@@ -1,0 +1,29 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+func TestTimeoutNotes(t *testing.T) {
+	line := func(name string, slow, enough float64, beyond bool) TopWebhook {
+		return TopWebhook{Series: inventory.Series{Name: name}, Observed: Observed{SlowShare: slow, EnoughSeconds: &enough, EnoughBeyond: beyond}}
+	}
+	idle := TopWebhook{Series: inventory.Series{Name: "idle"}}
+	for name, c := range map[string]struct {
+		lines []TopWebhook
+		want  []string
+	}{
+		"none is measured": {[]TopWebhook{idle}, nil},
+		"all are fast":     {[]TopWebhook{line("a", 0, 0.5, false), line("b", 0, 2.5, false), idle}, []string{"A timeout of 3 s would have been enough for 99.9% of the calls of each webhook."}},
+		"some are slow": {[]TopWebhook{line("a", 0, 0.5, false), line("b", 0.02, 25, false), line("c", 0.1, 25, true)}, []string{
+			"c: 10.0% of its calls took longer than 10 s; a timeout of more than 25 s would have been enough for 99.9% of them.",
+			"b: 2.0% of its calls took longer than 10 s; a timeout of 25 s would have been enough for 99.9% of them.",
+			"A timeout of 1 s would have been enough for 99.9% of the calls of each other webhook.",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { expect.Equal(t, c.want, timeoutNotes(c.lines)) })
+	}
+}
