@@ -35,7 +35,7 @@ type Excess struct {
 }
 
 // costIndex maps resources to the webhooks that are called for them, with the
-// namespaces that their selectors tell apart.
+// classes of namespaces that their selectors distinguish.
 type costIndex struct {
 	work     *work
 	matcher  *admission.Matcher

@@ -147,6 +147,7 @@ var Checks = []*Check{
 	orphanedConfiguration,
 	bootstrapDeadlock,
 	installOrder,
+	uninstallOrder,
 	controlPlanePath,
 	blocksAuditor,
 	criticalResource,

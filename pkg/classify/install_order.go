@@ -34,10 +34,7 @@ var installOrder = &Check{
 // RefusedAtInstall are the objects of one input that a webhook of the same input
 // refuses when they are installed for the first time.
 type RefusedAtInstall struct {
-	// First are the first objects that the installer refuses which refuses most, Total
-	// counts all of these.
-	First []string
-	Total int
+	Remaining
 	// Backend is the workload that has to be ready for the webhook to answer, and Wave
 	// that in which Argo CD applies it.
 	Backend string

@@ -3,12 +3,12 @@ package classify
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
-	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -26,14 +26,24 @@ type installation struct {
 	// namespace is that of objects whose manifests state none.
 	namespace string
 	waiting   []waitingWebhook
-	// positions are those of the manifests, by installer.
-	positions [][]installer.Position
-	classes   []*createdClass
-	// refused are the classes that webhooks refuse, by their matchKey, and asked counts
-	// how often a webhook was compared with a class.
-	refused map[string][]refusedClass
-	asked   int
+	// requests are those that write the objects, by operation.
+	requests map[admission.Operation][]admission.Request
+	// installs and uninstalls are the programs, and asked counts how often a webhook was
+	// compared with an object.
+	installs, uninstalls []program
+	asked                int
 }
+
+// program installs or uninstalls the objects: positions are those of the manifests, and
+// sorted are the indexes of what it takes, in its order.
+type program struct {
+	installer.Installer
+	positions []installer.Position
+	sorted    []int
+}
+
+// maxPairs bounds how often the webhooks of an input are compared with its objects.
+const maxPairs = 200_000
 
 type manifestKey struct {
 	kind string
@@ -47,18 +57,6 @@ type waitingWebhook struct {
 	configuration int
 	backends      []int
 	workloads     []inventory.Workload
-}
-
-// createdClass are objects that differ in nothing that webhooks see.
-type createdClass struct {
-	admission.Request
-	// members are the indexes of their manifests, by installer in its order.
-	members [][]int
-}
-
-type refusedClass struct {
-	*createdClass
-	match admission.Match
 }
 
 // findRefusedAtInstall finds what webhooks refuse of what they are installed with.
@@ -75,17 +73,17 @@ func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) (er
 	}
 	for _, in := range all {
 		if len(in.waiting) > 0 {
-			in.classify()
+			in.installs, in.uninstalls = in.programs(installer.Installers), in.programs(installer.Uninstallers)
 		}
 		for i := range in.waiting {
 			if waiting := &in.waiting[i]; w.step() {
-				waiting.RefusedAtInstall = in.refusedBy(waiting)
+				waiting.RefusedAtInstall, waiting.RefusedAtUninstall = in.atInstall(waiting), in.atUninstall(waiting)
 			}
 		}
-		if in.asked > maxAsked {
+		if in.asked > maxPairs {
 			errs = append(errs, inventory.Error{
 				Source:  inventory.Source{File: in.manifests[0].Input},
-				Message: fmt.Sprintf("install-order: %d webhooks with as many kinds of objects as here (%d) are not all compared: audit fewer files at a time", len(in.waiting), len(in.classes)),
+				Message: fmt.Sprintf("install-order: %d webhooks with as many objects as here (%d) are not all compared: audit fewer files at a time", len(in.waiting), len(in.manifests)),
 			})
 		}
 	}
@@ -106,7 +104,7 @@ func installations(w *work, m *admission.Matcher) (all []*installation, holding 
 		if in == nil {
 			in = &installation{
 				work: w, matcher: m, namespace: metav1.NamespaceDefault,
-				at: map[manifestKey]int{}, refused: map[string][]refusedClass{},
+				at: map[manifestKey]int{}, requests: map[admission.Operation][]admission.Request{},
 			}
 			known[o.Input], all = in, append(all, in)
 		}
@@ -153,57 +151,49 @@ func (in *installation) behind(key inventory.Key) []inventory.Workload {
 	return in.matcher.Snapshot.Behind(service)
 }
 
-// classify makes the classes of the objects, in the order of each installer.
-func (in *installation) classify() {
-	for _, i := range installer.Installers {
-		in.positions = append(in.positions, i.Positions(in.manifests))
-	}
-	byName := slices.ContainsFunc(in.waiting, func(w waitingWebhook) bool { return len(w.MatchConditions) > 0 })
-	known := map[string]*createdClass{}
-	for n, m := range in.manifests {
-		key := []string{m.Group, m.Version, m.Kind, m.Namespace, labels.Set(m.Labels).String()}
-		if byName || m.Kind == "Namespace" { // which is its own namespace
-			key = append(key, m.Name)
-		}
-		class := known[strings.Join(key, "\n")]
-		if class == nil {
-			class = &createdClass{in.matcher.Creation(m, in.namespace), make([][]int, len(in.positions))}
-			known[strings.Join(key, "\n")], in.classes = class, append(in.classes, class)
-		}
-		for i, positions := range in.positions {
-			if in.work.step() && positions[n].Applied {
-				class.members[i] = append(class.members[i], n)
+// programs orders the manifests as each of the installers does.
+func (in *installation) programs(all []installer.Installer) []program {
+	var out []program
+	for _, i := range all {
+		p := program{Installer: i, positions: i.Positions(in.manifests)}
+		for n := range p.positions {
+			if in.work.step() && p.positions[n].Applied {
+				p.sorted = append(p.sorted, n)
 			}
 		}
+		slices.SortFunc(p.sorted, func(a, b int) int { return p.positions[a].Rank - p.positions[b].Rank })
+		out = append(out, p)
 	}
-	for _, class := range in.classes {
-		for i, positions := range in.positions {
-			slices.SortFunc(class.members[i], func(a, b int) int { return positions[a].Rank - positions[b].Rank })
-		}
-	}
+	return out
 }
 
-// maxAsked bounds how often the webhooks of an input are compared with classes of its
-// objects: a thousand objects that all differ, and as many webhooks, are still compared.
-const maxAsked = 1_000_000
-
-// refusedClasses are the classes that the webhook refuses without its backend.
-func (in *installation) refusedClasses(w *waitingWebhook) []refusedClass {
-	key := w.matchKey
-	if w.Type == inventory.Conversion {
-		key = w.Configuration
+// refusedBy are the objects of which the webhook refuses the operation without its
+// backend, by the index of their manifests.
+func (in *installation) refusedBy(w *waitingWebhook, op admission.Operation) map[int]admission.Match {
+	if !w.asksFor(op) {
+		return nil
 	}
-	out, done := in.refused[key]
-	for _, class := range in.classes {
-		if in.asked++; done || in.asked > maxAsked || !in.work.step() {
+	if in.requests[op] == nil {
+		for _, m := range in.manifests {
+			in.requests[op] = append(in.requests[op], in.matcher.Writing(op, m, in.namespace))
+		}
+	}
+	out := map[int]admission.Match{}
+	for n, request := range in.requests[op] {
+		if in.asked++; in.asked > maxPairs || !in.work.step() {
 			break
 		}
-		if match := w.refuses(class.Request); match != admission.No {
-			out = append(out, refusedClass{class, match})
+		if match := w.refuses(request); match != admission.No {
+			out[n] = match
 		}
 	}
-	in.refused[key] = out
 	return out
+}
+
+// asksFor reports whether the webhook may be called for the operation.
+func (w *waitingWebhook) asksFor(op admission.Operation) bool {
+	asks := func(r admissionv1.RuleWithOperations) bool { return admission.RuleOperations(&r).Has(op) }
+	return w.Type == inventory.Conversion || slices.ContainsFunc(w.Rules, asks)
 }
 
 // refuses says whether the webhook refuses the request without its backend: maybe where
@@ -219,90 +209,171 @@ func (w *waitingWebhook) refuses(r admission.Request) admission.Match {
 	return admission.No
 }
 
-// pods are the Pods of a backend, if the webhook refuses those of all.
-func (in *installation) pods(w *waitingWebhook) refusedClass {
-	var out refusedClass
+// pods says whether the webhook refuses the Pods of all of its backends.
+func (in *installation) pods(w *waitingWebhook) admission.Match {
+	out := admission.Maybe
 	for n, workload := range w.workloads {
 		pod := inventory.Manifest{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: in.manifests[w.backends[n]].Namespace}, Labels: workload.PodLabels}
-		request := in.matcher.Creation(&pod, in.namespace)
-		match := w.refuses(request)
-		if match == admission.No || workload.Kind == "Pod" {
-			return refusedClass{match: admission.No}
-		}
-		if out.match != admission.Maybe {
-			out = refusedClass{&createdClass{Request: request}, match}
+		switch match := w.refuses(in.matcher.Writing(admission.Create, &pod, in.namespace)); {
+		case match == admission.No || workload.Kind == "Pod":
+			return admission.No
+		case match == admission.Yes:
+			out = admission.Yes
 		}
 	}
 	return out
 }
 
-// refusedBy is what the webhook refuses; nil for nothing.
-func (in *installation) refusedBy(w *waitingWebhook) *RefusedAtInstall {
+// Remaining are objects that a webhook refuses with some programs, where most are.
+type Remaining struct {
+	// First are the first of them, Total counts all.
+	First []string
+	Total int
+	By    []string
+	// certain says that something is refused whatever labels are not known, unless are the
+	// namespaces that those may exempt.
+	certain bool
+	unless  []string
+}
+
+// collect adds those that the program takes from a rank on until another one.
+func (in *installation) collect(out *Remaining, p *program, of map[int]admission.Match, span [2]int) {
+	var first []string
+	total := 0
+	for _, n := range p.sorted {
+		match, is := of[n]
+		if rank := p.positions[n].Rank; !is || rank < span[0] || rank >= span[1] {
+			continue
+		}
+		out.add(match, cmp.Or(in.manifests[n].Namespace, in.namespace))
+		if total++; len(first) < maxListed {
+			first = append(first, in.manifests[n].String())
+		}
+	}
+	if total > 0 {
+		out.By = append(out.By, p.Name)
+	}
+	if total > out.Total {
+		out.First, out.Total = first, total
+	}
+}
+
+func (r *Remaining) add(match admission.Match, namespace string) {
+	r.certain = r.certain || match == admission.Yes
+	r.unless = append(r.unless, namespace)
+}
+
+// String names the objects.
+func (r *Remaining) String() string { return sentence(slices.Clone(r.First), r.Total-len(r.First)) }
+
+// unlessExempted are the namespaces whose labels, which are not known, may exempt all
+// that is refused; none where something is for certain.
+func unlessExempted(all ...*Remaining) []string {
+	var out []string
+	for _, r := range all {
+		if r.certain {
+			return nil
+		}
+		out = append(out, r.unless...)
+	}
+	return text.Distinct(out)
+}
+
+// atInstall is what the webhook refuses; nil for nothing.
+func (in *installation) atInstall(w *waitingWebhook) *RefusedAtInstall {
 	backend := in.manifests[w.backends[0]]
 	out := &RefusedAtInstall{Backend: backend.String(), Wave: installer.Wave(backend)}
-	classes, pods := in.refusedClasses(w), in.pods(w)
-	var refused []refusedClass
-	for i, program := range installer.Installers {
-		first, total := []string(nil), 0
-		from, until, podsLater := w.span(in.positions[i])
-		podsLater = podsLater && pods.match != admission.No
-		if podsLater {
-			refused, out.Pods = append(refused, pods), true
-		}
-		for _, class := range classes {
-			members := class.between(i, in.positions[i], from, until)
-			if total += len(members); len(members) > 0 {
-				refused = append(refused, class)
-			}
-			for _, n := range members[:min(len(members), maxListed-len(first))] {
-				first = append(first, in.manifests[n].String())
-			}
-		}
-		if total > out.Total {
-			out.First, out.Total = first, total
-		}
-		if total > 0 || podsLater {
-			out.Fails = append(out.Fails, program.Name)
-		} else {
-			out.Works = append(out.Works, program.Name)
+	objects, pods := in.refusedBy(w, admission.Create), in.pods(w)
+	for i := range in.installs {
+		p := &in.installs[i]
+		span, podsLater := w.span(p)
+		before := len(out.By)
+		in.collect(&out.Remaining, p, objects, span)
+		switch {
+		case podsLater && pods != admission.No:
+			out.Pods = true
+			out.add(pods, cmp.Or(backend.Namespace, in.namespace))
+			out.Fails = append(out.Fails, p.Name)
+		case len(out.By) > before:
+			out.Fails = append(out.Fails, p.Name)
+		default:
+			out.Works = append(out.Works, p.Name)
 		}
 	}
 	if len(out.Fails) == 0 {
 		return nil
 	}
-	if !slices.ContainsFunc(refused, func(c refusedClass) bool { return c.match == admission.Yes }) {
-		for _, class := range refused {
-			out.Unless = append(out.Unless, class.Namespace)
-		}
-		out.Unless = text.Distinct(out.Unless)
-	}
+	out.Unless = unlessExempted(&out.Remaining)
 	return out
 }
 
-// span returns from which rank until which stage an installer's objects meet the webhook
+// span returns from which rank until which an installer's objects meet the webhook
 // without its backend, and whether its backends come after it.
-func (w *waitingWebhook) span(positions []installer.Position) (from, until int, podsLater bool) {
-	configuration := positions[w.configuration]
+func (w *waitingWebhook) span(p *program) (span [2]int, podsLater bool) {
+	configuration := p.positions[w.configuration]
 	if !configuration.Applied {
-		return math.MaxInt, 0, false
+		return span, false
 	}
-	from, until, podsLater = configuration.Rank, math.MaxInt, true
-	if w.Type == inventory.Conversion {
-		from = 0 // there are no custom resources before their CRD
-	}
+	awaited, podsLater := math.MaxInt, true
 	for _, n := range w.backends {
-		p := positions[n]
-		if podsLater = podsLater && p.Applied && configuration.Rank < p.Rank; p.Applied {
-			until = min(until, p.Awaited)
+		b := p.positions[n]
+		if podsLater = podsLater && b.Applied && configuration.Rank < b.Rank; b.Applied {
+			awaited = min(awaited, b.Awaited)
 		}
 	}
-	return from, until, podsLater
+	if w.Type != inventory.Conversion { // there are no custom resources before their CRD
+		span[0] = configuration.Rank
+	}
+	span[1] = math.MaxInt
+	if i := slices.IndexFunc(p.sorted, func(n int) bool { return p.positions[n].Stage >= awaited }); i >= 0 {
+		span[1] = p.positions[p.sorted[i]].Rank
+	}
+	return span, podsLater
 }
 
-// between are the members that an installer applies from a rank on until a stage.
-func (c *createdClass) between(i int, positions []installer.Position, from, until int) []int {
-	members := c.members[i]
-	start, _ := slices.BinarySearchFunc(members, from, func(n, rank int) int { return cmp.Compare(positions[n].Rank, rank) })
-	end, _ := slices.BinarySearchFunc(members, until, func(n, stage int) int { return cmp.Compare(positions[n].Stage, stage) })
-	return members[min(start, end):end]
+// atUninstall is what the webhook keeps from being removed; nil for nothing.
+func (in *installation) atUninstall(w *waitingWebhook) *RefusedAtUninstall {
+	out := &RefusedAtUninstall{}
+	backends := w.backends
+	if service, known := in.find("Service", w.State.Service.Key); known {
+		backends = append([]int{service}, backends...)
+	}
+	deleted, finalized := in.refusedBy(w, admission.Delete), map[int]admission.Match{}
+	if slices.ContainsFunc(in.manifests, (*inventory.Manifest).IsFinalized) {
+		finalized = in.refusedBy(w, admission.Update)
+		maps.DeleteFunc(finalized, func(n int, _ admission.Match) bool { return !in.manifests[n].IsFinalized() })
+	}
+	for i := range in.uninstalls {
+		p := &in.uninstalls[i]
+		gone, controller := p.first(backends), p.first(w.backends)
+		if !p.positions[w.configuration].Applied || controller < 0 {
+			continue
+		}
+		out.Backend, out.Controller = in.manifests[gone].String(), in.manifests[controller].String()
+		from, until := p.positions[gone].Rank, p.positions[w.configuration].Rank
+		if from < until {
+			out.BackendFirst = append(out.BackendFirst, p.Name)
+		} else {
+			out.WebhookFirst = append(out.WebhookFirst, p.Name)
+		}
+		in.collect(&out.Refused, p, deleted, [2]int{from + 1, until})
+		in.collect(&out.Finalized, p, finalized, [2]int{p.positions[controller].Rank + 1, math.MaxInt})
+	}
+	if out.Refused.Total+out.Finalized.Total == 0 {
+		return nil
+	}
+	out.Unless = unlessExempted(&out.Refused, &out.Finalized)
+	return out
+}
+
+// first is the one of the manifests that the program takes before the others, below 0
+// where it takes none.
+func (p *program) first(all []int) int {
+	first := -1
+	for _, n := range all {
+		if at := p.positions[n]; at.Applied && (first < 0 || at.Rank < p.positions[first].Rank) {
+			first = n
+		}
+	}
+	return first
 }

@@ -69,6 +69,8 @@ type Facts struct {
 	// RefusedAtInstall are the objects of its input that it refuses when they are
 	// installed together; nil for none.
 	RefusedAtInstall *RefusedAtInstall
+	// RefusedAtUninstall are those that it keeps from being removed together; nil for none.
+	RefusedAtUninstall *RefusedAtUninstall
 	// UnusedAcknowledgements are the checks that its annotation acknowledges without
 	// a finding.
 	UnusedAcknowledgements []string

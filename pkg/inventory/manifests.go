@@ -10,6 +10,9 @@ type Manifest struct {
 	// Key lacks the namespace where the file states none: the installer adds its own.
 	Key
 	Labels map[string]string
+	// Finalizers keep it from being removed until a controller takes them away; without
+	// those that the API server takes away itself.
+	Finalizers []string
 	// Order are its OrderAnnotations.
 	Order map[string]string
 }
@@ -24,6 +27,9 @@ const (
 
 // OrderAnnotations are all of them.
 var OrderAnnotations = []string{AnnotationHelmHook, AnnotationHookWeight, AnnotationArgoHook, AnnotationSyncWave}
+
+// IsFinalized reports whether it has Finalizers.
+func (m *Manifest) IsFinalized() bool { return len(m.Finalizers) > 0 }
 
 // String names the object as messages do: "Widget team/first".
 func (m *Manifest) String() string {

@@ -8,7 +8,7 @@ import (
 )
 
 // Mentions are the labels that selectors ask for, by key and value. Where two sets of
-// labels show the same of them, no selector tells the two apart.
+// labels show the same of them, no selector distinguishes the two.
 type Mentions map[string]map[string]bool
 
 // MentionsOf are those of the selectors.
@@ -44,7 +44,7 @@ func (m Mentions) Seen(labels map[string]string) string {
 	return strings.Join(seen, "")
 }
 
-// NamespaceClass are namespaces that no selector tells apart, sorted.
+// NamespaceClass are namespaces that no selector distinguishes, sorted.
 type NamespaceClass []string
 
 // Namespaces are the classes of those that the Snapshot has or every cluster has, by the

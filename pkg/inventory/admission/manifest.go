@@ -9,10 +9,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Creation is the request that creates the object of a manifest, in the namespace where
-// it states none. A kind that the API server is not known to serve, as that of a CRD
+// Writing is the request by which the object of a manifest is written, in the namespace
+// where it states none. A kind that the API server is not known to serve, as that of a CRD
 // which the input lacks, counts as namespaced, with the plural that kubectl guesses.
-func (m *Matcher) Creation(o *inventory.Manifest, namespace string) Request {
+func (m *Matcher) Writing(op Operation, o *inventory.Manifest, namespace string) Request {
 	kind := Kind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 	v, served := m.index.kinds[kind]
 	if !served {
@@ -26,5 +26,5 @@ func (m *Matcher) Creation(o *inventory.Manifest, namespace string) Request {
 	if v.Namespaced {
 		subject.Namespace = cmp.Or(o.Namespace, namespace)
 	}
-	return m.request(v, Create, subject)
+	return m.request(v, op, subject)
 }

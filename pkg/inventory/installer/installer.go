@@ -41,6 +41,13 @@ var Installers = []Installer{
 	{"Argo CD", argo(ranks(helm3)), func(step) bool { return true }},
 }
 
+// Uninstallers remove the objects of an input again, one after the other: whatever waits
+// for another is gone at once. kubectl and Argo CD remove in the order of the command.
+var Uninstallers = []Installer{
+	{"Helm 3", helmRemoval(helm3), func(step) bool { return false }},
+	{"Helm 4", helmRemoval(helm4), func(step) bool { return false }},
+}
+
 // step is where an installer applies an object: the first difference decides, and
 // equal ones are in the order of the input, or in any where open is set.
 type step struct {
@@ -128,6 +135,30 @@ func helm(ranks map[string]int) func(m *inventory.Manifest) (step, bool) {
 		s.wave, s.hook = number(m.Order[inventory.AnnotationHookWeight]), m.Name
 		s.phase, applied = phase(strings.ToLower(hooks), "pre-install", "", "post-install")
 		return s, applied
+	}
+}
+
+// helmRemoval takes kinds in reverse, but Services before all that runs behind them, and
+// kinds that it does not sort last, by their names. It leaves hooks there. Source:
+// UninstallOrder in kind_sorter.go of helm.sh/helm.
+func helmRemoval(list string) func(m *inventory.Manifest) (step, bool) {
+	var kinds []string
+	for _, kind := range slices.Backward(strings.Fields(list)) {
+		if kind == "Service" {
+			continue
+		}
+		if kinds = append(kinds, kind); kind == "IngressClass" {
+			kinds = append(kinds, "Service")
+		}
+	}
+	ranks := ranks(strings.Join(kinds, " "))
+	return func(m *inventory.Manifest) (step, bool) {
+		s := step{kind: ranks[m.Kind]}
+		if s.kind == 0 {
+			s.name = m.Kind
+		}
+		_, isHook := m.Order[inventory.AnnotationHelmHook]
+		return s, !isHook
 	}
 }
 

@@ -164,3 +164,35 @@ Widget post helm.sh/hook=post-install
 		}
 	}
 }
+
+// TestUninstall: kinds in reverse, Services before what is behind them, unknown kinds by
+// name at the end; hooks stay.
+func TestUninstall(t *testing.T) {
+	all := manifests(`
+Widget cart
+Service service
+Deployment backend
+CustomResourceDefinition crd
+MutatingWebhookConfiguration mutating
+ValidatingWebhookConfiguration validating
+APIService api
+Namespace namespace
+Job hook helm.sh/hook=pre-delete
+`)
+	for name, want := range map[string]string{
+		"Helm 3": "api service backend crd namespace mutating validating cart",
+		"Helm 4": "validating mutating api service backend crd namespace cart",
+	} {
+		at := slices.IndexFunc(Uninstallers, func(i Installer) bool { return i.Name == name })
+		positions := Uninstallers[at].Positions(all)
+		got := make([]string, len(all)-1)
+		for n, p := range positions {
+			if p.Applied {
+				got[p.Rank] = all[n].Name
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,7 @@ func (o *outcome) manifest(t text, meta schema.GroupVersionKind, object metav1.O
 		Key:    inventory.Key{Namespace: object.GetNamespace(), Name: object.GetName()},
 		Labels: object.GetLabels(),
 	}
+	m.Finalizers = slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return !strings.Contains(f, "/") })
 	if t.file.member != "" {
 		m.Input = filepath.Dir(t.file.name)
 	}
