@@ -376,7 +376,7 @@ func TestGrowthOfPolicy(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			s := crowds[3].of(4 * n)
+			s := crowds[3].of(n)
 			cost := func(entries int) (int, uint64) {
 				p := DefaultPolicy()
 				lengthen(&p, entries)
@@ -468,7 +468,7 @@ func (c *endsIn) Err() error {
 func TestEndsInLongCycle(t *testing.T) {
 	for _, function := range []string{").shortest", ").deadlock", ").compare"} {
 		ctx := &endsIn{Context: t.Context(), function: function}
-		r, err := NewEvaluator(DefaultPolicy()).evaluate(&work{ctx: ctx, every: 1}, admission.New(crowdCalled("one cycle through all").of(200).Snapshot(taken)))
+		r, err := NewEvaluator(DefaultPolicy()).evaluate(&work{ctx: ctx, every: 1}, admission.New(crowdCalled("one cycle through all").of(60).Snapshot(taken)))
 		if r != nil || !errors.Is(err, context.Canceled) || !ctx.ended {
 			t.Errorf("%s: ended: %t: %v", function, ctx.ended, err)
 		}

@@ -48,7 +48,7 @@ func (c *askedContext) Err() error {
 // TestImpactGrowth: four times the webhooks that are down cost about four times the
 // steps, and for what is reported of each, the memory, whatever their shape.
 func TestImpactGrowth(t *testing.T) {
-	const n, times, most = 110, 4, 6
+	const n, times, most = 90, 4, 6
 	effort := func(name string, n int) (asked, bytes int) {
 		r := reportOn(t, classify.CrowdSnapshot(name, n))
 		ctx := &askedContext{Context: t.Context()}
