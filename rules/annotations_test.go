@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -111,7 +112,7 @@ func firingOf(alerts []*rules.Alert, name string) []*rules.Alert {
 	return slices.DeleteFunc(alerts, func(a *rules.Alert) bool { return a.Labels.Get("alertname") != name })
 }
 
-// findingTexts are what the alerts on findings say, one for each check.
+// findingTexts are what the alerts on findings say, one for each check and failurePolicy.
 func findingTexts(t *testing.T) map[string]string {
 	t.Helper()
 	var series, names []string
@@ -122,7 +123,7 @@ func findingTexts(t *testing.T) map[string]string {
 	p.tick = 3 * time.Minute
 	texts := map[string]string{}
 	for _, a := range p.until(findingEnds - p.tick) {
-		texts[a.Labels.Get("alertname")+" ("+a.Labels.Get("check")+")"] = annotationsOf([]*rules.Alert{a})
+		texts[fmt.Sprintf("%s (%s, %s)", a.Labels.Get("alertname"), a.Labels.Get("check"), cmp.Or(a.Labels.Get("failure_policy"), "no failurePolicy"))] = annotationsOf([]*rules.Alert{a})
 	}
 	return texts
 }

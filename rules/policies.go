@@ -47,7 +47,7 @@ var policyRecords = []RecordingRule{
 
 // brokenPolicies is how many requests were refused so in 10 minutes, where it is several, or in
 // the last hour, where there were some in three slots of six hours and never several.
-const brokenPolicies = policiesBroken + ` > 2.5
+const brokenPolicies = `max_over_time(` + policiesBroken + `[3m]) > 2.5
 	or on (plugin) (
 		max_over_time(` + policiesBroken + `[1h]) > 0.7
 		and on (plugin) count_over_time((` + policiesBroken + ` > 0.7)[6h:9m]) >= 3
