@@ -171,9 +171,9 @@ const (
 // make an outage of what passes.
 //
 // Those of burning page, by two windows. The short one is for webhooks that are
-// called all the time: over a fifth in the last 5 minutes, and over a tenth in 6 of
+// called all the time: over a fifth in the last 5 minutes, and over a tenth for more than 5 of
 // the last 30 minutes. A failure is seen for 3 minutes, so an outage of two minutes
-// shows in 5, and nothing but the failures must go on for the alert to fire: neither
+// shows for less, and nothing but the failures must go on for the alert to fire: neither
 // a failed scrape nor a minute without calls starts it anew.
 //
 // The long one is for webhooks that are called now and then: over 6 % in 6 hours,
@@ -203,7 +203,7 @@ func shareRecords() []RecordingRule {
 	}
 	without := ` unless on ` + perFailure + ` (`
 	short := ratio("5m") + ` > 0.2
-		and on ` + perFailure + ` count_over_time((` + ratio("3m") + ` > 0.1)[30m:1m]) >= 6
+		and on ` + perFailure + ` count_over_time((` + ratio("3m") + ` > 0.1)[30m:30s]) >= 11
 		and on ` + perFailure + ` ` + failedIn("30m") + ` >= 5`
 	long := ratio("6h") + ` >= 0.06
 		and on ` + perFailure + ` ` + slots + ` >= 3
