@@ -74,8 +74,8 @@ func failureAlerts() []Alert {
 			Name: "WebhookAllCallsFailing", Asks: "Which webhooks are called seldom, and answer none of the calls?",
 			Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 15 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr: withBackend(`
-				sum by (type, name) (` + unanswered + `{` + isAdmission + `}) unless on (type, name) (` + warned + ` and on (type, name) ` + unanswered + ` >= 20)
-				or on (type, name) ` + unansweredDay),
+				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
+				unless on (type, name) (` + warned + ` and on (type, name) ` + unanswered + ` >= 20)`),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed` + sinceWhen + `: it is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
 		},
