@@ -140,6 +140,7 @@ var Checks = []*Check{
 	failingMatchCondition,
 	paramKindMissing,
 	paramMissing,
+	applyWithoutType,
 	policyExpression,
 	backendUnreachable,
 	servingCertificate,

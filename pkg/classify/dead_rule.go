@@ -98,9 +98,14 @@ func knowsGroup(s *inventory.Snapshot, group string) bool {
 
 // KnowsReach reports whether what matches the rules of the webhook is known: files
 // need not hold the CRDs of the groups that it names.
-func (p *Profile) KnowsReach() bool {
-	return p.Snapshot.NamespacesKnown || !slices.ContainsFunc(p.Rules, func(r admissionv1.RuleWithOperations) bool {
-		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(p.Snapshot, group) })
+func (p *Profile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Registration) }
+
+// KnowsReach is the same of a policy.
+func (p *PolicyProfile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Registration) }
+
+func knowsReach(s *inventory.Snapshot, of *inventory.Registration) bool {
+	return s.NamespacesKnown || !slices.ContainsFunc(of.Rules, func(r admissionv1.RuleWithOperations) bool {
+		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(s, group) })
 	})
 }
 

@@ -12,7 +12,7 @@ var paramKindMissing = &Check{
 	Alerts:   map[Severity]string{Critical: "WebhookPolicyParamKindMissing"},
 	For:      5 * time.Minute,
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
+		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.meetsRequests() || !p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
 			return nil
 		}
 		return []Problem{{

@@ -27,7 +27,7 @@ var paramMissing = &Check{
 // are no params for them anywhere, with what is missing. Where only some namespaces have
 // them, it may be meant so.
 func withoutParams(p *PolicyProfile) (lacking []*inventory.PolicyBinding, missing []string) {
-	if !p.FailsClosed() {
+	if !p.FailsClosed() || !p.meetsRequests() {
 		return nil, nil
 	}
 	for _, b := range p.Bindings {

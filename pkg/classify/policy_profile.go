@@ -34,6 +34,14 @@ func (p *PolicyProfile) isEvaluatedFor(r admission.Request) bool {
 	})
 }
 
+// meetsRequests reports whether its rules, without regard to its bindings, cover what the
+// API server serves, or what the input need not show.
+func (p *PolicyProfile) meetsRequests() bool {
+	unbound := *p.AdmissionPolicy
+	unbound.Bindings = nil
+	return !p.KnowsReach() || len(p.Matcher.PolicyResources(&unbound)) > 0
+}
+
 // controlPlane are the requests on the control plane's path that a failure of the
 // policy certainly refuses.
 func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {

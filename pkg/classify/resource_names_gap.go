@@ -2,8 +2,8 @@ package classify
 
 import (
 	"fmt"
-
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -14,23 +14,36 @@ var resourceNamesGap = &Check{
 	Summary:  "An admission policy guards objects by resourceNames against deletion: deleting the whole collection passes it by.",
 	Severity: Info,
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		if !p.Denies() {
+		if !p.Denies() || !slices.ContainsFunc(p.Matcher.PolicyResources(p.AdmissionPolicy), func(r admission.MatchedResource) bool { return r.Operations.Has(admission.Delete) }) {
 			return nil
 		}
-		for i := range p.ResourceNames {
-			rule := &p.Rules[i]
-			if len(p.ResourceNames[i]) > 0 && admission.RuleOperations(rule).Has(admission.Delete) {
-				return []Problem{deletedAsCollection(p, i, rule)}
+		if problem, found := namesGap(objectName(&p.Registration), &p.MatchResources); found {
+			problem.Fix += changedBy(p.Object.Owner)
+			return []Problem{problem}
+		}
+		for _, b := range p.Bindings {
+			problem, found := namesGap(TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name), &b.MatchResources)
+			if found && b.Denies() {
+				problem.Fix += changedBy(b.Object.Owner)
+				return []Problem{problem}
 			}
 		}
 		return nil
 	},
 }
 
-func deletedAsCollection(p *PolicyProfile, i int, rule *admissionv1.RuleWithOperations) Problem {
-	return Problem{
-		Message: fmt.Sprintf("is not evaluated for %s of %s where the whole collection is deleted: the requests then carry no name, which the resourceNames of resourceRules[%d] never match",
-			inventory.Counted(len(p.ResourceNames[i]), "name"), named(rule), i),
-		Fix: fmt.Sprintf("remove resourceNames from resourceRules[%d] of %s, and compare oldObject.metadata.name in a matchCondition%s", i, objectName(&p.Registration), changedBy(p.Object.Owner)),
+// namesGap is what the resourceNames of the object's rules miss, a policy or a binding.
+func namesGap(object string, m *inventory.MatchResources) (Problem, bool) {
+	for i, names := range m.ResourceNames {
+		rule := &m.Rules[i]
+		if len(names) == 0 || !admission.RuleOperations(rule).Has(admission.Delete) {
+			continue
+		}
+		return Problem{
+			Message: fmt.Sprintf("is not evaluated for %s of %s where the whole collection is deleted: the requests then carry no name, which the resourceNames of resourceRules[%d] of %s never match",
+				inventory.Counted(len(names), "name"), named(rule), i, object),
+			Fix: fmt.Sprintf("remove resourceNames from resourceRules[%d] of %s, and compare oldObject.metadata.name in a matchCondition of the policy", i, object),
+		}, true
 	}
+	return Problem{}, false
 }

@@ -28,7 +28,8 @@ type AdmissionPolicy struct {
 	// TypeWarnings are what the controller manager found by type checking the
 	// expressions; none of a mutating policy.
 	TypeWarnings []admissionv1.ExpressionWarning
-	// Mutations are those of a mutating policy; of a cluster, JSON patches alone.
+	// Mutations are those of a mutating policy; of a cluster, without the expressions of
+	// apply configurations.
 	Mutations []admissionv1.Mutation
 	// Bindings are sorted by name. Without any, the policy has no effect.
 	Bindings []*PolicyBinding
@@ -73,6 +74,14 @@ func (p *AdmissionPolicy) ParamQuery(b *PolicyBinding) (ParamQuery, bool) {
 		q.Selector = selector.String()
 	}
 	return q, true
+}
+
+// AppliesConfigurations reports whether the policy changes objects as a server-side apply
+// does, rather than by JSON patches alone.
+func (p *AdmissionPolicy) AppliesConfigurations() bool {
+	return slices.ContainsFunc(p.Mutations, func(m admissionv1.Mutation) bool {
+		return m.PatchType == admissionv1.PatchTypeApplyConfiguration
+	})
 }
 
 // Denies reports whether what the policy finds refuses requests by one of its bindings.

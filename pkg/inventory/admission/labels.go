@@ -15,8 +15,9 @@ import (
 // labelSet is what is known of an object's labels.
 type labelSet struct {
 	known map[string]string
-	// complete says that the object carries no others.
+	// complete says that the object carries no others but those with an open key.
 	complete bool
+	open     []string
 	// present is a key that the object carries with a value that is not known.
 	present string
 }
@@ -38,7 +39,7 @@ func (l labelSet) match(s inventory.Selector) Match {
 	switch {
 	case s.Empty():
 		return Yes
-	case l.complete:
+	case l.complete && len(l.open) == 0:
 		return certain(s.Parsed.Matches(labels.Set(l.known)))
 	}
 	all, _ := s.Parsed.Requirements()
@@ -79,6 +80,9 @@ func (l labelSet) matchKey(requirements []labels.Requirement) Match {
 	key := requirements[0].Key()
 	if value, ok := l.known[key]; ok {
 		return certain(allMatch(requirements, labels.Set{key: value}))
+	}
+	if l.complete && !slices.Contains(l.open, key) {
+		return certain(allMatch(requirements, labels.Set{}))
 	}
 	if key != l.present && allMatch(requirements, labels.Set{}) || someValue(requirements) {
 		return Maybe

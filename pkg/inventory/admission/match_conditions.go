@@ -165,9 +165,10 @@ type program struct {
 	// expensive is set once the expression cost more than lowCost: where more may be
 	// spent, it is not evaluated at that limit again.
 	expensive atomic.Bool
-	// authorizes says that the expression asks the authorizer.
-	authorizes bool
-	err        error
+	// authorizes says that the expression asks the authorizer, forOthers about another
+	// user than that of the request.
+	authorizes, forOthers bool
+	err                   error
 }
 
 func compile(text sourceText) *program {
@@ -185,7 +186,7 @@ func compile(text sourceText) *program {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{outcomes: newMemo[readKey, outcome](), err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
-	p := &program{outcomes: newMemo[readKey, outcome](), reads: readsOf(ast), authorizes: asksAuthorizer(ast)}
+	p := &program{outcomes: newMemo[readKey, outcome](), reads: readsOf(ast), authorizes: asksAuthorizer(ast), forOthers: calls(ast, "authorizer_serviceaccount")}
 	p.full = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, maxCost) })
 	p.authorized = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, authorizedCost) })
 	p.low, p.err = newProgram(env, ast, lowCost)
@@ -237,11 +238,12 @@ func (p *program) run(r Request, at stage) outcome {
 	if p.err != nil {
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
 	}
+	at.forOthers = p.forOthers
 	vars := r.cached.activation(r, at)
 	if vars.err != nil {
 		return outcome{Match: Maybe, doubt: vars.err.Error()}
 	}
-	if p.authorizes && r.user.mayEverything() {
+	if p.authorizes && r.mayEverything(at) {
 		return p.runAtLength(p.authorized, authorizedCost, vars)
 	}
 	if r.namespaceUnknown || !p.expensive.Load() {
@@ -286,6 +288,16 @@ func (p *program) tooLong() string {
 		return "asks the authorizer what the user may do, which is not known here"
 	}
 	return "costs too much to be evaluated here"
+}
+
+// calls reports whether the expression calls the overload of a function.
+func calls(ast *cel.Ast, overload string) bool {
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		if slices.Contains(reference.OverloadIDs, overload) {
+			return true
+		}
+	}
+	return false
 }
 
 // asksAuthorizer reports whether the expression reads the variable authorizer.
@@ -336,17 +348,17 @@ func (r Request) variables(at stage) map[string]any {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
 	out := map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil, "params": nil}
-	if r.user.mayEverything() {
+	if r.mayEverything(at) {
 		out[plugincel.AuthorizerVarName] = library.NewAuthorizerVal(&user.DefaultInfo{Name: r.user.Name, Groups: r.user.Groups}, allowing)
 	}
 	return out
 }
 
-// mayEverything reports whether the API server allows the user everything, whatever
-// roles there are. Source: authorizerfactory.NewPrivilegedGroups, which kube-apiserver
-// asks first.
-func (u *User) mayEverything() bool {
-	return u != nil && slices.Contains(u.Groups, user.SystemPrivilegedGroup)
+// mayEverything reports whether the API server allows those everything about whom the
+// expression asks, whatever roles there are. Source: authorizerfactory.NewPrivilegedGroups,
+// which kube-apiserver asks first.
+func (r Request) mayEverything(at stage) bool {
+	return !at.forOthers && r.user != nil && slices.Contains(r.user.Groups, user.SystemPrivilegedGroup)
 }
 
 // allowing is the authorizer of such a user.
@@ -366,7 +378,7 @@ func (r Request) unknowns(at stage) []*cel.AttributePatternType {
 	out := []*cel.AttributePatternType{
 		cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName), request("dryRun"), request("options"),
 	}
-	if !r.user.mayEverything() {
+	if !r.mayEverything(at) {
 		out = append(out, cel.AttributePattern(plugincel.AuthorizerVarName))
 	}
 	switch {

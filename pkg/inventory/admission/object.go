@@ -24,6 +24,8 @@ type stage struct {
 	prepared bool
 	// params are those of a policy.
 	params paramsKnown
+	// forOthers says that the expression asks what other users may do.
+	forOthers bool
 }
 
 // paramsKnown says what an expression may read of params.
@@ -77,7 +79,7 @@ func (r Request) oldObject(at stage) ref.Val {
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
 func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
-	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
+	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete && len(l.open) == 0, patched: r.patched}
 	root, metadata := map[string]any{}, map[string]any{}
 	if file != nil && !at.prepared {
 		k.written = true

@@ -17,6 +17,7 @@ import (
 func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 	const (
 		pod       = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {app: a}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1000m}}}]}}`
+		job       = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {metadata: {labels: {app: a}}}}}`
 		configMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`
 		secret    = `{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: b}}`
 		nameless  = `{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-}}`
@@ -81,6 +82,10 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Create, "pods", Subject{User: NewUser("alice", []string{"dev"})}, "", `"system:authenticated" in request.userInfo.groups`, Yes, false},
 		{Create, "pods", Subject{User: NewUser("admin", []string{"system:masters"})}, "", `authorizer.group("").resource("pods").check("get").allowed()`, Yes, false},
 		{Create, "pods", Subject{User: NewUser("alice", []string{"dev"})}, "", `authorizer.group("").resource("pods").check("get").allowed()`, Maybe, false},
+		{Create, "pods", Subject{User: NewUser("admin", []string{"system:masters"})}, "", `authorizer.serviceAccount("shop", "a").group("").resource("pods").check("get").allowed()`, Maybe, false},
+		{Create, "pods", Subject{User: NewUser("admin", []string{"system:masters"})}, "", `request.userInfo.username == "admin" || authorizer.serviceAccount("shop", "a").path("/").check("get").allowed()`, Yes, false},
+		{Create, "jobs.batch", Subject{}, job, `object.metadata.labels["app"] == "a"`, Yes, false},
+		{Create, "jobs.batch", Subject{}, job, `has(object.metadata.labels.other)`, Maybe, false},
 		{Create, "pods", Subject{User: NewUser("system:serviceaccount:shop:a", nil)}, "", `"system:serviceaccounts:shop" in request.userInfo.groups`, Yes, false},
 		{Create, "pods", Subject{User: NewUser("alice", nil)}, "", `has(request.userInfo.uid)`, Maybe, false},
 		{Connect, "pods/exec", Subject{}, "", `object != null && oldObject == null`, Yes, false},

@@ -70,7 +70,7 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 		at.params = nullParams
 	}
 	verdict = m.mutable(r, p, kind, verdict.and(r.conditionsOf(p, b, at)))
-	if b.DeniesWithoutParams() {
+	if params.Refused || b.DeniesWithoutParams() {
 		ofKind = ofKind.and(params)
 	}
 	return orRefused(p, ofKind, verdict)
@@ -79,10 +79,13 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 // orRefused is a verdict that comes after one on the params, which may refuse the
 // request before: what binds the policy, and its matchConditions, cannot prevent that.
 func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
-	if v.Match == No && params.Match == Maybe && p.FailsClosed() {
-		return params
+	switch {
+	case v.Match != No || !p.FailsClosed() || params.Match == Yes && !params.Refused:
+		return v
+	case params.Refused: // where its selectors let it through, which is not known
+		params.Match, params.Refused, params.Detail = Maybe, false, "if its selectors select the request, "+params.Detail
 	}
-	return v
+	return params
 }
 
 // mutable is the verdict on what a policy makes of an object that it meets in another
@@ -93,7 +96,11 @@ func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
 func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v Verdict) Verdict {
 	_, served := m.index.kinds[kind]
 	switch {
-	case v.Match != Yes || v.Refused || p.Type != inventory.MutatingPolicy || kind.Unsure:
+	case v.Refused || v.Match == No || p.Type != inventory.MutatingPolicy || kind.Unsure:
+		return v
+	case p.AppliesConfigurations() && withoutType(r, kind):
+		return v.and(orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its applyConfiguration has no type to apply to (%s)%s", kind, refusing)}))
+	case v.Match == Maybe:
 		return v
 	case !served && kind != r.Kind:
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
@@ -103,6 +110,47 @@ func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v 
 		return orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, which the API server cannot convert back%s", kind, refusing)})
 	}
 	return v
+}
+
+// withoutType reports whether the API server has no type of the kind to apply a
+// configuration to: its OpenAPI documents hold the kinds of a group alone, neither those
+// of subresources from another group nor the options of a CONNECT. Source:
+// TypeConverterManager in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch.
+func withoutType(r Request, kind Kind) bool {
+	return r.Operation == Connect || r.Resource.Subresource != "" && kind.Group != r.Resource.Group
+}
+
+// UnappliedResources are those among the policy's whose requests it certainly changes
+// nothing of, as there is no type to apply its configuration to, sorted. Whether they are
+// refused is for the failurePolicy to say.
+func (m *Matcher) UnappliedResources(p *inventory.AdmissionPolicy) []MatchedResource {
+	if !p.AppliesConfigurations() {
+		return nil
+	}
+	closed := *p
+	closed.FailurePolicy = admissionv1.Fail // of what is ignored, nothing is said
+	var out []MatchedResource
+	for _, r := range m.PolicyResources(p) {
+		r.Operations &= m.unapplied(r.Resource, &closed)
+		if r.Operations != 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (m *Matcher) unapplied(r inventory.Resource, p *inventory.AdmissionPolicy) Operations {
+	var out Operations
+	for _, v := range m.index.servedVersions(r) {
+		for _, op := range m.Operations(r) {
+			request := m.cachedRequest(v, op, Subject{})
+			evaluated := func(b *inventory.PolicyBinding) bool { return m.MatchPolicy(request, p, b).Match != No }
+			if withoutType(request, v.Kind) && slices.ContainsFunc(p.Bindings, evaluated) {
+				out |= operationBits[op]
+			}
+		}
+	}
+	return out
 }
 
 // eventsGroup is the group in which Events are those of the core group.

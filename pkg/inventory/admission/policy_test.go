@@ -313,6 +313,89 @@ func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
 	}
 }
 
+// TestApplyConfigurations: there is no type of what belongs to another group than its
+// resource, nor of what a CONNECT carries.
+func TestApplyConfigurations(t *testing.T) {
+	for _, test := range []struct {
+		failure   admissionv1.FailurePolicyType
+		operation Operation
+		resource  string
+		want      string
+	}{
+		{admissionv1.Fail, Create, "pods", "p yes"},
+		{admissionv1.Fail, Create, "pods/binding", "p yes"},
+		{admissionv1.Fail, Create, "pods/eviction", "p yes, refused: rules"},
+		{admissionv1.Fail, Update, "deployments.apps/scale", "p yes, refused: rules"},
+		{admissionv1.Fail, Update, "deployments.apps/status", "p yes"},
+		{admissionv1.Fail, Connect, "pods/exec", "p yes, refused: rules"},
+		{admissionv1.Ignore, Create, "serviceaccounts/token", "p no: rules"},
+	} {
+		o := inventory.Objects{}
+		mutatesAt(&o, "p", "v1", test.failure)
+		o.MutatingPolicies[0].Spec.Mutations = []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeApplyConfiguration}}
+		m := New(o.Snapshot(time.Time{}))
+		r := must.Get(m.Request(test.operation, resource(t, test.resource), Subject{Namespace: "default", Name: "w"}))(t)
+		c := m.Chain(r)
+		if steps := slices.Concat(c.Policies, c.SkippedPolicies); len(steps) != 1 || stepOf(steps[0]) != test.want {
+			t.Errorf("%s of %s, failurePolicy %s: %+v, want %s", test.operation, test.resource, test.failure, steps, test.want)
+		}
+	}
+}
+
+// TestRefusalBeforeAFalseCondition: what is wrong with params refuses the request before a
+// matchCondition that is false leaves the policy out, if the labels that are not known let
+// it through.
+func TestRefusalBeforeAFalseCondition(t *testing.T) {
+	for labels, want := range map[string]string{"": "p maybe: params", "app": "p yes, refused: params", "other": "- no: objectSelector"} {
+		o := inventory.Objects{
+			ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+				ParamKind:        &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+				MatchConstraints: &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
+				MatchConditions:  []admissionv1.MatchCondition{{Name: "never", Expression: "false"}},
+			}}},
+			ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: "p", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}, ParamRef: &admissionv1.ParamRef{Name: "x"},
+			}}},
+		}
+		subject := Subject{Name: "n"}
+		if labels != "" {
+			subject.Labels = map[string]string{labels: "a"}
+		}
+		m := New(o.Snapshot(time.Time{}))
+		c := m.Chain(must.Get(m.Request(Create, resource(t, "nodes"), subject))(t))
+		if steps := slices.Concat(c.Policies, c.SkippedPolicies); len(steps) != 1 || stepOf(steps[0]) != want {
+			t.Errorf("labels %q: %+v, want %s", labels, steps, want)
+		}
+	}
+}
+
+// TestLabelsOfTheTemplate: a Job without labels takes those of its template, and is given
+// more with them.
+func TestLabelsOfTheTemplate(t *testing.T) {
+	job := map[string]any{"kind": "Job", "spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "a"}}}}}
+	for selected, want := range map[string]map[bool]Match{
+		"app":      {true: Yes, false: Maybe},
+		"job-name": {true: Maybe, false: Maybe},
+		"other":    {true: No, false: Maybe},
+	} {
+		for written, match := range want {
+			w := validating("a", func(w *admissionv1.ValidatingWebhook) {
+				w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"batch"}, []string{"jobs"}
+				w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{selected: "a"}}
+			})
+			subject := Subject{Namespace: "shop", Labels: Unlabeled}
+			if written {
+				subject.Object = job
+			}
+			s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
+			r := must.Get(New(s).Request(Create, resource(t, "jobs.batch"), subject))(t)
+			if got := r.Match(s.Webhooks[0]); got.Match != match {
+				t.Errorf("selector on %s, object known %t: %+v, want %s", selected, written, got, match)
+			}
+		}
+	}
+}
+
 // scaled has two versions and a scale.
 var scaled = func() *apiextensionsv1.CustomResourceDefinition {
 	version := func(name string) apiextensionsv1.CustomResourceDefinitionVersion {

@@ -393,11 +393,29 @@ func objectLabels(v apiVersion, op Operation, subject Subject) labelSet {
 	case op == Delete && subject.Stored != nil:
 		return labelSet{known: labelsOf(map[string]any{"metadata": subject.Stored}), complete: true}
 	case subject.Object != nil && subject.Labels == nil:
-		return labelSet{known: labelsOf(subject.Object), complete: true}
+		return ofTemplate(v.Kind.Kind, labelSet{known: labelsOf(subject.Object), complete: true}, subject.Object)
 	case subject.Labels != nil:
-		return labelSet{known: subject.Labels, complete: true}
+		return ofTemplate(v.Kind.Kind, labelSet{known: subject.Labels, complete: true}, subject.Object)
 	}
 	return anyLabels
+}
+
+// ofTemplate are the labels where an object is sent without any, and its kind then takes
+// those of its template. A Job shares them, and what its strategy adds to them. Source:
+// SetDefaults_Job and SetDefaults_ReplicationController in k8s.io/kubernetes/pkg/apis.
+func ofTemplate(kind string, l labelSet, object map[string]any) labelSet {
+	switch {
+	case kind != "Job" && kind != "ReplicationController" || len(l.known) > 0:
+		return l
+	case object == nil:
+		return anyLabels
+	}
+	spec, _ := object["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	if l.known = labelsOf(template); kind == "Job" && len(l.known) > 0 {
+		l.open = []string{"job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"}
+	}
+	return l
 }
 
 const scaleKind = "Scale"
@@ -417,11 +435,6 @@ func labelsOf(object map[string]any) map[string]string {
 	out := map[string]string{}
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
-	if spec, _ := object["spec"].(map[string]any); len(labels) == 0 && nested(object, "kind") == "ReplicationController" {
-		if template, _ := spec["template"].(map[string]any); template != nil {
-			return labelsOf(template) // a default of that kind alone
-		}
-	}
 	for key, value := range labels {
 		if text, ok := value.(string); ok {
 			out[key] = text

@@ -89,7 +89,9 @@ func stripPolicy(obj metav1.Object) {
 		p.Status = admissionv1.ValidatingAdmissionPolicyStatus{TypeChecking: p.Status.TypeChecking}
 	case *admissionv1.MutatingAdmissionPolicy:
 		p.Spec.Variables = nil
-		p.Spec.Mutations = slices.DeleteFunc(p.Spec.Mutations, func(m admissionv1.Mutation) bool { return m.JSONPatch == nil })
+		for i := range p.Spec.Mutations {
+			p.Spec.Mutations[i].ApplyConfiguration = nil // its type is what counts
+		}
 	}
 }
 
