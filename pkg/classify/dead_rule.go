@@ -88,12 +88,12 @@ func wildcards(rule *admissionv1.RuleWithOperations) bool {
 }
 
 // knowsGroup reports whether all that is served of the group is known: of
-// Kubernetes' own groups it is also where none of a group is served. Files need not
-// hold all CRDs of another group.
+// Kubernetes' own groups it is also where none of a group is served, and of those that
+// OpenShift's API servers have. Files need not hold all CRDs of another group.
 func knowsGroup(s *inventory.Snapshot, group string) bool {
 	in := func(r inventory.Served) bool { return r.Group == group }
 	return slices.ContainsFunc(inventory.Builtins(inventory.Newest, false), in) ||
-		slices.ContainsFunc(s.Served, in) && (s.NamespacesKnown || slices.Contains(coreGroups, group))
+		slices.ContainsFunc(s.Served, in) && (s.ResourcesKnown || s.OpenShift && slices.ContainsFunc(inventory.Builtins(inventory.Newest, true), in))
 }
 
 // KnowsReach reports whether what matches the rules of the webhook is known: files
@@ -104,7 +104,7 @@ func (p *Profile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Registrat
 func (p *PolicyProfile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Registration) }
 
 func knowsReach(s *inventory.Snapshot, of *inventory.Registration) bool {
-	return s.NamespacesKnown || !slices.ContainsFunc(of.Rules, func(r admissionv1.RuleWithOperations) bool {
+	return s.ResourcesKnown || !slices.ContainsFunc(of.Rules, func(r admissionv1.RuleWithOperations) bool {
 		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(s, group) })
 	})
 }

@@ -196,10 +196,12 @@ func (o Objects) served(crds map[string]*CRD) []Served {
 	for _, c := range crds {
 		out = append(out, c.served()...)
 	}
-	slices.SortFunc(out, func(a, b Served) int {
-		return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
-	})
+	slices.SortFunc(out, compareServed)
 	return out
+}
+
+func compareServed(a, b Served) int {
+	return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
 }
 
 func (c *CRD) served() []Served {

@@ -21,6 +21,8 @@ type Builder struct {
 	// registered is what each object registers.
 	registered map[any]objectWebhooks
 	crds       map[*apiextensionsv1.CustomResourceDefinition]*CRD
+	// served is what the input shows to be served.
+	served []Served
 }
 
 // Snapshot turns the objects into facts. It never writes to the objects.
@@ -35,6 +37,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		Exclusions:       o.exclusions(),
 		Manifests:        o.Manifests,
 		Nodes:            o.Nodes,
+		ResourcesKnown:   o.ResourcesKnown || o.NamespacesKnown || o.Discovered != nil,
 		NamespacesKnown:  o.NamespacesKnown,
 		APIServicesKnown: o.APIServicesKnown,
 		PoliciesKnown:    o.PoliciesKnown,
@@ -50,6 +53,9 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	b.addObjects(s, o)
 	b.addWebhooks(s, o)
 	b.addPolicies(s, o)
+	if presumed := s.presumed(); len(presumed) > 0 {
+		s.Served = slices.SortedFunc(slices.Values(slices.Concat(s.Served, presumed)), compareServed)
+	}
 	s.Errors = slices.Concat(o.Errors, policyErrors(s))
 	if anyErrors(b.registered) {
 		s.Errors = slices.Concat(s.Errors, webhookErrors(s.Webhooks))
@@ -71,10 +77,11 @@ func (b *Builder) addResources(s *Snapshot, o Objects) {
 		}
 	}
 	if before != nil && sameMap(s.CRDs, before.CRDs) && sameServed(o.Discovered, was.Discovered) && s.Server == before.Server && s.OpenShift == before.OpenShift {
-		s.Served = before.Served
+		s.Served = b.served
 	} else {
 		s.Served = o.served(s.CRDs)
 	}
+	b.served = s.Served
 }
 
 // addWebhooks adds the webhooks; they are those of before where all objects are.

@@ -19,7 +19,7 @@ type Changes struct {
 // parts that both share. Snapshots of different Builders always differ.
 func (s *Snapshot) ChangesSince(o *Snapshot) Changes {
 	return Changes{
-		Resources: s.ReviewsExcluded != o.ReviewsExcluded || !sameSlice(s.Served, o.Served) || !sameMap(s.CRDs, o.CRDs),
+		Resources: s.ReviewsExcluded != o.ReviewsExcluded || s.ResourcesKnown != o.ResourcesKnown || !sameSlice(s.Served, o.Served) || !sameMap(s.CRDs, o.CRDs),
 		Others: s.Server != o.Server ||
 			s.OpenShift != o.OpenShift ||
 			s.Upgrading != o.Upgrading ||

@@ -51,6 +51,8 @@ type Objects struct {
 	// Nodes counts the cluster's nodes; 0 is unknown.
 	Nodes int
 
+	// ResourcesKnown says that the CRDs are all there are.
+	ResourcesKnown   bool
 	NamespacesKnown  bool
 	APIServicesKnown bool
 	PoliciesKnown    bool

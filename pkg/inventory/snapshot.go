@@ -63,6 +63,8 @@ type Snapshot struct {
 	AuditLog *AuditLog
 
 	// What the input does not cover is unknown, never missing.
+	// ResourcesKnown says that Served is all that the server serves.
+	ResourcesKnown   bool
 	NamespacesKnown  bool
 	APIServicesKnown bool
 	// PoliciesKnown says that Policies and Unbound are all there are.

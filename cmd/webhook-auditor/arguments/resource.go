@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -50,10 +53,12 @@ type resourceNames struct {
 	// others, as the Snapshot has them.
 	parents, subresources []inventory.Resource
 	byName                map[string][]inventory.Resource
+	// notServed is what follows where there is none of a name.
+	notServed string
 }
 
 func newResourceNames(s *inventory.Snapshot) resourceNames {
-	n := resourceNames{byName: map[string][]inventory.Resource{}}
+	n := resourceNames{byName: map[string][]inventory.Resource{}, notServed: s.NotServed()}
 	seen := map[inventory.Resource]bool{}
 	for _, served := range s.Served {
 		r := served.Resource
@@ -63,7 +68,8 @@ func newResourceNames(s *inventory.Snapshot) resourceNames {
 			n.subresources = append(n.subresources, r)
 		default:
 			n.parents = append(n.parents, r)
-			n.add(r, r.Name, strings.ToLower(served.Kind))
+			n.add(r, r.Name)
+			n.add(r, kindsOf(served)...)
 			if crd := s.CRDs[r.Name+"."+r.Group]; crd != nil {
 				n.add(r, crd.Aliases...)
 			}
@@ -81,6 +87,22 @@ func newResourceNames(s *inventory.Snapshot) resourceNames {
 		})
 	}
 	return n
+}
+
+// kindsOf are the kinds of the resource as they are typed; where its kind is not known,
+// those of which kubectl would guess it to be the plural.
+func kindsOf(served inventory.Served) []string {
+	if !served.Presumed() {
+		return []string{strings.ToLower(served.Kind)}
+	}
+	var out []string
+	for ending, singular := range map[string]string{"s": "", "es": "", "ies": "y"} {
+		kind := strings.TrimSuffix(served.Name, ending) + singular
+		if guess, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind}); guess.Resource == served.Name {
+			out = append(out, kind)
+		}
+	}
+	return out
 }
 
 func (n resourceNames) add(r inventory.Resource, names ...string) {
@@ -117,7 +139,7 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
 	}
 	if len(found) == 0 {
-		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: the API server does not serve it%s", typed, Suggested(n.similar(main)))}
+		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s%s", typed, n.notServed, Suggested(n.similar(main)))}
 	}
 	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
 	if sub != "" && !slices.Contains(n.subresources, r) {

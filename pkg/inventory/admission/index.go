@@ -442,6 +442,25 @@ func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op Operat
 	return false
 }
 
+// CallsFor says whether the matchConditions let requests of the user through, of which
+// no more is known than the resource and operation.
+func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operation, u *User) Match {
+	if len(w.MatchConditions) == 0 {
+		return Yes
+	}
+	out := No
+	for _, v := range m.index.servedVersions(r) {
+		request := m.request(v, op, Subject{User: u})
+		switch request.matchConditions(&w.Registration, request.stageOf(w.Type, request.unresolvedKind())).Match {
+		case Yes:
+			return Yes
+		case Maybe:
+			out = Maybe
+		}
+	}
+	return out
+}
+
 // coveredGroups returns the served groups that a rule's list covers.
 func (x *index) coveredGroups(groups []string) []string {
 	if slices.Contains(groups, "*") {

@@ -398,6 +398,9 @@ func (r Request) unknowns(at stage) []*cel.AttributePatternType {
 	if at.Unsure {
 		out = append(out, request("kind", "group"), request("kind", "version"))
 	}
+	if at.Kind.Kind == "" {
+		out = append(out, request("kind", "kind"), request("requestKind", "kind"))
+	}
 	if at.params != webhookParams {
 		out = append(out, cel.AttributePattern(plugincel.VariableVarName))
 	}

@@ -105,7 +105,9 @@ func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, ma
 		labels[key] = value
 	}
 	metadata["labels"] = labels
-	root["metadata"], root["kind"] = metadata, at.Kind.Kind
+	if root["metadata"] = metadata; at.Kind.Kind != "" {
+		root["kind"] = at.Kind.Kind
+	}
 	if delete(root, "apiVersion"); !at.Unsure {
 		root["apiVersion"] = schema.GroupVersion{Group: at.Group, Version: at.Version}.String()
 	}

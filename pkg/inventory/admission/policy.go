@@ -257,7 +257,7 @@ func (m *Matcher) ParamKind(p *inventory.AdmissionPolicy) Verdict {
 	switch {
 	case served:
 		return Verdict{Match: Yes}
-	case m.Snapshot.NamespacesKnown || ownGroup(known.Group):
+	case m.Snapshot.ResourcesKnown || ownGroup(known.Group):
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("the API server does not serve the kind of its params (%s %s)%s", kind.APIVersion, kind.Kind, refusing)}
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("the input does not show whether the kind of its params is served (%s %s): if not, the request is refused", kind.APIVersion, kind.Kind)}

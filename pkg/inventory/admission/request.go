@@ -98,6 +98,9 @@ type apiVersion struct {
 	Served     bool
 }
 
+// Presumed reports whether the input does not show the resource.
+func (v apiVersion) Presumed() bool { return v.Kind.Kind == "" }
+
 // Request returns the request to the resource, or why the API server would not
 // serve it. An update leaves the labels of its object as they are, and finds the
 // object.
@@ -111,9 +114,17 @@ func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (
 	if err := m.otherKind(request, subject.Object); err != nil {
 		return Request{}, err
 	}
-	notes := []string{moved, m.ownLabels(request, subject), parentNote(request, subject.Object)}
+	notes := []string{presumedNote(v), moved, m.ownLabels(request, subject), parentNote(request, subject.Object)}
 	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	return request, nil
+}
+
+// presumedNote says that the input does not show the resource, "" where it does.
+func presumedNote(v apiVersion) string {
+	if !v.Presumed() {
+		return ""
+	}
+	return fmt.Sprintf("the input has no CRD of %s: its kind, versions and scope are not known, and the rules that name it are the answer", v.Resource.Parent())
 }
 
 // OpenRequest is Request where an update may change the labels of its object, and
@@ -195,7 +206,7 @@ func (m *Matcher) Serves(r inventory.Resource) bool {
 // served returns the version in which the API server serves the operation.
 func (m *Matcher) served(op Operation, r inventory.Resource, version string) (apiVersion, error) {
 	if !m.Serves(r) {
-		return apiVersion{}, fmt.Errorf("reading resource %q: the API server does not serve it", r)
+		return apiVersion{}, fmt.Errorf("reading resource %q: %s", r, m.Snapshot.NotServed())
 	}
 	if served := m.index.operations(r); !served.Has(op) {
 		verb := strings.ToLower(string(op))
@@ -209,6 +220,8 @@ func (m *Matcher) served(op Operation, r inventory.Resource, version string) (ap
 func (v apiVersion) withNamespace(subject Subject) (Subject, string) {
 	given := subject.Namespace
 	switch {
+	case v.Presumed() && cmp.Or(given, nested(subject.Object, "metadata", "namespace")) == "":
+		return subject, "" // it may be cluster-scoped
 	case v.Namespaced:
 		subject.Namespace = cmp.Or(given, nested(subject.Object, "metadata", "namespace"), corev1.NamespaceDefault)
 		return subject, ""
@@ -276,7 +289,7 @@ func (m *Matcher) otherKind(r Request, object map[string]any) error {
 		return nil
 	}
 	for _, parent := range m.index.servedVersions(r.Resource.Parent()) {
-		if parent.Kind.Kind == kind {
+		if parent.Kind.Kind == kind || parent.Presumed() {
 			return nil
 		}
 	}
@@ -308,6 +321,9 @@ func (m *Matcher) ownLabels(r Request, subject Subject) string {
 func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 	x := m.index
 	sent := subject
+	if v.Presumed() && subject.Object != nil {
+		v.Kind.Kind = nested(subject.Object, "kind")
+	}
 	if kind := nested(subject.Object, "kind"); kind != "" && kind != v.Kind.Kind {
 		sent.Object = nil // it is the parent of what is sent, of which nothing is known
 	}

@@ -97,6 +97,7 @@ func (k *kept) result() inventory.Objects {
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
 	out.Server = best.version
+	out.ResourcesKnown = slices.ContainsFunc(k.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
 	out.Nodes = nodes(k.objects, known)
 	out.ServicesKnown.Namespaces = known[allServices]
 	out.EndpointsKnown.Namespaces = known.endpoints()

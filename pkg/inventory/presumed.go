@@ -1,0 +1,92 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+)
+
+// Presumed reports whether nothing but a rule shows that the resource is served: its kind
+// is not known, nor its scope for certain.
+func (s Served) Presumed() bool { return s.Kind == "" }
+
+// presumed are the resources that rules name and the input does not show, in the groups
+// that it need not show: a chart is rendered without its CRDs.
+func (s *Snapshot) presumed() []Served {
+	if s.ResourcesKnown {
+		return nil
+	}
+	shown := map[Resource]bool{}
+	for _, served := range s.Served {
+		shown[served.Parent()] = true
+	}
+	for _, crd := range s.CRDs {
+		shown[crd.Resource] = true
+	}
+	own := map[string]bool{"*": true}
+	for _, served := range Builtins(Newest, false) {
+		own[served.Group] = true
+	}
+	var out []Served
+	for _, rule := range s.rules() {
+		for _, group := range rule.APIGroups {
+			if !own[group] {
+				out = append(out, namedBy(rule, group, shown)...)
+			}
+		}
+	}
+	slices.SortStableFunc(out, compareServed)
+	return slices.CompactFunc(out, func(a, b Served) bool { return compareServed(a, b) == 0 })
+}
+
+// NotServed says of a resource that is not among those served what follows for it.
+func (s *Snapshot) NotServed() string {
+	if s.ResourcesKnown {
+		return "the API server does not serve it"
+	}
+	return "no CRD of it is in the input, and no rule names it"
+}
+
+// rules are those of all webhooks and policies.
+func (s *Snapshot) rules() []*admissionv1.RuleWithOperations {
+	var out []*admissionv1.RuleWithOperations
+	for _, w := range s.Webhooks {
+		for i := range w.Rules {
+			out = append(out, &w.Rules[i])
+		}
+	}
+	for _, p := range s.Policies {
+		for i := range p.Rules {
+			out = append(out, &p.Rules[i])
+		}
+	}
+	return out
+}
+
+// namedBy are the resources of the group that the rule names, each with its parent, in the
+// versions that it names.
+func namedBy(rule *admissionv1.RuleWithOperations, group string, shown map[Resource]bool) []Served {
+	var out []Served
+	for _, name := range rule.Resources {
+		plain, sub, _ := strings.Cut(name, "/")
+		r := Resource{Group: group, Name: plain}
+		if plain == "" || strings.Contains(name, "*") || shown[r] {
+			continue
+		}
+		for _, version := range rule.APIVersions {
+			if version == "*" {
+				version = "v1"
+			}
+			one := Served{Resource: r, Version: version, Namespaced: ptr.Deref(rule.Scope, admissionv1.AllScopes) != admissionv1.ClusterScope, Verbs: storedVerbs}
+			out = append(out, one)
+			if sub != "" {
+				one.Subresource, one.Verbs = sub, subresourceVerbs
+				out = append(out, one)
+			}
+		}
+	}
+	return out
+}
