@@ -122,6 +122,7 @@ type Finding struct {
 // Checks are all checks, in the order of the documents.
 var Checks = []*Check{
 	virtualResource,
+	refusedByAPI,
 	serviceMissing,
 	servicePortMissing,
 	serviceUnroutable,

@@ -73,14 +73,18 @@ func (b Backend) Host() string {
 	return u.Hostname()
 }
 
-// urlFault says why a URL cannot be called, "" where it can. One that was
-// blanked on purpose is not checked. Source: ValidateWebhookURL of
-// k8s.io/apiserver/pkg/util/webhook.
+// urlFault is that of the backend's URL. One that was blanked on purpose is not checked.
 func (b Backend) urlFault() string {
 	if b.Kind != BackendURL || blanked([]byte(b.URL)) {
 		return ""
 	}
-	u, err := url.Parse(b.URL)
+	return URLFault(b.URL)
+}
+
+// URLFault says why the API server cannot call a URL, "" where it can. Source:
+// ValidateWebhookURL of k8s.io/apiserver/pkg/util/webhook.
+func URLFault(raw string) string {
+	u, err := url.Parse(raw)
 	var parsing *url.Error
 	switch {
 	case errors.As(err, &parsing):

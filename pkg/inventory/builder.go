@@ -36,6 +36,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		ReviewsExcluded:  o.reviewsExcluded(),
 		Exclusions:       o.exclusions(),
 		Manifests:        o.Manifests,
+		Applied:          o.Applied,
 		Nodes:            o.Nodes,
 		ResourcesKnown:   o.ResourcesKnown || o.NamespacesKnown || o.Discovered != nil,
 		NamespacesKnown:  o.NamespacesKnown,

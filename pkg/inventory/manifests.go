@@ -17,6 +17,13 @@ type Manifest struct {
 	Order map[string]string
 }
 
+// Applied is an object that is still to be applied.
+type Applied struct {
+	Object any
+	// Unknown are the fields that it has and its kind has not, as paths.
+	Unknown []string
+}
+
 // The annotations by which installers order what they apply.
 const (
 	AnnotationHelmHook   = "helm.sh/hook"

@@ -42,9 +42,10 @@ func (s *Snapshot) presumed() []Served {
 	return slices.CompactFunc(out, func(a, b Served) bool { return compareServed(a, b) == 0 })
 }
 
-// NotServed says of a resource that is not among those served what follows for it.
-func (s *Snapshot) NotServed() string {
-	if s.ResourcesKnown {
+// NotServed says of a resource of the group that is not among those served what follows
+// for it.
+func (s *Snapshot) NotServed(group string) string {
+	if s.ResourcesKnown || slices.ContainsFunc(Builtins(Newest, false), func(r Served) bool { return r.Group == group }) {
 		return "the API server does not serve it"
 	}
 	return "no CRD of it is in the input, and no rule names it"

@@ -53,12 +53,12 @@ type resourceNames struct {
 	// others, as the Snapshot has them.
 	parents, subresources []inventory.Resource
 	byName                map[string][]inventory.Resource
-	// notServed is what follows where there is none of a name.
-	notServed string
+	// notServed is what follows where there is none of a name in the group.
+	notServed func(group string) string
 }
 
 func newResourceNames(s *inventory.Snapshot) resourceNames {
-	n := resourceNames{byName: map[string][]inventory.Resource{}, notServed: s.NotServed()}
+	n := resourceNames{byName: map[string][]inventory.Resource{}, notServed: s.NotServed}
 	seen := map[inventory.Resource]bool{}
 	for _, served := range s.Served {
 		r := served.Resource
@@ -139,7 +139,7 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
 	}
 	if len(found) == 0 {
-		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s%s", typed, n.notServed, Suggested(n.similar(main)))}
+		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s%s", typed, n.notServed(group), Suggested(n.similar(main)))}
 	}
 	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
 	if sub != "" && !slices.Contains(n.subresources, r) {

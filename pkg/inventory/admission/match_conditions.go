@@ -139,7 +139,11 @@ func (c *conditionCache) activation(r Request, at stage) activation {
 
 // programs are compiled expressions. What one is compiled to, and what it says of a
 // request of which it reads no object, depends on no Snapshot.
-type programs struct{ *memo[sourceText, *program] }
+type programs struct {
+	*memo[sourceText, *program]
+	// compilers are the API server's own, by the minor version of its libraries.
+	compilers *memo[int, plugincel.Compiler]
+}
 
 // sourceText is an expression, of a policy or of a webhook.
 type sourceText struct {
@@ -147,7 +151,9 @@ type sourceText struct {
 	ofPolicy   bool
 }
 
-func newPrograms() programs { return programs{newMemo[sourceText, *program]()} }
+func newPrograms() programs {
+	return programs{newMemo[sourceText, *program](), newMemo[int, plugincel.Compiler]()}
+}
 
 func (p programs) of(text sourceText) *program {
 	return p.getOrCompute(text, func() *program { return compile(text) })
@@ -217,6 +223,9 @@ func (m *Matcher) Errors() []inventory.Error {
 }
 
 func (m *Matcher) appendErrors(errors []inventory.Error, w *inventory.Registration) []inventory.Error {
+	if _, applied := m.Snapshot.Applied[inventory.SourceKey{Kind: w.Object.Kind, Name: w.Object.Name}]; applied {
+		return errors // it is refused
+	}
 	for _, c := range w.MatchConditions {
 		if p := m.index.programs.of(sourceText{c.Expression, w.Type.IsPolicy()}); p.err != nil {
 			errors = append(errors, w.Object.Unreadable(fmt.Sprintf("reading matchCondition %q of %s %s: %v", c.Name, w.Type.Noun(), w.Name, p.err)))

@@ -206,7 +206,7 @@ func (m *Matcher) Serves(r inventory.Resource) bool {
 // served returns the version in which the API server serves the operation.
 func (m *Matcher) served(op Operation, r inventory.Resource, version string) (apiVersion, error) {
 	if !m.Serves(r) {
-		return apiVersion{}, fmt.Errorf("reading resource %q: %s", r, m.Snapshot.NotServed())
+		return apiVersion{}, fmt.Errorf("reading resource %q: %s", r, m.Snapshot.NotServed(r.Group))
 	}
 	if served := m.index.operations(r); !served.Has(op) {
 		verb := strings.ToLower(string(op))

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -27,14 +29,21 @@ func decode(data []byte, into any) error {
 	return err
 }
 
-// decodeObject decodes an object without the CA bundles that are not base64, whose
-// paths it returns: the rest of a webhook can be audited without.
-func decodeObject(data []byte, into metav1.Object) (bad []*field.Path, p *problem) {
+// badBundles are the CA bundles that are not base64: broken ones by their paths, and what
+// stands for one that is filled in later.
+type badBundles struct {
+	broken       []*field.Path
+	placeholders []string
+}
+
+// decodeObject decodes an object without the CA bundles that are not base64: the rest of
+// a webhook can be audited without.
+func decodeObject(data []byte, into metav1.Object) (bad badBundles, p *problem) {
 	err := decode(data, into)
 	if _, isBundle := errors.AsType[base64.CorruptInputError](err); isBundle { // no other field is base64
 		var tree any
 		if err = decode(data, &tree); err == nil {
-			bad = cutBadBundles(tree, nil)
+			bad.cut(tree, nil)
 			data, err = json.Marshal(tree)
 		}
 		err = cmp.Or(err, decode(data, into))
@@ -45,23 +54,31 @@ func decodeObject(data []byte, into metav1.Object) (bad []*field.Path, p *proble
 	return bad, nil
 }
 
-func cutBadBundles(value any, path *field.Path) (bad []*field.Path) {
+// placeholderBundle matches what tools replace: ${CA_BUNDLE}, {{ .Values.ca }}, <CA>, XYZ.
+var placeholderBundle = regexp.MustCompile(`^\s*(\$[({]?\w.*|\{\{.*\}\}|<.*>|[\w.-]{1,40})\s*$`)
+
+func (b *badBundles) cut(value any, path *field.Path) {
 	switch v := value.(type) {
 	case []any:
 		for i, element := range v {
-			bad = append(bad, cutBadBundles(element, path.Index(i))...)
+			b.cut(element, path.Index(i))
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			bad = append(bad, cutBadBundles(v[key], path.Child(key))...)
+			b.cut(v[key], path.Child(key))
 		}
 		bundle, _ := v["caBundle"].(string)
-		if _, err := base64.StdEncoding.DecodeString(bundle); err != nil {
+		_, err := base64.StdEncoding.DecodeString(bundle)
+		switch {
+		case err == nil:
+		case placeholderBundle.MatchString(bundle):
+			v["caBundle"] = base64.StdEncoding.EncodeToString([]byte("\n")) // as generators write it
+			b.placeholders = append(b.placeholders, strings.TrimSpace(bundle))
+		default:
 			delete(v, "caBundle")
-			bad = append(bad, path.Child("caBundle"))
+			b.broken = append(b.broken, path.Child("caBundle"))
 		}
 	}
-	return bad
 }
 
 // decodeProblem says which value has the wrong type, and what it must be, in the

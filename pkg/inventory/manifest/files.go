@@ -48,6 +48,10 @@ type input struct {
 	removed []string
 	// partial are the Services that lack ports.
 	partial []string
+	// placeholders stand for CA bundles, and twice says which objects have one name.
+	placeholders, twice []string
+	// roots are the files that kustomize built, and unbuilt those that it could not.
+	roots, unbuilt []string
 }
 
 // file is one that is read: it is named by the user, or in a directory or archive.
@@ -117,12 +121,14 @@ func (r *reader) directory(in *input) {
 		return
 	}
 	defer root.Close()
+	done := r.kustomize(in)
 	// What is visited returns no error.
 	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			r.fail(&file{input: in, name: filepath.Join(in.path, name)}, 0, err)
-		case !entry.IsDir():
+		case entry.IsDir() || done[filepath.Join(in.path, name)] || done[filepath.Dir(filepath.Join(in.path, name))]:
+		default:
 			r.inDirectory(in, root, name)
 		}
 		return nil

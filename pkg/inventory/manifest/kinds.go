@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -151,6 +152,8 @@ type object struct {
 	hooks []hook
 	// removed is set where Kubernetes 1.22 removed the version.
 	removed bool
+	// unknown are the fields that the kind does not have, of an object to be applied.
+	unknown []string
 	value   any
 }
 
@@ -168,6 +171,8 @@ type outcome struct {
 	// server has stored one.
 	manifests []inventory.Manifest
 	stored    bool
+	// placeholders are what stands for CA bundles that are filled in later.
+	placeholders []string
 }
 
 // fail adds a problem, whose line counts from the text's.
@@ -203,9 +208,10 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 	o.openShift = o.openShift || isOpenShift(meta.Group)
 	value := d.object()
 	bad, p := decodeObject(data, value)
-	for _, path := range bad {
+	for _, path := range bad.broken {
 		o.fail(t, join(meta.Kind, value.GetName()), problemf(t.bundleLine(path.String(), webhooks), "%s: must be base64", path))
 	}
+	o.placeholders = append(o.placeholders, bad.placeholders...)
 	if p != nil {
 		o.fail(t, join(meta.Kind, value.GetName()), p)
 		return
@@ -230,8 +236,25 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 		line:    t.line,
 		hooks:   hooks(value, t.line, webhooks),
 		removed: isRegistration(meta.Kind) && meta.Version == v1beta1,
+		unknown: unknownFields(t, meta, data),
 		value:   convert(value, meta.Version),
 	})
+}
+
+// unknownFields are those of a registration that is to be applied, for which kubectl
+// refuses it.
+func unknownFields(t text, meta schema.GroupVersionKind, data []byte) []string {
+	if !t.file.plain || meta.Group != admissionv1.GroupName || meta.Version != "v1" {
+		return nil
+	}
+	strict, _ := kjson.UnmarshalStrict(data, decoders[meta.GroupKind().String()].object(), kjson.DisallowUnknownFields)
+	var out []string
+	for _, err := range strict {
+		if path, unknown := strings.CutPrefix(err.Error(), "unknown field "); unknown {
+			out = append(out, strings.Trim(path, `"`))
+		}
+	}
+	return out
 }
 
 // bundleLine returns the line of a CA bundle in the text, 1 where the webhooks do not

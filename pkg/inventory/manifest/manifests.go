@@ -59,12 +59,15 @@ func (o *outcome) metadata(t text, meta schema.GroupVersionKind, data []byte) {
 	}
 }
 
+// toApply reports whether the input is no copy of a cluster, as far as it is known.
+func (in *input) toApply() bool { return !in.stored && !in.archive && in.layout == plain }
+
 // toApply are the objects of the inputs that are no copy of a cluster, as far as it
 // is known.
 func toApply(inputs []*input) []inventory.Manifest {
 	var out []inventory.Manifest
 	for _, in := range inputs {
-		if !in.stored && !in.archive && in.layout == plain {
+		if in.toApply() {
 			out = append(out, in.manifests...)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -36,6 +37,7 @@ func (k *kept) add(f *file, o outcome) {
 	f.listed = f.listed || o.listed
 	f.input.skipped += o.skipped
 	f.input.stored = f.input.stored || o.stored
+	f.input.placeholders = append(f.input.placeholders, o.placeholders...)
 	f.input.manifests = append(f.input.manifests, o.manifests[:min(len(o.manifests), k.limit-len(f.input.manifests))]...)
 	k.openShift = k.openShift || o.openShift
 	k.fail(o.errors...)
@@ -60,7 +62,7 @@ func (k *kept) object(o object) {
 	i, known := k.index[o.key]
 	switch {
 	case known:
-		k.objects[i] = o
+		k.objects[i] = counted(k.objects[i], o)
 	case len(k.objects) < k.limit:
 		k.index[o.key] = len(k.objects)
 		k.objects = append(k.objects, o)
@@ -73,11 +75,28 @@ func (k *kept) object(o object) {
 	}
 }
 
+// counted is the one of two objects of a name that counts, which the input says where both
+// are still to be applied: the latter, unless it is a patch of a configuration, which
+// lacks its webhooks.
+func counted(before, now object) object {
+	counts, which := now, "latter"
+	if len(before.hooks) > 0 && len(now.hooks) == 0 {
+		counts, which = before, "former"
+	}
+	if in := now.file.input; in.layout == plain && before.file.input.layout == plain {
+		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), place(before), place(now), which))
+	}
+	return counts
+}
+
+func place(o object) string { return fmt.Sprintf("%s:%d", o.file.name, o.line) }
+
 // result returns all that was kept.
 func (k *kept) result() inventory.Objects {
 	out := inventory.Objects{
 		OpenShift: k.openShift,
 		Sources:   make(map[inventory.SourceKey]inventory.Source, len(k.objects)),
+		Applied:   map[inventory.SourceKey]inventory.Applied{},
 		Errors:    k.errors,
 	}
 	if k.dropped > 0 {
@@ -93,6 +112,9 @@ func (k *kept) result() inventory.Objects {
 		}
 		if !known.replacedByPods(o.key) {
 			out.Add(o.value)
+		}
+		if o.file.input.toApply() && (strings.HasSuffix(o.key.Kind, "Configuration") || strings.Contains(o.key.Kind, "AdmissionPolicy")) {
+			out.Applied[o.key] = inventory.Applied{Object: o.value, Unknown: o.unknown}
 		}
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })

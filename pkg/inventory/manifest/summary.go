@@ -52,6 +52,9 @@ func summarize(inputs []*input, server inventory.Version, objects inventory.Obje
 	return out
 }
 
+// maxTwice bounds the objects of one name that are listed.
+const maxTwice = 5
+
 // summary returns how the input was read and what it lacks.
 func (in *input) summary(server inventory.Version) Input {
 	if in.absent {
@@ -73,6 +76,16 @@ func (in *input) summary(server inventory.Version) Input {
 	}
 	if len(in.partial) > 0 {
 		out.Lacks = append(out.Lacks, partialServices(in.partial))
+	}
+	out.Lacks = append(out.Lacks, in.unbuilt...)
+	if len(in.placeholders) > 0 {
+		out.Lacks = append(out.Lacks, fmt.Sprintf("%s a placeholder as %s: what is filled in is unknown", inventory.Counted(len(in.placeholders), "CA bundle"), in.placeholders[0]))
+	}
+	for _, twice := range in.twice[:min(len(in.twice), maxTwice)] {
+		out.Lacks = append(out.Lacks, twice)
+	}
+	if more := len(in.twice) - maxTwice; more > 0 {
+		out.Lacks = append(out.Lacks, fmt.Sprintf("%d more objects have the name of another", more))
 	}
 	if in.layout == insights {
 		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")

@@ -1,0 +1,72 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var refusedByAPI = &Check{
+	Name:     "refused-by-api",
+	Summary:  "A registration in files is one that the API server refuses, or that it serves nothing by, once it is applied.",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		if p.Type == inventory.Conversion {
+			return invalidConversionBundle(p)
+		}
+		return refusal(p.Matcher.RefusedWebhook(p.Webhook), ObjectName(p))
+	},
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		if refused := p.Matcher.RefusedPolicy(p.AdmissionPolicy); len(refused) > 0 {
+			return refusal(refused, objectName(&p.Registration))
+		}
+		for _, b := range p.Bindings {
+			if refused := p.Matcher.RefusedBinding(b); len(refused) > 0 {
+				return refusal(refused, TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name))
+			}
+		}
+		return nil
+	},
+}
+
+// refusal is what the API server finds wrong with an object.
+func refusal(refused field.ErrorList, object string) []Problem {
+	if len(refused) == 0 {
+		return nil
+	}
+	var faults []string
+	for _, e := range refused {
+		text := strings.Join(strings.Fields(strings.Replace(e.ErrorBody(), "Forbidden: ", "", 1)), " ")
+		faults = append(faults, e.Field+": "+text)
+	}
+	return []Problem{{
+		Message: fmt.Sprintf("is refused by the API server when %s is applied: %s", object, strings.Join(faults[:min(len(faults), maxListed)], "; ")) + more(len(faults)-maxListed),
+		Fix:     "correct the file; kubectl apply --dry-run=server says the same of it",
+	}}
+}
+
+// more says that there are as many others.
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; and %d more", n)
+}
+
+// invalidConversionBundle looks at manifests alone, where no injector is to fill it in.
+// Source: kubernetes/kubernetes#124061.
+func invalidConversionBundle(p *Profile) []Problem {
+	a := p.Webhook.Backend.Authority
+	server := p.Snapshot.Server
+	if a == nil || a.Blanked || a.TooLarge || len(a.Certificates) > 0 || !p.Object.LastChanged.IsZero() ||
+		server.Known() && !server.AtLeast(1, 31) || injectorOf(p.Object.Annotations).name != "" {
+		return nil
+	}
+	return []Problem{{
+		Message: fmt.Sprintf("has a caBundle without a certificate in it: from v1.31 on the API server does not serve %s until it has one, and refuses to apply the CRD a second time", p.CRD.Resource),
+		Fix:     "leave spec.conversion.webhook.clientConfig.caBundle out of the file: who issues the certificate fills it in",
+	}}
+}

@@ -1,0 +1,269 @@
+package admission
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// The functions in this file say what the API server refuses when it is created. Source:
+// k8s.io/kubernetes/pkg/apis/admissionregistration/validation.
+
+// RefusedWebhook is what the API server refuses of the webhook, which a file holds; nil of
+// one that an API server has stored.
+func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
+	v := validator{compile: m.compiler()}
+	at := field.NewPath("webhooks").Index(w.Index)
+	applied := m.Snapshot.Applied[inventory.SourceKey{Kind: w.Object.Kind, Name: w.Object.Name}]
+	switch c := applied.Object.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		h := c.Webhooks[w.Index]
+		v.webhook(at, hook{h.Name, h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.NamespaceSelector, h.ObjectSelector, h.SideEffects, h.TimeoutSeconds, h.AdmissionReviewVersions, h.MatchConditions})
+		v.unique(at.Child("name"), h.Name, slices.ContainsFunc(c.Webhooks[:w.Index], func(o admissionv1.ValidatingWebhook) bool { return o.Name == h.Name }))
+	case *admissionv1.MutatingWebhookConfiguration:
+		h := c.Webhooks[w.Index]
+		v.webhook(at, hook{h.Name, h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.NamespaceSelector, h.ObjectSelector, h.SideEffects, h.TimeoutSeconds, h.AdmissionReviewVersions, h.MatchConditions})
+		v.unique(at.Child("name"), h.Name, slices.ContainsFunc(c.Webhooks[:w.Index], func(o admissionv1.MutatingWebhook) bool { return o.Name == h.Name }))
+		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(h.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy), reinvocationPolicies)
+	default:
+		return nil
+	}
+	for _, path := range applied.Unknown {
+		if strings.HasPrefix(path, at.String()+".") || w.Index == 0 && !strings.HasPrefix(path, "webhooks[") {
+			v.unknown(path)
+		}
+	}
+	if w.Index == 0 {
+		v.name(field.NewPath("metadata", "name"), w.Object.Name)
+	}
+	return v.errors
+}
+
+// hook is a webhook of either type.
+type hook struct {
+	name                              string
+	client                            admissionv1.WebhookClientConfig
+	rules                             []admissionv1.RuleWithOperations
+	failurePolicy                     *admissionv1.FailurePolicyType
+	matchPolicy                       *admissionv1.MatchPolicyType
+	namespaceSelector, objectSelector *metav1.LabelSelector
+	sideEffects                       *admissionv1.SideEffectClass
+	timeout                           *int32
+	reviewVersions                    []string
+	conditions                        []admissionv1.MatchCondition
+}
+
+// The values of the fields that have but a few.
+var (
+	failurePolicies      = []admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}
+	matchPolicies        = []admissionv1.MatchPolicyType{admissionv1.Equivalent, admissionv1.Exact}
+	reinvocationPolicies = []admissionv1.ReinvocationPolicyType{admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy}
+	sideEffects          = []admissionv1.SideEffectClass{admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun}
+	scopes               = []admissionv1.ScopeType{admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope}
+	allOfOperations      = []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
+	mutatingOperations   = []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Create, admissionv1.Update}
+	reviewVersions       = []string{"v1", "v1beta1"}
+)
+
+// validator collects what is refused.
+type validator struct {
+	errors field.ErrorList
+	// compile is what the server compiles expressions with, from that of a policy on with
+	// its variables.
+	compile func() plugincel.Compiler
+}
+
+func (v *validator) invalid(at *field.Path, value any, messages ...string) {
+	for _, message := range messages {
+		v.errors = append(v.errors, field.Invalid(at, value, message))
+	}
+}
+
+func (v *validator) required(at *field.Path, detail string, missing bool) {
+	if missing {
+		v.errors = append(v.errors, field.Required(at, detail))
+	}
+}
+
+func (v *validator) unique(at *field.Path, value string, again bool) {
+	if again && value != "" {
+		v.errors = append(v.errors, field.Duplicate(at, value))
+	}
+}
+
+func (v *validator) unknown(path string) {
+	v.errors = append(v.errors, field.Forbidden(field.NewPath(path), "there is no such field"))
+}
+
+func (v *validator) name(at *field.Path, name string) {
+	v.invalid(at, name, apivalidation.NameIsDNSSubdomain(name, false)...)
+}
+
+func oneOf[T ~string](v *validator, at *field.Path, value T, all []T) {
+	if !slices.Contains(all, value) {
+		v.errors = append(v.errors, field.NotSupported(at, value, all))
+	}
+}
+
+func (v *validator) webhook(at *field.Path, h hook) {
+	v.errors = append(v.errors, validation.IsFullyQualifiedName(at.Child("name"), h.name)...)
+	for i := range h.rules {
+		v.rule(at.Child("rules").Index(i), &h.rules[i], allOfOperations)
+	}
+	oneOf(v, at.Child("failurePolicy"), ptr.Deref(h.failurePolicy, admissionv1.Fail), failurePolicies)
+	oneOf(v, at.Child("matchPolicy"), ptr.Deref(h.matchPolicy, admissionv1.Equivalent), matchPolicies)
+	if h.sideEffects == nil {
+		v.required(at.Child("sideEffects"), "must specify one of None, NoneOnDryRun", true)
+	} else {
+		oneOf(v, at.Child("sideEffects"), *h.sideEffects, sideEffects)
+	}
+	if seconds := ptr.Deref(h.timeout, 10); seconds < 1 || seconds > 30 {
+		v.invalid(at.Child("timeoutSeconds"), seconds, "must be between 1 and 30 seconds")
+	}
+	v.selector(at.Child("namespaceSelector"), h.namespaceSelector)
+	v.selector(at.Child("objectSelector"), h.objectSelector)
+	v.client(at.Child("clientConfig"), h.client)
+	v.reviewVersions(at.Child("admissionReviewVersions"), h.reviewVersions)
+	v.conditions(at.Child("matchConditions"), h.conditions, declared{})
+}
+
+func (v *validator) selector(at *field.Path, s *metav1.LabelSelector) {
+	v.errors = append(v.errors, metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)...)
+}
+
+func (v *validator) client(at *field.Path, c admissionv1.WebhookClientConfig) {
+	switch {
+	case (c.URL == nil) == (c.Service == nil):
+		v.required(at, "exactly one of url or service is required", true)
+	case c.Service != nil:
+		at = at.Child("service")
+		v.required(at.Child("name"), "", c.Service.Name == "")
+		v.required(at.Child("namespace"), "", c.Service.Namespace == "")
+		port := ptr.Deref(c.Service.Port, 443)
+		v.invalid(at.Child("port"), port, validation.IsValidPortNum(int(port))...)
+		v.path(at.Child("path"), ptr.Deref(c.Service.Path, ""))
+	default:
+		if fault := inventory.URLFault(*c.URL); fault != "" {
+			v.errors = append(v.errors, field.Forbidden(at.Child("url"), fault)) // which may hold a token
+		}
+	}
+}
+
+func (v *validator) path(at *field.Path, path string) {
+	if path == "" || path == "/" {
+		return
+	}
+	if !strings.HasPrefix(path, "/") {
+		v.invalid(at, path, "must start with a '/'")
+		return
+	}
+	for step := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
+		switch faults := validation.IsDNS1123Subdomain(step); {
+		case step == "":
+			v.invalid(at, path, "must have no empty segment")
+		default:
+			v.invalid(at, path, faults...)
+		}
+	}
+}
+
+func (v *validator) reviewVersions(at *field.Path, versions []string) {
+	v.required(at, "must specify one of v1, v1beta1", len(versions) == 0)
+	for i, version := range versions {
+		if slices.Contains(versions[:i], version) {
+			v.invalid(at.Index(i), version, "duplicate version")
+			continue
+		}
+		v.invalid(at.Index(i), version, validation.IsDNS1035Label(version)...)
+	}
+	if len(versions) > 0 && !slices.ContainsFunc(versions, func(s string) bool { return slices.Contains(reviewVersions, s) }) {
+		v.invalid(at, versions, "must include at least one of v1, v1beta1")
+	}
+}
+
+func (v *validator) rule(at *field.Path, r *admissionv1.RuleWithOperations, operations []admissionv1.OperationType) {
+	v.required(at.Child("operations"), "", len(r.Operations) == 0)
+	for i, op := range r.Operations {
+		oneOf(v, at.Child("operations").Index(i), op, operations)
+	}
+	if len(r.Operations) > 1 && slices.Contains(r.Operations, admissionv1.OperationAll) {
+		v.invalid(at.Child("operations"), r.Operations, "if '*' is present, must not specify other operations")
+	}
+	v.list(at.Child("apiGroups"), r.APIGroups)
+	v.list(at.Child("apiVersions"), r.APIVersions)
+	for i, version := range r.APIVersions {
+		v.required(at.Child("apiVersions").Index(i), "", version == "")
+	}
+	v.resources(at.Child("resources"), r.Resources)
+	oneOf(v, at.Child("scope"), ptr.Deref(r.Scope, admissionv1.AllScopes), scopes)
+}
+
+// list refuses an empty one, and names beside a wildcard.
+func (v *validator) list(at *field.Path, names []string) {
+	v.required(at, "", len(names) == 0)
+	if len(names) > 1 && slices.Contains(names, "*") {
+		v.invalid(at, names, "if '*' is present, must not specify others")
+	}
+}
+
+func (v *validator) resources(at *field.Path, names []string) {
+	v.required(at, "", len(names) == 0)
+	plain := false
+	for i, name := range names {
+		r, sub, isSub := strings.Cut(name, "/")
+		v.required(at.Index(i), "", name == "")
+		if !isSub && name != "" {
+			plain = name != "*" // as the API server has it, the last one counts
+		}
+		for _, other := range names[:i] {
+			if isSub && (other == r+"/*" || other == "*/"+sub) {
+				v.invalid(at.Index(i), name, fmt.Sprintf("if '%s' is present, must not specify %s", other, name))
+			}
+		}
+	}
+	if len(names) > 1 && slices.Contains(names, "*/*") {
+		v.invalid(at, names, "if '*/*' is present, must not specify other resources")
+	}
+	if plain && slices.Contains(names, "*") {
+		v.invalid(at, names, "if '*' is present, must not specify other resources without subresources")
+	}
+}
+
+func (v *validator) conditions(at *field.Path, conditions []admissionv1.MatchCondition, d declared) {
+	if len(conditions) > 64 {
+		v.errors = append(v.errors, field.TooMany(at, len(conditions), 64))
+	}
+	for i, c := range conditions {
+		one := at.Index(i)
+		v.required(one.Child("name"), "", c.Name == "")
+		if c.Name != "" {
+			v.invalid(one.Child("name"), c.Name, validation.IsQualifiedName(c.Name)...)
+		}
+		v.unique(one.Child("name"), c.Name, slices.ContainsFunc(conditions[:i], func(o admissionv1.MatchCondition) bool { return o.Name == c.Name }))
+		v.expression(one.Child("expression"), strings.TrimSpace(c.Expression), d)
+	}
+}
+
+// expression refuses what does not compile.
+func (v *validator) expression(at *field.Path, text string, d declared) {
+	v.required(at, "", strings.TrimSpace(text) == "")
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	v.compiled(at, v.compile().CompileCELExpression(accessor{text: text, types: d.types}, d.options(), environment.NewExpressions))
+}
+
+var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)

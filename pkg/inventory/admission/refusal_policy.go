@@ -1,0 +1,286 @@
+package admission
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/version"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// RefusedPolicy is what the API server refuses of the policy that a file holds, and
+// RefusedBinding the same of a binding.
+func (m *Matcher) RefusedPolicy(p *inventory.AdmissionPolicy) field.ErrorList {
+	v := &validator{compile: m.compiler()}
+	spec := field.NewPath("spec")
+	applied := m.Snapshot.Applied[inventory.SourceKey{Kind: p.Object.Kind, Name: p.Object.Name}]
+	switch o := applied.Object.(type) {
+	case *admissionv1.ValidatingAdmissionPolicy:
+		v.policy(o.Name, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, allOfOperations)
+		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
+		v.validations(spec, o)
+	case *admissionv1.MutatingAdmissionPolicy:
+		v.policy(o.Name, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, mutatingOperations)
+		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
+		v.required(spec.Child("mutations"), "mutations must contain at least one item", len(o.Spec.Mutations) == 0)
+		for i := range o.Spec.Mutations {
+			v.mutation(spec.Child("mutations").Index(i), &o.Spec.Mutations[i], declared{params: o.Spec.ParamKind != nil})
+		}
+		oneOf(v, spec.Child("reinvocationPolicy"), o.Spec.ReinvocationPolicy, reinvocationPolicies)
+	}
+	for _, path := range applied.Unknown {
+		v.unknown(path)
+	}
+	return v.errors
+}
+
+// RefusedBinding is RefusedPolicy of a binding.
+func (m *Matcher) RefusedBinding(b *inventory.PolicyBinding) field.ErrorList {
+	v := &validator{}
+	spec := field.NewPath("spec")
+	applied := m.Snapshot.Applied[inventory.SourceKey{Kind: b.Object.Kind, Name: b.Object.Name}]
+	switch o := applied.Object.(type) {
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
+		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, allOfOperations)
+		v.actions(spec.Child("validationActions"), o.Spec.ValidationActions)
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
+		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, mutatingOperations)
+	default:
+		return nil
+	}
+	for _, path := range applied.Unknown {
+		v.unknown(path)
+	}
+	v.name(field.NewPath("metadata", "name"), b.Object.Name)
+	return v.errors
+}
+
+// policySpec is what policies of both types have.
+type policySpec struct {
+	failurePolicy *admissionv1.FailurePolicyType
+	paramKind     *admissionv1.ParamKind
+	constraints   *admissionv1.MatchResources
+	conditions    []admissionv1.MatchCondition
+}
+
+func (v *validator) policy(name string, p policySpec, operations []admissionv1.OperationType) {
+	spec := field.NewPath("spec")
+	v.name(field.NewPath("metadata", "name"), name)
+	oneOf(v, spec.Child("failurePolicy"), ptr.Deref(p.failurePolicy, admissionv1.Fail), failurePolicies)
+	if p.paramKind != nil {
+		v.paramKind(spec.Child("paramKind"), *p.paramKind)
+	}
+	v.required(spec.Child("matchConstraints"), "", p.constraints == nil)
+	if p.constraints != nil {
+		v.required(spec.Child("matchConstraints", "resourceRules"), "", len(p.constraints.ResourceRules) == 0)
+		v.matchResources(spec.Child("matchConstraints"), p.constraints, operations)
+	}
+	v.conditions(spec.Child("matchConditions"), p.conditions, declared{params: p.paramKind != nil})
+}
+
+func (v *validator) paramKind(at *field.Path, k admissionv1.ParamKind) {
+	v.required(at.Child("kind"), "", k.Kind == "")
+	v.required(at.Child("apiVersion"), "", k.APIVersion == "")
+	gv, err := schema.ParseGroupVersion(k.APIVersion)
+	if err != nil || k.APIVersion != "" && len(validation.IsDNS1035Label(gv.Version)) > 0 || gv.Group != "" && len(validation.IsDNS1123Subdomain(gv.Group)) > 0 {
+		v.invalid(at.Child("apiVersion"), k.APIVersion, "must be GROUP/VERSION, or v1")
+	}
+	if k.Kind != "" {
+		v.invalid(at.Child("kind"), k.Kind, validation.IsDNS1035Label(strings.ToLower(k.Kind))...)
+	}
+}
+
+func (v *validator) matchResources(at *field.Path, m *admissionv1.MatchResources, operations []admissionv1.OperationType) {
+	if m == nil {
+		return
+	}
+	oneOf(v, at.Child("matchPolicy"), ptr.Deref(m.MatchPolicy, admissionv1.Equivalent), matchPolicies)
+	v.selector(at.Child("namespaceSelector"), m.NamespaceSelector)
+	v.selector(at.Child("objectSelector"), m.ObjectSelector)
+	v.namedRules(at.Child("resourceRules"), m.ResourceRules, operations)
+	v.namedRules(at.Child("excludeResourceRules"), m.ExcludeResourceRules, allOfOperations)
+}
+
+func (v *validator) namedRules(at *field.Path, rules []admissionv1.NamedRuleWithOperations, operations []admissionv1.OperationType) {
+	for i := range rules {
+		v.rule(at.Index(i), &rules[i].RuleWithOperations, operations)
+		for n, name := range rules[i].ResourceNames {
+			v.unique(at.Index(i).Child("resourceNames").Index(n), name, slices.Contains(rules[i].ResourceNames[:n], name))
+		}
+	}
+}
+
+func (v *validator) validations(spec *field.Path, p *admissionv1.ValidatingAdmissionPolicy) {
+	d := declared{params: p.Spec.ParamKind != nil}
+	v.required(spec.Child("validations"), "validations or auditAnnotations must contain at least one item", len(p.Spec.Validations)+len(p.Spec.AuditAnnotations) == 0)
+	text := d
+	text.unauthorized, text.types = true, []*cel.Type{cel.StringType}
+	for i, one := range p.Spec.Validations {
+		at := spec.Child("validations").Index(i)
+		v.expression(at.Child("expression"), one.Expression, d)
+		if one.MessageExpression != "" {
+			v.expression(at.Child("messageExpression"), one.MessageExpression, text)
+		}
+		if strings.ContainsAny(strings.TrimSpace(one.Message), "\n\r") {
+			v.invalid(at.Child("message"), one.Message, "must not contain line breaks")
+		}
+		if one.Message != "" && strings.TrimSpace(one.Message) == "" {
+			v.invalid(at.Child("message"), one.Message, "must be non-empty if specified")
+		}
+		if one.Reason != nil {
+			oneOf(v, at.Child("reason"), string(*one.Reason), []string{"Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"})
+		}
+	}
+	text.unauthorized, text.types = false, []*cel.Type{cel.StringType, cel.NullType}
+	for i, a := range p.Spec.AuditAnnotations {
+		at := spec.Child("auditAnnotations").Index(i)
+		v.invalid(at.Child("key"), a.Key, validation.IsQualifiedName(p.Name+"/"+a.Key)...)
+		v.unique(at.Child("key"), a.Key, slices.ContainsFunc(p.Spec.AuditAnnotations[:i], func(o admissionv1.AuditAnnotation) bool { return o.Key == a.Key }))
+		v.expression(at.Child("valueExpression"), strings.TrimSpace(a.ValueExpression), text)
+	}
+}
+
+func (v *validator) mutation(at *field.Path, m *admissionv1.Mutation, d declared) {
+	oneOf(v, at.Child("patchType"), m.PatchType, []admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch})
+	isJSON := m.PatchType == admissionv1.PatchTypeJSONPatch
+	v.required(at.Child("jsonPatch"), "must be specified when patchType is JSONPatch", isJSON && m.JSONPatch == nil)
+	v.required(at.Child("applyConfiguration"), "must be specified when patchType is ApplyConfiguration", m.PatchType == admissionv1.PatchTypeApplyConfiguration && m.ApplyConfiguration == nil)
+	if m.JSONPatch != nil && m.ApplyConfiguration != nil {
+		v.invalid(at, m.PatchType, "must not have both jsonPatch and applyConfiguration")
+	}
+	d.patches = true
+	switch {
+	case isJSON && m.JSONPatch != nil:
+		d.types = []*cel.Type{cel.ListType(cel.ObjectType("JSONPatch"))}
+		v.expression(at.Child("jsonPatch", "expression"), strings.TrimSpace(m.JSONPatch.Expression), d)
+	case !isJSON && m.ApplyConfiguration != nil:
+		d.types = []*cel.Type{cel.ObjectType("Object")}
+		v.expression(at.Child("applyConfiguration", "expression"), strings.TrimSpace(m.ApplyConfiguration.Expression), d)
+	}
+}
+
+func (v *validator) binding(spec *field.Path, policy string, ref *admissionv1.ParamRef) {
+	v.required(spec.Child("policyName"), "", policy == "")
+	if policy != "" {
+		v.name(spec.Child("policyName"), policy)
+	}
+	if ref == nil {
+		return
+	}
+	at := spec.Child("paramRef")
+	if ref.Name != "" && ref.Selector != nil {
+		v.errors = append(v.errors, field.Forbidden(at.Child("name"), "name and selector are mutually exclusive"))
+	}
+	v.required(at, "one of name or selector must be specified", ref.Name == "" && ref.Selector == nil)
+	v.selector(at.Child("selector"), ref.Selector)
+	action := ptr.Deref(ref.ParameterNotFoundAction, "")
+	v.required(at.Child("parameterNotFoundAction"), "", action == "")
+	if action != "" {
+		oneOf(v, at.Child("parameterNotFoundAction"), action, []admissionv1.ParameterNotFoundActionType{admissionv1.AllowAction, admissionv1.DenyAction})
+	}
+}
+
+func (v *validator) actions(at *field.Path, actions []admissionv1.ValidationAction) {
+	v.required(at, "at least one validation action is required", len(actions) == 0)
+	for i, action := range actions {
+		oneOf(v, at.Index(i), action, []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Warn, admissionv1.Audit})
+		v.unique(at.Index(i), string(action), slices.Contains(actions[:i], action))
+	}
+	if slices.Contains(actions, admissionv1.Deny) && slices.Contains(actions, admissionv1.Warn) {
+		v.invalid(at, actions, "must not contain both Deny and Warn")
+	}
+}
+
+// declared is what an expression may read beside the request, and the types that it may
+// have.
+type declared struct {
+	params, patches, unauthorized bool
+	types                         []*cel.Type
+}
+
+func (d declared) options() plugincel.OptionalVariableDeclarations {
+	return plugincel.OptionalVariableDeclarations{HasParams: d.params, HasAuthorizer: !d.unauthorized, HasPatchTypes: d.patches}
+}
+
+// compiler is what the API server compiles expressions with that are new to it: it knows
+// the libraries that the release before has, too.
+func (m *Matcher) compiler() func() plugincel.Compiler {
+	minor := m.libraries()
+	return func() plugincel.Compiler {
+		return m.index.programs.compilers.getOrCompute(minor, func() plugincel.Compiler {
+			return plugincel.NewCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(minor))))
+		})
+	}
+}
+
+// libraries is the minor version of which an API server has the libraries; of an unknown
+// one, the newest.
+func (m *Matcher) libraries() int {
+	v := m.Snapshot.Server
+	if !v.Known() {
+		v = inventory.Newest
+	}
+	return v.Recorded().Minor - 1
+}
+
+// variables compiles the variables of a policy, which later expressions may read.
+func (v *validator) variables(at *field.Path, variables []admissionv1.Variable, d declared, libraries int) {
+	composed, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(libraries))))
+	if err != nil { // unreachable: its environment is a constant
+		return
+	}
+	v.compile = func() plugincel.Compiler { return composed }
+	for i, variable := range variables {
+		one := at.Index(i)
+		if !identifier.MatchString(variable.Name) {
+			v.invalid(one.Child("name"), variable.Name, "must be a valid CEL identifier")
+		}
+		v.required(one.Child("expression"), "", strings.TrimSpace(variable.Expression) == "")
+		v.compiled(one.Child("expression"), composed.CompileAndStoreVariable(accessor{variable.Name, variable.Expression, []*cel.Type{cel.AnyType, cel.DynType}}, d.options(), environment.NewExpressions))
+	}
+}
+
+// accessor is an expression, of a variable with its name, and the types that it may have:
+// without any, a bool.
+type accessor struct {
+	name, text string
+	types      []*cel.Type
+}
+
+func (a accessor) GetName() string       { return a.name }
+func (a accessor) GetExpression() string { return a.text }
+func (a accessor) ReturnTypes() []*cel.Type {
+	if len(a.types) == 0 {
+		return []*cel.Type{cel.BoolType}
+	}
+	return a.types
+}
+
+// position is where the compiler finds a fault, and the fault.
+var position = regexp.MustCompile(`<input>:(\d+):(\d+): ([^\n]*)`)
+
+// compiled refuses an expression, whose text is too long to be repeated, if it does not
+// compile.
+func (v *validator) compiled(at *field.Path, result plugincel.CompilationResult) {
+	if result.Error == nil {
+		return
+	}
+	fault := result.Error.Detail
+	if found := position.FindStringSubmatch(fault); found != nil {
+		fault = fmt.Sprintf("line %s, column %s: %s", found[1], found[2], found[3])
+	}
+	v.errors = append(v.errors, field.Forbidden(at, fault))
+}
