@@ -234,11 +234,6 @@ func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inven
 		if err != nil {
 			return nil, err
 		}
-		for i, e := range snapshot.Errors {
-			if slices.Contains(paths, e.Source.File) {
-				snapshot.Errors[i].Message += arguments.MaybeTarget(e.Source.File)
-			}
-		}
 		return observed(snapshot), nil
 	}
 	snapshot, err := a.access.read(ctx, a.input, s)
@@ -370,6 +365,9 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 	if err != nil {
 		return inventory.Objects{}, err
 	}
+	if err := exist(paths); err != nil {
+		return inventory.Objects{}, err
+	}
 	line := newProgress(s.err)
 	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Server: server, Progress: func(files, objects int) {
 		line.show("reading: %d files, %d objects", files, objects)
@@ -379,6 +377,17 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
 	return assume(objects, server), nil
+}
+
+// exist refuses paths that are not there: what they lack would be taken for what a cluster
+// lacks.
+func exist(paths []string) error {
+	for _, path := range paths {
+		if path != "-" && !arguments.Exists(path) {
+			return usageError{fmt.Errorf("reading %s: no such file or directory%s", path, arguments.MaybeTarget(path))}
+		}
+	}
+	return nil
 }
 
 // collected is the time of the newest input, and now if that is unknown: an

@@ -24,7 +24,7 @@ func TestSelection(t *testing.T) {
 		"its webhook":         {[]string{file, "validatingwebhookconfigurations.admissionregistration.k8s.io/policy/images.policy.example.com"}, []string{"images.policy.example.com"}, exitOK},
 		"a namespace":         {[]string{file, elsewhere, "-n", "policy"}, []string{"images.policy.example.com"}, exitOK},
 		"another namespace":   {[]string{file, "-n", "nowhere"}, []string{}, exitOK},
-		"a file of that name": {[]string{file, "./crd/x"}, nil, exitError},
+		"a file of that name": {[]string{file, "./crd/x"}, nil, exitUsage},
 		"no such webhook":     {[]string{file, "validatingwebhookconfiguration/policy/other"}, nil, exitError},
 		"another type":        {[]string{file, "mutatingwebhookconfiguration/policy"}, nil, exitError},
 		"all of a type":       {[]string{file, "validatingwebhookconfigurations"}, []string{"images.policy.example.com"}, exitOK},
@@ -68,8 +68,8 @@ func TestUnknownSelection(t *testing.T) {
 		"namespace":          {[]string{"-n", "polcy"}, "no webhook has its Service in namespace polcy; did you mean policy?"},
 		"a name alone":       {[]string{"policy"}, "as validatingwebhookconfiguration/policy, mutatingwebhookconfiguration/policy or crd/policy"},
 		"no type":            {[]string{"vwc/policy"}, "as validatingwebhookconfiguration/policy,"},
-		"a file":             {[]string{"nowhere.yaml"}, "cannot read nowhere.yaml: no such file or directory\n"},
-		"a file in a folder": {[]string{"./nowhere"}, "cannot read ./nowhere: no such file or directory\n"},
+		"a file":             {[]string{"nowhere.yaml"}, "reading nowhere.yaml: no such file or directory\n"},
+		"a file in a folder": {[]string{"./nowhere"}, "reading ./nowhere: no such file or directory\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", append([]string{"audit", file}, tc.args...)...)
