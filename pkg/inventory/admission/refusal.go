@@ -74,7 +74,7 @@ var (
 	sideEffects          = []admissionv1.SideEffectClass{admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun}
 	scopes               = []admissionv1.ScopeType{admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope}
 	allOfOperations      = []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
-	mutatingOperations   = []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Create, admissionv1.Update}
+	mutatingOperations   = []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Connect}
 	reviewVersions       = []string{"v1", "v1beta1"}
 )
 
