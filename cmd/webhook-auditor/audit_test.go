@@ -46,7 +46,7 @@ func TestBaseline(t *testing.T) {
 		"resolved":       {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/webhooks.yaml", "--server-version", "v1.36"}, []string{"critical-resource"}, []string{"virtual-resource"}, exitOK},
 		"the upgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"dead-rule"}, []string{"virtual-resource"}, exitOK},
 		"a downgrade":    {[]string{"testdata/reviews.yaml", "--server-version", "v1.37"}, []string{"testdata/reviews.yaml", "--server-version", "v1.36"}, []string{"virtual-resource"}, []string{"dead-rule"}, exitFindings},
-		"cannot be read": {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "testdata/nowhere.yaml"}, nil, nil, exitError},
+		"cannot be read": {[]string{"testdata/webhooks.yaml"}, []string{"testdata/webhooks.yaml", "main.go"}, nil, nil, exitError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"audit", "-o", "json", "--baseline", written(t, tc.before...)}, tc.after...)

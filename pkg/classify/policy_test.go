@@ -110,7 +110,7 @@ func TestParsePolicyErrors(t *testing.T) {
 		"latencyThresholds: {a.example.com: 2}":             "must be one of 0.1, 0.5, 1, 2.5, 10",
 		"budgets: [{resource: pods}]":                       "budgets[0]: must have a resource, and seconds, webhooks or both",
 		"acknowledgements: [{check: long-timeout}]":         "acknowledgements[0]: reason is missing",
-		"acknowledgements: [{check: long, reason: x}]":      `no check is named "long": must be one of apply-without-type`,
+		"acknowledgements: [{check: long, reason: x}]":      `no check is named "long": must be one of any-pod-may-call`,
 		"acknowledgements: [{until: tomorrow, reason: x}]":  `reading day "tomorrow": must be YYYY-MM-DD`,
 		"acknowledgements: [{name: \"[\", reason: x}]":      `acknowledgements[0]: glob "["`,
 		"coreGroups: [a]\ncoreGroups: [b]":                  "already set",

@@ -128,7 +128,7 @@ func (m *Matcher) UnappliedResources(p *inventory.AdmissionPolicy) []MatchedReso
 		return nil
 	}
 	closed := *p
-	closed.FailurePolicy = admissionv1.Fail // of what is ignored, nothing is said
+	closed.FailurePolicy = admissionv1.Fail // what is ignored refuses nothing
 	var out []MatchedResource
 	for _, r := range m.PolicyResources(p) {
 		r.Operations &= m.unapplied(r.Resource, &closed)
