@@ -47,8 +47,8 @@ func TestArchivesAreOfTheirTime(t *testing.T) {
 			if d.Taken.Equal(march) == tc.broken || d.Inputs[0].Taken.Equal(march) == tc.broken {
 				t.Errorf("taken %s, the input %s", d.Taken, d.Inputs[0].Taken)
 			}
-			for _, args := range [][]string{{"audit", tc.path, "--fail-on", "never"}, {"explain", "create", "pods", "--from", tc.path}, {"explain", "--from", tc.path, "--error", `failed calling webhook "x.example.com": EOF`}} {
-				text := execute(t, "", args...).out
+			for _, args := range [][]string{{"audit", tc.path, "--fail-on", "never", "-v"}, {"explain", "create", "pods", "--from", tc.path, "-v"}, {"explain", "-v", "--from", tc.path, "--error", `failed calling webhook "x.example.com": EOF`}} {
+				text := squeezed(execute(t, "", args...).out)
 				for _, said := range tc.said {
 					if !strings.Contains(text, said) {
 						t.Errorf("%s: no %q in:\n%s", args[0], said, text)

@@ -1,18 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
@@ -30,9 +31,9 @@ type audit struct {
 	probe   probeFlags
 	observe observeFlags
 	output  string
-	// details follow a table.
-	details bool
 	failOn  string
+	// fixes, quiet and allowEmpty say what to print, and whether nothing is enough.
+	fixes, quiet, allowEmpty bool
 	// baseline is the file of the report to compare with.
 	baseline  string
 	namespace namespaceFlags
@@ -47,8 +48,8 @@ const auditExamples = `  # Report on the cluster of the current kubeconfig conte
   webhook-auditor audit validatingwebhookconfiguration/policy
   webhook-auditor audit -n cert-manager
 
-  # Print a line for each finding, and the fixes below
-  webhook-auditor audit -o table --details
+  # Print what to do about each finding
+  webhook-auditor audit --fixes
 
   # Print what each change of the cluster adds and resolves
   webhook-auditor audit --watch -o table
@@ -92,7 +93,9 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("report")
 	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats()})
-	flags.BoolVar(&a.details, "details", false, "with -o table, print the full text of the findings, with their fixes, below the table")
+	flags.BoolVar(&a.fixes, "fixes", false, "print what to do about each finding: commands for a cluster, YAML for a file")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no findings: only how many there are, and what stops now")
+	flags.BoolVar(&a.allowEmpty, "allow-empty", false, "a PATH without webhooks, policies or CRDs is no error")
 	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
 	a.namespace.register(flags, "report on")
@@ -134,7 +137,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := selected.check(document, s.err); err != nil {
+	if err := errors.Join(a.checkRead(paths, evaluated), selected.check(document, s.err)); err != nil {
 		return err
 	}
 	document = selected.of(document)
@@ -152,6 +155,15 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	return exitStatus(document, limit)
 }
 
+// checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
+// ever.
+func (a *audit) checkRead(paths []string, r *classify.Report) error {
+	if len(paths) == 0 || a.allowEmpty || len(r.Errors) > 0 || len(r.Snapshot.Webhooks)+len(r.Snapshot.Policies)+len(r.Snapshot.CRDs) > 0 {
+		return nil
+	}
+	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty", strings.Join(paths, ", "))
+}
+
 // evaluate reads and evaluates the files, or a cluster.
 func (a *audit) evaluate(ctx context.Context, paths []string, policy classify.Policy, s streams) (*classify.Report, report.Document, error) {
 	snapshot, err := a.snapshot(ctx, paths, s)
@@ -167,36 +179,48 @@ func (a *audit) evaluate(ctx context.Context, paths []string, policy classify.Po
 
 // check validates the flags before anything is read.
 func (a *audit) check(paths []string) error {
-	return errors.Join(oneOf("output", a.output, formats()), a.checkDetails(), a.probe.check(), a.probe.needsCluster(paths),
+	return errors.Join(oneOf("output", a.output, formats()), a.probe.check(), a.probe.needsCluster(paths),
 		a.checkWatch(paths), a.checkHTML(), a.observe.check(paths), a.checkContexts(paths))
-}
-
-// checkDetails refuses --details where there is no table.
-func (a *audit) checkDetails() error {
-	if a.details && a.output != "table" {
-		return usageError{fmt.Errorf("--details: must be given with -o table, not with -o %s", a.output)}
-	}
-	return nil
 }
 
 // print prints a report, and its errors on stderr.
 func (a *audit) print(d report.Document, limit classify.Severity, s streams) error {
-	if err := printAs(a, writers(limit), d, s); err != nil {
+	if err := a.write(d, limit, s); err != nil {
 		return err
 	}
 	return writeErrors(d.Errors, s)
 }
 
-// printAs prints a report, or a comparison, by the writer of the output format, and
-// with --details the text below.
-func printAs[D any](a *audit, writers map[string]func(io.Writer, D) error, d D, s streams) error {
-	err := writers[a.output](s.out, d)
-	if err == nil && a.details {
-		if _, err = fmt.Fprintln(s.out); err == nil {
-			err = writers["text"](s.out, d)
+// write prints a report in the output format; findings at or above the limit fail.
+func (a *audit) write(d report.Document, limit classify.Severity, s streams) error {
+	return printAs(a.output, map[string]func(io.Writer, report.Document) error{
+		"text":     a.asText(report.WriteText),
+		"table":    asText(report.WriteTable),
+		"json":     report.WriteJSON[report.Document],
+		"markdown": report.WriteMarkdown,
+		"sarif":    func(w io.Writer, d report.Document) error { return report.WriteSARIF(w, d, version.Version) },
+		"junit":    func(w io.Writer, d report.Document) error { return report.WriteJUnit(w, d, limit) },
+	}, d, s)
+}
+
+// defaultWidth is how wide a report is that is for no terminal.
+const defaultWidth = 100
+
+// asText is a text with what the flags add.
+func (a *audit) asText(write func(io.Writer, report.Document, report.TextOptions) error) func(io.Writer, report.Document) error {
+	return func(w io.Writer, d report.Document) error {
+		o := textOptions(w)
+		if !o.Verbose { // whole messages are for grep
+			o.Width = cmp.Or(o.Width, defaultWidth)
 		}
+		o.Fixes, o.Quiet = a.fixes, a.quiet
+		return write(w, d, o)
 	}
-	if err != nil {
+}
+
+// printAs prints a report, or a comparison, by the writer of the output format.
+func printAs[D any](format string, writers map[string]func(io.Writer, D) error, d D, s streams) error {
+	if err := writers[format](s.out, d); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
@@ -431,18 +455,6 @@ func assume(objects inventory.Objects, server inventory.Version) inventory.Objec
 	return objects
 }
 
-// writers are the output formats; findings at or above the limit fail.
-func writers(limit classify.Severity) map[string]func(io.Writer, report.Document) error {
-	return map[string]func(io.Writer, report.Document) error{
-		"text":     asText(report.WriteText),
-		"table":    report.WriteTable,
-		"json":     report.WriteJSON[report.Document],
-		"markdown": report.WriteMarkdown,
-		"sarif":    func(w io.Writer, d report.Document) error { return report.WriteSARIF(w, d, version.Version) },
-		"junit":    func(w io.Writer, d report.Document) error { return report.WriteJUnit(w, d, limit) },
-	}
-}
-
 func formats() []string {
 	return []string{"text", "table", "json", "markdown", "sarif", "junit", htmlFormat}
 }
@@ -456,27 +468,4 @@ func parseFailOn(s string) (classify.Severity, error) {
 		return 0, usageError{fmt.Errorf("--fail-on: must be one of info, warning, critical, never, not %q", s)}
 	}
 	return severity, nil
-}
-
-// textOptions fit a text to the terminal it is for; a pipe gets plain, long
-// lines. NO_COLOR is https://no-color.org.
-func textOptions(w io.Writer) report.TextOptions {
-	width, ok := terminal(w)
-	if !ok {
-		return report.TextOptions{}
-	}
-	return report.TextOptions{Color: os.Getenv("NO_COLOR") == "", Width: width}
-}
-
-// terminal returns the width of the terminal that w is, false if it is none.
-func terminal(w io.Writer) (int, bool) {
-	f, ok := unfiltered(w).(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0, false
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil || width == 0 {
-		width = 80
-	}
-	return width, true
 }

@@ -115,28 +115,20 @@ func TestAuditUsage(t *testing.T) {
 	}
 }
 
-// TestDetails: below the table stands what -o text prints.
-func TestDetails(t *testing.T) {
-	for name, flags := range map[string][]string{
-		"report":     nil,
-		"comparison": {"--baseline", written(t, "testdata/webhooks.yaml")},
-	} {
-		run := func(more ...string) string {
-			args := append([]string{"audit", fixtures + "service-missing.yaml", fixtures + "long-timeout.yaml"}, flags...)
-			return execute(t, "", append(args, more...)...).out
-		}
-		text := run()
-		if text == "" {
-			t.Fatalf("%s: no text", name)
-		}
-		for _, form := range []string{"table"} {
-			if got, want := run("-o", form, "--details"), run("-o", form)+"\n"+text; got != want {
-				t.Errorf("%s: -o %s --details:\n%s\nwant\n%s", name, form, got, want)
-			}
-		}
+// squeezed is a text without what the width of a terminal makes of it.
+func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// TestAuditTexts: -q has no findings, --fixes what to write and where, -v all.
+func TestAuditTexts(t *testing.T) {
+	of := func(flags ...string) string {
+		return squeezed(execute(t, "", append([]string{"audit", fixtures + "long-timeout.yaml", "--fail-on=never"}, flags...)...).out)
 	}
-	r := execute(t, "", "audit", "testdata/webhooks.yaml", "-o", "json", "--details")
-	if r.code != exitUsage || !strings.Contains(r.err, "--details: must be given with -o table, not") {
-		t.Errorf("exit code %d, %s", r.code, r.err)
+	expect.Contains(t, of(), "TO REVIEW i ignore.example.com ../../pkg/classify/testdata/long-timeout.yaml:14 · and 1 other long-timeout May hold", "What to do: --fixes")
+	expect.Contains(t, of("-v", "--fixes"), "i long.example.com", "fix write webhooks[0].timeoutSeconds (../../pkg/classify/testdata/long-timeout.yaml:6): timeoutSeconds: 10")
+	if got := of("-q"); strings.Contains(got, "REVIEW") || !strings.Contains(got, "0 critical, 0 warning, 2 info") {
+		t.Errorf("-q prints %q", got)
+	}
+	if got := of("--color=always"); !strings.Contains(got, "\x1b[0;1mTO REVIEW") {
+		t.Errorf("--color=always prints %q", got)
 	}
 }

@@ -38,18 +38,9 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 
 // printComparison prints a comparison, and its errors on stderr.
 func (a *audit) printComparison(c report.Comparison, limit classify.Severity, s streams) error {
-	if err := printAs(a, comparisonWriters(limit), c, s); err != nil {
-		return err
-	}
-	return writeErrors(c.Errors, s)
-}
-
-// comparisonWriters are the output formats of a comparison: those of the report.
-func comparisonWriters(limit classify.Severity) map[string]func(io.Writer, report.Comparison) error {
-	return map[string]func(io.Writer, report.Comparison) error{
+	err := printAs(a.output, map[string]func(io.Writer, report.Comparison) error{
 		"text":     asText(report.WriteComparisonText),
-		"table":    report.WriteComparisonTable,
-		"wide":     report.WriteComparisonWideTable,
+		"table":    asText(report.WriteComparisonTable),
 		"json":     report.WriteJSON[report.Comparison],
 		"markdown": report.WriteComparisonMarkdown,
 		"sarif": func(w io.Writer, c report.Comparison) error {
@@ -58,5 +49,9 @@ func comparisonWriters(limit classify.Severity) map[string]func(io.Writer, repor
 		"junit": func(w io.Writer, c report.Comparison) error {
 			return report.WriteComparisonJUnit(w, c, limit)
 		},
+	}, c, s)
+	if err != nil {
+		return err
 	}
+	return writeErrors(c.Errors, s)
 }

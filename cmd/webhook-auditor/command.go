@@ -71,8 +71,11 @@ func exit(err error, stderr io.Writer) int {
 
 // run is the program.
 func run(ctx context.Context, args []string, s streams) error {
-	s.err = messages{s.err}
+	out := &display{Writer: s.out, color: "auto"}
+	s.out, s.err = out, messages{s.err}
 	root := newRoot(displayName(os.Args[0]), s)
+	out.register(root.PersistentFlags())
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return out.check() }
 	if strings.HasPrefix(filepath.Base(os.Args[0]), completionPrefix) {
 		args = slices.Concat([]string{cobra.ShellCompRequestCmd}, args)
 	}

@@ -242,7 +242,7 @@ func (a *contextsReport) run(ctx context.Context, s streams) error {
 	if a.output == "text" {
 		err = a.printTexts(documents, s)
 	} else {
-		err = printAs(a.audit, writers(a.limit), merged, s)
+		err = a.write(merged, a.limit, s)
 	}
 	if err == nil && a.output != "json" {
 		err = report.WriteContexts(s.out, merged)
@@ -264,7 +264,7 @@ func (a *contextsReport) printTexts(documents []report.Document, s streams) erro
 			fmt.Fprintln(s.out, "Could not be read: what it holds is unknown.")
 			continue
 		}
-		if err := printAs(a.audit, writers(a.limit), d, s); err != nil {
+		if err := a.write(d, a.limit, s); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func TestSeveralContexts(t *testing.T) {
 			t.Errorf("the table by cluster is\n%s", got.out)
 		}
 	})
-	for _, wrong := range []string{"--watch", "--baseline=x", "-o=sarif", "--observe=apiserver", "manifests"} {
+	for _, wrong := range []string{"--watch", "--baseline=x", "-o=sarif", "-o=html", "--observe=apiserver", "manifests"} {
 		if got := execute(t, "", append(flags, wrong)...); got.code != exitUsage || !strings.Contains(got.err, "--context: must be given") {
 			t.Errorf("%s: exit code %d, %s", wrong, got.code, got.err)
 		}

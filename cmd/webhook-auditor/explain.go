@@ -102,7 +102,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := explanationWriters[e.output](s.out, report.NewExplanation(report.Explained{Chain: chain, Observed: snapshot.Observed, AuditLog: snapshot.AuditLog})); err != nil {
+	if err := explanationWriters[e.output](s.out, report.NewExplanation(report.Explained{Chain: chain, Snapshot: snapshot})); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)

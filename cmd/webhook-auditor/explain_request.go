@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -112,7 +111,7 @@ func (a requestArguments) chain(known knowledge) (admission.Chain, error) {
 	if len(known.Snapshot.Inputs) == 0 && !known.Snapshot.PoliciesKnown {
 		notes = append(notes, "not all admission policies were read: they may refuse or change the request as well")
 	}
-	request.Notes = slices.Concat(request.Notes, notes, report.InputNotes(known.Snapshot))
+	request.Notes = slices.Concat(request.Notes, notes)
 	return known.Chain(request), nil
 }
 

@@ -105,7 +105,7 @@ func TestExplainError(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"text":           {"", []string{"--error", refusal}, []string{"images.policy.example.com: service-missing", "testdata/webhooks.yaml:6", "[configuration policy]", "fix:"}},
+		"text":           {"", []string{"--error", refusal}, []string{"images.policy.example.com: service-missing", "testdata/webhooks.yaml:6", "validating · policy", "fix:"}},
 		"standard input": {"I1121 all is well\nE1121 " + strings.ReplaceAll(refusal, `"`, `\"`) + "\n", []string{"--error", "-"}, []string{"service-missing", "webhook:"}},
 		"a ghost":        {"", []string{"--error", strings.ReplaceAll(refusal, "images", "gone")}, []string{"No configuration in the input registers webhook gone.policy.example.com", "is called by webhook images.policy.example.com of validatingwebhookconfiguration policy"}},
 		"JSON":           {"", []string{"--error", refusal, "-o", "json"}, []string{`"cause": "service-missing"`, `"configuration": "policy"`, `"line": 6`}},

@@ -40,10 +40,13 @@ func complain(stderr io.Writer, format string, args ...any) {
 	}
 }
 
-// unfiltered is the file behind messages, for what cleans names itself and draws lines.
+// unfiltered is the file behind messages or a display, for what cleans names itself and draws lines.
 func unfiltered(w io.Writer) io.Writer {
-	if m, ok := w.(messages); ok {
-		return m.Writer
+	switch w := w.(type) {
+	case messages:
+		return w.Writer
+	case *display:
+		return w.Writer
 	}
 	return w
 }

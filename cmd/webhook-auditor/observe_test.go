@@ -321,7 +321,7 @@ func TestForbiddenMetrics(t *testing.T) {
 	})
 	start := time.Now()
 	got := execute(t, "", "audit", "--kubeconfig", kubeconfig, "--observe=apiserver", "--observe-for", "10m")
-	if got.code != exitError || !strings.Contains(got.err, "nonResourceURL /metrics") || !strings.Contains(got.out, "No webhooks found.") {
+	if got.code != exitError || !strings.Contains(got.err, "nonResourceURL /metrics") || !strings.Contains(got.out, "· no webhooks ·") {
 		t.Errorf("exit code %d after %s\nstdout:\n%s\nstderr:\n%s", got.code, time.Since(start), got.out, got.err)
 	}
 }

@@ -35,7 +35,7 @@ webhooks:
 	} {
 		t.Run(c.version, func(t *testing.T) {
 			audit := execute(t, hook, "audit", "-", "--fail-on=never", "--server-version", c.version)
-			if found := strings.Contains(audit.out, "[virtual-resource:"); found != c.reviews || audit.code != exitOK {
+			if found := strings.Contains(audit.out, " virtual-resource\n"); found != c.reviews || audit.code != exitOK {
 				t.Errorf("audit: exit code %d, virtual-resource %t, want %t\n%s%s", audit.code, found, c.reviews, audit.out, audit.err)
 			}
 			r := execute(t, hook, "explain", "create", "servicecidrs", "--from", "-", "--server-version", c.version)

@@ -23,9 +23,9 @@ func TestReportWatch(t *testing.T) {
 		snapshot *inventory.Snapshot
 		want     []string
 	}{
-		{broken, []string{"SEVERITY", "critical   service-missing", "1 critical"}},
+		{broken, []string{"SEVERITY", "critical  service-missing", "1 critical"}},
 		{dead(time.Now()), nil},
-		{healthy, []string{"CHANGE", "resolved   critical   service-missing"}},
+		{healthy, []string{"CHANGE", "resolved  critical  service-missing"}},
 		{healthy, nil},
 		{broken, []string{"added", "service-missing"}},
 	} {

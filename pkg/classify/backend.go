@@ -52,6 +52,7 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 		return []Problem{{
 			Severity: severity,
 			Message:  fmt.Sprintf("calls %s, which %s; %s", BackendName(p), detail, consequence),
+			Brief:    briefly(consequence, BackendName(p)+" "+detail),
 			Fix:      repair(p),
 		}}
 	}
@@ -120,6 +121,13 @@ func withoutNewNamespaces(p *Profile) string {
 		}
 	}
 	return ""
+}
+
+// briefly says what breaks, and why.
+func briefly(consequence, reason string) string {
+	consequence, _, _ = strings.Cut(consequence, " (failurePolicy")
+	consequence, _, _ = strings.Cut(consequence, ":")
+	return consequence + ": " + reason
 }
 
 func conversionConsequences(p *Profile) (Severity, string) {

@@ -13,6 +13,7 @@ var backendUnreachable = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBackendUnreachable"},
 	For:      15 * time.Minute,
+	Fails:    true,
 	Find: func(p *Profile) []Problem {
 		probe := p.Snapshot.Probes[p.Ref]
 		if probe.Answer != inventory.AnswerUnreachable {

@@ -28,7 +28,8 @@ var bootstrapDeadlock = &Check{
 			Severity: severity,
 			Message: fmt.Sprintf("%s in a deadlock once its Pods are gone, through %s: %s%s",
 				isOrMayBe(severity), rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; "), p.Deadlock.others()),
-			Fix: patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)) + p.Deadlock.furtherNamespaces(),
+			Brief: "once its Pods are gone, it cannot start again: " + p.Deadlock.Steps[len(p.Deadlock.Steps)-1],
+			Fix:   patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)) + p.Deadlock.furtherNamespaces(),
 		}}
 	},
 }

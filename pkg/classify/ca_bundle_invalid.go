@@ -14,6 +14,7 @@ var caBundleInvalid = &Check{
 	Alerts:          map[Severity]string{Critical: "WebhookCaBundleInvalid", Warning: "WebhookCaBundleInvalidWarning"},
 	ConversionAlert: "WebhookConversionCaBundleInvalid",
 	For:             5 * time.Minute,
+	Fails:           true,
 	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
 		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) {
@@ -23,6 +24,7 @@ var caBundleInvalid = &Check{
 		return []Problem{{
 			Severity: severity,
 			Message:  fmt.Sprintf("has a CA bundle %s, so that no call succeeds; %s", invalidity(a, p.Snapshot.Taken), consequence),
+			Brief:    briefly(consequence, "its CA bundle "+untrusted(a, p.Snapshot.Taken)),
 			Fix:      renew(p),
 		}}
 	},
@@ -36,4 +38,15 @@ func invalidity(a *inventory.Authority, taken time.Time) string {
 		return "whose last CA expired on " + day(last)
 	}
 	return "whose CAs are not valid yet"
+}
+
+// untrusted says the same of the CA bundle in short.
+func untrusted(a *inventory.Authority, taken time.Time) string {
+	if len(a.Certificates) == 0 {
+		return "has no certificate in it"
+	}
+	if a.NotAfter.Before(taken) {
+		return "expired on " + day(a.NotAfter)
+	}
+	return "is not valid yet"
 }

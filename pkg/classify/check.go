@@ -79,6 +79,9 @@ type Check struct {
 	// OptIn says that it runs only where the Policy names it: it asks for more than most
 	// clusters want.
 	OptIn bool
+	// Fails says that calls fail now where the finding is a warning or worse, not only
+	// once something else goes wrong.
+	Fails bool
 	// Find returns what is wrong with the webhook of the Profile: at most one
 	// Problem, or one per resource where Problem.Resource is set. Nil where the check
 	// is about admission policies alone.
@@ -106,7 +109,10 @@ type Problem struct {
 	Severity Severity
 	Resource inventory.Resource
 	Message  string
-	Fix      string
+	// Brief says what breaks and why in a sentence without the webhook; where it is "",
+	// the Message does.
+	Brief string
+	Fix   string
 }
 
 // Finding is a Problem with the check that found it and the webhook that has it.
@@ -183,6 +189,14 @@ var Checks = []*Check{
 
 //go:embed *.md
 var runbooks embed.FS
+
+// FindCheck returns the check with the name, nil if there is none.
+func FindCheck(name string) *Check {
+	if i := slices.IndexFunc(Checks, func(c *Check) bool { return c.Name == name }); i >= 0 {
+		return Checks[i]
+	}
+	return nil
+}
 
 // Runbook returns the check's runbook in Markdown, with the sections Meaning,
 // Impact, Diagnosis and Mitigation.

@@ -62,9 +62,8 @@ func (p *Profile) Commands() Commands {
 	if service := p.State.Service; service.Name != "" {
 		namespace := ShellFlag("-n", service.Namespace)
 		c.Inspect = []string{
-			fmt.Sprintf("kubectl get %s %s -o wide", TypeAndName("service", service.Name), namespace),
+			p.lookAtBackend(),
 			fmt.Sprintf("kubectl get endpointslices %s %s", namespace, ShellFlag("-l", "kubernetes.io/service-name="+service.Name)),
-			fmt.Sprintf("kubectl get pods %s -o wide", namespace),
 			fmt.Sprintf("kubectl get events %s --sort-by=.lastTimestamp", namespace),
 		}
 		c.Restart = restart(p)
@@ -92,4 +91,33 @@ func restart(p *Profile) []string {
 		}
 	}
 	return out
+}
+
+// lookAtBackend is the first command on a backend: of a Service that does not exist it shows
+// what there is in its namespace.
+func (p *Profile) lookAtBackend() string {
+	service := p.State.Service
+	namespace := ShellFlag("-n", service.Namespace)
+	switch p.State.Fault {
+	case inventory.ServiceNotFound:
+		return "kubectl get deployments,pods,services " + namespace
+	case inventory.PortNotFound:
+		return fmt.Sprintf("kubectl get %s %s -o wide", TypeAndName("service", service.Name), namespace)
+	}
+	return "kubectl get services,endpointslices,pods " + namespace
+}
+
+// Look is the command that shows the cause of a finding on the webhook or policy; the
+// Profile is nil of a policy.
+func (f *Finding) Look(p *Profile) string {
+	if p == nil {
+		return fmt.Sprintf("kubectl get %s -o yaml", TypeAndName(strings.ToLower(f.Webhook.Type.RegisteredBy().Kind), f.Webhook.Configuration))
+	}
+	if f.Check.Fails && p.State.Fault != inventory.Sound {
+		return p.lookAtBackend()
+	}
+	if p.Type == inventory.Conversion {
+		return fmt.Sprintf("kubectl get %s -o yaml", ObjectName(p))
+	}
+	return f.Look(nil)
 }

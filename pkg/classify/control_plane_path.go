@@ -45,7 +45,8 @@ func blocksControlPlane(p *Profile) Problem {
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
 			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), unlessOf(p, sure)+withoutNewNamespaces(p)),
-		Fix: patch(p, leaveAlone(p, p.ControlPlane)...),
+		Brief: fmt.Sprintf("while it is down, %s are refused", controlPlaneNames(sure)),
+		Fix:   patch(p, leaveAlone(p, p.ControlPlane)...),
 	}
 }
 
@@ -74,7 +75,8 @@ func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s %s%s",
 			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), what, unlessOf(p, sure)),
-		Fix: patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
+		Brief: fmt.Sprintf("while its backend hangs, %s %s", controlPlaneNames(sure), what),
+		Fix:   patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
 	}
 }
 

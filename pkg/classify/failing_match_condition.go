@@ -17,8 +17,9 @@ var failingMatchCondition = &Check{
 		Critical: "WebhookFailingMatchCondition",
 		Warning:  "WebhookFailingMatchConditionWarning",
 	},
-	For:  5 * time.Minute,
-	Find: findFailingMatchCondition,
+	For:   5 * time.Minute,
+	Fails: true,
+	Find:  findFailingMatchCondition,
 }
 
 func findFailingMatchCondition(p *Profile) []Problem {

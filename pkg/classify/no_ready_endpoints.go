@@ -15,5 +15,6 @@ var noReadyEndpoints = &Check{
 	Alerts:          backendAlerts(),
 	ConversionAlert: backendConversionAlert,
 	For:             4 * time.Minute,
+	Fails:           true,
 	Find:            findFault(inventory.NoReadyEndpoints),
 }

@@ -11,6 +11,7 @@ var paramKindMissing = &Check{
 	Severity: Critical,
 	Alerts:   map[Severity]string{Critical: "WebhookPolicyParamKindMissing"},
 	For:      5 * time.Minute,
+	Fails:    true,
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.meetsRequests() || !p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
 			return nil

@@ -11,6 +11,7 @@ var paramMissing = &Check{
 	Name:     "param-missing",
 	Summary:  "An admission policy refuses all that a binding matches: there are no params as the binding names them.",
 	Severity: Warning,
+	Fails:    true,
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		lacking, missing := withoutParams(p)
 		if len(lacking) == 0 {

@@ -42,6 +42,15 @@ func (r *Report) SameAs(o *Report) bool {
 	return r == o || r.evaluation != nil && r.evaluation == o.evaluation
 }
 
+// ByRef are the Profiles by what they are of.
+func (r *Report) ByRef() map[inventory.Ref]*Profile {
+	out := make(map[inventory.Ref]*Profile, len(r.Profiles))
+	for i := range r.Profiles {
+		out[r.Profiles[i].Ref] = &r.Profiles[i]
+	}
+	return out
+}
+
 // AsOf is when all that the Report is about was known to be current.
 func (r *Report) AsOf() time.Time {
 	if r.Snapshot.Current.IsZero() {

@@ -15,5 +15,6 @@ var serviceUnroutable = &Check{
 	Alerts:          backendAlerts(),
 	ConversionAlert: backendConversionAlert,
 	For:             4 * time.Minute,
+	Fails:           true,
 	Find:            findFault(inventory.ServiceUnroutable),
 }

@@ -13,6 +13,7 @@ var servingCertificate = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookServingCertificate"},
 	For:      15 * time.Minute,
+	Fails:    true,
 	Find:     findServingCertificate,
 }
 

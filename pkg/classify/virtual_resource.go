@@ -39,8 +39,23 @@ func findVirtualResource(p *Profile) []Problem {
 	return []Problem{{
 		Severity: virtualSeverity(p, virtual),
 		Message:  fmt.Sprintf("intercepts %s, never stored; %s: %s", byRule(p, virtual), consequence, decided),
+		Brief:    virtualBrief(p, virtual),
 		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", ObjectName(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
 	}}
+}
+
+// virtualBrief says what fails of the gravest of the resources.
+func virtualBrief(p *Profile, virtual []inventory.Resource) string {
+	down := "while it is down, "
+	if !p.FailsClosed() {
+		return fmt.Sprintf("while its backend hangs, %s wait %s each time", listed(virtual), text.Seconds(p.Timeout))
+	}
+	for _, d := range virtualDecisions {
+		if slices.Contains(virtual, d.resource) && d.without != "" {
+			return down + d.without
+		}
+	}
+	return down + listed(virtual) + " are refused"
 }
 
 // decision is a virtual resource and what it decides.

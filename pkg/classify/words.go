@@ -108,9 +108,16 @@ func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string
 }
 
 // approve is how to make an informational finding go away for good.
-func approve(p *Profile, check string) string { return approveObject(ObjectName(p), check) }
+func approve(p *Profile, check string) string {
+	return approveObject(p.Snapshot, ObjectName(p), check)
+}
 
-func approveObject(object, check string) string {
-	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or accept the finding: kubectl annotate %s %s='%s: REASON'",
-		object, ApprovalAnnotation, object, acknowledgeAnnotation, check)
+// approveObject asks for the approval that OpenShift's conventions know; elsewhere an
+// accepted finding is the record.
+func approveObject(s *inventory.Snapshot, object, check string) string {
+	accept := fmt.Sprintf("kubectl annotate %s %s='%s: REASON'", object, acknowledgeAnnotation, check)
+	if !s.OpenShift {
+		return "review what it does, then record that it is wanted: " + accept
+	}
+	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or accept the finding: %s", object, ApprovalAnnotation, accept)
 }

@@ -132,7 +132,7 @@ func (b *tab) asks(address string) {
 	b.fill("input[name=resource]", "cm")
 	b.fill("input[name=namespace]", "mesh")
 	b.do(chromedp.KeyEvent("\r"))
-	b.until(`document.querySelectorAll('svg.chain rect').length === 5 && document.body.innerText.includes('CREATE configmaps (v1) in namespace mesh')`)
+	b.until(`document.querySelectorAll('svg.chain rect').length === 5 && document.body.innerText.includes('CREATE configmaps in mesh')`)
 	b.accessible("ask-request")
 	b.get(address + "/ask")
 	evaluate[bool](b, `document.querySelector('textarea[name=object]').value = 'kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: mesh}', document.querySelector('textarea[name=object]').form.requestSubmit(), true`)

@@ -209,19 +209,9 @@ func (v *view) failing() []*classify.Profile {
 func stopsOf(profiles []*classify.Profile) []string {
 	var out []string
 	for _, p := range profiles {
-		if !p.FailsClosed() {
-			continue
-		}
-		for _, stop := range impact.Stops(p) {
-			text := stop.Function
-			if p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil && !p.NamespaceSelector.Empty() {
-				text += " in " + inventory.Counted(len(impact.SelectedNamespaces(p)), "namespace")
-			}
-			if !slices.Contains(out, text) {
-				out = append(out, text)
-			}
-			if len(out) == maxStops {
-				return out
+		for _, stop := range impact.StopsOf(p) {
+			if !slices.Contains(out, stop) && len(out) < maxStops {
+				out = append(out, stop)
 			}
 		}
 	}

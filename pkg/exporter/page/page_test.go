@@ -129,16 +129,16 @@ func TestPages(t *testing.T) {
 			// What a fix says to run is copied by itself.
 			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get service,endpointslices,pods -n legacy</code><button`,
 			`<code class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
-			`href="../../../resources/configmaps"`, `href="../../../checks/service-missing?configuration=legacy-operator&amp;name=configmaps.legacy.example.com&amp;type=validating"`, "kubectl get service legacy-operator -n legacy -o wide", "Certificates",
+			`href="../../../resources/configmaps"`, `href="../../../checks/service-missing?configuration=legacy-operator&amp;name=configmaps.legacy.example.com&amp;type=validating"`, "kubectl get deployments,pods,services -n legacy", "Certificates",
 		},
 		"/resources":                       {`href="./resources/pods"`, "critical"},
 		"/resources/pods":                  {"<svg class=\"chain\"", `<rect class="bar bar-`, "At worst", "within"},
 		"/resources/pods?operation=DELETE": {"DELETE pods"},
 		"/resources/pods/exec":             {"<h1>pods/exec</h1>", `href="../../assets/page.css"`},
-		"/resources/configmaps?operation=create&namespace=default": {"CREATE configmaps (v1) in namespace default"},
+		"/resources/configmaps?operation=create&namespace=default": {"CREATE configmaps in default"},
 		"/resources/backups.storage.example.com?operation=update":  {`the conversion webhook <a href="../webhooks/conversion/backups.storage.example.com/backups.storage.example.com">`},
 		"/resources/configmaps?operation=FOO&namespace=nosuch":     {"there is no namespace nosuch", "FOO is no operation of it"},
-		"/ask?operation=create&resource=pods&namespace=shop":       {"CREATE pods (v1) in namespace shop", "<svg class=\"chain\"", "there is no namespace shop"},
+		"/ask?operation=create&resource=pods&namespace=shop":       {"CREATE pods in shop", "<svg class=\"chain\"", "there is no namespace shop"},
 		"/ask?resource=gadgets":                                    {`role="alert"`},
 		"/ask?error=" + escaped(`Internal error occurred: failed calling webhook "configmaps.legacy.example.com": failed to call webhook: Post "https://legacy-operator.legacy.svc:443/?timeout=10s": service "legacy-operator" not found`): {"<h2>Answer</h2>", "service-missing"},
 		"/ask?error=nothing":                     {"no webhook error recognized"},
@@ -191,7 +191,7 @@ func TestAskedObject(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{object, "same-origin", http.StatusOK, "CREATE configmaps (v1)"},
+		{object, "same-origin", http.StatusOK, "CREATE configmaps"},
 		{object, "cross-site", http.StatusForbidden, ""},
 		{object, "same-site", http.StatusForbidden, ""},
 		{"object=" + strings.Repeat("x", maxAsked), "same-origin", http.StatusOK, "use webhook-auditor explain -f FILE"},

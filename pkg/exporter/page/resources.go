@@ -206,7 +206,7 @@ func (v *view) operation(r inventory.Resource, op admission.Operation, namespace
 }
 
 func (p *resourcePage) show(v *view, c admission.Chain) {
-	e := report.NewExplanation(report.Explained{Chain: c, Observed: v.Snapshot.Observed})
+	e := report.NewExplanation(report.Explained{Chain: c, Snapshot: v.Snapshot})
 	p.Operation, p.Namespace, p.Notes, p.Title = string(e.Request.Operation), e.Request.Namespace, e.Notes, e.Request.Title()
 	p.Namespaced = p.Namespace != ""
 	if _, exists := v.Snapshot.Namespaces[p.Namespace]; p.Namespaced && v.Snapshot.NamespacesKnown && !exists {

@@ -1,16 +1,13 @@
 package report
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -261,11 +258,10 @@ func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
 
 // WriteAuditTopText writes the requests as a table.
 func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	if t.AuditLog != nil {
-		printer{b, o}.auditLog(t.AuditLog)
+	if t.AuditLog == nil {
+		return nil
 	}
-	return flush(b)
+	return t.AuditLog.blocks().WriteText(w, o)
 }
 
 // AuditTable are the first lines of requests, for people.
@@ -302,44 +298,21 @@ func (l *AuditLog) table() *AuditTable {
 	return t
 }
 
-func (p printer) auditLog(l *AuditLog) {
-	w, table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0), l.table()
-	fmt.Fprintln(w, strings.ToUpper(strings.Join(table.Headings, "\t")))
-	for _, cells := range table.Rows {
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	w.Flush()
-	if table.More > 0 {
-		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(table.More, "line")), plain))
+// blocks are the requests as a table, with the most frequent messages.
+func (l *AuditLog) blocks() Blocks {
+	t := l.table()
+	out := Block{Heading: "Audit log", Table: &Table{Headings: t.Headings, Rows: t.Rows}}
+	if t.More > 0 {
+		out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(t.More, "line"))})
 	}
 	for _, m := range l.Messages {
-		p.paragraph(word{fmt.Sprintf("%*d × ", margin-3, m.Requests), yellow}, words(m.Name+": "+m.Message, plain))
+		out.Lines = append(out.Lines, Line{Label: fmt.Sprintf("%d ×", m.Requests), Tone: Warning, Text: m.Name + ": " + m.Message})
 	}
 	if more := l.OfMessages - len(l.Messages); more > 0 {
-		p.paragraph(word{}, words(fmt.Sprintf("… and %s more.", inventory.Counted(more, "message")), plain))
+		out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("… and %s more.", inventory.Counted(more, "message"))})
 	}
-	for _, note := range l.Notes {
-		p.paragraph(word{}, words(note, plain))
-	}
-}
-
-// writeAuditLog writes the notes and the requests as Markdown.
-func writeAuditLog(b *bufio.Writer, d Document) {
-	if d.AuditLog == nil {
-		return
-	}
-	b.WriteString("\n#### Audit log\n\n")
-	for _, note := range d.AuditLog.Notes {
-		b.WriteString("- " + escape(note) + "\n")
-	}
-	table := d.AuditLog.table()
-	fmt.Fprintf(b, "\n| %s |\n| --- | --- |%s --- | --- |\n", strings.Join(table.Headings, " | "), strings.Repeat(" --: |", len(table.Headings)-4))
-	for _, cells := range table.Rows {
-		for i := range cells {
-			cells[i] = cell(escape(cells[i]))
-		}
-		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
-	}
+	out.Lines = append(out.Lines, Sentences(t.Notes...)...)
+	return Blocks{out}
 }
 
 func auditCells(l AuditLine) []string {
@@ -353,9 +326,9 @@ func auditCells(l AuditLine) []string {
 	case "unknown":
 		configurations = "-"
 	}
-	out := []string{text.Clean(l.Name), string(l.Type), text.Clean(l.By)}
+	out := []string{l.Name, l.Type.Title(), l.By}
 	for _, n := range []int{l.Requests, l.Mutated, l.Denied, l.Failed, l.FailedOpen, l.Audited, l.Slow} {
 		out = append(out, fmt.Sprint(n))
 	}
-	return append(out, added, formatTime(l.Last), text.Clean(configurations))
+	return append(out, added, formatTime(l.Last), configurations)
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -113,33 +112,32 @@ func unregisteredStep(series inventory.Series, recorded inventory.AuditOutcome) 
 
 // WriteAuditedRequestText writes the comparison for a terminal.
 func WriteAuditedRequestText(w io.Writer, r AuditedRequest, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	p := printer{b, o}
+	return r.Blocks().WriteText(w, o)
+}
+
+// Blocks are the request, and what is recorded and registered of each webhook.
+func (r AuditedRequest) Blocks() Blocks {
 	where := ""
 	if r.Namespace != "" {
 		where = " in namespace " + r.Namespace
 	}
-	p.paragraph(word{}, slices.Concat(
-		words(fmt.Sprintf("%s: %s %s%s by %s:", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource+" "+r.Name), where, inventory.UserName(r.User)), bold),
-		words(strings.TrimSpace(fmt.Sprintf("%d %s", r.Code, r.Message)), plain),
-	))
+	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource+" "+r.Name), where, inventory.UserName(r.User), r.Code, r.Message)
+	var notes, steps []Line
 	for _, note := range r.Notes {
-		p.paragraph(word{"note: ", cyan}, words(note, plain))
+		notes = append(notes, Line{Label: "note:", Text: note, Tone: Note})
 	}
-	p.newline()
 	for _, step := range r.Webhooks {
-		label := word{fmt.Sprintf("%-*s", margin, ""), plain}
+		line := Line{Label: " ", Name: step.Name, Aside: step.Type.Title(), Text: "recorded: " + cmp.Or(string(step.Recorded), "nothing") + "; called by what is registered: " + cmp.Or(string(step.Called), "not registered")}
 		if step.Differs {
-			label = word{fmt.Sprintf("%-*s", margin, "DIFFERS"), red}
+			line.Label, line.Tone = "DIFFERS", Critical
 		}
-		line := slices.Concat(words(string(step.Type), dim), words(step.Name, bold), words("recorded: "+cmp.Or(string(step.Recorded), "nothing")+"; called by what is registered: "+cmp.Or(string(step.Called), "not registered"), plain))
 		if step.Why != "" {
-			line = append(line, words("("+step.Why+")", dim)...)
+			line.Text += " (" + step.Why + ")"
 		}
-		p.paragraph(label, line)
+		steps = append(steps, line)
 	}
-	if len(r.Webhooks) == 0 {
-		p.paragraph(word{}, words("No webhook and no policy is recorded, and none is registered for such a request.", plain))
+	if len(steps) == 0 {
+		steps = Sentences("No webhook and no policy is recorded, and none is registered for such a request.")
 	}
-	return flush(b)
+	return append(Blocks{{Heading: strings.TrimSpace(title)}}, Blocks{{Lines: notes}, {Lines: steps}}.NonEmpty()...)
 }

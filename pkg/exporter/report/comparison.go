@@ -1,10 +1,8 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
@@ -80,26 +78,20 @@ func (n FindingTotals) String() string {
 	return fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
 }
 
-// WriteComparisonText writes the findings added, with their fixes, and those
-// resolved, for a terminal.
+// WriteComparisonText writes the findings added and those resolved, for a terminal.
 func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	p := printer{b, o}
-	for _, group := range groupByFix(c.Added) {
-		p.group(group)
-	}
-	for _, f := range c.Resolved {
-		line := slices.Concat(words("webhook", dim), words(f.Name, dim), words(shortenLists(f.Message), dim), words(particulars(f), dim))
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "RESOLVED"), green}, line)
-	}
-	if len(c.Resolved) > 0 {
-		p.newline()
-	}
-	for _, line := range readLines(c.Inputs, c.Taken) {
-		p.paragraph(word{}, words(line, plain))
-	}
-	p.paragraph(word{}, words(c.summary(), plain))
-	return flush(b)
+	return Blocks{
+		{Heading: "ADDED", Lines: o.entries(c.Added, causeOf)},
+		{Heading: "RESOLVED", Lines: o.entries(c.Resolved, causeOf)},
+		{Lines: append(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o)...)},
+	}.NonEmpty().WriteText(w, o)
+}
+
+// WriteComparisonTable writes the findings added and resolved, one line each.
+func WriteComparisonTable(w io.Writer, c Comparison, o TextOptions) error {
+	t := findingsTable(c.Added).marked("Change", "added")
+	t.Rows = append(t.Rows, findingsTable(c.Resolved).marked("Change", "resolved").Rows...)
+	return Blocks{{Table: t}, {Lines: Sentences(c.summary())}}.NonEmpty().WriteText(w, o)
 }
 
 // summary is the Comparison in one line.
@@ -113,7 +105,7 @@ func (c Comparison) summary() string {
 	case len(c.Resolved) > 0:
 		found = "Resolved: " + c.Totals.Resolved.String()
 	}
-	return fmt.Sprintf("%s. Compared with %s%s.%s", found, c.Baseline, c.upgrade(), unreadableNote(Document{Errors: c.Errors}))
+	return fmt.Sprintf("%s. Compared with %s%s.%s", found, c.Baseline, c.upgrade(), unreadableNote(c.Errors))
 }
 
 // String is the version and the time; files often do not hold the version.
@@ -134,20 +126,15 @@ func (c Comparison) upgrade() string {
 
 // WriteComparisonMarkdown writes the Comparison for a pull request.
 func WriteComparisonMarkdown(w io.Writer, c Comparison) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "### Webhook audit: what this change does\n\n%s\n", escape(c.summary()))
+	out := Blocks{{Heading: "Webhook audit: what this change does"}, {Lines: Sentences(c.summary())}}
 	if len(c.Added) > 0 {
-		b.WriteString("\n#### Added\n")
-		writeTable(b, c.Added)
-		writeFixes(b, c.Added)
+		out = append(out, Block{Heading: "Added", Table: markdownTable(c.Added)}, whatToDo(c.Added))
 	}
 	if len(c.Resolved) > 0 {
-		b.WriteString("\n#### Resolved\n")
-		writeTable(b, c.Resolved)
+		out = append(out, Block{Heading: "Resolved", Table: markdownTable(c.Resolved)})
 	}
-	writeErrorList(b, c.Errors)
-	writeFoot(b, c.Inputs, c.Taken)
-	return flush(b)
+	foot := Blocks{errorList(c.Errors), markdownFoot(c.Inputs, c.Taken)}
+	return append(out, foot.NonEmpty()...).WriteMarkdown(w)
 }
 
 // WriteComparisonSARIF writes what is added as SARIF, for code review.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
@@ -100,7 +99,7 @@ func (c ContextTotals) Cells() []string {
 }
 
 // ContextHeadings are the columns of a table by cluster.
-var ContextHeadings = []string{"CONTEXT", "SERVER", "WEBHOOKS", "CRITICAL", "WARNING", "INFO", "UNREADABLE"}
+var ContextHeadings = []string{"Context", "Server", "Webhooks", "Critical", "Warning", "Info", "Unreadable"}
 
 // WriteContexts writes a line for each cluster, the worst first, and nothing where
 // the Document is of one.
@@ -108,15 +107,14 @@ func WriteContexts(w io.Writer, d Document) error {
 	if len(d.Contexts) == 0 {
 		return nil
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(t, "\n"+strings.Join(ContextHeadings, "\t"))
+	t := &Table{Headings: ContextHeadings}
 	for _, c := range d.Contexts {
-		fmt.Fprintln(t, text.Clean(c.Context)+"\t"+strings.Join(c.Cells(), "\t"))
+		t.Rows = append(t.Rows, append([]string{c.Context}, c.Cells()...))
 	}
-	if err := t.Flush(); err != nil {
+	if _, err := io.WriteString(w, "\n"); err != nil {
 		return fmt.Errorf("writing report: %w", err)
 	}
-	return nil
+	return Blocks{{Table: t}}.WriteText(w, TextOptions{})
 }
 
 // InContext returns the Top with the context of the kubeconfig at all that it holds.
@@ -150,13 +148,4 @@ func MergeTops(tops []Top, by string) Top {
 	}
 	out.sort(by)
 	return out
-}
-
-// inContexts inserts the context before the columns of findings of several
-// clusters.
-func inContexts(columns []column, findings []Finding) []column {
-	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Context != "" }) {
-		return columns
-	}
-	return slices.Insert(slices.Clone(columns), 0, column{"CONTEXT", func(f Finding) string { return f.Context }})
 }

@@ -35,11 +35,11 @@ func TestMerge(t *testing.T) {
 	if got := merged.Errors[1].String(); got != "context b: services: forbidden" {
 		t.Errorf("the error is %q", got)
 	}
-	if got := merged.summary(); !strings.Contains(got, "in 2 configurations of server v1.37.1") {
+	if got := merged.summary(); !strings.Contains(got, "Kubernetes v1.37.1 · ") {
 		t.Errorf("the summary is %q", got)
 	}
 	var table bytes.Buffer
-	must.Succeed(t, WriteTable(&table, merged))
+	must.Succeed(t, WriteTable(&table, merged, TextOptions{}))
 	rows := strings.Split(table.String(), "\n")
 	if strings.Contains(table.String(), "UNREADABLE") {
 		t.Errorf("the findings have the clusters among them:\n%s", table.String())
@@ -62,12 +62,12 @@ func TestWriteContexts(t *testing.T) {
 	var out bytes.Buffer
 	must.Succeed(t, WriteContexts(&out, merged))
 	const want = `
-CONTEXT    SERVER     WEBHOOKS   CRITICAL   WARNING   INFO   UNREADABLE
-dead       not read   -          -          -         -      1
-critical   v1.37.1    3          1          0         0      0
-warning    v1.37.1    3          0          1         0      0
-info       v1.37.1    3          0          0         9      0
-clean      v1.37.1    3          0          0         0      0
+CONTEXT   SERVER    WEBHOOKS  CRITICAL  WARNING  INFO  UNREADABLE
+dead      not read         -         -        -     -           1
+critical  v1.37.1          3         1        0     0           0
+warning   v1.37.1          3         0        1     0           0
+info      v1.37.1          3         0        0     9           0
+clean     v1.37.1          3         0        0     0           0
 `
 	if out.String() != want {
 		t.Errorf("the table is\n%s", out.String())

@@ -1,14 +1,12 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -102,28 +100,24 @@ func converted(c diagnose.APIServerError) string {
 	return fmt.Sprintf("%s/%s, Kind=%s", c.Group, c.Version, c.Kind)
 }
 
-// WriteDiagnosisText writes the answers for a terminal: what happened, to
-// which webhook, what is known of it and the way out.
+// WriteDiagnosisText writes the answers for a terminal.
 func WriteDiagnosisText(w io.Writer, d Diagnosis, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	p := printer{b, o}
+	return d.Text(o).WriteText(w, o)
+}
+
+// Text says what happened, to which webhook, what is known of it and the way out.
+func (d Diagnosis) Text(o TextOptions) Blocks {
+	var out Blocks
 	if len(d.Errors) > 1 {
-		p.paragraph(word{}, words(d.head(), bold))
-		p.newline()
+		out = append(out, Block{Heading: d.head()})
 	}
-	for i, e := range d.Errors {
-		if i > 0 {
-			p.newline()
-		}
-		p.diagnosed(e)
+	for _, e := range d.Errors {
+		out = append(out, e.block())
 	}
-	for i, line := range readLines(d.Inputs, d.Taken) {
-		if i == 0 {
-			p.newline()
-		}
-		p.paragraph(word{}, words(line, dim))
+	if lines := inputLines(d.Inputs, d.Taken, o); len(lines) > 0 {
+		out = append(out, Block{Lines: lines})
 	}
-	return flush(b)
+	return out
 }
 
 // head says how many errors the text has, and of how many webhooks and policies.
@@ -136,33 +130,33 @@ func (d Diagnosis) head() string {
 	return fmt.Sprintf("%s, %s:", inventory.Counted(total, "message"), inventory.Counted(len(subjects), "subject"))
 }
 
-func (p printer) diagnosed(e diagnosedError) {
-	p.paragraph(word{}, slices.Concat(words(e.title(), bold), words(string(e.Cause), red)))
-	p.labeled("means:", words(e.Meaning, plain))
-	if e.Detail != "" {
-		p.labeled("error:", words(text.Clean(e.Detail), dim))
+func (e diagnosedError) block() Block {
+	out := Block{Heading: e.title() + " " + string(e.Cause)}
+	add := func(label string, l Line) {
+		if l.Name+l.Text != "" {
+			l.Label = label
+			out.Lines = append(out.Lines, l)
+		}
 	}
+	add("means:", Line{Text: e.Meaning})
+	add("error:", Line{Text: e.Detail})
 	for _, w := range e.Webhooks {
-		p.labeled("webhook:", webhookLine(w))
+		add("webhook:", webhookLine(w))
 	}
 	if e.Policy != nil && e.Policy.Registered != nil {
-		p.labeled("policy:", policyLine(*e.Policy.Registered))
+		add("policy:", policyLine(*e.Policy.Registered))
 	}
 	for _, f := range e.Findings[:e.Related] {
-		p.labeled("finding:", slices.Concat(words(f.Severity.String()+" "+f.Check+":", bold), words(f.Message, plain)))
+		add("finding:", Line{Name: f.Severity.String() + " " + f.Check + ":", Text: f.Message})
 	}
-	p.labeled("fix:", words(e.Fix, plain))
+	add("fix:", Line{Text: e.Fix})
 	for _, note := range e.Notes {
-		p.labeled("note:", words(note, cyan))
+		add("note:", Line{Text: note})
 	}
 	if others := otherChecks(e.Findings[e.Related:]); len(others) > 0 {
-		p.labeled("also:", words(fmt.Sprintf("other findings about it: %s", strings.Join(others, ", ")), dim))
+		add("also:", Line{Text: "other findings about it: " + strings.Join(others, ", ")})
 	}
-}
-
-// labeled writes a paragraph with a label in the margin.
-func (p printer) labeled(label string, text []word) {
-	p.paragraph(word{fmt.Sprintf("%-*s", margin, label), bold}, text)
+	return out
 }
 
 func (e diagnosedError) title() string {
@@ -192,27 +186,25 @@ func (e diagnosedError) subject() string {
 }
 
 // webhookLine is one line on a webhook: where it is and what its failure does.
-func webhookLine(w Webhook) []word {
+func webhookLine(w Webhook) Line {
 	text := fmt.Sprintf("failurePolicy %s, %d s, calls %s", w.FailurePolicy, w.TimeoutSeconds, w.Backend)
 	if w.Type == inventory.Conversion {
 		text = fmt.Sprintf("%d s a call, calls %s", w.TimeoutSeconds, w.Backend)
 	}
-	line := registeredWords(w.Series(), w.Owner, text)
-	return append(append(line, words("[configuration "+w.Configuration+"]", dim)...), words(w.Source.String(), dim)...)
+	return registeredLine(w.Ref, w.Owner, text, w.Source)
 }
 
 // policyLine is one line on a policy: what its failure does, and what binds it.
-func policyLine(p AdmissionPolicy) []word {
-	line := registeredWords(p.Series, p.Owner, fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")))
-	return append(line, words(p.Source.String(), dim)...)
+func policyLine(p AdmissionPolicy) Line {
+	return registeredLine(inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}, p.Owner, fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")), p.Source)
 }
 
-// registeredWords say what is registered, and by what tool.
-func registeredWords(series inventory.Series, owner, text string) []word {
+// registeredLine says what is registered, by what tool and where.
+func registeredLine(ref inventory.Ref, owner, text string, source Source) Line {
 	if owner != "" {
 		text += ", owner " + owner
 	}
-	return slices.Concat(words(string(series.Type), dim), words(series.Name, bold), words(text, plain))
+	return Line{Name: ref.Name, Text: text, Aside: particulars(Finding{Ref: ref, Source: source})}
 }
 
 // otherChecks names the checks of the findings that have another cause.

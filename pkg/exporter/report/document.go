@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -54,6 +55,9 @@ type Document struct {
 	Policies []AdmissionPolicy `json:"policies,omitempty"`
 	// Findings are sorted, the worst first.
 	Findings []Finding `json:"findings"`
+	// Stops are what stops now, as webhooks that refuse requests without them fail:
+	// functions of the cluster, and writes of resources.
+	Stops []string `json:"stops,omitempty"`
 	// Errors are what cannot be read.
 	Errors []Error `json:"errors"`
 	Totals Totals  `json:"totals"`
@@ -217,7 +221,12 @@ type Finding struct {
 	Resource string `json:"resource"`
 	// Message completes the sentence "webhook NAME …", or "policy NAME …".
 	Message string `json:"message"`
-	Fix     string `json:"fix"`
+	// Brief says what breaks and why in a sentence of its own; absent where the
+	// Message does.
+	Brief string `json:"brief,omitempty"`
+	Fix   string `json:"fix"`
+	// Look is a command that shows the cause; absent for files.
+	Look string `json:"look,omitempty"`
 	// Runbook is the address of the check's runbook.
 	Runbook      string `json:"runbook"`
 	Acknowledged bool   `json:"acknowledged"`
@@ -316,9 +325,15 @@ func NewDocument(r *classify.Report) Document {
 	for _, p := range r.Snapshot.Policies {
 		d.Policies = append(d.Policies, newAdmissionPolicy(p))
 	}
+	profiles := r.ByRef()
 	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, NewFinding(f, r.Snapshot))
+		finding := NewFinding(f, r.Snapshot)
+		if len(r.Snapshot.Inputs) == 0 {
+			finding.Look = f.Look(profiles[f.Webhook])
+		}
+		d.Findings = append(d.Findings, finding)
 	}
+	d.Stops = impact.Stopped(r)
 	d.Errors = newErrors(r.Errors)
 	d.Inputs = newInputs(r.Snapshot)
 	d.Observed = newObservation(r.Snapshot.Observed)
@@ -386,6 +401,7 @@ func newFinding(f *classify.Finding) Finding {
 		Ref:          f.Webhook,
 		Resource:     f.Resource.String(),
 		Message:      f.Message,
+		Brief:        f.Brief,
 		Fix:          f.Fix,
 		Runbook:      RunbookURL(f.Check.Name),
 		Acknowledged: f.Acknowledged,

@@ -44,7 +44,7 @@ func TestJSONContract(t *testing.T) {
 		"webhook":  {d.Webhooks[0], "approved backend configuration failurePolicy matchPolicy name owner reach timeoutSeconds type"},
 		"service":  {d.Webhooks[3].Backend.Service, "name namespace path port"},
 		"reach":    {d.Webhooks[0].Reach, "core critical sensitive virtual"},
-		"finding":  {d.Findings[0], "acknowledged check configuration fix message name resource runbook severity source type"},
+		"finding":  {d.Findings[0], "acknowledged check configuration fix look message name resource runbook severity source type"},
 		"source":   {d.Findings[0].Source, "file line"},
 		"error":    {d.Errors[0], "line message source"},
 		"policy":   {d.Policies[0], "bindings failurePolicy name owner paramKind type"},

@@ -41,6 +41,10 @@ type Explanation struct {
 	Observed *Observation `json:"observed,omitempty"`
 	// Line is which of many requests it answers; 0 where there is one.
 	Line int `json:"line,omitempty"`
+	// Inputs are the paths that were read; absent for a cluster.
+	Inputs []Input `json:"inputs,omitempty"`
+	// Taken is when the facts were true.
+	Taken time.Time `json:"taken"`
 }
 
 // ObservedSeconds is what a chain took: the sum of the mutating webhooks, which
@@ -70,9 +74,8 @@ type Explained struct {
 	admission.Chain
 	// Line is which of many requests it answers; 0 where there is one.
 	Line int
-	// Observed is nil where no source was read, AuditLog without an audit log.
-	Observed *inventory.Observation
-	AuditLog *inventory.AuditLog
+	// Snapshot is what the request meets.
+	Snapshot *inventory.Snapshot
 }
 
 // ExplainedRequest is the request of an Explanation.
@@ -83,16 +86,17 @@ type ExplainedRequest struct {
 	Resource    string              `json:"resource"`
 	Subresource string              `json:"subresource"`
 	Namespace   string              `json:"namespace"`
+	Name        string              `json:"name,omitempty"`
 }
 
 // Title names the request in words.
 func (r ExplainedRequest) Title() string {
 	resource := inventory.Resource{Group: r.Group, Name: r.Resource, Subresource: r.Subresource}
-	text := fmt.Sprintf("%s %s (%s)", r.Operation, resource, r.Version)
-	if r.Namespace != "" {
-		text += " in namespace " + r.Namespace
+	out := strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Operation, resource, r.Name))
+	if r.Namespace != "" && !resource.IsNamespaces() {
+		out += " in " + r.Namespace
 	}
-	return text
+	return out
 }
 
 // Budget are the parts of a worst case: of the mutating webhooks, which are called one
@@ -171,6 +175,13 @@ type ChainStep struct {
 	Refuses bool `json:"refuses,omitempty"`
 	// Detail is what decides, where that is not the request alone.
 	Detail string `json:"detail,omitempty"`
+	// Backend is what the API server calls; absent of a policy.
+	Backend string `json:"backend,omitempty"`
+	// Ready counts the ready endpoints of its Service; absent where that is not known.
+	Ready int `json:"ready,omitempty"`
+	// Unreachable completes "its backend …": why it cannot be called now; absent where
+	// nothing is known to be wrong.
+	Unreachable string `json:"unreachable,omitempty"`
 	// Observed is what was measured of the webhook, for all its requests.
 	Observed *Observed `json:"observed,omitempty"`
 	// AuditLog has a sentence without a subject for each outcome of requests that the
@@ -194,12 +205,14 @@ func NewExplanation(c Explained) Explanation {
 	r, budget := c.Request, c.Chain.Budget()
 	e := Explanation{
 		Version:       documentVersion,
-		Request:       ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace},
+		Request:       ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name},
 		Notes:         r.Notes,
 		Chain:         chainSteps(c),
 		Skipped:       make([]SkippedStep, 0, len(c.Skipped)+len(c.SkippedPolicies)),
 		BudgetSeconds: wholeSeconds(budget.Total()),
 		Line:          c.Line,
+		Inputs:        newInputs(c.Snapshot),
+		Taken:         c.Snapshot.Taken.UTC(),
 	}
 	if len(c.Steps) > 0 {
 		e.Budget = &Budget{wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating)}
@@ -211,8 +224,8 @@ func NewExplanation(c Explained) Explanation {
 	if s := c.Conversion; s != nil {
 		e.Conversion = &ConversionStep{s.Webhook.Ref, wholeSeconds(s.Webhook.Timeout), s.Match, s.Detail}
 	}
-	if c.Observed != nil {
-		e.Observed, e.ObservedSeconds = newObservation(c.Observed), observedSeconds(c)
+	if o := c.Snapshot.Observed; o != nil {
+		e.Observed, e.ObservedSeconds = newObservation(o), observedSeconds(c)
 	}
 	for _, step := range c.SkippedPolicies {
 		e.Skipped = append(e.Skipped, skippedStep(&step.Policy.Registration, bindingName(step), step.Verdict))
@@ -287,15 +300,20 @@ func chainSteps(c Explained) []ChainStep {
 }
 
 func newWebhookStep(step admission.Step, c Explained) ChainStep {
-	w := step.Webhook
-	return ChainStep{
+	w, state := step.Webhook, c.Snapshot.State(step.Webhook.Backend)
+	out := ChainStep{
 		Ref:           w.Ref,
 		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
 		Reinvocable: (admission.Budget{}).Add(w, c.Request.Operation).Reinvocable > 0,
-		Observed:    newObserved(c.Observed, w.Series()),
-		AuditLog:    c.AuditLog.Evidence(w.Series()),
+		Backend:     w.Backend.String(), Ready: state.Ready,
+		Observed: newObserved(c.Snapshot.Observed, w.Series()),
+		AuditLog: c.Snapshot.AuditLog.Evidence(w.Series()),
 	}
+	if state.Fault != inventory.Sound && state.Certain() {
+		out.Unreachable = state.Detail
+	}
+	return out
 }
 
 func newPolicyStep(step admission.PolicyStep, op admission.Operation) ChainStep {
@@ -327,7 +345,7 @@ func observedSeconds(c Explained) *ObservedSeconds {
 	out := &ObservedSeconds{Webhooks: len(c.Steps)}
 	var slowest50, slowest99 float64
 	for _, step := range c.Steps {
-		b := c.Observed.Webhooks[step.Webhook.Series()]
+		b := c.Snapshot.Observed.Webhooks[step.Webhook.Series()]
 		if !b.P50.Known {
 			continue
 		}

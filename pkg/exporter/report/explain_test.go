@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,17 +76,49 @@ func policy(t inventory.Type, name string) *inventory.AdmissionPolicy {
 
 func TestExplain(t *testing.T) {
 	var text, document bytes.Buffer
-	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: chain()}), TextOptions{Width: 100}))
+	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: chain(), Snapshot: &inventory.Snapshot{}}), TextOptions{Width: 100}))
 	golden.Compare(t, "explain.txt", text.Bytes())
-	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: chain()})))
+	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: chain(), Snapshot: &inventory.Snapshot{}})))
 	golden.Compare(t, "explain.json", document.Bytes())
 }
 
 func TestExplainNothing(t *testing.T) {
 	var text, document bytes.Buffer
 	c := admission.Chain{Request: chain().Request}
-	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: c}), TextOptions{}))
+	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: c, Snapshot: &inventory.Snapshot{}}), TextOptions{}))
 	golden.Compare(t, "explain-nothing.txt", text.Bytes())
-	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: c})))
+	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: c, Snapshot: &inventory.Snapshot{}})))
 	golden.Compare(t, "explain-nothing.json", document.Bytes())
+}
+
+// TestVerdict: the first line says what becomes of the request.
+func TestVerdict(t *testing.T) {
+	step := func(name, failurePolicy string, seconds int) ChainStep {
+		return ChainStep{Ref: inventory.Ref{Type: inventory.Validating, Name: name}, FailurePolicy: failurePolicy, TimeoutSeconds: seconds, Called: admission.Yes, Backend: "Service a/b:443"}
+	}
+	down := step("down", "Fail", 5)
+	down.Unreachable = "does not exist"
+	spared := step("spared", "Ignore", 5)
+	spared.Unreachable = "does not exist"
+	clients := []Deadline{{AfterSeconds: 30, Whose: "after which most clients give up", Missed: true}}
+	for _, tc := range []struct {
+		chain     []ChainStep
+		worst     int
+		ends      int
+		deadlines []Deadline
+		want      string
+	}{
+		{nil, 0, 0, nil, "CREATE pods web in shop meets no webhook."},
+		{[]ChainStep{step("a", "Fail", 5)}, 5, 0, nil, "meets 1 webhook: waits 5 s at worst."},
+		{[]ChainStep{step("a", "Ignore", 20), step("b", "Ignore", 20)}, 40, 34, clients, "if all hang, it is refused after 34 s, although all 2 have failurePolicy Ignore."},
+		{[]ChainStep{step("a", "Fail", 20), step("b", "Ignore", 20)}, 40, 34, clients, "if they hang, it is refused after 34 s."},
+		{[]ChainStep{step("a", "Fail", 30)}, 30, 0, clients, "waits 30 s at worst, longer than the 30 s after which most clients give up."},
+		{[]ChainStep{step("a", "Fail", 5), down}, 5, 0, nil, "refused now, as down cannot be called: Service a/b:443 does not exist."},
+		{[]ChainStep{spared}, 5, 0, nil, "waits 5 s at worst."},
+	} {
+		e := Explanation{Request: ExplainedRequest{Operation: admission.Create, Resource: "pods", Namespace: "shop", Name: "web"}, Chain: tc.chain, BudgetSeconds: tc.worst, EndsAfterSeconds: tc.ends, Deadlines: tc.deadlines}
+		if got := e.Verdict(); !strings.HasSuffix(got, tc.want) {
+			t.Errorf("got %q, want %q", got, tc.want)
+		}
+	}
 }

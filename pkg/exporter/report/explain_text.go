@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"slices"
@@ -14,164 +13,205 @@ import (
 // PolicyCost says what policies cost a request; its subject are the policies.
 const PolicyCost = "are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions"
 
-// WriteExplainText writes the chain for a terminal: what is called in which
-// order, what it costs at worst, and what is skipped.
+// WriteExplainText writes the chain for a terminal.
 func WriteExplainText(w io.Writer, e Explanation, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	p := printer{b, o}
-	policies, webhooks := e.Count()
-	p.paragraph(word{}, slices.Concat(words(e.Request.Title(), bold), words(e.summary(), plain)))
-	for _, note := range e.Notes {
-		p.paragraph(word{"note: ", cyan}, words(note, plain))
-	}
-	p.newline()
-	p.steps(e)
-	if policies > 0 {
-		p.paragraph(word{fmt.Sprintf("%-*s", margin, "policies"), bold}, words(PolicyCost, plain))
-		p.newline()
-	}
-	if webhooks > 0 {
-		p.budget(e)
-		p.observed(e)
-	}
-	p.conversion(e.Conversion)
-	p.skipped(e)
-	return flush(b)
+	return e.Text(o).WriteText(w, o)
 }
 
-func (e Explanation) summary() string {
+// Text is the answer in a sentence, a row for each step, and what is skipped.
+func (e Explanation) Text(o TextOptions) Blocks {
+	details := Blocks{{Table: e.steps()}, {Lines: e.remarks()}, {Lines: e.skipped(o)}, {Lines: e.notes(o)}}
+	return append(Blocks{{Heading: e.Verdict()}}, details.NonEmpty()...)
+}
+
+// Verdict is what becomes of the request as a whole.
+func (e Explanation) Verdict() string {
 	policies, webhooks := e.Count()
-	met := countedPolicies(policies)
+	out := e.Request.Title() + " meets "
+	met := counted(webhooks, "webhook", "webhooks")
+	if skipped := len(e.Skipped); skipped > 0 && webhooks > 0 {
+		met = fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook"))
+	}
 	switch {
 	case len(e.Chain) == 0:
-		return fmt.Sprintf("meets no webhook; %d skipped.", len(e.Skipped))
+		return out + "no webhook."
 	case webhooks == 0:
-		return fmt.Sprintf("meets %s and no webhook; %d skipped.", met, len(e.Skipped))
-	case policies > 0:
-		met += " and "
+		out += countedPolicies(policies) + " and no webhook"
+	case policies == 0:
+		out += met
+	default:
+		out += countedPolicies(policies) + " and " + met
 	}
-	return fmt.Sprintf("meets %s%s, %d s at worst; %d skipped.", met, inventory.Counted(webhooks, "webhook"), e.BudgetSeconds, len(e.Skipped))
+	if refused := e.refused(); refused != "" {
+		return out + ": " + refused
+	}
+	if webhooks == 0 {
+		return out + "."
+	}
+	return out + ": " + e.wait(webhooks)
 }
 
-// countedPolicies counts policies, each as often as it has bindings that count; "" of
-// none.
-func countedPolicies(n int) string {
-	switch n {
-	case 0:
-		return ""
-	case 1:
-		return "1 policy"
-	}
-	return fmt.Sprintf("%d policies", n)
-}
-
-// steps writes one line per webhook that is called and policy that is evaluated.
-func (p printer) steps(e Explanation) {
-	for _, step := range e.Chain {
-		label := fmt.Sprintf("%*d. ", margin-2, step.Step)
-		line := slices.Concat(
-			words(string(step.Type), dim), words(step.Name, bold),
-			words(stepText(step), plain),
-			words(broughtBy(step), dim),
-		)
-		if step.Observed != nil {
-			line = append(line, words("observed: "+observedText(*step.Observed), cyan)...)
+func (e Explanation) skippedWebhooks() int {
+	n := 0
+	for _, s := range e.Skipped {
+		if !s.Type.IsPolicy() {
+			n++
 		}
-		if len(step.AuditLog) > 0 {
-			line = append(line, words("by the audit log, it "+strings.Join(step.AuditLog, "; "), cyan)...)
+	}
+	return n
+}
+
+// refused says that the request is refused now, and by what; "" where nothing is known to
+// refuse it.
+func (e Explanation) refused() string {
+	for _, s := range e.Chain {
+		switch {
+		case s.Called != admission.Yes || s.FailurePolicy != "Fail" && !s.Refuses:
+		case s.Refuses:
+			return fmt.Sprintf("refused by %s, as %s.", s.Name, s.Detail)
+		case s.Unreachable != "":
+			return fmt.Sprintf("refused now, as %s cannot be called: %s %s.", s.Name, s.Backend, s.Unreachable)
+		}
+	}
+	return ""
+}
+
+// wait is how long the request waits at worst, and what ends it before.
+func (e Explanation) wait(webhooks int) string {
+	ignored := 0
+	for _, s := range e.Chain {
+		if !s.Type.IsPolicy() && s.FailurePolicy == "Ignore" {
+			ignored++
+		}
+	}
+	switch end := e.EndsAfterSeconds; {
+	case end > 0 && ignored == webhooks && webhooks > 1:
+		return fmt.Sprintf("if all hang, it is refused after %d s, although all %d have failurePolicy Ignore.", end, webhooks)
+	case end > 0 && ignored == webhooks:
+		return fmt.Sprintf("if it hangs, the request is refused after %d s, although it has failurePolicy Ignore.", end)
+	case end > 0:
+		return fmt.Sprintf("if they hang, it is refused after %d s.", end)
+	}
+	worst := fmt.Sprintf("waits %d s at worst", e.BudgetSeconds)
+	for _, d := range slices.Backward(e.Deadlines) {
+		if d.Missed {
+			return fmt.Sprintf("%s, longer than %s.", worst, d)
+		}
+	}
+	return worst + "."
+}
+
+// steps has a row for each webhook that is called and each policy that is evaluated.
+func (e Explanation) steps() *Table {
+	t := &Table{Headings: []string{"Step", "Type", "Name", "Timeout", "Backend", "While it is down"}, Cut: "Backend"}
+	for i, s := range e.Chain {
+		step := fmt.Sprint(s.Step)
+		if i > 0 && e.Chain[i-1].Step == s.Step {
+			step = "at once"
+		}
+		timeout, backend, down := "-", "in the API server", "-"
+		if !s.Type.IsPolicy() {
+			timeout, backend, down = fmt.Sprintf("%d s", s.TimeoutSeconds), s.backend(), s.down()
+		}
+		t.Rows = append(t.Rows, []string{step, s.Type.Title(), s.Name, timeout, backend, down})
+	}
+	return t
+}
+
+func (s ChainStep) backend() string {
+	name := strings.TrimPrefix(strings.TrimPrefix(s.Backend, "Service "), "URL ")
+	switch {
+	case s.Unreachable != "":
+		return name + ": down"
+	case s.Ready > 0:
+		return fmt.Sprintf("%s, %d ready", name, s.Ready)
+	}
+	return name
+}
+
+// down is what becomes of the request while the webhook cannot be called.
+func (s ChainStep) down() string {
+	if s.FailurePolicy == "Ignore" {
+		return "passes"
+	}
+	return "refused"
+}
+
+// remarks are what the rows have no room for.
+func (e Explanation) remarks() []Line {
+	var out []Line
+	for _, s := range e.Chain {
+		add := func(label, text string, tone Tone) {
+			if text != "" {
+				out = append(out, Line{Label: label, Name: s.Name, Text: text, Tone: tone})
+			}
 		}
 		switch {
-		case step.Refuses:
-			line = append(line, words("refused: "+step.Detail, red)...)
-		case step.Called == admission.Maybe:
-			line = append(line, words("maybe: "+step.Detail, yellow)...)
+		case s.Refuses:
+			add("refused", s.Detail, Critical)
+		case s.Called == admission.Maybe:
+			add("maybe", s.Detail, Warning)
 		}
-		p.paragraph(word{label, plain}, line)
+		if s.Unreachable != "" {
+			add("down", s.Backend+" "+s.Unreachable, Critical)
+		}
+		add(" ", s.particulars(), Plain)
+		if s.Observed != nil {
+			add("observed", observedText(*s.Observed), Note)
+		}
+		add("audit log", strings.Join(s.AuditLog, "; "), Note)
 	}
-	if len(e.Chain) > 0 {
-		p.newline()
+	if b := e.Budget; b != nil && len(b.Parts()) > 1 {
+		out = append(out, Line{Label: "worst", Text: fmt.Sprintf("%d s = %s", e.BudgetSeconds, strings.Join(b.Parts(), " + "))})
 	}
-}
-
-// stepText is what a step does where it fails, and how often it is taken.
-func stepText(step ChainStep) string {
-	text := "failurePolicy " + step.FailurePolicy
-	if step.TimeoutSeconds > 0 {
-		text += fmt.Sprintf(", %d s", step.TimeoutSeconds)
-	}
-	if len(step.ValidationActions) > 0 {
-		text += ", validationActions " + strings.Join(step.ValidationActions, " and ")
-	}
-	if step.Reinvocable {
-		text += ", again if the object is changed after it"
-	}
-	return text
-}
-
-// broughtBy names what puts the step into effect, "" where the step itself does.
-func broughtBy(step ChainStep) string {
-	if step.Binding != "" {
-		return "[binding " + step.Binding + "]"
-	}
-	return configurationOf(step.Type, step.Configuration)
-}
-
-// configurationOf names the configuration that registers a webhook; "" of a policy.
-func configurationOf(t inventory.Type, configuration string) string {
-	if t.IsPolicy() {
-		return ""
-	}
-	return "[configuration " + configuration + "]"
-}
-
-// budget writes the worst case and the deadlines that it misses.
-func (p printer) budget(e Explanation) {
-	p.paragraph(word{fmt.Sprintf("%-*s", margin, "worst:"), bold}, words(fmt.Sprintf("%d s = %s", e.BudgetSeconds, strings.Join(e.Budget.Parts(), " + ")), plain))
 	for _, d := range e.Deadlines {
-		label := word{fmt.Sprintf("%-*s", margin, "  within"), green}
 		if d.Missed {
-			label = word{fmt.Sprintf("%-*s", margin, "  MISSES"), red}
+			out = append(out, Line{Label: "MISSES", Text: d.String(), Tone: Critical})
 		}
-		p.paragraph(label, words(d.String(), plain))
 	}
-	p.newline()
+	if e.ObservedSeconds != nil {
+		out = append(out, Line{Label: "observed", Text: e.ObservedSeconds.String(), Tone: Note}, Line{Text: e.Observed.sourceLine(), Tone: Dim})
+	}
+	if c := e.Conversion; c != nil {
+		out = append(out, c.line())
+	}
+	return out
 }
 
-// observed sets what the chain took beside its worst case.
-func (p printer) observed(e Explanation) {
-	if e.ObservedSeconds == nil {
-		return
+// particulars are how often a step is taken, and what puts a policy into effect.
+func (s ChainStep) particulars() string {
+	var parts []string
+	if s.Binding != "" {
+		parts = append(parts, "binding "+s.Binding)
 	}
-	p.paragraph(word{fmt.Sprintf("%-*s", margin, "observed:"), bold}, words(e.ObservedSeconds.String(), plain))
-	p.paragraph(word{strings.Repeat(" ", margin), plain}, words(e.Observed.sourceLine(), dim))
-	p.newline()
+	if len(s.ValidationActions) > 0 {
+		parts = append(parts, "validationActions "+strings.Join(s.ValidationActions, " and "))
+	}
+	if s.Reinvocable {
+		parts = append(parts, "again if the object is changed after it")
+	}
+	return strings.Join(parts, ", ")
 }
 
-// conversion writes that the object is converted as well.
-func (p printer) conversion(step *ConversionStep) {
-	if step == nil {
-		return
-	}
+// line says that the object is converted as well.
+func (c *ConversionStep) line() Line {
 	verb := "calls"
-	if step.Called == admission.Maybe {
+	if c.Called == admission.Maybe {
 		verb = "may call"
 	}
-	text := fmt.Sprintf("besides, storing it %s the conversion webhook of %s (%d s each time, not counted above): %s",
-		verb, step.Name, step.TimeoutSeconds, step.Detail)
-	p.paragraph(word{}, words(text, plain))
-	p.newline()
+	return Line{Label: "besides", Text: fmt.Sprintf("storing it %s the conversion webhook of %s (%d s each time, not counted above): %s", verb, c.Name, c.TimeoutSeconds, c.Detail)}
 }
 
-// skipped writes what stands in the way of the webhooks that are not called and of the
+// skipped are what stands in the way of the webhooks that are not called and of the
 // policies that are not evaluated. Those whose rules ask for something else are only
 // counted: they are most.
-func (p printer) skipped(e Explanation) {
-	label := word{fmt.Sprintf("%-*s", margin, "skipped"), dim}
+func (e Explanation) skipped(o TextOptions) []Line {
+	var out []Line
 	webhooks, policies := 0, 0
 	for _, s := range e.Skipped {
 		switch {
-		case s.Why != admission.ReasonRules:
-			p.paragraph(label, slices.Concat(words(string(s.Type), dim), words(s.Name, bold), words(s.Because(), plain), words(configurationOf(s.Type, s.Configuration), dim)))
+		case s.Why != admission.ReasonRules || o.Verbose:
+			out = append(out, Line{Label: "skipped", Name: s.Name, Text: s.Because(), Aside: s.Type.Title(), Tone: Dim})
 		case s.Type.IsPolicy():
 			policies++
 		default:
@@ -186,6 +226,22 @@ func (p printer) skipped(e Explanation) {
 		others = append(others, inventory.Counted(webhooks, "webhook"))
 	}
 	if len(others) > 0 {
-		p.paragraph(label, words(strings.Join(others, " and ")+" whose rules do not cover it", plain))
+		out = append(out, Line{Label: "skipped", Text: strings.Join(others, " and ") + " whose rules do not cover it (-v)", Tone: Dim})
 	}
+	return out
 }
+
+// notes say how the request was understood, and what the answer lacks.
+func (e Explanation) notes(o TextOptions) []Line {
+	var out []Line
+	for _, note := range e.Notes {
+		out = append(out, Line{Label: "note:", Text: note, Tone: Note})
+	}
+	if policies, _ := e.Count(); policies > 0 && o.Verbose {
+		out = append(out, Line{Label: "note:", Text: "policies " + PolicyCost, Tone: Note})
+	}
+	return append(out, inputLines(e.Inputs, e.Taken, o)...)
+}
+
+// countedPolicies counts policies, each as often as it has bindings that count.
+func countedPolicies(n int) string { return counted(n, "policy", "policies") }

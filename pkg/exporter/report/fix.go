@@ -1,8 +1,12 @@
 package report
 
 import (
+	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // FixPart is a part of a fix: a command as it is to be run, or prose.
@@ -12,29 +16,15 @@ type FixPart struct {
 }
 
 // FixParts splits a fix into its prose and its commands, of which each stands by
-// itself: the brackets and semicolons around a command are left out. Indented lines,
-// which are commands or manifests, stay together.
+// itself: the brackets and semicolons around a command are left out.
 func FixParts(fix string) []FixPart {
 	var out []FixPart
-	block := false
-	for _, line := range fixLines(fix) {
-		if indented(line) {
-			if block {
-				out[len(out)-1].Text += "\n" + line
-			} else {
-				out = append(out, FixPart{line, true})
-			}
-			block = true
-			continue
+	for _, part := range fixParts(fix) {
+		if !part.Command {
+			part.Text = strings.TrimSpace(strings.TrimSuffix(strings.TrimLeft(part.Text, "); "), "("))
 		}
-		block = false
-		for _, part := range fixParts(line) {
-			if !part.Command {
-				part.Text = strings.TrimSpace(strings.TrimSuffix(strings.TrimLeft(part.Text, "); "), "("))
-			}
-			if part.Text != "" {
-				out = append(out, part)
-			}
+		if part.Text != "" {
+			out = append(out, part)
 		}
 	}
 	return out
@@ -44,16 +34,91 @@ func FixParts(fix string) []FixPart {
 // them: what a name holds is no command.
 var quotedOrCommand = regexp.MustCompile(`'[^']*'|"[^"]*"|(` + command + `)`)
 
-// fixParts splits a line of a fix.
-func fixParts(line string) []FixPart {
+// fixParts splits a fix.
+func fixParts(fix string) []FixPart {
 	var out []FixPart
 	end := 0
-	for _, m := range quotedOrCommand.FindAllStringSubmatchIndex(line, -1) {
+	for _, m := range quotedOrCommand.FindAllStringSubmatchIndex(fix, -1) {
 		if m[2] < 0 {
 			continue
 		}
-		out = append(out, FixPart{Text: line[end:m[0]]}, FixPart{line[m[0]:m[1]], true})
+		out = append(out, FixPart{Text: fix[end:m[0]]}, FixPart{fix[m[0]:m[1]], true})
 		end = m[1]
 	}
-	return append(out, FixPart{Text: line[end:]})
+	return append(out, FixPart{Text: fix[end:]})
+}
+
+// fixLines are the fix of a finding: commands for a cluster, YAML for a file, as the next
+// release undoes what is patched in a cluster.
+func fixLines(f Finding) []Line {
+	var out []Line
+	label := "fix"
+	for _, part := range FixParts(f.Fix) {
+		edits := patchEdits(part.Text)
+		switch {
+		case part.Command && f.Source.File != "" && len(edits) > 0:
+			for _, e := range edits {
+				out = append(out, e.lines(label, f.Source)...)
+				label = " "
+			}
+		case part.Command:
+			out = append(out, Line{Label: label, Command: part.Text})
+		default:
+			out = append(out, Line{Label: label, Text: part.Text})
+		}
+		label = " "
+	}
+	return out
+}
+
+// edit is an operation of a JSON patch.
+type edit struct {
+	Op, Path string
+	Value    any
+}
+
+// jsonPatch matches the patch in a command for kubectl.
+var jsonPatch = regexp.MustCompile(`^kubectl patch .* --type=json -p '(\[.*\])'`)
+
+// patchEdits are those of a command that patches; none of any other.
+func patchEdits(command string) []edit {
+	m := jsonPatch.FindStringSubmatch(command)
+	var edits, out []edit
+	if m == nil || json.Unmarshal([]byte(strings.ReplaceAll(m[1], `'\''`, `'`)), &edits) != nil {
+		return nil
+	}
+	for _, e := range edits {
+		if e.Op != "test" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// index matches an index in a JSON pointer.
+var index = regexp.MustCompile(`/(\d+)`)
+
+// lines say where in the file to write what.
+func (e edit) lines(label string, at Source) []Line {
+	field, last := strings.TrimSuffix(e.Path, "/-"), ""
+	item := field != e.Path
+	field = strings.ReplaceAll(index.ReplaceAllString(strings.TrimPrefix(field, "/"), "[$1]"), "/", ".")
+	last = field[strings.LastIndexByte(field, '.')+1:]
+	if e.Op == "remove" {
+		return []Line{{Label: label, Text: fmt.Sprintf("remove %s (%s)", field, at)}}
+	}
+	out := []Line{{Label: label, Text: fmt.Sprintf("write %s (%s):", field, at)}}
+	value := e.Value
+	if item {
+		out[0].Text = fmt.Sprintf("add to %s (%s):", field, at)
+		value = []any{e.Value}
+	}
+	text, err := yaml.Marshal(map[string]any{last: value})
+	if err != nil {
+		return out // unreachable: it was read from JSON
+	}
+	for line := range strings.Lines(string(text)) {
+		out = append(out, Line{Label: " ", Command: strings.TrimSuffix(line, "\n")})
+	}
+	return out
 }

@@ -11,12 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// InputNotes are the detected type of each path and what it lacks, as sentences;
-// none for a cluster.
-func InputNotes(s *inventory.Snapshot) []string {
-	return readLines(newInputs(s), s.Taken)
-}
-
 // readLines are the detected type of each input, and the time as of which it is
 // evaluated where that is not now.
 func readLines(inputs []Input, taken time.Time) []string {
@@ -27,10 +21,51 @@ func readLines(inputs []Input, taken time.Time) []string {
 			out = append(out, i.String())
 		}
 	}
-	if slices.ContainsFunc(inputs, func(i Input) bool { return !i.Taken.IsZero() }) {
-		out = append(out, fmt.Sprintf("Evaluated as of %s, not of now: what expired since is not reported.", formatTime(taken)))
+	if as := evaluatedAsOf(inputs, taken); as != "" {
+		out = append(out, as)
 	}
 	return out
+}
+
+// evaluatedAsOf is the time as of which inputs are evaluated, "" where that is now.
+func evaluatedAsOf(inputs []Input, taken time.Time) string {
+	if !slices.ContainsFunc(inputs, func(i Input) bool { return !i.Taken.IsZero() }) {
+		return ""
+	}
+	return fmt.Sprintf("Evaluated as of %s, not of now: what expired since is not reported.", formatTime(taken))
+}
+
+// inputLines are one line of what the inputs lack; with -v, all that was read of each.
+func inputLines(inputs []Input, taken time.Time, o TextOptions) []Line {
+	var texts []string
+	if lacks := lacking(inputs); len(lacks) > 0 {
+		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
+	}
+	if as := evaluatedAsOf(inputs, taken); as != "" {
+		texts = append(texts, as)
+	}
+	if o.Verbose {
+		texts = readLines(inputs, taken)
+	}
+	out := Sentences(texts...)
+	for i := range out {
+		out[i].Tone = Dim
+	}
+	return out
+}
+
+// lacking names what the inputs do not hold.
+func lacking(inputs []Input) []string {
+	var out []string
+	for _, i := range inputs {
+		for _, lack := range i.Lacks {
+			if what, is := strings.CutPrefix(strings.ToLower(lack[:min(3, len(lack))])+lack[min(3, len(lack)):], "no "); is {
+				what, _, _ = strings.Cut(what, ":")
+				out = append(out, strings.TrimSuffix(what, "."))
+			}
+		}
+	}
+	return text.Distinct(out)
 }
 
 // String returns the detected type of the input, and what it lacks.

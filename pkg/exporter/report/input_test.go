@@ -16,11 +16,11 @@ func TestInputsInAllForms(t *testing.T) {
 	d := NewDocument(reporttest.Gathered(reporttest.Healthy()))
 	c := NewComparison(d, d)
 	for name, write := range map[string]func(io.Writer) error{
-		"text":                 func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
+		"text":                 func(w io.Writer) error { return WriteText(w, d, TextOptions{Verbose: true}) },
 		"markdown":             func(w io.Writer) error { return WriteMarkdown(w, d) },
 		"JSON":                 func(w io.Writer) error { return WriteJSON(w, d) },
 		"SARIF":                func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
-		"comparison, text":     func(w io.Writer) error { return WriteComparisonText(w, c, TextOptions{}) },
+		"comparison, text":     func(w io.Writer) error { return WriteComparisonText(w, c, TextOptions{Verbose: true}) },
 		"comparison, markdown": func(w io.Writer) error { return WriteComparisonMarkdown(w, c) },
 		"comparison, JSON":     func(w io.Writer) error { return WriteJSON(w, c) },
 		"comparison, SARIF":    func(w io.Writer) error { return WriteComparisonSARIF(w, c, "") },

@@ -1,116 +1,85 @@
 package report
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// WriteMarkdown writes the findings for an issue or a pull request: a table,
-// and what to do below it.
-func WriteMarkdown(w io.Writer, d Document) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "### Webhook audit\n\n%s\n", escape(d.summary()))
+// Markdown has the findings for an issue or a pull request: a table, and what to do below
+// it.
+func (d Document) Markdown() Blocks {
 	open, acknowledged := separateAcknowledged(d.Findings)
-	if len(d.Findings) > 0 {
-		writeTable(b, append(open, acknowledged...))
-		writeFixes(b, open)
+	out := Blocks{
+		{Lines: Sentences(d.summary())},
+		{Heading: "Findings", Table: markdownTable(append(open, acknowledged...))},
+		whatToDo(open),
 	}
-	writeObserved(b, d)
-	writeAuditLog(b, d)
-	writeErrorList(b, d.Errors)
-	writeFoot(b, d.Inputs, d.Taken)
-	return flush(b)
+	out = append(out, d.measured()...)
+	out = append(out, errorList(d.Errors), markdownFoot(d.Inputs, d.Taken))
+	return append(Blocks{{Heading: "Webhook audit"}}, out.NonEmpty()...)
 }
 
-// writeFoot writes what was read, and as of when it is evaluated.
-func writeFoot(b *bufio.Writer, inputs []Input, taken time.Time) {
-	b.WriteString("\n<sub>")
-	for _, line := range readLines(inputs, taken) {
-		b.WriteString(escape(line) + "<br>")
-	}
-	b.WriteString("webhook-auditor, snapshot of " + formatTime(taken) + "</sub>\n")
-}
+// WriteMarkdown writes the findings for an issue or a pull request.
+func WriteMarkdown(w io.Writer, d Document) error { return d.Markdown().WriteMarkdown(w) }
 
-func writeTable(b *bufio.Writer, findings []Finding) {
-	b.WriteString("\n| # | Severity | Webhook | Finding | Check | Where |\n| --: | --- | --- | --- | --- | --- |\n")
+// markdownTable has a row for each finding, by whose number its fix is found.
+func markdownTable(findings []Finding) *Table {
+	t := &Table{Headings: []string{"#", "Severity", "Webhook", "Finding", "Check", "Where"}, Links: map[string]string{}}
 	for i, f := range findings {
-		severity := f.Severity.String()
-		if f.Acknowledged {
-			severity += " (acknowledged)"
-		}
-		fmt.Fprintf(b, "| %d | %s | %s | %s | [%s](%s) | %s |\n",
-			i+1, severity, cell(code(f.Name)), cell(escape(shortenLists(f.Message))), cell(escape(f.Check)), f.Runbook, cell(location(f)))
+		t.Links[f.Check] = f.Runbook
+		t.Rows = append(t.Rows, []string{fmt.Sprint(i + 1), severityCell(f), f.Name, shortenLists(f.Message), f.Check, particulars(f)})
 	}
+	return t
 }
 
-func location(f Finding) string {
-	s := string(f.Type)
-	if f.Configuration != f.Name {
-		s += " " + code(f.Configuration)
+// whatToDo has each fix once, under the numbers of the rows it is for.
+func whatToDo(findings []Finding) Block {
+	out := Block{Heading: "What to do"}
+	for i, f := range findings {
+		number := fmt.Sprintf("%d.", i+1)
+		if i > 0 && f.Check == findings[i-1].Check && f.Fix == findings[i-1].Fix {
+			last := &out.Lines[len(out.Lines)-1]
+			first, _, _ := strings.Cut(strings.TrimSuffix(last.Label, "."), "–")
+			last.Label = first + "–" + number
+			continue
+		}
+		out.Lines = append(out.Lines, Line{Label: number, Text: f.Fix})
 	}
-	if f.Source.File != "" {
-		s += "<br>" + code(f.Source.String())
-	}
-	return s
+	return out
 }
 
-// writeFixes writes each fix once, under the numbers of the rows it is for.
-func writeFixes(b *bufio.Writer, findings []Finding) {
-	if len(findings) == 0 {
-		return
-	}
-	b.WriteString("\n#### What to do\n")
-	row := 1
-	for _, group := range groupByFix(findings) {
-		heading := fmt.Sprintf("%d", row)
-		if len(group) > 1 {
-			heading = fmt.Sprintf("%d–%d", row, row+len(group)-1)
-		}
-		fmt.Fprintf(b, "\n**%s.** %s\n", heading, fixMarkdown(group[0].Fix))
-		row += len(group)
-	}
-}
-
-// fixMarkdown keeps the indented lines of a fix, commands or manifests, as code
-// blocks.
-func fixMarkdown(fix string) string {
-	var b strings.Builder
-	fence := strings.Repeat("`", max(3, longestRun(fix)+1)) + "\n"
-	inCode := false
-	for _, line := range fixLines(fix) {
-		if indented(line) != inCode {
-			b.WriteString(fence)
-			inCode = !inCode
-		}
-		if inCode {
-			b.WriteString(text.Clean(line) + "\n")
-		} else {
-			b.WriteString(markdown(line) + "\n")
-		}
-	}
-	if inCode {
-		b.WriteString(fence)
-	}
-	return strings.TrimSpace(b.String())
-}
-
-func writeErrorList(b *bufio.Writer, errors []Error) {
-	if len(errors) == 0 {
-		return
-	}
-	b.WriteString("\n#### Errors\n\n")
+// errorList are the first errors.
+func errorList(errors []Error) Block {
+	out := Block{Heading: "Errors"}
 	for i, e := range errors {
 		if i == MaxErrors {
-			fmt.Fprintf(b, "- and %d more\n", len(errors)-i)
-			return
+			out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("and %d more", len(errors)-i)})
+			break
 		}
-		fmt.Fprintf(b, "- %s\n", escape(e.String()))
+		out.Lines = append(out.Lines, Line{Text: e.String()})
 	}
+	return out
+}
+
+// markdownFoot is what was read, and as of when it is evaluated.
+func markdownFoot(inputs []Input, taken time.Time) Block {
+	var out Block
+	for _, line := range append(readLines(inputs, taken), "webhook-auditor, snapshot of "+formatTime(taken)) {
+		out.Lines = append(out.Lines, Line{Aside: line})
+	}
+	return out
+}
+
+func unreadableNote(errs []Error) string {
+	if len(errs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Some of the input cannot be read: %s.", inventory.Counted(len(errs), "error"))
 }
 
 // special are the characters that Markdown would take for markup. The comment
@@ -123,7 +92,7 @@ var special = strings.NewReplacer(
 // escape makes text show as it is, on one line.
 func escape(s string) string { return special.Replace(text.Clean(s)) }
 
-// markdown escapes a line of a fix, but for its commands, which become code.
+// markdown escapes a text, but for its commands, which become code.
 func markdown(s string) string {
 	var b strings.Builder
 	for _, part := range fixParts(text.Clean(s)) {

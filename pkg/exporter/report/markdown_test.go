@@ -44,16 +44,6 @@ func TestCode(t *testing.T) {
 	})
 }
 
-func TestFixMarkdown(t *testing.T) {
-	expect.Results(t, fixMarkdown, map[string]string{
-		"Scale it up.":            "Scale it up.",
-		"Run:\n  kubectl a_b":     "Run:\n```\n  kubectl a_b\n```",
-		"Run:\n  a\n  b\nThen c*": "Run:\n```\n  a\n  b\n```\nThen c\\*",
-		"Quote:\n  ```\n  x":      "Quote:\n````\n  ```\n  x\n````",
-		"One.\n\nTwo.\n":          "One.\nTwo.",
-	})
-}
-
 // A table's row is one line with as many cells as the header, whatever the
 // manifests say.
 func TestMarkdownRowsStayRows(t *testing.T) {
@@ -106,6 +96,5 @@ func TestFixParts(t *testing.T) {
 			{"bring it back", false}, {"kubectl get pods -n a", true}, {"if it is gone (for good):", false}, {"kubectl delete crd 'a; b'", true},
 		},
 		"rename 'kubectl delete x' (twice); then nothing": {{"rename 'kubectl delete x' (twice); then nothing", false}},
-		"Apply:\n  a: b\n  c: d\nand wait":                {{"Apply:", false}, {"  a: b\n  c: d", true}, {"and wait", false}},
 	})
 }

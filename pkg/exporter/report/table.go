@@ -13,7 +13,7 @@ import (
 )
 
 // leastCut is what is left at least of a column that is cut.
-const leastCut = 12
+const leastCut = 30
 
 // bounded keeps so many rows, and says how many more there are.
 func (t *Table) bounded(most int) *Table {
@@ -68,7 +68,7 @@ func (t *Table) text(width int) string {
 	w := t.writer(func(s, _ string) string { return text.Clean(s) })
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "   "
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format.HeaderAlign, style.Format.Header = prettytext.AlignLeft, prettytext.FormatUpper
 	w.SetStyle(style)
 	if i := slices.Index(t.Headings, t.Cut); i >= 0 && width > 0 {
@@ -91,7 +91,7 @@ func (t *Table) widthBeside(but int) int {
 		for _, cells := range t.Rows {
 			widest = max(widest, utf8.RuneCountInString(text.Clean(cells[i])))
 		}
-		sum += widest + 3
+		sum += widest + 2
 	}
 	return sum
 }

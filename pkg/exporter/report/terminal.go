@@ -38,15 +38,14 @@ type printer struct {
 	TextOptions
 }
 
-func (p printer) newline() { p.WriteByte('\n') }
-
-// hanging is the largest indent of the lines that follow the first one.
-const hanging = margin + len("fix: ")
-
-// paragraph writes a label and words, wrapped at the width.
-func (p printer) paragraph(label word, text []word) {
-	p.flow(label, min(utf8.RuneCountInString(label.text), hanging), text)
+func flush(b *bufio.Writer) error {
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("writing report: %w", err)
+	}
+	return nil
 }
+
+func (p printer) newline() { p.WriteByte('\n') }
 
 // flow writes a label and words, wrapped at the width; the lines after the first have the
 // indent.
@@ -84,16 +83,12 @@ func (p printer) write(current style, w word) style {
 	return w.style
 }
 
-// verbatim writes a line as it is, without the control characters of a terminal.
-func (p printer) verbatim(line string) {
-	p.WriteString(strings.Repeat(" ", hanging))
-	p.WriteString(text.Clean(line))
-	p.newline()
-}
-
 // command matches what is for the shell: a program with its arguments, up to a
 // bracket or semicolon that is not quoted.
 const command = `(?:kubectl|webhook-auditor explain)(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
+
+// remark matches what a brief message leaves out.
+var remark = regexp.MustCompile(` \((?:rules|failurePolicy|matchConditions)[^()]*\)`)
 
 // unbroken matches what stays on one line: a word, a quoted name, or a command,
 // which would not survive being copied in two pieces.

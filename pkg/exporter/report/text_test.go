@@ -41,23 +41,30 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What a person greps for is on one line, whatever the number of findings.
-func TestTextHasOneLinePerFinding(t *testing.T) {
+// TestTextGroupsByCause: one dead Service is one entry, for all webhooks that call it.
+func TestTextGroupsByCause(t *testing.T) {
 	d := NewDocument(reporttest.Report())
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) }))
-	for _, f := range d.Findings {
-		line := fmt.Sprintf(`(?m)^%s +webhook %s .*\[%s: %s.*\]$`, strings.ToUpper(f.Severity.String()),
-			regexp.QuoteMeta(f.Name), f.Check, f.Type)
-		if n := len(regexp.MustCompile(line).FindAllString(text, -1)); n != 1 {
-			t.Errorf("%d lines match %s, want 1, in:\n%s", n, line, text)
-		}
+	cause := d.Findings[0]
+	d.Findings = nil
+	for i := range 10 {
+		f := cause
+		f.Name, f.Message = fmt.Sprintf("w%d.example.com", i), "calls Service policy/policy:443, which does not exist; CREATE of pods is refused"
+		d.Findings = append(d.Findings, f)
+	}
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: 100}) }))
+	if !strings.Contains(text, "w0.example.com") || !strings.Contains(text, "and 9 others") || strings.Contains(text, "w1.example.com") {
+		t.Errorf("ten webhooks of one dead Service are:\n%s", text)
+	}
+	d.Findings[3].Message = "calls Service other/other:443, which does not exist; CREATE of pods is refused"
+	text = string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: 100}) }))
+	if !strings.Contains(text, "and 8 others") || !strings.Contains(text, "w3.example.com") {
+		t.Errorf("of two dead Services:\n%s", text)
 	}
 }
 
 func TestTextStaysWithinTheWidth(t *testing.T) {
 	d := NewDocument(reporttest.Report())
-	// A command in backquotes must not be broken, so the width cannot be less.
-	const width = 90
+	const width = 80
 	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) }))
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
@@ -93,8 +100,8 @@ func TestWriteErrors(t *testing.T) {
 	}{
 		{"none", NewDocument(reporttest.Healthy()), nil},
 		{"two", NewDocument(reporttest.Blind(reporttest.Healthy())), []string{
-			`ERROR     cannot read x.yaml:3: ValidatingWebhookConfiguration/broken: reading namespaceSelector: unknown operator "Like"`,
-			`ERROR     cannot read customresourcedefinitions.apiextensions.k8s.io: listing is forbidden: grant the verb list`,
+			`ERROR cannot read x.yaml:3: ValidatingWebhookConfiguration/broken: reading namespaceSelector: unknown operator "Like"`,
+			`ERROR cannot read customresourcedefinitions.apiextensions.k8s.io: listing is forbidden: grant the verb list`,
 		}},
 		{"more than a person reads", many, []string{"… and 2 errors more; -o json lists them all."}},
 	} {
@@ -114,7 +121,7 @@ func TestWriteErrors(t *testing.T) {
 
 func TestTextObeysNoManifest(t *testing.T) {
 	d := NewDocument(reporttest.Report())
-	d.Findings[0].Name = "evil\x1b[2J\u202ename\nCRITICAL"
+	d.Findings[0].Name = "evil\x1b[2J\u202ename\nX "
 	d.Findings[0].Fix = "one\x07\n  \x1b]0;two\x07"
 	d.Errors = []Error{{Source: "a\x1b[31m.yaml", Message: "b\rc"}}
 	for name, write := range map[string]func(io.Writer) error{
@@ -128,7 +135,7 @@ func TestTextObeysNoManifest(t *testing.T) {
 		}
 	}
 	text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) })
-	if n := len(regexp.MustCompile("(?m)^CRITICAL").FindAll(text, -1)); n != 2 {
+	if n := len(regexp.MustCompile("(?m)^X ").FindAll(text, -1)); n != 2 {
 		t.Errorf("a name forges a finding:\n%s", text)
 	}
 }

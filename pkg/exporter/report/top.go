@@ -1,51 +1,45 @@
 package report
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// WriteTopText writes the Top as a table, as kubectl top does.
-func WriteTopText(w io.Writer, t Top, o TextOptions) error {
-	b := bufio.NewWriter(w)
-	t.table(b, topHeadings, t.Webhooks, topCells)
+// Blocks are tables, as kubectl top has them.
+func (t Top) Blocks() Blocks {
+	out := Blocks{{Table: t.table(topHeadings, t.Webhooks, topCells)}}
 	if len(t.Policies) > 0 {
-		fmt.Fprintln(b)
-		t.table(b, policyHeadings, t.Policies, policyCells)
+		out = append(out, Block{Table: t.table(policyHeadings, t.Policies, policyCells)})
 	}
-	p := printer{b, o}
-	for _, note := range topNotes(t) {
-		p.paragraph(word{}, words(note, plain))
-	}
-	return flush(b)
+	return append(out, Block{Lines: Sentences(topNotes(t)...)}).NonEmpty()
 }
 
-// table writes the lines, with their contexts where there are several.
-func (t Top) table(w io.Writer, headings []string, lines []TopWebhook, cells func(TopWebhook) []string) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	prefix := func(context string) string {
-		if len(t.Contexts) == 0 {
-			return ""
-		}
-		return text.Clean(context) + "\t"
+// WriteTopText writes the Top as tables.
+func WriteTopText(w io.Writer, t Top, o TextOptions) error { return t.Blocks().WriteText(w, o) }
+
+// table has the lines, with their contexts where there are several.
+func (t Top) table(headings []string, lines []TopWebhook, cells func(TopWebhook) []string) *Table {
+	out := &Table{Headings: headings}
+	if len(t.Contexts) > 0 {
+		out.Headings = slices.Insert(slices.Clone(headings), 0, "Context")
 	}
-	fmt.Fprintln(table, prefix("CONTEXT")+strings.Join(headings, "\t"))
 	for _, line := range lines {
-		fmt.Fprintln(table, prefix(line.Context)+strings.Join(cells(line), "\t"))
+		row := cells(line)
+		if len(t.Contexts) > 0 {
+			row = slices.Insert(row, 0, line.Context)
+		}
+		out.Rows = append(out.Rows, row)
 	}
-	table.Flush()
+	return out
 }
 
-var policyHeadings = []string{"POLICY", "TYPE", "COUNTED/S", "DENIED/S", "FAILED/S", "P50", "P99", "BINDING"}
+var policyHeadings = []string{"Policy", "Type", "Counted/s", "Denied/s", "Failed/s", "p50", "p99", "Binding"}
 
 // policyCells are those of a policy. One that mutates denies nothing; of one that
 // validates, no failure that refused a request is known to be one.
@@ -59,12 +53,12 @@ func policyCells(line TopWebhook) []string {
 		failed = "-"
 	}
 	return []string{
-		text.Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond), denied, failed,
-		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), text.Clean(registeredBy(line)),
+		line.Name, line.Type.Title(), fmt.Sprintf("%.2f", o.CallsPerSecond), denied, failed,
+		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), registeredBy(line),
 	}
 }
 
-var topHeadings = []string{"NAME", "TYPE", "CALLS/S", "P50", "P99", "THRESHOLD", "FAILING", "REFUSED", "SHARE", "CONFIGURATION"}
+var topHeadings = []string{"Name", "Type", "Calls/s", "p50", "p99", "Threshold", "Failing", "Refused", "Share", "Configuration"}
 
 func topCells(line TopWebhook) []string {
 	o := line.Observed
@@ -76,9 +70,9 @@ func topCells(line TopWebhook) []string {
 		share = percent(o.Share)
 	}
 	return []string{
-		text.Clean(line.Name), string(line.Type), fmt.Sprintf("%.2f", o.CallsPerSecond),
+		line.Name, line.Type.Title(), fmt.Sprintf("%.2f", o.CallsPerSecond),
 		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), threshold,
-		percent(o.Failing), percent(o.Refused), share, text.Clean(registeredBy(line)),
+		percent(o.Failing), percent(o.Refused), share, registeredBy(line),
 	}
 }
 
@@ -181,44 +175,32 @@ func (d Document) called() []TopWebhook {
 // the JSON have them all.
 const maxCalled = 20
 
-// observedTable writes what was observed of the webhooks that were called.
-func (p printer) observedTable(d Document) {
-	if d.Observed == nil {
-		return
+// measured is what was observed of the webhooks that were called, and what audit logs
+// record.
+func (d Document) measured() Blocks {
+	var out Blocks
+	if d.Observed != nil {
+		out = append(out, d.observedBlock())
 	}
+	if d.AuditLog != nil {
+		out = append(out, d.AuditLog.blocks()...)
+	}
+	return out
+}
+
+func (d Document) observedBlock() Block {
 	lines := d.called()
-	table := tabwriter.NewWriter(p, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, strings.Join(slices.Delete(slices.Clone(topHeadings), thresholdColumn, thresholdColumn+1), "\t"))
+	t := &Table{Headings: slices.Delete(slices.Clone(topHeadings), thresholdColumn, thresholdColumn+1)}
 	for _, line := range lines[:min(len(lines), maxCalled)] {
-		fmt.Fprintln(table, strings.Join(slices.Delete(topCells(line), thresholdColumn, thresholdColumn+1), "\t"))
+		t.Rows = append(t.Rows, slices.Delete(topCells(line), thresholdColumn, thresholdColumn+1))
 	}
-	table.Flush()
+	out := Block{Heading: "Observed", Table: t}
 	if more := len(lines) - maxCalled; more > 0 {
-		p.paragraph(word{}, words(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(more, "webhook")), plain))
+		out.Lines = Sentences(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(more, "webhook")))
 	}
-	p.paragraph(word{}, words(d.Observed.sourceLine(), plain))
-	p.newline()
+	out.Lines = append(out.Lines, Line{Text: d.Observed.sourceLine()})
+	return out
 }
 
 // thresholdColumn is the column that a report lacks: findings are about it.
 const thresholdColumn = 5
-
-// writeObserved writes the same as Markdown.
-func writeObserved(b *bufio.Writer, d Document) {
-	if d.Observed == nil {
-		return
-	}
-	lines := d.called()
-	b.WriteString("\n#### Observed\n\n" + escape(d.Observed.sourceLine()) + "\n")
-	if len(lines) == 0 {
-		return
-	}
-	b.WriteString("\n| Webhook | Type | Calls/s | p50 | p99 | Failing | Refused | Share | Configuration |\n| --- | --- | --: | --: | --: | --: | --: | --: | --- |\n")
-	for _, line := range lines[:min(len(lines), maxCalled)] {
-		cells := slices.Delete(topCells(line), thresholdColumn, thresholdColumn+1)
-		for i := range cells {
-			cells[i] = cell(escape(cells[i]))
-		}
-		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
-	}
-}

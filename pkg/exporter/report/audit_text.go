@@ -1,0 +1,450 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TextOptions are what a text is to hold, and what is known of the terminal it is for.
+type TextOptions struct {
+	// Color uses the terminal's colors.
+	Color bool
+	// Width is where lines wrap; 0 leaves them long.
+	Width int
+	// Fixes adds what to do about each finding, Verbose all that there is to say; Quiet
+	// leaves the findings out.
+	Fixes, Verbose, Quiet bool
+}
+
+// MaxErrors bounds the errors printed: a folder of a million unreadable files
+// would hide everything else. The JSON has them all.
+const MaxErrors = 50
+
+// maxEntries bounds the entries of a section; -v and the JSON have them all.
+const maxEntries = 20
+
+// WriteErrors writes what cannot be read, one line each, and nothing where there
+// are no errors: errors are not findings.
+func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
+	var lines []Line
+	for i, e := range errs {
+		if i == MaxErrors {
+			lines = append(lines, Line{Text: fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(len(errs)-i, "error"))})
+			break
+		}
+		lines = append(lines, Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()})
+	}
+	return Blocks{{Lines: lines}}.WriteText(w, o)
+}
+
+// Text is what a person needs first: what was looked at, what stops now, and the findings
+// by urgency.
+func (d Document) Text(o TextOptions) Blocks {
+	out := Blocks{{Lines: Sentences(d.summary())}}
+	if d.Presumptions != nil {
+		out[0].Lines = append(out[0].Lines, Line{Text: fmt.Sprintf("Taken for granted (platform %s): %s.", d.Platform, strings.Join(d.Presumptions, "; ")), Tone: Dim})
+	}
+	if stops := d.stopsNow(); stops != "" {
+		out = append(out, Block{Lines: Sentences(stops)})
+	}
+	if o.Quiet {
+		return out
+	}
+	now, risk, review := byUrgency(d.Findings)
+	out = append(out,
+		Block{Heading: "BROKEN NOW", Lines: o.entries(now, causeOf)},
+		Block{Heading: "AT RISK", Lines: o.entries(risk, subjectOf)},
+		Block{Heading: "TO REVIEW", Lines: d.toReview(review, o)})
+	if o.Verbose {
+		_, acknowledged := separateAcknowledged(d.Findings)
+		out = append(out, Block{Heading: "ACKNOWLEDGED", Lines: o.entries(acknowledged, causeOf)})
+	}
+	out = append(out, d.measured()...)
+	out = append(out, Block{Heading: "Before you upgrade", Lines: d.upgradeNotes(o)}, Block{Lines: d.foot(o)})
+	return out.NonEmpty()
+}
+
+// WriteText writes the findings for a terminal. Errors are counted here and listed by
+// WriteErrors.
+func WriteText(w io.Writer, d Document, o TextOptions) error { return d.Text(o).WriteText(w, o) }
+
+// byUrgency separates the findings: what fails now, what can fail, and what to look at
+// once.
+func byUrgency(findings []Finding) (now, risk, review []Finding) {
+	open, _ := separateAcknowledged(findings)
+	for _, f := range open {
+		switch check := classify.FindCheck(f.Check); {
+		case f.Severity == classify.Info:
+			review = append(review, f)
+		case check != nil && check.Fails:
+			now = append(now, f)
+		default:
+			risk = append(risk, f)
+		}
+	}
+	return now, risk, review
+}
+
+// separateAcknowledged separates the acknowledged findings.
+func separateAcknowledged(findings []Finding) (open, acknowledged []Finding) {
+	for _, f := range findings {
+		if f.Acknowledged {
+			acknowledged = append(acknowledged, f)
+		} else {
+			open = append(open, f)
+		}
+	}
+	return open, acknowledged
+}
+
+// cause is what findings of one entry have in common.
+type cause struct {
+	severity classify.Severity
+	what     string
+	subject  inventory.Ref
+}
+
+// causeOf groups the webhooks of one backend, and those that one fix is for.
+func causeOf(f Finding) cause {
+	first, _, _ := strings.Cut(f.Message, ";")
+	if !strings.Contains(first, "Service ") && !strings.Contains(first, "URL ") {
+		first = f.Fix
+	}
+	return cause{f.Severity, f.Context + f.Check + first, inventory.Ref{}}
+}
+
+// fixOf groups what one fix mends.
+func fixOf(f Finding) cause { return cause{f.Severity, f.Context + f.Check + f.Fix, inventory.Ref{}} }
+
+// subjectOf groups the findings on one webhook.
+func subjectOf(f Finding) cause { return cause{0, f.Context, f.Ref} }
+
+// entries are the findings for a terminal, grouped.
+func (o TextOptions) entries(findings []Finding, of func(Finding) cause) []Line {
+	if o.Verbose || o.Fixes {
+		of = fixOf
+	}
+	groups := grouped(findings, of)
+	var out []Line
+	for i, group := range groups {
+		if i == maxEntries && !o.Verbose {
+			return append(out, Line{Text: fmt.Sprintf("… and %d more; -v shows them", len(groups)-i), Tone: Dim})
+		}
+		out = append(out, o.entry(group))
+	}
+	return out
+}
+
+// grouped are the findings by what they have in common, and those with the same text
+// together.
+func grouped(findings []Finding, of func(Finding) cause) [][]Finding {
+	var out [][]Finding
+	at, same := map[cause]int{}, map[string]int{}
+	for _, f := range findings {
+		key, text := of(f), f.Context+f.Check+f.Brief+f.Message+f.Fix
+		if f.Brief != "" {
+			text = f.Context + f.Check + f.Brief
+		}
+		i, ok := at[key]
+		if j, again := same[text]; !ok && again && key != fixOf(f) {
+			i, ok = j, true
+		}
+		if !ok {
+			i = len(out)
+			out = append(out, nil)
+			same[text] = i
+		}
+		at[key] = i
+		out[i] = append(out[i], f)
+	}
+	return out
+}
+
+// The marks of severities.
+var marks = map[classify.Severity]Line{
+	classify.Critical: {Label: "X", Tone: Critical},
+	classify.Warning:  {Label: "!", Tone: Warning},
+	classify.Info:     {Label: "i", Tone: Note},
+}
+
+// entry is a finding in three lines, with the others of its group counted.
+func (o TextOptions) entry(group []Finding) Line {
+	first := group[0]
+	out := marks[first.Severity]
+	out.Name, out.Aside = first.Name, first.Check
+	var refs []inventory.Ref
+	for _, f := range group {
+		if !slices.Contains(refs, f.Ref) {
+			refs = append(refs, f.Ref)
+		}
+	}
+	others := ""
+	if more := len(refs) - 1; more > 0 {
+		others = fmt.Sprintf(" · and %s", inventory.Counted(more, "other"))
+	}
+	if more := len(group) - len(refs); more > 0 {
+		out.Aside += fmt.Sprintf(" +%d more", more)
+	}
+	if o.Verbose {
+		out.Text = particulars(first) + others
+		for _, f := range group {
+			out.Under = append(out.Under, Line{Text: f.Message})
+		}
+	} else {
+		lines := 1
+		if out.Text = o.fitting(out, first, others); o.Width > 0 && length(out) > o.Width {
+			lines++
+		}
+		out.Under = o.brief(first, maxLines-lines)
+	}
+	if o.Fixes {
+		out.Under = append(out.Under, fixLines(first)...)
+	}
+	return out
+}
+
+// maxLines is how many lines an entry has without its fix.
+const maxLines = 3
+
+// length is that of the first line of an entry.
+func length(l Line) int {
+	return utf8.RuneCountInString(strings.Join([]string{l.Label, l.Name, l.Text, l.Aside}, " "))
+}
+
+// fitting are the particulars that fit into the first line; of one that is too long for
+// any, where the webhook is registered.
+func (o TextOptions) fitting(l Line, first Finding, others string) string {
+	f := first
+	where, short := cmp.Or(f.Source.String(), f.Configuration), f.Configuration
+	if f.Source.File != "" {
+		f.Source.File = "…/" + path.Base(f.Source.File)
+		short = f.Source.String()
+	}
+	for _, text := range []string{particulars(first), strings.TrimPrefix(particulars(first), f.Type.Title()+" · "), where} {
+		if l.Text = text + others; o.Width == 0 || length(l) <= o.Width {
+			return l.Text
+		}
+	}
+	return short + others
+}
+
+// brief is what breaks and why, and one command to look, in so many lines.
+func (o TextOptions) brief(f Finding, lines int) []Line {
+	width := o.Width - underIndent
+	if o.Width == 0 {
+		width = longest
+	}
+	text := capital(cmp.Or(f.Brief, f.Message))
+	short := shortened(text, width)
+	check := classify.FindCheck(f.Check)
+	whole := short == shortened(text, longest) || check != nil && check.Fails
+	if f.Look != "" && f.Severity > classify.Info && whole && lines > 1 && utf8.RuneCountInString(short) <= width {
+		return []Line{{Text: short}, {Label: "look", Command: f.Look}}
+	}
+	return Sentences(shortened(text, lines*width-(lines-1)*longestWord))
+}
+
+const (
+	// longest is how long a brief message may be where no terminal bounds it.
+	longest = 200
+	// longestWord is what is left free of a line at most, as no word is broken.
+	longestWord = 20
+)
+
+// shortened is a message without what a reader can look up: remarks in brackets, and as many
+// clauses at its end as it takes to fit.
+func shortened(message string, most int) string {
+	message = remark.ReplaceAllString(shortenLists(message), "")
+	for _, separator := range []string{"; ", ": ", ", so that "} {
+		for utf8.RuneCountInString(message) > most {
+			i := strings.LastIndex(message, separator)
+			if i < 0 {
+				break
+			}
+			message = message[:i]
+		}
+	}
+	return message
+}
+
+// particulars are where a webhook is registered: its type, its configuration, its file.
+func particulars(f Finding) string {
+	parts := []string{f.Type.Title()}
+	// A conversion is registered by the CRD that it is named after.
+	if f.Configuration != f.Name {
+		parts = append(parts, f.Configuration)
+	}
+	for _, part := range []string{f.Resource, f.Source.String(), f.Context} {
+		if part != "" && !strings.Contains(f.Message, part) {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// stopsNow says in a sentence or two what fails, and what of the cluster that stops.
+func (d Document) stopsNow() string {
+	now, _, _ := byUrgency(d.Findings)
+	webhooks, policies := map[inventory.Ref]bool{}, map[inventory.Ref]bool{}
+	refuses := false
+	for _, f := range now {
+		refuses = refuses || f.Severity == classify.Critical
+		if f.Type.IsPolicy() {
+			policies[f.Ref] = true
+		} else {
+			webhooks[f.Ref] = true
+		}
+	}
+	var subjects []string
+	if n := len(webhooks); n > 0 {
+		subjects = append(subjects, inventory.Counted(n, "webhook"))
+	}
+	if n := len(policies); n > 0 {
+		subjects = append(subjects, countedPolicies(n))
+	}
+	fail := strings.Join(subjects, " and ") + " cannot be called"
+	if len(policies) > 0 {
+		fail = strings.Join(subjects, " and ") + " cannot do their work"
+	}
+	switch {
+	case len(subjects) == 0:
+		return ""
+	case len(d.Stops) > 0:
+		return fmt.Sprintf("%s. This stops: %s.", fail, strings.Join(d.Stops[:min(len(d.Stops), maxListed)], "; "))
+	case refuses:
+		return fail + ": requests are refused."
+	}
+	return fail + "; requests pass without."
+}
+
+// approvals are the checks that a recorded approval ends.
+var approvals = []string{"critical-resource", "core-resource", "sensitive-resource"}
+
+// toReview has an entry for each check, and sums the webhooks up that a record would end;
+// with -v it lists them all.
+func (d Document) toReview(findings []Finding, o TextOptions) []Line {
+	if o.Verbose {
+		return o.entries(findings, causeOf)
+	}
+	unapproved := map[inventory.Ref]bool{}
+	var others []Finding
+	for _, f := range findings {
+		if slices.Contains(approvals, f.Check) {
+			unapproved[f.Ref] = true
+		} else {
+			others = append(others, f)
+		}
+	}
+	out := o.entries(others, func(f Finding) cause { return cause{what: f.Check} })
+	if n := len(unapproved); n > 0 {
+		record := "webhook-auditor.io/acknowledge"
+		if d.Platform == inventory.PlatformOpenShift {
+			record = classify.ApprovalAnnotation
+		}
+		text := fmt.Sprintf("%s Pods, Secrets or the like; no annotation %s records that this is wanted", counted(n, "webhook sees", "webhooks see"), record)
+		out = append(out, Line{Label: "i", Tone: Note, Text: text, Aside: "-v"})
+	}
+	return out
+}
+
+// upgradeNotes are what releases above the server's change.
+func (d Document) upgradeNotes(o TextOptions) []Line {
+	server, err := inventory.ParseVersion(d.Server)
+	var out []Line
+	for _, n := range d.ReleaseNotes {
+		release, _ := inventory.ParseVersion(n.Release)
+		if err != nil || !o.Verbose && !release.AtLeast(server.Major, server.Minor+1) {
+			continue
+		}
+		out = append(out, Line{Text: fmt.Sprintf("From %s on: %s (%s).", n.Release, n.Text, inventory.Counted(n.Webhooks, "webhook")), Aside: n.Source})
+	}
+	return out
+}
+
+// foot says what the input lacked, and what to ask next.
+func (d Document) foot(o TextOptions) []Line {
+	out := inputLines(d.Inputs, d.Taken, o)
+	if open, _ := separateAcknowledged(d.Findings); len(open) > 0 {
+		next := "About a check: explain " + open[0].Check + " · In a browser: -o html"
+		if !o.Fixes {
+			next = "What to do: --fixes · " + next
+		}
+		out = append(out, Line{Text: next, Tone: Dim})
+	}
+	return out
+}
+
+// summary is what was looked at, and how much was found, in a line.
+func (d Document) summary() string {
+	parts := []string{d.subject(), inventory.Counted(d.Totals.Webhooks, "webhook")}
+	if d.Totals.Webhooks == 0 {
+		parts[1] = "no webhooks"
+	}
+	switch n := d.Totals.Policies; {
+	case n > 0 && d.Totals.Webhooks == 0:
+		parts[1] = counted(n, "admission policy", "admission policies")
+	case n > 0:
+		parts = append(parts, counted(n, "admission policy", "admission policies"))
+	}
+	parts = append(parts, d.found())
+	if n := len(d.Errors); n > 0 {
+		parts = append(parts, inventory.Counted(n, "error")+": some of the input cannot be read")
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
+}
+
+// found counts the findings.
+func (d Document) found() string {
+	n := d.Totals.Findings
+	_, acknowledged := separateAcknowledged(d.Findings)
+	s := ""
+	switch {
+	case n != FindingTotals{}:
+		s = n.String()
+	case d.Totals.Webhooks+d.Totals.Policies == 0:
+		return ""
+	case len(d.Errors) > 0:
+		s = "no problems found in what could be read"
+	default:
+		s = "no problems found"
+	}
+	if a := len(acknowledged); a > 0 {
+		s += fmt.Sprintf(", %d acknowledged", a)
+	}
+	return s
+}
+
+// subject is the cluster by its version, or the files.
+func (d Document) subject() string {
+	var paths []string
+	for _, i := range d.Inputs {
+		paths = append(paths, i.name())
+	}
+	server := "Kubernetes " + text.Clean(d.Server)
+	known := d.Server != (inventory.Version{}).String() && d.Server != ""
+	switch {
+	case len(paths) == 0 && known:
+		return server
+	case len(paths) == 0:
+		return "Kubernetes of unknown version"
+	case known:
+		return text.Clean(shortenLists(strings.Join(paths, ", "))) + " (" + server + ")"
+	}
+	return text.Clean(shortenLists(strings.Join(paths, ", ")))
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
