@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 bin=$here/../bin
 
 missing() {
-	for pair in containerd:containerd runc:runc iptables:iptables conntrack:conntrack ip:iproute2 nsenter:util-linux sysctl:procps; do
+	for pair in containerd:containerd runc:runc iptables:iptables conntrack:conntrack nft:nftables ip:iproute2 nsenter:util-linux sysctl:procps; do
 		command -v "${pair%%:*}" >/dev/null || printf '%s ' "${pair#*:}"
 	done
 	[ -e /usr/lib/cni/ptp ] || [ -e /opt/cni/bin/ptp ] || printf 'containernetworking-plugins '

@@ -211,6 +211,9 @@ func (c *Cluster) manager(name string) []string {
 func (c *Cluster) APIServer(ctx context.Context, further ...string) error {
 	if c.api != nil {
 		c.api.Kill()
+		for _, err := c.Control().Dial(ctx, "127.0.0.1:6443"); err == nil && ctx.Err() == nil; {
+			_, err = c.Control().Dial(ctx, "127.0.0.1:6443") // until its port is free
+		}
 	}
 	pki := func(name string) string { return c.path("pki", name) }
 	flags := []string{

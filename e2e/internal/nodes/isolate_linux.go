@@ -169,7 +169,7 @@ func do(command ...string) error {
 
 // needed are the programs, and Debian's packages that have them.
 var needed = map[string]string{
-	"containerd": "containerd", "runc": "runc", "iptables": "iptables", "conntrack": "conntrack",
+	"containerd": "containerd", "runc": "runc", "iptables": "iptables", "nft": "nftables", "conntrack": "conntrack",
 	"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux", "sysctl": "procps",
 }
 

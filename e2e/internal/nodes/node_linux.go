@@ -70,6 +70,7 @@ func (n *Node) Boot(ctx context.Context) error {
 func (n *Node) PowerOff() {
 	_ = syscall.Kill(n.first, syscall.SIGKILL)
 	n.holder.Kill()
+	_ = do("ip", "link", "delete", "to-"+n.Name) // or it went with the other end
 }
 
 // control starts the control plane on the node that has it.

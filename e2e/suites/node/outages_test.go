@@ -3,8 +3,13 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +26,9 @@ type outage struct {
 	breaks, heals func(testing.TB, hook)
 	answer        string // of the API server, once it refuses; empty where it may go on a connection that lives
 	check         string
-	condition     string   // its reason, where there is one
-	said          []string // by impact --down while it lasts
+	condition     string // its reason, where there is one
+	explained     string // by explain --error; empty: the check
+	typed         string // the command that explain prints and that heals; NAME is the webhook's
 }
 
 var outages = []outage{
@@ -42,13 +48,13 @@ var outages = []outage{
 		name:   "the container crashes after three seconds, again and again",
 		breaks: func(t testing.TB, h hook) { environment(t, h, "CRASH=3s") },
 		heals:  func(t testing.TB, h hook) { environment(t, h, "CRASH-") },
-		answer: "failed calling webhook", check: "no-ready-endpoints",
+		answer: "failed calling webhook", check: "no-ready-endpoints", explained: "fix:", // between two crashes it is ready
 	},
 	{
 		name:   "the serving certificate has expired",
 		breaks: func(t testing.TB, h hook) { recertify(t, h, -time.Hour) },
 		heals:  func(t testing.TB, h hook) { recertify(t, h, year) },
-		answer: "certificate has expired", check: "serving-certificate",
+		answer: "certificate has expired", check: "serving-certificate", explained: "certificate-expired",
 	},
 	{
 		name:   "a NetworkPolicy closes the port",
@@ -58,7 +64,7 @@ var outages = []outage{
 	{
 		name:   "the namespace is deleted",
 		breaks: func(t testing.TB, h hook) { do(t, "delete namespace "+h.name) },
-		heals:  func(t testing.TB, h hook) { do(t, "delete validatingwebhookconfiguration "+h.name) },
+		typed:  "kubectl delete validatingwebhookconfiguration NAME",
 		answer: "not found", check: "service-missing", condition: "WebhookServiceNotFound",
 	},
 }
@@ -85,7 +91,11 @@ func (o outage) run(t *testing.T, h hook) {
 	r.found = awaitFinding(t, sought{check: o.check, configuration: h.name, within: 2 * patience})
 	testenv.Must(t, <-refusal)
 	o.isSaid(t, h, r.answer)
-	o.heals(t, h)
+	if o.typed == "" {
+		o.heals(t, h)
+	} else {
+		h.shell(t, h.render(o.typed))
+	}
 	r.healed = h.admitted(t)
 	r.over = awaitFinding(t, sought{check: o.check, configuration: h.name, gone: true, within: 2 * patience}) + r.healed
 	r.answer = o.answer
@@ -95,10 +105,13 @@ func (o outage) run(t *testing.T, h hook) {
 // isSaid wants page, condition, explain and impact to say the same.
 func (o outage) isSaid(t *testing.T, h hook, answer string) {
 	t.Helper()
-	page, err := ask(t.Context(), "/")
-	testenv.Must(t, err)
-	contains(t, "the status page", page, h.name+".example.com")
-	contains(t, "audit", says(t, "audit", "-A", "--probe=tls"), o.check)
+	testenv.EventuallyWithin(t, patience, func() error { // of whichever replica
+		page, err := ask(t.Context(), "/")
+		if err == nil && !strings.Contains(page, h.name+".example.com") {
+			err = fmt.Errorf("the status page does not have the webhook: %.3000s", page[strings.Index(page, "<main"):])
+		}
+		return err
+	})
 	if o.condition != "" {
 		testenv.EventuallyWithin(t, patience, func() error {
 			conditions := do(t, "get webhookaudit cluster -o jsonpath={.status.conditions}")
@@ -108,12 +121,43 @@ func (o outage) isSaid(t *testing.T, h hook, answer string) {
 			return nil
 		})
 	}
-	if o.answer != "" {
-		explained := says(t, "explain", "--error", answer)
-		contains(t, "explain --error", explained, h.name+".example.com", o.check)
-		t.Logf("explain --error %q\n%s", answer, explained)
+	contains(t, "impact --down", says(t, "impact", "--down", h.name+"/"+h.name), "requests to 1 webhook are refused", h.name+".example.com")
+	if o.answer == "" {
+		return
 	}
-	t.Logf("impact\n%s", says(t, "impact", "--down", h.name+"/"+h.name))
+	explained := says(t, "explain", "--error", answer)
+	contains(t, "explain --error", explained, h.name+".example.com", cmp.Or(o.explained, o.check), h.render(o.typed))
+	h.breaksGlass(t, explained)
+}
+
+// glass is what explain prints to let requests through meanwhile.
+var glass = regexp.MustCompile(`kubectl get \S+ \S+ -o yaml > backup.yaml && kubectl delete \S+ \S+`)
+
+// breaksGlass types that, where it is printed: requests pass. Then it restores what was
+// deleted, as the runbooks have it; the annotation would have "kubectl apply" delete the
+// resourceVersion of the backup.
+func (h hook) breaksGlass(t *testing.T, explained string) {
+	t.Helper()
+	command := glass.FindString(explained)
+	if command == "" {
+		return
+	}
+	folder := h.shell(t, command)
+	h.admitted(t)
+	do(t, "create -f "+filepath.Join(folder, "backup.yaml"))
+	do(t, "annotate validatingwebhookconfiguration "+h.name+" kubectl.kubernetes.io/last-applied-configuration-")
+}
+
+// shell types a command line in a folder of its own, which it returns.
+func (h hook) shell(t testing.TB, line string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "sh", "-ec", line)
+	command.Dir = t.TempDir()
+	command.Env = append(os.Environ(), "KUBECONFIG="+real.Kubeconfig(), "PATH="+filepath.Join(real.root, "e2e", "bin")+":"+os.Getenv("PATH"))
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, output)
+	}
+	return command.Dir
 }
 
 func targetPort(t testing.TB, h hook, port string) {

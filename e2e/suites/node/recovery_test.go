@@ -24,7 +24,7 @@ spec:
 `
 
 // lasted is how long the outages last, of which recoveries are measured.
-const lasted = time.Minute
+const lasted = 30 * time.Second
 
 // TestRecovery: after an outage, Pods that were refused come back by and by, and at once
 // with the command that impact and the runbook print.

@@ -43,6 +43,9 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 		seen.unwell = t.unwell + 1
 	}
 	seen.again = time.Now().Add(o.pause(seen))
+	if t.settling {
+		seen.again = time.Now().Add(firstRetry)
+	}
 	return seen
 }
 

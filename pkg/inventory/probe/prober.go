@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -174,12 +175,20 @@ func (p *Prober) due(now time.Time) []target {
 	for _, t := range p.options.targets(p.matcher.Snapshot) {
 		called[t.backend] = true
 		seen, ok := p.outcomes[t.backend]
-		if t.turn, t.unwell = seen.turn, seen.unwell; !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) {
+		t.turn, t.unwell, t.settling = seen.turn, seen.unwell, ok && t.moved(seen)
+		if !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) || t.settling {
 			due = append(due, t)
 		}
 	}
 	maps.DeleteFunc(p.outcomes, func(b backend, seen outcome) bool { return !called[b] && stale(seen) })
 	return due
+}
+
+// moved reports whether all endpoints that are ready became so after the dial: behind a
+// cluster IP, which stays, nothing else shows that.
+func (t target) moved(seen outcome) bool {
+	then := strings.Split(seen.ready, ",")
+	return t.ready != "" && !slices.ContainsFunc(strings.Split(t.ready, ","), func(a string) bool { return slices.Contains(then, a) })
 }
 
 // next returns how long nothing is due.

@@ -322,6 +322,12 @@ func TestRecovered(t *testing.T) {
 				if !well() {
 					t.Errorf("with another endpoint the probe is %+v", b.last.Probes[ref(0)])
 				}
+				at("10.0.0.2:8443", "10.0.0.3:8443")
+				d.want(t)
+				at("10.0.0.2:9443") // the Service has another targetPort, of which the network learns a little later
+				d.want(t, "10.96.0.7:443")
+				time.Sleep(firstRetry)
+				d.want(t, "10.96.0.7:443")
 				d.be(failing)
 				time.Sleep(7 * time.Minute)
 				synctest.Wait()

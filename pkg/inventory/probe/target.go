@@ -45,7 +45,10 @@ type target struct {
 	// turn counts the dials before: each goes to the next of several addresses.
 	// unwell counts those since the last that found the backend well.
 	turn, unwell int
-	callers      []caller
+	// settling says that all its endpoints are others than at the last dial: the network may
+	// still lead to the old ones, so that it is dialed soon again.
+	settling bool
+	callers  []caller
 }
 
 // caller is a webhook that calls a backend.
