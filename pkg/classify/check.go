@@ -129,6 +129,7 @@ type Finding struct {
 var Checks = []*Check{
 	virtualResource,
 	refusedByAPI,
+	bundleConflict,
 	serviceMissing,
 	servicePortMissing,
 	serviceUnroutable,

@@ -34,6 +34,8 @@ import (
 type policy struct {
 	name     string
 	mutating bool
+	// applies policies change objects as a server-side apply does.
+	applies bool
 	// silent policies deny nothing and show nothing but a matchCondition that fails.
 	silent       bool
 	failure      admissionv1.FailurePolicyType
@@ -60,7 +62,7 @@ func (e explainer) generatedPolicies(r *rand.Rand, prefix string) []policy {
 	}
 	for i := range 4 {
 		if e.mutates {
-			out = append(out, e.generatedPolicy(r, policy{name: fmt.Sprintf("%s-m%d", prefix, i), mutating: true}))
+			out = append(out, e.generatedPolicy(r, policy{name: fmt.Sprintf("%s-m%d", prefix, i), mutating: true, applies: r.IntN(2) == 0}))
 		}
 	}
 	return out
@@ -214,7 +216,7 @@ func (p policy) objects() []any {
 			TypeMeta: kind("MutatingAdmissionPolicy"), ObjectMeta: metadata(p.name),
 			Spec: admissionv1.MutatingAdmissionPolicySpec{
 				FailurePolicy: &p.failure, ReinvocationPolicy: p.reinvocation, MatchConstraints: &p.match, MatchConditions: p.conditions, ParamKind: p.params,
-				Mutations: []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: addAnnotation(p.annotation())}}},
+				Mutations: []admissionv1.Mutation{p.mutation()},
 			},
 		})
 	} else {
@@ -240,6 +242,15 @@ func (p policy) objects() []any {
 		}
 	}
 	return out
+}
+
+func (p policy) mutation() admissionv1.Mutation {
+	if p.applies {
+		return admissionv1.Mutation{PatchType: admissionv1.PatchTypeApplyConfiguration, ApplyConfiguration: &admissionv1.ApplyConfiguration{
+			Expression: fmt.Sprintf("Object{metadata: Object.metadata{annotations: {%q: 'x'}}}", p.annotation()),
+		}}
+	}
+	return admissionv1.Mutation{PatchType: admissionv1.PatchTypeJSONPatch, JSONPatch: &admissionv1.JSONPatch{Expression: addAnnotation(p.annotation())}}
 }
 
 func (p policy) annotation() string { return "explain.example.com/" + p.name }

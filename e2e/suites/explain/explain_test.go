@@ -699,6 +699,7 @@ var explainAtoms = slices.Concat(slices.Repeat([]string{
 	`oldObject != null && oldObject.metadata.?labels[?"app"].orValue("") == "a"`,
 	`object.?metadata.?labels[?"app"].orValue("") == "a"`,
 	`authorizer.group("").resource("pods").check("get").allowed()`,
+	`authorizer.serviceAccount("explain-a", "exp").group("").resource("pods").check("get").allowed()`,
 	`object.?metadata.?namespace.orValue("") == "explain-a"`,
 	`object.?metadata.?name.orValue("") == "exp"`,
 	`object.?metadata.?labels[?"kubernetes.io/metadata.name"].orValue("") == "explained"`,
