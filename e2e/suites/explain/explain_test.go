@@ -522,7 +522,7 @@ func (c *configurations) disagreement(p prediction, got outcome) string {
 // refusedByCondition distinguishes the error of a matchCondition, or of what a
 // policy needs, from all others.
 func refusedByCondition(err error) bool {
-	return err != nil && (strings.Contains(err.Error(), "resulted in error") || strings.Contains(err.Error(), "failed to configure ") || strings.Contains(err.Error(), "There can be a delay between when CustomResourceDefinitions") ||
+	return err != nil && (strings.Contains(err.Error(), "resulted in error") || strings.Contains(err.Error(), "failed to configure ") || strings.Contains(err.Error(), "no corresponding type for ") || strings.Contains(err.Error(), "There can be a delay between when CustomResourceDefinitions") ||
 		strings.Contains(err.Error(), "request to convert CR to an invalid group/version") || strings.Contains(err.Error(), "unknown conversion") || strings.Contains(err.Error(), "is not suitable for converting to"))
 }
 
