@@ -3,6 +3,7 @@
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILDER = https://github.com/webhook-auditor/webhook-auditor/blob/main/Makefile
 DOWNLOADS = https://github.com/webhook-auditor/webhook-auditor/releases/download
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # No target changes the flags of the compiler for tests, so that "go test ./..." and
@@ -10,7 +11,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/prom/alertmanager e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node contributing bench-programs bench bench-tables bench-check demo screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node contributing bench-programs bench bench-tables bench-check demo docs screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -73,7 +74,7 @@ e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minute
 	cd e2e && $(GO) vet -tags thanos ./suites/fleet && $(GO) test -count=1 -v -tags thanos -timeout 90m -run TestThanos ./suites/fleet $(FLEETFLAGS)
 
 e2e-matrix: build ## the auditor in real releases of Kubernetes, or in RELEASES="1.31 1.36"; builds each once, see e2e/README.md
-	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice $(GO) run ./matrix --write ../manifests/OPERATIONS.md $(RELEASES)
+	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice $(GO) run ./matrix --write ../docs/operate.md $(RELEASES)
 
 node-programs: ## kubelet, kube-proxy, kube-scheduler and CoreDNS from source, in e2e/bin; the first time only
 	e2e/node/build.sh
@@ -117,6 +118,9 @@ demo: servers ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends
 	@cd e2e && $(GO) build -o ../bin/demo ./demo
 	@case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac; cd e2e && ../bin/demo
 
+docs: ## the documents as a site in dist/docs, its links checked; needs npm
+	docs/build.sh
+
 screenshots: servers ## each board drawn with Grafana's own components; needs Debian's apt-get and npm
 	e2e/screenshots/run.sh
 
@@ -133,8 +137,8 @@ generate: manifests ## what is derived, written anew by "print all"; a test comp
 image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
 
-release: manifests ## what a release consists of, but the image, in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
-	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -out $(CURDIR)/dist
+release: manifests image ## the files of a release in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
+	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -builder '$(BUILDER)' -out $(CURDIR)/dist
 
 clean:
 	rm -rf bin dist e2e/bin

@@ -2,10 +2,12 @@ package inputs
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -77,7 +79,7 @@ func runAction(t *testing.T, checkout string) int {
 	}
 	temp := filepath.Join(filepath.Dir(checkout), "temp") // kept, so that the auditor is built once
 	testenv.Must(t, os.MkdirAll(temp, 0o755))
-	given := map[string]string{"base": "main", "fail-on": "warning"}
+	given := map[string]string{"base": "main", "fail-on": "warning", "releases": "file://" + published(t, a.Inputs["version"].Default)}
 	environment := []string{
 		"RUNNER_TEMP=" + temp, "GITHUB_ACTION_PATH=" + absolute(t, root),
 		"GITHUB_STEP_SUMMARY=" + filepath.Join(temp, "summary.md"),
@@ -109,6 +111,36 @@ func runAction(t *testing.T, checkout string) int {
 		t.Errorf("the summary of the job is %q", summary)
 	}
 	return 0
+}
+
+// published is a folder of releases with the binary under test as the version, for this
+// machine.
+func published(t *testing.T, version string) string {
+	t.Helper()
+	dir := t.TempDir()
+	release := filepath.Join(dir, version)
+	testenv.Must(t, os.MkdirAll(release, 0o755))
+	archive := fmt.Sprintf("webhook-auditor_%s_%s_%s.tar.gz", version, runtime.GOOS, runtime.GOARCH)
+	script := "tar -czf " + archive + " -C " + filepath.Dir(testenv.Binary(t)) + " webhook-auditor && sha256sum " + archive + " > checksums.txt"
+	if code := bash(t, release, script, nil); code != 0 {
+		t.Fatalf("exit code %d of %s", code, script)
+	}
+	return dir
+}
+
+// TestActionRefusesAnotherBinary: a release with another checksum is not run.
+func TestActionRefusesAnotherBinary(t *testing.T) {
+	var a action
+	testenv.Must(t, yaml.Unmarshal(text(t, "action.yml"), &a))
+	version := a.Inputs["version"].Default
+	releases := published(t, version)
+	checksums, err := filepath.Glob(filepath.Join(releases, "*", "checksums.txt"))
+	testenv.Must(t, err)
+	bash(t, releases, "sed -i.bak 's/^..../0000/' "+checksums[0], nil)
+	code := bash(t, releases, a.Runs.Steps[0].Run, []string{"RUNNER_TEMP=" + t.TempDir(), "AUDIT_VERSION=" + version, "AUDIT_RELEASES=file://" + releases})
+	if code == 0 {
+		t.Error("it was unpacked all the same")
+	}
 }
 
 // component is what is read of a component of GitLab.

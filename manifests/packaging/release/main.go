@@ -1,6 +1,6 @@
-// Command release writes what a release consists of, but the image: binaries,
-// their SBOM, the chart, the bundle, install.yaml, the manifest for krew, and the
-// checksums of all. It publishes nothing.
+// Command release writes the files of a release: binaries, their SBOM, the chart, the
+// bundle, install.yaml, the manifest for krew, the provenance, and the checksums of all,
+// the image among them. It publishes nothing.
 package main
 
 import (
@@ -19,7 +19,10 @@ import (
 // platforms are those that binaries are for.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"}
 
-const program = "webhook-auditor"
+const (
+	program = "webhook-auditor"
+	home    = "https://github.com/webhook-auditor/webhook-auditor"
+)
 
 func main() {
 	r := release{}
@@ -27,7 +30,8 @@ func main() {
 	flag.StringVar(&r.out, "out", "../../dist", "directory to write to")
 	flag.StringVar(&r.version, "version", "", "version, as v1.2.3")
 	flag.StringVar(&r.image, "image", "", "image that the manifests name, with its tag or digest")
-	flag.StringVar(&r.url, "url", "https://github.com/webhook-auditor/webhook-auditor/releases/download", "URL under which releases are published")
+	flag.StringVar(&r.url, "url", home+"/releases/download", "URL under which releases are published")
+	flag.StringVar(&r.builder, "builder", home+"/blob/main/Makefile#release", "URI of whoever builds, for the provenance")
 	names := flag.String("platforms", strings.Join(platforms, ","), "platforms to build for")
 	flag.Parse()
 	r.platforms = strings.Split(*names, ",")
@@ -39,8 +43,8 @@ func main() {
 
 // release is what is made, of what, and where.
 type release struct {
-	root, out, version, image, url string
-	platforms                      []string
+	root, out, version, image, url, builder string
+	platforms                               []string
 }
 
 var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
@@ -90,7 +94,17 @@ func (r release) write() error {
 	if err != nil {
 		return err
 	}
-	return r.checksums(append(files, sboms...))
+	// "make image" has written it.
+	images, err := filepath.Glob(filepath.Join(r.out, program+"-image.tar"))
+	if err != nil {
+		return err
+	}
+	files = slices.Concat(files, sboms, images)
+	provenance, err := r.provenance(files)
+	if err != nil {
+		return err
+	}
+	return r.checksums(append(files, provenance))
 }
 
 // print is what the program prints that "make build" made.

@@ -117,7 +117,7 @@ func (r release) krew(archives []string) (string, error) {
 		Metadata: map[string]string{"name": program},
 		Spec: pluginSpec{
 			Version:          r.version,
-			Homepage:         "https://github.com/webhook-auditor/webhook-auditor",
+			Homepage:         home,
 			ShortDescription: "Report which webhooks put a cluster at risk",
 			Description: "Reports what the admission and conversion webhooks of a cluster intercept,\nwhether their backends work, what fails if they do not, and how to recover.\n" +
 				"It only reads.\n",

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"maps"
 	"net/url"
@@ -34,11 +35,15 @@ func TestRelease(t *testing.T) {
 		root: "../../..", out: t.TempDir(), version: "v1.2.3", image: image,
 		url: "https://example.com/download", platforms: []string{platform},
 	}
+	if err := os.WriteFile(filepath.Join(r.out, "webhook-auditor-image.tar"), []byte("an image"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.write(); err != nil {
 		t.Fatal(err)
 	}
 	stem := "webhook-auditor_v1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH
 	t.Run("checksums", func(t *testing.T) { checksumsHold(t, r.out) })
+	t.Run("provenance", func(t *testing.T) { provenanceNamesAll(t, r) })
 	t.Run("binary", func(t *testing.T) { runs(t, filepath.Join(r.out, stem+".tar.gz")) })
 	t.Run("SBOM", func(t *testing.T) { listsModules(t, filepath.Join(r.out, stem+".cdx.json")) })
 	t.Run("chart", func(t *testing.T) { chartIsOfTheRelease(t, filepath.Join(r.out, "webhook-auditor-1.2.3.tgz")) })
@@ -97,6 +102,28 @@ func checksumsHold(t *testing.T, dir string) {
 		if name := entry.Name(); name != "checksums.txt" && !strings.Contains(string(output), name+": OK") {
 			t.Errorf("%s has no checksum", name)
 		}
+	}
+}
+
+// provenanceNamesAll: each file that has a checksum is a subject with that digest, and the
+// commit is named.
+func provenanceNamesAll(t *testing.T, r release) {
+	var s statement
+	if err := json.Unmarshal(read(t, filepath.Join(r.out, "provenance.json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, subject := range s.Subject {
+		lines = append(lines, subject.Digest["sha256"]+"  "+subject.Name)
+	}
+	for line := range strings.Lines(string(read(t, filepath.Join(r.out, "checksums.txt")))) {
+		if line = strings.TrimSpace(line); !strings.HasSuffix(line, "provenance.json") && !slices.Contains(lines, line) {
+			t.Errorf("the provenance lacks %s", line)
+		}
+	}
+	build := s.Predicate.BuildDefinition
+	if len(build.ResolvedDependencies) != 1 || len(build.ResolvedDependencies[0].Digest["gitCommit"]) != 40 || build.ExternalParameters["image"] != image {
+		t.Errorf("of which commit and image: %+v", build)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 var stubs = map[string]string{
 	"make": `make=$(PATH=${PATH#*:} command -v make)
 "$make" --dry-run -C "$ROOT" "$@" >/dev/null
-case $* in *image*) touch dist/webhook-auditor-image.tar ;; esac`,
-	"skopeo": "",
+case $* in *release*) touch dist/webhook-auditor-image.tar ;; esac`,
+	"skopeo": `case $* in *digestfile*) echo "sha256:0" >dist/image.digest ;; esac`,
+	"cosign": `case $* in *--bundle*) touch dist/checksums.txt.sigstore.json ;; esac`,
 	"helm":   "",
 	"gh":     "",
 }
@@ -59,6 +60,9 @@ func workflowPublishes(t *testing.T, r release) {
 	steps := 0
 	for _, step := range w.Jobs["release"].Steps {
 		if step.Uses != "" {
+			if _, pin, _ := strings.Cut(step.Uses, "@"); len(pin) != 40 {
+				t.Errorf("%s is not pinned by digest", step.Uses)
+			}
 			continue
 		}
 		steps++
@@ -68,16 +72,16 @@ func workflowPublishes(t *testing.T, r release) {
 		run := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step.Run)
 		run.Dir = dir
 		run.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ROOT="+root, "RAN="+filepath.Join(dir, "ran"),
-			"VERSION="+r.version, "REGISTRY=registry.example.com/platform", "RELEASES="+r.url, "GITHUB_ACTOR=owner", "GH_TOKEN=secret")
+			"VERSION="+r.version, "REGISTRY=registry.example.com/platform", "RELEASES="+r.url, "BUILDER=https://example.com/release.yml", "GITHUB_ACTOR=owner", "GH_TOKEN=secret")
 		if output, err := run.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", step.Name, err, output)
 		}
 	}
 	ran := string(read(t, filepath.Join(dir, "ran")))
-	if steps != 6 {
-		t.Errorf("%d steps run, want 6", steps)
+	if steps != 7 {
+		t.Errorf("%d steps run, want 7", steps)
 	}
-	for _, want := range []string{"make unit packaging", "make image", "make release VERSION=v1.2.3 IMAGE=registry.example.com/platform/webhook-auditor:v1.2.3", "docker://registry.example.com/platform/webhook-auditor:v1.2.3", "dist/webhook-auditor-1.2.3.tgz oci://", "dist/checksums.txt", "dist/webhook-auditor.yaml", "dist/install.yaml"} {
+	for _, want := range []string{"make unit packaging", "make release VERSION=v1.2.3 IMAGE=registry.example.com/platform/webhook-auditor:v1.2.3", "docker://registry.example.com/platform/webhook-auditor:v1.2.3", "dist/webhook-auditor-1.2.3.tgz oci://", "sign --yes registry.example.com/platform/webhook-auditor@sha256:0", "sign-blob --yes --bundle dist/checksums.txt.sigstore.json dist/checksums.txt", "dist/provenance.json", "dist/checksums.txt", "dist/webhook-auditor.yaml", "dist/install.yaml"} {
 		if !strings.Contains(ran, want) {
 			t.Errorf("no step runs %q:\n%s", want, ran)
 		}
