@@ -133,7 +133,7 @@ never changes a webhook.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%s%w; see %s --help", subcommand(c), err, c.CommandPath())
 	})
-	root.AddCommand(runCommand(s), auditCommand(s), explainCommand(s), topCommand(s), impactCommand(s), diffCommand(s), mcpCommand(s), scrapeCommand(s), printCommand(s), versionCommand(s))
+	root.AddCommand(runCommand(s), auditCommand(s), explainCommand(s), topCommand(s), impactCommand(s), diffCommand(s), mcpCommand(s), scrapeCommand(s), printCommand(s), demoCommand(s), versionCommand(s))
 	root.InitDefaultCompletionCmd()
 	exemplifyCompletion(root)
 	renameExamples(root, name)

@@ -42,7 +42,7 @@ func readFixtures(server *webhook.Server) ([]fixture, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
-		fit := strings.ReplaceAll(string(text), "WEBHOOK_PORT", fmt.Sprint(server.Port()))
+		fit := strings.ReplaceAll(string(text), "18443", fmt.Sprint(server.Port()))
 		objects, err := apply.Objects([]byte(fit))
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)

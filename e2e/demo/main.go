@@ -3,6 +3,8 @@
 // the auditor against it and prints the report. It then sends requests to the
 // broken webhooks while Prometheus and Alertmanager watch, until Ctrl-C; with
 // DEMO_ONCE=1 in the environment it ends after the report. With
+// DEMO_ARCHIVE=FILE it ends with an archive of the cluster, which "webhook-auditor demo"
+// reads. With
 // DEMO_RECORD=FILE it instead records the hour of series that the pictures of
 // the dashboards are drawn from; see e2e/screenshots.
 package main
@@ -82,6 +84,9 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	}
 	d.say("the same as a page: %s/", d.auditor.URL)
 	d.say("the same as metrics: %s/metrics", d.auditor.URL)
+	if file := os.Getenv("DEMO_ARCHIVE"); file != "" {
+		return d.archive(ctx, binaries, file)
+	}
 	if os.Getenv("DEMO_ONCE") == "1" {
 		return nil
 	}
