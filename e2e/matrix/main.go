@@ -1,7 +1,7 @@
 // Command matrix runs end-to-end tests in releases of Kubernetes, built from their
 // modules, records what it ran, and writes the tables of it into a document:
 //
-//	go run ./matrix --write ../manifests/OPERATIONS.md 1.31 1.36
+//	go run ./matrix --write ../docs/operate.md 1.31 1.36
 //
 // Without arguments it runs all releases of matrix/releases.tsv; --only install,alerts runs
 // some columns. What failed is not recorded, nor is what was recorded of it before.

@@ -10,7 +10,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/document"
 )
 
-// TestOperationsSaysWhatWasRun: the tables of OPERATIONS.md are those of the records, which
+// TestOperationsSaysWhatWasRun: the tables of docs/operate.md are those of the records, which
 // are of releases that are pinned.
 func TestOperationsSaysWhatWasRun(t *testing.T) {
 	releases, err := pinned(".")
@@ -29,13 +29,13 @@ func TestOperationsSaysWhatWasRun(t *testing.T) {
 			t.Errorf("there is a record of %s with %d columns: run make e2e-matrix", r.Kubernetes, len(r.Seconds))
 		}
 	}
-	text, err := os.ReadFile("../../manifests/OPERATIONS.md")
+	text, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, section := range []document.Section{runs(records), exported(records)} {
 		if want, err := section.ReplaceIn(string(text)); err != nil || want != string(text) {
-			t.Errorf("OPERATIONS.md differs from the records (%v): run make e2e-matrix", err)
+			t.Errorf("docs/operate.md differs from the records (%v): run make e2e-matrix", err)
 		}
 	}
 	files, err := filepath.Glob("recorded/*.json")

@@ -28,7 +28,7 @@ type (
 // examples are the commands of the two pipelines that the documentation shows.
 func examples(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../../cmd/webhook-auditor/README.md")
+	text, err := os.ReadFile("../../../docs/ci.md")
 	testenv.Must(t, err)
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 2 {
