@@ -6,6 +6,7 @@ import path from 'node:path'
 import { defineConfig } from 'vitepress'
 
 const root = path.resolve(import.meta.dirname, '../..')
+const packages = path.resolve(import.meta.dirname, '../node_modules') + '/'
 const checks = fs.readdirSync(path.join(root, 'pkg/classify')).filter((f) => /^[a-z-]+\.md$/.test(f)).map((f) => f.slice(0, -3))
 const alerts = fs.readdirSync(path.join(root, 'rules/runbooks')).filter((f) => f.endsWith('.md')).map((f) => f.slice(0, -3))
 const pages = (texts) => Object.entries(texts).map(([text, link]) => ({ text, link }))
@@ -20,6 +21,8 @@ export default defineConfig({
   srcExclude: ['**/node_modules/**', '**/testdata/**', '.github/**', 'e2e/**', 'bin/**', 'dist/**', 'manifests/bundle.md'],
   // Folders and programs of the repository are no pages.
   ignoreDeadLinks: [/\.go$/, /^\.\/schema/, /testdata\//],
+  // The pages are outside of the folder with the packages.
+  vite: { resolve: { alias: [{ find: /^vue$/, replacement: packages + 'vue' }, { find: /^vue\/server-renderer$/, replacement: packages + 'vue/server-renderer' }] } },
   themeConfig: {
     search: { provider: 'local' },
     sidebar: [

@@ -21,7 +21,7 @@ var anyPodMayCall = &Check{
 				continue
 			}
 			return []Problem{{
-				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot tell the callers apart", BackendName(p), port, &w),
+				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot distinguish the callers", BackendName(p), port, &w),
 				Fix:     fmt.Sprintf("close port %d to Pods by a NetworkPolicy with an ipBlock for each control plane node%s", port, byOwner(p)),
 			}}
 		}

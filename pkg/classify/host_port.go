@@ -34,7 +34,7 @@ var hostPort = &Check{
 // k8s.io/kubernetes/pkg/cluster/ports.
 var nodePorts = map[int32]string{10250: "the kubelet", 10256: "kube-proxy"}
 
-// portHolder names who else has the port on the network of the hosts, "" for nobody.
+// portHolder names who else has the port on the network of the hosts, "" for none.
 func portHolder(p *Profile, behind []inventory.Workload, port int32) string {
 	if name := nodePorts[port]; name != "" {
 		return name

@@ -80,7 +80,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 //go:embed coredns.yaml
 var coreDNS []byte // as kubeadm installs it, with one replica
 
-// dns installs CoreDNS. Whoever needs names waits for it.
+// dns installs CoreDNS. A user who needs names waits for it.
 func (c *Cluster) dns(ctx context.Context) error {
 	objects, err := apply.Objects(coreDNS)
 	if err != nil {

@@ -37,13 +37,13 @@ func holder(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
-		return "", errors.New("nobody holds the lease")
+		return "", errors.New("the lease has no holder")
 	}
 	return *lease.Spec.HolderIdentity, nil
 }
 
 // TestInstalled: install.yaml as it is runs under Pod Security, is served through
-// kube-proxy of each node, and tells strangers nothing.
+// kube-proxy of each node, and refuses callers without a token.
 func TestInstalled(t *testing.T) {
 	pods, err := replicas(t.Context())
 	testenv.Must(t, err)

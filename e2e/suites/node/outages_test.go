@@ -24,7 +24,7 @@ import (
 type outage struct {
 	name          string
 	breaks, heals func(testing.TB, hook)
-	answer        string // of the API server, once it refuses; empty where it may go on a connection that lives
+	answer        string // of the API server, once it refuses; empty where it may go on an open connection
 	check         string
 	condition     string // its reason, where there is one
 	explained     string // by explain --error; empty: the check

@@ -9,7 +9,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/nodes"
 )
 
-// elsewhere is an address that is nobody's.
+// elsewhere is an address that no host has.
 const elsewhere = "192.0.2.1:443"
 
 // TestNothingLeaves: no node and no Pod reaches anything outside, and has no route there.

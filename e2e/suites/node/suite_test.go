@@ -200,7 +200,7 @@ func ready(t testing.TB, namespace, deployment string) {
 	do(t, "-n "+namespace+" rollout status deployment/"+deployment+" --timeout=180s")
 }
 
-// contains wants all texts to be said.
+// contains wants all texts to be in the output.
 func contains(t testing.TB, what, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

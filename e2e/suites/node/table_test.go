@@ -13,7 +13,7 @@ import (
 // table is what was measured, in the order of the tests.
 type table []row
 
-// row is one way to break a webhook, and what was said when.
+// row is one way to break a webhook, and what the auditor reported when.
 type row struct {
 	broken, answer, finding string
 	refused, found          time.Duration
@@ -29,7 +29,7 @@ func (t table) String() string {
 	return out.String()
 }
 
-// seconds rounds to what a machine under load can tell.
+// seconds rounds to the precision of a machine under load.
 func seconds(d time.Duration) string {
 	if d == 0 {
 		return "–"

@@ -31,7 +31,7 @@ func main() {
 	flag.StringVar(&r.version, "version", "", "version, as v1.2.3")
 	flag.StringVar(&r.image, "image", "", "image that the manifests name, with its tag or digest")
 	flag.StringVar(&r.url, "url", home+"/releases/download", "URL under which releases are published")
-	flag.StringVar(&r.builder, "builder", home+"/blob/main/Makefile#release", "URI of whoever builds, for the provenance")
+	flag.StringVar(&r.builder, "builder", home+"/blob/main/Makefile#release", "URI of the builder, for the provenance")
 	names := flag.String("platforms", strings.Join(platforms, ","), "platforms to build for")
 	flag.Parse()
 	r.platforms = strings.Split(*names, ",")
