@@ -85,6 +85,13 @@ func (b *board) publish(m *admission.Matcher) {
 	b.last, b.n = m.Snapshot, b.n+1
 }
 
+// probes are those of the last Snapshot.
+func (b *board) probes() map[inventory.Ref]inventory.Probe {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.last.Probes
+}
+
 // running runs a Prober until the bubble's test is done with it.
 func running(t *testing.T, d *dialer, b *board) (*Prober, func()) {
 	p := New(Options{Dial: d.dial}, b.publish)
@@ -119,8 +126,8 @@ func TestOneDial(t *testing.T) {
 			synctest.Wait()
 		}
 		d.want(t, "10.0.0.1:8443")
-		if len(b.last.Probes) != 100 {
-			t.Errorf("%d webhooks have a probe, want all 100", len(b.last.Probes))
+		if len(b.probes()) != 100 {
+			t.Errorf("%d webhooks have a probe, want all 100", len(b.probes()))
 		}
 		time.Sleep(5*time.Minute - time.Second)
 		d.want(t)
@@ -144,8 +151,8 @@ func TestInconclusive(t *testing.T) {
 		defer stop()
 		p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, "10.0.0.1:8443").Snapshot(time.Now())))
 		d.want(t, "10.0.0.1:8443")
-		if b.last.Probes[ref(0)].Answer != inventory.AnswerNone {
-			t.Errorf("the probe is %+v, want one without a result", b.last.Probes[ref(0)])
+		if b.probes()[ref(0)].Answer != inventory.AnswerNone {
+			t.Errorf("the probe is %+v, want one without a result", b.probes()[ref(0)])
 		}
 		for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 			time.Sleep(pause*6/5 + time.Millisecond)
@@ -165,8 +172,8 @@ func TestInconclusive(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if b.last.Probes[ref(0)].Answer == inventory.AnswerNone {
-			t.Errorf("the probe is %+v, want an answer", b.last.Probes[ref(0)])
+		if b.probes()[ref(0)].Answer == inventory.AnswerNone {
+			t.Errorf("the probe is %+v, want an answer", b.probes()[ref(0)])
 		}
 		time.Sleep(5*time.Minute - 2*time.Second)
 		d.want(t)
@@ -197,13 +204,13 @@ func TestChanges(t *testing.T) {
 		d.want(t)
 		p.Publish(admission.New(objects(t, [][]byte{[]byte("a")}).Snapshot(time.Now()))) // no endpoints
 		synctest.Wait()
-		if len(b.last.Probes) != 0 {
-			t.Errorf("probes %v of a backend that is gone", b.last.Probes)
+		if len(b.probes()) != 0 {
+			t.Errorf("probes %v of a backend that is gone", b.probes())
 		}
 		p.Publish(admission.New(with("b", "a")))
 		d.want(t, "10.0.0.1:8443")
-		if len(b.last.Probes) != 2 {
-			t.Errorf("probes are %v, want those of the backend that is back", b.last.Probes)
+		if len(b.probes()) != 2 {
+			t.Errorf("probes are %v, want those of the backend that is back", b.probes())
 		}
 	})
 }
@@ -313,14 +320,14 @@ func TestRecovered(t *testing.T) {
 					o.Routing, o.Services[0].Spec.ClusterIP = inventory.RoutingClusterIP, "10.96.0.7"
 					p.Publish(admission.New(o.Snapshot(time.Now())))
 				}
-				well := func() bool { return succeeds(b.last.Probes[ref(0)], time.Now()) }
+				well := func() bool { return succeeds(b.probes()[ref(0)], time.Now()) }
 				at("10.0.0.1:8443")
 				d.want(t, "10.96.0.7:443")
 				d.be(config)
 				at("10.0.0.2:8443")
 				d.want(t, "10.96.0.7:443")
 				if !well() {
-					t.Errorf("with another endpoint the probe is %+v", b.last.Probes[ref(0)])
+					t.Errorf("with another endpoint the probe is %+v", b.probes()[ref(0)])
 				}
 				at("10.0.0.2:8443", "10.0.0.3:8443")
 				d.want(t)
@@ -332,7 +339,7 @@ func TestRecovered(t *testing.T) {
 				time.Sleep(7 * time.Minute)
 				synctest.Wait()
 				if well() || len(d.take()) < 2 {
-					t.Errorf("broken again, the probe is %+v", b.last.Probes[ref(0)])
+					t.Errorf("broken again, the probe is %+v", b.probes()[ref(0)])
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
@@ -340,7 +347,7 @@ func TestRecovered(t *testing.T) {
 				time.Sleep(longestRetry*6/5 + time.Second)
 				synctest.Wait()
 				if !well() {
-					t.Errorf("healed after an hour, the probe is %+v", b.last.Probes[ref(0)])
+					t.Errorf("healed after an hour, the probe is %+v", b.probes()[ref(0)])
 				}
 			})
 		})
@@ -388,7 +395,7 @@ func TestCutOffWithoutWhatIsGone(t *testing.T) {
 		for _, bundle := range []string{"a", "b"} {
 			p.Publish(admission.New(objects(t, [][]byte{[]byte(bundle)}, "10.0.0.1:8443").Snapshot(time.Now())))
 			synctest.Wait()
-			if got := b.last.Probes[ref(0)].Answer; got != inventory.AnswerUnreachable {
+			if got := b.probes()[ref(0)].Answer; got != inventory.AnswerUnreachable {
 				t.Errorf("with CA bundle %s: the probe has answer %q, want that the backend is unreachable", bundle, got)
 			}
 		}
