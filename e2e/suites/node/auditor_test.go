@@ -67,7 +67,7 @@ func TestInstalled(t *testing.T) {
 	_, err = holder(t.Context())
 	testenv.Must(t, err)
 	contains(t, "kubectl get webhookaudit", do(t, "get webhookaudit"), "cluster")
-	if said := says(t, "audit"); !strings.Contains(said, "0 critical") && !strings.Contains(said, "No webhooks") {
+	if said := says(t, "audit"); !strings.Contains(said, "0 critical") && !strings.Contains(said, "no webhooks") {
 		t.Errorf("of a healthy cluster audit says\n%s", said)
 	}
 }

@@ -45,7 +45,7 @@ var outages = []outage{
 		check:  "backend-unreachable",
 	},
 	{
-		name:   "the container crashes after three seconds, again and again",
+		name:   "the container crashes every three seconds",
 		breaks: func(t testing.TB, h hook) { environment(t, h, "CRASH=3s") },
 		heals:  func(t testing.TB, h hook) { environment(t, h, "CRASH-") },
 		answer: "failed calling webhook", check: "no-ready-endpoints", explained: "fix:", // between two crashes it is ready

@@ -91,8 +91,34 @@ func start(folder string) error {
 		}
 	}
 	token, err := kubectl(ctx, "create", "token", "scraper", "--duration=2h")
+	if err != nil {
+		return err
+	}
 	real.token = strings.TrimSpace(token)
-	return err
+	return served(ctx)
+}
+
+// served waits until the kube-proxy of each node leads to the auditor.
+func served(ctx context.Context) error {
+	address, err := kubectl(ctx, "-n", home, "get", "service", "webhook-auditor", "-o", "jsonpath={.spec.clusterIP}")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, n := range real.Nodes {
+		for {
+			_, err := n.Ask(ctx, "https://"+address+":8443/metrics", real.token)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return err
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	}
+	return nil
 }
 
 // kubectl returns what kubectl prints as an administrator; the error has it too.
