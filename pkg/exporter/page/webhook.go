@@ -128,8 +128,11 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 		if title := incident[s.ID]; title != "" {
 			first := s
 			first.Question = title
-			if s.ID == "cluster-health" {
+			switch s.ID {
+			case "cluster-health":
 				first.Answers = append(w.affected(p), s.Answers...)
+			case "detection":
+				first.Answers = nil // the findings above have them
 			}
 			w.Incident = append(w.Incident, first)
 		}
@@ -153,7 +156,7 @@ func (w *webhookPage) affected(p *classify.Profile) []string {
 }
 
 // incident are the parts of the impact card that come first, with shorter titles.
-var incident = map[string]string{"cluster-health": "Who is affected", "disabling": "Disable it", "resuming": "Put it back"}
+var incident = map[string]string{"detection": "Look at it", "cluster-health": "Who is affected", "disabling": "Disable it", "resuming": "Put it back"}
 
 // whatIfs lead to what happens without the webhook, or its backend.
 func (v *view) whatIfs(p *classify.Profile) []link {
