@@ -129,7 +129,7 @@ func (c *configurations) withoutParams(e explanation) explanation {
 	hasParams := func(name string) bool {
 		return slices.ContainsFunc(c.policies, func(p policy) bool { return p.name == name && p.params != nil })
 	}
-	out := explanation{Notes: e.Notes}
+	var out explanation // without its notes, which count such policies as well
 	for _, step := range e.Chain {
 		if !hasParams(step.Name) {
 			out.Chain = append(out.Chain, step)

@@ -96,8 +96,10 @@ func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
 func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v Verdict) Verdict {
 	_, served := m.index.kinds[kind]
 	switch {
-	case v.Refused || v.Match == No || p.Type != inventory.MutatingPolicy || kind.Unsure:
+	case v.Refused || v.Match == No || p.Type != inventory.MutatingPolicy:
 		return v
+	case kind.Unsure:
+		return v.and(Verdict{Match: Maybe, Reason: ReasonRules, Detail: "it meets the object in one of several versions, and from some the API server converts nothing back"})
 	case p.AppliesConfigurations() && withoutType(r, kind):
 		return v.and(orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its applyConfiguration has no type to apply to (%s)%s", kind, refusing)}))
 	case v.Match == Maybe:
