@@ -60,5 +60,5 @@ var installations = []installation{
 	{"github.com/kubewarden/kubewarden-controller", "v1.20.0", "config/webhook", 10, nil},
 	{"github.com/spiffe/spire-controller-manager", "v0.6.0", "config/webhook", 2, nil},
 	{"github.com/jaegertracing/jaeger-operator", "v1.65.0", "config/webhook", 3, nil},
-	{"github.com/operator-framework/operator-controller", "v1.2.0", "config", 1, nil},
+	{"github.com/operator-framework/operator-controller", "v1.2.0", "config", 2, nil}, // one with the prefix of its overlays, one in a file that none includes
 }

@@ -41,6 +41,13 @@ func inputLines(inputs []Input, taken time.Time, o TextOptions) []Line {
 	if lacks := lacking(inputs); len(lacks) > 0 {
 		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
 	}
+	for _, i := range inputs {
+		for _, lack := range i.Lacks {
+			if _, is := whatLacks(lack); !is {
+				texts = append(texts, sentence(lack))
+			}
+		}
+	}
 	if as := evaluatedAsOf(inputs, taken); as != "" {
 		texts = append(texts, as)
 	}
@@ -59,14 +66,23 @@ func lacking(inputs []Input) []string {
 	var out []string
 	for _, i := range inputs {
 		for _, lack := range i.Lacks {
-			if what, is := strings.CutPrefix(strings.ToLower(lack[:min(3, len(lack))])+lack[min(3, len(lack)):], "no "); is {
-				what, _, _ = strings.Cut(what, ":")
-				out = append(out, strings.TrimSuffix(what, "."))
+			if what, is := whatLacks(lack); is {
+				out = append(out, what)
 			}
 		}
 	}
 	return text.Distinct(out)
 }
+
+// whatLacks is what an input lacks by that; false where it says something else of it.
+func whatLacks(lack string) (what string, is bool) {
+	what, is = strings.CutPrefix(strings.ToLower(lack[:min(3, len(lack))])+lack[min(3, len(lack)):], "no ")
+	what, _, _ = strings.Cut(what, ":")
+	return strings.TrimSuffix(what, "."), is
+}
+
+// sentence is a text with a capital and a full stop.
+func sentence(s string) string { return capital(strings.TrimSuffix(s, ".")) + "." }
 
 // String returns the detected type of the input, and what it lacks.
 func (i Input) String() string {
@@ -80,7 +96,7 @@ func (i Input) String() string {
 	}
 	s.WriteString(".")
 	for _, lack := range i.Lacks {
-		s.WriteString(" " + capital(strings.TrimSuffix(lack, ".")) + ".")
+		s.WriteString(" " + sentence(lack))
 	}
 	return text.Clean(s.String())
 }

@@ -197,6 +197,19 @@ func originsIn(used map[string]bool) map[string]origin {
 	return out
 }
 
+// originOf is where the object stands that was made, the zero origin of one that is not in
+// a file. Kustomize keeps no name of before its prefixes and suffixes.
+func originOf(made *resource.Resource, origins map[string]origin) origin {
+	longest := ""
+	for name := range origins {
+		kind, name, _ := strings.Cut(name, "/")
+		if kind == made.GetKind() && strings.Contains(made.GetName(), name) && len(name) > len(longest) {
+			longest = name
+		}
+	}
+	return origins[join(made.GetKind(), longest)]
+}
+
 // built reads what kustomize made.
 func (r *reader) built(in *input, kustomization string, resources []*resource.Resource, origins map[string]origin) {
 	in.roots = append(in.roots, kustomization)
@@ -205,9 +218,8 @@ func (r *reader) built(in *input, kustomization string, resources []*resource.Re
 		if err != nil {
 			continue // unreachable: it was read from YAML
 		}
-		id := made.OrgId()
-		at, known := origins[join(id.Kind, id.Name)]
-		if !known {
+		at := originOf(made, origins)
+		if at.line == 0 {
 			at = origin{file: kustomization, line: 1}
 		}
 		meta := schema.FromAPIVersionAndKind(made.GetApiVersion(), made.GetKind())
