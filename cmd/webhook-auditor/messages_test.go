@@ -72,6 +72,7 @@ var hostileCommands = map[string][]string{
 	"run":        {"NAME", "--degraded NAME", "--config NAME", "--kubeconfig FILE"},
 	"scrape":     {"NAME"},
 	"print":      {"NAME"},
+	"demo":       {"NAME"},
 	"version":    {"NAME", "-o NAME"},
 	"completion": {"NAME"},
 }

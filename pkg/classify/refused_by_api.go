@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -38,12 +39,15 @@ func refusal(refused field.ErrorList, object string) []Problem {
 		return nil
 	}
 	var faults []string
+	brief := ""
 	for _, e := range refused {
+		brief = cmp.Or(brief, fmt.Sprintf("the API server refuses it: %s: %s", e.Field, cmp.Or(e.Detail, e.ErrorBody())))
 		text := strings.Join(strings.Fields(strings.Replace(e.ErrorBody(), "Forbidden: ", "", 1)), " ")
 		faults = append(faults, e.Field+": "+text)
 	}
 	return []Problem{{
 		Message: fmt.Sprintf("is refused by the API server when %s is applied: %s", object, strings.Join(faults[:min(len(faults), maxListed)], "; ")) + more(len(faults)-maxListed),
+		Brief:   brief,
 		Fix:     "correct the file; kubectl apply --dry-run=server says the same of it",
 	}}
 }
@@ -67,6 +71,7 @@ func invalidConversionBundle(p *Profile) []Problem {
 	}
 	return []Problem{{
 		Message: fmt.Sprintf("has a caBundle without a certificate in it: from v1.31 on the API server does not serve %s until it has one, and refuses to apply the CRD a second time", p.CRD.Resource),
+		Brief:   fmt.Sprintf("from v1.31 on the API server does not serve %s: its caBundle has no certificate in it", p.CRD.Resource),
 		Fix:     "leave spec.conversion.webhook.clientConfig.caBundle out of the file: who issues the certificate fills it in",
 	}}
 }

@@ -122,7 +122,7 @@ func causeOf(f Finding) cause {
 	return cause{f.Severity, f.Context + f.Check + first, inventory.Ref{}}
 }
 
-// fixOf groups what one fix mends.
+// fixOf groups what one fix resolves.
 func fixOf(f Finding) cause { return cause{f.Severity, f.Context + f.Check + f.Fix, inventory.Ref{}} }
 
 // subjectOf groups the findings on one webhook.
@@ -180,7 +180,7 @@ var marks = map[classify.Severity]Line{
 func (o TextOptions) entry(group []Finding) Line {
 	first := group[0]
 	out := marks[first.Severity]
-	out.Name, out.Aside = first.Name, first.Check
+	out.Name = first.Name
 	var refs []inventory.Ref
 	for _, f := range group {
 		if !slices.Contains(refs, f.Ref) {
@@ -191,9 +191,7 @@ func (o TextOptions) entry(group []Finding) Line {
 	if more := len(refs) - 1; more > 0 {
 		others = fmt.Sprintf(" · and %s", inventory.Counted(more, "other"))
 	}
-	if more := len(group) - len(refs); more > 0 {
-		out.Aside += fmt.Sprintf(" +%d more", more)
-	}
+	out.Aside = checksOf(group)
 	if o.Verbose {
 		out.Text = particulars(first) + others
 		for _, f := range group {
@@ -210,6 +208,20 @@ func (o TextOptions) entry(group []Finding) Line {
 		out.Under = append(out.Under, fixLines(first)...)
 	}
 	return out
+}
+
+// checksOf names the checks of a group: two by name, more by their number.
+func checksOf(group []Finding) string {
+	var names []string
+	for _, f := range group {
+		if !slices.Contains(names, f.Check) {
+			names = append(names, f.Check)
+		}
+	}
+	if len(names) > 2 {
+		return fmt.Sprintf("%s +%d more", names[0], len(names)-1)
+	}
+	return strings.Join(names, ", ")
 }
 
 // maxLines is how many lines an entry has without its fix.
