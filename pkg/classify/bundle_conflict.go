@@ -8,12 +8,12 @@ var bundleConflict = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		a, injector := p.Webhook.Backend.Authority, injectorOf(p.Object.Annotations)
-		if a == nil || a.Placeholder || !p.Object.LastChanged.IsZero() || injector.name == "" {
+		if p.Platform || a == nil || a.Placeholder || !p.Object.LastChanged.IsZero() || injector.name == "" {
 			return nil
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade by server-side apply, as Helm 4, Flux and Fleet do, ends in a conflict over clientConfig.caBundle", injector.name, injector.annotation),
-			Fix:     fmt.Sprintf("leave caBundle of %s out of the file; where the conflict is there already: kubectl apply --server-side --force-conflicts, once", ObjectName(p)),
+			Fix:     fmt.Sprintf("leave caBundle of %s out of the file; where the conflict is there already, take the field over once, with --server-side --force-conflicts", ObjectName(p)),
 		}}
 	},
 }

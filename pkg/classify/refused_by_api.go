@@ -48,7 +48,7 @@ func refusal(refused field.ErrorList, object string) []Problem {
 	return []Problem{{
 		Message: fmt.Sprintf("is refused by the API server when %s is applied: %s", object, strings.Join(faults[:min(len(faults), maxListed)], "; ")) + more(len(faults)-maxListed),
 		Brief:   brief,
-		Fix:     "correct the file; kubectl apply --dry-run=server says the same of it",
+		Fix:     "correct the file; kubectl diff -f FILE ends in the same error until then",
 	}}
 }
 
