@@ -16,22 +16,24 @@ type query struct {
 	measure
 	// of is the type of webhook where the answer has no label of it.
 	of inventory.Type
-	// recorded is the rules' series of the same, without the window at its end;
-	// "" where there is none.
+	// recorded is the label failure of the rules' series of the same; "" where there is
+	// none.
 	recorded string
 	// expression computes it from the API servers' series. It is used where
 	// nothing is recorded.
 	expression string
 }
 
-// The series that the project's rules record.
+// The series that the project's rules record, without the window at its end, and values
+// of its label failure.
 const (
-	recordedOpen        = "cluster_instance_type_name:webhook_auditor_calls_failed_open:increase"
-	recordedUnevaluated = "cluster_instance_type_name:webhook_auditor_match_condition_errors:increase"
+	recordedFailures    = "cluster_instance_type_name_failure:webhook_auditor_calls_failed:increase"
+	recordedOpen        = "open"
+	recordedUnevaluated = "unevaluated"
 )
 
 // recordedWindows are those of the rules.
-var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 30 * time.Minute, 6 * time.Hour}
+var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 6 * time.Hour}
 
 // scraped is a series that each API server has, whatever it serves.
 const scraped = promql.StepSeconds + "_count"
@@ -114,7 +116,7 @@ func (q query) over(span time.Duration) []string {
 	var out []string
 	window := model.Duration(span).String()
 	if q.recorded != "" && slices.Contains(recordedWindows, span) {
-		out = append(out, "sum by (type, name) ("+q.recorded+window+"{SELECTOR})")
+		out = append(out, "sum by (type, name) ("+recordedFailures+window+`{failure="`+q.recorded+`",SELECTOR})`)
 	}
 	if q.expression != "" {
 		out = append(out, strings.ReplaceAll(q.expression, "RANGE", window))

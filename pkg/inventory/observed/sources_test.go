@@ -361,7 +361,7 @@ const collected = `
 	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="+Inf"} 0+60x30000
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="true"} 0+12x30000
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="false"} 0+12x30000
-	cluster_instance_type_name:webhook_auditor_calls_failed_open:increase5m{name="recorded",type="admit"} 0x30000
+	cluster_instance_type_name_failure:webhook_auditor_calls_failed:increase5m{failure="open",name="recorded",type="admit"} 0x30000
 	apiserver_validating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error"} 0+6x30000
 	apiserver_validating_admission_policy_check_total{instance="b",policy="team",policy_binding="x",enforcement_action="allow",error_type="invalid_error"} 0+6x30000
 	apiserver_validating_admission_policy_check_duration_seconds_bucket{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error",le="0.01"} 0+6x30000
@@ -455,11 +455,14 @@ func TestSelector(t *testing.T) {
 // TestRecordedNames: what is queried is what the rules record.
 func TestRecordedNames(t *testing.T) {
 	rules := must.Get(os.ReadFile("../../../rules/prometheus.yaml"))(t)
-	for _, name := range []string{recordedOpen, recordedUnevaluated} {
-		for _, window := range recordedWindows {
-			if record := "record: " + name + model.Duration(window).String() + "\n"; !strings.Contains(string(rules), record) {
-				t.Errorf("no rule has %s", record)
-			}
+	for _, window := range recordedWindows {
+		if record := "record: " + recordedFailures + model.Duration(window).String() + "\n"; !strings.Contains(string(rules), record) {
+			t.Errorf("no rule has %s", record)
+		}
+	}
+	for _, failure := range []string{recordedOpen, recordedUnevaluated} {
+		if !strings.Contains(string(rules), `"`+failure+`"`) {
+			t.Errorf("no rule has failure=%q", failure)
 		}
 	}
 }
