@@ -236,6 +236,9 @@ func writeErrors(errs []report.Error, s streams) error {
 	if err := report.WriteErrors(unfiltered(s.err), errs, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
+	if slices.ContainsFunc(errs, func(e report.Error) bool { return strings.Contains(e.Message, "is forbidden: grant ") }) {
+		complain(s.err, "the ClusterRole webhook-auditor grants all that is read: bind it to the user, after webhook-auditor print rbac | kubectl apply -f -")
+	}
 	return nil
 }
 
@@ -300,8 +303,8 @@ func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inven
 	}
 	line := newProgress(s.err)
 	defer line.clear()
-	objects, err := cluster.Read(ctx, clients, cluster.Options{Routing: routing}, func(resource string, n int) {
-		line.show("reading the cluster: %d %s", n, resource)
+	objects, err := cluster.Read(ctx, clients, cluster.Options{Routing: routing}, func(p cluster.Progress) {
+		line.show("reading %d of %d kinds: %d %s…", min(p.Done+1, p.Kinds), p.Kinds, p.Objects, p.Resource)
 	})
 	if err != nil {
 		return objects, err

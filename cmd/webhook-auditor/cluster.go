@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -33,6 +34,8 @@ func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 	names.AuthOverrideFlags.Impersonate.BindStringFlag(flags, &a.overrides.AuthInfo.Impersonate)
 	names.AuthOverrideFlags.ImpersonateGroups.Description = "group to impersonate; may be repeated"
 	names.AuthOverrideFlags.ImpersonateGroups.BindStringArrayFlag(flags, &a.overrides.AuthInfo.ImpersonateGroups)
+	names.Timeout.Description = "how long to wait for one answer of the API server, for example 30s; 0 waits for ever"
+	names.Timeout.BindStringFlag(flags, &a.overrides.Timeout)
 	enumFlag(flags, &a.routing, enum{"aggregator-routing", "", "whether the API server runs with --enable-aggregator-routing", []string{"auto", "true", "false"}})
 	return a
 }
@@ -47,6 +50,9 @@ func (a *clusterFlags) loader() clientcmd.ClientConfig {
 // config is how to reach the cluster.
 func (a *clusterFlags) config() (*rest.Config, error) {
 	config, err := a.loader().ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("reading kubeconfig: there is none: name a cluster with --kubeconfig and --context, or audit files by their PATH")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w; name a cluster with --kubeconfig and --context, or audit files by their PATH", err)
 	}

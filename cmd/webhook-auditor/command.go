@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -122,7 +121,7 @@ never changes a webhook.`,
   # Show which webhooks the creation of a Pod meets
   webhook-auditor explain create pods -n default`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
-		Version:       version.Print(program),
+		Version:       builtFrom().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -133,11 +132,23 @@ never changes a webhook.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%s%w; see %s --help", subcommand(c), err, c.CommandPath())
 	})
-	root.AddCommand(runCommand(s), auditCommand(s), explainCommand(s), topCommand(s), impactCommand(s), diffCommand(s), mcpCommand(s), scrapeCommand(s), printCommand(s), demoCommand(s), versionCommand(s))
+	root.AddGroup(&cobra.Group{ID: "questions", Title: "Commands:"}, &cobra.Group{ID: "advanced", Title: "Advanced:"})
+	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s), runCommand(s), demoCommand(s), checksCommand(s))
+	addGroup(root, "advanced", mcpCommand(s), printCommand(s), scrapeCommand(s), versionCommand(s))
+	root.SetHelpCommandGroupID("advanced")
+	root.SetCompletionCommandGroupID("advanced")
 	root.InitDefaultCompletionCmd()
 	exemplifyCompletion(root)
 	renameExamples(root, name)
 	return root
+}
+
+// addGroup adds the commands in this order: the first of a group are asked for most.
+func addGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+	}
+	root.AddCommand(commands...)
 }
 
 // renameExamples writes the program in the examples as its user calls it.

@@ -92,8 +92,8 @@ func TestHelp(t *testing.T) {
 		out, err string
 	}{
 		"no command":            {nil, exitUsage, "", "missing command"},
-		"usage":                 {nil, exitUsage, "", "Available Commands:"},
-		"help":                  {[]string{"help"}, exitOK, "Available Commands:", ""},
+		"usage":                 {nil, exitUsage, "", "Advanced:"},
+		"help":                  {[]string{"help"}, exitOK, "Advanced:", ""},
 		"help of a command":     {[]string{"help", "audit"}, exitOK, "Cluster flags:", ""},
 		"--help":                {[]string{"explain", "--help"}, exitOK, "Request flags:", ""},
 		"-h":                    {[]string{"-h"}, exitOK, "explain", ""},
@@ -104,7 +104,7 @@ func TestHelp(t *testing.T) {
 		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "audit: unknown flag: --formt; see webhook-auditor audit --help"},
 		"no value":              {[]string{"run", "--settle", "soon"}, exitUsage, "", `invalid argument "soon" for "--settle"`},
 		"too much":              {[]string{"version", "please"}, exitUsage, "", `version: unexpected argument "please"`},
-		"--version":             {[]string{"--version"}, exitOK, "webhook-auditor, version", ""},
+		"--version":             {[]string{"--version"}, exitOK, "webhook-auditor ", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", tc.args...)

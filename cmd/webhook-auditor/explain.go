@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -31,13 +32,14 @@ type explain struct {
 func explainCommand(s streams) *cobra.Command {
 	e := &explain{input: &input{}}
 	c := &cobra.Command{
-		Use:   "explain [OPERATION RESOURCE[/SUB] [NAME]]",
-		Short: "Show which webhooks a request meets, or what an error about a webhook means",
+		Use:   "explain [OPERATION RESOURCE[/SUB] [NAME] | CHECK]",
+		Short: "Show which webhooks a request meets, or what an error or a check means",
 		Long: `Show which webhooks a request meets, in which order, and why the others are skipped.
 
-OPERATION is create, update, patch, delete or connect; RESOURCE is written as
-for kubectl: pods, deployments.apps, pods/exec. With --error, show what an error
-that names a webhook means, and how to resolve it. With --audit-log and
+OPERATION is create, update, patch, apply, scale, delete or connect; RESOURCE is
+written as for kubectl: pods, deployments.apps, pods/exec. CHECK is one that audit
+reports. With --error, show what an error that names a webhook means, and how to
+resolve it. With --audit-log and
 --request-id, show what became of one request, beside what is registered for it.
 
 Exit code: 0 answered, 1 some of the input cannot be read or the API server does
@@ -47,6 +49,9 @@ not serve the resource, 2 usage error.`,
 
   # Show the webhooks that this very object meets
   webhook-auditor explain -f pod.yaml
+
+  # Print what a check means, and what to do
+  webhook-auditor explain service-missing
 
   # Explain what became of a request, by the header Audit-ID of its response
   webhook-auditor explain --audit-log audit.log --request-id 36dc0368-cf7d-4501-8574-813fbaa9df0d
@@ -88,6 +93,11 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return e.diagnose(ctx, args, s)
 	case e.isBatch():
 		return e.explainEach(ctx, args, s)
+	}
+	if len(args) == 1 && !e.request.given() {
+		if check := classify.FindCheck(args[0]); check != nil {
+			return explainCheck(check, s)
+		}
 	}
 	arguments, err := e.request.read(args, s)
 	if err != nil {

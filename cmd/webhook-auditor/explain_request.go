@@ -53,6 +53,9 @@ func (r *requestFlags) read(args []string, s streams) (requestArguments, error) 
 		if len(args) < 2 || len(args) > 3 {
 			return requestArguments{}, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or --filename, --requests or --error")}
 		}
+		if err := arguments.CheckOperation(args[0]); err != nil {
+			return requestArguments{}, usageError{fmt.Errorf("explain: %w", err)}
+		}
 		return r.describe(requestArguments{operation: args[0], resource: args[1], subject: r.subject}, args[2:])
 	}
 	if len(args) > 3 {

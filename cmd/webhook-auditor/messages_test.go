@@ -74,6 +74,7 @@ var hostileCommands = map[string][]string{
 	"print":      {"NAME"},
 	"demo":       {"NAME"},
 	"version":    {"NAME", "-o NAME"},
+	"checks":     {"NAME"},
 	"completion": {"NAME"},
 }
 

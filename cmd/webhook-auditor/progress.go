@@ -23,7 +23,7 @@ type progress struct {
 // showAfter is how long a read lasts before the line appears, and redraw how
 // often it changes.
 const (
-	showAfter = 500 * time.Millisecond
+	showAfter = 2 * time.Second
 	redraw    = 100 * time.Millisecond
 )
 

@@ -172,25 +172,27 @@ func ambiguous(typed string, found []inventory.Resource) string {
 }
 
 // Operations are those that a user may type.
-func Operations() []string { return []string{"create", "update", "patch", "delete", "connect"} }
+func Operations() []string {
+	return []string{"create", "update", "patch", "apply", "scale", "delete", "connect"}
+}
 
 // operationsByName are the operations as users type them.
 var operationsByName = map[string]admission.Operation{
-	"create": admission.Create, "update": admission.Update, "patch": admission.Update, "delete": admission.Delete, "connect": admission.Connect,
+	"create": admission.Create, "update": admission.Update, "patch": admission.Update, "apply": admission.Update, "scale": admission.Update, "delete": admission.Delete, "connect": admission.Connect,
 }
 
 // resolveOperation finds the operation that a user means. The API server admits
 // every request to some subresources as CONNECT, which the note says.
 func resolveOperation(typed string, served []admission.Operation, r inventory.Resource) (op admission.Operation, note string, err error) {
 	op, known := operationsByName[strings.ToLower(typed)]
-	reads := slices.Contains([]string{"get", "list", "watch"}, strings.ToLower(typed))
+	isRead := slices.Contains(reads, strings.ToLower(typed))
 	connects := slices.Equal(served, []admission.Operation{admission.Connect})
 	switch {
 	case connects && op == admission.Connect:
 		return op, "", nil
-	case connects && (known || reads):
+	case connects && (known || isRead):
 		return admission.Connect, fmt.Sprintf("admission sees every request to %s as CONNECT", r), nil
-	case reads:
+	case isRead:
 		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading: must be one of %s", typed, strings.Join(Operations(), ", "))
 	case !known:
 		return "", "", fmt.Errorf("reading operation %q: must be one of %s", typed, strings.Join(Operations(), ", "))
@@ -198,9 +200,25 @@ func resolveOperation(typed string, served []admission.Operation, r inventory.Re
 	return op, "", nil
 }
 
+// CheckOperation refuses what is no operation, before anything is read.
+func CheckOperation(typed string) error {
+	name := strings.ToLower(typed)
+	if _, known := operationsByName[name]; known || slices.Contains(reads, name) {
+		return nil
+	}
+	return fmt.Errorf("reading operation %q: must be one of %s%s", typed, strings.Join(Operations(), ", "), Suggested(Like(name, Operations())))
+}
+
+// reads are the verbs that meet no admission.
+var reads = []string{"get", "list", "watch"}
+
 // Request is the request that a user of kubectl means. A resource that the API server does
 // not serve is a NotServedError.
 func Request(m *admission.Matcher, operation, resource string, subject admission.Subject) (admission.Request, error) {
+	operation = strings.ToLower(operation)
+	if operation == "scale" && !strings.Contains(resource, "/") {
+		resource += "/scale"
+	}
 	r, other, err := newResourceNames(m.Snapshot).resolve(resource)
 	if err != nil {
 		return admission.Request{}, err
@@ -209,7 +227,7 @@ func Request(m *admission.Matcher, operation, resource string, subject admission
 	if err != nil {
 		return admission.Request{}, err
 	}
-	subject.Patch = strings.EqualFold(operation, "patch")
+	subject.Patch = slices.Contains([]string{"patch", "apply", "scale"}, operation)
 	request, err := m.OpenRequest(op, r, subject)
 	if err != nil {
 		return admission.Request{}, err

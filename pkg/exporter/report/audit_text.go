@@ -62,7 +62,7 @@ func (d Document) Text(o TextOptions) Blocks {
 	now, risk, review := byUrgency(d.Findings)
 	out = append(out,
 		Block{Heading: "BROKEN NOW", Lines: o.entries(now, causeOf)},
-		Block{Heading: "AT RISK", Lines: o.entries(risk, subjectOf)},
+		Block{Heading: "AT RISK", Lines: o.entries(risk, causeOf)},
 		Block{Heading: "TO REVIEW", Lines: d.toReview(review, o)})
 	if o.Verbose {
 		_, acknowledged := separateAcknowledged(d.Findings)
@@ -110,23 +110,24 @@ func separateAcknowledged(findings []Finding) (open, acknowledged []Finding) {
 type cause struct {
 	severity classify.Severity
 	what     string
-	subject  inventory.Ref
 }
 
-// causeOf groups the webhooks of one backend, and those that one fix is for.
+// causeOf groups the webhooks of one backend, those that one sentence says all of, and those
+// that one fix is for.
 func causeOf(f Finding) cause {
 	first, _, _ := strings.Cut(f.Message, ";")
-	if !strings.Contains(first, "Service ") && !strings.Contains(first, "URL ") {
+	switch {
+	case strings.Contains(first, "Service ") || strings.Contains(first, "URL "):
+	case f.Brief != "":
+		first = f.Brief
+	default:
 		first = f.Fix
 	}
-	return cause{f.Severity, f.Context + f.Check + first, inventory.Ref{}}
+	return cause{f.Severity, f.Context + f.Check + first}
 }
 
 // fixOf groups what one fix resolves.
-func fixOf(f Finding) cause { return cause{f.Severity, f.Context + f.Check + f.Fix, inventory.Ref{}} }
-
-// subjectOf groups the findings on one webhook.
-func subjectOf(f Finding) cause { return cause{0, f.Context, f.Ref} }
+func fixOf(f Finding) cause { return cause{f.Severity, f.Context + f.Check + f.Fix} }
 
 // entries are the findings for a terminal, grouped.
 func (o TextOptions) entries(findings []Finding, of func(Finding) cause) []Line {
@@ -144,26 +145,17 @@ func (o TextOptions) entries(findings []Finding, of func(Finding) cause) []Line 
 	return out
 }
 
-// grouped are the findings by what they have in common, and those with the same text
-// together.
+// grouped are the findings by what they have in common.
 func grouped(findings []Finding, of func(Finding) cause) [][]Finding {
 	var out [][]Finding
-	at, same := map[cause]int{}, map[string]int{}
+	at := map[cause]int{}
 	for _, f := range findings {
-		key, text := of(f), f.Context+f.Check+f.Brief+f.Message+f.Fix
-		if f.Brief != "" {
-			text = f.Context + f.Check + f.Brief
-		}
-		i, ok := at[key]
-		if j, again := same[text]; !ok && again && key != fixOf(f) {
-			i, ok = j, true
-		}
+		i, ok := at[of(f)]
 		if !ok {
 			i = len(out)
+			at[of(f)] = i
 			out = append(out, nil)
-			same[text] = i
 		}
-		at[key] = i
 		out[i] = append(out[i], f)
 	}
 	return out
@@ -180,7 +172,7 @@ var marks = map[classify.Severity]Line{
 func (o TextOptions) entry(group []Finding) Line {
 	first := group[0]
 	out := marks[first.Severity]
-	out.Name = first.Name
+	out.Name, out.Aside = first.Name, first.Check
 	var refs []inventory.Ref
 	for _, f := range group {
 		if !slices.Contains(refs, f.Ref) {
@@ -191,7 +183,6 @@ func (o TextOptions) entry(group []Finding) Line {
 	if more := len(refs) - 1; more > 0 {
 		others = fmt.Sprintf(" · and %s", inventory.Counted(more, "other"))
 	}
-	out.Aside = checksOf(group)
 	if o.Verbose {
 		out.Text = particulars(first) + others
 		for _, f := range group {
@@ -208,20 +199,6 @@ func (o TextOptions) entry(group []Finding) Line {
 		out.Under = append(out.Under, fixLines(first)...)
 	}
 	return out
-}
-
-// checksOf names the checks of a group: two by name, more by their number.
-func checksOf(group []Finding) string {
-	var names []string
-	for _, f := range group {
-		if !slices.Contains(names, f.Check) {
-			names = append(names, f.Check)
-		}
-	}
-	if len(names) > 2 {
-		return fmt.Sprintf("%s +%d more", names[0], len(names)-1)
-	}
-	return strings.Join(names, ", ")
 }
 
 // maxLines is how many lines an entry has without its fix.
@@ -276,7 +253,7 @@ const (
 // clauses at its end as it takes to fit.
 func shortened(message string, most int) string {
 	message = remark.ReplaceAllString(shortenLists(message), "")
-	for _, separator := range []string{"; ", ": ", ", so that "} {
+	for _, separator := range []string{"; ", ", so that "} {
 		for utf8.RuneCountInString(message) > most {
 			i := strings.LastIndex(message, separator)
 			if i < 0 {
@@ -285,7 +262,7 @@ func shortened(message string, most int) string {
 			message = message[:i]
 		}
 	}
-	return message
+	return text.Shorten(message, most)
 }
 
 // particulars are where a webhook is registered: its type, its configuration, its file.

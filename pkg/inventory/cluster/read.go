@@ -20,11 +20,19 @@ import (
 // remote cluster, few enough not to load the API server.
 const parallel = 8
 
-// Read reads the cluster once, without watching it. While it reads it reports how
-// many objects of a resource there are so far; the calls of progress never
-// overlap. What cannot be read is in Objects.Errors; Read fails only where nothing
+// Progress is how far a read is.
+type Progress struct {
+	// Done counts the kinds that are read, Kinds those that are to be read.
+	Done, Kinds int
+	// Resource is one that is being read, with so many objects so far.
+	Resource string
+	Objects  int
+}
+
+// Read reads the cluster once, without watching it. While it reads it reports its progress;
+// these calls never overlap. What cannot be read is in Objects.Errors; Read fails only where nothing
 // could be read.
-func Read(ctx context.Context, clients Clients, options Options, progress func(resource string, objects int)) (inventory.Objects, error) {
+func Read(ctx context.Context, clients Clients, options Options, progress func(Progress)) (inventory.Objects, error) {
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	began := time.Now()
 	clients.connect(ctx)
@@ -71,18 +79,22 @@ func nothingRead(ctx context.Context, all []contents, errs []inventory.Error) er
 // reader lists resources and counts the objects.
 type reader struct {
 	mu       sync.Mutex
-	progress func(string, int)
+	progress func(Progress)
 	counts   map[string]int
+	// done counts the lists of kinds that ended.
+	done, kinds int
 }
 
 func (r *reader) readAll(ctx context.Context, resources []resource) []contents {
 	out := make([]contents, len(resources))
+	r.kinds += len(resources)
 	slots := make(chan struct{}, parallel)
 	var group sync.WaitGroup
 	for i, resource := range resources {
 		slots <- struct{}{}
 		group.Go(func() {
 			out[i] = r.read(ctx, resource)
+			r.ended()
 			<-slots
 		})
 	}
@@ -120,5 +132,11 @@ func (r *reader) count(of resource, more int) {
 	defer r.mu.Unlock()
 	name := of.GroupResource.String()
 	r.counts[name] += more
-	r.progress(name, r.counts[name])
+	r.progress(Progress{r.done, r.kinds, name, r.counts[name]})
+}
+
+func (r *reader) ended() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done++
 }

@@ -25,7 +25,7 @@ import (
 func TestRead(t *testing.T) {
 	s := populated(t)
 	counts := map[string]int{}
-	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(resource string, n int) { counts[resource] = n }))(t)
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(p Progress) { counts[p.Resource] = p.Objects }))(t)
 	got := objects.Snapshot(time.Now())
 	if !whole(got) || got.Server.String() != "v1.37.1" || got.Current.IsZero() {
 		t.Errorf("webhooks %v, Services %v, errors %v, server %v, current at %v", refs(got), got.Services, got.Errors, got.Server, got.Current)
@@ -56,7 +56,7 @@ func TestRead(t *testing.T) {
 
 func readOnce(t *testing.T, s *fakeServer) *inventory.Snapshot {
 	t.Helper()
-	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(string, int) {}))(t)
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(Progress) {}))(t)
 	return objects.Snapshot(time.Now())
 }
 
@@ -76,9 +76,9 @@ func TestReadBeginsAListAnew(t *testing.T) {
 				s.put(convertedCRD(fmt.Sprintf("things%d", i), "convert", "convert"))
 			}
 			last := 0
-			objects, err := Read(t.Context(), s.clients(), Options{}, func(resource string, n int) {
-				if resource == "customresourcedefinitions.apiextensions.k8s.io" {
-					last = n
+			objects, err := Read(t.Context(), s.clients(), Options{}, func(p Progress) {
+				if p.Resource == "customresourcedefinitions.apiextensions.k8s.io" {
+					last = p.Objects
 				}
 			})
 			if err != nil || len(objects.CRDs) != tt.crds || len(objects.Errors) != tt.errors {
@@ -94,7 +94,7 @@ func TestReadBeginsAListAnew(t *testing.T) {
 func TestReadWhatIsAllowed(t *testing.T) {
 	s := populated(t)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "endpointslices" })
-	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(string, int) {}))(t)
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(Progress) {}))(t)
 	got := objects.Snapshot(time.Now())
 	if len(got.Webhooks) != 4 || len(got.Services) != 3 || got.EndpointsKnown.Services[validate] || !got.ServicesKnown.Services[validate] {
 		t.Errorf("webhooks %v, Services %v", refs(got), got.Services)
@@ -226,7 +226,7 @@ func TestReadNothing(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.spoil()
-			_, err := Read(tt.ctx, s.clients(), Options{}, func(string, int) {})
+			_, err := Read(tt.ctx, s.clients(), Options{}, func(Progress) {})
 			if err == nil || !strings.Contains(err.Error(), tt.reason) || !strings.Contains(err.Error(), s.addr) {
 				t.Errorf("got error %v, want one with %q and the address", err, tt.reason)
 			}

@@ -205,7 +205,7 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 	w.schedule.beginFetch(now)
 	w.running.Go(func() {
 		info := w.clients.fetchServerInfo(ctx, before)
-		r := reader{progress: func(string, int) {}, counts: map[string]int{}}
+		r := reader{progress: func(Progress) {}, counts: map[string]int{}}
 		w.setServerInfo(r.readParams(ctx, w.clients, snapshot, info))
 		w.clients.checkRevisions(ctx, compared, w.schedule.progressWait)
 	})

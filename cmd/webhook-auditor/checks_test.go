@@ -1,0 +1,56 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// TestChecksInATerminal: a line for each check, and the runbook of each.
+func TestChecksInATerminal(t *testing.T) {
+	list := execute(t, "", "checks")
+	if lines := strings.Count(list.out, "\n"); list.code != exitOK || lines != len(classify.Checks)+1 {
+		t.Errorf("exit code %d, %d lines of %d checks", list.code, lines, len(classify.Checks))
+	}
+	for _, c := range classify.Checks {
+		r := execute(t, "", "explain", c.Name)
+		expect.Contains(t, r.out, c.Name+"\n", c.Summary, "\nMeaning\n", "\nMitigation\n")
+		if strings.Contains(r.out, "```") {
+			t.Errorf("%s: code is no command:\n%s", c.Name, r.out)
+		}
+	}
+}
+
+// TestVerbs: kubectl's own verbs are operations, and what is none is refused before anything
+// is read.
+func TestVerbs(t *testing.T) {
+	from := []string{"-n", "shop", "--from", "testdata/webhooks.yaml"}
+	for want, args := range map[string][]string{
+		"UPDATE deployments.apps/scale web in shop meets": {"explain", "scale", "deployments", "web"},
+		"a server-side apply of pods is a CREATE":         {"explain", "apply", "pods"},
+	} {
+		expect.Contains(t, execute(t, "", append(args, from...)...).out, want)
+	}
+	r := execute(t, "", "explain", "craete", "pods", "--kubeconfig", "nowhere")
+	if r.code != exitUsage || !strings.Contains(r.err, "did you mean create?") {
+		t.Errorf("exit code %d, %s", r.code, r.err)
+	}
+}
+
+// TestVersion: nothing that is not known is printed.
+func TestVersion(t *testing.T) {
+	var b map[string]string
+	must.Succeed(t, json.Unmarshal([]byte(execute(t, "", "version", "-o", "json").out), &b))
+	for key, value := range b {
+		if value == "" {
+			t.Errorf("%s is empty", key)
+		}
+	}
+	if text := execute(t, "", "version").out; strings.Count(text, "\n") != 1 || strings.Contains(text, "branch") {
+		t.Errorf("the version is %q", text)
+	}
+}
