@@ -75,6 +75,7 @@ var hostileCommands = map[string][]string{
 	"demo":       {"NAME"},
 	"version":    {"NAME", "-o NAME"},
 	"checks":     {"NAME"},
+	"demo":       {"NAME"},
 	"completion": {"NAME"},
 }
 

@@ -142,7 +142,7 @@ func (s source) audited(t *testing.T, kind string, paths ...string) {
 	if dated := !d.Inputs[0].Taken.IsZero(); dated != s.dated || dated && (time.Since(d.Taken) > time.Hour || d.Taken.After(time.Now())) {
 		t.Errorf("collected at %s, evaluated as of %s", d.Inputs[0].Taken, d.Taken)
 	}
-	text := testenv.Command(t, append([]string{"audit", "--fail-on=never"}, paths...)...).Stdout
+	text := testenv.Command(t, append([]string{"audit", "-v", "--fail-on=never"}, paths...)...).Stdout
 	if !testenv.ContainsAll(text, "Read "+paths[0]+" as "+kind+": ") {
 		t.Errorf("the report does not say what it was made from:\n%s", text)
 	}

@@ -34,11 +34,11 @@ func TestWatch(t *testing.T) {
 			return nil
 		})
 	}
-	prints(`Audited 1 webhook `)
+	prints(` · 1 webhook · `)
 	testenv.Must(t, b.Unready(t.Context()))
-	prints(`(?m)^added +critical +no-ready-endpoints +validating +` + b.Namespace)
+	prints(`(?m)^added +critical +no-ready-endpoints +` + b.Namespace)
 	testenv.Must(t, b.Ready(t.Context()))
-	prints(`(?m)^resolved +critical +no-ready-endpoints +validating +` + b.Namespace)
+	prints(`(?m)^resolved +critical +no-ready-endpoints +` + b.Namespace)
 	a := testenv.NewScraper(t, w.Run(t))
 	labels := testenv.Identity("validating", b.Namespace, hook.Name)
 	a.Await("the webhook", metrics.Equals(testenv.BackendReady, labels, 1))
@@ -50,10 +50,10 @@ func TestWatch(t *testing.T) {
 		testenv.Must(t, err)
 	}
 	level(`"0"`)
-	prints(`(?m)^added +info +run-level-zero +validating +` + b.Namespace)
+	prints(`(?m)^added +info +run-level-zero +` + b.Namespace)
 	a.AwaitFinding("run-level-zero", "info", labels)
 	level("null")
-	prints(`(?m)^resolved +info +run-level-zero +validating +` + b.Namespace)
+	prints(`(?m)^resolved +info +run-level-zero +` + b.Namespace)
 	a.AwaitNoFinding("run-level-zero", labels)
 	testenv.Must(t, p.Stop())
 	if code := p.ExitCode(); code != 0 {
