@@ -75,7 +75,6 @@ var hostileCommands = map[string][]string{
 	"demo":       {"NAME"},
 	"version":    {"NAME", "-o NAME"},
 	"checks":     {"NAME"},
-	"demo":       {"NAME"},
 	"completion": {"NAME"},
 }
 
