@@ -94,21 +94,21 @@ func reported(t *testing.T, text string) {
 	t.Helper()
 	_, report, _ := strings.Cut(text, "webhook-auditor audit")
 	for name, check := range map[string]string{
-		"configmaps.legacy.example.com":          "service-missing",
-		"ingresses.gateway.example.com":          "service-port-missing",
-		"jobs.scheduler.example.com":             "no-ready-endpoints",
-		"backups.storage.example.com":            "service-missing",
-		"cronjobs.quota.example.com":             "ca-bundle-invalid",
-		"pods.guard.example.com":                 "bootstrap-deadlock",
-		"bindings.placement.example.com":         "virtual-resource",
-		"tokenreviews.login.example.com":         "dead-rule",
-		"secrets.injector.example.com":           "sensitive-resource",
-		"pods.scanner.example.com":               "critical-resource",
-		"statefulsets.demo-operator.example.com": "core-resource",
+		"configmaps.legacy.example.com":  "service-missing",
+		"ingresses.gateway.example.com":  "service-port-missing",
+		"jobs.scheduler.example.com":     "no-ready-endpoints",
+		"backups.storage.example.com":    "service-missing",
+		"cronjobs.quota.example.com":     "ca-bundle-invalid",
+		"pods.guard.example.com":         "bootstrap-deadlock",
+		"bindings.placement.example.com": "virtual-resource",
+		"tokenreviews.login.example.com": "dead-rule",
 	} {
 		if !lineWith(report, name, check) {
 			t.Errorf("no line reports %s about %s", check, name)
 		}
+	}
+	if !lineWith(report, "webhooks see Pods, Secrets", "webhook-auditor.io/acknowledge") {
+		t.Error("no line counts the webhooks that an annotation must acknowledge")
 	}
 	for _, healthy := range []string{"policy.example.com", "secrets.validator.example.com"} {
 		if strings.Contains(report, healthy) {

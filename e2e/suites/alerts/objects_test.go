@@ -29,6 +29,7 @@ func (s scenario) createObjects(t *testing.T) {
 	s.makeNode(t)
 	s.makeNamespaces(t)
 	s.makeWorkload(t)
+	s.makeAgent(t)
 	s.makeEvents(t)
 	s.makeCertificates(t)
 	testenv.Must(t, s.manifests.add(scenario{environment: s.environment, name: static, backend: s.backend}))
@@ -90,6 +91,16 @@ func (s scenario) makeWorkload(t *testing.T) {
 	_, err = s.Kube.NetworkingV1().NetworkPolicies(s.name).Create(t.Context(), &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "hook"},
 		Spec:       networkingv1.NetworkPolicySpec{PodSelector: *selector},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
+}
+
+// makeAgent makes a Pod of the tunnel that a hosted control plane reaches Pods by.
+func (s scenario) makeAgent(t *testing.T) {
+	t.Helper()
+	_, err := s.Kube.CoreV1().Pods("kube-system").Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "konnectivity-agent", Labels: map[string]string{"k8s-app": "konnectivity-agent"}},
+		Spec:       oneContainer(),
 	}, metav1.CreateOptions{})
 	testenv.Must(t, err)
 }
