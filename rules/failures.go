@@ -58,14 +58,14 @@ func failureAlerts() []Alert {
 		},
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 15 * time.Minute, Threshold: 0.05,
+			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 12 * time.Minute, Threshold: 0.05,
 			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests.` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 15 * time.Minute, Threshold: 0.05,
+			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 12 * time.Minute, Threshold: 0.05,
 			Expr:        withBackend(passing(failing)),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: requests` + forReached + ` pass without what it enforces or injects (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
@@ -75,7 +75,7 @@ func failureAlerts() []Alert {
 			Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 15 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr: withBackend(`
 				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
-				unless on (type, name) (` + warned + ` and on (type, name) ` + unanswered + ` >= 20)`),
+				unless on (type, name) (` + warned + ` and on (type, name) ` + unanswered + ` >= 60)`),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed` + sinceWhen + `: it is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
 		},
@@ -124,12 +124,13 @@ var answerRecords = []RecordingRule{
 	},
 	{
 		// A counter of failures that did not exist an hour ago, when its API server was
-		// scraped, has counted all of them.
+		// scraped, has counted all of them. Those of one that reaches no webhook are its own.
 		Name: unanswered, Asks: "How many calls failed in the last hour, of webhooks that answered none?",
 		Expr: `
 			sum by ` + perFailure + ` (
-				(` + failures + ` unless (` + byFailure("last_over_time(COUNTER[5m] offset 1h)") + `) and on (instance) last_over_time(` + scraped + `[5m] offset 1h))
-				or increase(` + failures + `[1h])
+				((` + failures + ` unless (` + byFailure("last_over_time(COUNTER[5m] offset 1h)") + `) and on (instance) last_over_time(` + scraped + `[5m] offset 1h))
+				or increase(` + failures + `[1h]))
+				unless on (instance, type, name) ` + excluded + `
 			) >= 3
 			unless on (type, name) (increase(` + answers + `[1h]) > 0 or last_over_time(` + answers + `[1h]) unless ` + answersBefore + `)`,
 	},
@@ -137,7 +138,7 @@ var answerRecords = []RecordingRule{
 		// An answer counted for the first time since the webhook is affected is one as well.
 		Name: unansweredDay, Asks: "How many calls failed in the last day, of webhooks that answered none?",
 		Expr: strings.ReplaceAll(`
-			sum by (type, name) (increase(FAILED[1d])) > 2.5
+			sum by (type, name) (increase(FAILED[1d]) unless on (instance, type, name) `+excluded+`) > 2.5
 			and on (type, name) (
 				count_over_time((sum by (type, name) (increase(FAILED[65m])) > 0)[1d:1h]) >= 3
 				or on (type, name) sum by (type, name) (increase(FAILED[1d])) >= 20
