@@ -134,8 +134,8 @@ func TestExitCodes(t *testing.T) {
 		{"audit " + file, 0}, // sensitive-resource is info, the warnings are not critical
 		{"audit --fail-on=info " + file, 3},
 		{"audit --fail-on=never " + file, 0},
-		{"audit --fail-on=info " + filepath.Join(dir, "missing.yaml"), 1},
-		{"audit --fail-on=info " + file + " " + filepath.Join(dir, "missing.yaml"), 1}, // what cannot be read wins
+		{"audit --fail-on=info " + filepath.Join(dir, "missing.yaml"), 2},
+		{"audit --fail-on=info " + file + " " + filepath.Join(dir, "missing.yaml"), 2}, // a path that is not there is a mistake in the command
 		{"audit --fail-on=sometimes " + file, 2},
 		{"audit --no-such-flag", 2},
 		{"audit -o picture " + file, 2},

@@ -137,8 +137,11 @@ func TestActionRefusesAnotherBinary(t *testing.T) {
 	checksums, err := filepath.Glob(filepath.Join(releases, "*", "checksums.txt"))
 	testenv.Must(t, err)
 	bash(t, releases, "sed -i.bak 's/^..../0000/' "+checksums[0], nil)
-	code := bash(t, releases, a.Runs.Steps[0].Run, []string{"RUNNER_TEMP=" + t.TempDir(), "AUDIT_VERSION=" + version, "AUDIT_RELEASES=file://" + releases})
-	if code == 0 {
+	step := filepath.Join(t.TempDir(), "step.sh")
+	testenv.Must(t, os.WriteFile(step, []byte(a.Runs.Steps[0].Run), 0o600))
+	const refused = 3
+	code := bash(t, releases, "bash -eo pipefail "+step+" || exit 3", []string{"RUNNER_TEMP=" + t.TempDir(), "AUDIT_VERSION=" + version, "AUDIT_RELEASES=file://" + releases})
+	if code != refused {
 		t.Error("it was unpacked all the same")
 	}
 }

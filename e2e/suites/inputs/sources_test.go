@@ -143,7 +143,7 @@ func (s source) audited(t *testing.T, kind string, paths ...string) {
 		t.Errorf("collected at %s, evaluated as of %s", d.Inputs[0].Taken, d.Taken)
 	}
 	text := testenv.Command(t, append([]string{"audit", "-v", "--fail-on=never"}, paths...)...).Stdout
-	if !testenv.ContainsAll(text, "Read "+paths[0]+" as "+kind+": ") {
+	if !testenv.ContainsAll(strings.Join(strings.Fields(text), " "), "Read "+paths[0]+" as "+kind+": ") {
 		t.Errorf("the report does not say what it was made from:\n%s", text)
 	}
 }

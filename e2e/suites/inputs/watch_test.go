@@ -34,7 +34,7 @@ func TestWatch(t *testing.T) {
 			return nil
 		})
 	}
-	prints(` · 1 webhook · `)
+	prints(`· 1 webhook ·`)
 	testenv.Must(t, b.Unready(t.Context()))
 	prints(`(?m)^added +critical +no-ready-endpoints +` + b.Namespace)
 	testenv.Must(t, b.Ready(t.Context()))
