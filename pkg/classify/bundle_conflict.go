@@ -8,7 +8,7 @@ var bundleConflict = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		a, injector := p.Webhook.Backend.Authority, injectorOf(p.Object.Annotations)
-		if p.Platform || a == nil || a.Placeholder || !p.Object.LastChanged.IsZero() || injector.name == "" {
+		if a == nil || a.Placeholder || p.Platform || !p.isToApply() || injector.name == "" {
 			return nil
 		}
 		return []Problem{{

@@ -60,12 +60,18 @@ func more(n int) string {
 	return fmt.Sprintf("; and %d more", n)
 }
 
+// isToApply reports whether a file holds the configuration, which no API server has stored.
+func (p *Profile) isToApply() bool {
+	_, applied := p.Snapshot.Applied[inventory.SourceKey{Kind: p.Object.Kind, Name: p.Object.Name}]
+	return applied && p.Object.LastChanged.IsZero()
+}
+
 // invalidConversionBundle looks at manifests alone, where no injector is to fill it in.
 // Source: kubernetes/kubernetes#124061.
 func invalidConversionBundle(p *Profile) []Problem {
 	a := p.Webhook.Backend.Authority
 	server := p.Snapshot.Server
-	if a == nil || a.Blanked || a.TooLarge || len(a.Certificates) > 0 || !p.Object.LastChanged.IsZero() ||
+	if a == nil || a.Blanked || a.TooLarge || len(a.Certificates) > 0 || !p.isToApply() ||
 		server.Known() && !server.AtLeast(1, 31) || injectorOf(p.Object.Annotations).name != "" {
 		return nil
 	}

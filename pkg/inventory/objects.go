@@ -48,7 +48,7 @@ type Objects struct {
 	NetworkPolicies   []*networkingv1.NetworkPolicy
 	// Manifests are those of files that are no copy of a cluster.
 	Manifests []Manifest
-	// Applied are the configurations, policies and bindings among them as they are written,
+	// Applied are the registrations, policies and bindings among them as they are written,
 	// with the API's defaults.
 	Applied map[SourceKey]Applied
 	// Nodes counts the cluster's nodes; 0 is unknown.

@@ -53,7 +53,7 @@ type Snapshot struct {
 	// Manifests are the objects that are still to be applied, in the order of the
 	// inputs; nil where these are of a cluster.
 	Manifests []Manifest
-	// Applied are the configurations, policies and bindings among them as they are written,
+	// Applied are the registrations, policies and bindings among them as they are written,
 	// with the API's defaults.
 	Applied map[SourceKey]Applied
 	// Nodes counts the cluster's nodes; 0 is unknown.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -113,7 +112,7 @@ func (k *kept) result() inventory.Objects {
 		if !known.replacedByPods(o.key) {
 			out.Add(o.value)
 		}
-		if o.file.input.toApply() && (strings.HasSuffix(o.key.Kind, "Configuration") || strings.Contains(o.key.Kind, "AdmissionPolicy")) {
+		if o.file.input.toApply() && (isRegistration(o.key.Kind) || slices.Contains(policyKinds, o.key.Kind)) {
 			out.Applied[o.key] = inventory.Applied{Object: o.value, Unknown: o.unknown}
 		}
 	}
