@@ -419,7 +419,7 @@ var advices = map[Cause]advice{
 	causeOtherServer: {
 		"another server answered with its own certificate: a kubelet, an ingress or the API server. The backend was not reached",
 		"see who listens at the targetPort on the Pod's address: kubectl get endpointslices,pods -o wide " + ofTheService + ". With hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's)",
-		nil, nil,
+		[]string{"host-port"}, nil,
 	},
 	causeEnvoy: {
 		"an Envoy proxy of a mesh or gateway answered in place of the backend, which may not have seen the call",
@@ -444,17 +444,17 @@ var advices = map[Cause]advice{
 	causeRefusedByAPI: {
 		"the API server does not accept the object. The fields that are wrong follow",
 		"correct these fields. Before the next apply: webhook-auditor audit PATH",
-		nil, nil,
+		[]string{"refused-by-api"}, nil,
 	},
 	causeRefusedBundle: {
 		"the caBundle holds no certificate, most likely a placeholder (Cg== is an empty line). For CRDs API servers refuse it from v1.31 on",
 		"leave caBundle out of the manifest where an injector fills it. Else put the CA certificate into it: PEM, encoded in base64 once",
-		[]string{"ca-bundle-invalid"}, nil,
+		[]string{"refused-by-api", "ca-bundle-invalid"}, nil,
 	},
 	causeRefusedProgram: {
 		"a CEL expression of the object does not compile, so the API server does not accept the object",
 		"correct the expression at the line and column of the error. Before the next apply: webhook-auditor audit PATH",
-		nil, nil,
+		[]string{"refused-by-api"}, nil,
 	},
 	causeConflict: {
 		"a server-side apply (Helm 4, Flux, Fleet, kubectl) changes a field that another manager owns",
@@ -464,7 +464,7 @@ var advices = map[Cause]advice{
 	causeBundleConflict: {
 		"a server-side apply (Helm 4, Flux, Fleet, kubectl) sets caBundle, which an injector owns and has filled",
 		"leave caBundle out of the manifest. Or take the field over with --force-conflicts; the injector then writes it again",
-		nil, nil,
+		[]string{"bundle-conflict"}, nil,
 	},
 	causeOther: {
 		"the call of the webhook failed, in words that are not in our list",
