@@ -75,7 +75,7 @@ func failureAlerts() []Alert {
 			Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 15 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr: withBackend(`
 				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
-				unless on (type, name) (` + warned + ` and on (type, name) ` + unanswered + ` >= 60)`),
+				unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
 			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed` + sinceWhen + `: it is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
 		},
