@@ -126,7 +126,7 @@ func TestUninstallOrder(t *testing.T) {
 			for _, f := range evaluate(t, DefaultPolicy(), files(t, test.text)).Findings {
 				if f.Check == uninstallOrder {
 					got = f.Message[strings.LastIndex(f.Message, "; ")+2:]
-					if maybe := strings.HasPrefix(name, "perhaps"); maybe != (f.Severity == Info) || maybe != strings.Contains(f.Message, "unless") {
+					if maybe := strings.HasPrefix(name, "perhaps"); f.Severity != Info || maybe != strings.Contains(f.Message, "unless") {
 						t.Errorf("%s: %s", f.Severity, f.Message)
 					}
 				}

@@ -12,20 +12,19 @@ import (
 var uninstallOrder = &Check{
 	Name:     "uninstall-order",
 	Summary:  "What is uninstalled with a webhook stays: the webhook refuses to let it go, or nothing takes its finalizers away.",
-	Severity: Warning,
+	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		o := p.RefusedAtUninstall
 		if o == nil || p.Platform {
 			return nil
 		}
-		severity, condition := Warning, ""
+		condition := ""
 		if len(o.Unless) > 0 {
-			severity, condition = Info, unless(p.Webhook, o.Unless)
+			condition = unless(p.Webhook, o.Unless)
 		}
 		return []Problem{{
-			Severity: severity,
-			Message:  "is uninstalled together with what it is called for" + condition + ": " + strings.Join(o.remains(), "; "),
-			Fix:      o.fix(p),
+			Message: "is uninstalled together with what it is called for" + condition + ": " + strings.Join(o.remains(), "; "),
+			Fix:     o.fix(p),
 		}}
 	},
 }

@@ -56,7 +56,7 @@ func TestTypedRequestErrors(t *testing.T) {
 		{"create", "pods/exce", "did you mean pods/attach"},
 		{"create", "quux", `reading resource "quux": the API server does not serve it`},
 		{"get", "pods", "no webhook is ever called for reading"},
-		{"make", "pods", "must be one of create, update, patch, delete, connect"},
+		{"make", "pods", "must be one of create, update, patch, apply, scale, delete, connect"},
 		{"connect", "pods", "it takes create, update, delete"},
 		{"delete", "pods/status", "it takes update"},
 		{"update", "tokenreviews", "it takes create"},
