@@ -41,7 +41,8 @@ var policyRecords = []RecordingRule{
 	{
 		Name: policiesBroken, Asks: "How many were refused by no denial, where it is one in twenty, or thirty?",
 		Expr: strings.NewReplacer("REFUSED", policiesRefused, "DENIED", policiesDenied).Replace(
-			`(REFUSED - on (plugin) (DENIED or on (plugin) 0 * REFUSED)) > on (plugin) clamp_max(0.05 * REFUSED, 30)`),
+			`(REFUSED - on (plugin) (DENIED or on (plugin) 0 * REFUSED)) > on (plugin) clamp_max(0.05 * REFUSED, 30)`,
+		),
 	},
 }
 

@@ -62,7 +62,9 @@ func (l Line) under(w *bufio.Writer) {
 func (l Line) markdown() string {
 	var parts []string
 	for _, part := range []struct{ text, form string }{
-		{escape(l.Label), "%s"}, {escape(l.Name), "**%s**"}, {markdown(shortenLists(l.Text)), "%s"},
+		{escape(l.Label), "%s"},
+		{escape(l.Name), "**%s**"},
+		{markdown(shortenLists(l.Text)), "%s"},
 		{escape(l.Aside), "<sub>%s</sub>"},
 	} {
 		if part.text != "" {
