@@ -81,9 +81,7 @@ func (in *input) summary(server inventory.Version) Input {
 	if len(in.placeholders) > 0 {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%s a placeholder as %s: what is filled in is unknown", inventory.Counted(len(in.placeholders), "CA bundle"), in.placeholders[0]))
 	}
-	for _, twice := range in.twice[:min(len(in.twice), maxTwice)] {
-		out.Lacks = append(out.Lacks, twice)
-	}
+	out.Lacks = append(out.Lacks, in.twice[:min(len(in.twice), maxTwice)]...)
 	if more := len(in.twice) - maxTwice; more > 0 {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%d more objects have the name of another", more))
 	}
