@@ -108,9 +108,6 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// templated is what Prometheus replaces in a text.
-var templated = regexp.MustCompile(`\{\{[^}]*\}\}`)
-
 // TestRunbookBlocks holds that each block of a runbook can be pasted: it does not
 // undo itself, and what it reads was set before, by what the alert's description
 // ends with, by the runbook, or by a command.
