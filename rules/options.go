@@ -169,13 +169,13 @@ var identifying = []string{"type", "name", "configuration", "check", "instance",
 
 // since returns a template that sets $since to when the alert became active.
 func (o Options) since(a Alert) (string, error) {
-	matchers := fmt.Sprintf(`alertname=%q, %[2]s="$%[2]s"`, a.Name, o.clusterLabel())
+	matchers := []string{fmt.Sprintf("alertname=%q", a.Name), fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())}
 	for _, label := range identifying {
 		if strings.Contains(a.Description, "$labels."+label+" ") {
-			matchers += fmt.Sprintf(`, %[1]s="$%[1]s"`, label)
+			matchers = append(matchers, fmt.Sprintf(`%[1]s="$%[1]s"`, label))
 		}
 	}
-	query, err := o.query(`min(ALERTS_FOR_STATE{` + matchers + `})`)
+	query, err := o.query(`min(ALERTS_FOR_STATE{` + strings.Join(matchers, ", ") + `})`)
 	return "{{ $since := \"\" }}{{ range " + query + " }}{{ $since = (. | value | toTime).UTC.Format \"Jan 2 15:04 UTC\" }}{{ end }}", err
 }
 
