@@ -136,7 +136,7 @@ var uses = map[string]struct{ values, want string }{
 	"alerts.clusterLabel":            {`{prometheusOperator: {enabled: true}, alerts: {clusterLabel: fleet}}`, "on (fleet, type, name)"},
 	"alerts.runbookBaseURL":          {`{prometheusOperator: {enabled: true}, alerts: {runbookBaseURL: "https://example.com/"}}`, "runbook_url: https://example.com/rules/runbooks/WebhookSlow.md"},
 	"alerts.labels":                  {`{prometheusOperator: {enabled: true}, alerts: {labels: {team: platform}}}`, "team: platform"},
-	"alerts.severities":              {`{prometheusOperator: {enabled: true}, alerts: {severities: enhancement}}`, "> 0.01 "},
+	"alerts.severities":              {`{prometheusOperator: {enabled: true}, alerts: {severities: enhancement}}`, `{failure="conversion"} > 0.01`},
 	"alerts.disabled":                {`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow]}}`, "kind: PrometheusRule"},
 	"alerts.thresholds":              {`{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookFailingOpen: 0.123}}}`, "0.123"},
 	"statusPage.url":                 {`{prometheusOperator: {enabled: true}, statusPage: {url: "https://auditor.example.com/"}}`, "page_url: https://auditor.example.com/"},
