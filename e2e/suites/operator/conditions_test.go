@@ -241,7 +241,7 @@ func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
 	testenv.Must(t, err)
 	const sentence = "failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
 	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is changed, last written by webhook-editor")
-	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+" "+sentence)
+	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+": "+sentence)
 	page, err := a.Page(t.Context(), "/changes?configuration="+b.Namespace)
 	testenv.Must(t, err)
 	if !testenv.ContainsAll(page, sentence, "written by webhook-editor", "is <b>added</b>", "is <b>changed</b>") {

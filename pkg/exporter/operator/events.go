@@ -27,7 +27,8 @@ import (
 const eventNamespace = metav1.NamespaceDefault
 
 // The bounds of Events, which are for people: so many at once, for a node that
-// takes many backends down, and then one in an interval; of one finding one a minute.
+// takes many backends down, and then one in an interval. A finding that is gone
+// waits for none, and comes again a minute after its last Event.
 const (
 	maxEvents       = 25
 	eventInterval   = 3 * time.Second
@@ -147,7 +148,7 @@ func (q *findingEvents) due(r *classify.Report, now time.Time) []state {
 	slices.SortFunc(missing, state.compare)
 	slices.SortFunc(wrong, state.compare)
 	return slices.DeleteFunc(append(wrong, missing...), func(s state) bool {
-		return now.Sub(q.last[s.identity].at) < findingInterval
+		return s.critical && now.Sub(q.last[s.identity].at) < findingInterval
 	})
 }
 
