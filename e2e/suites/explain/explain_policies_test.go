@@ -474,55 +474,6 @@ func (t *tally) countPolicies(p prediction, got evaluated) {
 	t.mutations += len(got.mutating)
 }
 
-// fewer yields the policies without half of them, and without one.
-func fewer(policies []policy) [][]policy {
-	var out [][]policy
-	if half := len(policies) / 2; half > 0 {
-		out = append(out, slices.Clone(policies[:half]), slices.Clone(policies[half:]))
-	}
-	for i := range policies {
-		out = append(out, slices.Delete(slices.Clone(policies), i, i+1))
-	}
-	for i, p := range policies {
-		for _, less := range p.simpler() {
-			next := slices.Clone(policies)
-			next[i] = less
-			out = append(out, next)
-		}
-	}
-	return out
-}
-
-// simpler are the policy without one of its restrictions.
-func (p policy) simpler() []policy {
-	var out []policy
-	change := func(applies bool, f func(*policy)) {
-		if applies {
-			less := p
-			less.bindings = slices.Clone(p.bindings)
-			f(&less)
-			out = append(out, less)
-		}
-	}
-	change(len(p.conditions) > 0, func(p *policy) { p.conditions = nil })
-	change(len(p.match.ExcludeResourceRules) > 0, func(p *policy) { p.match.ExcludeResourceRules = nil })
-	change(len(p.match.ResourceRules) > 1, func(p *policy) { p.match.ResourceRules = p.match.ResourceRules[1:] })
-	change(len(p.match.ResourceRules) > 1, func(p *policy) { p.match.ResourceRules = p.match.ResourceRules[:1] })
-	change(p.match.NamespaceSelector != nil && !emptySelector(p.match.NamespaceSelector), func(p *policy) { p.match.NamespaceSelector = nil })
-	change(p.match.ObjectSelector != nil && !emptySelector(p.match.ObjectSelector), func(p *policy) { p.match.ObjectSelector = nil })
-	change(len(p.bindings) > 1, func(p *policy) { p.bindings = p.bindings[1:] })
-	change(len(p.bindings) > 1, func(p *policy) { p.bindings = p.bindings[:1] })
-	for i := range p.bindings {
-		change(p.bindings[i].match != nil, func(p *policy) { p.bindings[i].match = nil })
-		change(p.bindings[i].params != nil, func(p *policy) { p.bindings[i].params = nil })
-	}
-	return out
-}
-
-func emptySelector(s *metav1.LabelSelector) bool {
-	return len(s.MatchLabels)+len(s.MatchExpressions) == 0
-}
-
 // listed counts by words, in their order.
 func listed(counts map[string]int) string {
 	var out []string

@@ -480,6 +480,9 @@ func decoded(manifest string) *unstructured.Unstructured {
 }
 
 func encoded(object *unstructured.Unstructured) []byte {
+	if object == nil {
+		return nil
+	}
 	out, err := object.MarshalJSON()
 	if err != nil {
 		panic(err) // it was decoded before

@@ -7,7 +7,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -308,45 +306,6 @@ func stampFuture(t *testing.T, s *stage) {
 	testenv.Must(t, err)
 	s.awaitReported(t, "stamped")
 	s.Unregister(t, "stamped")
-}
-
-// TestFaultForbidden lets the auditor watch nothing but one kind.
-func TestFaultForbidden(t *testing.T) {
-	t.Parallel()
-	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	_, err := w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "one"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingwebhookconfigurations"}, Verbs: []string{"list", "watch"}}},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	_, err = w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "one"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "one"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "one"}},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	config, err := w.Plane.As("one")
-	testenv.Must(t, err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
-	a := testenv.RunAs(t, kubeconfig, elected...)
-	s := &stage{Env: w, Auditor: a}
-	s.missing(t, "seen")
-	labels := metrics.Labels{"configuration": "seen"}
-	testenv.EventuallyWithin(t, recovery, func() error { return s.scrapes(t.Context(), metrics.Present(info, labels)) })
-	testenv.Must(t, s.scrapes(t.Context(), metrics.Absent(finding, metrics.Labels{"check": "service-missing"})))
-	testenv.EventuallyWithin(t, recovery, func() error {
-		want := audited(t, kubeconfig)
-		return errors.Join(serves(t.Context(), a, want), shows(t.Context(), a, want))
-	})
-	for _, resource := range []string{"mutatingwebhookconfigurations", "customresourcedefinitions", "namespaces", "services", "endpointslices", "apiservices", "leases"} {
-		testenv.EventuallyWithin(t, recovery, func() error {
-			if log := a.Output(); !strings.Contains(log, resource) {
-				return fmt.Errorf("the log does not say that %s cannot be read:\n%s", resource, log)
-			}
-			return nil
-		})
-	}
 }
 
 // soaking is how long the soak lasts.

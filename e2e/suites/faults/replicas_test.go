@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
@@ -88,21 +86,6 @@ func TestFaultTakeOver(t *testing.T) {
 	equalsAudit(t, p.Env, p.other)
 }
 
-// TestFaultCleanStop hands the lease over at once.
-func TestFaultCleanStop(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
-	testenv.Must(t, p.leader.Terminate())
-	<-p.leader.Done()
-	if code := p.leader.ExitCode(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
-	p.broken(t, "afterwards", p.other)
-	p.awaitConditions(t, "afterwards")
-	equalsAudit(t, p.Env, p.other)
-}
-
 // TestFaultDeadCatchAll: a dead webhook on everything but subresources keeps the
 // lease from being renewed and Events from being recorded. Conditions go on,
 // also after a restart, and what could not be written is written when it heals.
@@ -176,29 +159,6 @@ func (p *pair) renewed(t *testing.T) error {
 	return err
 }
 
-// TestFaultDeadCatchAllOnSubresources blocks every write: it is counted, and logged
-// once with the webhook's name; metrics go on, and writing when it heals.
-func TestFaultDeadCatchAllOnSubresources(t *testing.T) {
-	t.Parallel()
-	p := newPair(t)
-	p.Validate(t, "all", testenv.CatchAll("*/*"))
-	p.broken(t, "unwritten", p.leader, p.other)
-	counted(t, p.leader)
-	fresh := p.Run(t, elected...)
-	_, err := fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "unwritten"}))
-	testenv.Must(t, err)
-	for _, target := range testenv.Targets {
-		if err := p.Condition(t.Context(), target, testenv.AsExpected("Degraded")); err != nil {
-			t.Errorf("a blocked write came through: %v", err)
-		}
-	}
-	p.Unregister(t, "all")
-	p.awaitConditions(t, "unwritten")
-	p.WaitForEvent(t, "unwritten", "Warning", "service-missing")
-	namesOnce(t, p.leader, "all.e2e.example.com")
-	equalsAudit(t, p.Env, p.leader, p.other, fresh)
-}
-
 // namesOnce wants the log to name once the webhook that blocks, and then that it
 // works again.
 func namesOnce(t *testing.T, a *auditor.Auditor, webhook string) {
@@ -226,35 +186,4 @@ func counted(t *testing.T, a *auditor.Auditor) {
 		return nil
 	})
 	testenv.Must(t, err)
-}
-
-// TestFaultSkewedHolder: a replica whose clock is ten minutes ahead holds the lease
-// and renews it; no other replica writes. When it stops, the clock of the other
-// decides, not the stamp.
-func TestFaultSkewedHolder(t *testing.T) {
-	t.Parallel()
-	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.InstallAPIs(t)
-	leases := w.Kube.CoordinationV1().Leases(testenv.Home)
-	stamp := func() *metav1.MicroTime { return new(metav1.NewMicroTime(time.Now().Add(10 * time.Minute))) }
-	held, err := leases.Create(t.Context(), &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: "webhook-auditor"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("skewed"), LeaseDurationSeconds: new(int32(15)), RenewTime: stamp()},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	p := &pair{Env: w, other: w.Run(t, elected...)}
-	for range 10 { // longer than a lease lasts
-		time.Sleep(2 * time.Second)
-		held.Spec.RenewTime = stamp()
-		held, err = leases.Update(t.Context(), held, metav1.UpdateOptions{})
-		testenv.Must(t, err)
-	}
-	for _, target := range testenv.Targets {
-		if _, _, err := w.Status(t.Context(), target); !apierrors.IsNotFound(err) {
-			t.Errorf("%s was written while another replica held the lease: %v", target.Name, err)
-		}
-	}
-	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
-	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
-	equalsAudit(t, w, p.other)
 }

@@ -33,16 +33,12 @@ type owner struct {
 	manager string
 }
 
-// owners are how Flux, Argo CD and Helm 4 (server-side apply), kubectl
-// (client-side apply), Helm 3 (a merge of the old manifest, the new one and
-// what is there), OLM (PUT), and the cluster-version operator (PUT where
-// something differs from what it wants) do it.
+// owners are how Flux, Argo CD and Helm 4 (server-side apply), kubectl and Helm 3
+// (a three-way merge), and OLM (PUT) do it.
 var owners = []owner{
 	{"server-side apply", bringServerSide, "owner"},
 	{"client-side apply", bringClientSide, "kubectl-client-side-apply"},
-	{"three-way merge", bringThreeWay, "owner"},
 	{"PUT", bringPut, "owner"},
-	{"PUT on a difference", bringDifference, "owner"},
 }
 
 func bringServerSide(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
@@ -68,14 +64,6 @@ func bringClientSide(t *testing.T, w environment, _, wanted *unstructured.Unstru
 	return w.merge(t, []byte(live.GetAnnotations()[lastApplied]), modified, "kubectl-client-side-apply")
 }
 
-func bringThreeWay(t *testing.T, w environment, before, wanted *unstructured.Unstructured) *unstructured.Unstructured {
-	t.Helper()
-	if w.read(t, wanted) == nil {
-		return w.create(t, wanted, "owner")
-	}
-	return w.merge(t, encoded(t, before.Object), wanted, "owner")
-}
-
 func bringPut(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	live := w.read(t, wanted)
@@ -87,28 +75,6 @@ func bringPut(t *testing.T, w environment, _, wanted *unstructured.Unstructured)
 	made, err := w.configurations(wanted.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"})
 	testenv.Must(t, err)
 	return made
-}
-
-// bringDifference writes only where a webhook is not as wanted, defaults
-// included: the guard's requirement is a difference each time.
-func bringDifference(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
-	t.Helper()
-	live := w.read(t, wanted)
-	if live == nil {
-		return w.create(t, wanted, "owner")
-	}
-	differs := len(hooksOf(live)) != len(hooksOf(wanted))
-	for i, want := range hooksOf(wanted) {
-		h := hooksOf(live)[i]
-		for field := range want {
-			differs = differs || string(encoded(t, h[field])) != string(encoded(t, want[field]))
-		}
-		differs = differs || want["namespaceSelector"] == nil && len(requirements(h)) > 0
-	}
-	if !differs {
-		return live
-	}
-	return bringPut(t, w, nil, wanted)
 }
 
 // read returns what is there, nil for nothing.
@@ -199,7 +165,8 @@ func allOwned(prefix string) []owned {
 
 // TestReapplyIsNoHotLoop: however its owner brings a configuration to the state
 // that it wants, the guard leaves nothing to do for any client that watches, and
-// no other name in the managed fields.
+// no other name in the managed fields. The owner's opt-in takes effect, and so
+// does its end.
 func TestReapplyIsNoHotLoop(t *testing.T) {
 	t.Parallel()
 	w := useGuarded(t)
@@ -212,19 +179,6 @@ func TestReapplyIsNoHotLoop(t *testing.T) {
 				wantUnchanged(t, first, o.bring(t, w))
 			}
 			wantManagers(t, first, o.manager)
-		})
-	}
-}
-
-// TestOptInOfAnOwner: however the owner claims it, the opt-in takes effect, and
-// so does its end.
-func TestOptInOfAnOwner(t *testing.T) {
-	t.Parallel()
-	w := useGuarded(t)
-	for _, o := range allOwned("opts-in") {
-		t.Run(o.name(), func(t *testing.T) {
-			w.unregisterLater(t, o.object)
-			wantGuarded(t, o.bring(t, w))
 			wantAsWritten(t, o, o.change(t, w, map[string]string{optIn: "true"}))
 			wantAsWritten(t, o, o.bring(t, w))
 			wantGuarded(t, o.change(t, w, nil))

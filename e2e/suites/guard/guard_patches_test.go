@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
@@ -19,8 +18,7 @@ func usePrevious(t *testing.T) environment {
 }
 
 // TestRunLevelPatches: what is printed for webhooks that are older than the
-// guard gives them what the guard would, for each kind of owner, and keeps no owner
-// from changing them.
+// guard gives them what the guard would, for each kind of owner.
 func TestRunLevelPatches(t *testing.T) {
 	t.Parallel()
 	w := useUnguarded(t)
@@ -42,38 +40,6 @@ func TestRunLevelPatches(t *testing.T) {
 	if again := w.patches(t); len(again) > 0 {
 		t.Errorf("patched configurations get another patch: %v", again)
 	}
-
-	guard, err := printed("run-level-guard")
-	testenv.Must(t, err)
-	testenv.Must(t, w.apply(t.Context(), strict(guard)...))
-	t.Cleanup(func() { w.uninstallObjects(t, guard) })
-	w.awaitGuard(t)
-	for _, o := range all {
-		before := w.read(t, o.object)
-		if after := w.annotate(t, before, "example.com/touched", `"yes"`); after.GetGeneration() != before.GetGeneration() {
-			t.Errorf("%s: the guard changes what was patched: %v", o.name(), hooksOf(after))
-		}
-		wantedBefore := o.object.DeepCopy()
-		o.object.Object["webhooks"] = o.object.Object["webhooks"].([]any)[:1]
-		live := o.insist(t, w, wantedBefore)
-		if have := len(hooksOf(live)); have != 1 {
-			t.Errorf("%s: its owner left one webhook of two, and %d are there", o.name(), have)
-		}
-		wantGuarded(t, live)
-	}
-	w.wantNoPolicyErrors(t)
-}
-
-// insist makes the configuration as its owner wants it, who takes selectors
-// over that another client wrote.
-func (o owned) insist(t *testing.T, w environment, before *unstructured.Unstructured) *unstructured.Unstructured {
-	t.Helper()
-	if o.owner.name != "server-side apply" {
-		return o.owner.bring(t, w, before, o.object)
-	}
-	made, err := w.configurations(o.object.GetKind()).Apply(t.Context(), o.object.GetName(), o.object, metav1.ApplyOptions{FieldManager: "owner", Force: true})
-	testenv.Must(t, err)
-	return made
 }
 
 // patches are the printed ones, as objects.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -245,7 +243,7 @@ func TestGuardCoversAnyNumberOfWebhooks(t *testing.T) {
 	t.Parallel()
 	w := useGuarded(t)
 	for kind := range guardedKinds {
-		for _, n := range []int{0, 1, 5, 1000} {
+		for _, n := range []int{0, 1000} {
 			t.Run(fmt.Sprintf("%s/%d", kind, n), func(t *testing.T) {
 				var hooks []any
 				for i := range n {
@@ -272,124 +270,6 @@ func wantUnchanged(t *testing.T, before, after *unstructured.Unstructured) {
 		t.Errorf("generation %d became %d, resourceVersion %s became %s",
 			before.GetGeneration(), after.GetGeneration(), before.GetResourceVersion(), after.GetResourceVersion())
 	}
-}
-
-// selectors are what webhooks come with, and the matchExpressions they end with.
-func selectors() map[string]struct {
-	selector map[string]any
-	want     []any
-} {
-	other := map[string]any{"key": "team", "operator": "Exists"}
-	wider := map[string]any{"key": runLevel, "operator": "NotIn", "values": []any{"1", "0"}}
-	narrower := map[string]any{"key": runLevel, "operator": "NotIn", "values": []any{"1"}}
-	labels := map[string]any{"team": "a"}
-	return map[string]struct {
-		selector map[string]any
-		want     []any
-	}{
-		"none":               {nil, []any{exclusion}},
-		"empty":              {map[string]any{}, []any{exclusion}},
-		"empty list":         {expressions(), []any{exclusion}},
-		"labels":             {map[string]any{"matchLabels": labels}, []any{exclusion}},
-		"expressions":        {expressions(other), []any{other, exclusion}},
-		"both":               {map[string]any{"matchLabels": labels, "matchExpressions": []any{other}}, []any{other, exclusion}},
-		"excluded already":   {expressions(exclusion, other), []any{exclusion, other}},
-		"excludes more":      {expressions(wider), []any{wider}},
-		"excludes level one": {expressions(narrower), []any{narrower, exclusion}},
-	}
-}
-
-func TestGuardKeepsSelectors(t *testing.T) {
-	t.Parallel()
-	w := useGuarded(t)
-	for kind := range guardedKinds {
-		for name, test := range selectors() {
-			t.Run(kind+"/"+name, func(t *testing.T) {
-				hook := idle("selects")
-				if test.selector != nil {
-					hook["namespaceSelector"] = test.selector
-				}
-				made := w.register(t, configuration(kind, "guard-selects", hook))
-				wantRequirements(t, made, test.want...)
-				have, _, _ := unstructured.NestedMap(hooksOf(made)[0], "namespaceSelector", "matchLabels")
-				want, _, _ := unstructured.NestedMap(hook, "namespaceSelector", "matchLabels")
-				if fmt.Sprint(have) != fmt.Sprint(want) {
-					t.Errorf("matchLabels are %v, were %v", have, want)
-				}
-			})
-		}
-	}
-}
-
-// TestGuardLeavesThePlatformAlone: what a stock cluster registers is no third
-// party's.
-func TestGuardLeavesThePlatformAlone(t *testing.T) {
-	t.Parallel()
-	w := useGuarded(t)
-	for kind := range guardedKinds {
-		wantRequirements(t, w.register(t, configuration(kind, "multus.openshift.io", idle("platform"))))
-		hook := idle("platform")
-		hook["name"] = "snapshot.storage.k8s.io"
-		made := w.register(t, configuration(kind, "guard-platform", hook, idle("other")))
-		if have := len(requirements(hooksOf(made)[0])); have != 0 {
-			t.Errorf("the platform's webhook has %d requirements, want none", have)
-		}
-		if have := len(requirements(hooksOf(made)[1])); have != 1 {
-			t.Errorf("the other webhook has %d requirements, want one", have)
-		}
-	}
-}
-
-func TestOptIn(t *testing.T) {
-	t.Parallel()
-	w := useGuarded(t)
-	other := map[string]any{"key": "team", "operator": "Exists"}
-	for kind := range guardedKinds {
-		t.Run(kind+"/from the start", func(t *testing.T) {
-			object := configuration(kind, "guard-opted-in", idle("a"), idle("b"))
-			object.SetAnnotations(map[string]string{optIn: "true"})
-			made := w.register(t, object)
-			wantRequirements(t, made)
-			wantRequirements(t, w.annotate(t, made, optIn, "null"), exclusion)
-		})
-		t.Run(kind+"/later", func(t *testing.T) {
-			made := w.register(t, configuration(kind, "guard-opts-in", selecting(idle("a"), expressions(other)), selecting(idle("b"), expressions(other))))
-			wantRequirements(t, made, other, exclusion)
-			wantRequirements(t, w.annotate(t, made, optIn, `"true"`), other)
-			wantRequirements(t, w.annotate(t, made, "example.com/touched", `"yes"`), other)
-			wantRequirements(t, w.annotate(t, made, optIn, `"false"`), other, exclusion)
-		})
-		t.Run(kind+"/with any other value", func(t *testing.T) {
-			object := configuration(kind, "guard-not-opted-in", idle("a"))
-			object.SetAnnotations(map[string]string{optIn: "yes"})
-			wantRequirements(t, w.register(t, object), exclusion)
-		})
-	}
-}
-
-// TestGuardByName: namespaces that the Policy names are excluded as well, behind
-// the label and always in that order.
-func TestGuardByName(t *testing.T) {
-	t.Parallel()
-	w := useUnguarded(t)
-	file := filepath.Join(t.TempDir(), "policy.yaml")
-	testenv.Must(t, os.WriteFile(file, []byte("runLevelZero: [kube-system, default]\n"), 0o600))
-	guard, err := printed("run-level-guard", "--config", file)
-	testenv.Must(t, err)
-	testenv.Must(t, w.apply(t.Context(), strict(guard)...))
-	t.Cleanup(func() { w.uninstallObjects(t, guard) })
-	testenv.Eventually(t, func() error { return w.probe(t, 2) })
-	byName := map[string]any{"key": corev1.LabelMetadataName, "operator": "NotIn", "values": []any{"default", "kube-system"}}
-	for kind := range guardedKinds {
-		made := w.register(t, configuration(kind, "guard-by-name", idle("a"), idle("b")))
-		wantRequirements(t, made, exclusion, byName)
-		again, err := w.configurations(kind).Update(t.Context(), made, metav1.UpdateOptions{})
-		testenv.Must(t, err)
-		wantUnchanged(t, made, again)
-		wantRequirements(t, w.annotate(t, made, optIn, `"true"`))
-		wantRequirements(t, w.annotate(t, made, optIn, "null"), exclusion, byName)
-	}
-	w.wantNoPolicyErrors(t)
 }
 
 // TestRunLevelZeroStarts is the enhancement's own test: a webhook for Pods that

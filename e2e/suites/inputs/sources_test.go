@@ -3,7 +3,6 @@ package inputs
 import (
 	"archive/tar"
 	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -58,28 +57,10 @@ var sources = []source{
 		whole: []string{noConfigurations, noServices, noEndpoints, noNamespaces},
 	},
 	{
-		name: "oc adm inspect, and the configuration", collect: inspectAndConfiguration, kind: "oc adm inspect", dated: true,
-		finds: []string{"no-ready-endpoints", "service-missing"},
-		lacks: []string{noConfigurations},
-		whole: []string{noServices, noEndpoints, noNamespaces},
-	},
-	{
-		name: "insights archive", collect: insights, kind: "insights archive", dated: true,
-		lacks: []string{noServices, noEndpoints, noNamespaces, "no CA bundles"},
-		whole: []string{noConfigurations, "no server version"},
-	},
-	{
 		name: "kubectl cluster-info dump, and the configuration", collect: dumpAndConfiguration, kind: "cluster-info dump", dated: true,
 		finds: []string{"service-missing"},
 		lacks: []string{noConfigurations, noEndpoints, noNamespaces, "no CustomResourceDefinitions"},
 		whole: []string{noServices},
-	},
-	{
-		name: "kubectl get -o yaml", collect: func(t *testing.T, w environment, dir string) []string {
-			return []string{configurationOf(t, w, dir)}
-		}, kind: "manifests",
-		lacks: []string{noServices, noEndpoints, noNamespaces, "no server version"},
-		whole: []string{noConfigurations},
 	},
 }
 
@@ -212,32 +193,6 @@ func mustGather(t *testing.T, w environment, dir string) []string {
 	}
 	testenv.Must(t, os.WriteFile(filepath.Join(root, "must-gather.logs"), []byte("a log: [\n"), 0o600))
 	stamped(t, root)
-	return []string{root}
-}
-
-func inspectAndConfiguration(t *testing.T, w environment, dir string) []string {
-	root := filepath.Join(dir, "inspect.local.1")
-	inspected(t, w, root)
-	stamped(t, root)
-	return []string{root, configurationOf(t, w, dir)}
-}
-
-// insights writes an archive's configurations without types and with their CA
-// bundles blanked, as the Insights Operator does.
-func insights(t *testing.T, w environment, dir string) []string {
-	root := filepath.Join(dir, "insights")
-	made, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), scene, metav1.GetOptions{})
-	testenv.Must(t, err)
-	for i := range made.Webhooks {
-		bundle := made.Webhooks[i].ClientConfig.CABundle
-		copy(bundle, strings.Repeat("x", len(bundle)))
-	}
-	folder := filepath.Join(root, "config", "validatingwebhookconfigurations")
-	testenv.Must(t, os.MkdirAll(folder, 0o755))
-	text, err := json.Marshal(made)
-	testenv.Must(t, err)
-	testenv.Must(t, os.WriteFile(filepath.Join(folder, scene+".json"), text, 0o600))
-	testenv.Must(t, os.WriteFile(filepath.Join(root, "config", "version.json"), []byte(`{"metadata":{"name":"version"},"status":{"history":[{"state":"Completed","version":"4.20.1"}]}}`), 0o600))
 	return []string{root}
 }
 

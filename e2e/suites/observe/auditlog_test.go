@@ -2,12 +2,10 @@ package observe
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -337,7 +335,6 @@ func TestAuditLog(t *testing.T) {
 			table := a.top(t, "--audit-log", a.log, kubeconfig)
 			a.details(t, table)
 			a.explains(t, kubeconfig)
-			a.mustGather(t)
 		})
 	}
 	a.ghosts(t, kubeconfig)
@@ -356,55 +353,6 @@ func (a *audited) ghosts(t *testing.T, kubeconfig string) {
 	const note = "In the log and registered nowhere: dead.audit.example.com, deny.audit.example.com, open.audit.example.com: removed since, or the log is of another cluster."
 	if !slices.Contains(table.AuditLog.Notes, note) {
 		t.Errorf("notes %q, want one %q", table.AuditLog.Notes, note)
-	}
-}
-
-// auditEvent is a line of a log.
-const auditEvent = `{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"create","user":{"username":"jane"},"objectRef":{"resource":"pods","name":"p"},"stageTimestamp":"2026-11-23T19:12:01Z","responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request: no"}}` + "\n"
-
-// TestAuditLogOfAnything: what is no audit log is an error that names it, a line that is
-// no event is counted, and neither needs memory.
-func TestAuditLogOfAnything(t *testing.T) {
-	t.Parallel()
-	folder := t.TempDir()
-	const long = 100 << 20
-	for name, c := range map[string]struct {
-		content          []byte
-		code             int
-		requests, broken int
-		want             string
-	}{
-		"empty.log":     {nil, 1, 0, 0, "no line of it is an event of audit.k8s.io/v1"},
-		"binary.log":    {bytes.Repeat([]byte{0, 255, 10, '{', 200}, 1000), 1, 0, 1001, "no line of it is an event of audit.k8s.io/v1"},
-		"broken.log":    {[]byte(auditEvent[:200] + "\n" + auditEvent + "text\n"), 0, 1, 2, ""},
-		"long.log":      {slices.Concat([]byte(auditEvent), bytes.Repeat([]byte("x"), long), []byte("\n"+auditEvent)), 0, 2, 1, ""},
-		"truncated.log": {[]byte("\x1f\x8b\x08\x00\x00"), 1, 0, 0, "the file is truncated"},
-		"other.yaml":    {[]byte("kind: Pod\napiVersion: v1\n"), 1, 0, 2, "no line of it is an event of audit.k8s.io/v1"},
-		".":             {nil, 1, 0, 0, "it holds no audit log"},
-		"missing":       {nil, 1, 0, 0, "no such file or directory"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(folder, "other", name)
-			testenv.Must(t, os.MkdirAll(filepath.Join(folder, "other"), 0o700))
-			if name != "." && name != "missing" {
-				testenv.Must(t, os.WriteFile(file, c.content, 0o600))
-				defer os.Remove(file)
-			}
-			command := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -v 1500000; exec "$0" top --kubeconfig=/dev/null -o json --audit-log "$1"`, testenv.Binary(t), file)
-			var stderr bytes.Buffer
-			command.Stderr = &stderr
-			printed, _ := command.Output()
-			var table auditTable
-			testenv.Must(t, json.Unmarshal(printed, &table))
-			requests := 0
-			for _, line := range table.AuditLog.Requests {
-				requests += line.Denied
-			}
-			if code := command.ProcessState.ExitCode(); code != c.code || requests != c.requests || table.AuditLog.Broken != c.broken || !strings.Contains(stderr.String(), c.want) {
-				t.Errorf("exit code %d, want %d; %d requests, want %d; %d broken lines, want %d; no %q in %s",
-					code, c.code, requests, c.requests, table.AuditLog.Broken, c.broken, c.want, stderr.String())
-			}
-		})
 	}
 }
 
@@ -451,34 +399,4 @@ func (a *audited) explains(t *testing.T, kubeconfig string) {
 			t.Errorf("%s: %+v", h.name, answer)
 		}
 	}
-}
-
-// mustGather reads the log where "oc adm must-gather -- gather_audit_logs" puts it.
-func (a *audited) mustGather(t *testing.T) {
-	t.Helper()
-	text, err := os.ReadFile(a.log)
-	testenv.Must(t, err)
-	gathered := filepath.Join(t.TempDir(), "must-gather")
-	logs := filepath.Join(gathered, "quay-io-openshift-must-gather", "audit_logs", "kube-apiserver")
-	registered := filepath.Join(gathered, "quay-io-openshift-must-gather", "cluster-scoped-resources", "admissionregistration.k8s.io")
-	testenv.Must(t, os.MkdirAll(logs, 0o700))
-	half := bytes.IndexByte(text[len(text)/2:], '\n') + len(text)/2 + 1
-	for name, part := range map[string][]byte{"master-0-audit-2026-11-23T19-00-00.000.log.gz": text[:half], "master-0-audit.log.gz": text[half:]} {
-		var packed bytes.Buffer
-		zip := gzip.NewWriter(&packed)
-		_, err := zip.Write(part)
-		testenv.Must(t, err)
-		testenv.Must(t, zip.Close())
-		testenv.Must(t, os.WriteFile(filepath.Join(logs, name), packed.Bytes(), 0o600))
-	}
-	testenv.Must(t, os.WriteFile(filepath.Join(filepath.Dir(logs), "kube-apiserver.audit_log_listing"), []byte("master-0 audit.log\n"), 0o600))
-	for _, kind := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
-		testenv.Must(t, os.MkdirAll(registered, 0o700))
-		testenv.Must(t, os.WriteFile(filepath.Join(registered, kind+".yaml"), []byte(a.Kubectl(t, "get", kind, "-o", "yaml")), 0o600))
-	}
-	table := a.top(t, "--audit-log", gathered, "--from", gathered)
-	if len(table.AuditLog.Files) != 2 {
-		t.Errorf("files %q, want the two of the must-gather", table.AuditLog.Files)
-	}
-	a.details(t, table)
 }

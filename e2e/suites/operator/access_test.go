@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -183,7 +184,21 @@ func TestAccess(t *testing.T) {
 			t.Error("TLS 1.1 is accepted", connection.Close())
 		}
 	})
+	t.Run("body that never comes", func(t *testing.T) { g.hangsUp(t) })
 	t.Run("blocked reviews", func(t *testing.T) { g.outlives(t, known, other, trusted) })
+}
+
+// hangsUp wants a connection to end that announces a body and never sends it.
+func (g *guarded) hangsUp(t *testing.T) {
+	connection, err := tls.Dial("tcp", g.address, &tls.Config{InsecureSkipVerify: true})
+	testenv.Must(t, err)
+	defer connection.Close()
+	testenv.Must(t, connection.SetReadDeadline(time.Now().Add(testenv.MaxWait)))
+	_, err = fmt.Fprint(connection, "GET /metrics HTTP/1.1\r\nHost: auditor\r\nContent-Length: 1000\r\n\r\n")
+	testenv.Must(t, err)
+	if _, err := io.Copy(io.Discard, connection); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("it is held open")
+	}
 }
 
 // refuses wants a certificate that another CA signed, under the name of the

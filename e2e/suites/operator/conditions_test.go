@@ -4,7 +4,6 @@ package operator
 
 import (
 	"context"
-	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
@@ -66,10 +64,8 @@ func TestConditions(t *testing.T) {
 		t.Run(broken.name, func(t *testing.T) { breakAll(t, w, broken) })
 	}
 	t.Run("virtual resource", func(t *testing.T) { interceptReviews(t, w) })
-	t.Run("what does not degrade", func(t *testing.T) { tolerate(t, w) })
 	t.Run("Events", func(t *testing.T) { announce(t, w) })
 	t.Run("changes", func(t *testing.T) { change(t, w, a) })
-	t.Run("what comes and goes", func(t *testing.T) { flap(t, w) })
 	t.Run("reviews are sent", func(t *testing.T) { sends(t, w, a, true) })
 }
 
@@ -146,72 +142,6 @@ func interceptReviews(t *testing.T, w *testenv.Env) {
 	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 }
 
-// tolerate registers what is no reason to degrade, and then what is:
-// Degraded reports the latter alone.
-func tolerate(t *testing.T, w *testenv.Env) {
-	ignored := w.Backend(t, "tolerated-ignore")
-	testenv.Must(t, ignored.DeleteService(t.Context()))
-	h := testenv.Hook(ignored, "/allow", testenv.Rule("", "configmaps"))
-	h.FailurePolicy = new(admissionv1.Ignore)
-	w.Validate(t, ignored.Namespace, h)
-
-	flaky := w.Backend(t, "tolerated-flaky")
-	h = testenv.Hook(flaky, "/allow", testenv.Rule("", "configmaps"))
-	h.ClientConfig = flaky.Admission("/fail-every/10")
-	w.Validate(t, flaky.Namespace, h)
-
-	sensitive := w.Backend(t, "tolerated-sensitive")
-	w.Validate(t, sensitive.Namespace, testenv.Hook(sensitive, "/allow", testenv.Rule("", "secrets")))
-	core := w.Backend(t, "openshift-tolerated-core")
-	w.Validate(t, core.Namespace, testenv.Hook(core, "/allow", testenv.Rule("apps", "deployments")))
-
-	broken := w.Backend(t, "not-tolerated")
-	testenv.Must(t, broken.DeleteService(t.Context()))
-	w.Validate(t, broken.Namespace, testenv.Hook(broken, "/allow", testenv.Rule("", "configmaps")))
-	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: "not-tolerated"})
-	for _, target := range testenv.Targets {
-		status, _, err := w.Status(t.Context(), target)
-		testenv.Must(t, err)
-		for _, c := range status.Conditions {
-			if contains(c.Message, "tolerated-ignore", "tolerated-flaky", "tolerated-sensitive", "tolerated-core") {
-				t.Errorf("%s reports what is tolerated: %s", c.Type, c.Message)
-			}
-		}
-	}
-	w.Unregister(t, broken.Namespace)
-	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
-}
-
-// TestEnhancementDegrades has each reference to a Service that is missing degrade:
-// of a webhook that fails open, and of a conversion that nothing needs.
-func TestEnhancementDegrades(t *testing.T) {
-	t.Parallel()
-	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.InstallAPIs(t)
-	w.Run(t, slices.Concat(elected, []string{"--degraded=enhancement"})...)
-	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
-	open, unused := w.Backend(t, "open"), w.Backend(t, "unused")
-	h := testenv.Hook(open, "/allow", testenv.Rule("", "configmaps"))
-	h.FailurePolicy = new(admissionv1.Ignore)
-	w.Validate(t, open.Namespace, h)
-	widgets, crds := w.Widgets(t, "unused.example.com", unused.Conversion("/convert")), w.CRDs.ApiextensionsV1().CustomResourceDefinitions()
-	crd, err := crds.Get(t.Context(), widgets, metav1.GetOptions{})
-	testenv.Must(t, err)
-	crd.Spec.Versions = crd.Spec.Versions[:1]
-	_, err = crds.Update(t.Context(), crd, metav1.UpdateOptions{})
-	testenv.Must(t, err)
-	for _, dangling := range []struct {
-		backend   webhook.Backend
-		condition string
-	}{{open, "ValidatingAdmissionWebhookConfigurationError"}, {unused, "CRDConversionWebhookConfigurationError"}} {
-		testenv.Must(t, dangling.backend.DeleteService(t.Context()))
-		w.WaitForCondition(t, metav1.Condition{Type: dangling.condition, Status: metav1.ConditionTrue, Reason: "WebhookServiceNotFound", Message: dangling.backend.Namespace})
-		w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: dangling.condition + "_WebhookServiceNotFound"})
-		testenv.Must(t, dangling.backend.CreateService(t.Context()))
-		w.WaitForCondition(t, testenv.AsExpected("Degraded"))
-	}
-}
-
 func announce(t *testing.T, w *testenv.Env) {
 	b := w.Backend(t, "announced")
 	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
@@ -249,27 +179,5 @@ func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
 	}
 	if !testenv.ContainsAll(a.Output(), "registration changed", "by=webhook-editor", sentence) {
 		t.Errorf("the log lacks the change:\n%s", a.Output())
-	}
-}
-
-// flap has a backend come and go under an auditor that waits a minute before it
-// calls that degraded: the errors show, and Degraded never.
-func flap(t *testing.T, w *testenv.Env) {
-	const condition = auditor.Prefix + "condition"
-	a := w.Run(t, "--degraded.inertia=1m")
-	b := w.Backend(t, "flapping")
-	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
-	turns := func(status string) {
-		_, err := a.Eventually(t.Context(), metrics.Present(condition, metrics.Labels{"condition": "ValidatingAdmissionWebhookConfigurationError", "status": status}))
-		testenv.Must(t, err)
-		scrape, err := a.Scrape(t.Context())
-		testenv.Must(t, err)
-		testenv.Must(t, metrics.Present(condition, metrics.Labels{"condition": "Degraded", "status": "False"})(scrape))
-	}
-	for range 5 {
-		testenv.Must(t, b.Unready(t.Context()))
-		turns("True")
-		testenv.Must(t, b.Ready(t.Context()))
-		turns("False")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
@@ -109,12 +107,6 @@ func (api reportAPI) test(t *testing.T, w *testenv.Env, kubeconfig string) {
 	t.Run("without the API", func(t *testing.T) { api.isMissing(t, leader) })
 	w.Install(t, testenv.ModuleFile(t, api.module, api.crd))
 	t.Run("findings appear and go", func(t *testing.T) { api.follows(t, w, b) })
-	t.Run("one replica writes", func(t *testing.T) {
-		testenv.Must(t, b.DeleteService(t.Context()))
-		// Did it write, it would replace what the leader wrote.
-		other := testenv.RunAs(t, kubeconfig, append(slices.Clone(flags), "--config="+acknowledging(t, b.Namespace))...)
-		api.isLeftAlone(t, w, leader, other)
-	})
 }
 
 // isMissing wants the log to say once what is missing, and how to get it.
@@ -166,37 +158,6 @@ func (api reportAPI) follows(t *testing.T, w *testenv.Env, b webhook.Backend) {
 	if again.ResourceVersion != made.ResourceVersion {
 		t.Errorf("the configuration was changed: resource version %s, then %s", made.ResourceVersion, again.ResourceVersion)
 	}
-}
-
-// acknowledging is a Policy by which a replica reports otherwise than others.
-func acknowledging(t *testing.T, configuration string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "policy.yaml")
-	testenv.Must(t, os.WriteFile(file, fmt.Appendf(nil, "acknowledgements: [{configuration: %q, reason: test}]\n", configuration), 0o600))
-	return file
-}
-
-// isLeftAlone wants a replica that does not lead to write nothing, and to write
-// once the leader is gone.
-func (api reportAPI) isLeftAlone(t *testing.T, w *testenv.Env, leader, other *auditor.Auditor) {
-	acknowledged := func(r policyResult) bool { return r.outcome == "skip" }
-	_, err := other.Eventually(t.Context(), metrics.Present(auditor.Prefix+"findings", metrics.Labels{"acknowledged": "true", "severity": "critical"}))
-	testenv.Must(t, err)
-	testenv.Eventually(t, func() error {
-		found, err := api.get(t.Context(), w)
-		if err == nil && found.fail != 1 {
-			err = fmt.Errorf("want the leader's critical finding: %+v", found.results)
-		}
-		return err
-	})
-	testenv.Must(t, leader.Stop())
-	testenv.Eventually(t, func() error {
-		now, err := api.get(t.Context(), w)
-		if err == nil && !slices.ContainsFunc(now.results, acknowledged) {
-			err = fmt.Errorf("the other replica does not write: %+v", now.results)
-		}
-		return err
-	})
 }
 
 func (api reportAPI) get(ctx context.Context, w *testenv.Env) (policyReport, error) {

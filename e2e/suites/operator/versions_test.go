@@ -1,12 +1,8 @@
 package operator
 
 import (
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
@@ -22,13 +18,13 @@ func TestVersions(t *testing.T) {
 	type version struct {
 		flag    string
 		reviews bool
-		// finds makes what the auditor finds, runs it, and wants the right of it.
+		// finds makes what the auditor finds, if anything, runs it, and wants the right of it.
 		finds func(*testing.T, *testenv.Env) *auditor.Auditor
 	}
 	versions := []version{
-		{"--feature-gates=ExcludeAdmissionWebhookVirtualResources=true", false, forbiddenLease},
+		{"--feature-gates=ExcludeAdmissionWebhookVirtualResources=true", false, asItComes},
 		{"--emulated-version=1.36", true, olderBuild},
-		{"--emulated-version=1.35", true, futureStamps},
+		{"--emulated-version=1.35", true, asItComes},
 		{"--emulated-version=1.34", true, upgrade},
 	}
 	if programs.Release() != programs.Newest { // each on that one, as it comes
@@ -67,6 +63,9 @@ func sends(t *testing.T, w *testenv.Env, a *auditor.Auditor, reviews bool) {
 	}
 }
 
+// asItComes runs the auditor in a cluster with nothing to find.
+func asItComes(t *testing.T, w *testenv.Env) *auditor.Auditor { return w.Run(t, elected...) }
+
 // olderBuild: a condition that an older build wrote and this one dropped
 // leaves; one that another writer added stays.
 func olderBuild(t *testing.T, w *testenv.Env) *auditor.Auditor {
@@ -90,22 +89,6 @@ func olderBuild(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	return a
 }
 
-// futureStamps: a writer whose clock was ten minutes ahead does not delay what
-// is to be reported now.
-func futureStamps(t *testing.T, w *testenv.Env) *auditor.Auditor {
-	const condition = "ValidatingAdmissionWebhookConfigurationError"
-	ahead := metav1.Condition{Type: condition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(10 * time.Minute))}
-	for _, target := range testenv.Targets {
-		w.WriteCondition(t, target, "webhook-auditor", ahead)
-	}
-	b := w.Backend(t, "ahead")
-	testenv.Must(t, b.DeleteService(t.Context()))
-	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
-	a := w.Run(t, "--leader-elect", "--namespace="+testenv.Home, "--degraded.inertia=1s")
-	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: condition})
-	return a
-}
-
 // upgrade: while the ClusterVersion is progressing, backends come and go.
 func upgrade(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	w.Install(t, testenv.OpenShift(t, "config/v1/zz_generated.crd-manifests/0000_00_cluster-version-operator_01_clusterversions-Default.crd.yaml"))
@@ -121,44 +104,5 @@ func upgrade(t *testing.T, w *testenv.Env) *auditor.Auditor {
 	// something new.
 	w.Widgets(t, "upgraded.example.com", nil)
 	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
-	return a
-}
-
-// forbiddenLease: who may do everything but touch the lease writes all the
-// same, and says once why the lease is not kept.
-func forbiddenLease(t *testing.T, w *testenv.Env) *auditor.Auditor {
-	const user = "unelected"
-	_, err := w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		Rules: []rbacv1.PolicyRule{
-			{
-				APIGroups: []string{"", "apps", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "discovery.k8s.io", "config.openshift.io", "webhook-auditor.io"},
-				Resources: []string{"*"},
-				Verbs:     []string{"*"},
-			},
-			{NonResourceURLs: []string{"*"}, Verbs: []string{"get"}},
-		},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	_, err = w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	config, err := w.Plane.As(user)
-	testenv.Must(t, err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
-	a := testenv.RunAs(t, kubeconfig, elected...)
-	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
-	b := w.Backend(t, "untouchable")
-	testenv.Must(t, b.DeleteService(t.Context()))
-	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
-	w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: b.Namespace})
-	w.WaitForEvent(t, b.Namespace, "Warning", "service-missing")
-	if n := strings.Count(a.Output(), `cannot get resource \"leases\"`); n != 1 {
-		t.Errorf("the log says %d times that the lease is out of reach, want once:\n%s", n, a.Output())
-	}
 	return a
 }
