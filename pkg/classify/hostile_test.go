@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -313,85 +311,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// longLists are Policies in which one list has n entries more.
-var longLists = map[string]func(p *Policy, n int){
-	"acknowledgements": func(p *Policy, n int) {
-		for i := range n {
-			p.Acknowledgements = append(p.Acknowledgements,
-				Acknowledgement{Check: "service-missing", Name: fmt.Sprintf("hook-%05d.example.com", i), Reason: "known"},
-				Acknowledgement{Configuration: fmt.Sprintf("policy-%05d*", i), Reason: "known"},
-				Acknowledgement{Check: "over-broad", Configuration: "other-*", Name: team(i), Reason: "known"})
-		}
-	},
-	"classes": func(p *Policy, n int) {
-		for i := range n {
-			p.Classes[ClassSensitive] = append(slices.Clip(p.Classes[ClassSensitive]), inventory.Resource{Group: team(i), Name: "widgets"})
-		}
-	},
-	"coreGroups":         func(p *Policy, n int) { p.CoreGroups = append(p.CoreGroups, teams(n)...) },
-	"platformNamespaces": func(p *Policy, n int) { p.PlatformNamespaces = append(p.PlatformNamespaces, teams(n)...) },
-	"platformWebhooks":   func(p *Policy, n int) { p.PlatformWebhooks = append(p.PlatformWebhooks, teams(n)...) },
-	"runLevelZero":       func(p *Policy, n int) { p.RunLevelZero = append(p.RunLevelZero, teams(n)...) },
-	"controlPlane": func(p *Policy, n int) {
-		for i := range n {
-			p.ControlPlane[team(i)] = []inventory.Resource{{Group: team(i) + ".example.com", Name: "widgets"}}
-		}
-	},
-	"auditorNamespaces": func(p *Policy, n int) { p.AuditorNamespaces = append(p.AuditorNamespaces, teams(n)...) },
-	"latencyThresholds": func(p *Policy, n int) {
-		p.LatencyThresholds = map[string]float64{}
-		for _, name := range teams(n) {
-			p.LatencyThresholds[name] = 1
-		}
-	},
-	"checks": func(p *Policy, n int) { p.Checks = append(p.Checks, slices.Repeat([]string{"label-opt-out"}, n)...) },
-	"budgets": func(p *Policy, n int) {
-		for i := range n {
-			p.Budgets = append(p.Budgets, Budget{Resource: inventory.Resource{Group: team(i), Name: "widgets"}, Seconds: 10})
-		}
-	},
-}
-
-func teams(n int) []string {
-	out := make([]string, n)
-	for i := range out {
-		out[i] = "list-" + team(i)
-	}
-	return out
-}
-
-// TestGrowthOfPolicy: four times the entries of a list of the Policy, beside as many
-// webhooks, cost no more than four times the entries.
-func TestGrowthOfPolicy(t *testing.T) {
-	const n, times = 100, 4
-	all := reflect.TypeFor[Policy]()
-	for field := range all.Fields() {
-		if kind := field.Type.Kind(); kind != reflect.Slice && kind != reflect.Map {
-			continue
-		}
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		lengthen := longLists[name]
-		if lengthen == nil {
-			t.Errorf("the list %s is not tried", name)
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			s := crowds[3].of(n)
-			cost := func(entries int) (int, uint64) {
-				p := DefaultPolicy()
-				lengthen(&p, entries)
-				return effort(t, p, s.Snapshot(taken))
-			}
-			steps, bytes := cost(n)
-			moreSteps, moreBytes := cost(times * n)
-			t.Logf("%d entries: %d steps, %d bytes; %d entries: %d steps, %d bytes", n, steps, bytes, times*n, moreSteps, moreBytes)
-			if moreSteps > 2*steps || moreBytes > 2*bytes {
-				t.Errorf("%d entries take %d steps and %d bytes, %d take %d and %d", times*n, moreSteps, moreBytes, n, steps, bytes)
-			}
-		})
-	}
-}
-
 // effort counts what an evaluation takes, in steps and in bytes allocated. The
 // Snapshot remembers answers, so that each is evaluated once only.
 func effort(t *testing.T, policy Policy, s *inventory.Snapshot) (steps int, bytes uint64) {
@@ -440,57 +359,6 @@ func TestEndsAnywhere(t *testing.T) {
 			if most := at + 10*n; r != nil || !errors.Is(err, context.Canceled) || w.steps > most {
 				t.Fatalf("%s: ended at step %d: %v, stopped at %d, want %d at most", c.name, at, err, w.steps, most)
 			}
-		}
-	}
-}
-
-// endsIn is a context that ends while a function runs.
-type endsIn struct {
-	context.Context
-	function string
-	ended    bool
-}
-
-func (c *endsIn) Err() error {
-	callers := make([]uintptr, 50)
-	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
-	for frame, more := frames.Next(); more && !c.ended; frame, more = frames.Next() {
-		c.ended = strings.HasSuffix(frame.Function, c.function)
-	}
-	if c.ended {
-		return context.Canceled
-	}
-	return nil
-}
-
-// TestEndsInLongCycle: the search for the steps of a cycle gives up after a number of
-// steps, and what is reported instead may end as well.
-func TestEndsInLongCycle(t *testing.T) {
-	for _, function := range []string{").shortest", ").deadlock", ").compare"} {
-		ctx := &endsIn{Context: t.Context(), function: function}
-		r, err := NewEvaluator(DefaultPolicy()).evaluate(&work{ctx: ctx, every: 1}, admission.New(crowdCalled("one cycle through all").of(60).Snapshot(taken)))
-		if r != nil || !errors.Is(err, context.Canceled) || !ctx.ended {
-			t.Errorf("%s: ended: %t: %v", function, ctx.ended, err)
-		}
-	}
-}
-
-// BenchmarkHostile evaluates each shape as a watch does, with new objects each
-// time.
-func BenchmarkHostile(b *testing.B) {
-	for _, c := range crowds {
-		for _, n := range []int{800, 5000} {
-			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
-				objects := c.of(n)
-				p := DefaultPolicy()
-				b.ReportAllocs()
-				for b.Loop() {
-					b.StopTimer()
-					snapshot := objects.Snapshot(taken)
-					b.StartTimer()
-					evaluate(b, p, snapshot)
-				}
-			})
 		}
 	}
 }

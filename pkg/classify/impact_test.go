@@ -2,7 +2,6 @@ package classify_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // allDown is the Change that takes the Services of all webhooks down.
@@ -80,100 +78,6 @@ func TestImpactGrowth(t *testing.T) {
 	}
 }
 
-// TestRegistrationsGrowth: to compare four times the webhooks, all of them edited, or all
-// gone, takes about four times the memory for each that is reported, whatever their shape.
-func TestRegistrationsGrowth(t *testing.T) {
-	const n, times, most = 30, 4, 6
-	effort := func(before, after *inventory.Snapshot) int {
-		was := admission.New(before)
-		now := was.Next(after)
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		begin := m.TotalAlloc
-		changes := impact.Registrations(was, now)
-		runtime.ReadMemStats(&m)
-		reported := 1
-		for _, c := range changes {
-			for _, w := range c.Webhooks {
-				reported++
-				reported += len(w.Gained) + len(w.Lost) // the webhooks times what they match
-			}
-		}
-		if reported == 1 {
-			t.Errorf("nothing changed of %d webhooks", len(before.Webhooks))
-		}
-		return int(m.TotalAlloc-begin) / reported * len(before.Webhooks)
-	}
-	for _, name := range classify.Crowds() {
-		t.Run(name, func(t *testing.T) {
-			for _, edit := range []struct {
-				name  string
-				crowd func(n int) (before, after *inventory.Snapshot)
-			}{
-				{"edited", func(n int) (before, after *inventory.Snapshot) { return classify.CrowdEdited(name, n) }},
-				{"gone", func(n int) (before, after *inventory.Snapshot) {
-					before, _ = classify.CrowdEdited(name, n)
-					gone := *before
-					gone.Webhooks = nil
-					return before, &gone
-				}},
-			} {
-				bytes, moreBytes := effort(edit.crowd(n)), effort(edit.crowd(times*n))
-				t.Logf("%s: %d webhooks: %d bytes; %d webhooks: %d bytes", edit.name, n, bytes, times*n, moreBytes)
-				if moreBytes > most*bytes {
-					t.Errorf("%s: %d times the webhooks take %d bytes instead of %d", edit.name, times, moreBytes, bytes)
-				}
-			}
-		})
-	}
-}
-
-// TestHistoryGrowth: what keeps the changes of many Snapshots holds no more than after as
-// many as it keeps.
-func TestHistoryGrowth(t *testing.T) {
-	const full, all = 210, 420
-	var h impact.History
-	var before *classify.Report
-	var lengths map[string]int
-	var heap uint64
-	classify.Sequence(t, "webhooks", all, func(n int, r *classify.Report) {
-		h.Observe(before, r)
-		if before = r; n == full {
-			lengths, heap = classify.LengthsIn(&h), classify.HeapInUse()
-		}
-	})
-	if now := classify.HeapInUse(); now > heap+heap/4 {
-		t.Errorf("after %d Snapshots the heap has %d kB, after %d it had %d", all, now>>10, full, heap>>10)
-	}
-	for path, now := range classify.LengthsIn(&h) {
-		if was := lengths[path]; now > was+was/4+10 {
-			t.Errorf("after %d Snapshots %s has %d elements, after %d it had %d", all, path, now, full, was)
-		}
-	}
-	if h.Last() != all-1 {
-		t.Errorf("%d changes are recorded, want %d", h.Last(), all-1)
-	}
-}
-
-// TestImpactEndsAnywhere: wherever its context ends, a comparison returns an error and
-// nothing else.
-func TestImpactEndsAnywhere(t *testing.T) {
-	const n, points = 30, 15
-	for _, name := range classify.Crowds() {
-		r := reportOn(t, classify.CrowdSnapshot(name, n))
-		c := allDown(r.Snapshot)
-		all := &askedContext{Context: t.Context()}
-		must.Get(c.Evaluate(all, classify.DefaultPolicy(), r))(t)
-		for point := range min(points, all.asked) {
-			at := all.asked * point / min(points, all.asked)
-			out, err := c.Evaluate(classify.EndsAfter(t.Context(), at), classify.DefaultPolicy(), r)
-			if out != nil || !errors.Is(err, context.Canceled) {
-				t.Fatalf("%s: ended when asked %d of %d times: %v", name, at, all.asked, err)
-			}
-		}
-	}
-}
-
 // TestImpactAgrees: the Services that do not come back are those that wait for a
 // webhook with a deadlock among those that are down.
 func TestImpactAgrees(t *testing.T) {
@@ -213,22 +117,5 @@ func disagree(t *testing.T, name string, c *impact.Consequences, r *classify.Rep
 	}
 	if deadlocks == 0 && len(c.Stuck) > 0 {
 		t.Errorf("%s: %s does not come back, and no webhook is in a deadlock", name, c.Stuck[0].Service)
-	}
-}
-
-// BenchmarkImpact takes a chain of webhooks down, of which each refuses the next one's
-// Pods.
-func BenchmarkImpact(b *testing.B) {
-	for _, n := range []int{100, 200} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r := reportOn(b, classify.CrowdSnapshot("a chain through all", n))
-			c := allDown(r.Snapshot)
-			for b.Loop() {
-				out, err := c.Evaluate(b.Context(), classify.DefaultPolicy(), r)
-				if err != nil || len(out.Recovery) != n {
-					b.Fatal(err, len(out.Recovery))
-				}
-			}
-		})
 	}
 }

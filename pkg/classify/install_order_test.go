@@ -152,40 +152,6 @@ func TestInstallOrderUnlessLabeled(t *testing.T) {
 	t.Error("not found")
 }
 
-// TestInstallOrderOfMany: a message names a few objects, and each input is one by itself.
-func TestInstallOrderOfMany(t *testing.T) {
-	s := installed(30, 2, "other")
-	for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
-		if f.Check == installOrder && !strings.Contains(f.Message, "Widget team/w-00004 and 25 more;") {
-			t.Errorf("%s", f.Message)
-		}
-	}
-	for i := range s.Manifests {
-		if s.Manifests[i].Kind == "Widget" {
-			s.Manifests[i].Input = "another"
-		}
-	}
-	for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
-		if f.Check == installOrder {
-			t.Errorf("of another input: %s", f.Message)
-		}
-	}
-}
-
-// TestInstallOrderGrowth: four times the objects and webhooks cost about four times the
-// steps, whether or not a webhook distinguishes them: there is a bound on what is compared.
-func TestInstallOrderGrowth(t *testing.T) {
-	const n, times, most = 100, 4, 6
-	for _, label := range []string{"other", "label"} {
-		steps, bytes := effort(t, DefaultPolicy(), installed(10*n, n, label))
-		moreSteps, moreBytes := effort(t, DefaultPolicy(), installed(times*10*n, times*n, label))
-		t.Logf("%s: %d steps, %d bytes, then %d and %d", label, steps, bytes, moreSteps, moreBytes)
-		if moreSteps > most*steps || moreBytes > most*bytes {
-			t.Errorf("%s: %d times as much takes %d steps and %d bytes instead of %d and %d", label, times, moreSteps, moreBytes, steps, bytes)
-		}
-	}
-}
-
 // TestInstallOrderBound: an input in which not all is compared is an error, as none of its
 // webhooks may be silent.
 func TestInstallOrderBound(t *testing.T) {

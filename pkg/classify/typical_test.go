@@ -2,7 +2,6 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -10,9 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
-	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // typical is a cluster with that many webhooks, mixed as real ones are: most
@@ -63,26 +60,6 @@ func BenchmarkTypical(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				evaluate(b, p, s)
-			}
-		})
-	}
-}
-
-// BenchmarkChange is what the evaluation costs that follows the edit of one webhook.
-func BenchmarkChange(b *testing.B) {
-	for _, n := range []int{500, 5000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			objects, evaluator := typicalObjects(n), NewEvaluator(DefaultPolicy())
-			var builder inventory.Builder
-			var matcher *admission.Matcher
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				edited := objects.Validating[i%n].DeepCopy()
-				edited.Webhooks[0].TimeoutSeconds = new(int32(1 + i%10))
-				objects.Validating = slices.Clone(objects.Validating)
-				objects.Validating[i%n] = edited
-				matcher = matcher.Next(builder.Snapshot(objects, taken))
-				must.Get(evaluator.Evaluate(b.Context(), matcher))(b)
 			}
 		})
 	}

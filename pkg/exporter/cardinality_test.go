@@ -12,7 +12,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -65,49 +64,6 @@ func TestSeriesOfOneWebhookAreBounded(t *testing.T) {
 			}
 			t.Logf("%d series with 500 resources, %d with 50", all, few)
 		})
-	}
-}
-
-// evaluated is the Report on n webhooks.
-func evaluated(t *testing.T, n int) *classify.Report {
-	t.Helper()
-	var o inventory.Objects
-	for i := range n {
-		o.Validating = append(o.Validating, catchAll(fmt.Sprintf("c%d", i), "widgets"))
-	}
-	return reporttest.Evaluated(t, o.Snapshot(time.Unix(0, 0)))
-}
-
-// droppedOf returns how many series the families drop.
-func droppedOf(r *classify.Report, families []Family) map[string]int {
-	out := map[string]int{}
-	for _, f := range collect(r, families) {
-		if f.GetName() != Prefix+seriesDropped.Name {
-			continue
-		}
-		for _, m := range f.Metric {
-			if n := int(m.GetGauge().GetValue()); n > 0 {
-				out[m.GetLabel()[0].GetValue()] = n
-			}
-		}
-	}
-	return out
-}
-
-// TestDroppedOfTwiceAsManyWebhooks: with twice as many webhooks as a family may have
-// series, as 20,000 are by default, half of each family that has one for each webhook
-// are dropped; with a bound of as many none are.
-func TestDroppedOfTwiceAsManyWebhooks(t *testing.T) {
-	const webhooks = 200
-	r := evaluated(t, webhooks)
-	dropped := droppedOf(r, Bounded(webhooks/2))
-	for _, name := range []string{"webhook_info", "webhook_timeout_seconds"} {
-		if got := dropped[Prefix+name]; got != webhooks/2 {
-			t.Errorf("%s drops %d series, want %d: %v", name, got, webhooks/2, dropped)
-		}
-	}
-	if dropped := droppedOf(r, Bounded(webhooks)); len(dropped) != 0 {
-		t.Errorf("with a bound of as many series as webhooks these are dropped: %v", dropped)
 	}
 }
 

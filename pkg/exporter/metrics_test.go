@@ -2,8 +2,6 @@ package exporter
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -322,61 +320,4 @@ func large(n int) *classify.Report {
 		r.Findings = append(r.Findings, &classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
 	}
 	return r
-}
-
-// counter is a client that reads and forgets.
-type counter struct {
-	header http.Header
-	bytes  int64
-}
-
-func (c *counter) Header() http.Header { return c.header }
-
-func (c *counter) WriteHeader(int) {}
-
-func (c *counter) Write(b []byte) (int, error) {
-	c.bytes += int64(len(b))
-	return len(b), nil
-}
-
-// What a scrape costs, with 5,000 webhooks: everything, as often as nothing
-// changes and after a change, and only one family.
-func BenchmarkScrape5000(b *testing.B) {
-	var report *classify.Report
-	h := NewHandler(func() *classify.Report { return report }, Families)
-	unchanged, other := large(5000), large(5000)
-	other.Findings = other.Findings[1:]
-	for _, c := range []struct {
-		name, target, compression string
-		reports                   []*classify.Report
-	}{
-		{"everything", "/metrics", "", []*classify.Report{unchanged}},
-		{"everything compressed", "/metrics", "gzip", []*classify.Report{unchanged}},
-		{"everything compressed after a change", "/metrics", "gzip", []*classify.Report{unchanged, other}},
-		{"findings", "/metrics?name[]=webhook_auditor_finding", "", []*classify.Report{unchanged}},
-		{"totals", "/metrics?name[]=webhook_auditor_findings", "", []*classify.Report{unchanged}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for n := 0; b.Loop(); n++ {
-				report = c.reports[n%len(c.reports)]
-				w := &counter{header: http.Header{}}
-				r := httptest.NewRequest(http.MethodGet, c.target, nil)
-				r.Header.Set("Accept", accepts[4])
-				r.Header.Set("Accept-Encoding", c.compression)
-				h.ServeHTTP(w, r)
-				b.SetBytes(w.bytes)
-			}
-			b.ReportMetric(float64(seriesIn(report)), "series")
-		})
-	}
-}
-
-// seriesIn counts the series of a Report.
-func seriesIn(r *classify.Report) int {
-	n := 0
-	for _, family := range collect(r, Families) {
-		n += len(family.Metric)
-	}
-	return n
 }

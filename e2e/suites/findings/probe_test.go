@@ -2,7 +2,6 @@ package findings
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -87,25 +86,6 @@ func dialSucceeds(scraper testenv.Scraper, labels metrics.Labels) {
 	scraper.Await("the dial succeeds", metrics.Equals(probeSuccess, labels, 1))
 	scraper.Await("how long it took", metrics.Present(probeDuration, labels))
 	scraper.Await("when the certificate ends", metrics.Present(servingNotAfter, labels))
-}
-
-// TestProbeOnce: "audit" dials only with --probe=tls, and has no clock to
-// wait for.
-func TestProbeOnce(t *testing.T) {
-	t.Parallel()
-	w := environment{stock.Use(t)}
-	b := w.Backend(t, "probe-once")
-	testenv.RefuseConnections(t, b)
-	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow/probe", testenv.Rule("", "configmaps")))
-	for _, test := range []struct {
-		probe string
-		found bool
-	}{{"off", false}, {"tls", true}} {
-		result := testenv.Command(t, "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "--aggregator-routing=true", "--fail-on=never", "-o=json", "--probe="+test.probe)
-		if found := strings.Contains(result.Stdout, `"backend-unreachable"`); found != test.found {
-			t.Errorf("--probe=%s: found: %t, want %t; stderr: %s", test.probe, found, test.found, result.Stderr)
-		}
-	}
 }
 
 // listen puts a server of its own behind the Service, until the end of the test,
