@@ -27,7 +27,7 @@ var taken = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // comments "# as: files", "# server: v1.36", "# routing: cluster-ip", "# probe: …" and
 // "# called-last-week: TYPE NAME, …" and "# params: …" say the rest: a manifest cannot
 // answer a dial, and has no metrics.
-func fixture(t *testing.T, file string) *inventory.Snapshot {
+func fixture(t testing.TB, file string) *inventory.Snapshot {
 	t.Helper()
 	o, _ := manifest.Read([]string{file}, manifest.Options{})
 	for _, e := range o.Errors {
@@ -78,7 +78,7 @@ func observed(called string) *inventory.Observation {
 
 // probes reads the comments `# probe: WEBHOOK {"Answer": "unreachable"}`, the
 // rest of which is an inventory.Probe.
-func probes(t *testing.T, s *inventory.Snapshot, text string) map[inventory.Ref]inventory.Probe {
+func probes(t testing.TB, s *inventory.Snapshot, text string) map[inventory.Ref]inventory.Probe {
 	t.Helper()
 	out := map[inventory.Ref]inventory.Probe{}
 	for _, m := range regexp.MustCompile(`(?m)^# probe: (\S+) (.+)$`).FindAllStringSubmatch(text, -1) {
@@ -108,7 +108,7 @@ func evaluate(t testing.TB, p Policy, s *inventory.Snapshot) *Report {
 	return must.Get(p.Evaluate(t.Context(), s))(t)
 }
 
-func source(t *testing.T, file string) string {
+func source(t testing.TB, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {

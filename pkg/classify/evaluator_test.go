@@ -176,7 +176,7 @@ func (c *changingCluster) probes(s *inventory.Snapshot) *inventory.Snapshot {
 // FuzzEvaluator: after each of many changes, what an Evaluator makes of what it
 // knows is what a new one finds.
 func FuzzEvaluator(f *testing.F) {
-	for seed := range uint64(16) {
+	for seed := range uint64(8) {
 		f.Add(seed)
 	}
 	const steps = 12 // go test gives up an input that takes ten seconds

@@ -7,15 +7,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Crowds are the names of the crowds, for tests of what imports this package.
-func Crowds() []string {
-	var out []string
-	for _, c := range crowds {
-		out = append(out, c.name)
-	}
-	return out
-}
-
 // CrowdSnapshot is that of n webhooks of the crowd.
 func CrowdSnapshot(name string, n int) *inventory.Snapshot {
 	return crowdCalled(name).of(n).Snapshot(taken)

@@ -63,9 +63,10 @@ func TestFixesInShell(t *testing.T) {
 func FuzzFixesInShell(f *testing.F) {
 	const few = 5
 	f.Add("'\\\"); : >INJECTED", uint8(0))
+	all := fixesOf(f, "x")
+	keys := slices.Sorted(maps.Keys(all))
 	f.Fuzz(func(t *testing.T, name string, part uint8) {
-		all := fixesOf(t, "x")
-		keys, some := slices.Sorted(maps.Keys(all)), map[string]string{}
+		some := map[string]string{}
 		for i := range few {
 			key := keys[(int(part)*few+i)%len(keys)]
 			some[key] = all[key]
@@ -172,7 +173,7 @@ func entries(t *testing.T, dir string) []string {
 
 // fixesOf returns the fixes that the fixtures show where their objects have
 // such names: of each check one for each owner and number of commands.
-func fixesOf(t *testing.T, name string) map[string]string {
+func fixesOf(t testing.TB, name string) map[string]string {
 	t.Helper()
 	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	out := map[string]string{}
@@ -204,11 +205,10 @@ func fixesOf(t *testing.T, name string) map[string]string {
 }
 
 // renamed is the opinion on a fixture whose objects have other names.
-func renamed(t *testing.T, file, name string) *Report {
+func renamed(t testing.TB, file, name string) *Report {
 	t.Helper()
-	original := reportOn(t, file)
+	s := fixture(t, file)
 	objects, _ := manifest.Read([]string{renamedFile(t, file, name)}, manifest.Options{})
-	s := original.Snapshot
 	objects.NamespacesKnown, objects.APIServicesKnown, objects.PoliciesKnown = s.NamespacesKnown, s.APIServicesKnown, s.PoliciesKnown
 	objects.ServicesKnown, objects.EndpointsKnown = s.ServicesKnown, s.EndpointsKnown
 	objects.Server, objects.Routing = s.Server, s.Routing
@@ -247,7 +247,7 @@ func calledLike(other, s *inventory.Snapshot) *inventory.Observation {
 
 // renamedFile writes the fixture anew: what its objects are called by, and what
 // names them, starts with the prefix.
-func renamedFile(t *testing.T, file, prefix string) string {
+func renamedFile(t testing.TB, file, prefix string) string {
 	t.Helper()
 	var documents []any
 	names := map[string]bool{}
