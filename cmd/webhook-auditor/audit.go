@@ -193,42 +193,28 @@ func (a *audit) print(d report.Document, limit classify.Severity, s streams) err
 
 // write prints a report in the output format; findings at or above the limit fail.
 func (a *audit) write(d report.Document, limit classify.Severity, s streams) error {
-	return printAs(a.output, map[string]func(io.Writer, report.Document) error{
-		"text":     a.asText(report.WriteText),
-		"table":    asText(report.WriteTable),
-		"json":     report.WriteJSON[report.Document],
-		"markdown": report.WriteMarkdown,
-		"sarif":    func(w io.Writer, d report.Document) error { return report.WriteSARIF(w, d, version.Version) },
-		"junit":    func(w io.Writer, d report.Document) error { return report.WriteJUnit(w, d, limit) },
-	}, d, s)
+	switch a.output {
+	case "sarif":
+		return report.WriteSARIF(s.out, d, version.Version)
+	case "junit":
+		return report.WriteJUnit(s.out, d, limit)
+	}
+	o := textOptions(s.out)
+	if a.output == "text" {
+		o.Fixes, o.Quiet = a.fixes, a.quiet
+		if !o.Verbose { // whole messages are for grep
+			o.Width = cmp.Or(o.Width, defaultWidth)
+		}
+	}
+	return report.Write(s.out, a.output, d, o)
 }
 
 // defaultWidth is how wide a report is that is for no terminal.
 const defaultWidth = 100
 
-// asText is a text with what the flags add.
-func (a *audit) asText(write func(io.Writer, report.Document, report.TextOptions) error) func(io.Writer, report.Document) error {
-	return func(w io.Writer, d report.Document) error {
-		o := textOptions(w)
-		if !o.Verbose { // whole messages are for grep
-			o.Width = cmp.Or(o.Width, defaultWidth)
-		}
-		o.Fixes, o.Quiet = a.fixes, a.quiet
-		return write(w, d, o)
-	}
-}
-
-// printAs prints a report, or a comparison, by the writer of the output format.
-func printAs[D any](format string, writers map[string]func(io.Writer, D) error, d D, s streams) error {
-	if err := writers[format](s.out, d); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
-}
-
-// asText is the writer of a text for the terminal that it is written to.
-func asText[V any](write func(io.Writer, V, report.TextOptions) error) func(io.Writer, V) error {
-	return func(w io.Writer, view V) error { return write(w, view, textOptions(w)) }
+// show prints a view in the output format.
+func show(format string, v report.View, s streams) error {
+	return report.Write(s.out, format, v, textOptions(s.out))
 }
 
 // writeErrors prints on stderr what cannot be read.

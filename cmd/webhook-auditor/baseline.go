@@ -2,10 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-
-	"github.com/prometheus/common/version"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -38,18 +35,12 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 
 // printComparison prints a comparison, and its errors on stderr.
 func (a *audit) printComparison(c report.Comparison, limit classify.Severity, s streams) error {
-	err := printAs(a.output, map[string]func(io.Writer, report.Comparison) error{
-		"text":     asText(report.WriteComparisonText),
-		"table":    asText(report.WriteComparisonTable),
-		"json":     report.WriteJSON[report.Comparison],
-		"markdown": report.WriteComparisonMarkdown,
-		"sarif": func(w io.Writer, c report.Comparison) error {
-			return report.WriteComparisonSARIF(w, c, version.Version)
-		},
-		"junit": func(w io.Writer, c report.Comparison) error {
-			return report.WriteComparisonJUnit(w, c, limit)
-		},
-	}, c, s)
+	var err error
+	if a.output == "sarif" || a.output == "junit" {
+		err = a.write(c.Document(), limit, s)
+	} else {
+		err = show(a.output, c, s)
+	}
 	if err != nil {
 		return err
 	}

@@ -245,7 +245,8 @@ func (a *contextsReport) run(ctx context.Context, s streams) error {
 		err = a.write(merged, a.limit, s)
 	}
 	if err == nil && a.output != "json" {
-		err = report.WriteContexts(s.out, merged)
+		fmt.Fprintln(s.out)
+		err = report.Blocks{{Table: merged.ByContext()}}.WriteText(s.out, textOptions(s.out))
 	}
 	if err = errors.Join(err, writeErrors(merged.Errors, s)); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -68,10 +67,6 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	return c
 }
 
-var changesWriters = map[string]func(io.Writer, report.Changes) error{
-	"text": asText(report.WriteChangesText), "json": report.WriteJSON[report.Changes], "markdown": report.WriteChangesMarkdown,
-}
-
 func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	limit, failing := parseFailOn(d.failOn)
 	if err := errors.Join(failing, oneOf("output", d.output, impactFormats), d.checkArguments(args)); err != nil {
@@ -94,7 +89,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	changes := report.NewChanges(before, after)
-	if err := changesWriters[d.output](s.out, changes); err != nil {
+	if err := show(d.output, changes, s); err != nil {
 		return err
 	}
 	return cmp.Or(printErrors(changes.Errors, s), exitStatus(report.Document{Findings: changes.Added}, limit))

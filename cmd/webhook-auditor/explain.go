@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -112,17 +111,13 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := explanationWriters[e.output](s.out, report.NewExplanation(report.Explained{Chain: chain, Snapshot: snapshot})); err != nil {
+	if err := show(e.output, report.NewExplanation(report.Explained{Chain: chain, Snapshot: snapshot}), s); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)
 }
 
 var explainFormats = []string{"text", "json"}
-
-var explanationWriters = map[string]func(io.Writer, report.Explanation) error{
-	"text": asText(report.WriteExplainText), "json": report.WriteJSON[report.Explanation],
-}
 
 func (e *explain) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
 	observed := e.observe.start(ctx, e.access, s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -13,10 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
-
-var auditedWriters = map[string]func(io.Writer, report.AuditedRequest) error{
-	"text": asText(report.WriteAuditedRequestText), "json": report.WriteJSON[report.AuditedRequest],
-}
 
 // explainAudited answers "explain --request-id": what the audit log records of a
 // request, beside what is registered for it.
@@ -38,7 +33,7 @@ func (e *explain) explainAudited(ctx context.Context, args []string, s streams) 
 	if err != nil {
 		return err
 	}
-	if err := auditedWriters[e.output](s.out, report.NewAuditedRequest(log, chain)); err != nil {
+	if err := show(e.output, report.NewAuditedRequest(log, chain), s); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)

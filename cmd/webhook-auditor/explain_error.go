@@ -15,10 +15,6 @@ import (
 // maxErrorText bounds what is read of a log.
 const maxErrorText = 16 << 20
 
-var diagnosisWriters = map[string]func(io.Writer, report.Diagnosis) error{
-	"text": asText(report.WriteDiagnosisText), "json": report.WriteJSON[report.Diagnosis],
-}
-
 // diagnose answers "explain --error": what happened, to which webhook, and the
 // way out.
 func (e *explain) diagnose(ctx context.Context, args []string, s streams) error {
@@ -45,7 +41,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
-	if err := diagnosisWriters[e.output](s.out, report.NewDiagnosis(answers, snapshot)); err != nil {
+	if err := show(e.output, report.NewDiagnosis(answers, snapshot), s); err != nil {
 		return err
 	}
 	return reportErrors(evaluated.Matcher, s)

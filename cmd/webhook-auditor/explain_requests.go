@@ -54,7 +54,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		if e.output == "text" && total-refused > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := explanationWriters[e.output](s.out, report.NewExplanation(report.Explained{Chain: chain, Line: line.number, Snapshot: snapshot})); err != nil {
+		if err := show(e.output, report.NewExplanation(report.Explained{Chain: chain, Line: line.number, Snapshot: snapshot}), s); err != nil {
 			return err
 		}
 	}

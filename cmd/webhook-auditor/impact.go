@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -96,14 +95,6 @@ be read or has no such object, 2 usage error, 3 findings appear at or above
 
 var impactFormats = []string{"text", "json", "markdown"}
 
-var cardWriters = map[string]func(io.Writer, report.Impact) error{
-	"text": asText(report.WriteImpactText), "json": report.WriteJSON[report.Impact], "markdown": report.WriteImpactMarkdown,
-}
-
-var consequenceWriters = map[string]func(io.Writer, report.Consequences) error{
-	"text": asText(report.WriteConsequencesText), "json": report.WriteJSON[report.Consequences], "markdown": report.WriteConsequencesMarkdown,
-}
-
 func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	args = joined(args)
 	change, err := i.change()
@@ -138,7 +129,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	document := report.NewConsequences(consequences, evaluated)
-	if err := consequenceWriters[i.output](s.out, document); err != nil {
+	if err := show(i.output, document, s); err != nil {
 		return err
 	}
 	return cmp.Or(printErrors(document.Errors, s), exitStatus(report.Document{Findings: document.Appearing}, limit))
@@ -287,7 +278,7 @@ func (i *impactFlags) apiServiceCard(r *classify.Report, name string, s streams)
 }
 
 func (i *impactFlags) write(cards []impact.Card, r *classify.Report, s streams) error {
-	if err := cardWriters[i.output](s.out, report.NewImpact(cards)); err != nil {
+	if err := show(i.output, report.NewImpact(cards), s); err != nil {
 		return err
 	}
 	return printErrors(report.NewDocument(r).Errors, s)

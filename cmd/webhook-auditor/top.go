@@ -158,12 +158,7 @@ func (t *top) show(ctx context.Context, s streams) error {
 		}
 		table = table.Select(selection.of(found.document))
 	}
-	if t.output == "json" {
-		err = report.WriteJSON(s.out, table)
-	} else {
-		err = report.WriteTopText(s.out, table, textOptions(s.out))
-	}
-	return cmp.Or(err, printErrors(table.Errors, s))
+	return cmp.Or(show(t.output, table, s), printErrors(table.Errors, s))
 }
 
 // one observes one cluster.

@@ -43,12 +43,7 @@ func (t *top) showAuditLog(ctx context.Context, policy classify.Policy, s stream
 		}
 		table = table.Select(selection.of(document))
 	}
-	if t.output == "json" {
-		err = report.WriteJSON(s.out, table)
-	} else {
-		err = report.WriteAuditTopText(s.out, table, textOptions(s.out))
-	}
-	return cmp.Or(err, printErrors(table.Errors, s))
+	return cmp.Or(show(t.output, table, s), printErrors(table.Errors, s))
 }
 
 // registrations are what registers webhooks. An audit log can be read without: whether

@@ -131,7 +131,7 @@ func (v *view) diagnosis(text string) (string, error) {
 		answers[i] = diagnose.Explain(v.Report, e)
 	}
 	var b bytes.Buffer
-	err := report.WriteDiagnosisText(&b, report.NewDiagnosis(answers, v.Snapshot), report.TextOptions{Width: 110})
+	err := report.Write(&b, "text", report.NewDiagnosis(answers, v.Snapshot), report.TextOptions{Width: 110})
 	const most = 6 * maxAnswered // an error takes several lines
 	return strings.Join(answered(strings.Split(b.String(), "\n"), most), "\n"), err
 }

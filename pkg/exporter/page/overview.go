@@ -28,7 +28,7 @@ type overview struct {
 	Known    bool
 	Inputs   []string
 	Observed string
-	AuditLog *report.AuditTable
+	AuditLog report.Blocks
 }
 
 // tile is a number of the overview.
@@ -84,7 +84,7 @@ func (v *view) overview() *overview {
 	if !o.Known {
 		o.Nothing = "There is no webhook to say anything about."
 	}
-	o.Observed, o.AuditLog = report.SourceLine(v.Snapshot.Observed), report.NewAuditTable(v.Snapshot)
+	o.Observed, o.AuditLog = report.SourceLine(v.Snapshot.Observed), report.AuditBlocks(v.Snapshot)
 	return o
 }
 

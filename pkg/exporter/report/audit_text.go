@@ -47,7 +47,7 @@ func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
 }
 
 // Text is what a person needs first: what was looked at, what stops now, and the findings
-// by urgency.
+// by urgency. Errors are counted here and listed by WriteErrors.
 func (d Document) Text(o TextOptions) Blocks {
 	out := Blocks{{Lines: Sentences(d.summary())}}
 	if d.Presumptions != nil {
@@ -72,10 +72,6 @@ func (d Document) Text(o TextOptions) Blocks {
 	out = append(out, Block{Heading: "Before you upgrade", Lines: d.upgradeNotes(o)}, Block{Lines: d.foot(o)})
 	return out.NonEmpty()
 }
-
-// WriteText writes the findings for a terminal. Errors are counted here and listed by
-// WriteErrors.
-func WriteText(w io.Writer, d Document, o TextOptions) error { return d.Text(o).WriteText(w, o) }
 
 // byUrgency separates the findings: what fails now, what can fail, and what to look at
 // once.

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -256,62 +255,36 @@ func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
 	return append(out, "An audit log does not record that a validating webhook let a request pass, nor that a mutating policy ran.")
 }
 
-// WriteAuditTopText writes the requests as a table.
-func WriteAuditTopText(w io.Writer, t AuditTop, o TextOptions) error {
-	if t.AuditLog == nil {
+// Text has the requests as a table.
+func (t AuditTop) Text(TextOptions) Blocks { return t.AuditLog.blocks() }
+
+// AuditBlocks are what the audit log of a Snapshot records of each webhook and policy; none
+// without one.
+func AuditBlocks(s *inventory.Snapshot) Blocks { return newAuditLog(s, AuditDimensions[0]).blocks() }
+
+// blocks are the requests as a table, with the most frequent messages; none of a nil log.
+func (l *AuditLog) blocks() Blocks {
+	if l == nil {
 		return nil
 	}
-	return t.AuditLog.blocks().WriteText(w, o)
-}
-
-// AuditTable are the first lines of requests, for people.
-type AuditTable struct {
-	Headings []string
-	Rows     [][]string
-	More     int
-	Notes    []string
-}
-
-// NewAuditTable returns what the audit log of a Snapshot records of each webhook and
-// policy; nil without one.
-func NewAuditTable(s *inventory.Snapshot) *AuditTable {
-	if s.AuditLog == nil {
-		return nil
-	}
-	return newAuditLog(s, AuditDimensions[0]).table()
-}
-
-func (l *AuditLog) table() *AuditTable {
-	t := &AuditTable{
-		Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Slow", "Added", "Last", "Configuration"},
-		More:     max(0, len(l.Requests)-maxAuditLines), Notes: l.Notes,
-	}
-	for _, line := range l.Requests[:len(l.Requests)-t.More] {
+	t := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Slow", "Added", "Last", "Configuration"}}
+	for _, line := range l.Requests {
 		t.Rows = append(t.Rows, auditCells(line))
 	}
-	if grouped := slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.By != "" }); !grouped {
+	if !slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.By != "" }) {
 		t.Headings = slices.Delete(t.Headings, 2, 3)
 		for i, cells := range t.Rows {
 			t.Rows[i] = slices.Delete(cells, 2, 3)
 		}
 	}
-	return t
-}
-
-// blocks are the requests as a table, with the most frequent messages.
-func (l *AuditLog) blocks() Blocks {
-	t := l.table()
-	out := Block{Heading: "Audit log", Table: &Table{Headings: t.Headings, Rows: t.Rows}}
-	if t.More > 0 {
-		out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(t.More, "line"))})
-	}
+	out := Block{Heading: "Audit log", Table: t.bounded(maxAuditLines)}
 	for _, m := range l.Messages {
 		out.Lines = append(out.Lines, Line{Label: fmt.Sprintf("%d ×", m.Requests), Tone: Warning, Text: m.Name + ": " + m.Message})
 	}
 	if more := l.OfMessages - len(l.Messages); more > 0 {
 		out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("… and %s more.", inventory.Counted(more, "message"))})
 	}
-	out.Lines = append(out.Lines, Sentences(t.Notes...)...)
+	out.Lines = append(out.Lines, Sentences(l.Notes...)...)
 	return Blocks{out}
 }
 

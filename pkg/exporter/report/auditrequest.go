@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -110,13 +109,8 @@ func unregisteredStep(series inventory.Series, recorded inventory.AuditOutcome) 
 	return out
 }
 
-// WriteAuditedRequestText writes the comparison for a terminal.
-func WriteAuditedRequestText(w io.Writer, r AuditedRequest, o TextOptions) error {
-	return r.Blocks().WriteText(w, o)
-}
-
-// Blocks are the request, and what is recorded and registered of each webhook.
-func (r AuditedRequest) Blocks() Blocks {
+// Text is the request, and what is recorded and registered of each webhook.
+func (r AuditedRequest) Text(TextOptions) Blocks {
 	where := ""
 	if r.Namespace != "" {
 		where = " in namespace " + r.Namespace

@@ -2,8 +2,26 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"slices"
 )
+
+// View is what a command answers. The answers that have other forms have methods Markdown
+// and Table.
+type View interface{ Text(o TextOptions) Blocks }
+
+// Write writes a View as text, table, markdown or json.
+func Write(w io.Writer, format string, v View, o TextOptions) error {
+	switch format {
+	case "json":
+		return WriteJSON(w, v)
+	case "markdown":
+		return v.(interface{ Markdown() Blocks }).Markdown().WriteMarkdown(w)
+	case "table":
+		return v.(interface{ Table() Blocks }).Table().WriteText(w, o)
+	}
+	return v.Text(o).WriteText(w, o)
+}
 
 // Blocks are a view for people, in the order in which they read it: the one form between a
 // view and its writers. A view returns its Blocks; WriteText, WriteMarkdown and WriteHTML

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -39,30 +38,16 @@ func NewChanges(before, after *classify.Report) Changes {
 	return out
 }
 
-// WriteChangesText writes the Changes for a terminal.
-func WriteChangesText(w io.Writer, c Changes, o TextOptions) error {
-	if err := c.Blocks().WriteText(w, o); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return fmt.Errorf("writing report: %w", err)
-	}
-	return WriteComparisonText(w, c.Comparison, o)
+// Text has the changes, and the findings that they add and resolve.
+func (c Changes) Text(o TextOptions) Blocks { return append(c.blocks(), c.Comparison.Text(o)...) }
+
+// Markdown is the same for a pull request.
+func (c Changes) Markdown() Blocks {
+	return slices.Concat(Blocks{{Heading: "Webhooks: what this change does"}}, c.blocks(), c.Comparison.Markdown())
 }
 
-// WriteChangesMarkdown writes the Changes for a pull request.
-func WriteChangesMarkdown(w io.Writer, c Changes) error {
-	if err := append(Blocks{{Heading: "Webhooks: what this change does"}}, c.Blocks()...).WriteMarkdown(w); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return fmt.Errorf("writing report: %w", err)
-	}
-	return WriteComparisonMarkdown(w, c.Comparison)
-}
-
-// Blocks are the changes in words.
-func (c Changes) Blocks() Blocks {
+// blocks are the changes in words.
+func (c Changes) blocks() Blocks {
 	var out Blocks
 	for _, r := range c.Registrations {
 		subject := r.Subject()

@@ -39,10 +39,10 @@ func TestChanges(t *testing.T) {
 		w.Rules[0].Operations, w.Rules[0].Resources = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, []string{"pods", "secrets"}
 	})
 	for file, write := range map[string]func(io.Writer, Changes) error{
-		"changes.txt": func(w io.Writer, c Changes) error { return WriteChangesText(w, c, TextOptions{Width: 100}) },
-		"changes.md":  WriteChangesMarkdown, "changes.json": WriteJSON[Changes],
+		"changes.txt": func(w io.Writer, c Changes) error { return Write(w, "text", c, TextOptions{Width: 100}) },
+		"changes.md":  func(w io.Writer, c Changes) error { return Write(w, "markdown", c, TextOptions{}) }, "changes.json": WriteJSON[Changes],
 	} {
 		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after)) }))
 	}
-	golden.Compare(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteChangesText(b, NewChanges(before, before), TextOptions{}) }))
+	golden.Compare(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", NewChanges(before, before), TextOptions{}) }))
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
@@ -78,20 +77,20 @@ func (n FindingTotals) String() string {
 	return fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
 }
 
-// WriteComparisonText writes the findings added and those resolved, for a terminal.
-func WriteComparisonText(w io.Writer, c Comparison, o TextOptions) error {
+// Text has the findings added and those resolved.
+func (c Comparison) Text(o TextOptions) Blocks {
 	return Blocks{
 		{Heading: "ADDED", Lines: o.entries(c.Added, causeOf)},
 		{Heading: "RESOLVED", Lines: o.entries(c.Resolved, causeOf)},
 		{Lines: append(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o)...)},
-	}.NonEmpty().WriteText(w, o)
+	}.NonEmpty()
 }
 
-// WriteComparisonTable writes the findings added and resolved, one line each.
-func WriteComparisonTable(w io.Writer, c Comparison, o TextOptions) error {
+// Table has the findings added and resolved, one line each.
+func (c Comparison) Table() Blocks {
 	t := findingsTable(c.Added).marked("Change", "added")
 	t.Rows = append(t.Rows, findingsTable(c.Resolved).marked("Change", "resolved").Rows...)
-	return Blocks{{Table: t}, {Lines: Sentences(c.summary())}}.NonEmpty().WriteText(w, o)
+	return Blocks{{Table: t}, {Lines: Sentences(c.summary())}}.NonEmpty()
 }
 
 // summary is the Comparison in one line.
@@ -124,8 +123,8 @@ func (c Comparison) upgrade() string {
 	return ", evaluated for " + text.Clean(c.Server)
 }
 
-// WriteComparisonMarkdown writes the Comparison for a pull request.
-func WriteComparisonMarkdown(w io.Writer, c Comparison) error {
+// Markdown has the Comparison for a pull request.
+func (c Comparison) Markdown() Blocks {
 	out := Blocks{{Heading: "Webhook audit: what this change does"}, {Lines: Sentences(c.summary())}}
 	if len(c.Added) > 0 {
 		out = append(out, Block{Heading: "Added", Table: markdownTable(c.Added)}, whatToDo(c.Added))
@@ -134,10 +133,10 @@ func WriteComparisonMarkdown(w io.Writer, c Comparison) error {
 		out = append(out, Block{Heading: "Resolved", Table: markdownTable(c.Resolved)})
 	}
 	foot := Blocks{errorList(c.Errors), markdownFoot(c.Inputs, c.Taken)}
-	return append(out, foot.NonEmpty()...).WriteMarkdown(w)
+	return append(out, foot.NonEmpty()...)
 }
 
-// WriteComparisonSARIF writes what is added as SARIF, for code review.
-func WriteComparisonSARIF(w io.Writer, c Comparison, version string) error {
-	return WriteSARIF(w, Document{Findings: c.Added, Errors: c.Errors, Inputs: c.Inputs, Taken: c.Taken}, version)
+// Document has what is added, for formats that know findings alone.
+func (c Comparison) Document() Document {
+	return Document{Findings: c.Added, Errors: c.Errors, Inputs: c.Inputs, Taken: c.Taken}
 }

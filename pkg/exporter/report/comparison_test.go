@@ -24,8 +24,8 @@ func change() Comparison {
 
 func TestComparison(t *testing.T) {
 	for file, write := range map[string]func(io.Writer, Comparison) error{
-		"comparison.txt":  func(w io.Writer, c Comparison) error { return WriteComparisonText(w, c, TextOptions{Width: 100}) },
-		"comparison.md":   WriteComparisonMarkdown,
+		"comparison.txt":  func(w io.Writer, c Comparison) error { return Write(w, "text", c, TextOptions{Width: 100}) },
+		"comparison.md":   func(w io.Writer, c Comparison) error { return Write(w, "markdown", c, TextOptions{}) },
 		"comparison.json": WriteJSON[Comparison],
 	} {
 		var b bytes.Buffer
@@ -47,7 +47,7 @@ func TestDiagnosis(t *testing.T) {
 	}
 	s := reporttest.Gathered(r).Snapshot
 	golden.Compare(t, "diagnosis.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error {
-		return WriteDiagnosisText(b, NewDiagnosis(answers, s), TextOptions{Width: 100})
+		return Write(b, "text", NewDiagnosis(answers, s), TextOptions{Width: 100})
 	}))
 	golden.Compare(t, "diagnosis.json", reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteJSON(b, NewDiagnosis(answers, s)) }))
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -35,18 +34,11 @@ func newFindings(findings []*classify.Finding) []Finding {
 	return out
 }
 
-// WriteConsequencesText writes the consequences for a terminal.
-func WriteConsequencesText(w io.Writer, c Consequences, o TextOptions) error {
-	return c.titled().WriteText(w, o)
-}
+// Text is the answer in one line, and the details below it.
+func (c Consequences) Text(TextOptions) Blocks { return c.Markdown() }
 
-// WriteConsequencesMarkdown writes the consequences for an issue or a change request.
-func WriteConsequencesMarkdown(w io.Writer, c Consequences) error {
-	return c.titled().WriteMarkdown(w)
-}
-
-// titled are the Blocks below the answer in one line.
-func (c Consequences) titled() Blocks {
+// Markdown is the same for an issue or a change request.
+func (c Consequences) Markdown() Blocks {
 	return append(Blocks{{Heading: c.Verdict()}}, c.Blocks()...)
 }
 

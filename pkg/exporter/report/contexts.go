@@ -2,8 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,20 +99,14 @@ func (c ContextTotals) Cells() []string {
 // ContextHeadings are the columns of a table by cluster.
 var ContextHeadings = []string{"Context", "Server", "Webhooks", "Critical", "Warning", "Info", "Unreadable"}
 
-// WriteContexts writes a line for each cluster, the worst first, and nothing where
-// the Document is of one.
-func WriteContexts(w io.Writer, d Document) error {
-	if len(d.Contexts) == 0 {
-		return nil
-	}
+// ByContext has a line for each cluster, the worst first, and nothing where the Document is
+// of one.
+func (d Document) ByContext() *Table {
 	t := &Table{Headings: ContextHeadings}
 	for _, c := range d.Contexts {
 		t.Rows = append(t.Rows, append([]string{c.Context}, c.Cells()...))
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return fmt.Errorf("writing report: %w", err)
-	}
-	return Blocks{{Table: t}}.WriteText(w, TextOptions{})
+	return t
 }
 
 // InContext returns the Top with the context of the kubeconfig at all that it holds.

@@ -39,7 +39,7 @@ func TestMerge(t *testing.T) {
 		t.Errorf("the summary is %q", got)
 	}
 	var table bytes.Buffer
-	must.Succeed(t, WriteTable(&table, merged, TextOptions{}))
+	must.Succeed(t, Write(&table, "table", merged, TextOptions{}))
 	rows := strings.Split(table.String(), "\n")
 	if strings.Contains(table.String(), "UNREADABLE") {
 		t.Errorf("the findings have the clusters among them:\n%s", table.String())
@@ -60,9 +60,8 @@ func TestWriteContexts(t *testing.T) {
 		Document{Errors: []Error{{Message: "timed out"}}}.InContext("dead"), of("clean", FindingTotals{}),
 	})
 	var out bytes.Buffer
-	must.Succeed(t, WriteContexts(&out, merged))
-	const want = `
-CONTEXT   SERVER    WEBHOOKS  CRITICAL  WARNING  INFO  UNREADABLE
+	must.Succeed(t, Blocks{{Table: merged.ByContext()}}.WriteText(&out, TextOptions{}))
+	const want = `CONTEXT   SERVER    WEBHOOKS  CRITICAL  WARNING  INFO  UNREADABLE
 dead      not read         -         -        -     -           1
 critical  v1.37.1          3         1        0     0           0
 warning   v1.37.1          3         0        1     0           0
@@ -71,10 +70,6 @@ clean     v1.37.1          3         0        0     0           0
 `
 	if out.String() != want {
 		t.Errorf("the table is\n%s", out.String())
-	}
-	out.Reset()
-	if err := WriteContexts(&out, Document{}); err != nil || out.Len() > 0 {
-		t.Errorf("%v, a table of one cluster:\n%s", err, out.String())
 	}
 }
 
@@ -90,7 +85,7 @@ func TestMergeTops(t *testing.T) {
 	dead := Top{Errors: []Error{{Message: "timed out"}}}.InContext("dead")
 	merged := MergeTops([]Top{of("a", 0.1), dead, of("b", 0.2)}, "share")
 	var out bytes.Buffer
-	must.Succeed(t, WriteTopText(&out, merged, TextOptions{}))
+	must.Succeed(t, Write(&out, "text", merged, TextOptions{}))
 	lines := strings.Split(out.String(), "\n")
 	if !strings.HasPrefix(lines[0], "CONTEXT  NAME") || !strings.HasPrefix(lines[1], "b ") || !strings.HasPrefix(lines[2], "a ") {
 		t.Errorf("the table is\n%s", out.String())

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -98,11 +97,6 @@ func converted(c diagnose.APIServerError) string {
 		return ""
 	}
 	return fmt.Sprintf("%s/%s, Kind=%s", c.Group, c.Version, c.Kind)
-}
-
-// WriteDiagnosisText writes the answers for a terminal.
-func WriteDiagnosisText(w io.Writer, d Diagnosis, o TextOptions) error {
-	return d.Text(o).WriteText(w, o)
 }
 
 // Text says what happened, to which webhook, what is known of it and the way out.

@@ -76,7 +76,7 @@ func policy(t inventory.Type, name string) *inventory.AdmissionPolicy {
 
 func TestExplain(t *testing.T) {
 	var text, document bytes.Buffer
-	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: chain(), Snapshot: &inventory.Snapshot{}}), TextOptions{Width: 100}))
+	must.Succeed(t, Write(&text, "text", NewExplanation(Explained{Chain: chain(), Snapshot: &inventory.Snapshot{}}), TextOptions{Width: 100}))
 	golden.Compare(t, "explain.txt", text.Bytes())
 	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: chain(), Snapshot: &inventory.Snapshot{}})))
 	golden.Compare(t, "explain.json", document.Bytes())
@@ -85,7 +85,7 @@ func TestExplain(t *testing.T) {
 func TestExplainNothing(t *testing.T) {
 	var text, document bytes.Buffer
 	c := admission.Chain{Request: chain().Request}
-	must.Succeed(t, WriteExplainText(&text, NewExplanation(Explained{Chain: c, Snapshot: &inventory.Snapshot{}}), TextOptions{}))
+	must.Succeed(t, Write(&text, "text", NewExplanation(Explained{Chain: c, Snapshot: &inventory.Snapshot{}}), TextOptions{}))
 	golden.Compare(t, "explain-nothing.txt", text.Bytes())
 	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: c, Snapshot: &inventory.Snapshot{}})))
 	golden.Compare(t, "explain-nothing.json", document.Bytes())

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -12,11 +11,6 @@ import (
 
 // PolicyCost says what policies cost a request; its subject are the policies.
 const PolicyCost = "are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions"
-
-// WriteExplainText writes the chain for a terminal.
-func WriteExplainText(w io.Writer, e Explanation, o TextOptions) error {
-	return e.Text(o).WriteText(w, o)
-}
 
 // Text is the answer in a sentence, a row for each step, and what is skipped.
 func (e Explanation) Text(o TextOptions) Blocks {

@@ -2,19 +2,18 @@ package report
 
 import (
 	"cmp"
-	"io"
 	"slices"
 )
 
-// WriteTable writes the findings, one line each, and the totals.
-func WriteTable(w io.Writer, d Document, o TextOptions) error {
+// Table has the findings, one line each, and the totals.
+func (d Document) Table() Blocks {
 	t := findingsTable(d.Findings)
 	lines := Sentences(d.summary())
 	if d.Observed != nil {
 		t = t.withObserved(d)
 		lines = append(lines, Line{Text: d.Observed.sourceLine()})
 	}
-	return Blocks{{Table: t}, {Lines: lines}}.NonEmpty().WriteText(w, o)
+	return Blocks{{Table: t}, {Lines: lines}}.NonEmpty()
 }
 
 // findingsTable has a row for each finding, with its context where there are several.

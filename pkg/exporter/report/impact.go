@@ -1,10 +1,6 @@
 package report
 
-import (
-	"io"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
-)
+import "github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 
 // Impact is what "impact CONFIGURATION" prints.
 type Impact struct {
@@ -43,16 +39,9 @@ func NewImpact(cards []impact.Card) Impact {
 	return out
 }
 
-// WriteImpactText writes what an incident needs of each card.
-func WriteImpactText(w io.Writer, i Impact, o TextOptions) error { return i.Blocks().WriteText(w, o) }
-
-// WriteImpactMarkdown writes the cards for the section "API Extensions" of an
-// enhancement.
-func WriteImpactMarkdown(w io.Writer, i Impact) error { return i.enhancement().WriteMarkdown(w) }
-
-// Blocks are who it is, what it is called for, what follows where it fails, what stops
+// Text is who it is, what it is called for, what follows where it fails, what stops
 // and the way out.
-func (i Impact) Blocks() Blocks {
+func (i Impact) Text(TextOptions) Blocks {
 	var out Blocks
 	for _, c := range i.Cards {
 		b := Block{Heading: c.Title(), Commands: c.Commands}
@@ -64,9 +53,9 @@ func (i Impact) Blocks() Blocks {
 	return out
 }
 
-// enhancement are the questions of the template with their answers. The headings of
-// several cards are distinguished.
-func (i Impact) enhancement() Blocks {
+// Markdown is the section "API Extensions" of an enhancement: the questions of the template
+// with their answers. The headings of several cards are distinguished.
+func (i Impact) Markdown() Blocks {
 	var out Blocks
 	for _, c := range i.Cards {
 		heading := ""

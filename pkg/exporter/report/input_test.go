@@ -16,14 +16,14 @@ func TestInputsInAllForms(t *testing.T) {
 	d := NewDocument(reporttest.Gathered(reporttest.Healthy()))
 	c := NewComparison(d, d)
 	for name, write := range map[string]func(io.Writer) error{
-		"text":                 func(w io.Writer) error { return WriteText(w, d, TextOptions{Verbose: true}) },
-		"markdown":             func(w io.Writer) error { return WriteMarkdown(w, d) },
+		"text":                 func(w io.Writer) error { return Write(w, "text", d, TextOptions{Verbose: true}) },
+		"markdown":             func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
 		"JSON":                 func(w io.Writer) error { return WriteJSON(w, d) },
 		"SARIF":                func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
-		"comparison, text":     func(w io.Writer) error { return WriteComparisonText(w, c, TextOptions{Verbose: true}) },
-		"comparison, markdown": func(w io.Writer) error { return WriteComparisonMarkdown(w, c) },
+		"comparison, text":     func(w io.Writer) error { return Write(w, "text", c, TextOptions{Verbose: true}) },
+		"comparison, markdown": func(w io.Writer) error { return Write(w, "markdown", c, TextOptions{}) },
 		"comparison, JSON":     func(w io.Writer) error { return WriteJSON(w, c) },
-		"comparison, SARIF":    func(w io.Writer) error { return WriteComparisonSARIF(w, c, "") },
+		"comparison, SARIF":    func(w io.Writer) error { return WriteSARIF(w, c.Document(), "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))

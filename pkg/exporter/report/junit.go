@@ -92,11 +92,6 @@ func WriteJUnit(w io.Writer, d Document, limit classify.Severity) error {
 	return nil
 }
 
-// WriteComparisonJUnit writes what is added.
-func WriteComparisonJUnit(w io.Writer, c Comparison, limit classify.Severity) error {
-	return WriteJUnit(w, Document{Findings: c.Added, Errors: c.Errors}, limit)
-}
-
 func (s *junitSuite) add(c junitCase) {
 	s.Tests++
 	switch {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -23,9 +22,6 @@ func (d Document) Markdown() Blocks {
 	out = append(out, errorList(d.Errors), markdownFoot(d.Inputs, d.Taken))
 	return append(Blocks{{Heading: "Webhook audit"}}, out.NonEmpty()...)
 }
-
-// WriteMarkdown writes the findings for an issue or a pull request.
-func WriteMarkdown(w io.Writer, d Document) error { return d.Markdown().WriteMarkdown(w) }
 
 // markdownTable has a row for each finding, by whose number its fix is found.
 func markdownTable(findings []Finding) *Table {

@@ -16,7 +16,7 @@ func TestMarkdown(t *testing.T) {
 		"healthy.md": NewDocument(reporttest.Healthy()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			golden.Compare(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+			golden.Compare(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
 		})
 	}
 }
@@ -51,7 +51,7 @@ func TestMarkdownRowsStayRows(t *testing.T) {
 	d.Findings[0].Name = "a|b`\n| c"
 	d.Findings[0].Source.File = "x|y.yaml"
 	d.Findings[0].Configuration = "p|q"
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
 	rows := 0
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "|") {
@@ -72,7 +72,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 	for range 3 * MaxErrors {
 		d.Errors = append(d.Errors, Error{Source: "x.yaml", Message: "truncated"})
 	}
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
 	if n := strings.Count(text, "truncated"); n != MaxErrors || !strings.Contains(text, "- and 100 more\n") {
 		t.Errorf("got %d errors, want %d and how many more:\n%s", n, MaxErrors, text)
 	}
@@ -81,7 +81,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 func TestMarkdownOfAcknowledgedFindingsHasNothingToDo(t *testing.T) {
 	d := NewDocument(reporttest.Report())
 	d.Findings = d.Findings[len(d.Findings)-1:]
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMarkdown(b, d) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
 	if !strings.Contains(text, "| info (acknowledged) |") || strings.Contains(text, "What to do") {
 		t.Errorf("got:\n%s\nwant the finding marked, and nothing to do", text)
 	}

@@ -50,9 +50,9 @@ func TestObservedValues(t *testing.T) {
 	d := NewDocument(observedReport(observation()))
 	var text, markdown, top strings.Builder
 	for _, err := range []error{
-		WriteText(&text, d, TextOptions{}),
-		WriteMarkdown(&markdown, d),
-		WriteTopText(&top, NewTop(observedReport(observation()), "share"), TextOptions{}),
+		Write(&text, "text", d, TextOptions{}),
+		Write(&markdown, "markdown", d, TextOptions{}),
+		Write(&top, "text", NewTop(observedReport(observation()), "share"), TextOptions{}),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -94,7 +94,7 @@ func TestObservedPolicies(t *testing.T) {
 	}}
 	top := NewTop(r, "share")
 	var text strings.Builder
-	must.Succeed(t, WriteTopText(&text, MergeTops([]Top{top.InContext("a")}, "share"), TextOptions{}))
+	must.Succeed(t, Write(&text, "text", MergeTops([]Top{top.InContext("a")}, "share"), TextOptions{}))
 	for _, want := range [][]string{
 		{"CONTEXT", "POLICY", "TYPE", "COUNTED/S", "DENIED/S", "FAILED/S", "P50", "P99", "BINDING"},
 		{"a", "sets", "mutating", "policy", "4.00", "-", "1.00", "-", "-", "(not", "registered)"},
@@ -118,9 +118,9 @@ func TestObservedPolicies(t *testing.T) {
 
 // writers are the formats of a report that are not JSON.
 var writers = map[string]func(io.Writer, Document) error{
-	"text":     func(w io.Writer, d Document) error { return WriteText(w, d, TextOptions{}) },
-	"Markdown": WriteMarkdown,
-	"table":    func(w io.Writer, d Document) error { return WriteTable(w, d, TextOptions{}) },
+	"text":     func(w io.Writer, d Document) error { return Write(w, "text", d, TextOptions{}) },
+	"Markdown": func(w io.Writer, d Document) error { return Write(w, "markdown", d, TextOptions{}) },
+	"table":    func(w io.Writer, d Document) error { return Write(w, "table", d, TextOptions{}) },
 	"SARIF":    func(w io.Writer, d Document) error { return WriteSARIF(w, d, "") },
 	"JUnit":    func(w io.Writer, d Document) error { return WriteJUnit(w, d, classify.Critical) },
 }

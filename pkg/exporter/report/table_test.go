@@ -17,9 +17,9 @@ import (
 func TestTables(t *testing.T) {
 	d := NewDocument(reporttest.Blind(reporttest.Report()))
 	for file, write := range map[string]func(io.Writer) error{
-		"table.txt":            func(w io.Writer) error { return WriteTable(w, d, TextOptions{Width: 120}) },
-		"table-healthy.txt":    func(w io.Writer) error { return WriteTable(w, NewDocument(reporttest.Healthy()), TextOptions{}) },
-		"table-comparison.txt": func(w io.Writer) error { return WriteComparisonTable(w, change(), TextOptions{}) },
+		"table.txt":            func(w io.Writer) error { return Write(w, "table", d, TextOptions{Width: 120}) },
+		"table-healthy.txt":    func(w io.Writer) error { return Write(w, "table", NewDocument(reporttest.Healthy()), TextOptions{}) },
+		"table-comparison.txt": func(w io.Writer) error { return Write(w, "table", change(), TextOptions{}) },
 		"junit.xml":            func(w io.Writer) error { return WriteJUnit(w, d, classify.Warning) },
 	} {
 		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
@@ -33,7 +33,7 @@ func TestTables(t *testing.T) {
 func TestTableHasOneLinePerFinding(t *testing.T) {
 	d := NewDocument(reporttest.Report())
 	d.Findings[0].Message = "a\nb\tc\x1b[31m"
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteTable(b, d, TextOptions{}) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "table", d, TextOptions{}) }))
 	if got, want := strings.Count(text, "\n"), len(d.Findings)+3; got != want || strings.Contains(text, "\x1b") {
 		t.Errorf("%d lines, want %d:\n%s", got, want, text)
 	}

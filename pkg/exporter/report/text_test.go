@@ -36,7 +36,7 @@ func TestText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := NewDocument(tc.report)
-			golden.Compare(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, tc.options) }))
+			golden.Compare(t, name, reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, tc.options) }))
 		})
 	}
 }
@@ -51,12 +51,12 @@ func TestTextGroupsByCause(t *testing.T) {
 		f.Name, f.Message = fmt.Sprintf("w%d.example.com", i), "calls Service policy/policy:443, which does not exist; CREATE of pods is refused"
 		d.Findings = append(d.Findings, f)
 	}
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: 100}) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Width: 100}) }))
 	if !strings.Contains(text, "w0.example.com") || !strings.Contains(text, "and 9 others") || strings.Contains(text, "w1.example.com") {
 		t.Errorf("ten webhooks of one dead Service are:\n%s", text)
 	}
 	d.Findings[3].Message = "calls Service other/other:443, which does not exist; CREATE of pods is refused"
-	text = string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: 100}) }))
+	text = string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Width: 100}) }))
 	if !strings.Contains(text, "and 8 others") || !strings.Contains(text, "w3.example.com") {
 		t.Errorf("of two dead Services:\n%s", text)
 	}
@@ -65,7 +65,7 @@ func TestTextGroupsByCause(t *testing.T) {
 func TestTextStaysWithinTheWidth(t *testing.T) {
 	d := NewDocument(reporttest.Report())
 	const width = 80
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) }))
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Width: width}) }))
 	for line := range strings.Lines(text) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
 			t.Errorf("line has %d columns, want at most %d: %s", n, width, line)
@@ -77,8 +77,8 @@ func TestColorChangesNothingButColor(t *testing.T) {
 	d := NewDocument(reporttest.Report())
 	sequences := regexp.MustCompile("\x1b\\[[0-9;]*m")
 	for _, width := range []int{0, 40, 80, 200} {
-		with := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Color: true, Width: width}) })
-		without := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{Width: width}) })
+		with := reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Color: true, Width: width}) })
+		without := reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Width: width}) })
 		if !sequences.Match(with) || sequences.Match(without) {
 			t.Errorf("width %d: want color when asked, and only then", width)
 		}
@@ -125,16 +125,16 @@ func TestTextObeysNoManifest(t *testing.T) {
 	d.Findings[0].Fix = "one\x07\n  \x1b]0;two\x07"
 	d.Errors = []Error{{Source: "a\x1b[31m.yaml", Message: "b\rc"}}
 	for name, write := range map[string]func(io.Writer) error{
-		"text":     func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
+		"text":     func(w io.Writer) error { return Write(w, "text", d, TextOptions{}) },
 		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
-		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
+		"markdown": func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
 	} {
 		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
 		if i := strings.IndexFunc(got, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
 			t.Errorf("%s holds a control character: %q", name, got[max(0, i-20):i+5])
 		}
 	}
-	text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteText(b, d, TextOptions{}) })
+	text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{}) })
 	if n := len(regexp.MustCompile("(?m)^X ").FindAll(text, -1)); n != 2 {
 		t.Errorf("a name forges a finding:\n%s", text)
 	}
@@ -187,10 +187,10 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 func TestWritersReportTheirWritersErrors(t *testing.T) {
 	d := NewDocument(reporttest.Blind(reporttest.Report()))
 	for name, write := range map[string]func(io.Writer) error{
-		"text":     func(w io.Writer) error { return WriteText(w, d, TextOptions{}) },
+		"text":     func(w io.Writer) error { return Write(w, "text", d, TextOptions{}) },
 		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
 		"json":     func(w io.Writer) error { return WriteJSON(w, d) },
-		"markdown": func(w io.Writer) error { return WriteMarkdown(w, d) },
+		"markdown": func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
 		"sarif":    func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
 		"checks":   WriteChecks,
 		"policy":   WritePolicy,

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,17 +10,14 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Blocks are tables, as kubectl top has them.
-func (t Top) Blocks() Blocks {
+// Text has tables, as kubectl top has them.
+func (t Top) Text(TextOptions) Blocks {
 	out := Blocks{{Table: t.table(topHeadings, t.Webhooks, topCells)}}
 	if len(t.Policies) > 0 {
 		out = append(out, Block{Table: t.table(policyHeadings, t.Policies, policyCells)})
 	}
 	return append(out, Block{Lines: Sentences(topNotes(t)...)}).NonEmpty()
 }
-
-// WriteTopText writes the Top as tables.
-func WriteTopText(w io.Writer, t Top, o TextOptions) error { return t.Blocks().WriteText(w, o) }
 
 // table has the lines, with their contexts where there are several.
 func (t Top) table(headings []string, lines []TopWebhook, cells func(TopWebhook) []string) *Table {
