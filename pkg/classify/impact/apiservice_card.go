@@ -23,11 +23,11 @@ func APIServiceCards(r *classify.Report, name string) []Card {
 	if !ok || a.Service == nil {
 		return nil
 	}
+	commands := classify.DeleteCommands(classify.TypeAndName("apiservice", a.Name), inventory.Owner{})
 	return []Card{{
-		APIService: &a, Sections: sections(apiAnswers(r, a)),
-		Commands: []string{apiCommands(a).Save, apiCommands(a).Disable},
+		APIService: &a, Sections: sections(apiAnswers(r, a, commands)), Commands: []string{commands.Save, commands.Disable},
 		Summary: []Fact{
-			{"called for", servesInWords(r, a) + calledWebhooks(r, a)},
+			{"called for", strings.TrimSuffix(servesInWords(r, a)+"; "+calledWebhooks(r, a), "; ")},
 			{"if it fails", fmt.Sprintf("every request to %s fails with 503", groupVersion(a))},
 			{"stops", strings.Join(withoutAPI, "; ")},
 			{"way out", "bring its Service back; else the commands below: its objects stay where it stores them"},
@@ -49,10 +49,6 @@ func AggregatedAPIs(s *inventory.Snapshot) []string {
 
 func groupVersion(a inventory.APIService) string { return a.Group + "/" + a.Version }
 
-func apiCommands(a inventory.APIService) classify.Commands {
-	return classify.DeleteCommands(classify.TypeAndName("apiservice", a.Name), inventory.Owner{})
-}
-
 // withoutAPI is what stops where it does not answer.
 var withoutAPI = []string{
 	"no namespace can be deleted: the namespace controller must know all resources, and the discovery of this group fails (NamespaceDeletionDiscoveryFailure)",
@@ -61,64 +57,41 @@ var withoutAPI = []string{
 }
 
 // apiAnswers are the answers to the questions, of an aggregated API server.
-func apiAnswers(r *classify.Report, a inventory.APIService) map[string]Answer {
+func apiAnswers(r *classify.Report, a inventory.APIService, commands classify.Commands) map[string]Answer {
 	group := "group=" + strconv.Quote(a.Group) + ",version=" + strconv.Quote(a.Version)
-	commands := apiCommands(a)
-	return map[string]Answer{
-		"adds": {Answers: []string{
-			fmt.Sprintf("the API %s, which Service %s serves: an aggregated API server, to which the API server passes requests on", groupVersion(a), a.Service.Key),
-			servesInWords(r, a),
+	out := map[string]Answer{
+		"adds": {Answers: []string{fmt.Sprintf("the API %s, which Service %s serves: an aggregated API server, to which the API server passes requests on; %s", groupVersion(a), a.Service.Key, servesInWords(r, a))}},
+		"slis": {Queries: []Query{
+			{"whether it is unavailable", `max(aggregator_unavailable_apiservice{name=` + strconv.Quote(a.Name) + `})`},
+			{"share of its requests that fail", `sum(rate(apiserver_request_total{` + group + `,code=~"5.."}[5m])) / sum(rate(apiserver_request_total{` + group + `}[5m]))`},
 		}},
-		"modifies": {Answers: []string{"existing resources stay as they are" + calledWebhooks(r, a)}},
-		"slis": {
-			Answers: []string{"the API servers' own series, and its own on its /metrics, of its webhooks as well"},
-			Queries: []Query{
-				{"whether it is unavailable", `max(aggregator_unavailable_apiservice{name=` + strconv.Quote(a.Name) + `})`},
-				{"share of its requests that fail", `sum(rate(apiserver_request_total{` + group + `,code=~"5.."}[5m])) / sum(rate(apiserver_request_total{` + group + `}[5m]))`},
-			},
-		},
 		"failure-modes": {Answers: []string{
 			fmt.Sprintf("Service %s has no endpoint that answers, or its certificate does not verify: every request to %s fails with 503", a.Service.Key, groupVersion(a)),
 			"it answers slowly: requests to it wait as long, a minute at most",
-			"a webhook that it calls fails: writes of its resources are refused, or not changed or checked, as for any webhook",
 		}},
 		"cluster-health": {Answers: withoutAPI},
-		"detection": {
-			Answers:  []string{"the condition Available of the APIService is False, with the reason"},
-			Commands: []string{"kubectl describe " + classify.TypeAndName("apiservice", a.Name)},
-		},
-		"disabling": {
-			Answers: []string{
-				"delete the APIService: discovery works again within seconds, and namespaces are deleted, without its objects",
-				"its objects stay where it stores them, and clients find no such resource",
-			},
-			Commands: []string{commands.Save, commands.Disable},
-			ToFillIn: []string{"who needs its resources (autoscalers those of metrics, for example), and whether its operator creates the APIService anew"},
-		},
-		"resuming": {
-			Answers:  []string{fmt.Sprintf("requests to %s are passed on again; its objects of namespaces that were deleted meanwhile are left over", groupVersion(a))},
-			Commands: []string{commands.Restore},
-		},
+		"detection":      {Answers: []string{"the condition Available of the APIService is False, with the reason"}, Commands: []string{"kubectl describe " + classify.TypeAndName("apiservice", a.Name)}},
+		"disabling":      disabling(commands),
+		"resuming":       {Answers: []string{"requests are passed on again; its objects of namespaces that were deleted meanwhile are left over"}, Commands: []string{commands.Restore}},
 	}
+	if called := calledWebhooks(r, a); called != "" {
+		out["modifies"] = Answer{Answers: []string{called}}
+	}
+	return out
 }
 
+// servesInWords are the resources of the group and version.
 func servesInWords(r *classify.Report, a inventory.APIService) string {
-	served := servedBy(r.Snapshot, a)
-	if len(served) == 0 {
-		return "which resources it serves is not known: the input has none, or it does not answer"
-	}
-	return fmt.Sprintf("it serves %s: %s", inventory.Counted(len(served), "resource"), some(served))
-}
-
-// servedBy are the resources of the group and version.
-func servedBy(s *inventory.Snapshot, a inventory.APIService) []string {
 	var out []string
-	for _, served := range s.Served {
+	for _, served := range r.Snapshot.Served {
 		if served.Group == a.Group && served.Version == a.Version {
 			out = append(out, served.Resource.String())
 		}
 	}
-	return out
+	if len(out) == 0 {
+		return "which resources it serves is not known: the input has none, or it does not answer"
+	}
+	return fmt.Sprintf("it serves %s: %s", inventory.Counted(len(out), "resource"), some(out))
 }
 
 // calledWebhooks names the webhooks of its resources, which it calls itself.
@@ -135,5 +108,5 @@ func calledWebhooks(r *classify.Report, a inventory.APIService) string {
 	if called = text.Distinct(called); len(called) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; its own admission calls %s for those of its resources that their rules name: %s; it finds Services by DNS, and verifies and counts such calls itself", inventory.Counted(len(called), "webhook"), some(called))
+	return fmt.Sprintf("its own admission calls %s for those of its resources that their rules name: %s; it finds Services by DNS, and verifies and counts such calls itself", inventory.Counted(len(called), "webhook"), some(called))
 }

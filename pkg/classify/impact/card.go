@@ -166,11 +166,12 @@ func calledFor(p *classify.Profile) string {
 	return strings.Join(out, "; ")
 }
 
+// ifItFails is what becomes of requests while the webhook cannot be called.
 func ifItFails(p *classify.Profile) string {
-	if p.Type == inventory.Conversion {
+	switch {
+	case p.Type == inventory.Conversion:
 		return conversionDown(p)
-	}
-	if p.FailsClosed() {
+	case p.FailsClosed():
 		return fmt.Sprintf("these requests are refused (failurePolicy Fail), after %s where the backend hangs", text.Seconds(p.Timeout))
 	}
 	return fmt.Sprintf("these requests pass without it (failurePolicy Ignore), after %s where the backend hangs", text.Seconds(p.Timeout))

@@ -27,50 +27,42 @@ func PolicyCards(r *classify.Report, ref inventory.Ref) []Card {
 }
 
 func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
-	c := Card{Policy: p, Sections: sections(policyAnswers(r, p)), Commands: []string{}, Summary: []Fact{
-		{"called for", strings.Join(append([]string{resources(r.Matcher.PolicyResources(p))}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
-		{"if it fails", policyFailures(r, p)[0]},
+	failures := policyFailures(r, p)
+	covered := r.Matcher.PolicyResources(p)
+	c := Card{Policy: p, Commands: []string{}, Summary: []Fact{
+		{"called for", strings.Join(append([]string{resources(covered)}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
+		{"if it fails", failures[0]},
 		{"stops", stopsInWords(refusedFunctions(r, p))},
 	}}
+	answers := map[string]Answer{
+		"adds":           {Answers: append(policyAdds(r.Snapshot, p), fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(covered), "resource"), resources(covered)))},
+		"modifies":       policyModifies(p),
+		"slis":           policyIndicators(p),
+		"failure-modes":  {Answers: failures},
+		"cluster-health": {Answers: []string{stopsInWords(refusedFunctions(r, p))}},
+		"teams":          teams(p.Object),
+		"detection": {Answers: append([]string{fmt.Sprintf(
+			`errors of clients, and Events of controllers that create Pods, say '%s' with binding '…' denied request; for the cause: webhook-auditor explain --error 'MESSAGE'`, p.Name,
+		)}, foundNow(r, p.Ref)...)},
+		"disabled-cluster": {Answers: []string{untouched}},
+	}
 	if len(p.Bindings) == 0 {
 		c.Summary = append(c.Summary, Fact{"way out", "no binding names it: there is nothing to disable"})
-		return c
+		answers["disabling"] = Answer{Answers: []string{"no binding names it: there is nothing to disable"}}
+	} else {
+		commands := classify.PolicyCommands(p)
+		c.Commands = []string{commands.Save, commands.Disable}
+		c.Summary = append(c.Summary, Fact{"way out", "delete its bindings by the commands below; " + Late})
+		disable := disabling(commands)
+		disable.Answers = append(disable.Answers, fmt.Sprintf("delete its bindings (the commands name the first %d): no policy or webhook of the API can refuse that", classify.MaxBindings))
+		answers["disabling"] = disable
+		answers["resuming"] = Answer{Answers: []string{"it is evaluated again within seconds; objects that were written meanwhile are not, until they are written again"}, Commands: []string{commands.Restore}}
 	}
-	commands := classify.PolicyCommands(p)
-	c.Commands = []string{commands.Save, commands.Disable}
-	c.Summary = append(c.Summary, Fact{"way out", "delete its bindings by the commands below; " + Late})
+	c.Sections = sections(answers)
 	return c
 }
 
-// policyAnswers are the answers to the questions, of an admission policy.
-func policyAnswers(r *classify.Report, p *inventory.AdmissionPolicy) map[string]Answer {
-	prefix, lacks := "ValidatingAdmissionPolicy ", "new and changed objects are not checked by it"
-	var toFillIn []string
-	if p.Type == inventory.MutatingPolicy {
-		prefix, lacks = "policy ", "new and changed objects lack what it sets, until they are created anew"
-		toFillIn = []string{"whether workloads work without that"}
-	}
-	resuming := Answer{Answers: []string{"it is evaluated again within seconds; objects that were written meanwhile are not, until they are written again"}}
-	if len(p.Bindings) > 0 {
-		resuming.Commands = []string{classify.PolicyCommands(p).Restore}
-	}
-	return map[string]Answer{
-		"adds":           {Answers: policyAdds(r, p)},
-		"modifies":       policyModifies(p),
-		"slis":           policyIndicators(p),
-		"failure-modes":  {Answers: policyFailures(r, p)},
-		"cluster-health": {Answers: policyHealth(r, p)},
-		"teams":          teams(p.Object),
-		"detection": {Answers: append([]string{fmt.Sprintf(
-			`errors of clients, and Events of controllers that create Pods, say "%s'%s' with binding '…' denied request"; for the cause: webhook-auditor explain --error 'MESSAGE'`, prefix, p.Name,
-		)}, foundNow(r, p.Ref)...)},
-		"disabling":        policyDisabling(p),
-		"disabled-cluster": {Answers: []string{"objects that exist stay as they are: admission is about requests", lacks}, ToFillIn: toFillIn},
-		"resuming":         resuming,
-	}
-}
-
-func policyAdds(r *classify.Report, p *inventory.AdmissionPolicy) []string {
+func policyAdds(s *inventory.Snapshot, p *inventory.AdmissionPolicy) []string {
 	out := []string{fmt.Sprintf("the %s %s%s; the API server evaluates it itself: it calls nothing, and no request waits for a network", p.Object.Kind, p.Name, installed(&p.Registration))}
 	for _, rule := range rulesInWords(&p.RuleSet) {
 		out = append(out, "it is evaluated for "+rule)
@@ -78,12 +70,9 @@ func policyAdds(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	for _, rule := range rulesInWords(&p.Excluded) {
 		out = append(out, "it is not evaluated for "+rule)
 	}
-	out = append(out, filters(r.Snapshot, &p.Registration)...)
-	if p.ParamKind != nil {
-		out = append(out, fmt.Sprintf("its expressions read params: objects of %s %s", p.ParamKind.APIVersion, p.ParamKind.Kind))
-	}
+	out = append(out, filters(s, &p.Registration)...)
 	for _, b := range p.Bindings[:min(len(p.Bindings), maxListed)] {
-		out = append(out, bindingInWords(r.Snapshot, p, b))
+		out = append(out, bindingInWords(s, p, b))
 	}
 	switch more := len(p.Bindings) - maxListed; {
 	case len(p.Bindings) == 0:
@@ -91,8 +80,7 @@ func policyAdds(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	case more > 0:
 		out = append(out, fmt.Sprintf("%s more put it into effect", inventory.Counted(more, "binding")))
 	}
-	covered := r.Matcher.PolicyResources(p)
-	return append(out, fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(covered), "resource"), resources(covered)))
+	return out
 }
 
 // rulesInWords are the rules, with the names of objects that they are for.
@@ -110,28 +98,25 @@ func rulesInWords(set *inventory.RuleSet) []string {
 
 // bindingInWords says for what a binding puts the policy into effect, and how.
 func bindingInWords(s *inventory.Snapshot, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) string {
-	var out strings.Builder
-	out.WriteString(fmt.Sprintf("binding %s puts it into effect", b.Object.Name))
+	out := []string{fmt.Sprintf("binding %s puts it into effect", b.Object.Name)}
 	if len(b.Actions) > 0 {
-		out.WriteString(", with validationActions " + some(text.Strings(b.Actions)))
+		out[0] += ", with validationActions " + some(text.Strings(b.Actions))
 	}
 	for _, rule := range rulesInWords(&b.RuleSet) {
-		out.WriteString("; for " + rule)
+		out = append(out, "for "+rule)
 	}
 	for _, rule := range rulesInWords(&b.Excluded) {
-		out.WriteString("; not for " + rule)
+		out = append(out, "not for "+rule)
 	}
-	for _, filter := range selectors(s, &b.MatchResources) {
-		out.WriteString("; " + filter)
+	out = append(out, selectors(s, &b.MatchResources)...)
+	if p.ParamKind != nil && b.ParamRef != nil {
+		missing := "requests pass (parameterNotFoundAction Allow)"
+		if b.DeniesWithoutParams() {
+			missing = "it fails (parameterNotFoundAction Deny)"
+		}
+		out = append(out, "with "+admission.ParamName(p, b.ParamRef)+": where that does not exist, "+missing)
 	}
-	switch {
-	case p.ParamKind == nil || b.ParamRef == nil:
-	case b.DeniesWithoutParams():
-		out.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, it fails (parameterNotFoundAction Deny)")
-	default:
-		out.WriteString("; with " + admission.ParamName(p, b.ParamRef) + ": where that does not exist, requests pass (parameterNotFoundAction Allow)")
-	}
-	return out.String()
+	return strings.Join(out, "; ")
 }
 
 func policyModifies(p *inventory.AdmissionPolicy) Answer {
@@ -205,34 +190,14 @@ func paramFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	case v.Match == admission.Maybe:
 		out = append(out, "whether it is served is not known from this input")
 	}
-	if denying := bindingNames(p, (*inventory.PolicyBinding).DeniesWithoutParams); len(denying) > 0 {
-		out = append(out, fmt.Sprintf("its params do not exist: every request that it matches by %s is refused, whatever the validationActions say (parameterNotFoundAction Deny)", some(denying)))
-	}
-	return out
-}
-
-// bindingNames are the names of the bindings that are so.
-func bindingNames(p *inventory.AdmissionPolicy, is func(*inventory.PolicyBinding) bool) []string {
-	var out []string
+	var denying []string
 	for _, b := range p.Bindings {
-		if is(b) {
-			out = append(out, b.Object.Name)
+		if b.DeniesWithoutParams() {
+			denying = append(denying, b.Object.Name)
 		}
 	}
-	return out
-}
-
-func policyHealth(r *classify.Report, p *inventory.AdmissionPolicy) []string {
-	var out []string
-	for _, stop := range refusedFunctions(r, p) {
-		verb := "stops"
-		if stop.Match == admission.Maybe {
-			verb = "may stop"
-		}
-		out = append(out, fmt.Sprintf("while it refuses what it matches, this %s: %s", verb, stop.Function))
-	}
-	if len(out) == 0 {
-		out = []string{"no function of the cluster itself is known to need the requests that it can refuse"}
+	if len(denying) > 0 {
+		out = append(out, fmt.Sprintf("its params do not exist: every request that it matches by %s is refused, whatever the validationActions say (parameterNotFoundAction Deny)", some(denying)))
 	}
 	return out
 }
@@ -284,24 +249,4 @@ func (f function) matchPolicy(m *admission.Matcher, p *inventory.AdmissionPolicy
 		}
 	}
 	return out
-}
-
-func policyDisabling(p *inventory.AdmissionPolicy) Answer {
-	var a Answer
-	if len(p.Bindings) == 0 {
-		a.Answers = []string{"no binding names it: there is nothing to disable"}
-		return a
-	}
-	commands := classify.PolicyCommands(p)
-	a.Commands = []string{commands.Save, commands.Disable}
-	a.Answers = []string{"delete its bindings: no policy or webhook of the API can refuse that, and each API server follows within seconds"}
-	if len(p.Bindings) > classify.MaxBindings {
-		a.Answers = append(a.Answers, fmt.Sprintf("the commands name the first %d of its %d bindings", classify.MaxBindings, len(p.Bindings)))
-	}
-	if commands.Reverts != "" {
-		a.Answers = append(a.Answers, commands.Reverts)
-	} else {
-		a.ToFillIn = []string{"whether its operator puts the bindings back, and how that is stopped"}
-	}
-	return a
 }

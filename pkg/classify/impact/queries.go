@@ -19,58 +19,30 @@ func selector(p *classify.Profile, nameLabel string) string {
 	return `type="` + string(p.Type) + `",` + name
 }
 
-// queries are the indicators of a webhook's health, ready to paste.
+// queries are the indicators of a webhook's health, ready to paste; OF stands for the
+// matchers of the webhook.
 func queries(p *classify.Profile) []Query {
-	own := []Query{
-		{"backend ready (1) or not (0)", "min(webhook_auditor_webhook_backend_ready{" + selector(p, "name") + "})"},
-		{"open findings", "max by (check, severity) (webhook_auditor_finding{" + selector(p, "name") + "})"},
-	}
+	seconds, total, failed, label := promql.WebhookSeconds, promql.Requests, promql.Rejections+`{OF,error_type!="no_error"}`, "name"
 	if p.Type == inventory.Conversion {
-		return append(fill(p, "crd_name", []Query{
-			{"calls a second", `sum(rate(` + promql.ConversionSeconds + `_count{OF}[5m]))`},
-			{"99th percentile of seconds", conversionQuantile},
-			{"share of calls that fail", `sum(rate(` + promql.ConversionSeconds + `_count{OF,succeeded="false"}[5m])) / sum(rate(` + promql.ConversionSeconds + `_count{OF}[5m]))`},
-		}), own...)
+		seconds, total, failed, label = promql.ConversionSeconds, promql.ConversionSeconds+"_count", promql.ConversionSeconds+`_count{OF,succeeded="false"}`, "crd_name"
 	}
-	list := []Query{
-		{"calls a second", `sum(rate(` + promql.Requests + `{OF}[5m]))`},
-		{"99th percentile of seconds", admissionQuantile},
-		{"share of calls that fail", `(` + failures(p) + `) / sum(rate(` + promql.Requests + `{OF}[5m]))`},
-		{"share of calls that it refuses on purpose", `sum(rate(` + promql.Rejections + `{OF,error_type="no_error"}[5m])) / sum(rate(` + promql.Requests + `{OF}[5m]))`},
+	failing := `sum(rate(` + failed + `[5m]))`
+	if p.Type != inventory.Conversion && !p.FailsClosed() { // what fails open is kept apart
+		failing = `((` + failing + ` or vector(0)) + (sum(rate(` + promql.FailedOpen + `{OF}[5m])) or vector(0)))`
 	}
-	if len(p.MatchConditions) > 0 {
-		list = append(list, Query{"matchConditions that cannot be evaluated, a second", `sum(rate(` + promql.MatchConditionErrors + `{kind="webhook",OF}[5m]))`})
+	calls := `sum(rate(` + total + `{OF}[5m]))`
+	out := []Query{
+		{"calls a second", calls},
+		{"99th percentile of seconds", `histogram_quantile(0.99, sum by (le) (rate(` + seconds + `_bucket{OF}[5m])))`},
+		{"share of calls that fail", failing + ` / ` + calls},
 	}
-	return append(fill(p, "name", list), own...)
-}
-
-// failures counts what fails closed and open: what is kept apart.
-func failures(p *classify.Profile) string {
-	closed := `sum(rate(` + promql.Rejections + `{OF,error_type!="no_error"}[5m]))`
-	if p.FailsClosed() {
-		return closed
+	if p.Type != inventory.Conversion {
+		out = append(out, Query{"share of calls that it refuses on purpose", `sum(rate(` + promql.Rejections + `{OF,error_type="no_error"}[5m])) / ` + calls})
 	}
-	return `(` + closed + ` or vector(0)) + (sum(rate(` + promql.FailedOpen + `{OF}[5m])) or vector(0))`
-}
-
-const (
-	admissionQuantile  = `histogram_quantile(0.99, sum by (le) (rate(` + promql.WebhookSeconds + `_bucket{OF}[5m])))`
-	conversionQuantile = `histogram_quantile(0.99, sum by (le) (rate(` + promql.ConversionSeconds + `_bucket{OF}[5m])))`
-)
-
-// latencyQuery is the quantile that the threshold is about.
-func latencyQuery(p *classify.Profile) []Query {
-	if p.Type == inventory.Conversion {
-		return fill(p, "crd_name", []Query{{"99th percentile of seconds", conversionQuantile}})
+	for i := range out {
+		out[i].Expression = strings.ReplaceAll(out[i].Expression, "OF", selector(p, label))
 	}
-	return fill(p, "name", []Query{{"99th percentile of seconds", admissionQuantile}})
-}
-
-// fill puts the webhook's matchers in place of OF.
-func fill(p *classify.Profile, label string, list []Query) []Query {
-	out := make([]Query, len(list))
-	for i, q := range list {
-		out[i] = Query{q.Name, strings.ReplaceAll(q.Expression, "OF", selector(p, label))}
-	}
-	return out
+	return append(out,
+		Query{"backend ready (1) or not (0)", "min(webhook_auditor_webhook_backend_ready{" + selector(p, "name") + "})"},
+		Query{"open findings", "max by (check, severity) (webhook_auditor_finding{" + selector(p, "name") + "})"})
 }

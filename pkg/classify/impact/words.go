@@ -125,31 +125,6 @@ func conversionInWords(p *classify.Profile) string {
 	return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.ServedVersions()), p.CRD.StorageVersion)
 }
 
-// latency says what the webhook adds at worst.
-func latency(p *classify.Profile) string {
-	limit := text.Seconds(p.Timeout)
-	switch {
-	case p.Type == inventory.Conversion:
-		return fmt.Sprintf("adds up to %s for each object that is read or written in another version than it is stored in", limit)
-	case p.Type == inventory.Mutating && p.Reinvocation == admissionv1.IfNeededReinvocationPolicy:
-		return fmt.Sprintf("adds up to %s to each request that it is called for, and as much again where it is called again", limit)
-	case p.Type == inventory.Mutating:
-		return fmt.Sprintf("adds up to %s to each request that it is called for, besides what the other mutating webhooks take", limit)
-	}
-	return fmt.Sprintf("adds up to %s to each request that it is called for; validating webhooks are called at the same time, so that the slowest counts", limit)
-}
-
-// whenDown says what becomes of requests while the webhook cannot be called.
-func whenDown(p *classify.Profile) string {
-	switch {
-	case p.Type == inventory.Conversion:
-		return conversionDown(p)
-	case p.FailsClosed():
-		return "refused are (failurePolicy Fail): " + matched(p)
-	}
-	return "let through without it are (failurePolicy Ignore): " + matched(p)
-}
-
 func conversionDown(p *classify.Profile) string {
 	switch p.Matcher.ConversionNeed(p.CRD) {
 	case admission.NeverConverted:
@@ -158,22 +133,6 @@ func conversionDown(p *classify.Profile) string {
 		return fmt.Sprintf("clients of versions of %s other than %s get errors", p.CRD.Resource, p.CRD.StorageVersion)
 	}
 	return fmt.Sprintf("objects of %s that are stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop", p.CRD.Resource)
-}
-
-// dependency says what the API server needs to call the webhook.
-func dependency(p *classify.Profile) string {
-	b := p.Webhook.Backend
-	switch b.Kind {
-	case inventory.BackendURL:
-		return fmt.Sprintf("adds a dependency of these requests on the host %s and, where it is a name, on the DNS of the control plane", b.Host())
-	case inventory.BackendAPIServer:
-		return "adds a dependency of these requests on the aggregation layer of the API server"
-	}
-	text := fmt.Sprintf("adds a dependency of these requests on the network between the API servers and the Pods of Service %s", p.State.Service.Key)
-	if p.State.Known && p.State.Fault == inventory.Sound {
-		text += ", which has " + inventory.Counted(p.State.Ready, "ready endpoint")
-	}
-	return text
 }
 
 // symptom is what the API server's errors say of the webhook.
@@ -185,14 +144,6 @@ func symptom(p *classify.Profile) string {
 		return fmt.Sprintf(`errors of clients, and Events of controllers that create Pods, say 'failed calling webhook "%s"'; a refusal on purpose says 'admission webhook "%s" denied the request'; for the cause: webhook-auditor explain --error 'MESSAGE'`, p.Name, p.Name)
 	}
 	return fmt.Sprintf(`the API server's log says 'failed calling webhook, failing open %s'; clients see nothing`, p.Name)
-}
-
-// perhaps says that something else decides.
-func perhaps(m admission.Match) string {
-	if m == admission.Maybe {
-		return ", for what its selectors and matchConditions select"
-	}
-	return ""
 }
 
 // observedInWords describes what was measured of a webhook of the type. Conversions
