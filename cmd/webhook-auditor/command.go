@@ -138,7 +138,6 @@ never changes a webhook.`,
 	root.SetHelpCommandGroupID("advanced")
 	root.SetCompletionCommandGroupID("advanced")
 	root.InitDefaultCompletionCmd()
-	exemplifyCompletion(root)
 	renameExamples(root, name)
 	return root
 }
@@ -231,9 +230,34 @@ func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 			fmt.Fprintf(c.OutOrStderr(), "\nExamples:\n%s\n", c.Example)
 		}
 		width, _ := terminal(c.OutOrStderr())
-		cliflag.PrintSections(c.OutOrStderr(), *groups, width)
+		cliflag.PrintSections(c.OutOrStderr(), sections(groups), width)
 		return nil
 	})
+}
+
+// expert are the flags that most users never need: help lists them last.
+var expert = []string{
+	"aggregator-routing", "as", "as-group", "request-timeout", "offline", "probe.urls", "prometheus-ca-file", "prometheus-selector", "prometheus-token-file",
+	"settle", "degraded", "degraded.inertia", "policy-reports", "web.allow-anonymous", "web.allow-http", "web.allowed-hosts", "web.client-ca-file", "web.config.file",
+	"web.max-series", "web.observed-metrics", "web.trusted-user", "api-version",
+}
+
+// sections are the groups of flags for a help, those of experts apart.
+func sections(groups *cliflag.NamedFlagSets) cliflag.NamedFlagSets {
+	var out, last cliflag.NamedFlagSets
+	for _, name := range groups.Order {
+		groups.FlagSets[name].VisitAll(func(f *pflag.Flag) {
+			if slices.Contains(expert, f.Name) {
+				last.FlagSet("advanced").AddFlag(f)
+			} else {
+				out.FlagSet(name).AddFlag(f)
+			}
+		})
+	}
+	if len(last.Order) > 0 {
+		out.FlagSet("advanced").AddFlagSet(last.FlagSets["advanced"])
+	}
+	return out
 }
 
 // oneOf refuses the value of a flag that is none of the allowed ones.

@@ -32,27 +32,6 @@ func completeValues(c *cobra.Command) {
 	})
 }
 
-// loading is how a shell loads the completions.
-var loading = map[string]string{
-	"bash":       "source <(" + program + " completion bash)",
-	"fish":       program + " completion fish | source",
-	"powershell": program + " completion powershell | Out-String | Invoke-Expression",
-	"zsh":        "source <(" + program + " completion zsh)",
-}
-
-// exemplifyCompletion gives the commands that cobra generates their examples.
-func exemplifyCompletion(root *cobra.Command) {
-	for _, completion := range root.Commands() {
-		for _, shell := range completion.Commands() {
-			if load, ok := loading[shell.Name()]; ok {
-				shell.Example = "  # Load the completions in the current shell\n  " + load
-				completion.Example += "\n\n  # " + shell.Name() + "\n  " + load
-			}
-		}
-		completion.Example = strings.TrimPrefix(completion.Example, "\n\n")
-	}
-}
-
 // serverVersions are the values of --server-version that this binary supports.
 func serverVersions() []string {
 	var out []string

@@ -50,15 +50,6 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-func TestCompletionScripts(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		r := execute(t, "", "completion", shell)
-		if r.code != exitOK || !strings.Contains(r.out, "__complete") || !strings.Contains(r.out, program) {
-			t.Errorf("%s: exit code %d: %.200s%s", shell, r.code, r.out, r.err)
-		}
-	}
-}
-
 // all returns a command and those below it.
 func all(c *cobra.Command) []*cobra.Command {
 	out := []*cobra.Command{c}
@@ -72,7 +63,7 @@ func all(c *cobra.Command) []*cobra.Command {
 func TestExamples(t *testing.T) {
 	for _, c := range all(newRoot(program, streams{})) {
 		examples := called.FindAllStringSubmatch(strings.ReplaceAll("\n"+c.Example, "\n  ", "\n"), -1)
-		if len(examples) == 0 {
+		if len(examples) == 0 && !strings.Contains(c.CommandPath(), " completion") { // cobra's own
 			t.Errorf("%s has no example", c.CommandPath())
 		}
 		for _, m := range examples {

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -26,9 +28,6 @@ const (
 	// contextsAtOnce bounds the clusters that are read at once: each takes the memory
 	// of its objects, and runs its credential plugin.
 	contextsAtOnce = 8
-	// contextSlot is how long a cluster counts as one of them: what takes longer
-	// waits for its API server, and others need not.
-	contextSlot = 5 * time.Second
 )
 
 // contextNames is the flag --context. Commands that read one cluster take the last,
@@ -123,32 +122,29 @@ func (n notices) Write(p []byte) (int, error) {
 
 // contextRead is how each of several clusters is read.
 type contextRead[T any] struct {
-	names       []string
-	limit, slot time.Duration
-	read        func(ctx context.Context, name string, s streams) (T, error)
+	names []string
+	limit time.Duration
+	read  func(ctx context.Context, name string, s streams) (T, error)
 }
 
 // all reads some clusters at once and returns what each gave, in the order of the
-// names. One that hangs is given up after the limit, and delays no other's start.
+// names. One that hangs is given up after the limit.
 func (r contextRead[T]) all(ctx context.Context, s streams) []outcomeOf[T] {
 	out := make([]outcomeOf[T], len(r.names))
 	quiet := streams{in: s.in, out: io.Discard, err: notices{s.err, &sync.Mutex{}}}
-	waiting := &waitingFor{names: slices.Clone(r.names), line: newProgress(s.err)}
-	slots := make(chan struct{}, contextsAtOnce)
-	var group sync.WaitGroup
+	line := newProgress(s.err)
+	defer line.clear()
+	var done atomic.Int32
+	var group errgroup.Group
+	group.SetLimit(contextsAtOnce)
 	for i, name := range r.names {
-		slots <- struct{}{}
-		free := sync.OnceFunc(func() { <-slots })
-		late := time.AfterFunc(r.slot, free)
-		group.Go(func() {
+		group.Go(func() error {
 			out[i].value, out[i].err = r.one(ctx, name, quiet)
-			waiting.remove(name)
-			late.Stop()
-			free()
+			line.show("%d of %d contexts read", done.Add(1), len(r.names))
+			return nil // the others are read all the same
 		})
 	}
-	group.Wait()
-	waiting.line.clear()
+	_ = group.Wait()
 	return out
 }
 
@@ -157,20 +153,6 @@ func (r contextRead[T]) one(ctx context.Context, name string, s streams) (T, err
 	defer cancel()
 	w := waiting{what: "reading the cluster", cure: fmt.Sprintf("see what it waits for with --context %s alone", name), limit: r.limit, notices: io.Discard}
 	return await(ctx, w, func() (T, error) { return r.read(ctx, name, s) })
-}
-
-// waitingFor shows on a terminal which clusters are not read yet.
-type waitingFor struct {
-	mu    sync.Mutex
-	names []string
-	line  *progress
-}
-
-func (w *waitingFor) remove(name string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.names = slices.DeleteFunc(w.names, func(other string) bool { return other == name })
-	w.line.show("reading %d more contexts: %s", len(w.names), strings.Join(w.names, ", "))
 }
 
 // contextFormats are the formats of a report of several clusters.
@@ -206,7 +188,7 @@ func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document
 	if err != nil {
 		return nil, err
 	}
-	reads := contextRead[report.Document]{names, contextLimit, contextSlot, func(ctx context.Context, name string, s streams) (report.Document, error) {
+	reads := contextRead[report.Document]{names, contextLimit, func(ctx context.Context, name string, s streams) (report.Document, error) {
 		one := *a.audit
 		one.access = a.access.in(name)
 		_, document, err := one.evaluate(ctx, nil, a.policy, s)

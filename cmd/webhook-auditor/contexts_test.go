@@ -119,7 +119,7 @@ func TestHangingContexts(t *testing.T) {
 		names = append(names, "hangs-"+strconv.Itoa(i))
 	}
 	names = append(names, "answers")
-	reads := contextRead[string]{names, 200 * time.Millisecond, time.Millisecond, func(_ context.Context, name string, _ streams) (string, error) {
+	reads := contextRead[string]{names, 200 * time.Millisecond, func(_ context.Context, name string, _ streams) (string, error) {
 		if name != "answers" {
 			<-never
 		}

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -13,13 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -69,34 +62,5 @@ func TestEvaluationEndsWithItsContext(t *testing.T) {
 	d.publish(ctx, admission.New(dead(time.Now())))
 	if d.current() != nil {
 		t.Error("an evaluation that was ended is published")
-	}
-}
-
-// endsSoon is a context that ends once it was asked a few times, as SIGTERM ends
-// one in the middle of an evaluation.
-type endsSoon struct {
-	context.Context
-	asked int
-}
-
-func (c *endsSoon) Err() error {
-	if c.asked++; c.asked > 2 {
-		return context.Canceled
-	}
-	return nil
-}
-
-// TestEvaluationEndsInTheMiddle: not before it ends by itself.
-func TestEvaluationEndsInTheMiddle(t *testing.T) {
-	var o inventory.Objects
-	for i := range 20_000 {
-		o.Validating = append(o.Validating, kubetest.Validating(fmt.Sprint(i), admissionv1.ValidatingWebhook{Name: "all.example.com"}))
-	}
-	ctx := &endsSoon{Context: t.Context()}
-	if _, err := classify.DefaultPolicy().Evaluate(ctx, o.Snapshot(time.Now())); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that the context ended", err)
-	}
-	if ctx.asked > 5 {
-		t.Errorf("asked %d times after the context ended", ctx.asked-3)
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -36,11 +34,10 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 	matcher := admission.New(snapshot)
 	known := e.knowledge(ctx, matcher, s)
 	total, refused := 0, 0
-	for line := range lines(ctx, file) {
-		if line.err != nil {
-			return fmt.Errorf("reading the requests: %s:%d: %w", e.requests, line.number, line.err)
-		}
-		words := strings.Fields(line.text)
+	scanner := bufio.NewScanner(file)
+	scanner.Buffer(nil, maxObject)
+	for number := 1; scanner.Scan() && ctx.Err() == nil; number++ {
+		words := strings.Fields(scanner.Text())
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
 			continue
 		}
@@ -48,20 +45,20 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		chain, err := explainLine(words, known)
 		if err != nil {
 			refused++
-			complain(s.err, "%s:%d: %v", e.requests, line.number, err)
+			complain(s.err, "%s:%d: %v", e.requests, number, err)
 			continue
 		}
 		if e.output == "text" && total-refused > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := show(e.output, report.NewExplanation(report.Explained{Chain: chain, Line: line.number, Snapshot: snapshot}), s); err != nil {
+		if err := show(e.output, report.NewExplanation(report.Explained{Chain: chain, Line: number, Snapshot: snapshot}), s); err != nil {
 			return err
 		}
 	}
 	err = reportErrors(matcher, s)
 	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
+	case scanner.Err() != nil:
+		return fmt.Errorf("reading the requests: %s: %w", e.requests, scanner.Err())
 	case total == 0:
 		return usageError{fmt.Errorf("explain: --requests %s: must have a line with a request, for example: create pods -n default", e.requests)}
 	case refused > 0:
@@ -72,69 +69,14 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 
 // open opens the file of --requests.
 func (e *explain) open(s streams) (io.ReadCloser, error) {
-	if e.requests != "-" {
-		info, err := os.Stat(e.requests)
-		if err == nil && info.IsDir() {
-			err = fmt.Errorf("%s is a directory: must be a file of requests", e.requests)
-		}
-		if err != nil {
-			return nil, usageError{fmt.Errorf("reading the requests: %w", err)}
-		}
-		return os.Open(e.requests)
+	if e.requests == "-" {
+		return io.NopCloser(s.in), nil
 	}
-	if slices.Contains(e.from, "-") {
-		return nil, usageError{errors.New("explain: --requests and --from: must not both read standard input")}
+	file, err := os.Open(e.requests)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("reading the requests: %w", err)}
 	}
-	return io.NopCloser(s.in), nil
-}
-
-// numbered is a line of a file, or why there is none.
-type numbered struct {
-	number int
-	text   string
-	err    error
-}
-
-// lines reads lines until there are no more or the context ends: a user may type
-// them, and interrupt.
-func lines(ctx context.Context, from io.Reader) iter.Seq[numbered] {
-	read := make(chan numbered)
-	go func() {
-		defer close(read)
-		scanner := bufio.NewScanner(from)
-		scanner.Buffer(nil, maxObject)
-		next := numbered{number: 1}
-		for ; scanner.Scan(); next.number++ {
-			next.text = strings.TrimPrefix(scanner.Text(), "\ufeff")
-			if !send(ctx, read, next) {
-				return
-			}
-		}
-		if next.err = scanner.Err(); next.err != nil {
-			send(ctx, read, next)
-		}
-	}()
-	return func(yield func(numbered) bool) {
-		for {
-			select {
-			case line, more := <-read:
-				if !more || !yield(line) {
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
-func send(ctx context.Context, to chan<- numbered, line numbered) bool {
-	select {
-	case to <- line:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return file, nil
 }
 
 // explainLine answers a request that is written as on the command line.

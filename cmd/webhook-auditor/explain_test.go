@@ -2,13 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -147,29 +143,6 @@ func TestExplainRequests(t *testing.T) {
 	}
 }
 
-// TestExplainRequestsGivenUp: who types requests can stop, in between as well.
-func TestExplainRequestsGivenUp(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	typed, typing := io.Pipe()
-	t.Cleanup(func() { typing.Close() })
-	answered := make(chan struct{})
-	go func() {
-		fmt.Fprintln(typing, "create pods")
-		<-answered
-		cancel()
-	}()
-	var once sync.Once
-	out := writer(func(b []byte) (int, error) { once.Do(func() { close(answered) }); return len(b), nil })
-	err := run(ctx, []string{"explain", "--from", "testdata/webhooks.yaml", "--requests", "-"}, streams{in: typed, out: out, err: io.Discard})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }
-
 // TestExplainRequestsAlike: a line is answered as the command line is.
 func TestExplainRequestsAlike(t *testing.T) {
 	file := must.File(t, "requests", "create pods -n shop\ndelete pods web\n")
@@ -209,8 +182,6 @@ func TestExplainUsage(t *testing.T) {
 		"requests and an error":  {"--requests", "testdata/webhooks.yaml", "--error", refusal},
 		"no file of requests":    {"--requests", "testdata/no.txt"},
 		"no requests":            {"--requests", "/dev/null"},
-		"a folder of requests":   {"--requests", "testdata"},
-		"all from one stream":    {"--from", "-", "--requests", "-"},
 		"the object is none":     {"-f", "testdata/webhooks.yaml", "get"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,17 +11,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// summaryInterval is how often a kind of message of a library is logged, with
-// how many more there were.
-const summaryInterval = time.Minute
+// quietInterval is how long a kind of message of a library is not logged again: a metric
+// counts all.
+const quietInterval = time.Minute
 
 // maxKinds bounds the kinds of messages that are kept apart; what is beyond is
 // counted only.
 const maxKinds = 100
 
 // libraryLog is the log of a library that logs each event, as net/http does for
-// each failed TLS handshake. All messages are counted, the first of a kind is
-// logged at once, and once an interval how many more there were.
+// each failed TLS handshake. All messages are counted, and the first of a kind is logged
+// once an interval.
 type libraryLog struct {
 	slog.Handler
 	counter prometheus.Counter
@@ -34,7 +34,7 @@ func newLibraryLog(to slog.Handler, library string, messages *prometheus.Counter
 
 // newCountedLog is the log of anything that may log each event.
 func newCountedLog(to slog.Handler, counter prometheus.Counter) libraryLog {
-	return libraryLog{Handler: to, counter: counter, kinds: &kinds{later: map[string]*repetition{}}}
+	return libraryLog{Handler: to, counter: counter, kinds: &kinds{next: map[string]time.Time{}}}
 }
 
 // Handle logs or counts a message. One of a call that was ended, as SIGTERM ends all, is
@@ -44,11 +44,9 @@ func (l libraryLog) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	}
 	l.counter.Inc()
-	kind := kindOfMessage(r.Message)
-	if !l.kinds.first(kind, r) {
+	if !l.kinds.first(kindOfMessage(r.Message), r.Time) {
 		return nil
 	}
-	time.AfterFunc(summaryInterval, func() { l.summarize(kind) })
 	return l.Handler.Handle(ctx, r)
 }
 
@@ -60,17 +58,6 @@ func ofEnd(r slog.Record) (found bool) {
 		return !found
 	})
 	return found
-}
-
-// summarize logs the last message of a kind, with how many came since the first.
-func (l libraryLog) summarize(kind string) {
-	last := l.kinds.end(kind)
-	if last == nil || last.more == 0 {
-		return
-	}
-	last.record.AddAttrs(slog.Int("more", last.more))
-	// An error is of writing the log, and has no log to go to.
-	_ = l.Handler.Handle(context.Background(), last.record)
 }
 
 // WithAttrs is part of slog.Handler.
@@ -94,39 +81,19 @@ func kindOfMessage(message string) string {
 	return message
 }
 
-// kinds are the kinds of messages of the last interval.
+// kinds are when each kind of message may be logged again.
 type kinds struct {
-	mu    sync.Mutex
-	later map[string]*repetition
-}
-
-// repetition is how often a kind came after its first message, and the last one.
-type repetition struct {
-	more   int
-	record slog.Record
+	mu   sync.Mutex
+	next map[string]time.Time
 }
 
 // first reports whether a message is the first of its kind in the interval.
-func (k *kinds) first(kind string, r slog.Record) bool {
+func (k *kinds) first(kind string, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if last := k.later[kind]; last != nil {
-		last.more++
-		last.record = r.Clone()
+	if now.Before(k.next[kind]) || k.next[kind].IsZero() && len(k.next) >= maxKinds {
 		return false
 	}
-	if len(k.later) >= maxKinds {
-		return false
-	}
-	k.later[kind] = &repetition{}
+	k.next[kind] = now.Add(quietInterval)
 	return true
-}
-
-// end ends the interval of a kind.
-func (k *kinds) end(kind string) *repetition {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	last := k.later[kind]
-	delete(k.later, kind)
-	return last
 }

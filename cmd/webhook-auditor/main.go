@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 func main() {
 	setVersion()
+	cobra.EnableCommandSorting = false // the first of a group are asked for most
 	os.Exit(exit(run(interruptible(), os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}), os.Stderr))
 }
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,15 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -134,41 +128,6 @@ func TestTopCommand(t *testing.T) {
 	}
 }
 
-// TestTopWatch: it repeats until the user ends it, which is no error, and has no
-// table cut short.
-func TestTopWatch(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	out := &tables{enough: func(text string) bool {
-		if strings.Count(text, "Observed by API server") == 2 {
-			interrupt()
-		}
-		return true
-	}}
-	var stderr strings.Builder
-	code := exit(run(ctx, []string{"top", "--watch", "--kubeconfig", scrapedCluster(t, counting()), "--observe-for", "1s"},
-		streams{in: strings.NewReader(""), out: out, err: &stderr}), &stderr)
-	if code != exitOK {
-		t.Errorf("exit code %d, stderr:\n%s", code, &stderr)
-	}
-	if text := out.String(); strings.Count(text, "ghost") != 2 || strings.Count(text, "CALLS/S") != 2 {
-		t.Errorf("stdout:\n%s", text)
-	}
-}
-
-// tables takes what is printed and calls a function with all of it.
-type tables struct {
-	strings.Builder
-	enough func(string) bool
-}
-
-// Write implements io.Writer.
-func (w *tables) Write(p []byte) (int, error) {
-	n, err := w.Builder.Write(p)
-	w.enough(w.String())
-	return n, err
-}
-
 // TestTopRepeatsOnceAnInterval: a source that answers or fails at once is asked
 // no more often.
 func TestTopRepeatsOnceAnInterval(t *testing.T) {
@@ -224,91 +183,6 @@ func TestServiceAccount(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestImpactOfAnArchive: a must-gather, as a folder and packed, has the same
-// answers as the cluster's objects.
-func TestImpactOfAnArchive(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "must-gather.local.1")
-	gather(t, folder)
-	packed := filepath.Join(t.TempDir(), "must-gather.tar.gz")
-	pack(t, folder, packed)
-	for _, question := range [][]string{
-		{"policy"},
-		{"inject", "-o", "json"},
-		{"secrets", "-o", "markdown"},
-		{"--down", "policy/policy"},
-		{"--down", "inject/injector", "-o", "json"},
-		{"--down-node", "a"},
-		{"--delete", "policy", "-o", "markdown"},
-	} {
-		ask := func(from string) string {
-			got := execute(t, "", append(append([]string{"impact"}, question...), "--from", from, "--fail-on", "never")...)
-			if got.code != exitOK {
-				t.Errorf("impact %s of %s: exit code %d: %s", question, from, got.code, got.err)
-			}
-			return taken.ReplaceAllString(got.out, "")
-		}
-		want := ask(impactCluster)
-		for _, archive := range []string{folder, packed} {
-			if got := ask(archive); got != want || got == "" {
-				t.Errorf("impact %s of %s:\n%s\nof the objects:\n%s", question, archive, got, want)
-			}
-		}
-	}
-	if got := execute(t, "", "impact", "polcy", "--from", packed); got.code != exitError || !strings.Contains(got.err, "did you mean policy?") {
-		t.Errorf("exit code %d: %s", got.code, got.err)
-	}
-}
-
-// taken are the lines that say when and of what the answer is.
-var taken = regexp.MustCompile(`(?m)^.*("taken"|"file"|"line"|must-gather|Evaluated as of).*\n`)
-
-// gather writes the objects of the cluster as "oc adm must-gather" does.
-func gather(t *testing.T, folder string) {
-	t.Helper()
-	text := must.Get(os.ReadFile(impactCluster))(t)
-	var list struct{ Items []map[string]any }
-	must.Succeed(t, yaml.Unmarshal(text, &list))
-	lists := map[string][]any{}
-	write := func(path string, object any) {
-		must.Write(t, filepath.Join(folder, "image", path), string(must.Get(yaml.Marshal(object))(t)))
-	}
-	for _, object := range list.Items {
-		metadata := object["metadata"].(map[string]any)
-		name, namespace := metadata["name"].(string), metadata["namespace"]
-		switch kind := object["kind"].(string); kind {
-		case "Namespace":
-			write("namespaces/"+name+"/"+name+".yaml", object)
-			lists["namespaces/"+name+"/core/services.yaml"] = nil
-			lists["namespaces/"+name+"/discovery.k8s.io/endpointslices.yaml"] = nil
-		case "Service":
-			path := fmt.Sprintf("namespaces/%s/core/services.yaml", namespace)
-			lists[path] = append(lists[path], object)
-		case "EndpointSlice":
-			path := fmt.Sprintf("namespaces/%s/discovery.k8s.io/endpointslices.yaml", namespace)
-			lists[path] = append(lists[path], object)
-		default:
-			write("cluster-scoped-resources/admissionregistration.k8s.io/"+strings.ToLower(kind)+"s/"+name+".yaml", object)
-		}
-	}
-	for path, items := range lists {
-		list := map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{"resourceVersion": "1"}, "items": items}
-		if strings.HasSuffix(path, "endpointslices.yaml") {
-			list["apiVersion"], list["kind"] = "discovery.k8s.io/v1", "EndpointSliceList"
-		}
-		write(path, list)
-	}
-}
-
-// pack writes a folder as a compressed archive.
-func pack(t *testing.T, folder, file string) {
-	t.Helper()
-	out := must.Get(os.Create(file))(t)
-	compressed := gzip.NewWriter(out)
-	archive := tar.NewWriter(compressed)
-	must.Succeed(t, archive.AddFS(os.DirFS(filepath.Dir(folder))))
-	must.Succeed(t, errors.Join(archive.Close(), compressed.Close(), out.Close()))
 }
 
 // TestForbiddenMetrics: an API server that forbids /metrics is named; the rest

@@ -181,7 +181,7 @@ func (t *top) each(ctx context.Context, policy classify.Policy, s streams) (topO
 	if err != nil {
 		return topOf{}, err
 	}
-	reads := contextRead[topOf]{names, contextLimit + t.observe.span, contextSlot, func(ctx context.Context, name string, s streams) (topOf, error) {
+	reads := contextRead[topOf]{names, contextLimit + t.observe.span, func(ctx context.Context, name string, s streams) (topOf, error) {
 		one := *t
 		one.access = t.access.in(name)
 		return one.one(ctx, policy, s)

@@ -187,3 +187,7 @@ func chart(t *testing.T, dir string) string {
 	must.Get(io.WriteString(files, template))(t)
 	return path
 }
+
+type writer func([]byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
-	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -245,17 +244,6 @@ func TestNodeWithoutEndpoints(t *testing.T) {
 	}
 }
 
-// TestDrainOfFiles: files that have the endpoints of a Service have all of them.
-func TestDrainOfFiles(t *testing.T) {
-	r := cluster(t, "testdata/cluster.yaml")
-	s := *r.Snapshot
-	s.EndpointsKnown = inventory.Coverage{}
-	got := summary(consequences(t, Change{Nodes: []string{"a"}}, evaluate(t, &s)))
-	if len(got) == 0 || !strings.HasPrefix(got[0], "refused: deployments.inject.example.com") {
-		t.Errorf("got %v", got)
-	}
-}
-
 func TestUnknownNames(t *testing.T) {
 	r := cluster(t, "testdata/cluster.yaml")
 	for _, c := range []Change{
@@ -424,28 +412,6 @@ func TestSummary(t *testing.T) {
 	expect.Equal(t, []string{"called for", "if it fails", "stops", "way out"}, labels)
 	expect.Contains(t, c.Summary[3].Text, Late)
 	expect.Contains(t, strings.Join(c.Commands, "\n"), "kubectl delete validatingwebhookconfiguration policy", "kubectl rollout restart deployment -n policy")
-}
-
-// TestUnservedResources: a webhook for a resource that the input lacks names it.
-func TestUnservedResources(t *testing.T) {
-	o := objects(t, "testdata/cluster.yaml")
-	for _, c := range o.Validating {
-		c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{kubetest.Rule("shop.example.com", "carts", admissionv1.Create)}
-	}
-	c := consequences(t, Change{Configurations: []Configuration{{Name: "policy"}}}, evaluate(t, snapshot(o)))
-	expect.Contains(t, c.Effects[0].String(), "carts.shop.example.com, which the API server or the input does not have")
-}
-
-// TestShareOfConversions: the time that all admission webhooks took has none of
-// theirs.
-func TestShareOfConversions(t *testing.T) {
-	o := &inventory.Observation{Seconds: 10}
-	b := inventory.Behavior{Calls: 100, Seconds: 5}
-	for of, want := range map[inventory.Type]bool{inventory.Validating: true, inventory.Conversion: false} {
-		if text := observedInWords(o, of, b); strings.Contains(text, "of the time") != want {
-			t.Errorf("%s: %s", of, text)
-		}
-	}
 }
 
 // answers are those to one question about one webhook.

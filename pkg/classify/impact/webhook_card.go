@@ -11,7 +11,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// of is what is said of a webhook of its type.
+// of is the text for a webhook of its type.
 func of(p *classify.Profile, mutating, validating, conversion string) string {
 	return map[inventory.Type]string{inventory.Mutating: mutating, inventory.Validating: validating, inventory.Conversion: conversion}[p.Type]
 }
