@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -145,7 +146,20 @@ func repair(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; if its software is gone for good and the versions differ in name only: %s", restore(p), noConversion(p))
 	}
-	return fmt.Sprintf("%s; if its software is gone for good: kubectl delete %s%s", restore(p), ObjectName(p), byOwner(p))
+	return fmt.Sprintf("%s%s; if its software is gone for good: kubectl delete %s%s", restore(p), hasten(p), ObjectName(p), byOwner(p))
+}
+
+// hasten is about the Pods that come back late: those of the backend, and those that it
+// has refused.
+func hasten(p *Profile) string {
+	commands, pods := "kubectl rollout restart deployment NAME -n NAMESPACE", inventory.Resource{Name: "pods"}
+	switch {
+	case p.State.Fault == inventory.NoReadyEndpoints:
+		commands = strings.Join(restart(p), " && ")
+	case !p.FailsClosed() || !slices.ContainsFunc(p.Matched, func(m admission.MatchedResource) bool { return m.Resource == pods }):
+		return ""
+	}
+	return fmt.Sprintf("; %s; at once they come with: %s", Late, commands)
 }
 
 func restore(p *Profile) string {

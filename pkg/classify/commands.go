@@ -23,6 +23,10 @@ type Commands struct {
 	Restart []string
 }
 
+// Late says how long controllers take to create Pods again. Source: the rate limiters of
+// k8s.io/client-go/util/workqueue, which double the delay up to 1,000 seconds.
+const Late = "after an outage of T, controllers may take up to T more to create Pods, at most 17 minutes"
+
 // DeleteBinding is the command that ends what a policy does by the binding.
 func DeleteBinding(b *inventory.PolicyBinding) string {
 	return "kubectl delete " + TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name)

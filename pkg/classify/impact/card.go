@@ -206,5 +206,5 @@ func wayOut(p *classify.Profile) string {
 	if reverts := p.Commands().Reverts; reverts != "" {
 		out += reverts + "; "
 	}
-	return out + Late
+	return out + classify.Late
 }

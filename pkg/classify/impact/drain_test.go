@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -92,7 +93,7 @@ func TestPreStop(t *testing.T) {
 }
 
 // TestRestart: what comes back late has the command that brings it back at once, of what
-// makes its Pods where that is known.
+// makes its Pods where that is known; so has the fix once it is down.
 func TestRestart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nodes []string
@@ -102,8 +103,13 @@ func TestRestart(t *testing.T) {
 		"not known":    {nil, []string{"kubectl rollout restart deployment -n policy", "kubectl rollout status deployment -n policy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := consequences(t, Change{Services: []inventory.Key{policy}}, evaluate(t, snapshot(guardedCluster(t, 1, tt.nodes...))))
+			o := guardedCluster(t, 1, tt.nodes...)
+			c := consequences(t, Change{Services: []inventory.Key{policy}}, evaluate(t, snapshot(o)))
 			expect.Equal(t, tt.want, c.Restart)
+			o.EndpointSlices = slices.DeleteFunc(o.EndpointSlices, func(s *discoveryv1.EndpointSlice) bool { return s.Name == "policy-1" })
+			findings := evaluate(t, snapshot(o)).Findings
+			down := slices.IndexFunc(findings, func(f *classify.Finding) bool { return f.Check.Name == "no-ready-endpoints" })
+			expect.Contains(t, findings[down].Fix, classify.Late, strings.Join(tt.want, " && "))
 		})
 	}
 }

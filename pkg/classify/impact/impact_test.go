@@ -410,7 +410,7 @@ func TestSummary(t *testing.T) {
 		labels = append(labels, f.Label)
 	}
 	expect.Equal(t, []string{"called for", "if it fails", "stops", "way out"}, labels)
-	expect.Contains(t, c.Summary[3].Text, Late)
+	expect.Contains(t, c.Summary[3].Text, classify.Late)
 	expect.Contains(t, strings.Join(c.Commands, "\n"), "kubectl delete validatingwebhookconfiguration policy", "kubectl rollout restart deployment -n policy")
 }
 

@@ -52,7 +52,7 @@ func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
 	} else {
 		commands := classify.PolicyCommands(p)
 		c.Commands = []string{commands.Save, commands.Disable}
-		c.Summary = append(c.Summary, Fact{"way out", "delete its bindings by the commands below; " + Late})
+		c.Summary = append(c.Summary, Fact{"way out", "delete its bindings by the commands below; " + classify.Late})
 		disable := disabling(commands)
 		disable.Answers = append(disable.Answers, fmt.Sprintf("delete its bindings (the commands name the first %d): no policy or webhook of the API can refuse that", classify.MaxBindings))
 		answers["disabling"] = disable

@@ -30,10 +30,6 @@ type Blocked struct {
 	Commands []string `json:"commands"`
 }
 
-// Late says how long controllers take to create Pods again. Source: the rate limiters of
-// k8s.io/client-go/util/workqueue, which double the delay up to 1,000 seconds.
-const Late = "after an outage of T, controllers may take up to T more to create Pods, at most 17 minutes"
-
 // recover says in which order the Services come back that lose their last endpoint. It
 // is computed from what was there before the Change: of a Service that the input lacks
 // it is not known what runs behind it.

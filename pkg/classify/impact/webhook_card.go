@@ -64,7 +64,7 @@ func webhookAnswers(r *classify.Report, p *classify.Profile) map[string]Answer {
 			ToFillIn: []string{"whether workloads work without that"},
 		},
 		"resuming": {
-			Answers:  []string{"it is called again within seconds of its registration, on each API server; objects that were written meanwhile are not seen until they are written again", Late},
+			Answers:  []string{"it is called again within seconds of its registration, on each API server; objects that were written meanwhile are not seen until they are written again", classify.Late},
 			Commands: append([]string{commands.Restore}, commands.Restart...),
 			ToFillIn: []string{"what must be repaired in objects that were written meanwhile"},
 		},

@@ -46,7 +46,7 @@ func (c Consequences) Markdown() Blocks {
 func (c Consequences) Blocks() Blocks {
 	recovery := Block{Heading: "How long recovery takes"}
 	if len(c.Recovery)+len(c.Stuck) > 0 {
-		recovery.Lines, recovery.Commands = Sentences(impact.Late, "these commands create the Pods at once, and wait for them:"), c.Restart
+		recovery.Lines, recovery.Commands = Sentences(classify.Late, "these commands create the Pods at once, and wait for them:"), c.Restart
 	}
 	return Blocks{
 		c.effects(impact.Refused, "Refused requests"),
