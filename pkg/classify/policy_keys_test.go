@@ -5,12 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/webhook-auditor/webhook-auditor/internal/must"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 // pathsOf are the keys of a struct and of the structs in its lists.
@@ -73,34 +69,6 @@ func TestPolicyExamples(t *testing.T) {
 		key := k.Path[strings.LastIndex(k.Path, ".")+1:] + ":"
 		if !slices.ContainsFunc(PolicyExamples, func(e policyExample) bool { return strings.Contains(e.YAML, key) }) {
 			t.Errorf("no example has %s", k.Path)
-		}
-	}
-}
-
-// TestPolicyExampleAcknowledgesACriticalFinding: the first example does what
-// its title says.
-func TestPolicyExampleAcknowledgesACriticalFinding(t *testing.T) {
-	example := must.Get(ParsePolicy([]byte(PolicyExamples[0].YAML)))(t)
-	acknowledged := example.Acknowledgements[0]
-	objects, summary := manifest.Read([]string{"testdata/" + acknowledged.Check + ".yaml"}, manifest.Options{})
-	if len(summary.Inputs) != 1 {
-		t.Fatalf("read %d inputs", len(summary.Inputs))
-	}
-	objects.NamespacesKnown, objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true, true
-	snapshot := objects.Snapshot(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
-	before := evaluate(t, DefaultPolicy(), snapshot)
-	critical := slices.IndexFunc(before.Findings, func(f *Finding) bool { return f.Check.Name == acknowledged.Check && f.Severity == Critical })
-	if critical < 0 {
-		t.Fatalf("no critical finding of %s", acknowledged.Check)
-	}
-	example.Acknowledgements[0].Configuration = before.Findings[critical].Webhook.Configuration
-	for day, want := range map[time.Time]bool{acknowledged.Until.Time: true, acknowledged.Until.AddDate(0, 0, 2): false} {
-		after := evaluate(t, example, objects.Snapshot(day))
-		i := slices.IndexFunc(after.Findings, func(f *Finding) bool {
-			return f.Check.Name == acknowledged.Check && f.Webhook == before.Findings[critical].Webhook
-		})
-		if i < 0 || after.Findings[i].Acknowledged != want {
-			t.Errorf("on %s: acknowledged %t, want %t", day, !want, want)
 		}
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,9 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
@@ -235,98 +230,6 @@ func TestExplainErrorOfPatches(t *testing.T) {
 		return w.Kube.CoreV1().ConfigMaps(b.Namespace).Delete(t.Context(), made.Name, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 	})
 	w.explained(t, []complaint{{"patch", message, "patch", "", b.Namespace}})
-}
-
-// TestExplainErrorOfBadPatches: the API server does not name the webhook whose patch
-// fits no object.
-func TestExplainErrorOfBadPatches(t *testing.T) {
-	t.Parallel()
-	w := environment{stock.Use(t)}
-	for name, patch := range map[string]string{
-		"path":    `[{"op":"add","path":"/spec/x/y","value":1}]`,
-		"missing": `[{"op":"remove","path":"/data/x"}]`,
-		"test":    `[{"op":"test","path":"/metadata/namespace","value":"x"}]`,
-		"kind":    `[{"op":"frob","path":"/data"}]`,
-	} {
-		b := w.Backend(t, "pasted-patch-"+name)
-		b.Server.Behave("/patch/"+name, webhook.Behaviour{Patch: patch})
-		w.Mutate(t, b.Namespace, testenv.Mutating(testenv.Hook(b, "/patch/"+name, testenv.Rule("", "configmaps"))))
-		message := refusal(t, name, func() error {
-			_, err := w.CreateConfigMap(t, b.Namespace)
-			return err
-		})
-		if got := w.diagnose(t, "Error from server: "+message); len(got) != 1 || got[0].Cause != "patch-failed" {
-			t.Errorf("%s: %s\nis explained as %+v", name, message, got)
-		}
-	}
-}
-
-// TestExplainErrorOfProxies has API servers reach webhooks through a tunnel, and
-// through an HTTP proxy, that let no call through. It is not parallel: the
-// environment of a process is that of all API servers which start meanwhile.
-func TestExplainErrorOfProxies(t *testing.T) {
-	w := environment{stock.Use(t)}
-	tunnel, err := proxy.StartTunnel(filepath.Join(t.TempDir(), "tunnel"))
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, tunnel.Close()) })
-	tunnel.Lose(func(string) bool { return true })
-	egress := filepath.Join(t.TempDir(), "egress.yaml")
-	testenv.Must(t, os.WriteFile(egress, fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
-kind: EgressSelectorConfiguration
-egressSelections:
-- name: cluster
-  connection:
-    proxyProtocol: HTTPConnect
-    transport: {uds: {udsName: %s}}
-`, tunnel.Socket), 0o600))
-	all := []complaint{w.refusedBy(t, w.join(t, "--egress-selector-config-file="+egress), "tunnel")}
-
-	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
-		var code int
-		_, _ = fmt.Sscanf(r.Host, "hook.pasted-proxy-%d.svc:443", &code)
-		answer.WriteHeader(code)
-		_, _ = fmt.Fprintf(answer, "<html>%s</html>", http.StatusText(code))
-	}))
-	t.Cleanup(server.Close)
-	t.Setenv("HTTPS_PROXY", server.URL)
-	// Up to 1.36, API servers call webhooks by the names of their Services: no proxy
-	// is asked for the loopback addresses behind them.
-	flag := "--v=0" // they know no such gate
-	if testenv.ResolvesEachCall.There(t) {
-		flag = "--feature-gates=WebhookRoundTripLoadBalancing=false"
-	}
-	proxied := w.join(t, flag)
-	for _, code := range []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusGatewayTimeout, http.StatusNotFound} {
-		all = append(all, w.refusedBy(t, proxied, fmt.Sprintf("proxy-%d", code)))
-	}
-	server.Close()
-	all = append(all, w.refusedBy(t, proxied, "proxy-closed"))
-	w.explained(t, all)
-}
-
-// join starts a further API server with such a flag.
-func (w environment) join(t *testing.T, flag string) kubernetes.Interface {
-	t.Helper()
-	config, err := w.Plane.Join(t.Context(), flag)
-	testenv.Must(t, err)
-	client, err := kubernetes.NewForConfig(config)
-	testenv.Must(t, err)
-	return client
-}
-
-// refusedBy is what that API server says of a webhook that is sound.
-func (w environment) refusedBy(t *testing.T, server kubernetes.Interface, name string) complaint {
-	t.Helper()
-	b := w.Backend(t, "pasted-"+name)
-	w.Validate(t, b.Namespace, testenv.Hook(b, "/allow/pasted", testenv.Rule("", "configmaps")))
-	other := *w.Env
-	other.Kube = server
-	message := refusal(t, name, func() error {
-		_, err := other.CreateConfigMap(t, b.Namespace)
-		return err
-	})
-	cause, _, _ := strings.Cut(name, "-")
-	return complaint{name, message, cause, "", b.Namespace}
 }
 
 // refusal makes a request until it fails, and returns how.

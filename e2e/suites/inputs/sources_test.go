@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
@@ -226,31 +225,4 @@ func packedIn(t *testing.T, folder string) string {
 		testenv.Must(t, c.Close())
 	}
 	return name
-}
-
-// TestRendered audits what kustomize and Helm print: nothing that they do not
-// hold is taken to be missing.
-func TestRendered(t *testing.T) {
-	w := environment{stock.Use(t)}
-	dir := t.TempDir()
-	testenv.Must(t, os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(sound), 0o600))
-	testenv.Must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("namePrefix: our-\nresources: [policy.yaml]\n"), 0o600))
-	for name, test := range map[string]struct{ text, configuration string }{
-		"kustomize": {w.Kubectl(t, "kustomize", dir), "our-sound"},
-		// helm template names the template of each document, and leaves empty ones.
-		"helm template": {"---\n# Source: policy/templates/serviceaccount.yaml\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: policy\n---\n" +
-			"# Source: policy/templates/empty.yaml\n---\n# Source: policy/templates/webhooks.yaml\n" + sound, "sound"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := auditor.Piped(t.Context(), strings.NewReader(test.text), testenv.Binary(t), "audit", "-", "-o=json", "--fail-on=never")
-			testenv.Must(t, err)
-			d := testenv.Parse(t, got)
-			if got.Code != 0 || !d.HasWebhookOf(test.configuration) || !d.HasFinding("sensitive-resource", test.configuration) || d.HasFinding("service-missing", test.configuration) {
-				t.Errorf("exit code %d, %+v", got.Code, d)
-			}
-			if in := d.Inputs[0]; in.Kind != "manifests" || in.Path != "-" || !in.Taken.IsZero() || !testenv.ContainsAll(strings.Join(in.Lacks, "; "), noServices, noEndpoints) {
-				t.Errorf("it was taken for %+v", in)
-			}
-		})
-	}
 }

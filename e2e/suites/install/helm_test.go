@@ -74,7 +74,6 @@ func TestHelm(t *testing.T) {
 			t.Run("upgrade and rollback", func(t *testing.T) { h.upgrades(t) })
 			t.Run("test", func(t *testing.T) { h.scrapes(t, major) })
 			t.Run("uninstall", func(t *testing.T) { h.leaves(t) })
-			t.Run("with its namespace", func(t *testing.T) { h.createsNamespace(t) })
 		})
 	}
 }
@@ -177,23 +176,4 @@ func (h helm) leaves(t *testing.T) {
 	h.run(t, "uninstall", released, inRelease)
 	h.w.Kubectl(t, "delete", "namespace", released)
 	leaves(t, h.w)
-}
-
-// createsNamespace has the release own its namespace, with its labels; without,
-// the notes name the commands.
-func (h helm) createsNamespace(t *testing.T) {
-	const label = "kubectl label namespace webhook-auditor pod-security.kubernetes.io/enforce=restricted"
-	if notes := h.run(t, "install", released, chart, inRelease, "--create-namespace"); !strings.Contains(notes, label) {
-		t.Errorf("the notes do not say that the namespace lacks its label:\n%s", notes)
-	}
-	h.leaves(t)
-	h.w.Kubectl(t, "create", "namespace", released)
-	h.run(t, "install", released, chart, inRelease, "--take-ownership", "--set=namespace.create=true")
-	if got := h.w.Kubectl(t, "get", "namespace", released, "--output=jsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}"); got != "restricted" {
-		t.Errorf("the label of the namespace is %q", got)
-	}
-	if notes := h.run(t, "upgrade", released, chart, inRelease, "--set=namespace.create=true"); strings.Contains(notes, label) {
-		t.Errorf("the notes ask for a label that is there:\n%s", notes)
-	}
-	h.leaves(t)
 }

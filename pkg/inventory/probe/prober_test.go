@@ -215,45 +215,6 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// TestJitter: the dials of two auditors that began together drift apart.
-func TestJitter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var dials [2][]time.Time
-		ours := newAuthority(t)
-		for i := range dials {
-			d := &dialer{answer: ours.lasting(t)}
-			p := New(Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-				dials[i] = append(dials[i], time.Now())
-				return d.dial(ctx, network, address)
-			}}, func(*admission.Matcher) {})
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_ = p.Run(ctx)
-			}()
-			defer func() { cancel(); <-ended }()
-			p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, "10.0.0.1:8443").Snapshot(time.Now())))
-		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		together := 0
-		for i, at := range dials[0] {
-			if i > 0 && i < len(dials[1]) && at.Equal(dials[1][i]) {
-				together++
-			}
-			if i > 0 {
-				if gap := at.Sub(dials[0][i-1]); gap < 5*time.Minute || gap > 6*time.Minute {
-					t.Errorf("dialed after %s, want 5 to 6 minutes", gap)
-				}
-			}
-		}
-		if len(dials[0]) < 10 || together > 0 {
-			t.Errorf("dialed %d times in an hour, %d of them at the same instant", len(dials[0]), together)
-		}
-	})
-}
-
 // TestTurns: of several endpoints, each dial goes to the next.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
