@@ -23,14 +23,12 @@ const (
 	plainInformers = "plain informers"
 	stateMetrics   = "kube-state-metrics"
 
-	watchesCure    = "pkg/inventory/cluster opens more watches than one for each kind and one for the Pods of each namespace"
-	startCure      = "profile the start: something is computed, read or decoded more than once before the first /metrics"
-	memoryCure     = "profile the heap: something is kept for each webhook, or of objects that no webhook refers to"
-	seriesCure     = "a metric family of pkg/exporter has a series for each rule or resource"
-	scrapeCure     = "pkg/exporter renders or compresses for each scrape what has not changed"
-	auditLogCure   = "profile `top --audit-log`: lines that concern no webhook are decoded, or too many marks are looked for"
-	expressionCure = "profile `audit` of the file: an expression is evaluated for each request, or a selector printed again and again"
-	analysisCure   = "profile `audit` of the file: an analysis of several webhooks compares each with each"
+	watchesCure  = "pkg/inventory/cluster opens more watches than one for each kind and one for the Pods of each namespace"
+	startCure    = "profile the start: something is computed, read or decoded more than once before the first /metrics"
+	memoryCure   = "profile the heap: something is kept for each webhook, or of objects that no webhook refers to"
+	seriesCure   = "a metric family of pkg/exporter has a series for each rule or resource"
+	scrapeCure   = "pkg/exporter renders or compresses for each scrape what has not changed"
+	analysisCure = "profile `audit` of the file: an analysis of several webhooks compares each with each"
 )
 
 // liveLimits compare figures that a loaded machine changes little.
@@ -68,18 +66,6 @@ func shapeLimits() []limit {
 func growthLimits() []limit {
 	return []limit{{row: cpuEach, of: growthColumn(growth[2]), to: growthColumn(growth[1]), most: 2, cure: analysisCure}}
 }
-
-// expressionLimits: expressions are evaluated for kinds of requests, not for each.
-func expressionLimits() []limit {
-	var out []limit
-	for _, e := range expressions {
-		out = append(out, limit{row: cpu, of: e.name, to: withoutExpressions, most: 10, cure: expressionCure})
-	}
-	return out
-}
-
-// auditLogLimits: what is read of a line is what its marks promise.
-var auditLogLimits = []limit{{row: logCPU, of: packedLog, to: zcatLog, most: 4, cure: auditLogCure}}
 
 // exceeded returns an error for each limit that the table exceeds.
 func (t *table) exceeded(limits []limit) error {

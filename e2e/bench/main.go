@@ -1,7 +1,6 @@
 // Command bench fills a real control plane with webhooks and measures what
 // webhook-auditor costs there, beside a bare LIST of the same objects,
-// kube-state-metrics and plain informers, for files beside kube-score, and for audit
-// logs beside grep and jq:
+// kube-state-metrics and plain informers, and for files beside kube-score:
 //
 //	go run ./bench --profile huge --binary ../bin/webhook-auditor --peers bin
 package main
@@ -43,7 +42,7 @@ func main() {
 
 func parse() options {
 	var o options
-	flag.StringVar(&o.profile, "profile", "small", "size of the cluster: "+strings.Join(profileNames(), ", ")+"; or "+files+", "+auditLogs)
+	flag.StringVar(&o.profile, "profile", "small", "size of the cluster: "+strings.Join(profileNames(), ", ")+"; or "+files)
 	flag.Func("binary", "webhook-auditor to measure; may be repeated", func(path string) error {
 		o.binaries = append(o.binaries, path)
 		return nil
@@ -62,14 +61,12 @@ func parse() options {
 func run(ctx context.Context, o options) error {
 	size, isLive := profiles[o.profile]
 	switch {
-	case !isLive && o.profile != files && o.profile != auditLogs:
-		return fmt.Errorf("--profile: must be one of %s, %s, %s", strings.Join(profileNames(), ", "), files, auditLogs)
+	case !isLive && o.profile != files:
+		return fmt.Errorf("--profile: must be one of %s, %s", strings.Join(profileNames(), ", "), files)
 	case len(o.binaries) == 0:
 		return errors.New("--binary: must name at least one build of webhook-auditor")
 	case o.profile == files:
 		return printFiles(ctx, o)
-	case o.profile == auditLogs:
-		return printAuditLogs(ctx, o)
 	}
 	return measureLive(ctx, o, size)
 }
@@ -83,17 +80,9 @@ func printFiles(ctx context.Context, o options) error {
 		return err
 	}
 	sections := []document.Section{
-		{Name: files, Text: t.shapes.inputs(cpu)}, {Name: "growth", Text: t.growth.inputs(cpu)}, {Name: "expressions", Text: t.expressions.inputs(cpu)},
+		{Name: files, Text: t.shapes.inputs(cpu)}, {Name: "growth", Text: t.growth.inputs(cpu)},
 	}
-	return errors.Join(o.publish(sections), t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()), t.expressions.exceeded(expressionLimits()))
-}
-
-func printAuditLogs(ctx context.Context, o options) error {
-	logs, err := measureAuditLogs(ctx, o)
-	if err != nil {
-		return err
-	}
-	return errors.Join(o.publish([]document.Section{{Name: auditLogs, Text: logs.inputs(logCPU)}}), logs.exceeded(auditLogLimits))
+	return errors.Join(o.publish(sections), t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()))
 }
 
 // publish prints the tables, and writes them where they belong.

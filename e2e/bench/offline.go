@@ -34,10 +34,10 @@ const (
 	duration = "time, s"
 	cpu      = "CPU, s"
 	cpuEach  = "CPU for 1,000 webhooks, s"
+	peakRSS  = "peak RSS, MiB"
 )
 
-// measureFiles audits files: of every shape, of more and more webhooks, and with
-// expensive expressions.
+// measureFiles audits files: of every shape, and of more and more webhooks.
 func measureFiles(ctx context.Context, o options) (out fileTables, err error) {
 	folder, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -47,15 +47,12 @@ func measureFiles(ctx context.Context, o options) (out fileTables, err error) {
 	if out.shapes, err = measureShapes(ctx, o, folder); err != nil {
 		return fileTables{}, err
 	}
-	if out.growth, err = measureGrowth(ctx, o, folder); err != nil {
-		return fileTables{}, err
-	}
-	out.expressions, err = measureExpressions(ctx, o, folder)
+	out.growth, err = measureGrowth(ctx, o, folder)
 	return out, err
 }
 
 // fileTables are the tables of the profile files.
-type fileTables struct{ shapes, growth, expressions *table }
+type fileTables struct{ shapes, growth *table }
 
 // measureShapes is what each shape costs beside webhooks as operators register them, and
 // what kube-score costs for the same file.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -212,31 +211,6 @@ func WidgetVersion(name string) apiextensionsv1.CustomResourceDefinitionVersion 
 func (e *Env) Uninstall(t testing.TB, name string) {
 	t.Helper()
 	Gone(t, e.CRDs.ApiextensionsV1().CustomResourceDefinitions().Delete(context.Background(), name, metav1.DeleteOptions{}))
-}
-
-// Unserved waits until the API server has deleted a CRD and no longer serves its
-// resource: it deletes the objects first, and its discovery follows later.
-func (e *Env) Unserved(t testing.TB, group, resource string) {
-	t.Helper()
-	EventuallyWithin(t, 2*MaxWait, func() error {
-		_, err := e.CRDs.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), resource+"."+group, metav1.GetOptions{})
-		switch {
-		case err == nil:
-			return fmt.Errorf("the CRD of %s.%s is still there", resource, group)
-		case !apierrors.IsNotFound(err):
-			return err
-		}
-		_, lists, err := e.Kube.Discovery().ServerGroupsAndResources()
-		if err != nil {
-			return err
-		}
-		for _, list := range lists {
-			if strings.HasPrefix(list.GroupVersion, group+"/") && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }) {
-				return fmt.Errorf("the API server still serves %s in %s", resource, list.GroupVersion)
-			}
-		}
-		return nil
-	})
 }
 
 func (e *Env) established(t testing.TB, name string) {
