@@ -1,6 +1,7 @@
 package arguments
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
@@ -22,9 +23,12 @@ func Like(typed string, known []string) []string {
 // similar returns the names of resources that look like the typed one, the
 // nearest first.
 func (n resourceNames) similar(typed string) []string {
-	name, _, _ := strings.Cut(typed, ".")
+	name, group, _ := strings.Cut(typed, ".")
 	byName, names := map[string][]string{}, []string(nil)
 	for _, r := range n.parents {
+		if group != "" && len(text.Similar(group, []string{r.Group}, 1)) == 0 && !slices.Contains(n.byName[strings.ToLower(name)], r) {
+			continue // another resource altogether
+		}
 		if byName[r.Name] == nil {
 			names = append(names, r.Name)
 		}

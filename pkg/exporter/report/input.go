@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -61,24 +62,28 @@ func inputLines(inputs []Input, taken time.Time, o TextOptions) []Line {
 	return out
 }
 
-// lacking names what the inputs do not hold.
+// lacking names what none of the inputs holds.
 func lacking(inputs []Input) []string {
-	var out []string
+	if holding := slices.DeleteFunc(slices.Clone(inputs), func(i Input) bool { return i.Objects == 0 }); len(holding) > 0 {
+		inputs = holding
+	}
+	count := map[string]int{}
 	for _, i := range inputs {
 		for _, lack := range i.Lacks {
 			if what, is := whatLacks(lack); is {
-				out = append(out, what)
+				count[what]++
 			}
 		}
 	}
-	return text.Distinct(out)
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n < len(inputs) })
+	return slices.Sorted(maps.Keys(count))
 }
 
 // whatLacks is what an input lacks by that; false where it says something else of it.
 func whatLacks(lack string) (what string, is bool) {
 	what, is = strings.CutPrefix(strings.ToLower(lack[:min(3, len(lack))])+lack[min(3, len(lack)):], "no ")
 	what, _, _ = strings.Cut(what, ":")
-	return strings.TrimSuffix(what, "."), is
+	return strings.TrimSuffix(strings.TrimSuffix(what, "."), " found"), is
 }
 
 // sentence is a text with a capital and a full stop.

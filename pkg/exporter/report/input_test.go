@@ -34,3 +34,18 @@ func TestInputsInAllForms(t *testing.T) {
 		})
 	}
 }
+
+// TestLacking: what one of several inputs holds is not lacking.
+func TestLacking(t *testing.T) {
+	hooks := Input{Objects: 1, Lacks: []string{"no Services: backends are unknown", "no EndpointSlices: endpoints are unknown"}}
+	services := Input{Objects: 1, Lacks: []string{"no webhook configurations: x", "no EndpointSlices: endpoints are unknown"}}
+	empty := Input{Lacks: []string{"no webhook configurations, CRDs or related objects found"}}
+	for want, inputs := range map[string][]Input{
+		"EndpointSlices, Services": {hooks}, "EndpointSlices": {hooks, empty, services},
+		"webhook configurations, CRDs or related objects": {empty}, "": nil,
+	} {
+		if got := strings.Join(lacking(inputs), ", "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

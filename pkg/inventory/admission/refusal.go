@@ -104,8 +104,9 @@ func (v *validator) unique(at *field.Path, value string, again bool) {
 	}
 }
 
+// unknown comes first: a field that is missing is often one that is misspelt.
 func (v *validator) unknown(path string) {
-	v.errors = append(v.errors, field.Forbidden(field.NewPath(path), "there is no such field"))
+	v.errors = slices.Insert(v.errors, 0, field.Forbidden(field.NewPath(path), "there is no such field"))
 }
 
 func (v *validator) name(at *field.Path, name string) {
