@@ -187,39 +187,19 @@ func newPastChange(r Registration) PastChange {
 	return out
 }
 
-// findingChanges are the findings that are new or worse, and those that are gone, as
-// "audit --baseline" has them: what is acknowledged counts as none.
+// findingChanges are the findings that are new or worse, and those that are gone.
 func findingChanges(before, after []*classify.Finding) (added, resolved []*classify.Finding) {
 	type id struct {
 		*classify.Check
 		inventory.Ref
 		inventory.Resource
 	}
-	of := func(f *classify.Finding) id { return id{f.Check, f.Webhook, f.Resource} }
-	weight := func(f *classify.Finding) classify.Severity {
+	return classify.Compare(before, after, func(f *classify.Finding) id { return id{f.Check, f.Webhook, f.Resource} }, func(f *classify.Finding) classify.Severity {
 		if f == nil || f.Acknowledged {
 			return 0
 		}
 		return f.Severity
-	}
-	was, now := map[id]*classify.Finding{}, map[id]*classify.Finding{}
-	for _, f := range slices.Backward(before) { // the worst of those that are the same comes first
-		was[of(f)] = f
-	}
-	for _, f := range slices.Backward(after) {
-		now[of(f)] = f
-	}
-	for _, f := range after {
-		if now[of(f)] == f && weight(was[of(f)]) < weight(f) {
-			added = append(added, f)
-		}
-	}
-	for _, f := range before {
-		if was[of(f)] == f && now[of(f)] == nil && !f.Acknowledged {
-			resolved = append(resolved, f)
-		}
-	}
-	return added, resolved
+	})
 }
 
 // newPastFindings are some of the findings that are meant.

@@ -41,8 +41,9 @@ func TestCompare(t *testing.T) {
 		"worst of two counts, after": {before: []Finding{base, accepted}, after: []Finding{accepted, base}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := compare(Document{Findings: tc.before}, Document{Findings: tc.after})
-			expect.Equal(t, diff{Added: tc.added, Resolved: tc.resolved}, got)
+			got := NewComparison(Document{Findings: tc.before}, Document{Findings: tc.after})
+			expect.Equal(t, append([]Finding{}, tc.added...), got.Added)
+			expect.Equal(t, append([]Finding{}, tc.resolved...), got.Resolved)
 		})
 	}
 }

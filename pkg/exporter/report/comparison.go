@@ -41,18 +41,36 @@ type ComparisonTotals struct {
 	Resolved FindingTotals `json:"resolved"`
 }
 
+// findingID identifies a finding across Documents. Its position in a file, its
+// severity and its message may change; it is the same finding.
+type findingID struct {
+	check string
+	inventory.Ref
+	resource string
+}
+
+func (f Finding) id() findingID { return findingID{f.Check, f.Ref, f.Resource} }
+
+// weight orders findings by how much they matter; accepted ones do not.
+func (f Finding) weight() classify.Severity {
+	if f.Acknowledged {
+		return 0
+	}
+	return f.Severity
+}
+
 // NewComparison compares the Documents before and after a change.
 func NewComparison(before, after Document) Comparison {
-	d := compare(before, after)
+	added, resolved := classify.Compare(before.Findings, after.Findings, Finding.id, Finding.weight)
 	return Comparison{
 		Version:  documentVersion,
 		Taken:    after.Taken,
 		Server:   after.Server,
 		Baseline: Baseline{before.Taken, before.Server},
-		Added:    append([]Finding{}, d.Added...),
-		Resolved: append([]Finding{}, d.Resolved...),
+		Added:    append([]Finding{}, added...),
+		Resolved: append([]Finding{}, resolved...),
 		Errors:   append([]Error{}, after.Errors...),
-		Totals:   ComparisonTotals{countFindings(d.Added), countFindings(d.Resolved)},
+		Totals:   ComparisonTotals{countFindings(added), countFindings(resolved)},
 		Inputs:   after.Inputs,
 	}
 }
