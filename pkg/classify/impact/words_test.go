@@ -33,7 +33,7 @@ func someEdit(r *rand.Rand, w, other *admissionv1.ValidatingWebhook) {
 }
 
 // TestWordsAgreeWithRequests: where a request meets a webhook otherwise than before, some
-// word of the change is about it, and what is said to be the same is.
+// word of the change is about it, and words of sameness are true.
 func TestWordsAgreeWithRequests(t *testing.T) {
 	differing, same := 0, 0
 	for seed := range uint64(400) {
