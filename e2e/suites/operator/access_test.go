@@ -193,7 +193,7 @@ func (g *guarded) hangsUp(t *testing.T) {
 	connection, err := tls.Dial("tcp", g.address, &tls.Config{InsecureSkipVerify: true})
 	testenv.Must(t, err)
 	defer connection.Close()
-	testenv.Must(t, connection.SetReadDeadline(time.Now().Add(testenv.MaxWait)))
+	testenv.Must(t, connection.SetReadDeadline(time.Now().Add(2*testenv.MaxWait))) // its limit of 30 s and more
 	_, err = fmt.Fprint(connection, "GET /metrics HTTP/1.1\r\nHost: auditor\r\nContent-Length: 1000\r\n\r\n")
 	testenv.Must(t, err)
 	if _, err := io.Copy(io.Discard, connection); errors.Is(err, os.ErrDeadlineExceeded) {
