@@ -140,14 +140,10 @@ func (w environment) withoutAggregated(t *testing.T) {
 // what the cluster itself does not need does not.
 func (w environment) alertsOnAggregated(t *testing.T, sample *rest.Config, namespace, webhook string) {
 	t.Helper()
-	binaries, err := programs.Monitoring()
-	testenv.Must(t, err)
-	stack, err := monitoring.Start(t.Context(), monitoring.Options{
-		Binaries: binaries, Auditor: testenv.Binary(t), Rules: []string{"--severities=enhancement"}, Routes: "../../../rules/alertmanager.yaml", TimeScale: 0.05,
-		APIServer: w.Plane.Config(), Targets: monitoring.Targets{APIServers: []string{sample.Host}, Auditors: []string{w.Run(t).URL}},
+	stack := w.Monitor(t, monitoring.Options{
+		Rules: []string{"--severities=enhancement"}, TimeScale: 0.05,
+		Targets: monitoring.Targets{APIServers: []string{sample.Host}, Auditors: []string{w.Run(t).URL}},
 	})
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, stack.Stop()) })
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() {

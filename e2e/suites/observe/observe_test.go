@@ -75,6 +75,20 @@ type traffic struct {
 	answered map[string][]time.Time
 }
 
+// sends sends requests to the webhooks until the end of the test.
+func (w environment) sends(t *testing.T, namespace string, kinds []kind, pause time.Duration) *traffic {
+	tr := &traffic{pause: pause, answered: map[string][]time.Time{}}
+	ctx, stop := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	for _, k := range kinds {
+		for range k.clients {
+			clients.Go(func() { tr.send(ctx, w, namespace, k) })
+		}
+	}
+	t.Cleanup(func() { stop(); clients.Wait() })
+	return tr
+}
+
 // send sends requests until the context ends.
 func (tr *traffic) send(ctx context.Context, w environment, namespace string, k kind) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-", Labels: map[string]string{labelKey: k.name}}}
@@ -113,16 +127,7 @@ func TestObservedIsWhatWasSent(t *testing.T) {
 	w := environment{stock.UseAlone(t)}
 	b := w.Backend(t, "observe")
 	w.register(t, b, kinds)
-	tr := &traffic{pause: 20 * time.Millisecond, answered: map[string][]time.Time{}}
-	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	for _, k := range kinds {
-		for range k.clients {
-			clients.Go(func() { tr.send(ctx, w, b.Namespace, k) })
-		}
-	}
-	defer clients.Wait()
-	defer stop()
+	tr := w.sends(t, b.Namespace, kinds, 20*time.Millisecond)
 	kubeconfig := "--kubeconfig=" + w.Plane.Kubeconfig()
 	t.Run("commands", func(t *testing.T) {
 		t.Run("top", func(t *testing.T) {
@@ -153,16 +158,10 @@ func (w environment) register(t *testing.T, b webhook.Backend, kinds []kind) {
 		h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{labelKey: k.name}}
 		w.Validate(t, "observe-"+k.name, h)
 	}
-	w.awaitCalls(t, b.Namespace, kinds)
-}
-
-// awaitCalls waits until the API server calls these webhooks.
-func (w environment) awaitCalls(t *testing.T, namespace string, kinds []kind) {
-	t.Helper()
 	for _, k := range kinds {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-", Labels: map[string]string{labelKey: k.name}}}
 		testenv.Eventually(t, func() error {
-			_, _ = w.Kube.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, testenv.DryRun)
+			_, _ = w.Kube.CoreV1().ConfigMaps(b.Namespace).Create(t.Context(), object, testenv.DryRun)
 			if len(w.Hooks.CallsOf(k.path)) == 0 {
 				return fmt.Errorf("%s is not called", k.name)
 			}

@@ -1,18 +1,15 @@
 package observe
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
@@ -23,40 +20,14 @@ var scraped = []kind{
 	{"p-open", "/fail-every/1/p-open", admissionv1.Ignore, 1},
 }
 
-// prometheus runs one that scrapes the API server and records as the project's
-// rules do, until the end of the test.
-func (w environment) prometheus(t *testing.T) *monitoring.Stack {
-	t.Helper()
-	binaries, err := programs.Monitoring()
-	testenv.Must(t, err)
-	stack, err := monitoring.Start(t.Context(), monitoring.Options{
-		Binaries:  binaries,
-		Auditor:   testenv.Binary(t),
-		Routes:    "../../../rules/alertmanager.yaml",
-		TimeScale: 1,
-		APIServer: w.Plane.Config(),
-	})
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, stack.Stop()) })
-	return stack
-}
-
 // TestPrometheusHasWhatWasSent: a real Prometheus is asked, for a range that the
 // rules do not record and for one that they do.
 func TestPrometheusHasWhatWasSent(t *testing.T) {
 	w := environment{stock.UseAlone(t)}
 	b := w.Backend(t, "observe-prometheus")
 	w.register(t, b, scraped)
-	stack := w.prometheus(t)
-	tr := &traffic{pause: 200 * time.Millisecond, answered: map[string][]time.Time{}}
-	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	for _, k := range scraped {
-		clients.Go(func() { tr.send(ctx, w, b.Namespace, k) })
-	}
-	defer clients.Wait()
-	defer stop()
-
+	stack := w.Monitor(t, monitoring.Options{TimeScale: 1})
+	tr := w.sends(t, b.Namespace, scraped, 200*time.Millisecond)
 	const aMinute = 65 // seconds, and a few scrapes
 	testenv.EventuallyWithin(t, 3*time.Minute, func() error {
 		found, err := stack.Query(t.Context(), fmt.Sprintf(`count(apiserver_admission_webhook_request_total{name=~"p-.+"} offset %ds) == %d`, aMinute, len(scraped)))

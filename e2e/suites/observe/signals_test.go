@@ -1,17 +1,14 @@
 package observe
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
@@ -33,30 +30,12 @@ func TestAlertsWithoutAnAPIServer(t *testing.T) {
 	b := w.Backend(t, "observe-signals")
 	w.register(t, b, signalled)
 	auditor := w.Run(t, "--observe=apiserver", "--observe-for=1s", "--web.observed-metrics")
-	binaries, err := programs.Monitoring()
-	testenv.Must(t, err)
-	stack, err := monitoring.Start(t.Context(), monitoring.Options{
-		Binaries:  binaries,
-		Auditor:   testenv.Binary(t),
+	stack := w.Monitor(t, monitoring.Options{
 		Rules:     []string{"--signals=auditor"},
-		Routes:    "../../../rules/alertmanager.yaml",
 		TimeScale: signalScale,
-		APIServer: w.Plane.Config(),
 		Targets:   monitoring.Targets{Auditors: []string{auditor.URL}, Without: "apiserver_.+"},
 	})
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, stack.Stop()) })
-	tr := &traffic{pause: 200 * time.Millisecond, answered: map[string][]time.Time{}}
-	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	for _, k := range signalled {
-		for range k.clients {
-			clients.Go(func() { tr.send(ctx, w, b.Namespace, k) })
-		}
-	}
-	defer clients.Wait()
-	defer stop()
-
+	w.sends(t, b.Namespace, signalled, 200*time.Millisecond)
 	want := map[string]string{"WebhookCallsFailing": "s-failing", "WebhookSlow": "s-slow"}
 	testenv.EventuallyWithin(t, 5*time.Minute, func() error {
 		for alert, name := range want {

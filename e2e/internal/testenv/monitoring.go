@@ -1,0 +1,21 @@
+package testenv
+
+import (
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
+)
+
+// Monitor runs a Prometheus that scrapes the API server, and an Alertmanager, until the
+// end of the test.
+func (e *Env) Monitor(t testing.TB, o monitoring.Options) *monitoring.Stack {
+	t.Helper()
+	binaries, err := programs.Monitoring()
+	Must(t, err)
+	o.Binaries, o.Auditor, o.Routes, o.APIServer = binaries, Binary(t), "../../../rules/alertmanager.yaml", e.Plane.Config()
+	stack, err := monitoring.Start(t.Context(), o)
+	Must(t, err)
+	t.Cleanup(func() { Must(t, stack.Stop()) })
+	return stack
+}
