@@ -26,9 +26,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // does that install webhooks, and again and again.
 type owner struct {
 	name string
-	// bring goes from what the owner wanted before to what it wants now, and
-	// returns the object as it is afterwards.
-	bring func(t *testing.T, w environment, before, wanted *unstructured.Unstructured) *unstructured.Unstructured
+	// bring returns the object as it is once it is as wanted.
+	bring func(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured
 	// manager is the field manager that is left behind.
 	manager string
 }
@@ -41,14 +40,14 @@ var owners = []owner{
 	{"PUT", bringPut, "owner"},
 }
 
-func bringServerSide(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+func bringServerSide(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	made, err := w.configurations(wanted.GetKind()).Apply(t.Context(), wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: "owner"})
 	testenv.Must(t, err)
 	return made
 }
 
-func bringClientSide(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+func bringClientSide(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	modified := wanted.DeepCopy()
 	annotations := modified.GetAnnotations()
@@ -61,10 +60,25 @@ func bringClientSide(t *testing.T, w environment, _, wanted *unstructured.Unstru
 	if live == nil {
 		return w.create(t, modified, "kubectl-client-side-apply")
 	}
-	return w.merge(t, []byte(live.GetAnnotations()[lastApplied]), modified, "kubectl-client-side-apply")
+	// What was in the original and is not in the modified one goes, and nothing is sent
+	// where nothing changes.
+	var example any = &admissionv1.ValidatingWebhookConfiguration{}
+	if wanted.GetKind() == "MutatingWebhookConfiguration" {
+		example = &admissionv1.MutatingWebhookConfiguration{}
+	}
+	meta, err := strategicpatch.NewPatchMetaFromStruct(example)
+	testenv.Must(t, err)
+	patch, err := strategicpatch.CreateThreeWayMergePatch([]byte(live.GetAnnotations()[lastApplied]), encoded(t, modified.Object), encoded(t, live.Object), meta, true)
+	testenv.Must(t, err)
+	if string(patch) == "{}" {
+		return live
+	}
+	made, err := w.configurations(wanted.GetKind()).Patch(t.Context(), wanted.GetName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-client-side-apply"})
+	testenv.Must(t, err)
+	return made
 }
 
-func bringPut(t *testing.T, w environment, _, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+func bringPut(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	live := w.read(t, wanted)
 	if live == nil {
@@ -95,28 +109,6 @@ func (w environment) create(t *testing.T, object *unstructured.Unstructured, man
 	return made
 }
 
-// merge patches what is there as kubectl apply and Helm 3 do: what was in the
-// original and is not in the modified one goes, and nothing is sent where
-// nothing changes.
-func (w environment) merge(t *testing.T, original []byte, modified *unstructured.Unstructured, manager string) *unstructured.Unstructured {
-	t.Helper()
-	live := w.read(t, modified)
-	var example any = &admissionv1.ValidatingWebhookConfiguration{}
-	if modified.GetKind() == "MutatingWebhookConfiguration" {
-		example = &admissionv1.MutatingWebhookConfiguration{}
-	}
-	meta, err := strategicpatch.NewPatchMetaFromStruct(example)
-	testenv.Must(t, err)
-	patch, err := strategicpatch.CreateThreeWayMergePatch(original, encoded(t, modified.Object), encoded(t, live.Object), meta, true)
-	testenv.Must(t, err)
-	if string(patch) == "{}" {
-		return live
-	}
-	made, err := w.configurations(modified.GetKind()).Patch(t.Context(), modified.GetName(), types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: manager})
-	testenv.Must(t, err)
-	return made
-}
-
 func encoded(t *testing.T, value any) []byte {
 	t.Helper()
 	b, err := json.Marshal(value)
@@ -135,15 +127,14 @@ func (o owned) name() string { return o.object.GetKind() + "/" + o.object.GetNam
 // bring makes the configuration as its owner wants it.
 func (o owned) bring(t *testing.T, w environment) *unstructured.Unstructured {
 	t.Helper()
-	return o.owner.bring(t, w, o.object, o.object)
+	return o.owner.bring(t, w, o.object)
 }
 
 // change makes the configuration as its owner wants it from now on.
 func (o owned) change(t *testing.T, w environment, annotations map[string]string) *unstructured.Unstructured {
 	t.Helper()
-	before := o.object.DeepCopy()
 	o.object.SetAnnotations(annotations)
-	return o.owner.bring(t, w, before, o.object)
+	return o.bring(t, w)
 }
 
 // allOwned are configurations of both kinds, with and without selectors, of

@@ -32,7 +32,7 @@ func TestRunLevelPatches(t *testing.T) {
 		t.Errorf("%d configurations get a patch, want %d", len(patches), len(all))
 	}
 	for _, p := range patches {
-		bringClientSide(t, w, nil, p)
+		bringClientSide(t, w, p)
 	}
 	for _, o := range all {
 		wantGuarded(t, w.read(t, o.object))
