@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -206,20 +208,24 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
+// TestURLs: URLs are dialed where that is asked for, and each webhook has the answer of its own.
 func TestURLs(t *testing.T) {
 	ours := newAuthority(t)
 	backend := serve(t, ours.config(t, "hooks.example.com", -time.Hour, time.Hour))
 	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{}}}
 	o.Validating[0].Name = "policy"
-	for i, url := range []string{"https://hooks.example.com/validate", "https://127.0.0.1:1/x", "https://localhost/x", "https://:x/"} {
+	for i, url := range []string{"https://hooks.example.com/validate", "https://127.0.0.1:1/x", "https://localhost/x", "https://:x/", "https://other.example.com/"} {
 		o.Validating[0].Webhooks = append(o.Validating[0].Webhooks, admissionv1.ValidatingWebhook{
 			Name:         webhookName(i),
 			ClientConfig: admissionv1.WebhookClientConfig{URL: &url, CABundle: ours.Bundle},
 		})
 	}
+	var mu sync.Mutex
 	var dialed []string
 	options := Options{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		mu.Lock()
 		dialed = append(dialed, address)
+		mu.Unlock()
 		return (&net.Dialer{}).DialContext(ctx, network, backend.address)
 	}}
 	s := o.Snapshot(time.Now())
@@ -229,7 +235,9 @@ func TestURLs(t *testing.T) {
 	options.URLs = true
 	probes := Look(t.Context(), s, options).Probes
 	verdict{inventory.AnswerTLS, true, ""}.check(t, probes[ref(0)])
-	if len(probes) != 1 || len(dialed) != 1 || dialed[0] != "hooks.example.com:443" {
+	verdict{inventory.AnswerTLS, false, "hooks.example.com, not other.example.com"}.check(t, probes[ref(4)])
+	slices.Sort(dialed)
+	if len(probes) != 2 || !slices.Equal(dialed, []string{"hooks.example.com:443", "other.example.com:443"}) {
 		t.Errorf("dialed %q", dialed)
 	}
 }
