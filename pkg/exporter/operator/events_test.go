@@ -71,17 +71,6 @@ func (q *queueOf) recordedEvents(t *testing.T) []corev1.Event {
 	return list.Items
 }
 
-// posts counts the calls that recorded Events cost.
-func (q *queueOf) posts() int {
-	n := 0
-	for _, a := range q.kube.Actions() {
-		if a.Matches("create", "events") {
-			n++
-		}
-	}
-	return n
-}
-
 var eventsBegin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func TestEventsOfCriticalFindings(t *testing.T) {
@@ -245,27 +234,5 @@ func TestEventsAreBounded(t *testing.T) {
 	must.Succeed(t, q.report(many(1000), eventsBegin.Add(time.Minute)))
 	if n, want := len(q.recordedEvents(t)), maxEvents+int(time.Minute/eventInterval); n != want {
 		t.Errorf("%d events a minute later, want %d", n, want)
-	}
-}
-
-// TestFlappingCostsFewEvents: a backend that comes and goes 138 times a minute
-// costs two Events a minute, of which none is refused; the newest says where it ended.
-func TestFlappingCostsFewEvents(t *testing.T) {
-	q := newQueue()
-	const flaps, minutes = 138, 3
-	reports := []*classify.Report{down(), up()}
-	for i := range 2 * flaps * minutes {
-		must.Succeed(t, q.report(reports[i%2], eventsBegin.Add(time.Duration(i)*time.Minute/(2*flaps))))
-	}
-	for i := range 2 {
-		must.Succeed(t, q.report(down(), eventsBegin.Add(time.Duration(minutes+i)*time.Minute)))
-	}
-	events := q.recordedEvents(t)
-	if most := 2 * (minutes + 1); q.posts() > most || len(events) != q.posts() {
-		t.Errorf("%d posts recorded %d Events, want at most %d, none refused", q.posts(), len(events), most)
-	}
-	last := slices.MaxFunc(events, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-	if last.Reason != "CriticalFinding" {
-		t.Errorf("the newest Event is %s: %s", last.Reason, last.Message)
 	}
 }
