@@ -265,14 +265,17 @@ func TestMoved(t *testing.T) {
 // TestRecovered: a failed dial of a cluster IP, which never moves, is forgotten once other
 // endpoints are ready, and else dialed again within a minute.
 func TestRecovered(t *testing.T) {
-	for _, name := range []string{"refused", "expired"} {
+	for _, name := range []string{"refused", "expired", "not valid yet", "misnamed", "of another one"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ours := newAuthority(t)
-				config, failing := ours.lasting(t), (*tls.Config)(nil)
-				if name == "expired" {
-					failing = ours.config(t, hook, -2*time.Hour, -time.Hour)
-				}
+				config := ours.lasting(t)
+				failing := map[string]*tls.Config{
+					"expired":        ours.config(t, hook, -2*time.Hour, -time.Hour),
+					"not valid yet":  ours.config(t, hook, 1000*time.Hour, 2000*time.Hour),
+					"misnamed":       ours.config(t, "hook.other.svc", -time.Hour, 1000*time.Hour),
+					"of another one": newAuthority(t).lasting(t),
+				}[name]
 				d, b := &dialer{answer: failing}, &board{}
 				p, stop := running(t, d, b)
 				defer stop()
