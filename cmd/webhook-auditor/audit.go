@@ -26,12 +26,9 @@ import (
 
 // audit are the flags of the command audit.
 type audit struct {
-	access  *clusterFlags
-	input   *input
-	probe   probeFlags
-	observe observeFlags
-	output  string
-	failOn  string
+	source
+	output string
+	failOn string
 	// fixes, quiet and allowEmpty say what to print, and whether nothing is enough.
 	fixes, quiet, allowEmpty bool
 	// baseline is the file of the report to compare with.
@@ -112,6 +109,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 
 func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := arguments.SplitTargets(args)
+	a.from = paths
 	selected := selection{targets, a.namespace.selected()}
 	limit, err := parseFailOn(a.failOn)
 	if err := errors.Join(err, a.check(paths)); err != nil {
@@ -133,10 +131,11 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 			return err
 		}
 	}
-	evaluated, document, err := a.evaluate(ctx, paths, policy, s)
+	evaluated, err := a.evaluate(ctx, policy, s)
 	if err != nil {
 		return err
 	}
+	document := report.NewDocument(evaluated)
 	if err := errors.Join(a.checkRead(paths, evaluated), selected.check(document, s.err)); err != nil {
 		return err
 	}
@@ -162,19 +161,6 @@ func (a *audit) checkRead(paths []string, r *classify.Report) error {
 		return nil
 	}
 	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty", strings.Join(paths, ", "))
-}
-
-// evaluate reads and evaluates the files, or a cluster.
-func (a *audit) evaluate(ctx context.Context, paths []string, policy classify.Policy, s streams) (*classify.Report, report.Document, error) {
-	snapshot, err := a.snapshot(ctx, paths, s)
-	if err != nil {
-		return nil, report.Document{}, err
-	}
-	evaluated, err := policy.Evaluate(ctx, snapshot)
-	if err != nil {
-		return nil, report.Document{}, err
-	}
-	return evaluated, report.NewDocument(evaluated), nil
 }
 
 // check validates the flags before anything is read.
@@ -240,41 +226,43 @@ func exitStatus(d report.Document, limit classify.Severity) error {
 	return nil
 }
 
-func (a *audit) snapshot(ctx context.Context, paths []string, s streams) (*inventory.Snapshot, error) {
-	observed := a.observe.start(ctx, a.access, s)
-	if len(paths) > 0 {
-		snapshot, err := a.input.read(paths, s)
+// source is where a command reads from: a cluster, or the files of from; with what is
+// dialed and observed besides.
+type source struct {
+	access  *clusterFlags
+	input   *input
+	from    []string
+	probe   probeFlags
+	observe observeFlags
+}
+
+func (o *source) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
+	observed := o.observe.start(ctx, o.access, s)
+	if len(o.from) > 0 {
+		snapshot, err := o.input.read(o.from, s)
 		if err != nil {
 			return nil, err
 		}
 		return observed(snapshot), nil
 	}
-	snapshot, err := a.access.read(ctx, a.input, s)
+	objects, err := o.access.objects(ctx, o.input, s)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err = a.probe.dial(ctx, a.access, snapshot, s)
+	snapshot, err := o.probe.dial(ctx, o.access, objects.Snapshot(time.Now()), s)
 	if err != nil {
 		return nil, err
 	}
 	return observed(snapshot), nil
 }
 
-// read reads a cluster, with its progress on a terminal.
-func (a *clusterFlags) read(ctx context.Context, in *input, s streams) (*inventory.Snapshot, error) {
-	objects, err := a.objects(ctx, in, s)
+// evaluate reads and evaluates.
+func (o *source) evaluate(ctx context.Context, policy classify.Policy, s streams) (*classify.Report, error) {
+	snapshot, err := o.snapshot(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return objects.Snapshot(time.Now()), nil
-}
-
-// readOr reads the files, or the cluster where there are none.
-func (a *clusterFlags) readOr(ctx context.Context, in *input, files []string, s streams) (*inventory.Snapshot, error) {
-	if len(files) > 0 {
-		return in.read(files, s)
-	}
-	return a.read(ctx, in, s)
+	return policy.Evaluate(ctx, snapshot)
 }
 
 // objects reads the objects of a cluster, with its progress on a terminal.

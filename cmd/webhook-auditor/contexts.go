@@ -191,8 +191,11 @@ func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document
 	reads := contextRead[report.Document]{names, contextLimit, func(ctx context.Context, name string, s streams) (report.Document, error) {
 		one := *a.audit
 		one.access = a.access.in(name)
-		_, document, err := one.evaluate(ctx, nil, a.policy, s)
-		return document, err
+		evaluated, err := one.evaluate(ctx, a.policy, s)
+		if err != nil {
+			return report.Document{}, err
+		}
+		return report.NewDocument(evaluated), nil
 	}}
 	var out []report.Document
 	for i, outcome := range reads.all(ctx, s) {

@@ -101,7 +101,7 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	if d.writer != nil {
 		d.writer.Notify()
 	}
-	d.unread(report.Errors, s)
+	d.unread(report.Errors)
 	d.logChanges(before, report)
 	if before != nil && s.Regressions > before.Snapshot.Regressions {
 		d.log.Warn("resource version of the API server went back, as after a restore of etcd; listing everything again")
@@ -147,12 +147,9 @@ func (d *daemon) logChanges(before, now *classify.Report) {
 	d.log.Info("evaluated", "webhooks", len(now.Profiles), "critical", t.Critical, "warning", t.Warning, "info", t.Info, "acknowledged", t.Acknowledged)
 }
 
-// waiting logs what cannot be read before the first Snapshot.
-func (d *daemon) waiting(errs []inventory.Error) { d.unread(errs, nil) }
-
 // unread logs what cannot be read, each once, and once when it can again.
-func (d *daemon) unread(errs []inventory.Error, s *inventory.Snapshot) {
-	added, again := d.unreadable.change(errs, neededIn(s))
+func (d *daemon) unread(errs []inventory.Error) {
+	added, again := d.unreadable.change(errs)
 	for _, e := range added {
 		d.log.Warn("cannot read resource", "err", e.Error())
 	}

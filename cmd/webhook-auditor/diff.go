@@ -18,9 +18,7 @@ import (
 
 // diff are the flags of the command diff.
 type diff struct {
-	access         *clusterFlags
-	input          *input
-	from           []string
+	source
 	output, failOn string
 }
 

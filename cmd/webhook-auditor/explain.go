@@ -9,16 +9,12 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // explain are the flags of the command explain.
 type explain struct {
-	access  *clusterFlags
-	input   *input
-	observe observeFlags
-	from    []string
+	source
 	request *requestFlags
 	// requests is a file of requests, errorText the error to explain.
 	requests, errorText string
@@ -29,7 +25,7 @@ type explain struct {
 }
 
 func explainCommand(s streams) *cobra.Command {
-	e := &explain{input: &input{}}
+	e := &explain{source: source{input: &input{}}}
 	c := &cobra.Command{
 		Use:   "explain [OPERATION RESOURCE[/SUB] [NAME] | CHECK]",
 		Short: "Show which webhooks a request meets, or what an error or a check means",
@@ -118,12 +114,3 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 }
 
 var explainFormats = []string{"text", "json"}
-
-func (e *explain) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
-	observed := e.observe.start(ctx, e.access, s)
-	snapshot, err := e.access.readOr(ctx, e.input, e.from, s)
-	if err != nil {
-		return nil, err
-	}
-	return observed(snapshot), nil
-}

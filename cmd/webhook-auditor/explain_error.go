@@ -25,15 +25,11 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	snapshot, err := e.snapshot(ctx, s)
-	if err != nil {
-		return err
-	}
 	policy, err := e.input.policy()
 	if err != nil {
 		return err
 	}
-	evaluated, err := policy.Evaluate(ctx, snapshot)
+	evaluated, err := e.evaluate(ctx, policy, s)
 	if err != nil {
 		return err
 	}
@@ -41,7 +37,7 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
-	if err := show(e.output, report.NewDiagnosis(answers, snapshot), s); err != nil {
+	if err := show(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), s); err != nil {
 		return err
 	}
 	return reportErrors(evaluated.Matcher, s)

@@ -25,10 +25,7 @@ import (
 
 // impactFlags are the flags of the command impact.
 type impactFlags struct {
-	access         *clusterFlags
-	input          *input
-	observe        observeFlags
-	from           []string
+	source
 	down           []string
 	nodes, deleted []string
 	// namespace is that of Services without one.
@@ -106,12 +103,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	observed := i.observe.start(ctx, i.access, s)
-	snapshot, err := i.access.readOr(ctx, i.input, i.from, s)
-	if err != nil {
-		return err
-	}
-	evaluated, err := policy.Evaluate(ctx, observed(snapshot))
+	evaluated, err := i.evaluate(ctx, policy, s)
 	if err != nil {
 		return err
 	}
@@ -197,25 +189,12 @@ func (i *impactFlags) existing(ctx context.Context, nodes []string) ([]string, e
 		_, err := client.Resource(nodesResource).Get(ctx, node, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, impact.UnknownError{What: "node", Name: node, Known: nodeNames(ctx, client)}
+			return nil, impact.UnknownError{What: "node", Name: node}
 		case err != nil:
 			return nil, fmt.Errorf("reading node %s: %w", node, err)
 		}
 	}
 	return nodes, nil
-}
-
-// nodeNames are the names of some nodes, to suggest one; none where they cannot be listed.
-func nodeNames(ctx context.Context, client metadata.Interface) []string {
-	list, err := client.Resource(nodesResource).List(ctx, metav1.ListOptions{Limit: 500})
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, o := range list.Items {
-		out = append(out, o.Name)
-	}
-	return out
 }
 
 // joined makes TYPE NAME, as kubectl takes it, TYPE/NAME.
@@ -229,59 +208,42 @@ func joined(args []string) []string {
 	return []string{args[0] + "/" + args[1]}
 }
 
-// card prints the cards of a configuration, which TYPE may precede. A webhook's
-// name may hold no slash, and that of a configuration neither.
-func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
-	if of, name, found := strings.Cut(named, "/"); found && slices.Contains(apiServiceTypes, of) {
-		return i.apiServiceCard(r, name, s)
-	}
-	t, ok := arguments.ParseTarget(named)
-	if ok && t.Type.IsPolicy() {
-		return i.policyCard(r, t, s)
-	}
-	configuration, name, _ := strings.Cut(named, "/")
-	cards := impact.Cards(r, configuration, name)
-	if ok && len(cards) == 0 {
-		_, named, _ = strings.Cut(named, "/")
-		cards = slices.DeleteFunc(impact.Cards(r, t.Configuration, t.Name), func(c impact.Card) bool { return c.Profile.Type != t.Type })
-	}
-	if len(cards) == 0 {
-		return suggesting(impact.UnknownError{What: "webhook or configuration", Name: named, Known: namesOf(r.Snapshot.Webhooks)})
-	}
-	return i.write(cards, r, s)
-}
-
-// policyCard prints the card of an admission policy.
-func (i *impactFlags) policyCard(r *classify.Report, t arguments.Target, s streams) error {
-	cards := impact.PolicyCards(r, t.Ref)
-	if len(cards) > 0 {
-		return i.write(cards, r, s)
-	}
-	var known []string
-	for _, p := range r.Snapshot.Policies {
-		if p.Type == t.Type {
-			known = append(known, p.Name)
-		}
-	}
-	return suggesting(impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration, Known: known})
-}
-
 // apiServiceTypes are the names of the resource of APIServices.
 var apiServiceTypes = []string{"apiservice", "apiservices", "apiservices.apiregistration.k8s.io"}
 
-// apiServiceCard prints the card of an aggregated API server.
-func (i *impactFlags) apiServiceCard(r *classify.Report, name string, s streams) error {
-	if cards := impact.APIServiceCards(r, name); len(cards) > 0 {
-		return i.write(cards, r, s)
+// card prints the cards of what is named.
+func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
+	cards, unknown := cardsOf(r, named)
+	if len(cards) == 0 {
+		return suggesting(unknown)
 	}
-	return suggesting(impact.UnknownError{What: "APIService of an aggregated API server", Name: name, Known: impact.AggregatedAPIs(r.Snapshot)})
+	return cmp.Or(show(i.output, report.NewImpact(cards), s), printErrors(report.NewDocument(r).Errors, s))
 }
 
-func (i *impactFlags) write(cards []impact.Card, r *classify.Report, s streams) error {
-	if err := show(i.output, report.NewImpact(cards), s); err != nil {
-		return err
+// cardsOf are those of a configuration, which TYPE may precede, a policy or an APIService;
+// the error is for where there are none. A webhook's name holds no slash, and that of a
+// configuration neither.
+func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownError) {
+	t, typed := arguments.ParseTarget(named)
+	configuration, name, _ := strings.Cut(named, "/")
+	switch {
+	case slices.Contains(apiServiceTypes, configuration):
+		return impact.APIServiceCards(r, name), impact.UnknownError{What: "APIService of an aggregated API server", Name: name, Known: impact.AggregatedAPIs(r.Snapshot)}
+	case typed && t.Type.IsPolicy():
+		unknown := impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration}
+		for _, p := range r.Snapshot.Policies {
+			if p.Type == t.Type {
+				unknown.Known = append(unknown.Known, p.Name)
+			}
+		}
+		return impact.PolicyCards(r, t.Ref), unknown
 	}
-	return printErrors(report.NewDocument(r).Errors, s)
+	cards := impact.Cards(r, configuration, name)
+	if typed && len(cards) == 0 {
+		_, named, _ = strings.Cut(named, "/")
+		cards = slices.DeleteFunc(impact.Cards(r, t.Configuration, t.Name), func(c impact.Card) bool { return c.Profile.Type != t.Type })
+	}
+	return cards, impact.UnknownError{What: "webhook or configuration", Name: named, Known: namesOf(r.Snapshot.Webhooks)}
 }
 
 // namesOf are the configurations, and their webhooks, as impact takes them.

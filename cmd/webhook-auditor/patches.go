@@ -42,7 +42,8 @@ func (a *audit) patches(ctx context.Context, paths []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := a.snapshot(ctx, paths, s)
+	a.from = paths
+	evaluated, err := a.evaluate(ctx, policy, s)
 	if err != nil {
 		return err
 	}
@@ -51,10 +52,6 @@ func (a *audit) patches(ctx context.Context, paths []string, s streams) error {
 		if applied, err = a.access.lastApplied(ctx); err != nil {
 			return err
 		}
-	}
-	evaluated, err := policy.Evaluate(ctx, snapshot)
-	if err != nil {
-		return err
 	}
 	b, err := manifests.RunLevelPatches(evaluated.Profiles, func(o inventory.Object) string {
 		return cmp.Or(applied[o.Kind+"/"+o.Name], o.Annotations[manifests.LastApplied])

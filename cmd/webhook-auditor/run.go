@@ -152,7 +152,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		collectAsConfigured()
 	})
 	group.Go(func() error {
-		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.waiting}, publish)
+		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.unread}, publish)
 	})
 	if o.input.config != "" {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }

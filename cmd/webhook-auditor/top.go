@@ -16,14 +16,10 @@ import (
 
 // top are the flags of the command top.
 type top struct {
-	access       *clusterFlags
-	input        *input
-	observe      observeFlags
+	source
 	output, sort string
-	// by is what requests of audit logs are grouped by; from are the files that are
-	// read instead of a cluster.
+	// by is what requests of audit logs are grouped by.
 	by        string
-	from      []string
 	watch     bool
 	namespace namespaceFlags
 }
@@ -163,12 +159,7 @@ func (t *top) show(ctx context.Context, s streams) error {
 
 // one observes one cluster.
 func (t *top) one(ctx context.Context, policy classify.Policy, s streams) (topOf, error) {
-	observed := t.observe.start(ctx, t.access, s)
-	snapshot, err := t.access.read(ctx, t.input, s)
-	if err != nil {
-		return topOf{}, err
-	}
-	evaluated, err := policy.Evaluate(ctx, observed(snapshot))
+	evaluated, err := t.evaluate(ctx, policy, s)
 	if err != nil {
 		return topOf{}, err
 	}

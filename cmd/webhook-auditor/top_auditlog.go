@@ -27,11 +27,14 @@ func (t *top) checkAuditLog() error {
 
 // showAuditLog prints the requests of the audit log.
 func (t *top) showAuditLog(ctx context.Context, policy classify.Policy, s streams) error {
-	snapshot, err := t.registrations(ctx, s)
-	if err != nil {
-		return err
+	evaluate := func() (*classify.Report, error) { return t.evaluate(ctx, policy, s) }
+	if _, err := t.access.loader().ClientConfig(); len(t.from) == 0 && clientcmd.IsEmptyConfig(err) {
+		// Whether anything registers what the log names is not known then.
+		evaluate = func() (*classify.Report, error) {
+			return policy.Evaluate(ctx, t.observe.audit.addTo(ctx, inventory.Objects{}.Snapshot(time.Now()), s))
+		}
 	}
-	evaluated, err := policy.Evaluate(ctx, t.observe.audit.addTo(ctx, snapshot, s))
+	evaluated, err := evaluate()
 	if err != nil {
 		return err
 	}
@@ -44,16 +47,4 @@ func (t *top) showAuditLog(ctx context.Context, policy classify.Policy, s stream
 		table = table.Select(selection.of(document))
 	}
 	return cmp.Or(show(t.output, table, s), printErrors(table.Errors, s))
-}
-
-// registrations are what registers webhooks. An audit log can be read without: whether
-// anything registers what it names is not known then.
-func (t *top) registrations(ctx context.Context, s streams) (*inventory.Snapshot, error) {
-	if len(t.from) > 0 {
-		return t.input.read(t.from, s)
-	}
-	if _, err := t.access.loader().ClientConfig(); clientcmd.IsEmptyConfig(err) {
-		return inventory.Objects{}.Snapshot(time.Now()), nil
-	}
-	return t.access.read(ctx, t.input, s)
 }
