@@ -28,6 +28,23 @@ const (
 	ValidatingPolicy Type = "validatingpolicy"
 )
 
+// MarshalText is the type in JSON: "admit" is of metrics alone.
+func (t Type) MarshalText() ([]byte, error) {
+	if t == Mutating {
+		return []byte(t.Title()), nil
+	}
+	return []byte(t), nil
+}
+
+// UnmarshalText reads both.
+func (t *Type) UnmarshalText(text []byte) error {
+	*t = Type(text)
+	if *t == Type(Mutating.Title()) {
+		*t = Mutating
+	}
+	return nil
+}
+
 // Validates reports whether the API server asks those of the type once the object
 // is final.
 func (t Type) Validates() bool { return t == Validating || t == ValidatingPolicy }

@@ -421,7 +421,7 @@ func (c *configurations) of(e explanation) prediction {
 		case step.Refuses:
 		case strings.HasSuffix(step.Type, "policy"):
 			p.policies = append(p.policies, predictedPolicy{evaluation{step.Name, step.Binding}, certain})
-		case step.Type == "admit":
+		case step.Type == "mutating":
 			p.mutating = append(p.mutating, predicted{c.path(step.Name), certain})
 		default:
 			p.validating = append(p.validating, predicted{c.path(step.Name), certain})

@@ -113,10 +113,18 @@ func labeled(s metrics.Series, names ...string) string {
 	return fmt.Sprint(values)
 }
 
+// metricType is the type of JSON as metrics have it.
+func metricType(of string) string {
+	if of == "mutating" {
+		return "admit"
+	}
+	return of
+}
+
 func webhooksOf(d testenv.Document) []string {
 	var out []string
 	for _, w := range d.Webhooks {
-		out = append(out, fmt.Sprint([]string{w.Type, w.Configuration, w.Name}))
+		out = append(out, fmt.Sprint([]string{metricType(w.Type), w.Configuration, w.Name}))
 	}
 	return out
 }
@@ -124,7 +132,7 @@ func webhooksOf(d testenv.Document) []string {
 func findingsOf(d testenv.Document) []string {
 	var out []string
 	for _, f := range d.Findings {
-		out = append(out, fmt.Sprint([]string{f.Check, f.Severity, f.Type, f.Configuration, f.Name}))
+		out = append(out, fmt.Sprint([]string{f.Check, f.Severity, metricType(f.Type), f.Configuration, f.Name}))
 	}
 	return out
 }
@@ -234,7 +242,7 @@ func recorded(ctx context.Context, w *testenv.Env, want testenv.Document) error 
 		if err := json.Unmarshal([]byte(e.Annotations["webhook-auditor.io/finding"]), &of); err != nil {
 			return fmt.Errorf("the finding of Event %s: %w", e.Name, err)
 		}
-		about := fmt.Sprint([]string{of.Check, "critical", of.Webhook.Type, of.Webhook.Configuration, of.Webhook.Name})
+		about := fmt.Sprint([]string{of.Check, "critical", metricType(of.Webhook.Type), of.Webhook.Configuration, of.Webhook.Name})
 		if before, known := last[about]; !known || newer(e, before) {
 			last[about] = e
 		}

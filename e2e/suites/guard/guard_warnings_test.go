@@ -154,7 +154,7 @@ func keyOf(file string, webhook ...string) string {
 
 func typeOf(o *unstructured.Unstructured) string {
 	if o.GetKind() == "MutatingWebhookConfiguration" {
-		return "admit"
+		return "mutating"
 	}
 	return "validating"
 }

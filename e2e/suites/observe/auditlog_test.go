@@ -41,9 +41,9 @@ type auditHook struct {
 }
 
 var auditHooks = []auditHook{
-	{"patch", "admit", "mutated", "/patch/audit", false, admissionv1.Fail, ""},
-	{"slow", "admit", "unchanged", "/delay/700ms/audit", false, admissionv1.Fail, ""},
-	{"skip", "admit", "failedOpen", "/allow/audit", true, admissionv1.Ignore, ""},
+	{"patch", "mutating", "mutated", "/patch/audit", false, admissionv1.Fail, ""},
+	{"slow", "mutating", "unchanged", "/delay/700ms/audit", false, admissionv1.Fail, ""},
+	{"skip", "mutating", "failedOpen", "/allow/audit", true, admissionv1.Ignore, ""},
 	{"deny", "validating", "denied", "/deny/audit", false, admissionv1.Fail, "denied by the test webhook"},
 	{"open", "validating", "failedOpen", "/allow/audit", true, admissionv1.Ignore, ""},
 	{"dead", "validating", "failed", "/allow/audit", true, admissionv1.Fail, "failed calling webhook"},
@@ -346,7 +346,7 @@ func (a *audited) ghosts(t *testing.T, kubeconfig string) {
 	a.Unregister(t, "audit-validating")
 	table := a.top(t, "--audit-log", a.log, kubeconfig)
 	for _, line := range table.AuditLog.Requests {
-		if want := map[string]string{"admit": "yes", "validating": "no", "validatingpolicy": "unknown"}[line.Type]; line.Registered != want {
+		if want := map[string]string{"mutating": "yes", "validating": "no", "validatingpolicy": "unknown"}[line.Type]; line.Registered != want {
 			t.Errorf("%s: registered: %s, want %s", line.Name, line.Registered, want)
 		}
 	}

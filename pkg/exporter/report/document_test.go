@@ -94,9 +94,9 @@ func TestReadDocument(t *testing.T) {
 func TestReadDocumentRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
 		"something else": {"kind: List", "audit -o json"},
-		"truncated":      {`{"version":"v1","findings":[{"check":`, "audit -o json"},
+		"truncated":      {`{"version":"v2","findings":[{"check":`, "audit -o json"},
 		"empty":          {"", "audit -o json"},
-		"later version":  {`{"version":"v2"}`, `version is "v2"`},
+		"later version":  {`{"version":"v3"}`, `version is "v3"`},
 		"no version":     {`{}`, `version is ""`},
 		"severity":       {`{"version":"v1","findings":[{"severity":"fatal"}]}`, "must be one of info, warning, critical"},
 	} {

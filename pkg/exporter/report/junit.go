@@ -123,7 +123,7 @@ func (o *Observed) properties() *junitProperties {
 	return out
 }
 
-func class(r inventory.Ref) string { return string(r.Type) + "/" + r.Configuration }
+func class(r inventory.Ref) string { return r.Type.Title() + "/" + r.Configuration }
 
 func findingCase(f Finding, limit classify.Severity) junitCase {
 	c := junitCase{Class: class(f.Ref), Name: f.Name + ": " + f.Check, File: f.Source.File, Line: f.Source.Line}

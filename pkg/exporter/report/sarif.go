@@ -88,7 +88,7 @@ func sarifResult(f Finding, o *Observed) *sarif.Result {
 func sarifLocation(f Finding) *sarif.Location {
 	logical := sarif.NewLogicalLocation().
 		WithName(f.Name).
-		WithFullyQualifiedName(strings.Join([]string{string(f.Type), f.Configuration, f.Name}, "/")).
+		WithFullyQualifiedName(strings.Join([]string{f.Type.Title(), f.Configuration, f.Name}, "/")).
 		WithKind("resource")
 	return withPosition(sarif.NewLocation().AddLogicalLocation(logical), f.Source)
 }

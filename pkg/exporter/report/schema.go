@@ -78,6 +78,7 @@ func typeSchemas() map[reflect.Type]*jsonschema.Schema {
 	}
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[inventory.AuditOutcome](): {Type: "string", Enum: outcomes},
+		reflect.TypeFor[inventory.Type]():         {Type: "string", Enum: []any{"mutating", "validating", "conversion", "mutatingpolicy", "validatingpolicy"}},
 		reflect.TypeFor[time.Time]():              {Type: "string", Format: "date-time"},
 		reflect.TypeFor[inventory.Resource]():     {Type: "string"},
 		reflect.TypeFor[Reach](): {
