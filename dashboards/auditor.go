@@ -32,10 +32,10 @@ func healthPanels() []Panel {
 			`sum(ceil(max by (cluster, group, resource) (increase(webhook_auditor_watch_errors_total{cluster=~"$cluster"}[$__rate_interval]))))`, red),
 		statPanel("Write errors", "Failed writes of conditions in the last minutes.",
 			`sum(ceil(max by (cluster) (increase(webhook_auditor_condition_write_errors_total{cluster=~"$cluster"}[$__rate_interval]))))`, orange),
-		statPanel("Evaluation", "p99 of what the checks take on one snapshot of the cluster.",
+		statPanel("Evaluation time", "p99 of what the checks take on one snapshot of the cluster.",
 			`histogram_quantile(0.99, max by (le) (rate(webhook_auditor_evaluation_duration_seconds_bucket{cluster=~"$cluster"}[$__range])))`, orange).
 			withUnit(unitSeconds, Threshold{green, 0}, Threshold{orange, 0.5}, Threshold{red, 1}),
-		statPanel("Degraded", "Whether the auditor calls the cluster degraded.",
+		statPanel("Cluster degraded", "Whether the auditor calls the cluster degraded.",
 			`max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded",status="True"} == 1)) or 0 * max(max by (cluster) (webhook_auditor_condition{cluster=~"$cluster",condition="Degraded"}))`, red).
 			withTexts(Text{"0", "no", green}, Text{"1", "yes", red}),
 	})
@@ -75,14 +75,8 @@ func findingPanels() []Panel {
 		{
 			Title:       "Findings by severity",
 			Description: "All findings that are not acknowledged.",
-			Kind:        StackedTimeSeries, Unit: unitCount, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitCount, Width: 24, Height: 8,
 			Queries: []Query{bySeverity("info", blue), bySeverity("warning", orange), bySeverity("critical", red)},
-		},
-		{
-			Title:       "Webhooks by type",
-			Description: "All webhooks that are registered.",
-			Kind:        StackedTimeSeries, Unit: unitCount, Width: 12, Height: 8,
-			Queries: []Query{{Expr: withTypeNames(`count by (cluster, type) (max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"}))`), Legend: "{{type}} {{cluster}}"}},
 		},
 		{
 			Title:       "Watch errors by resource",

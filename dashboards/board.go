@@ -63,17 +63,10 @@ type Panel struct {
 	// Columns are those of a Table, from left to right; no other is shown.
 	Columns []Column
 	Links   []Link
-	// Shades are the colors of series by what their legend matches; all others
-	// have a color by their name.
-	Shades []Shade
 	// Unknown is the text of a panel without series. What is known to be
 	// empty is a row of the query: see orNone.
 	Unknown string
 }
-
-// Shade is the color of the series whose legend matches the regular expression
-// Pattern.
-type Shade struct{ Pattern, Color string }
 
 // Query is one expression of a panel. A Table, Bars or Number asks for the
 // end of the chosen time range, all others for the whole of it.
@@ -115,8 +108,9 @@ type Column struct {
 	// number first.
 	Of float64
 	// Hidden columns are there for links alone. ConsoleOnly ones order the rows
-	// where the console would sort them by their first column.
-	Hidden, ConsoleOnly bool
+	// where the console would sort them by their first column; GrafanaOnly ones have
+	// words for values, which the console has not.
+	Hidden, ConsoleOnly, GrafanaOnly bool
 }
 
 // Link leads away from a board, a series or a cell. URL may hold Grafana's

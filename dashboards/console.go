@@ -170,7 +170,7 @@ func consoleStyles(p Panel) []sdk.ColumnStyle {
 	var out []sdk.ColumnStyle
 	for _, c := range p.Columns {
 		switch {
-		case c.Hidden || c.Field == "cluster":
+		case c.Hidden || c.GrafanaOnly || c.Field == "cluster":
 		case !isLetter(c.Field):
 			out = append(out, consoleStyle(c.Field, c))
 		case c.Unit != unitText: // its tables have no words for numbers
@@ -239,15 +239,30 @@ func consoleLegend(legend string) string {
 	return strings.TrimSpace(strings.ReplaceAll(legend, "{{cluster}}", ""))
 }
 
-// prune removes nulls, which the console takes for values.
+// prune removes nulls, which the console takes for values, and what says nothing: false and
+// what is empty, but for texts, which a choice of all may be.
 func prune(o object) object {
 	for k, v := range o {
 		o[k] = pruned(v)
-		if v == nil {
+		if empty(o[k]) {
 			delete(o, k)
 		}
 	}
 	return o
+}
+
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case object:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
 }
 
 func pruned(v any) any {

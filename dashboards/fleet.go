@@ -92,13 +92,13 @@ var failingWebhooks = "count by (type, name) (" + summarized(promql.SummaryWorst
 
 func fleetTotals() []Panel {
 	out := []Panel{
-		statPanel("All", "Clusters of which the rules record anything.", "count("+summarizedClusters+")", blue).withUnit(unitCount, Threshold{blue, 0}),
-		statPanel("Bad", "Clusters with webhooks that fail, are slow or have no backend, with critical findings, or an auditor whose view is old.", countOrZero(badClusters(), summarizedClusters), red),
-		statPanel("Failing", "Webhooks that fail in a cluster or more. One that is registered in many counts once; of each cluster, the five that fail most.", countOrZero(failingWebhooks, summaryCells.failing), red),
-		statPanel("No auditor", "Clusters without an auditor now.", countOrZero(withoutAuditor, summarizedClusters), orange),
-		statPanel("Outdated", "Auditors whose version is not that of most.", countOrZero(outdated, versions), orange),
+		statPanel("Clusters", "Clusters of which the rules record anything.", "count("+summarizedClusters+")", blue).withUnit(unitCount, Threshold{blue, 0}),
+		statPanel("Clusters in trouble", "Clusters with webhooks that fail, are slow or have no backend, with critical findings, or an auditor whose view is old.", countOrZero(badClusters(), summarizedClusters), red),
+		statPanel("Failing webhooks", "Webhooks that fail in a cluster or more. One that is registered in many counts once; of each cluster, the five that fail most.", countOrZero(failingWebhooks, summaryCells.failing), red),
+		statPanel("Without auditor", "Clusters without an auditor now.", countOrZero(withoutAuditor, summarizedClusters), orange),
+		statPanel("Outdated auditors", "Auditors whose version is not that of most.", countOrZero(outdated, versions), orange),
 	}
-	for i, width := range []int{4, 4, 5, 6, 5} {
+	for i, width := range []int{8, 8, 8, 12, 12} {
 		out[i].Width = width
 	}
 	return out
@@ -113,7 +113,7 @@ func ranked(rows, measured, label, none string) string {
 func badClustersPanel() Panel {
 	rows := clusterCells(fmt.Sprintf("topk(%d, %s)", mostRows, badClusters()), summarizedClusters, summaryCells)
 	return Panel{
-		Title:       "Clusters in trouble",
+		Title:       "Worst clusters",
 		Description: "The worst first, at most twenty: webhooks that fail or are slow now or have no backend, findings that are not acknowledged, and how old the auditor's view of the cluster is. A dash: not measured there.",
 		Kind:        Table, Unit: unitCount, Width: 14, Height: 12,
 		Queries: []Query{{Expr: ranked("("+rows+")", summarizedClusters, "cluster", "None is in trouble")}},
@@ -176,7 +176,7 @@ func slowestPanel() Panel {
 
 func withoutAuditorPanel() Panel {
 	return Panel{
-		Title:       "Without auditor",
+		Title:       "Missing auditors",
 		Description: "Clusters whose API servers are measured, or that had an auditor in the chosen time range, and have none now. At most twenty.",
 		Kind:        Table, Unit: unitSeconds, Width: 6, Height: 9,
 		Queries: []Query{{Expr: ranked(fmt.Sprintf("topk(%d, %s)", mostRows, withoutAuditor), summarizedClusters, "cluster", "Each has one")}},
@@ -189,7 +189,7 @@ func outdatedPanel() Panel {
 	common := `label_replace(0 * ` + commonVersion + ` + 1, "most", "$1", "version", "(.+)")`
 	rows := fmt.Sprintf("topk(%d, %s) * on () group_left (most) %s", mostRows, outdated, common)
 	return Panel{
-		Title:       "Outdated auditors",
+		Title:       "Versions behind",
 		Description: "Auditors whose version is not that of most. At most twenty.",
 		Kind:        Table, Unit: unitCount, Width: 8, Height: 9,
 		Queries: []Query{{Expr: ranked(rows, versions, "cluster", "None")}},
@@ -225,7 +225,7 @@ func driftPanel() Panel {
 		rows = withDefault(rows, label, "-")
 	}
 	return Panel{
-		Title:       "Registered otherwise than in most clusters",
+		Title:       "Different from most clusters",
 		Description: "The same configuration differs between clusters: in so many of all it is registered like this, and otherwise in most. At most twenty.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 12,
 		Queries: []Query{{Expr: ranked(rows, promql.FleetRegistrations, "name", "None")}},
@@ -259,7 +259,7 @@ func clusterColumns() []Column {
 	return []Column{
 		{Field: "cluster", Title: "Cluster", Unit: unitText, Links: intoCluster},
 		{Field: "failing", Number: true, Title: "Failing", Unit: unitCount, Width: 68, Thresholds: bad(red)},
-		{Field: "down", Number: true, Title: "Down", Unit: unitCount, Width: 60, Thresholds: bad(red)},
+		{Field: "down", Number: true, Title: "No backend", Unit: unitCount, Width: 95, Thresholds: bad(red)},
 		{Field: "slow", Number: true, Title: "Slow", Unit: unitCount, Width: 60, Thresholds: bad(orange)},
 		{Field: "critical", Number: true, Title: "Critical", Unit: unitCount, Width: 74, Thresholds: bad(red)},
 		{Field: "warnings", Number: true, Title: "Warnings", Unit: unitCount, Width: 84, Thresholds: bad(orange)},
@@ -290,7 +290,7 @@ func clustersPanel() Panel {
 		age:      `(time() - max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`,
 	})
 	return Panel{
-		Title:       "Clusters",
+		Title:       "Clusters by their own series",
 		Description: "Webhooks that fail or are slow now, findings that are not acknowledged, and how old the auditor's view of the cluster is. A dash: not measured there. Reads all series of all webhooks: for few clusters.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 16,
 		Queries: []Query{{Expr: rows + "\nor on () " + withLabel("vector(0)", "cluster", "Unknown: no cluster exports anything.", "cluster")}},

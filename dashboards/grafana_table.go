@@ -15,10 +15,6 @@ type (
 
 func overrides(p Panel) []override {
 	out := []override{}
-	for _, s := range p.Shades {
-		// Several series of a family differ in shade.
-		out = append(out, overrideOf("byRegexp", "/"+s.Pattern+"/", fixedColor(dashboard.FieldColorModeIdShades, s.Color)))
-	}
 	for i, q := range p.Queries {
 		if q.Total {
 			out = append(out, overrideOf("byFrameRefID", letter(i),

@@ -191,7 +191,7 @@ func persesThresholds(thresholds []Threshold) object {
 
 // hexes are the colors that Grafana has names for.
 var hexes = map[string]string{
-	green: "#73BF69", blue: "#5794F2", yellow: "#FADE2A", orange: "#FF9830", red: "#F2495C", purple: "#B877D9", grey: grey,
+	green: "#73BF69", blue: "#5794F2", yellow: "#FADE2A", orange: "#FF9830", red: "#F2495C", grey: grey,
 }
 
 // persesUnits are Perses' words for units; other numbers are decimals.

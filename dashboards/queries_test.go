@@ -295,7 +295,7 @@ func TestRates(t *testing.T) {
 	window := regexp.MustCompile(`\[([^\]^]+)\]`)
 	for _, q := range queries(t) {
 		for _, m := range window.FindAllStringSubmatch(q.expr, -1) {
-			if strings.Contains(q.where, "/Budget/") && m[1] == "30d" {
+			if strings.Contains(q.where, "/Failure budget left/") && m[1] == "30d" {
 				continue
 			}
 			if m[1] != "$__rate_interval" && m[1] != "$__range" && m[1] != "." {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -146,16 +147,35 @@ func renderPerses(form Form, draw func(Board) (object, error)) (map[string][]byt
 	return map[string][]byte{streamName(form): bytes.Join(docs, []byte("---\n"))}, nil
 }
 
-// encode writes JSON for readers: PromQL is full of < and >. One
-// blank indents it, as kubectl apply keeps the object of a board once more in an
-// annotation of limited size.
+// encode writes JSON for readers: PromQL is full of < and >, and what is small stands in
+// one line. One blank indents it, as kubectl apply keeps the object of a board once more in
+// an annotation of limited size.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
 	err := enc.Encode(v)
-	return out.Bytes(), err
+	folded := small.ReplaceAllFunc(out.Bytes(), fold)
+	return small.ReplaceAllFunc(folded, fold), err
+}
+
+// small matches an object or a list without strings that could hold brackets or line breaks,
+// as deep as two passes.
+var small = regexp.MustCompile(`[\[{]\n[^\[\]{}]*\n *[\]}]`)
+
+// foldedWidth is how wide a line may be that several become.
+const foldedWidth = 120
+
+func fold(lines []byte) []byte {
+	words := bytes.Split(lines, []byte("\n"))
+	for i := range words {
+		words[i] = bytes.TrimLeft(words[i], " ")
+	}
+	if one := bytes.Join(words, []byte(" ")); len(one) <= foldedWidth {
+		return one
+	}
+	return lines
 }
 
 // labels are on every object that carries a board.

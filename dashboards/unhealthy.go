@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -90,18 +91,52 @@ var isRegistered = fmt.Sprintf("max by (%s) (webhook_auditor_webhook_info{%s})",
 
 const nothingCritical = "nothing critical"
 
-// command is the column of a command to paste, which opens in full.
-const command = "do"
+// commandColumn is that of a command to paste, which opens in full.
+var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 320, Wrap: true}
 
-// withCommand adds the label "do": a command to paste. Names of Kubernetes objects
-// need no quotes, but are quoted all the same.
-func withCommand(expr string) string {
+// messageColumn says what the check of a row found: no series has the finding's own words.
+var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Wrap: true, GrafanaOnly: true, Texts: summaries()}
+
+func summaries() []Text {
+	var out []Text
+	for _, c := range classify.Checks {
+		out = append(out, Text{Value: c.Name, Text: c.Summary})
+	}
+	return out
+}
+
+// looks are the first commands on a backend that cannot be called, by what is wrong, the
+// check that says so and the namespace and name of its Service: those of package classify.
+var looks = [][2]string{
+	{"(?:(?:No backend|Calls fail)[^/]*/|[^/]*/no-ready-endpoints|[^/]*/service-unroutable)/([^/]+)/.+", "kubectl get services,endpointslices,pods -n $1"},
+	{"[^/]*/service-port-missing/([^/]+)/(.+)", "kubectl get service $2 -n $1 -o wide"},
+	{"[^/]*/service-missing/([^/]+)/.+", "kubectl get deployments,pods,services -n $1"},
+}
+
+// withLook adds the label "do": the command that shows the registration or, where the label
+// check is of a backend that cannot be called, the backend.
+func withLook(expr string) string {
 	expr = fmt.Sprintf(`label_join(%s, "do", "/", "type", "configuration")`, expr)
 	for _, kind := range [][2]string{{"admit", "mutatingwebhookconfiguration"}, {"validating", "validatingwebhookconfiguration"}, {"conversion", "crd"}} {
-		expr = fmt.Sprintf(`label_replace(%s, "do", "kubectl describe %s '$1'", "do", "%s/(.+)")`, expr, kind[1], kind[0])
+		expr = fmt.Sprintf(`label_replace(%s, "do", "kubectl get %s $1 -o yaml", "do", "%s/(.+)")`, expr, kind[1], kind[0])
 	}
-	expr = fmt.Sprintf(`label_join(%s, "behind", "/", "problem", "service_namespace", "service_name")`, expr)
-	return fmt.Sprintf(`label_replace(%s, "do", "kubectl describe svc -n '$1' '$2'", "behind", "(?:No backend|Calls fail)[^/]*/(.+)/(.+)")`, expr)
+	expr = fmt.Sprintf(`label_join(%s, "behind", "/", "problem", "check", "service_namespace", "service_name")`, expr)
+	for _, look := range looks {
+		expr = fmt.Sprintf(`label_replace(%s, "do", %q, "behind", %q)`, expr, look[1], look[0])
+	}
+	return expr
+}
+
+// explained adds to findings the message of their check and the first command.
+func explained(findings string, s scope) string {
+	registered := fmt.Sprintf("max by (%s, service_namespace, service_name) (webhook_auditor_webhook_info{%s})", webhookLabels, s.auditor)
+	with := lookup{webhookLabels, "group by (" + webhookLabels + ") (webhook_auditor_finding{" + s.auditor + "})"}
+	return fmt.Sprintf(`label_replace(%s, "message", "$1", "check", "(.+)")`, withLook(with.labels(findings, "service_namespace, service_name", registered)))
+}
+
+// deadBackends has the check that finds a backend that cannot be called.
+func deadBackends() string {
+	return fmt.Sprintf(`max by (%s, check) (webhook_auditor_finding{check=~"service-missing|service-port-missing|no-ready-endpoints|service-unroutable",%s})`, webhookLabels, selected.auditor)
 }
 
 func unhealthyPanel() Panel {
@@ -109,11 +144,12 @@ func unhealthyPanel() Panel {
 	registered := fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)
 	with := lookup{webhookLabels, evidence()}
 	rows := with.labels(with.labels(unhealthyWebhooks(), registration, withDefault(registered, "owner", "none")), "blocks", blocks())
+	rows = with.labels(rows, "check", deadBackends())
 	rows = with.number(rows, "since", "time() - min by ("+webhookLabels+`) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`)
 	rows = with.number(rows, "failed", "("+ratio(whole.failures(), whole.calls())+") > 0")
 	rows = with.number(rows, "p99", "("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold())
 	rows = with.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed("")))
-	rows = orNone("("+withDefault(withDefault(withCommand(rows), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
+	rows = orNone("("+withDefault(withDefault(withLook(rows), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
 	rows += "\nor on () " + withLabel("vector(0)", "problem", "Unknown: nothing is exported", "problem")
 	return Panel{
 		Title:       "Unhealthy webhooks",
@@ -128,7 +164,7 @@ func unhealthyPanel() Panel {
 			{Field: "since", Title: "Since", Unit: unitSeconds, Width: 75, Number: true},
 			{Field: "failed", Title: "Failed", Unit: unitPercent, Width: 65, Number: true, Thresholds: []Threshold{{red, 0}}},
 			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 75, Number: true, Thresholds: []Threshold{{orange, 0}}},
-			{Field: command, Title: "First command", Unit: unitText, Width: 320, Wrap: true},
+			commandColumn,
 			{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: slices.Concat(typeNames, noName)},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
 			{Field: "changed", Title: "Changed", Unit: unitSeconds, Width: 80, Number: true},
@@ -153,7 +189,7 @@ func changesPanel() Panel {
 	return Panel{
 		Title:       "What changed just before",
 		Description: "The configurations that changed last, the newest first: most incidents begin with one of them.",
-		Kind:        Table, Unit: unitAge, Width: 10, Height: 8,
+		Kind:        Table, Unit: unitAge, Width: 24, Height: 6,
 		Queries: []Query{{Expr: fmt.Sprintf("bottomk(%d, time() - %s)", topSeries, changed(""))}},
 		Columns: []Column{
 			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 110},
@@ -168,12 +204,12 @@ func changesPanel() Panel {
 // inventoryPanels show how much there is, and which resources wait for which
 // webhooks.
 func inventoryPanels() []Panel {
-	total := statPanel("All", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
-	informational := statPanel("Info", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue).withUnit(unitCount, Threshold{blue, 0})
+	total := statPanel("Webhooks", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
+	informational := statPanel("Info findings", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue).withUnit(unitCount, Threshold{blue, 0})
 	reach := func(class string) string {
 		return fmt.Sprintf(`max by (cluster, type, name, class, group, resource) (webhook_auditor_webhook_reach{class=%q,%s})`, class, selected.auditor)
 	}
-	return []Panel{total, informational, {
+	return append(widened(12, []Panel{total, informational}), Panel{
 		Title:       "Who waits for whom",
 		Description: "Which virtual, critical and sensitive resources wait for which webhooks. At most sixty pairs, virtual and critical resources first.",
 		Kind:        Matrix, Unit: unitCount, Width: 24, Height: 10,
@@ -185,5 +221,5 @@ func inventoryPanels() []Panel {
 		},
 		Texts:   []Text{{"3", "virtual", red}, {"2", "critical", orange}, {"1", "sensitive", blue}, {"0", " ", ""}},
 		Unknown: unknownTable,
-	}}
+	})
 }

@@ -32,7 +32,10 @@ func TestUnhealthyWebhooks(t *testing.T) {
   apiserver_admission_webhook_request_total{cluster="north",type="admit",name="sidecar.example.com",code="503"} 0+60x20
   apiserver_admission_webhook_rejection_count{cluster="north",type="admit",name="sidecar.example.com",error_type="calling_webhook_error"} 0+60x20
 `
-	const command = "kubectl describe svc -n 'mesh' 'injector'"
+	const missing = `
+  webhook_auditor_finding{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com",check="service-missing",severity="critical"} 1x20
+`
+	const command = "kubectl get services,endpointslices,pods -n mesh"
 	for _, test := range []struct {
 		name, series string
 		want         []map[string]string
@@ -41,6 +44,9 @@ func TestUnhealthyWebhooks(t *testing.T) {
 		{"healthy", inventory, []map[string]string{{"problem": "No unhealthy webhook", "runbook": "dashboards/README.md"}}},
 		{"down", inventory + down, []map[string]string{{
 			"problem": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
+		}}},
+		{"Service missing", inventory + down + missing, []map[string]string{{
+			"problem": "No backend is ready", "do": "kubectl get deployments,pods,services -n mesh",
 		}}},
 		{"down and failing", inventory + down + failing, []map[string]string{{
 			"problem": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1", "failed": "1", "since": "-", "p99": "-",
@@ -62,6 +68,26 @@ func TestUnhealthyWebhooks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFirstCommands: the tables of findings have the first command of each, and the check
+// once more for its message.
+func TestFirstCommands(t *testing.T) {
+	const webhook = `cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"`
+	for check, want := range map[string]string{
+		"service-missing":      "kubectl get deployments,pods,services -n mesh",
+		"service-port-missing": "kubectl get service injector -n mesh -o wide",
+		"no-ready-endpoints":   "kubectl get services,endpointslices,pods -n mesh",
+		"long-timeout":         "kubectl get mutatingwebhookconfiguration mesh -o yaml",
+	} {
+		series := inventory + "  webhook_auditor_finding{" + webhook + `,check="` + check + `",severity="critical"} 1x20` + "\n"
+		for name, expr := range map[string]string{"webhooks": unhealthyPanels()[2].Queries[0].Expr, "webhook": findingsPanel().Queries[0].Expr} {
+			got := rows(t, series, strings.NewReplacer(`"$type"`, `"admit"`, `"$name"`, `"sidecar.example.com"`, "$configuration", ".*").Replace(expr))
+			if len(got) != 1 || got[0]["do"] != want || got[0]["message"] != check {
+				t.Errorf("%s: %s: %v, want one row with %s", name, check, got, want)
+			}
+		}
 	}
 }
 

@@ -45,8 +45,8 @@ func webhook() Board {
 		Changes: `type="$type",configuration=~"$configuration"`,
 		Links:   []Link{backToBoard(), toBoard("The auditor", "auditor"), pageOf("type:percentencode", "name:percentencode")},
 		Rows: []Row{
-			{Panels: append(webhookStats(), webhookTables()...)},
-			{Title: "Calls", Panels: append(callPanels(), answerPanels()...)},
+			{Panels: slices.Concat(webhookStats(), []Panel{failuresPanel()}, webhookTables())},
+			{Title: "Calls", Panels: callPanels()},
 			{Title: "Backend", Panels: backendPanels()},
 			{Title: "Latency that it is part of, match conditions, probe", Closed: true, Panels: seldomPanels()},
 		},
@@ -63,28 +63,20 @@ func (p Panel) withTexts(texts ...Text) Panel {
 	return p
 }
 
+// webhookStats are the four numbers that an incident asks for first.
 func webhookStats() []Panel {
 	whole := oneWebhook.over(rangeWindow)
-	failed, rejected := overallRatio(whole.failures(), whole.calls()), overallRatio(whole.rejections(), whole.calls())
-	slow := []Threshold{{blue, 0}, {orange, 0.5}, {red, 1}}
 	return widened(6, []Panel{
-		statPanel("Findings", "Findings of severity critical or warning that are not acknowledged.",
-			countOrZero(findingsOf(`severity!="info",`), registeredOnce()), red),
 		statPanel("Backend", "Whether the backend has a ready endpoint.",
 			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+oneWebhook.auditor+`}))`, red).
 			withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}).withTexts(Text{"0", "not ready", red}, Text{"1", "ready", green}),
-		statPanel("On fail", "What happens to requests while the webhook fails: closed refuses them, open lets them pass unchecked.",
+		statPanel("Failed calls", "Share of calls in the chosen time range that failed, whether that refused the request or not.", overallRatio(whole.failures(), whole.calls()), red).
+			withUnit(unitPercent, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
+		statPanel("If it fails", "What becomes of requests while the webhook fails.",
 			fmt.Sprintf(`max(max by (cluster) (webhook_auditor_webhook_failure_impact{impact="closed",%[1]s}) or 0 * max by (cluster) (webhook_auditor_webhook_failure_impact{impact="open",%[1]s}))`, oneWebhook.admission), orange).
-			withUnit(unitCount, Threshold{blue, 0}, Threshold{orange, 1}).withTexts(Text{"0", "open", blue}, Text{"1", "closed", orange}),
-		statPanel("p99", "One call of a hundred now takes longer than this.", "max("+oneWebhook.latency("0.99")+")", red).withUnit(unitSeconds, slow...),
-		statPanel("Slow at", "The latency from which the auditor calls it slow.", `max(max by (cluster, type, name) (webhook_auditor_webhook_latency_threshold_seconds{`+oneWebhook.admission+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
-		statPanel("Timeout", "How long the API server waits for one call.", `max(max by (cluster, configuration) (webhook_auditor_webhook_timeout_seconds{`+oneWebhook.auditor+`}))`, blue).withUnit(unitSeconds, Threshold{blue, 0}),
-		statPanel("Failed", "Share of calls in the chosen time range that failed, closed or open.", failed, red).withUnit(unitPercent, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
-		statPanel("Rejected", "Share of calls in the chosen time range that the webhook answered with no.", rejected, blue).withUnit(unitPercent, Threshold{blue, 0}),
-		budgetPanel(),
-		statPanel("Calls", "Calls per second, over the chosen time range.", "sum("+whole.calls()+")", blue).withUnit(unitRate, Threshold{blue, 0}),
-		untilExpiry("CA", "Until the last valid CA of its bundle expires.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
-		untilExpiry("Cert", "Until the certificate expires that it showed to the last probe.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
+			withUnit(unitCount, Threshold{blue, 0}, Threshold{orange, 1}).withTexts(Text{"0", "pass", blue}, Text{"1", "refuse", orange}),
+		statPanel("p99 latency", "One call of a hundred now takes longer than this.", "max("+oneWebhook.latency("0.99")+")", red).
+			withUnit(unitSeconds, Threshold{blue, 0}, Threshold{orange, 0.5}, Threshold{red, 1}),
 	})
 }
 
@@ -100,13 +92,13 @@ func untilExpiry(title, description, metric string) Panel {
 func budgetPanel() Panel {
 	month := oneWebhook.over("[30d]")
 	left := "clamp_min(1 - 100 * " + overallRatio(month.failures(), month.calls()) + ", 0)"
-	return statPanel("Budget", "What is left of the failure budget of the last thirty days: one call of a hundred may fail.", left, red).
+	return statPanel("Failure budget left", "What is left of the failure budget of the last thirty days: one call of a hundred may fail.", left, red).
 		withUnit(unitPercent, Threshold{orange, 0}, Threshold{green, 0.25}).withTexts(Text{"0", "spent", red})
 }
 
 // findingsOf is one series per finding of the webhook.
 func findingsOf(matcher string) string {
-	return `max by (cluster, severity, check, configuration, group, resource) (webhook_auditor_finding{` + matcher + oneWebhook.auditor + `})`
+	return `max by (cluster, severity, check, type, configuration, name, group, resource) (webhook_auditor_finding{` + matcher + oneWebhook.auditor + `})`
 }
 
 func registeredOnce() string {
@@ -131,14 +123,14 @@ func registrationPanel() Panel {
 		Title:       "Registration and owner",
 		Description: "What the configuration says, who installed it, and how long ago it changed. One row per configuration that registers this name.",
 		Kind:        Table, Unit: unitText, Width: 24, Height: 4,
-		Queries: []Query{{Expr: orNone("topk(20, "+withCommand(expr)+")", anyRegistered, "configuration", "Not registered")}},
+		Queries: []Query{{Expr: orNone("topk(20, "+withLook(expr)+")", anyRegistered, "configuration", "Not registered")}},
 		Columns: []Column{
 			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 230},
 			clusterColumn,
 			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 105, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
 			{Field: "failure_policy", Title: "On failure", Unit: unitText, Width: 90},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 120},
-			{Field: command, Title: "First command", Unit: unitText, Width: 330, Wrap: true},
+			commandColumn,
 			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Width: 120, Links: []Link{logsOf}},
 			{Field: "service_name", Title: "Service", Unit: unitText, Width: 120},
 			{Field: "match_policy", Title: "Match", Unit: unitText, Width: 95},
@@ -165,14 +157,16 @@ func findingsPanel() Panel {
 	}
 	return Panel{
 		Title:       "Findings and runbooks",
-		Description: "What the auditor found wrong with it. The check leads to its runbook.",
-		Kind:        Table, Unit: unitCount, Width: 12, Height: 8,
-		Queries: []Query{{Expr: orNone("topk(20, "+withDefault(withReachedName(fmt.Sprintf("(3 * %s\nor 2 * %s\nor %s)",
-			byRank(3), byRank(2), byRank(1))), "what", "all of it")+")", registeredOnce(), "severity", "none")}},
+		Description: "The findings on it, and the first command for each. The check leads to its runbook.",
+		Kind:        Table, Unit: unitCount, Width: 24, Height: 7,
+		Queries: []Query{{Expr: orNone(explained("topk(20, "+withDefault(withReachedName(fmt.Sprintf("(3 * %s\nor 2 * %s\nor %s)",
+			byRank(3), byRank(2), byRank(1))), "what", "all of it")+")", oneWebhook), registeredOnce(), "severity", "none")}},
 		Columns: []Column{
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
 			{Field: "severity", Title: "Severity", Unit: unitText, Width: 90, Texts: severities},
-			{Field: "check", Title: "Check", Unit: unitText, Links: []Link{runbook}},
+			{Field: "check", Title: "Check", Unit: unitText, Width: 190, Links: []Link{runbook}},
+			messageColumn,
+			commandColumn,
 			{Field: "what", Title: "Resource", Unit: unitText, Width: 140},
 		},
 		Unknown: unknownTable,
@@ -215,7 +209,7 @@ func alertsPanel() Panel {
 	return Panel{
 		Title:       "Alerts",
 		Description: "Alerts about it, firing or about to, the worst first. The name leads to the list of alerts with their runbooks.",
-		Kind:        Table, Unit: unitCount, Width: 12, Height: 8,
+		Kind:        Table, Unit: unitCount, Width: 24, Height: 6,
 		Queries: []Query{{Expr: orNone(fmt.Sprintf("topk(20, 3 * %s\nor 2 * %s\nor %s)", of("critical"), of("warning"), of("info")), rulesLoaded, "severity", "none")}},
 		Columns: []Column{
 			{Field: "severity", Title: "Severity", Unit: unitText, Width: 90, Texts: severities},
@@ -226,61 +220,38 @@ func alertsPanel() Panel {
 	}
 }
 
+func failuresPanel() Panel {
+	return Panel{
+		Title:       "Failures and rejections",
+		Description: "Calls that failed and refused the request, that failed and let it pass, and that the webhook answered with no.",
+		Kind:        TimeSeries, Unit: unitRate, Width: 24, Height: 8,
+		Queries: []Query{
+			{Expr: "sum(" + oneWebhook.closed() + ")", Legend: "failed, request refused", Color: red},
+			{Expr: "sum(" + oneWebhook.open() + ")", Legend: "failed, request passed", Color: orange},
+			{Expr: "sum(" + oneWebhook.rejections() + ")", Legend: "rejected", Color: blue},
+			{Expr: "sum(" + oneWebhook.calls() + ")", Legend: "all calls", Total: true},
+		},
+	}
+}
+
 func callPanels() []Panel {
 	quantile := func(q, legend string) Query { return Query{Expr: oneWebhook.latency(q), Legend: legend} }
 	threshold := `max by (cluster) (webhook_auditor_webhook_latency_threshold_seconds{` + oneWebhook.admission + `})`
 	return []Panel{
 		{
 			Title:       "Latency",
-			Description: "What its calls take, and from where on the auditor calls it slow.",
+			Description: "The time that its calls take, and from where on the auditor calls it slow.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 8,
-			Queries: []Query{
-				quantile("0.5", "p50"), quantile("0.9", "p90"), quantile("0.99", "p99"),
-				{Expr: threshold, Legend: "threshold", Total: true},
-			},
+			Queries: []Query{quantile("0.9", "p90"), quantile("0.99", "p99"), {Expr: threshold, Legend: "threshold", Total: true}},
 		},
-		{
-			Title:       "Failures and rejections",
-			Description: "Calls that failed and refused the request, that failed and let it pass, and that the webhook answered with no.",
-			Kind:        TimeSeries, Unit: unitRate, Width: 12, Height: 8,
-			Queries: []Query{
-				{Expr: "sum(" + oneWebhook.closed() + ")", Legend: "failed closed", Color: red},
-				{Expr: "sum(" + oneWebhook.open() + ")", Legend: "failed open", Color: orange},
-				{Expr: "sum(" + oneWebhook.rejections() + ")", Legend: "rejected", Color: blue},
-				{Expr: "sum(" + oneWebhook.calls() + ")", Legend: "all calls", Total: true},
-			},
-		},
-	}
-}
-
-// answerPanels count admissions by operation and code, and conversions, which have
-// neither, by their versions and success.
-func answerPanels() []Panel {
-	requests := func(label string) Query {
-		return Query{
-			Expr:   `sum by (` + label + `) (rate(` + promql.Requests + `{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`,
-			Legend: "{{" + label + "}}",
-		}
-	}
-	conversions := func(by, succeeded, legend string) Query {
-		return Query{Expr: "sum by (" + by + ") (" + oneWebhook.conversions("_count", succeeded) + ")", Legend: legend}
-	}
-	return []Panel{
 		{
 			Title:       "Calls by operation or versions",
 			Description: "How often the API server calls it: admissions by their operation, conversions by the versions between which they convert.",
 			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
-			Queries: []Query{requests("operation"), conversions("from_version, to_version", "", "{{from_version}} to {{to_version}}")},
-		},
-		{
-			Title:       "Answers by code",
-			Description: "200 is an answer, yes or no; 400 and above are refusals and failures; 0 is an error inside the API server. Conversions succeed or fail.",
-			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
 			Queries: []Query{
-				requests("code"),
-				conversions("type", `succeeded="true"`, "200 converted"), conversions("type", `succeeded="false"`, "500 failed"),
+				{Expr: `sum by (operation) (rate(` + promql.Requests + `{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`, Legend: "{{operation}}"},
+				{Expr: "sum by (from_version, to_version) (" + oneWebhook.conversions("_count", "") + ")", Legend: "{{from_version}} to {{to_version}}"},
 			},
-			Shades: codeColors,
 		},
 	}
 }
@@ -324,7 +295,11 @@ func backendPanels() []Panel {
 	state := func(metric string) string {
 		return `min by (cluster) (max by (cluster, configuration) (` + metric + `{` + oneWebhook.auditor + `}))`
 	}
-	return []Panel{{
+	return append(widened(8, []Panel{
+		budgetPanel(),
+		untilExpiry("CA expires in", "Until the last valid CA of its bundle expires.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
+		untilExpiry("Certificate expires in", "Until the certificate expires that it showed to the last probe.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
+	}), Panel{
 		Title:       "Backend over time",
 		Description: "Whether an endpoint was ready, and whether the probe's TLS dial succeeded. Empty stretches: it could not be known.",
 		Kind:        StateTimeline, Unit: unitCount, Width: 24, Height: 6,
@@ -333,5 +308,5 @@ func backendPanels() []Panel {
 			{Expr: state("webhook_auditor_webhook_probe_success"), Legend: "probe {{cluster}}"},
 		},
 		Texts: []Text{{"1", "ready", green}, {"0", "not ready", red}, unknownState},
-	}}
+	})
 }

@@ -106,7 +106,6 @@ const (
 	yellow = "yellow"
 	orange = "orange"
 	red    = "red"
-	purple = "purple"
 )
 
 // registeredWebhooks is one series per webhook of the inventory.
@@ -146,15 +145,15 @@ func widened(width int, panels []Panel) []Panel {
 
 func summaryPanels() []Panel {
 	called := `sum by (` + webhookLabels + `) (` + promql.Requests + `{` + selected.admission + `})`
-	return []Panel{
-		statPanel("Failing", "Webhooks of which some calls fail now, closed or open.", countOrZero("("+selected.failures()+") > 0", called), red),
-		statPanel("Down", "Webhooks without a ready backend now: the Service, its port or its endpoints are missing.", countOrZero(unreadyBackends, registeredWebhooks), red),
-		statPanel("Slow", "Webhooks whose p99 is above their threshold.",
+	return widened(8, []Panel{
+		statPanel("Failing webhooks", "Webhooks of which some calls fail now, whether that refuses the request or not.", countOrZero("("+selected.failures()+") > 0", called), red),
+		statPanel("No backend", "Webhooks without a ready backend now: the Service, its port or its endpoints are missing.", countOrZero(unreadyBackends, registeredWebhooks), red),
+		statPanel("Slow webhooks", "Webhooks whose p99 is above their threshold.",
 			countOrZero("("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold(), called), orange),
-		statPanel("Critical", "Findings of severity critical, of the chosen webhooks.", countOrZero(findingsIn(`severity="critical"`, selected), registeredWebhooks), red),
-		statPanel("Warn", "Findings of severity warning, of the chosen webhooks.", countOrZero(findingsIn(`severity="warning"`, selected), registeredWebhooks), orange),
+		statPanel("Critical findings", "Findings of severity critical, of the chosen webhooks.", countOrZero(findingsIn(`severity="critical"`, selected), registeredWebhooks), red),
+		statPanel("Warnings", "Findings of severity warning, of the chosen webhooks.", countOrZero(findingsIn(`severity="warning"`, selected), registeredWebhooks), orange),
 		statPanel("Alerts", "Alerts of severity critical or warning about these webhooks that are firing. Unknown where the rules are not loaded.", countOrZero(firingAlerts, rulesLoaded), orange),
-	}
+	})
 }
 
 // unhealthyPanels are the tables of the first screen: which webhooks, what is wrong
@@ -162,14 +161,16 @@ func summaryPanels() []Panel {
 func unhealthyPanels() []Panel {
 	return []Panel{unhealthyPanel(), changesPanel(), {
 		Title:       "Findings, the worst first",
-		Description: "What the auditor found wrong with the configuration of webhooks. At most twenty; the totals stand above.",
-		Kind:        Table, Unit: unitCount, Width: 14, Height: 8,
-		Queries: []Query{{Expr: orNone("topk(20, 2 * "+findingsIn(`severity="critical"`, selected)+"\nor "+findingsIn(`severity="warning"`, selected)+")",
+		Description: "Wrong configurations of webhooks, and the first command for each. At most twenty; the totals stand above.",
+		Kind:        Table, Unit: unitCount, Width: 24, Height: 9,
+		Queries: []Query{{Expr: orNone(explained("topk(20, 2 * "+findingsIn(`severity="critical"`, selected)+"\nor "+findingsIn(`severity="warning"`, selected)+")", selected),
 			registeredWebhooks, "severity", "none")}},
 		Columns: []Column{
 			{Field: "severity", Title: "Severity", Unit: unitText, Width: 75, Texts: severities},
 			{Field: "check", Title: "Check", Unit: unitText, Width: 162, Links: []Link{runbook}},
-			{Field: "name", Title: "Webhook", Unit: unitText, Links: drillDown("__data.fields")},
+			{Field: "name", Title: "Webhook", Unit: unitText, Width: 235, Links: drillDown("__data.fields")},
+			messageColumn,
+			commandColumn,
 			typeColumn,
 			clusterColumn,
 			linkCluster,
@@ -187,25 +188,21 @@ const notMeasured = "Nothing measured in this time."
 var severities = []Text{{"critical", "critical", red}, {"warning", "warning", orange}, {"info", "info", blue}, {"none", "none", green}}
 
 func latencyPanels() []Panel {
-	slow := []Threshold{{yellow, 0.5}, {red, 1}}
-	quantile := func(q, name, what string) Panel {
-		return Panel{
-			Title:       name + " latency",
-			Description: what + " The ten slowest webhooks of the chosen time range, and all webhooks together.",
-			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
-			Queries: []Query{
-				{Expr: topBy(selected.latency(q), selected.over(rankWindow).latency(q), webhookLabels), Legend: "{{name}} {{cluster}}"},
-				{Expr: allLatency(q), Legend: "all admission webhooks", Total: true},
-			},
-			Thresholds: slow,
-			Links:      drillDown("__field.labels"),
-		}
-	}
 	excess := func(s scope) string {
 		return "(" + s.latency("0.99") + ")\n/ on (" + webhookLabels + ") (" + s.threshold() + ")"
 	}
 	return []Panel{
-		quantile("0.99", "p99", "One call of a hundred takes longer than this."),
+		{
+			Title:       "p99 latency",
+			Description: "One call of a hundred takes longer than this. The ten slowest webhooks of the chosen time range, and all webhooks together.",
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
+			Queries: []Query{
+				{Expr: topBy(selected.latency("0.99"), selected.over(rankWindow).latency("0.99"), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{Expr: allLatency("0.99"), Legend: "all admission webhooks", Total: true},
+			},
+			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
+			Links:      drillDown("__field.labels"),
+		},
 		{
 			Title:       "p99 as a multiple of its threshold",
 			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the Policy sets others. The ten worst of the chosen time range.",
@@ -214,7 +211,6 @@ func latencyPanels() []Panel {
 			Thresholds: []Threshold{{red, 1}},
 			Links:      drillDown("__field.labels"),
 		},
-		quantile("0.5", "p50", "Half of the calls take longer than this."),
 		{
 			Title:       "Time that requests wait for webhooks",
 			Description: "Seconds of waiting per second: latency times calls. The first of them costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
@@ -263,28 +259,7 @@ func failurePanels() []Panel {
 				Legend: "{{failure_type}}",
 			}},
 		},
-		{
-			Title:       "Answers other than 200, by webhook",
-			Description: "Calls per second that did not end in 200: refusals, failures and malformed answers. The ten most frequent of the chosen time range; dashed, all together.",
-			Kind:        TimeSeries, Unit: unitRate, Width: 24, Height: 9,
-			Queries: []Query{{
-				Expr:   topBy(callsByCode(rateWindow), callsByCode(rankWindow), webhookLabels+", code"),
-				Legend: "{{code}} {{name}} {{cluster}}",
-			}, {
-				Expr:   `sum(rate(` + promql.Requests + `{code!="200",` + selected.admission + `}[$__rate_interval]))`,
-				Legend: "all webhooks", Total: true,
-			}},
-			Shades: codeColors,
-			Links:  drillDown("__field.labels"),
-		},
 	}
-}
-
-// codeColors are the colors of response codes.
-var codeColors = []Shade{{"^2", green}, {"^4", orange}, {"^5", red}, {"^0", purple}}
-
-func callsByCode(window string) string {
-	return `sum by (` + webhookLabels + `, code) (rate(` + promql.Requests + `{code!="200",` + selected.admission + `}` + window + `))`
 }
 
 func resourcePanels() []Panel {
@@ -344,7 +319,6 @@ func resourcePanels() []Panel {
 }
 
 func overallPanels() []Panel {
-	byCode := `sum by (code) (rate(` + promql.Requests + `{` + selected.admission + `}[$__rate_interval]))`
 	return []Panel{
 		{
 			Title:       "Latency of the admission steps, p99",
@@ -358,22 +332,6 @@ func overallPanels() []Panel {
 				Legend: "{{type}} {{operation}}",
 			}},
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
-		},
-		{
-			Title:       "Answers of webhooks by code",
-			Description: "Calls of admission webhooks per second. 200 is an answer, yes or no; 400 and above are refusals and failures, which the code alone does not distinguish; 0 is an error inside the API server.",
-			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 9,
-			Queries: []Query{{Expr: byCode, Legend: "{{code}}"}},
-			Shades:  codeColors,
-		},
-		{
-			Title:       "Calls of webhooks by type and operation",
-			Description: "How much the API server asks its admission webhooks.",
-			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 9,
-			Queries: []Query{{
-				Expr:   withTypeNames(`sum by (type, operation) (rate(` + promql.Requests + `{` + selected.admission + `}[$__rate_interval]))`),
-				Legend: "{{type}} {{operation}}",
-			}},
 		},
 	}
 }

@@ -86,8 +86,9 @@ func TestAuditHTML(t *testing.T) {
 	if r.code != exitFindings || !strings.HasPrefix(r.out, "<!DOCTYPE html>") || !strings.HasSuffix(r.out, "</html>\n") {
 		t.Errorf("exit code %d, want %d and a page:\n%s%s", r.code, exitFindings, r.out, r.err)
 	}
-	all, some := strings.Count(r.out, `<tr data-type=`), execute(t, "", "audit", input, "-n", "host", "-o", "html")
-	if n := strings.Count(some.out, `<tr data-type=`); n == 0 || n >= all {
+	const card = `<div id="webhooks/`
+	all, some := strings.Count(r.out, card), execute(t, "", "audit", input, "-n", "host", "-o", "html")
+	if n := strings.Count(some.out, card); n == 0 || n >= all {
 		t.Errorf("%d of %d webhooks are shown", n, all)
 	}
 }

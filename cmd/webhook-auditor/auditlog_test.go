@@ -107,7 +107,7 @@ func TestAuditLogEvidence(t *testing.T) {
 		}
 	}
 	for format, want := range map[string][]string{
-		"html":     {`<td align="right">3</td>`},
+		"html":     {`<th scope="row">images.policy.example.com</th><td data-title="Type">validating</td><td data-title="Requests" class="n">3</td>`},
 		"markdown": {"| Name | Type | Requests |", "| images.policy.example.com | validating | 3 | 0 | 3 |"},
 	} {
 		r := execute(t, "", "audit", "testdata/webhooks.yaml", "--fail-on", "never", "--audit-log", log, "-o", format)

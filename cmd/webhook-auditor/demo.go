@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -73,7 +74,9 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 
 // evaluateRecorded evaluates the recorded cluster as of the time of the record.
 func evaluateRecorded(ctx context.Context) (*classify.Report, error) {
-	objects, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: bytes.NewReader(recorded), Server: recordedVersion})
+	objects, summary := manifest.Read([]string{"-"}, manifest.Options{Stdin: bytes.NewReader(recorded), Server: recordedVersion})
+	objects.Inputs = summary.Inputs
+	objects = assume(objects, recordedVersion)
 	return classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(collected(objects.Inputs, time.Now())))
 }
 
@@ -85,7 +88,11 @@ func (d *demo) serve(ctx context.Context, r *classify.Report, s streams) error {
 	}
 	web := webFlags{}
 	taken := r.Snapshot.Taken
-	pages := page.NewHandler(func() *classify.Report { return r }, func() time.Time { return taken }, pageOptions())
+	options := pageOptions()
+	options.Impact = func(ctx context.Context, r *classify.Report, c impact.Change) (*impact.Consequences, error) {
+		return c.Evaluate(ctx, classify.DefaultPolicy(), r)
+	}
+	pages := page.NewHandler(func() *classify.Report { return r }, func() time.Time { return taken }, options)
 	server := newServer(web.ownHosts(pages))
 	fmt.Fprintf(s.out, "\nStatus page: http://%s/   (Ctrl-C ends)\n", listener.Addr())
 	err = serveUntil(ctx, server, 0, func() error { return server.Serve(listener) })

@@ -40,7 +40,7 @@ func TestDemo(t *testing.T) {
 	answer := must.Get(http.Get(address.FindString(out.String())))(t)
 	defer answer.Body.Close()
 	body := must.Get(io.ReadAll(answer.Body))(t)
-	if answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "backups.storage.example.com") {
+	if answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "backups.storage.example.com") || !strings.Contains(string(body), "Kubernetes v1.37.1") {
 		t.Errorf("the page answers %s:\n%.500s", answer.Status, body)
 	}
 	stop()

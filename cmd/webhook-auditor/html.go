@@ -39,30 +39,21 @@ func pageOptions() page.Options {
 	return page.Options{Version: version.Version, Similar: arguments.Like, Explain: explainRequest}
 }
 
-// explainRequest answers a request that a form of the status page describes, as
-// the command line would.
+// explainRequest answers a request that a user puts into the box of the status page, as
+// the command line would. It reads no file: those here are not the user's.
 func explainRequest(m *admission.Matcher, q page.Request) (admission.Chain, error) {
 	flags := pflag.NewFlagSet("explain", pflag.ContinueOnError)
 	request := registerRequest(flags)
-	var words []string
-	for _, flag := range []struct{ name, value string }{{"namespace", q.Namespace}, {"labels", q.Labels}} {
-		if flag.value != "" {
-			words = append(words, "--"+flag.name+"="+flag.value)
-		}
-	}
-	args := []string{q.Operation}
-	if q.Object != "" {
-		words = append(words, "--filename=-")
-	}
-	for _, arg := range []string{q.Resource, q.Name} {
-		if arg != "" {
-			args = append(args, arg)
-		}
-	}
-	if err := flags.Parse(words); err != nil {
+	if err := flags.Parse(q.Words); err != nil {
 		return admission.Chain{}, err
 	}
-	arguments, err := request.read(args, streams{in: strings.NewReader(q.Object)})
+	if request.file != "" {
+		return admission.Chain{}, errors.New("-f: the status page reads no files: paste the object")
+	}
+	if q.Object != "" {
+		request.file = "-"
+	}
+	arguments, err := request.read(flags.Args(), streams{in: strings.NewReader(q.Object)})
 	if err != nil {
 		return admission.Chain{}, err
 	}

@@ -31,7 +31,7 @@ const shots = [
   { board: 'webhook', store: 'one', state: 'incident', suffix: '-slow', given: slow },
   { board: 'webhook', store: 'one', state: 'incident', suffix: '-conversion', given: conversion },
   { board: 'webhook', store: 'one', state: 'empty', given: culprit, says: { 'Findings and runbooks': 'Unknown', 'Registration and owner': 'Unknown' } },
-  { board: 'fleet', store: 'hundred', state: 'incident', says: { 'Clusters in trouble': 'c002', 'Without auditor': 'c024' } },
+  { board: 'fleet', store: 'hundred', state: 'incident', says: { 'Worst clusters': 'c002', 'Missing auditors': 'c024' } },
   { board: 'auditor', store: 'one', state: 'incident' },
   { board: 'auditor', store: 'one', state: 'empty' },
 ].filter(({ board, state, suffix = '' }) => !process.env.ONLY || `${board}-${state}${suffix}`.match(process.env.ONLY));

@@ -28,21 +28,21 @@ const states = {
     ...[culprit, conversion, slow].map(({ name }) => ({ board: 'webhooks', range: 'incident', given: { name }, says: { 'Unhealthy webhooks': new RegExp(name) } })),
     ...[culprit, conversion, slow].map((given) => ({ board: 'webhook', range: 'incident', given })),
     { board: 'webhook', range: 'empty', given: culprit, unknown: true },
-    { board: 'fleet', range: 'incident', says: { Clusters: /this cluster/ } },
-    { board: 'fleet', range: 'empty', unknown: true, says: { Clusters: /Unknown/, 'Clusters in trouble': /Unknown/, 'Failing webhooks by clusters': /Unknown/ } },
+    { board: 'fleet', range: 'incident', says: { 'Clusters by their own series': /this cluster/ } },
+    { board: 'fleet', range: 'empty', unknown: true, says: { 'Clusters by their own series': /Unknown/, 'Worst clusters': /Unknown/, 'Failing webhooks by clusters': /Unknown/ } },
     { board: 'auditor', range: 'incident' },
     { board: 'auditor', range: 'empty', unknown: true },
   ],
   two: [
     { board: 'webhooks', range: 'incident', says: { 'Unhealthy webhooks': /jobs\.scheduler.*north/ } },
     { board: 'webhooks', range: 'incident', given: { type: 'conversion|' }, says: { 'Unhealthy webhooks': /backups\.storage.*north/ } },
-    { board: 'fleet', range: 'incident', says: { Clusters: /north.*south/ } },
+    { board: 'fleet', range: 'incident', says: { 'Clusters by their own series': /north.*south/ } },
   ],
   hundred: [
     {
       board: 'fleet', range: 'incident', says: {
-        All: /^100/, Bad: /^17 #/, 'No auditor': /^1 /, Outdated: /^3 /, 'Clusters in trouble': /c002 .*c003 /, 'Failing webhooks by clusters': /leases.* 12 \| 100/,
-        'Without auditor': /^c024$/, 'Outdated auditors': /c019 .*0\.0\.1/, 'Registered otherwise than in most clusters': /w01.*policy \| 2 \| Ignore/,
+        Clusters: /^100/, 'Clusters in trouble': /^17 #/, 'Without auditor': /^1 /, 'Outdated auditors': /^3 /, 'Worst clusters': /c002 .*c003 /, 'Failing webhooks by clusters': /leases.* 12 \| 100/,
+        'Missing auditors': /^c024$/, 'Versions behind': /c019 .*0\.0\.1/, 'Different from most clusters': /w01.*policy \| 2 \| Ignore/,
       },
     },
   ],
@@ -52,8 +52,8 @@ const states = {
     { board: 'webhook', range: 'incident', given: culprit, says: { Alerts: /Unknown/ } },
   ],
   noapiserver: [
-    { board: 'webhooks', range: 'incident', says: { 'Failing': /^unknown/, 'Unhealthy webhooks': /jobs\.scheduler.*No backend/ } },
-    { board: 'fleet', range: 'incident', says: { Clusters: /this cluster/ } },
+    { board: 'webhooks', range: 'incident', says: { 'Failing webhooks': /^unknown/, 'Unhealthy webhooks': /jobs\.scheduler.*No backend/ } },
+    { board: 'fleet', range: 'incident', says: { 'Clusters by their own series': /this cluster/ } },
   ],
 };
 
@@ -172,7 +172,7 @@ async function look(url, store, state) {
 // patient holds that the tables that join several metrics keep their rows,
 // whichever of the metrics is missing.
 async function patient(url) {
-  for (const [name, title, row] of [['webhooks', 'Unhealthy webhooks', culprit.name], ['fleet', 'Clusters', 'this cluster']]) {
+  for (const [name, title, row] of [['webhooks', 'Unhealthy webhooks', culprit.name], ['fleet', 'Clusters by their own series', 'this cluster']]) {
     const definition = board(name);
     const scene = opened(definition, ranges.incident);
     const panel = definition.panels.flatMap((p) => [p, ...(p.panels ?? [])]).find((p) => p.title === title);

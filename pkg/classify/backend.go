@@ -169,7 +169,7 @@ func restore(p *Profile) string {
 	case p.State.Fault == inventory.PortNotFound:
 		return callOther(p, p.Snapshot.Services[p.State.Service.Key].Ports)
 	}
-	return fmt.Sprintf("bring %s back (kubectl get service,endpointslices,pods %s)", backend(p), ShellFlag("-n", p.State.Service.Namespace))
+	return fmt.Sprintf("bring %s back (%s)", backend(p), p.lookAtBackend())
 }
 
 // callOther has the webhook call a port that its Service has: the one, if there

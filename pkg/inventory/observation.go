@@ -38,6 +38,16 @@ type Observation struct {
 	CalledLastWeek map[Series]bool
 	// Seconds is what all admission webhooks took together.
 	Seconds float64
+	// Alerts are those of this project that fire, where the source evaluates any.
+	Alerts []Alert
+}
+
+// Alert is one that fires.
+type Alert struct {
+	Name, Severity string
+	// Series is the webhook that it is about; empty where it is about something else.
+	Series Series
+	Since  time.Time
 }
 
 // ObservedServer is one source of an Observation.
@@ -109,6 +119,19 @@ func (o *Observation) Of(series Series) Behavior {
 		return o.Policies[series]
 	}
 	return o.Webhooks[series]
+}
+
+// FailingFor is for how long calls failed in each span of the history; false where none
+// failed in the last one.
+func (b Behavior) FailingFor() (time.Duration, bool) {
+	spans := 0
+	for _, failed := range slices.Backward(b.FailedBefore) {
+		if failed == 0 {
+			break
+		}
+		spans++
+	}
+	return time.Duration(spans) * HistoryStep, spans > 0
 }
 
 // Failed counts all failures.

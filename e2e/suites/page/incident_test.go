@@ -18,6 +18,14 @@ func within(selector, text string) string {
 	return `[...document.querySelectorAll(` + quoted(selector) + `)].some((e) => e.innerText.includes(` + quoted(text) + `) && e.getBoundingClientRect().bottom <= 900 && e.getBoundingClientRect().right <= 1440)`
 }
 
+// once wants each command of a cause to be printed once.
+func once(b *tab) {
+	b.Helper()
+	for _, twice := range evaluate[[]string](b, `[...document.querySelectorAll('details.group, .top-cause')].flatMap((cause) => [...cause.querySelectorAll('.command code')].map((e) => e.textContent).filter((text, i, all) => all.indexOf(text) !== i))`) {
+		b.Errorf("printed twice: %s", twice)
+	}
+}
+
 // TestIncident looks at a page that stays open: at what is on the first screen once
 // the conditions have followed, at what changes by itself, and at an API server that
 // goes.
@@ -32,17 +40,24 @@ func TestIncident(t *testing.T) {
 	b.get(address + "/")
 	b.until(`[...document.querySelectorAll('tr')].some((e) => /^Degraded\s+True/.test(e.innerText))`)
 	b.shoot("incident")
-	b.until(within(".headline", "cannot be called: Service"))
+	b.until(within(".headline", "cannot be called"))
 	b.until(within(".headline", "does not exist"))
-	b.until(within(".headline .command", "kubectl get service"))
-	b.until(within("#overview details.group .finding", "is refused (failurePolicy Fail)"))
-	b.until(`[...document.querySelectorAll('#overview tr')].every((e) => e.getBoundingClientRect().height < 250 && e.getBoundingClientRect().right <= 1440)`)
+	b.until(within(".headline .command", "kubectl get deployments,pods,services -n gone"))
+	b.until(within(".headline", "Failing at least since"))
+	b.until(within("details.group summary", "Service policy/policy:443 does not exist"))
+	b.until(`document.documentElement.scrollHeight <= 1800`) // two screens
+	once(b)
+	b.until(`[...document.querySelectorAll('main tr')].every((e) => e.getBoundingClientRect().height < 250 && e.getBoundingClientRect().right <= 1440)`)
 	b.until(`!document.querySelector('.copy').hidden`)
 	b.look("dark", 1440, 900)
 	b.shoot("incident-dark")
 	b.look("dark", 390, 844)
 	b.shoot("incident-phone")
-	b.until(within(".headline .command", "kubectl get service") + ` && document.documentElement.scrollWidth <= 390`)
+	b.until(within(".headline .command", "kubectl get deployments,pods,services -n gone") + ` && document.documentElement.scrollWidth <= 390`)
+	b.until(`[...document.querySelectorAll('.top nav a')].every((e) => e.getClientRects().length === 1 && e.offsetHeight < 40)`) // no word is broken
+	b.get(address + "/webhooks")
+	b.until(`[...document.querySelectorAll('table.cards tr > *')].every((e) => e.getBoundingClientRect().right <= 390)`)
+	b.get(address + "/")
 	b.look("light", 1440, 900)
 
 	evaluate[bool](b, `window.kept = true`)
@@ -53,8 +68,8 @@ func TestIncident(t *testing.T) {
 	age := evaluate[string](b, `document.querySelector('[data-age]').textContent`)
 	b.until(`window.kept && document.querySelector('[data-age]').textContent !== ` + quoted(age))
 	env.Plane.APIServer.Kill()
-	b.until(`window.kept && /broken: .*watch.*since/.test(document.querySelector('.note.bad')?.innerText)`)
-	b.until(`[...document.querySelectorAll('time')].every((e) => e.innerText.includes(' here)')) && document.querySelectorAll('.note.bad time, td time, .headline time').length > 2`)
+	b.until(`window.kept && /Live updates lost since .*watch/.test(document.querySelector('.note.bad')?.innerText)`)
+	b.until(`[...document.querySelectorAll('time')].every((e) => e.title.includes(' here')) && document.querySelectorAll('.note.bad time, .headline time').length > 1`)
 	b.shoot("incident-broken")
 	testenv.Must(t, env.Plane.APIServer.Restart(context.WithoutCancel(t.Context())))
 	b.until(`window.kept && !document.querySelector('.note.bad')`)

@@ -82,10 +82,10 @@ func TestObserved(t *testing.T) {
 	b.look("light", 1440, 900)
 	b.shoot("observed-laptop")
 	b.get(address + "/")
-	b.until(`document.querySelector('.headline').innerText.includes('webhooks fail now, as observed') && document.querySelector('.headline a[href*="names.policy"] + .state-bad').innerText.includes('100 %')`)
+	b.until(`document.querySelector('.headline').innerText.includes('failing now, as observed') && document.querySelector('.headline a[href*="names.policy"] + .state-bad').innerText.includes('100 %')`)
 	b.shoot("observed-overview")
 	b.get(address + "/webhooks/validating/policy/names.policy.example.com")
-	b.until(`[...document.querySelectorAll('.facts.wide > div')].some((e) => e.innerText.startsWith('Failing') && e.querySelector('.state-bad'))`)
+	b.until(`[...document.querySelectorAll('.lines li')].some((e) => e.innerText.startsWith('Failing') && e.querySelector('.state-bad'))`)
 	b.accessible("observed-webhook")
 	b.quiet(address)
 }
@@ -123,6 +123,6 @@ func TestSparklines(t *testing.T) {
 	}
 	b.accessible("sparklines")
 	b.get(address + "/webhooks/validating/policy/names.policy.example.com")
-	b.until(`[...document.querySelectorAll('.facts.wide > div')].some((e) => e.innerText.startsWith('Failing') && ` + line + `)`)
+	b.until(`[...document.querySelectorAll('main section')].some((e) => e.innerText.includes('Failing') && ` + line + `)`)
 	b.quiet(address)
 }

@@ -73,11 +73,41 @@ type History struct {
 	// changes are the last ones, the oldest first, and count is how many there were.
 	changes []PastChange
 	count   int
+	// failing has since when webhooks have a finding that says that they fail.
+	failing map[inventory.Ref]time.Time
+}
+
+// FailingSince is when the webhook was first seen to fail, and has since; zero where it
+// does not.
+func (h *History) FailingSince(ref inventory.Ref) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failing[ref]
+}
+
+// fail keeps the times of what failed before.
+func (h *History) fail(r *classify.Report) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var now map[inventory.Ref]time.Time
+	for _, f := range r.Findings {
+		if f.Check.Fails && !f.Acknowledged {
+			if now == nil {
+				now = map[inventory.Ref]time.Time{}
+			}
+			now[f.Webhook] = r.Snapshot.Taken
+			if before, failed := h.failing[f.Webhook]; failed {
+				now[f.Webhook] = before
+			}
+		}
+	}
+	h.failing = now
 }
 
 // Observe records what differs between two Reports in a row, and returns it; before is
 // nil for the first one, of which nothing is known to be new.
 func (h *History) Observe(before, after *classify.Report) []PastChange {
+	h.fail(after)
 	if before == nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()

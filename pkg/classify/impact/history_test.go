@@ -75,6 +75,38 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// TestFailingSince: a webhook fails since it was first seen to, and no more once it does not.
+func TestFailingSince(t *testing.T) {
+	var h History
+	var b inventory.Builder
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	ref := inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: "policy.example.com"}
+	missing := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{
+		kubetest.Validating("policy", kubetest.Webhook(ref.Name, kubetest.Client("policy", "policy"), kubetest.Rule("", "configmaps"))),
+	}}
+	missing.ServicesKnown.All = true
+	unknown := missing
+	unknown.ServicesKnown.All = false
+	var before *classify.Report
+	for i, step := range []struct {
+		objects inventory.Objects
+		since   time.Time
+	}{
+		{unknown, time.Time{}},
+		{missing, begin.Add(time.Minute)},
+		{missing, begin.Add(time.Minute)},
+		{unknown, time.Time{}},
+		{missing, begin.Add(4 * time.Minute)},
+	} {
+		now := evaluate(t, b.Snapshot(step.objects, begin.Add(time.Duration(i)*time.Minute)))
+		h.Observe(before, now)
+		before = now
+		if got := h.FailingSince(ref); !got.Equal(step.since) {
+			t.Errorf("step %d: it fails since %s, want %s", i, got, step.since)
+		}
+	}
+}
+
 // TestHistoryOfNothing: what is no change of a registration is none, and costs nothing
 // where registrations are shared.
 func TestHistoryOfNothing(t *testing.T) {

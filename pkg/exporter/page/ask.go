@@ -1,12 +1,12 @@
 package page
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,208 +18,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Request is a request to the API server as a user describes it: what the command
-// line of "explain" takes.
-type Request struct{ Operation, Resource, Name, Namespace, Labels, Object string }
-
-// maxAsked bounds what a form may send, in bytes.
-const maxAsked = 64 << 10
-
-// askPage has the forms that ask about a request, an error and a change, and the
-// answers.
-type askPage struct {
-	Action     string
-	Operations []option
-	Request    Request
-	Error      string
-	Down, Node string
-	Delete     string
-
-	Services, Nodes, Configurations []string
-
-	// Problem is why there is no answer.
-	Problem   string
-	Answer    *resourcePage
-	Diagnosis string
-	// Verdict and Consequences answer what follows from a change.
-	Verdict      string
-	Consequences report.Blocks
-}
-
-// maxOffered bounds the names that a field offers, maxAnswered the lines of each part
-// of an answer.
-const (
-	maxOffered  = 200
-	maxAnswered = 50
-)
-
-// offered are the names that a field offers.
-func offered(names []string) []string { return names[:min(len(names), maxOffered)] }
-
-// answered are the first lines, and how many more there are.
-func answered(lines []string, most int) []string {
-	if more := len(lines) - most; more > 0 {
-		return append(slices.Clip(lines[:most]), fmt.Sprintf("… and %d more", more))
-	}
-	return lines
-}
-
-// question is the form that was sent, or what a link asks. An object, perhaps a Secret, is
-// taken from the form alone: addresses stand in logs and histories.
-func question(r *http.Request) (url.Values, error) {
-	if r.Method != http.MethodPost {
-		q := r.URL.Query()
-		if q.Has("object") {
-			return nil, errors.New("an object in the address stands in logs and histories: paste it into the form")
-		}
-		return q, nil
-	}
-	r.Body = http.MaxBytesReader(nil, r.Body, maxAsked)
-	if err := r.ParseForm(); err != nil {
-		return nil, fmt.Errorf("reading the form, which may have %d bytes: %w; use webhook-auditor explain -f FILE", maxAsked, err)
-	}
-	return r.PostForm, nil
-}
-
-// ask answers the form that was sent, if any.
-func (h *handler) ask(v *view, d *document, r *http.Request) bool {
-	q, err := question(r)
-	p := &askPage{
-		Action: v.to("ask"), Error: q.Get("error"), Down: q.Get("down"), Node: q.Get("node"), Delete: q.Get("delete"),
-		Request: Request{q.Get("operation"), q.Get("resource"), q.Get("name"), q.Get("namespace"), q.Get("labels"), q.Get("object")},
-	}
-	d.Ask = p
-	for _, operation := range []string{"create", "update", "patch", "delete", "connect"} {
-		p.Operations = append(p.Operations, option{operation, operation, operation == p.Request.Operation})
-	}
-	services, nodes, configurations := impact.Names(v.Snapshot)
-	p.Services, p.Nodes, p.Configurations = offered(services), offered(nodes), offered(configurations)
-	switch {
-	case err != nil:
-	case p.Error != "":
-		p.Diagnosis, err = v.diagnosis(p.Error)
-	case p.Down+p.Node+p.Delete != "":
-		err = h.consequences(r.Context(), v, p)
-	case p.Request.Resource+p.Request.Object != "":
-		p.Answer, err = h.answer(v, p.Request)
-		p.Services, p.Nodes, p.Configurations = nil, nil, nil // a chain is long enough
-	}
-	if err != nil {
-		p.Problem = err.Error()
-	}
-	return true
-}
-
-func (h *handler) answer(v *view, q Request) (*resourcePage, error) {
-	chain, err := h.Explain(v.Matcher, q)
-	if err != nil {
-		return nil, err
-	}
-	p := &resourcePage{Name: chain.Request.Resource.String()}
-	p.show(v, chain)
-	return p, nil
-}
-
-// diagnosis explains the errors of API servers in a text.
-func (v *view) diagnosis(text string) (string, error) {
-	found := diagnose.Parse(text)
-	if len(found) == 0 {
-		return "", fmt.Errorf("%s: paste the complete message", diagnose.Unrecognized(text))
-	}
-	answers := make([]diagnose.Answer, len(found))
-	for i, e := range found {
-		answers[i] = diagnose.Explain(v.Report, e)
-	}
-	var b bytes.Buffer
-	err := report.Write(&b, "text", report.NewDiagnosis(answers, v.Snapshot), report.TextOptions{Width: 110})
-	const most = 6 * maxAnswered // an error takes several lines
-	return strings.Join(answered(strings.Split(b.String(), "\n"), most), "\n"), err
-}
-
-func (h *handler) consequences(ctx context.Context, v *view, p *askPage) error {
-	var c impact.Change
-	if namespace, name, ok := strings.Cut(p.Down, "/"); ok {
-		c.Services = []inventory.Key{{Namespace: namespace, Name: name}}
-	} else if p.Down != "" {
-		return fmt.Errorf("%q is no Service: must be NAMESPACE/NAME", p.Down)
-	}
-	if p.Node != "" {
-		c.Nodes = []string{p.Node}
-	}
-	if p.Delete != "" {
-		c.Configurations = []impact.Configuration{{Name: p.Delete}}
-	}
-	if err := c.Check(v.Snapshot); err != nil {
-		return err
-	}
-	found, err := h.Impact(ctx, v.Report, c)
-	if err != nil {
-		return err
-	}
-	all := report.NewConsequences(found, v.Report)
-	p.Verdict, p.Consequences = all.Verdict(), all.Blocks().Bounded(maxAnswered)
-	return nil
-}
-
-// whatIf asks what happens when something goes away; nothing in a file, which
-// cannot answer.
-func (l links) whatIf(text, key, value string) link {
-	if l.file != nil || value == "" {
-		return link{Text: text}
-	}
-	return link{text, l.to("ask") + "?" + url.Values{key: {value}}.Encode()}
-}
-
-// searchPage is what the search over everything finds.
-type searchPage struct {
-	Query string
-	Kinds []foundKind
-}
-
-// foundKind are the matches of one kind.
-type foundKind struct {
-	Title string
-	Links []link
-	More  int
-}
-
-// maxFound bounds the matches of a kind.
-const maxFound = 50
-
-// find searches webhooks, their configurations and backends, resources and checks.
-func (v *view) find(text string) *searchPage {
-	p := &searchPage{Query: text}
-	if text == "" {
-		return p
-	}
-	var webhooks, resources, checks []link
-	for _, w := range v.profiles {
-		if v.matches(query{Text: text}, w) {
-			found := v.webhook(w.Ref)
-			found.Text += " (" + w.Configuration + ", " + w.Webhook.Backend.String() + ")"
-			webhooks = append(webhooks, found)
-		}
-	}
-	seen := map[inventory.Resource]bool{}
-	for _, s := range v.Snapshot.Served {
-		if contains(s.Resource.String(), text) && !seen[s.Resource] {
-			seen[s.Resource] = true
-			resources = append(resources, v.resource(s.Resource))
-		}
-	}
-	for _, c := range classify.Checks {
-		if contains(c.Name, text) || contains(c.Summary, text) {
-			checks = append(checks, v.check(c))
-		}
-	}
-	for _, k := range []foundKind{{"Webhooks", webhooks, 0}, {"Resources", resources, 0}, {"Checks", checks, 0}} {
-		if len(k.Links) > 0 {
-			k.More = max(len(k.Links)-maxFound, 0)
-			k.Links = slices.Clip(k.Links[:min(len(k.Links), maxFound)])
-			p.Kinds = append(p.Kinds, k)
-		}
-	}
-	return p
+// Request is a request to the API server: the words that "explain" takes, or an object.
+type Request struct {
+	Words  []string
+	Object string
 }
 
 // explains returns what the API server does with a request.
@@ -227,3 +29,219 @@ type explains func(*admission.Matcher, Request) (admission.Chain, error)
 
 // evaluates returns what a change leads to.
 type evaluates func(context.Context, *classify.Report, impact.Change) (*impact.Consequences, error)
+
+// maxAsked bounds what the form may send, in bytes, maxAnswered the lines of each part of
+// an answer.
+const (
+	maxAsked    = 64 << 10
+	maxAnswered = 50
+)
+
+// askPage has the box, and the answer to what was put into it.
+type askPage struct {
+	Action, Text string
+	Examples     []example
+	// Problem is why there is no answer.
+	Problem string
+	// Verdict is the answer in a line, Answer what follows.
+	Verdict string
+	Answer  report.Blocks
+	Drawing *waterfall
+}
+
+// example is one to click.
+type example struct{ Name, Text string }
+
+// ask answers what was put into the box, and what links ask about a change.
+func (h *handler) ask(v *view, r *http.Request) answer {
+	p := &askPage{Action: v.to("ask"), Examples: v.examples()}
+	err := h.answer(v, p, r)
+	if err != nil {
+		p.Problem = err.Error()
+	}
+	return answer{title: "Ask", template: "ask", data: p}
+}
+
+func (h *handler) answer(v *view, p *askPage, r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return h.consequences(r.Context(), v, p, r.URL.Query())
+	}
+	// What is pasted is taken from the form alone: addresses stand in logs and histories.
+	r.Body = http.MaxBytesReader(nil, r.Body, maxAsked)
+	if err := r.ParseForm(); err != nil {
+		return fmt.Errorf("reading the form, which may have %d bytes: %w; use webhook-auditor explain -f FILE", maxAsked, err)
+	}
+	p.Text = strings.TrimSpace(r.PostForm.Get("text"))
+	words := requestWords(p.Text)
+	switch found := diagnose.Parse(p.Text); {
+	case p.Text == "":
+		return nil
+	case len(found) > 0:
+		p.Verdict, p.Answer = v.diagnosis(found)
+		return nil
+	case isObject.MatchString(p.Text):
+		return h.explained(v, p, Request{Object: p.Text})
+	case words != nil:
+		return h.explained(v, p, Request{Words: words})
+	}
+	if p.Verdict, p.Answer = "Names with "+p.Text, v.find(p.Text); len(p.Answer) == 0 {
+		p.Verdict = ""
+		return fmt.Errorf("%s; nor is it an object in YAML or JSON, a request such as create pods -n default, or a name of the cluster", diagnose.Unrecognized(p.Text))
+	}
+	return nil
+}
+
+// isObject matches what has the field kind.
+var isObject = regexp.MustCompile(`(?m)(^|[{,\s"])kind"?\s*:`)
+
+// verbs begin a request; the last ones read, which no webhook is asked about.
+var verbs = []string{"create", "update", "patch", "apply", "scale", "delete", "connect", "get", "list", "watch"}
+
+// requestWords are those of a request as "explain" and kubectl take it; nil where the
+// text is none.
+func requestWords(text string) []string {
+	words := strings.Fields(text)
+	for len(words) > 0 && slices.Contains([]string{"$", "kubectl", "oc", "webhook-auditor", "explain"}, words[0]) {
+		words = words[1:]
+	}
+	if len(words) < 2 || !slices.Contains(verbs, strings.ToLower(words[0])) {
+		return nil
+	}
+	return words
+}
+
+func (h *handler) explained(v *view, p *askPage, q Request) error {
+	chain, err := h.Explain(v.Matcher, q)
+	if err != nil {
+		return err
+	}
+	answered := v.request(chain)
+	p.Verdict, p.Drawing, p.Answer = answered.Title, answered.Drawing, answered.Answer
+	return nil
+}
+
+// diagnosis explains the errors of API servers; the first heading is the verdict.
+func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks) {
+	answers := make([]diagnose.Answer, len(found))
+	for i, e := range found {
+		answers[i] = diagnose.Explain(v.Report, e)
+	}
+	blocks := report.NewDiagnosis(answers, v.Snapshot).Text(report.TextOptions{})
+	for i := range blocks {
+		for n, l := range blocks[i].Lines {
+			blocks[i].Lines[n] = copyable(l)
+		}
+	}
+	verdict := blocks[0].Heading
+	blocks[0].Heading = "What to do"
+	return verdict, v.linked(blocks[:min(len(blocks), maxAnswered)]).Bounded(maxAnswered)
+}
+
+// copyable has the commands of a line below it, each by itself.
+func copyable(l report.Line) report.Line {
+	parts := report.FixParts(l.Text)
+	if !slices.ContainsFunc(parts, func(p report.FixPart) bool { return p.Command }) {
+		return l
+	}
+	l.Text = ""
+	for _, p := range parts {
+		line := report.Line{Text: p.Text}
+		if p.Command {
+			line = report.Line{Command: p.Text}
+		}
+		l.Under = append(l.Under, line)
+	}
+	return l
+}
+
+// consequences answers what follows when what the address names goes away.
+func (h *handler) consequences(ctx context.Context, v *view, p *askPage, q url.Values) error {
+	var c impact.Change
+	if down := q.Get("down"); down != "" {
+		namespace, name, ok := strings.Cut(down, "/")
+		if !ok {
+			return fmt.Errorf("%q is no Service: must be NAMESPACE/NAME", down)
+		}
+		c.Services = []inventory.Key{{Namespace: namespace, Name: name}}
+	}
+	if node := q.Get("node"); node != "" {
+		c.Nodes = []string{node}
+	}
+	if name := q.Get("delete"); name != "" {
+		c.Configurations = []impact.Configuration{{Name: name}}
+	}
+	switch {
+	case q.Has("text") || q.Has("object"):
+		return errors.New("what stands in the address stands in logs and histories: paste it into the box")
+	case len(c.Services)+len(c.Nodes)+len(c.Configurations) == 0:
+		return nil
+	}
+	if err := c.Check(v.Snapshot); err != nil {
+		return err
+	}
+	if h.Impact == nil {
+		return errors.New("this page answers no change: use webhook-auditor impact")
+	}
+	found, err := h.Impact(ctx, v.Report, c)
+	if err != nil {
+		return err
+	}
+	all := report.NewConsequences(found, v.Report)
+	p.Verdict, p.Answer = all.Verdict(), all.Blocks().Bounded(maxAnswered)
+	return nil
+}
+
+// examples are an error, an object and a request, of this cluster where it has a webhook.
+func (v *view) examples() []example {
+	out := []example{
+		{"an object", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: default\n"},
+		{"a request", "create pods -n default"},
+	}
+	for _, p := range v.profiles {
+		if p.Type != inventory.Conversion && p.Webhook.Backend.Namespace() != "" && (p.State.Fault != inventory.Sound || p == v.profiles[len(v.profiles)-1]) {
+			service := p.Webhook.Backend.Service
+			text := fmt.Sprintf("Internal error occurred: failed calling webhook %q: failed to call webhook: Post \"https://%s.%s.svc:%d/?timeout=10s\": service %q not found", p.Name, service.Name, service.Namespace, service.Port, service.Name)
+			return append([]example{{"an error", text}}, out...)
+		}
+	}
+	return append([]example{{"an error", `Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": context deadline exceeded`}}, out...)
+}
+
+// maxFound bounds the matches of a kind.
+const maxFound = 50
+
+// find searches webhooks, their configurations and backends, resources and checks.
+func (v *view) find(text string) report.Blocks {
+	var webhooks, resources, checks []report.Line
+	for _, w := range v.profiles {
+		if v.matches(query{Text: text}, w) {
+			webhooks = append(webhooks, report.Line{Name: w.Name, URL: v.webhook(w.Ref).URL, Text: w.Configuration + ", " + w.Webhook.Backend.String()})
+		}
+	}
+	seen := map[inventory.Resource]bool{}
+	for _, s := range v.Snapshot.Served {
+		if contains(s.Resource.String(), text) && !seen[s.Resource] {
+			seen[s.Resource] = true
+			resources = append(resources, report.Line{Name: s.Resource.String(), URL: v.resource(s.Resource).URL})
+		}
+	}
+	for _, c := range classify.Checks {
+		if contains(c.Name, text) || contains(c.Summary, text) {
+			checks = append(checks, report.Line{Name: c.Name, URL: v.check(c).URL, Text: c.Summary})
+		}
+	}
+	return report.Blocks{{Heading: "Webhooks", Lines: webhooks}, {Heading: "Resources", Lines: resources}, {Heading: "Checks", Lines: checks}}.NonEmpty().Bounded(maxFound)
+}
+
+// searchPage is what the search over everything finds.
+type searchPage struct {
+	Query string
+	Found report.Blocks
+}
+
+func (v *view) found(text string) searchPage {
+	if text == "" {
+		return searchPage{}
+	}
+	return searchPage{text, v.find(text)}
+}

@@ -8,126 +8,123 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // backend is what is behind the webhook.
-func (v *view) backend(p *classify.Profile) backendPart {
-	b := backendPart{
-		Title: p.Webhook.Backend.String(), State: stateOf(p), Detail: p.State.Detail,
-	}
-	b.certificates(p)
-	b.probe(p)
-	service, known := p.Snapshot.Services[p.State.Service.Key]
-	if !known {
-		return b
-	}
-	add := func(term, value string) {
-		if value != "" {
-			b.Service = append(b.Service, fact{Term: term, Value: value})
+func backend(p *classify.Profile) report.Blocks {
+	lines := facts{{Name: p.Webhook.Backend.String(), Text: p.State.Detail}}
+	endpoints := &report.Table{Headings: []string{"Endpoint", "State", "Ports", "Node", "Zone"}, Tones: map[string]report.Tone{"ready": report.Good, "not ready": report.Critical}}
+	if service, known := p.Snapshot.Services[p.State.Service.Key]; known {
+		lines.add("Type", string(service.Type))
+		lines.add("Cluster IP", service.ClusterIP)
+		lines.add("External name", service.ExternalName)
+		var ports, selector []string
+		for _, port := range service.Ports {
+			ports = append(ports, named(port.Name, port.Port))
+		}
+		for _, key := range slices.Sorted(maps.Keys(service.Selector)) {
+			selector = append(selector, key+"="+service.Selector[key])
+		}
+		lines.add("Ports", bounded(ports))
+		lines.add("Selector", bounded(selector))
+		for _, e := range service.Endpoints {
+			endpoints.Rows = append(endpoints.Rows, endpointCells(e))
 		}
 	}
-	add("Type", string(service.Type))
-	add("Cluster IP", service.ClusterIP)
-	add("External name", service.ExternalName)
+	return append(report.Blocks{{Heading: "Backend", Lines: lines, Table: endpoints}}, certificates(p))
+}
+
+func named(name string, port int32) string {
+	return strings.TrimPrefix(fmt.Sprintf("%s:%d", name, port), ":")
+}
+
+func endpointCells(e inventory.Endpoint) []string {
+	state := "not ready"
+	if e.Ready {
+		state = "ready"
+	}
 	var ports []string
-	for _, port := range service.Ports {
-		ports = append(ports, strings.TrimPrefix(fmt.Sprintf("%s:%d", port.Name, port.Port), ":"))
+	for _, name := range slices.Sorted(maps.Keys(e.Ports)) {
+		ports = append(ports, named(name, e.Ports[name]))
 	}
-	add("Ports", bounded(ports))
-	var selector []string
-	for _, key := range slices.Sorted(maps.Keys(service.Selector)) {
-		selector = append(selector, key+"="+service.Selector[key])
+	return []string{e.Address, state, bounded(ports), e.Node, e.Zone}
+}
+
+// certificates are those of the CA bundle, and the one that was served where that was
+// looked at.
+func certificates(p *classify.Profile) report.Block {
+	t := &report.Table{Headings: []string{"Certificate", "Valid until", "State"}, Tones: map[string]report.Tone{}}
+	b := report.Block{Heading: "Certificates", Table: t}
+	add := func(subject string, from, until time.Time, faults ...string) {
+		state, tone := validity(from, until, p.Snapshot.Taken)
+		for _, fault := range faults {
+			if fault != "" {
+				state, tone = state+"; "+fault, report.Critical
+			}
+		}
+		t.Rows, t.Tones[state] = append(t.Rows, []string{subject, timeText(until), state}), tone
 	}
-	add("Selector", bounded(selector))
-	b.endpoints(service, v.limits().endpoints)
+	if probe, done := p.Snapshot.Probes[p.Ref]; done {
+		b.Lines = report.Sentences(dialed(probe))
+		if c := probe.Certificate; c != nil {
+			add("serving certificate", c.NotBefore, c.NotAfter, c.Untrusted, c.Misnamed)
+		}
+	}
+	a := p.Webhook.Backend.Authority
+	if note := authority(a); note != "" {
+		b.Lines = append(b.Lines, report.Line{Text: note, Tone: report.Dim})
+	}
+	if a != nil {
+		for _, c := range a.Certificates {
+			add("CA "+c.Subject, c.NotBefore, c.NotAfter)
+		}
+	}
 	return b
 }
 
-func (b *backendPart) endpoints(service inventory.Service, most int) {
-	for _, e := range service.Endpoints[:min(len(service.Endpoints), most)] {
-		row := endpointRow{Address: e.Address, Node: e.Node, Zone: e.Zone, Ready: "not ready", Style: "bad"}
-		if e.Ready {
-			row.Ready, row.Style = "ready", "ok"
-		}
-		var ports []string
-		for _, name := range slices.Sorted(maps.Keys(e.Ports)) {
-			ports = append(ports, strings.TrimPrefix(fmt.Sprintf("%s:%d", name, e.Ports[name]), ":"))
-		}
-		row.Ports = bounded(ports)
-		b.Endpoints = append(b.Endpoints, row)
-	}
-	b.MoreEndpoints = len(service.Endpoints) - len(b.Endpoints)
-}
-
-// maxCertificates bounds the certificates of a CA bundle that are listed.
-const maxCertificates = 20
-
-func (b *backendPart) certificates(p *classify.Profile) {
-	a := p.Webhook.Backend.Authority
+// authority says what is odd about a CA bundle; "" for nothing.
+func authority(a *inventory.Authority) string {
 	switch {
 	case a == nil:
-		b.AuthorityNote = "No CA bundle: the API server trusts the CAs of its own host."
-		return
+		return "No CA bundle: the API server trusts the CAs of its own host."
 	case a.Blanked:
-		b.AuthorityNote = "The CA bundle was removed from the input."
+		return "The CA bundle was removed from the input."
 	case a.TooLarge:
-		b.AuthorityNote = "The CA bundle is too large to be read."
+		return "The CA bundle is too large to be read."
 	case a.Placeholder:
-		b.AuthorityNote = "The CA bundle is a placeholder that nothing replaced."
+		return "The CA bundle is a placeholder that nothing replaced."
 	case len(a.Certificates) == 0:
-		b.AuthorityNote = "The CA bundle holds no certificate that can be read."
+		return "The CA bundle holds no certificate that can be read."
 	}
-	for _, c := range a.Certificates[:min(len(a.Certificates), maxCertificates)] {
-		row := certificate(c.NotBefore, c.NotAfter, p.Snapshot.Taken)
-		row.Subject = c.Subject
-		b.Authorities = append(b.Authorities, row)
-	}
-	if more := len(a.Certificates) - len(b.Authorities); more > 0 {
-		b.AuthorityNote = fmt.Sprintf("The bundle holds %d more.", more)
-	}
+	return ""
 }
 
 // expiresSoon marks certificates that expire within it.
 const expiresSoon = 30 * 24 * time.Hour
 
-func certificate(from, until, now time.Time) certificateRow {
-	row := certificateRow{Until: timeText(until), Style: "ok"}
+func validity(from, until, now time.Time) (string, report.Tone) {
 	switch left := until.Sub(now); {
 	case now.Before(from):
-		row.Left, row.Style = "not valid yet", "bad"
+		return "not valid yet", report.Critical
 	case left < 0:
-		row.Left, row.Style = "expired "+ageText(-left)+" ago", "bad"
+		return "expired " + ageText(-left) + " ago", report.Critical
 	case left < expiresSoon:
-		row.Left, row.Style = "expires in "+ageText(left), "unknown"
+		return "expires in " + ageText(left), report.Warning
 	default:
-		row.Left = "expires in " + ageText(left)
+		return "expires in " + ageText(left), report.Good
 	}
-	return row
 }
 
-// probe is what dialing the backend showed, where that was done.
-func (b *backendPart) probe(p *classify.Profile) {
-	probe, done := p.Snapshot.Probes[p.Ref]
-	if !done {
-		return
-	}
+// dialed is what dialing the backend showed.
+func dialed(probe inventory.Probe) string {
 	switch probe.Answer {
 	case inventory.AnswerNone:
-		b.ProbeNote = "The dial from here was inconclusive: " + probe.Error
+		return "The dial from here was inconclusive: " + probe.Error
 	case inventory.AnswerTLS:
-		b.ProbeNote = fmt.Sprintf("The TLS handshake from here took %s.", probe.Took.Round(time.Millisecond))
-	case inventory.AnswerNoTLS, inventory.AnswerUnreachable:
-		b.ProbeNote = fmt.Sprintf("The dial from here ended with %s: %s", probe.Answer, probe.Error)
-	}
-	if c := probe.Certificate; c != nil {
-		row := certificate(c.NotBefore, c.NotAfter, p.Snapshot.Taken)
-		row.Subject = "serving certificate"
-		for _, fault := range []string{c.Untrusted, c.Misnamed} {
-			if fault != "" {
-				row.Left, row.Style = row.Left+"; "+fault, "bad"
-			}
-		}
-		b.Serving = &row
+		return fmt.Sprintf("The TLS handshake from here took %s.", probe.Took.Round(time.Millisecond))
+	default:
+		return fmt.Sprintf("The dial from here ended with %s: %s", probe.Answer, probe.Error)
 	}
 }

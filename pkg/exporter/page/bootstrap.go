@@ -3,76 +3,80 @@ package page
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
-
-// bootstrapPage shows which webhooks' Pods need which webhooks to be created.
-type bootstrapPage struct {
-	Cycles      []cycleRow
-	MoreCycles  int
-	Needs       []needRow
-	MoreNeeds   int
-	Independent int
-	// Known is false where there is no webhook.
-	Known bool
-}
-
-// cycleRow is a webhook in a deadlock, and how.
-type cycleRow struct {
-	Webhook link
-	Steps   []string
-	Certain bool
-}
-
-type needRow struct {
-	From, To string
-	Webhooks []link
-	More     int
-	Why      string
-	Cycle    bool
-}
 
 // The bounds of the page.
 const (
-	maxCycles       = 100
 	maxNeeds        = 300
 	maxNeedWebhooks = 5
 )
 
-func (v *view) bootstrap(ctx context.Context) *bootstrapPage {
-	needs, independent := v.Report.Needs(ctx)
-	b := &bootstrapPage{Known: len(v.profiles) > 0, Independent: independent, MoreNeeds: max(len(needs)-maxNeeds, 0)}
-	for _, p := range v.profiles {
-		if p.Deadlock == nil {
-			continue
+// cycles says whether Pods of webhooks wait for each other: only then there is something
+// to see.
+func cycles(r *classify.Report) bool {
+	for i := range r.Profiles {
+		if r.Profiles[i].Deadlock != nil {
+			return true
 		}
-		if len(b.Cycles) == maxCycles {
-			b.MoreCycles++
-			continue
-		}
-		b.Cycles = append(b.Cycles, cycleRow{v.webhook(p.Ref), p.Deadlock.Steps, p.Deadlock.Certain})
 	}
-	for _, n := range needs[:len(needs)-b.MoreNeeds] {
-		b.Needs = append(b.Needs, v.needRow(n))
-	}
-	return b
+	return false
 }
 
-func (v *view) needRow(n start.Need) needRow {
-	row := needRow{From: firstOf(n.From), To: firstOf(n.To), Cycle: n.Cycle, More: max(len(n.Webhooks)-maxNeedWebhooks, 0)}
-	for _, ref := range n.Webhooks[:len(n.Webhooks)-row.More] {
-		row.Webhooks = append(row.Webhooks, v.webhook(ref))
+// bootstrap shows which webhooks' Pods need which webhooks to be created.
+func (v *view) bootstrap(ctx context.Context) report.Blocks {
+	needs, independent := v.Report.Needs(ctx)
+	deadlocks := report.Block{Heading: "Deadlocks"}
+	for _, p := range v.profiles {
+		if d := p.Deadlock; d != nil {
+			line := report.Line{Name: p.Name, URL: v.webhook(p.Ref).URL, Under: report.Sentences(d.Steps...)}
+			if !d.Certain {
+				line.Text = "unless a label exempts it that is not known"
+			}
+			deadlocks.Lines = append(deadlocks.Lines, line)
+		}
+	}
+	t := &report.Table{Headings: []string{"The Pods of", "need", "because", "Cycle"}, Tones: map[string]report.Tone{"yes": report.Critical}}
+	for _, n := range needs {
+		t.Rows = append(t.Rows, needCells(n))
+	}
+	dependencies := report.Block{Heading: "Dependencies", Table: t}
+	switch {
+	case len(needs) == 0:
+		dependencies.Lines = report.Sentences("No webhook refuses what the Pods of another need.")
+	case independent > 0:
+		dependencies.Lines = report.Sentences(fmt.Sprintf("%s with failurePolicy Fail: nothing that another needs is refused.", inventory.Counted(independent, "other webhook")))
+	}
+	return append(report.Blocks{deadlocks}.NonEmpty(), dependencies).Bounded(maxNeeds)
+}
+
+func needCells(n start.Need) []string {
+	var names []string
+	for _, ref := range n.Webhooks[:min(len(n.Webhooks), maxNeedWebhooks)] {
+		names = append(names, ref.Name)
+	}
+	why := strings.Join(names, ", ")
+	if more := len(n.Webhooks) - len(names); more > 0 {
+		why += fmt.Sprintf(" and %d more", more)
 	}
 	switch {
 	case len(n.Webhooks) == 0:
-		row.Why = "every Pod needs it " + n.Use
+		why = "every Pod needs it " + n.Use
 	case n.Certain:
-		row.Why = "refuses " + n.What + " it"
+		why += " refuses " + n.What + " it"
 	default:
-		row.Why = "refuses " + n.What + " it, unless a label exempts it that is not known"
+		why += " refuses " + n.What + " it, unless a label exempts it that is not known"
 	}
-	return row
+	cycle := "no"
+	if n.Cycle {
+		cycle = "yes"
+	}
+	return []string{firstOf(n.From), firstOf(n.To), why, cycle}
 }
 
 // firstOf names a group of workloads by its first.

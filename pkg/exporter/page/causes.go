@@ -6,216 +6,241 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// cause is what findings of one severity have in common: the Service that cannot be
-// called, else the check.
-type cause struct {
-	Title, Summary string
-	Check          link
-	Count          int
-	Findings       []findingRow
-	More           int
-	All            link
-	// Commands look at the cause and lift it, each on a line of its own.
-	Commands []command
-}
-
-// caused are the findings of a cause, which is written for those that are shown alone.
+// caused are the findings of one cause: of a Service that cannot be called, else of a
+// check.
 type caused struct {
 	check    *classify.Check
+	severity classify.Severity
 	service  inventory.Key
 	findings []*classify.Finding
+	// profiles are the webhooks of the findings that are shown.
+	profiles []*classify.Profile
+	// stops are functions of the cluster, everywhere how many of them stop in all
+	// namespaces.
+	stops      []string
+	everywhere int
 }
 
-// command is one to copy, and what it is for.
-type command struct{ What, Text string }
+// broken says that the webhooks fail now.
+func (c *caused) broken() bool { return c.check.Fails && c.severity > classify.Info }
 
-// causes groups the findings of a severity that are not acknowledged. Services come
-// first, those that most hangs on before the others; then checks as documents list
-// them.
-func (v *view) causes(s classify.Severity) []caused {
-	type key struct {
-		check   *classify.Check
-		service inventory.Key
+// urgency is the group that the cause is shown in.
+func (c *caused) urgency() int {
+	switch {
+	case c.broken():
+		return 0
+	case c.severity > classify.Info:
+		return 1
 	}
-	grouped := map[key][]*classify.Finding{}
+	return 2
+}
+
+// cause is one that is written.
+type cause struct {
+	Title, Summary, Severity string
+	Check                    link
+	Count                    int
+	Findings                 []findingRow
+	More                     int
+	All                      link
+	Stops                    []string
+	Since                    since
+	Owner                    string
+	Alerts                   []string
+	// Look shows the cause, Save keeps what a fix may change; "" for nothing.
+	Look, Save string
+	// Note is for the ticket of an incident; "" but for the first cause.
+	Note string
+}
+
+// since says when it began, as far as that is known.
+type since struct{ What, At string }
+
+// causes groups the findings that are not acknowledged: what fails now and stops most
+// comes first.
+func (v *view) causes() []*caused {
+	type key struct {
+		check    *classify.Check
+		severity classify.Severity
+		service  inventory.Key
+	}
+	grouped := map[key]*caused{}
+	var out []*caused
 	for _, f := range v.findings {
-		if f.Severity == s && !f.Acknowledged {
-			k := key{check: f.Check}
-			if p := v.byRef[f.Webhook]; p != nil && f.Check.Name == string(p.State.Fault) {
-				k.service = p.State.Service.Key
-			}
-			grouped[k] = append(grouped[k], f)
+		if f.Acknowledged {
+			continue
+		}
+		k, p := key{check: f.Check, severity: f.Severity}, v.byRef[f.Webhook]
+		if p != nil && f.Check.Name == string(p.State.Fault) {
+			k.service = p.State.Service.Key
+		}
+		if grouped[k] == nil {
+			grouped[k] = &caused{check: f.Check, severity: f.Severity, service: k.service}
+			out = append(out, grouped[k])
+		}
+		grouped[k].findings = append(grouped[k].findings, f)
+		if p != nil {
+			grouped[k].profiles = append(grouped[k].profiles, p)
 		}
 	}
-	out := make([]caused, 0, len(grouped))
-	for k, findings := range grouped {
-		out = append(out, caused{k.check, k.service, findings})
+	for _, c := range out {
+		c.weigh()
 	}
-	slices.SortFunc(out, func(a, b caused) int {
-		of := func(c caused) int { return min(len(c.service.Name), 1) * len(c.findings) }
-		return cmp.Or(cmp.Compare(of(b), of(a)), cmp.Compare(slices.Index(classify.Checks, a.check), slices.Index(classify.Checks, b.check)), a.service.Compare(b.service))
+	slices.SortStableFunc(out, func(a, b *caused) int {
+		return cmp.Or(
+			cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(b.severity, a.severity),
+			cmp.Compare(b.everywhere, a.everywhere), cmp.Compare(len(b.stops), len(a.stops)), cmp.Compare(len(b.findings), len(a.findings)),
+			cmp.Compare(slices.Index(classify.Checks, a.check), slices.Index(classify.Checks, b.check)), a.service.Compare(b.service),
+		)
 	})
 	return out
 }
 
-// first is the webhook of the first finding; nil where it is not shown.
-func (v *view) first(of caused) *classify.Profile { return v.byRef[of.findings[0].Webhook] }
-
-func (v *view) cause(of caused, s classify.Severity) cause {
-	check, service, p := of.check, of.service, v.first(of)
-	c := cause{Title: check.Name, Summary: check.Summary, Check: v.check(check), Count: len(of.findings)}
-	c.Findings, c.More = v.rows(of.findings, maxPerCause)
-	for i := len(c.Findings) - 1; i > 0; i-- { // a fix that all share is shown once
-		if slices.Equal(c.Findings[i].Fix, c.Findings[i-1].Fix) {
-			c.Findings[i].Fix = nil
-		}
+// weigh finds what of the cluster stops, where the webhooks fail now.
+func (c *caused) weigh() {
+	if !c.broken() || c.severity < classify.Critical {
+		return
 	}
-	c.All = v.search("all of them", url.Values{"finding": {check.Name}, "severity": {s.String()}})
-	if p == nil {
-		return c
-	}
-	if service.Name != "" {
-		c.Title = classify.BackendName(p) + " " + p.State.Detail
-		c.All = v.search("all of them", url.Values{"finding": {check.Name}, "namespace": {service.Namespace}})
-	}
-	if s == classify.Critical {
-		c.Commands = commandsOf(p)
-	}
-	return c
-}
-
-// commandsOf look at the backend of a webhook, and take the webhook out of the way.
-func commandsOf(p *classify.Profile) []command {
-	commands := p.Commands()
-	var out []command
-	if len(commands.Inspect) > 0 {
-		out = append(out, command{"look at the backend", commands.Inspect[0]})
-	}
-	disable := "let requests through, once it is saved"
-	if p.Type == inventory.Conversion {
-		disable = "if the versions differ in name only, once it is saved"
-	}
-	return append(out, command{"save the registration", commands.Save}, command{disable, commands.Disable})
-}
-
-// headline says in a sentence what fails now.
-type headline struct {
-	Text    string
-	Failing []failingRow
-	More    int
-	Stops   []string
-	Command *command
-	// Condition says so since Since; "" without conditions.
-	Condition, Since string
-}
-
-// failingRow is a webhook whose calls fail, as observed.
-type failingRow struct {
-	Webhook link
-	Share   string
-}
-
-// The bounds of the headline.
-const (
-	maxFailing = 5
-	maxStops   = 3
-)
-
-// failingShare is the share of failed calls from which a webhook fails: that of the
-// alerts.
-const failingShare = 0.01
-
-// headline is nil where nothing is known to fail.
-func (v *view) headline() *headline {
-	down, failing := v.down(), v.failing()
-	if len(down)+len(failing) == 0 {
-		return nil
-	}
-	h := &headline{More: max(len(failing)-maxFailing, 0)}
-	var parts []string
-	if len(failing) > 0 {
-		verb := "fail"
-		if len(failing) == 1 {
-			verb = "fails"
-		}
-		parts = append(parts, fmt.Sprintf("%s %s now, as observed", inventory.Counted(len(failing), "webhook"), verb))
-	}
-	if len(down) > 0 {
-		text := inventory.Counted(len(down), "webhook") + " cannot be called"
-		dead := slices.DeleteFunc(v.causes(classify.Critical), func(c caused) bool { p := v.first(c); return p == nil || p.State.Fault == inventory.Sound })
-		if len(dead) > 0 {
-			first := v.cause(dead[0], classify.Critical)
-			text += fmt.Sprintf(": %s (%s)", first.Title, inventory.Counted(first.Count, "webhook"))
-			h.Command = &first.Commands[0]
-			h.Condition, h.Since = v.since(v.first(dead[0]))
-		}
-		if more := len(dead) - 1; more > 0 {
-			text += fmt.Sprintf(", and %s", inventory.Counted(more, "other cause"))
-		}
-		parts = append(parts, text)
-	}
-	h.Text = strings.Join(parts, "; ") + "."
-	for _, p := range failing[:min(len(failing), maxFailing)] {
-		h.Failing = append(h.Failing, failingRow{v.webhook(p.Ref), percent(v.Snapshot.Observed.Of(p.Ref.Series()).FailedShare())})
-	}
-	h.Stops = stopsOf(slices.Concat(down, failing))
-	return h
-}
-
-// since is the condition that the backend of the webhook turned True, and when.
-func (v *view) since(p *classify.Profile) (condition, since string) {
-	name := findCheck(string(p.State.Fault)).Condition[p.Type]
-	for _, c := range v.Conditions {
-		if c.Type == name && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return c.Type, timeText(c.LastTransitionTime.Time)
-		}
-	}
-	return "", ""
-}
-
-// down are the webhooks with a critical finding on their backend.
-func (v *view) down() []*classify.Profile {
-	var out []*classify.Profile
-	for _, p := range v.profiles {
-		if p.State.Fault != inventory.Sound && v.worst(p.Ref) == classify.Critical {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// failing are the webhooks whose calls fail, the worst first.
-func (v *view) failing() []*classify.Profile {
-	share := func(p *classify.Profile) float64 { return v.Snapshot.Observed.Of(p.Ref.Series()).FailedShare() }
-	var out []*classify.Profile
-	for _, p := range v.profiles {
-		if share(p) >= failingShare {
-			out = append(out, p)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *classify.Profile) int { return cmp.Compare(share(b), share(a)) })
-	return out
-}
-
-// stopsOf says what of the cluster stops, and where.
-func stopsOf(profiles []*classify.Profile) []string {
-	var out []string
-	for _, p := range profiles {
-		for _, stop := range impact.StopsOf(p) {
-			if !slices.Contains(out, stop) && len(out) < maxStops {
-				out = append(out, stop)
+	for _, p := range c.profiles {
+		stops := impact.StopsOf(p)
+		for _, stop := range stops {
+			if !slices.Contains(c.stops, stop) {
+				c.stops = append(c.stops, stop)
+				if p.NamespaceSelector.Empty() {
+					c.everywhere++
+				}
 			}
 		}
 	}
-	return out
 }
 
-func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+// maxPerCause bounds the findings of a cause on the overview.
+const maxPerCause = 3
+
+func (v *view) cause(of *caused) cause {
+	first := of.findings[0]
+	c := cause{
+		Title: of.check.Name, Summary: of.check.Summary, Severity: of.severity.String(), Check: v.check(of.check), Count: len(of.findings),
+		Stops: of.stops, Look: first.Look(v.byRef[first.Webhook]), All: v.search("all of them", url.Values{"finding": {of.check.Name}, "severity": {of.severity.String()}}),
+	}
+	c.Findings, c.More = v.rows(of.findings, maxPerCause)
+	c.Check = c.Findings[0].Check
+	c.Alerts = v.alertsOn(of.profiles)
+	switch {
+	case of.service.Name != "":
+		c.Title = classify.BackendName(of.profiles[0]) + " " + of.profiles[0].State.Detail
+		c.Summary, _, _ = strings.Cut(first.Brief, ": ")
+		c.All = v.search("all of them", url.Values{"finding": {of.check.Name}, "namespace": {of.service.Namespace}})
+	case len(of.findings) == 1:
+		c.Title, c.Summary = first.Webhook.Name, sentence(cmp.Or(first.Brief, first.Message))
+	}
+	if len(of.profiles) > 0 {
+		c.Owner = of.profiles[0].Object.Owner.String()
+	}
+	if of.broken() && len(of.profiles) > 0 {
+		c.Since, c.Save = v.since(of.profiles), of.profiles[0].Commands().Save
+	}
+	c.once()
+	return c
+}
+
+// sentence begins with a capital letter.
+func sentence(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
+
+// once leaves each command, and a fix that several findings share, in one place.
+func (c *cause) once() {
+	seen := map[report.FixPart]bool{{Text: c.Look, Command: true}: true, {Text: c.Save, Command: true}: true}
+	for i := range c.Findings {
+		c.Findings[i].Fix = slices.DeleteFunc(c.Findings[i].Fix, func(p report.FixPart) bool {
+			again := seen[p]
+			seen[p] = true
+			return again
+		})
+	}
+}
+
+// since is when the first of the webhooks began to fail: as this process saw it, as
+// Prometheus counts failed calls, or as a condition has it of all webhooks of a type.
+func (v *view) since(profiles []*classify.Profile) since {
+	if v.history != nil {
+		var begin time.Time
+		for _, p := range profiles {
+			if at := v.history.FailingSince(p.Ref); !at.IsZero() && (begin.IsZero() || at.Before(begin)) {
+				begin = at
+			}
+		}
+		switch {
+		case begin.IsZero():
+		case begin.After(v.history.Since()):
+			return since{"Failing since", timeText(begin)}
+		default:
+			return since{"Failing at least since", timeText(begin)}
+		}
+	}
+	p := profiles[0]
+	if ago, failing := v.Snapshot.Observed.Of(p.Series()).FailingFor(); failing {
+		return since{"Its calls fail since about", timeText(v.Snapshot.Observed.Servers[0].To.Add(-ago))}
+	}
+	name := classify.FindCheck(string(p.State.Fault))
+	if name == nil {
+		return since{}
+	}
+	for _, c := range v.Conditions {
+		if c.Type == name.Condition[p.Type] && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return since{c.Type + " is True since", timeText(c.LastTransitionTime.Time)}
+		}
+	}
+	return since{}
+}
+
+// alertsOn are the alerts that fire on the webhooks.
+func (v *view) alertsOn(profiles []*classify.Profile) []string {
+	var out []string
+	if v.Snapshot.Observed == nil {
+		return nil
+	}
+	for _, a := range v.Snapshot.Observed.Alerts {
+		if slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Series() == a.Series }) {
+			out = append(out, fmt.Sprintf("%s (%s)", a.Name, a.Severity))
+		}
+	}
+	return text.Distinct(out)
+}
+
+// note is the cause for the ticket of an incident.
+func (v *view) note(c cause) string {
+	var b strings.Builder
+	add := func(label, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", label, text.Clean(value))
+		}
+	}
+	add("Broken", c.Title)
+	add("Stops", strings.Join(c.Stops, "; "))
+	for _, f := range c.Findings {
+		add("Webhook", f.Webhook.Text+" ("+f.Where+"): "+f.Message)
+	}
+	if c.More > 0 {
+		add("More webhooks", fmt.Sprint(c.More))
+	}
+	if c.Since.At != "" {
+		add(c.Since.What, c.Since.At)
+	}
+	add("Alerts", strings.Join(c.Alerts, ", "))
+	add("Owner", c.Owner)
+	add("First command", c.Look)
+	add("Runbook", report.RunbookURL(c.Check.Text))
+	add("Cluster", fmt.Sprintf("Kubernetes %s, as of %s", v.Snapshot.Server, timeText(v.AsOf())))
+	return b.String()
+}

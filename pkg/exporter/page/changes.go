@@ -2,12 +2,11 @@ package page
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -19,38 +18,15 @@ type changesPage struct {
 	// Since is when the changes began to be watched.
 	Since string
 	// Configuration is the one whose changes are shown; "" shows all.
-	Configuration  string
-	Rows           []changeRow
-	First, Last    int
-	Total          int
-	All            link
-	Previous, Next link
-}
-
-type changeRow struct {
-	At     string
-	Object link
-	Edit   string
-	// By and Written are who wrote the object last, and when.
-	By, Written     string
-	Webhooks        []changedWebhook
-	MoreWebhooks    int
-	Added, Resolved pastFindings
-}
-
-type changedWebhook struct {
-	Webhook   link
-	Sentences []string
-}
-
-// pastFindings are findings that came or went.
-type pastFindings struct {
-	Rows []findingRow
-	More int
+	Configuration string
+	All           link
+	Changes       report.Blocks
+	Total         int
+	pager
 }
 
 // changes shows those of a configuration where the address names one.
-func (h *handler) changes(v *view, d *document, r *http.Request) bool {
+func (h *handler) changes(v *view, r *http.Request) answer {
 	q := r.URL.Query()
 	p := &changesPage{Configuration: q.Get("configuration"), All: link{"all changes", v.to("changes")}}
 	var changes []impact.PastChange
@@ -63,61 +39,61 @@ func (h *handler) changes(v *view, d *document, r *http.Request) bool {
 	slices.Reverse(changes)
 	p.Total = len(changes)
 	number, _ := strconv.Atoi(q.Get("page"))
-	number = min(max(number, 1), max((p.Total+changesPerPage-1)/changesPerPage, 1))
-	first := (number - 1) * changesPerPage
-	p.First, p.Last = first+1, min(first+changesPerPage, p.Total)
-	for _, c := range changes[first:p.Last] {
-		p.Rows = append(p.Rows, v.changeRow(c))
-	}
-	to := func(text string, number int) link {
-		q := url.Values{"page": {strconv.Itoa(number)}}
-		if p.Configuration != "" {
-			q.Set("configuration", p.Configuration)
-		}
+	p.pager = paged(number, changesPerPage, p.Total, func(text string, number int) link {
+		q.Set("page", strconv.Itoa(number))
 		return link{text, v.to("changes") + "?" + q.Encode()}
+	})
+	for _, c := range changes[max(p.First-1, 0):p.Last] {
+		p.Changes = append(p.Changes, v.change(c))
 	}
-	if number > 1 {
-		p.Previous = to("Previous", number-1)
-	}
-	if p.Last < p.Total {
-		p.Next = to("Next", number+1)
-	}
-	d.Changes = p
-	return true
+	return answer{title: "Changes", template: "changes", data: p}
 }
 
-// changeRow leads to the webhooks that there still are.
-func (v *view) changeRow(c impact.PastChange) changeRow {
-	row := changeRow{At: timeText(c.At), Object: link{Text: c.Object()}, Edit: string(c.Edit), By: c.Written.Manager, Written: timeText(c.Written.At), MoreWebhooks: c.MoreWebhooks}
+// change leads to the webhooks that there still are.
+func (v *view) change(c impact.PastChange) report.Block {
+	what := c.Object()
+	if c.Edit != "" {
+		what += " is " + string(c.Edit)
+	}
 	if c.Others > 0 {
-		row.Object.Text = c.String()
+		what = c.String()
+	}
+	b := report.Block{Heading: timeText(c.At) + ": " + what}
+	if c.Written.Manager != "" {
+		b.Heading += ", written by " + c.Written.Manager
+		if !c.Written.At.IsZero() {
+			b.Heading += " at " + timeText(c.Written.At)
+		}
 	}
 	for _, w := range c.Webhooks {
-		to := v.webhookNow(w.Ref)
-		if row.Object.URL == "" {
-			row.Object.URL = to.URL
-		}
-		row.Webhooks = append(row.Webhooks, changedWebhook{to, w.Sentences})
+		b.Lines = append(b.Lines, report.Line{Name: w.Ref.Name, URL: v.urlNow(w.Ref), Under: report.Sentences(w.Sentences...)})
 	}
-	row.Added, row.Resolved = v.pastFindings(c.Added), v.pastFindings(c.Resolved)
-	return row
+	if c.MoreWebhooks > 0 {
+		b.Lines = append(b.Lines, report.Line{Text: "… and " + inventory.Counted(c.MoreWebhooks, "more webhook")})
+	}
+	b.Lines = append(b.Lines, v.pastFindings("came with it", report.Critical, c.Added)...)
+	b.Lines = append(b.Lines, v.pastFindings("went with it", report.Good, c.Resolved)...)
+	return b
 }
 
-// webhookNow leads to the webhook where there still is one.
-func (v *view) webhookNow(ref inventory.Ref) link {
+// urlNow leads to the webhook where there still is one.
+func (v *view) urlNow(ref inventory.Ref) string {
 	if v.byRef[ref] == nil {
-		return link{Text: ref.Name}
+		return ""
 	}
-	return v.webhook(ref)
+	return v.webhook(ref).URL
 }
 
-func (v *view) pastFindings(f impact.PastFindings) pastFindings {
-	out := pastFindings{More: f.More}
-	for _, f := range f.Findings {
-		out.Rows = append(out.Rows, findingRow{
-			Severity: f.Severity.String(), Check: v.check(f.Check), Webhook: v.webhookNow(f.Webhook),
-			Type: f.Webhook.Type.Title(), Registered: f.Webhook.Configuration, Message: text.Clean(f.Message),
+func (v *view) pastFindings(label string, tone report.Tone, of impact.PastFindings) []report.Line {
+	var out []report.Line
+	for _, f := range of.Findings {
+		out = append(out, report.Line{
+			Label: label, Tone: tone, Name: f.Severity.String() + " " + f.Check.Name + ":", URL: v.check(f.Check).URL,
+			Text: f.Webhook.Name + " " + f.Message, Aside: f.Webhook.Type.Title() + ", configuration " + f.Webhook.Configuration,
 		})
+	}
+	if of.More > 0 {
+		out = append(out, report.Line{Label: label, Tone: tone, Text: inventory.Counted(of.More, "more finding")})
 	}
 	return out
 }

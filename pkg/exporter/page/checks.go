@@ -6,56 +6,51 @@ import (
 	"html/template"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/yuin/goldmark"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// checkList is the page of all checks.
-type checkList struct{ Rows []checkRow }
-
-type checkRow struct {
-	Check        link
-	Severity     string
-	Summary      string
-	Findings     int
-	Acknowledged int
-	// Needs is what the check would need, where nothing can be found without.
-	Needs string
-}
-
 // checkPage is the page of one check: its runbook and what it finds.
 type checkPage struct {
-	ID, Name, Summary, Severity string
-	Conditions, Alerts, Needs   string
-	Runbook                     template.HTML
-	Findings                    []findingRow
-	More                        int
-	All                         link
+	Summary, Severity         string
+	Conditions, Alerts, Needs string
+	Runbook                   template.HTML
+	Findings                  []findingRow
+	More                      int
+	All                       link
 	// Filled is the webhook whose names stand in the commands of the runbook.
 	Filled link
 }
 
-func (v *view) checkList() *checkList {
-	l := &checkList{}
+// checkList are all checks, and how much each finds.
+func (v *view) checkList() report.Blocks {
+	t := &report.Table{Headings: []string{"Check", "Severity", "Findings", "Reports"}, Links: map[string]string{}, Tones: severityTones}
 	counts := v.ofChecks()
 	for _, c := range classify.Checks {
-		row := checkRow{Check: v.check(c), Severity: c.Severity.String(), Summary: c.Summary, Needs: v.lacks(c)}
+		found, acknowledged := 0, 0
 		for _, f := range counts[c] {
 			if f.Acknowledged {
-				row.Acknowledged++
+				acknowledged++
 			} else {
-				row.Findings++
+				found++
 			}
 		}
-		l.Rows = append(l.Rows, row)
+		count := fmt.Sprint(found)
+		if needs := v.lacks(c); needs != "" && found == 0 {
+			count = "not known: " + needs
+		}
+		if acknowledged > 0 {
+			count += fmt.Sprintf(" + %d acknowledged", acknowledged)
+		}
+		t.Rows, t.Links[c.Name] = append(t.Rows, []string{c.Name, c.Severity.String(), count, c.Summary}), v.check(c).URL
 	}
-	return l
+	return report.Blocks{{Table: t}}
 }
 
 // lacks says what a check needs that the Report does not have; "" if nothing.
@@ -81,8 +76,8 @@ func (v *view) ofChecks() map[*classify.Check][]*classify.Finding {
 
 func (v *view) checkPage(c *classify.Check) *checkPage {
 	p := &checkPage{
-		ID: checkName(c.Name), Name: c.Name, Summary: c.Summary, Severity: c.Severity.String(), Needs: v.lacks(c),
-		Runbook: runbook(c.Name), All: v.search("all of them", url.Values{"finding": {c.Name}}),
+		Summary: c.Summary, Severity: c.Severity.String(), Needs: v.lacks(c),
+		Runbook: rendered()[c.Name], All: v.search("all of them", url.Values{"finding": {c.Name}}),
 	}
 	var alerts []string
 	for _, s := range classify.Severities {
@@ -91,7 +86,7 @@ func (v *view) checkPage(c *classify.Check) *checkPage {
 		}
 	}
 	p.Conditions, p.Alerts = strings.Join(c.Conditions(), ", "), strings.Join(alerts, ", ")
-	p.Findings, p.More = v.rows(v.ofChecks()[c], v.limits().ofCheck)
+	p.Findings, p.More = v.rows(v.ofChecks()[c], v.limits().findings)
 	return p
 }
 
@@ -125,20 +120,8 @@ func (v *view) fill(p *checkPage, c *classify.Check, asked inventory.Ref) {
 // plainName is a name that needs no quotes in a shell.
 var plainName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.:-]*$`)
 
-// findCheck returns the check of the name, nil if there is none.
-func findCheck(name string) *classify.Check {
-	i := slices.IndexFunc(classify.Checks, func(c *classify.Check) bool { return c.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return classify.Checks[i]
-}
-
-// runbook is the rendered runbook of the check. The runbooks are part of the
-// program, and rendered once they are first looked at.
-func runbook(name string) template.HTML { return rendered()[name] }
-
-// rendered has no tables: goldmark's extensions cost each start of the program 0.3 ms.
+// rendered are the runbooks, which are part of the program, once they are first looked at.
+// It has no tables: goldmark's extensions cost each start of the program 0.3 ms.
 var rendered = sync.OnceValue(func() map[string]template.HTML {
 	markdown := goldmark.New()
 	out := map[string]template.HTML{}

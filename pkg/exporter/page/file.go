@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -19,38 +20,82 @@ const (
 	maxFileResources = 40
 )
 
+// filePart is a section of a file, or a page that is folded.
+type filePart struct {
+	ID, Title, Summary string
+	Folded             bool
+	Body               template.HTML
+}
+
+// fileParts collects the parts, and the first error.
+type fileParts struct {
+	parts []filePart
+	err   error
+}
+
+func (f *fileParts) add(part filePart, name string, data any) {
+	if f.err == nil {
+		part.Body, f.err = answer{template: name, data: data}.html()
+		f.parts = append(f.parts, part)
+	}
+}
+
 // WriteFile writes all pages as one file that needs no other; shown selects the
 // webhooks that it is about.
 func WriteFile(ctx context.Context, w io.Writer, r *classify.Report, shown func(inventory.Ref) bool, o Options) error {
 	l := links{file: &contents{webhooks: map[inventory.Ref]bool{}, resources: map[inventory.Resource]bool{}}}
 	v := newView(r, l, shown)
 	worst := slices.Clone(v.profiles)
-	v.sorted(query{}, worst)
+	v.worstFirst(worst)
 	worst = worst[:min(len(worst), maxFileWebhooks)]
 	for _, p := range worst {
 		l.file.webhooks[p.Ref] = true
 	}
-	resources := v.byImportance()
+	resources := byImportance(v.reached())
 	resources = resources[:min(len(resources), maxFileResources)]
 	for _, resource := range resources {
 		l.file.resources[resource] = true
 	}
-	d := newDocument("Webhook report", "", l)
-	d.File, d.Version, d.Status = embedded(), o.Version, statusOf(r, time.Time{})
-	d.Overview, d.Webhooks = v.overview(), v.table(query{Page: 1}, maxFileRows)
+	f := &fileParts{}
+	f.add(filePart{ID: "overview", Title: "Overview"}, "overview", v.overview())
+	f.add(filePart{ID: "webhooks", Title: "Webhooks"}, "webhooks", v.table(query{Page: 1}, maxFileRows))
 	for _, p := range worst {
-		d.Cards = append(d.Cards, v.webhookPage(p))
+		f.add(filePart{ID: webhookName(p.Ref), Title: p.Name, Summary: v.summary(p), Folded: true}, "webhook", v.webhookPage(p))
 	}
-	d.MoreCards = len(v.profiles) - len(worst)
-	d.Resources = v.resourceList()
+	f.add(filePart{ID: "resources", Title: "Resources"}, "blocks", v.resourceList())
 	for _, resource := range resources {
-		d.Chains = append(d.Chains, v.resourcePage(resource, "", ""))
+		p := v.resourcePage(resource, "", "")
+		f.add(filePart{ID: resourceName(resource), Title: resource.String(), Summary: p.Title, Folded: true}, "resource", p)
 	}
-	d.Bootstrap, d.Checks = v.bootstrap(ctx), v.checkList()
+	if cycles(r) {
+		f.add(filePart{ID: "bootstrap", Title: "Bootstrap"}, "bootstrap", v.bootstrap(ctx))
+	}
+	f.add(filePart{ID: "checks", Title: "Checks"}, "blocks", v.checkList())
 	for _, c := range classify.Checks {
-		d.Runbooks = append(d.Runbooks, v.checkPage(c))
+		f.add(filePart{ID: checkName(c.Name), Title: c.Name, Summary: c.Summary, Folded: true}, "check", v.checkPage(c))
 	}
-	return d.write(w)
+	if f.err != nil {
+		return f.err
+	}
+	d := newDocument(r, "", l)
+	d.File, d.Version, d.Status = embedded(), o.Version, statusOf(r, time.Time{})
+	body, err := d.write(answer{title: "Webhook report", template: "file", data: f.parts})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(body); err != nil {
+		return fmt.Errorf("writing page: %w", err)
+	}
+	return nil
+}
+
+// summary is the line under which a file folds the page of a webhook.
+func (v *view) summary(p *classify.Profile) string {
+	parts := []string{p.Type.Title()}
+	for _, c := range v.counts(p.Ref) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Label))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // embedded are the style and the script, which the policy allows by their digests.

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -34,49 +34,53 @@ const maxRendering = 2
 // maxWait is how long a request waits for others to be rendered.
 const maxWait = 5 * time.Second
 
+// show answers a request.
+type show func(*view, *http.Request) answer
+
+// blocks is a page of Blocks alone.
+func blocks(title string, of func(*view) report.Blocks) show {
+	return func(v *view, _ *http.Request) answer { return answer{title: title, template: "blocks", data: of(v)} }
+}
+
 // NewHandler serves the pages of the Report that current returns at each request,
 // nil while there is none.
 func NewHandler(current func() *classify.Report, now func() time.Time, o Options) http.Handler {
 	h := &handler{Options: o, current: current, now: now, slots: make(chan struct{}, maxRendering)}
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", h.page("Overview", "Overview", func(v *view, d *document, _ *http.Request) bool {
-		d.Overview = v.overview()
-		return true
-	}))
-	mux.Handle("GET /webhooks", h.page("Webhooks", "Webhooks", func(v *view, d *document, r *http.Request) bool {
-		d.Webhooks = v.table(readQuery(r.URL.Query()), pageSize)
-		return true
-	}))
-	mux.Handle("GET /webhooks/{type}/{configuration}/{name}", h.page("", "Webhooks", showWebhook))
-	mux.Handle("GET /webhooks/{type}/{configuration}", h.page("", "Webhooks", suggestOfConfiguration))
-	mux.Handle("GET /changes", h.page("Changes", "Changes", h.changes))
-	mux.Handle("GET /resources", h.page("Resources", "Resources", func(v *view, d *document, _ *http.Request) bool {
-		d.Resources = v.resourceList()
-		return true
-	}))
-	mux.Handle("GET /resources/{resource...}", h.page("", "Resources", showResource))
-	mux.Handle("GET /bootstrap", h.page("Bootstrap", "Bootstrap", func(v *view, d *document, r *http.Request) bool {
-		d.Bootstrap = v.bootstrap(r.Context())
-		return true
-	}))
-	mux.Handle("GET /checks", h.page("Checks", "Checks", func(v *view, d *document, _ *http.Request) bool {
-		d.Checks = v.checkList()
-		return true
-	}))
-	mux.Handle("GET /checks/{name}", h.page("", "Checks", showCheck))
-	mux.Handle("GET /ask", h.page("Ask", "Ask", h.ask))
-	mux.Handle("POST /ask", http.NewCrossOriginProtection().Handler(h.page("Ask", "Ask", h.ask)))
-	mux.Handle("GET /search", h.page("Search", "", func(v *view, d *document, r *http.Request) bool {
-		d.Search = v.find(r.URL.Query().Get("q"))
-		return true
-	}))
+	for pattern, page := range map[string]struct {
+		section string
+		show    show
+	}{
+		"/{$}": {"Overview", func(v *view, _ *http.Request) answer {
+			return answer{title: "Overview", template: "overview", data: v.overview()}
+		}},
+		"/webhooks": {"Webhooks", func(v *view, r *http.Request) answer {
+			return answer{title: "Webhooks", template: "webhooks", data: v.table(readQuery(r.URL.Query()), pageSize)}
+		}},
+		"/webhooks/{type}/{configuration}/{name}": {"Webhooks", showWebhook},
+		"/webhooks/{type}/{configuration}":        {"Webhooks", suggestOfConfiguration},
+		"/changes":                                {"Changes", h.changes},
+		"/resources":                              {"Resources", blocks("Resources", (*view).resourceList)},
+		"/resources/{resource...}":                {"Resources", showResource},
+		"/bootstrap": {"Bootstrap", func(v *view, r *http.Request) answer {
+			return answer{title: "Bootstrap", template: "bootstrap", data: v.bootstrap(r.Context())}
+		}},
+		"/checks":        {"Checks", blocks("Checks", (*view).checkList)},
+		"/checks/{name}": {"Checks", showCheck},
+		"/ask":           {"Ask", h.ask},
+		"/search": {"", func(v *view, r *http.Request) answer {
+			return answer{title: "Search", template: "search", data: v.found(r.URL.Query().Get("q"))}
+		}},
+		"/": {"", func(_ *view, r *http.Request) answer {
+			return missing(&missingPage{What: "page", Name: r.URL.Path})
+		}},
+	} {
+		mux.Handle("GET "+pattern, h.page(page.section, page.show))
+	}
+	mux.Handle("POST /ask", http.NewCrossOriginProtection().Handler(h.page("Ask", h.ask)))
 	mux.Handle("GET /assets/page.css", asset("text/css; charset=utf-8", styleSheet))
 	mux.Handle("GET /assets/icon.svg", asset("image/svg+xml", icon))
 	mux.Handle("GET /assets/page.js", asset("text/javascript; charset=utf-8", script))
-	mux.Handle("GET /", h.page("", "", func(v *view, d *document, r *http.Request) bool {
-		d.Missing = &missingPage{What: "page", Name: r.URL.Path}
-		return false
-	}))
 	return secured(mux)
 }
 
@@ -118,17 +122,15 @@ func digest(content string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page serves a page; show fills in the document, and returns false where there
-// is no such page.
-func (h *handler) page(title, section string, show func(*view, *document, *http.Request) bool) http.Handler {
+// page serves a page of the section of the navigation.
+func (h *handler) page(section string, show show) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.acquire(r) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many pages are being rendered; try again", http.StatusServiceUnavailable)
 			return
 		}
-		d := newDocument(title, section, links{root: rootOf(r)})
-		status, body, err := h.renderInSlot(&d, r, show)
+		status, body, err := h.renderInSlot(section, r, show)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -143,7 +145,7 @@ func (h *handler) page(title, section string, show func(*view, *document, *http.
 
 // renderInSlot renders in the slot that acquire took, and frees it: a client that
 // reads slowly keeps no other waiting. A panic costs the page that caused it.
-func (h *handler) renderInSlot(d *document, r *http.Request, show func(*view, *document, *http.Request) bool) (status int, body []byte, err error) {
+func (h *handler) renderInSlot(section string, r *http.Request, show show) (status int, body []byte, err error) {
 	defer func() {
 		<-h.slots
 		if value := recover(); value != nil {
@@ -153,27 +155,28 @@ func (h *handler) renderInSlot(d *document, r *http.Request, show func(*view, *d
 			err = errors.New("rendering the page: it panicked; the log has the stack")
 		}
 	}()
-	return h.render(d, r, show)
+	return h.render(section, r, show)
 }
 
 // render returns a page that is complete: an error in the middle of it would look
 // like its end.
-func (h *handler) render(d *document, r *http.Request, show func(*view, *document, *http.Request) bool) (status int, body []byte, err error) {
-	l := links{root: rootOf(r)}
-	d.Assets, d.Version = l.root+"assets/", h.Version
+func (h *handler) render(section string, r *http.Request, show show) (status int, body []byte, err error) {
+	current, l := h.current(), links{root: rootOf(r)}
+	d := newDocument(current, section, l)
+	d.Assets, d.Version, d.Status = l.root+"assets/", h.Version, statusOf(current, h.now())
 	status = http.StatusServiceUnavailable
-	report := h.current()
-	d.Status = statusOf(report, h.now())
-	if report != nil {
+	var a answer
+	if current != nil {
 		status = http.StatusOK
-		if !show(newView(report, l, showAll), d, r) {
+		v := newView(current, l, showAll)
+		v.history = h.History
+		if a = show(v, r); a.missing {
 			status = http.StatusNotFound
-			h.suggest(d)
+			h.suggest(a.data.(*missingPage))
 		}
 	}
-	var b bytes.Buffer
-	err = d.write(&b)
-	return status, b.Bytes(), err
+	body, err = d.write(a)
+	return status, body, err
 }
 
 // acquire waits until the page may be rendered; false says that it may not.
@@ -207,10 +210,12 @@ type missingPage struct {
 	All   link
 }
 
-func (h *handler) suggest(d *document) {
-	d.Title = "Not found"
-	m := d.Missing
-	if m == nil || h.Similar == nil {
+func missing(p *missingPage) answer {
+	return answer{title: "Not found", template: "missing", data: p, missing: true}
+}
+
+func (h *handler) suggest(m *missingPage) {
+	if h.Similar == nil {
 		return
 	}
 	for _, name := range h.Similar(m.Name, slices.Sorted(maps.Keys(m.known))) {
@@ -218,59 +223,55 @@ func (h *handler) suggest(d *document) {
 	}
 }
 
-func showWebhook(v *view, d *document, r *http.Request) bool {
+func showWebhook(v *view, r *http.Request) answer {
 	ref := inventory.Ref{Type: inventory.Type(r.PathValue("type")), Configuration: unescaped(r.PathValue("configuration")), Name: unescaped(r.PathValue("name"))}
-	d.Title = ref.Name
 	if p := v.byRef[ref]; p != nil {
-		d.Cards = []*webhookPage{v.webhookPage(p)}
-		return true
+		return answer{title: ref.Name, template: "webhook", data: v.webhookPage(p)}
 	}
-	d.Missing = &missingPage{What: "webhook", Name: ref.Name, known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
+	m := &missingPage{What: "webhook", Name: ref.Name, known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
 	for _, p := range v.profiles {
-		d.Missing.known[p.Name] = v.webhook(p.Ref)
+		m.known[p.Name] = v.webhook(p.Ref)
 	}
-	return false
+	return missing(m)
 }
 
 // suggestOfConfiguration answers an address that lacks the webhook: the webhooks of
 // configurations of such a name are close.
-func suggestOfConfiguration(v *view, d *document, r *http.Request) bool {
-	d.Missing = &missingPage{What: "page of configuration", Name: unescaped(r.PathValue("configuration")), known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
+func suggestOfConfiguration(v *view, r *http.Request) answer {
+	m := &missingPage{What: "page of configuration", Name: unescaped(r.PathValue("configuration")), known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
 	for _, p := range v.profiles {
 		if string(p.Type) == r.PathValue("type") {
-			d.Missing.known[p.Configuration] = v.webhook(p.Ref)
+			m.known[p.Configuration] = v.webhook(p.Ref)
 		}
 	}
-	return false
+	return missing(m)
 }
 
-func showResource(v *view, d *document, r *http.Request) bool {
+func showResource(v *view, r *http.Request) answer {
 	var resource inventory.Resource
 	err := resource.UnmarshalText([]byte(r.PathValue("resource")))
-	d.Title = resource.String()
 	if err == nil && v.Matcher.Serves(resource) {
 		operation := admission.Operation(strings.ToUpper(r.URL.Query().Get("operation")))
-		d.Chains = []*resourcePage{v.resourcePage(resource, operation, r.URL.Query().Get("namespace"))}
-		return true
+		return answer{title: resource.String(), template: "resource", data: v.resourcePage(resource, operation, r.URL.Query().Get("namespace"))}
 	}
-	d.Missing = &missingPage{What: "resource", Name: resource.String(), known: map[string]link{}, All: link{"all resources that webhooks are called for", v.to("resources")}}
+	m := &missingPage{What: "resource", Name: resource.String(), known: map[string]link{}, All: link{"all resources that webhooks are called for", v.to("resources")}}
 	for _, s := range v.Snapshot.Served {
-		d.Missing.known[s.Resource.String()] = v.resource(s.Resource)
+		m.known[s.Resource.String()] = v.resource(s.Resource)
 	}
-	return false
+	return missing(m)
 }
 
-func showCheck(v *view, d *document, r *http.Request) bool {
-	d.Title = r.PathValue("name")
-	if c := findCheck(r.PathValue("name")); c != nil {
+func showCheck(v *view, r *http.Request) answer {
+	name := r.PathValue("name")
+	if c := classify.FindCheck(name); c != nil {
 		q := r.URL.Query()
-		d.Runbooks = []*checkPage{v.checkPage(c)}
-		v.fill(d.Runbooks[0], c, inventory.Ref{Type: inventory.Type(q.Get("type")), Configuration: q.Get("configuration"), Name: q.Get("name")})
-		return true
+		p := v.checkPage(c)
+		v.fill(p, c, inventory.Ref{Type: inventory.Type(q.Get("type")), Configuration: q.Get("configuration"), Name: q.Get("name")})
+		return answer{title: name, template: "check", data: p}
 	}
-	d.Missing = &missingPage{What: "check", Name: r.PathValue("name"), known: map[string]link{}, All: link{"all checks", v.to("checks")}}
+	m := &missingPage{What: "check", Name: name, known: map[string]link{}, All: link{"all checks", v.to("checks")}}
 	for _, c := range classify.Checks {
-		d.Missing.known[c.Name] = v.check(c)
+		m.known[c.Name] = v.check(c)
 	}
-	return false
+	return missing(m)
 }

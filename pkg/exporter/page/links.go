@@ -1,12 +1,10 @@
 package page
 
 import (
-	"cmp"
 	"net/url"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -26,9 +24,6 @@ type links struct {
 type contents struct {
 	webhooks  map[inventory.Ref]bool
 	resources map[inventory.Resource]bool
-	// section is the anchor of one of several clusters, which holds all that the
-	// file has of it; "" in a file of one.
-	section string
 }
 
 // to is the address of the page with the name.
@@ -87,18 +82,18 @@ func (l links) resource(r inventory.Resource) link {
 
 func checkName(name string) string { return join("checks", name) }
 
-// check leads to the runbook, which a file of several clusters does not hold.
-func (l links) check(c *classify.Check) link {
-	if l.file != nil && l.file.section != "" {
-		return link{c.Name, report.RunbookURL(c.Name)}
-	}
-	return link{c.Name, l.to(checkName(c.Name))}
-}
+func (l links) check(c *classify.Check) link { return link{c.Name, l.to(checkName(c.Name))} }
 
 // search is the table of webhooks with a filter; in a file, the whole table.
 func (l links) search(text string, values url.Values) link {
 	if l.file != nil {
-		return link{text, l.to(cmp.Or(l.file.section, "webhooks"))}
+		return link{text, l.to("webhooks")}
 	}
 	return link{text, l.to("webhooks") + "?" + values.Encode()}
+}
+
+// whatIf asks what happens when something goes away; nothing in a file, which
+// cannot answer.
+func (l links) whatIf(text, key, value string) link {
+	return link{text, l.to("ask") + "?" + url.Values{key: {value}}.Encode()}
 }

@@ -7,10 +7,10 @@
 package page
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"html/template"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -57,31 +57,34 @@ type Options struct {
 	History *impact.History
 }
 
-// document is what the template "document" renders. Each page is set where it is
-// part of the document.
-type document struct {
-	Title, Section string
-	Nav            []navItem
-	Home           string
-	File           *fileAssets
-	Assets         string
-	Status         status
-	Version        string
-	Project        string
+// answer is what a page says, by the template that writes it.
+type answer struct {
+	title, template string
+	data            any
+	// missing says that there is no such page.
+	missing bool
+}
 
-	Overview  *overview
-	Webhooks  *table
-	Cards     []*webhookPage
-	MoreCards int
-	Resources *resourceList
-	Chains    []*resourcePage
-	Bootstrap *bootstrapPage
-	Checks    *checkList
-	Runbooks  []*checkPage
-	Missing   *missingPage
-	Ask       *askPage
-	Search    *searchPage
-	Changes   *changesPage
+// html is the answer, written.
+func (a answer) html() (template.HTML, error) {
+	var b bytes.Buffer
+	if err := templates().ExecuteTemplate(&b, a.template, a.data); err != nil {
+		return "", fmt.Errorf("writing page: %w", err)
+	}
+	return template.HTML(b.String()), nil
+}
+
+// document is what the template "document" renders around an answer.
+type document struct {
+	Title   string
+	Nav     []navItem
+	Home    string
+	File    *fileAssets
+	Assets  string
+	Status  status
+	Version string
+	Project string
+	Body    template.HTML
 }
 
 // fileAssets are what a file contains that is served as resources otherwise.
@@ -102,9 +105,8 @@ type status struct {
 	// AsOf is the time of the facts, Age how long that is ago; "" in a file.
 	AsOf, Age string
 	// Seconds is Age in seconds.
-	Seconds int
-	Stale   bool
-	Waiting bool
+	Seconds        int
+	Stale, Waiting bool
 	// Broken says which watches are not current, "" if all are; Since is when the
 	// first of them broke.
 	Broken, Since string
@@ -128,24 +130,24 @@ func statusOf(r *classify.Report, now time.Time) status {
 	return s
 }
 
-// brokenWatches names some of the watches, and when the first of them broke.
+// brokenWatches counts the watches, names some, and says when the first of them broke.
 func brokenWatches(outdated map[inventory.Resource]time.Time) (watches, begin string) {
-	var names []string
-	var since time.Time
-	for _, resource := range slices.SortedFunc(maps.Keys(outdated), inventory.Resource.Compare) {
-		names = append(names, resource.String())
-		if since.IsZero() || outdated[resource].Before(since) {
-			since = outdated[resource]
-		}
-	}
-	if len(names) == 0 {
+	if len(outdated) == 0 {
 		return "", ""
 	}
-	text := "the watch of " + strings.Join(names[:min(len(names), 3)], ", of ")
-	if more := len(names) - 3; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+	var names []string
+	for _, resource := range slices.SortedFunc(maps.Keys(outdated), inventory.Resource.Compare) {
+		names = append(names, resource.String())
 	}
-	return text, timeText(since)
+	since := slices.SortedFunc(maps.Values(outdated), time.Time.Compare)[0]
+	watches = inventory.Counted(len(names), "watch") + ": " + strings.Join(names[:min(len(names), 3)], ", ")
+	if len(names) > 1 {
+		watches = fmt.Sprintf("%d watches: %s", len(names), strings.Join(names[:min(len(names), 3)], ", "))
+	}
+	if len(names) > 3 {
+		watches += ", …"
+	}
+	return watches, timeText(since)
 }
 
 // timeText is a time as pages show it; "" where there is none.
@@ -190,21 +192,32 @@ var sections = []struct{ title, path string }{
 	{"Ask", "ask"},
 }
 
-// newDocument returns a document without pages.
-func newDocument(title, section string, l links) document {
-	d := document{Title: title, Section: section, Home: l.to(""), Project: report.Project}
+// newDocument returns a document without an answer; the Report may be nil.
+func newDocument(r *classify.Report, section string, l links) document {
+	d := document{Home: l.to(""), Project: report.Project}
 	for _, s := range sections {
-		if l.file != nil && (s.path == "ask" || s.path == "changes") {
-			continue // a file cannot answer, and is of one time
+		switch {
+		case l.file != nil && (s.path == "ask" || s.path == "changes"): // a file cannot answer, and is of one time
+		case s.path == "bootstrap" && section != s.title && (r == nil || !cycles(r)):
+		default:
+			d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})
 		}
-		d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})
 	}
 	return d
 }
 
-func (d document) write(w io.Writer) error {
-	if err := templates().ExecuteTemplate(w, "document", d); err != nil {
-		return fmt.Errorf("writing page: %w", err)
+// write returns the document with the answer in it.
+func (d document) write(a answer) ([]byte, error) {
+	var err error
+	if a.template != "" {
+		d.Title = a.title
+		if d.Body, err = a.html(); err != nil {
+			return nil, err
+		}
 	}
-	return nil
+	var b bytes.Buffer
+	if err := templates().ExecuteTemplate(&b, "document", d); err != nil {
+		return nil, fmt.Errorf("writing page: %w", err)
+	}
+	return b.Bytes(), nil
 }

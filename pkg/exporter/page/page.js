@@ -1,17 +1,17 @@
-// The pages work without this file: it filters and sorts the table of a file,
-// submits the forms of served pages when a choice changes, copies commands, and
-// reads served pages anew while they are not in use.
+// The pages work without this file: it submits the forms of served pages when a
+// choice changes, copies commands, and reads served pages anew while they are not
+// in use.
 'use strict';
 
-const served = document.getElementById('age') && !document.querySelector('[data-table]');
+const served = document.querySelector('script[src]');
 const loaded = { at: Date.now() };
 
 // prepare adds what needs a script to the elements of a page.
 function prepare(root) {
-  for (const select of root.querySelectorAll('form[method=get] select:not([data-wait])')) {
+  for (const select of root.querySelectorAll('form[method=get] select')) {
     select.addEventListener('change', () => select.form.requestSubmit());
   }
-  for (const button of root.querySelectorAll('button.copy')) {
+  for (const button of root.querySelectorAll('button.copy[hidden]')) {
     button.hidden = false;
     button.addEventListener('click', async () => {
       const code = button.previousElementSibling;
@@ -26,7 +26,7 @@ function prepare(root) {
   }
   for (const time of root.querySelectorAll('time')) {
     const local = new Date(time.dateTime);
-    if (!isNaN(local)) time.textContent = time.dateTime + ' (' + local.toLocaleTimeString() + ' here)';
+    if (!isNaN(local)) time.title = local.toLocaleString() + ' here';
   }
 }
 
@@ -54,7 +54,7 @@ async function refresh() {
     const next = new DOMParser().parseFromString(await response.text(), 'text/html');
     const main = next.querySelector('main');
     if (!main || used()) return;
-    const name = (d) => (d.closest('section')?.ariaLabel || '') + d.querySelector('summary b').textContent;
+    const name = (d) => (d.closest('section')?.ariaLabel || '') + (d.closest('details:has(> summary b)')?.querySelector('b').textContent || '') + d.className;
     const before = new Map(opened(document).map((d) => [name(d), d.open]));
     for (const d of opened(main)) d.open = before.get(name(d)) ?? d.open;
     prepare(next);
@@ -108,60 +108,6 @@ addEventListener('keydown', (event) => {
     event.preventDefault();
   }
 });
-
-const form = document.querySelector('form[data-instant]');
-const table = document.querySelector('table[data-table]');
-
-function matches(row, wanted) {
-  const has = (list, value) => !value || list.split(' ').includes(value);
-  const type = { admit: 'mutating' }[wanted.type] || wanted.type;
-  return (!type || row.dataset.type === type) &&
-    has(row.dataset.classes, wanted.class) &&
-    has(row.dataset.checks, wanted.finding) &&
-    has(row.dataset.severities, wanted.severity) &&
-    (!wanted.namespace || row.dataset.namespace === wanted.namespace) &&
-    (!wanted.q || row.textContent.toLowerCase().includes(wanted.q.toLowerCase()));
-}
-
-function filter() {
-  const wanted = Object.fromEntries(new FormData(form));
-  let shown = 0;
-  for (const row of table.tBodies[0].rows) {
-    row.hidden = !matches(row, wanted);
-    if (!row.hidden) shown++;
-  }
-  document.querySelector('[data-shown]').textContent = shown;
-}
-
-function sort(heading) {
-  const descending = heading.getAttribute('aria-sort') === 'ascending';
-  const column = heading.cellIndex;
-  const value = (row) => {
-    const cell = row.cells[column];
-    return cell.dataset.value === undefined ? cell.textContent.trim() : Number(cell.dataset.value);
-  };
-  const rows = [...table.tBodies[0].rows].sort((a, b) => {
-    const x = value(a), y = value(b);
-    const order = typeof x === 'number' ? x - y : x.localeCompare(y);
-    return descending ? -order : order;
-  });
-  for (const other of heading.parentNode.cells) other.removeAttribute('aria-sort');
-  heading.setAttribute('aria-sort', descending ? 'descending' : 'ascending');
-  table.tBodies[0].append(...rows);
-}
-
-if (form && table) {
-  form.classList.remove('needs-script');
-  form.addEventListener('input', filter);
-  form.addEventListener('submit', (event) => event.preventDefault());
-  for (const heading of table.tHead.rows[0].cells) {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.textContent = heading.textContent;
-    button.addEventListener('click', () => sort(heading));
-    heading.replaceChildren(button);
-  }
-}
 
 addEventListener('beforeprint', () => {
   for (const details of document.querySelectorAll('details')) details.open = true;

@@ -2,9 +2,11 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -12,60 +14,30 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// resourceList is the page of all resources that webhooks are called for.
-type resourceList struct {
-	Rows []resourceRow
-	More int
-}
-
-type resourceRow struct {
-	Resource link
-	Classes  []string
-	Webhooks int
-	// Worst is the worst case of its requests, where that was computed.
-	Worst     string
-	Operation string
-	Namespace string
-}
-
 // maxResourceRows bounds the page of all resources.
 const maxResourceRows = 1000
 
-// classesOf are the classes of each resource that a webhook is called for.
-func (v *view) classesOf() map[inventory.Resource][]string {
-	out := map[inventory.Resource][]string{}
-	seen := map[*inventory.Resource]bool{}
-	for _, p := range v.profiles {
-		for _, class := range classify.Classes {
-			resources := p.ByClass[class]
-			if len(resources) == 0 || seen[&resources[0]] { // webhooks with equal rules share the list
-				continue
-			}
-			seen[&resources[0]] = true
-			for _, r := range resources {
-				if !slices.Contains(out[r], string(class)) {
-					out[r] = append(out[r], string(class))
-				}
-			}
-		}
-	}
-	return out
+// reached is a resource that webhooks are called for.
+type reached struct {
+	classes  []string
+	webhooks int
 }
 
-// callers counts the webhooks of each resource.
-func (v *view) callers() map[inventory.Resource]int {
-	lists := map[*admission.MatchedResource]int{}
-	matched := map[*admission.MatchedResource][]admission.MatchedResource{}
+func (v *view) reached() map[inventory.Resource]*reached {
+	out := map[inventory.Resource]*reached{}
 	for _, p := range v.profiles {
-		if len(p.Matched) > 0 {
-			lists[&p.Matched[0]]++
-			matched[&p.Matched[0]] = p.Matched
+		for _, m := range p.Matched {
+			if out[m.Resource] == nil {
+				out[m.Resource] = &reached{}
+			}
+			out[m.Resource].webhooks++
 		}
-	}
-	out := map[inventory.Resource]int{}
-	for first, n := range lists {
-		for _, m := range matched[first] {
-			out[m.Resource] += n
+		for _, class := range classify.Classes {
+			for _, r := range p.ByClass[class] {
+				if of := out[r]; !slices.Contains(of.classes, string(class)) {
+					of.classes = append(of.classes, string(class))
+				}
+			}
 		}
 	}
 	return out
@@ -84,100 +56,92 @@ func (v *view) worstCosts() map[inventory.Resource]classify.Cost {
 
 // byImportance are the resources that webhooks are called for: the critical ones,
 // those of the other classes, then the rest; those with more webhooks first.
-func (v *view) byImportance() []inventory.Resource {
-	callers, classes := v.callers(), v.classesOf()
+func byImportance(all map[inventory.Resource]*reached) []inventory.Resource {
 	rank := func(r inventory.Resource) int {
 		for i, class := range classify.Classes {
-			if slices.Contains(classes[r], string(class)) {
+			if slices.Contains(all[r].classes, string(class)) {
 				return i
 			}
 		}
 		return len(classify.Classes)
 	}
-	out := slices.Collect(maps.Keys(callers))
-	slices.SortFunc(out, func(a, b inventory.Resource) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(callers[b], callers[a]), a.Compare(b))
+	return slices.SortedFunc(maps.Keys(all), func(a, b inventory.Resource) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(all[b].webhooks, all[a].webhooks), a.Compare(b))
 	})
-	return out
 }
 
-func (v *view) resourceList() *resourceList {
-	callers, classes, worst := v.callers(), v.classesOf(), v.worstCosts()
-	resources := v.byImportance()
-	l := &resourceList{More: max(len(resources)-maxResourceRows, 0)}
-	for _, r := range resources[:min(len(resources), maxResourceRows)] {
-		row := resourceRow{Resource: v.resource(r), Classes: classes[r], Webhooks: callers[r]}
+// resourceList are all resources that webhooks are called for.
+func (v *view) resourceList() report.Blocks {
+	all, worst := v.reached(), v.worstCosts()
+	t := &report.Table{Headings: []string{"Resource", "Classes", "Webhooks", "At worst", "Request"}, Links: map[string]string{}}
+	for _, r := range byImportance(all) {
+		row := []string{r.String(), strings.Join(all[r].classes, ", "), fmt.Sprint(all[r].webhooks), "", ""}
 		if c, ok := worst[r]; ok && c.Webhooks > 0 {
-			row.Worst, row.Operation, row.Namespace = report.WorstCase(v.Matcher.Limits(c.Operation, r), c.Budget), string(c.Operation), c.Namespace
+			row[3], row[4] = report.WorstCase(v.Matcher.Limits(c.Operation, r), c.Budget), string(c.Operation)
+			if c.Namespace != "" {
+				row[4] += " in " + c.Namespace
+			}
 		}
-		l.Rows = append(l.Rows, row)
+		t.Rows, t.Links[r.String()] = append(t.Rows, row), v.resource(r).URL
 	}
-	return l
+	return report.Blocks{{Table: t}}.Bounded(maxResourceRows)
 }
 
 // resourcePage is the page of one resource: what a request to it meets.
 type resourcePage struct {
-	ID, Name   string
-	Classes    []string
-	Operations []operationRow
-	Namespaced bool
-	Namespace  string
-	Operation  string
+	Classes              []string
+	Operations           []option
+	Namespace, Operation string
 	// Action is where the form leads that chooses another request.
-	Action  string
-	InFile  bool
+	Action string
+	InFile bool
+	Costs  report.Blocks
+	Notes  []string
+	request
+}
+
+// request is what becomes of one request.
+type request struct {
 	Title   string
-	Notes   []string
-	Chain   *chain
-	Skipped []skippedRow
-	// MoreSkipped counts those whose rules do not cover the request, and those
-	// that are not listed.
-	MoreSkipped int
-	// WithPolicies says that there are admission policies at all.
-	WithPolicies bool
+	Drawing *waterfall
+	Answer  report.Blocks
 }
-
-// operationRow is the cost of one operation.
-type operationRow struct {
-	link
-	Selected bool
-	Webhooks int
-	Policies int
-	Worst    string
-}
-
-type skippedRow struct {
-	Link         link
-	Type, Reason string
-}
-
-// maxSkipped bounds the webhooks and policies that are listed as skipped.
-const maxSkipped = 50
 
 // resourcePage shows the request of the operation in the namespace; without them
 // the one that costs most.
 func (v *view) resourcePage(r inventory.Resource, operation admission.Operation, namespace string) *resourcePage {
-	p := &resourcePage{ID: resourceName(r), Name: r.String(), Classes: v.classesOf()[r], Action: v.to(resourceName(r)), InFile: v.file != nil}
-	if namespace == "" {
-		namespace = v.worstCosts()[r].Namespace
+	p := &resourcePage{Action: v.to(resourceName(r)), InFile: v.file != nil, Namespace: namespace}
+	if of := v.reached()[r]; of != nil {
+		p.Classes = of.classes
 	}
+	if namespace == "" {
+		p.Namespace = v.worstCosts()[r].Namespace
+	}
+	t := &report.Table{Headings: []string{"Operation", "Policies", "Webhooks", "At worst"}, Links: map[string]string{}}
 	var shown admission.Chain
 	found := false
 	for _, op := range v.Matcher.Operations(r) {
-		c, err := v.chainOf(r, op, namespace)
+		request, err := v.Matcher.OpenRequest(op, r, admission.Subject{Namespace: p.Namespace})
 		if err != nil {
 			continue
 		}
-		row := operationRow{link: v.operation(r, op, namespace), Webhooks: len(c.Steps), Policies: len(c.Policies), Worst: report.WorstCase(c.Limits, c.Budget())}
-		p.Operations = append(p.Operations, row)
-		chosen := op == operation
-		worse := operation == "" && (!found || c.Budget().Total() > shown.Budget().Total())
-		if chosen || worse || !found {
+		c := v.Matcher.Chain(request)
+		t.Rows = append(t.Rows, []string{string(op), fmt.Sprint(len(c.Policies)), fmt.Sprint(len(c.Steps)), report.WorstCase(c.Limits, c.Budget())})
+		if v.file == nil {
+			t.Links[string(op)] = v.to(resourceName(r)) + "?" + url.Values{"operation": {string(op)}, "namespace": {p.Namespace}}.Encode()
+		}
+		p.Operations = append(p.Operations, option{string(op), string(op), false})
+		if worse := operation == "" && c.Budget().Total() > shown.Budget().Total(); op == operation || worse || !found {
 			shown, found = c, true
 		}
 	}
-	if found {
-		p.show(v, shown)
+	p.Costs = report.Blocks{{Table: t}}
+	if !found {
+		return p
+	}
+	p.request, p.Namespace, p.Operation = v.request(shown), shown.Request.Namespace, string(shown.Request.Operation)
+	for i := range p.Operations {
+		p.Operations[i].Selected = p.Operations[i].Value == p.Operation
 	}
 	if operation != "" && p.Operation != string(operation) {
 		p.Notes = append(p.Notes, string(operation)+" is no operation of it: "+p.Operation+" is shown")
@@ -185,42 +149,18 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 	return p
 }
 
-func (v *view) chainOf(r inventory.Resource, op admission.Operation, namespace string) (admission.Chain, error) {
-	request, err := v.Matcher.OpenRequest(op, r, admission.Subject{Namespace: namespace})
-	if err != nil {
-		return admission.Chain{}, err
-	}
-	return v.Matcher.Chain(request), nil
-}
-
-// operation leads to another operation of the page; a file has only one.
-func (v *view) operation(r inventory.Resource, op admission.Operation, namespace string) link {
-	if v.file != nil {
-		return link{Text: string(op)}
-	}
-	values := url.Values{"operation": {string(op)}}
-	if namespace != "" {
-		values.Set("namespace", namespace)
-	}
-	return link{string(op), v.to(resourceName(r)) + "?" + values.Encode()}
-}
-
-func (p *resourcePage) show(v *view, c admission.Chain) {
+// request is what "explain" says of it, below a drawing.
+func (v *view) request(c admission.Chain) request {
 	e := report.NewExplanation(report.Explained{Chain: c, Snapshot: v.Snapshot})
-	p.Operation, p.Namespace, p.Notes, p.Title = string(e.Request.Operation), e.Request.Namespace, e.Notes, e.Request.Title()
-	p.Namespaced = p.Namespace != ""
-	if _, exists := v.Snapshot.Namespaces[p.Namespace]; p.Namespaced && v.Snapshot.NamespacesKnown && !exists {
-		p.Notes = append(p.Notes, "there is no namespace "+p.Namespace+": its labels are taken to be those of a new one")
+	if _, exists := v.Snapshot.Namespaces[e.Request.Namespace]; e.Request.Namespace != "" && v.Snapshot.NamespacesKnown && !exists {
+		e.Notes = append(e.Notes, "there is no namespace "+e.Request.Namespace+": its labels are taken to be those of a new one")
 	}
-	for i := range p.Operations {
-		p.Operations[i].Selected = p.Operations[i].Text == p.Operation
-	}
-	p.Chain, p.WithPolicies = v.chain(e), len(v.Snapshot.Policies) > 0
-	for _, s := range e.Skipped {
-		if s.Why == admission.ReasonRules || len(p.Skipped) == maxSkipped {
-			p.MoreSkipped++
-			continue
+	e.Inputs = nil // the overview has them
+	blocks := e.Text(report.TextOptions{})
+	for _, b := range blocks {
+		for i := range b.Lines {
+			b.Lines[i].Text = strings.TrimSuffix(b.Lines[i].Text, " (-v)") // a page has no flags
 		}
-		p.Skipped = append(p.Skipped, skippedRow{v.webhook(s.Ref), s.Type.Title(), s.Because()})
 	}
+	return request{blocks[0].Heading, v.draw(e), v.linked(blocks[1:]).Bounded(v.limits().rows)}
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,88 +19,29 @@ import (
 
 // webhookPage is the page of one webhook.
 type webhookPage struct {
-	ID, Name, Type string
-	State          backendState
-	// Changed is when the registration changed last; "" where that is not known.
+	Type         string
+	State        backendState
 	Changed      string
+	Since        since
 	Findings     []findingRow
 	MoreFindings int
-	Facts        []fact
-	Rules        []ruleRow
-	MoreRules    int
-	Conditions   []admissionv1.MatchCondition
-	Reach        []classReach
-	ReachKnown   bool
-	Namespaces   *namespaces
-	Backend      backendPart
-	Observed     *observedPart
-	// Incident are the parts of the impact card that an outage needs.
-	Incident []impact.Section
+	// Incident is what an outage needs: who is affected, and the commands.
+	Incident report.Blocks
 	// WhatIf ask what happens when something goes away; none in a file.
-	WhatIf  []link
-	Summary string
-}
-
-// fact is a field of the registration.
-type fact struct {
-	Term  string
-	Value string
-	Link  link
-}
-
-type ruleRow struct{ Operations, Groups, Versions, Resources, Scope string }
-
-// classReach are the resources of a class that the webhook is called for.
-type classReach struct {
-	Class     string
-	Count     int
-	Resources []link
-	More      int
-}
-
-// namespaces are those that the webhook's namespaceSelector selects.
-type namespaces struct {
-	Selector       string
-	Known          bool
-	Count, Total   int
-	Names          []string
-	More           int
-	ObjectSelector string
-}
-
-type backendPart struct {
-	Title         string
-	Detail        string
-	State         backendState
-	Service       []fact
-	Endpoints     []endpointRow
-	MoreEndpoints int
-	Authorities   []certificateRow
-	AuthorityNote string
-	Serving       *certificateRow
-	ProbeNote     string
-}
-
-type endpointRow struct{ Address, Ports, Node, Zone, Ready, Style string }
-
-type certificateRow struct{ Subject, Until, Left, Style string }
-
-type observedPart struct {
-	Cells     report.Cells
-	Source    string
-	Threshold string
-	Kinds     []fact
+	WhatIf                       []link
+	Registration, Backend, Reach report.Blocks
+	Observed                     report.Blocks
 	// Spark are the failed calls of the last hour as in the table.
 	Spark string
 }
 
 // limits bound what one page lists; the JSON reports have everything.
-type limits struct{ findings, rules, resources, namespaces, endpoints, steps, ofCheck int }
+type limits struct{ findings, rows, names, bars int }
 
 // A file has many pages, so that each lists less.
 var (
-	servedLimits = limits{findings: 50, rules: 50, resources: 100, namespaces: 200, endpoints: 50, steps: 130, ofCheck: 50}
-	fileLimits   = limits{findings: 10, rules: 20, resources: 30, namespaces: 30, endpoints: 10, steps: 25, ofCheck: 10}
+	servedLimits = limits{findings: 50, rows: 50, names: 200, bars: 65}
+	fileLimits   = limits{findings: 10, rows: 10, names: 30, bars: 12}
 )
 
 func (l links) limits() limits {
@@ -110,53 +52,46 @@ func (l links) limits() limits {
 }
 
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
-	w := &webhookPage{
-		ID: webhookName(p.Ref), Name: p.Name, Type: p.Type.Title(), State: stateOf(p),
-		Facts: v.facts(p), Reach: v.reach(p), ReachKnown: p.KnowsReach(), Backend: v.backend(p), Observed: v.observedPart(p),
-		Conditions: p.MatchConditions, Changed: timeText(p.Object.LastChanged),
-	}
+	w := &webhookPage{Type: p.Type.Title(), State: stateOf(p), Changed: timeText(p.Object.LastChanged)}
 	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], v.limits().findings)
-	w.Summary = summary(w)
-	w.rules(p, v.limits().rules)
-	if p.Type != inventory.Conversion {
-		w.Namespaces = namespacesOf(p, v.limits().namespaces)
+	if p.State.Fault != inventory.Sound {
+		w.Since = v.since([]*classify.Profile{p})
+	}
+	if len(w.Findings) > 0 {
+		w.Incident = w.without(incident(v.Report, p))
 	}
 	if v.file == nil {
 		w.WhatIf = v.whatIfs(p)
 	}
-	for _, s := range impact.NewCard(v.Report, p).Sections {
-		if title := incident[s.ID]; title != "" {
-			first := s
-			first.Question = title
-			switch s.ID {
-			case "cluster-health":
-				first.Answers = append(w.affected(p), s.Answers...)
-			case "detection":
-				first.Answers = nil // the findings above have them
-			}
-			w.Incident = append(w.Incident, first)
-		}
-	}
+	most := v.limits().rows
+	w.Registration, w.Backend, w.Reach = v.registration(p), backend(p).Bounded(most), v.reach(p).Bounded(most)
+	w.Observed, w.Spark = v.observed(p), sparkline(v.Snapshot.Observed.Of(p.Series()).FailedBefore)
 	return w
 }
 
-// affected says whose requests meet the webhook.
-func (w *webhookPage) affected(p *classify.Profile) []string {
-	who := fmt.Sprintf("requests for %s", inventory.Counted(len(p.Matched), "resource"))
-	switch n := w.Namespaces; {
-	case len(p.Matched) == 0:
-		return nil
-	case n == nil: // conversions know no namespaces
-	case n.Known && n.Selector != "":
-		who += fmt.Sprintf(" in %d of %s, listed below", n.Count, inventory.Counted(n.Total, "namespace"))
-	case n.Selector == "":
-		who += " in every namespace"
-	}
-	return []string{who}
+// incident is what "impact" says first, with the commands that look at the backend.
+func incident(r *classify.Report, p *classify.Profile) report.Blocks {
+	b := report.NewImpact([]impact.Card{impact.NewCard(r, p)}).Blocks()[0]
+	commands := p.Commands()
+	return report.Blocks{
+		{Heading: "Who is affected", Lines: b.Lines},
+		{Heading: "Look at it", Commands: commands.Inspect},
+		{Heading: "Disable it", Commands: []string{commands.Save, commands.Disable}},
+		{Heading: "Put it back", Commands: append([]string{commands.Restore}, commands.Restart...)},
+	}.NonEmpty()
 }
 
-// incident are the parts of the impact card that come first, with shorter titles.
-var incident = map[string]string{"detection": "Look at it", "cluster-health": "Who is affected", "disabling": "Disable it", "resuming": "Put it back"}
+// without leaves out the commands that the findings have.
+func (w *webhookPage) without(blocks report.Blocks) report.Blocks {
+	for i := range blocks {
+		blocks[i].Commands = slices.DeleteFunc(blocks[i].Commands, func(command string) bool {
+			return slices.ContainsFunc(w.Findings, func(f findingRow) bool {
+				return slices.Contains(f.Fix, report.FixPart{Text: command, Command: true})
+			})
+		})
+	}
+	return blocks.NonEmpty()
+}
 
 // whatIfs lead to what happens without the webhook, or its backend.
 func (v *view) whatIfs(p *classify.Profile) []link {
@@ -180,73 +115,42 @@ func (v *view) whatIfs(p *classify.Profile) []link {
 // maxBackendNodes bounds the nodes of a backend that are asked about.
 const maxBackendNodes = 5
 
-// summary is the line under which a file folds the page.
-func summary(w *webhookPage) string {
-	counts := map[string]int{}
-	for _, f := range w.Findings {
-		if !f.Acknowledged {
-			counts[f.Severity]++
-		}
+// facts are lines with a label, without those that say nothing.
+type facts []report.Line
+
+func (f *facts) add(label, value string) {
+	if value != "" {
+		*f = append(*f, report.Line{Label: label, Text: value})
 	}
-	var parts []string
-	for _, s := range classify.Severities {
-		if n := counts[s.String()]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, s))
-		}
-	}
-	if len(parts) == 0 {
-		return w.Type
-	}
-	return w.Type + ", " + strings.Join(parts, ", ")
 }
 
-func (v *view) facts(p *classify.Profile) []fact {
-	out := []fact{{Term: "Registered by", Link: v.search(strings.TrimSpace(p.Object.Kind+" "+p.Configuration), url.Values{"q": {p.Configuration}})}}
-	add := func(term, value string) {
-		if value != "" {
-			out = append(out, fact{Term: term, Value: value})
-		}
-	}
-	add("Owner", p.Object.Owner.String())
-	add("Audit log", strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; "))
+func (v *view) registration(p *classify.Profile) report.Blocks {
+	by := v.search("", url.Values{"q": {p.Configuration}})
+	out := facts{{Label: "Registered by", Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: by.URL}}
+	out.add("Owner", p.Object.Owner.String())
+	out.add("Audit log", strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; "))
 	if p.Type != inventory.Conversion {
-		add("failurePolicy", string(p.FailurePolicy))
-		add("matchPolicy", string(p.MatchPolicy))
-		add("sideEffects", string(p.SideEffects))
+		out.add("failurePolicy", string(p.FailurePolicy))
+		out.add("matchPolicy", string(p.MatchPolicy))
+		out.add("sideEffects", string(p.SideEffects))
 	}
 	if p.Type == inventory.Mutating {
-		add("reinvocationPolicy", string(p.Reinvocation))
+		out.add("reinvocationPolicy", string(p.Reinvocation))
 	}
-	add("Timeout", fmt.Sprintf("%g s", p.Timeout.Seconds()))
-	add("Review versions", strings.Join(p.ReviewVersions, ", "))
+	out.add("Timeout", fmt.Sprintf("%g s", p.Timeout.Seconds()))
+	out.add("Review versions", strings.Join(p.ReviewVersions, ", "))
 	if p.CRD != nil {
-		add("Kind", p.CRD.CustomKind)
-		add("Storage version", p.CRD.StorageVersion)
+		out.add("Kind", p.CRD.CustomKind)
+		out.add("Storage version", p.CRD.StorageVersion)
 	}
 	if p.Approved {
-		add("Approved by", p.Approval)
+		out.add("Approved by", p.Approval)
 	}
 	if p.Platform {
-		add("Platform", "part of a stock cluster, or counted as such by the Policy")
+		out.add("Platform", "part of a stock cluster, or counted as such by the Policy")
 	}
-	add("Read from", report.Source(p.Object.Source).String())
-	return out
-}
-
-func (w *webhookPage) rules(p *classify.Profile, most int) {
-	for _, r := range p.Rules[:min(len(p.Rules), most)] {
-		groups := slices.Clone(r.APIGroups)
-		for i := range groups {
-			if groups[i] == "" {
-				groups[i] = `""`
-			}
-		}
-		w.Rules = append(w.Rules, ruleRow{
-			bounded(text.Strings(r.Operations)), bounded(groups), bounded(r.APIVersions), bounded(r.Resources),
-			string(ptr.Deref(r.Scope, admissionv1.AllScopes)),
-		})
-	}
-	w.MoreRules = len(p.Rules) - len(w.Rules)
+	out.add("Read from", report.Source(p.Object.Source).String())
+	return report.Blocks{{Heading: "Registration", Lines: out}}
 }
 
 // maxWords bounds the words of a cell.
@@ -259,69 +163,102 @@ func bounded(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// reach are the resources by class; those of no class come last.
-func (v *view) reach(p *classify.Profile) []classReach {
-	var out []classReach
-	classed := map[inventory.Resource]bool{}
-	for _, class := range classify.Classes {
-		resources := p.ByClass[class]
-		for _, r := range resources {
-			classed[r] = true
+// reach is what the webhook is called for.
+func (v *view) reach(p *classify.Profile) report.Blocks {
+	t := &report.Table{Headings: []string{"Operations", "API groups", "Versions", "Resources", "Scope"}}
+	for _, r := range p.Rules {
+		groups := slices.Clone(r.APIGroups)
+		for i := range groups {
+			if groups[i] == "" {
+				groups[i] = `""`
+			}
 		}
-		if len(resources) > 0 {
-			out = append(out, v.classReach(string(class), resources))
-		}
+		t.Rows = append(t.Rows, []string{bounded(text.Strings(r.Operations)), bounded(groups), bounded(r.APIVersions), bounded(r.Resources), string(ptr.Deref(r.Scope, admissionv1.AllScopes))})
 	}
-	var others []inventory.Resource
-	for _, m := range p.Matched {
-		if !classed[m.Resource] {
-			others = append(others, m.Resource)
-		}
+	var conditions []report.Line
+	for _, c := range p.MatchConditions {
+		conditions = append(conditions, report.Line{Label: c.Name, Text: c.Expression})
 	}
-	if len(others) > 0 {
-		out = append(out, v.classReach("other", others))
+	out := report.Blocks{{Heading: "Rules", Table: t}, {Heading: "matchConditions", Lines: conditions}}.NonEmpty()
+	out = append(out, v.resourcesOf(p))
+	if p.Type != inventory.Conversion {
+		out = append(out, v.namespacesOf(p))
 	}
 	return out
 }
 
-func (v *view) classReach(class string, resources []inventory.Resource) classReach {
-	most := v.limits().resources
-	c := classReach{Class: class, Count: len(resources), More: max(len(resources)-most, 0)}
-	for _, r := range resources[:min(len(resources), most)] {
-		c.Resources = append(c.Resources, v.resource(r))
+// resourcesOf are the resources with their classes; those of no class come last.
+func (v *view) resourcesOf(p *classify.Profile) report.Block {
+	t := &report.Table{Headings: []string{"Resource", "Classes"}, Links: map[string]string{}}
+	classes := map[inventory.Resource][]string{}
+	for _, class := range classify.Classes {
+		for _, r := range p.ByClass[class] {
+			classes[r] = append(classes[r], string(class))
+		}
 	}
-	return c
+	for _, classed := range []bool{true, false} {
+		for _, m := range p.Matched {
+			if r := m.Resource; len(classes[r]) > 0 == classed {
+				t.Rows = append(t.Rows, []string{r.String(), strings.Join(classes[r], ", ")})
+				t.Links[r.String()] = v.resource(r).URL
+			}
+		}
+	}
+	out := report.Block{Heading: "Called for " + inventory.Counted(len(p.Matched), "resource"), Table: t}
+	switch {
+	case len(p.Matched) > 0:
+	case p.KnowsReach():
+		out.Heading, out.Lines = "Called for", report.Sentences("It is called for nothing that the API server serves.")
+	default:
+		out.Heading, out.Lines = "Called for", report.Sentences("Not known: the input does not have the CustomResourceDefinitions of these API groups.")
+	}
+	return out
 }
 
-func namespacesOf(p *classify.Profile, most int) *namespaces {
-	n := &namespaces{Known: p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil, Total: len(p.Snapshot.Namespaces)}
-	if !p.NamespaceSelector.Empty() {
-		n.Selector = p.NamespaceSelector.String()
+// namespacesOf are those that the webhook's namespaceSelector selects.
+func (v *view) namespacesOf(p *classify.Profile) report.Block {
+	known := p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil
+	selector, total := p.NamespaceSelector.String(), len(p.Snapshot.Namespaces)
+	out := report.Block{Heading: "Namespaces"}
+	switch {
+	case p.NamespaceSelector.Empty():
+		out.Lines = report.Sentences("Without a namespaceSelector it is called in every namespace.")
+	case !known:
+		out.Lines = report.Sentences("Which namespaces have the labels " + selector + " is not known: the input does not have them all.")
+	default:
+		names := impact.SelectedNamespaces(p)
+		most := v.limits().names
+		out.Lines = report.Sentences(fmt.Sprintf("The namespaceSelector %s selects %d of %d namespaces:", selector, len(names), total), strings.Join(names[:min(len(names), most)], ", "))
+		if more := len(names) - most; more > 0 {
+			out.Lines[1].Text += fmt.Sprintf(" and %d more", more)
+		}
 	}
 	if !p.ObjectSelector.Empty() {
-		n.ObjectSelector = p.ObjectSelector.String()
+		out.Lines = append(out.Lines, report.Line{Text: "Only objects with the labels " + p.ObjectSelector.String() + "."})
 	}
-	if n.Known {
-		names := impact.SelectedNamespaces(p)
-		n.Count, n.More = len(names), max(len(names)-most, 0)
-		n.Names = names[:min(len(names), most)]
-	}
-	return n
+	return out
 }
 
-func (v *view) observedPart(p *classify.Profile) *observedPart {
+// observed is what was measured of the webhook.
+func (v *view) observed(p *classify.Profile) report.Blocks {
 	o := v.Snapshot.Observed
 	if o == nil {
 		return nil
 	}
-	b := o.Webhooks[p.Ref.Series()]
-	out := &observedPart{Cells: report.ObservedCells(o, p.Ref), Source: report.SourceLine(o), Threshold: fmt.Sprintf("%g s", p.Threshold), Spark: sparkline(b.FailedBefore)}
-	for kind, n := range b.Failures {
-		out.Kinds = append(out.Kinds, fact{Term: kind, Value: fmt.Sprintf("%.4g", n)})
+	b, c := o.Webhooks[p.Ref.Series()], report.ObservedCells(o, p.Ref)
+	lines := facts{}
+	lines.add("Failing", c.Failing)
+	if v.failedShare(p) >= failingShare {
+		lines[0].Tone = report.Critical
 	}
-	slices.SortFunc(out.Kinds, func(a, b fact) int { return strings.Compare(a.Term, b.Term) })
+	lines.add("Refused", c.Refused)
+	lines.add("p99", fmt.Sprintf("%s (the alerts' threshold is %g s)", c.P99, p.Threshold))
+	lines.add("Calls/s", c.Calls)
+	for _, kind := range slices.Sorted(maps.Keys(b.Failures)) {
+		lines.add(kind, fmt.Sprintf("%.4g calls", b.Failures[kind]))
+	}
 	if b.FailedOpen > 0 {
-		out.Kinds = append(out.Kinds, fact{Term: "failed open", Value: fmt.Sprintf("%.4g", b.FailedOpen)})
+		lines.add("failed open", fmt.Sprintf("%.4g calls", b.FailedOpen))
 	}
-	return out
+	return report.Blocks{{Heading: "Observed", Lines: append(lines, report.Line{Text: report.SourceLine(o), Tone: report.Dim})}}
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -18,30 +17,41 @@ const pageSize = 100
 
 // table is the table of all webhooks, as the query asks for it.
 type table struct {
-	Query    query
-	Action   string
-	InFile   bool
-	Types    []option
-	Classes  []option
-	Checks   []option
-	Severity []option
-
-	Total, Matching int
-	Rows            []tableRow
-	Columns         []column
-	Observed        string
-	// First and Last are the positions of the rows among those that match.
-	First, Last    int
-	Previous, Next link
+	Query                            query
+	Action                           string
+	InFile                           bool
+	Types, Classes, Checks, Severity []option
+	Total, Matching                  int
+	Rows                             []tableRow
+	Observed                         string
+	pager
 	// Omitted counts the rows that a file has no space for.
 	Omitted int
 }
 
+// pager leads through a list: First and Last are the positions of what is shown.
+type pager struct {
+	First, Last    int
+	Previous, Next link
+}
+
+// paged is the page of so many things that the number asks for; to leads to another one.
+func paged(number, size, total int, to func(text string, number int) link) pager {
+	number = min(max(number, 1), max((total+size-1)/size, 1))
+	p := pager{First: min((number-1)*size+1, total), Last: min(number*size, total)}
+	if number > 1 {
+		p.Previous = to("Previous", number-1)
+	}
+	if p.Last < total {
+		p.Next = to("Next", number+1)
+	}
+	return p
+}
+
 // query is what the form of the table sends.
 type query struct {
-	Text, Type, Class, Finding, Severity, Namespace, Sort string
-	Descending                                            bool
-	Page                                                  int
+	Text, Type, Class, Finding, Severity, Namespace string
+	Page                                            int
 }
 
 // option is a choice of the form.
@@ -50,35 +60,17 @@ type option struct {
 	Selected    bool
 }
 
-// column is a heading of the table.
-type column struct {
-	Title, Key string
-	Numeric    bool
-	// Sorted is the value of aria-sort; "" where the table is not sorted by it.
-	Sorted string
-	URL    string
-}
-
 type tableRow struct {
-	Webhook         link
-	Type            string
-	Registered      string
-	Policy          string
-	Timeout         int
-	Backend         string
-	State           backendState
-	Namespace       string
-	Classes         []classCount
-	Resources       int
-	ReachKnown      bool
-	Counts          []severityCount
-	Checks          string
-	ClassKeys       string
-	WorstRank       int
-	Observed        *report.Cells
-	CallsPerSecond  float64
-	P50, P99        float64
-	Failing, Refuse float64
+	Webhook                  link
+	Type, Registered, Policy string
+	Timeout                  int
+	Backend                  string
+	State                    backendState
+	Classes                  []labeledCount
+	Resources                int
+	ReachKnown               bool
+	Counts                   []labeledCount
+	Observed                 *report.Cells
 	// Slow says that p99 is above the threshold of the alerts.
 	Slow bool
 	// Spark are the points of a line of the failed calls of the last hour; "" where
@@ -86,14 +78,9 @@ type tableRow struct {
 	Spark string
 }
 
-type classCount struct {
-	Class string
+type labeledCount struct {
+	Label string
 	Count int
-}
-
-type severityCount struct {
-	Severity string
-	Count    int
 }
 
 // readQuery reads the form. What it does not understand is as if not given.
@@ -101,10 +88,8 @@ func readQuery(values url.Values) query {
 	q := query{
 		Text: values.Get("q"), Type: values.Get("type"), Class: values.Get("class"),
 		Finding: values.Get("finding"), Severity: values.Get("severity"), Namespace: values.Get("namespace"),
-		Sort: values.Get("sort"), Descending: values.Get("order") == "desc",
 	}
 	q.Page, _ = strconv.Atoi(values.Get("page"))
-	q.Page = max(q.Page, 1)
 	return q
 }
 
@@ -113,14 +98,11 @@ func (q query) values() url.Values {
 	out := url.Values{}
 	for key, value := range map[string]string{
 		"q": q.Text, "type": q.Type, "class": q.Class, "finding": q.Finding,
-		"severity": q.Severity, "namespace": q.Namespace, "sort": q.Sort,
+		"severity": q.Severity, "namespace": q.Namespace,
 	} {
 		if value != "" {
 			out.Set(key, value)
 		}
-	}
-	if q.Descending {
-		out.Set("order", "desc")
 	}
 	if q.Page > 1 {
 		out.Set("page", strconv.Itoa(q.Page))
@@ -156,85 +138,27 @@ func (v *view) hasFinding(q query, ref inventory.Ref) bool {
 	})
 }
 
-// sortKeys are what the table can be sorted by, ascending. Without one the worst
-// are first.
-var sortKeys = map[string]func(v *view, a, b *classify.Profile) int{
-	"name":    func(_ *view, a, b *classify.Profile) int { return cmp.Compare(a.Name, b.Name) },
-	"type":    func(_ *view, a, b *classify.Profile) int { return cmp.Compare(a.Type, b.Type) },
-	"policy":  func(_ *view, a, b *classify.Profile) int { return cmp.Compare(a.FailurePolicy, b.FailurePolicy) },
-	"timeout": func(_ *view, a, b *classify.Profile) int { return cmp.Compare(a.Timeout, b.Timeout) },
-	"backend": func(_ *view, a, b *classify.Profile) int {
-		return cmp.Compare(a.Webhook.Backend.String(), b.Webhook.Backend.String())
-	},
-	"resources": func(_ *view, a, b *classify.Profile) int { return cmp.Compare(len(a.Matched), len(b.Matched)) },
-	"findings":  func(v *view, a, b *classify.Profile) int { return cmp.Compare(v.worst(a.Ref), v.worst(b.Ref)) },
-	"calls":     byObserved(func(b inventory.Behavior) float64 { return b.CallsPerSecond }),
-	"p50":       byObserved(func(b inventory.Behavior) float64 { return b.P50.Seconds }),
-	"p99":       byObserved(func(b inventory.Behavior) float64 { return b.P99.Seconds }),
-	"failing":   byObserved(inventory.Behavior.FailedShare),
-	"refused":   byObserved(inventory.Behavior.RefusedShare),
-}
-
-func byObserved(value func(inventory.Behavior) float64) func(v *view, a, b *classify.Profile) int {
-	return func(v *view, a, b *classify.Profile) int {
-		o := v.Snapshot.Observed
-		return cmp.Compare(value(o.Of(a.Ref.Series())), value(o.Of(b.Ref.Series())))
-	}
-}
-
-func (v *view) sorted(q query, profiles []*classify.Profile) {
-	compare, known := sortKeys[q.Sort]
-	if !known {
-		compare = func(v *view, a, b *classify.Profile) int { return cmp.Compare(v.worst(b.Ref), v.worst(a.Ref)) }
-	}
-	slices.SortStableFunc(profiles, func(a, b *classify.Profile) int {
-		order := compare(v, a, b)
-		if known && q.Descending {
-			order = -order
-		}
-		return cmp.Or(order, a.Ref.Compare(b.Ref))
-	})
-}
-
 // table returns the page of the table that the query asks for.
 func (v *view) table(q query, size int) *table {
-	var matching []*classify.Profile
-	for _, p := range v.profiles {
-		if v.matches(q, p) {
-			matching = append(matching, p)
-		}
-	}
-	v.sorted(q, matching)
-	pages := max((len(matching)+size-1)/size, 1)
-	q.Page = min(q.Page, pages)
-	first := (q.Page - 1) * size
-	last := min(first+size, len(matching))
+	matching := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return !v.matches(q, p) })
+	v.worstFirst(matching)
 	t := &table{
-		Query: q, Action: v.to("webhooks"), InFile: v.file != nil,
-		Total: len(v.profiles), Matching: len(matching), First: min(first+1, last), Last: last,
+		Query: q, Action: v.to("webhooks"), InFile: v.file != nil, Total: len(v.profiles), Matching: len(matching),
 		Observed: report.SourceLine(v.Snapshot.Observed),
+		pager: paged(q.Page, size, len(matching), func(text string, number int) link {
+			q.Page = number
+			return v.search(text, q.values())
+		}),
 	}
-	for _, p := range matching[first:last] {
+	for _, p := range matching[max(t.First-1, 0):t.Last] {
 		t.Rows = append(t.Rows, v.tableRow(p))
 	}
-	t.Columns = v.columns(q)
-	v.options(t)
 	if t.InFile {
-		t.Omitted = len(matching) - last
-		return t
+		t.pager = pager{First: t.First, Last: t.Last}
+		t.Omitted = len(matching) - t.Last
 	}
-	if q.Page > 1 {
-		t.Previous = v.pageLink("Previous", q, q.Page-1)
-	}
-	if q.Page < pages {
-		t.Next = v.pageLink("Next", q, q.Page+1)
-	}
+	v.options(t)
 	return t
-}
-
-func (v *view) pageLink(text string, q query, page int) link {
-	q.Page = page
-	return v.search(text, q.values())
 }
 
 // options are the choices of the form.
@@ -259,80 +183,42 @@ func (v *view) options(t *table) {
 	}
 }
 
-func (v *view) columns(q query) []column {
-	out := []column{{Title: "Webhook", Key: "name"}}
-	if v.Snapshot.Observed != nil { // what happens comes before what is registered
-		out = append(out, column{Title: "Failing", Key: "failing", Numeric: true}, column{Title: "p99", Key: "p99", Numeric: true})
-	}
-	out = append(
-		out,
-		column{Title: "Type", Key: "type"},
-		column{Title: "Findings", Key: "findings"},
-		column{Title: "On failure", Key: "policy"},
-		column{Title: "Timeout", Key: "timeout", Numeric: true},
-		column{Title: "Backend", Key: "backend"},
-		column{Title: "Reach", Key: "resources"},
-	)
-	if v.Snapshot.Observed != nil {
-		out = append(out, column{Title: "Refused", Key: "refused", Numeric: true}, column{Title: "Calls/s", Key: "calls", Numeric: true}, column{Title: "p50", Key: "p50", Numeric: true})
-	}
-	for i := range out {
-		c := &out[i]
-		next := q
-		next.Sort, next.Page, next.Descending = c.Key, 1, c.Numeric || c.Key == "findings"
-		if q.Sort == c.Key {
-			c.Sorted, next.Descending = "ascending", !q.Descending
-			if q.Descending {
-				c.Sorted = "descending"
-			}
-		}
-		c.URL = v.search("", next.values()).URL
-	}
-	return out
-}
-
 func (v *view) tableRow(p *classify.Profile) tableRow {
 	row := tableRow{
 		Webhook: v.webhook(p.Ref), Type: p.Type.Title(), Registered: p.Configuration,
 		Policy: string(p.FailurePolicy), Timeout: int(p.Timeout.Seconds()),
-		Backend: p.Webhook.Backend.String(), State: stateOf(p), Namespace: p.Webhook.Backend.Namespace(),
-		Resources: len(p.Matched), ReachKnown: len(p.Matched) > 0 || p.KnowsReach(), WorstRank: int(v.worst(p.Ref)),
+		Backend: p.Webhook.Backend.String(), State: stateOf(p),
+		Resources: len(p.Matched), ReachKnown: len(p.Matched) > 0 || p.KnowsReach(),
 	}
-	var keys, checks []string
 	for _, class := range classify.Classes {
 		if n := len(p.ByClass[class]); n > 0 {
-			row.Classes = append(row.Classes, classCount{string(class), n})
-			keys = append(keys, string(class))
+			row.Classes = append(row.Classes, labeledCount{string(class), n})
 		}
 	}
+	row.Counts = v.counts(p.Ref)
+	if o := v.Snapshot.Observed; o != nil {
+		cells, b := report.ObservedCells(o, p.Ref), o.Webhooks[p.Ref.Series()]
+		row.Observed, row.Spark = &cells, sparkline(b.FailedBefore)
+		row.Slow = b.P99.Known && b.P99.Seconds > p.Threshold
+	}
+	return row
+}
+
+// counts are the findings of the webhook that are not acknowledged, by severity.
+func (v *view) counts(ref inventory.Ref) []labeledCount {
 	counts := map[classify.Severity]int{}
-	for _, f := range v.ofWebhook[p.Ref] {
-		checks = append(checks, f.Check.Name)
+	for _, f := range v.ofWebhook[ref] {
 		if !f.Acknowledged {
 			counts[f.Severity]++
 		}
 	}
+	var out []labeledCount
 	for _, s := range classify.Severities {
 		if counts[s] > 0 {
-			row.Counts = append(row.Counts, severityCount{s.String(), counts[s]})
+			out = append(out, labeledCount{s.String(), counts[s]})
 		}
 	}
-	row.ClassKeys, row.Checks = strings.Join(keys, " "), strings.Join(checks, " ")
-	v.observe(&row, p)
-	return row
-}
-
-func (v *view) observe(row *tableRow, p *classify.Profile) {
-	o := v.Snapshot.Observed
-	if o == nil {
-		return
-	}
-	cells, b := report.ObservedCells(o, p.Ref), o.Webhooks[p.Ref.Series()]
-	row.Observed = &cells
-	row.CallsPerSecond, row.P50, row.P99 = b.CallsPerSecond, b.P50.Seconds, b.P99.Seconds
-	row.Failing, row.Refuse = b.FailedShare(), b.RefusedShare()
-	row.Spark = sparkline(b.FailedBefore)
-	row.Slow = b.P99.Known && b.P99.Seconds > p.Threshold
+	return out
 }
 
 // The measures of a sparkline.

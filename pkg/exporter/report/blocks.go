@@ -46,6 +46,8 @@ type Line struct {
 	Label string
 	// Name is the subject of the Text after it.
 	Name, Text string
+	// URL is where the Name leads on a page; "" for nowhere.
+	URL string
 	// Aside is what a reader may skip: at the right edge of a terminal, and dim.
 	Aside string
 	// Command is for copying, after the Text: it is never broken.
@@ -77,6 +79,8 @@ type Table struct {
 	Cut string
 	// Links are addresses of cells, by their text, in Markdown and HTML.
 	Links map[string]string
+	// Tones mark cells, by their text, on a page.
+	Tones map[string]Tone
 }
 
 // Sentences are Lines that have nothing but a Text.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +84,9 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 		return nil, errors.New("it has no series of API servers" + c.choice() + ": see that it scrapes them, and keeps " + scraped)
 	}
 	if err := c.history(ctx, o); err != nil {
+		return nil, err
+	}
+	if o.Alerts, err = c.alerts(ctx); err != nil {
 		return nil, err
 	}
 	o.CalledLastWeek, err = c.calledLastWeek(ctx)
@@ -244,6 +248,23 @@ func (q querier) number(ctx context.Context, expression string) (int, error) {
 		return 0, fmt.Errorf("it answers %g where a number of API servers is wanted", value)
 	}
 	return int(value), nil
+}
+
+// alerts are those that fire, the first ones first.
+func (q querier) alerts(ctx context.Context) ([]inventory.Alert, error) {
+	answer, err := q.run(ctx, firing)
+	var out []inventory.Alert
+	for _, s := range answer {
+		out = append(out, inventory.Alert{
+			Name: string(s.Metric[model.AlertNameLabel]), Severity: string(s.Metric["severity"]),
+			Series: inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])},
+			Since:  time.Unix(int64(s.Value), 0),
+		})
+	}
+	slices.SortFunc(out, func(a, b inventory.Alert) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Series.Name, b.Series.Name))
+	})
+	return out, err
 }
 
 func (q querier) calledLastWeek(ctx context.Context) (map[inventory.Series]bool, error) {

@@ -110,6 +110,9 @@ const calledLastWeek = `group by (type, name) (
 	or (last_over_time(` + promql.MatchConditionErrors + `{kind="webhook",SELECTOR}[7d]) unless ` + promql.MatchConditionErrors + `{kind="webhook",SELECTOR} offset 7d)
 )`
 
+// firing are the project's alerts, with the time since when each is active.
+const firing = `ALERTS_FOR_STATE{component="webhook-auditor",SELECTOR} and ignoring (alertstate) ALERTS{alertstate="firing",component="webhook-auditor",SELECTOR}`
+
 // over returns the expressions for the range: what is recorded, then what computes
 // it.
 func (q query) over(span time.Duration) []string {

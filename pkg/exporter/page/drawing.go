@@ -5,84 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
-
-// chain is what one request meets, in order, with the seconds that each webhook
-// may take.
-type chain struct {
-	report.Explanation
-	// Webhooks counts those of the chain.
-	Webhooks  int
-	Worst     string
-	Steps     []stepRow
-	MoreSteps int
-	// Converts leads to the conversion webhook.
-	Converts link
-	Drawing  *waterfall
-	Source   string
-	// PolicyCost says what the policies cost; "" without any.
-	PolicyCost string
-}
-
-// stepRow is a step as "explain" has it.
-type stepRow struct {
-	report.ChainStep
-	Link link
-	// Kind is the type in words.
-	Kind string
-	// BroughtBy names the configuration or the binding.
-	BroughtBy string
-	Cells     *report.Cells
-}
-
-func (v *view) chain(e report.Explanation) *chain {
-	policies, webhooks := e.Count()
-	out := &chain{Explanation: e, Webhooks: webhooks, Worst: e.WorstCase(), Drawing: v.draw(e), Source: report.SourceLine(v.Snapshot.Observed)}
-	if policies > 0 {
-		out.PolicyCost = report.PolicyCost
-		if out.Source != "" {
-			out.Source += " " + report.PolicyCounts
-		}
-	}
-	for _, s := range e.Chain[:min(len(e.Chain), v.limits().steps)] {
-		out.Steps = append(out.Steps, v.step(s))
-	}
-	out.MoreSteps = len(e.Chain) - len(out.Steps)
-	if c := e.Conversion; c != nil {
-		out.Converts = v.webhook(c.Ref)
-	}
-	return out
-}
-
-func (v *view) step(s report.ChainStep) stepRow {
-	row := stepRow{ChainStep: s, Link: v.webhook(s.Ref), Kind: s.Type.Title(), BroughtBy: s.Configuration}
-	if s.Type.IsPolicy() {
-		row.BroughtBy = boundBy(s)
-	}
-	if o := v.Snapshot.Observed; o != nil {
-		cells := report.ObservedCells(o, s.Ref)
-		row.Cells = &cells
-	}
-	return row
-}
-
-// boundBy names the binding of a policy and what it does with a failure; "" where it is
-// the policy that decides.
-func boundBy(s report.ChainStep) string {
-	switch {
-	case s.Binding == "":
-		return ""
-	case len(s.ValidationActions) == 0:
-		return "binding " + s.Binding
-	}
-	return "binding " + s.Binding + ", " + strings.Join(s.ValidationActions, " and ")
-}
 
 // waterfall is the drawing of a chain: a bar for each webhook on one axis of
 // seconds, as if each took all of its timeout.
@@ -142,7 +71,7 @@ func (v *view) draw(e report.Explanation) *waterfall {
 	w := &waterfall{Width: drawingWidth, total: min(max(e.BudgetSeconds, 1), end)}
 	begin, omitted, again := 0, 0, e.Budget.ReinvokedSeconds
 	for i, s := range webhooks {
-		if len(w.Bars) < v.limits().steps/2 {
+		if len(w.Bars) < v.limits().bars {
 			w.add(bar{Label: s.Name, Style: "bar bar-" + s.Type.Title() + maybe(s)}, begin, s.TimeoutSeconds, s.Observed)
 		} else {
 			omitted++
@@ -169,7 +98,7 @@ func (v *view) draw(e report.Explanation) *waterfall {
 // add draws a bar of so many seconds, with what was observed of its webhook, if anything.
 func (w *waterfall) add(b bar, begin, seconds int, observed *report.Observed) {
 	y := len(w.Bars) * rowHeight
-	b.Label, b.Seconds = shorten(b.Label, maxLabel), fmt.Sprintf("%d s", seconds)
+	b.Label, b.Seconds = text.Shorten(b.Label, maxLabel), fmt.Sprintf("%d s", seconds)
 	b.X, b.Y, b.TextY = plotLeft+w.scale(float64(begin)), y+barTop, y+barTop-4
 	b.W = max(plotLeft+w.scale(float64(begin+seconds))-b.X, 2)
 	b.SecondsX = b.X + b.W + 5
@@ -216,14 +145,3 @@ func (b bar) LabelX() int {
 // The observed p99 is drawn across the bar.
 func (b bar) TickTop() int    { return b.Y - 2 }
 func (b bar) TickBottom() int { return b.Y + barHeight + 2 }
-
-// shorten cuts a text in the middle: the end of a name matters as much as its
-// beginning.
-func shorten(text string, most int) string {
-	runes := []rune(text)
-	if len(runes) <= most {
-		return text
-	}
-	half := (most - 1) / 2
-	return string(runes[:half]) + "…" + string(runes[len(runes)-half:])
-}

@@ -1,9 +1,14 @@
 package page
 
 import (
+	"cmp"
 	"net/url"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -12,6 +17,8 @@ import (
 type view struct {
 	*classify.Report
 	links
+	// history knows since when webhooks fail; nil in a file.
+	history *impact.History
 	// profiles are the webhooks that are shown.
 	profiles []*classify.Profile
 	byRef    map[inventory.Ref]*classify.Profile
@@ -41,23 +48,23 @@ func showAll(inventory.Ref) bool { return true }
 
 // findingRow is a finding as all pages show it.
 type findingRow struct {
-	Severity     string
-	Check        link
-	Webhook      link
-	Type         string
-	Registered   string
-	Message      string
-	Fix          []report.FixPart
-	Acknowledged bool
-	Source       string
+	Severity       string
+	Check, Webhook link
+	Message, Where string
+	Fix            []report.FixPart
+	Acknowledged   bool
 }
 
 func (v *view) row(found *classify.Finding) findingRow {
 	f := report.NewFinding(found, v.Snapshot)
 	row := findingRow{
 		Severity: f.Severity.String(), Check: v.check(found.Check), Webhook: v.webhook(f.Ref),
-		Type: f.Type.Title(), Registered: f.Configuration,
-		Message: f.Message, Fix: report.FixParts(f.Fix), Acknowledged: f.Acknowledged, Source: f.Source.String(),
+		Message: f.Message, Fix: report.FixParts(f.Fix), Acknowledged: f.Acknowledged,
+		Where: f.Type.Title() + ", configuration " + f.Configuration,
+	}
+	if f.Source.File != "" {
+		f.Source.File = path.Base(f.Source.File)
+		row.Where += ", " + f.Source.String()
 	}
 	if v.file == nil { // with the names of the webhook in the commands of its runbook
 		row.Check.URL += "?" + url.Values{"type": {string(f.Type)}, "configuration": {f.Configuration}, "name": {f.Name}}.Encode()
@@ -84,11 +91,42 @@ func (v *view) worst(ref inventory.Ref) classify.Severity {
 	return 0
 }
 
-// severityClass is the style of a severity.
-func severityClass(s string) string {
-	switch s {
-	case "critical", "warning", "info":
-		return "sev sev-" + s
-	}
-	return "sev"
+// worstFirst sorts webhooks: by their findings, then by the share of calls that fail.
+func (v *view) worstFirst(profiles []*classify.Profile) {
+	slices.SortStableFunc(profiles, func(a, b *classify.Profile) int {
+		return cmp.Or(cmp.Compare(v.worst(b.Ref), v.worst(a.Ref)), cmp.Compare(v.failedShare(b), v.failedShare(a)), a.Ref.Compare(b.Ref))
+	})
 }
+
+func (v *view) failedShare(p *classify.Profile) float64 {
+	return v.Snapshot.Observed.Of(p.Series()).FailedShare()
+}
+
+// linked leads from the webhooks and checks that an answer names to their pages.
+func (v *view) linked(blocks report.Blocks) report.Blocks {
+	to := map[string]string{}
+	for _, c := range classify.Checks {
+		to[c.Name] = v.check(c).URL
+	}
+	for _, p := range slices.Backward(v.profiles) { // of one name the first
+		to[p.Name] = v.webhook(p.Ref).URL
+	}
+	for i := range blocks {
+		if t := blocks[i].Table; t != nil {
+			t.Links = to
+		}
+		for n, l := range blocks[i].Lines {
+			words := strings.Fields(strings.TrimSuffix(l.Name, ":"))
+			if len(words) > 0 { // "critical CHECK:" is one, too
+				blocks[i].Lines[n].URL = to[words[len(words)-1]]
+			}
+		}
+	}
+	return blocks
+}
+
+// severityClass is the style of a severity.
+func severityClass(s string) string { return "sev sev-" + s }
+
+// severityTones mark the severities in a table.
+var severityTones = map[string]report.Tone{"critical": report.Critical, "warning": report.Warning}
