@@ -126,7 +126,9 @@ func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks
 	for i, e := range found {
 		answers[i] = diagnose.Explain(v.Report, e)
 	}
-	blocks := report.NewDiagnosis(answers, v.Snapshot).Text(report.TextOptions{})
+	d := report.NewDiagnosis(answers, v.Snapshot)
+	d.Inputs = nil // the overview has them
+	blocks := d.Text(report.TextOptions{})
 	for i := range blocks {
 		for n, l := range blocks[i].Lines {
 			blocks[i].Lines[n] = copyable(l)

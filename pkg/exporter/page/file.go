@@ -15,9 +15,8 @@ import (
 
 // The bounds of a file: what is beyond them is counted, and in the JSON report.
 const (
-	maxFileRows      = 1000
-	maxFileWebhooks  = 100
-	maxFileResources = 40
+	maxFileRows     = 1000
+	maxFileWebhooks = 100
 )
 
 // filePart is a section of a file, or a page that is folded.
@@ -43,7 +42,7 @@ func (f *fileParts) add(part filePart, name string, data any) {
 // WriteFile writes all pages as one file that needs no other; shown selects the
 // webhooks that it is about.
 func WriteFile(ctx context.Context, w io.Writer, r *classify.Report, shown func(inventory.Ref) bool, o Options) error {
-	l := links{file: &contents{webhooks: map[inventory.Ref]bool{}, resources: map[inventory.Resource]bool{}}}
+	l := links{file: &contents{webhooks: map[inventory.Ref]bool{}}}
 	v := newView(r, l, shown)
 	worst := slices.Clone(v.profiles)
 	v.worstFirst(worst)
@@ -51,21 +50,11 @@ func WriteFile(ctx context.Context, w io.Writer, r *classify.Report, shown func(
 	for _, p := range worst {
 		l.file.webhooks[p.Ref] = true
 	}
-	resources := byImportance(v.reached())
-	resources = resources[:min(len(resources), maxFileResources)]
-	for _, resource := range resources {
-		l.file.resources[resource] = true
-	}
 	f := &fileParts{}
 	f.add(filePart{ID: "overview", Title: "Overview"}, "overview", v.overview())
 	f.add(filePart{ID: "webhooks", Title: "Webhooks"}, "webhooks", v.table(query{Page: 1}, maxFileRows))
 	for _, p := range worst {
 		f.add(filePart{ID: webhookName(p.Ref), Title: p.Name, Summary: v.summary(p), Folded: true}, "webhook", v.webhookPage(p))
-	}
-	f.add(filePart{ID: "resources", Title: "Resources"}, "blocks", v.resourceList())
-	for _, resource := range resources {
-		p := v.resourcePage(resource, "", "")
-		f.add(filePart{ID: resourceName(resource), Title: resource.String(), Summary: p.Title, Folded: true}, "resource", p)
 	}
 	if cycles(r) {
 		f.add(filePart{ID: "bootstrap", Title: "Bootstrap"}, "bootstrap", v.bootstrap(ctx))

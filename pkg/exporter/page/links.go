@@ -21,10 +21,7 @@ type links struct {
 }
 
 // contents are the pages of a file.
-type contents struct {
-	webhooks  map[inventory.Ref]bool
-	resources map[inventory.Resource]bool
-}
+type contents struct{ webhooks map[inventory.Ref]bool }
 
 // to is the address of the page with the name.
 func (l links) to(name string) string {
@@ -74,9 +71,6 @@ func resourceName(r inventory.Resource) string {
 }
 
 func (l links) resource(r inventory.Resource) link {
-	if l.file != nil && !l.file.resources[r] {
-		return link{Text: r.String()}
-	}
 	return link{r.String(), l.to(resourceName(r))}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -21,20 +22,12 @@ type overview struct {
 	More    int
 	// Top is the cause that stops most; nil where nothing is broken.
 	Top    *cause
-	Tiles  []tile
 	Groups []group
 	// Nothing is what there is to say without a finding; Known is false where there
 	// is no webhook either.
 	Nothing string
 	Known   bool
 	Rest    report.Blocks
-}
-
-// tile is a number of the overview.
-type tile struct {
-	link
-	Value       int
-	Style, Note string
 }
 
 // group are the causes of one urgency.
@@ -57,6 +50,7 @@ const (
 	maxCauses  = 10
 	maxFailing = 5
 	maxAlerts  = 20
+	maxMessage = 250
 )
 
 // failingShare is the share of failed calls from which a webhook fails: that of the
@@ -65,7 +59,7 @@ const failingShare = 0.01
 
 func (v *view) overview() *overview {
 	causes := v.causes()
-	o := &overview{Tiles: v.tiles(), Nothing: "Nothing is found to be wrong.", Known: len(v.profiles) > 0}
+	o := &overview{Nothing: "Nothing is found to be wrong.", Known: len(v.profiles) > 0}
 	failing := v.failing()
 	for _, p := range failing[:min(len(failing), maxFailing)] {
 		o.Failing = append(o.Failing, failingRow{v.webhook(p.Ref), fmt.Sprintf("%.3g %%", 100*v.failedShare(p))})
@@ -81,7 +75,7 @@ func (v *view) overview() *overview {
 	if !o.Known {
 		o.Nothing = "There is no webhook to say anything about."
 	}
-	o.Rest = slices.Concat(v.alerts(), v.conditions(), v.unread(), v.sources())
+	o.Rest = slices.Concat(v.counted(), v.alerts(), v.conditions(), v.unread(), v.sources())
 	return o
 }
 
@@ -136,34 +130,22 @@ func (v *view) groups(causes []*caused) []group {
 	return out
 }
 
-func (v *view) tiles() []tile {
-	counts, acknowledged := map[classify.Severity]int{}, 0
-	for _, f := range v.findings {
-		if f.Acknowledged {
-			acknowledged++
-		} else {
-			counts[f.Severity]++
-		}
-	}
-	var out []tile
-	for _, s := range classify.Severities {
-		t := tile{link: v.search(s.String(), url.Values{"severity": {s.String()}}), Value: counts[s]}
-		if t.Value > 0 {
-			t.Style = severityClass(s.String())
-		}
-		out = append(out, t)
-	}
-	if acknowledged > 0 {
-		out[len(out)-1].Note = inventory.Counted(acknowledged, "finding") + " acknowledged"
-	}
-	types := map[inventory.Type]int{}
+// counted are the webhooks and the findings in a line.
+func (v *view) counted() report.Blocks {
+	types, severities := map[inventory.Type]int{}, map[string]int{}
 	for _, p := range v.profiles {
 		types[p.Type]++
 	}
-	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
-		out = append(out, tile{link: v.search(t.Title(), url.Values{"type": {string(t)}}), Value: types[t], Note: "webhooks"})
+	for _, f := range v.findings {
+		if f.Acknowledged {
+			severities["acknowledged"]++
+		} else {
+			severities[f.Severity.String()]++
+		}
 	}
-	return out
+	return report.Blocks{{Lines: report.Sentences(fmt.Sprintf("%s: %d mutating, %d validating, %d conversion. %s: %d critical, %d warning, %d info, %d acknowledged.",
+		inventory.Counted(len(v.profiles), "webhook"), types[inventory.Mutating], types[inventory.Validating], types[inventory.Conversion],
+		inventory.Counted(len(v.findings), "finding"), severities["critical"], severities["warning"], severities["info"], severities["acknowledged"]))}}
 }
 
 // alerts are those that fire, of all webhooks.
@@ -212,7 +194,7 @@ func (v *view) conditions() report.Blocks {
 			expected++
 			continue
 		}
-		t.Rows = append(t.Rows, []string{c.Type, status, strings.ReplaceAll(c.Reason, "::", " "), message, timeText(c.LastTransitionTime.Time)})
+		t.Rows = append(t.Rows, []string{c.Type, status, strings.ReplaceAll(c.Reason, "::", " "), text.Shorten(message, maxMessage), timeText(c.LastTransitionTime.Time)})
 	}
 	out := report.Block{Heading: "Conditions", Table: t}
 	switch {

@@ -197,7 +197,7 @@ func newDocument(r *classify.Report, section string, l links) document {
 	d := document{Home: l.to(""), Project: report.Project}
 	for _, s := range sections {
 		switch {
-		case l.file != nil && (s.path == "ask" || s.path == "changes"): // a file cannot answer, and is of one time
+		case l.file != nil && (s.path == "ask" || s.path == "changes" || s.path == "resources"): // a file cannot answer, and is of one time
 		case s.path == "bootstrap" && section != s.title && (r == nil || !cycles(r)):
 		default:
 			d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})

@@ -73,16 +73,17 @@ async function narrow(filter) {
   const wanted = new URL(filter.action);
   for (const [key, value] of new FormData(filter)) if (value) wanted.searchParams.append(key, value);
   const response = await fetch(wanted, { cache: 'no-store' });
-  const next = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('#webhooks');
+  const next = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('main:has(form.narrow)');
   if (!next) return;
   history.replaceState(null, '', wanted);
   prepare(next);
-  next.querySelector('form').remove();
+  while (!next.firstChild.matches?.('form.narrow')) next.firstChild.remove();
+  next.firstChild.remove();
   while (filter.nextSibling) filter.nextSibling.remove();
   filter.after(...next.childNodes);
 }
 
-for (const filter of document.querySelectorAll('#webhooks form[method=get]')) {
+for (const filter of document.querySelectorAll('form.narrow')) {
   let pause;
   filter.addEventListener('input', (event) => {
     clearTimeout(pause);

@@ -118,9 +118,9 @@ func TestPages(t *testing.T) {
 	serves(t, h, http.StatusOK, map[string][]string{
 		"/": {
 			">documentation on GitHub</a>", "<title>Overview · webhook-auditor</title>", "12 s</span> ago", `href="./checks/service-missing?`, "kubectl delete",
-			`href="./webhooks?severity=critical"`, "v1.2.3", `<a href="./" aria-current="page">Overview</a>`,
+			"19 webhooks: 7 mutating", "v1.2.3", `<a href="./" aria-current="page">Overview</a>`,
 		},
-		"/webhooks":                                {`<form class="filter"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
+		"/webhooks":                                {`<form class="filter narrow"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
 		"/webhooks?q=LEGACY":                       {"configmaps.legacy.example.com", "1 of 1 that match"},
 		"/webhooks?finding=service-missing":        {"configmaps.legacy.example.com", `<option value="service-missing" selected>`},
 		"/webhooks?type=conversion":                {"backups.storage.example.com"},
@@ -133,7 +133,7 @@ func TestPages(t *testing.T) {
 			// What a fix says to run is copied by itself.
 			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get deployments,pods,services -n legacy</code><button`,
 			`<code class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
-			`href="../../../resources/configmaps"`, `href="../../../checks/service-missing?configuration=legacy-operator&amp;name=configmaps.legacy.example.com&amp;type=validating"`, "kubectl get deployments,pods,services -n legacy", "Certificates",
+			"only in namespaces with the labels kubernetes.io/metadata.name=legacy", `href="../../../checks/service-missing?configuration=legacy-operator&amp;name=configmaps.legacy.example.com&amp;type=validating"`, "kubectl get deployments,pods,services -n legacy", "Certificates",
 		},
 		"/resources":                       {`href="./resources/pods"`, "critical"},
 		"/resources/pods":                  {"<svg class=\"chain\"", `<rect class="bar bar-`, "At worst", "CREATE pods"},
@@ -411,8 +411,8 @@ func TestFile(t *testing.T) {
 		t, body,
 		`<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;`, "<style>", "<script>",
 		`id="webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="#webhooks/validating/legacy-operator/configmaps.legacy.example.com"`,
-		`id="resources/pods"`, `href="#resources/pods"`, `id="checks/service-missing"`, `href="#checks/service-missing"`, `id="overview"`, `href="#bootstrap"`,
-		"<svg class=\"chain\"", "<h3>Dependencies</h3>",
+		`id="checks/service-missing"`, `href="#checks/service-missing"`, `id="overview"`, `href="#bootstrap"`,
+		"<h3>Dependencies</h3>",
 	)
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\sid="([^"]*)"`).FindAllStringSubmatch(body, -1) {

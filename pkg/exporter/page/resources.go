@@ -94,7 +94,6 @@ type resourcePage struct {
 	Namespace, Operation string
 	// Action is where the form leads that chooses another request.
 	Action string
-	InFile bool
 	Costs  report.Blocks
 	Notes  []string
 	request
@@ -110,7 +109,7 @@ type request struct {
 // resourcePage shows the request of the operation in the namespace; without them
 // the one that costs most.
 func (v *view) resourcePage(r inventory.Resource, operation admission.Operation, namespace string) *resourcePage {
-	p := &resourcePage{Action: v.to(resourceName(r)), InFile: v.file != nil, Namespace: namespace}
+	p := &resourcePage{Action: v.to(resourceName(r)), Namespace: namespace}
 	if of := v.reached()[r]; of != nil {
 		p.Classes = of.classes
 	}
@@ -127,9 +126,7 @@ func (v *view) resourcePage(r inventory.Resource, operation admission.Operation,
 		}
 		c := v.Matcher.Chain(request)
 		t.Rows = append(t.Rows, []string{string(op), fmt.Sprint(len(c.Policies)), fmt.Sprint(len(c.Steps)), report.WorstCase(c.Limits, c.Budget())})
-		if v.file == nil {
-			t.Links[string(op)] = v.to(resourceName(r)) + "?" + url.Values{"operation": {string(op)}, "namespace": {p.Namespace}}.Encode()
-		}
+		t.Links[string(op)] = p.Action + "?" + url.Values{"operation": {string(op)}, "namespace": {p.Namespace}}.Encode()
 		p.Operations = append(p.Operations, option{string(op), string(op), false})
 		if worse := operation == "" && c.Budget().Total() > shown.Budget().Total(); op == operation || worse || !found {
 			shown, found = c, true

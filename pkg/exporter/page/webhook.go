@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/utils/ptr"
-
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -36,12 +33,12 @@ type webhookPage struct {
 }
 
 // limits bound what one page lists; the JSON reports have everything.
-type limits struct{ findings, rows, names, bars int }
+type limits struct{ findings, rows, bars int }
 
 // A file has many pages, so that each lists less.
 var (
-	servedLimits = limits{findings: 50, rows: 50, names: 200, bars: 65}
-	fileLimits   = limits{findings: 10, rows: 10, names: 30, bars: 12}
+	servedLimits = limits{findings: 50, rows: 50, bars: 65}
+	fileLimits   = limits{findings: 10, rows: 10, bars: 12}
 )
 
 func (l links) limits() limits {
@@ -57,22 +54,22 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	if p.State.Fault != inventory.Sound {
 		w.Since = v.since([]*classify.Profile{p})
 	}
+	card := impact.NewCard(v.Report, p)
 	if len(w.Findings) > 0 {
-		w.Incident = w.without(incident(v.Report, p))
+		w.Incident = w.without(incident(card))
 	}
 	if v.file == nil {
 		w.WhatIf = v.whatIfs(p)
 	}
 	most := v.limits().rows
-	w.Registration, w.Backend, w.Reach = v.registration(p), backend(p).Bounded(most), v.reach(p).Bounded(most)
+	w.Registration, w.Backend, w.Reach = v.registration(p), backend(p).Bounded(most), reach(card)
 	w.Observed, w.Spark = v.observed(p), sparkline(v.Snapshot.Observed.Of(p.Series()).FailedBefore)
 	return w
 }
 
 // incident is what "impact" says first, with the commands that look at the backend.
-func incident(r *classify.Report, p *classify.Profile) report.Blocks {
-	b := report.NewImpact([]impact.Card{impact.NewCard(r, p)}).Blocks()[0]
-	commands := p.Commands()
+func incident(card impact.Card) report.Blocks {
+	b, commands := report.NewImpact([]impact.Card{card}).Blocks()[0], card.Profile.Commands()
 	return report.Blocks{
 		{Heading: "Who is affected", Lines: b.Lines},
 		{Heading: "Look at it", Commands: commands.Inspect},
@@ -129,25 +126,10 @@ func (v *view) registration(p *classify.Profile) report.Blocks {
 	out := facts{{Label: "Registered by", Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: by.URL}}
 	out.add("Owner", p.Object.Owner.String())
 	out.add("Audit log", strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; "))
-	if p.Type != inventory.Conversion {
-		out.add("failurePolicy", string(p.FailurePolicy))
-		out.add("matchPolicy", string(p.MatchPolicy))
-		out.add("sideEffects", string(p.SideEffects))
-	}
-	if p.Type == inventory.Mutating {
-		out.add("reinvocationPolicy", string(p.Reinvocation))
-	}
-	out.add("Timeout", fmt.Sprintf("%g s", p.Timeout.Seconds()))
-	out.add("Review versions", strings.Join(p.ReviewVersions, ", "))
-	if p.CRD != nil {
-		out.add("Kind", p.CRD.CustomKind)
-		out.add("Storage version", p.CRD.StorageVersion)
-	}
+	out.add("failurePolicy", string(p.FailurePolicy))
+	out.add("Timeout", text.Seconds(p.Timeout))
 	if p.Approved {
 		out.add("Approved by", p.Approval)
-	}
-	if p.Platform {
-		out.add("Platform", "part of a stock cluster, or counted as such by the Policy")
 	}
 	out.add("Read from", report.Source(p.Object.Source).String())
 	return report.Blocks{{Heading: "Registration", Lines: out}}
@@ -163,80 +145,22 @@ func bounded(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// reach is what the webhook is called for.
-func (v *view) reach(p *classify.Profile) report.Blocks {
-	t := &report.Table{Headings: []string{"Operations", "API groups", "Versions", "Resources", "Scope"}}
-	for _, r := range p.Rules {
-		groups := slices.Clone(r.APIGroups)
-		for i := range groups {
-			if groups[i] == "" {
-				groups[i] = `""`
-			}
-		}
-		t.Rows = append(t.Rows, []string{bounded(text.Strings(r.Operations)), bounded(groups), bounded(r.APIVersions), bounded(r.Resources), string(ptr.Deref(r.Scope, admissionv1.AllScopes))})
-	}
-	var conditions []report.Line
-	for _, c := range p.MatchConditions {
-		conditions = append(conditions, report.Line{Label: c.Name, Text: c.Expression})
-	}
-	out := report.Blocks{{Heading: "Rules", Table: t}, {Heading: "matchConditions", Lines: conditions}}.NonEmpty()
-	out = append(out, v.resourcesOf(p))
-	if p.Type != inventory.Conversion {
-		out = append(out, v.namespacesOf(p))
-	}
-	return out
-}
-
-// resourcesOf are the resources with their classes; those of no class come last.
-func (v *view) resourcesOf(p *classify.Profile) report.Block {
-	t := &report.Table{Headings: []string{"Resource", "Classes"}, Links: map[string]string{}}
-	classes := map[inventory.Resource][]string{}
-	for _, class := range classify.Classes {
-		for _, r := range p.ByClass[class] {
-			classes[r] = append(classes[r], string(class))
+// reach is what the webhook is called for, as its card says.
+func reach(card impact.Card) report.Blocks {
+	p, out := card.Profile, report.Block{Heading: "Called for"}
+	for _, s := range card.Sections {
+		if s.ID == "adds" {
+			out.Lines = report.Sentences(s.Answers...)
 		}
 	}
-	for _, classed := range []bool{true, false} {
-		for _, m := range p.Matched {
-			if r := m.Resource; len(classes[r]) > 0 == classed {
-				t.Rows = append(t.Rows, []string{r.String(), strings.Join(classes[r], ", ")})
-				t.Links[r.String()] = v.resource(r).URL
-			}
-		}
-	}
-	out := report.Block{Heading: "Called for " + inventory.Counted(len(p.Matched), "resource"), Table: t}
 	switch {
 	case len(p.Matched) > 0:
 	case p.KnowsReach():
-		out.Heading, out.Lines = "Called for", report.Sentences("It is called for nothing that the API server serves.")
+		out.Lines = append(out.Lines, report.Line{Text: "It is called for nothing that the API server serves.", Tone: report.Warning})
 	default:
-		out.Heading, out.Lines = "Called for", report.Sentences("Not known: the input does not have the CustomResourceDefinitions of these API groups.")
+		out.Lines = append(out.Lines, report.Line{Text: "Not known: the input does not have the CustomResourceDefinitions of these API groups.", Tone: report.Warning})
 	}
-	return out
-}
-
-// namespacesOf are those that the webhook's namespaceSelector selects.
-func (v *view) namespacesOf(p *classify.Profile) report.Block {
-	known := p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil
-	selector, total := p.NamespaceSelector.String(), len(p.Snapshot.Namespaces)
-	out := report.Block{Heading: "Namespaces"}
-	switch {
-	case p.NamespaceSelector.Empty():
-		out.Lines = report.Sentences("Without a namespaceSelector it is called in every namespace.")
-	case !known:
-		out.Lines = report.Sentences("Which namespaces have the labels " + selector + " is not known: the input does not have them all.")
-	default:
-		names := impact.SelectedNamespaces(p)
-		most := v.limits().names
-		out.Lines = report.Sentences(fmt.Sprintf("The namespaceSelector %s selects %d of %d namespaces:", selector, len(names), total), strings.Join(names[:min(len(names), most)], ", "))
-		if more := len(names) - most; more > 0 {
-			out.Lines[1].Text += fmt.Sprintf(" and %d more", more)
-		}
-	}
-	if !p.ObjectSelector.Empty() {
-		out.Lines = append(out.Lines, report.Line{Text: "Only objects with the labels " + p.ObjectSelector.String() + "."})
-	}
-	return out
+	return report.Blocks{out}
 }
 
 // observed is what was measured of the webhook.

@@ -73,7 +73,8 @@ func (t *Table) HTML() (template.HTML, error) {
 	}
 	out := htmlTable{Name: strings.Join(t.Headings[:min(2, len(t.Headings))], " and ")}
 	for i, heading := range t.Headings {
-		number := i > 0 && !slices.ContainsFunc(t.Rows, func(cells []string) bool { return cells[i] != "" && !isNumber(cells[i]) })
+		number := i > 0 && slices.ContainsFunc(t.Rows, func(cells []string) bool { return isNumber(cells[i]) }) &&
+			!slices.ContainsFunc(t.Rows, func(cells []string) bool { return cells[i] != "" && !isNumber(cells[i]) })
 		out.Heads = append(out.Heads, htmlCell{Text: heading, Number: number})
 	}
 	for _, cells := range t.Rows {
