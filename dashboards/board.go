@@ -44,7 +44,6 @@ const (
 	StackedTimeSeries                 // values over time that add up
 	Stat                              // one value, colored by its thresholds
 	Table                             // one row per series
-	BarGauge                          // one bar per series
 	StateTimeline                     // bands of a state over time
 	Matrix                            // a Table of its first Column against its second
 )
@@ -68,7 +67,7 @@ type Panel struct {
 	Unknown string
 }
 
-// Query is one expression of a panel. A Table, Bars or Number asks for the
+// Query is one expression of a panel. A Table or Number asks for the
 // end of the chosen time range, all others for the whole of it.
 type Query struct {
 	Expr   string

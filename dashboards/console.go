@@ -66,7 +66,7 @@ func consoleSpan(p Panel) float32 {
 var consolePanels = map[Kind]func(Panel) *sdk.Panel{
 	TimeSeries: consoleGraph, StackedTimeSeries: consoleGraph, StateTimeline: consoleGraph,
 	Stat:  consoleNumber,
-	Table: consoleTable, BarGauge: consoleTable, Matrix: consoleTable,
+	Table: consoleTable, Matrix: consoleTable,
 }
 
 func consoleGraph(p Panel) *sdk.Panel {

@@ -2,11 +2,9 @@ package dashboards
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/grafana/grafana-foundation-sdk/go/bargauge"
 	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -31,7 +29,7 @@ func grafanaPanel(b Board, p Panel) *dashboard.Panel {
 }
 
 var panelTypes = map[Kind]string{
-	TimeSeries: "timeseries", StackedTimeSeries: "timeseries", Stat: "stat", Table: "table", BarGauge: "bargauge", StateTimeline: "state-timeline", Matrix: "table",
+	TimeSeries: "timeseries", StackedTimeSeries: "timeseries", Stat: "stat", Table: "table", StateTimeline: "state-timeline", Matrix: "table",
 }
 
 // letter names the query: A, B and so on.
@@ -65,13 +63,12 @@ func grafanaTargets(b Board, p Panel) []variants.Dataquery {
 
 // instant reports whether panels of the kind query the end of the time range
 // only.
-func (k Kind) instant() bool { return k == Table || k == Matrix || k == Stat || k == BarGauge }
+func (k Kind) instant() bool { return k == Table || k == Matrix || k == Stat }
 
 var panelOptions = map[Kind]func(Panel) any{
 	TimeSeries:        chartOptions,
 	StackedTimeSeries: chartOptions,
 	Stat:              statOptions,
-	BarGauge:          barOptions,
 	Table:             tableOptions,
 	Matrix:            tableOptions,
 	StateTimeline:     timelineOptions,
@@ -105,15 +102,6 @@ func statOptions(Panel) any {
 		ColorMode: common.BigValueColorModeBackground, GraphMode: common.BigValueGraphModeNone, JustifyMode: common.BigValueJustifyModeCenter,
 		TextMode: common.BigValueTextModeValue, WideLayout: true, PercentChangeColorMode: common.PercentChangeColorModeStandard,
 		Orientation: common.VizOrientationAuto, ReduceOptions: lastValue(),
-	}
-}
-
-func barOptions(Panel) any {
-	return bargauge.Options{
-		DisplayMode: common.BarGaugeDisplayModeBasic, ValueMode: common.BarGaugeValueModeColor, NamePlacement: common.BarGaugeNamePlacementLeft,
-		ShowUnfilled: true, Sizing: common.BarGaugeSizingAuto, MinVizWidth: 8, MinVizHeight: 16, MaxVizHeight: 40,
-		Orientation: common.VizOrientationHorizontal, Legend: noLegend(), ReduceOptions: lastValue(),
-		Text: &common.VizTextDisplayOptions{TitleSize: new(12.0), ValueSize: new(14.0)},
 	}
 }
 
@@ -154,9 +142,6 @@ func fieldDefaults(p Panel) dashboard.FieldConfig {
 		out.Color = &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdPaletteClassicByName}
 		out.Min = new(0.0)
 		out.Links = dataLinks(p.Links)
-	case BarGauge:
-		// Without a name of its own a single bar has none.
-		out.Min, out.DisplayName = new(0.0), new(barName.ReplaceAllString(p.Queries[0].Legend, "$${__field.labels.$1}"))
 	}
 	return out
 }
@@ -167,7 +152,6 @@ var fieldStyles = map[Kind]func(Panel) any{
 	TimeSeries:        func(p Panel) any { return lineStyle(p) },
 	StackedTimeSeries: stackStyle,
 	Stat:              func(Panel) any { return object{} },
-	BarGauge:          func(Panel) any { return object{} },
 	Table: func(Panel) any {
 		return common.TableFieldOptions{Align: common.FieldTextAlignmentAuto, CellOptions: plainCells()}
 	},
@@ -242,9 +226,6 @@ func mappings(texts []Text) []dashboard.ValueMapping {
 	}
 	return []dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{Type: dashboard.MappingTypeValueToText, Options: options}}}
 }
-
-// barName matches a label in a legend.
-var barName = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
 func dataLinks(links []Link) []dashboard.DashboardLink {
 	var out []dashboard.DashboardLink

@@ -75,9 +75,6 @@ var persesPlugins = map[Kind]func(Panel) common.Plugin{
 	TimeSeries: persesChart, StackedTimeSeries: persesChart,
 	Stat:  persesStat,
 	Table: persesTable, Matrix: persesTable,
-	BarGauge: func(p Panel) common.Plugin {
-		return common.Plugin{Kind: "BarChart", Spec: object{"calculation": "last-number", "format": persesFormat(p.Unit), "sort": "desc"}}
-	},
 	StateTimeline: func(p Panel) common.Plugin {
 		return common.Plugin{Kind: "StatusHistoryChart", Spec: object{"legend": object{"position": "bottom"}, "mappings": persesMappings(p.Texts)}}
 	},

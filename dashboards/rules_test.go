@@ -80,11 +80,6 @@ var grafanaRules = []rule{
 		panelOf(object{"title": "x", "type": "timeseries", "gridPos": object{"w": 12.0}, "options": object{"legend": object{"placement": "right"}}}),
 	},
 	{
-		"a bar has a name of its own: Grafana leaves out that of a single one",
-		checkBars,
-		panelOf(object{"title": "x", "type": "bargauge", "fieldConfig": object{"defaults": object{}}}),
-	},
-	{
 		"what to do first is in view at 1440 pixels with the menu docked",
 		checkInView,
 		panelOf(object{"title": "x", "gridPos": object{"w": 24.0}, "fieldConfig": object{"overrides": []any{
@@ -283,15 +278,6 @@ const (
 	// tablePadding is what a panel takes beside its table.
 	tablePadding = 16
 )
-
-func checkBars(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		if name, _ := below(p, "fieldConfig", "defaults", "displayName").(string); p["type"] == "bargauge" && name == "" {
-			out = append(out, fmt.Sprint(p["title"]))
-		}
-	}
-	return out
-}
 
 // leastWidth is that of a column without a width of its own.
 const leastWidth = 150

@@ -48,7 +48,7 @@ func webhook() Board {
 			{Panels: slices.Concat(webhookStats(), []Panel{failuresPanel()}, webhookTables())},
 			{Title: "Calls", Panels: callPanels()},
 			{Title: "Backend", Panels: backendPanels()},
-			{Title: "Latency that it is part of, match conditions, probe", Closed: true, Panels: seldomPanels()},
+			{Title: "Latency that it is part of, match conditions", Closed: true, Panels: seldomPanels()},
 		},
 	}
 }
@@ -176,8 +176,8 @@ func findingsPanel() Panel {
 func reachPanels() []Panel {
 	return []Panel{{
 		Title:       "Resources it reaches",
-		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty. The totals stand beside.",
-		Kind:        Table, Unit: unitCount, Width: 12, Height: 7,
+		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty.",
+		Kind:        Table, Unit: unitCount, Width: 24, Height: 7,
 		Queries: []Query{{Expr: orNone("topk(50, "+withReachedName(`max by (cluster, class, group, resource) (webhook_auditor_webhook_reach{`+oneWebhook.auditor+`})`)+")",
 			registeredOnce(), "what", "None that is critical, virtual or sensitive")}},
 		Columns: []Column{
@@ -185,20 +185,6 @@ func reachPanels() []Panel {
 			{Field: "class", Title: "Class", Unit: unitText, Width: 95},
 		},
 		Unknown: unknownTable,
-	}, {
-		Title:       "By class",
-		Description: "How many resources of each class it is called for.",
-		Kind:        BarGauge, Unit: unitCount, Width: 12, Height: 7,
-		Queries: []Query{{
-			Expr:   `max by (cluster, class) (webhook_auditor_webhook_reached_resources{` + oneWebhook.auditor + `})`,
-			Legend: "{{class}} {{cluster}}",
-		}},
-		Columns: []Column{
-			{Field: "class", Title: "Class", Unit: unitText},
-			{Field: "A", Title: "Resources", Unit: unitCount},
-		},
-		Thresholds: []Threshold{{blue, 0}},
-		Unknown:    unknownTable,
 	}}
 }
 
@@ -271,17 +257,11 @@ func seldomPanels() []Panel {
 		{
 			Title:       "Match conditions",
 			Description: "Calls that its matchConditions spared, and evaluations of them that failed: with failurePolicy Fail a failed one refuses the request, and no other series shows it.",
-			Kind:        TimeSeries, Unit: unitRate, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitRate, Width: 24, Height: 8,
 			Queries: []Query{
 				{Expr: `sum by (operation) (rate(` + promql.Exclusions + `{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} spared"},
 				{Expr: `sum by (operation) (rate(` + promql.MatchConditionErrors + `{cluster=~"$cluster",kind="webhook",name="$name"}[$__rate_interval]))`, Legend: "{{operation}} failed"},
 			},
-		},
-		{
-			Title:       "Duration of the probe",
-			Description: "What the TLS dial of the last probe took.",
-			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 8,
-			Queries: []Query{{Expr: `max by (cluster, configuration) (webhook_auditor_webhook_probe_duration_seconds{` + oneWebhook.auditor + `})`, Legend: "{{configuration}} {{cluster}}"}},
 		},
 	}
 }

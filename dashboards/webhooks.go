@@ -250,15 +250,6 @@ func failurePanels() []Panel {
 		shares("Failing closed", "Share of calls that failed and refused the request with them: failurePolicy Fail, and conversions.", scope.closed),
 		shares("Failing open", "Share of calls that failed and let the request pass unchecked: failurePolicy Ignore.", scope.open),
 		shares("Rejections", "Share of calls that the webhook answered with no. That is its work, unless it is many more than usual.", scope.rejections),
-		{
-			Title:       "Failed conversions by kind of failure",
-			Description: "Failed calls of conversion webhooks, all CRDs together: the API server does not export the kind by CRD. Failing closed shows the CRDs.",
-			Kind:        StackedTimeSeries, Unit: unitRate, Width: 24, Height: 8,
-			Queries: []Query{{
-				Expr:   `sum by (failure_type) (rate(` + promql.ConversionRequests + `{cluster=~"$cluster",result="failure"}[$__rate_interval]))`,
-				Legend: "{{failure_type}}",
-			}},
-		},
 	}
 }
 
@@ -302,18 +293,15 @@ func resourcePanels() []Panel {
 		{
 			Title:       "Admission budget of critical resources",
 			Description: "The longest that a write can take if every webhook of its chain uses up its timeout. Clients give up after 30 s or less, leases after 10 s. The ten longest.",
-			Kind:        BarGauge, Unit: unitSeconds, Width: 24, Height: 9,
-			Queries: []Query{{
-				Expr:   fmt.Sprintf("topk(%d, %s)", topSeries, withReachedName(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"}) > 0`)),
-				Legend: "{{operation}} {{what}} {{cluster}}",
-			}},
+			Kind:        Table, Unit: unitSeconds, Width: 24, Height: 9,
+			Queries: []Query{{Expr: fmt.Sprintf("topk(%d, %s)", topSeries, withReachedName(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"}) > 0`))}},
 			Columns: []Column{
-				{Field: "A", Title: "Left of 30", Unit: unitSeconds, Of: 30},
-				{Field: "operation", Title: "Operation", Unit: unitText},
+				{Field: "A", Title: "Seconds", Unit: unitSeconds, Width: 120, Of: 30, Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}}},
+				{Field: "operation", Title: "Operation", Unit: unitText, Width: 120},
 				{Field: "what", Title: "Resource", Unit: unitText},
+				clusterColumn,
 			},
-			Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}},
-			Unknown:    "No webhook reaches a critical resource, or nothing is known.",
+			Unknown: "No webhook reaches a critical resource, or nothing is known.",
 		},
 	}
 }

@@ -82,13 +82,8 @@ async function drawn(url, panel, scene, range, empty) {
     case 'table': return tableSays(frames, nothing);
     case 'state-timeline':
       return { frames: frames.length, cells: frames.map((f) => f.fields.find((v) => v.type === 'number')).filter(Boolean).map((v) => ({ [v.config.displayNameFromDS]: v.display(v.values.at(-1)).text })), text: frames.some((f) => f.fields.some((v) => v.type === 'time')) ? '' : 'Data does not have a time field' };
-    case 'stat':
-    case 'bargauge': {
+    case 'stat': {
       const values = getFieldDisplayValues({ fieldConfig: panel.fieldConfig, reduceOptions: panel.options.reduceOptions, replaceVariables: replace(scene), theme, data: frames, timeZone: 'utc' });
-      // As its panel does, which clears the name of a single value.
-      const title = ({ title }) => (values.length === 1 && !panel.fieldConfig.defaults.displayName ? '' : title);
-      if (panel.type === 'bargauge' && frames.every((f) => !f.length)) return { cells: [], text: nothing };
-      if (panel.type === 'bargauge') return { cells: values.map(({ display }) => ({ [title(display)]: display.text })), text: '' };
       const { text, color } = values[0].display;
       return { cells: [{ value: text }], text: `${text} ${{ [theme.visualization.getColorByName('green')]: 'green', '#808080': 'grey' }[color] ?? color}` };
     }
@@ -118,7 +113,6 @@ function check(where, panel, drawing) {
     if (drawing.fields && !drawing.cells.length) complain(`${where}: a header without rows`);
   }
   if (panel.type === 'state-timeline' && drawing.text) complain(`${where}: ${drawing.text}`);
-  if (panel.type === 'bargauge' && drawing.cells.some((c) => '' in c)) complain(`${where}: a bar without a name`);
   if (/NaN|undefined|Infinity|-[0-9.]+%/.test(drawing.text)) complain(`${where}: ${/.*(NaN|undefined|Infinity|-[0-9.]+%).*/.exec(drawing.text)[0]}`);
 }
 

@@ -1,7 +1,7 @@
 // Each panel with the component that Grafana's own panel plugin wraps. The
 // state timeline is in Grafana's server build alone; bands stand in for it.
-import { dateTime, getDisplayValueAlignmentFactors, getFieldDisplayValues, outerJoinDataFrames } from '@grafana/data';
-import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
+import { dateTime, getFieldDisplayValues, outerJoinDataFrames } from '@grafana/data';
+import { BigValue, TimeSeries } from '@grafana/ui';
 import { TableNG } from '@grafana/ui/unstable';
 import { useLayoutEffect } from 'react';
 
@@ -62,23 +62,6 @@ function Stat(props) {
   return <BigValue value={displayed(props)[0].display} {...{ colorMode, graphMode, justifyMode, textMode, theme, width, height }} />;
 }
 
-// named clears the name of a single bar, as Grafana's panel does where it is not set.
-const named = (values, { fieldConfig }) =>
-  values.length === 1 && !fieldConfig.defaults.displayName ? values.map((v) => ({ ...v, display: { ...v.display, title: undefined } })) : values;
-
-function Gauges(props) {
-  const { panel, width, height, theme } = props;
-  const { displayMode, namePlacement, showUnfilled, orientation, minVizHeight, maxVizHeight, valueMode } = panel.options;
-  const draw = ({ value, width, height, alignmentFactors }) => (
-    <BarGauge value={value.display} field={value.field} display={value.view?.getFieldDisplayProcessor(value.colIndex)} text={panel.options.text}
-      {...{ width, height, theme, orientation, displayMode, namePlacement, showUnfilled, alignmentFactors }} valueDisplayMode={valueMode} itemSpacing={8} lcdCellWidth={12} />
-  );
-  return (
-    <VizRepeater source={panel} getValues={() => named(displayed(props), panel)} renderValue={draw} renderCounter={1} itemSpacing={8} minVizHeight={minVizHeight} maxVizHeight={maxVizHeight}
-      getAlignmentFactors={getDisplayValueAlignmentFactors} autoGrid {...{ width, height, orientation }} />
-  );
-}
-
 function Rows({ panel, frames, range, width, height }) {
   return <TableNG data={frames[0]} width={width} height={height} noHeader={!panel.options.showHeader} cellHeight={panel.options.cellHeight} timeRange={timeRange(range)} structureRev={1} initialSortBy={panel.options.sortBy} />;
 }
@@ -133,4 +116,4 @@ function States({ panel, frames: all, range, width, height }) {
   );
 }
 
-export const panels = { timeseries: Chart, stat: Stat, bargauge: Gauges, table: Rows, 'state-timeline': States };
+export const panels = { timeseries: Chart, stat: Stat, table: Rows, 'state-timeline': States };
