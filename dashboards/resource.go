@@ -24,17 +24,6 @@ func total(metric, what, rest string) string {
 		resourceLabels, metric, what, rest)
 }
 
-// conversionLatency returns the mean seconds of a conversion, by CRD.
-func conversionLatency(s scope) string {
-	return ratio(
-		either(
-			fmt.Sprintf("sum by (%s) (%s)", webhookLabels, s.conversions("_sum", "")),
-			fmt.Sprintf("histogram_sum(sum by (%s) (%s))", webhookLabels, s.conversions("", "")),
-		),
-		s.converted(""),
-	)
-}
-
 // resourceFailures returns the share of failed calls among the calls of all
 // webhooks that reach a resource, conversions included. It is an upper bound:
 // the API server does not export on which resource a call failed.

@@ -268,14 +268,6 @@ func resourcePanels() []Panel {
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
 		},
 		{
-			Title:       "Latency that conversion adds, by CRD",
-			Description: "Mean seconds of the conversion of one object. The ten worst of the chosen time range. A list of stored objects in another version pays it for each of them.",
-			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
-			Queries:    []Query{{Expr: topBy(conversionLatency(now), conversionLatency(whole), webhookLabels), Legend: "{{name}} {{cluster}}"}},
-			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
-			Links:      drillDown("__field.labels"),
-		},
-		{
 			Title:       "Failed calls, by critical or converted resource",
 			Description: "Upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource, and of the conversions of a CRD's objects. The API server does not export on which resource a call failed. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,

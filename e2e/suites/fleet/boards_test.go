@@ -29,7 +29,7 @@ var way = []asked{{"fleet", ".*", ".*", ".*"}, {"webhooks", "c004", ".*", ".*"},
 // mayBeEmpty are panels about what no simulated cluster has: conversions, admission
 // policies, probes, and requests that wait for an API server's own sake.
 var mayBeEmpty = []string{
-	"Failing open", "Rejections", "Latency that conversion adds, by CRD", "Latency that admission webhooks add, by resource",
+	"Failing open", "Rejections", "Latency that admission webhooks add, by resource",
 	"Denials and failures", "Refused, and why", "Latency of checks, p99", "Admission budget of critical resources", "Who waits for whom", "Serving certificates", "Certificate expires in", "CA expires in",
 	"Latency that all admission webhooks add to the resources it reaches", "Match conditions",
 }
