@@ -413,6 +413,20 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
+// TestAlerts: of the project's alerts those that fire are read, each with its webhook and
+// the time since when it is active.
+func TestAlerts(t *testing.T) {
+	const alert = `{alertname="WebhookBackendDown",component="webhook-auditor",severity="critical",type="validating",name="policy",`
+	series := collected + "\tALERTS" + alert + "alertstate=\"firing\"} 1x30000\n\tALERTS_FOR_STATE" + strings.TrimSuffix(alert, ",") + "} 600x30000\n" +
+		"\tALERTS{alertname=\"Pending\",component=\"webhook-auditor\",alertstate=\"pending\"} 1x30000\n\tALERTS_FOR_STATE{alertname=\"Pending\",component=\"webhook-auditor\"} 900x30000\n" +
+		"\tALERTS{alertname=\"Other\",alertstate=\"firing\"} 1x30000\n\tALERTS_FOR_STATE{alertname=\"Other\"} 900x30000\n"
+	o, errs := Prometheus{URL: prometheus(t, series, 24*time.Hour).URL, Range: 10 * time.Minute}.Observe(t.Context())
+	want := inventory.Alert{Name: "WebhookBackendDown", Severity: "critical", Series: inventory.Series{Type: inventory.Validating, Name: "policy"}, Since: time.Unix(600, 0)}
+	if len(errs) > 0 || len(o.Alerts) != 1 || o.Alerts[0] != want {
+		t.Errorf("%v %v, want %v", errs, o, want)
+	}
+}
+
 // TestShortMemory: a Prometheus that was started yesterday knows of no week.
 func TestShortMemory(t *testing.T) {
 	server := prometheus(t, collected, 24*time.Hour)
