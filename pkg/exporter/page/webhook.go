@@ -69,7 +69,7 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 
 // incident is what "impact" says first, with the commands that look at the backend.
 func incident(card impact.Card) report.Blocks {
-	b, commands := report.NewImpact([]impact.Card{card}).Blocks()[0], card.Profile.Commands()
+	b, commands := report.NewImpact([]impact.Card{card}).Text(report.TextOptions{})[0], card.Profile.Commands()
 	return report.Blocks{
 		{Heading: "Who is affected", Lines: b.Lines},
 		{Heading: "Look at it", Commands: commands.Inspect},
