@@ -11,21 +11,7 @@ cd "$here" # the version of Go depends on the folder
 bin=$here/bin
 names='etcd kube-apiserver kube-controller-manager'
 
-export CGO_ENABLED=0
-# The module is built as pinned, whatever workspace or flags surround it.
-export GOWORK=off
-# Flags that change what is compiled are those of the Makefile, so that packages
-# that are the same are compiled once.
-export GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
-
-# What nothing else here compiles and no request spends its time in is not
-# optimised: that would take a quarter longer.
-set --
-for packages in k8s.io/kubernetes k8s.io/kubectl k8s.io/client-go/informers k8s.io/client-go/listers sigs.k8s.io/kustomize; do
-	set -- "$@" "-gcflags=$packages/...=-N -l -dwarf=false"
-done
-version=k8s.io/component-base/version
-ldflags="-s -w -X $version.gitVersion=v1.37.1 -X $version.gitMajor=1 -X $version.gitMinor=37 -X $version.gitTreeState=clean"
+. "$here/flags.sh"
 
 digest() {
 	if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi

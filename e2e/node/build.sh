@@ -1,12 +1,15 @@
 #!/bin/sh
 # Builds what the nodes run, into e2e/bin: kubelet, kube-proxy and kube-scheduler, one
-# binary; CoreDNS; the program of the tests' Pods; webhooks of others. First it installs
-# the Debian packages that are missing, where apt-get and root are.
+# binary; CoreDNS; the program of the tests' Pods. First it installs
+# the Debian packages that are missing, where apt-get and root are. "build.sh able" does
+# no more than that, and fails where nodes cannot be; "build.sh software" alone builds
+# webhooks of others.
 # The control plane is built first, by e2e/build.sh: two thirds of the packages are its.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$here/../bin
+wanted=${1:-}
 
 missing() {
 	for pair in containerd:containerd runc:runc iptables:iptables conntrack:conntrack nft:nftables ip:iproute2 nsenter:util-linux sysctl:procps; do
@@ -14,27 +17,52 @@ missing() {
 	done
 	[ -e /usr/lib/cni/ptp ] || [ -e /opt/cni/bin/ptp ] || printf 'containernetworking-plugins '
 }
-lacks=$(missing)
-if [ -n "$lacks" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-	apt-get update -qq
-	# shellcheck disable=SC2086 # several packages
-	DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $lacks >/dev/null
-elif [ -n "$lacks" ]; then
+
+# install installs the packages that are missing, where it can.
+install() {
+	lacks=$(missing)
+	[ -n "$lacks" ] || return 0
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		# shellcheck disable=SC2086 # several packages
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $lacks >/dev/null && return
+	fi
 	echo "nodes need these packages, which root can install: $lacks" >&2
-	exit 1
+	return 1
+}
+
+# try makes, in namespaces that end with it, a little of each thing that nodes are made of.
+try() {
+	groups=/sys/fs/cgroup
+	[ ! -d $groups/memory ] || groups=$groups/memory
+	mkdir "$groups/nodes-try-$$" && rmdir "$groups/nodes-try-$$" || return
+	unshare --mount --net --pid --uts --ipc --fork --kill-child --mount-proc sh -ec '
+		mount --make-rprivate /
+		mount -t tmpfs tmpfs /run
+		cd "$1" && mkdir lower upper work all
+		mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work all
+		ip link add nodes type bridge
+		ip link add to-node type veth peer name eth0
+		iptables -t nat -A OUTPUT -j ACCEPT
+		nft add table ip nodes' try "$1"
+}
+
+# able says in one line why there can be no nodes on this machine, where so.
+able() {
+	folder=$(mktemp -d)
+	if reason=$( (install && try "$folder") 2>&1); then able=0; else able=1; fi
+	rm -rf "$folder"
+	[ $able = 0 ] || printf 'real nodes were not tried: %s\n' "$(printf %s "$reason" | tail -n 1)"
+	return $able
+}
+
+if [ "$wanted" = able ]; then
+	able
+	exit
 fi
+install
 
 "$here/../build.sh"
-
-export CGO_ENABLED=0 GOWORK=off
-# As in e2e/build.sh, so that what that has compiled is not compiled again.
-export GOFLAGS='-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false'
-set --
-for packages in k8s.io/kubernetes k8s.io/kubectl k8s.io/client-go/informers k8s.io/client-go/listers sigs.k8s.io/kustomize; do
-	set -- "$@" "-gcflags=$packages/...=-N -l -dwarf=false"
-done
-version=k8s.io/component-base/version
-ldflags="-s -w -X $version.gitVersion=v1.37.1 -X $version.gitMajor=1 -X $version.gitMinor=37 -X $version.gitTreeState=clean"
+. "$here/../flags.sh"
 
 # build makes the binary $1 from package $3 of the module in folder $2, unless it is up to
 # date. Further arguments are flags.
@@ -59,7 +87,7 @@ for name in kubelet kube-proxy kube-scheduler; do
 	ln -sf nodebox "$bin/$name"
 done
 build coredns dns .
-build admission-webhook prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/admission-webhook
+[ "$wanted" != software ] || build admission-webhook prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/admission-webhook
 (cd "$here/.." && nice -n 5 go build -ldflags='-s -w' -o "$bin/fixture" ./node/fixture)
 # As programs.Helm builds it, for there is no way out from where the tests run.
 (cd "$here/../helm" && GOFLAGS='' nice -n 5 go build -ldflags='-s -w' -o "$bin/helm4" helm.sh/helm/v4/cmd/helm)

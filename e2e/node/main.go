@@ -5,11 +5,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,6 +18,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/nodes"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 )
 
 func main() {
@@ -31,17 +29,15 @@ func main() {
 const (
 	socket     = "api.sock"
 	kubeconfig = "kubeconfig"
-	portFile   = "port"
+	address    = "address"
 )
 
 func outside(folder string) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	balancer, err := proxy.StartBalancer(filepath.Join(folder, socket))
 	if err != nil {
-		return fmt.Errorf("listening for kubectl: %w", err)
+		return err
 	}
-	go forward(listener, func() (net.Conn, error) { return net.Dial("unix", filepath.Join(folder, socket)) })
-	port := listener.Addr().(*net.TCPAddr).Port
-	return os.WriteFile(filepath.Join(folder, portFile), []byte(strconv.Itoa(port)), 0o600)
+	return os.WriteFile(filepath.Join(folder, address), []byte(balancer.Address), 0o600)
 }
 
 func inside(folder string) int {
@@ -64,17 +60,17 @@ func run(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("unix", filepath.Join(folder, socket))
-	if err != nil {
-		return fmt.Errorf("listening for kubectl: %w", err)
-	}
-	go forward(listener, func() (net.Conn, error) { return net.Dial("tcp", strings.TrimPrefix(c.Config().Host, "https://")) })
-	port, err := os.ReadFile(filepath.Join(folder, portFile))
+	config := c.Config()
+	relay, err := proxy.StartRelay(filepath.Join(folder, socket), strings.TrimPrefix(config.Host, "https://"))
 	if err != nil {
 		return err
 	}
-	config := c.Config()
-	config.Host = "https://127.0.0.1:" + string(port)
+	defer relay.Close()
+	at, err := os.ReadFile(filepath.Join(folder, address))
+	if err != nil {
+		return err
+	}
+	config.Host = "https://" + string(at)
 	path := filepath.Join(folder, kubeconfig)
 	if err := cluster.WriteKubeconfig(path, config); err != nil {
 		return err
@@ -89,46 +85,14 @@ func fromEnvironment(folder string) (nodes.Options, error) {
 	if err != nil {
 		return nodes.Options{}, err
 	}
-	count, err := strconv.Atoi(cmp.Or(os.Getenv("NODES"), "3"))
-	if err != nil || count < 1 {
-		return nodes.Options{}, fmt.Errorf("reading NODES: %q is no number of nodes", os.Getenv("NODES"))
+	options := nodes.FromEnvironment(root, folder)
+	if nodes := os.Getenv("NODES"); nodes != "" {
+		if options.Nodes, err = strconv.Atoi(nodes); err != nil || options.Nodes < 1 {
+			return options, fmt.Errorf("reading NODES: %q is no number of nodes", nodes)
+		}
 	}
-	options := nodes.Options{
-		Binaries: filepath.Join(root, "e2e", "bin"), Folder: folder, Nodes: count,
-		ProxyMode:      cmp.Or(os.Getenv("PROXY_MODE"), "iptables"),
-		APIServerFlags: strings.Fields(os.Getenv("APISERVER_FLAGS")),
-		Emulated:       os.Getenv("EMULATED_VERSION"),
-	}
-	if image := filepath.Join(root, "dist", "webhook-auditor-image.tar"); exists(image) {
-		options.Images = append(options.Images, image)
+	if _, err := os.Stat(options.Images[0]); err != nil {
+		options.Images = nil // it is not built
 	}
 	return options, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-// forward copies what connections bring to and from what dial connects to.
-func forward(listener net.Listener, dial func() (net.Conn, error)) {
-	for {
-		client, err := listener.Accept()
-		if err != nil {
-			return // the program ends
-		}
-		go func() {
-			defer client.Close()
-			server, err := dial()
-			if err != nil {
-				return
-			}
-			defer server.Close()
-			go func() {
-				_, _ = io.Copy(server, client)
-				_ = server.Close()
-			}()
-			_, _ = io.Copy(client, server)
-		}()
-	}
 }

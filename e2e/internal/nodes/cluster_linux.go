@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -21,7 +22,7 @@ import (
 )
 
 // patience bounds how long a cluster may take to come up.
-const patience = 4 * time.Minute
+const patience = 6 * time.Minute
 
 // Options say what a cluster is made of.
 type Options struct {
@@ -34,15 +35,22 @@ type Options struct {
 	Images         []string // archives that each node imports when it boots
 }
 
+// FromEnvironment is a cluster with what was built in a repository, as variables say.
+func FromEnvironment(root, folder string) Options {
+	return Options{
+		Binaries: filepath.Join(root, "e2e", "bin"), Folder: folder, Nodes: 3, Images: []string{filepath.Join(root, "dist", "webhook-auditor-image.tar")},
+		ProxyMode: cmp.Or(os.Getenv("PROXY_MODE"), "iptables"), APIServerFlags: strings.Fields(os.Getenv("APISERVER_FLAGS")), Emulated: os.Getenv("EMULATED_VERSION"),
+	}
+}
+
 // Cluster is a control plane and nodes.
 type Cluster struct {
-	Nodes    []*Node
-	Kube     kubernetes.Interface
-	options  Options
-	folder   string
-	admin    *rest.Config
-	api      *process.Process
-	managers map[string]*process.Process
+	Nodes   []*Node
+	Kube    kubernetes.Interface
+	options Options
+	folder  string
+	admin   *rest.Config
+	api     *process.Process
 }
 
 // Start brings a cluster up, inside an Isolated program, and returns once all its nodes
@@ -50,7 +58,7 @@ type Cluster struct {
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c := &Cluster{options: options, folder: options.Folder, managers: map[string]*process.Process{}}
+	c := &Cluster{options: options, folder: options.Folder}
 	for i := range options.Nodes {
 		name := "cp"
 		if i > 0 {
@@ -105,11 +113,11 @@ func (c *Cluster) prepare() error {
 		}
 	}
 	for _, name := range []string{"coredns", "fixture"} {
-		archive := c.path("images", name+".tar")
-		if err := Image(archive, ImageName(name), c.program(name)); err != nil {
+		archive, err := c.pack(name)
+		if err != nil {
 			return err
 		}
-		c.options.Images = append([]string{archive}, c.options.Images...)
+		c.options.Images = append(c.options.Images, archive)
 	}
 	if err := c.credentials(); err != nil {
 		return err
@@ -117,6 +125,26 @@ func (c *Cluster) prepare() error {
 	var err error
 	c.Kube, err = kubernetes.NewForConfig(c.admin)
 	return err
+}
+
+// pack packs a program as an image and returns the archive.
+func (c *Cluster) pack(program string) (string, error) {
+	archive := c.path("images", program+".tar")
+	return archive, Image(archive, ImageName(program), c.program(program))
+}
+
+// Pack packs a program as an image that all nodes have.
+func (c *Cluster) Pack(ctx context.Context, program string) error {
+	archive, err := c.pack(program)
+	if err != nil {
+		return err
+	}
+	for _, n := range c.Nodes {
+		if err := n.load(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Control is the node with the control plane.
@@ -160,34 +188,15 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 	if err := c.APIServer(ctx); err != nil {
 		return err
 	}
-	return c.Managers(ctx)
+	return c.leaders()
 }
 
-// Managers starts kube-controller-manager and kube-scheduler unless they run: they end
-// when they lose their leases.
-func (c *Cluster) Managers(ctx context.Context) error {
-	controllers := append(c.manager("controller-manager"), "--client-ca-file="+c.path("pki", "ca.crt"), "--requestheader-client-ca-file="+c.path("pki", "front-proxy-ca.crt"),
+// leaders starts kube-controller-manager and kube-scheduler.
+func (c *Cluster) leaders() error {
+	controllers := append(c.leader("controller-manager"), "--client-ca-file="+c.path("pki", "ca.crt"), "--requestheader-client-ca-file="+c.path("pki", "front-proxy-ca.crt"),
 		"--root-ca-file="+c.path("pki", "ca.crt"), "--service-account-private-key-file="+c.path("pki", "sa.key"), "--use-service-account-credentials",
 		"--controllers=*,bootstrapsigner,tokencleaner", "--service-cluster-ip-range="+services)
-	for name, flags := range map[string][]string{"kube-controller-manager": controllers, "kube-scheduler": c.manager("scheduler")} {
-		if p := c.managers[name]; p != nil && !ended(p) {
-			continue
-		}
-		var err error
-		if c.managers[name], err = c.Control().start(name, append(flags, c.emulated()...)...); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
-}
-
-func ended(p *process.Process) bool {
-	select {
-	case <-p.Done():
-		return true
-	default:
-		return false
-	}
+	return errors.Join(c.Control().keep("kube-controller-manager", controllers...), c.Control().keep("kube-scheduler", c.leader("scheduler")...))
 }
 
 func (c *Cluster) emulated() []string {
@@ -197,13 +206,14 @@ func (c *Cluster) emulated() []string {
 	return []string{"--emulated-version=" + c.options.Emulated}
 }
 
-// manager are the flags that kube-controller-manager and kube-scheduler share.
-func (c *Cluster) manager(name string) []string {
+// leader are the flags that kube-controller-manager and kube-scheduler share. They lose
+// their leases less soon than elsewhere, for the sake of machines under load.
+func (c *Cluster) leader(name string) []string {
 	config := c.path("pki", name+".conf")
-	return []string{
+	return append([]string{
 		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
-		"--bind-address=127.0.0.1", "--leader-elect",
-	}
+		"--bind-address=127.0.0.1", "--leader-elect", "--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s",
+	}, c.emulated()...)
 }
 
 // APIServer starts the API server, with further flags, which win, and waits until it is

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 )
@@ -207,6 +208,27 @@ func (n *Node) start(name string, flags ...string) (*process.Process, error) {
 	return process.Sparingly(line[0], n.path(name+".log"), line[1:]...)
 }
 
+// keep starts a program in the node, and again when it ends, as leaders do that lose their
+// leases; until the node is off.
+func (n *Node) keep(name string, flags ...string) error {
+	p, err := n.start(name, flags...)
+	if err != nil {
+		return err
+	}
+	go func(node *process.Process) {
+		for err == nil {
+			<-p.Done()
+			select {
+			case <-node.Done():
+				return
+			case <-time.After(time.Second):
+				p, err = n.start(name, flags...)
+			}
+		}
+	}(n.holder)
+	return nil
+}
+
 func (n *Node) runtime(ctx context.Context) error {
 	binaries, err := plugins()
 	if err != nil {
@@ -230,7 +252,12 @@ func (n *Node) runtime(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, archive := range n.cluster.options.Images {
+	return n.load(ctx, n.cluster.options.Images...)
+}
+
+// load has the node's container runtime import images.
+func (n *Node) load(ctx context.Context, archives ...string) error {
+	for _, archive := range archives {
 		if _, err := n.Run(ctx, "ctr", "-n", "k8s.io", "images", "import", archive); err != nil {
 			return err
 		}

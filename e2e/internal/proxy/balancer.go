@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"sync"
 )
 
@@ -21,13 +22,13 @@ type Balancer struct {
 	open      []net.Conn
 }
 
-// StartBalancer runs a balancer in front of these addresses. The caller must Close
-// it.
+// StartBalancer runs a balancer in front of these addresses, or paths of sockets. The
+// caller must Close it.
 func StartBalancer(addresses ...string) (*Balancer, error) {
 	return balance("tcp", "127.0.0.1:0", addresses)
 }
 
-// StartRelay runs a balancer between two sockets.
+// StartRelay runs a balancer between a socket and an address or another socket.
 func StartRelay(socket, target string) (*Balancer, error) {
 	return balance("unix", socket, []string{target})
 }
@@ -68,7 +69,11 @@ func (b *Balancer) forward(client net.Conn, n int) {
 	b.mu.Lock()
 	address := b.addresses[n%len(b.addresses)]
 	b.mu.Unlock()
-	server, err := net.Dial(b.listener.Addr().Network(), address)
+	network := "tcp"
+	if filepath.IsAbs(address) {
+		network = "unix"
+	}
+	server, err := net.Dial(network, address)
 	if err != nil {
 		_ = client.Close()
 		return

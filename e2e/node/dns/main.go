@@ -9,15 +9,11 @@ import (
 	_ "github.com/coredns/coredns/plugin/errors"
 	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
-	_ "github.com/coredns/coredns/plugin/loadbalance"
-	_ "github.com/coredns/coredns/plugin/loop"
-	_ "github.com/coredns/coredns/plugin/metrics"
 	_ "github.com/coredns/coredns/plugin/ready"
-	_ "github.com/coredns/coredns/plugin/reload"
 )
 
 func main() {
 	// The order in which a query passes them.
-	dnsserver.Directives = []string{"reload", "health", "ready", "prometheus", "errors", "cache", "loadbalance", "loop", "kubernetes"}
+	dnsserver.Directives = []string{"health", "ready", "errors", "cache", "kubernetes"}
 	coremain.Run()
 }

@@ -22,14 +22,10 @@ import (
 // hook is a webhook in Pods of its own. Namespace, Service, Deployment and configuration
 // have its name, the namespace in which it is called has it with "-used".
 type hook struct {
-	name       string
-	resources  string // of the core group; empty: configmaps
-	replicas   int    // 0: one
-	selector   string // of namespaces, as YAML; empty: the one in which it is called
-	preStop    string // of the container, as YAML
-	policy     string // empty: Fail
-	node       string // where its Pods run; empty: anywhere
-	operations string // empty: CREATE and UPDATE
+	name      string
+	resources string // empty: configmaps
+	selector  string // of namespaces, as YAML; empty: the one in which it is called
+	preStop   string // of the container, as YAML
 }
 
 const year = 365 * 24 * time.Hour
@@ -47,13 +43,11 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {name: NAME, namespace: NAME}
 spec:
-  replicas: REPLICAS
   selector: {matchLabels: {app: NAME}}
   template:
     metadata: {labels: {app: NAME}}
     spec:
-      terminationGracePeriodSeconds: 40
-      nodeSelector: {SELECTED}
+      terminationGracePeriodSeconds: 300 # longer than any preStop hook
       tolerations:
       - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}
       - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 5}
@@ -84,23 +78,18 @@ webhooks:
 - name: NAME.example.com
   admissionReviewVersions: [v1]
   sideEffects: None
-  failurePolicy: POLICY
+  failurePolicy: Fail
   timeoutSeconds: 10
   clientConfig: {service: {namespace: NAME, name: NAME, path: /}, caBundle: BUNDLE}
   namespaceSelector: {SCOPE}
-  rules: [{apiGroups: ["", coordination.k8s.io, discovery.k8s.io], apiVersions: [v1], operations: [OPERATIONS], resources: [RESOURCES]}]
+  rules: [{apiGroups: ["", certificates.k8s.io, coordination.k8s.io, discovery.k8s.io, events.k8s.io], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [RESOURCES]}]
 `
 
 // render fills a manifest in.
 func (h hook) render(manifest string, more ...string) string {
-	selected := "kubernetes.io/os: linux"
-	if h.node != "" {
-		selected = "kubernetes.io/hostname: " + h.node
-	}
 	pairs := []string{
-		"REPLICAS", fmt.Sprint(max(h.replicas, 1)), "IMAGE", nodes.ImageName("fixture"), "SELECTED", selected, "PRESTOP", h.preStop,
-		"POLICY", cmp.Or(h.policy, "Fail"), "SCOPE", cmp.Or(h.selector, "matchLabels: {used-by: "+h.name+"}"),
-		"RESOURCES", cmp.Or(h.resources, "configmaps"), "OPERATIONS", cmp.Or(h.operations, "CREATE, UPDATE"), "NAME", h.name,
+		"IMAGE", nodes.ImageName("fixture"), "PRESTOP", h.preStop, "SCOPE", cmp.Or(h.selector, "matchLabels: {used-by: "+h.name+"}"),
+		"RESOURCES", cmp.Or(h.resources, "configmaps"), "NAME", h.name,
 	}
 	return strings.NewReplacer(append(more, pairs...)...).Replace(manifest)
 }

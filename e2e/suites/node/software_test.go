@@ -42,6 +42,7 @@ spec: {groups: [{name: a, rules: [{alert: A, expr: "sum("}]}]}
 // TestPrometheusOperator runs its admission webhook with the manifests of its release: it
 // validates, the auditor's own rules pass it, and as shipped it has no finding above info.
 func TestPrometheusOperator(t *testing.T) {
+	testenv.Must(t, real.Pack(t.Context(), "admission-webhook"))
 	release := module(t, "prometheus-operator", "github.com/prometheus-operator/prometheus-operator")
 	do(t, "apply --server-side -f "+filepath.Join(release, "example", "prometheus-operator-crd"))
 	authority, err := ca.New("prometheus-operator")

@@ -6,7 +6,6 @@ package node
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -31,14 +30,14 @@ const (
 	home = "webhook-auditor"
 	// patience bounds most waits: kube-proxy, kubelets and controllers take seconds,
 	// more on a machine that does other things.
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 )
 
 // The cluster that all tests of the package share, one after the other, and its auditor.
 var (
 	real struct {
 		*nodes.Cluster
-		root, token string
+		root, token, url string // of the auditor's Service
 	}
 	measured measurements
 )
@@ -65,26 +64,16 @@ func start(folder string) error {
 		return err
 	}
 	real.root = root
-	binaries := filepath.Join(root, "e2e", "bin")
-	images := []string{filepath.Join(root, "dist", "webhook-auditor-image.tar")}
-	others := filepath.Join(folder, "admission-webhook.tar")
-	if err := nodes.Image(others, nodes.ImageName("admission-webhook"), filepath.Join(binaries, "admission-webhook")); err != nil {
-		return err
-	}
 	ctx := context.Background()
-	real.Cluster, err = nodes.Start(ctx, nodes.Options{
-		Binaries: binaries, Folder: folder, Nodes: 3, Images: append(images, others),
-		ProxyMode: cmp.Or(os.Getenv("PROXY_MODE"), "iptables"), APIServerFlags: strings.Fields(os.Getenv("APISERVER_FLAGS")), Emulated: os.Getenv("EMULATED_VERSION"),
-	})
-	if err != nil {
+	if real.Cluster, err = nodes.Start(ctx, nodes.FromEnvironment(root, folder)); err != nil {
 		return err
 	}
 	for _, line := range []string{
 		"apply -f " + filepath.Join(root, "manifests", "install.yaml"),
 		"create serviceaccount scraper",
 		"create clusterrolebinding scraper --clusterrole=webhook-auditor-metrics-reader --serviceaccount=default:scraper",
-		"-n " + home + " rollout status deployment/webhook-auditor --timeout=120s",
-		"-n kube-system rollout status deployment/coredns --timeout=120s",
+		"-n " + home + " rollout status deployment/webhook-auditor --timeout=300s",
+		"-n kube-system rollout status deployment/coredns --timeout=300s",
 	} {
 		if _, err := kubectl(ctx, strings.Fields(line)...); err != nil {
 			return err
@@ -104,11 +93,12 @@ func served(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	real.url = "https://" + address + ":8443"
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, n := range real.Nodes {
 		for {
-			_, err := n.Ask(ctx, "https://"+address+":8443/metrics", real.token)
+			_, err := n.Ask(ctx, real.url+"/metrics", real.token)
 			if err == nil {
 				break
 			}
@@ -128,7 +118,7 @@ func kubectl(ctx context.Context, args ...string) (string, error) {
 
 // kubectlWith gives kubectl something to read.
 func kubectlWith(ctx context.Context, stdin string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(real.root, "e2e", "bin", "kubectl"), args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+real.Kubeconfig())
@@ -161,8 +151,7 @@ func apply(t testing.TB, manifest string) {
 // on the node with the control plane, where administrators sit.
 func says(t testing.TB, args ...string) string {
 	t.Helper()
-	binary := filepath.Join(real.root, "bin", "webhook-auditor")
-	result, err := auditor.Command(t.Context(), binary, append(args, "--kubeconfig="+real.Kubeconfig())...)
+	result, err := typed(t, args...)
 	testenv.Must(t, err)
 	if result.Code == 1 || result.Code == 2 {
 		t.Errorf("webhook-auditor %s: exit code %d\n%s", strings.Join(args, " "), result.Code, result.Stderr)
@@ -170,15 +159,34 @@ func says(t testing.TB, args ...string) string {
 	return result.Stdout + result.Stderr
 }
 
+// typed is what became of a command of the auditor.
+func typed(t testing.TB, args ...string) (auditor.Result, error) {
+	return auditor.Command(t.Context(), filepath.Join(real.root, "bin", "webhook-auditor"), append(args, "--kubeconfig="+real.Kubeconfig())...)
+}
+
 // ask reads a path of the auditor through its Service, from a node.
 func ask(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	address, err := kubectl(ctx, "-n", home, "get", "service", "webhook-auditor", "-o", "jsonpath={.spec.clusterIP}")
-	if err != nil {
-		return "", err
-	}
-	return real.Control().Ask(ctx, "https://"+address+":8443"+path, real.token)
+	return real.Control().Ask(ctx, real.url+path, real.token)
+}
+
+// failures tries something five times a second until it is stopped, and returns what
+// failed.
+func failures(try func(context.Context) error) (stop func() []error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan []error, 1)
+	go func() {
+		var failed []error
+		for ctx.Err() == nil {
+			if err := try(context.Background()); err != nil {
+				failed = append(failed, fmt.Errorf("%s: %w", time.Now().Format(time.TimeOnly), err))
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		done <- failed
+	}()
+	return func() []error { cancel(); return <-done }
 }
 
 // finding reports, by the metrics of a replica, whether a webhook of the configuration has
@@ -203,7 +211,7 @@ func finding(ctx context.Context, check, configuration string) (bool, error) {
 func awaitFinding(t testing.TB, s sought) time.Duration {
 	t.Helper()
 	begun := time.Now()
-	testenv.EventuallyWithin(t, max(patience, s.within), func() error {
+	testenv.EventuallyWithin(t, patience, func() error {
 		found, err := finding(t.Context(), s.check, s.configuration)
 		if err == nil && found == s.gone {
 			err = fmt.Errorf("finding %s of %s: %v", s.check, s.configuration, found)
@@ -217,13 +225,12 @@ func awaitFinding(t testing.TB, s sought) time.Duration {
 type sought struct {
 	check, configuration string
 	gone                 bool
-	within               time.Duration
 }
 
 // ready waits for all Pods of a Deployment.
 func ready(t testing.TB, namespace, deployment string) {
 	t.Helper()
-	do(t, "-n "+namespace+" rollout status deployment/"+deployment+" --timeout=180s")
+	do(t, "-n "+namespace+" rollout status deployment/"+deployment+" --timeout=300s")
 }
 
 // contains wants all texts to be in the output.

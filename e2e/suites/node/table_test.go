@@ -39,13 +39,18 @@ func seconds(d time.Duration) string {
 
 // measurements are what the tests of a run have measured.
 type measurements struct {
-	outages  table
-	recovery string
+	outages   table
+	functions string // rows
+	recovery  string
 }
 
 func (m measurements) write(path string) error {
 	if path == "" {
 		return nil
 	}
-	return document.Write(path, []document.Section{{Name: "outages", Text: m.outages.String()}, {Name: "recovery", Text: m.recovery}})
+	return document.Write(path, []document.Section{
+		{Name: "outages", Text: m.outages.String()},
+		{Name: "functions", Text: "| a dead webhook on | ends, in the whole cluster | `audit` and `impact` name |\n| --- | --- | --- |\n" + m.functions},
+		{Name: "recovery", Text: m.recovery},
+	})
 }
