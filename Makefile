@@ -91,9 +91,12 @@ e2e-node: build image ## the image and the manifests as shipped, and webhooks of
 		PROXY_MODE=nftables EMULATED_VERSION=1.36 $(GO) test -count=1 -v -tags node -timeout 20m -run 'TestInstalled|TestNothingLeaves|TestOutages/scaled|targetPort' ./suites/node
 
 # The worst that can happen, for CI: less than eight minutes once all is built.
-e2e-node-worst: build image node-programs
+e2e-node-worst: build dist/webhook-auditor-image.tar node-programs
 	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && \
 		$(GO) test -count=1 -p 1 -tags node -timeout 20m -run 'Left|Installed|NothingLeaves|KilledHolder|Deadlock|Departure|DeadWebhook|Outages/drained$$|configmaps|leases|scaled|targetPort|expired' ./internal/nodes ./suites/node
+
+dist/webhook-auditor-image.tar:
+	@$(MAKE) --no-print-directory image
 
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
 	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing
