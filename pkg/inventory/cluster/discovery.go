@@ -19,7 +19,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // discovered is what an API server says that it serves.
@@ -35,18 +34,7 @@ type discovered struct {
 // reads the same, but comes with the types of every API group.
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
-// Discover returns what the API server of the config serves, in a stable order, as
-// far as it says so.
-func Discover(ctx context.Context, config *rest.Config) ([]inventory.Served, error) {
-	group, err := client.Group(config, nil, corev1.SchemeGroupVersion)
-	if err != nil {
-		return nil, err
-	}
-	found, err := discover(ctx, group)
-	return found.served, err
-}
-
-// discover reads what an API server serves.
+// discover reads what an API server serves, in a stable order, as far as it says so.
 func discover(ctx context.Context, server rest.Interface) (discovered, error) {
 	out := discovered{served: []inventory.Served{}, failed: map[schema.GroupVersion]error{}}
 	for _, path := range []string{"/api", discoveryPath} {

@@ -112,7 +112,8 @@ func TestDiscoverOfAnotherServer(t *testing.T) {
 		"nothing": {},
 		"a page":  {"/api": "<html>", "/apis": "<html>"},
 	} {
-		if _, err := Discover(t.Context(), &rest.Config{Host: serveDocuments(t, documents)}); err == nil {
+		group := must.Get(client.Group(&rest.Config{Host: serveDocuments(t, documents)}, nil, corev1.SchemeGroupVersion))(t)
+		if _, err := discover(t.Context(), group); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
