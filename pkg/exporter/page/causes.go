@@ -135,7 +135,6 @@ func (v *view) cause(of *caused) cause {
 		Stops: of.stops, Look: first.Look(v.byRef[first.Webhook]), All: v.search("all of them", url.Values{"finding": {of.check.Name}, "severity": {of.severity.String()}}),
 	}
 	c.Findings, c.More = v.rows(of.findings, maxPerCause)
-	c.Check = c.Findings[0].Check
 	c.Alerts = v.alertsOn(of.profiles)
 	switch {
 	case of.service.Name != "":

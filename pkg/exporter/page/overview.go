@@ -47,7 +47,7 @@ type failingRow struct {
 
 // The bounds of the overview.
 const (
-	maxCauses  = 10
+	maxCauses  = 7
 	maxFailing = 5
 	maxAlerts  = 20
 	maxMessage = 250
