@@ -181,10 +181,21 @@ func (l *AuditLine) add(row inventory.AuditRow) {
 	sum := inventory.AuditSum{Requests: l.Requests, Slow: l.Slow, SlowSeconds: l.SlowSeconds, First: l.First, Last: l.Last}
 	sum.Add(row.AuditSum)
 	l.Requests, l.Slow, l.SlowSeconds, l.First, l.Last = sum.Requests, sum.Slow, sum.SlowSeconds, sum.First.UTC(), sum.Last.UTC()
-	*map[inventory.AuditOutcome]*int{
-		inventory.AuditMutated: &l.Mutated, inventory.AuditUnchanged: &l.Unchanged, inventory.AuditDenied: &l.Denied,
-		inventory.AuditFailed: &l.Failed, inventory.AuditFailedOpen: &l.FailedOpen, inventory.AuditViolated: &l.Audited,
-	}[row.Outcome] += row.Requests
+	switch row.Outcome {
+	case inventory.AuditMutated:
+		l.Mutated += row.Requests
+	case inventory.AuditUnchanged:
+		l.Unchanged += row.Requests
+	case inventory.AuditDenied:
+		l.Denied += row.Requests
+	case inventory.AuditFailed:
+		l.Failed += row.Requests
+	case inventory.AuditFailedOpen:
+		l.FailedOpen += row.Requests
+	case inventory.AuditViolated:
+		l.Audited += row.Requests
+	case inventory.AuditSlow: // of no name
+	}
 }
 
 func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {

@@ -15,11 +15,7 @@ func ObservedCells(o *inventory.Observation, ref inventory.Ref) Cells {
 	if found == nil {
 		return Cells{"-", "-", "-", "-", "-", "-"}
 	}
-	c := Cells{
-		Calls: fmt.Sprintf("%.2f", found.CallsPerSecond),
-		P50:   quantile(found.P50Seconds, found.P50Beyond), P99: quantile(found.P99Seconds, found.P99Beyond),
-		Failing: percent(found.Failing), Refused: percent(found.Refused), Share: percent(found.Share),
-	}
+	c := found.cells()
 	if found.Calls == 0 && found.Failing == 0 { // shares of nothing are unknown, not 0
 		c.Failing, c.Refused, c.Share = "-", "-", "-"
 	}
@@ -30,6 +26,14 @@ func ObservedCells(o *inventory.Observation, ref inventory.Ref) Cells {
 		c.Failing = "-" // what failed and refused a request counts as refused
 	}
 	return c
+}
+
+func (o Observed) cells() Cells {
+	return Cells{
+		Calls: fmt.Sprintf("%.2f", o.CallsPerSecond),
+		P50:   quantile(o.P50Seconds, o.P50Beyond), P99: quantile(o.P99Seconds, o.P99Beyond),
+		Failing: percent(o.Failing), Refused: percent(o.Refused), Share: percent(o.Share),
+	}
 }
 
 // SourceLine says where observed values come from; "" without a source.

@@ -12,21 +12,21 @@ import (
 // InContext returns the Document with the context of the kubeconfig at all that it
 // holds.
 func (d Document) InContext(name string) Document {
-	d.Webhooks, d.Policies, d.Findings, d.Errors = slices.Clone(d.Webhooks), slices.Clone(d.Policies), slices.Clone(d.Findings), slices.Clone(d.Errors)
-	for i := range d.Webhooks {
-		d.Webhooks[i].Context = name
-	}
-	for i := range d.Policies {
-		d.Policies[i].Context = name
-	}
-	for i := range d.Findings {
-		d.Findings[i].Context = name
-	}
-	for i := range d.Errors {
-		d.Errors[i].Context = name
-	}
+	d.Webhooks = each(d.Webhooks, func(w *Webhook) { w.Context = name })
+	d.Policies = each(d.Policies, func(p *AdmissionPolicy) { p.Context = name })
+	d.Findings = each(d.Findings, func(f *Finding) { f.Context = name })
+	d.Errors = each(d.Errors, func(e *Error) { e.Context = name })
 	d.Contexts = []ContextTotals{newContextTotals(name, d)}
 	return d
+}
+
+// each returns a copy of the list with a change of each element.
+func each[T any](list []T, change func(*T)) []T {
+	out := slices.Clone(list)
+	for i := range out {
+		change(&out[i])
+	}
+	return out
 }
 
 // Merge returns one Document of several clusters, with the findings sorted, the
@@ -111,15 +111,9 @@ func (d Document) ByContext() *Table {
 
 // InContext returns the Top with the context of the kubeconfig at all that it holds.
 func (t Top) InContext(name string) Top {
-	t.Webhooks, t.NotCalled, t.Policies, t.Errors = slices.Clone(t.Webhooks), slices.Clone(t.NotCalled), slices.Clone(t.Policies), slices.Clone(t.Errors)
-	for _, lines := range [][]TopWebhook{t.Webhooks, t.NotCalled, t.Policies} {
-		for i := range lines {
-			lines[i].Context = name
-		}
-	}
-	for i := range t.Errors {
-		t.Errors[i].Context = name
-	}
+	inContext := func(w *TopWebhook) { w.Context = name }
+	t.Webhooks, t.NotCalled, t.Policies = each(t.Webhooks, inContext), each(t.NotCalled, inContext), each(t.Policies, inContext)
+	t.Errors = each(t.Errors, func(e *Error) { e.Context = name })
 	t.Contexts = []TopContext{{name, t.Observation}}
 	t.Observation = nil
 	return t

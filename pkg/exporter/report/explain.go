@@ -35,8 +35,6 @@ type Explanation struct {
 	EndsAfterSeconds int `json:"endsAfterSeconds,omitempty"`
 	// Deadlines are what the worst case is compared with; absent where no webhook is called.
 	Deadlines []Deadline `json:"deadlines,omitempty"`
-	// ObservedSeconds is what the chain took, where that was observed.
-	ObservedSeconds *ObservedSeconds `json:"observedSeconds,omitempty"`
 	// Observed is where observed values come from.
 	Observed *Observation `json:"observed,omitempty"`
 	// Line is which of many requests it answers; 0 where there is one.
@@ -45,28 +43,6 @@ type Explanation struct {
 	Inputs []Input `json:"inputs,omitempty"`
 	// Taken is when the facts were true.
 	Taken time.Time `json:"taken"`
-}
-
-// ObservedSeconds is what a chain took: the sum of the mutating webhooks, which
-// are called one by one, and the slowest validating one. The sum of quantiles is
-// no quantile of the sum, but near it.
-type ObservedSeconds struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	// Beyond says that a quantile is more than could be measured.
-	Beyond bool `json:"beyond,omitempty"`
-	// Measured counts the webhooks that were called, Webhooks those of the chain.
-	Measured int `json:"measured"`
-	Webhooks int `json:"webhooks"`
-}
-
-// String says in words what the chain took.
-func (o *ObservedSeconds) String() string {
-	webhooks := inventory.Counted(o.Webhooks, "webhook")
-	if o.Measured == 0 {
-		return fmt.Sprintf("none of its %s was called", webhooks)
-	}
-	return fmt.Sprintf("half of the requests wait about %s, one in a hundred %s, by the calls of %d of its %s", quantile(&o.P50, false), quantile(&o.P99, o.Beyond), o.Measured, webhooks)
 }
 
 // Explained is a chain, and what goes with it.
@@ -212,6 +188,7 @@ func NewExplanation(c Explained) Explanation {
 		BudgetSeconds: wholeSeconds(budget.Total()),
 		Line:          c.Line,
 		Inputs:        newInputs(c.Snapshot),
+		Observed:      newObservation(c.Snapshot.Observed),
 		Taken:         c.Snapshot.Taken.UTC(),
 	}
 	if len(c.Steps) > 0 {
@@ -223,9 +200,6 @@ func NewExplanation(c Explained) Explanation {
 	}
 	if s := c.Conversion; s != nil {
 		e.Conversion = &ConversionStep{s.Webhook.Ref, wholeSeconds(s.Webhook.Timeout), s.Match, s.Detail}
-	}
-	if o := c.Snapshot.Observed; o != nil {
-		e.Observed, e.ObservedSeconds = newObservation(o), observedSeconds(c)
 	}
 	for _, step := range c.SkippedPolicies {
 		e.Skipped = append(e.Skipped, skippedStep(&step.Policy.Registration, bindingName(step), step.Verdict))
@@ -339,29 +313,6 @@ func bindingName(step admission.PolicyStep) string {
 }
 
 func wholeSeconds(d time.Duration) int { return int(d.Seconds()) }
-
-// observedSeconds adds up what was measured of the webhooks of a chain.
-func observedSeconds(c Explained) *ObservedSeconds {
-	out := &ObservedSeconds{Webhooks: len(c.Steps)}
-	var slowest50, slowest99 float64
-	for _, step := range c.Steps {
-		b := c.Snapshot.Observed.Webhooks[step.Webhook.Series()]
-		if !b.P50.Known {
-			continue
-		}
-		out.Measured++
-		out.Beyond = out.Beyond || b.P99.Beyond
-		if step.Webhook.Type == inventory.Mutating {
-			out.P50 += b.P50.Seconds
-			out.P99 += b.P99.Seconds
-			continue
-		}
-		slowest50, slowest99 = max(slowest50, b.P50.Seconds), max(slowest99, b.P99.Seconds)
-	}
-	out.P50 += slowest50
-	out.P99 += slowest99
-	return out
-}
 
 // deadlines are the limits of the webhooks that a request meets, beside its worst case.
 func deadlines(limits []admission.Limit, b admission.Budget) []Deadline {

@@ -163,8 +163,8 @@ func (e Explanation) remarks() []Line {
 			out = append(out, Line{Label: "MISSES", Text: d.String(), Tone: Critical})
 		}
 	}
-	if e.ObservedSeconds != nil {
-		out = append(out, Line{Label: "observed", Text: e.ObservedSeconds.String(), Tone: Note}, Line{Text: e.Observed.sourceLine(), Tone: Dim})
+	if e.Observed != nil {
+		out = append(out, Line{Text: e.Observed.sourceLine(), Tone: Dim})
 	}
 	if c := e.Conversion; c != nil {
 		out = append(out, c.line())

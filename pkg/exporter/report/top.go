@@ -48,28 +48,21 @@ func policyCells(line TopWebhook) []string {
 	case o.FailedOpen == 0:
 		failed = "-"
 	}
-	return []string{
-		line.Name, line.Type.Title(), fmt.Sprintf("%.2f", o.CallsPerSecond), denied, failed,
-		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), registeredBy(line),
-	}
+	c := o.cells()
+	return []string{line.Name, line.Type.Title(), c.Calls, denied, failed, c.P50, c.P99, registeredBy(line)}
 }
 
 var topHeadings = []string{"Name", "Type", "Calls/s", "p50", "p99", "Threshold", "Failing", "Refused", "Share", "Configuration"}
 
 func topCells(line TopWebhook) []string {
-	o := line.Observed
-	threshold, share := "-", "-"
+	c, threshold := line.Observed.cells(), "-"
 	if line.ThresholdSeconds > 0 {
 		threshold = impact.InSeconds(line.ThresholdSeconds)
 	}
-	if line.Type != inventory.Conversion {
-		share = percent(o.Share)
+	if line.Type == inventory.Conversion {
+		c.Share = "-"
 	}
-	return []string{
-		line.Name, line.Type.Title(), fmt.Sprintf("%.2f", o.CallsPerSecond),
-		quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond), threshold,
-		percent(o.Failing), percent(o.Refused), share, registeredBy(line),
-	}
+	return []string{line.Name, line.Type.Title(), c.Calls, c.P50, c.P99, threshold, c.Failing, c.Refused, c.Share, registeredBy(line)}
 }
 
 // registeredBy names the configurations that share the name.
@@ -141,8 +134,8 @@ func observedText(o Observed) string {
 	if o.Calls == 0 && o.Failing == 0 {
 		return "not called"
 	}
-	text := fmt.Sprintf("%.2f calls/s, p50 %s, p99 %s", o.CallsPerSecond, quantile(o.P50Seconds, o.P50Beyond), quantile(o.P99Seconds, o.P99Beyond))
-	return text + fmt.Sprintf(", %s failing, %s refused", percent(o.Failing), percent(o.Refused))
+	c := o.cells()
+	return fmt.Sprintf("%s calls/s, p50 %s, p99 %s, %s failing, %s refused", c.Calls, c.P50, c.P99, c.Failing, c.Refused)
 }
 
 // called are the lines of the webhooks that were called, the busiest first.
