@@ -7,6 +7,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Changes is what "diff -o json" prints: what changed of the registrations, what
@@ -49,9 +50,19 @@ func (c Changes) Markdown() Blocks {
 // blocks are the changes in words.
 func (c Changes) blocks() Blocks {
 	var out Blocks
-	for _, r := range c.Registrations {
-		subject := r.Subject()
-		out = append(out, Block{Heading: strings.ToUpper(subject[:1]) + subject[1:], Lines: Sentences(r.Lines()...)})
+	for _, group := range alike(c.Registrations) {
+		subject, all := group[0].Subject(), group[0]
+		if n := len(group); n > 1 {
+			var names []string
+			for _, r := range group {
+				names = append(names, r.Configuration)
+			}
+			subject = fmt.Sprintf("%d %s webhook configurations are %s: %s", n, all.Type.Title(), all.Edit, shortenLists(strings.Join(names, ", ")))
+			for _, r := range group[1:] {
+				all.Webhooks = slices.Concat(all.Webhooks, r.Webhooks)
+			}
+		}
+		out = append(out, Block{Heading: capital(subject), Lines: Sentences(all.Lines()...)})
 	}
 	if len(out) == 0 {
 		return Blocks{{Heading: "No registration of a webhook changes."}}
@@ -66,6 +77,28 @@ func (c Changes) blocks() Blocks {
 	}
 	if len(worst.Lines) > 0 {
 		out = append(out, worst)
+	}
+	return out
+}
+
+// alike groups the registrations of admission webhooks of which the same is printed.
+func alike(all []impact.Registration) [][]impact.Registration {
+	var out [][]impact.Registration
+	at := map[string]int{}
+	for _, r := range all {
+		key := fmt.Sprint(r.Type, r.Edit)
+		for _, w := range r.Webhooks {
+			key += fmt.Sprintf("%q", w.Sentences)
+		}
+		if r.Type == inventory.Conversion || len(r.Order) > 0 {
+			key = r.Configuration // has names of its own
+		}
+		if i, known := at[key]; known {
+			out[i] = append(out[i], r)
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, []impact.Registration{r})
 	}
 	return out
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -45,4 +47,17 @@ func TestChanges(t *testing.T) {
 		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after)) }))
 	}
 	golden.Compare(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", NewChanges(before, before), TextOptions{}) }))
+}
+
+// TestChangesAlike: what changed alike of several configurations is printed once.
+func TestChangesAlike(t *testing.T) {
+	of := func(name, sentence string) impact.Registration {
+		return impact.Registration{Type: inventory.Mutating, Configuration: name, Edit: impact.Changed, Webhooks: []impact.WebhookChange{{Ref: inventory.Ref{Name: name + ".example.com"}, Sentences: []string{sentence}}}}
+	}
+	var b bytes.Buffer
+	must.Succeed(t, Changes{Registrations: []impact.Registration{of("a", "slower"), of("b", "gone"), of("c", "slower")}}.blocks().WriteText(&b, TextOptions{}))
+	const want = "2 mutating webhook configurations are changed: a, c\n  2 webhooks (a.example.com, c.example.com): slower\n\nMutating webhook configuration b is changed\n  webhook b.example.com: gone\n"
+	if b.String() != want {
+		t.Errorf("got %q", b.String())
+	}
 }
