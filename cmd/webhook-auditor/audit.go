@@ -267,7 +267,7 @@ func (o *source) evaluate(ctx context.Context, policy classify.Policy, s streams
 
 // objects reads the objects of a cluster, with its progress on a terminal.
 func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inventory.Objects, error) {
-	clients, routing, err := a.connect(ctx, s)
+	c, err := a.connect(ctx, s)
 	if err != nil {
 		return inventory.Objects{}, err
 	}
@@ -277,7 +277,7 @@ func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inven
 	}
 	line := newProgress(s.err)
 	defer line.clear()
-	objects, err := cluster.Read(ctx, clients, cluster.Options{Routing: routing}, func(p cluster.Progress) {
+	objects, err := cluster.Read(ctx, c.clients, cluster.Options{Routing: c.routing}, func(p cluster.Progress) {
 		line.show("reading %d of %d kinds: %d %s…", min(p.Done+1, p.Kinds), p.Kinds, p.Objects, p.Resource)
 	})
 	if err != nil {

@@ -60,21 +60,28 @@ func (a *clusterFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// connect returns the clients of the cluster, and how its API server routes.
-func (a *clusterFlags) connect(ctx context.Context, s streams) (cluster.Clients, inventory.Routing, error) {
-	config, err := a.config()
-	if err != nil {
-		return cluster.Clients{}, "", err
-	}
+// connection is how to reach a cluster, with its clients, and how its API server routes.
+type connection struct {
+	config  *rest.Config
+	clients cluster.Clients
+	routing inventory.Routing
+}
+
+// connect prepares to reach the cluster, once its credentials are there.
+func (a *clusterFlags) connect(ctx context.Context, s streams) (connection, error) {
 	routing, err := parseRouting(a.routing)
 	if err != nil {
-		return cluster.Clients{}, "", err
+		return connection{}, err
 	}
-	if err := awaitCredentials(ctx, config, s.err); err != nil {
-		return cluster.Clients{}, "", err
+	config, err := a.config()
+	if err == nil {
+		err = awaitCredentials(ctx, config, s.err)
+	}
+	if err != nil {
+		return connection{}, err
 	}
 	clients, err := cluster.NewClients(config)
-	return clients, routing, err
+	return connection{config, clients, routing}, err
 }
 
 func parseRouting(s string) (inventory.Routing, error) {

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,18 +100,7 @@ func (d *diff) checkArguments(args []string) error {
 	case len(args) == 2 && args[0] == "-" && args[1] == "-":
 		return usageError{errors.New("diff: standard input (-) must be one of OLD and NEW, not both")}
 	}
-	return existing(append(args, d.from...))
-}
-
-// existing refuses paths that do not exist: what is compared with nothing is all new, or
-// all deleted.
-func existing(paths []string) error {
-	for _, path := range paths {
-		if _, err := os.Stat(path); path != "-" && errors.Is(err, fs.ErrNotExist) {
-			return usageError{fmt.Errorf("diff: %q does not exist: must be a file, a directory or an archive", path)}
-		}
-	}
-	return nil
+	return exist(append(args, d.from...))
 }
 
 // snapshots are those before and after the change: of OLD and NEW, or of the cluster

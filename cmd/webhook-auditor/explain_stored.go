@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
 // knowledge is what requests are explained by: the Snapshot, who makes them, and the
@@ -27,21 +26,18 @@ func (e *explain) knowledge(ctx context.Context, m *admission.Matcher, s streams
 	if len(e.from) > 0 || e.offline {
 		return k
 	}
-	connect := sync.OnceValues(func() (cluster.Clients, error) {
-		clients, _, err := e.access.connect(ctx, s)
-		return clients, err
-	})
+	connect := sync.OnceValues(func() (connection, error) { return e.access.connect(ctx, s) })
 	k.stored = func(r admission.Request) (map[string]any, bool, string) {
 		parent := r.Resource.Parent()
 		namespace := r.Namespace
 		if parent.IsNamespaces() {
 			namespace = ""
 		}
-		clients, err := connect()
+		c, err := connect()
 		if err == nil {
 			var metadata map[string]any
 			at := schema.GroupVersionResource{Group: parent.Group, Version: r.Version, Resource: parent.Name}
-			if metadata, err = clients.Metadata(ctx, at, namespace, r.Name); err == nil {
+			if metadata, err = c.clients.Metadata(ctx, at, namespace, r.Name); err == nil {
 				return metadata, false, ""
 			}
 		}

@@ -115,10 +115,6 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	routing, err := parseRouting(o.access.routing)
-	if err != nil {
-		return err
-	}
 	text, err := o.input.policyText()
 	if err != nil {
 		return err
@@ -129,30 +125,30 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	collectAsConfigured := collectLess()
 	defer collectAsConfigured()
-	config, clients, err := o.connect(ctx, s)
+	c, err := o.access.connect(ctx, s)
 	if err != nil {
 		return err
 	}
 	log := promslog.New(&promslog.Config{Level: o.level, Format: o.format, Writer: s.err})
 	o.web.names = o.names()
-	log.Info("starting", "version", version.Info(), "cluster", config.Host)
+	log.Info("starting", "version", version.Info(), "cluster", c.config.Host)
 	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
 	d := newDaemon(policy, tracker, log)
 	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.messages)))
 	group, ctx := errgroup.WithContext(ctx)
 	if o.elect {
-		if d.writer, err = o.writer(config, d); err != nil {
+		if d.writer, err = o.writer(c.config, d); err != nil {
 			return err
 		}
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, o.probe.options(config), func(m *admission.Matcher) {
+	publish := o.probe.join(ctx, group, o.probe.options(c.config), func(m *admission.Matcher) {
 		d.publish(ctx, m)
 		collectAsConfigured()
 	})
 	group.Go(func() error {
-		return cluster.Watch(ctx, clients, cluster.Options{Debounce: o.settle, Routing: routing, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.unread}, publish)
+		return cluster.Watch(ctx, c.clients, cluster.Options{Debounce: o.settle, Routing: c.routing, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.unread}, publish)
 	})
 	if o.input.config != "" {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }
@@ -162,26 +158,12 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		d.exportsObserved = o.web.observed
 		group.Go(func() error { return o.followObservation(ctx, d, s) })
 	}
-	group.Go(func() error { return o.web.serve(ctx, config, d) })
+	group.Go(func() error { return o.web.serve(ctx, c.config, d) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {
 		return err
 	}
 	log.Info("stopped")
 	return nil
-}
-
-// connect returns the configuration of the cluster, once its credentials are there, and
-// the clients.
-func (o *operatorFlags) connect(ctx context.Context, s streams) (*rest.Config, cluster.Clients, error) {
-	config, err := o.access.config()
-	if err == nil {
-		err = awaitCredentials(ctx, config, s.err)
-	}
-	if err != nil {
-		return nil, cluster.Clients{}, err
-	}
-	clients, err := cluster.NewClients(config)
-	return config, clients, err
 }
 
 // names are those under which this replica is reached: from beside it, and by

@@ -39,7 +39,7 @@ func (a *audit) checkWatch(paths []string) error {
 
 // run prints until the context ends; the exit code is that of the last report.
 func (w *reportWatch) run(ctx context.Context, s streams) error {
-	clients, routing, err := w.audit.access.connect(ctx, s)
+	c, err := w.audit.access.connect(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (w *reportWatch) run(ctx context.Context, s streams) error {
 			stop(err)
 		}
 	}
-	err = cluster.Watch(ctx, clients, cluster.Options{Debounce: watchDebounce, Routing: routing, NamespaceLabels: w.policy.NamespaceLabels}, publish)
+	err = cluster.Watch(ctx, c.clients, cluster.Options{Debounce: watchDebounce, Routing: c.routing, NamespaceLabels: w.policy.NamespaceLabels}, publish)
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 		return cause
 	}
