@@ -83,8 +83,8 @@ func (c ContextTotals) compare(o ContextTotals) int {
 		cmp.Compare(b.Info, a.Info), cmp.Compare(o.Errors, c.Errors), cmp.Compare(c.Context, o.Context))
 }
 
-// Cells are the columns of ContextHeadings after the context.
-func (c ContextTotals) Cells() []string {
+// cells are the columns after the context.
+func (c ContextTotals) cells() []string {
 	if c.Totals == nil {
 		return []string{"not read", "-", "-", "-", "-", strconv.Itoa(c.Errors)}
 	}
@@ -96,15 +96,12 @@ func (c ContextTotals) Cells() []string {
 	return out
 }
 
-// ContextHeadings are the columns of a table by cluster.
-var ContextHeadings = []string{"Context", "Server", "Webhooks", "Critical", "Warning", "Info", "Unreadable"}
-
 // ByContext has a line for each cluster, the worst first, and nothing where the Document is
 // of one.
 func (d Document) ByContext() *Table {
-	t := &Table{Headings: ContextHeadings}
+	t := &Table{Headings: []string{"Context", "Server", "Webhooks", "Critical", "Warning", "Info", "Unreadable"}}
 	for _, c := range d.Contexts {
-		t.Rows = append(t.Rows, append([]string{c.Context}, c.Cells()...))
+		t.Rows = append(t.Rows, append([]string{c.Context}, c.cells()...))
 	}
 	return t
 }

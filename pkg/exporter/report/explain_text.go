@@ -9,9 +9,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// PolicyCost says what policies cost a request; its subject are the policies.
-const PolicyCost = "are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions"
-
 // Text is the answer in a sentence, a row for each step, and what is skipped.
 func (e Explanation) Text(o TextOptions) Blocks {
 	details := Blocks{{Table: e.steps()}, {Lines: e.remarks()}, {Lines: e.skipped(o)}, {Lines: e.notes(o)}}
@@ -232,7 +229,7 @@ func (e Explanation) notes(o TextOptions) []Line {
 		out = append(out, Line{Label: "note:", Text: note, Tone: Note})
 	}
 	if policies, _ := e.Count(); policies > 0 && o.Verbose {
-		out = append(out, Line{Label: "note:", Text: "policies " + PolicyCost, Tone: Note})
+		out = append(out, Line{Label: "note:", Text: "policies are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions", Tone: Note})
 	}
 	return append(out, inputLines(e.Inputs, e.Taken, o)...)
 }

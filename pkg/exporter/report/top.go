@@ -73,8 +73,8 @@ func registeredBy(line TopWebhook) string {
 	return shortenLists(strings.Join(line.Configurations, ", "))
 }
 
-// PolicyCounts says what the counters of policies lack.
-const PolicyCounts = "Of policies that validate, the API server counts failed checks alone, and with failurePolicy Fail an expression that fails as a denial."
+// policyCounts says what the counters of policies lack.
+const policyCounts = "Of policies that validate, the API server counts failed checks alone, and with failurePolicy Fail an expression that fails as a denial."
 
 func topNotes(t Top) []string {
 	if t.Observation == nil && !slices.ContainsFunc(t.Contexts, TopContext.observed) {
@@ -86,7 +86,7 @@ func topNotes(t Top) []string {
 	}
 	out = append(out, timeoutNotes(t.Webhooks)...)
 	if slices.ContainsFunc(t.Policies, func(line TopWebhook) bool { return line.Type == inventory.ValidatingPolicy }) {
-		out = append(out, PolicyCounts)
+		out = append(out, policyCounts)
 	}
 	if len(t.NotCalled) > 0 {
 		var names []string
