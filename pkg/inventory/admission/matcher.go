@@ -15,13 +15,14 @@ import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 // safe for concurrent use.
 type Matcher struct {
 	Snapshot *inventory.Snapshot
+	platform inventory.Platform // found once: it may cost the webhooks
 	index    *index
 }
 
 // New returns the Matcher of a Snapshot. It costs the resources that the API
 // server serves.
 func New(s *inventory.Snapshot) *Matcher {
-	return &Matcher{Snapshot: s, index: newIndex(s, newPrograms())}
+	return &Matcher{Snapshot: s, platform: s.Platform(), index: newIndex(s, newPrograms())}
 }
 
 // WithProbes returns the Matcher of the same Snapshot with other probes, on which no
@@ -29,7 +30,7 @@ func New(s *inventory.Snapshot) *Matcher {
 func (m *Matcher) WithProbes(probes map[inventory.Ref]inventory.Probe) *Matcher {
 	s := *m.Snapshot
 	s.Probes = probes
-	return &Matcher{Snapshot: &s, index: m.index}
+	return &Matcher{Snapshot: &s, platform: m.platform, index: m.index}
 }
 
 // Next returns the Matcher of the Snapshot that follows that of m. It takes over
@@ -40,7 +41,7 @@ func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
 		return New(s)
 	}
 	m.index.keepUsed()
-	next := &Matcher{Snapshot: s, index: m.index}
+	next := &Matcher{Snapshot: s, platform: s.Platform(), index: m.index}
 	switch changes := s.ChangesSince(m.Snapshot); {
 	case changes.Resources:
 		next.index = newIndex(s, m.index.programs)
