@@ -9,9 +9,9 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # No target changes the flags of the compiler for tests, so that "go test ./..." and
 # make share what they compile.
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
-MODULES := . e2e e2e/helm e2e/prom/alertmanager e2e/suites/installations manifests/packaging
+MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-alerts e2e-others test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-tables bench-check demo docs screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-tables bench-check demo docs screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -34,22 +34,20 @@ unit: ## the fast loop: everything but the end-to-end tests
 # What computes first and side by side, then what a loaded machine would disturb.
 test: ## everything
 	@$(MAKE) --no-print-directory --jobs=4 unit packaging manifests control-plane monitoring
-	@$(MAKE) --no-print-directory e2e installations notifications
+	@$(MAKE) --no-print-directory e2e installations
 
 packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should; Helm sorts as the auditor says
 	cd manifests/packaging && $(GO) test -count=1 ./...
 	cd e2e/helm && $(GO) test -count=1 ./...
 
-# With the flags of e2e/prom/build.sh, so that what that has compiled is not compiled again.
-notifications: monitoring ## what outages page and open, by Alertmanager's own code in virtual time
-	cd e2e/prom/alertmanager && CGO_ENABLED=0 GOFLAGS='-trimpath -gcflags=all=-dwarf=false' $(GO) test -tags remove_all_sd -count=1 ./...
+notifications: build ## what outages page and open, by Alertmanager's own code in virtual time; a part of e2e
+	cd e2e && $(GO) test -count=1 -run 'TestNotifications|TestOutages|TestTexts' ./suites/alerts
 
 installations: build ## the findings on real software, from its released manifests
 	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 20m ./...
 
 e2e: manifests control-plane monitoring ## the finished binary against a real control plane
-	@$(MAKE) --no-print-directory e2e-alerts
-	@$(MAKE) --no-print-directory --jobs=2 e2e-others bin/rules-checked
+	@$(MAKE) --no-print-directory --jobs=2 e2e-suites bin/rules-checked
 
 # The alerts by promtool and amtool, when one of them or the alerts have changed.
 bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard rules/tests/*.yaml e2e/bin/promtool e2e/bin/amtool)
@@ -57,12 +55,8 @@ bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml 
 	nice rules/check.sh
 	@mv $@.new $@
 
-# Alerts are watched in time, so nothing runs beside them.
-e2e-alerts:
-	cd e2e && $(GO) test -count=1 -timeout 30m ./suites/alerts
-
-e2e-others:
-	cd e2e && nice $(GO) test -count=1 -p 3 -timeout 30m $$($(GO) list ./... | grep -v /suites/alerts$$)
+e2e-suites:
+	cd e2e && nice $(GO) test -count=1 -p 3 -timeout 30m ./...
 
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./suites/faults ./suites/operator && \

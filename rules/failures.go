@@ -44,8 +44,12 @@ func variables(names, values string) string {
 // outages is the share of the calls that fail in these ways, where it is an outage.
 func outages(ways string) string { return burning + `{` + ways + `}` }
 
-// warned are the webhooks that alerts with a failure rate are about.
-const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|WebhookFailingOpen"}`
+// warned are the webhooks that alerts which say more are about: how many calls fail, or hang.
+const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|WebhookFailingOpen|WebhookCriticalResourceSlow"}`
+
+// unlessHanging leaves out the webhooks that page, or are about to, as requests wait for them
+// until the timeout: the page says more, and must not be preceded by a ticket.
+const unlessHanging = ` unless on (type, name) ALERTS{alertname="WebhookCriticalResourceSlow"}`
 
 func failureAlerts() []Alert {
 	return []Alert{
@@ -58,15 +62,15 @@ func failureAlerts() []Alert {
 		},
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 12 * time.Minute, Threshold: 0.05,
+			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
 			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests.` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 12 * time.Minute, Threshold: 0.05,
-			Expr:        withBackend(passing(failing)),
+			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
+			Expr:        withBackend(passing(failing) + unlessHanging),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: requests` + forReached + ` pass without what it enforces or injects (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
 		},

@@ -15,7 +15,7 @@ func latencyAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on?",
-			Severity: classify.Critical, For: 12 * time.Minute, KeepFiring: 2 * time.Minute, Threshold: 0.01,
+			Severity: classify.Critical, For: 12 * time.Minute, KeepFiring: 5 * time.Minute, Threshold: 0.01,
 			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + hanging),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
 			Description: slowCalls + sinceWhen + `: each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -61,9 +60,6 @@ type Options struct {
 	Disabled []string
 	// Thresholds replace those of alerts, by name.
 	Thresholds map[string]float64
-	// TimeScale multiplies all windows and waiting times. It is for tests that
-	// cannot wait as long as an alert does.
-	TimeScale float64
 	// Namespace is that of the rendered objects; "" stands for webhook-auditor.
 	Namespace string
 	// ObjectLabels are put on the rendered object, for rule selectors that ask
@@ -95,14 +91,6 @@ func (o Options) threshold(a Alert) float64 {
 // clusterLabel returns the label that distinguishes clusters.
 func (o Options) clusterLabel() string { return cmp.Or(o.ClusterLabel, DefaultClusterLabel) }
 
-// scale returns how long a waiting time or a window is.
-func (o Options) scale(d time.Duration) time.Duration {
-	if o.TimeScale == 0 {
-		return d
-	}
-	return time.Duration(float64(d) * o.TimeScale).Round(time.Millisecond)
-}
-
 // alertExpr returns the expression of the alert as the installation needs it.
 func (o Options) alertExpr(a Alert) (string, error) {
 	return o.expr(strings.ReplaceAll(a.Expr, "$threshold", strconv.FormatFloat(o.threshold(a), 'g', -1, 64)))
@@ -120,7 +108,6 @@ func (o Options) expr(text string) (string, error) {
 		return "", fmt.Errorf("parsing %q: %w", text, err)
 	}
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		o.changeTimes(node)
 		o.changeLabels(node)
 		if n, ok := node.(*parser.VectorSelector); ok && !isOurs(n.Name) {
 			n.LabelMatchers = append(n.LabelMatchers, matchers...)
@@ -257,17 +244,6 @@ func (o Options) matchers() ([]*labels.Matcher, error) {
 	return matchers, nil
 }
 
-func (o Options) changeTimes(node parser.Node) {
-	switch n := node.(type) {
-	case *parser.MatrixSelector:
-		n.Range = o.scale(n.Range)
-	case *parser.VectorSelector:
-		n.OriginalOffset = o.scale(n.OriginalOffset)
-	case *parser.SubqueryExpr:
-		n.Range, n.Step, n.OriginalOffset = o.scale(n.Range), o.scale(n.Step), o.scale(n.OriginalOffset)
-	}
-}
-
 // changeLabels adds the cluster to what is aggregated and joined by, and has
 // matchers of it name the label as it is called.
 func (o Options) changeLabels(node parser.Node) {
@@ -298,8 +274,6 @@ func (o Options) check() error {
 		return fmt.Errorf("--severities: must be one of %s, %s, not %q", DefaultSeverities, EnhancementSeverities, o.Severities)
 	case !slices.Contains([]Signals{"", APIServerSignals, AuditorSignals}, o.Signals):
 		return fmt.Errorf("--signals: must be one of %s, %s, not %q", APIServerSignals, AuditorSignals, o.Signals)
-	case o.TimeScale < 0:
-		return fmt.Errorf("--time-scale: must be a number above 0, not %v", o.TimeScale)
 	}
 	return errors.Join(
 		checkURL("--runbook-base-url", "https://example.com/runbooks", o.RunbookBaseURL), checkURL("--page-url", "https://auditor.example.com", o.PageURL),

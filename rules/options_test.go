@@ -28,11 +28,6 @@ func TestExpr(t *testing.T) {
 			`sum by (fleet, name) (rate(calls{code="200"}[5m] offset 1h)) / on (fleet, name) group_left (namespace) max by (fleet) (known{fleet!=""}) and on (fleet) ALERTS`,
 		},
 		{
-			"time scale",
-			Options{TimeScale: 0.01},
-			`sum by (cluster, name) (rate(calls{code="200"}[3s] offset 36s)) / on (cluster, name) group_left (namespace) max by (cluster) (known{cluster!=""}) and on (cluster) ALERTS`,
-		},
-		{
 			"selector",
 			Options{Selector: `env!="test"`},
 			`sum by (cluster, name) (rate(calls{code="200",env!="test"}[5m] offset 1h)) / on (cluster, name) group_left (namespace) max by (cluster) (known{cluster!="",env!="test"}) and on (cluster) ALERTS`,
@@ -58,7 +53,6 @@ func TestRefusedOptions(t *testing.T) {
 		`--cluster-label: must be a label name, as cluster is, not "a-b"`:                                         {ClusterLabel: "a-b"},
 		`--selector: must be label matchers, as cluster="one", not "prod"`:                                        {Selector: "prod"},
 		`--severities: must be one of default, enhancement, not "mine"`:                                           {Severities: "mine"},
-		`--time-scale: must be a number above 0, not -1`:                                                          {TimeScale: -1},
 		`--runbook-base-url: must be a URL with scheme and host, as https://example.com/runbooks, not "://x"`:     {RunbookBaseURL: "://x"},
 		`--runbook-base-url: must be a URL with scheme and host, as https://example.com/runbooks, not "runbooks"`: {RunbookBaseURL: "runbooks"},
 		`--page-url: must be a URL with scheme and host, as https://auditor.example.com, not "auditor.example"`:   {PageURL: "auditor.example"},
@@ -118,20 +112,6 @@ func TestClusters(t *testing.T) {
 	}
 	if !slices.Equal(got, []string{"west WebhookCallsFailing", "west WebhookFailingClosed"}) {
 		t.Errorf("%q fire, want those of cluster west alone", got)
-	}
-}
-
-// TestTimeScale lets everything happen sixty times as fast.
-func TestTimeScale(t *testing.T) {
-	const speed = 60
-	series := slices.Concat(called("0+27x240"), failed("1+3x240"), audited(240), others(240))
-	p := evaluateFile(t, ruleFile(t, Options{TimeScale: 1.0 / speed}), tick/speed, series)
-	p.only("WebhookFailingClosed")
-	slow := evaluate(t, Options{}, series...)
-	slow.only("WebhookFailingClosed")
-	const alert = "WebhookFailingClosed"
-	if got, want := p.first(alert, time.Hour/speed), slow.first(alert, time.Hour)/speed; got < 0 || got != want {
-		t.Errorf("%s fires after %s, want %s", alert, got, want)
 	}
 }
 

@@ -61,7 +61,7 @@ type notice struct {
 }
 
 // TestOutages holds which alerts fire when in the outages. The notifications that
-// Alertmanager makes of them are tested beside it, in e2e/prom/alertmanager.
+// Alertmanager makes of them are tested beside it, in e2e/suites/alerts.
 func TestOutages(t *testing.T) {
 	got := make(map[string][]notice, len(scenes))
 	var mu sync.Mutex

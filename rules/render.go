@@ -233,7 +233,7 @@ func (o Options) rendered(all []Group) ([]group, error) {
 	for _, g := range all {
 		rendered := group{RuleGroup: monitoringv1.RuleGroup{Name: g.Name}}
 		if g.Interval > 0 {
-			rendered.Interval = duration(o.scale(g.Interval))
+			rendered.Interval = duration(g.Interval)
 		}
 		for _, r := range g.RecordingRules {
 			expr, err := o.expr(r.Expr)
@@ -275,7 +275,7 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 	rule := monitoringv1.Rule{
 		Alert:  a.Name,
 		Expr:   intstr.FromString(expr),
-		For:    duration(o.scale(a.For)),
+		For:    duration(a.For),
 		Labels: labels,
 		Annotations: map[string]string{
 			"summary":     a.Summary,
@@ -287,7 +287,7 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 		rule.Annotations["page_url"] = o.pageURL(a)
 	}
 	if a.KeepFiring > 0 {
-		rule.KeepFiringFor = new(monitoringv1.NonEmptyDuration(model.Duration(o.scale(a.KeepFiring)).String()))
+		rule.KeepFiringFor = new(monitoringv1.NonEmptyDuration(model.Duration(a.KeepFiring).String()))
 	}
 	return rule, nil
 }

@@ -74,7 +74,7 @@ func RenderCentral(form Form, o Options) ([]byte, error) {
 func (o Options) centralGroup() group {
 	label := o.clusterLabel()
 	per := func(by, metric string) string { return fmt.Sprintf("max by (%s, %s) (%s)", label, by, metric) }
-	out := group{RuleGroup: monitoringv1.RuleGroup{Name: "webhook-auditor-clusters", Interval: duration(o.scale(2 * time.Minute))}}
+	out := group{RuleGroup: monitoringv1.RuleGroup{Name: "webhook-auditor-clusters", Interval: duration(2 * time.Minute)}}
 	for _, r := range []RecordingRule{
 		{Name: promql.FleetRegistrations, Asks: "In how many clusters is a webhook registered so?", Expr: "count by (" + promql.Variant + ") (" + per(promql.Variant, "webhook_auditor_webhook_info") + ")"},
 		{Name: promql.FleetTimeouts, Asks: "And with which timeout?", Expr: "count_values by (" + promql.RegisteredAs + `) ("timeout", ` + per(promql.RegisteredAs, "webhook_auditor_webhook_timeout_seconds") + ")"},

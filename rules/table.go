@@ -23,7 +23,7 @@ func (o Options) table() ([]byte, error) {
 				continue
 			}
 			fmt.Fprintf(&b, "| [%s](../%s) | %s | %s | %s | %s | %s | %s |\n", a.Name, a.runbooks()[0], o.severity(a), a.enhancement(),
-				optional(o.threshold(a)), model.Duration(o.scale(a.For)), model.Duration(o.scale(a.KeepFiring)), a.plainSummary())
+				optional(o.threshold(a)), model.Duration(a.For), model.Duration(a.KeepFiring), a.plainSummary())
 		}
 	}
 	return []byte(b.String()), nil

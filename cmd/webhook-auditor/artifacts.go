@@ -101,7 +101,6 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, for example team=platform")
 	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")
 	thresholds := flags.StringToString("threshold", nil, "thresholds of alerts, for example WebhookFailingOpen=0.1")
-	flags.Float64Var(&o.TimeScale, "time-scale", 0, "for tests: multiplies all windows and waiting times")
 	return func(w io.Writer) error {
 		o.Severities, o.Signals = rules.Severities(severities), rules.Signals(signals)
 		if err := readThresholds(&o, *thresholds); err != nil {

@@ -21,7 +21,7 @@ import (
 const timeScale = 0.05
 
 func (d *demo) startAlerts(ctx context.Context, binaries string, timeScale float64) error {
-	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules --time-scale=%v", timeScale)
+	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules")
 	var err error
 	d.alerts, err = monitoring.Start(ctx, monitoring.Options{
 		Binaries:  binaries,

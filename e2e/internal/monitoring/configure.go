@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
@@ -28,7 +27,7 @@ const lookback = 5 * time.Minute
 // have many other series.
 const (
 	OfAPIServer   = "apiserver_admission_.+|apiserver_(validating|mutating)_admission_policy_check_total|apiserver_manifest_admission_config_controller_.+|apiserver_(crd_)?conversion_.+|apiserver_request_total|apiserver_request(_sli)?_duration_seconds_(sum|count)"
-	ofControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds|workqueue_depth"
+	OfControllers = "garbagecollector_controller_resources_sync_error_total|workqueue_longest_running_processor_seconds|workqueue_depth"
 )
 
 // object is a part of a configuration. JSON is YAML, too.
@@ -70,15 +69,18 @@ func (s *Stack) writePage() error {
 
 // writeRules has the auditor print its alerts.
 func (s *Stack) writeRules(ctx context.Context) error {
-	args := append([]string{"print", "rules", "--form=prometheus", fmt.Sprintf("--time-scale=%v", s.options.TimeScale)}, s.options.Rules...)
-	printed, err := auditor.Command(ctx, s.options.Auditor, args...)
+	printed, err := auditor.Command(ctx, s.options.Auditor, append([]string{"print", "rules", "--form=prometheus"}, s.options.Rules...)...)
 	if err != nil {
 		return err
 	}
 	if printed.Code != 0 {
 		return fmt.Errorf("printing the rules: exit code %d: %s", printed.Code, printed.Stderr)
 	}
-	return os.WriteFile(s.path("rules.yaml"), []byte(printed.Stdout), 0o600)
+	rules, err := ScaleRules(printed.Stdout, s.options.TimeScale)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.path("rules.yaml"), rules, 0o600)
 }
 
 func (s *Stack) prometheusConfig() object {
@@ -86,7 +88,7 @@ func (s *Stack) prometheusConfig() object {
 	apiServer := s.secured("apiserver", append([]string{o.APIServer.Host}, o.APIServers...), object{"regex": OfAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
 	jobs := []object{apiServer, {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
 	if o.Controllers != "" {
-		jobs = append(jobs, s.secured("kube-controller-manager", []string{o.Controllers}, object{"regex": ofControllers, "action": "keep"}))
+		jobs = append(jobs, s.secured("kube-controller-manager", []string{o.Controllers}, object{"regex": OfControllers, "action": "keep"}))
 	}
 	return object{
 		"global":         object{"scrape_interval": interval, "evaluation_interval": interval},
@@ -129,7 +131,7 @@ func Routes(path, notify string, scale float64) (object, error) {
 	if !ok || !ok2 {
 		return nil, fmt.Errorf("%s lacks a route or receivers", path)
 	}
-	if err := ScaleRoute(route, scale); err != nil {
+	if err := scaleRoute(route, scale); err != nil {
 		return nil, fmt.Errorf("scaling the routes of %s: %w", path, err)
 	}
 	for i, r := range receivers {
@@ -148,35 +150,23 @@ func Routes(path, notify string, scale float64) (object, error) {
 	return config, nil
 }
 
-// ScaleRoute scales how long a route and those below it wait for further alerts. How
+// scaleRoute scales how long a route and those below it wait for further alerts. How
 // often a page is repeated stays as it is: a test that repeats pages could not
 // count incidents.
-func ScaleRoute(route object, by float64) error {
+func scaleRoute(route object, by float64) error {
 	delete(route, "mute_time_intervals") // a test must not depend on the hour at which it runs
-	for _, key := range []string{"group_wait", "group_interval"} {
-		text, ok := route[key].(string)
-		if !ok {
-			continue
-		}
-		wait, err := model.ParseDuration(text)
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", key, err)
-		}
-		route[key] = scaled(time.Duration(wait), by)
+	if err := scaleTimes(route, by); err != nil {
+		return err
 	}
 	below, _ := route["routes"].([]any)
 	for _, r := range below {
 		if child, ok := r.(object); ok {
-			if err := ScaleRoute(child, by); err != nil {
+			if err := scaleRoute(child, by); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func scaled(wait time.Duration, by float64) string {
-	return model.Duration(time.Duration(float64(wait) * by).Round(time.Millisecond)).String()
 }
 
 // ReadYAML reads a file of one document.

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
@@ -24,8 +27,8 @@ type incident struct {
 	// is trouble by being there.
 	prepares func(t *testing.T, s scenario)
 	breaks   func(ctx context.Context, s scenario) error
-	// known says that the API server must have been scraped for an hour before.
-	known bool
+	// check is what the auditor finds of it, if anything.
+	check string
 	cures func(ctx context.Context, s scenario) error
 	// active are the alerts that notify a receiver, suppressed those that one
 	// of these explains. There are no others.
@@ -49,6 +52,7 @@ var incidents = []incident{
 		name:       "admission-no-service",
 		prepares:   failingClosedOnPods,
 		breaks:     removeService,
+		check:      "service-missing",
 		cures:      restoreService,
 		active:     []string{"WebhookBackendDown"},
 		suppressed: []string{"WebhookCallsFailing", "WebhookFailingClosed"},
@@ -62,17 +66,10 @@ var incidents = []incident{
 		active:   []string{"WebhookCallsFailing"},
 	},
 	{
-		name:       "admission-no-endpoints",
-		prepares:   failingClosed,
-		breaks:     removeEndpoints,
-		cures:      restoreEndpoints,
-		active:     []string{"WebhookBackendDownWarning"},
-		suppressed: []string{"WebhookCallsFailing"},
-	},
-	{
 		name:       "admission-untrusted",
 		prepares:   failingClosed,
 		breaks:     trust([]byte("no certificate")),
+		check:      "ca-bundle-invalid",
 		cures:      trustAgain,
 		active:     []string{"WebhookCaBundleInvalidWarning"},
 		suppressed: []string{"WebhookCallsFailing"},
@@ -88,14 +85,13 @@ var incidents = []incident{
 	{
 		// Each API server counts it, whatever the failurePolicy: the wait is the
 		// outage.
-		name:       "leases-hang",
-		prepares:   failingOpenOnLeases,
-		breaks:     behave(webhook.Behaviour{Delay: time.Minute}),
-		cures:      behave(webhook.Behaviour{}),
-		active:     []string{"WebhookCriticalResourceSlow"},
-		suppressed: []string{"WebhookFailingOpen"},
-		page:       "WebhookCriticalResourceSlow",
-		resource:   "leases",
+		name:     "leases-hang",
+		prepares: failingOpenOnLeases,
+		breaks:   behave(webhook.Behaviour{Delay: time.Minute}),
+		cures:    behave(webhook.Behaviour{}),
+		active:   []string{"WebhookCriticalResourceSlow"},
+		page:     "WebhookCriticalResourceSlow",
+		resource: "leases",
 	},
 	{
 		name:       "pods-refused",
@@ -111,21 +107,12 @@ var incidents = []incident{
 		name:       "pods-backend-of-eight",
 		prepares:   eightOnPods,
 		breaks:     removeEndpoints,
+		check:      "no-ready-endpoints",
 		cures:      restoreEndpoints,
 		active:     []string{"WebhookBackendDown"},
 		suppressed: []string{"WebhookCallsFailing", "WebhookFailingClosed"},
 		page:       "WebhookBackendDown",
 		webhooks:   8,
-	},
-	{
-		// A controller that reconciles every five minutes.
-		name:       "pods-refused-now-and-then",
-		prepares:   calledInClumps,
-		breaks:     behave(webhook.Behaviour{FailEvery: 1}),
-		cures:      behave(webhook.Behaviour{}),
-		active:     []string{"WebhookFailingClosed"},
-		suppressed: []string{"WebhookCallsFailing"},
-		page:       "WebhookFailingClosed",
 	},
 	{
 		// The webhook answers each call, and the API server refuses each request.
@@ -138,20 +125,9 @@ var incidents = []incident{
 		page:       "WebhookFailingClosed",
 	},
 	{
-		// No call is made at all.
-		name:       "pods-match-conditions",
-		prepares:   failingClosedOnPods,
-		breaks:     askOnlyIf(`object.metadata.annotations["asked"] == "yes"`),
-		cures:      askOnlyIf(`true`),
-		active:     []string{"WebhookFailingClosed"},
-		suppressed: []string{"WebhookCallsFailing", "WebhookMatchConditionErrors"},
-		page:       "WebhookFailingClosed",
-	},
-	{
 		name:     "admission-seldom",
 		prepares: seldomCalled,
 		breaks:   failsThrice,
-		known:    true, // or the alert can fire for seconds only
 		cures:    answersAgain,
 		active:   []string{"WebhookAllCallsFailing"},
 	},
@@ -159,6 +135,7 @@ var incidents = []incident{
 		name:       "admission-open",
 		prepares:   failingOpen,
 		breaks:     removeService,
+		check:      "service-missing",
 		cures:      restoreService,
 		active:     []string{"WebhookBackendDownWarning"},
 		suppressed: []string{"WebhookFailingOpen"},
@@ -167,9 +144,10 @@ var incidents = []incident{
 		name:       "conversion-no-service",
 		prepares:   converting,
 		breaks:     removeService,
+		check:      "service-missing",
 		cures:      restoreService,
 		active:     []string{"WebhookBackendDown"},
-		suppressed: []string{"WebhookConversionBlocksControllers", "WebhookConversionFailing"},
+		suppressed: []string{"WebhookConversionFailing"},
 		page:       "WebhookBackendDown",
 	},
 	{
@@ -178,26 +156,6 @@ var incidents = []incident{
 		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
 		cures:    behave(webhook.Behaviour{}),
 		active:   []string{"WebhookConversionFailing"},
-	},
-	{
-		name:       "conversion-no-endpoints",
-		prepares:   converting,
-		breaks:     removeEndpoints,
-		cures:      restoreEndpoints,
-		active:     []string{"WebhookBackendDown"},
-		suppressed: []string{"WebhookConversionBlocksControllers", "WebhookConversionFailing"},
-		page:       "WebhookBackendDown",
-	},
-	{
-		// Controllers that start anew have to read all objects, those of the two
-		// others as well.
-		name:       "conversion-blocks",
-		prepares:   converting,
-		breaks:     failAndRestartControllers,
-		cures:      behave(webhook.Behaviour{}),
-		active:     []string{"WebhookConversionBlocksControllers"},
-		suppressed: []string{"WebhookConversionFailing"},
-		page:       "WebhookConversionBlocksControllers",
 	},
 	{
 		name:     "conversion-slow",
@@ -257,13 +215,7 @@ var incidents = []incident{
 		// Approval or not: no webhook may intercept what is never stored.
 		name:   "virtual",
 		breaks: appear(bindings),
-		cures:  disappear,
-		active: []string{"WebhookOnVirtualResource"},
-		page:   "WebhookOnVirtualResource",
-	},
-	{
-		name:   "virtual-approved",
-		breaks: appearApproved(bindings),
+		check:  "virtual-resource",
 		cures:  disappear,
 		active: []string{"WebhookOnVirtualResource"},
 		page:   "WebhookOnVirtualResource",
@@ -271,35 +223,28 @@ var incidents = []incident{
 	{
 		name:   "sensitive",
 		breaks: appear(secrets),
+		check:  "sensitive-resource",
 		cures:  annotate(approval, "https://example.com/pull/1"),
 		active: []string{"WebhookOnSensitiveResource"},
 	},
 	{
-		name:   "sensitive-approved",
-		breaks: appearApproved(secrets),
-		cures:  disappear,
-	},
-	{
-		name:   "sensitive-acknowledged",
-		breaks: appearAcknowledged(secrets, "sensitive-resource"),
-		cures:  disappear,
-	},
-	{
 		name:   "critical",
 		breaks: appear(pods),
+		check:  "critical-resource",
 		cures:  annotate(acknowledgement, "critical-resource: it must be so"),
 		active: []string{"WebhookOnCriticalResource"},
 	},
 	{
 		name:   "openshift-core",
 		breaks: appear(configMaps),
+		check:  "core-resource",
 		cures:  annotate(approval, "https://example.com/pull/1"),
 		active: []string{"WebhookOnCoreResource"},
 	},
 }
 
 // TestAlerts holds the alerts against a cluster that is first healthy, then has
-// every trouble at once, and is cured of each as soon as its alerts are seen.
+// every trouble at once, and is cured of all.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	manifests, incidents := newManifests(t), incidents
@@ -312,47 +257,43 @@ func TestAlerts(t *testing.T) {
 	w.manifests = manifests
 	sites := map[string]scenario{}
 	for _, i := range incidents {
-		sites[i.name] = newScenario(t, w, i.name)
+		s := newScenario(t, w, i.name)
+		s.slow = i.slow()
+		sites[i.name] = s
 		if i.prepares != nil {
-			i.prepares(t, sites[i.name])
+			i.prepares(t, s)
 		}
 	}
-	notified := newReceiver(t)
 	auditors, _ := w.auditors(t, neverSlow(t, quickOnes()...))
-	stack := w.watch(t, timeScale, monitoring.Targets{Controllers: w.Plane.ControllersURL(), Auditors: auditors}, notified.URL)
+	prometheus := w.watch(t, append(timeline.Auditors(auditors...), timeline.APIServer(t, w.Plane.Config()), timeline.Controllers(t, w.Plane))...)
+	prometheus.lasts(70 * time.Minute) // so that one of the alerts knows how seldom a webhook is called
+	testenv.Must(t, hadOnly(prometheus.Fired(), nil))
 
-	began := time.Now()
-	eventually(t, stack.busy)
-	testenv.Must(t, stack.quiet(t.Context()))
-	testenv.Must(t, stack.hadOnly(t.Context(), nil))
-	t.Logf("healthy for %.0f s", time.Since(began).Seconds())
+	for _, i := range incidents {
+		testenv.Must(t, i.breaks(t.Context(), sites[i.name]))
+	}
+	prometheus.settles(func(ctx context.Context) error { return finds(ctx, auditors, incidents) })
+	if _, there := sites[static]; there {
+		prometheus.settles(timeline.APIServer(t, w.Plane.Config()).Says("apiserver_admission_webhook_request_total", "name", sites[static].webhook()))
+	}
+	prometheus.lasts(80 * time.Minute)
 
-	broken := map[string]bool{}
 	for _, i := range incidents {
-		if broken[i.name] = !i.known; broken[i.name] {
-			testenv.Must(t, i.breaks(t.Context(), sites[i.name]))
-		}
+		testenv.Must(t, i.cures(t.Context(), sites[i.name]))
 	}
-	each(t, stack, incidents, func(ctx context.Context, i incident, alerts []monitoring.Alert) error {
-		if !broken[i.name] {
-			testenv.Must(t, i.breaksOnce(ctx, stack, sites[i.name], broken))
-		}
-		if err := errors.Join(i.fires(alerts), notified.pagedOnce(i)); err != nil || len(i.active) == 0 {
-			return err
-		}
-		return i.cures(ctx, sites[i.name])
-	})
+	prometheus.settles(func(ctx context.Context) error { return finds(ctx, auditors, nil) })
+	prometheus.lasts(80 * time.Minute)
+	prometheus.fires()
+	testenv.Must(t, hadOnly(prometheus.Fired(), incidents))
+	notified := prometheus.Notifications(t)
 	for _, i := range incidents {
-		if len(i.active) == 0 { // is silent for as long as the others fired
-			testenv.Must(t, i.cures(t.Context(), sites[i.name]))
-		}
+		testenv.Must(t, i.notifies(notified))
 	}
-	each(t, stack, incidents, func(_ context.Context, i incident, alerts []monitoring.Alert) error { return i.resolved(alerts) })
-	testenv.Must(t, stack.quiet(t.Context()))
-	testenv.Must(t, stack.hadOnly(t.Context(), incidents))
-	for _, i := range incidents {
-		testenv.Must(t, notified.pagedOnce(i))
-	}
+}
+
+// slow is whether the incident is about latency.
+func (i incident) slow() bool {
+	return strings.Contains(strings.Join(slices.Concat(i.active, i.suppressed), " "), "Slow")
 }
 
 // quickOnes are the webhooks of the incidents that are not about latency.
@@ -360,7 +301,7 @@ func quickOnes() []string {
 	var out []string
 	for _, i := range incidents {
 		s := scenario{name: i.name}
-		if strings.Contains(strings.Join(append(slices.Clip(i.active), i.suppressed...), " "), "Slow") {
+		if i.slow() {
 			continue
 		}
 		out = append(out, s.webhook(), s.crd())
@@ -369,42 +310,6 @@ func quickOnes() []string {
 		}
 	}
 	return out
-}
-
-// breaksOnce breaks the webhook once the API server was scraped for an hour.
-func (i incident) breaksOnce(ctx context.Context, stack alerting, s scenario, broken map[string]bool) error {
-	found, err := stack.Query(ctx, fmt.Sprintf(`last_over_time(apiserver_admission_step_admission_duration_seconds_count[%dms] offset %dms)`,
-		scaled(5*time.Minute).Milliseconds(), scaled(time.Hour).Milliseconds()))
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	broken[i.name] = true
-	return i.breaks(ctx, s)
-}
-
-// each tries something with every incident until it succeeded once, and logs
-// how long that took.
-func each(t *testing.T, stack alerting, incidents []incident, try func(context.Context, incident, []monitoring.Alert) error) {
-	t.Helper()
-	began := time.Now()
-	waiting := slices.Clone(incidents)
-	eventually(t, func(ctx context.Context) error {
-		alerts, err := stack.Alerts(ctx)
-		if err != nil {
-			return err
-		}
-		var failures []error
-		waiting = slices.DeleteFunc(waiting, func(i incident) bool {
-			err := try(ctx, i, alerts)
-			if err != nil {
-				failures = append(failures, fmt.Errorf("%s: %w", i.name, err))
-				return false
-			}
-			t.Logf("%s after %.0f s", i.name, time.Since(began).Seconds())
-			return true
-		})
-		return errors.Join(failures...)
-	})
 }
 
 // owns reports whether an alert is about the incident.
@@ -419,98 +324,49 @@ func (i incident) owns(label func(string) string) bool {
 	return label("resource") != "" && (label("resource") == i.resource || label("group") == s.group())
 }
 
-// fires wants the alerts about the incident to be those it leads to, each as
-// active or suppressed as it must be.
-func (i incident) fires(alerts []monitoring.Alert) error {
-	return i.has(alerts, map[string][]string{"active": i.each(i.active), "suppressed": i.each(i.suppressed)})
-}
-
 // each repeats the alerts for each webhook of the incident.
 func (i incident) each(alerts []string) []string {
 	return slices.Sorted(slices.Values(slices.Repeat(alerts, max(i.webhooks, 1))))
 }
 
-func (i incident) resolved(alerts []monitoring.Alert) error { return i.has(alerts, nil) }
-
-func (i incident) has(alerts []monitoring.Alert, want map[string][]string) error {
-	have := map[string][]string{}
-	for _, a := range alerts {
-		if i.owns(func(label string) string { return a.Labels[label] }) {
-			have[a.Status.State] = append(have[a.Status.State], a.Labels["alertname"])
+// finds wants all auditors to find what these incidents are, and nothing of the others.
+func finds(ctx context.Context, auditors []*auditor.Auditor, now []incident) error {
+	var failures []error
+	for _, a := range auditors {
+		found, err := a.Scrape(ctx)
+		if err != nil {
+			return err
+		}
+		for _, i := range incidents {
+			name := scenario{name: i.name}.webhook()
+			if strings.HasPrefix(i.name, "conversion") {
+				name = scenario{name: i.name}.crd()
+			}
+			if i.webhooks > 1 {
+				name = "w0." + name
+			}
+			want := slices.ContainsFunc(now, func(n incident) bool { return n.name == i.name })
+			have := len(found.Select("webhook_auditor_finding", metrics.Labels{"check": i.check, "name": name})) > 0
+			if i.check != "" && have != want {
+				failures = append(failures, fmt.Errorf("%s finds %s: %t, want %t", a.URL, i.name, have, want))
+			}
 		}
 	}
-	for _, state := range []string{"active", "suppressed", "unprocessed"} {
-		slices.Sort(have[state])
-		if !slices.Equal(have[state], want[state]) {
-			return fmt.Errorf("%s are %q, want %q", state, have[state], want[state])
-		}
-	}
-	return nil
-}
-
-// called are the calls of the webhooks of the incidents, of either kind.
-const called = `
-	label_replace(apiserver_admission_webhook_request_total{name=~".+[.]alerts[.]example[.]com"}, "webhook", "$1", "name", "(.+)")
-	or label_replace(apiserver_crd_conversion_webhook_duration_seconds_count, "webhook", "$1", "crd_name", "(.+)")`
-
-// busy waits until Prometheus has watched a working cluster for longer than any
-// alert waits, 15 minutes and a window of 5, in which webhooks were called.
-func (s alerting) busy(ctx context.Context) error {
-	watched, err := s.Query(ctx, fmt.Sprintf(`min(count_over_time(up[1h])) >= %d`, int(scaled(20*time.Minute).Seconds())))
-	if err != nil {
-		return err
-	}
-	if len(watched) == 0 {
-		return errors.New("not all targets were scraped for long enough")
-	}
-	const enough = 14 // of the incidents have users from the beginning
-	busy, err := s.Query(ctx, `sum by (webhook) (`+called+`) > 50`)
-	if err != nil {
-		return err
-	}
-	if len(busy) < enough {
-		return fmt.Errorf("only %d webhooks were called often: %v", len(busy), busy)
-	}
-	return nil
-}
-
-// quiet wants Alertmanager to have no alerts.
-func (s alerting) quiet(ctx context.Context) error { return s.has(ctx) }
-
-// has wants Alertmanager to have alerts of these names, and no others.
-func (s alerting) has(ctx context.Context, want ...string) error {
-	alerts, err := s.Alerts(ctx)
-	if err != nil {
-		return err
-	}
-	have := []string{}
-	for _, a := range alerts {
-		have = append(have, a.Labels["alertname"])
-	}
-	slices.Sort(have)
-	if !slices.Equal(have, want) {
-		return fmt.Errorf("alerts are %q, want %q", have, want)
-	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // hadOnly wants that the alerts about these incidents fired, and that no others
 // ever did, not even for a short time.
-func (s alerting) hadOnly(ctx context.Context, incidents []incident) error {
-	found, err := s.Query(ctx, `count by (alertname, name, group, resource, instance) (last_over_time(ALERTS{alertstate="firing"}[1d]))`)
-	if err != nil {
-		return err
-	}
+func hadOnly(fired []labels.Labels, incidents []incident) error {
 	had := map[string][]string{}
 	var failures []error
-	for _, f := range found {
-		label := func(name string) string { return string(f.Metric[model.LabelName(name)]) }
-		n := slices.IndexFunc(incidents, func(i incident) bool { return i.owns(label) })
+	for _, f := range fired {
+		n := slices.IndexFunc(incidents, func(i incident) bool { return i.owns(f.Get) })
 		if n < 0 {
-			failures = append(failures, fmt.Errorf("an alert about no incident: %s", f.Metric))
+			failures = append(failures, fmt.Errorf("an alert about no incident: %s", f))
 			continue
 		}
-		had[incidents[n].name] = append(had[incidents[n].name], label("alertname"))
+		had[incidents[n].name] = append(had[incidents[n].name], f.Get("alertname"))
 	}
 	for _, i := range incidents {
 		want := i.each(slices.Concat(i.active, i.suppressed))
@@ -521,15 +377,41 @@ func (s alerting) hadOnly(ctx context.Context, incidents []incident) error {
 	return errors.Join(failures...)
 }
 
-// pagedOnce wants exactly one page about an incident that deserves one, with
-// one alert for each of its webhooks on it.
-func (r *receiver) pagedOnce(i incident) error {
-	var want [][]string
-	if i.page != "" {
-		want = [][]string{i.each([]string{i.page})}
+// notifies wants receivers to get each active alert, one page of an incident that deserves one,
+// with one alert for each of its webhooks on it, and no ticket twice. Where nothing pages, a
+// ticket may begin with what explains less.
+func (i incident) notifies(notified []timeline.Notification) error {
+	got, begun := map[string][]string{}, map[string]int{}
+	for _, n := range notified {
+		var names []string
+		for _, a := range n.New {
+			if i.owns(func(label string) string { return string(a[model.LabelName(label)]) }) {
+				names = append(names, string(a[model.AlertNameLabel]))
+			}
+		}
+		got[n.Receiver] = append(got[n.Receiver], names...)
+		if n.Begins && len(names) > 0 {
+			begun[n.Receiver+n.Group]++
+		}
 	}
-	if pages := r.pages(i); !slices.EqualFunc(pages, want, slices.Equal) {
-		return fmt.Errorf("%s: pages are %q, want %q", i.name, pages, want)
+	var page []string
+	if i.page != "" {
+		page = i.each([]string{i.page})
+	}
+	if !slices.Equal(got["page"], page) {
+		return fmt.Errorf("%s: pages are %q, want %q", i.name, got["page"], page)
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(got["page"], got["ticket"], got["digest"])))
+	if i.page == "" {
+		all = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(i.suppressed, name) })
+	}
+	if want := i.each(i.active); !slices.Equal(all, want) {
+		return fmt.Errorf("%s: receivers get %q, want %q", i.name, all, want)
+	}
+	for group, times := range begun {
+		if times > 1 {
+			return fmt.Errorf("%s: %s begins %d times", i.name, group, times)
+		}
 	}
 	return nil
 }

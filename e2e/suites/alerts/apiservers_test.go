@@ -1,12 +1,12 @@
 package alerts
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -15,6 +15,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
@@ -29,40 +30,45 @@ func TestOneAPIServer(t *testing.T) {
 	failingClosedOnPods(t, pages)
 	failingOpen(t, opens)
 	for _, other := range []*rest.Config{second, third} {
-		pages.via(t, other).traffic(t, 2, pages.via(t, other).touchPod)
-		opens.via(t, other).traffic(t, 1, opens.via(t, other).createConfigMap)
+		pages.traffic(2, pages.via(t, other).touchPod)
+		opens.traffic(1, opens.via(t, other).createConfigMap)
 	}
-	notified := newReceiver(t)
 	auditors, _ := w.auditors(t, neverSlow(t, pages.webhook(), opens.webhook()))
-	stack := w.watch(t, timeScale, monitoring.Targets{APIServers: []string{second.Host, third.Host}, Controllers: w.Plane.ControllersURL(), Auditors: auditors}, notified.URL)
-	eventually(t, func(ctx context.Context) error { return stack.called(ctx, 6) })
-	testenv.Must(t, stack.quiet(t.Context()))
+	prometheus := w.watch(t, append(timeline.Auditors(auditors...), timeline.APIServer(t, w.Plane.Config()), timeline.APIServer(t, second), timeline.APIServer(t, third), timeline.Controllers(t, w.Plane))...)
+	prometheus.lasts(time.Hour)
+	prometheus.fires()
 
 	instance := monitoring.Address(third.Host)
 	tunnel.Lose(func(string) bool { return true })
-	eventually(t, func(ctx context.Context) error { return stack.has(ctx, "WebhookNoneReachable") })
-	alert := stack.one(t, "WebhookNoneReachable")
-	if alert.Labels["instance"] != instance || !strings.Contains(alert.Annotations["summary"], instance) {
-		t.Errorf("the API server is %s, the alert %v: %s", instance, alert.Labels, alert.Annotations["summary"])
+	prometheus.lasts(20 * time.Minute)
+	prometheus.fires("WebhookNoneReachable")
+	if text, label := prometheus.one("WebhookNoneReachable"); label("instance") != instance || !strings.Contains(text, instance) {
+		t.Errorf("the API server is %s, not %s: %s", instance, label("instance"), text)
 	}
 	pages.runbookShows(t, third)
 	tunnel.Restore()
-	eventually(t, stack.quiet)
+	prometheus.lasts(time.Hour)
+	prometheus.fires()
 
 	address := fmt.Sprintf("127.0.0.1:%d", pages.Hooks.Port())
 	tunnel.Lose(func(to string) bool { return to == address })
-	eventually(t, func(ctx context.Context) error { return stack.has(ctx, "WebhookCallsFailing", "WebhookFailingClosed") })
-	if text := stack.one(t, "WebhookFailingClosed").Annotations["description"]; !strings.Contains(text, "Only calls of "+instance+" fail") {
+	prometheus.lasts(20 * time.Minute)
+	prometheus.fires("WebhookCallsFailing", "WebhookFailingClosed")
+	if text, _ := prometheus.one("WebhookFailingClosed"); !strings.Contains(text, "Only calls of "+instance+" fail") {
 		t.Errorf("the API server %s is not named: %s", instance, text)
 	}
 	tunnel.Restore()
-	eventually(t, stack.quiet)
-	testenv.Must(t, stack.hadOnly(t.Context(), []incident{
-		{name: "pages", active: []string{"WebhookFailingClosed"}, suppressed: []string{"WebhookCallsFailing"}},
-		{instance: instance, active: []string{"WebhookNoneReachable"}},
-	}))
-	testenv.Must(t, notified.pagedOnce(incident{name: "pages", page: "WebhookFailingClosed"}))
-	testenv.Must(t, notified.pagedOnce(incident{instance: instance, page: "WebhookNoneReachable"}))
+	prometheus.lasts(time.Hour)
+	prometheus.fires()
+	notified := prometheus.Notifications(t)
+	incidents := []incident{
+		{name: "pages", active: []string{"WebhookFailingClosed"}, suppressed: []string{"WebhookCallsFailing"}, page: "WebhookFailingClosed"},
+		{instance: instance, active: []string{"WebhookNoneReachable"}, page: "WebhookNoneReachable"},
+	}
+	testenv.Must(t, hadOnly(prometheus.Fired(), incidents))
+	for _, i := range incidents {
+		testenv.Must(t, i.notifies(notified))
+	}
 }
 
 func newTunnel(t *testing.T) *proxy.Tunnel {
@@ -106,7 +112,7 @@ func (w environment) withWebhookServer(t *testing.T) environment {
 	t.Cleanup(func() { testenv.Must(t, hooks.Close()) })
 	other := *w.Env
 	other.Hooks = hooks
-	return environment{Env: &other, manifests: w.manifests}
+	return environment{Env: &other, manifests: w.manifests, users: w.users}
 }
 
 // via is the same scenario, with requests to another API server.
@@ -116,32 +122,8 @@ func (s scenario) via(t *testing.T, config *rest.Config) scenario {
 	testenv.Must(t, err)
 	other := *s.Env
 	other.Kube = client
-	s.environment = environment{Env: &other, manifests: s.manifests}
+	s.environment = environment{Env: &other, manifests: s.manifests, users: s.environment.users}
 	return s
-}
-
-// called wants so many pairs of an API server and a webhook of which calls are
-// counted.
-func (s alerting) called(ctx context.Context, pairs int) error {
-	found, err := s.Query(ctx, `count by (instance, name) (apiserver_admission_webhook_request_total{code="200"})`)
-	if err == nil && len(found) != pairs {
-		err = fmt.Errorf("webhooks are called by %v", found)
-	}
-	return err
-}
-
-// one is the alert of the name.
-func (s alerting) one(t *testing.T, name string) monitoring.Alert {
-	t.Helper()
-	alerts, err := s.Alerts(t.Context())
-	testenv.Must(t, err)
-	for _, a := range alerts {
-		if a.Labels["alertname"] == name {
-			return a
-		}
-	}
-	t.Fatalf("there is no alert %s among %v", name, alerts)
-	return monitoring.Alert{}
 }
 
 // runbookShows types what the runbook has one ask an API server: it counts

@@ -21,6 +21,9 @@ import (
 // are.
 var printed = regexp.MustCompile(`(?s)has them: (http://\S+).*routes them: (http://\S+)`)
 
+// alerting is a running Prometheus with its Alertmanager.
+type alerting struct{ *monitoring.Stack }
+
 // TestDemo watches the demo as a newcomer does: it reports each broken webhook
 // and no healthy one, then alerts fire, and Ctrl-C ends it.
 func TestDemo(t *testing.T) {

@@ -3,77 +3,70 @@ package alerts
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 )
 
-// waitLimit bounds every wait of a test. On a machine that is so loaded that scrapes
-// fail, an alert may wait anew.
-var waitLimit = time.Duration(slower() * float64(5*time.Minute))
-
-// timeScale makes five minutes of the alerts, their shortest window, nine
-// seconds: long enough for several scrapes. On a loaded machine, where a scrape
-// takes seconds, they are the longer.
-var timeScale = 0.03 * slower()
-
-// slower is by how much the alerts' time must be longer than on an idle machine:
-// up to three times, where six processes wait for each processor.
-var slower = sync.OnceValue(func() float64 {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 1 // not on Linux
-	}
-	var load float64
-	if _, err := fmt.Sscan(string(text), &load); err != nil {
-		return 1
-	}
-	return min(max(load/float64(2*runtime.NumCPU()), 1), 3)
-})
+// waitLimit bounds every wait for a real server. API servers read manifests each minute.
+const waitLimit = 5 * time.Minute
 
 func TestMain(m *testing.M) {
-	// Tests wait for alerts more than they compute.
+	// Tests wait for servers more than they compute.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err) // unreachable: package testing has this flag
 	}
 	os.Exit(m.Run())
 }
 
-// environment is a control plane and the clients that tests use.
+// environment is a control plane, the clients that tests use, and the users whose requests
+// webhooks are called for.
 type environment struct {
 	*testenv.Env
 	manifests manifests // "" where the API server reads none
+	users     *users
 }
 
 // newEnvironment starts a control plane and a webhook server until the end of the
 // test.
 func newEnvironment(t testing.TB, o cluster.Options) environment {
 	t.Helper()
-	return environment{Env: testenv.New(t, o)}
+	return environment{Env: testenv.New(t, o), users: &users{}}
 }
 
-// alerting is a running Prometheus with its Alertmanager.
-type alerting struct{ *monitoring.Stack }
+// users send each of their requests twice in a round: those that are quick, and those that wait
+// for webhooks.
+type users struct{ quick, slow []func(context.Context) error }
 
-// auditors runs two auditors, until the end of the test or before, and returns
-// where they are.
-func (w environment) auditors(t testing.TB, flags ...string) (urls []string, stop func()) {
+// round is what users do between two scrapes. Requests may fail; what became of them is for
+// the metrics to show. Few are under way at once, so that they wait for webhooks alone.
+func (u *users) round(ctx context.Context) {
+	var quick, slow errgroup.Group
+	quick.SetLimit(4)
+	for _, request := range u.quick {
+		quick.Go(func() error { return errors.Join(request(ctx), request(ctx)) })
+	}
+	for _, request := range u.slow {
+		slow.Go(func() error { return errors.Join(request(ctx), request(ctx)) })
+	}
+	_, _ = quick.Wait(), slow.Wait()
+}
+
+// auditors runs two auditors, until the end of the test or before.
+func (w environment) auditors(t testing.TB, flags ...string) (running []*auditor.Auditor, stop func()) {
 	t.Helper()
-	var running []*auditor.Auditor
 	stop = func() {
 		for _, a := range running {
 			testenv.Must(t, a.Stop())
@@ -84,9 +77,9 @@ func (w environment) auditors(t testing.TB, flags ...string) (urls []string, sto
 	for range 2 {
 		a, err := auditor.Start(t.Context(), auditor.Options{Binary: testenv.Binary(t), Kubeconfig: w.Plane.Kubeconfig(), Flags: flags})
 		testenv.Must(t, err)
-		running, urls = append(running, a), append(urls, a.URL)
+		running = append(running, a)
 	}
-	return urls, stop
+	return slices.Clone(running), stop
 }
 
 // neverSlow is the flag for a Policy by which these webhooks may take longer than
@@ -105,96 +98,79 @@ func neverSlow(t testing.TB, webhooks ...string) string {
 	return "--config=" + file
 }
 
-// watch runs Prometheus and Alertmanager until the end of the test.
-func (w environment) watch(t testing.TB, scale float64, targets monitoring.Targets, notify string) alerting {
+// watched is what Prometheus sees of the environment, in a time of its own.
+type watched struct {
+	*timeline.Timeline
+	environment
+	t       *testing.T
+	targets []timeline.Target
+	begun   time.Time
+}
+
+// watch evaluates the printed rules over what these targets export.
+func (w environment) watch(t *testing.T, targets ...timeline.Target) *watched {
 	t.Helper()
-	binaries, err := programs.Monitoring()
-	testenv.Must(t, err)
-	stack, err := monitoring.Start(t.Context(), monitoring.Options{
-		Binaries:  binaries,
-		Auditor:   testenv.Binary(t),
-		Routes:    "../../../rules/alertmanager.yaml",
-		Notify:    notify,
-		TimeScale: scale,
-		APIServer: w.Plane.Config(),
-		Targets:   targets,
+	return &watched{timeline.New(t), w, t, targets, time.Now()}
+}
+
+// rounds are so many that a webhook which fails every tenth call does, as often in each state.
+const rounds = 5
+
+// lasts has what users do, and what the servers make of it, go on for so long. The first
+// rounds are real, the others repeat them.
+func (w *watched) lasts(span time.Duration) {
+	w.t.Helper()
+	w.Change(w.targets...)
+	for range rounds {
+		w.users.round(w.t.Context())
+		w.Scrape(w.targets...)
+	}
+	w.Goes(span - rounds*timeline.Tick)
+	w.t.Logf("%s of the alerts have taken %.0f s", w.Now(), time.Since(w.begun).Seconds())
+}
+
+// lastsWhile has what users do go on for so long, until something has happened in real time,
+// again and again.
+func (w *watched) lastsWhile(span time.Duration, happens func(context.Context) error) {
+	w.t.Helper()
+	w.Change(w.targets...)
+	w.settles(happens)
+	w.Scrape(w.targets...)
+	w.Goes(span)
+}
+
+// settles waits until the servers have noticed a change, while users go on.
+func (w *watched) settles(noticed func(context.Context) error) {
+	w.t.Helper()
+	eventually(w.t, func(ctx context.Context) error {
+		w.users.round(ctx)
+		return noticed(ctx)
 	})
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, stack.Stop()) })
-	return alerting{stack}
 }
 
-// receiver is who Alertmanager notifies.
-type receiver struct {
-	*httptest.Server
-	mu  sync.Mutex
-	got []notification
-}
-
-// notification is what Alertmanager posts to a webhook receiver.
-type notification struct {
-	Status   string
-	Receiver string
-	Alerts   []struct {
-		Status string
-		Labels map[string]string
+// fires wants alerts of these names to fire now, and no others.
+func (w *watched) fires(want ...string) {
+	w.t.Helper()
+	var have []string
+	for _, a := range w.Firing() {
+		have = append(have, a.Labels.Get("alertname"))
+	}
+	slices.Sort(have)
+	if !slices.Equal(have, want) {
+		w.t.Errorf("after %s %q fire, want %q", w.Now(), have, want)
 	}
 }
 
-func newReceiver(t *testing.T) *receiver {
-	t.Helper()
-	r := &receiver{}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		var n notification
-		if err := json.NewDecoder(request.Body).Decode(&n); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.got = append(r.got, n)
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
-// pages are the alerts of each notification that paged for the
-// incident.
-func (r *receiver) pages(i incident) [][]string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var pages [][]string
-	for _, n := range r.got {
-		var names []string
-		for _, a := range n.Alerts {
-			if n.Receiver == "page" && n.Status == "firing" && i.owns(func(label string) string { return a.Labels[label] }) {
-				names = append(names, a.Labels["alertname"])
-			}
-		}
-		if len(names) > 0 {
-			slices.Sort(names)
-			pages = append(pages, names)
+// one is the text of the only alert of the name that fires, and its labels.
+func (w *watched) one(name string) (text string, label func(string) string) {
+	w.t.Helper()
+	for _, a := range w.Firing() {
+		if a.Labels.Get("alertname") == name {
+			return strings.Join([]string{a.Annotations.Get("summary"), a.Annotations.Get("description")}, "\n"), a.Labels.Get
 		}
 	}
-	return pages
-}
-
-// resolvedTimes wants so many notifications that the page of the incident is over.
-func (r *receiver) resolvedTimes(i incident, want int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, sent := range r.got {
-		for _, a := range sent.Alerts {
-			if sent.Receiver == "page" && a.Status == "resolved" && a.Labels["alertname"] == i.page && i.owns(func(label string) string { return a.Labels[label] }) {
-				n++
-			}
-		}
-	}
-	if n != want {
-		return fmt.Errorf("%s was resolved %d times, want %d", i.page, n, want)
-	}
-	return nil
+	w.t.Fatalf("no %s fires", name)
+	return "", nil
 }
 
 // eventually calls try until it returns nil, for at most waitLimit.

@@ -26,7 +26,7 @@ var (
 
 func failingClosed(t *testing.T, s scenario) {
 	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
-	s.traffic(t, 1, s.createConfigMap)
+	s.traffic(1, s.createConfigMap)
 }
 
 // failingClosedOnPods is a webhook that the cluster's stability depends on.
@@ -34,7 +34,7 @@ func failingClosedOnPods(t *testing.T, s scenario) {
 	const users = 2
 	s.makePods(t, users)
 	testenv.Must(t, s.register(t.Context(), s.configuration(pods)))
-	s.traffic(t, users, s.touchPod)
+	s.traffic(users, s.touchPod)
 }
 
 // eightOnPods are eight webhooks with one backend.
@@ -49,21 +49,7 @@ func eightOnPods(t *testing.T, s scenario) {
 		c.Webhooks = append(c.Webhooks, one)
 	}
 	testenv.Must(t, s.register(t.Context(), c))
-	s.traffic(t, users, s.touchPod)
-}
-
-// calledInClumps is a webhook that is called a few times at once, as often as every
-// five minutes.
-func calledInClumps(t *testing.T, s scenario) {
-	const calls = 3
-	s.makePods(t, calls)
-	testenv.Must(t, s.register(t.Context(), s.configuration(pods)))
-	s.trafficEvery(t, scaled(5*time.Minute), func(ctx context.Context, _ int) error {
-		for pod := range calls {
-			_ = s.touchPod(ctx, pod) // the API server counts it
-		}
-		return nil
-	})
+	s.traffic(users, s.touchPod)
 }
 
 // failingOpenOnLeases is a webhook that leaders wait for.
@@ -72,29 +58,29 @@ func failingOpenOnLeases(t *testing.T, s scenario) {
 	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 	c.Webhooks[0].TimeoutSeconds = new(int32(1))
 	testenv.Must(t, s.register(t.Context(), c))
-	s.traffic(t, 3, s.createLease)
+	s.traffic(3, s.createLease)
 }
 
 func failingOpen(t *testing.T, s scenario) {
 	c := s.configuration(configMaps)
 	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 	testenv.Must(t, s.register(t.Context(), c))
-	s.traffic(t, 1, s.createConfigMap)
+	s.traffic(1, s.createConfigMap)
 }
 
-// impatient users wait for two seconds each time that the webhook hangs.
+// impatient users wait for a second each time that the webhook hangs.
 func impatient(t *testing.T, s scenario) {
 	c := s.configuration(configMaps)
-	c.Webhooks[0].TimeoutSeconds = new(int32(2))
+	c.Webhooks[0].TimeoutSeconds = new(int32(1))
 	testenv.Must(t, s.register(t.Context(), c))
-	s.traffic(t, 3, s.createConfigMap)
+	s.traffic(3, s.createConfigMap)
 }
 
 // seldomCalled is a webhook that no request meets before it fails: not even
 // that of the controller which puts a ConfigMap into each new namespace.
 func seldomCalled(t *testing.T, s scenario) {
 	eventually(t, func(ctx context.Context) error {
-		_, err := s.Kube.CoreV1().ConfigMaps(s.users()).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
+		_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		return err
 	})
 	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
@@ -126,45 +112,45 @@ func refusingOnce(t *testing.T, s scenario) {
 		return nil
 	})
 	s.Hooks.Behave(s.path(), webhook.Behaviour{})
-	s.traffic(t, 1, s.createConfigMap)
+	s.traffic(1, s.createConfigMap)
 }
 
 func mutating(t *testing.T, s scenario) {
 	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(configMaps)))
-	s.traffic(t, 1, s.createConfigMap)
+	s.traffic(1, s.createConfigMap)
 }
 
 func mutatingPods(t *testing.T, s scenario) {
 	const users = 1
 	s.makePods(t, users)
 	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(pods)))
-	s.traffic(t, users, s.touchPod)
+	s.traffic(users, s.touchPod)
 }
 
-func unregistered(t *testing.T, s scenario) { s.traffic(t, 1, s.createConfigMap) }
+func unregistered(_ *testing.T, s scenario) { s.traffic(1, s.createConfigMap) }
 
 // failingClosedForMany has so many users that a tenth of them is a user at
 // any time.
 func failingClosedForMany(t *testing.T, s scenario) {
 	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
-	s.traffic(t, 3, s.createConfigMap)
+	s.traffic(3, s.createConfigMap)
 }
 
 func converting(t *testing.T, s scenario) {
 	s.install(t)
-	s.traffic(t, 1, s.readWidget)
+	s.traffic(1, s.readWidget)
 }
 
 func convertingForMany(t *testing.T, s scenario) {
 	s.install(t)
-	s.traffic(t, 3, s.readWidget)
+	s.traffic(3, s.readWidget)
 }
 
 func onTemplates(t *testing.T, s scenario) {
 	const users = 3
 	s.makeTemplates(t, users)
 	testenv.Must(t, s.register(t.Context(), s.configuration(templates)))
-	s.traffic(t, users, s.touchTemplate)
+	s.traffic(users, s.touchTemplate)
 }
 
 // appear registers a webhook that is not approved.
@@ -172,18 +158,6 @@ func appear(rule admissionv1.Rule) func(context.Context, scenario) error {
 	return func(ctx context.Context, s scenario) error {
 		c := s.configuration(rule)
 		c.Annotations = nil
-		return s.register(ctx, c)
-	}
-}
-
-func appearApproved(rule admissionv1.Rule) func(context.Context, scenario) error {
-	return func(ctx context.Context, s scenario) error { return s.register(ctx, s.configuration(rule)) }
-}
-
-func appearAcknowledged(rule admissionv1.Rule, check string) func(context.Context, scenario) error {
-	return func(ctx context.Context, s scenario) error {
-		c := s.configuration(rule)
-		c.Annotations = map[string]string{acknowledgement: check + ": we know"}
 		return s.register(ctx, c)
 	}
 }

@@ -122,7 +122,7 @@ func (s scenario) makeEvents(t *testing.T) {
 // createLabelled creates what the matchCondition of the scenario's webhook asks for.
 func (s scenario) createLabelled(ctx context.Context) error {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-", Labels: map[string]string{"asked": "yes"}}}
-	_, err := s.Kube.CoreV1().ConfigMaps(s.users()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 

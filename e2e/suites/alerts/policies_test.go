@@ -2,7 +2,6 @@ package alerts
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -15,15 +14,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 )
 
 // TestPolicies: a thousand ordinary denials of an admission policy raise nothing. Policies that
 // cannot be evaluated do, each kind of trouble its own alert, as do admission manifests
-// that cannot be read or differ, until it is cured. It runs before the others: a fifth
-// Prometheus that evaluates every second is in the way of what they time.
+// that cannot be read or differ, until it is cured.
 func TestPolicies(t *testing.T) {
+	t.Parallel()
 	first, second := newManifests(t), newManifests(t)
 	w := newEnvironment(t, cluster.Options{APIServerFlags: first.flags(t)})
 	other := w.join(t, second.flags(t)...)
@@ -31,20 +30,16 @@ func TestPolicies(t *testing.T) {
 	denying := newScenario(t, w, "denying")
 	denying.denies(t, "false", func(*admissionv1.ValidatingAdmissionPolicySpec) {}, func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})
 	eventually(t, func(ctx context.Context) error { return denying.isRefused(ctx) })
-	stack := w.watch(t, timeScale, monitoring.Targets{APIServers: []string{other.Host}, Controllers: w.Plane.ControllersURL(), Auditors: auditors}, "")
 	for _, at := range []*rest.Config{w.Plane.Config(), other} {
-		denying.via(t, at).traffic(t, 2, denying.via(t, at).createConfigMap)
+		denying.traffic(2, denying.via(t, at).createConfigMap)
 	}
-	for range 1000 {
-		testenv.Must(t, denying.isRefused(t.Context()))
+	one, two := timeline.APIServer(t, w.Plane.Config()), timeline.APIServer(t, other)
+	prometheus := w.watch(t, append(timeline.Auditors(auditors...), one, two, timeline.Controllers(t, w.Plane))...)
+	prometheus.lasts(time.Hour)
+	if found := prometheus.Query(`sum(apiserver_validating_admission_policy_check_total{enforcement_action="deny"}) > 900`); len(found) == 0 {
+		t.Error("few requests are denied")
 	}
-	eventually(t, func(ctx context.Context) error {
-		return stack.holds(ctx, fmt.Sprintf(`min(count_over_time(up[1h])) >= %d`, int(scaled(20*time.Minute).Seconds())))
-	})
-	eventually(t, func(ctx context.Context) error {
-		return stack.holds(ctx, `sum(apiserver_validating_admission_policy_check_total{enforcement_action="deny"}) > 1000`)
-	})
-	testenv.Must(t, stack.quiet(t.Context()))
+	testenv.Must(t, hadOnly(prometheus.Fired(), nil))
 
 	params, open, mutating := newScenario(t, w, "params"), newScenario(t, w, "open"), newScenario(t, w, "mutating")
 	params.denies(t, "true",
@@ -52,31 +47,37 @@ func TestPolicies(t *testing.T) {
 			p.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 		},
 		func(b *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
-			b.ParamRef = &admissionv1.ParamRef{Name: "absent", Namespace: params.users(), ParameterNotFoundAction: new(admissionv1.DenyAction)}
+			b.ParamRef = &admissionv1.ParamRef{Name: "absent", Namespace: params.namespace(), ParameterNotFoundAction: new(admissionv1.DenyAction)}
 		})
 	open.denies(t, `object.data["checked"] == "yes"`,
 		func(p *admissionv1.ValidatingAdmissionPolicySpec) { p.FailurePolicy = new(admissionv1.Ignore) },
 		func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})
 	mutating.mutates(t, `[JSONPatch{op: "remove", path: "/data/absent"}]`)
 	for _, s := range []scenario{params, open, mutating} {
-		s.traffic(t, 2, s.createConfigMap)
+		s.traffic(2, s.createConfigMap)
 	}
-	unread := denying.writesEachSecond(t, first, "no manifest")
-	testenv.Must(t, second.add(newScenario(t, w, static)))
-	eventually(t, func(ctx context.Context) error {
-		return stack.has(ctx, "WebhookManifestsDiffer", "WebhookManifestsNotReloaded", "WebhookPolicyConfigErrors", "WebhookPolicyFailingOpen", "WebhookPolicyMutationsFailing")
-	})
+	const reloads = "apiserver_manifest_admission_config_controller_automatic_reloads_total"
+	reloaded := two.Grows(t, reloads, "status", "success")
+	testenv.Must(t, os.WriteFile(first.file(denying), []byte("no manifest"), 0o600))
+	manifest := newScenario(t, w, static)
+	testenv.Must(t, second.add(manifest))
+	prometheus.settles(params.isRefused)
+	prometheus.settles(one.Says("apiserver_validating_admission_policy_check_total", "policy", open.name))
+	prometheus.settles(one.Says("apiserver_mutating_admission_policy_check_total", "policy", mutating.name))
+	prometheus.settles(reloaded)
+	prometheus.lastsWhile(40*time.Minute, one.Grows(t, reloads, "status", "failure"))
+	prometheus.fires("WebhookManifestsDiffer", "WebhookManifestsNotReloaded", "WebhookPolicyConfigErrors", "WebhookPolicyFailingOpen", "WebhookPolicyMutationsFailing")
 	for alert, want := range map[string]map[string]string{
 		"WebhookPolicyConfigErrors":     {"plugin": "ValidatingAdmissionPolicy"},
 		"WebhookPolicyFailingOpen":      {"policy": open.name, "policy_binding": open.name},
 		"WebhookPolicyMutationsFailing": {"policy": mutating.name, "policy_binding": mutating.name},
-		"WebhookManifestsNotReloaded":   {"plugin": "ValidatingAdmissionWebhook", "instance": monitoring.Address(w.Plane.Config().Host)},
+		"WebhookManifestsNotReloaded":   {"plugin": "ValidatingAdmissionWebhook", "instance": one.Instance},
 		"WebhookManifestsDiffer":        {"plugin": "ValidatingAdmissionWebhook"},
 	} {
-		got := stack.one(t, alert)
+		_, label := prometheus.one(alert)
 		for name, value := range want {
-			if got.Labels[name] != value {
-				t.Errorf("%s has %s %q, want %q", alert, name, got.Labels[name], value)
+			if label(name) != value {
+				t.Errorf("%s has %s %q, want %q", alert, name, label(name), value)
 			}
 		}
 	}
@@ -85,9 +86,13 @@ func TestPolicies(t *testing.T) {
 	testenv.Must(t, bindings.ValidatingAdmissionPolicyBindings().Delete(t.Context(), params.name, metav1.DeleteOptions{}))
 	testenv.Must(t, bindings.ValidatingAdmissionPolicyBindings().Delete(t.Context(), open.name, metav1.DeleteOptions{}))
 	testenv.Must(t, bindings.MutatingAdmissionPolicyBindings().Delete(t.Context(), mutating.name, metav1.DeleteOptions{}))
-	unread()
-	testenv.Must(t, second.remove(scenario{name: static}))
-	eventually(t, stack.quiet)
+	reloaded = one.Grows(t, reloads, "status", "success")
+	testenv.Must(t, first.remove(denying))
+	testenv.Must(t, first.add(manifest)) // so that both have the same
+	prometheus.settles(reloaded)
+	prometheus.settles(func(ctx context.Context) error { return params.createConfigMap(ctx, 0) })
+	prometheus.lasts(time.Hour)
+	prometheus.fires()
 }
 
 // policyMatches are ConfigMaps of the scenario's users.
@@ -95,7 +100,7 @@ func (s scenario) policyMatches() *admissionv1.MatchResources {
 	rule := configMaps
 	rule.APIVersions = []string{"v1"}
 	return &admissionv1.MatchResources{
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.users()}},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace()}},
 		ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: rule,
 		}}},
@@ -143,49 +148,7 @@ func (s scenario) mutates(t *testing.T, patch string) {
 
 func (s scenario) isRefused(ctx context.Context) error {
 	if err := s.createConfigMap(ctx, 0); err == nil || !strings.Contains(err.Error(), s.name) {
-		return fmt.Errorf("want ConfigMaps in %s refused by a policy, have %v", s.users(), err)
+		return fmt.Errorf("want ConfigMaps in %s refused by a policy, have %v", s.namespace(), err)
 	}
 	return nil
-}
-
-// writesEachSecond keeps changing a manifest that cannot be read, as API servers read them
-// each minute, which is many minutes of the alerts' time, until what it returns is called.
-func (s scenario) writesEachSecond(t *testing.T, m manifests, text string) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for n := 0; ctx.Err() == nil; n++ {
-			content, _ := json.Marshal(fmt.Sprintf("%s %d", text, n)) // a string always has one
-			if err := os.WriteFile(m.file(s), content, 0o600); err != nil {
-				t.Error(err)
-				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	}()
-	stopped := false
-	stop = func() {
-		if !stopped {
-			stopped = true
-			cancel()
-			<-done
-			testenv.Must(t, m.remove(s))
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-// holds wants the expression to have a value.
-func (s alerting) holds(ctx context.Context, expression string) error {
-	found, err := s.Query(ctx, expression)
-	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%s does not hold", expression)
-	}
-	return err
 }

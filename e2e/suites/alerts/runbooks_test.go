@@ -258,7 +258,7 @@ func (s scenario) useRuled(t *testing.T) {
 		}
 		metrics, err := s.Kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 		if err == nil && !bytes.Contains(metrics, []byte("apiserver_mutating_admission_policy_check_total{")) {
-			err = fmt.Errorf("no policy mutates ConfigMaps in %s", s.users())
+			err = fmt.Errorf("no policy mutates ConfigMaps in %s", s.namespace())
 		}
 		return err
 	})

@@ -27,11 +27,12 @@ type scenario struct {
 	environment
 	name    string
 	backend webhook.Backend
+	slow    bool // requests wait for it
 }
 
-// users is the namespace of those whose requests the webhook is called for; it
+// namespace is that of the users whose requests the webhook is called for; it
 // is not the backend's, which would be a finding.
-func (s scenario) users() string { return s.name + "-users" }
+func (s scenario) namespace() string { return s.name + "-users" }
 
 func (s scenario) path() string { return "/" + s.name }
 
@@ -48,7 +49,7 @@ func newScenario(t testing.TB, w environment, name string) scenario {
 	t.Helper()
 	s := scenario{environment: w, name: name, backend: webhook.Backend{Client: w.Kube, Namespace: name, Name: "hook", Server: w.Hooks}}
 	testenv.Must(t, s.backend.Create(t.Context()))
-	_, err := w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.users()}}, metav1.CreateOptions{})
+	_, err := w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace()}}, metav1.CreateOptions{})
 	testenv.Must(t, err)
 	return s
 }
@@ -73,7 +74,7 @@ func (s scenario) configuration(rule admissionv1.Rule) *admissionv1.ValidatingWe
 				Rule:       rule,
 			}},
 			NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{corev1.LabelMetadataName: s.users()},
+				MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace()},
 			},
 			TimeoutSeconds:          new(int32(5)),
 			SideEffects:             new(admissionv1.SideEffectClassNone),
@@ -148,56 +149,32 @@ func (s scenario) install(t *testing.T) {
 }
 
 func (s scenario) widgets(version string) dynamic.ResourceInterface {
-	return s.Dynamic.Resource(schema.GroupVersionResource{Group: s.group(), Version: version, Resource: "widgets"}).Namespace(s.users())
+	return s.Dynamic.Resource(schema.GroupVersionResource{Group: s.group(), Version: version, Resource: "widgets"}).Namespace(s.namespace())
 }
 
-// traffic sends requests until the end of the test, two a second at most from
-// each of the given number of users. Requests may fail; what became of them is
-// for the metrics to show.
-func (s scenario) traffic(t *testing.T, users int, request func(ctx context.Context, user int) error) {
-	t.Helper()
-	for user := range users {
-		s.trafficEvery(t, 500*time.Millisecond, func(ctx context.Context, _ int) error { return request(ctx, user) })
+// traffic has so many users send requests from now on.
+func (s scenario) traffic(count int, request func(ctx context.Context, user int) error) {
+	all := &s.users.quick
+	if s.slow {
+		all = &s.users.slow
+	}
+	for user := range count {
+		*all = append(*all, func(ctx context.Context) error { return request(ctx, user) })
 	}
 }
-
-// trafficEvery sends a request each period at most until the end of the test,
-// from one user.
-func (s scenario) trafficEvery(t *testing.T, period time.Duration, request func(ctx context.Context, user int) error) {
-	t.Helper()
-	done := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(period)
-		defer tick.Stop()
-		for {
-			_ = request(ctx, 0) // the API server counts it
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-}
-
-// scaled is how long a span of the alerts takes here.
-func scaled(span time.Duration) time.Duration { return time.Duration(float64(span) * timeScale) }
 
 // createConfigMap is a dry run, which webhooks are asked about as about any
 // request.
 func (s scenario) createConfigMap(ctx context.Context, _ int) error {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
-	_, err := s.Kube.CoreV1().ConfigMaps(s.users()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 
 // createLease is a dry run as well.
 func (s scenario) createLease(ctx context.Context, _ int) error {
 	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
-	_, err := s.Kube.CoordinationV1().Leases(s.users()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := s.Kube.CoordinationV1().Leases(s.namespace()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
 }
 
@@ -210,7 +187,7 @@ func (s scenario) readWidget(ctx context.Context, _ int) error {
 func (s scenario) makePods(t *testing.T, users int) {
 	t.Helper()
 	for user := range users {
-		_, err := s.Kube.CoreV1().Pods(s.users()).Create(t.Context(), &corev1.Pod{
+		_, err := s.Kube.CoreV1().Pods(s.namespace()).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: owned(user)},
 			Spec:       oneContainer(),
 		}, metav1.CreateOptions{})
@@ -222,7 +199,7 @@ func (s scenario) makePods(t *testing.T, users int) {
 func (s scenario) makeTemplates(t *testing.T, users int) {
 	t.Helper()
 	for user := range users {
-		_, err := s.Kube.CoreV1().PodTemplates(s.users()).Create(t.Context(), &corev1.PodTemplate{
+		_, err := s.Kube.CoreV1().PodTemplates(s.namespace()).Create(t.Context(), &corev1.PodTemplate{
 			ObjectMeta: metav1.ObjectMeta{Name: owned(user)},
 			Template:   corev1.PodTemplateSpec{Spec: oneContainer()},
 		}, metav1.CreateOptions{})
@@ -238,12 +215,12 @@ func oneContainer() corev1.PodSpec {
 func owned(user int) string { return fmt.Sprintf("of-user-%d", user) }
 
 func (s scenario) touchPod(ctx context.Context, user int) error {
-	_, err := s.Kube.CoreV1().Pods(s.users()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
+	_, err := s.Kube.CoreV1().Pods(s.namespace()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
 	return err
 }
 
 func (s scenario) touchTemplate(ctx context.Context, user int) error {
-	_, err := s.Kube.CoreV1().PodTemplates(s.users()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
+	_, err := s.Kube.CoreV1().PodTemplates(s.namespace()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
 	return err
 }
 

@@ -81,10 +81,10 @@ func (w environment) meetPolicies(t *testing.T) {
 	t.Helper()
 	denying, patching := newScenario(t, w, "denying"), newScenario(t, w, "patching")
 	denying.denies(t, "false", func(*admissionv1.ValidatingAdmissionPolicySpec) {}, func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})
-	denying.traffic(t, 1, denying.createConfigMap)
+	denying.traffic(1, denying.createConfigMap)
 	if testenv.MutatingPolicies.There(t) {
 		patching.mutates(t, `[JSONPatch{op: "remove", path: "/data/absent"}]`)
-		patching.traffic(t, 1, patching.createConfigMap)
+		patching.traffic(1, patching.createConfigMap)
 	}
 }
 

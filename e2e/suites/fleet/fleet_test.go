@@ -108,10 +108,12 @@ func installation(t *testing.T, exists bool) *auditor.Auditor {
 // writeRules has the auditor print its alerts, with short waiting times.
 func writeRules(t *testing.T) string {
 	t.Helper()
-	printed, err := auditor.Command(t.Context(), testenv.Binary(t), "print", "rules", "--form=prometheus", "--time-scale=0.03")
+	printed, err := auditor.Command(t.Context(), testenv.Binary(t), "print", "rules", "--form=prometheus")
+	testenv.Must(t, err)
+	rules, err := monitoring.ScaleRules(printed.Stdout, 0.03)
 	testenv.Must(t, err)
 	path := filepath.Join(t.TempDir(), "rules.yaml")
-	testenv.Must(t, os.WriteFile(path, []byte(printed.Stdout), 0o600))
+	testenv.Must(t, os.WriteFile(path, rules, 0o600))
 	return path
 }
 

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,10 +52,11 @@ func newStore(t *testing.T) *store {
 // print has the auditor print rules into a file.
 func (s *store) print(t *testing.T, name string, flags ...string) {
 	t.Helper()
-	args := append([]string{"print", "rules", "--time-scale=" + strconv.FormatFloat(*scale, 'g', 5, 64)}, flags...)
-	printed, err := auditor.Command(t.Context(), testenv.Binary(t), args...)
+	printed, err := auditor.Command(t.Context(), testenv.Binary(t), append([]string{"print", "rules"}, flags...)...)
 	testenv.Must(t, err)
-	testenv.Must(t, os.WriteFile(s.path(name), []byte(printed.Stdout), 0o600))
+	rules, err := monitoring.ScaleRules(printed.Stdout, *scale)
+	testenv.Must(t, err)
+	testenv.Must(t, os.WriteFile(s.path(name), rules, 0o600))
 }
 
 // withoutRecords takes the recording rules out of a file.
