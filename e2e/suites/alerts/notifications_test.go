@@ -117,6 +117,11 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"default": {"KubeAPIErrorBudgetBurn"}},
 		},
 		{
+			"a policy whose params are of a kind that is not served",
+			[]sent{ours.of("WebhookPolicyParamKindMissing", "name", "one"), ours.of("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy").explained()},
+			map[string][]string{"page": {"WebhookPolicyParamKindMissing"}},
+		},
+		{
 			"the auditor is away",
 			[]sent{
 				ours.of("WebhookAuditorDown"), ours.of("WebhookAuditorStale").explained(), ours.of("WebhookInputMetricsMissing", "series", "x").explained(),
