@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -38,7 +39,9 @@ func checksCommand(s streams) *cobra.Command {
 // explainCheck prints the runbook of a check.
 func explainCheck(c *classify.Check, s streams) error {
 	head := report.Block{Heading: c.Name, Lines: []report.Line{{Text: c.Summary, Aside: c.Severity.String()}}}
-	return append(report.Blocks{head}, runbookBlocks(c.Runbook())...).WriteText(s.out, textOptions(s.out))
+	o := textOptions(s.out)
+	o.Width = cmp.Or(o.Width, defaultWidth)
+	return append(report.Blocks{head}, runbookBlocks(c.Runbook())...).WriteText(s.out, o)
 }
 
 // runbookBlocks are the sections of a runbook, its code as commands.
