@@ -87,7 +87,7 @@ e2e-node: build image ## the image and the manifests as shipped, and webhooks of
 # The worst that can happen, for CI: less than eight minutes once all is built.
 e2e-node-worst: build dist/webhook-auditor-image.tar node-programs
 	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && \
-		$(GO) test -count=1 -p 1 -tags node -timeout 20m -run 'Left|Installed|NothingLeaves|KilledHolder|Deadlock|Departure/drained|StopsFunctions/(configmaps|leases)|Outages/(scaled|targetPort|expired)' ./internal/nodes ./suites/node
+		$(GO) test -count=1 -p 1 -tags node -timeout 20m -run 'Left|Installed|NothingLeaves|KilledHolder|Departure/drained|StopsFunctions/(configmaps|leases)|Outages/(scaled|targetPort|expired)' ./internal/nodes ./suites/node
 
 dist/webhook-auditor-image.tar:
 	@$(MAKE) --no-print-directory image

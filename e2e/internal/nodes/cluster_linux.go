@@ -212,7 +212,7 @@ func (c *Cluster) leader(name string) []string {
 	config := c.path("pki", name+".conf")
 	return append([]string{
 		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
-		"--bind-address=127.0.0.1", "--leader-elect", "--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s",
+		"--bind-address=127.0.0.1", "--leader-elect", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s",
 	}, c.emulated()...)
 }
 

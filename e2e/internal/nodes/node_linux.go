@@ -209,7 +209,7 @@ func (n *Node) start(name string, flags ...string) (*process.Process, error) {
 }
 
 // keep starts a program in the node, and again when it ends, as leaders do that lose their
-// leases; until the node is off.
+// leases and kubelets that fail to register; until the node is off.
 func (n *Node) keep(name string, flags ...string) error {
 	p, err := n.start(name, flags...)
 	if err != nil {
@@ -275,9 +275,8 @@ func (n *Node) kubeletConfig() string {
 
 // Kubelet starts the node's kubelet.
 func (n *Node) Kubelet() error {
-	_, err := n.start("kubelet", "--config", n.path("kubelet.yaml"), "--kubeconfig", n.cluster.path("pki", n.Name+".conf"),
+	return n.keep("kubelet", "--config", n.path("kubelet.yaml"), "--kubeconfig", n.cluster.path("pki", n.Name+".conf"),
 		"--hostname-override", n.Name, "--node-ip", n.Address(), "--v=1")
-	return err
 }
 
 func (n *Node) proxy() error {
