@@ -54,7 +54,7 @@ func TestNothingIsLeftAfterAKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := Left("/nodes-")
+	before := Left("/nodes-not-yet")
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), leaves+"="+binaries)
 	cmd.Stderr = os.Stderr
@@ -80,7 +80,7 @@ func TestNothingIsLeftAfterAKill(t *testing.T) {
 	end := time.Now().Add(30 * time.Second)
 	for {
 		_, gone := os.Stat(folder)
-		after := Left("/nodes-")
+		after := Left(folder)
 		running, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		alive := holding(running, folder)
 		if os.IsNotExist(gone) && after == before && alive == "" {
