@@ -29,16 +29,19 @@ complete() {
 	done
 }
 
-# heartbeat says every 15 seconds that process $1 still runs.
+# heartbeat says that process $1 still runs: on one line of a terminal, each minute in a log.
 heartbeat() {
+	every=60 start='' end='\n'
+	if [ -t 2 ]; then every=1 start='\r' end=''; fi
 	begun=$(date +%s)
 	while kill -0 "$1" 2>/dev/null; do
 		sleep 1
 		elapsed=$(($(date +%s) - begun))
-		if [ "$elapsed" -gt 0 ] && [ $((elapsed % 15)) -eq 0 ]; then
-			printf '  still building, %d seconds so far\n' "$elapsed" >&2
+		if [ "$elapsed" -gt 0 ] && [ $((elapsed % every)) -eq 0 ]; then
+			printf "$start  still building the control plane, %d seconds so far$end" "$elapsed" >&2
 		fi
 	done
+	[ "$every" -gt 1 ] || echo >&2
 }
 
 stamp=$(pins "$@" | digest | cut -d' ' -f1)

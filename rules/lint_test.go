@@ -85,7 +85,7 @@ func TestConventions(t *testing.T) {
 // TestRunbooks holds that every alert has one, and that those of critical
 // alerts say how to break the glass.
 func TestRunbooks(t *testing.T) {
-	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml > backup.yaml.*kubectl (patch|delete) .*kubectl (create -f backup.yaml|replace --force -f backup.yaml|patch .*conversion.json)`)
+	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml .*> backup.yaml.*kubectl (patch|delete) .*kubectl (create -f backup.yaml|replace --force -f backup.yaml|patch .*conversion.json)`)
 	for _, a := range all() {
 		for _, runbook := range a.runbooks() {
 			text, err := os.ReadFile("../" + runbook)

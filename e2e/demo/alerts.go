@@ -34,8 +34,6 @@ func (d *demo) startAlerts(ctx context.Context, binaries string, timeScale float
 	if err != nil {
 		return fmt.Errorf("starting what e2e/prom/build.sh builds: %w", err)
 	}
-	d.say("alerts as Prometheus has them: %s (its windows are %.0f times as short, and what top --prometheus-url reads of it as well)", d.alerts.Page(), 1/timeScale)
-	d.say("alerts as Alertmanager routes them: %s", d.alerts.Alertmanager)
 	return nil
 }
 

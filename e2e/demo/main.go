@@ -73,21 +73,28 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if file := os.Getenv("DEMO_RECORD"); file != "" {
 		return d.record(ctx, binaries, file)
 	}
-	if err := d.register(ctx); err != nil {
+	all, err := readFixtures(d.hooks)
+	if err != nil {
+		return err
+	}
+	sound, breaking := byTime(all)
+	if err := d.register(ctx, "registering", sound); err != nil {
 		return err
 	}
 	if err := d.startAuditor(ctx); err != nil {
 		return err
 	}
+	if err := d.register(ctx, "breaking, while the auditor runs,", breaking); err != nil {
+		return err
+	}
 	if err := d.report(ctx); err != nil {
 		return err
 	}
-	d.say("the same as a page: %s/", d.auditor.URL)
-	d.say("the same as metrics: %s/metrics", d.auditor.URL)
 	if file := os.Getenv("DEMO_ARCHIVE"); file != "" {
 		return d.archive(ctx, binaries, file)
 	}
 	if os.Getenv("DEMO_ONCE") == "1" {
+		d.say("the same as a page, until the demo ends: %s/", d.auditor.URL)
 		return nil
 	}
 	if err := d.startAlerts(ctx, binaries, timeScale); err != nil {
@@ -103,11 +110,11 @@ func (d *demo) say(format string, args ...any) {
 }
 
 func (d *demo) startCluster(ctx context.Context, binaries string) error {
-	d.say("starting etcd, kube-apiserver and kube-controller-manager on 127.0.0.1")
+	d.say("starting etcd, kube-apiserver and kube-controller-manager on 127.0.0.1: seconds, and up to 5 minutes on a slow machine")
 	begun := time.Now()
 	var err error
 	if d.plane, err = cluster.Start(ctx, cluster.Options{Binaries: binaries}); err != nil {
-		return err
+		return logged(err)
 	}
 	d.say("the control plane is up after %.1f seconds", time.Since(begun).Seconds())
 	if d.hooks, err = webhook.Start(); err != nil {
@@ -117,13 +124,23 @@ func (d *demo) startCluster(ctx context.Context, binaries string) error {
 	return nil
 }
 
-func (d *demo) register(ctx context.Context) error {
-	all, err := readFixtures(d.hooks)
+// logged keeps a failure with the last words of all servers in a file, as a user reads one
+// sentence.
+func logged(failure error) error {
+	file, err := os.CreateTemp("", "demo-*.log")
 	if err != nil {
-		return err
+		return failure
 	}
+	defer file.Close()
+	if _, err := file.WriteString(failure.Error() + "\n"); err != nil {
+		return failure
+	}
+	return fmt.Errorf("the control plane did not come up; what its servers said is in %s", file.Name())
+}
+
+func (d *demo) register(ctx context.Context, doing string, all []fixture) error {
 	for _, f := range all {
-		d.say("registering %s: %s", f.file, f.summary)
+		d.say("%s %s: %s", doing, f.file, f.summary)
 		if err := load(ctx, d.plane.Config(), f, d.hooks); err != nil {
 			return err
 		}
@@ -156,15 +173,13 @@ func (d *demo) report(ctx context.Context) error {
 	return nil
 }
 
-// invite says what to do until Ctrl-C, in commands for the folder that users
-// stand in: the project's.
+// invite says what to do until Ctrl-C, the page last. Commands are for the folder that
+// users stand in: the project's.
 func (d *demo) invite(binaries string) {
-	d.say("look around from another terminal: export KUBECONFIG=%s", d.plane.Kubeconfig())
-	d.say("then try: %s audit -o table", fromProject(d.binary))
-	d.say("or: %s top", fromProject(d.binary))
-	d.say("or: %s impact --down guard/guard", fromProject(d.binary))
-	d.say("or: %s get validatingwebhookconfigurations", fromProject(filepath.Join(binaries, "kubectl")))
-	d.say("sending requests that meet the broken webhooks until Ctrl-C; alerts show here once they fire, as for them a minute takes %.0f seconds", 60*timeScale)
+	d.say("sending requests that meet the broken webhooks until Ctrl-C; alerts show here, as for them a minute takes %.0f seconds", 60*timeScale)
+	d.say("in another terminal: export KUBECONFIG=%s; %s top; %s get validatingwebhookconfigurations",
+		d.plane.Kubeconfig(), fromProject(d.binary), fromProject(filepath.Join(binaries, "kubectl")))
+	d.say("open %s/", d.auditor.URL)
 }
 
 // fromProject is the path of a program as seen from the folder above this one.

@@ -95,7 +95,7 @@ func TestMakeDemo(t *testing.T) {
 	s := open(t, cmd)
 	kubeconfig := s.sees(t, `audit --kubeconfig=(\S+)`)[1]
 	s.sees(t, `\d+ critical`)
-	s.sees(t, `the same as metrics:`)
+	s.sees(t, `open http://\S+/`)
 	if err := deleteInvited(t.Context(), kubeconfig); err != nil {
 		t.Fatal(err)
 	}

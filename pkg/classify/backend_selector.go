@@ -72,6 +72,7 @@ func noSuchPort(p *Profile, service inventory.Service, behind []inventory.Worklo
 	return &Problem{
 		Severity: severity,
 		Message:  fmt.Sprintf("calls %s, whose targetPort %s is the name of no container port of %s; %s", BackendName(p), name, &behind[0], consequence),
+		Brief:    briefly(consequence, fmt.Sprintf("targetPort %s of %s is no port of %s", name, BackendName(p), &behind[0])),
 		Fix:      fmt.Sprintf("set targetPort of Service %s to the name or number of the port that the container serves%s", quoted(service.Key.String()), byOwner(p)),
 	}
 }
@@ -110,7 +111,8 @@ func foreignPods(p *Profile, service inventory.Service, behind []inventory.Workl
 	return &Problem{
 		Message: fmt.Sprintf("calls %s, whose selector takes in %s beside %s; only the latter declares port %d, so that part of the calls meet connection refused: then %s",
 			BackendName(p), foreign[0], own[0], port, consequence),
-		Fix: fmt.Sprintf("add a label to the selector of Service %s that only the Pods of %s have%s", quoted(service.Key.String()), quoted(own[0].String()), byOwner(p)),
+		Brief: fmt.Sprintf("part of the calls meet connection refused: %s also selects %s, which has no port %d", BackendName(p), foreign[0], port),
+		Fix:   fmt.Sprintf("add a label to the selector of Service %s that only the Pods of %s have%s", quoted(service.Key.String()), quoted(own[0].String()), byOwner(p)),
 	}
 }
 

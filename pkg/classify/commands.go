@@ -49,7 +49,7 @@ func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
 // and bring them back.
 func DeleteCommands(objects string, owner inventory.Owner) Commands {
 	return Commands{
-		Save:    "kubectl get " + objects + " -o yaml > backup.yaml",
+		Save:    "kubectl get " + objects + " -o yaml | grep -v '^ *resourceVersion: .' > backup.yaml",
 		Disable: "kubectl delete " + objects,
 		Restore: "kubectl create -f backup.yaml",
 		Reverts: revertedBy(owner),

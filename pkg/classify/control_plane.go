@@ -104,6 +104,8 @@ type controlPlaneRequests map[inventory.Resource][]controlPlaneRequest
 type controlPlaneRequest struct {
 	namespace string
 	request   admission.Request
+	// byWriters are the same as those make it who write the resource.
+	byWriters []admission.Request
 	// excluded is what ControlPlaneMatch.Excluded is.
 	excluded string
 }
@@ -150,7 +152,7 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 					}
 					excluded, which := admission.Excluded(m.Snapshot.Exclusions, request)
 					if excluded != admission.Yes {
-						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, which})
+						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace), which})
 					}
 				}
 			}
@@ -183,7 +185,7 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 			if !work.step() {
 				return nil
 			}
-			verdict := known.request.Match(w)
+			verdict := askedByWriters(known, w)
 			if verdict.Match == admission.Yes && known.excluded != "" {
 				verdict = admission.Verdict{Match: admission.Maybe, Reason: admission.ReasonExclusionRules}
 			}
@@ -194,6 +196,22 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 	}
 	out = distinctMatches(out)
 	return slices.DeleteFunc(slices.Clone(out), func(v ControlPlaneMatch) bool { return v.isCovered(out) })
+}
+
+// askedByWriters is what becomes of the request: of users whom a matchCondition tells
+// apart, those count that write the resource.
+func askedByWriters(known controlPlaneRequest, w *inventory.Webhook) admission.Verdict {
+	verdict := known.request.Match(w)
+	if verdict.Match != admission.Maybe || verdict.Reason != admission.ReasonMatchConditions {
+		return verdict
+	}
+	first := known.byWriters[0].Match(w)
+	for _, request := range known.byWriters[1:] {
+		if request.Match(w).Match != first.Match {
+			return verdict
+		}
+	}
+	return first
 }
 
 // isCovered reports whether another match says as much of Namespaces: that of any

@@ -45,7 +45,7 @@ func blocksControlPlane(p *Profile) Problem {
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
 			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), unlessOf(p, sure)+withoutNewNamespaces(p)),
-		Brief: fmt.Sprintf("while it is down, %s are refused", controlPlaneNames(sure)),
+		Brief: fmt.Sprintf("while it is down, %s are refused%s", controlPlaneNames(sure), unlessOf(p, sure)),
 		Fix:   patch(p, leaveAlone(p, p.ControlPlane)...),
 	}
 }
@@ -75,7 +75,7 @@ func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s %s%s",
 			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), what, unlessOf(p, sure)),
-		Brief: fmt.Sprintf("while its backend hangs, %s %s", controlPlaneNames(sure), what),
+		Brief: fmt.Sprintf("while its backend hangs, %s %s%s", controlPlaneNames(sure), what, unlessOf(p, sure)),
 		Fix:   patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
 	}
 }

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -19,13 +20,18 @@ var deletePath = &Check{
 		if len(blocked) == 0 {
 			return nil
 		}
+		resources, stops := make([]inventory.Resource, len(blocked)), make([]string, len(blocked))
+		for i, d := range blocked {
+			resources[i], stops[i] = d.Resource, d.stops
+		}
 		condition := ""
 		if !certain {
 			condition = ", unless a matchCondition is false"
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, %s (failurePolicy Fail)%s", byRule(p, blocked), sentence(stopped(blocked), 0), condition),
-			Fix:     patch(p, excludeRequests(p, goingAway(blocked))),
+			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, %s (failurePolicy Fail)%s", byRule(p, resources), sentence(stops, 0), condition),
+			Brief:   fmt.Sprintf("while it is down, %s%s", sentence(stops, 0), condition),
+			Fix:     patch(p, excludeRequests(p, goingAway(resources))),
 		}}
 	},
 }
@@ -33,55 +39,50 @@ var deletePath = &Check{
 // deletion is an operation by which things go away, what stops while it is refused, and
 // who asks for it: people where that is nil.
 type deletion struct {
+	inventory.Resource
 	by    admission.Operation
 	stops string
 	users []*admission.User
 }
 
-var (
-	kubelet             = admission.NewUser("system:node:node", []string{"system:nodes"})
-	garbageCollector    = admission.NewUser("system:serviceaccount:kube-system:generic-garbage-collector", nil)
-	namespaceController = admission.NewUser("system:serviceaccount:kube-system:namespace-controller", nil)
-)
-
-// blockedDeletions are those that the webhook is called for, and whether one of
-// these calls is certain, whatever its matchConditions say of what is not known.
-func blockedDeletions(p *Profile) (blocked []inventory.Resource, certain bool) {
-	for _, r := range p.Matched {
-		d, ok := deletions[r.Resource]
-		if !ok || !r.Operations.Has(d.by) {
+// blockedDeletions are those that the webhook is called for, one of each resource, and
+// whether one of these calls is certain, whatever its matchConditions say of what is not
+// known.
+func blockedDeletions(p *Profile) (blocked []deletion, certain bool) {
+	for _, d := range deletions {
+		asked := slices.ContainsFunc(p.Matched, func(r admission.MatchedResource) bool { return r.Resource == d.Resource && r.Operations.Has(d.by) })
+		if !asked || slices.ContainsFunc(blocked, func(b deletion) bool { return b.Resource == d.Resource }) {
 			continue
 		}
-		called := admission.No
-		for _, user := range d.users {
-			if by := p.Matcher.CallsFor(p.Webhook, r.Resource, d.by, user); called == admission.No || by == admission.Yes {
-				called = by
-			}
-		}
+		called := callsForAny(p, d.Resource, d.by, d.users)
 		if called != admission.No {
-			blocked = append(blocked, r.Resource)
+			blocked = append(blocked, d)
 			certain = certain || called == admission.Yes
 		}
 	}
 	return blocked, certain
 }
 
-// deletions are those of all that goes away. A kubelet deletes a Pod when its containers
-// have ended, so that drains wait for that too.
-var deletions = map[inventory.Resource]deletion{
-	{Name: "namespaces"}:                          {admission.Delete, "namespaces cannot be deleted", []*admission.User{nil}},
-	{Name: "namespaces", Subresource: "finalize"}: {admission.Update, "namespaces stay Terminating", []*admission.User{namespaceController}},
-	{Name: "pods"}:                                {admission.Delete, "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait", []*admission.User{kubelet, garbageCollector, namespaceController}},
-	{Name: "pods", Subresource: "eviction"}:       {admission.Create, "node drains stop", []*admission.User{nil}},
+// callsForAny is yes where the webhook is called for one of the users, and no where it is
+// called for none, as far as its matchConditions decide.
+func callsForAny(p *Profile, r inventory.Resource, op admission.Operation, users []*admission.User) admission.Match {
+	called := admission.No
+	for _, user := range users {
+		if by := p.Matcher.CallsFor(p.Webhook, r, op, user); called == admission.No || by == admission.Yes {
+			called = by
+		}
+	}
+	return called
 }
 
-// stopped says what stops while the deletions are refused.
-func stopped(blocked []inventory.Resource) []string {
-	var out []string
-	for _, r := range blocked {
-		out = append(out, deletions[r].stops)
-	}
-	return out
+// deletions are those of all that goes away, the gravest of a resource first. A kubelet
+// deletes a Pod when its containers have ended, so that drains wait for that too.
+var deletions = []deletion{
+	{inventory.Resource{Name: "namespaces"}, admission.Delete, "namespaces cannot be deleted", []*admission.User{nil}},
+	{inventory.Resource{Name: "namespaces", Subresource: "finalize"}, admission.Update, "namespaces stay Terminating", []*admission.User{namespaceController}},
+	{inventory.Resource{Name: "pods"}, admission.Delete, "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait", []*admission.User{kubelet}},
+	{inventory.Resource{Name: "pods"}, admission.Delete, "garbage collection and Terminating namespaces leave Pods behind", []*admission.User{garbageCollector, namespaceController}},
+	{inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, "node drains stop", []*admission.User{nil}},
 }
 
 // goingAway is the CEL expression that is true for the deletions. Requests that

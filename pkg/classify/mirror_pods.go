@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var mirrorPods = &Check{
@@ -15,7 +16,8 @@ var mirrorPods = &Check{
 	Summary:  "A mutating webhook is called for mirror Pods: where it changes one, the kubelet's request is refused.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.Type != inventory.Mutating || p.Platform || slices.ContainsFunc(p.MatchConditions, readsMirror) || !slices.ContainsFunc(p.ControlPlane, isStaticPod) {
+		if p.Type != inventory.Mutating || p.Platform || slices.ContainsFunc(p.MatchConditions, readsMirror) || !slices.ContainsFunc(p.ControlPlane, isStaticPod) ||
+			p.Matcher.CallsFor(p.Webhook, inventory.Resource{Name: "pods"}, admission.Create, kubelet) == admission.No {
 			return nil
 		}
 		return []Problem{{
@@ -31,8 +33,7 @@ func isStaticPod(m ControlPlaneMatch) bool {
 	return m.Resource == inventory.Resource{Name: "pods"} && m.Namespace == "kube-system"
 }
 
-// readsMirror reports whether a condition may leave mirror Pods out: by their annotation,
-// or by the kubelet that creates them.
+// readsMirror reports whether a condition may leave mirror Pods out, by their annotations.
 func readsMirror(c admissionv1.MatchCondition) bool {
-	return strings.Contains(c.Expression, "config.mirror") || strings.Contains(c.Expression, "system:")
+	return strings.Contains(c.Expression, "config.mirror") || strings.Contains(c.Expression, "config.source")
 }

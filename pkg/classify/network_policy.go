@@ -42,9 +42,11 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 	if slices.ContainsFunc(by, func(n *inventory.NetworkPolicy) bool { return n.OpenToPods.Has(port, w.Ports) }) {
 		to = "to all but Pods"
 	}
+	brief := ""
 	for _, n := range by {
 		if called := p.State.Service.Port; called != port && (n.Open.Has(called, nil) || n.OpenToPods.Has(called, nil)) {
 			evidence = fmt.Sprintf("; NetworkPolicy %s opens port %d, which is the Service's: NetworkPolicies count the Pod's, %d", n.Key, called, port) + evidence
+			brief = fmt.Sprintf("the API server is probably shut out: NetworkPolicy %s opens port %d of the Service, not port %d of the Pods", n.Key, called, port)
 			break
 		}
 	}
@@ -59,7 +61,8 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 		Severity: min(severity, Warning),
 		Message: fmt.Sprintf("calls %s, but %s port %d of %s %s; the API server calls from its host's network; unless the network plugin lets it in, %s%s",
 			BackendName(p), closing, port, w, to, consequence, evidence),
-		Fix: openPort(p, port),
+		Brief: brief,
+		Fix:   openPort(p, port),
 	}
 }
 
@@ -99,6 +102,7 @@ func pluginPolicy(s *inventory.Snapshot) string {
 // node by default. Source: docs.cilium.io, policyCIDRMatchMode.
 func ciliumRuns(s *inventory.Snapshot) bool {
 	return strings.Contains(strings.ToLower(pluginPolicy(s)), "cilium") ||
+		slices.ContainsFunc(s.Manifests, func(m inventory.Manifest) bool { return m.Group == "cilium.io" }) ||
 		slices.ContainsFunc(s.Workloads, func(w inventory.Workload) bool { return w.PodLabels["k8s-app"] == "cilium" })
 }
 

@@ -115,7 +115,8 @@ type stub struct{ bin, work string }
 func newStub(t *testing.T) stub {
 	t.Helper()
 	s := stub{bin: t.TempDir(), work: t.TempDir()}
-	script := "#!/bin/sh\n{ printf 'CALL %s\\n' \"$0\"; for a in \"$@\"; do printf 'ARG %s\\n' \"$a\"; done; } >>\"$CALLS\"\n"
+	script := "#!/bin/sh\n{ printf 'CALL %s\\n' \"$0\"; for a in \"$@\"; do printf 'ARG %s\\n' \"$a\"; done; } >>\"$CALLS\"\necho kept\n"
+	must.Succeed(t, os.Symlink(must.Get(exec.LookPath("grep"))(t), filepath.Join(s.bin, "grep")))
 	for _, name := range []string{"kubectl", "webhook-auditor"} {
 		must.Succeed(t, os.WriteFile(filepath.Join(s.bin, name), []byte(script), 0o700))
 	}

@@ -26,7 +26,9 @@ var virtualResource = &Check{
 }
 
 func findVirtualResource(p *Profile) []Problem {
-	virtual := p.ByClass[ClassVirtual]
+	virtual := slices.DeleteFunc(slices.Clone(p.ByClass[ClassVirtual]), func(r inventory.Resource) bool {
+		return r == placement && p.Matcher.CallsFor(p.Webhook, r, admission.Create, scheduler) == admission.No
+	})
 	if len(virtual) == 0 {
 		return nil
 	}

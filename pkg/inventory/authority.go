@@ -25,8 +25,9 @@ type Authority struct {
 	Placeholder bool
 	// TooLarge says that the bundle was not read.
 	TooLarge bool
-	// Blanked says that the bundle is not the cluster's: insights archives
-	// write an x for each of its bytes. Nothing is known of it.
+	// Blanked says that the bundle is not the cluster's: insights archives write an x
+	// for each of its bytes, and of files it may be filled in later. Nothing is known
+	// of it.
 	Blanked bool
 }
 

@@ -52,6 +52,9 @@ type Workload struct {
 	// preStop hook and NoPreStop that none has; all are false where the input shows no
 	// containers.
 	NoReadiness, PreStop, NoPreStop bool
+	// ReadinessPort is what the readinessProbe asks, 0 where there is none, or more than
+	// one, or one that asks no port.
+	ReadinessPort int32
 	// AllAtOnce says which strategy of a Deployment lets a rollout take all Pods away at
 	// once; "" where none does.
 	AllAtOnce string
@@ -160,6 +163,7 @@ func (w *Workload) addContainers(containers []corev1.Container) {
 		for _, p := range c.Ports {
 			w.addPort(p)
 		}
+		w.ReadinessPort = readinessPort(c)
 		w.NoReadiness, w.PreStop, w.NoPreStop = c.ReadinessProbe == nil, c.Lifecycle != nil, c.Lifecycle == nil
 	}
 }
@@ -189,7 +193,11 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 	var one corev1.Container
 	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
 		if c.ReadinessProbe != nil {
-			one.ReadinessProbe = &corev1.Probe{}
+			port := readinessPort(c)
+			if one.ReadinessProbe != nil && port != readinessPort(one) {
+				port = 0
+			}
+			one.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}}
 		}
 		if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 			one.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
@@ -202,6 +210,26 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 	}
 	out.Containers = []corev1.Container{one}
 	return out
+}
+
+// readinessPort is the port that the readinessProbe of the container asks.
+func readinessPort(c corev1.Container) int32 {
+	var port intstr.IntOrString
+	switch probe := c.ReadinessProbe; {
+	case probe == nil:
+	case probe.HTTPGet != nil:
+		port = probe.HTTPGet.Port
+	case probe.TCPSocket != nil:
+		port = probe.TCPSocket.Port
+	case probe.GRPC != nil:
+		port = intstr.FromInt32(probe.GRPC.Port)
+	}
+	for _, p := range c.Ports {
+		if port.Type == intstr.String && p.Name == port.StrVal {
+			return p.ContainerPort
+		}
+	}
+	return port.IntVal
 }
 
 // allAtOnce says which strategy lets a rollout take so many Pods away at once.

@@ -141,11 +141,10 @@ func (o outage) isSaid(t *testing.T, h hook, answer string) {
 }
 
 // glass is what explain prints to let requests through meanwhile.
-var glass = regexp.MustCompile(`kubectl get \S+ \S+ -o yaml > backup.yaml && kubectl delete \S+ \S+`)
+var glass = regexp.MustCompile(`kubectl get \S+ \S+ -o yaml .*> backup.yaml && kubectl delete \S+ \S+`)
 
 // breaksGlass types that, where it is printed: requests pass. Then it restores what was
-// deleted, as the runbooks have it; the annotation would have "kubectl apply" delete the
-// resourceVersion of the backup.
+// deleted, as the runbooks have it; "kubectl apply" of what follows works by that backup.
 func (h hook) breaksGlass(t *testing.T, explained string) {
 	t.Helper()
 	command := glass.FindString(explained)
@@ -155,7 +154,6 @@ func (h hook) breaksGlass(t *testing.T, explained string) {
 	folder := h.shell(t, command)
 	h.admitted(t)
 	do(t, "create -f "+filepath.Join(folder, "backup.yaml"))
-	do(t, "annotate validatingwebhookconfiguration "+h.name+" kubectl.kubernetes.io/last-applied-configuration-")
 }
 
 // shell types a command line in a folder of its own, which it returns.

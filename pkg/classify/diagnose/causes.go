@@ -68,6 +68,7 @@ const (
 	causeSlow          Cause = "slow-call"
 	causePluginTimeout Cause = "plugin-timeout"
 	causeGoogle        Cause = "gke-rules"
+	causeAutopilot     Cause = "gke-autopilot"
 
 	causeRefusedByAPI   Cause = "refused-by-api"
 	causeRefusedBundle  Cause = "refused-ca-bundle"
@@ -109,7 +110,7 @@ var callCauses = func() []cause {
 		{`certificate is valid for|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, causeName},
 		{`HTTP response to HTTPS client|does not look like a TLS handshake`, causeNoTLS},
 		{`TLS handshake timeout`, causeConnectTimeout},
-		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error`, causeEnvoy},
+		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error|RBAC: access denied`, causeEnvoy},
 		{`remote error: tls: (?:unrecognized name|internal error)`, causeNoCertificate},
 		{`remote error: tls|tls: |x509: `, causeTLS},
 		{`[Cc]onnection refused`, causeRefused},
@@ -123,7 +124,7 @@ var callCauses = func() []cause {
 		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects`, causeAnswer},
 		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, causeRegistration},
 		{`could not find the requested resource|404 page not found|does not allow this method`, causeNotFound},
-		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden|RBAC: access denied`, causeUnauthorized},
+		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden`, causeUnauthorized},
 		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, causeTooLarge},
 		{`connection reset by peer|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, causeCutOff},
 		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
@@ -135,7 +136,10 @@ var callCauses = func() []cause {
 
 // deniedCauses are denials that are none of a policy's: of Google's own webhooks
 // (they are in no configuration).
-var deniedCauses = []cause{{regexp.MustCompile(`pairs are not allowed in webhook rules`), causeGoogle}}
+var deniedCauses = []cause{
+	{regexp.MustCompile(`pairs are not allowed in webhook rules`), causeGoogle},
+	{regexp.MustCompile(`GKE Warden|[Aa]utogke|GKE Autopilot`), causeAutopilot},
+}
 
 // refusedCauses are why the API server refuses a registration. Source:
 // k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation,
@@ -152,8 +156,15 @@ var conflictCauses = []cause{{regexp.MustCompile(`caBundle`), causeBundleConflic
 // Fargate, ingress controllers, and the API server.
 var foreignName = regexp.MustCompile(`certificate is valid for (?:[^"]*?[ ,])??(?:(?:fargate-)?ip-\d|[\w.*-]+\.(?:internal|compute\.\S+|local|traefik\.default)\b|ingress\.local|kubernetes(?:\.default\S*)?[, ])`)
 
-// otherServer reports whether the names in the certificate are those of another server.
+// certifiedName is the one name of a certificate, and the host that was called.
+var certifiedName = regexp.MustCompile(`certificate is valid for ([\w-]+), not ([\w-]+)`)
+
+// otherServer reports whether the names in the certificate are those of another server. A
+// kubelet issues itself one for the plain name of its node.
 func otherServer(detail string) bool {
+	if m := certifiedName.FindStringSubmatch(detail); m != nil && m[1] != "localhost" && m[1] != m[2] {
+		return true
+	}
 	return foreignName.MatchString(strings.ReplaceAll(detail, ".cluster.local", ""))
 }
 
@@ -470,6 +481,11 @@ var advices = map[Cause]advice{
 	causeGoogle: {
 		"a webhook of GKE itself refused a registration with rules for everything. Google's own webhooks are in no configuration",
 		"name the API groups and resources in the rules of the registration, in place of *",
+		nil, nil,
+	},
+	causeAutopilot: {
+		"GKE itself refused the object by the constraints of Autopilot. They are Google's, and in no configuration",
+		"change the object as the words after the colon say. Nobody in the cluster can change the constraint",
 		nil, nil,
 	},
 	causeRefusedByAPI: {

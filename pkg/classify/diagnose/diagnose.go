@@ -67,10 +67,24 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Fix += meanwhile(c.Cause, callers)
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
+	a.Notes = append(a.Notes, readyElsewhere(c.Cause, callers)...)
 	a.Notes = append(a.Notes, recognized(c)...)
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
 	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
 	return a
+}
+
+// readyElsewhere says of a backend that does not listen how its Pods can be ready.
+func readyElsewhere(cause Cause, profiles []*classify.Profile) []string {
+	if cause != causeRefused && cause != causeNoEndpoints {
+		return nil
+	}
+	for _, p := range profiles {
+		if s := classify.ReadyElsewhere(p); s != "" {
+			return []string{strings.ToUpper(s[:1]) + s[1:] + "."}
+		}
+	}
+	return nil
 }
 
 // about returns the webhooks that the APIServerError is about.
@@ -236,7 +250,7 @@ func (c APIServerError) calls(w *inventory.Webhook) bool {
 // "" where it is not the call that fails, or not certain whose.
 func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	switch cause {
-	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causePatchFailed, causeTunnel, causeSlow, causeGoogle, causeConflict, causeBundleConflict:
+	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causePatchFailed, causeTunnel, causeSlow, causeGoogle, causeAutopilot, causeConflict, causeBundleConflict:
 		return ""
 	}
 	if len(profiles) != 1 {
@@ -275,7 +289,7 @@ func failsOpen(cause Cause, callers []*classify.Profile) []string {
 }
 
 // answered are the causes that refuse a request whatever failurePolicy says.
-var answered = []Cause{causeDenied, causeGoogle, causeSlow, causeConflict, causeBundleConflict, causeDryRun, causePatch, causePatchFailed, causeRequestTimeout, causeAPIServer}
+var answered = []Cause{causeDenied, causeGoogle, causeAutopilot, causeSlow, causeConflict, causeBundleConflict, causeDryRun, causePatch, causePatchFailed, causeRequestTimeout, causeAPIServer}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.

@@ -100,7 +100,7 @@ func TestCauses(t *testing.T) {
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server does not allow this method on the requested resource`:                                   causeNotFound,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server has received too many requests and has asked us to try again later`:                     causeServerError,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the body of the request was in an unknown format - accepted media types include: application/json`: causeServerError,
-		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: RBAC: access denied`:                                                                               causeUnauthorized,
+		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: RBAC: access denied`:                                                                               causeEnvoy,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: <html><head><title>403 Forbidden</title></head></html>`:                                            causePage,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: <!DOCTYPE html><p>Sign in</p>`:                                                                     causePage,
 		`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: the server is currently unable to handle the request`:                                              causeServerError,

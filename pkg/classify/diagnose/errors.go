@@ -67,7 +67,9 @@ var patterns = func() []errorPattern {
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
 	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
 	whole := func(c *APIServerError, groups []string) { c.Detail = strings.TrimSpace(groups[0] + " " + c.Detail) }
-	refused := func(c *APIServerError, groups []string) { c.Object = strings.ToLower(groups[1]) + " " + groups[2] }
+	refused := func(c *APIServerError, groups []string) {
+		c.Object = strings.TrimSpace(strings.ToLower(groups[1]) + " " + groups[2])
+	}
 	refusedConversion := func(c *APIServerError, groups []string) {
 		c.Object, c.Detail = "crd "+groups[1], groups[2]+c.Detail
 	}
@@ -89,6 +91,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), named, nil, causeSlow},
 		{regexp.MustCompile(`"Call conversion webhook" custom-resource-definition:[^, ]+`), whole, nil, causeSlow},
 		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, causeRefusedByAPI},
+		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, causeRefusedByAPI},
 		{regexp.MustCompile(`\bCustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, causeRefusedByAPI},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.webhooks\[name="([^"]+)"\]`), conflicting, conflictCauses, causeConflict},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, causeConflict},

@@ -111,6 +111,9 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 			{"way out", wayOut(p)},
 		},
 	}
+	if elsewhere := classify.ReadyElsewhere(p); elsewhere != "" {
+		c.Summary = append(c.Summary, Fact{"readiness", elsewhere})
+	}
 	if o := r.Snapshot.Observed; o != nil {
 		c.Summary = append(c.Summary, Fact{"observed", observedInWords(o, p.Type, o.Of(p.Series()))})
 	}

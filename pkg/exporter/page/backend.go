@@ -29,6 +29,7 @@ func backend(p *classify.Profile) report.Blocks {
 		}
 		lines.add("Ports", bounded(ports))
 		lines.add("Selector", bounded(selector))
+		lines.add("Readiness", classify.ReadyElsewhere(p))
 		for _, e := range service.Endpoints {
 			endpoints.Rows = append(endpoints.Rows, endpointCells(e))
 		}
@@ -90,7 +91,7 @@ func authority(a *inventory.Authority) string {
 	case a == nil:
 		return "No CA bundle: the API server trusts the CAs of its own host."
 	case a.Blanked:
-		return "The CA bundle was removed from the input."
+		return "The CA bundle is not in the input."
 	case a.TooLarge:
 		return "The CA bundle is too large to be read."
 	case a.Placeholder:

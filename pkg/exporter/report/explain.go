@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -227,7 +228,7 @@ func (s SkippedStep) Because() string {
 	case admission.ReasonScope:
 		detail = "its rules ask for the other scope"
 	case admission.ReasonNamespaceSelector:
-		detail = "the namespace is not selected by " + s.registration.NamespaceSelector.String()
+		detail = cmp.Or(detail, "the namespace is not selected by "+s.registration.NamespaceSelector.String())
 	case admission.ReasonObjectSelector:
 		detail = "the object is not selected by " + s.registration.ObjectSelector.String()
 	case admission.ReasonExcludeRules:

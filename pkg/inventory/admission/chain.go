@@ -1,11 +1,14 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -47,6 +50,7 @@ func (m *Matcher) Chain(r Request) Chain {
 		}
 		step := Step{w, excluding(r.either(func(q Request) Verdict { return q.Match(w) }))}
 		if step.Match == No {
+			step.Detail = cmp.Or(step.Detail, m.excludedBy(r, step))
 			c.Skipped = append(c.Skipped, step)
 		} else {
 			c.Steps = append(c.Steps, step)
@@ -65,7 +69,7 @@ func (m *Matcher) Chain(r Request) Chain {
 		}
 	}
 	c.Conversion = m.conversion(c)
-	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes(), c.kindNotes())
+	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes(), c.kindNotes(), c.mirrorNotes())
 	return c
 }
 
@@ -102,6 +106,32 @@ func (c Chain) kindNotes() []string {
 		return nil
 	}
 	return []string{"mutating policies meet the object in several versions: the API server keeps what was changed in one of them, whichever comes last, and loses the rest"}
+}
+
+// mirrorNotes say what becomes of a mirror Pod that a webhook changes. Source: AdmitPod of
+// the plugin NodeRestriction, k8s.io/kubernetes pkg/registry/core/pod.
+func (c Chain) mirrorNotes() []string {
+	mutating := func(s Step) bool { return s.Webhook.Type == inventory.Mutating }
+	if nested(c.Request.Object, "metadata", "annotations", corev1.MirrorPodAnnotationKey) == "" || !slices.ContainsFunc(c.Steps, mutating) {
+		return nil
+	}
+	return []string{"this is a mirror Pod: if a mutating webhook changes it, the API server refuses it and the static Pod is invisible; a matchCondition on " + corev1.MirrorPodAnnotationKey + " leaves it out"}
+}
+
+// excludedBy names the label of the namespace for which its namespaceSelector skips the
+// webhook; "" where it lacks one.
+func (m *Matcher) excludedBy(r Request, s Step) string {
+	namespace, known := m.Snapshot.Namespaces[r.Namespace]
+	if s.Reason != ReasonNamespaceSelector || !known || s.Webhook.NamespaceSelector.Parsed == nil {
+		return ""
+	}
+	requirements, _ := s.Webhook.NamespaceSelector.Parsed.Requirements()
+	for _, q := range requirements {
+		if value, has := namespace.Labels[q.Key()]; has && !q.Matches(labels.Set(namespace.Labels)) {
+			return fmt.Sprintf("namespace %s has the label %s=%s", r.Namespace, q.Key(), value)
+		}
+	}
+	return ""
 }
 
 // Budget is the worst case of a chain: how long a request waits if every

@@ -82,6 +82,14 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 	return verdict.and(r.matchConditions(&w.Registration, r.stageOf(w.Type, kind)))
 }
 
+// By is the request as the user makes it.
+func (r Request) By(u *User) Request {
+	as := *r.requestContext
+	as.user, as.cached = u, newConditionCache(r.cached.programs)
+	r.requestContext = &as
+	return r
+}
+
 // covers says whether the request is one that a webhook, policy or binding of the
 // type asks for, and the kind in which it gets the object.
 func (r Request) covers(t inventory.Type, m *inventory.MatchResources) (Kind, Verdict) {

@@ -328,6 +328,9 @@ func outcomeOf(value ref.Val, err error) outcome {
 	case value == types.False:
 		return outcome{Match: No}
 	}
+	if unknown, ok := value.(*types.Unknown); ok && strings.Contains(unknown.String(), "userInfo") {
+		return outcome{Match: Maybe, doubt: "depends on who asks (--as, --as-group)"}
+	}
 	return outcome{Match: Maybe, doubt: "needs more than is known of the request"}
 }
 

@@ -105,7 +105,7 @@ func TestAuthorizer(t *testing.T) {
 		`authorizer.group("").resource("pods").check("get").allowed()`:                                        "asks the authorizer",
 		`object.metadata.name == "a" || authorizer.requestResource.check("get").allowed()`:                    "asks the authorizer",
 		strings.ReplaceAll(heavy, "range", hundred) + ` && request.userInfo.username == "a"`:                  "costs too much",
-		`request.userInfo.username == "a"`:                                                                    "needs more than is known",
+		`request.userInfo.username == "a"`:                                                                    "depends on who asks",
 		strings.ReplaceAll(heavy, "range", hundred) + ` && authorizer.requestResource.check("get").allowed()`: "asks the authorizer",
 	} {
 		w := validating("a", func(w *admissionv1.ValidatingWebhook) {

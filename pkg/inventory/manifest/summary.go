@@ -79,7 +79,7 @@ func (in *input) summary(server inventory.Version) Input {
 	}
 	out.Lacks = append(out.Lacks, in.unbuilt...)
 	if len(in.placeholders) > 0 {
-		out.Lacks = append(out.Lacks, fmt.Sprintf("%s a placeholder as %s: what is filled in is unknown", inventory.Counted(len(in.placeholders), "CA bundle"), in.placeholders[0]))
+		out.Lacks = append(out.Lacks, fmt.Sprintf("%s to be filled in later, as %s: unknown", inventory.Counted(len(in.placeholders), "CA bundle"), in.placeholders[0]))
 	}
 	out.Lacks = append(out.Lacks, in.twice[:min(len(in.twice), maxTwice)]...)
 	if more := len(in.twice) - maxTwice; more > 0 {

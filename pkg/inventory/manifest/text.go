@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -60,6 +61,10 @@ func (t text) read() outcome {
 	var o outcome
 	shown := t.outline()
 	if meta := shown.meta(); isSkipped(meta) {
+		if p := t.malformed(); p != nil {
+			o.fail(t, shown.name(t.data), p)
+			return o
+		}
 		o.skip(meta, len(shown.items()))
 		if !isList(meta) {
 			o.metadata(t, meta, t.data)
@@ -79,13 +84,32 @@ func (t text) read() outcome {
 	case t.file.lenient && !bytes.Contains(t.data, []byte("apiVersion")):
 		o.skipped++
 	default:
-		p = cmp.Or(t.notJSON, p)
-		if bytes.Contains(t.data, []byte("{{")) {
-			p.message += ": this looks like a template: render it first, as with helm template"
-		}
-		o.fail(t, shown.name(t.data), p)
+		o.fail(t, shown.name(t.data), t.orTemplate(p))
 	}
 	return o
+}
+
+// malformed is why a document of a kind that is not read does not parse: it would not be
+// applied either. What stands in a list, and what a tool collected, was written by a tool.
+func (t text) malformed() *problem {
+	document := t.file.plain && t.shown.words != nil && !t.isJSON() && len(t.data) <= maxObject
+	if !document || t.file.lenient && bytes.Contains(t.data, []byte("{{")) {
+		return nil
+	}
+	var syntax yaml.Node
+	if err := yaml.Unmarshal(t.data, &syntax); err != nil {
+		return t.orTemplate(yamlProblem(err, t.data))
+	}
+	return nil
+}
+
+// orTemplate says of a text that is not YAML what else it may be.
+func (t text) orTemplate(p *problem) *problem {
+	p = cmp.Or(t.notJSON, p)
+	if bytes.Contains(t.data, []byte("{{")) {
+		p.message += ": this looks like a template: render it first, as with helm template"
+	}
+	return p
 }
 
 // value reads JSON: an object or the items of a list. Its text shows on which lines
