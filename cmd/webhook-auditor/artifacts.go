@@ -23,7 +23,7 @@ import (
 // the test that what is committed is up to date.
 func artifacts() []artifact {
 	return []artifact{
-		document("checks", "all checks, with their runbooks", "pkg/classify/README.md", report.WriteChecks),
+		document("checks", "all checks, with links to their runbooks", "pkg/classify/README.md", report.WriteChecks),
 		document("policy", "all keys of the Policy, with their defaults and examples", "pkg/classify/POLICY.md", report.WritePolicy),
 		document("metrics", "all metrics, with their labels", "pkg/exporter/README.md", exporter.WriteMetrics),
 		{"rules", "the alerts", ruleFiles, rulesFlags},

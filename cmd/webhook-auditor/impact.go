@@ -46,12 +46,11 @@ policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy; apiservice
 that of an aggregated API server.
 
 With --down, --down-node or --delete, show what happens when Services, nodes or
-configurations go away: which requests are refused, which pass unchecked, which
-findings appear and go, and in which order things come back.
+configurations go away: requests that are refused or pass unchecked, findings, and
+the order of recovery.
 
-Exit code: 0 nothing appears at or above --fail-on, 1 some of the input cannot
-be read or has no such object, 2 usage error, 3 findings appear at or above
---fail-on.`,
+Exit code: 0 nothing appears at or above --fail-on, 3 findings do; 1 some of the
+input cannot be read or has no such object, 2 usage error.`,
 		Example: `  # Show the impact of a webhook, for an enhancement
   webhook-auditor impact policy -o markdown
 

@@ -1,7 +1,9 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
@@ -29,6 +31,7 @@ var applyWithoutType = &Check{
 			if problem.Severity = Warning; stops != "" {
 				problem.Severity = Critical
 			}
+			problem.Brief = fmt.Sprintf("%s: it refuses all requests to %s", cmp.Or(strings.TrimPrefix(stops, ", so that "), "requests are refused"), listed(resources))
 			problem.Message = fmt.Sprintf("refuses all requests to %s%s: the API server has no type of what they carry to apply its configuration to (no corresponding type; failurePolicy Fail)", listed(resources), stops)
 		}
 		return []Problem{problem}

@@ -8,11 +8,12 @@ var bundleConflict = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		a, injector := p.Webhook.Backend.Authority, injectorOf(p.Object.Annotations)
-		if a == nil || a.Placeholder || p.Platform || !p.isToApply() || injector.name == "" {
+		if a == nil || a.Placeholder || a.Blanked || p.Platform || !p.isToApply() || injector.name == "" {
 			return nil
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade by server-side apply, as Helm 4, Flux and Fleet do, ends in a conflict over clientConfig.caBundle", injector.name, injector.annotation),
+			Brief:   fmt.Sprintf("the first upgrade with Helm 4, Flux or Fleet ends in a conflict: the file has a caBundle that %s replaces", injector.name),
 			Fix:     fmt.Sprintf("leave caBundle of %s out of the file; where the conflict is there already, take the field over once, with --server-side --force-conflicts", ObjectName(p)),
 		}}
 	},

@@ -34,6 +34,7 @@ var controlPlanePath = &Check{
 		return []Problem{{
 			Severity: Info, // there is no backend to lose
 			Message:  fmt.Sprintf("is on the path of the control plane: where one of its expressions fails, or its params are missing, %s are refused (failurePolicy Fail)", controlPlaneNames(matches)),
+			Brief:    fmt.Sprintf("where an expression fails, or its params are missing, %s are refused", controlPlaneNames(matches)),
 			Fix:      fmt.Sprintf("leave them out by the matchConstraints or the namespaceSelector of %s%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 		}}
 	},

@@ -18,6 +18,7 @@ var criticalResource = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("of a third party is called for the critical resources %s and is not approved", byRule(p, critical)),
+			Brief:   fmt.Sprintf("it sees %s, and no approval is recorded", sentence([]string{critical[0].String()}, len(critical)-1)),
 			Fix:     approve(p, "critical-resource"),
 		}}
 	},

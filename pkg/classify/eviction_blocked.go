@@ -18,6 +18,7 @@ var evictionBlocked = &Check{
 			if guard := p.Snapshot.Guard(&w); guard.Blocks() {
 				return []Problem{{
 					Message: fmt.Sprintf("calls %s, whose Pods are never evicted: %s; a drain of their node, as for an upgrade, waits until it is given up", BackendName(p), BlockedBy(&w, guard)),
+					Brief:   fmt.Sprintf("drains of its node wait: PodDisruptionBudget %s lets no Pod of %s go", guard.Budgets[0].Key, &w),
 					Fix:     allowEvictions(p, &w, guard),
 				}}
 			}

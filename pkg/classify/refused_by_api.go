@@ -41,7 +41,7 @@ func refusal(refused field.ErrorList, object string) []Problem {
 	var faults []string
 	brief := ""
 	for _, e := range refused {
-		brief = cmp.Or(brief, fmt.Sprintf("the API server refuses it: %s: %s", e.Field, cmp.Or(e.Detail, e.ErrorBody())))
+		brief = cmp.Or(brief, fmt.Sprintf("the API server refuses it: %s: %s", e.Field, parsed(cmp.Or(e.Detail, e.ErrorBody()))))
 		text := strings.Join(strings.Fields(strings.Replace(e.ErrorBody(), "Forbidden: ", "", 1)), " ")
 		faults = append(faults, e.Field+": "+text)
 	}
@@ -50,6 +50,12 @@ func refusal(refused field.ErrorList, object string) []Problem {
 		Brief:   brief,
 		Fix:     "correct the file; kubectl diff -f FILE ends in the same error until then",
 	}}
+}
+
+// parsed is an error of CEL's parser without all that it would have taken.
+func parsed(detail string) string {
+	detail, _, _ = strings.Cut(detail, " expecting {")
+	return detail
 }
 
 // more says that there are as many others.

@@ -20,6 +20,7 @@ var subresourceGap = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("checks Pods when they are created and updated, but is not called for UPDATE of %s: what it enforces can be changed there", listed(p.UnmatchedSubresources)),
+			Brief:   fmt.Sprintf("Pods can be changed past it by UPDATE of %s", listed(p.UnmatchedSubresources)),
 			Fix:     patch(p, set(p, "rules/-", ruleFor(p.UnmatchedSubresources))) + "; its backend gets the whole Pod with those requests",
 		}}
 	},

@@ -485,7 +485,7 @@ var advices = map[Cause]advice{
 	},
 	causeAutopilot: {
 		"GKE itself refused the object by the constraints of Autopilot. They are Google's, and in no configuration",
-		"change the object as the words after the colon say. Nobody in the cluster can change the constraint",
+		"change the object as the words after the colon say. No user of the cluster can change the constraint",
 		nil, nil,
 	},
 	causeRefusedByAPI: {

@@ -36,6 +36,9 @@ func TestComparison(t *testing.T) {
 
 func TestDiagnosis(t *testing.T) {
 	r := reporttest.Report()
+	for i := range r.Profiles {
+		r.Profiles[i].Snapshot = r.Snapshot
+	}
 	var answers []diagnose.Answer
 	for _, text := range []string{
 		`failed calling webhook "pods.policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": no endpoints available for service "policy"`,

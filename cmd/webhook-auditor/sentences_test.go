@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
+)
+
+// The words that a sentence may have, and those that half of them have at most.
+const (
+	longestSentence = 30
+	medianSentence  = 14
+)
+
+// TestSentences measures what people read. A tired reader reads a long sentence twice.
+func TestSentences(t *testing.T) {
+	for name, texts := range map[string]map[string]string{
+		"README":   markdown(t, "README.md"),
+		"docs":     markdown(t, "docs/*.md"),
+		"runbooks": markdown(t, "pkg/classify/*-*.md", "rules/runbooks/*.md"),
+		"help":     helpTexts(newRoot("webhook-auditor", streams{})),
+		"findings": findingTexts(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var counts []int
+			worst := sentence{}
+			for where, text := range texts {
+				for _, s := range sentencesOf(text) {
+					n := len(strings.Fields(s))
+					counts = append(counts, n)
+					if n > worst.words {
+						worst = sentence{where, s, n}
+					}
+					if n > longestSentence {
+						t.Errorf("%s: %d words, at most %d: %s", where, n, longestSentence, s)
+					}
+				}
+			}
+			slices.Sort(counts)
+			if len(counts) < 20 {
+				t.Fatalf("only %d sentences are read", len(counts))
+			}
+			median := counts[len(counts)/2]
+			t.Logf("%d sentences, median %d words, worst %d in %s: %s", len(counts), median, worst.words, worst.where, worst.text)
+			if median > medianSentence {
+				t.Errorf("the median is %d words, at most %d", median, medianSentence)
+			}
+		})
+	}
+}
+
+type sentence struct {
+	where, text string
+	words       int
+}
+
+var (
+	fence = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	// asOne is what a reader takes for one word: code, and a link for its text.
+	asOne = regexp.MustCompile("`[^`]*`")
+	link  = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
+	// notProse are headings, tables, HTML and quoted front matter.
+	notProse = regexp.MustCompile(`(?m)^ *(?:#|\||<|---).*$`)
+	// apart is where a text begins anew: an empty line, an item of a list.
+	apart = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*]|\d+\.) `)
+	// stop ends a sentence: not after e.g. or one letter.
+	stop = regexp.MustCompile(`[.!?…]\)?(?:["”*_]+)?\s+`)
+)
+
+// sentencesOf are the sentences of a text, without a library's grammar.
+func sentencesOf(text string) []string {
+	text = asOne.ReplaceAllString(text, "CODE")
+	text = link.ReplaceAllString(text, "$1")
+	var out []string
+	for _, paragraph := range apart.Split("\n\n"+text, -1) {
+		for _, s := range stop.Split(strings.Join(strings.Fields(paragraph), " ")+" ", -1) {
+			if strings.TrimSpace(s) != "" {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+func markdown(t *testing.T, patterns ...string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, pattern := range patterns {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[filepath.Base(file)] = notProse.ReplaceAllString(fence.ReplaceAllString(string(text), ""), "")
+		}
+	}
+	return out
+}
+
+// helpTexts are what the commands and their flags say.
+func helpTexts(c *cobra.Command) map[string]string {
+	out := map[string]string{c.CommandPath(): c.Short + "\n\n" + c.Long}
+	c.Flags().VisitAll(func(f *pflag.Flag) { out[c.CommandPath()+" --"+f.Name] = f.Usage })
+	for _, child := range c.Commands() {
+		for where, text := range helpTexts(child) {
+			out[where] = text
+		}
+	}
+	return out
+}
+
+// findingTexts are what the report of each fixture says of a finding, clause by clause.
+func findingTexts(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../../pkg/classify/testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, file := range files {
+		objects, _ := manifest.Read([]string{file}, manifest.Options{})
+		r, err := classify.DefaultPolicy().Evaluate(t.Context(), objects.Snapshot(time.Now()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range r.Findings {
+			out[fmt.Sprintf("%s of %s, %d", f.Check.Name, filepath.Base(file), i)] = strings.ReplaceAll(cmp.Or(f.Brief, f.Message), "; ", ". ")
+		}
+	}
+	return out
+}
