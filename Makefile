@@ -11,7 +11,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-tables bench-check demo docs screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check demo docs screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -109,9 +109,6 @@ bench-programs: build control-plane bin/bench-peers
 bench: bench-programs ## what the auditor costs beside kube-state-metrics, plain informers and kube-score; see BENCH.md
 	cd e2e && for profile in $(or $(BENCH),small files); do \
 		bin/bench --profile $$profile --rounds $(or $(ROUNDS),3) --binary ../bin/webhook-auditor --peers bin $(BENCHFLAGS) || exit 1; done
-
-bench-tables: ## the tables of BENCH.md anew, on a machine that does nothing else
-	$(MAKE) bench BENCH="small medium large huge many hostile files" BENCHFLAGS="--write ../BENCH.md"
 
 bench-check: ## the ratios of one short run of bench within their limits, whatever else the machine does
 	$(MAKE) bench BENCH="small hostile files" ROUNDS=1 BENCHFLAGS="--changes 0 --settle 5s"

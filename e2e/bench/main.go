@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/document"
 )
 
 type options struct {
@@ -28,7 +27,6 @@ type options struct {
 	rounds   int
 	changes  int
 	settle   time.Duration
-	document string
 }
 
 func main() {
@@ -52,7 +50,6 @@ func parse() options {
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each binary is measured; the table has the medians")
 	flag.IntVar(&o.changes, "changes", 40, "how many changes of each kind are measured per round; 0 for none")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time without changes before the memory is read")
-	flag.StringVar(&o.document, "write", "", "Markdown file whose tables of the profile are replaced")
 	flag.Parse()
 	o.changes += o.changes % 2 // every second one undoes the one before
 	return o
@@ -79,21 +76,10 @@ func printFiles(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	sections := []document.Section{
-		{Name: files, Text: t.shapes.inputs(cpu)}, {Name: "growth", Text: t.growth.inputs(cpu)},
-	}
-	return errors.Join(o.publish(sections), t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()))
-}
-
-// publish prints the tables, and writes them where they belong.
-func (o options) publish(sections []document.Section) error {
-	for _, s := range sections {
-		fmt.Println(s.Text)
-	}
-	if o.document == "" {
-		return nil
-	}
-	return document.Write(o.document, sections)
+	fmt.Printf("%s
+%s
+", t.shapes.inputs(cpu), t.growth.inputs(cpu))
+	return errors.Join(t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()))
 }
 
 func measureLive(ctx context.Context, o options, size profile) (err error) {
@@ -113,15 +99,11 @@ func measureLive(ctx context.Context, o options, size profile) (err error) {
 	}
 	fmt.Printf("Profile %s, filled in %.0f s: %+v\n\n", o.profile, time.Since(began).Seconds(), size)
 	table, err := compare(ctx, o, loaded)
-	if err != nil {
-		fmt.Println(table.programs())
+	fmt.Println(table.programs())
+	if err != nil || o.peers == "" {
 		return err
 	}
-	err = o.publish([]document.Section{{Name: o.profile, Text: table.programs()}})
-	if o.peers == "" {
-		return err
-	}
-	return errors.Join(err, table.exceeded(size.limits()))
+	return table.exceeded(size.limits())
 }
 
 // compare measures each program in turn, and a bare LIST, round after round, so
