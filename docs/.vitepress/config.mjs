@@ -26,7 +26,7 @@ export default defineConfig({
   themeConfig: {
     search: { provider: 'local' },
     sidebar: [
-      { text: 'By task', items: pages({ Start: '/', Install: '/docs/install', Operate: '/docs/operate', 'In an incident': '/docs/incident', 'CI and files': '/docs/ci', Alerts: '/rules/README', Boards: '/dashboards/README' }) },
+      { text: 'By task', items: pages({ Start: '/', Install: '/docs/install', Operate: '/docs/operate', 'In an incident': '/docs/incident', 'CI and files': '/docs/ci', Alerts: '/rules/README', Boards: '/dashboards/README', Fleets: '/rules/FLEET', 'A real cluster': '/docs/real-cluster' }) },
       { text: 'Reference', items: pages({ Commands: '/cmd/webhook-auditor/README', Checks: '/pkg/classify/README', Policy: '/pkg/classify/POLICY', Metrics: '/pkg/exporter/README', 'All alerts': '/rules/ALERTS', Chart: '/manifests/chart/README', 'Run level guard': '/manifests/run-level-guard/README' }) },
       { text: 'Project', items: pages({ Design: '/docs/design', Contributing: '/CONTRIBUTING', Security: '/SECURITY', Changes: '/CHANGELOG', Cost: '/BENCH', Roadmap: '/ROADMAP' }) },
       { text: 'Runbooks of checks', collapsed: true, items: checks.map((text) => ({ text, link: '/pkg/classify/' + text })) },
