@@ -76,9 +76,8 @@ func printFiles(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s
-%s
-", t.shapes.inputs(cpu), t.growth.inputs(cpu))
+	fmt.Println(t.shapes.inputs(cpu))
+	fmt.Println(t.growth.inputs(cpu))
 	return errors.Join(t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()))
 }
 
