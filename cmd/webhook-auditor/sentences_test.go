@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -118,9 +119,7 @@ func helpTexts(c *cobra.Command) map[string]string {
 	out := map[string]string{c.CommandPath(): c.Short + "\n\n" + c.Long}
 	c.Flags().VisitAll(func(f *pflag.Flag) { out[c.CommandPath()+" --"+f.Name] = f.Usage })
 	for _, child := range c.Commands() {
-		for where, text := range helpTexts(child) {
-			out[where] = text
-		}
+		maps.Copy(out, helpTexts(child))
 	}
 	return out
 }

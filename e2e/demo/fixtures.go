@@ -59,7 +59,7 @@ func readFixtures(server *webhook.Server) ([]fixture, error) {
 // and alerts moves.
 var breakLater = []string{"chain-outlasts-request.yaml", "no-ready-endpoints.yaml"}
 
-// byTime tells those that break later from the others.
+// byTime splits the fixtures into those that break now and later.
 func byTime(all []fixture) (before, later []fixture) {
 	for _, f := range all {
 		if slices.Contains(breakLater, f.file) {

@@ -135,7 +135,7 @@ func logged(failure error) error {
 	if _, err := file.WriteString(failure.Error() + "\n"); err != nil {
 		return failure
 	}
-	return fmt.Errorf("the control plane did not come up; what its servers said is in %s", file.Name())
+	return fmt.Errorf("the control plane did not come up; the log of its servers is %s", file.Name())
 }
 
 func (d *demo) register(ctx context.Context, doing string, all []fixture) error {

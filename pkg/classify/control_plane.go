@@ -198,7 +198,7 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 	return slices.DeleteFunc(slices.Clone(out), func(v ControlPlaneMatch) bool { return v.isCovered(out) })
 }
 
-// askedByWriters is what becomes of the request: of users whom a matchCondition tells
+// askedByWriters is what becomes of the request: of users that a matchCondition keeps
 // apart, those count that write the resource.
 func askedByWriters(known controlPlaneRequest, w *inventory.Webhook) admission.Verdict {
 	verdict := known.request.Match(w)
