@@ -138,7 +138,7 @@ func (b *tab) asks(address string) {
 	b.asked(address, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: mesh}")
 	b.until(`document.querySelectorAll('svg.chain rect').length === 5`)
 	b.get(address + "/ask")
-	b.click(".examples form:first-of-type button", `document.querySelector('.answer a[href*="checks/service-missing"]') && !document.querySelector('.answer .copy').hidden && !location.search`)
+	b.click(".examples form:first-of-type button", `document.querySelector('.answer a[href*="checks/no-ready-endpoints"]') !== null && !document.querySelector('.answer .copy').hidden && !location.search`)
 	b.accessible("ask-error")
 	b.get(address + "/webhooks/validating/guard/pods.guard.example.com")
 	b.click(`a[href*="down=guard"]`, `document.body.innerText.includes('With Service guard/guard down')`)

@@ -202,7 +202,11 @@ func (v *view) examples() []example {
 	for _, p := range v.profiles {
 		if p.Type != inventory.Conversion && p.Webhook.Backend.Namespace() != "" && (p.State.Fault != inventory.Sound || p == v.profiles[len(v.profiles)-1]) {
 			service := p.Webhook.Backend.Service
-			text := fmt.Sprintf("Internal error occurred: failed calling webhook %q: failed to call webhook: Post \"https://%s.%s.svc:%d/?timeout=10s\": service %q not found", p.Name, service.Name, service.Namespace, service.Port, service.Name)
+			reason := fmt.Sprintf("service %q not found", service.Name)
+			if p.State.Fault == inventory.NoReadyEndpoints {
+				reason = fmt.Sprintf("no endpoints available for service %q", service.Name)
+			}
+			text := fmt.Sprintf("Internal error occurred: failed calling webhook %q: failed to call webhook: Post \"https://%s.%s.svc:%d/?timeout=10s\": %s", p.Name, service.Name, service.Namespace, service.Port, reason)
 			return append([]example{{"an error", text}}, out...)
 		}
 	}
