@@ -129,6 +129,25 @@ func (w *watched) lasts(span time.Duration) {
 	w.t.Logf("%s of the alerts have taken %.0f s", w.Now(), time.Since(w.begun).Seconds())
 }
 
+// isQuick is lasts while these webhooks are quick: rounds in which the machine was not are not
+// repeated.
+func (w *watched) isQuick(span time.Duration, webhooks map[string]bool) {
+	w.t.Helper()
+	w.Change(w.targets...)
+	kept := 0
+	for range 100 {
+		w.users.round(w.t.Context())
+		if w.ScrapeQuick(webhooks, w.targets...) {
+			kept++
+		}
+		if kept == rounds {
+			w.Goes(span)
+			return
+		}
+	}
+	w.t.Fatalf("the machine is too busy: %d rounds of 100 were quick", kept)
+}
+
 // lastsWhile has what users do go on for so long, until something has happened in real time,
 // again and again.
 func (w *watched) lastsWhile(span time.Duration, happens func(context.Context) error) {
