@@ -15,10 +15,10 @@ var backendUnreachable = &Check{
 	For:      15 * time.Minute,
 	Fails:    true,
 	Find: func(p *Profile) []Problem {
-		probe := p.Snapshot.Probes[p.Ref]
-		if probe.Answer != inventory.AnswerUnreachable {
+		if !p.unreachable() {
 			return nil
 		}
+		probe := p.Snapshot.Probes[p.Ref]
 		severity, consequence := consequences(p)
 		severity, from := min(severity, Warning), "from where the auditor runs"
 		if probe.Outside {
@@ -33,12 +33,16 @@ var backendUnreachable = &Check{
 	},
 }
 
+// unreachable reports whether the probe found no way to the backend.
+func (p *Profile) unreachable() bool {
+	return p.Snapshot.Probes[p.Ref].Answer == inventory.AnswerUnreachable
+}
+
 // reachAdvice says how to find out whether no process listens or the network is blocked.
 func reachAdvice(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",
 			quoted(p.Webhook.Backend.Host()), ObjectName(p))
 	}
-	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: kubectl get service,endpointslices,pods,networkpolicies %s",
-		ShellFlag("-n", p.Webhook.Backend.Service.Namespace))
+	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: %s", p.lookAtBackend())
 }

@@ -108,6 +108,9 @@ func (p *Profile) lookAtBackend() string {
 	case inventory.PortNotFound:
 		return fmt.Sprintf("kubectl get %s %s -o wide", TypeAndName("service", service.Name), namespace)
 	}
+	if p.unreachable() {
+		return "kubectl get services,endpointslices,pods,networkpolicies " + namespace
+	}
 	return "kubectl get services,endpointslices,pods " + namespace
 }
 
@@ -117,7 +120,7 @@ func (f *Finding) Look(p *Profile) string {
 	if p == nil {
 		return fmt.Sprintf("kubectl get %s -o yaml", TypeAndName(strings.ToLower(f.Webhook.Type.RegisteredBy().Kind), f.Webhook.Configuration))
 	}
-	if f.Check.Fails && p.State.Fault != inventory.Sound {
+	if f.Check.Fails && (p.State.Fault != inventory.Sound || p.unreachable() && p.State.Service.Name != "") {
 		return p.lookAtBackend()
 	}
 	if p.Type == inventory.Conversion {
