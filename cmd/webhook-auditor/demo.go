@@ -15,6 +15,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -56,17 +57,11 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 	if !loopback(d.listen) {
 		return usageError{fmt.Errorf("--web.listen-address: must be a loopback address, not %s", d.listen)}
 	}
-	report := auditCommand(streams{in: bytes.NewReader(recorded), out: s.out, err: s.err})
-	report.SetArgs([]string{"-", "--server-version=" + recordedVersion.Git, "--fail-on=never"})
-	report.SilenceErrors, report.SilenceUsage = true, true
-	if err := report.ExecuteContext(ctx); err != nil {
-		return fmt.Errorf("reading the recorded cluster: %w", err)
-	}
-	if d.once {
-		return nil
-	}
 	evaluated, err := evaluateRecorded(ctx)
 	if err != nil {
+		return fmt.Errorf("reading the recorded cluster: %w", err)
+	}
+	if err := (&audit{output: "text"}).print(report.NewDocument(evaluated), 0, s); err != nil || d.once {
 		return err
 	}
 	return d.serve(ctx, evaluated, s)
@@ -76,6 +71,9 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 func evaluateRecorded(ctx context.Context) (*classify.Report, error) {
 	objects, summary := manifest.Read([]string{"-"}, manifest.Options{Stdin: bytes.NewReader(recorded), Server: recordedVersion})
 	objects.Inputs = summary.Inputs
+	for i := range objects.Inputs {
+		objects.Inputs[i].Path = "a recorded cluster"
+	}
 	objects = assume(objects, recordedVersion)
 	return classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(collected(objects.Inputs, time.Now())))
 }
