@@ -158,7 +158,7 @@ func same(what string, want, have any) error {
 
 // What the status page has of findings and webhooks.
 var (
-	countOnPage   = regexp.MustCompile(`<section class="severity" aria-label="(\w+)">\s*<h3>.*<span class="dim">(\d+)</span></h3>`)
+	countsOnPage  = regexp.MustCompile(`findings?: (\d+) critical, (\d+) warning, (\d+) info`)
 	webhookOnPage = regexp.MustCompile(`<th scope="row"><a href="[^"]*/webhooks/([^"/]+)/([^"/]+)/([^"/]+)"`)
 )
 
@@ -171,11 +171,10 @@ func shows(ctx context.Context, a *auditor.Auditor, want testenv.Document) error
 		return err
 	}
 	totals := map[string]int{}
-	for _, severity := range severities {
-		totals[severity] = 0
-	}
-	for _, match := range countOnPage.FindAllStringSubmatch(overview, -1) {
-		totals[match[1]], _ = strconv.Atoi(match[2]) // digits alone
+	if match := countsOnPage.FindStringSubmatch(overview); match != nil {
+		for i, severity := range severities {
+			totals[severity], _ = strconv.Atoi(match[i+1]) // digits alone
+		}
 	}
 	var webhooks []string
 	for _, match := range webhookOnPage.FindAllStringSubmatch(table, -1) {
