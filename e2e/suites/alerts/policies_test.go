@@ -29,7 +29,8 @@ func TestPolicies(t *testing.T) {
 	auditors, _ := w.auditors(t)
 	denying := newScenario(t, w, "denying")
 	denying.denies(t, "false", func(*admissionv1.ValidatingAdmissionPolicySpec) {}, func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})
-	eventually(t, func(ctx context.Context) error { return denying.isRefused(ctx) })
+	eventually(t, denying.isRefused)
+	eventually(t, denying.via(t, other).isRefused)
 	for _, at := range []*rest.Config{w.Plane.Config(), other} {
 		denying.traffic(2, denying.via(t, at).createConfigMap)
 	}
