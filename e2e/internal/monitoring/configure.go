@@ -37,9 +37,6 @@ func (s *Stack) configure(ctx context.Context) error {
 	if err := s.writeCredentials(s.options.APIServer); err != nil {
 		return err
 	}
-	if err := s.writePage(); err != nil {
-		return err
-	}
 	if err := s.writeRules(ctx); err != nil {
 		return err
 	}
@@ -56,15 +53,6 @@ func (s *Stack) writeCredentials(c *rest.Config) error {
 		failures = append(failures, os.WriteFile(s.path(name), data, 0o600))
 	}
 	return errors.Join(failures...)
-}
-
-// writePage writes the page where Prometheus looks for its own.
-func (s *Stack) writePage() error {
-	const folder = "static/mantine-ui"
-	if err := os.MkdirAll(s.path(folder), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(s.path(folder+"/index.html"), page, 0o600)
 }
 
 // writeRules has the auditor print its alerts.

@@ -4,7 +4,6 @@ package monitoring
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,12 +38,6 @@ type Targets struct {
 	Auditors    []string // URLs
 	Without     string   // regular expression of the API server's series that are dropped; empty: none
 }
-
-// page shows the alerts: Prometheus' Go module lacks its own pages, which the
-// program looks for in its working directory instead.
-//
-//go:embed page/index.html
-var page []byte
 
 // Stack is a running Prometheus and its Alertmanager.
 type Stack struct {
@@ -145,9 +138,6 @@ func (s *Stack) Rest(ctx context.Context) error {
 	}
 	return call(ctx, http.MethodPost, s.Prometheus+"/-/reload", nil)
 }
-
-// Page is where a browser shows the alerts as Prometheus has them.
-func (s *Stack) Page() string { return s.Prometheus + "/" }
 
 // Stop ends both and removes their data.
 func (s *Stack) Stop() error {
