@@ -11,7 +11,7 @@ func conversionAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "WebhookConversionFailing", Asks: "Of which CRDs do conversions fail, or was none answered in an hour?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 15 * time.Minute, Threshold: 0.05,
+			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
 			Expr:        withBackend(`max by (type, name) (` + failing(isConversion) + `) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `} < 20) ^ 0`),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
 			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail` + sinceWhen + `: its objects cannot be read in another version than they are stored in, and perhaps neither written nor listed.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
