@@ -387,8 +387,8 @@ func hadOnly(fired []labels.Labels, incidents []incident) error {
 }
 
 // notifies wants receivers to get each active alert, one page of an incident that deserves one,
-// with one alert for each of its webhooks on it, and no ticket twice. A ticket may have what
-// explains less, before the alert that does fires or after it has ended.
+// with one alert for each of its webhooks on it, and no ticket twice. Where nothing pages, a
+// ticket may begin with what explains less.
 func (i incident) notifies(notified []timeline.Notification) error {
 	got, begun := map[string][]string{}, map[string]int{}
 	for _, n := range notified {
@@ -411,7 +411,9 @@ func (i incident) notifies(notified []timeline.Notification) error {
 		return fmt.Errorf("%s: pages are %q, want %q", i.name, got["page"], page)
 	}
 	all := slices.Sorted(slices.Values(slices.Concat(got["page"], got["ticket"], got["digest"])))
-	all = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(i.suppressed, name) })
+	if i.page == "" {
+		all = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(i.suppressed, name) })
+	}
 	if want := i.each(i.active); !slices.Equal(all, want) {
 		return fmt.Errorf("%s: receivers get %q, want %q", i.name, all, want)
 	}
