@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -29,9 +31,15 @@ func (e *explain) diagnose(ctx context.Context, args []string, s streams) error 
 	if err != nil {
 		return err
 	}
-	evaluated, err := e.evaluate(ctx, policy, s)
-	if err != nil {
-		return err
+	evaluated, unread := e.evaluate(ctx, policy, s)
+	if unread != nil && (len(e.from) > 0 || ctx.Err() != nil) {
+		return unread
+	}
+	if unread != nil { // the message alone says much, in the outage that it is about too
+		nothing := inventory.Objects{Errors: []inventory.Error{{Object: "the cluster", Message: unread.Error() + "; the answer is from the message alone"}}}
+		if evaluated, err = policy.Evaluate(ctx, nothing.Snapshot(time.Now())); err != nil {
+			return err
+		}
 	}
 	answers := make([]diagnose.Answer, len(found))
 	for i, c := range found {

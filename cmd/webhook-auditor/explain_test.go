@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -114,6 +115,18 @@ func TestExplainError(t *testing.T) {
 			expect.Contains(t, r.out, tc.want...)
 		})
 	}
+}
+
+// TestExplainErrorWithoutACluster: in the outage that an error is about, or without a
+// cluster, the message alone is explained.
+func TestExplainErrorWithoutACluster(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	r := execute(t, "", "explain", "--error", refusal)
+	if r.code != exitError {
+		t.Errorf("exit code %d", r.code)
+	}
+	expect.Contains(t, r.out, "images.policy.example.com: service-missing", "fix:", "the webhook may be in it")
+	expect.Contains(t, r.err, "the cluster: reading kubeconfig: there is none", "the answer is from the message alone")
 }
 
 const manyRequests = `# What the shop's controller does.
