@@ -92,7 +92,7 @@ var isRegistered = fmt.Sprintf("max by (%s) (webhook_auditor_webhook_info{%s})",
 const nothingCritical = "nothing critical"
 
 // commandColumn is that of a command to paste, which opens in full.
-var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 320, Wrap: true}
+var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 300, Wrap: true}
 
 // messageColumn says what the check of a row found: no series has the finding's own words.
 var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Wrap: true, GrafanaOnly: true, Texts: summaries()}
@@ -109,6 +109,7 @@ func summaries() []Text {
 // check that says so and the namespace and name of its Service: those of package classify.
 var looks = [][2]string{
 	{"(?:(?:No backend|Calls fail)[^/]*/|[^/]*/no-ready-endpoints|[^/]*/service-unroutable)/([^/]+)/.+", "kubectl get services,endpointslices,pods -n $1"},
+	{"[^/]*/backend-unreachable/([^/]+)/.+", "kubectl get services,endpointslices,pods,networkpolicies -n $1"},
 	{"[^/]*/service-port-missing/([^/]+)/(.+)", "kubectl get service $2 -n $1 -o wide"},
 	{"[^/]*/service-missing/([^/]+)/.+", "kubectl get deployments,pods,services -n $1"},
 }
