@@ -197,22 +197,36 @@ func (s sample) has(pairs []string) bool {
 // Grows is an error until the sum of such series is larger than now.
 func (target Target) Grows(t testing.TB, name string, of ...string) func(context.Context) error {
 	t.Helper()
-	sum := func(ctx context.Context) (sum float64, err error) {
-		said, err := target.scrape(ctx)
-		for _, s := range said {
-			if s.labels.Get(model.MetricNameLabel) == name && s.has(of) {
-				sum += s.value
-			}
-		}
-		return sum, err
-	}
-	first, err := sum(t.Context())
+	first, err := target.sum(t.Context(), name, of)
 	testenv.Must(t, err)
 	return func(ctx context.Context) error {
-		now, err := sum(ctx)
+		now, err := target.sum(ctx, name, of)
 		if err == nil && now <= first {
 			err = fmt.Errorf("%s %q of %s does not grow", name, of, target.Instance)
 		}
 		return err
 	}
+}
+
+// Rests is an error while the sum of such series grows from one call to the next.
+func (target Target) Rests(name string, of ...string) func(context.Context) error {
+	last := -1.0
+	return func(ctx context.Context) error {
+		now, err := target.sum(ctx, name, of)
+		if err == nil && now != last {
+			err = fmt.Errorf("%s %q of %s still grows", name, of, target.Instance)
+		}
+		last = now
+		return err
+	}
+}
+
+func (target Target) sum(ctx context.Context, name string, of []string) (sum float64, err error) {
+	said, err := target.scrape(ctx)
+	for _, s := range said {
+		if s.labels.Get(model.MetricNameLabel) == name && s.has(of) {
+			sum += s.value
+		}
+	}
+	return sum, err
 }

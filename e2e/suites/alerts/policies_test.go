@@ -92,6 +92,8 @@ func TestPolicies(t *testing.T) {
 	testenv.Must(t, first.add(manifest)) // so that both have the same
 	prometheus.settles(reloaded)
 	prometheus.settles(func(ctx context.Context) error { return params.createConfigMap(ctx, 0) })
+	prometheus.settles(one.Rests("apiserver_validating_admission_policy_check_total", "policy", open.name))
+	prometheus.settles(one.Rests("apiserver_mutating_admission_policy_check_total", "policy", mutating.name))
 	prometheus.lasts(time.Hour)
 	prometheus.fires()
 }
