@@ -42,11 +42,7 @@ func (s *Stack) Query(ctx context.Context, expr string) (model.Vector, error) {
 
 // Get reads what a URL answers into the value; nil wants an answer alone.
 func Get(ctx context.Context, url string, into any) error {
-	return call(ctx, http.MethodGet, url, into)
-}
-
-func call(ctx context.Context, method, url string, into any) error {
-	request, err := http.NewRequestWithContext(ctx, method, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
 	}

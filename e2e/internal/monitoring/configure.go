@@ -40,7 +40,7 @@ func (s *Stack) configure(ctx context.Context) error {
 	if err := s.writeRules(ctx); err != nil {
 		return err
 	}
-	routes, err := Routes(s.options.Routes, s.options.Notify, s.options.TimeScale)
+	routes, err := Routes(s.options.Routes, "", s.options.TimeScale)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -25,7 +24,6 @@ type Options struct {
 	Auditor   string       // the auditor's binary, which prints the rules
 	Rules     []string     // further flags of what prints the rules
 	Routes    string       // Alertmanager's configuration, whose receivers are replaced
-	Notify    string       // URL that gets all notifications; empty: none
 	TimeScale float64      // of all waiting times, so that no test waits as long as an alert does
 	APIServer *rest.Config // whose series are scraped, with its credentials
 	Targets
@@ -119,24 +117,6 @@ func (s *Stack) run(ctx context.Context, binary, url string, args ...string) err
 	}
 	s.processes = append(s.processes, p)
 	return p.Await(ctx, func(ctx context.Context) error { return Get(ctx, url+"/-/ready", nil) })
-}
-
-// Scrape scrapes other targets from now on.
-func (s *Stack) Scrape(ctx context.Context, targets Targets) error {
-	s.options.Targets = targets
-	if err := s.writeJSON("prometheus.json", s.prometheusConfig()); err != nil {
-		return err
-	}
-	return call(ctx, http.MethodPost, s.Prometheus+"/-/reload", nil)
-}
-
-// Rest has Prometheus neither scrape nor evaluate rules from now on: it answers
-// queries about what it has.
-func (s *Stack) Rest(ctx context.Context) error {
-	if err := s.writeJSON("prometheus.json", object{}); err != nil {
-		return err
-	}
-	return call(ctx, http.MethodPost, s.Prometheus+"/-/reload", nil)
 }
 
 // Stop ends both and removes their data.
