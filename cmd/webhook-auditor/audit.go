@@ -34,8 +34,6 @@ type audit struct {
 	// baseline is the file of the report to compare with.
 	baseline  string
 	namespace namespaceFlags
-	// watch keeps reporting.
-	watch bool
 }
 
 const auditExamples = `  # Report on the cluster of the current kubeconfig context
@@ -48,14 +46,8 @@ const auditExamples = `  # Report on the cluster of the current kubeconfig conte
   # Print what to do about each finding
   webhook-auditor audit --fixes
 
-  # Print what each change of the cluster adds and resolves
-  webhook-auditor audit --watch -o table
-
   # Report on several clusters, a line for each finding and for each cluster
   webhook-auditor audit --context staging,production -o table
-
-  # Report on all clusters of the kubeconfig
-  webhook-auditor audit --all-contexts -o table
 
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -
@@ -80,12 +72,7 @@ exists is a PATH.
 
 Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 2 usage error, 3 findings at or above --fail-on.`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if a.watch {
-				return untilStopped(s, a.run)(c, args)
-			}
-			return running(s, a.run)(c, args)
-		},
+		RunE: running(s, a.run),
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("report")
@@ -93,13 +80,12 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	flags.BoolVar(&a.fixes, "fixes", false, "print what to do about each finding: commands for a cluster, YAML for a file")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no findings: only how many there are, and what stops now")
 	flags.BoolVar(&a.allowEmpty, "allow-empty", false, "a PATH without webhooks, policies or CRDs is no error")
-	enumFlag(flags, &a.failOn, enum{"fail-on", "", "exit with code 3 on findings of this severity or higher", []string{"critical", "warning", "info", "never"}})
+	failOn(flags, &a.failOn, "on findings of this severity or higher")
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
 	a.namespace.register(flags, "report on")
-	flags.BoolVarP(&a.watch, "watch", "w", false, "after the report, print findings added or resolved by each change of the cluster")
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.access = registerCluster(groups.FlagSet("cluster"))
-	a.access.takeSeveral(groups.FlagSet("cluster"))
+	groups.FlagSet("cluster").Lookup("context").Usage = "kubeconfig context to use; several, with commas or given several times, make one report of all"
 	a.probe.register(groups.FlagSet("probe"))
 	a.observe.registerSources(groups.FlagSet("observation"))
 	addFlags(c, &groups)
@@ -111,8 +97,8 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := arguments.SplitTargets(args)
 	a.from = paths
 	selected := selection{targets, a.namespace.selected()}
-	limit, err := parseFailOn(a.failOn)
-	if err := errors.Join(err, a.check(paths)); err != nil {
+	limit := limitOf(a.failOn)
+	if err := a.check(paths); err != nil {
 		return err
 	}
 	policy, err := a.input.policy()
@@ -121,9 +107,6 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	}
 	if a.access.isSeveral() {
 		return (&contextsReport{a, policy, selected, limit}).run(ctx, s)
-	}
-	if a.watch {
-		return (&reportWatch{audit: a, policy: policy, selected: selected, limit: limit}).run(ctx, s)
 	}
 	var before report.Document
 	if a.baseline != "" {
@@ -165,8 +148,8 @@ func (a *audit) checkRead(paths []string, r *classify.Report) error {
 
 // check validates the flags before anything is read.
 func (a *audit) check(paths []string) error {
-	return errors.Join(oneOf("output", a.output, formats()), a.probe.check(), a.probe.needsCluster(paths),
-		a.checkWatch(paths), a.checkHTML(), a.observe.check(paths), a.checkContexts(paths))
+	return errors.Join(a.probe.check(), a.probe.needsCluster(paths),
+		a.checkHTML(), a.observe.check(paths), a.checkContexts(paths))
 }
 
 // print prints a report, and its errors on stderr.
@@ -267,7 +250,7 @@ func (o *source) evaluate(ctx context.Context, policy classify.Policy, s streams
 
 // objects reads the objects of a cluster, with its progress on a terminal.
 func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inventory.Objects, error) {
-	c, err := a.connect(ctx, s)
+	c, err := a.connect()
 	if err != nil {
 		return inventory.Objects{}, err
 	}
@@ -434,15 +417,4 @@ func assume(objects inventory.Objects, server inventory.Version) inventory.Objec
 
 func formats() []string {
 	return []string{"text", "table", "json", "markdown", "sarif", "junit", htmlFormat}
-}
-
-func parseFailOn(s string) (classify.Severity, error) {
-	if s == "never" {
-		return 0, nil
-	}
-	var severity classify.Severity
-	if err := severity.UnmarshalText([]byte(s)); err != nil {
-		return 0, usageError{fmt.Errorf("--fail-on: must be one of info, warning, critical, never, not %q", s)}
-	}
-	return severity, nil
 }

@@ -105,7 +105,6 @@ func TestAuditUsage(t *testing.T) {
 		"URLs without a probe":       {"--probe.urls"},
 		"no such policy":             {"testdata", "--config", "testdata/nowhere.yaml"},
 		"a baseline of pages":        {"testdata", "--baseline", "testdata/nowhere.json", "-o", "html"},
-		"pages that are watched":     {"--watch", "-o", "html"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", append([]string{"audit"}, args...)...)

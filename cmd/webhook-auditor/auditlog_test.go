@@ -123,12 +123,11 @@ func TestAuditLogEvidence(t *testing.T) {
 func TestAuditLogFlags(t *testing.T) {
 	log := auditLogFile(t)
 	for want, args := range map[string][]string{
-		"--audit-log: must not read standard input":               {"audit", "-", "--audit-log", "-"},
-		"if any flags in the group [audit-log watch]":             {"top", "--audit-log", log, "--watch"},
-		"--by and --from: must be given with --audit-log":         {"top", "--by", "user"},
-		"--by: must be one of webhook, resource, user, namespace": {"top", "--audit-log", log, "--by", "node"},
-		"if any flags in the group [watch audit-log]":             {"audit", "--watch", "--audit-log", log},
-		"--observe, --prometheus-url or --audit-log":              {"audit", "--context", "a", "--context", "b", "--audit-log", log},
+		"--audit-log: must not read standard input":         {"audit", "-", "--audit-log", "-"},
+		"if any flags in the group [audit-log observe]":     {"top", "--audit-log", log, "--observe", "apiserver"},
+		"--by and --from: must be given with --audit-log":   {"top", "--by", "user"},
+		"must be one of webhook, resource, user, namespace": {"top", "--audit-log", log, "--by", "node"},
+		"--observe, --prometheus-url or --audit-log":        {"audit", "--context", "a", "--context", "b", "--audit-log", log},
 	} {
 		if r := execute(t, "", args...); r.code != exitUsage || !strings.Contains(r.err, want) {
 			t.Errorf("%v: exit code %d, no %q in %s", args, r.code, want, r.err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -20,9 +19,6 @@ type clusterFlags struct {
 	overrides clientcmd.ConfigOverrides
 	// contextNames are all values of --context.
 	contextNames []string
-	// severalContexts is whether the command takes several, and allContexts whether
-	// it is to take all.
-	severalContexts, allContexts bool
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
@@ -67,31 +63,15 @@ type connection struct {
 	routing inventory.Routing
 }
 
-// connect prepares to reach the cluster, once its credentials are there.
-func (a *clusterFlags) connect(ctx context.Context, s streams) (connection, error) {
-	routing, err := parseRouting(a.routing)
-	if err != nil {
-		return connection{}, err
-	}
+// connect prepares to reach the cluster.
+func (a *clusterFlags) connect() (connection, error) {
 	config, err := a.config()
-	if err == nil {
-		err = awaitCredentials(ctx, config, s.err)
-	}
 	if err != nil {
 		return connection{}, err
 	}
 	clients, err := cluster.NewClients(config)
-	return connection{config, clients, routing}, err
+	return connection{config, clients, routings[a.routing]}, err
 }
 
-func parseRouting(s string) (inventory.Routing, error) {
-	switch s {
-	case "auto":
-		return inventory.RoutingUnknown, nil
-	case "true":
-		return inventory.RoutingEndpoints, nil
-	case "false":
-		return inventory.RoutingClusterIP, nil
-	}
-	return "", usageError{fmt.Errorf("--aggregator-routing: must be one of auto, true, false, not %q", s)}
-}
+// routings are the modes of routing, as --aggregator-routing has them.
+var routings = map[string]inventory.Routing{"auto": inventory.RoutingUnknown, "true": inventory.RoutingEndpoints, "false": inventory.RoutingClusterIP}

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // program is the name of the program.
@@ -74,7 +76,6 @@ func run(ctx context.Context, args []string, s streams) error {
 	s.out, s.err = out, messages{s.err}
 	root := newRoot(displayName(os.Args[0]), s)
 	out.register(root.PersistentFlags())
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return out.check() }
 	if strings.HasPrefix(filepath.Base(os.Args[0]), completionPrefix) {
 		args = slices.Concat([]string{cobra.ShellCompRequestCmd}, args)
 	}
@@ -198,16 +199,13 @@ func noArguments(c *cobra.Command, args []string) error {
 // exclusive are the flags of each command that are given without the others behind them.
 var exclusive = map[string][][]string{
 	"audit": {
-		{"watch", "baseline", "server-version", "probe", "observe", "prometheus-url", "audit-log"},
-		{"all-contexts", "context", "watch", "baseline", "observe", "prometheus-url", "audit-log"},
 		{"observe", "prometheus-url"},
 	},
 	"explain": {{"error", "requests", "request-id"}, {"observe", "prometheus-url"}},
 	"impact":  {{"observe", "prometheus-url"}},
 	"run":     {{"observe", "prometheus-url"}, {"web.config.file", "web.tls-cert-file", "web.self-signed"}},
 	"top": {
-		{"audit-log", "watch", "observe", "prometheus-url", "all-contexts"},
-		{"all-contexts", "context", "prometheus-url"},
+		{"audit-log", "observe", "prometheus-url"},
 		{"observe", "prometheus-url"},
 	},
 }
@@ -260,22 +258,53 @@ func sections(groups *cliflag.NamedFlagSets) cliflag.NamedFlagSets {
 	return out
 }
 
-// oneOf refuses the value of a flag that is none of the allowed ones.
-func oneOf(flag, value string, allowed []string) error {
-	if slices.Contains(allowed, value) {
-		return nil
-	}
-	return usageError{fmt.Errorf("--%s: must be one of %s, not %q", flag, strings.Join(allowed, ", "), value)}
-}
-
-// enumFlag registers a flag that takes one of a few values.
-func enumFlag(flags *pflag.FlagSet, target *string, flag enum) {
-	flags.StringVarP(target, flag.name, flag.shorthand, flag.values[0], flag.usage+": "+strings.Join(flag.values, ", "))
-	setValues(flags, flag.name, flag.values)
-}
-
 // enum is a flag of a few values, the first of which is its default.
 type enum struct {
 	name, shorthand, usage string
 	values                 []string
+}
+
+// enumFlag registers a flag that takes one of a few values.
+func enumFlag(flags *pflag.FlagSet, target *string, flag enum) {
+	*target = flag.values[0]
+	flags.VarP(enumValue{target, flag.values}, flag.name, flag.shorthand, flag.usage+": "+strings.Join(flag.values, ", "))
+	setValues(flags, flag.name, flag.values)
+}
+
+// enumValue is the value of such a flag.
+type enumValue struct {
+	target *string
+	values []string
+}
+
+// String is the value.
+func (e enumValue) String() string {
+	if e.target == nil { // pflag asks for that of none
+		return ""
+	}
+	return *e.target
+}
+
+// Set refuses what is none of the values.
+func (e enumValue) Set(value string) error {
+	if !slices.Contains(e.values, value) {
+		return fmt.Errorf("must be one of %s", strings.Join(e.values, ", "))
+	}
+	*e.target = value
+	return nil
+}
+
+// Type is the type as help prints it.
+func (enumValue) Type() string { return "string" }
+
+// failOn is the flag --fail-on, whose usage says when findings count.
+func failOn(flags *pflag.FlagSet, target *string, usage string) {
+	enumFlag(flags, target, enum{"fail-on", "", "exit with code 3 " + usage, []string{"critical", "warning", "info", "never"}})
+}
+
+// limitOf is the severity of --fail-on, 0 for never.
+func limitOf(failOn string) classify.Severity {
+	var limit classify.Severity
+	_ = limit.UnmarshalText([]byte(failOn)) // "never" is none
+	return limit
 }

@@ -32,7 +32,7 @@ func TestCompletion(t *testing.T) {
 		want []string
 	}{
 		"commands":        {[]string{"a"}, []string{"audit"}},
-		"names of print":  {[]string{"print", "run"}, []string{"run-level-guard", "run-level-patches"}},
+		"names of print":  {[]string{"print", "run"}, []string{"run-level-guard"}},
 		"operations":      {append(from, "c"), []string{"create", "connect"}},
 		"a name":          {append(from, "create", "pods", "w"), []string{}},
 		"formats":         {[]string{"audit", "-o", ""}, formats()},

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,15 +57,14 @@ func TestSeveralContexts(t *testing.T) {
 			t.Errorf("the table by cluster is\n%s", got.out)
 		}
 	})
-	for _, wrong := range []string{"--watch", "--baseline=x", "-o=sarif", "-o=html", "--observe=apiserver", "manifests"} {
+	for _, wrong := range []string{"--baseline=x", "-o=sarif", "-o=html", "--observe=apiserver", "manifests"} {
 		if got := execute(t, "", append(flags, wrong)...); got.code != exitUsage || !strings.Contains(got.err, "--context: must be given") {
 			t.Errorf("%s: exit code %d, %s", wrong, got.code, got.err)
 		}
 	}
 }
 
-// TestContextNames: names with commas are as several flags; all contexts are those of
-// other clusters or users.
+// TestContextNames: names with commas are as several flags.
 func TestContextNames(t *testing.T) {
 	kubeconfig := fakeCluster(t)
 	for _, test := range []struct {
@@ -78,7 +73,6 @@ func TestContextNames(t *testing.T) {
 	}{
 		{[]string{"--context=here,there"}, []string{"here", "there"}},
 		{[]string{"--context=here,there", "--context=here"}, []string{"here", "there"}},
-		{[]string{"--all-contexts"}, []string{"here"}}, // there is of the same cluster and user
 	} {
 		got := execute(t, "", append([]string{"audit", "--kubeconfig", kubeconfig, "-o=json", "--fail-on=never"}, test.flags...)...)
 		var d report.Document
@@ -93,63 +87,8 @@ func TestContextNames(t *testing.T) {
 			t.Errorf("%v reads %v, want %v", test.flags, names, test.want)
 		}
 	}
-	for flag, want := range map[string]string{
-		"--context=here,":               "must be names, with a comma between two",
-		"--all-contexts --context=here": "[all-contexts context] were all set",
-		"--all-contexts manifests":      "must be given without PATH",
-	} {
-		got := execute(t, "", append([]string{"audit", "--kubeconfig", kubeconfig}, strings.Fields(flag)...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
-			t.Errorf("%s: exit code %d, %s", flag, got.code, got.err)
-		}
-	}
-	empty := must.File(t, "kubeconfig", "apiVersion: v1\nkind: Config\n")
-	if got := execute(t, "", "audit", "--kubeconfig", empty, "--all-contexts"); got.code != exitUsage || !strings.Contains(got.err, "has no context") {
-		t.Errorf("no context: exit code %d, %s", got.code, got.err)
-	}
-}
-
-// TestHangingContexts: more contexts than are read at once hang, whatever becomes of
-// their own context, and the others are read all the same.
-func TestHangingContexts(t *testing.T) {
-	never := make(chan struct{})
-	defer close(never)
-	var names []string
-	for i := range 2 * contextsAtOnce {
-		names = append(names, "hangs-"+strconv.Itoa(i))
-	}
-	names = append(names, "answers")
-	reads := contextRead[string]{names, 200 * time.Millisecond, func(_ context.Context, name string, _ streams) (string, error) {
-		if name != "answers" {
-			<-never
-		}
-		return name, nil
-	}}
-	got := reads.all(t.Context(), streams{err: io.Discard})
-	for i, outcome := range got[:len(names)-1] {
-		if want := "reading the cluster: timed out after 200ms: see what it waits for with --context " + names[i] + " alone"; outcome.err == nil || outcome.err.Error() != want {
-			t.Errorf("%s: %v, want %s", names[i], outcome.err, want)
-		}
-	}
-	if last := got[len(names)-1]; last.value != "answers" || last.err != nil {
-		t.Errorf("the one that answers: %+v", last)
-	}
-}
-
-// TestTopOfContexts: one table of two clusters and of one that does not exist.
-func TestTopOfContexts(t *testing.T) {
-	kubeconfig := fakeCluster(t)
-	flags := []string{"top", "--kubeconfig", kubeconfig, "--context=here,nowhere,there", "--observe-for=1s"}
-	got := execute(t, "", append(flags, "-o", "json")...)
-	var top report.Top
-	if err := json.Unmarshal([]byte(got.out), &top); err != nil || got.code != exitError || len(top.Contexts) != 3 {
-		t.Fatalf("exit code %d, %v: %s", got.code, err, got.err)
-	}
-	if !strings.Contains(got.err, "context nowhere: ") {
-		t.Errorf("stderr lacks the context that does not exist:\n%s", got.err)
-	}
-	if got := execute(t, "", append(flags, "--prometheus-url=http://127.0.0.1:1")...); got.code != exitUsage || !strings.Contains(got.err, "one --context") {
-		t.Errorf("one Prometheus of several clusters: exit code %d, %s", got.code, got.err)
+	if got := execute(t, "", "audit", "--kubeconfig", kubeconfig, "--context=here,"); got.code != exitUsage || !strings.Contains(got.err, "must be names, with a comma between two") {
+		t.Errorf("a name that is empty: exit code %d, %s", got.code, got.err)
 	}
 }
 

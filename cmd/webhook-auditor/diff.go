@@ -54,7 +54,7 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("output")
 	enumFlag(flags, &d.output, enum{"output", "o", "output format", impactFormats})
-	enumFlag(flags, &d.failOn, enum{"fail-on", "", "exit with code 3 if findings of this severity or higher are added", []string{"critical", "warning", "info", "never"}})
+	failOn(flags, &d.failOn, "if findings of this severity or higher are added")
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&d.from, "from", nil, "file, directory or archive to read instead of a cluster, without OLD; may be repeated")
 	d.input = inputFlags(flags)
@@ -64,8 +64,7 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 }
 
 func (d *diff) run(ctx context.Context, args []string, s streams) error {
-	limit, failing := parseFailOn(d.failOn)
-	if err := errors.Join(failing, oneOf("output", d.output, impactFormats), d.checkArguments(args)); err != nil {
+	if err := d.checkArguments(args); err != nil {
 		return err
 	}
 	policy, err := d.input.policy()
@@ -88,7 +87,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	if err := show(d.output, changes, s); err != nil {
 		return err
 	}
-	return cmp.Or(printErrors(changes.Errors, s), exitStatus(report.Document{Findings: changes.Added}, limit))
+	return cmp.Or(printErrors(changes.Errors, s), exitStatus(report.Document{Findings: changes.Added}, limitOf(d.failOn)))
 }
 
 func (d *diff) checkArguments(args []string) error {

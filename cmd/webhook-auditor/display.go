@@ -24,11 +24,6 @@ func (s *display) register(flags *pflag.FlagSet) {
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "print all that there is to say: whole messages, what was read, what is skipped and why")
 }
 
-// check refuses a value of --color that is none.
-func (s *display) check() error {
-	return oneOf("color", s.color, []string{"auto", "always", "never"})
-}
-
 // textOptions fit a text to the terminal it is for; a pipe gets plain, long lines.
 // NO_COLOR is https://no-color.org.
 func textOptions(w io.Writer) report.TextOptions {

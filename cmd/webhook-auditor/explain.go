@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -65,7 +64,7 @@ not serve the resource, 2 usage error.`,
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
-	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", explainFormats})
+	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "json"}})
 	e.observe.registerSources(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
@@ -78,7 +77,7 @@ not serve the resource, 2 usage error.`,
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
-	if err := errors.Join(e.observe.check(e.from), oneOf("output", e.output, explainFormats)); err != nil {
+	if err := e.observe.check(e.from); err != nil {
 		return err
 	}
 	switch {
@@ -103,7 +102,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	matcher := admission.New(snapshot)
-	chain, err := arguments.chain(e.knowledge(ctx, matcher, s))
+	chain, err := arguments.chain(e.knowledge(ctx, matcher))
 	if err != nil {
 		return err
 	}
@@ -112,5 +111,3 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	}
 	return reportErrors(matcher, s)
 }
-
-var explainFormats = []string{"text", "json"}

@@ -32,7 +32,7 @@ func (e *explain) explainEach(ctx context.Context, args []string, s streams) err
 		return err
 	}
 	matcher := admission.New(snapshot)
-	known := e.knowledge(ctx, matcher, s)
+	known := e.knowledge(ctx, matcher)
 	total, refused := 0, 0
 	scanner := bufio.NewScanner(file)
 	scanner.Buffer(nil, maxObject)

@@ -21,12 +21,12 @@ type knowledge struct {
 	stored func(admission.Request) (metadata map[string]any, absent bool, note string)
 }
 
-func (e *explain) knowledge(ctx context.Context, m *admission.Matcher, s streams) knowledge {
+func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge {
 	k := knowledge{Matcher: m, user: admission.NewUser(e.access.overrides.AuthInfo.Impersonate, e.access.overrides.AuthInfo.ImpersonateGroups)}
 	if len(e.from) > 0 || e.offline {
 		return k
 	}
-	connect := sync.OnceValues(func() (connection, error) { return e.access.connect(ctx, s) })
+	connect := sync.OnceValues(e.access.connect)
 	k.stored = func(r admission.Request) (map[string]any, bool, string) {
 		parent := r.Resource.Parent()
 		namespace := r.Namespace

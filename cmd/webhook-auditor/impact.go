@@ -78,7 +78,7 @@ input cannot be read or has no such object, 2 usage error.`,
 	flags.StringArrayVar(&i.deleted, "delete", nil, "webhook configuration that is deleted, as [TYPE/]NAME; may be repeated")
 	flags = groups.FlagSet("output")
 	enumFlag(flags, &i.output, enum{"output", "o", "output format", impactFormats})
-	enumFlag(flags, &i.failOn, enum{"fail-on", "", "exit with code 3 if findings of this severity or higher appear", []string{"critical", "warning", "info", "never"}})
+	failOn(flags, &i.failOn, "if findings of this severity or higher appear")
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&i.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	i.input = inputFlags(flags)
@@ -94,8 +94,7 @@ var impactFormats = []string{"text", "json", "markdown"}
 func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	args = joined(args)
 	change, err := i.change()
-	limit, failing := parseFailOn(i.failOn)
-	if err := errors.Join(err, failing, i.checkArguments(args), oneOf("output", i.output, impactFormats), i.observe.check(i.from)); err != nil {
+	if err := errors.Join(err, i.checkArguments(args), i.observe.check(i.from)); err != nil {
 		return err
 	}
 	policy, err := i.input.policy()
@@ -123,7 +122,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	if err := show(i.output, document, s); err != nil {
 		return err
 	}
-	return cmp.Or(printErrors(document.Errors, s), exitStatus(report.Document{Findings: document.Appearing}, limit))
+	return cmp.Or(printErrors(document.Errors, s), exitStatus(report.Document{Findings: document.Appearing}, limitOf(i.failOn)))
 }
 
 func (i *impactFlags) checkArguments(args []string) error {

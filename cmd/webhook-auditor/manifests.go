@@ -78,9 +78,6 @@ func rbacFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		if *openshift {
 			write, usual = manifests.OpenShiftRBAC, manifests.OpenShiftNamespace
 		}
-		if err := oneOf("policy-reports", reports, policyReports()); err != nil {
-			return err
-		}
 		for _, api := range manifests.PolicyReportAPIs {
 			if api.Name == reports {
 				write = api.RBAC

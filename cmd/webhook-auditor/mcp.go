@@ -48,10 +48,7 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 }
 
 func (a *agents) run(ctx context.Context, _ []string, s streams) error {
-	_, err := parseRouting(a.access.routing)
-	if err == nil {
-		_, err = a.input.policy()
-	}
+	_, err := a.input.policy()
 	if err == nil {
 		_, err = a.input.version(s.err)
 	}

@@ -65,7 +65,7 @@ func (o *observeFlags) enabled() bool { return o.source == "apiserver" || o.prom
 // check reads the flags. Files have no API server to scrape.
 func (o *observeFlags) check(paths []string) error {
 	o.paths = paths
-	if err := errors.Join(oneOf("observe", o.source, []string{"off", "apiserver"}), o.audit.check(paths)); err != nil {
+	if err := o.audit.check(paths); err != nil {
 		return err
 	}
 	switch {
@@ -151,7 +151,7 @@ func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s stream
 		return func(snapshot *inventory.Snapshot) *inventory.Snapshot { return o.audit.addTo(ctx, snapshot, s) }
 	}
 	done := make(chan observation, 1)
-	go func() { done <- o.observe(ctx, access, s) }()
+	go func() { done <- o.observe(ctx, access) }()
 	return func(snapshot *inventory.Snapshot) *inventory.Snapshot {
 		line := newProgress(s.err)
 		defer line.clear()
@@ -161,7 +161,7 @@ func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s stream
 	}
 }
 
-func (o *observeFlags) observe(ctx context.Context, access *clusterFlags, s streams) observation {
+func (o *observeFlags) observe(ctx context.Context, access *clusterFlags) observation {
 	var out observation
 	if o.prometheus.URL != "" {
 		out.observed, out.errors = o.prometheus.Observe(ctx)
@@ -170,7 +170,7 @@ func (o *observeFlags) observe(ctx context.Context, access *clusterFlags, s stre
 		}
 		return out
 	}
-	targets, all, err := o.targets(ctx, access, s)
+	targets, all, err := o.targets(ctx, access)
 	if err != nil {
 		return observation{errors: []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}}
 	}
@@ -181,12 +181,9 @@ func (o *observeFlags) observe(ctx context.Context, access *clusterFlags, s stre
 	return out
 }
 
-func (o *observeFlags) targets(ctx context.Context, access *clusterFlags, s streams) ([]observed.Target, int, error) {
+func (o *observeFlags) targets(ctx context.Context, access *clusterFlags) ([]observed.Target, int, error) {
 	config, err := access.config()
 	if err != nil {
-		return nil, 0, err
-	}
-	if err := awaitCredentials(ctx, config, s.err); err != nil {
 		return nil, 0, err
 	}
 	servers, all, err := cluster.MetricsServers(ctx, config)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
@@ -57,7 +54,7 @@ func TestImpactCommand(t *testing.T) {
 		"a token in the clear":   {[]string{"policy", "--prometheus-url", "http://prometheus.example.com", "--prometheus-token-file", "x"}, exitUsage, "", "in the clear"},
 		"no matcher":             {[]string{"policy", "--prometheus-url", "http://prometheus.example.com", "--prometheus-selector", `a="b"} or x{`}, exitUsage, "", "--prometheus-selector: must be"},
 		"too short a range":      {[]string{"policy", "--prometheus-url", "http://prometheus.example.com", "--observe-for", "5s"}, exitUsage, "", "--observe-for: must be from 1m"},
-		"a source of what is no": {[]string{"policy", "--observe=kubelet"}, exitUsage, "", "--observe: must be one of off, apiserver"},
+		"a source of what is no": {[]string{"policy", "--observe=kubelet"}, exitUsage, "", "\"--observe\" flag: must be one of off, apiserver"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := execute(t, "", append(append([]string{"impact"}, c.args...), from...)...)
@@ -125,31 +122,6 @@ func TestTopCommand(t *testing.T) {
 	got = execute(t, "", "top", "--kubeconfig", kubeconfig, "--observe-for", "1s")
 	if !strings.Contains(got.out, "(not registered)") || !strings.Contains(got.out, "Observed by API server 127.0.0.1") {
 		t.Errorf("stdout:\n%s", got.out)
-	}
-}
-
-// TestTopRepeatsOnceAnInterval: a source that answers or fails at once is asked
-// no more often.
-func TestTopRepeatsOnceAnInterval(t *testing.T) {
-	for name, failure := range map[string]error{"answers": nil, "fails": errIncomplete} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, stop := context.WithTimeout(t.Context(), time.Minute-time.Second)
-				defer stop()
-				shown := 0
-				err := repeat(ctx, 10*time.Second, func() error {
-					shown++
-					return failure
-				})
-				if shown != 6 || !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("shown %d times in a minute, want 6; error %v", shown, err)
-				}
-			})
-		})
-	}
-	broken := errors.New("connection refused")
-	if err := repeat(t.Context(), time.Hour, func() error { return broken }); !errors.Is(err, broken) {
-		t.Errorf("got %v, want an end at %v", err, broken)
 	}
 }
 

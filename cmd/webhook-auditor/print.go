@@ -53,7 +53,7 @@ dashboards and manifests.`,
 			c.AddCommand(artifactCommand(s, a.name, a.summary, a.print))
 		}
 	}
-	c.AddCommand(schemaCommand(s), patchesCommand(s), artifactCommand(s, "all", "every file that is derived from the code, with --write DIR", allFlags))
+	c.AddCommand(schemaCommand(s), artifactCommand(s, "all", "every file that is derived from the code, with --write DIR", allFlags))
 	return c
 }
 
@@ -90,8 +90,8 @@ var printExamples = map[string]string{
   # Apply the alerts where the Prometheus Operator selects rules by a label
   webhook-auditor print rules -n monitoring --labels release=prometheus | kubectl apply -f -
 
-  # Have Advanced Cluster Management collect a summary of each cluster
-  webhook-auditor print rules --fleet-summary --form acm | kubectl apply -f -`,
+  # Record the summary that a store of many clusters needs of each
+  webhook-auditor print rules --fleet-summary -n monitoring | kubectl apply -f -`,
 	"run-level-guard": `  webhook-auditor print run-level-guard --config policy.yaml | kubectl apply -f -`,
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/prometheus/common/promslog"
@@ -105,10 +104,10 @@ func (o *operatorFlags) check() error {
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
 	case o.web.observed && o.observe.source != "apiserver":
 		return usageError{errors.New("--web.observed-metrics: must be given with --observe=apiserver: it exports what is observed there")}
-	case !o.elect && o.reports != string(operator.NoPolicyReports) && slices.Contains(policyReports(), o.reports):
+	case !o.elect && o.reports != string(operator.NoPolicyReports):
 		return usageError{fmt.Errorf("--policy-reports: must be %s without --leader-elect, not %q: one replica writes the report", operator.NoPolicyReports, o.reports)}
 	}
-	return cmp.Or(oneOf("degraded", o.degraded, degradedModes()), oneOf("policy-reports", o.reports, policyReports()), o.probe.check(), o.observe.check(nil), o.web.check())
+	return cmp.Or(o.probe.check(), o.observe.check(nil), o.web.check())
 }
 
 func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
@@ -125,7 +124,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	collectAsConfigured := collectLess()
 	defer collectAsConfigured()
-	c, err := o.access.connect(ctx, s)
+	c, err := o.access.connect()
 	if err != nil {
 		return err
 	}
@@ -156,7 +155,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	if o.observe.enabled() {
 		d.exportsObserved = o.web.observed
-		group.Go(func() error { return o.followObservation(ctx, d, s) })
+		group.Go(func() error { return o.followObservation(ctx, d) })
 	}
 	group.Go(func() error { return o.web.serve(ctx, c.config, d) })
 	if err := group.Wait(); !errors.Is(err, context.Canceled) {

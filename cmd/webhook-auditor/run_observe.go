@@ -24,8 +24,8 @@ func (o *observeFlags) observeInterval() time.Duration {
 	return min(observePause*o.span, time.Minute)
 }
 
-func (o *operatorFlags) followObservation(ctx context.Context, d *daemon, s streams) error {
-	observe := func(ctx context.Context) observation { return o.observe.observe(ctx, o.access, s) }
+func (o *operatorFlags) followObservation(ctx context.Context, d *daemon) error {
+	observe := func(ctx context.Context) observation { return o.observe.observe(ctx, o.access) }
 	return d.followObservation(ctx, time.Tick(o.observe.observeInterval()), observe)
 }
 

@@ -9,8 +9,8 @@ import (
 // form that does not exist, reads what the flag must be.
 func TestPolicyReportFlags(t *testing.T) {
 	for want, flags := range map[string][]string{
-		"--policy-reports: must be off without --leader-elect":             {"--policy-reports=openreports"},
-		"--policy-reports: must be one of off, openreports, wgpolicy, not": {"--policy-reports=kyverno", "--leader-elect", "--namespace=x"},
+		"--policy-reports: must be off without --leader-elect":                 {"--policy-reports=openreports"},
+		"\"--policy-reports\" flag: must be one of off, openreports, wgpolicy": {"--policy-reports=kyverno", "--leader-elect", "--namespace=x"},
 	} {
 		got := execute(t, "", append([]string{"run"}, flags...)...)
 		if got.code != exitUsage || !strings.Contains(got.err, want) {

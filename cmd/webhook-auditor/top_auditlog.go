@@ -17,8 +17,6 @@ import (
 func (t *top) checkAuditLog() error {
 	logged := len(t.observe.audit.paths) > 0
 	switch {
-	case logged && t.access.isSeveral():
-		return usageError{errors.New("--audit-log: must be given with one --context: a log is of one cluster")}
 	case !logged && (t.by != report.AuditDimensions[0] || len(t.from) > 0):
 		return usageError{errors.New("--by and --from: must be given with --audit-log: no metric has users or namespaces, and files no metrics")}
 	}

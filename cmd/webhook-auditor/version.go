@@ -22,13 +22,9 @@ func versionCommand(s streams) *cobra.Command {
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	formats := []string{"text", "json"}
 	var output string
-	enumFlag(c.Flags(), &output, enum{"output", "o", "output format", formats})
+	enumFlag(c.Flags(), &output, enum{"output", "o", "output format", []string{"text", "json"}})
 	c.RunE = running(s, func(_ context.Context, _ []string, s streams) error {
-		if err := oneOf("output", output, formats); err != nil {
-			return err
-		}
 		if output == "json" {
 			return report.WriteJSON(s.out, builtFrom())
 		}

@@ -17,39 +17,6 @@ func usePrevious(t *testing.T) environment {
 	return environment{previous.Use(t)}
 }
 
-// TestRunLevelPatches: what is printed for webhooks that are older than the
-// guard gives them what the guard would, for each kind of owner.
-func TestRunLevelPatches(t *testing.T) {
-	t.Parallel()
-	w := useUnguarded(t)
-	all := allOwned("patched")
-	for _, o := range all {
-		w.unregisterLater(t, o.object)
-		o.bring(t, w)
-	}
-	patches := w.patches(t)
-	if len(patches) != len(all) {
-		t.Errorf("%d configurations get a patch, want %d", len(patches), len(all))
-	}
-	for _, p := range patches {
-		bringClientSide(t, w, p)
-	}
-	for _, o := range all {
-		wantGuarded(t, w.read(t, o.object))
-	}
-	if again := w.patches(t); len(again) > 0 {
-		t.Errorf("patched configurations get another patch: %v", again)
-	}
-}
-
-// patches are the printed ones, as objects.
-func (w environment) patches(t *testing.T) []*unstructured.Unstructured {
-	t.Helper()
-	out, err := printed("run-level-patches", "--kubeconfig", w.Plane.Kubeconfig())
-	testenv.Must(t, err)
-	return out
-}
-
 // TestGuardIsRefusedWhole: a server without the API takes nothing of what the
 // overlay holds, and says why; the audit says so too. The warnings work there.
 func TestGuardIsRefusedWhole(t *testing.T) {

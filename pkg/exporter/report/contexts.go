@@ -105,30 +105,3 @@ func (d Document) ByContext() *Table {
 	}
 	return t
 }
-
-// InContext returns the Top with the context of the kubeconfig at all that it holds.
-func (t Top) InContext(name string) Top {
-	inContext := func(w *TopWebhook) { w.Context = name }
-	t.Webhooks, t.NotCalled, t.Policies = each(t.Webhooks, inContext), each(t.NotCalled, inContext), each(t.Policies, inContext)
-	t.Errors = each(t.Errors, func(e *Error) { e.Context = name })
-	t.Contexts = []TopContext{{name, t.Observation}}
-	t.Observation = nil
-	return t
-}
-
-// MergeTops returns one Top of several clusters, sorted as each is.
-func MergeTops(tops []Top, by string) Top {
-	out := Top{Version: documentVersion, Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: []Error{}}
-	for _, t := range tops {
-		out.Webhooks = append(out.Webhooks, t.Webhooks...)
-		out.NotCalled = append(out.NotCalled, t.NotCalled...)
-		out.Policies = append(out.Policies, t.Policies...)
-		out.Errors = append(out.Errors, t.Errors...)
-		out.Contexts = append(out.Contexts, t.Contexts...)
-		if out.Taken.IsZero() || !t.Taken.IsZero() && t.Taken.Before(out.Taken) {
-			out.Taken = t.Taken
-		}
-	}
-	out.sort(by)
-	return out
-}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -73,29 +72,14 @@ clean     v1.37.1          3         0        0     0           0
 	}
 }
 
-// TestMergeTops: lines of several clusters are sorted together and keep their context.
-func TestMergeTops(t *testing.T) {
-	of := func(name string, share float64) Top {
-		return Top{
-			Taken: time.Unix(1, 0), Observation: &Observation{Servers: []ObservedServer{{Address: name + ".example.com"}}},
-			Webhooks:  []TopWebhook{{Series: inventory.Series{Type: "validating", Name: "images.example.com"}, Observed: Observed{Share: share}}},
-			NotCalled: []TopWebhook{{Series: inventory.Series{Type: "validating", Name: "idle.example.com"}}},
-		}.InContext(name)
+// TestTopSelect: a table is narrowed to the webhooks that a document has.
+func TestTopSelect(t *testing.T) {
+	of := func(name string) TopWebhook {
+		return TopWebhook{Series: inventory.Series{Type: "validating", Name: name}}
 	}
-	dead := Top{Errors: []Error{{Message: "timed out"}}}.InContext("dead")
-	merged := MergeTops([]Top{of("a", 0.1), dead, of("b", 0.2)}, "share")
-	var out bytes.Buffer
-	must.Succeed(t, Write(&out, "text", merged, TextOptions{}))
-	lines := strings.Split(out.String(), "\n")
-	if !strings.HasPrefix(lines[0], "CONTEXT  NAME") || !strings.HasPrefix(lines[1], "b ") || !strings.HasPrefix(lines[2], "a ") {
-		t.Errorf("the table is\n%s", out.String())
-	}
-	expect.Contains(t, out.String(), "a/idle.example.com, b/idle.example.com", "Context a: Observed by API server a.example.com", "Context b: ")
-	if strings.Contains(out.String(), "Context dead") || merged.Errors[0].String() != "context dead: timed out" {
-		t.Errorf("a cluster that was not observed: %v\n%s", merged.Errors, out.String())
-	}
-	narrow := merged.Select(Document{Webhooks: []Webhook{{Context: "b", Ref: inventory.Ref{Type: "validating", Name: "images.example.com"}}}})
-	if len(narrow.Webhooks) != 1 || narrow.Webhooks[0].Context != "b" || len(narrow.NotCalled) != 0 {
-		t.Errorf("narrowed to a webhook of b: %+v", narrow)
+	top := Top{Webhooks: []TopWebhook{of("a"), of("b")}, NotCalled: []TopWebhook{of("c")}}
+	narrow := top.Select(Document{Webhooks: []Webhook{{Ref: inventory.Ref{Type: "validating", Name: "b"}}}})
+	if len(narrow.Webhooks) != 1 || narrow.Webhooks[0].Name != "b" || len(narrow.NotCalled) != 0 {
+		t.Errorf("narrowed to b: %+v", narrow)
 	}
 }

@@ -143,8 +143,6 @@ type Top struct {
 	Version     string       `json:"version"`
 	Taken       time.Time    `json:"taken"`
 	Observation *Observation `json:"observed,omitempty"`
-	// Contexts are the clusters; absent unless several were read.
-	Contexts []TopContext `json:"contexts,omitempty"`
 	// Webhooks are those that were called, sorted.
 	Webhooks []TopWebhook `json:"webhooks"`
 	// NotCalled are registered and were not called in the span.
@@ -156,18 +154,8 @@ type Top struct {
 	Errors   []Error      `json:"errors"`
 }
 
-// TopContext is where the values of one of several clusters come from.
-type TopContext struct {
-	// Context is that of the kubeconfig.
-	Context string `json:"context"`
-	// Observation is absent where the cluster could not be observed.
-	Observation *Observation `json:"observed,omitempty"`
-}
-
 // TopWebhook is a line of a Top.
 type TopWebhook struct {
-	// Context is that of the kubeconfig; absent unless several were read.
-	Context string `json:"context,omitempty"`
 	inventory.Series
 	// Configurations are those that register the name, which share what is
 	// observed; none where nothing registers it.
@@ -260,7 +248,7 @@ func unregistered(o *inventory.Observation, webhooks []*inventory.Webhook) []Top
 }
 
 func (w TopWebhook) compare(o TopWebhook) int {
-	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Name, o.Name), cmp.Compare(w.Context, o.Context))
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Name, o.Name))
 }
 
 // SortKeys are the values of --sort: the first is the default.

@@ -43,18 +43,11 @@ func (d Document) Shown() func(inventory.Ref) bool {
 // Select returns the Top of the webhooks of the Document, without policies, which have
 // no backend to select by. Their shares stay those of all webhooks.
 func (t Top) Select(d Document) Top {
-	type line struct {
-		context string
-		series  inventory.Series
-	}
-	selected := map[line]bool{}
-	for _, w := range d.Webhooks {
-		selected[line{w.Context, w.Series()}] = true
-	}
+	selected := d.series()
 	ofSelected := func(lines []TopWebhook) []TopWebhook {
 		out := []TopWebhook{}
 		for _, w := range lines {
-			if selected[line{w.Context, w.Series}] {
+			if selected[w.Series] {
 				out = append(out, w)
 			}
 		}

@@ -12,25 +12,18 @@ import (
 
 // Text has tables, as kubectl top has them.
 func (t Top) Text(TextOptions) Blocks {
-	out := Blocks{{Table: t.table(topHeadings, t.Webhooks, topCells)}}
+	out := Blocks{{Table: topTable(topHeadings, t.Webhooks, topCells)}}
 	if len(t.Policies) > 0 {
-		out = append(out, Block{Table: t.table(policyHeadings, t.Policies, policyCells)})
+		out = append(out, Block{Table: topTable(policyHeadings, t.Policies, policyCells)})
 	}
 	return append(out, Block{Lines: Sentences(topNotes(t)...)}).NonEmpty()
 }
 
-// table has the lines, with their contexts where there are several.
-func (t Top) table(headings []string, lines []TopWebhook, cells func(TopWebhook) []string) *Table {
+// topTable has a row for each of the lines.
+func topTable(headings []string, lines []TopWebhook, cells func(TopWebhook) []string) *Table {
 	out := &Table{Headings: headings}
-	if len(t.Contexts) > 0 {
-		out.Headings = slices.Insert(slices.Clone(headings), 0, "Context")
-	}
 	for _, line := range lines {
-		row := cells(line)
-		if len(t.Contexts) > 0 {
-			row = slices.Insert(row, 0, line.Context)
-		}
-		out.Rows = append(out.Rows, row)
+		out.Rows = append(out.Rows, cells(line))
 	}
 	return out
 }
@@ -77,7 +70,7 @@ func registeredBy(line TopWebhook) string {
 const policyCounts = "Of policies that validate, the API server counts failed checks alone, and with failurePolicy Fail an expression that fails as a denial."
 
 func topNotes(t Top) []string {
-	if t.Observation == nil && !slices.ContainsFunc(t.Contexts, TopContext.observed) {
+	if t.Observation == nil {
 		return nil
 	}
 	var out []string
@@ -91,22 +84,12 @@ func topNotes(t Top) []string {
 	if len(t.NotCalled) > 0 {
 		var names []string
 		for _, line := range t.NotCalled {
-			names = append(names, strings.TrimPrefix(line.Context+"/"+line.Name, "/"))
+			names = append(names, line.Name)
 		}
 		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
 	}
-	if t.Observation != nil {
-		return append(out, t.Observation.sourceLine())
-	}
-	for _, c := range t.Contexts {
-		if c.observed() {
-			out = append(out, fmt.Sprintf("Context %s: %s", c.Context, c.Observation.sourceLine()))
-		}
-	}
-	return out
+	return append(out, t.Observation.sourceLine())
 }
-
-func (c TopContext) observed() bool { return c.Observation != nil }
 
 // percent writes a share; what is not nothing never shows as nothing.
 func percent(share float64) string {

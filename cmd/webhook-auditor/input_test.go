@@ -5,12 +5,10 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -29,34 +27,6 @@ func pipe(t *testing.T) string {
 		}
 	})
 	return name
-}
-
-// hangingPlugin returns a kubeconfig with a credential plugin that never ends, and
-// a channel that is closed once it has started.
-func hangingPlugin(t *testing.T) (kubeconfig string, started <-chan struct{}) {
-	t.Helper()
-	dir := t.TempDir()
-	running, hang := pipe(t), pipe(t)
-	script := fmt.Sprintf("#!/bin/sh\n: >%q\ncat %q >/dev/null\n", running, hang)
-	plugin := filepath.Join(dir, "plugin")
-	must.Succeed(t, os.WriteFile(plugin, []byte(script), 0o700))
-	kubeconfig = filepath.Join(dir, "kubeconfig")
-	text := fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]
-users: [{name: a, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: %q, interactiveMode: Never}}}]
-contexts: [{name: a, context: {cluster: a, user: a}}]
-current-context: a
-`, plugin)
-	must.Write(t, kubeconfig, text)
-	runs := make(chan struct{})
-	go func() {
-		if f, err := os.Open(running); err == nil {
-			f.Close()
-			close(runs)
-		}
-	}()
-	return kubeconfig, runs
 }
 
 // TestInterrupted: an interrupted command ends, wherever it is.
@@ -82,38 +52,6 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("the error is %v", err)
 			}
 		})
-	}
-}
-
-// TestHangingPlugin: the user learns what is waited for, and can stop it.
-func TestHangingPlugin(t *testing.T) {
-	kubeconfig, started := hangingPlugin(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	notice := make(chan string, 1)
-	var once sync.Once
-	stderr := writer(func(b []byte) (int, error) { once.Do(func() { notice <- string(b) }); return len(b), nil })
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, []string{"audit", "--kubeconfig", kubeconfig}, streams{in: strings.NewReader(""), out: io.Discard, err: stderr})
-	}()
-	<-started
-	if line := <-notice; !strings.Contains(line, "waiting for the credential plugin ") || !strings.Contains(line, "plugin\" of the kubeconfig") {
-		t.Errorf("the user reads %q", line)
-	}
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-// TestAwaitLimit: what never comes is an error that says what was waited for.
-func TestAwaitLimit(t *testing.T) {
-	w := waiting{what: "the thing", cure: "make it come", limit: 1, notices: io.Discard}
-	never := make(chan struct{})
-	t.Cleanup(func() { close(never) })
-	_, err := await(t.Context(), w, func() (int, error) { <-never; return 0, nil })
-	if err == nil || !strings.Contains(err.Error(), "the thing: timed out after 1ns: make it come") {
-		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -187,7 +125,3 @@ func chart(t *testing.T, dir string) string {
 	must.Get(io.WriteString(files, template))(t)
 	return path
 }
-
-type writer func([]byte) (int, error)
-
-func (w writer) Write(b []byte) (int, error) { return w(b) }
