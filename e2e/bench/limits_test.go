@@ -6,7 +6,7 @@ import (
 )
 
 func TestExceededNamesTheRowAndTheCure(t *testing.T) {
-	limits := []limit{{row: "watches", of: "ours", to: "theirs", most: 4, least: 2, cure: "look at the scopes"}}
+	limits := []limit{{row: "watches", of: "ours", to: "theirs", most: 4, least: 2, cure: "look at the watches"}}
 	for _, tt := range []struct {
 		ours, theirs float64
 		exceeded     bool
@@ -24,7 +24,7 @@ func TestExceededNamesTheRowAndTheCure(t *testing.T) {
 		if (err != nil) != tt.exceeded {
 			t.Errorf("%v of %v: %v, want exceeded %v", tt.ours, tt.theirs, err, tt.exceeded)
 		}
-		if err != nil && !(strings.Contains(err.Error(), `"watches"`) && strings.Contains(err.Error(), "look at the scopes")) {
+		if err != nil && !(strings.Contains(err.Error(), `"watches"`) && strings.Contains(err.Error(), "look at the watches")) {
 			t.Errorf("the error names neither row nor cure: %v", err)
 		}
 	}

@@ -38,17 +38,19 @@ type profile struct {
 	// quarter of them in one namespace with Services of webhooks, the rest in all
 	// of those namespaces alike.
 	Unrelated int
+	// Pods are spread over all namespaces.
+	Pods int
 	// Hostile has all shapes in turn instead of what operators register.
 	Hostile bool
 }
 
 var profiles = map[string]profile{
-	"small":  {Configurations: 10, Hooks: 5, Services: 50, Namespaces: 50, CRDs: 10, OtherNamespaces: 50},
-	"medium": {Configurations: 100, Hooks: 5, Services: 100, Namespaces: 50, CRDs: 100, Converting: 30, OtherNamespaces: 500},
-	"large":  {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950},
-	"huge":   {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Unrelated: 20_000},
+	"small":  {Configurations: 10, Hooks: 5, Services: 50, Namespaces: 50, CRDs: 10, OtherNamespaces: 50, Pods: 200},
+	"medium": {Configurations: 100, Hooks: 5, Services: 100, Namespaces: 50, CRDs: 100, Converting: 30, OtherNamespaces: 500, Unrelated: 1900, Pods: 2000},
+	"large":  {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Pods: 5000},
+	"huge":   {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Unrelated: 20_000, Pods: 10_000},
 	// Four times as many webhooks.
-	"many": {Configurations: 4000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950},
+	"many": {Configurations: 4000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Pods: 5000},
 	// Each backend has a namespace of its own.
 	"hostile": {Configurations: 5000, Hooks: 1, Services: 1000, Namespaces: 1000, CRDs: 10, Hostile: true},
 }
@@ -95,6 +97,7 @@ func fill(ctx context.Context, plane *cluster.ControlPlane, size profile) (*fill
 		{size.OtherNamespaces, func(ctx context.Context, i int) error { return c.createNamespace(ctx, fmt.Sprintf("other-%d", i)) }},
 		{size.Services, c.createBackend},
 		{size.Unrelated, c.createUnrelated},
+		{size.Pods, c.createPod},
 		{size.CRDs, c.createCRD},
 		{size.Configurations, c.createConfiguration},
 	} {
@@ -185,6 +188,28 @@ func endpointSlice(service string, ready bool) *discoveryv1.EndpointSlice {
 		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.1.2.3"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	}
+}
+
+// createPod creates a Pod of about 3 kB: a third of what many clusters have.
+func (c *filled) createPod(ctx context.Context, i int) error {
+	namespace := fmt.Sprintf("other-%d", i%c.size.OtherNamespaces)
+	if i%10 == 0 {
+		namespace = hookNamespace(i / 10 % c.size.Namespaces)
+	}
+	app := map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d", i%100), "pod-template-hash": "5d59d67564"}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i), Labels: app}}
+	for n := range 2 {
+		container := corev1.Container{
+			Name: fmt.Sprintf("container-%d", n), Image: "registry.example.com/team/app:v1.2.3",
+			Ports: []corev1.ContainerPort{{Name: fmt.Sprintf("port-%d", n), ContainerPort: int32(8443 + n)}},
+		}
+		for e := range 20 {
+			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", e), Value: strings.Repeat("value ", 5)})
+		}
+		pod.Spec.Containers = append(pod.Spec.Containers, container)
+	}
+	_, err := c.kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
+	return err
 }
 
 // crdBytes is about the size of a CRD that operators bring, nearly all schema.

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -38,8 +37,7 @@ const (
 )
 
 // measureList lists what the auditor needs to know in protobuf, without a watch:
-// the configurations, CRDs, namespaces, Services and EndpointSlices of the cluster;
-// where nearly all Services are of no webhook, those of each namespace with webhooks.
+// the configurations, CRDs, namespaces, Services, EndpointSlices and Pods of the cluster.
 func (c *filled) measureList(ctx context.Context, to *column) error {
 	config := protobuf(c.plane.Config())
 	kube, err1 := kubernetes.NewForConfig(config)
@@ -62,15 +60,11 @@ func (c *filled) measureList(ctx context.Context, to *column) error {
 			_, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, all)
 			return err
 		},
+		func() error { _, err := kube.CoreV1().Services("").List(ctx, all); return err },
+		func() error { _, err := kube.DiscoveryV1().EndpointSlices("").List(ctx, all); return err },
+		func() error { _, err := kube.CoreV1().Pods("").List(ctx, all); return err },
 	} {
 		group.Go(list)
-	}
-	for namespace, selector := range c.size.listed() {
-		group.Go(func() error {
-			_, err := kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-			return err
-		})
-		group.Go(func() error { _, err := kube.CoreV1().Services(namespace).List(ctx, all); return err })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -78,28 +72,6 @@ func (c *filled) measureList(ctx context.Context, to *column) error {
 	to.add(startTime, time.Since(began).Seconds())
 	to.add(serverCPU, cpuSeconds(c.plane.APIServer.PID())-cpu)
 	return nil
-}
-
-// listed are the namespaces to list, and for each the selector of the EndpointSlices.
-func (p profile) listed() map[string]string {
-	if p.Unrelated == 0 {
-		return map[string]string{metav1.NamespaceAll: ""}
-	}
-	out := map[string]string{}
-	for i := range p.Namespaces {
-		out[hookNamespace(i)] = discoveryv1.LabelServiceName + " in (" + strings.Join(p.servicesIn(i), ",") + ")"
-	}
-	return out
-}
-
-// servicesIn are the names of the Services behind webhooks in a namespace.
-func (p profile) servicesIn(namespace int) []string {
-	var out []string
-	for i := namespace; i < p.Services; i += p.Namespaces {
-		_, name := p.service(i)
-		out = append(out, name)
-	}
-	return out
 }
 
 // measure starts a program, changes what it follows, and stops it.

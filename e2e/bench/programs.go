@@ -68,7 +68,8 @@ func (c *filled) auditor(binary string) program {
 	}
 }
 
-// kubeStateMetrics has the same kinds; it serves no CRDs, and joins nothing.
+// kubeStateMetrics has the same kinds but for CRDs, APIServices and policies, and joins
+// nothing.
 func (c *filled) kubeStateMetrics(folder string) program {
 	services := c.size.Services + c.size.Unrelated
 	return program{
@@ -77,13 +78,15 @@ func (c *filled) kubeStateMetrics(folder string) program {
 			return []string{
 				"--kubeconfig=" + kubeconfig, "--host=" + host, fmt.Sprintf("--port=%d", ports[0]),
 				"--telemetry-host=" + host, fmt.Sprintf("--telemetry-port=%d", ports[1]),
-				"--resources=validatingwebhookconfigurations,mutatingwebhookconfigurations,namespaces,services,endpointslices",
+				"--resources=validatingwebhookconfigurations,mutatingwebhookconfigurations,namespaces,services,endpointslices," +
+					"pods,daemonsets,deployments,networkpolicies,poddisruptionbudgets",
 			}
 		},
 		lines: map[string]int{
 			"kube_validatingwebhookconfiguration_info{": c.size.validating(),
 			"kube_mutatingwebhookconfiguration_info{":   c.size.Configurations - c.size.validating(),
 			"kube_endpointslice_info{":                  services,
+			"kube_pod_info{":                            c.size.Pods,
 		},
 		configuration: new(""), endpoint: new(""),
 	}
@@ -95,7 +98,7 @@ func (c *filled) informers(folder string) program {
 		args: func(kubeconfig, host string, ports []int) []string {
 			return []string{"--kubeconfig=" + kubeconfig, fmt.Sprintf("--address=%s:%d", host, ports[0])}
 		},
-		lines:         map[string]int{"objects{": 6},
+		lines:         map[string]int{"objects{": 11},
 		configuration: new(""), endpoint: new(""),
 	}
 }

@@ -55,6 +55,11 @@ func run(kubeconfig, address string) error {
 		"namespaces":     builtin.Core().V1().Namespaces().Informer(),
 		"services":       builtin.Core().V1().Services().Informer(),
 		"endpointslices": builtin.Discovery().V1().EndpointSlices().Informer(),
+		"pods":           builtin.Core().V1().Pods().Informer(),
+		"daemonsets":     builtin.Apps().V1().DaemonSets().Informer(),
+		"deployments":    builtin.Apps().V1().Deployments().Informer(),
+		"policies":       builtin.Networking().V1().NetworkPolicies().Informer(),
+		"budgets":        builtin.Policy().V1().PodDisruptionBudgets().Informer(),
 		"crds":           custom.Apiextensions().V1().CustomResourceDefinitions().Informer(),
 	}
 	p := &page{kinds: kinds, newest: map[string]string{}}

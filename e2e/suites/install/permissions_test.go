@@ -58,16 +58,12 @@ func (g grant) refused() *regexp.Regexp {
 // TestEachPermission takes one permission after the other away: each is needed,
 // the log says which is missing, and the rest works. The API server streams no
 // lists, as older ones do not, for else "list" is hardly needed; and it sends
-// reviews to webhooks, which only its metrics show. What nodes need is read
-// because a webhook looks at the Pods of kube-system.
+// reviews to webhooks, which only its metrics show.
 func TestEachPermission(t *testing.T) {
 	t.Parallel()
 	w := broken(t, "--feature-gates=WatchList=false,ExcludeAdmissionWebhookVirtualResources=false")
 	h := testenv.Hook(w.Backend(t, "reviewed"), "/allow", testenv.Rule("authentication.k8s.io", "tokenreviews"))
 	w.Validate(t, reviews, h)
-	h = testenv.Hook(w.Backend(t, "system"), "/allow", testenv.Rule("", "pods"))
-	h.NamespaceSelector.MatchLabels[corev1.LabelMetadataName] = metav1.NamespaceSystem
-	w.Validate(t, "system", h)
 	openShift(t, w)
 	prometheusOperator(t, w)
 	w.Kubectl(t, "apply", "--server-side", "-k", manifests+"overlays/openshift")

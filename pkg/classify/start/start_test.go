@@ -20,13 +20,12 @@ import (
 )
 
 // TestSameAsPairByPair: the classes find what asking about each pair of webhooks
-// and Pods would find: deadlocks, the order in which all comes back, and what is watched.
+// and Pods would find: deadlocks, and the order in which all comes back.
 func TestSameAsPairByPair(t *testing.T) {
 	found, stuck, needed := 0, 0, 0
 	for seed := range uint64(400) {
 		m := newModel(mixed.Cluster(rand.New(rand.NewPCG(seed, 0))).Snapshot(time.Unix(0, 0)))
 		stuck += m.sameOrder(t, seed)
-		m.watched(t)
 		g := New(Steps(t.Context()), m.matcher, m.webhooks())
 		have := g.Deadlocks()
 		for _, d := range have {
@@ -252,18 +251,6 @@ func (m *model) sameOrder(t *testing.T, seed uint64) int {
 		t.Fatalf("seed %d: %v: -pair by pair +Order:\n%s", seed, err, diff)
 	}
 	return len(stuck)
-}
-
-// watched: what a webhook refuses of what every Pod needs is watched because of it.
-func (m *model) watched(t *testing.T) {
-	t.Helper()
-	for _, f := range m.blocking {
-		for _, p := range m.everyPod {
-			if m.refuses(f, p, false) && !m.matcher.BlocksPods(f.Webhook, p.namespace) {
-				t.Errorf("%s refuses Pods of %s, which are not watched", f.Ref, p.namespace)
-			}
-		}
-	}
 }
 
 // waves are the Services that start one after the other while all are down, and

@@ -1,10 +1,6 @@
 package admission
 
-import (
-	"slices"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-)
+import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 
 // PodWrite is a request that a controller, the scheduler or the kubelet makes for
 // a Pod to run.
@@ -22,14 +18,6 @@ var PodWrites = []PodWrite{
 	{inventory.Resource{Name: "pods", Subresource: "binding"}, Create, false},
 	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, Create, false},
 	{inventory.Resource{Name: "pods", Subresource: "status"}, Update, true},
-}
-
-// BlocksPods reports whether the webhook may keep Pods of the namespace from
-// starting: it fails closed and is called for what they need.
-func (m *Matcher) BlocksPods(w *inventory.Webhook, namespace string) bool {
-	return w.FailsClosed() && slices.ContainsFunc(PodWrites, func(p PodWrite) bool {
-		return RulesCover(&w.Registration, p.Resource) && m.Intercepts(w, p.Resource, p.Operation, namespace).Match != No
-	})
 }
 
 // RulesCover reports whether a rule covers the resource in any version: of most

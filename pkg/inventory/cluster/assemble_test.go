@@ -7,7 +7,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -47,11 +46,7 @@ func TestPermissionsAreWhatIsRead(t *testing.T) {
 	s := startServer(t)
 	c := s.clients()
 	read := map[string]bool{}
-	for _, src := range c.clusterResources() {
-		read[src.Group+"/"+src.Resource] = true
-	}
-	for _, kind := range []schema.GroupResource{podResource, daemonSetResource, deploymentResource} {
-		src := c.resourceIn(scope{kind, "policy"})
+	for _, src := range c.watchedResources() {
 		read[src.Group+"/"+src.Resource] = true
 	}
 	granted := map[string]bool{}

@@ -31,16 +31,9 @@ type Clients struct {
 	host                                                                         string
 	admission, apiextensions, aggregator, core, apps, slices, policy, networking rest.Interface
 	metadata                                                                     metadata.Interface
-	// lists has room for the lists of scopes that are under way.
-	lists chan struct{}
 	// connections are all that are open; nil in tests without any.
 	connections *connrotation.Dialer
 }
-
-// parallelLists is how many lists of scopes are under way at a time. Nearly all of
-// such a list is waiting: the API server answers once its cache has caught up with
-// etcd, which takes up to 100 ms.
-const parallelLists = 64
 
 // connectTimeout bounds the first call, and dialTimeout each attempt to open a
 // connection, as in client-go.
@@ -69,26 +62,12 @@ func NewClients(config *rest.Config) (Clients, error) {
 	if err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
-	large := http.Client{Transport: transport, Timeout: config.Timeout}
-	small := large
-	small.Transport = uncompressed{transport}
-	c, err := newClients(config, &large, &small)
+	c, err := newClients(config, &http.Client{Transport: transport, Timeout: config.Timeout})
 	if err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
 	c.connections = connections
 	return c, nil
-}
-
-// uncompressed asks for responses without compression, over the same connection as
-// the others: each of the many small streams would keep 40 kB for the dictionary.
-type uncompressed struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (u uncompressed) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.Header.Set("Accept-Encoding", "identity")
-	return u.next.RoundTrip(r)
 }
 
 // connect opens the connection that all calls share: calls that begin together
@@ -99,18 +78,18 @@ func (c Clients) connect(ctx context.Context) {
 	c.core.Get().AbsPath(versionPath).MaxRetries(0).Do(ctx)
 }
 
-func newClients(config *rest.Config, large, small *http.Client) (Clients, error) {
-	c := Clients{host: config.Host, lists: make(chan struct{}, parallelLists)}
+func newClients(config *rest.Config, h *http.Client) (Clients, error) {
+	c := Clients{host: config.Host}
 	var errs [9]error
-	c.admission, errs[0] = client.Group(config, large, admissionv1.SchemeGroupVersion)
-	c.apiextensions, errs[1] = client.Group(config, large, apiextensionsv1.SchemeGroupVersion)
-	c.aggregator, errs[2] = client.Group(config, large, apiregistrationv1.SchemeGroupVersion)
-	c.metadata, errs[3] = metadata.NewForConfigAndClient(config, large)
-	c.core, errs[4] = client.Group(config, small, corev1.SchemeGroupVersion)
-	c.slices, errs[5] = client.Group(config, small, discoveryv1.SchemeGroupVersion)
-	c.apps, errs[6] = client.Group(config, small, appsv1.SchemeGroupVersion)
-	c.policy, errs[7] = client.Group(config, small, policyv1.SchemeGroupVersion)
-	c.networking, errs[8] = client.Group(config, small, networkingv1.SchemeGroupVersion)
+	c.admission, errs[0] = client.Group(config, h, admissionv1.SchemeGroupVersion)
+	c.apiextensions, errs[1] = client.Group(config, h, apiextensionsv1.SchemeGroupVersion)
+	c.aggregator, errs[2] = client.Group(config, h, apiregistrationv1.SchemeGroupVersion)
+	c.metadata, errs[3] = metadata.NewForConfigAndClient(config, h)
+	c.core, errs[4] = client.Group(config, h, corev1.SchemeGroupVersion)
+	c.slices, errs[5] = client.Group(config, h, discoveryv1.SchemeGroupVersion)
+	c.apps, errs[6] = client.Group(config, h, appsv1.SchemeGroupVersion)
+	c.policy, errs[7] = client.Group(config, h, policyv1.SchemeGroupVersion)
+	c.networking, errs[8] = client.Group(config, h, networkingv1.SchemeGroupVersion)
 	return c, cmp.Or(errs[:]...) // an invalid URL fails for all clients alike
 }
 

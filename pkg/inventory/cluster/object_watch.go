@@ -131,8 +131,8 @@ func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions
 func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	initial := options.SendInitialEvents != nil
 	switch {
-	case initial && (o.namespace != "" || o.hasLagged()):
-		return nil, errList
+	case initial && o.hasLagged():
+		return nil, errLagging
 	case initial:
 		options.ResourceVersion = ""
 		o.update(func() { o.move(listBegins, time.Now()) })
@@ -197,10 +197,6 @@ var (
 	errClosed   = errors.New("the API server closed the connection")
 	errNoAnswer = errors.New("the API server did not answer, as one that has lost its connection to etcd: check /readyz of each API server")
 )
-
-// errList makes the Reflector list what is in a namespace: to stream a list, the API
-// server goes through all objects of the kind in the whole cluster.
-var errList = errors.New("this list is not streamed")
 
 // notRetriable hides from the Reflector that a failed attempt to stream the
 // initial list could be repeated: it would sleep up to the longest pause without

@@ -185,7 +185,7 @@ func TestProgress(t *testing.T) {
 func TestObjectWatchOfOwners(t *testing.T) {
 	events := 0
 	read := &reads{}
-	r := resource{GroupResource: sliceResource, strip: stripSlice, owner: serviceOfSlice}
+	r := resource{GroupResource: sliceResource, strip: stripSlice, counts: (*reads).callsServiceOf}
 	o := newObjectWatch(r, Options{}.timing(), read, func(_ *objectWatch, e event) {
 		if e == objectsChanged {
 			events++

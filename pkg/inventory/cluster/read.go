@@ -10,10 +10,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // parallel is how many lists run at a time: enough to hide the latency of a
@@ -52,11 +52,13 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	for i := range all {
 		all[i].objects = slices.DeleteFunc(all[i].objects, func(object any) bool { return !reads.counts(all[i].resource, object) })
 	}
-	var inScopes []resource
-	for _, s := range slices.SortedFunc(maps.Keys(wantedScopes(admission.New(snapshot))), scope.compare) {
-		inScopes = append(inScopes, clients.resourceIn(s))
+	var pods []resource
+	for _, namespace := range slices.Sorted(maps.Keys(reads.namespaces)) {
+		if len(validation.IsDNS1123Label(namespace)) == 0 { // a webhook may name any
+			pods = append(pods, clients.pods(namespace))
+		}
 	}
-	all = append(all, r.readAll(ctx, inScopes)...)
+	all = append(all, r.readAll(ctx, pods)...)
 	o := assemble(options, all, r.readParams(ctx, clients, snapshot, info), reads)
 	o.Current = began
 	return o, ctx.Err()

@@ -45,6 +45,8 @@ func TestRead(t *testing.T) {
 		"poddisruptionbudgets.policy":                                    0,
 		"networkpolicies.networking.k8s.io":                              0,
 		"endpointslices.discovery.k8s.io":                                6,
+		"daemonsets.apps":                                                0,
+		"deployments.apps":                                               0,
 	}
 	expect.Equal(t, want, counts)
 	for _, ask := range s.asked() {

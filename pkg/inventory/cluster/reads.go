@@ -6,14 +6,12 @@ import (
 	"strings"
 	"sync"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
-
-// keySet are Services by namespace and name, or namespaces by an empty name.
-type keySet map[inventory.Key]bool
 
 // reads is what webhooks and policies, and the reader of the Snapshots, read of what is
 // watched in the whole cluster. Services come and go, namespaces are relabeled and
@@ -22,7 +20,8 @@ type reads struct {
 	mu sync.Mutex
 	// services are those that webhooks call, and namespaces those from which a failure
 	// would close the API.
-	services, namespaces keySet
+	services   map[inventory.Key]bool
+	namespaces map[string]bool
 	// labels are the keys of labels of namespaces that selectors or the reader read, nil
 	// before the first Snapshot, for which everything is read; everything says that a
 	// matchCondition reads the namespace of the object, or the labels of an object that is
@@ -33,17 +32,30 @@ type reads struct {
 
 // counts reports whether a Snapshot shows the object.
 func (n *reads) counts(r resource, object any) bool {
-	if r.owner == nil {
+	if r.counts == nil {
 		return true
 	}
 	m, ok := object.(metav1.Object)
-	if !ok {
-		return false
-	}
-	owner := r.owner(m)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.services[owner] || n.namespaces[owner]
+	return ok && r.counts(n, m)
+}
+
+// calls reports whether a webhook calls the Service.
+func (n *reads) calls(service metav1.Object) bool { return n.services[keyOf(service)] }
+
+// callsServiceOf reports whether a webhook calls the Service of the EndpointSlice.
+func (n *reads) callsServiceOf(slice metav1.Object) bool {
+	return n.services[inventory.Key{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}]
+}
+
+// nearBackend reports whether the object is in a namespace from which a failure would
+// close the API.
+func (n *reads) nearBackend(object metav1.Object) bool { return n.namespaces[object.GetNamespace()] }
+
+// ofSystem reports whether nodes may need the workload.
+func (*reads) ofSystem(workload metav1.Object) bool {
+	return slices.Contains(inventory.SystemNamespaces, workload.GetNamespace())
 }
 
 // shows reports whether a Snapshot shows the change of an object; before or after is nil
@@ -52,7 +64,7 @@ func (n *reads) shows(r resource, before, after any) bool {
 	was, wasThere := before.(metav1.Object)
 	now, isThere := after.(metav1.Object)
 	switch {
-	case r.owner != nil:
+	case r.counts != nil:
 		return n.counts(r, before) || n.counts(r, after)
 	case r.GroupResource != namespaceResource || !wasThere || !isThere:
 		return true
@@ -133,8 +145,8 @@ func (n *reads) add(s inventory.Selector) {
 
 // calledServices returns the Services that the webhooks call, also those behind an
 // APIService that a webhook goes through.
-func calledServices(s *inventory.Snapshot) keySet {
-	out := keySet{}
+func calledServices(s *inventory.Snapshot) map[inventory.Key]bool {
+	out := map[inventory.Key]bool{}
 	var last inventory.Key // most webhooks of a configuration call one Service
 	for _, w := range s.Webhooks {
 		switch b := &w.Backend; {
@@ -151,15 +163,15 @@ func calledServices(s *inventory.Snapshot) keySet {
 }
 
 // podNamespaces are the namespaces of the backends whose failure closes the API.
-func podNamespaces(s *inventory.Snapshot) keySet {
-	out := keySet{}
+func podNamespaces(s *inventory.Snapshot) map[string]bool {
+	out := map[string]bool{}
 	for _, w := range s.Webhooks {
 		switch {
 		case !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL:
 		case w.Backend.Kind == inventory.BackendAPIServer:
-			out[inventory.Key{Namespace: s.State(w.Backend).Service.Namespace}] = true
+			out[s.State(w.Backend).Service.Namespace] = true
 		default:
-			out[inventory.Key{Namespace: w.Backend.Service.Namespace}] = true
+			out[w.Backend.Service.Namespace] = true
 		}
 	}
 	return out

@@ -27,8 +27,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
-// resource is a kind of object that is listed and watched, in the whole cluster or
-// in one namespace.
+// resource is a kind of object that is listed, in the whole cluster or in one namespace,
+// and watched.
 type resource struct {
 	schema.GroupResource
 	namespace string
@@ -44,9 +44,9 @@ type resource struct {
 	serves bool
 	// strip drops what the inventory does not keep of an object.
 	strip func(metav1.Object)
-	// owner, if any, is the Service, or the namespace, because of which an object
-	// counts: others are kept until a webhook refers to theirs, and not shown.
-	owner func(metav1.Object) inventory.Key
+	// counts, if any, reports whether a Snapshot shows an object: others are kept until a
+	// webhook refers to their Service, or namespace.
+	counts func(*reads, metav1.Object) bool
 	// most is from how many objects on a list is too long; 0 if it never is.
 	most int
 
@@ -83,7 +83,13 @@ func withClient[L runtime.Object](c lister[L], r resource) resource {
 // policyResources are the admission policies and their bindings.
 var policyResources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
 
-// clusterResources are read in the whole cluster.
+// watchedResources are watched in the whole cluster.
+func (c Clients) watchedResources() []resource {
+	return append(c.clusterResources(), c.pods(metav1.NamespaceAll))
+}
+
+// clusterResources are all but the Pods, which are most of a cluster: Read lists those of
+// few namespaces.
 func (c Clients) clusterResources() []resource {
 	return []resource{
 		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c.admission, resource{
@@ -125,73 +131,43 @@ func (c Clients) clusterResources() []resource {
 		}),
 		typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
 			GroupResource: serviceResource,
-			page:          1000, strip: stripService, owner: ownKey,
+			page:          1000, strip: stripService, counts: (*reads).calls,
 		}),
 		typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
 			GroupResource: sliceResource,
-			page:          1000, strip: stripSlice, owner: serviceOfSlice,
+			page:          1000, strip: stripSlice, counts: (*reads).callsServiceOf,
 		}),
 		typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy, resource{
 			GroupResource: policyv1.Resource("poddisruptionbudgets"),
-			page:          1000, strip: stripDisruptionBudget, owner: namespaceOf,
+			page:          1000, strip: stripDisruptionBudget, counts: (*reads).nearBackend,
 		}),
 		typedResource[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking, resource{
 			GroupResource: networkingv1.Resource("networkpolicies"),
-			page:          500, strip: stripNetworkPolicy, owner: namespaceOf,
+			page:          500, strip: stripNetworkPolicy, counts: (*reads).nearBackend,
+		}),
+		typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, resource{
+			GroupResource: appsv1.Resource("daemonsets"),
+			page:          100, strip: stripDaemonSet, counts: (*reads).ofSystem,
+		}),
+		typedResource[appsv1.Deployment, appsv1.DeploymentList](c.apps, resource{ // only the cluster's DNS
+			GroupResource: appsv1.Resource("deployments"), labels: inventory.DNSSelector,
+			page: 100, strip: stripDeployment, counts: (*reads).ofSystem,
 		}),
 	}
 }
 
 var (
-	namespaceResource  = corev1.Resource("namespaces")
-	serviceResource    = corev1.Resource("services")
-	sliceResource      = discoveryv1.Resource("endpointslices")
-	podResource        = corev1.Resource("pods")
-	daemonSetResource  = appsv1.Resource("daemonsets")
-	deploymentResource = appsv1.Resource("deployments")
+	namespaceResource = corev1.Resource("namespaces")
+	serviceResource   = corev1.Resource("services")
+	sliceResource     = discoveryv1.Resource("endpointslices")
 )
 
-// resourceIn is what is read in the scope.
-func (c Clients) resourceIn(s scope) resource {
-	r := resource{GroupResource: s.GroupResource, namespace: s.namespace, page: 100}
-	switch s.GroupResource {
-	case podResource:
-		r.page, r.strip = 250, stripPod
-		r = typedResource[corev1.Pod, corev1.PodList](c.core, r)
-	case daemonSetResource:
-		r.strip = stripDaemonSet
-		r = typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, r)
-	case deploymentResource: // only the cluster's DNS
-		r.strip, r.labels = stripDeployment, inventory.DNSSelector
-		r = typedResource[appsv1.Deployment, appsv1.DeploymentList](c.apps, r)
-	}
-	return r.limited(c.lists)
-}
-
-func ownKey(obj metav1.Object) inventory.Key { return keyOf(obj) }
-
-func serviceOfSlice(obj metav1.Object) inventory.Key {
-	return inventory.Key{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[discoveryv1.LabelServiceName]}
-}
-
-func namespaceOf(obj metav1.Object) inventory.Key {
-	return inventory.Key{Namespace: obj.GetNamespace()}
-}
-
-// limited returns the resource with lists that wait until there is room among those
-// under way. Watches do not wait: a proxy may answer them with their first event.
-func (r resource) limited(underWay chan struct{}) resource {
-	list := r.list
-	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		select {
-		case underWay <- struct{}{}:
-			defer func() { <-underWay }()
-			return list(ctx, o)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return r
+// pods are those of a namespace, or of all.
+func (c Clients) pods(namespace string) resource {
+	return typedResource[corev1.Pod, corev1.PodList](c.core, resource{
+		GroupResource: corev1.Resource("pods"), namespace: namespace,
+		page: 250, strip: stripPod, counts: (*reads).nearBackend,
+	})
 }
 
 // name is the resource as the inventory names it: failed calls are counted by it.

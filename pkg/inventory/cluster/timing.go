@@ -14,9 +14,6 @@ type timing struct {
 	// startupWait is how long the first Snapshot waits for watches that fail
 	// and may recover.
 	startupWait time.Duration
-	// newScopeWait is how long a later Snapshot waits for the Pods of a namespace that a
-	// webhook newly refers to: longer than a list takes.
-	newScopeWait time.Duration
 	// discoveryDelay is how long discovery takes to follow a change, and
 	// fetchInterval the minimum time between two fetches of the serverInfo.
 	discoveryDelay, fetchInterval time.Duration
@@ -44,7 +41,6 @@ func (o Options) timing() timing {
 	t.debounce = cmp.Or(o.Debounce, 100*time.Millisecond)
 	t.resync = cmp.Or(o.Resync, time.Minute)
 	t.startupWait = cmp.Or(t.startupWait, 10*time.Second)
-	t.newScopeWait = cmp.Or(t.newScopeWait, time.Second)
 	t.discoveryDelay = cmp.Or(t.discoveryDelay, 2*time.Second)
 	t.fetchInterval = cmp.Or(t.fetchInterval, time.Second)
 	t.gatesInterval = cmp.Or(t.gatesInterval, 10*time.Minute)
@@ -138,9 +134,6 @@ func (s schedule) nextPublish(status watchStatus) time.Time {
 		return s.published.Add(s.resync)
 	}
 	due := later(later(s.changed, s.published.Add(s.debounce)), s.paid.Add(-burst))
-	if status.pending {
-		due = later(due, s.changed.Add(s.newScopeWait))
-	}
 	return earlier(due, s.published.Add(s.resync))
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 func TestNextPublish(t *testing.T) {
-	timing := timing{debounce: time.Minute, resync: 10 * time.Minute, startupWait: 5 * time.Minute, newScopeWait: 3 * time.Minute}
+	timing := timing{debounce: time.Minute, resync: 10 * time.Minute, startupWait: 5 * time.Minute}
 	for _, tt := range []struct {
 		name string
 		schedule
@@ -22,8 +22,6 @@ func TestNextPublish(t *testing.T) {
 		{"what was spent is nearly paid for", schedule{published: at(20), changed: at(20), paid: at(21)}, watchStatus{}, at(21)},
 		{"what was spent is not paid for", schedule{published: at(20), changed: at(20), paid: at(23)}, watchStatus{}, at(23).Add(-burst)},
 		{"what was spent lasts longer than the resync", schedule{published: at(20), changed: at(20), paid: at(50)}, watchStatus{}, at(30)},
-		{"a change that refers to a Service", schedule{published: at(20), changed: at(22)}, watchStatus{pending: true}, at(25)},
-		{"a Service that is never read", schedule{published: at(20), changed: at(29)}, watchStatus{pending: true}, at(30)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.schedule.timing = timing

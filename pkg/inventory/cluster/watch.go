@@ -1,9 +1,8 @@
 // Package cluster watches the part of a cluster that concerns webhooks and
 // publishes an inventory.Snapshot at each change, or reads that part once.
 //
-// What registers webhooks, Services, what stands behind and around them are watched in
-// the whole cluster, stripped to what is read; Pods and what nodes need in the namespaces
-// where a webhook makes them matter.
+// Each kind is watched in the whole cluster, stripped to what is read. Of Services, Pods
+// and what is around them, a Snapshot shows those on which a webhook depends.
 package cluster
 
 import (
@@ -13,8 +12,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -53,8 +50,8 @@ type Options struct {
 func Watch(ctx context.Context, clients Clients, options Options, publish func(*admission.Matcher)) error {
 	w := newWatcher(clients, options, publish)
 	clients.connect(ctx)
-	for _, r := range clients.clusterResources() {
-		w.clusterWide = append(w.clusterWide, w.startWatch(ctx, r))
+	for _, r := range clients.watchedResources() {
+		w.watches = append(w.watches, w.startWatch(ctx, r))
 	}
 	w.loop(ctx)
 	w.running.Wait()
@@ -74,8 +71,7 @@ type watcher struct {
 	reads *reads
 
 	// The loop alone uses these.
-	clusterWide   []*objectWatch
-	scoped        map[scope]scopedWatch
+	watches       []*objectWatch
 	startupErrors []inventory.Error
 	builder       inventory.Builder
 	matcher       *admission.Matcher
@@ -90,12 +86,6 @@ type watcher struct {
 	relistPending bool
 }
 
-// scopedWatch is the watch of one scope.
-type scopedWatch struct {
-	*objectWatch
-	stop context.CancelFunc
-}
-
 func newWatcher(clients Clients, options Options, publish func(*admission.Matcher)) *watcher {
 	now := time.Now()
 	w := &watcher{
@@ -104,15 +94,11 @@ func newWatcher(clients Clients, options Options, publish func(*admission.Matche
 		publish:  publish,
 		wakeup:   make(chan struct{}, 1),
 		reads:    &reads{},
-		scoped:   map[scope]scopedWatch{},
 		schedule: schedule{timing: options.timing(), started: now, revisionsCompared: now},
 		errors:   map[inventory.Resource]int64{},
 	}
-	for _, r := range clients.clusterResources() {
+	for _, r := range clients.watchedResources() {
 		w.errors[r.name()] = 0
-	}
-	for _, kind := range []schema.GroupResource{podResource, daemonSetResource, deploymentResource} {
-		w.errors[resource{GroupResource: kind}.name()] = 0
 	}
 	return w
 }
@@ -135,7 +121,7 @@ func (w *watcher) loop(ctx context.Context) {
 		}
 		w.relistIfRegressed()
 		w.fetchIfDue(ctx)
-		w.publishIfDue(ctx)
+		w.publishIfDue()
 		timer.Reset(time.Until(w.times().next(time.Now(), w.status())))
 	}
 }
@@ -177,7 +163,7 @@ func (w *watcher) relistIfRegressed() {
 	if !due {
 		return
 	}
-	for _, o := range w.watches() {
+	for _, o := range w.watches {
 		o.relist()
 	}
 }
@@ -200,7 +186,7 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 	}
 	var compared []*objectWatch
 	if w.schedule.beginComparison(now) {
-		compared = w.watches()
+		compared = slices.Clone(w.watches)
 	}
 	w.schedule.beginFetch(now)
 	w.running.Go(func() {
@@ -221,10 +207,9 @@ func (w *watcher) setServerInfo(info serverInfo) {
 	w.signal()
 }
 
-// publishIfDue publishes a Snapshot where one is due. One that refers to
-// something that is not yet watched is dropped: the next one shows that, or comes
-// after newScopeWait.
-func (w *watcher) publishIfDue(ctx context.Context) {
+// publishIfDue publishes a Snapshot where one is due. One that refers to something that
+// did not count before is dropped: the next one shows that.
+func (w *watcher) publishIfDue() {
 	times := w.times()
 	if !times.mayPublish(time.Now(), w.status()) {
 		w.reportStartupErrors()
@@ -234,8 +219,7 @@ func (w *watcher) publishIfDue(ctx context.Context) {
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
 	taken := time.Now()
 	w.matcher = w.matcher.Next(w.builder.Snapshot(w.objects(taken), taken))
-	readsMore := w.readMore()
-	if w.watchScopes(ctx, wantedScopes(w.matcher)) || readsMore {
+	if w.readMore() {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
@@ -254,32 +238,12 @@ func (w *watcher) readMore() bool {
 	if !w.reads.follow(w.matcher.Snapshot, byReader) {
 		return false
 	}
-	for _, o := range w.clusterWide {
-		if o.owner != nil || o.GroupResource == namespaceResource {
+	for _, o := range w.watches {
+		if o.counts != nil || o.GroupResource == namespaceResource {
 			o.readAnew()
 		}
 	}
 	return true
-}
-
-// watchScopes starts and stops watches so that these scopes are watched. It reports
-// whether a Snapshot taken before shows others.
-func (w *watcher) watchScopes(ctx context.Context, wanted map[scope]bool) (others bool) {
-	for s, watch := range w.scoped {
-		if !wanted[s] {
-			watch.stop()
-			delete(w.scoped, s)
-			others = true
-		}
-	}
-	for s := range wanted {
-		if _, ok := w.scoped[s]; !ok {
-			ctx, stop := context.WithCancel(ctx)
-			w.scoped[s] = scopedWatch{w.startWatch(ctx, w.clients.resourceIn(s)), stop}
-			others = true
-		}
-	}
-	return others
 }
 
 func (w *watcher) times() schedule {
@@ -303,7 +267,7 @@ func (w *watcher) reportStartupErrors() {
 	w.mu.Lock()
 	failures := slices.Clone(w.serverInfo.failures)
 	w.mu.Unlock()
-	for _, o := range w.watches() {
+	for _, o := range w.watches {
 		if failure := o.contents(time.Now()).failure; failure != nil {
 			failures = append(failures, *failure)
 		}
@@ -320,7 +284,7 @@ func (w *watcher) status() watchStatus {
 	first := w.schedule.published.IsZero()
 	out := watchStatus{empty: true, pending: w.serverInfo.attempted.IsZero() || first && w.serverInfo.unsettled()}
 	w.mu.Unlock()
-	for _, o := range w.watches() {
+	for _, o := range w.watches {
 		p := o.progress()
 		out.pending = out.pending || p == unanswered || p == failing && first
 		out.empty = out.empty && p < refused
@@ -328,20 +292,10 @@ func (w *watcher) status() watchStatus {
 	return out
 }
 
-// watches returns those of the whole cluster and those of all scopes, in a
-// stable order.
-func (w *watcher) watches() []*objectWatch {
-	out := slices.Clone(w.clusterWide)
-	for _, s := range slices.SortedFunc(maps.Keys(w.scoped), scope.compare) {
-		out = append(out, w.scoped[s].objectWatch)
-	}
-	return out
-}
-
 // objects returns what is known of the cluster at the time.
 func (w *watcher) objects(now time.Time) inventory.Objects {
 	var all []contents
-	for _, o := range w.watches() {
+	for _, o := range w.watches {
 		all = append(all, o.contents(now))
 	}
 	w.mu.Lock()

@@ -279,9 +279,8 @@ func TestWatchShowsTheCluster(t *testing.T) {
 	}
 }
 
-// openWatches are those of populated: thirteen kinds of the whole cluster, and the Pods
-// of three namespaces.
-const openWatches = 13 + 3
+// openWatches has one for each kind.
+const openWatches = 16
 
 func TestWatchAsksForNothingElse(t *testing.T) {
 	streamed := map[string]int{"watch": 1}
@@ -291,14 +290,13 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
 			s := populated(t)
 			s.streamsLists = streams
-			s.put(namespace("kube-system"), onPods("validate", "calico-system"))
 			for i := range 100 {
 				ns := fmt.Sprintf("crowd-%d", i)
 				s.put(namespace(ns), service(ns, "s"), endpointSlice(ns, "s", true), daemonSet(ns, "d"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
 			}
 			r := watching(s, Options{test: timing{discoveryDelay: time.Hour}})
 			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches+2 })
+			eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
 			r.stop()
 			expect.Equal(t, expectedRequests(verbs), countRequests(s))
 		})
@@ -321,8 +319,7 @@ func countRequests(s *fakeServer) map[string]int {
 	return counts
 }
 
-// expectedRequests are all that populated's cluster takes, with a webhook on the
-// Pods of kube-system, where each resource of the cluster takes the verbs.
+// expectedRequests are all that a cluster takes, where each resource takes the verbs.
 func expectedRequests(verbs map[string]int) map[string]int {
 	out := map[string]int{"/version": 2, "/api": 1, "/apis": 1, "/metrics": 1}
 	for _, path := range []string{
@@ -339,19 +336,13 @@ func expectedRequests(verbs map[string]int) map[string]int {
 		"/apis/discovery.k8s.io/v1/endpointslices ",
 		"/apis/policy/v1/poddisruptionbudgets ",
 		"/apis/networking.k8s.io/v1/networkpolicies ",
+		"/apis/apps/v1/daemonsets ",
+		"/apis/apps/v1/deployments k8s-app in (kube-dns,coredns)",
+		"/api/v1/pods ",
 	} {
 		for verb, n := range verbs {
 			out[verb+" "+path] = n
 		}
-	}
-	for _, path := range []string{
-		"/apis/apps/v1/namespaces/kube-system/daemonsets ",
-		"/apis/apps/v1/namespaces/kube-system/deployments k8s-app in (kube-dns,coredns)",
-		"/api/v1/namespaces/policy/pods ",
-		"/api/v1/namespaces/convert/pods ",
-		"/api/v1/namespaces/hive/pods ",
-	} {
-		out["list "+path], out["watch "+path] = 1, 1
 	}
 	return out
 }
@@ -381,18 +372,6 @@ func TestWatchFollowsWhatIsNamed(t *testing.T) {
 	})
 	s.remove(validating("two"))
 	r.await("no Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 0 && len(s.Webhooks) == 0 })
-	eventually(t, "no watch of a Service", func() bool {
-		return !slices.ContainsFunc(s.watched(), func(w string) bool { return strings.Contains(w, " ") })
-	})
-}
-
-// onPods is a webhook of Service policy/validate that refuses all Pods while it
-// is gone, but those of the namespace.
-func onPods(name, excluded string) *admissionv1.ValidatingWebhookConfiguration {
-	c := validating(name, kubetest.Client("policy", "validate"))
-	c.Webhooks[0].Rules = []admissionv1.RuleWithOperations{kubetest.Rule("", "pods", admissionv1.Create)}
-	c.Webhooks[0].NamespaceSelector = kubetest.Selector(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, excluded)
-	return c
 }
 
 func daemonSet(namespace, name string) *appsv1.DaemonSet {
@@ -401,36 +380,25 @@ func daemonSet(namespace, name string) *appsv1.DaemonSet {
 	return d
 }
 
-// TestWatchFollowsWhatNodesNeed: the DaemonSets and the DNS of the system
-// namespaces are read where a webhook could hold them up, and only there.
+// TestWatchFollowsWhatNodesNeed: the DaemonSets and the DNS of the system namespaces are
+// shown, and no other workload that makes Pods.
 func TestWatchFollowsWhatNodesNeed(t *testing.T) {
 	dns := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "coredns", Labels: map[string]string{"k8s-app": "kube-dns"}}}
 	dns.Spec.Template.Labels = dns.Labels
 	other := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other"}}
 	s := startServer(t)
-	s.put(namespace("kube-system"), namespace("calico-system"), namespace("policy"), service("policy", "validate"),
-		daemonSet("kube-system", "proxy"), daemonSet("calico-system", "network"), daemonSet("policy", "scanner"), dns, other)
+	s.put(daemonSet("kube-system", "proxy"), daemonSet("calico-system", "network"), daemonSet("policy", "scanner"), dns, other)
 	r := watching(s, Options{Debounce: time.Millisecond})
-	r.await("no webhooks", webhooks(0))
-
 	shows := func(want ...string) func(*inventory.Snapshot) bool {
 		return func(s *inventory.Snapshot) bool {
 			var have []string
 			for _, w := range s.Workloads {
-				if w.NodeCritical || w.ClusterDNS {
-					have = append(have, w.String())
-				}
+				have = append(have, w.String())
 			}
 			return slices.Equal(have, want)
 		}
 	}
-	s.put(onPods("validate", "calico-system"))
-	r.await("what is in kube-system", shows("DaemonSet kube-system/proxy", "Deployment kube-system/coredns"))
-	s.put(onPods("validate", "policy"))
-	got := r.await("both namespaces", shows("DaemonSet calico-system/network", "DaemonSet kube-system/proxy", "Deployment kube-system/coredns"))
-	if len(got.Workloads) != 3 || len(got.Errors) != 0 {
-		t.Errorf("workloads %v, errors %v", got.Workloads, got.Errors)
-	}
+	r.await("what nodes need", shows("DaemonSet calico-system/network", "DaemonSet kube-system/proxy", "Deployment kube-system/coredns"))
 	s.put(daemonSet("kube-system", "storage"))
 	r.await("another DaemonSet", shows("DaemonSet calico-system/network", "DaemonSet kube-system/proxy", "DaemonSet kube-system/storage", "Deployment kube-system/coredns"))
 
@@ -440,14 +408,6 @@ func TestWatchFollowsWhatNodesNeed(t *testing.T) {
 	r.await("the permission that is missing", errorAbout("daemonsets.apps", cure))
 	s.heal()
 	r.await("no error", func(s *inventory.Snapshot) bool { return len(s.Errors) == 0 })
-
-	s.put(onPods("validate", "kube-system"))
-	r.await("calico-system alone", shows("DaemonSet calico-system/network"))
-	s.remove(validating("validate"))
-	r.await("nothing", shows())
-	eventually(t, "no watch of a namespace", func() bool {
-		return !slices.ContainsFunc(s.watched(), func(w string) bool { return strings.Contains(w, " ") })
-	})
 }
 
 // eventually waits for what happens in the server, which the test polls.
@@ -465,7 +425,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestWatchHoldsASnapshotForTheServiceItNeeds(t *testing.T) {
 	s := startServer(t)
 	s.put(service("policy", "a"), endpointSlice("policy", "a", true))
-	r := watching(s, Options{test: timing{newScopeWait: time.Hour}})
+	r := watching(s, Options{})
 	r.await("anything", anything)
 	s.put(validating("one", kubetest.Client("policy", "a")))
 	got := r.await("the webhook", webhooks(1))
@@ -551,7 +511,7 @@ func TestWatchWithAllButOneForbidden(t *testing.T) {
 	s := populated(t)
 	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource != "mutatingwebhookconfigurations" })
 	r := watching(s, Options{})
-	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == 15 })
+	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == openWatches-1+2 }) // discovery and /version
 	if state := got.State(got.Webhooks[0].Backend); state.Known {
 		t.Errorf("its backend is known to be %+v", state)
 	}
