@@ -108,13 +108,6 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	}
 }
 
-// namespaceLabels are those that the Policy in effect reads.
-func (d *daemon) namespaceLabels() []string {
-	d.evaluating.Lock()
-	defer d.evaluating.Unlock()
-	return d.evaluator.Policy().NamespaceLabels()
-}
-
 // compare records and logs what changed of the registrations.
 func (d *daemon) compare(before, now *classify.Report) {
 	for _, c := range d.history.Observe(before, now) {

@@ -147,7 +147,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		collectAsConfigured()
 	})
 	group.Go(func() error {
-		return cluster.Watch(ctx, c.clients, cluster.Options{Debounce: o.settle, Routing: c.routing, NamespaceLabels: d.namespaceLabels, OnStartupErrors: d.unread}, publish)
+		return cluster.Watch(ctx, c.clients, cluster.Options{Debounce: o.settle, Routing: c.routing, OnStartupErrors: d.unread}, publish)
 	})
 	if o.input.config != "" {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }

@@ -68,15 +68,6 @@ func (d *deriver) matchedOnZero(class *matchClass, w *inventory.Webhook) RunLeve
 	return out
 }
 
-// NamespaceLabels are the labels of namespaces that an evaluation reads, beside those that
-// webhooks and policies select by.
-func (p Policy) NamespaceLabels() []string {
-	if p.RunLevelLabel == "" {
-		return nil
-	}
-	return []string{p.RunLevelLabel}
-}
-
 // onRunLevel returns the first namespaces on the run level, sorted.
 func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 	named := newGlobs(p.RunLevelZero)

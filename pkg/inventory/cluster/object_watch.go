@@ -395,7 +395,7 @@ func (o *objectWatch) Delete(obj any) error {
 func (o *objectWatch) set(key inventory.Key, object any) {
 	o.mu.Lock()
 	before := o.objects[key]
-	shows := !apiequality.Semantic.DeepEqual(before, object) && o.reads.shows(o.resource, before, object)
+	shows := !apiequality.Semantic.DeepEqual(before, object) && (o.reads.counts(o.resource, before) || o.reads.counts(o.resource, object))
 	if object == nil {
 		delete(o.objects, key)
 	} else {

@@ -198,9 +198,9 @@ func TestObjectWatchOfOwners(t *testing.T) {
 		t.Errorf("%d events, %d objects of no webhook", events, shown())
 	}
 	snapshot := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("one", kubetest.Client("policy", "a"))}}.Snapshot(at(0))
-	isOther := read.follow(snapshot, nil)
+	isOther := read.follow(snapshot)
 	o.readAnew()
-	if !isOther || shown() != 1 || read.follow(snapshot, nil) {
+	if !isOther || shown() != 1 || read.follow(snapshot) {
 		t.Errorf("%d objects, want that of the one Service", shown())
 	}
 	o.Update(endpointSlice("policy", "b", false))

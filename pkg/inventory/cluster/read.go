@@ -48,7 +48,7 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
 	snapshot := found.Snapshot(began)
-	reads.follow(snapshot, nil)
+	reads.follow(snapshot)
 	for i := range all {
 		all[i].objects = slices.DeleteFunc(all[i].objects, func(object any) bool { return !reads.counts(all[i].resource, object) })
 	}

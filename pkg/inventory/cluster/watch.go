@@ -28,10 +28,6 @@ type Options struct {
 	// Routing is where the API server sends calls to Services; RoutingUnknown
 	// takes what the cluster shows.
 	Routing inventory.Routing
-	// NamespaceLabels, if any, returns the labels that the reader of the Snapshots reads
-	// of namespaces, beside those that webhooks and policies select by. It is asked with
-	// each Snapshot.
-	NamespaceLabels func() []string
 	// OnStartupErrors, if any, gets the errors that delay the first Snapshot,
 	// each time that they change.
 	OnStartupErrors func([]inventory.Error)
@@ -228,18 +224,14 @@ func (w *watcher) publishIfDue() {
 	w.reschedule(func(s *schedule) { s.spend(taken, time.Now()) })
 }
 
-// readMore reports whether the Snapshot may lack what its webhooks or its reader read and
-// those before did not.
+// readMore reports whether the Snapshot may lack what its webhooks read and those before
+// did not.
 func (w *watcher) readMore() bool {
-	var byReader []string
-	if w.options.NamespaceLabels != nil {
-		byReader = w.options.NamespaceLabels()
-	}
-	if !w.reads.follow(w.matcher.Snapshot, byReader) {
+	if !w.reads.follow(w.matcher.Snapshot) {
 		return false
 	}
 	for _, o := range w.watches {
-		if o.counts != nil || o.GroupResource == namespaceResource {
+		if o.counts != nil {
 			o.readAnew()
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -849,117 +848,22 @@ func goroutines() []string {
 	})
 }
 
-// TestWatchReadsOfNamespacesWhatMatters: a label that no selector reads, and
-// annotations, bring about no Snapshot; once a selector reads the label, its last value
-// is there.
-func TestWatchReadsOfNamespacesWhatMatters(t *testing.T) {
-	selects := func(name, key string) *admissionv1.ValidatingWebhookConfiguration {
-		c := validating(name, kubetest.Client("policy", "a"))
-		c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: "b"}}
-		return c
-	}
-	shop := func(team, other string) *corev1.Namespace {
-		n := namespace("shop")
-		n.Labels, n.Annotations = map[string]string{"team": team, "other": other}, map[string]string{"note": other}
-		return n
-	}
-	label := func(s *inventory.Snapshot, key string) string { return s.Namespaces["shop"].Labels[key] }
-	s := startServer(t)
-	s.put(shop("a", "0"), selects("one", "team"))
-	r := watching(s, Options{Debounce: time.Millisecond})
-	r.await("the label", func(s *inventory.Snapshot) bool { return label(s, "team") == "a" && len(s.Webhooks) == 1 })
-	for _, other := range []string{"1", "2", "3"} {
-		s.put(shop("a", other))
-	}
-	s.put(shop("b", "3"))
-	now := r.await("another state of the namespace", func(s *inventory.Snapshot) bool { return label(s, "team") != "a" || label(s, "other") != "0" })
-	if label(now, "team") != "b" || label(now, "other") != "3" {
-		t.Errorf("labels are %v: those that nothing reads brought about a Snapshot", now.Namespaces["shop"].Labels)
-	}
-	s.put(shop("b", "4"))
-	s.put(selects("two", "other"))
-	r.await("both webhooks, and the last value of the label that is read now", func(s *inventory.Snapshot) bool { // the watches are in no order
-		return len(s.Webhooks) == 2 && label(s, "other") == "4"
-	})
-	s.put(shop("b", "5"))
-	r.await("the label that is read now", func(s *inventory.Snapshot) bool { return label(s, "other") == "5" })
-	condition := validating("three", kubetest.Client("policy", "a"))
-	condition.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "noted", Expression: `namespaceObject.metadata.annotations["note"] == "6"`}}
-	s.put(condition)
-	r.await("the condition", webhooks(3))
-	s.put(shop("b", "6"))
-	r.await("the annotation", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Annotations["note"] == "6" })
-}
-
-// TestWatchReadsOfNamespacesWhatItsReaderDoes: a label that no webhook selects by, and an
-// evaluation reads, brings about a Snapshot, also once the reader reads another one.
-func TestWatchReadsOfNamespacesWhatItsReaderDoes(t *testing.T) {
-	var read atomic.Pointer[[]string]
-	read.Store(&[]string{"openshift.io/run-level"})
+// TestWatchNamespaces: labels, annotations and the end of a namespace show; what is written
+// beside them does not.
+func TestWatchNamespaces(t *testing.T) {
 	s := startServer(t)
 	shop := namespace("shop")
-	s.put(shop, kubetest.Validating("one", kubetest.Webhook("one.example.com", kubetest.Client("policy", "a"), kubetest.Rule("", "pods"))))
-	r := watching(s, Options{Debounce: time.Millisecond, Resync: 10 * time.Millisecond, NamespaceLabels: func() []string { return *read.Load() }})
-	r.await("the webhook", webhooks(1))
-	set := func(key, value string) {
-		shop.Labels = map[string]string{key: value, "other": value}
-		s.put(shop)
-	}
-	set("openshift.io/run-level", "0")
-	r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["openshift.io/run-level"] == "0" })
-	set("example.com/level", "0")
-	r.await("the end of the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "0" })
-	set("example.com/level", "1")
-	read.Store(&[]string{"example.com/level"})
-	r.await("the label that is read now", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["example.com/level"] == "1" })
-}
-
-// TestWatchReadsOfNamespacesWhatConditionsDo: the labels that a matchCondition reads of the
-// object, where that is a namespace, also below it.
-func TestWatchReadsOfNamespacesWhatConditionsDo(t *testing.T) {
-	for _, resource := range []string{"namespaces", "namespaces/finalize", "namespaces/status", "*/*"} {
-		t.Run(resource, func(t *testing.T) {
-			s := startServer(t)
-			system := namespace(metav1.NamespaceSystem)
-			w := kubetest.Webhook("one.example.com", kubetest.Client("policy", "a"), kubetest.Rule("", resource))
-			w.MatchConditions = []admissionv1.MatchCondition{{Name: "not-exempt", Expression: `!("exempt" in object.metadata.labels)`}}
-			s.put(system, kubetest.Validating("one", w))
-			r := watching(s, Options{Debounce: time.Millisecond, Resync: time.Hour})
-			r.await("the webhook", webhooks(1))
-			system.Labels = map[string]string{"exempt": "yes"}
-			s.put(system)
-			r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces[system.Name].Labels["exempt"] == "yes" })
-		})
-	}
-}
-
-// TestWatchReadsOfNamespacesWhatPoliciesDo: the selectors of a policy and of its
-// bindings, and its matchConditions, are read as those of a webhook are.
-func TestWatchReadsOfNamespacesWhatPoliciesDo(t *testing.T) {
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
-	for name, change := range map[string]func(*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding){
-		"policy": func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
-			p.Spec.MatchConstraints = &admissionv1.MatchResources{NamespaceSelector: selector}
-		},
-		"binding": func(_ *admissionv1.ValidatingAdmissionPolicy, b *admissionv1.ValidatingAdmissionPolicyBinding) {
-			b.Spec.MatchResources = &admissionv1.MatchResources{ObjectSelector: selector}
-		},
-		"condition": func(p *admissionv1.ValidatingAdmissionPolicy, _ *admissionv1.ValidatingAdmissionPolicyBinding) {
-			p.Spec.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `namespaceObject.metadata.labels["team"] == "b"`}}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := startServer(t)
-			shop := namespace("shop")
-			policy, binding := validatingPolicy("limits"), kubetest.Binding("limits")
-			s.put(shop, policy, binding)
-			r := watching(s, Options{Debounce: time.Millisecond})
-			r.await("the policy", func(s *inventory.Snapshot) bool { return len(s.Policies) == 1 })
-			shop.Labels = map[string]string{"team": "b"}
-			s.put(shop)
-			change(policy, binding)
-			s.put(policy, binding)
-			r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["team"] == "b" })
-		})
-	}
+	s.put(shop)
+	r := watching(s, Options{Debounce: time.Millisecond, Resync: time.Hour})
+	r.await("the namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 1 })
+	shop.Finalizers = []string{"example.com/one"}
+	s.put(shop)
+	shop.Labels = map[string]string{"team": "a"}
+	s.put(shop)
+	r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["team"] == "a" })
+	shop.Annotations = map[string]string{"note": "b"}
+	s.put(shop)
+	r.await("the annotation", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Annotations["note"] == "b" })
+	s.remove(shop)
+	r.await("no namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 0 })
 }
