@@ -129,7 +129,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if a.output == htmlFormat {
 		err = a.printHTML(ctx, evaluated, document, s)
 	} else {
-		err = a.print(document, limit, s)
+		err = a.print(document, s)
 	}
 	if err != nil {
 		return err
@@ -153,37 +153,38 @@ func (a *audit) check(paths []string) error {
 }
 
 // print prints a report, and its errors on stderr.
-func (a *audit) print(d report.Document, limit classify.Severity, s streams) error {
-	if err := a.write(d, limit, s); err != nil {
+func (a *audit) print(d report.Document, s streams) error {
+	if err := a.write(d, s); err != nil {
 		return err
 	}
 	return writeErrors(d.Errors, s)
 }
 
-// write prints a report in the output format; findings at or above the limit fail.
-func (a *audit) write(d report.Document, limit classify.Severity, s streams) error {
-	switch a.output {
-	case "sarif":
+// write prints a report in the output format.
+func (a *audit) write(d report.Document, s streams) error {
+	if a.output == "sarif" {
 		return report.WriteSARIF(s.out, d, version.Version)
-	case "junit":
-		return report.WriteJUnit(s.out, d, limit)
 	}
-	o := textOptions(s.out)
-	if a.output == "text" {
-		o.Fixes, o.Quiet = a.fixes, a.quiet
-		if !o.Verbose { // whole messages are for grep
-			o.Width = cmp.Or(o.Width, defaultWidth)
-		}
-	}
+	o := formatOptions(a.output, s)
+	o.Fixes, o.Quiet = a.fixes, a.quiet
 	return report.Write(s.out, a.output, d, o)
 }
 
-// defaultWidth is how wide a report is that is for no terminal.
+// defaultWidth is how wide a text is that is for no terminal.
 const defaultWidth = 100
+
+// formatOptions wrap a text; with -v it is for grep, and a table for scripts.
+func formatOptions(format string, s streams) report.TextOptions {
+	o := textOptions(s.out)
+	if format == "text" && !o.Verbose {
+		o.Width = cmp.Or(o.Width, defaultWidth)
+	}
+	return o
+}
 
 // show prints a view in the output format.
 func show(format string, v report.View, s streams) error {
-	return report.Write(s.out, format, v, textOptions(s.out))
+	return report.Write(s.out, format, v, formatOptions(format, s))
 }
 
 // writeErrors prints on stderr what cannot be read.
@@ -416,5 +417,5 @@ func assume(objects inventory.Objects, server inventory.Version) inventory.Objec
 }
 
 func formats() []string {
-	return []string{"text", "table", "json", "markdown", "sarif", "junit", htmlFormat}
+	return []string{"text", "table", "json", "markdown", "sarif", htmlFormat}
 }

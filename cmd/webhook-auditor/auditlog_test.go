@@ -106,16 +106,10 @@ func TestAuditLogEvidence(t *testing.T) {
 			t.Errorf("%s: it shows an audit log without one", name)
 		}
 	}
-	for format, want := range map[string][]string{
-		"html":     {`<th scope="row">images.policy.example.com</th><td data-title="Type">validating</td><td data-title="Requests" class="n">3</td>`},
-		"markdown": {"| Name | Type | Requests |", "| images.policy.example.com | validating | 3 | 0 | 3 |"},
-	} {
-		r := execute(t, "", "audit", "testdata/webhooks.yaml", "--fail-on", "never", "--audit-log", log, "-o", format)
-		for _, text := range want {
-			if !strings.Contains(r.out, text) {
-				t.Errorf("%s: no %q: %s", format, text, r.err)
-			}
-		}
+	const row = `<th scope="row">images.policy.example.com</th><td data-title="Type">validating</td><td data-title="Requests" class="n">3</td>`
+	r := execute(t, "", "audit", "testdata/webhooks.yaml", "--fail-on", "never", "--audit-log", log, "-o", "html")
+	if !strings.Contains(r.out, row) {
+		t.Errorf("the page: no %q: %s", row, r.err)
 	}
 }
 

@@ -26,7 +26,7 @@ func (a *audit) before() (report.Document, error) {
 // code.
 func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
 	c := report.NewComparison(before, after)
-	if err := a.printComparison(c, limit, s); err != nil {
+	if err := a.printComparison(c, s); err != nil {
 		return err
 	}
 	after.Findings = c.Added
@@ -34,10 +34,10 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 }
 
 // printComparison prints a comparison, and its errors on stderr.
-func (a *audit) printComparison(c report.Comparison, limit classify.Severity, s streams) error {
+func (a *audit) printComparison(c report.Comparison, s streams) error {
 	var err error
-	if a.output == "sarif" || a.output == "junit" {
-		err = a.write(c.Document(), limit, s)
+	if a.output == "sarif" {
+		err = a.write(c.Document(), s)
 	} else {
 		err = show(a.output, c, s)
 	}

@@ -34,7 +34,7 @@ func TestVerbs(t *testing.T) {
 		"UPDATE deployments.apps/scale web in shop meets": {"explain", "scale", "deployments", "web"},
 		"a server-side apply of pods is a CREATE":         {"explain", "apply", "pods"},
 	} {
-		expect.Contains(t, execute(t, "", append(args, from...)...).out, want)
+		expect.Contains(t, squeezed(execute(t, "", append(args, from...)...).out), want)
 	}
 	r := execute(t, "", "explain", "craete", "pods", "--kubeconfig", "nowhere")
 	if r.code != exitUsage || !strings.Contains(r.err, "did you mean create?") {

@@ -111,7 +111,7 @@ func (a *contextsReport) run(ctx context.Context, s streams) error {
 	if a.output == "text" {
 		err = a.printTexts(documents, s)
 	} else {
-		err = a.write(merged, a.limit, s)
+		err = a.write(merged, s)
 	}
 	if err == nil && a.output != "json" {
 		fmt.Fprintln(s.out)
@@ -134,7 +134,7 @@ func (a *contextsReport) printTexts(documents []report.Document, s streams) erro
 			fmt.Fprintln(s.out, "Could not be read: what it holds is unknown.")
 			continue
 		}
-		if err := a.write(d, a.limit, s); err != nil {
+		if err := a.write(d, s); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", append([]string{"diff"}, tc.args...)...)
-			if r.code != tc.code || !strings.Contains(r.out, tc.want) {
+			if r.code != tc.code || !strings.Contains(squeezed(r.out), tc.want) {
 				t.Errorf("exit code %d, want %d, with %q:\n%s\n%s", r.code, tc.code, tc.want, r.out, r.err)
 			}
 		})

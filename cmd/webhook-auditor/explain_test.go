@@ -112,7 +112,7 @@ func TestExplainError(t *testing.T) {
 			if r.code != exitOK {
 				t.Errorf("exit code %d: %s", r.code, r.err)
 			}
-			expect.Contains(t, r.out, tc.want...)
+			expect.Contains(t, squeezed(r.out), tc.want...)
 		})
 	}
 }

@@ -61,7 +61,7 @@ func TestImpactOfAPIService(t *testing.T) {
 			if r.code != tc.code {
 				t.Errorf("exit code %d, want %d: %s", r.code, tc.code, r.err)
 			}
-			expect.Contains(t, r.out+r.err, tc.want...)
+			expect.Contains(t, squeezed(r.out+r.err), tc.want...)
 		})
 	}
 }

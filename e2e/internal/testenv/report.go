@@ -78,10 +78,14 @@ func Parse(t testing.TB, result auditor.Result) Document {
 
 // ContainsAll says whether the text has all the parts.
 func ContainsAll(text string, parts ...string) bool {
+	text = oneLine(text)
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
+		if !strings.Contains(text, oneLine(part)) {
 			return false
 		}
 	}
 	return true
 }
+
+// oneLine is a text with one space where it has several, or is wrapped.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

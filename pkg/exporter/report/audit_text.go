@@ -68,7 +68,9 @@ func (d Document) Text(o TextOptions) Blocks {
 		_, acknowledged := separateAcknowledged(d.Findings)
 		out = append(out, Block{Heading: "ACKNOWLEDGED", Lines: o.entries(acknowledged, causeOf)})
 	}
-	out = append(out, d.measured()...)
+	if d.Observed != nil {
+		out = append(out, Block{Lines: Sentences(d.Observed.sourceLine())})
+	}
 	out = append(out, Block{Heading: "Before you upgrade", Lines: d.upgradeNotes(o)}, Block{Lines: d.foot(o)})
 	return out.NonEmpty()
 }

@@ -67,10 +67,6 @@ type Document struct {
 	Inputs []Input `json:"inputs,omitempty"`
 	// Observed is where observed values come from; absent without a source.
 	Observed *Observation `json:"observed,omitempty"`
-	// Unregistered are webhooks that were called and that nothing registers.
-	Unregistered []TopWebhook `json:"unregistered,omitempty"`
-	// AuditLog is what audit logs record; absent where none was read.
-	AuditLog *AuditLog `json:"auditLog,omitempty"`
 }
 
 // Input is the detected type of one path, and what it lacks.
@@ -337,10 +333,6 @@ func NewDocument(r *classify.Report) Document {
 	d.Errors = newErrors(r.Errors)
 	d.Inputs = newInputs(r.Snapshot)
 	d.Observed = newObservation(r.Snapshot.Observed)
-	d.AuditLog = newAuditLog(r.Snapshot, AuditDimensions[0])
-	if o := r.Snapshot.Observed; o != nil {
-		d.Unregistered = unregistered(o, r.Snapshot.Webhooks)
-	}
 	return d
 }
 
@@ -431,7 +423,7 @@ func newError(e inventory.Error) Error {
 // WriteJSON writes what this package hands out as JSON: a Document, another view model, a
 // schema.
 func WriteJSON[V any](w io.Writer, view V) error {
-	err := writeEscaped(w, jsonEscape, func(w io.Writer) error {
+	err := writeEscaped(w, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")

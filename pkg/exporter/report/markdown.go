@@ -18,7 +18,6 @@ func (d Document) Markdown() Blocks {
 		{Heading: "Findings", Table: markdownTable(append(open, acknowledged...))},
 		whatToDo(open),
 	}
-	out = append(out, d.measured()...)
 	out = append(out, errorList(d.Errors), markdownFoot(d.Inputs, d.Taken))
 	return append(Blocks{{Heading: "Webhook audit"}}, out.NonEmpty()...)
 }

@@ -30,7 +30,7 @@ const fingerprintName = "primaryLocationLineHash"
 // WriteSARIF writes the findings as SARIF 2.1.0, for code review. The version is
 // that of this program, empty if unknown.
 func WriteSARIF(w io.Writer, d Document, version string) error {
-	if err := writeEscaped(w, jsonEscape, newSARIF(d, classify.Checks, version).PrettyWrite); err != nil {
+	if err := writeEscaped(w, newSARIF(d, classify.Checks, version).PrettyWrite); err != nil {
 		return fmt.Errorf("writing report: %w", err)
 	}
 	return nil

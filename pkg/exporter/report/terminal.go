@@ -59,7 +59,7 @@ func (p printer) flow(label word, indent int, text []word) {
 		n := utf8.RuneCountInString(w.text)
 		switch {
 		case i == 0:
-		case p.Width > 0 && column+1+n > p.Width:
+		case p.Width > 0 && column+1+n > p.Width && !commandsCI.MatchString(w.text):
 			p.WriteString("\n" + strings.Repeat(" ", indent))
 			column = indent
 		default:
@@ -86,6 +86,9 @@ func (p printer) write(current style, w word) style {
 // command matches what is for the shell: a program with its arguments, up to a
 // bracket or semicolon that is not quoted.
 const command = `(?:kubectl|webhook-auditor explain)(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
+
+// commandsCI matches what GitHub or Azure take for a command where a line begins with it.
+var commandsCI = regexp.MustCompile(`^(?:::|##)`)
 
 // remark matches what a brief message leaves out.
 var remark = regexp.MustCompile(` \((?:rules|failurePolicy|matchConditions)[^()]*\)`)

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,59 +119,3 @@ func observedText(o Observed) string {
 	c := o.cells()
 	return fmt.Sprintf("%s calls/s, p50 %s, p99 %s, %s failing, %s refused", c.Calls, c.P50, c.P99, c.Failing, c.Refused)
 }
-
-// called are the lines of the webhooks that were called, the busiest first.
-func (d Document) called() []TopWebhook {
-	lines := map[inventory.Series]*TopWebhook{}
-	for _, w := range d.Webhooks {
-		if w.Observed == nil || w.Observed.Calls == 0 && w.Observed.Failing == 0 {
-			continue
-		}
-		series := w.Series()
-		if lines[series] == nil {
-			lines[series] = &TopWebhook{Series: series, Observed: *w.Observed}
-		}
-		lines[series].Configurations = append(lines[series].Configurations, w.Configuration)
-	}
-	var out []TopWebhook
-	for _, line := range lines {
-		out = append(out, *line)
-	}
-	out = append(out, d.Unregistered...)
-	slices.SortFunc(out, func(a, b TopWebhook) int { return cmp.Or(sortKeys["share"](b, a), a.compare(b)) })
-	return out
-}
-
-// maxCalled bounds the webhooks whose observed values a report shows; "top" and
-// the JSON have them all.
-const maxCalled = 20
-
-// measured is what was observed of the webhooks that were called, and what audit logs
-// record.
-func (d Document) measured() Blocks {
-	var out Blocks
-	if d.Observed != nil {
-		out = append(out, d.observedBlock())
-	}
-	if d.AuditLog != nil {
-		out = append(out, d.AuditLog.blocks()...)
-	}
-	return out
-}
-
-func (d Document) observedBlock() Block {
-	lines := d.called()
-	t := &Table{Headings: slices.Delete(slices.Clone(topHeadings), thresholdColumn, thresholdColumn+1)}
-	for _, line := range lines[:min(len(lines), maxCalled)] {
-		t.Rows = append(t.Rows, slices.Delete(topCells(line), thresholdColumn, thresholdColumn+1))
-	}
-	out := Block{Heading: "Observed", Table: t}
-	if more := len(lines) - maxCalled; more > 0 {
-		out.Lines = Sentences(fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(more, "webhook")))
-	}
-	out.Lines = append(out.Lines, Line{Text: d.Observed.sourceLine()})
-	return out
-}
-
-// thresholdColumn is the column that a report lacks: findings are about it.
-const thresholdColumn = 5
