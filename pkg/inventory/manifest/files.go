@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,8 +45,6 @@ type input struct {
 	stored    bool
 	// kinds are those of which an object was read.
 	kinds map[string]bool
-	// removed are the objects in versions that Kubernetes 1.22 removed.
-	removed []string
 	// partial are the Services that lack ports.
 	partial []string
 	// placeholders stand for CA bundles, and twice says which objects have one name.
@@ -240,25 +239,24 @@ func (r *reader) document(t text) {
 		r.cut(t, blockOutline(t.data))
 		return
 	}
-	s := newJSONScanner(t.data)
-	for s.decoder.More() {
-		o, err := s.object()
-		one := t
-		one.data, one.line = t.data[o.start:o.end], t.line+o.line-1
-		switch {
-		case err == nil:
-			r.cut(one, o)
-		case o.start == 0 && len(o.elements) == 0:
-			t.shown, t.notJSON = o, s.problem(o, err)
+	decoder := json.NewDecoder(bytes.NewReader(t.data))
+	for end, one := 0, t; decoder.More(); {
+		start := next(t.data, end)
+		one.line += bytes.Count(t.data[end:start], []byte("\n"))
+		if decoder.Decode(&ignored{}) != nil {
+			p := jsonProblem(t.data, start)
+			if end > 0 {
+				r.fail(t.file, t.line+p.line-1, errors.New(p.message))
+				return
+			}
+			t.notJSON = p // it may be YAML
 			r.read(t)
 			return
-		default:
-			o.words["kind"] = cmp.Or(o.words["kind"], "List") // it may come after what is broken
-			r.cut(one, o)
-			p := s.problem(o, err)
-			r.fail(t.file, t.line+p.line-1, errors.New(p.message))
-			return
 		}
+		end = int(decoder.InputOffset())
+		one.data = t.data[start:end]
+		r.cut(one, jsonOutline(one.data))
+		one.line += bytes.Count(one.data, []byte("\n"))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,31 +53,31 @@ type decoder struct {
 
 // decoders are the kinds that are read, each with its group; all others are skipped.
 var decoders = map[string]decoder{
-	"ValidatingWebhookConfiguration.admissionregistration.k8s.io":   {[]string{"v1", v1beta1}, false, empty[admissionv1.ValidatingWebhookConfiguration]},
-	"MutatingWebhookConfiguration.admissionregistration.k8s.io":     {[]string{"v1", v1beta1}, false, empty[admissionv1.MutatingWebhookConfiguration]},
+	"ValidatingWebhookConfiguration.admissionregistration.k8s.io":   {[]string{"v1"}, false, empty[admissionv1.ValidatingWebhookConfiguration]},
+	"MutatingWebhookConfiguration.admissionregistration.k8s.io":     {[]string{"v1"}, false, empty[admissionv1.MutatingWebhookConfiguration]},
 	"ValidatingAdmissionPolicy.admissionregistration.k8s.io":        {policyVersions, false, empty[admissionv1.ValidatingAdmissionPolicy]},
 	"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": {policyVersions, false, empty[admissionv1.ValidatingAdmissionPolicyBinding]},
 	"MutatingAdmissionPolicy.admissionregistration.k8s.io":          {policyVersions, false, empty[admissionv1.MutatingAdmissionPolicy]},
 	"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   {policyVersions, false, empty[admissionv1.MutatingAdmissionPolicyBinding]},
-	"CustomResourceDefinition.apiextensions.k8s.io":                 {[]string{"v1", v1beta1}, false, empty[crd]},
-	"APIService.apiregistration.k8s.io":                             {[]string{"v1", v1beta1}, false, empty[apiregistrationv1.APIService]},
+	"CustomResourceDefinition.apiextensions.k8s.io":                 {[]string{"v1"}, false, empty[crd]},
+	"APIService.apiregistration.k8s.io":                             {[]string{"v1"}, false, empty[apiregistrationv1.APIService]},
 	"Namespace":                                                     {[]string{"v1"}, false, empty[metav1.PartialObjectMetadata]},
 	"Service":                                                       {[]string{"v1"}, true, empty[corev1.Service]},
 	"Endpoints":                                                     {[]string{"v1"}, true, empty[endpoints]},
-	"EndpointSlice.discovery.k8s.io":                                {[]string{"v1", v1beta1}, true, empty[endpointSlice]},
+	"EndpointSlice.discovery.k8s.io":                                {[]string{"v1"}, true, empty[discoveryv1.EndpointSlice]},
 	"Node":                                                          {[]string{"v1"}, false, empty[corev1.Node]},
 	"Pod":                                                           {[]string{"v1"}, true, empty[corev1.Pod]},
 	"Deployment.apps":                                               {[]string{"v1"}, true, empty[appsv1.Deployment]},
 	"StatefulSet.apps":                                              {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
 	"DaemonSet.apps":                                                {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
-	"PodDisruptionBudget.policy":                                    {[]string{"v1", v1beta1}, true, empty[policyv1.PodDisruptionBudget]},
+	"PodDisruptionBudget.policy":                                    {[]string{"v1"}, true, empty[policyv1.PodDisruptionBudget]},
 	"NetworkPolicy.networking.k8s.io":                               {[]string{"v1"}, true, empty[networkingv1.NetworkPolicy]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
 	"ClusterOperator.config.openshift.io":                           {[]string{"v1"}, false, empty[clusterStatus]},
 }
 
 // policyVersions are those of policies and bindings, whose fields are the same.
-var policyVersions = []string{"v1", v1beta1, "v1alpha1"}
+var policyVersions = []string{"v1", "v1beta1", "v1alpha1"}
 
 func empty[T any, P interface {
 	*T
@@ -85,21 +86,18 @@ func empty[T any, P interface {
 	return P(new(T))
 }
 
-// convert returns the object as it is kept: in v1, with the defaults of its
-// version.
+// convert returns the object as it is kept: with the defaults of its version.
 func convert(object metav1.Object, version string) any {
 	switch o := object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		o.Webhooks = slices.Clone(o.Webhooks) // the decoder allocates up to twice as many
 		for i := range o.Webhooks {
-			w := &o.Webhooks[i]
-			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions, w.Rules})
+			defaultRules(o.Webhooks[i].Rules)
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		o.Webhooks = slices.Clone(o.Webhooks)
 		for i := range o.Webhooks {
-			w := &o.Webhooks[i]
-			defaultWebhook(version, webhook{&w.FailurePolicy, &w.MatchPolicy, &w.SideEffects, &w.TimeoutSeconds, &w.AdmissionReviewVersions, w.Rules})
+			defaultRules(o.Webhooks[i].Rules)
 		}
 	case *admissionv1.ValidatingAdmissionPolicy:
 		defaultNamedRules(o.Spec.MatchConstraints)
@@ -112,9 +110,7 @@ func convert(object metav1.Object, version string) any {
 		defaultNamedRules(o.Spec.MatchResources)
 		defaultParamRef(version, o.Spec.ParamRef)
 	case *crd:
-		return o.v1(version)
-	case *endpointSlice:
-		return o.v1()
+		return o.whole()
 	case *corev1.Service:
 		defaultService(&o.Spec)
 	case *corev1.Pod:
@@ -127,9 +123,6 @@ func convert(object metav1.Object, version string) any {
 		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
 	case *policyv1.PodDisruptionBudget:
 		o.Status = policyv1.PodDisruptionBudgetStatus{}
-		if s := o.Spec.Selector; version == v1beta1 && s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-			o.Spec.Selector = nil // where it selects nothing
-		}
 	case *corev1.Node:
 		return newServer(fromKubelet, o.Status.NodeInfo.KubeletVersion)
 	case *clusterStatus:
@@ -150,8 +143,6 @@ type object struct {
 	line int
 	// hooks are the webhooks of a configuration.
 	hooks []hook
-	// removed is set where Kubernetes 1.22 removed the version.
-	removed bool
 	// unknown are the fields that the kind does not have, of an object to be applied.
 	unknown []string
 	value   any
@@ -235,7 +226,6 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 		key:     key,
 		line:    t.line,
 		hooks:   hooks(value, t.line, webhooks),
-		removed: isRegistration(meta.Kind) && meta.Version == v1beta1,
 		unknown: unknownFields(t, meta, data),
 		value:   convert(value, meta.Version),
 	})

@@ -130,9 +130,6 @@ func (k *kept) result() inventory.Objects {
 func (o object) count() {
 	in := o.file.input
 	in.objects++
-	if o.removed {
-		in.removed = append(in.removed, o.key.Kind+"/"+o.key.Name)
-	}
 	if s, isService := o.value.(*corev1.Service); isService && inventory.LacksPorts(s.Spec) {
 		in.partial = append(in.partial, o.key.Namespace+"/"+o.key.Name)
 	}

@@ -127,98 +127,58 @@ func (o *outline) addWord(line []byte) string {
 	return key
 }
 
-// word is the text of a JSON string, "" for any other value.
-type word string
-
-func (w *word) UnmarshalJSON(data []byte) error {
-	if data[0] == '"' {
-		return json.Unmarshal(data, (*string)(w))
+// jsonOutline returns the outline of an object of JSON; of anything else it has no words.
+func jsonOutline(data []byte) outline {
+	o := outline{span: span{end: len(data), line: 1}, words: map[string]string{}}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(data, &members) != nil {
+		return o
 	}
-	return nil
-}
-
-// jsonScanner reads the outlines of JSON objects that follow one another.
-type jsonScanner struct {
-	data    []byte
-	decoder *json.Decoder
-	// line is that of the offset counted.
-	counted, line int
-}
-
-func newJSONScanner(data []byte) *jsonScanner {
-	return &jsonScanner{data: data, decoder: json.NewDecoder(bytes.NewReader(data)), line: 1}
-}
-
-// next returns where the next value starts.
-func (s *jsonScanner) next() span {
-	read := int(s.decoder.InputOffset())
-	start := len(s.data) - len(bytes.TrimLeft(s.data[read:], " \t\r\n:,"))
-	s.line += bytes.Count(s.data[s.counted:start], []byte("\n"))
-	s.counted = start
-	return span{start: start, line: s.line}
-}
-
-// object reads the outline of the next object.
-func (s *jsonScanner) object() (outline, error) {
-	o := outline{span: s.next(), words: map[string]string{}}
-	open, err := s.decoder.Token()
-	if err == nil && open != json.Delim('{') {
-		err = errors.New("not an object")
-	}
-	for err == nil && s.decoder.More() {
-		err = s.member(&o)
-	}
-	if err == nil {
-		_, err = s.decoder.Token()
-	}
-	o.end = int(s.decoder.InputOffset())
-	for i := range o.elements { // which count from the object
-		e := &o.elements[i]
-		*e = span{e.start - o.start, e.end - o.start, e.line - o.line + 1}
-	}
-	return o, err
-}
-
-func (s *jsonScanner) member(o *outline) error {
-	token, err := s.decoder.Token()
-	if err != nil {
-		return err
-	}
-	key := token.(string) // the decoder takes nothing else for a key
-	if at := s.next().start; !isListKey(key) || !bytes.HasPrefix(s.data[at:], []byte("[")) {
-		var value word
-		err := s.decoder.Decode(&value)
-		o.words[key] = string(value)
-		return err
-	}
-	o.list = key
-	for _, err = s.decoder.Token(); err == nil && s.decoder.More(); {
-		element := s.next()
-		err = s.decoder.Decode(new(word))
-		element.end = int(s.decoder.InputOffset())
-		if err == nil {
-			o.elements = append(o.elements, element)
+	for key, value := range members {
+		word := ""
+		_ = json.Unmarshal(value, &word) // what is no string is no word
+		o.words[key] = word
+		if isListKey(key) && value[0] == '[' && o.list != "items" {
+			o.list, o.elements = key, elementsOf(data, value)
 		}
 	}
-	if err == nil {
-		_, err = s.decoder.Token()
-	}
-	return err
-}
-
-// jsonOutline returns the outline of an object, as far as it is valid JSON.
-func jsonOutline(data []byte) outline {
-	o, _ := newJSONScanner(data).object()
 	return o
 }
 
-// problem says where and why the scanner could not read an object.
-func (s *jsonScanner) problem(o outline, err error) *problem {
-	line := s.next().line
+// elementsOf are where the elements of a list stand in the text.
+func elementsOf(data []byte, list json.RawMessage) []span {
+	var values []json.RawMessage
+	_ = json.Unmarshal(list, &values) // it is a list, and was decoded once
+	end, line := bytes.Index(data, list)+1, 1
+	line += bytes.Count(data[:end], []byte("\n"))
+	var out []span
+	for _, value := range values {
+		start := next(data, end)
+		line += bytes.Count(data[end:start], []byte("\n"))
+		end = start + len(value)
+		out = append(out, span{start: start, end: end, line: line})
+		line += bytes.Count(value, []byte("\n"))
+	}
+	return out
+}
+
+// next is where the next value of JSON starts.
+func next(data []byte, from int) int {
+	return len(data) - len(bytes.TrimLeft(data[from:], " \t\r\n,"))
+}
+
+// jsonProblem says where and why the value at an offset is not JSON.
+func jsonProblem(data []byte, from int) *problem {
+	err := json.Unmarshal(data[from:], &ignored{})
+	at := from
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = min(from+int(syntax.Offset), len(data))
+	}
+	line := 1 + bytes.Count(bytes.TrimRight(data[:at], " \t\r\n"), []byte("\n"))
 	switch {
-	case o.start > 0 && s.data[o.start] != '{':
+	case from > 0 && data[from] != '{':
 		return problemf(line, "something follows the JSON object: must be another object, or set apart by a line ---")
-	case !bytes.HasSuffix(bytes.TrimSpace(s.data), []byte("}")):
+	case !bytes.HasSuffix(bytes.TrimSpace(data), []byte("}")):
 		return problemf(line, "the JSON ends in the middle of a value: the file is truncated")
 	}
 	return problemf(line, "not JSON: %v", err)

@@ -71,9 +71,6 @@ func (in *input) summary(server inventory.Version) Input {
 	if !server.Known() && len(in.kinds) > 0 {
 		out.Lacks = append(out.Lacks, versionLack(in.kinds)...)
 	}
-	if len(in.removed) > 0 {
-		out.Lacks = append(out.Lacks, removedVersions(in.removed))
-	}
 	if len(in.partial) > 0 {
 		out.Lacks = append(out.Lacks, partialServices(in.partial))
 	}
@@ -161,15 +158,6 @@ func withoutWebhooks(o inventory.Objects, inputs []*input) []inventory.Error {
 
 func convertedByWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
-}
-
-// removedVersions names the objects in versions of the API that are gone.
-func removedVersions(names []string) string {
-	text := fmt.Sprintf("%s is in v1beta1, which no API server since v1.22 takes: write it in v1", names[0])
-	if len(names) > 1 {
-		text = fmt.Sprintf("%s and %d more are in v1beta1, which no API server since v1.22 takes: write them in v1", names[0], len(names)-1)
-	}
-	return text
 }
 
 // partialServices names the Services without ports.

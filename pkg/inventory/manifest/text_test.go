@@ -6,14 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
-	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -24,137 +19,6 @@ func readString(t *testing.T, text string) inventory.Objects {
 		t.Error(e)
 	}
 	return o
-}
-
-// TestV1beta1Defaults reads a webhook that leaves everything to the API, and
-// one that leaves nothing to it.
-func TestV1beta1Defaults(t *testing.T) {
-	const text = `
-apiVersion: admissionregistration.k8s.io/v1beta1
-kind: KIND
-metadata: {name: old}
-webhooks:
-- name: defaulted.example.com
-- name: explicit.example.com
-  failurePolicy: Fail
-  matchPolicy: Equivalent
-  sideEffects: None
-  timeoutSeconds: 5
-  admissionReviewVersions: [v1]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: KIND
-metadata: {name: new}
-webhooks:
-- name: defaulted.example.com
-`
-	want := []admissionv1.ValidatingWebhook{{
-		Name:                    "defaulted.example.com",
-		FailurePolicy:           new(admissionv1.Ignore),
-		MatchPolicy:             new(admissionv1.Exact),
-		SideEffects:             new(admissionv1.SideEffectClassUnknown),
-		TimeoutSeconds:          new(int32(30)),
-		AdmissionReviewVersions: []string{"v1beta1"},
-	}, {
-		Name:                    "explicit.example.com",
-		FailurePolicy:           new(admissionv1.Fail),
-		MatchPolicy:             new(admissionv1.Equivalent),
-		SideEffects:             new(admissionv1.SideEffectClassNone),
-		TimeoutSeconds:          new(int32(5)),
-		AdmissionReviewVersions: []string{"v1"},
-	}}
-	o := readString(t, strings.ReplaceAll(text, "KIND", inventory.KindValidating))
-	expect.Equal(t, want, o.Validating[0].Webhooks)
-	expect.Equal(t, []admissionv1.ValidatingWebhook{{Name: "defaulted.example.com"}}, o.Validating[1].Webhooks)
-	o = readString(t, strings.ReplaceAll(text, "KIND", inventory.KindMutating))
-	for i, w := range o.Mutating[0].Webhooks {
-		got := admissionv1.ValidatingWebhook{
-			Name: w.Name, FailurePolicy: w.FailurePolicy, MatchPolicy: w.MatchPolicy, SideEffects: w.SideEffects,
-			TimeoutSeconds: w.TimeoutSeconds, AdmissionReviewVersions: w.AdmissionReviewVersions,
-		}
-		expect.Equal(t, want[i], got)
-	}
-}
-
-func TestV1beta1CRD(t *testing.T) {
-	o := readString(t, `
-apiVersion: apiextensions.k8s.io/v1beta1
-kind: CustomResourceDefinition
-metadata: {name: as.example.com}
-spec:
-  group: example.com
-  version: v1
-  names: {plural: as, kind: A}
-  subresources: {status: {}}
-  validation: {openAPIV3Schema: {type: object}}
----
-apiVersion: apiextensions.k8s.io/v1beta1
-kind: CustomResourceDefinition
-metadata: {name: bs.example.com}
-spec:
-  group: example.com
-  scope: Cluster
-  names: {plural: bs, kind: B}
-  versions:
-  - {name: v1, served: true, storage: true}
-  - {name: v2, served: true, subresources: {scale: {specReplicasPath: .a, statusReplicasPath: .b}}}
-  conversion:
-    strategy: Webhook
-    webhookClientConfig: {service: {namespace: ns, name: s}}
-`)
-	want := []apiextensionsv1.CustomResourceDefinitionSpec{{
-		Group: "example.com",
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "as", Singular: "a", Kind: "A"},
-		Scope: apiextensionsv1.NamespaceScoped,
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-			Name: "v1", Served: true, Storage: true,
-			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-		}},
-	}, {
-		Group: "example.com",
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "bs", Singular: "b", Kind: "B"},
-		Scope: apiextensionsv1.ClusterScoped,
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
-			{Name: "v1", Served: true, Storage: true},
-			{Name: "v2", Served: true, Subresources: &apiextensionsv1.CustomResourceSubresources{
-				Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: ".a", StatusReplicasPath: ".b"},
-			}},
-		},
-		Conversion: &apiextensionsv1.CustomResourceConversion{
-			Strategy: apiextensionsv1.WebhookConverter,
-			Webhook: &apiextensionsv1.WebhookConversion{
-				ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: "ns", Name: "s"}},
-				ConversionReviewVersions: []string{"v1beta1"},
-			},
-		},
-	}}
-	expect.Equal(t, want, []apiextensionsv1.CustomResourceDefinitionSpec{o.CRDs[0].Spec, o.CRDs[1].Spec})
-}
-
-func TestV1beta1Slice(t *testing.T) {
-	o := readString(t, `
-apiVersion: discovery.k8s.io/v1beta1
-kind: EndpointSlice
-metadata: {name: s-1, namespace: ns}
-addressType: IPv4
-ports: [{name: "", port: 443}]
-endpoints:
-- addresses: [10.0.0.1]
-  conditions: {ready: false}
-  topology: {kubernetes.io/hostname: node, topology.kubernetes.io/zone: zone}
-`)
-	want := []*discoveryv1.EndpointSlice{{
-		ObjectMeta:  metav1.ObjectMeta{Name: "s-1", Namespace: "ns"},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: new(""), Port: new(int32(443))}},
-		Endpoints: []discoveryv1.Endpoint{{
-			Addresses:  []string{"10.0.0.1"},
-			Conditions: discoveryv1.EndpointConditions{Ready: new(false)},
-			NodeName:   new("node"),
-			Zone:       new("zone"),
-		}},
-	}}
-	expect.Equal(t, want, o.EndpointSlices, cmpopts.IgnoreTypes(metav1.TypeMeta{}))
 }
 
 func TestServerVersion(t *testing.T) {
@@ -281,17 +145,5 @@ func TestBlankedBundles(t *testing.T) {
 	s := o.Snapshot(metav1.Now().Time)
 	if a := s.Webhooks[0].Backend.Authority; a == nil || !a.Blanked {
 		t.Errorf("%+v", a)
-	}
-}
-
-// TestV1beta1Budget: in v1beta1 an empty selector selects nothing.
-func TestV1beta1Budget(t *testing.T) {
-	for version, selects := range map[string]bool{"v1": true, "v1beta1": false} {
-		t.Chdir(t.TempDir())
-		must.Write(t, "budget.yaml", "apiVersion: policy/"+version+"\nkind: PodDisruptionBudget\nmetadata: {name: a}\nspec: {minAvailable: 1, selector: {}}\n")
-		o, _ := Read([]string{"budget.yaml"}, Options{})
-		if len(o.Errors) > 0 || len(o.DisruptionBudgets) != 1 || (o.DisruptionBudgets[0].Spec.Selector != nil) != selects {
-			t.Errorf("%s: %v, errors %v", version, o.DisruptionBudgets, o.Errors)
-		}
 	}
 }
