@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
 	"slices"
-	"strings"
-	"sync"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,10 +27,14 @@ type discovered struct {
 	failed map[schema.GroupVersion]error
 }
 
-// aggregated is the form of discovery that has everything in two documents. An API
-// server older than 1.30 answers with lists of groups instead. client-go's discovery
-// reads the same, but comes with the types of every API group.
-const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+// aggregated is the form of discovery that has everything in two documents; API servers
+// from 1.27 to 1.29 have it as v2beta1. client-go's discovery reads the same, but comes
+// with the types of every API group.
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+
+// errUnaggregated is of an older API server, which answers with a list of groups.
+var errUnaggregated = errors.New("it is no aggregated discovery, which API servers have since 1.27: upgrade the cluster")
 
 // discover reads what an API server serves, in a stable order, as far as it says so.
 func discover(ctx context.Context, server rest.Interface) (discovered, error) {
@@ -48,7 +50,7 @@ func discover(ctx context.Context, server rest.Interface) (discovered, error) {
 		case isAggregated(contentType):
 			err = out.addAggregated(raw)
 		default:
-			err = out.addGroups(ctx, server, raw)
+			err = errUnaggregated
 		}
 		if err != nil {
 			return discovered{}, fmt.Errorf("reading %s: %w", path, err)
@@ -67,7 +69,7 @@ func (d *discovered) sorted() []inventory.Served {
 
 func isAggregated(contentType string) bool {
 	_, parameters, err := mime.ParseMediaType(contentType)
-	return err == nil && parameters["as"] == "APIGroupDiscoveryList" && parameters["v"] == "v2"
+	return err == nil && parameters["as"] == "APIGroupDiscoveryList"
 }
 
 func (d *discovered) addAggregated(raw []byte) error {
@@ -112,70 +114,4 @@ func (d *discovered) addResource(gv schema.GroupVersion, r apidiscoveryv2.APIRes
 			d.served = append(d.served, served)
 		}
 	}
-}
-
-// addGroups adds the versions of a list of groups, or of versions of the core group,
-// each of which has a document of its own.
-func (d *discovered) addGroups(ctx context.Context, server rest.Interface, raw []byte) error {
-	var lists struct {
-		Versions []string
-		Groups   []metav1.APIGroup
-	}
-	if err := json.Unmarshal(raw, &lists); err != nil {
-		return err
-	}
-	var versions []schema.GroupVersion
-	for _, version := range lists.Versions {
-		versions = append(versions, schema.GroupVersion{Version: version})
-	}
-	for _, group := range lists.Groups {
-		d.groups = append(d.groups, group.Name)
-		for _, version := range group.Versions {
-			versions = append(versions, schema.GroupVersion{Group: group.Name, Version: version.Version})
-		}
-	}
-	d.addVersions(ctx, server, versions)
-	return nil
-}
-
-// addVersions reads the documents of the versions side by side: there are a hundred.
-func (d *discovered) addVersions(ctx context.Context, server rest.Interface, versions []schema.GroupVersion) {
-	lists, errs := make([]metav1.APIResourceList, len(versions)), make([]error, len(versions))
-	var group sync.WaitGroup
-	for i, gv := range versions {
-		group.Go(func() { errs[i] = readVersionResources(ctx, server, gv, &lists[i]) })
-	}
-	group.Wait()
-	for i, gv := range versions {
-		if errs[i] != nil {
-			d.failed[gv] = errs[i]
-			continue
-		}
-		d.addList(gv, lists[i].APIResources)
-	}
-}
-
-func (d *discovered) addList(gv schema.GroupVersion, resources []metav1.APIResource) {
-	for _, r := range resources {
-		name, sub, _ := strings.Cut(r.Name, "/")
-		d.served = append(d.served, inventory.Served{
-			Resource:   inventory.Resource{Group: gv.Group, Name: name, Subresource: sub},
-			Version:    gv.Version,
-			Kind:       r.Kind,
-			Namespaced: r.Namespaced,
-			Verbs:      r.Verbs,
-		})
-	}
-}
-
-func readVersionResources(ctx context.Context, server rest.Interface, gv schema.GroupVersion, into *metav1.APIResourceList) error {
-	path := []string{discoveryPath, gv.Group, gv.Version}
-	if gv.Group == corev1.GroupName {
-		path = []string{"/api", gv.Version}
-	}
-	raw, err := server.Get().AbsPath(path...).SetHeader("Accept", "application/json").Do(ctx).Raw()
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, into)
 }

@@ -31,23 +31,13 @@ const (
 			{"version":"v1beta1","resources":[{"resource":"deployments","responseKind":{"group":"apps","version":"v1beta1","kind":"Deployment"},"scope":"Namespaced","verbs":["get"]}]}]},
 		{"metadata":{"name":"metrics.k8s.io"},"versions":[{"version":"v1","freshness":"Stale"}]},
 		{"metadata":{"name":"config.openshift.io"},"versions":[]}]}`
-	aggregatedType = "application/json; as=APIGroupDiscoveryList; v=v2; g=apidiscovery.k8s.io; charset=utf-8"
 )
-
-// unaggregated are the documents of a server that does not aggregate; that of metrics.k8s.io is missing.
-var unaggregated = map[string]string{
-	"/api":          `{"kind":"APIVersions","versions":["v1"]}`,
-	"/api/v1":       `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"pods","namespaced":true,"kind":"Pod","verbs":["create","get"]},{"name":"pods/exec","namespaced":true,"kind":"PodExecOptions","verbs":["create"]},{"name":"nodes","namespaced":false,"kind":"Node","verbs":["get"]}]}`,
-	"/apis":         `{"kind":"APIGroupList","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]},{"name":"metrics.k8s.io","versions":[{"groupVersion":"metrics.k8s.io/v1","version":"v1"}]}]}`,
-	"/apis/apps/v1": `{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"name":"deployments","namespaced":true,"kind":"Deployment","verbs":["get"]}]}`,
-}
 
 // TestDiscoverIsThatOfClientGo compares what both say of the same documents.
 func TestDiscoverIsThatOfClientGo(t *testing.T) {
 	for name, documents := range map[string]map[string]string{
 		"aggregated":                {"/api": aggregatedCore, "/apis": aggregatedGroups},
 		"aggregated, no core group": {"/apis": aggregatedGroups},
-		"unaggregated":              unaggregated,
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := &rest.Config{Host: serveDocuments(t, documents), QPS: -1}
@@ -64,6 +54,16 @@ func TestDiscoverIsThatOfClientGo(t *testing.T) {
 	}
 }
 
+// TestDiscoverBefore130: API servers from 1.27 to 1.29 have the same documents, of another
+// version.
+func TestDiscoverBefore130(t *testing.T) {
+	older := map[string]string{"/api": strings.ReplaceAll(aggregatedCore, "v2", "v2beta1"), "/apis": strings.ReplaceAll(aggregatedGroups, "v2", "v2beta1")}
+	group := must.Get(client.Group(&rest.Config{Host: serveDocuments(t, older)}, nil, corev1.SchemeGroupVersion))(t)
+	if got := must.Get(discover(t.Context(), group))(t); len(got.served) != 6 || len(got.failed) != 1 {
+		t.Errorf("served %v, failed %v", got.served, got.failed)
+	}
+}
+
 func serveDocuments(t *testing.T, documents map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,11 @@ func serveDocuments(t *testing.T, documents map[string]string) string {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if strings.Contains(document, "APIGroupDiscoveryList") {
-			w.Header().Set("Content-Type", aggregatedType)
+			version := "v2"
+			if strings.Contains(document, "v2beta1") {
+				version = "v2beta1"
+			}
+			w.Header().Set("Content-Type", "application/json; as=APIGroupDiscoveryList; v="+version+"; g=apidiscovery.k8s.io; charset=utf-8")
 		}
 		_, _ = w.Write([]byte(document))
 	}))
@@ -94,7 +98,11 @@ func clientGo(t *testing.T, config *rest.Config) ([]inventory.Served, map[string
 	out := discovered{}
 	for _, list := range lists {
 		gv := must.Get(schema.ParseGroupVersion(list.GroupVersion))(t)
-		out.addList(gv, list.APIResources)
+		for _, r := range list.APIResources {
+			name, sub, _ := strings.Cut(r.Name, "/")
+			resource := inventory.Resource{Group: gv.Group, Name: name, Subresource: sub}
+			out.served = append(out.served, inventory.Served{Resource: resource, Version: gv.Version, Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs})
+		}
 	}
 	return out.sorted(), texts(failed)
 }
@@ -111,6 +119,7 @@ func TestDiscoverOfAnotherServer(t *testing.T) {
 	for name, documents := range map[string]map[string]string{
 		"nothing": {},
 		"a page":  {"/api": "<html>", "/apis": "<html>"},
+		"1.26":    {"/api": `{"kind":"APIVersions","versions":["v1"]}`, "/apis": `{"kind":"APIGroupList","groups":[]}`},
 	} {
 		group := must.Get(client.Group(&rest.Config{Host: serveDocuments(t, documents)}, nil, corev1.SchemeGroupVersion))(t)
 		if _, err := discover(t.Context(), group); err == nil {
