@@ -2,14 +2,10 @@ package inventory
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"runtime"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // Authority is what a CA bundle holds. Like the API server, it passes over
@@ -83,28 +79,6 @@ func placeholder(bundle []byte) bool {
 // blanked reports whether the bundle was made unreadable on purpose.
 // Source: the anonymizer of github.com/openshift/insights-operator.
 func blanked(bundle []byte) bool { return len(bytes.Trim(bundle, "x")) == 0 }
-
-// readAuthorities reads each bundle once, as many webhooks of a cluster share a few,
-// and several side by side, as a thousand bundles are a tenth of a start.
-func readAuthorities(webhooks []*Webhook) {
-	sharing := map[[sha256.Size]byte][]*Webhook{}
-	for _, w := range webhooks {
-		sum := sha256.Sum256(w.Backend.CABundle)
-		sharing[sum] = append(sharing[sum], w)
-	}
-	var reading errgroup.Group
-	reading.SetLimit(runtime.GOMAXPROCS(0))
-	for _, webhooks := range sharing {
-		reading.Go(func() error {
-			a := readAuthority(webhooks[0].Backend.CABundle)
-			for _, w := range webhooks {
-				w.Backend.Authority = a
-			}
-			return nil
-		})
-	}
-	_ = reading.Wait() // reading a bundle does not fail: what is no certificate is passed over
-}
 
 // bundleErrors are the bundles that were not read.
 func bundleErrors(webhooks []*Webhook) []Error {

@@ -19,7 +19,7 @@ type Builder struct {
 	before  *Snapshot
 	objects Objects
 	// registered is what each object registers.
-	registered map[any]objectWebhooks
+	registered map[any][]*Webhook
 	crds       map[*apiextensionsv1.CustomResourceDefinition]*CRD
 	// served is what the input shows to be served.
 	served []Served
@@ -57,10 +57,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	if presumed := s.presumed(); len(presumed) > 0 {
 		s.Served = slices.SortedFunc(slices.Values(slices.Concat(s.Served, presumed)), compareServed)
 	}
-	s.Errors = slices.Concat(o.Errors, policyErrors(s))
-	if anyErrors(b.registered) {
-		s.Errors = slices.Concat(s.Errors, webhookErrors(s.Webhooks))
-	}
+	s.Errors = slices.Concat(o.Errors, policyErrors(s), webhookErrors(s.Webhooks))
 	b.before, b.objects = s, o
 	return s
 }

@@ -59,23 +59,16 @@ func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	}
 }
 
-// objectWebhooks are what an object registers, and whether some of that cannot be read.
-type objectWebhooks struct {
-	webhooks  []*Webhook
-	hasErrors bool
-}
-
 // register returns what each object registers, as it was before where the object is
 // the same, and how many objects are others: parsing selectors and CA bundles is most of what a Snapshot costs.
-func (o Objects) register(crds map[string]*CRD, before map[any]objectWebhooks) (out map[any]objectWebhooks, added int) {
-	out = make(map[any]objectWebhooks, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
+func (o Objects) register(crds map[string]*CRD, before map[any][]*Webhook) (out map[any][]*Webhook, added int) {
+	out = make(map[any][]*Webhook, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
 	parsed := selectors{}
-	var unknown []any
 	register := func(object any, webhooks func() []*Webhook) {
 		registered, same := before[object]
 		if !same {
-			registered.webhooks = webhooks()
-			unknown = append(unknown, object)
+			registered = webhooks()
+			added++
 		}
 		out[object] = registered
 	}
@@ -88,25 +81,7 @@ func (o Objects) register(crds map[string]*CRD, before map[any]objectWebhooks) (
 	for _, c := range o.Validating {
 		register(c, func() []*Webhook { return o.validating(c, parsed) })
 	}
-	var webhooks []*Webhook
-	for _, object := range unknown {
-		webhooks = append(webhooks, out[object].webhooks...)
-	}
-	readAuthorities(webhooks)
-	for _, object := range unknown {
-		webhooks := out[object].webhooks
-		out[object] = objectWebhooks{webhooks, len(webhookErrors(webhooks)) > 0}
-	}
-	return out, len(unknown)
-}
-
-func anyErrors(registered map[any]objectWebhooks) bool {
-	for _, r := range registered {
-		if r.hasErrors {
-			return true
-		}
-	}
-	return false
+	return out, added
 }
 
 // webhookErrors are the parts of the webhooks that cannot be read.
@@ -117,16 +92,16 @@ func webhookErrors(webhooks []*Webhook) []Error {
 // inOrder returns the webhooks in the order in which the API server calls them:
 // by type, configuration and place in it. It sorts configurations by name. Source:
 // k8s.io/apiserver pkg/admission/configuration.
-func (o Objects) inOrder(registered map[any]objectWebhooks) []*Webhook {
-	out := make([]*Webhook, 0, countWebhooks(registered))
+func (o Objects) inOrder(registered map[any][]*Webhook) []*Webhook {
+	var out []*Webhook
 	for _, c := range o.Mutating {
-		out = append(out, registered[c].webhooks...)
+		out = append(out, registered[c]...)
 	}
 	for _, c := range o.CRDs {
-		out = append(out, registered[c].webhooks...)
+		out = append(out, registered[c]...)
 	}
 	for _, c := range o.Validating {
-		out = append(out, registered[c].webhooks...)
+		out = append(out, registered[c]...)
 	}
 	if !slices.IsSortedFunc(out, (*Webhook).compareCalls) {
 		slices.SortStableFunc(out, (*Webhook).compareCalls)
@@ -143,14 +118,6 @@ func (w *Webhook) compareCalls(o *Webhook) int {
 		return cmp.Compare(w.Index, o.Index)
 	}
 	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.rank(), o.rank()), cmp.Compare(w.Configuration, o.Configuration))
-}
-
-func countWebhooks(registered map[any]objectWebhooks) int {
-	n := 0
-	for _, r := range registered {
-		n += len(r.webhooks)
-	}
-	return n
 }
 
 func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration, parsed selectors) []*Webhook {
@@ -201,7 +168,7 @@ func timeout(seconds *int32) time.Duration {
 }
 
 func newBackend(c admissionv1.WebhookClientConfig) Backend {
-	b := Backend{CABundle: c.CABundle}
+	b := Backend{CABundle: c.CABundle, Authority: readAuthority(c.CABundle)}
 	if c.Service == nil {
 		b.Kind, b.URL = BackendURL, ptr.Deref(c.URL, "")
 		return b

@@ -54,7 +54,7 @@ func Group(config *rest.Config, h *http.Client, gv schema.GroupVersion) (rest.In
 	if gv.Group == corev1.GroupName {
 		config.APIPath = "/api"
 	}
-	config.NegotiatedSerializer = codecs{serializer.NewCodecFactory(scheme()).WithoutConversion()}
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme()).WithoutConversion()
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
