@@ -26,9 +26,9 @@ import (
 
 // daemon is the state of the command run.
 type daemon struct {
-	// evaluating guards evaluator: Snapshots and Policies change at the same time.
+	// evaluating guards inEffect: Snapshots and Policies change at the same time.
 	evaluating sync.Mutex
-	evaluator  *classify.Evaluator
+	inEffect   classify.Policy
 	tracker    *operator.Tracker
 	// history has the last changes of registrations.
 	history *impact.History
@@ -58,7 +58,7 @@ type daemon struct {
 func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *daemon {
 	panics := exporter.NewPagePanics()
 	d := &daemon{
-		evaluator:   classify.NewEvaluator(policy),
+		inEffect:    policy,
 		tracker:     tracker,
 		history:     &impact.History{},
 		log:         log,
@@ -91,7 +91,7 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	}
 	s := m.Snapshot
 	end := d.evaluations.begin()
-	report, err := d.evaluator.Evaluate(ctx, m)
+	report, err := d.inEffect.EvaluateBy(ctx, m)
 	end()
 	if err != nil {
 		return
@@ -125,7 +125,7 @@ func (d *daemon) impact(ctx context.Context, r *classify.Report, c impact.Change
 		return nil, fmt.Errorf("evaluating a change of %d webhooks: a page must have at most %d: use webhook-auditor impact", n, maxWhatIf)
 	}
 	d.evaluating.Lock()
-	policy := d.evaluator.Policy()
+	policy := d.inEffect
 	d.evaluating.Unlock()
 	return c.Evaluate(ctx, policy, r)
 }

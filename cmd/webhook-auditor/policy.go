@@ -75,7 +75,7 @@ func (d *daemon) policyChanged(ctx context.Context, policy classify.Policy, err 
 	}
 	d.log.Info("reloaded the Policy")
 	d.evaluating.Lock()
-	d.evaluator = classify.NewEvaluator(policy)
+	d.inEffect = policy
 	d.evaluating.Unlock()
 	d.publish(ctx, nil)
 	d.policy.Succeeded(time.Now())

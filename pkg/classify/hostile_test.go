@@ -318,7 +318,7 @@ func effort(t *testing.T, policy Policy, s *inventory.Snapshot) (steps int, byte
 	var before, after runtime.MemStats
 	w := newWork(t.Context())
 	runtime.ReadMemStats(&before)
-	r, err := NewEvaluator(policy).evaluate(w, admission.New(s))
+	r, err := policy.evaluate(w, admission.New(s))
 	runtime.ReadMemStats(&after)
 	if err != nil {
 		t.Fatal(err)
@@ -351,11 +351,11 @@ func TestEndsAnywhere(t *testing.T) {
 	for _, c := range crowds {
 		s := c.of(n).Snapshot(taken)
 		all := newWork(t.Context())
-		must.Get(NewEvaluator(policy).evaluate(all, admission.New(s)))(t)
+		must.Get(policy.evaluate(all, admission.New(s)))(t)
 		for point := range points {
 			at := all.steps * point / points
 			w := &work{ctx: &endsAfter{t.Context(), at}, every: 1}
-			r, err := NewEvaluator(policy).evaluate(w, admission.New(s))
+			r, err := policy.evaluate(w, admission.New(s))
 			if most := at + 10*n; r != nil || !errors.Is(err, context.Canceled) || w.steps > most {
 				t.Fatalf("%s: ended at step %d: %v, stopped at %d, want %d at most", c.name, at, err, w.steps, most)
 			}

@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"cmp"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -28,9 +26,8 @@ type deriver struct {
 	policy   *Policy
 	matcher  *admission.Matcher
 	snapshot *inventory.Snapshot
-	// known are the matchClasses by their matchKeys, and before those of the Snapshot
-	// before, where they hold.
-	known, before map[string]*matchClass
+	// known are the matchClasses by their matchKeys.
+	known map[string]*matchClass
 
 	// classes are those of the resources that the Policy lists.
 	classes map[inventory.Resource][]Class
@@ -87,14 +84,14 @@ func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 		matched := d.matcher.MatchedResources(w)
 		return &matchClass{matched: matched, byClass: d.groupByClass(matched)}
 	}
-	class := cmp.Or(d.known[key], d.before[key])
+	class := d.known[key]
 	if class == nil {
 		d.prepare()
 		class = &matchClass{matched: d.matcher.MatchedResources(w), unused: d.matcher.UnusedRules(&w.Registration)}
 		class.byClass = d.byClass(class.matched)
 		class.runLevelZero = d.matchedOnZero(class, w)
+		d.known[key] = class
 	}
-	d.known[key] = class
 	return class
 }
 

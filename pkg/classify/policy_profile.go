@@ -64,33 +64,33 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 
 // policyProfiles are those of the Snapshot's policies, and of those that it has
 // bindings of alone.
-func (e *Evaluator) policyProfiles(w *work, r *Report) []PolicyProfile {
+func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 	s := r.Snapshot
 	out := make([]PolicyProfile, 0, len(s.Policies)+len(s.Unbound))
 	var requests controlPlaneRequests
 	if len(s.Policies) > 0 {
-		requests = e.policy.controlPlaneRequests(w, r.Matcher)
+		requests = p.controlPlaneRequests(w, r.Matcher)
 	}
-	platform := newGlobs(e.policy.PlatformWebhooks)
-	for _, p := range s.Policies {
-		out = append(out, PolicyProfile{p, platform.match(p.Name), false, s, r.Matcher, &e.policy, requests})
+	platform := newGlobs(p.PlatformWebhooks)
+	for _, of := range s.Policies {
+		out = append(out, PolicyProfile{of, platform.match(of.Name), false, s, r.Matcher, p, requests})
 	}
 	for _, b := range s.Unbound {
-		p := &inventory.AdmissionPolicy{Registration: inventory.Registration{Ref: b.Policy, Object: b.Object}, Bindings: []*inventory.PolicyBinding{b}}
-		out = append(out, PolicyProfile{AdmissionPolicy: p, Absent: true, Snapshot: s, Matcher: r.Matcher, Policy: &e.policy})
+		of := &inventory.AdmissionPolicy{Registration: inventory.Registration{Ref: b.Policy, Object: b.Object}, Bindings: []*inventory.PolicyBinding{b}}
+		out = append(out, PolicyProfile{AdmissionPolicy: of, Absent: true, Snapshot: s, Matcher: r.Matcher, Policy: p})
 	}
 	return out
 }
 
 // findOfPolicies runs the checks of admission policies.
-func (e *Evaluator) findOfPolicies(w *work, r *Report) {
-	for _, p := range e.policyProfiles(w, r) {
+func (p *Policy) findOfPolicies(w *work, r *Report) {
+	for _, of := range p.policyProfiles(w, r) {
 		for _, check := range Checks {
 			if !w.step() {
 				return
 			}
-			if check.FindPolicy != nil && e.policy.runs(check) {
-				r.Findings = appendFindings(r.Findings, check, &p.Registration, check.FindPolicy(&p))
+			if check.FindPolicy != nil && p.runs(check) {
+				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.FindPolicy(&of))
 			}
 		}
 	}

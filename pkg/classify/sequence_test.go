@@ -41,9 +41,8 @@ var edits = map[string]func(o *inventory.Objects, w *admissionv1.ValidatingWebho
 
 // evaluated is what evaluates one Snapshot after another.
 type evaluated struct {
-	builder   inventory.Builder
-	matcher   *admission.Matcher
-	evaluator *Evaluator
+	builder inventory.Builder
+	matcher *admission.Matcher
 }
 
 // TestGrowthOverSnapshots: what evaluates 200 Snapshots, of which each has what
@@ -52,7 +51,7 @@ func TestGrowthOverSnapshots(t *testing.T) {
 	const few, all = 30, 200
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
-			e := evaluated{evaluator: NewEvaluator(DefaultPolicy())}
+			e := evaluated{}
 			var lengths map[string]int
 			var heap uint64
 			e.all(t, edit, all, func(n int, _ *Report) {
@@ -84,7 +83,7 @@ func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissi
 		edit(&o, &configuration.Webhooks[0], n)
 		o.Validating = append([]*admissionv1.ValidatingWebhookConfiguration{configuration}, o.Validating[1:]...)
 		e.matcher = e.matcher.Next(e.builder.Snapshot(o, taken))
-		r := must.Get(e.evaluator.Evaluate(t.Context(), e.matcher))(t)
+		r := must.Get(DefaultPolicy().EvaluateBy(t.Context(), e.matcher))(t)
 		each(n, r)
 	}
 }

@@ -42,8 +42,8 @@ type registration struct {
 	reinvocation *admissionv1.ReinvocationPolicyType
 }
 
-// asValidating drops the one field that only mutating webhooks have.
-func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
+// AsValidating drops the one field that only mutating webhooks have.
+func AsValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
 		Name:                    w.Name,
 		ClientConfig:            w.ClientConfig,
@@ -123,7 +123,7 @@ func (w *Webhook) compareCalls(o *Webhook) int {
 func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration, parsed selectors) []*Webhook {
 	out := make([]*Webhook, 0, len(c.Webhooks))
 	for i, w := range c.Webhooks {
-		out = append(out, o.admissionWebhook(&registration{KindMutating, Mutating, &c.ObjectMeta, asValidating(w), i, w.ReinvocationPolicy}, parsed))
+		out = append(out, o.admissionWebhook(&registration{KindMutating, Mutating, &c.ObjectMeta, AsValidating(w), i, w.ReinvocationPolicy}, parsed))
 	}
 	return out
 }

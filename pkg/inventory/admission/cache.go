@@ -6,63 +6,50 @@ import "sync"
 // not add up.
 const maxCached = 10_000
 
-// memo holds what was computed, for one Snapshot after another as long as that holds.
-// It is safe for concurrent use.
+// memo holds what was computed, for one Snapshot after another as long as that holds:
+// what two in a row do not ask for is forgotten. It is safe for concurrent use.
 type memo[Q comparable, A any] struct {
-	mu    sync.Mutex
-	known map[Q]*remembered[A]
-}
-
-type remembered[A any] struct {
-	answer A
-	// used says that it was asked for since the last call of keepUsed.
-	used bool
+	mu sync.Mutex
+	// known are the answers of this Snapshot, before those of the one before.
+	known, before map[Q]A
 }
 
 func newMemo[Q comparable, A any]() *memo[Q, A] {
-	return &memo[Q, A]{known: map[Q]*remembered[A]{}}
+	return &memo[Q, A]{known: map[Q]A{}}
 }
 
 // getOrCompute returns the known answer, or computes it. Concurrent callers may both
 // compute it: the lock is not held meanwhile, because an answer may need others.
 func (m *memo[Q, A]) getOrCompute(key Q, compute func() A) A {
-	if answer, known := m.get(key); known {
+	answer, known := m.get(key)
+	if known {
 		return answer
 	}
-	answer := compute()
+	answer = compute()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.known) >= maxCached {
 		clear(m.known)
 	}
-	m.known[key] = &remembered[A]{answer, true}
+	m.known[key] = answer
 	return answer
 }
 
 func (m *memo[Q, A]) get(key Q) (answer A, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, known := m.known[key]
-	if !known {
-		return answer, false
+	if answer, known = m.known[key]; known {
+		return answer, true
 	}
-	r.used = true
-	return r.answer, true
+	if answer, known = m.before[key]; known {
+		m.known[key] = answer
+	}
+	return answer, known
 }
 
-// keepUsed forgets what was not asked for since its last call, and calls each, if
-// there is one, with the rest.
-func (m *memo[Q, A]) keepUsed(each func(A)) {
+// next begins the next Snapshot.
+func (m *memo[Q, A]) next() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, r := range m.known {
-		if !r.used {
-			delete(m.known, key)
-			continue
-		}
-		r.used = false
-		if each != nil {
-			each(r.answer)
-		}
-	}
+	m.known, m.before = map[Q]A{}, m.known
 }

@@ -44,25 +44,20 @@ func (m *Matcher) FailingPolicyConditions(p *inventory.AdmissionPolicy) []Failin
 	case p.ParamKind == nil:
 		params = nullParams
 	}
-	return m.failingConditions(&p.Registration, params, m.PolicyResources(p))
+	return m.index.failingPolicies.getOrCompute(p, func() []FailingCondition {
+		return m.failingConditions(&p.Registration, params, m.PolicyResources(p))
+	})
 }
 
 func (m *Matcher) failingConditions(w *inventory.Registration, params paramsKnown, covered []MatchedResource) []FailingCondition {
 	var out []FailingCondition
-	reads, known := m.readsOf(w), map[alike]failure{}
 	for _, r := range covered {
 		first := len(out)
 		for _, op := range r.Operations.List() {
-			key := reads.alike(r, op)
-			always, asked := known[key]
-			if !asked {
-				always.FailingCondition, always.fails = m.alwaysFails(w, params, r.Resource, op)
-				known[key] = always
-			}
-			f := always.FailingCondition
+			f, fails := m.alwaysFails(w, params, r.Resource, op)
 			f.Resource, f.Operations = r.Resource, operationsOf(op)
 			switch {
-			case !always.fails:
+			case !fails:
 			case len(out) > first && out[first].Index == f.Index && out[first].Alone == f.Alone:
 				out[first].Operations |= f.Operations
 			default:
@@ -71,12 +66,6 @@ func (m *Matcher) failingConditions(w *inventory.Registration, params paramsKnow
 		}
 	}
 	return out
-}
-
-// failure is what alwaysFails returns.
-type failure struct {
-	FailingCondition
-	fails bool
 }
 
 // alwaysFails asks the matchConditions about a request of which nothing is known

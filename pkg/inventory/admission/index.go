@@ -28,9 +28,9 @@ type MatchedResource struct {
 // targets, the resources for which a webhook with the rule is called.
 type index struct {
 	targets []target
-	groups  map[string]*groupEntries
-	// groupNames are the keys of groups.
-	groupNames []string
+	entries []entry
+	// byName are the indexes in entries of a resource with its subresources.
+	byName map[inventory.Resource][]int
 	// at finds the target of a resource.
 	at map[inventory.Resource]int
 	// kinds are the resources of the served kinds.
@@ -40,9 +40,10 @@ type index struct {
 	// stored are all versions of what is stored as one.
 	stored   map[inventory.Resource][]apiVersion
 	programs programs
-	requests *memo[requestKey, Request]
 	matched  *memo[matchFactsKey, []MatchedResource]
 	failing  *memo[matchFactsKey, []FailingCondition]
+	// failingPolicies are the same of policies.
+	failingPolicies *memo[*inventory.AdmissionPolicy, []FailingCondition]
 }
 
 // target is a served resource in all its versions.
@@ -66,55 +67,47 @@ type entry struct {
 	equivalent []int
 }
 
-// groupEntries are those of one group, in the order of what is served.
-type groupEntries struct {
-	all []entry
-	// byName are the indexes in all of a resource with its subresources.
-	byName map[string][]int
-}
-
-func (g *groupEntries) add(e entry) {
-	g.byName[e.Name] = append(g.byName[e.Name], len(g.all))
-	g.all = append(g.all, e)
-}
-
-// each calls visit with the entries that a rule's resources cover, whatever
-// their version, each once. Where the rule has names, no others are compared.
-func (g *groupEntries) each(resources []string, visit func(*entry)) {
-	if g == nil {
-		return
-	}
-	if slices.ContainsFunc(resources, func(r string) bool { return strings.HasPrefix(r, "*") }) {
-		for i := range g.all {
-			if coversName(resources, g.all[i].Resource) {
-				visit(&g.all[i])
+// each calls visit with the entries that the rule covers, whatever their version. Where
+// the rule has names alone, no others are compared.
+func (x *index) each(rule *admissionv1.RuleWithOperations, visit func(*entry)) {
+	wildcard := func(name string) bool { return strings.HasPrefix(name, "*") }
+	if slices.ContainsFunc(rule.APIGroups, wildcard) || slices.ContainsFunc(rule.Resources, wildcard) {
+		for i := range x.entries {
+			if e := &x.entries[i]; CoversGroup(rule, e.Group) && coversName(rule.Resources, e.Resource) {
+				visit(e)
 			}
 		}
 		return
 	}
-	for n, r := range resources {
-		name, _, _ := strings.Cut(r, "/")
-		earlier := func(other string) bool { before, _, _ := strings.Cut(other, "/"); return before == name }
-		if slices.ContainsFunc(resources[:n], earlier) {
-			continue
+	named := map[inventory.Resource]bool{}
+	for _, group := range rule.APIGroups {
+		for _, r := range rule.Resources {
+			name, _, _ := strings.Cut(r, "/")
+			named[inventory.Resource{Group: group, Name: name}] = true
 		}
-		for _, i := range g.byName[name] {
-			if coversName(resources, g.all[i].Resource) {
-				visit(&g.all[i])
+	}
+	for r := range named {
+		for _, i := range x.byName[r] {
+			if coversName(rule.Resources, x.entries[i].Resource) {
+				visit(&x.entries[i])
 			}
 		}
 	}
 }
 
 func newIndex(s *inventory.Snapshot, p programs) *index {
-	x := (&index{
-		groups: map[string]*groupEntries{},
+	x := &index{
+		byName: map[inventory.Resource][]int{},
 		at:     map[inventory.Resource]int{},
 		stored: map[inventory.Resource][]apiVersion{},
 
 		kinds:    map[Kind]apiVersion{},
 		programs: p,
-	}).withoutMemos()
+		matched:  newMemo[matchFactsKey, []MatchedResource](),
+		failing:  newMemo[matchFactsKey, []FailingCondition](),
+
+		failingPolicies: newMemo[*inventory.AdmissionPolicy, []FailingCondition](),
+	}
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
 	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
@@ -144,36 +137,20 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 				x.kinds[v.Kind] = v
 			}
 		}
-		if x.groups[v.Group] == nil {
-			x.groups[v.Group] = &groupEntries{byName: map[string][]int{}}
-		}
-		x.groups[v.Group].add(e)
+		x.byName[v.Parent()] = append(x.byName[v.Parent()], len(x.entries))
+		x.entries = append(x.entries, e)
 		x.stored[storedAs(v.Resource)] = append(x.stored[storedAs(v.Resource)], v)
 	}
-	x.groupNames = slices.Collect(maps.Keys(x.groups))
 	x.preferred = preferredVersions(s.CRDs)
 	return x
 }
 
-// withoutMemos returns the index with empty memos, for answers depend on the
-// namespaces. It shares the programs, which depend on nothing.
-func (x *index) withoutMemos() *index {
-	out := *x
-	out.requests = newMemo[requestKey, Request]()
-	out.matched = newMemo[matchFactsKey, []MatchedResource]()
-	out.failing = newMemo[matchFactsKey, []FailingCondition]()
-	return &out
-}
-
-// keepUsed forgets what was not asked for since its last call.
-func (x *index) keepUsed() {
-	x.programs.keepUsed(func(p *program) { p.outcomes.keepUsed(nil) })
-	x.requests.keepUsed(func(r Request) {
-		r.cached.outcomes.keepUsed(nil)
-		r.cached.activations.keepUsed(nil)
-	})
-	x.matched.keepUsed(nil)
-	x.failing.keepUsed(nil)
+// next begins the next Snapshot.
+func (x *index) next() {
+	x.programs.next()
+	x.matched.next()
+	x.failing.next()
+	x.failingPolicies.next()
 }
 
 // versions are all versions of all served resources, and those that CRDs
@@ -314,16 +291,9 @@ func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOper
 		return covered
 	}
 	var out []MatchedResource
-	reads, known := m.readsOf(&w.Registration), map[alike]bool{}
 	for _, r := range covered {
 		for _, op := range r.Operations.List() {
-			key := reads.alike(r, op)
-			possible, asked := known[key]
-			if !asked {
-				possible = m.possible(w, r.Resource, op)
-				known[key] = possible
-			}
-			if !possible {
+			if !m.possible(w, r.Resource, op) {
 				r.Operations &^= operationBits[op]
 			}
 		}
@@ -461,30 +431,20 @@ func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operat
 	return out
 }
 
-// coveredGroups returns the served groups that a rule's list covers.
-func (x *index) coveredGroups(groups []string) []string {
-	if slices.Contains(groups, "*") {
-		return x.groupNames
-	}
-	return groups
-}
-
 // matches calls visit with each target that the rule covers, itself or by
 // equivalence, with the operations and whether the rule spells its name.
 func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, visit func(target int, ops Operations, named bool)) {
 	ops := RuleOperations(rule)
-	for _, group := range x.coveredGroups(rule.APIGroups) {
-		x.groups[group].each(rule.Resources, func(e *entry) {
-			if !CoversVersion(rule, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
-				return
-			}
-			targets := e.equivalent
-			if policy == admissionv1.Exact {
-				targets = e.exact
-			}
-			for _, i := range targets {
-				visit(i, ops&x.targets[i].admitted, names(rule.Resources, e.Resource))
-			}
-		})
-	}
+	x.each(rule, func(e *entry) {
+		if !CoversVersion(rule, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
+			return
+		}
+		targets := e.equivalent
+		if policy == admissionv1.Exact {
+			targets = e.exact
+		}
+		for _, i := range targets {
+			visit(i, ops&x.targets[i].admitted, names(rule.Resources, e.Resource))
+		}
+	})
 }

@@ -30,9 +30,6 @@ var (
 	anyNamespaceLabels = labelSet{present: corev1.LabelMetadataName}
 )
 
-// unknown reports whether nothing is known of the labels.
-func (l labelSet) unknown() bool { return len(l.known) == 0 && !l.complete && l.present == "" }
-
 // match says whether the selector selects an object with the labels: maybe
 // where the labels that are not known decide.
 func (l labelSet) match(s inventory.Selector) Match {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -23,18 +22,14 @@ import (
 )
 
 // maxCost is what an expression may cost before we stop following it: real
-// ones cost some dozens. The API server stops at ten times as much, and takes
-// seconds to get there.
-const maxCost = 100_000
+// ones cost some dozens, and each may be evaluated on thousands of requests. The API
+// server stops at a hundred times as much, and takes seconds to get there.
+const maxCost = 10_000
 
 // authorizedCost is what an expression may cost that asks the authorizer where the user
 // may everything: the API server's own limit, of which a question takes a third.
 // Source: PerCallLimit of k8s.io/apiserver/pkg/apis/cel.
 const authorizedCost = 1_000_000
-
-// lowCost is the same where expressions are evaluated on thousands of requests of
-// which little is known.
-const lowCost = 2_000
 
 // outcome is what one expression says of one request.
 type outcome struct {
@@ -98,8 +93,6 @@ func conditionsKey(w *inventory.Webhook) string {
 // conditionCache holds what was computed for one request.
 type conditionCache struct {
 	programs programs
-	// outcomes are those of expressions that read what is known of the object.
-	outcomes *memo[expressionOn, outcome]
 	// activations are what expressions read of the request: to make one takes longer
 	// than to evaluate most expressions.
 	activations *memo[stage, activation]
@@ -111,23 +104,12 @@ type activation struct {
 	err error
 }
 
-// expressionOn is an expression on a request at a stage.
-type expressionOn struct {
-	expression string
-	stage
-}
-
 func newConditionCache(p programs) *conditionCache {
-	return &conditionCache{p, newMemo[expressionOn, outcome](), newMemo[stage, activation]()}
+	return &conditionCache{p, newMemo[stage, activation]()}
 }
 
 func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
-	p := c.programs.of(sourceText{expression, at.params != webhookParams})
-	run := func() outcome { return p.run(r, at) }
-	if p.reads.shared(r) {
-		return p.outcomes.getOrCompute(p.reads.of(r, at), run)
-	}
-	return c.outcomes.getOrCompute(expressionOn{expression, at}, run)
+	return c.programs.of(sourceText{expression, at.params != webhookParams}).run(r, at)
 }
 
 func (c *conditionCache) activation(r Request, at stage) activation {
@@ -137,8 +119,7 @@ func (c *conditionCache) activation(r Request, at stage) activation {
 	})
 }
 
-// programs are compiled expressions. What one is compiled to, and what it says of a
-// request of which it reads no object, depends on no Snapshot.
+// programs are compiled expressions, which depend on no Snapshot.
 type programs struct {
 	*memo[sourceText, *program]
 	// compilers are the API server's own, by the minor version of its libraries.
@@ -161,16 +142,9 @@ func (p programs) of(text sourceText) *program {
 
 // program is a compiled expression, or why it is none.
 type program struct {
-	// outcomes are by what it reads.
-	outcomes *memo[readKey, outcome]
-	reads    reads
-	low      cel.Program
-	// full and authorized are the same with other limits: few expressions need one, and
-	// each takes as long to make as hundreds of evaluations.
-	full, authorized func() (cel.Program, error)
-	// expensive is set once the expression cost more than lowCost: where more may be
-	// spent, it is not evaluated at that limit again.
-	expensive atomic.Bool
+	cel.Program
+	// authorized is the same with authorizedCost, which few expressions need.
+	authorized func() (cel.Program, error)
 	// authorizes says that the expression asks the authorizer, forOthers about another
 	// user than that of the request.
 	authorizes, forOthers bool
@@ -183,19 +157,18 @@ func compile(text sourceText) *program {
 		env, err = policyEnv()
 	}
 	if err != nil {
-		return &program{outcomes: newMemo[readKey, outcome](), err: err}
+		return &program{err: err}
 	}
 	ast, issues := env.Compile(text.expression)
 	if issues.Err() != nil {
-		return &program{outcomes: newMemo[readKey, outcome](), err: issue(issues)}
+		return &program{err: issue(issues)}
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
-		return &program{outcomes: newMemo[readKey, outcome](), err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
+		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
-	p := &program{outcomes: newMemo[readKey, outcome](), reads: readsOf(ast), authorizes: asksAuthorizer(ast), forOthers: calls(ast, "authorizer_serviceaccount")}
-	p.full = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, maxCost) })
+	p := &program{authorizes: asksAuthorizer(ast), forOthers: calls(ast, "authorizer_serviceaccount")}
 	p.authorized = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, authorizedCost) })
-	p.low, p.err = newProgram(env, ast, lowCost)
+	p.Program, p.err = newProgram(env, ast, maxCost)
 	return p
 }
 
@@ -252,42 +225,23 @@ func (p *program) run(r Request, at stage) outcome {
 	if vars.err != nil {
 		return outcome{Match: Maybe, doubt: vars.err.Error()}
 	}
-	if p.authorizes && r.mayEverything(at) {
-		return p.runAtLength(p.authorized, authorizedCost, vars)
+	if !p.authorizes || !r.mayEverything(at) {
+		return p.eval(p.Program, maxCost, vars)
 	}
-	if r.namespaceUnknown || !p.expensive.Load() {
-		out, exceeded := eval(p.low, lowCost, vars)
-		if !exceeded {
-			return out
-		}
-		p.expensive.Store(true)
-	}
-	if r.namespaceUnknown {
-		return outcome{Match: Maybe, doubt: p.tooLong()}
-	}
-	return p.runAtLength(p.full, maxCost, vars)
-}
-
-// runAtLength is run with another limit.
-func (p *program) runAtLength(program func() (cel.Program, error), limit uint64, vars activation) outcome {
-	run, err := program()
+	run, err := p.authorized()
 	if err != nil {
 		return outcome{Match: Maybe, doubt: err.Error()}
 	}
-	out, exceeded := eval(run, limit, vars)
-	if exceeded {
-		return outcome{Match: Maybe, doubt: p.tooLong()}
-	}
-	return out
+	return p.eval(run, authorizedCost, vars)
 }
 
 // eval evaluates the program, unless that exceeds its limit.
-func eval(run cel.Program, limit uint64, vars activation) (out outcome, exceeded bool) {
+func (p *program) eval(run cel.Program, limit uint64, vars activation) outcome {
 	value, details, err := run.Eval(vars.PartialActivation)
 	if cost := details.ActualCost(); cost != nil && *cost > limit {
-		return outcome{}, true
+		return outcome{Match: Maybe, doubt: p.tooLong()}
 	}
-	return outcomeOf(value, err), false
+	return outcomeOf(value, err)
 }
 
 // tooLong says why an expression was not followed to its end. The API server

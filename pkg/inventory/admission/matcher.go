@@ -17,36 +17,37 @@ type Matcher struct {
 	Snapshot *inventory.Snapshot
 	platform inventory.Platform // found once: it may cost the webhooks
 	index    *index
+	requests *memo[requestKey, Request]
 }
 
 // New returns the Matcher of a Snapshot. It costs the resources that the API
 // server serves.
 func New(s *inventory.Snapshot) *Matcher {
-	return &Matcher{Snapshot: s, platform: s.Platform(), index: newIndex(s, newPrograms())}
+	return newMatcher(s, newIndex(s, newPrograms()))
+}
+
+func newMatcher(s *inventory.Snapshot, x *index) *Matcher {
+	return &Matcher{Snapshot: s, platform: s.Platform(), index: x, requests: newMemo[requestKey, Request]()}
 }
 
 // WithProbes returns the Matcher of the same Snapshot with other probes, on which no
 // match depends.
 func (m *Matcher) WithProbes(probes map[inventory.Ref]inventory.Probe) *Matcher {
-	s := *m.Snapshot
-	s.Probes = probes
-	return &Matcher{Snapshot: &s, platform: m.platform, index: m.index}
+	s, out := *m.Snapshot, *m
+	s.Probes, out.Snapshot = probes, &s
+	return &out
 }
 
 // Next returns the Matcher of the Snapshot that follows that of m. It takes over
-// what depends on nothing that changed between the two and was asked for since the
-// last call, nothing from nil. Both may be used on.
+// what depends on nothing that changed between the two, nothing from nil. Both may be
+// used on.
 func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
 	if m == nil {
 		return New(s)
 	}
-	m.index.keepUsed()
-	next := &Matcher{Snapshot: s, platform: s.Platform(), index: m.index}
-	switch changes := s.ChangesSince(m.Snapshot); {
-	case changes.Resources:
-		next.index = newIndex(s, m.index.programs)
-	case changes.Others:
-		next.index = m.index.withoutMemos()
+	m.index.next()
+	if changes := s.ChangesSince(m.Snapshot); changes.Resources || changes.Others {
+		return newMatcher(s, newIndex(s, m.index.programs))
 	}
-	return next
+	return newMatcher(s, m.index)
 }

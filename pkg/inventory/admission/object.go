@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"encoding/base64"
 	"maps"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	quantity "k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -161,19 +159,10 @@ func (k knowledge) value(path string, v any) ref.Val {
 		return types.NewRefValList(types.DefaultTypeAdapter, elements)
 	case string:
 		if slices.Contains(quantities, last(parent(path))) {
-			return types.String(canonical(v))
+			return unknown // 1000m is stored as 1
 		}
 	}
 	return types.DefaultTypeAdapter.NativeToValue(v)
-}
-
-// canonical is a quantity as the API server writes it.
-func canonical(text string) string {
-	q, err := quantity.ParseQuantity(text)
-	if err != nil {
-		return text
-	}
-	return q.String()
 }
 
 func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
@@ -184,28 +173,17 @@ var (
 	// userMaps are the fields with keys of the user's, to which the API server adds
 	// none. LimitRanger writes an annotation of its own, which no condition is known to read.
 	userMaps = []string{"annotations", "binaryData", "data", "labels", "matchLabels"}
-	// quantities are the maps whose values are quantities.
+	// quantities are the maps whose values are quantities, which are written in many ways.
 	quantities = []string{"capacity", "hard", "limits", "requests"}
-	// plainKinds have no defaults outside their metadata.
-	plainKinds = []string{"ConfigMap", "Secret", "ServiceAccount"}
-	// ownFields are those below a spec that nothing but the client sets.
-	ownFields = []string{
-		"containers.securityContext", "initContainers.securityContext", "volumes.hostPath",
-		"securityContext.allowPrivilegeEscalation", "securityContext.capabilities", "securityContext.privileged",
-		"securityContext.readOnlyRootFilesystem", "securityContext.runAsNonRoot", "securityContext.runAsUser",
-		"spec.hostIPC", "spec.hostNetwork", "spec.hostPID", "spec.runtimeClassName",
-	}
-	// extended are the lists to which admission plugins add, by kind.
+	// extended are the lists and maps to which admission plugins, or the strategy of a
+	// kind, add.
 	extended = map[string][]string{
+		"DaemonSet":             {"metadata.annotations"},
+		"Job":                   {"spec.selector.matchLabels", "spec.template.metadata.labels"},
 		"Node":                  {"spec.taints"},
 		"PersistentVolume":      {"metadata.finalizers"},
 		"PersistentVolumeClaim": {"metadata.finalizers"},
 		"Pod":                   {"spec.containers.volumeMounts", "spec.initContainers.volumeMounts", "spec.tolerations", "spec.volumes"},
-	}
-	// filledMaps are the maps to which the strategy of a kind adds.
-	filledMaps = map[string][]string{
-		"DaemonSet": {"metadata.annotations"},
-		"Job":       {"spec.selector.matchLabels", "spec.template.metadata.labels"},
 	}
 )
 
@@ -226,24 +204,23 @@ func (k knowledge) missing(path, key string) bool {
 		return false
 	case path == "metadata":
 		return key != "name" && !slices.Contains(serverFields, key) && !slices.Contains(extended[k.kind], path+"."+key)
-	case k.userMap(path):
-		return true
-	case path == "":
-		return slices.Contains(plainKinds, k.kind)
+	case strings.Contains(path+"."+key, "ontainers.securityContext"):
+		return key != "procMount" // which alone has a default
 	}
-	return slices.ContainsFunc(ownFields, func(field string) bool { return strings.HasSuffix(path+"."+key, field) })
+	return k.userMap(path)
 }
 
 // userMap reports whether the keys at the path are the user's alone.
 func (k knowledge) userMap(path string) bool {
-	return slices.Contains(userMaps, last(path)) && !slices.Contains(filledMaps[k.kind], path)
+	return slices.Contains(userMaps, last(path)) && !slices.Contains(extended[k.kind], path)
 }
 
 // find returns the value of a field: unknown where the API server may set it.
 func (k knowledge) find(path, key string, in map[string]any) (ref.Val, bool) {
 	at := strings.TrimPrefix(path+"."+key, ".")
 	value, ok := in[key]
-	if ok && (!empty(value) || k.userMap(path) || strings.Contains(at, "securityContext")) && !slices.Contains(extended[k.kind], at) {
+	pointer := strings.Contains(at, "securityContext") // whose fields keep false and 0
+	if ok && (pointer || !empty(value) || k.userMap(path)) && !slices.Contains(extended[k.kind], at) {
 		return k.value(at, value), true
 	}
 	if (!ok || empty(value)) && k.missing(path, key) {
@@ -325,24 +302,15 @@ func (m partialMap) Iterator() traits.Iterator {
 	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
 }
 
-// asDecoded is what the API server makes of an object that is sent. Source: the
-// conversions and defaults of k8s.io/kubernetes/pkg/apis.
+// asDecoded is an object as it is sent without what the API server decodes into other
+// fields, of which no more is known then. Source: the conversions of
+// k8s.io/kubernetes/pkg/apis.
 func asDecoded(object map[string]any) map[string]any {
-	if nested(object, "kind") != "Secret" || nested(object, "apiVersion") != "v1" {
+	if _, plain := object["stringData"]; !plain || nested(object, "kind") != "Secret" {
 		return object
 	}
-	out, data := maps.Clone(object), map[string]any{}
-	written, _ := object["data"].(map[string]any)
-	maps.Copy(data, written)
-	plain, _ := object["stringData"].(map[string]any)
-	for key, value := range plain {
-		if text, ok := value.(string); ok {
-			data[key] = base64.StdEncoding.EncodeToString([]byte(text))
-		}
-	}
+	out := maps.Clone(object)
 	delete(out, "stringData")
-	if out["data"] = data; nested(object, "type") == "" {
-		out["type"] = "Opaque"
-	}
+	delete(out, "data")
 	return out
 }

@@ -28,19 +28,20 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 	v := validator{compile: m.compiler()}
 	at := field.NewPath("webhooks").Index(w.Index)
 	applied := m.Snapshot.Applied[inventory.SourceKey{Kind: w.Object.Kind, Name: w.Object.Name}]
+	var hooks []admissionv1.ValidatingWebhook
 	switch c := applied.Object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
-		h := c.Webhooks[w.Index]
-		v.webhook(at, hook{h.Name, h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.NamespaceSelector, h.ObjectSelector, h.SideEffects, h.TimeoutSeconds, h.AdmissionReviewVersions, h.MatchConditions})
-		v.unique(at.Child("name"), h.Name, slices.ContainsFunc(c.Webhooks[:w.Index], func(o admissionv1.ValidatingWebhook) bool { return o.Name == h.Name }))
+		hooks = c.Webhooks
 	case *admissionv1.MutatingWebhookConfiguration:
-		h := c.Webhooks[w.Index]
-		v.webhook(at, hook{h.Name, h.ClientConfig, h.Rules, h.FailurePolicy, h.MatchPolicy, h.NamespaceSelector, h.ObjectSelector, h.SideEffects, h.TimeoutSeconds, h.AdmissionReviewVersions, h.MatchConditions})
-		v.unique(at.Child("name"), h.Name, slices.ContainsFunc(c.Webhooks[:w.Index], func(o admissionv1.MutatingWebhook) bool { return o.Name == h.Name }))
-		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(h.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy), reinvocationPolicies)
+		for i := range c.Webhooks {
+			hooks = append(hooks, inventory.AsValidating(c.Webhooks[i]))
+		}
+		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy), reinvocationPolicies)
 	default:
 		return nil
 	}
+	v.webhook(at, &hooks[w.Index])
+	v.unique(at.Child("name"), w.Name, slices.ContainsFunc(hooks[:w.Index], func(o admissionv1.ValidatingWebhook) bool { return o.Name == w.Name }))
 	for _, path := range applied.Unknown {
 		if strings.HasPrefix(path, at.String()+".") || w.Index == 0 && !strings.HasPrefix(path, "webhooks[") {
 			v.unknown(path)
@@ -50,20 +51,6 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 		v.name(field.NewPath("metadata", "name"), w.Object.Name)
 	}
 	return v.errors
-}
-
-// hook is a webhook of either type.
-type hook struct {
-	name                              string
-	client                            admissionv1.WebhookClientConfig
-	rules                             []admissionv1.RuleWithOperations
-	failurePolicy                     *admissionv1.FailurePolicyType
-	matchPolicy                       *admissionv1.MatchPolicyType
-	namespaceSelector, objectSelector *metav1.LabelSelector
-	sideEffects                       *admissionv1.SideEffectClass
-	timeout                           *int32
-	reviewVersions                    []string
-	conditions                        []admissionv1.MatchCondition
 }
 
 // The values of the fields that have but a few.
@@ -119,26 +106,26 @@ func oneOf[T ~string](v *validator, at *field.Path, value T, all []T) {
 	}
 }
 
-func (v *validator) webhook(at *field.Path, h hook) {
-	v.errors = append(v.errors, validation.IsFullyQualifiedName(at.Child("name"), h.name)...)
-	for i := range h.rules {
-		v.rule(at.Child("rules").Index(i), &h.rules[i], allOfOperations)
+func (v *validator) webhook(at *field.Path, h *admissionv1.ValidatingWebhook) {
+	v.errors = append(v.errors, validation.IsFullyQualifiedName(at.Child("name"), h.Name)...)
+	for i := range h.Rules {
+		v.rule(at.Child("rules").Index(i), &h.Rules[i], allOfOperations)
 	}
-	oneOf(v, at.Child("failurePolicy"), ptr.Deref(h.failurePolicy, admissionv1.Fail), failurePolicies)
-	oneOf(v, at.Child("matchPolicy"), ptr.Deref(h.matchPolicy, admissionv1.Equivalent), matchPolicies)
-	if h.sideEffects == nil {
+	oneOf(v, at.Child("failurePolicy"), ptr.Deref(h.FailurePolicy, admissionv1.Fail), failurePolicies)
+	oneOf(v, at.Child("matchPolicy"), ptr.Deref(h.MatchPolicy, admissionv1.Equivalent), matchPolicies)
+	if h.SideEffects == nil {
 		v.required(at.Child("sideEffects"), "must specify one of None, NoneOnDryRun", true)
 	} else {
-		oneOf(v, at.Child("sideEffects"), *h.sideEffects, sideEffects)
+		oneOf(v, at.Child("sideEffects"), *h.SideEffects, sideEffects)
 	}
-	if seconds := ptr.Deref(h.timeout, 10); seconds < 1 || seconds > 30 {
+	if seconds := ptr.Deref(h.TimeoutSeconds, 10); seconds < 1 || seconds > 30 {
 		v.invalid(at.Child("timeoutSeconds"), seconds, "must be between 1 and 30 seconds")
 	}
-	v.selector(at.Child("namespaceSelector"), h.namespaceSelector)
-	v.selector(at.Child("objectSelector"), h.objectSelector)
-	v.client(at.Child("clientConfig"), h.client)
-	v.reviewVersions(at.Child("admissionReviewVersions"), h.reviewVersions)
-	v.conditions(at.Child("matchConditions"), h.conditions, declared{})
+	v.selector(at.Child("namespaceSelector"), h.NamespaceSelector)
+	v.selector(at.Child("objectSelector"), h.ObjectSelector)
+	v.client(at.Child("clientConfig"), h.ClientConfig)
+	v.reviewVersions(at.Child("admissionReviewVersions"), h.AdmissionReviewVersions)
+	v.conditions(at.Child("matchConditions"), h.MatchConditions, declared{})
 }
 
 func (v *validator) selector(at *field.Path, s *metav1.LabelSelector) {

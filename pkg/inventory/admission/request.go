@@ -502,7 +502,7 @@ func (m *Matcher) cachedRequest(v apiVersion, op Operation, subject Subject) Req
 		return m.request(v, op, m.withScope(v, subject))
 	}
 	key := requestKey{v.Resource, v.Version, op, subject.Namespace, subject.Name}
-	return m.index.requests.getOrCompute(key, func() Request { return m.request(v, op, m.withScope(v, subject)) })
+	return m.requests.getOrCompute(key, func() Request { return m.request(v, op, m.withScope(v, subject)) })
 }
 
 // withScope fills in the namespace or the name, as the scope of the resource has it.

@@ -119,23 +119,3 @@ func TestAuthorizer(t *testing.T) {
 		}
 	}
 }
-
-// TestOrderOfRequests: what an expression says of a request whose namespace is not known
-// does not depend on what it cost for others before.
-func TestOrderOfRequests(t *testing.T) {
-	hundred := "[" + strings.Repeat("1, ", 99) + "1]"
-	w := validating("a", func(w *admissionv1.ValidatingWebhook) {
-		w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `request.name == "a" || ` + strings.ReplaceAll(`range.all(i, range.all(j, i + j >= 0))`, "range", hundred)}}
-	})
-	s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
-	for _, before := range [][]Subject{nil, {{Name: "b", Namespace: "n"}}} {
-		m := New(s)
-		for _, subject := range append(before, Subject{Name: "a"}) {
-			r := must.Get(m.Request(Create, inventory.Resource{Name: "pods"}, subject))(t)
-			r.namespaceUnknown = subject.Namespace == ""
-			if c := m.Chain(r); len(c.Steps) != 1 || c.Steps[0].Match != Yes {
-				t.Errorf("%+v, after %+v: %+v, want yes", subject, before, c)
-			}
-		}
-	}
-}

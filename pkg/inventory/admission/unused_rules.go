@@ -75,11 +75,9 @@ type versionOf struct {
 
 // cover marks the versions that the rule covers, whatever the operation.
 func (x *index) cover(covered map[versionOf]bool, rule *admissionv1.RuleWithOperations) {
-	for _, group := range x.coveredGroups(rule.APIGroups) {
-		x.groups[group].each(rule.Resources, func(e *entry) {
-			if CoversVersion(rule, e.Version) {
-				covered[versionOf{e.Resource, e.Version}] = true
-			}
-		})
-	}
+	x.each(rule, func(e *entry) {
+		if CoversVersion(rule, e.Version) {
+			covered[versionOf{e.Resource, e.Version}] = true
+		}
+	})
 }

@@ -1,0 +1,92 @@
+package classify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// Evaluate is EvaluateBy with a Matcher of its own.
+func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, error) {
+	return p.EvaluateBy(ctx, admission.New(s))
+}
+
+// EvaluateBy runs all checks on the Snapshot of the Matcher. It returns an error when
+// ctx ends first, or when a check asks for a request that the API server would not
+// serve.
+// It costs a step for each webhook and each resource that one matches, as all
+// that it is made of; TestGrowth holds it to that.
+func (p Policy) EvaluateBy(ctx context.Context, m *admission.Matcher) (*Report, error) {
+	return p.evaluate(newWork(ctx), m)
+}
+
+func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
+	r := &Report{Snapshot: m.Snapshot, Matcher: m, Errors: m.Errors(), evaluation: &evaluation{}}
+	for _, step := range []func(*work, *Report){p.derive, p.analyze, p.findProblems, p.findOfPolicies, p.finish} {
+		if !w.ended {
+			step(w, r)
+		}
+	}
+	if err := errors.Join(w.ctx.Err(), w.err); err != nil {
+		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(m.Snapshot.Webhooks), err)
+	}
+	return r, nil
+}
+
+// derive derives what is known of each webhook alone.
+func (p *Policy) derive(w *work, r *Report) {
+	s := r.Snapshot
+	d := p.deriver(w, r.Matcher)
+	facts := make([]Facts, len(s.Webhooks))
+	r.Profiles = make([]Profile, len(s.Webhooks))
+	for i, webhook := range s.Webhooks {
+		if !w.step() {
+			break
+		}
+		d.derive(&facts[i], webhook)
+		r.Profiles[i] = Profile{Facts: &facts[i], Snapshot: s, Matcher: r.Matcher, Policy: p}
+	}
+}
+
+// analyze derives what concerns several webhooks together.
+func (p *Policy) analyze(w *work, r *Report) {
+	m, profiles := r.Matcher, r.Profiles
+	for _, find := range []func(){
+		func() { findDeadlocks(w, r) },
+		func() { findSameNames(w, profiles) },
+		func() { findUnmatchedVersions(w, m, profiles) },
+		func() { findUnmatchedSubresources(w, m, profiles) },
+		func() { findReinvoked(w, profiles) },
+		func() { r.Errors = append(r.Errors, findRefusedAtInstall(w, m, profiles)...) },
+		func() { r.Errors = append(r.Errors, p.findCosts(w, r)...) },
+		func() { r.Errors = append(r.Errors, p.findOutlasting(w, m, profiles)...) },
+	} {
+		if !w.ended {
+			find()
+		}
+	}
+}
+
+// findProblems runs the checks of webhooks.
+func (p *Policy) findProblems(w *work, r *Report) {
+	for i := range r.Profiles {
+		of := &r.Profiles[i]
+		for _, check := range Checks {
+			if check.Find != nil && p.runs(check) {
+				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.Find(of))
+			}
+		}
+		if !w.step() {
+			return
+		}
+	}
+}
+
+// finish sorts the findings and marks those that are acknowledged.
+func (p *Policy) finish(w *work, r *Report) {
+	r.Findings = sorted(r.Findings)
+	p.acknowledge(w, r)
+}
