@@ -1,8 +1,12 @@
 package manifest
 
 import (
+	"slices"
+	"strings"
+
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // ignored is the value of a field that is not read.
@@ -43,4 +47,21 @@ func (c *crd) whole() *apiextensionsv1.CustomResourceDefinition {
 	}
 	defaultCRD(out)
 	return out
+}
+
+// refused is why no API server takes the conversion: whether a webhook converts would be
+// a guess. unknown are the fields that a CRD does not have.
+func (c *crd) refused(unknown []string) *problem {
+	conversion := field.NewPath("spec", "conversion")
+	for _, path := range unknown {
+		if below, ok := strings.CutPrefix(path, conversion.String()+"."); ok {
+			return &problem{line: 1, message: path + ": there is no such field", field: conversion.Child(below)}
+		}
+	}
+	strategies := []string{string(apiextensionsv1.NoneConverter), string(apiextensionsv1.WebhookConverter)}
+	if c.Spec.Conversion == nil || slices.Contains(append(strategies, ""), string(c.Spec.Conversion.Strategy)) {
+		return nil
+	}
+	at := conversion.Child("strategy")
+	return &problem{line: 1, message: field.NotSupported(at, c.Spec.Conversion.Strategy, strategies).Error(), field: at}
 }

@@ -96,6 +96,7 @@ func decodeProblem(data []byte, err error) *problem {
 	}
 	p := problemf(1+bytes.Count(data[:min(int(mismatch.Offset), len(data))], []byte("\n")),
 		"%v", field.Invalid(path, value, "must be of type "+typeName(mismatch.Type)))
+	p.field = path
 	if mismatch.Type.Kind() == reflect.String {
 		p.message += ": write it in quotes"
 	}

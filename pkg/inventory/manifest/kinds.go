@@ -15,6 +15,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -200,10 +201,17 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 	value := d.object()
 	bad, p := decodeObject(data, value)
 	for _, path := range bad.broken {
-		o.fail(t, join(meta.Kind, value.GetName()), problemf(t.bundleLine(path.String(), webhooks), "%s: must be base64", path))
+		o.fail(t, join(meta.Kind, value.GetName()), problemf(t.fieldLine(path, webhooks), "%s: must be base64", path))
 	}
 	o.placeholders = append(o.placeholders, bad.placeholders...)
+	unknown := unknownFields(t, meta, data)
+	if crd, ok := value.(*crd); ok && p == nil {
+		p = crd.refused(unknown)
+	}
 	if p != nil {
+		if p.field != nil && p.line == 1 { // JSON that was YAML has one line
+			p.line = t.fieldLine(p.field, webhooks)
+		}
 		o.fail(t, join(meta.Kind, value.GetName()), p)
 		return
 	}
@@ -226,7 +234,7 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 		key:     key,
 		line:    t.line,
 		hooks:   hooks(value, t.line, webhooks),
-		unknown: unknownFields(t, meta, data),
+		unknown: unknown,
 		value:   convert(value, meta.Version),
 	})
 }
@@ -234,7 +242,7 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 // unknownFields are those of a registration that is to be applied, for which kubectl
 // refuses it.
 func unknownFields(t text, meta schema.GroupVersionKind, data []byte) []string {
-	if !t.file.plain || meta.Group != admissionv1.GroupName || meta.Version != "v1" {
+	if !t.file.plain || meta.Group != admissionv1.GroupName && meta.Kind != inventory.KindCRD || meta.Version != "v1" {
 		return nil
 	}
 	strict, _ := kjson.UnmarshalStrict(data, decoders[meta.GroupKind().String()].object(), kjson.DisallowUnknownFields)
@@ -247,18 +255,20 @@ func unknownFields(t text, meta schema.GroupVersionKind, data []byte) []string {
 	return out
 }
 
-// bundleLine returns the line of a CA bundle in the text, 1 where the webhooks do not
-// show theirs.
-func (t text) bundleLine(path string, webhooks []span) int {
+// fieldLine returns the line of a field in the text, 1 where the webhooks do not show
+// theirs.
+func (t text) fieldLine(path *field.Path, webhooks []span) int {
 	place, webhook := span{end: len(t.data), line: 1}, 0
-	switch n, _ := fmt.Sscanf(path, "webhooks[%d]", &webhook); {
+	name := path.String()
+	key, _, _ := strings.Cut(name[strings.LastIndex(name, ".")+1:], "[")
+	switch n, _ := fmt.Sscanf(name, "webhooks[%d]", &webhook); {
 	case n == 1 && webhook >= len(webhooks):
 		return 1
 	case n == 1:
 		place = webhooks[webhook]
 	}
 	// The last one: kubectl's annotation, which comes first, may hold another.
-	at := max(0, bytes.LastIndex(t.data[place.start:place.end], []byte("caBundle")))
+	at := max(0, bytes.LastIndex(t.data[place.start:place.end], []byte(key)))
 	return place.line + bytes.Count(t.data[place.start:place.start+at], []byte("\n"))
 }
 

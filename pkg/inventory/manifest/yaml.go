@@ -9,14 +9,16 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // problem is why a text or a value in it cannot be read. Its line counts from the
-// first line of the text, 1.
+// first line of the text, 1; field is the one that it is about, if it is known.
 type problem struct {
 	line    int
 	message string
+	field   *field.Path
 }
 
 func problemf(line int, format string, args ...any) *problem {
