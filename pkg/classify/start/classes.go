@@ -84,12 +84,6 @@ func (b *builder) place(webhooks int) {
 	}
 	slices.Sort(class.backends)
 	class.backends = slices.Compact(class.backends)
-	if b.ended {
-		return
-	}
-	for _, c := range class.backends {
-		b.classes[c].serves = append(b.classes[c].serves, webhooks)
-	}
 }
 
 // sort finds the component's class, or makes it.

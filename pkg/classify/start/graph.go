@@ -1,6 +1,8 @@
 package start
 
 import (
+	"slices"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -29,8 +31,6 @@ type componentClass struct {
 	network    bool
 	// refused are the classes of webhooks that refuse what it needs.
 	refused []refusal
-	// serves are the classes of webhooks of which it serves some.
-	serves []int
 }
 
 // webhookClass are the webhooks that refuse the same.
@@ -154,62 +154,46 @@ func (g *Graph) addRefusal(webhooks, class int) {
 
 // components numbers the nodes of each strongly connected component: all that wait for
 // each other by refusals that count. The nodes are the classes of components, then those
-// of webhooks.
+// of webhooks. It is Kosaraju's algorithm.
 func (g *Graph) components(counts func(refusal) bool) []int {
-	t := tarjan{next: func(node int) []int {
-		if node >= len(g.classes) {
-			return g.blocking[node-len(g.classes)].backends
+	n := len(g.classes) + len(g.blocking)
+	next, before := make([][]int, n), make([][]int, n)
+	add := func(from, to int) { next[from], before[to] = append(next[from], to), append(before[to], from) }
+	for i, class := range g.blocking {
+		for _, own := range class.backends {
+			add(len(g.classes)+i, own)
 		}
-		var out []int
-		for _, r := range g.classes[node].refused {
+		for _, r := range class.refuses {
 			if counts(r) {
-				out = append(out, len(g.classes)+r.webhooks)
+				add(r.class, len(g.classes)+i)
 			}
 		}
-		return out
-	}}
-	n := len(g.classes) + len(g.blocking)
-	t.index, t.low, t.component = make([]int, n), make([]int, n), make([]int, n)
+	}
+	there, back := walk{next: next, marks: make([]int, n)}, walk{next: before, marks: make([]int, n)}
 	for node := range n {
-		if t.index[node] == 0 {
-			t.visit(node)
-		}
+		there.visit(node, 1)
 	}
-	return t.component
+	for i, node := range slices.Backward(there.done) {
+		back.visit(node, i+1)
+	}
+	return back.marks
 }
 
-// tarjan is his algorithm for strongly connected components.
-type tarjan struct {
-	next func(int) []int
-	// index is when a node was visited, from 1 on, low the first that it leads to of
-	// those on the stack; component is 0 while it is there.
-	index, low, component []int
-	stack                 []int
-	visited, found        int
+// walk goes through all that a node leads to and that is not marked yet.
+type walk struct {
+	next  [][]int
+	marks []int
+	// done are the nodes after all that they lead to.
+	done []int
 }
 
-func (t *tarjan) visit(node int) {
-	t.visited++
-	t.index[node], t.low[node] = t.visited, t.visited
-	t.stack = append(t.stack, node)
-	for _, n := range t.next(node) {
-		if t.index[n] == 0 {
-			t.visit(n)
-		}
-		if t.component[n] == 0 {
-			t.low[node] = min(t.low[node], t.low[n])
-		}
-	}
-	if t.low[node] < t.index[node] {
+func (w *walk) visit(node, mark int) {
+	if w.marks[node] != 0 {
 		return
 	}
-	t.found++
-	for {
-		last := t.stack[len(t.stack)-1]
-		t.stack = t.stack[:len(t.stack)-1]
-		t.component[last] = t.found
-		if last == node {
-			return
-		}
+	w.marks[node] = mark
+	for _, n := range w.next[node] {
+		w.visit(n, mark)
 	}
+	w.done = append(w.done, node)
 }

@@ -24,10 +24,7 @@ type Blocked struct {
 type order struct {
 	*Graph
 	services map[int][]inventory.Key
-	// down are for each class of webhooks how many of its backends do not run yet,
-	// and waits for each class of components how many classes of webhooks refuse it.
-	down, waits []int
-	started     []bool
+	started  []bool
 }
 
 // Recovery is in which waves Services start, one after the other, and which never do.
@@ -44,15 +41,9 @@ type Recovery struct {
 func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) (Recovery, error) {
 	o := newOrder(step, m, webhooks, services)
 	var out Recovery
-	var ready []int
-	for class := range o.waits {
-		if o.waits[class] == 0 {
-			ready = append(ready, class)
-		}
-	}
-	for len(ready) > 0 {
-		var wave []inventory.Key
-		if wave, ready = o.start(ready); len(wave) > 0 {
+	for ready := o.ready(); len(ready) > 0 && o.tick(); ready = o.ready() {
+		wave := o.start(ready)
+		if len(wave) > 0 {
 			slices.SortFunc(wave, inventory.Key.Compare)
 			out.Waves = append(out.Waves, wave)
 		}
@@ -81,48 +72,41 @@ func newOrder(step Step, m *admission.Matcher, webhooks []Webhook, services []in
 		o.services[c.class] = append(o.services[c.class], services[i])
 	}
 	o.started = make([]bool, len(o.classes))
-	for _, class := range o.blocking {
-		o.down = append(o.down, len(class.backends))
-	}
-	for _, class := range o.classes {
-		o.waits = append(o.waits, len(class.refused))
-	}
 	return o
 }
 
-// start starts the classes, and returns their Services and the classes that nothing
-// refuses any more. What every Pod needs is no wave of its own.
-func (o *order) start(ready []int) (wave []inventory.Key, released []int) {
-	var started []int
-	for ; len(ready) > 0 && o.tick(); ready = ready[1:] {
-		if class := ready[0]; o.classes[class].components[0].use != "" {
-			ready = append(ready, o.release(class)...)
-		} else {
-			started = append(started, class)
+// ready are the classes that nothing refuses any more. What every Pod needs is no wave of
+// its own, and comes before all others.
+func (o *order) ready() []int {
+	var everyPod, others []int
+	for class, c := range o.classes {
+		switch {
+		case o.ended || o.started[class] || slices.ContainsFunc(c.refused, func(r refusal) bool { return o.isDown(r.webhooks) }):
+		case c.components[0].use != "":
+			everyPod = append(everyPod, class)
+		default:
+			others = append(others, class)
 		}
 	}
-	for _, class := range started {
-		wave = append(wave, o.services[class]...)
-		released = append(released, o.release(class)...)
+	if len(everyPod) > 0 {
+		return everyPod
 	}
-	return wave, released
+	return others
 }
 
-// release returns the classes that waited for nothing but what the class serves.
-func (o *order) release(class int) []int {
-	var out []int
-	o.started[class] = true
-	for _, webhooks := range o.classes[class].serves {
-		if o.down[webhooks]--; o.down[webhooks] > 0 {
-			continue
-		}
-		for _, r := range o.blocking[webhooks].refuses {
-			if o.waits[r.class]--; o.waits[r.class] == 0 {
-				out = append(out, r.class)
-			}
-		}
+// isDown reports whether some of what serves the webhooks does not run yet.
+func (o *order) isDown(webhooks int) bool {
+	return slices.ContainsFunc(o.blocking[webhooks].backends, func(class int) bool { return !o.started[class] })
+}
+
+// start starts the classes, and returns their Services.
+func (o *order) start(ready []int) []inventory.Key {
+	var wave []inventory.Key
+	for _, class := range ready {
+		o.started[class] = true
+		wave = append(wave, o.services[class]...)
 	}
-	return out
+	return wave
 }
 
 // stuck are the Services that never start.
