@@ -46,7 +46,7 @@ func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *
 	if o.changes == 0 {
 		return nil
 	}
-	return errors.Join(c.measureFirstScrapes(ctx, o, r, to), c.measureReferences(ctx, o, r, to), c.measureMany(ctx, r, to), c.measureSequence(ctx, o, r, to))
+	return errors.Join(c.measureFirstScrapes(ctx, o, r, to), c.measureReferences(ctx, o, r, to), c.measureMany(ctx, r, to))
 }
 
 // measureFirstScrapes is what the first scrape after a change takes, which has what later

@@ -94,11 +94,11 @@ func (c Clients) clusterResources() []resource {
 	return []resource{
 		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
-			page:          50, strip: stripConfiguration,
+			page:          50, strip: stripMeta,
 		}),
 		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c.admission, resource{
 			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
-			page:          50, strip: stripConfiguration,
+			page:          50, strip: stripMeta,
 		}),
 		typedResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](c.admission, resource{
 			GroupResource: admissionv1.Resource("validatingadmissionpolicies"),

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -52,31 +51,6 @@ func writers(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 		}
 	}
 	return slices.Clip(out)
-}
-
-// stripConfiguration makes the webhooks of a configuration share the CA bundle that
-// most of them have in common: half of what is kept.
-func stripConfiguration(obj metav1.Object) {
-	stripMeta(obj)
-	var first []byte
-	share := func(c *admissionv1.WebhookClientConfig) {
-		switch {
-		case first == nil:
-			first = c.CABundle
-		case bytes.Equal(c.CABundle, first):
-			c.CABundle = first
-		}
-	}
-	switch c := obj.(type) {
-	case *admissionv1.ValidatingWebhookConfiguration:
-		for i := range c.Webhooks {
-			share(&c.Webhooks[i].ClientConfig)
-		}
-	case *admissionv1.MutatingWebhookConfiguration:
-		for i := range c.Webhooks {
-			share(&c.Webhooks[i].ClientConfig)
-		}
-	}
 }
 
 // stripPolicy drops most of what a policy does to a request: of its expressions, which may

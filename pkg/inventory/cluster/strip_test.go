@@ -169,7 +169,7 @@ func TestStrip(t *testing.T) {
 		// writers says that it is kept who wrote, and when.
 		writers bool
 	}{
-		{"configuration", heavyConfiguration(), stripConfiguration, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, true},
+		{"configuration", heavyConfiguration(), stripMeta, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, true},
 		{"validating policy", heavyValidatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-warning"}, true},
 		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-patch"}, true},
 		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
@@ -214,34 +214,4 @@ func asJSON(t *testing.T, obj any) string {
 	t.Helper()
 	b := must.Get(json.Marshal(obj))(t)
 	return string(b)
-}
-
-// TestSharedBundles: equal CA bundles of one configuration take memory once,
-// others stay what they are.
-func TestSharedBundles(t *testing.T) {
-	bundles := []string{"one", "one", "two", "", "one"}
-	validating := &admissionv1.ValidatingWebhookConfiguration{}
-	mutating := &admissionv1.MutatingWebhookConfiguration{}
-	for _, b := range bundles {
-		client := admissionv1.WebhookClientConfig{CABundle: []byte(b)}
-		validating.Webhooks = append(validating.Webhooks, admissionv1.ValidatingWebhook{ClientConfig: client})
-		client.CABundle = []byte(b)
-		mutating.Webhooks = append(mutating.Webhooks, admissionv1.MutatingWebhook{ClientConfig: client})
-	}
-	stripConfiguration(validating)
-	stripConfiguration(mutating)
-	for i, want := range bundles {
-		for _, webhooks := range [][][]byte{
-			{validating.Webhooks[0].ClientConfig.CABundle, validating.Webhooks[i].ClientConfig.CABundle},
-			{mutating.Webhooks[0].ClientConfig.CABundle, mutating.Webhooks[i].ClientConfig.CABundle},
-		} {
-			first, have := webhooks[0], webhooks[1]
-			if string(have) != want {
-				t.Errorf("webhook %d has the bundle %q, want %q", i, have, want)
-			}
-			if shared := len(have) > 0 && &have[0] == &first[0]; shared != (want == "one") {
-				t.Errorf("webhook %d shares the bundle %q: %t", i, have, shared)
-			}
-		}
-	}
 }

@@ -70,10 +70,8 @@ type schedule struct {
 	fetched  time.Time
 	fetching bool
 	// servedChanged is the time of the first change of what the API server serves
-	// since then, and refetch the time to fetch again because of an earlier one; zero
-	// if none. refetchPause is the time between the fetches that such a change leads to.
-	servedChanged, refetch time.Time
-	refetchPause           time.Duration
+	// since then; zero if none.
+	servedChanged time.Time
 	// recovered is set when a watch recovers: the API server may be another.
 	recovered bool
 	// revisionsCompared is the time of the last comparison of resource versions.
@@ -154,26 +152,13 @@ func (s schedule) nextFetch() time.Time {
 		return soonest
 	case !s.servedChanged.IsZero():
 		return earlier(regular, later(s.servedChanged.Add(s.discoveryDelay), soonest))
-	case !s.refetch.IsZero():
-		return earlier(regular, later(s.refetch, soonest))
 	}
 	return regular
 }
 
-// beginFetch records that a fetch of the serverInfo begins. After a change of
-// what is served there are others, at growing pauses: the discovery of a busy API
-// server follows late.
+// beginFetch records that a fetch of the serverInfo begins. Where the discovery of a busy
+// API server follows a change later, the next regular fetch has it.
 func (s *schedule) beginFetch(now time.Time) {
-	switch {
-	case !s.servedChanged.IsZero():
-		s.refetchPause = 4 * s.discoveryDelay
-	case !s.refetch.IsZero():
-		s.refetchPause *= 2
-	}
-	s.refetch = time.Time{}
-	if s.refetchPause > 0 && s.refetchPause < s.resync {
-		s.refetch = now.Add(s.refetchPause)
-	}
 	s.fetching, s.fetched, s.servedChanged, s.recovered = true, now, time.Time{}, false
 }
 

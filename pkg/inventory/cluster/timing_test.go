@@ -82,7 +82,6 @@ func TestNextFetch(t *testing.T) {
 		{"a CRD changed", schedule{fetched: at(10), servedChanged: at(15)}, at(17)},
 		{"a CRD changed right after", schedule{fetched: at(10), servedChanged: at(8)}, at(11)},
 		{"CRDs keep changing", schedule{fetched: at(10), servedChanged: at(19)}, at(20)},
-		{"once more after a change", schedule{fetched: at(10), refetch: at(18)}, at(18)},
 		{"resource versions were compared before", schedule{fetched: at(10), revisionsCompared: at(3)}, at(13)},
 		{"resource versions were compared long before", schedule{fetched: at(10), revisionsCompared: at(0)}, at(11)},
 	} {
@@ -95,25 +94,6 @@ func TestNextFetch(t *testing.T) {
 				t.Errorf("fetched at %v, want %v", got, tt.want)
 			}
 		})
-	}
-}
-
-// TestFetchAgainAfterAChange: discovery may not have followed a change yet at the
-// first fetch.
-func TestFetchAgainAfterAChange(t *testing.T) {
-	s := schedule{timing: timing{discoveryDelay: 2 * time.Minute, resync: 60 * time.Minute}, changed: at(1), servedChanged: at(1), recovered: true}
-	s.beginFetch(at(3))
-	if !s.refetch.Equal(at(11)) || !s.changed.Equal(at(1)) || !s.servedChanged.IsZero() || s.recovered || !s.fetching {
-		t.Errorf("after the first fetch: %+v", s)
-	}
-	for _, next := range []int{27, 59} {
-		if s.beginFetch(s.refetch); !s.refetch.Equal(at(next)) {
-			t.Errorf("fetched again at %v, want %v", s.refetch, at(next))
-		}
-	}
-	s.beginFetch(at(59))
-	if s.beginFetch(at(100)); !s.refetch.IsZero() {
-		t.Errorf("fetched again at %v, long after the change", s.refetch)
 	}
 }
 
