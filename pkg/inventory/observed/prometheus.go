@@ -135,7 +135,7 @@ func (q querier) all(ctx context.Context, span time.Duration) (statsByWebhook, e
 
 func (q querier) each(ctx context.Context, all statsByWebhook, list []query, span time.Duration) error {
 	for _, one := range list {
-		answers, err := q.first(ctx, one.over(span))
+		answers, err := q.run(ctx, one.over(span))
 		if err != nil {
 			return err
 		}
@@ -198,17 +198,6 @@ func (q querier) choice() string {
 		return ""
 	}
 	return " with " + q.selector
-}
-
-// first returns the first answer that is not empty.
-func (q querier) first(ctx context.Context, expressions []string) (model.Vector, error) {
-	for _, e := range expressions {
-		answer, err := q.run(ctx, e)
-		if err != nil || len(answer) > 0 {
-			return answer, err
-		}
-	}
-	return nil, nil
 }
 
 func (q querier) run(ctx context.Context, expression string) (model.Vector, error) {

@@ -1,7 +1,6 @@
 package observed
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -16,56 +15,41 @@ type query struct {
 	measure
 	// of is the type of webhook where the answer has no label of it.
 	of inventory.Type
-	// recorded is the label failure of the rules' series of the same; "" where there is
-	// none.
-	recorded string
-	// expression computes it from the API servers' series. It is used where
-	// nothing is recorded.
+	// expression computes it from the API servers' series.
 	expression string
 }
-
-// The series that the project's rules record, without the window at its end, and values
-// of its label failure.
-const (
-	recordedFailures    = "cluster_instance_type_name_failure:webhook_auditor_calls_failed:increase"
-	recordedOpen        = "open"
-	recordedUnevaluated = "unevaluated"
-)
-
-// recordedWindows are those of the rules.
-var recordedWindows = []time.Duration{2 * time.Minute, 5 * time.Minute, 6 * time.Hour}
 
 // scraped is a series that each API server has, whatever it serves.
 const scraped = promql.StepSeconds + "_count"
 
 // queries count what happened in the range.
 var queries = []query{
-	{measure{what: called}, "", "", grown("type, name", promql.Requests)},
-	{measure{what: conditionErrors}, "", recordedUnevaluated, grown("type, name", promql.MatchConditionErrors+`{kind="webhook",SELECTOR}`)},
-	{measure{what: rejected}, "", "", grown("type, name, error_type", promql.Rejections)},
-	{measure{what: openFailures}, "", recordedOpen, grown("type, name", promql.FailedOpen)},
-	{measure{what: seconds}, "", "", grown("type, name", promql.WebhookSeconds+"_sum")},
-	{measure{what: bucket}, "", "", buckets("type, name", promql.WebhookSeconds)},
-	{measure{what: timed}, inventory.Conversion, "", grown("crd_name", promql.ConversionSeconds+"_count")},
-	{measure{what: unconverted}, inventory.Conversion, "", grown("crd_name", promql.ConversionSeconds+`_count{succeeded="false",SELECTOR}`)},
-	{measure{what: seconds}, inventory.Conversion, "", grown("crd_name", promql.ConversionSeconds+"_sum")},
-	{measure{what: bucket}, inventory.Conversion, "", buckets("crd_name", promql.ConversionSeconds)},
-	{measure{what: checked}, inventory.ValidatingPolicy, "", grown("policy, enforcement_action", promql.Validations)},
-	{measure{what: seconds}, inventory.ValidatingPolicy, "", grown("policy", promql.ValidationSeconds+"_sum")},
-	{measure{what: bucket}, inventory.ValidatingPolicy, "", buckets("policy", promql.ValidationSeconds)},
-	{measure{what: checked}, inventory.MutatingPolicy, "", grown("policy, error_type", promql.Mutations)},
-	{measure{what: seconds}, inventory.MutatingPolicy, "", grown("policy", promql.MutationSeconds+"_sum")},
-	{measure{what: bucket}, inventory.MutatingPolicy, "", buckets("policy", promql.MutationSeconds)},
+	{measure{what: called}, "", grown("type, name", promql.Requests)},
+	{measure{what: conditionErrors}, "", grown("type, name", promql.MatchConditionErrors+`{kind="webhook",SELECTOR}`)},
+	{measure{what: rejected}, "", grown("type, name, error_type", promql.Rejections)},
+	{measure{what: openFailures}, "", grown("type, name", promql.FailedOpen)},
+	{measure{what: seconds}, "", grown("type, name", promql.WebhookSeconds+"_sum")},
+	{measure{what: bucket}, "", buckets("type, name", promql.WebhookSeconds)},
+	{measure{what: timed}, inventory.Conversion, grown("crd_name", promql.ConversionSeconds+"_count")},
+	{measure{what: unconverted}, inventory.Conversion, grown("crd_name", promql.ConversionSeconds+`_count{succeeded="false",SELECTOR}`)},
+	{measure{what: seconds}, inventory.Conversion, grown("crd_name", promql.ConversionSeconds+"_sum")},
+	{measure{what: bucket}, inventory.Conversion, buckets("crd_name", promql.ConversionSeconds)},
+	{measure{what: checked}, inventory.ValidatingPolicy, grown("policy, enforcement_action", promql.Validations)},
+	{measure{what: seconds}, inventory.ValidatingPolicy, grown("policy", promql.ValidationSeconds+"_sum")},
+	{measure{what: bucket}, inventory.ValidatingPolicy, buckets("policy", promql.ValidationSeconds)},
+	{measure{what: checked}, inventory.MutatingPolicy, grown("policy, error_type", promql.Mutations)},
+	{measure{what: seconds}, inventory.MutatingPolicy, grown("policy", promql.MutationSeconds+"_sum")},
+	{measure{what: bucket}, inventory.MutatingPolicy, buckets("policy", promql.MutationSeconds)},
 }
 
 // nativeQueries are run where Prometheus keeps native histograms alone.
 var nativeQueries = []query{
-	{measure{what: median}, "", "", native("0.5", "type, name", promql.WebhookSeconds)},
-	{measure{what: slowest}, "", "", native("0.99", "type, name", promql.WebhookSeconds)},
-	{measure{what: median}, inventory.Conversion, "", native("0.5", "crd_name", promql.ConversionSeconds)},
-	{measure{what: slowest}, inventory.Conversion, "", native("0.99", "crd_name", promql.ConversionSeconds)},
-	{measure{what: slowest}, inventory.ValidatingPolicy, "", native("0.99", "policy", promql.ValidationSeconds)},
-	{measure{what: slowest}, inventory.MutatingPolicy, "", native("0.99", "policy", promql.MutationSeconds)},
+	{measure{what: median}, "", native("0.5", "type, name", promql.WebhookSeconds)},
+	{measure{what: slowest}, "", native("0.99", "type, name", promql.WebhookSeconds)},
+	{measure{what: median}, inventory.Conversion, native("0.5", "crd_name", promql.ConversionSeconds)},
+	{measure{what: slowest}, inventory.Conversion, native("0.99", "crd_name", promql.ConversionSeconds)},
+	{measure{what: slowest}, inventory.ValidatingPolicy, native("0.99", "policy", promql.ValidationSeconds)},
+	{measure{what: slowest}, inventory.MutatingPolicy, native("0.99", "policy", promql.MutationSeconds)},
 }
 
 // grown sums by how much a counter grew. A counter starts with the first call
@@ -113,16 +97,7 @@ const calledLastWeek = `group by (type, name) (
 // firing are the project's alerts, with the time since when each is active.
 const firing = `ALERTS_FOR_STATE{component="webhook-auditor",SELECTOR} and ignoring (alertstate) ALERTS{alertstate="firing",component="webhook-auditor",SELECTOR}`
 
-// over returns the expressions for the range: what is recorded, then what computes
-// it.
-func (q query) over(span time.Duration) []string {
-	var out []string
-	window := model.Duration(span).String()
-	if q.recorded != "" && slices.Contains(recordedWindows, span) {
-		out = append(out, "sum by (type, name) ("+recordedFailures+window+`{failure="`+q.recorded+`",SELECTOR})`)
-	}
-	if q.expression != "" {
-		out = append(out, strings.ReplaceAll(q.expression, "RANGE", window))
-	}
-	return out
+// over returns the expression for the range.
+func (q query) over(span time.Duration) string {
+	return strings.ReplaceAll(q.expression, "RANGE", model.Duration(span).String())
 }

@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -361,7 +360,6 @@ const collected = `
 	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="+Inf"} 0+60x30000
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="true"} 0+12x30000
 	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="false"} 0+12x30000
-	cluster_instance_type_name_failure:webhook_auditor_calls_failed:increase5m{failure="open",name="recorded",type="admit"} 0x30000
 	apiserver_validating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error"} 0+6x30000
 	apiserver_validating_admission_policy_check_total{instance="b",policy="team",policy_binding="x",enforcement_action="allow",error_type="invalid_error"} 0+6x30000
 	apiserver_validating_admission_policy_check_duration_seconds_bucket{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error",le="0.01"} 0+6x30000
@@ -439,20 +437,6 @@ func TestShortMemory(t *testing.T) {
 	}
 }
 
-// TestRecorded: what the rules record is read, for the windows that they record.
-func TestRecorded(t *testing.T) {
-	server := prometheus(t, strings.ReplaceAll(collected, `type="admit"} 0x30000`, `type="admit"} 150x30000`), 24*time.Hour)
-	for span, want := range map[time.Duration]float64{5 * time.Minute: 150, 10 * time.Minute: 0} {
-		o, errs := Prometheus{URL: server.URL, Range: span}.Observe(t.Context())
-		if len(errs) > 0 {
-			t.Fatal(errs)
-		}
-		if got := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "recorded"}].FailedOpen; got != want {
-			t.Errorf("in %s: %g calls failed open, want %g", span, got, want)
-		}
-	}
-}
-
 // TestSelector: one cluster of several is chosen.
 func TestSelector(t *testing.T) {
 	both := strings.ReplaceAll(collected, `instance="a"`, `cluster="x",instance="a"`)
@@ -463,20 +447,5 @@ func TestSelector(t *testing.T) {
 	}
 	if got := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "pods"}].CallsPerSecond; math.Abs(got-1) > 0.01 {
 		t.Errorf("%g calls a second, want 1", got)
-	}
-}
-
-// TestRecordedNames: what is queried is what the rules record.
-func TestRecordedNames(t *testing.T) {
-	rules := must.Get(os.ReadFile("../../../rules/prometheus.yaml"))(t)
-	for _, window := range recordedWindows {
-		if record := "record: " + recordedFailures + model.Duration(window).String() + "\n"; !strings.Contains(string(rules), record) {
-			t.Errorf("no rule has %s", record)
-		}
-	}
-	for _, failure := range []string{recordedOpen, recordedUnevaluated} {
-		if !strings.Contains(string(rules), `"`+failure+`"`) {
-			t.Errorf("no rule has failure=%q", failure)
-		}
 	}
 }

@@ -63,7 +63,6 @@ type caller struct {
 func (o Options) targets(s *inventory.Snapshot) []target {
 	var out []target
 	index := map[string]int{}
-	digests := map[*inventory.Authority]digest{}
 	for i := range s.Webhooks {
 		w := s.Webhooks[i]
 		t, ok := o.target(s, w.Backend)
@@ -79,7 +78,8 @@ func (o Options) targets(s *inventory.Snapshot) []target {
 			}
 			out = append(out, t)
 		}
-		out[at].callers = append(out[at].callers, calling(w, digests))
+		bundle := w.Backend.CABundle
+		out[at].callers = append(out[at].callers, caller{w.Ref, bundle, sha256.Sum256(bundle)})
 	}
 	for i := range out {
 		out[i].bundles = bundlesOf(out[i].callers)
@@ -127,18 +127,6 @@ func named(serverName string, port int32) target {
 		backend:    backend{address: net.JoinHostPort(serverName, strconv.Itoa(int(port)))},
 		serverName: serverName,
 	}
-}
-
-// calling sums a CA bundle up once: most webhooks of a cluster share a few, and
-// then they share the Authority.
-func calling(w *inventory.Webhook, digests map[*inventory.Authority]digest) caller {
-	authority, bundle := w.Backend.Authority, w.Backend.CABundle
-	d, ok := digests[authority]
-	if !ok {
-		d = sha256.Sum256(bundle)
-		digests[authority] = d
-	}
-	return caller{w.Ref, bundle, d}
 }
 
 // bundlesOf stands for the set of the callers' CA bundles.
