@@ -115,21 +115,6 @@ func (d *daemon) compare(before, now *classify.Report) {
 	}
 }
 
-// maxWhatIf bounds the webhooks of a cluster whose changes are evaluated for a page: each
-// is an evaluation of all.
-const maxWhatIf = 2000
-
-// impact is what a change leads to, by the current Policy.
-func (d *daemon) impact(ctx context.Context, r *classify.Report, c impact.Change) (*impact.Consequences, error) {
-	if n := len(r.Profiles); n > maxWhatIf {
-		return nil, fmt.Errorf("evaluating a change of %d webhooks: a page must have at most %d: use webhook-auditor impact", n, maxWhatIf)
-	}
-	d.evaluating.Lock()
-	policy := d.inEffect
-	d.evaluating.Unlock()
-	return c.Evaluate(ctx, policy, r)
-}
-
 // logChanges logs what changed, one line per change of the totals: the findings
 // themselves are on record in the metrics and are never logged as errors.
 func (d *daemon) logChanges(before, now *classify.Report) {

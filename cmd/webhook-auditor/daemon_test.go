@@ -16,7 +16,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -135,13 +134,5 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 	if kept := d.history.After(0); len(kept) != 1 {
 		t.Errorf("%d changes are kept", len(kept))
-	}
-}
-
-// TestWhatIfIsBounded: a page leaves to the command what would evaluate very many webhooks.
-func TestWhatIfIsBounded(t *testing.T) {
-	r := &classify.Report{Profiles: make([]classify.Profile, maxWhatIf+1)}
-	if _, err := (&daemon{}).impact(t.Context(), r, impact.Change{}); err == nil || !strings.Contains(err.Error(), "use webhook-auditor impact") {
-		t.Errorf("got %v", err)
 	}
 }

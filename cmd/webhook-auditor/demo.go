@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -86,11 +85,7 @@ func (d *demo) serve(ctx context.Context, r *classify.Report, s streams) error {
 	}
 	web := webFlags{}
 	taken := r.Snapshot.Taken
-	options := pageOptions()
-	options.Impact = func(ctx context.Context, r *classify.Report, c impact.Change) (*impact.Consequences, error) {
-		return c.Evaluate(ctx, classify.DefaultPolicy(), r)
-	}
-	pages := page.NewHandler(func() *classify.Report { return r }, func() time.Time { return taken }, options)
+	pages := page.NewHandler(func() *classify.Report { return r }, func() time.Time { return taken }, pageOptions())
 	server := newServer(web.ownHosts(pages))
 	fmt.Fprintf(s.out, "\nStatus page: http://%s/   (Ctrl-C ends)\n", listener.Addr())
 	err = serveUntil(ctx, server, 0, func() error { return server.Serve(listener) })

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -36,7 +35,7 @@ func (a *audit) printHTML(ctx context.Context, r *classify.Report, d report.Docu
 }
 
 func pageOptions() page.Options {
-	return page.Options{Version: version.Version, Similar: arguments.Like, Explain: explainRequest}
+	return page.Options{Version: version.Version, Explain: explainRequest}
 }
 
 // explainRequest answers a request that a user puts into the box of the status page, as

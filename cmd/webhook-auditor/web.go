@@ -125,7 +125,7 @@ func (f *webFlags) handler(d *daemon) http.Handler {
 	mux.Handle("/healthz", metrics)
 	mux.Handle("/readyz", d.evaluations.guardReady(metrics))
 	pages := pageOptions()
-	pages.OnPanic, pages.Impact, pages.History = d.panicked, d.impact, d.history
+	pages.OnPanic, pages.History = d.panicked, d.history
 	mux.Handle("/", page.NewHandler(d.observed, time.Now, pages))
 	return mux
 }

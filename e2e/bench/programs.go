@@ -64,7 +64,7 @@ func (c *filled) auditor(binary string) program {
 		},
 		lines:         map[string]int{auditor.Prefix + "webhook_info{": hooks, auditor.Prefix + "webhook_backend_ready{": hooks},
 		configuration: query("webhook_timeout_seconds"), endpoint: query("webhook_backend_ready"), reference: query("webhook_info"),
-		pages: []string{"/", "/webhooks", "/resources", "/resources/pods", "/bootstrap", "/changes"},
+		pages: []string{"/", "/webhooks", "/bootstrap", "/changes"},
 	}
 }
 

@@ -1,18 +1,15 @@
 package page
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -26,9 +23,6 @@ type Request struct {
 
 // explains returns what the API server does with a request.
 type explains func(*admission.Matcher, Request) (admission.Chain, error)
-
-// evaluates returns what a change leads to.
-type evaluates func(context.Context, *classify.Report, impact.Change) (*impact.Consequences, error)
 
 // maxAsked bounds what the form may send, in bytes, maxAnswered the lines of each part of
 // an answer.
@@ -46,13 +40,13 @@ type askPage struct {
 	// Verdict is the answer in a line, Answer what follows.
 	Verdict string
 	Answer  report.Blocks
-	Drawing *waterfall
+	Drawing *timeline
 }
 
 // example is one to click.
 type example struct{ Name, Text string }
 
-// ask answers what was put into the box, and what links ask about a change.
+// ask answers what was put into the box.
 func (h *handler) ask(v *view, r *http.Request) answer {
 	p := &askPage{Action: v.to("ask"), Examples: v.examples()}
 	err := h.answer(v, p, r)
@@ -63,10 +57,9 @@ func (h *handler) ask(v *view, r *http.Request) answer {
 }
 
 func (h *handler) answer(v *view, p *askPage, r *http.Request) error {
-	if r.Method != http.MethodPost {
-		return h.consequences(r.Context(), v, p, r.URL.Query())
+	if q := r.URL.Query(); q.Has("text") || q.Has("object") {
+		return errors.New("what stands in the address stands in logs and histories: paste it into the box")
 	}
-	// What is pasted is taken from the form alone: addresses stand in logs and histories.
 	r.Body = http.MaxBytesReader(nil, r.Body, maxAsked)
 	if err := r.ParseForm(); err != nil {
 		return fmt.Errorf("reading the form, which may have %d bytes: %w; use webhook-auditor explain -f FILE", maxAsked, err)
@@ -115,8 +108,18 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 	if err != nil {
 		return err
 	}
-	answered := v.request(chain)
-	p.Verdict, p.Drawing, p.Answer = answered.Title, answered.Drawing, answered.Answer
+	e := report.NewExplanation(report.Explained{Chain: chain, Snapshot: v.Snapshot})
+	if _, exists := v.Snapshot.Namespaces[e.Request.Namespace]; e.Request.Namespace != "" && v.Snapshot.NamespacesKnown && !exists {
+		e.Notes = append(e.Notes, "there is no namespace "+e.Request.Namespace+": its labels are taken to be those of a new one")
+	}
+	e.Inputs = nil // the overview has them
+	blocks := e.Text(report.TextOptions{})
+	for _, b := range blocks {
+		for i := range b.Lines {
+			b.Lines[i].Text = strings.TrimSuffix(b.Lines[i].Text, " (-v)") // a page has no flags
+		}
+	}
+	p.Verdict, p.Drawing, p.Answer = blocks[0].Heading, draw(e), v.linked(blocks[1:]).Bounded(maxAnswered)
 	return nil
 }
 
@@ -156,79 +159,27 @@ func copyable(l report.Line) report.Line {
 	return l
 }
 
-// consequences answers what follows when what the address names goes away.
-func (h *handler) consequences(ctx context.Context, v *view, p *askPage, q url.Values) error {
-	var c impact.Change
-	if down := q.Get("down"); down != "" {
-		namespace, name, ok := strings.Cut(down, "/")
-		if !ok {
-			return fmt.Errorf("%q is no Service: must be NAMESPACE/NAME", down)
-		}
-		c.Services = []inventory.Key{{Namespace: namespace, Name: name}}
-	}
-	if node := q.Get("node"); node != "" {
-		c.Nodes = []string{node}
-	}
-	if name := q.Get("delete"); name != "" {
-		c.Configurations = []impact.Configuration{{Name: name}}
-	}
-	switch {
-	case q.Has("text") || q.Has("object"):
-		return errors.New("what stands in the address stands in logs and histories: paste it into the box")
-	case len(c.Services)+len(c.Nodes)+len(c.Configurations) == 0:
-		return nil
-	}
-	if err := c.Check(v.Snapshot); err != nil {
-		return err
-	}
-	if h.Impact == nil {
-		return errors.New("this page answers no change: use webhook-auditor impact")
-	}
-	found, err := h.Impact(ctx, v.Report, c)
-	if err != nil {
-		return err
-	}
-	all := report.NewConsequences(found, v.Report)
-	p.Verdict, p.Answer = all.Verdict(), all.Blocks().Bounded(maxAnswered)
-	return nil
-}
-
-// examples are an error, an object and a request, of this cluster where it has a webhook.
+// examples are an error of the worst webhook, an object and a request.
 func (v *view) examples() []example {
-	out := []example{
+	worst := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return p.Type == inventory.Conversion })
+	v.worstFirst(worst)
+	name := "policy.example.com"
+	if len(worst) > 0 {
+		name = worst[0].Name
+	}
+	return []example{
+		{"an error", fmt.Sprintf(`Internal error occurred: failed calling webhook %q: failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": context deadline exceeded`, name)},
 		{"an object", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: default\n"},
 		{"a request", "create pods -n default"},
 	}
-	for _, p := range v.profiles {
-		if p.Type != inventory.Conversion && p.Webhook.Backend.Namespace() != "" && (p.State.Fault != inventory.Sound || p == v.profiles[len(v.profiles)-1]) {
-			service := p.Webhook.Backend.Service
-			reason := fmt.Sprintf("service %q not found", service.Name)
-			if p.State.Fault == inventory.NoReadyEndpoints {
-				reason = fmt.Sprintf("no endpoints available for service %q", service.Name)
-			}
-			text := fmt.Sprintf("Internal error occurred: failed calling webhook %q: failed to call webhook: Post \"https://%s.%s.svc:%d/?timeout=10s\": %s", p.Name, service.Name, service.Namespace, service.Port, reason)
-			return append([]example{{"an error", text}}, out...)
-		}
-	}
-	return append([]example{{"an error", `Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": context deadline exceeded`}}, out...)
 }
 
-// maxFound bounds the matches of a kind.
-const maxFound = 50
-
-// find searches webhooks, their configurations and backends, resources and checks.
+// find searches webhooks, their configurations and backends, and checks.
 func (v *view) find(text string) report.Blocks {
-	var webhooks, resources, checks []report.Line
+	var webhooks, checks []report.Line
 	for _, w := range v.profiles {
 		if v.matches(query{Text: text}, w) {
 			webhooks = append(webhooks, report.Line{Name: w.Name, URL: v.webhook(w.Ref).URL, Text: w.Configuration + ", " + w.Webhook.Backend.String()})
-		}
-	}
-	seen := map[inventory.Resource]bool{}
-	for _, s := range v.Snapshot.Served {
-		if contains(s.Resource.String(), text) && !seen[s.Resource] {
-			seen[s.Resource] = true
-			resources = append(resources, report.Line{Name: s.Resource.String(), URL: v.resource(s.Resource).URL})
 		}
 	}
 	for _, c := range classify.Checks {
@@ -236,18 +187,5 @@ func (v *view) find(text string) report.Blocks {
 			checks = append(checks, report.Line{Name: c.Name, URL: v.check(c).URL, Text: c.Summary})
 		}
 	}
-	return report.Blocks{{Heading: "Webhooks", Lines: webhooks}, {Heading: "Resources", Lines: resources}, {Heading: "Checks", Lines: checks}}.NonEmpty().Bounded(maxFound)
-}
-
-// searchPage is what the search over everything finds.
-type searchPage struct {
-	Query string
-	Found report.Blocks
-}
-
-func (v *view) found(text string) searchPage {
-	if text == "" {
-		return searchPage{}
-	}
-	return searchPage{text, v.find(text)}
+	return report.Blocks{{Heading: "Webhooks", Lines: webhooks}, {Heading: "Checks", Lines: checks}}.NonEmpty().Bounded(maxAnswered)
 }

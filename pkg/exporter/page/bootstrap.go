@@ -2,19 +2,18 @@ package page
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // The bounds of the page.
 const (
-	maxNeeds        = 300
-	maxNeedWebhooks = 5
+	maxNeeds = 300
+	maxWhy   = 250
 )
 
 // cycles says whether Pods of webhooks wait for each other: only then there is something
@@ -30,7 +29,7 @@ func cycles(r *classify.Report) bool {
 
 // bootstrap shows which webhooks' Pods need which webhooks to be created.
 func (v *view) bootstrap(ctx context.Context) report.Blocks {
-	needs, independent := v.Report.Needs(ctx)
+	needs, _ := v.Report.Needs(ctx)
 	deadlocks := report.Block{Heading: "Deadlocks"}
 	for _, p := range v.profiles {
 		if d := p.Deadlock; d != nil {
@@ -45,44 +44,24 @@ func (v *view) bootstrap(ctx context.Context) report.Blocks {
 	for _, n := range needs {
 		t.Rows = append(t.Rows, needCells(n))
 	}
-	dependencies := report.Block{Heading: "Dependencies", Table: t}
-	switch {
-	case len(needs) == 0:
-		dependencies.Lines = report.Sentences("No webhook refuses what the Pods of another need.")
-	case independent > 0:
-		dependencies.Lines = report.Sentences(fmt.Sprintf("%s with failurePolicy Fail: nothing that another needs is refused.", inventory.Counted(independent, "other webhook")))
-	}
-	return append(report.Blocks{deadlocks}.NonEmpty(), dependencies).Bounded(maxNeeds)
+	return report.Blocks{deadlocks, {Heading: "Dependencies", Table: t}}.NonEmpty().Bounded(maxNeeds)
 }
 
 func needCells(n start.Need) []string {
 	var names []string
-	for _, ref := range n.Webhooks[:min(len(n.Webhooks), maxNeedWebhooks)] {
+	for _, ref := range n.Webhooks {
 		names = append(names, ref.Name)
 	}
-	why := strings.Join(names, ", ")
-	if more := len(n.Webhooks) - len(names); more > 0 {
-		why += fmt.Sprintf(" and %d more", more)
+	why := "every Pod needs it " + n.Use
+	if len(names) > 0 {
+		why = text.Shorten(strings.Join(names, ", "), maxWhy) + " refuses " + n.What + " it"
 	}
-	switch {
-	case len(n.Webhooks) == 0:
-		why = "every Pod needs it " + n.Use
-	case n.Certain:
-		why += " refuses " + n.What + " it"
-	default:
-		why += " refuses " + n.What + " it, unless a label exempts it that is not known"
+	if !n.Certain {
+		why += ", unless a label exempts it that is not known"
 	}
 	cycle := "no"
 	if n.Cycle {
 		cycle = "yes"
 	}
-	return []string{firstOf(n.From), firstOf(n.To), why, cycle}
-}
-
-// firstOf names a group of workloads by its first.
-func firstOf(names []string) string {
-	if len(names) > 1 {
-		return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
-	}
-	return names[0]
+	return []string{bounded(n.From), bounded(n.To), why, cycle}
 }

@@ -3,12 +3,9 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -17,26 +14,45 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// caused are the findings of one cause: of a Service that cannot be called, else of a
-// check.
-type caused struct {
+// cause is what findings have in common: a Service that cannot be called, else a check.
+type cause struct {
 	check    *classify.Check
 	severity classify.Severity
 	service  inventory.Key
 	findings []*classify.Finding
 	// profiles are the webhooks of the findings that are shown.
 	profiles []*classify.Profile
-	// stops are functions of the cluster, everywhere how many of them stop in all
+	// Stops are functions of the cluster, everywhere how many of them stop in all
 	// namespaces.
-	stops      []string
+	Stops      []string
 	everywhere int
+
+	// The rest is what is written of it.
+	Title, Summary, Severity string
+	Check                    link
+	Findings                 []findingRow
+	More                     int
+	All                      link
+	Since                    since
+	Owner                    string
+	Alerts                   []string
+	// Look shows the cause, Save keeps what a fix may change; "" for nothing.
+	Look, Save string
+	// Note is for the ticket of an incident.
+	Note string
 }
 
+// Count is how many findings it has.
+func (c *cause) Count() int { return len(c.findings) }
+
 // broken says that the webhooks fail now.
-func (c *caused) broken() bool { return c.check.Fails && c.severity > classify.Info }
+func (c *cause) broken() bool { return c.check.Fails && c.severity > classify.Info }
+
+// urgencies are the groups of causes.
+var urgencies = []string{"Broken now", "At risk", "To review"}
 
 // urgency is the group that the cause is shown in.
-func (c *caused) urgency() int {
+func (c *cause) urgency() int {
 	switch {
 	case c.broken():
 		return 0
@@ -46,37 +62,19 @@ func (c *caused) urgency() int {
 	return 2
 }
 
-// cause is one that is written.
-type cause struct {
-	Title, Summary, Severity string
-	Check                    link
-	Count                    int
-	Findings                 []findingRow
-	More                     int
-	All                      link
-	Stops                    []string
-	Since                    since
-	Owner                    string
-	Alerts                   []string
-	// Look shows the cause, Save keeps what a fix may change; "" for nothing.
-	Look, Save string
-	// Note is for the ticket of an incident; "" but for the first cause.
-	Note string
-}
-
 // since says when it began, as far as that is known.
 type since struct{ What, At string }
 
 // causes groups the findings that are not acknowledged: what fails now and stops most
 // comes first.
-func (v *view) causes() []*caused {
+func (v *view) causes() []*cause {
 	type key struct {
 		check    *classify.Check
 		severity classify.Severity
 		service  inventory.Key
 	}
-	grouped := map[key]*caused{}
-	var out []*caused
+	grouped := map[key]*cause{}
+	var out []*cause
 	for _, f := range v.findings {
 		if f.Acknowledged {
 			continue
@@ -86,7 +84,7 @@ func (v *view) causes() []*caused {
 			k.service = p.State.Service.Key
 		}
 		if grouped[k] == nil {
-			grouped[k] = &caused{check: f.Check, severity: f.Severity, service: k.service}
+			grouped[k] = &cause{check: f.Check, severity: f.Severity, service: k.service}
 			out = append(out, grouped[k])
 		}
 		grouped[k].findings = append(grouped[k].findings, f)
@@ -97,10 +95,10 @@ func (v *view) causes() []*caused {
 	for _, c := range out {
 		c.weigh()
 	}
-	slices.SortStableFunc(out, func(a, b *caused) int {
+	slices.SortStableFunc(out, func(a, b *cause) int {
 		return cmp.Or(
 			cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(b.severity, a.severity),
-			cmp.Compare(b.everywhere, a.everywhere), cmp.Compare(len(b.stops), len(a.stops)), cmp.Compare(len(b.findings), len(a.findings)),
+			cmp.Compare(b.everywhere, a.everywhere), cmp.Compare(len(b.Stops), len(a.Stops)), cmp.Compare(b.Count(), a.Count()),
 			cmp.Compare(slices.Index(classify.Checks, a.check), slices.Index(classify.Checks, b.check)), a.service.Compare(b.service),
 		)
 	})
@@ -108,15 +106,14 @@ func (v *view) causes() []*caused {
 }
 
 // weigh finds what of the cluster stops, where the webhooks fail now.
-func (c *caused) weigh() {
+func (c *cause) weigh() {
 	if !c.broken() || c.severity < classify.Critical {
 		return
 	}
 	for _, p := range c.profiles {
-		stops := impact.StopsOf(p)
-		for _, stop := range stops {
-			if !slices.Contains(c.stops, stop) {
-				c.stops = append(c.stops, stop)
+		for _, stop := range impact.StopsOf(p) {
+			if !slices.Contains(c.Stops, stop) {
+				c.Stops = append(c.Stops, stop)
 				if p.NamespaceSelector.Empty() {
 					c.everywhere++
 				}
@@ -128,29 +125,29 @@ func (c *caused) weigh() {
 // maxPerCause bounds the findings of a cause on the overview.
 const maxPerCause = 3
 
-func (v *view) cause(of *caused) cause {
-	first := of.findings[0]
-	c := cause{
-		Title: of.check.Name, Summary: of.check.Summary, Severity: of.severity.String(), Check: v.check(of.check), Count: len(of.findings),
-		Stops: of.stops, Look: first.Look(v.byRef[first.Webhook]), All: v.search("all of them", url.Values{"finding": {of.check.Name}, "severity": {of.severity.String()}}),
-	}
-	c.Findings, c.More = v.rows(of.findings, maxPerCause)
-	c.Alerts = v.alertsOn(of.profiles)
+// describe fills in what is written of a cause.
+func (v *view) describe(c *cause) *cause {
+	first := c.findings[0]
+	c.Title, c.Summary, c.Severity = c.check.Name, c.check.Summary, c.severity.String()
+	c.Check, c.All, c.Look = v.check(c.check), v.search("all of them", c.check.Name), first.Look(v.byRef[first.Webhook])
+	c.Findings, c.More = v.rows(c.findings, maxPerCause)
+	c.Alerts = v.alertsOn(c.profiles)
 	switch {
-	case of.service.Name != "":
-		c.Title = classify.BackendName(of.profiles[0]) + " " + of.profiles[0].State.Detail
+	case c.service.Name != "":
+		c.Title = classify.BackendName(c.profiles[0]) + " " + c.profiles[0].State.Detail
 		c.Summary, _, _ = strings.Cut(first.Brief, ": ")
-		c.All = v.search("all of them", url.Values{"finding": {of.check.Name}, "namespace": {of.service.Namespace}})
-	case len(of.findings) == 1:
+		c.All = v.search("all of them", c.service.String())
+	case len(c.findings) == 1:
 		c.Title, c.Summary = first.Webhook.Name, sentence(cmp.Or(first.Brief, first.Message))
 	}
-	if len(of.profiles) > 0 {
-		c.Owner = of.profiles[0].Object.Owner.String()
+	if len(c.profiles) > 0 {
+		c.Owner = c.profiles[0].Object.Owner.String()
 	}
-	if of.broken() && len(of.profiles) > 0 {
-		c.Since, c.Save = v.since(of.profiles), of.profiles[0].Commands().Save
+	if c.broken() && len(c.profiles) > 0 {
+		c.Since, c.Save = v.since(c.profiles), c.profiles[0].Commands().Save
 	}
 	c.once()
+	c.Note = v.note(c)
 	return c
 }
 
@@ -169,8 +166,8 @@ func (c *cause) once() {
 	}
 }
 
-// since is when the first of the webhooks began to fail: as this process saw it, as
-// Prometheus counts failed calls, or as a condition has it of all webhooks of a type.
+// since is when the first of the webhooks began to fail, as this process saw it or as
+// Prometheus counts failed calls.
 func (v *view) since(profiles []*classify.Profile) since {
 	if v.history != nil {
 		var begin time.Time
@@ -187,18 +184,8 @@ func (v *view) since(profiles []*classify.Profile) since {
 			return since{"Failing at least since", timeText(begin)}
 		}
 	}
-	p := profiles[0]
-	if ago, failing := v.Snapshot.Observed.Of(p.Series()).FailingFor(); failing {
+	if ago, failing := v.Snapshot.Observed.Of(profiles[0].Series()).FailingFor(); failing {
 		return since{"Its calls fail since about", timeText(v.Snapshot.Observed.Servers[0].To.Add(-ago))}
-	}
-	name := classify.FindCheck(string(p.State.Fault))
-	if name == nil {
-		return since{}
-	}
-	for _, c := range v.Conditions {
-		if c.Type == name.Condition[p.Type] && c.Status == metav1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return since{c.Type + " is True since", timeText(c.LastTransitionTime.Time)}
-		}
 	}
 	return since{}
 }
@@ -217,15 +204,18 @@ func (v *view) alertsOn(profiles []*classify.Profile) []string {
 	return text.Distinct(out)
 }
 
+// maxNote bounds a line of a note.
+const maxNote = 400
+
 // note is the cause for the ticket of an incident.
-func (v *view) note(c cause) string {
+func (v *view) note(c *cause) string {
 	var b strings.Builder
 	add := func(label, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, "%s: %s\n", label, text.Clean(value))
+			fmt.Fprintf(&b, "%s: %s\n", label, text.Shorten(text.Clean(value), maxNote))
 		}
 	}
-	add("Broken", c.Title)
+	add(urgencies[c.urgency()], c.Title)
 	add("Stops", strings.Join(c.Stops, "; "))
 	for _, f := range c.Findings {
 		add("Webhook", f.Webhook.Text+" ("+f.Where+"): "+f.Message)

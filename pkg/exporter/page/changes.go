@@ -3,48 +3,32 @@ package page
 import (
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// changesPerPage bounds a page of the changes, each of which is some kilobytes at most.
-const changesPerPage = 15
+// maxChanges bounds the page, of which each change is some kilobytes at most; the log and
+// Events have all.
+const maxChanges = 15
 
 // changesPage is the page of what changed of the registrations, the newest first.
 type changesPage struct {
 	// Since is when the changes began to be watched.
-	Since string
-	// Configuration is the one whose changes are shown; "" shows all.
-	Configuration string
-	All           link
-	Changes       report.Blocks
-	Total         int
-	pager
+	Since   string
+	Changes report.Blocks
+	Total   int
 }
 
-// changes shows those of a configuration where the address names one.
-func (h *handler) changes(v *view, r *http.Request) answer {
-	q := r.URL.Query()
-	p := &changesPage{Configuration: q.Get("configuration"), All: link{"all changes", v.to("changes")}}
-	var changes []impact.PastChange
+func (h *handler) changes(v *view, _ *http.Request) answer {
+	p := &changesPage{}
 	if h.History != nil {
-		p.Since, changes = timeText(h.History.Since()), h.History.After(0)
-	}
-	if p.Configuration != "" {
-		changes = slices.DeleteFunc(changes, func(c impact.PastChange) bool { return c.Configuration != p.Configuration })
-	}
-	slices.Reverse(changes)
-	p.Total = len(changes)
-	number, _ := strconv.Atoi(q.Get("page"))
-	p.pager = paged(number, changesPerPage, p.Total, func(text string, number int) link {
-		q.Set("page", strconv.Itoa(number))
-		return link{text, v.to("changes") + "?" + q.Encode()}
-	})
-	for _, c := range changes[max(p.First-1, 0):p.Last] {
-		p.Changes = append(p.Changes, v.change(c))
+		changes := h.History.After(0)
+		p.Since, p.Total = timeText(h.History.Since()), len(changes)
+		for _, c := range slices.Backward(changes[max(len(changes)-maxChanges, 0):]) {
+			p.Changes = append(p.Changes, v.change(c))
+		}
 	}
 	return answer{title: "Changes", template: "changes", data: p}
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -13,11 +14,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// The bounds of a file: what is beyond them is counted, and in the JSON report.
-const (
-	maxFileRows     = 1000
-	maxFileWebhooks = 100
-)
+// maxFileWebhooks bounds the pages of webhooks in a file; the JSON report has all.
+const maxFileWebhooks = 100
 
 // filePart is a section of a file, or a page that is folded.
 type filePart struct {
@@ -26,49 +24,43 @@ type filePart struct {
 	Body               template.HTML
 }
 
-// fileParts collects the parts, and the first error.
-type fileParts struct {
-	parts []filePart
-	err   error
-}
-
-func (f *fileParts) add(part filePart, name string, data any) {
-	if f.err == nil {
-		part.Body, f.err = answer{template: name, data: data}.html()
-		f.parts = append(f.parts, part)
-	}
-}
-
 // WriteFile writes all pages as one file that needs no other; shown selects the
 // webhooks that it is about.
 func WriteFile(ctx context.Context, w io.Writer, r *classify.Report, shown func(inventory.Ref) bool, o Options) error {
-	l := links{file: &contents{webhooks: map[inventory.Ref]bool{}}}
+	l := links{file: map[inventory.Ref]bool{}}
 	v := newView(r, l, shown)
 	worst := slices.Clone(v.profiles)
 	v.worstFirst(worst)
 	worst = worst[:min(len(worst), maxFileWebhooks)]
 	for _, p := range worst {
-		l.file.webhooks[p.Ref] = true
+		l.file[p.Ref] = true
 	}
-	f := &fileParts{}
-	f.add(filePart{ID: "overview", Title: "Overview"}, "overview", v.overview())
-	f.add(filePart{ID: "webhooks", Title: "Webhooks"}, "webhooks", v.table(query{Page: 1}, maxFileRows))
+	var parts []filePart
+	var failed error
+	add := func(part filePart, name string, data any) {
+		body, err := answer{template: name, data: data}.html()
+		part.Body, failed = body, cmp.Or(failed, err)
+		parts = append(parts, part)
+	}
+	add(filePart{ID: "overview", Title: "Overview"}, "overview", v.overview())
+	add(filePart{ID: "webhooks", Title: "Webhooks"}, "webhooks", v.table(query{}))
 	for _, p := range worst {
-		f.add(filePart{ID: webhookName(p.Ref), Title: p.Name, Summary: v.summary(p), Folded: true}, "webhook", v.webhookPage(p))
+		add(filePart{ID: webhookName(p.Ref), Title: p.Name, Summary: v.summary(p), Folded: true}, "webhook", v.webhookPage(p))
 	}
 	if cycles(r) {
-		f.add(filePart{ID: "bootstrap", Title: "Bootstrap"}, "bootstrap", v.bootstrap(ctx))
+		add(filePart{ID: "bootstrap", Title: "Bootstrap"}, "bootstrap", v.bootstrap(ctx))
 	}
-	f.add(filePart{ID: "checks", Title: "Checks"}, "blocks", v.checkList())
 	for _, c := range classify.Checks {
-		f.add(filePart{ID: checkName(c.Name), Title: c.Name, Summary: c.Summary, Folded: true}, "check", v.checkPage(c))
+		if len(v.ofCheck(c)) > 0 {
+			add(filePart{ID: checkName(c.Name), Title: c.Name, Summary: c.Summary, Folded: true}, "check", v.checkPage(c))
+		}
 	}
-	if f.err != nil {
-		return f.err
+	if failed != nil {
+		return failed
 	}
 	d := newDocument(r, "", l)
 	d.File, d.Version, d.Status = embedded(), o.Version, statusOf(r, time.Time{})
-	body, err := d.write(answer{title: "Webhook report", template: "file", data: f.parts})
+	body, err := d.write(answer{title: "Webhook report", template: "file", data: parts})
 	if err != nil {
 		return err
 	}
@@ -82,7 +74,7 @@ func WriteFile(ctx context.Context, w io.Writer, r *classify.Report, shown func(
 func (v *view) summary(p *classify.Profile) string {
 	parts := []string{p.Type.Title()}
 	for _, c := range v.counts(p.Ref) {
-		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Label))
+		parts = append(parts, fmt.Sprintf("%d %s", c.Count, c.Severity))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -1,21 +1,19 @@
 package page
 
 import (
+	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"maps"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // handler serves the pages.
@@ -37,11 +35,6 @@ const maxWait = 5 * time.Second
 // show answers a request.
 type show func(*view, *http.Request) answer
 
-// blocks is a page of Blocks alone.
-func blocks(title string, of func(*view) report.Blocks) show {
-	return func(v *view, _ *http.Request) answer { return answer{title: title, template: "blocks", data: of(v)} }
-}
-
 // NewHandler serves the pages of the Report that current returns at each request,
 // nil while there is none.
 func NewHandler(current func() *classify.Report, now func() time.Time, o Options) http.Handler {
@@ -55,24 +48,18 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 			return answer{title: "Overview", template: "overview", data: v.overview()}
 		}},
 		"/webhooks": {"Webhooks", func(v *view, r *http.Request) answer {
-			return answer{title: "Webhooks", template: "webhooks", data: v.table(readQuery(r.URL.Query()), pageSize)}
+			q := r.URL.Query()
+			return answer{title: "Webhooks", template: "webhooks", data: v.table(query{q.Get("q"), inventory.Type(q.Get("type"))})}
 		}},
 		"/webhooks/{type}/{configuration}/{name}": {"Webhooks", showWebhook},
-		"/webhooks/{type}/{configuration}":        {"Webhooks", suggestOfConfiguration},
-		"/changes":                                {"Changes", h.changes},
-		"/resources":                              {"Resources", blocks("Resources", (*view).resourceList)},
-		"/resources/{resource...}":                {"Resources", showResource},
+		"/changes": {"Changes", h.changes},
 		"/bootstrap": {"Bootstrap", func(v *view, r *http.Request) answer {
 			return answer{title: "Bootstrap", template: "bootstrap", data: v.bootstrap(r.Context())}
 		}},
-		"/checks":        {"Checks", blocks("Checks", (*view).checkList)},
-		"/checks/{name}": {"Checks", showCheck},
+		"/checks/{name}": {"", showCheck},
 		"/ask":           {"Ask", h.ask},
-		"/search": {"", func(v *view, r *http.Request) answer {
-			return answer{title: "Search", template: "search", data: v.found(r.URL.Query().Get("q"))}
-		}},
-		"/": {"", func(_ *view, r *http.Request) answer {
-			return missing(&missingPage{What: "page", Name: r.URL.Path})
+		"/": {"", func(v *view, r *http.Request) answer {
+			return missing("page", r.URL.Path, link{"the overview", v.to("")})
 		}},
 	} {
 		mux.Handle("GET "+pattern, h.page(page.section, page.show))
@@ -167,13 +154,10 @@ func (h *handler) render(section string, r *http.Request, show show) (status int
 	status = http.StatusServiceUnavailable
 	var a answer
 	if current != nil {
-		status = http.StatusOK
 		v := newView(current, l, showAll)
 		v.history = h.History
-		if a = show(v, r); a.missing {
-			status = http.StatusNotFound
-			h.suggest(a.data.(*missingPage))
-		}
+		a = show(v, r)
+		status = cmp.Or(a.status, http.StatusOK)
 	}
 	body, err = d.write(a)
 	return status, body, err
@@ -181,15 +165,14 @@ func (h *handler) render(section string, r *http.Request, show show) (status int
 
 // acquire waits until the page may be rendered; false says that it may not.
 func (h *handler) acquire(r *http.Request) bool {
-	timer := time.NewTimer(maxWait)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(r.Context(), maxWait)
+	defer cancel()
 	select {
 	case h.slots <- struct{}{}:
 		return true
-	case <-timer.C:
-	case <-r.Context().Done():
+	case <-ctx.Done():
+		return false
 	}
-	return false
 }
 
 // rootOf leads from the page to "/".
@@ -201,77 +184,30 @@ func rootOf(r *http.Request) string {
 	return strings.Repeat("../", depth)
 }
 
-// missingPage says that there is no such page.
+// missingPage says that there is no such page, and where to look.
 type missingPage struct {
 	What, Name string
-	Similar    []link
-	// known are the names to suggest from, with their pages.
-	known map[string]link
-	All   link
+	See        link
 }
 
-func missing(p *missingPage) answer {
-	return answer{title: "Not found", template: "missing", data: p, missing: true}
+func missing(what, name string, see link) answer {
+	return answer{title: "Not found", template: "missing", data: missingPage{what, name, see}, status: http.StatusNotFound}
 }
 
-func (h *handler) suggest(m *missingPage) {
-	if h.Similar == nil {
-		return
-	}
-	for _, name := range h.Similar(m.Name, slices.Sorted(maps.Keys(m.known))) {
-		m.Similar = append(m.Similar, link{name, m.known[name].URL})
-	}
-}
-
+// showWebhook leads on from a name that is gone: alerts may be older than a registration.
 func showWebhook(v *view, r *http.Request) answer {
 	ref := inventory.Ref{Type: inventory.Type(r.PathValue("type")), Configuration: unescaped(r.PathValue("configuration")), Name: unescaped(r.PathValue("name"))}
 	if p := v.byRef[ref]; p != nil {
 		return answer{title: ref.Name, template: "webhook", data: v.webhookPage(p)}
 	}
-	m := &missingPage{What: "webhook", Name: ref.Name, known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
-	for _, p := range v.profiles {
-		m.known[p.Name] = v.webhook(p.Ref)
-	}
-	return missing(m)
-}
-
-// suggestOfConfiguration answers an address that lacks the webhook: the webhooks of
-// configurations of such a name are close.
-func suggestOfConfiguration(v *view, r *http.Request) answer {
-	m := &missingPage{What: "page of configuration", Name: unescaped(r.PathValue("configuration")), known: map[string]link{}, All: link{"all webhooks", v.to("webhooks")}}
-	for _, p := range v.profiles {
-		if string(p.Type) == r.PathValue("type") {
-			m.known[p.Configuration] = v.webhook(p.Ref)
-		}
-	}
-	return missing(m)
-}
-
-func showResource(v *view, r *http.Request) answer {
-	var resource inventory.Resource
-	err := resource.UnmarshalText([]byte(r.PathValue("resource")))
-	if err == nil && v.Matcher.Serves(resource) {
-		operation := admission.Operation(strings.ToUpper(r.URL.Query().Get("operation")))
-		return answer{title: resource.String(), template: "resource", data: v.resourcePage(resource, operation, r.URL.Query().Get("namespace"))}
-	}
-	m := &missingPage{What: "resource", Name: resource.String(), known: map[string]link{}, All: link{"all resources that webhooks are called for", v.to("resources")}}
-	for _, s := range v.Snapshot.Served {
-		m.known[s.Resource.String()] = v.resource(s.Resource)
-	}
-	return missing(m)
+	return missing("webhook", ref.Name, v.search("webhooks of configuration "+ref.Configuration, ref.Configuration))
 }
 
 func showCheck(v *view, r *http.Request) answer {
 	name := r.PathValue("name")
-	if c := classify.FindCheck(name); c != nil {
-		q := r.URL.Query()
-		p := v.checkPage(c)
-		v.fill(p, c, inventory.Ref{Type: inventory.Type(q.Get("type")), Configuration: q.Get("configuration"), Name: q.Get("name")})
-		return answer{title: name, template: "check", data: p}
+	c := classify.FindCheck(name)
+	if c == nil {
+		return missing("check", name, v.search("all webhooks", ""))
 	}
-	m := &missingPage{What: "check", Name: name, known: map[string]link{}, All: link{"all checks", v.to("checks")}}
-	for _, c := range classify.Checks {
-		m.known[c.Name] = v.check(c)
-	}
-	return missing(m)
+	return answer{title: name, template: "check", data: v.checkPage(c)}
 }

@@ -16,12 +16,9 @@ type link struct{ Text, URL string }
 type links struct {
 	// root leads from the page to "/", relative so that a proxy may add a prefix.
 	root string
-	// file is what a file contains; nil where pages are served.
-	file *contents
+	// file has the webhooks with a page in a file; nil where pages are served.
+	file map[inventory.Ref]bool
 }
-
-// contents are the pages of a file.
-type contents struct{ webhooks map[inventory.Ref]bool }
 
 // to is the address of the page with the name.
 func (l links) to(name string) string {
@@ -59,35 +56,20 @@ func webhookName(ref inventory.Ref) string {
 }
 
 func (l links) webhook(ref inventory.Ref) link {
-	if l.file != nil && !l.file.webhooks[ref] || ref.Type.IsPolicy() { // of which there is no page
+	if l.file != nil && !l.file[ref] || ref.Type.IsPolicy() { // of which there is no page
 		return link{Text: ref.Name}
 	}
 	return link{ref.Name, l.to(webhookName(ref))}
-}
-
-// resourceName keeps the slash before a subresource.
-func resourceName(r inventory.Resource) string {
-	return "resources/" + join(strings.Split(r.String(), "/")...)
-}
-
-func (l links) resource(r inventory.Resource) link {
-	return link{r.String(), l.to(resourceName(r))}
 }
 
 func checkName(name string) string { return join("checks", name) }
 
 func (l links) check(c *classify.Check) link { return link{c.Name, l.to(checkName(c.Name))} }
 
-// search is the table of webhooks with a filter; in a file, the whole table.
-func (l links) search(text string, values url.Values) link {
-	if l.file != nil {
-		return link{text, l.to("webhooks")}
+// search is the table of webhooks with the text; in a file, the whole table.
+func (l links) search(label, text string) link {
+	if l.file != nil || text == "" {
+		return link{label, l.to("webhooks")}
 	}
-	return link{text, l.to("webhooks") + "?" + values.Encode()}
-}
-
-// whatIf asks what happens when something goes away; nothing in a file, which
-// cannot answer.
-func (l links) whatIf(text, key, value string) link {
-	return link{text, l.to("ask") + "?" + url.Values{key: {value}}.Encode()}
+	return link{label, l.to("webhooks") + "?" + url.Values{"q": {text}}.Encode()}
 }

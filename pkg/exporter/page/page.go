@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -38,21 +40,18 @@ const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect 
 
 // templates are parsed once a page is asked for: other commands do not wait for that.
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"severity": severityClass, "breaks": breaks, "counted": inventory.Counted}).ParseFS(templateFiles, "templates/*.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"breaks": breaks, "counted": inventory.Counted}).ParseFS(templateFiles, "templates/*.html"))
 })
 
 // Options are what the pages show besides the Report.
 type Options struct {
 	// Version is the version of this program.
 	Version string
-	// Similar returns the names that a user may have meant.
-	Similar func(typed string, known []string) []string
 	// OnPanic, if set, is called with each panic of a page that is served, and its
 	// stack.
 	OnPanic func(value any, stack []byte)
-	// Explain and Impact answer what is asked of served pages.
+	// Explain answers what is asked of served pages.
 	Explain explains
-	Impact  evaluates
 	// History has the changes of registrations that served pages show.
 	History *impact.History
 }
@@ -61,8 +60,8 @@ type Options struct {
 type answer struct {
 	title, template string
 	data            any
-	// missing says that there is no such page.
-	missing bool
+	// status of HTTP; 0 for a page that is there.
+	status int
 }
 
 // html is the answer, written.
@@ -124,30 +123,17 @@ func statusOf(r *classify.Report, now time.Time) status {
 	s := status{Server: r.Snapshot.Server.String(), AsOf: timeText(asOf)}
 	if !now.IsZero() {
 		age := max(now.Sub(asOf), 0)
-		s.Age, s.Seconds, s.Stale = ageText(age), int(age.Seconds()), age > staleAfter
-		s.Broken, s.Since = brokenWatches(r.Snapshot.Outdated)
+		s.Age, s.Seconds, s.Stale = duration.HumanDuration(age), int(age.Seconds()), age > staleAfter
+	}
+	if outdated := r.Snapshot.Outdated; len(outdated) > 0 {
+		resources := slices.SortedFunc(maps.Keys(outdated), inventory.Resource.Compare)
+		s.Broken = "the watch of " + resources[0].String()
+		if more := len(resources) - 1; more > 0 {
+			s.Broken += fmt.Sprintf(" and %d more", more)
+		}
+		s.Since = timeText(slices.MinFunc(slices.Collect(maps.Values(outdated)), time.Time.Compare))
 	}
 	return s
-}
-
-// brokenWatches counts the watches, names some, and says when the first of them broke.
-func brokenWatches(outdated map[inventory.Resource]time.Time) (watches, begin string) {
-	if len(outdated) == 0 {
-		return "", ""
-	}
-	var names []string
-	for _, resource := range slices.SortedFunc(maps.Keys(outdated), inventory.Resource.Compare) {
-		names = append(names, resource.String())
-	}
-	since := slices.SortedFunc(maps.Values(outdated), time.Time.Compare)[0]
-	watches = inventory.Counted(len(names), "watch") + ": " + strings.Join(names[:min(len(names), 3)], ", ")
-	if len(names) > 1 {
-		watches = fmt.Sprintf("%d watches: %s", len(names), strings.Join(names[:min(len(names), 3)], ", "))
-	}
-	if len(names) > 3 {
-		watches += ", …"
-	}
-	return watches, timeText(since)
 }
 
 // timeText is a time as pages show it; "" where there is none.
@@ -168,27 +154,12 @@ var humps = regexp.MustCompile(`([a-z])([A-Z])`)
 
 var wrapping = strings.NewReplacer(".", ".<wbr>", "/", "/<wbr>", "_", "_<wbr>")
 
-// ageText writes a duration in its largest unit.
-func ageText(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
 // sections are the pages of the navigation, with their paths.
 var sections = []struct{ title, path string }{
 	{"Overview", ""},
 	{"Webhooks", "webhooks"},
 	{"Changes", "changes"},
-	{"Resources", "resources"},
 	{"Bootstrap", "bootstrap"},
-	{"Checks", "checks"},
 	{"Ask", "ask"},
 }
 
@@ -197,7 +168,7 @@ func newDocument(r *classify.Report, section string, l links) document {
 	d := document{Home: l.to(""), Project: report.Project}
 	for _, s := range sections {
 		switch {
-		case l.file != nil && (s.path == "ask" || s.path == "changes" || s.path == "resources"): // a file cannot answer, and is of one time
+		case l.file != nil && (s.path == "ask" || s.path == "changes"): // a file cannot answer, and is of one time
 		case s.path == "bootstrap" && section != s.title && (r == nil || !cycles(r)):
 		default:
 			d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})

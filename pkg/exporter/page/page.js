@@ -1,6 +1,5 @@
-// The pages work without this file: it submits the forms of served pages when a
-// choice changes, copies commands, and reads served pages anew while they are not
-// in use.
+// The pages work without this file: it copies commands, and reads served pages anew
+// while they are not in use.
 'use strict';
 
 const served = document.querySelector('script[src]');
@@ -8,9 +7,6 @@ const loaded = { at: Date.now() };
 
 // prepare adds what needs a script to the elements of a page.
 function prepare(root) {
-  for (const select of root.querySelectorAll('form[method=get] select')) {
-    select.addEventListener('change', () => select.form.requestSubmit());
-  }
   for (const button of root.querySelectorAll('button.copy[hidden]')) {
     button.hidden = false;
     button.addEventListener('click', async () => {
@@ -31,8 +27,8 @@ function prepare(root) {
 }
 
 function duration(seconds) {
-  if (seconds < 120) return seconds + ' s';
-  return seconds < 7200 ? Math.floor(seconds / 60) + ' min' : Math.floor(seconds / 3600) + ' h';
+  if (seconds < 120) return seconds + 's';
+  return seconds < 7200 ? Math.floor(seconds / 60) + 'm' : Math.floor(seconds / 3600) + 'h';
 }
 
 function showAge() {
@@ -43,7 +39,7 @@ function showAge() {
 // used says whether the page is in use: what is typed, chosen or selected
 // is not replaced, nor an answer to a form that was sent.
 function used() {
-  return document.querySelector('form[method=post]') || document.hidden || document.querySelector('main :focus, header :focus') || String(getSelection());
+  return document.querySelector('main form[method=post]') || document.hidden || document.querySelector('main :focus, header :focus') || String(getSelection());
 }
 
 async function refresh() {
@@ -66,32 +62,6 @@ async function refresh() {
     age.classList.add('stale');
     if (!age.textContent.includes('no answer')) age.append(' · no answer from the auditor');
   }
-}
-
-// narrow shows the rows that a served form asks for, while it is being filled in.
-async function narrow(filter) {
-  const wanted = new URL(filter.action);
-  for (const [key, value] of new FormData(filter)) if (value) wanted.searchParams.append(key, value);
-  const response = await fetch(wanted, { cache: 'no-store' });
-  const next = new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('main:has(form.narrow)');
-  if (!next) return;
-  history.replaceState(null, '', wanted);
-  prepare(next);
-  while (!next.firstChild.matches?.('form.narrow')) next.firstChild.remove();
-  next.firstChild.remove();
-  while (filter.nextSibling) filter.nextSibling.remove();
-  filter.after(...next.childNodes);
-}
-
-for (const filter of document.querySelectorAll('form.narrow')) {
-  let pause;
-  filter.addEventListener('input', (event) => {
-    clearTimeout(pause);
-    if (event.target.matches('input')) pause = setTimeout(() => narrow(filter).catch(() => {}), 300);
-  });
-  filter.addEventListener('formdata', (event) => { // an address without what is not asked for
-    for (const [key, value] of [...event.formData]) if (!value) event.formData.delete(key);
-  });
 }
 
 prepare(document);

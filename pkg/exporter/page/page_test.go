@@ -16,13 +16,11 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -39,7 +37,6 @@ func demo(t testing.TB) *classify.Report {
 
 var options = Options{
 	Version: "v1.2.3",
-	Similar: func(_ string, known []string) []string { return known[:min(len(known), 3)] },
 	Explain: func(m *admission.Matcher, q Request) (admission.Chain, error) {
 		if len(q.Words) < 4 {
 			return admission.Chain{}, errors.New("no such request")
@@ -49,9 +46,6 @@ var options = Options{
 			return admission.Chain{}, err
 		}
 		return m.Chain(r), nil
-	},
-	Impact: func(ctx context.Context, r *classify.Report, c impact.Change) (*impact.Consequences, error) {
-		return c.Evaluate(ctx, classify.DefaultPolicy(), r)
 	},
 }
 
@@ -117,55 +111,37 @@ func TestPages(t *testing.T) {
 	h := serve(demo(t))
 	serves(t, h, http.StatusOK, map[string][]string{
 		"/": {
-			">documentation on GitHub</a>", "<title>Overview · webhook-auditor</title>", "12 s</span> ago", `href="./checks/service-missing?`, "kubectl delete",
-			"19 webhooks: 7 mutating", "v1.2.3", `<a href="./" aria-current="page">Overview</a>`,
+			">documentation on GitHub</a>", "<title>Overview · webhook-auditor</title>", "12s</span> ago", `href="./checks/service-missing"`, "kubectl delete",
+			"19 webhooks. Findings: ", "v1.2.3", `<a href="./" aria-current="page">Overview</a>`, "First command: kubectl",
 		},
-		"/webhooks":                                {`<form class="filter narrow"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
-		"/webhooks?q=LEGACY":                       {"configmaps.legacy.example.com", "1 of 1 that match"},
-		"/webhooks?finding=service-missing":        {"configmaps.legacy.example.com", `<option value="service-missing" selected>`},
-		"/webhooks?type=conversion":                {"backups.storage.example.com"},
-		"/webhooks?namespace=legacy":               {"configmaps.legacy.example.com"},
-		"/webhooks?q=no-such-webhook":              {"None of"},
-		"/webhooks?class=virtual&severity=warning": {`<option value="virtual" selected>`},
-		"/webhooks?page=99":                        {"of"},
+		"/webhooks":                    {`<form class="filter"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
+		"/webhooks?q=LEGACY":           {"configmaps.legacy.example.com", "1 of 19 webhooks"},
+		"/webhooks?q=service-missing":  {"configmaps.legacy.example.com"},
+		"/webhooks?q=storage/backup":   {"backups.storage.example.com"},
+		"/webhooks?type=conversion&q=": {"backups.storage.example.com", " of 19 webhooks"},
+		"/webhooks?q=no-such-webhook":  {"None of 19 webhooks matches"},
 		"/webhooks/validating/legacy-operator/configmaps.legacy.example.com": {
 			"<h1>configmaps.legacy.example.com</h1>", "service-missing",
 			// What a fix says to run is copied by itself.
 			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get deployments,pods,services -n legacy</code><button`,
 			`<code class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
-			"only in namespaces with the labels kubernetes.io/metadata.name=legacy", `href="../../../checks/service-missing?configuration=legacy-operator&amp;name=configmaps.legacy.example.com&amp;type=validating"`, "kubectl get deployments,pods,services -n legacy", "Certificates",
+			"only in namespaces with the labels kubernetes.io/metadata.name=legacy", `href="../../../checks/service-missing"`,
 		},
-		"/resources":                       {`href="./resources/pods"`, "critical"},
-		"/resources/pods":                  {"<svg class=\"chain\"", `<rect class="bar bar-`, "At worst", "CREATE pods"},
-		"/resources/pods?operation=DELETE": {"DELETE pods"},
-		"/resources/pods/exec":             {"<h1>pods/exec</h1>", `href="../../assets/page.css"`},
-		"/resources/configmaps?operation=create&namespace=default": {"CREATE configmaps in default"},
-		"/resources/backups.storage.example.com?operation=update":  {"the conversion webhook of backups.storage.example.com"},
-		"/resources/configmaps?operation=FOO&namespace=nosuch":     {"there is no namespace nosuch", "FOO is no operation of it"},
-		"/ask?down=guard/guard":                                    {"With Service guard/guard down"},
-		"/ask?down=guard":                                          {"must be NAMESPACE/NAME"},
-		"/ask?delete=legacy-operator":                              {"configuration legacy-operator deleted"},
-		"/ask?text=" + escaped("kind: Secret"):                     {`role="alert"`, "paste it into the box"},
-		"/search?q=LEGACY":                                         {"<h3>Webhooks</h3>", `configmaps.legacy.example.com">`},
-		"/search?q=horizontalpoda":                                 {"<h3>Resources</h3>", `href="./resources/horizontalpodautoscalers.autoscaling"`},
-		"/search?q=no-such":                                        {"Nothing has <code>no-such</code> in its name"},
-		"/bootstrap":                                               {"<h3>Dependencies</h3>", `<span class="state state-bad">yes</span>`, "Deadlocks"},
-		"/checks":                                                  {`href="./checks/virtual-resource"`},
-		"/checks/service-missing":                                  {"<h2>Meaning</h2>", "<pre tabindex=\"0\">", "configmaps.legacy.example.com"},
-		"/assets/page.css":                                         {":root"},
-		"/assets/page.js":                                          {"'use strict'"},
-		"/assets/icon.svg":                                         {"<svg"},
+		"/ask?text=" + escaped("kind: Secret"): {`role="alert"`, "paste it into the box"},
+		"/bootstrap":                           {"<h3>Dependencies</h3>", `<span class="state state-bad">yes</span>`, "Deadlocks"},
+		"/checks/service-missing":              {"<h2>Meaning</h2>", "configmaps.legacy.example.com"},
+		"/assets/page.css":                     {":root"},
+		"/assets/page.js":                      {"'use strict'"},
+		"/assets/icon.svg":                     {"<svg"},
 	})
 }
 
 func TestMissing(t *testing.T) {
 	h := serve(demo(t))
 	serves(t, h, http.StatusNotFound, map[string][]string{
-		"/webhooks/validating/policy/none":    {"There is no webhook <code>none</code>", "Did you mean", `href="../../../webhooks"`},
-		"/webhooks/validating/legacy-operato": {"There is no page of configuration <code>legacy-operato</code>", "Did you mean", `pods.guard.example.com">guard</a>`},
-		"/resources/gadgets":                  {"There is no resource <code>gadgets</code>", "Did you mean"},
-		"/checks/none":                        {"There is no check <code>none</code>", "Did you mean"},
-		"/nothing/at/all":                     {"There is no page <code>/nothing/at/all</code>", `href="../../assets/page.css"`},
+		"/webhooks/validating/policy/none": {"There is no webhook <code>none</code>", `href="../../../webhooks?q=policy"`},
+		"/checks/none":                     {"There is no check <code>none</code>", `href="../webhooks"`},
+		"/nothing/at/all":                  {"There is no page <code>/nothing/at/all</code>", `href="../../assets/page.css"`},
 	})
 	if status, body, _ := get(t, serve(nil), "/"); status != http.StatusServiceUnavailable || !strings.Contains(body, "Waiting for the first snapshot") {
 		t.Errorf("without a Report: %d\n%s", status, body)
@@ -193,8 +169,8 @@ func post(h http.Handler, text, site string) *httptest.ResponseRecorder {
 func TestAsk(t *testing.T) {
 	h := serve(demo(t))
 	_, form, _ := get(t, h, "/ask")
-	if n := strings.Count(form, `action="./ask" method="post"`); n != 4 || strings.Count(form, "<textarea") != 1 {
-		t.Errorf("%d forms are sent by POST, want the box and three examples:\n%s", n, form)
+	if n := strings.Count(form, `action="./ask" method="post"`); n != 5 || strings.Count(form, "<textarea") != 1 {
+		t.Errorf("%d forms are sent by POST, want the search, the box and three examples:\n%s", n, form)
 	}
 	failed := `Internal error occurred: failed calling webhook "configmaps.legacy.example.com": failed to call webhook: Post "https://legacy-operator.legacy.svc:443/?timeout=10s": service "legacy-operator" not found`
 	expect.Contains(t, strings.ReplaceAll(form, "&#34;", `"`), `failed calling webhook "`, "create pods -n default", "kind: Pod")
@@ -229,39 +205,18 @@ func TestIncident(t *testing.T) {
 	r.Snapshot.Observed = &inventory.Observation{Source: "prometheus", Servers: []inventory.ObservedServer{{Address: "http://prometheus", From: reporttest.Taken.Add(-time.Hour), To: reporttest.Taken}}, Webhooks: map[inventory.Series]inventory.Behavior{
 		legacy.Series(): {Calls: 100, CallsPerSecond: 1, Failures: map[string]float64{"calling_webhook_error": 40}, FailedBefore: []float64{0, 20, 40}, P50: inventory.Quantile{Seconds: 0.02, Known: true}, P99: inventory.Quantile{Seconds: 0.5, Known: true}},
 	}, Alerts: []inventory.Alert{{Name: "WebhookBackendDown", Severity: "critical", Series: backups, Since: reporttest.Taken.Add(-time.Minute)}}}
-	r.Conditions = []metav1.Condition{
-		{Type: "ValidatingAdmissionWebhookConfigurationError", Status: metav1.ConditionTrue, Reason: "WebhookServiceNotReady", LastTransitionTime: metav1.NewTime(reporttest.Taken.Add(-time.Hour))},
-	}
-	h := serve(r)
-	since := reporttest.Taken.Add(-time.Hour).UTC().Format(time.RFC3339)
-	serves(t, h, http.StatusOK, map[string][]string{
+	serves(t, serve(r), http.StatusOK, map[string][]string{
 		"/": {
-			"; 1 webhook failing now, as observed</b>", `configmaps.<wbr>legacy.<wbr>example.<wbr>com</a> <span class="state state-bad">40 %</span>`,
+			"; 1 webhook failing now, as observed: configmaps.legacy.example.com (40 %)</b>",
 			// The cause that stops most comes first, whatever the order of the findings.
 			`<details class="top-cause" open><summary><b>Service storage/backup-operator:443 does not exist</b>`, "This stops: garbage collection",
 			`First, look</span><div class="command"><code class="block" tabindex="0">kubectl get deployments,pods,services -n storage</code>`,
-			`since <time datetime="` + since + `">`, "Broken: Service storage/backup-operator:443 does not exist\nStops: garbage collection",
+			"Its calls fail since about <time", "Broken now: Service storage/backup-operator:443 does not exist\nStops: garbage collection",
+			"Broken now: Service legacy/legacy-operator:443 does not exist\n", "At risk: ",
 			"<h3>Firing alerts</h3>", "Firing: Webhook<wbr>Backend<wbr>Down (critical)",
 		},
-		"/webhooks": {`<polyline points="0,13.0 27,7.0 55,1.0"/>`},
-		"/resources/configmaps?operation=create&namespace=legacy": {`<line class="tick"`, "CREATE configmaps in legacy"},
-		"/" + webhookName(legacy):                                 {`<polyline points="0,13.0 27,7.0 55,1.0"/>`, "<h3>Who is affected</h3>", "Its calls fail since about"},
-	})
-}
-
-// TestOne: one thing is spoken of as one.
-func TestOne(t *testing.T) {
-	o := inventory.Objects{}
-	for i := range pageSize + 1 {
-		w := validating(fmt.Sprintf("hook-%03d.example.com", i), "policy", "pods")
-		o.Validating = append(o.Validating, kubetest.Validating(w.Name, w))
-	}
-	r := reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))
-	r.Conditions = []metav1.Condition{{Type: "Available", Status: metav1.ConditionTrue}, {Type: "Degraded", Status: metav1.ConditionTrue}}
-	h := serve(r)
-	serves(t, h, http.StatusOK, map[string][]string{
-		"/":                {"1 other condition as expected"},
-		"/webhooks?page=2": {"101 of 101 webhooks</p>", "<span>101</span>"},
+		"/webhooks":               {`<td class="n" data-title="Failing"><span class="state state-bad">40.0%</span></td>`},
+		"/" + webhookName(legacy): {"<h3>Who is affected</h3>", "Its calls fail since about"},
 	})
 }
 
@@ -276,17 +231,12 @@ func TestUnknown(t *testing.T) {
 		objects      inventory.Objects
 		target, want string
 	}{
-		{files, "/webhooks", `<span class="dim">not known</span>`},
+		{files, "/webhooks", `data-title="Reach">not known</td>`},
 		{files, "/webhooks/validating/custom/custom.example.com", "Not known: the input does not have the CustomResourceDefinitions"},
-		{cluster, "/webhooks", `<span class="dim">0</span>`},
+		{cluster, "/webhooks", `data-title="Reach">0</td>`},
 		{cluster, "/webhooks/validating/custom/custom.example.com", "It is called for nothing that the API server serves."},
 		{inventory.Objects{}, "/", "There is no webhook to say anything about."},
 		{inventory.Objects{}, "/webhooks", "There is no webhook</p>"},
-		{inventory.Objects{}, "/bootstrap", "No webhook refuses"},
-		{inventory.Objects{}, "/checks", "not known: needs a webhook"},
-		{inventory.Objects{}, "/checks/service-missing", "Not known: it needs a webhook."},
-		{files, "/checks/serving-certificate", "Not known: it needs --probe=tls."},
-		{files, "/checks/never-called", "Not known: it needs --prometheus-url"},
 	} {
 		_, body, _ := get(t, serve(reporttest.Evaluated(t, c.objects.Snapshot(reporttest.Taken))), c.target)
 		if !strings.Contains(body, c.want) {
@@ -298,27 +248,12 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestFilled: the commands of a runbook have the names of the webhook; those that would
-// delete a CRD are left alone.
-func TestFilled(t *testing.T) {
-	h := serve(demo(t))
-	for target, want := range map[string]string{
-		"/checks/service-missing?type=validating&configuration=legacy-operator&name=configmaps.legacy.example.com":               "kubectl delete validatingwebhookconfiguration legacy-operator",
-		"/checks/conversion-unneeded?type=conversion&configuration=backups.storage.example.com&name=backups.storage.example.com": "kubectl get crd backups.storage.example.com -o",
-		"/checks/service-missing?type=conversion&configuration=backups.storage.example.com&name=backups.storage.example.com":     `kubectl delete &quot;$KIND&quot; &quot;$CONFIGURATION&quot;`,
-	} {
-		if _, body, _ := get(t, h, target); !strings.Contains(body, want) {
-			t.Errorf("%s: no %q in:\n%s", target, want, body)
-		}
-	}
-}
-
 // inline is what the policy of served pages forbids.
 var inline = regexp.MustCompile(`(?i)<script>|<style|\sstyle=|\son[a-z]+=|javascript:|https?://[^"]*"[^>]*(src|rel="stylesheet)`)
 
 func TestHeaders(t *testing.T) {
 	h := serve(demo(t))
-	for _, target := range []string{"/", "/webhooks", "/resources/pods", "/bootstrap", "/checks/service-missing", "/none"} {
+	for _, target := range []string{"/", "/webhooks", "/ask", "/bootstrap", "/checks/service-missing", "/none"} {
 		_, body, header := get(t, h, target)
 		for name, want := range headers {
 			if header.Get(name) != want {
@@ -337,7 +272,7 @@ func TestHeaders(t *testing.T) {
 func TestStale(t *testing.T) {
 	r := demo(t)
 	r.Snapshot.Current = reporttest.Taken.Add(-time.Hour)
-	if _, body, _ := get(t, serve(r), "/"); !strings.Contains(body, "out of date") || !strings.Contains(body, "60 min ago") {
+	if _, body, _ := get(t, serve(r), "/"); !strings.Contains(body, "out of date") || !strings.Contains(body, "60m ago") {
 		t.Errorf("a snapshot of an hour ago is not marked:\n%s", body)
 	}
 }
@@ -365,43 +300,18 @@ func TestLongChain(t *testing.T) {
 		mutates.TimeoutSeconds, mutates.ReinvocationPolicy = new(int32(30)), nil
 		o.Mutating = append(o.Mutating, kubetest.Mutating(w.Name, mutates))
 	}
-	_, body, _ := get(t, serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
-	expect.Contains(t, body, "The API server ends the request after 34 s: of 1800 s", ">34 s</text>", `<td data-title="At worst">34 s of 1800 s</td>`)
-	for _, m := range regexp.MustCompile(`<rect class="bar[^"]*" x="(\d+)" y="\d+" width="(\d+)"`).FindAllStringSubmatch(body, -1) {
-		x, _ := strconv.Atoi(m[1])
-		width, _ := strconv.Atoi(m[2])
-		if x+width > plotLeft+plotWidth+2 {
-			t.Errorf("a bar ends at %d, outside of the drawing", x+width)
-		}
+	body := post(serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "create pods -n default", "same-origin").Body.String()
+	expect.Contains(t, body, "The API server ends the request after 34 s: of 1800 s", ">34 s</text>", ">hook-00.example.com, 30 s</text>")
+	bars := regexp.MustCompile(`<rect class="bar[^"]*" x="([0-9.]+)%" y="\d+" width="([0-9.]+)%"`).FindAllStringSubmatch(body, -1)
+	if len(bars) != 60 {
+		t.Errorf("%d bars, want 60", len(bars))
 	}
-}
-
-// TestPoliciesInChain: the chain has policies as "explain" has it: in the order of the
-// request, with what decides and without seconds; webhooks alone have a worst case.
-func TestPoliciesInChain(t *testing.T) {
-	rules := &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: validating("", "", "pods").Rules[0]}}}
-	o := inventory.Objects{
-		MutatingPolicies:         []*admissionv1.MutatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "labels"}, Spec: admissionv1.MutatingAdmissionPolicySpec{MatchConstraints: rules, ReinvocationPolicy: admissionv1.IfNeededReinvocationPolicy}}},
-		MutatingPolicyBindings:   []*admissionv1.MutatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "everywhere"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "labels"}}},
-		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: rules}}, {ObjectMeta: metav1.ObjectMeta{Name: "forgotten"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{MatchConstraints: rules}}},
-		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "strict"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Audit}}}},
-	}
-	_, body, _ := get(t, serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
-	expect.Contains(t, body, "CREATE pods in default meets 2 policies and no webhook", `<td data-title="Policies" class="n">2</td><td data-title="Webhooks" class="n">0</td>`, "forgotten</strong> binding: it has no binding")
-	o.Validating = []*admissionv1.ValidatingWebhookConfiguration{kubetest.Validating("guard", validating("guard.example.com", "guard", "pods"))}
-	_, body, _ = get(t, serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "/resources/pods?operation=CREATE")
-	rest := body
-	for _, want := range []string{
-		`<th scope="row">1</th><td data-title="Type">mutating policy</td><td data-title="Name">labels</td>`,
-		`<th scope="row">2</th><td data-title="Type">validating policy</td><td data-title="Name">limits</td>`,
-		`<th scope="row">3</th><td data-title="Type">validating</td><td data-title="Name"><a href="../webhooks/validating/guard/guard.example.com">guard.example.com</a></td>`,
-		"binding everywhere, again if the object is changed after it", "binding strict, validationActions Deny and Audit",
-	} {
-		_, after, ok := strings.Cut(rest, want)
-		if !ok {
-			t.Fatalf("no %q in its place in:\n%s", want, body)
+	for _, m := range bars {
+		x, _ := strconv.ParseFloat(m[1], 64)
+		width, _ := strconv.ParseFloat(m[2], 64)
+		if x+width > plotted+0.21 {
+			t.Errorf("a bar ends at %g %%, outside of the drawing", x+width)
 		}
-		rest = after
 	}
 }
 
@@ -457,12 +367,9 @@ func TestHostileNames(t *testing.T) {
 	r := hostile(t)
 	r.Errors = append(r.Errors, inventory.Error{Object: attack, Message: attack})
 	h := serve(r)
-	targets := []string{"/", "/webhooks", "/webhooks?q=" + escaped(attack), "/changes?configuration=" + escaped(attack), "/resources", "/bootstrap", "/checks", "/none" + escaped(attack), "/checks/" + escaped(attack)}
+	targets := []string{"/", "/webhooks", "/webhooks?q=" + escaped(attack), "/changes", "/bootstrap", "/none" + escaped(attack), "/checks/" + escaped(attack)}
 	for i := range r.Profiles {
 		targets = append(targets, "/"+webhookName(r.Profiles[i].Ref))
-	}
-	for _, resource := range byImportance(newView(r, links{}, showAll).reached()) {
-		targets = append(targets, "/"+resourceName(resource))
 	}
 	pages := map[string]string{"file": file(t, r)}
 	for _, target := range targets {
@@ -513,7 +420,7 @@ func TestLinksLead(t *testing.T) {
 				}
 			}
 		}
-		if len(seen) < 50 {
+		if len(seen) < 20 {
 			t.Errorf("%s: only %d pages", name, len(seen))
 		}
 	}
@@ -538,7 +445,7 @@ func TestSizes(t *testing.T) {
 		if n := len(body); n > c.fileMost {
 			t.Errorf("%s: the file has %d bytes, want %d at most", c.name, n, c.fileMost)
 		}
-		if !strings.Contains(body, "1000 in this file, of 5000 webhooks") {
+		if !strings.Contains(body, "Left out: 4000 webhooks") {
 			t.Errorf("%s: the file does not say which part of the webhooks it has", c.name)
 		}
 	}
@@ -584,9 +491,7 @@ func userTime(b *testing.B) time.Duration {
 // largePages is one page of each kind, the largest ones; the last is missing.
 func largePages(r *classify.Report) []string {
 	return []string{
-		"/", "/webhooks", "/webhooks?page=20", "/webhooks?q=hook&class=core", "/" + webhookName(r.Profiles[0].Ref),
-		"/resources", "/resources/pods", "/resources/secrets", "/bootstrap", "/checks", "/checks/critical-resource", "/checks/service-missing",
-		"/ask", "/ask?delete=" + escaped(r.Profiles[0].Configuration),
-		"/search?q=e", "/webhooks/validating/" + escaped(r.Profiles[0].Configuration) + "/none",
+		"/", "/webhooks", "/webhooks?q=hook", "/" + webhookName(r.Profiles[0].Ref), "/bootstrap",
+		"/checks/critical-resource", "/checks/service-missing", "/ask", "/webhooks/validating/" + escaped(r.Profiles[0].Configuration) + "/none",
 	}
 }

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -48,26 +47,21 @@ func showAll(inventory.Ref) bool { return true }
 
 // findingRow is a finding as all pages show it.
 type findingRow struct {
-	Severity       string
+	report.Finding
 	Check, Webhook link
-	Message, Where string
+	Where          string
 	Fix            []report.FixPart
-	Acknowledged   bool
 }
 
 func (v *view) row(found *classify.Finding) findingRow {
 	f := report.NewFinding(found, v.Snapshot)
 	row := findingRow{
-		Severity: f.Severity.String(), Check: v.check(found.Check), Webhook: v.webhook(f.Ref),
-		Message: f.Message, Fix: report.FixParts(f.Fix), Acknowledged: f.Acknowledged,
+		Finding: f, Check: v.check(found.Check), Webhook: v.webhook(f.Ref), Fix: report.FixParts(f.Fix),
 		Where: f.Type.Title() + ", configuration " + f.Configuration,
 	}
 	if f.Source.File != "" {
 		f.Source.File = path.Base(f.Source.File)
 		row.Where += ", " + f.Source.String()
-	}
-	if v.file == nil { // with the names of the webhook in the commands of its runbook
-		row.Check.URL += "?" + url.Values{"type": {string(f.Type)}, "configuration": {f.Configuration}, "name": {f.Name}}.Encode()
 	}
 	return row
 }
@@ -124,9 +118,6 @@ func (v *view) linked(blocks report.Blocks) report.Blocks {
 	}
 	return blocks
 }
-
-// severityClass is the style of a severity.
-func severityClass(s string) string { return "sev sev-" + s }
 
 // severityTones mark the severities in a table.
 var severityTones = map[string]report.Tone{"critical": report.Critical, "warning": report.Warning}

@@ -2,8 +2,6 @@ package page
 
 import (
 	"fmt"
-	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -23,22 +21,17 @@ type webhookPage struct {
 	Findings     []findingRow
 	MoreFindings int
 	// Incident is what an outage needs: who is affected, and the commands.
-	Incident report.Blocks
-	// WhatIf ask what happens when something goes away; none in a file.
-	WhatIf                       []link
-	Registration, Backend, Reach report.Blocks
-	Observed                     report.Blocks
-	// Spark are the failed calls of the last hour as in the table.
-	Spark string
+	Incident                   report.Blocks
+	Registered, Backend, Reach report.Blocks
 }
 
 // limits bound what one page lists; the JSON reports have everything.
-type limits struct{ findings, rows, bars int }
+type limits struct{ findings, webhooks int }
 
 // A file has many pages, so that each lists less.
 var (
-	servedLimits = limits{findings: 50, rows: 50, bars: 65}
-	fileLimits   = limits{findings: 10, rows: 10, bars: 12}
+	servedLimits = limits{findings: 50, webhooks: 100}
+	fileLimits   = limits{findings: 10, webhooks: 1000}
 )
 
 func (l links) limits() limits {
@@ -58,12 +51,7 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	if len(w.Findings) > 0 {
 		w.Incident = w.without(incident(card))
 	}
-	if v.file == nil {
-		w.WhatIf = v.whatIfs(p)
-	}
-	most := v.limits().rows
-	w.Registration, w.Backend, w.Reach = v.registration(p), backend(p).Bounded(most), reach(card)
-	w.Observed, w.Spark = v.observed(p), sparkline(v.Snapshot.Observed.Of(p.Series()).FailedBefore)
+	w.Registered, w.Backend, w.Reach = append(v.observed(p), v.registration(p)...), backend(p).Bounded(maxAnswered), reach(card)
 	return w
 }
 
@@ -90,28 +78,6 @@ func (w *webhookPage) without(blocks report.Blocks) report.Blocks {
 	return blocks.NonEmpty()
 }
 
-// whatIfs lead to what happens without the webhook, or its backend.
-func (v *view) whatIfs(p *classify.Profile) []link {
-	var out []link
-	if p.Type != inventory.Conversion {
-		out = append(out, v.whatIf("the configuration is deleted", "delete", p.Configuration))
-	}
-	if key := p.State.Service.Key; key.Name != "" {
-		out = append(out, v.whatIf("Service "+key.String()+" goes down", "down", key.String()))
-		seen := map[string]bool{"": true}
-		for _, e := range p.Snapshot.Services[key].Endpoints {
-			if !seen[e.Node] && len(seen) <= maxBackendNodes {
-				seen[e.Node] = true
-				out = append(out, v.whatIf("node "+e.Node+" is drained", "node", e.Node))
-			}
-		}
-	}
-	return out
-}
-
-// maxBackendNodes bounds the nodes of a backend that are asked about.
-const maxBackendNodes = 5
-
 // facts are lines with a label, without those that say nothing.
 type facts []report.Line
 
@@ -122,7 +88,7 @@ func (f *facts) add(label, value string) {
 }
 
 func (v *view) registration(p *classify.Profile) report.Blocks {
-	by := v.search("", url.Values{"q": {p.Configuration}})
+	by := v.search("", p.Configuration)
 	out := facts{{Label: "Registered by", Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: by.URL}}
 	out.add("Owner", p.Object.Owner.String())
 	out.add("Audit log", strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; "))
@@ -136,7 +102,7 @@ func (v *view) registration(p *classify.Profile) report.Blocks {
 }
 
 // maxWords bounds the words of a cell.
-const maxWords = 30
+const maxWords = 5
 
 func bounded(words []string) string {
 	if more := len(words) - maxWords; more > 0 {
@@ -153,12 +119,12 @@ func reach(card impact.Card) report.Blocks {
 			out.Lines = report.Sentences(s.Answers...)
 		}
 	}
-	switch {
-	case len(p.Matched) > 0:
-	case p.KnowsReach():
-		out.Lines = append(out.Lines, report.Line{Text: "It is called for nothing that the API server serves.", Tone: report.Warning})
-	default:
-		out.Lines = append(out.Lines, report.Line{Text: "Not known: the input does not have the CustomResourceDefinitions of these API groups.", Tone: report.Warning})
+	nothing := "Not known: the input does not have the CustomResourceDefinitions of these API groups."
+	if p.KnowsReach() {
+		nothing = "It is called for nothing that the API server serves."
+	}
+	if len(p.Matched) == 0 {
+		out.Lines = append(out.Lines, report.Line{Text: nothing, Tone: report.Warning})
 	}
 	return report.Blocks{out}
 }
@@ -169,7 +135,7 @@ func (v *view) observed(p *classify.Profile) report.Blocks {
 	if o == nil {
 		return nil
 	}
-	b, c := o.Webhooks[p.Ref.Series()], report.ObservedCells(o, p.Ref)
+	c := report.ObservedCells(o, p.Ref)
 	lines := facts{}
 	lines.add("Failing", c.Failing)
 	if v.failedShare(p) >= failingShare {
@@ -178,11 +144,5 @@ func (v *view) observed(p *classify.Profile) report.Blocks {
 	lines.add("Refused", c.Refused)
 	lines.add("p99", fmt.Sprintf("%s (the alerts' threshold is %g s)", c.P99, p.Threshold))
 	lines.add("Calls/s", c.Calls)
-	for _, kind := range slices.Sorted(maps.Keys(b.Failures)) {
-		lines.add(kind, fmt.Sprintf("%.4g calls", b.Failures[kind]))
-	}
-	if b.FailedOpen > 0 {
-		lines.add("failed open", fmt.Sprintf("%.4g calls", b.FailedOpen))
-	}
 	return report.Blocks{{Heading: "Observed", Lines: append(lines, report.Line{Text: report.SourceLine(o), Tone: report.Dim})}}
 }
