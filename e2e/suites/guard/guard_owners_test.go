@@ -177,49 +177,6 @@ func TestReapplyIsNoHotLoop(t *testing.T) {
 	}
 }
 
-// TestGuardComesAndGoes: what is older than the guard gets its exclusion with
-// the first write; what outlives it keeps the exclusion, and nothing else,
-// until that is taken out as the README says.
-func TestGuardComesAndGoes(t *testing.T) {
-	t.Parallel()
-	w := useUnguarded(t)
-	all := allOwned("outlives")
-	for _, o := range all {
-		w.unregisterLater(t, o.object)
-		wantAsWritten(t, o, o.bring(t, w))
-	}
-	guard, err := printed("run-level-guard")
-	testenv.Must(t, err)
-	testenv.Must(t, w.apply(t.Context(), strict(guard)...))
-	t.Cleanup(func() { w.uninstallObjects(t, guard) })
-	w.awaitGuard(t)
-	for _, o := range all {
-		touched := w.annotate(t, o.object, "webhook-auditor.io/touch", "null")
-		wantGuarded(t, touched)
-		wantManagers(t, touched, o.manager)
-		first := o.bring(t, w)
-		for range 10 {
-			wantUnchanged(t, first, o.bring(t, w))
-		}
-	}
-	w.wantNoPolicyErrors(t)
-
-	left := map[string]*unstructured.Unstructured{}
-	for _, o := range all {
-		left[o.name()] = w.read(t, o.object)
-	}
-	w.uninstallObjects(t, guard)
-	w.awaitNoGuard(t)
-	for _, o := range all {
-		live := w.read(t, o.object)
-		wantUnchanged(t, left[o.name()], live)
-		wantGuarded(t, live)
-		w.takeOut(t, live)
-		wantAsWritten(t, o, w.read(t, live))
-		wantAsWritten(t, o, o.bring(t, w))
-	}
-}
-
 // uninstallObjects deletes the objects, which may be gone already.
 func (w environment) uninstallObjects(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
@@ -237,18 +194,6 @@ func (w environment) client(t *testing.T, object *unstructured.Unstructured) dyn
 	mapping, err := restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version)
 	testenv.Must(t, err)
 	return w.Dynamic.Resource(mapping.Resource)
-}
-
-// takeOut removes the exclusion as "kubectl replace" does with what jq made of
-// the object.
-func (w environment) takeOut(t *testing.T, object *unstructured.Unstructured) {
-	t.Helper()
-	for _, h := range hooksOf(object) {
-		kept := slices.DeleteFunc(requirements(h), func(e any) bool { return text([]any{e}) == text([]any{exclusion}) })
-		testenv.Must(t, unstructured.SetNestedSlice(h, kept, "namespaceSelector", "matchExpressions"))
-	}
-	_, err := w.configurations(object.GetKind()).Update(t.Context(), object, metav1.UpdateOptions{FieldManager: "kubectl-replace"})
-	testenv.Must(t, err)
 }
 
 // wantAsWritten wants the requirements that the owner wrote and no others.

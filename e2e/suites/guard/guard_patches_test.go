@@ -1,38 +1,13 @@
 package guard
 
 import (
-	"os"
-	"slices"
 	"strings"
 	"testing"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
 func usePrevious(t *testing.T) environment {
 	t.Helper()
 	return environment{previous.Use(t)}
-}
-
-// TestGuardIsRefusedWhole: a server without the API takes nothing of what the
-// overlay holds, and says why; the audit says so too. The warnings work there.
-func TestGuardIsRefusedWhole(t *testing.T) {
-	t.Parallel()
-	w := usePrevious(t)
-	for _, o := range overlay(t, "../../../manifests/run-level-guard") {
-		if err := w.apply(t.Context(), o); err == nil || !strings.Contains(err.Error(), `no matches for kind "`+o.GetKind()+`"`) {
-			t.Errorf("applying %s: want a server that does not know it, have %v", o.GetKind(), err)
-		}
-	}
-	warnings := overlay(t, "../../../manifests/run-level-guard/warnings")
-	testenv.Must(t, w.apply(t.Context(), strict(warnings)...))
-	t.Cleanup(func() { w.uninstallObjects(t, warnings) })
-	testenv.Eventually(t, func() error {
-		return w.wantWarning(t, "unapproved webhooks on security-sensitive resources: secrets.guard.example.com;")
-	})
 }
 
 func TestAuditTellsWhereTheGuardIsNotAvailable(t *testing.T) {
@@ -56,28 +31,4 @@ func TestAuditTellsWhereTheGuardIsNotAvailable(t *testing.T) {
 			t.Error("no finding run-level-zero")
 		})
 	}
-}
-
-// overlay reads what a kustomization brings together.
-func overlay(t *testing.T, dir string) []*unstructured.Unstructured {
-	t.Helper()
-	var out []*unstructured.Unstructured
-	files, _, err := unstructured.NestedStringSlice(fileObjects(t, dir+"/kustomization.yaml")[0].Object, "resources")
-	testenv.Must(t, err)
-	for _, file := range files {
-		out = append(out, fileObjects(t, dir+"/"+file)...)
-	}
-	if len(out) == 0 {
-		t.Fatalf("%s holds nothing", dir)
-	}
-	return slices.Clip(out)
-}
-
-func fileObjects(t *testing.T, file string) []*unstructured.Unstructured {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	testenv.Must(t, err)
-	out, err := apply.Objects(b)
-	testenv.Must(t, err)
-	return out
 }

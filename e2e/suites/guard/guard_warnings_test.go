@@ -3,10 +3,6 @@ package guard
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
-	"maps"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,56 +14,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
-
-// unseen is what the audit finds in the fixtures and the policy cannot see,
-// with the reason: it is given one object, and nothing else.
-var unseen = map[string]string{
-	"core-resource.yaml: core-resource validating openshift-policy crd.example.com": "that the resource is a part of OpenShift stands in its CRD",
-}
-
-// approvalWarning is what the policy says of unapproved webhooks.
-var approvalWarning = regexp.MustCompile(`unapproved webhooks (on security-sensitive resources|in openshift-\* namespaces on core resources): ([^;]*);`)
-
-// optInWarning is what it says of who opts in.
-const optInWarning = "this configuration opts in to run level 0"
-
-// checkOf is the check behind a warning.
-var checkOf = map[string]string{
-	"on security-sensitive resources":             "sensitive-resource",
-	"in openshift-* namespaces on core resources": "core-resource",
-}
-
-// TestWarningsAreFindings: what the policy warns of when a fixture is
-// registered, the audit finds in it; what else it finds is listed.
-func TestWarningsAreFindings(t *testing.T) {
-	t.Parallel()
-	w := useUnguarded(t)
-	w.warn(t)
-	missed := map[string]bool{}
-	for _, file := range fixtures(t) {
-		warned, found := w.warned(t, file), foundUnapproved(t, file)
-		for key := range warned {
-			if !found[key] {
-				t.Errorf("the policy warns of %s, and the audit finds no such thing", key)
-			}
-		}
-		for key := range found {
-			if !warned[key] {
-				missed[key] = true
-			}
-		}
-	}
-	for key := range missed {
-		if unseen[key] == "" {
-			t.Errorf("the audit finds %s, and the policy does not warn of it: list it, with the reason, if it cannot", key)
-		}
-	}
-	for key := range unseen {
-		if !missed[key] {
-			t.Errorf("listed as unseen by the policy, and seen or gone: %s", key)
-		}
-	}
-}
 
 // warn installs the warnings until the end of the test.
 func (w environment) warn(t *testing.T) {
@@ -96,79 +42,6 @@ func covering(resource string) map[string]any {
 		"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{resource},
 	}}
 	return hook
-}
-
-// fixtures are those of the checks and the outages.
-func fixtures(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	testenv.Must(t, filepath.WalkDir("../../../pkg/classify/testdata", func(path string, _ fs.DirEntry, err error) error {
-		// The API server takes no object of refused-by-api.yaml.
-		if filepath.Ext(path) == ".yaml" && filepath.Base(path) != "refused-by-api.yaml" {
-			out = append(out, path)
-		}
-		return err
-	}))
-	if len(out) == 0 {
-		t.Fatal("no fixtures")
-	}
-	return out
-}
-
-// warned are the webhooks of a file that the policy warns of, by check.
-func (w environment) warned(t *testing.T, file string) map[string]bool {
-	t.Helper()
-	out := map[string]bool{}
-	for _, o := range fileObjects(t, file) {
-		if _, ok := guardedKinds[o.GetKind()]; !ok {
-			continue
-		}
-		printed, err := w.dryRun(t, o)
-		if err != nil {
-			t.Errorf("registering %s of %s: %v", o.GetName(), file, err)
-		}
-		for _, line := range printed {
-			m := approvalWarning.FindStringSubmatch(line)
-			if m == nil && !strings.Contains(line, optInWarning) {
-				t.Errorf("registering %s of %s: the policy says %q", o.GetName(), file, line)
-			}
-			for _, name := range namesOf(m) {
-				out[keyOf(file, checkOf[m[1]], typeOf(o), o.GetName(), name)] = true
-			}
-		}
-	}
-	return out
-}
-
-// namesOf are the webhooks that a warning names.
-func namesOf(warning []string) []string {
-	if warning == nil {
-		return nil
-	}
-	return strings.Split(warning[2], ", ")
-}
-
-func keyOf(file string, webhook ...string) string {
-	return filepath.Base(file) + ": " + strings.Join(webhook, " ")
-}
-
-func typeOf(o *unstructured.Unstructured) string {
-	if o.GetKind() == "MutatingWebhookConfiguration" {
-		return "mutating"
-	}
-	return "validating"
-}
-
-// foundUnapproved are the webhooks of a file that the audit finds unapproved.
-func foundUnapproved(t *testing.T, file string) map[string]bool {
-	t.Helper()
-	out := map[string]bool{}
-	for _, f := range foundIn(t, file) {
-		if slices.Contains(slices.Collect(maps.Values(checkOf)), f.Check) {
-			out[keyOf(file, f.Check, f.Type, f.Configuration, f.Name)] = true
-		}
-	}
-	return out
 }
 
 // found is a finding, as far as it is compared.
