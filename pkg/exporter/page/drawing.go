@@ -29,6 +29,9 @@ type bar struct {
 	Y            int
 }
 
+// End is where the bar ends: the label of one that begins late ends there.
+func (b bar) End() float64 { return b.X + b.W }
+
 // mark is a deadline on the axis.
 type mark struct {
 	X     float64
