@@ -172,7 +172,7 @@ func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
 	const sentence = "failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
 	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is changed, last written by webhook-editor")
 	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+": "+sentence)
-	page, err := a.Page(t.Context(), "/changes?configuration="+b.Namespace)
+	page, err := a.Page(t.Context(), "/changes")
 	testenv.Must(t, err)
 	if !testenv.ContainsAll(page, sentence, "changed is added", "changed is changed, written by webhook-editor") {
 		t.Errorf("the page lacks the change:\n%s", page)

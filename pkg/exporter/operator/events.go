@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -75,13 +76,12 @@ type findingEvents struct {
 	begun bool
 	// last are the states that the last Events say, and seen the findings that this
 	// process has found.
-	last    map[identity]state
-	seen    map[identity]bool
-	limiter *rate.Limiter
+	last map[identity]state
+	seen map[identity]bool
 }
 
 func newFindingEvents() findingEvents {
-	return findingEvents{last: map[identity]state{}, seen: map[identity]bool{}, limiter: newEventLimiter()}
+	return findingEvents{last: map[identity]state{}, seen: map[identity]bool{}}
 }
 
 func newEventLimiter() *rate.Limiter { return rate.NewLimiter(rate.Every(eventInterval), maxEvents) }
@@ -101,24 +101,38 @@ func (q *findingEvents) begin(events []corev1.Event) {
 	}
 }
 
-// createEvent is the method Create of a client of Events.
-type createEvent func(ctx context.Context, e *corev1.Event, o metav1.CreateOptions) (*corev1.Event, error)
+// recorder creates Events, as many as the limit allows.
+type recorder struct {
+	create  func(ctx context.Context, e *corev1.Event, o metav1.CreateOptions) (*corev1.Event, error)
+	limiter *rate.Limiter
+	// tried is set once one was tried.
+	tried bool
+}
 
-// flush records what Events lack and is due, and reports whether it tried to. It
-// stops at the first failure: what blocks one Event blocks them all, perhaps for
-// ten seconds each.
-func (q *findingEvents) flush(ctx context.Context, create createEvent, r *classify.Report, now time.Time) (tried bool, err error) {
-	for _, s := range q.due(r, now) {
-		if !q.limiter.AllowN(now, 1) {
-			break
-		}
-		event := s.event()
-		if _, err := create(ctx, event, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return true, fmt.Errorf("recording an Event on %s: %w", event.InvolvedObject.Name, err)
-		}
-		tried, q.last[s.identity] = true, s
+// errLimited says that the limit allows no Event now.
+var errLimited = errors.New("too many Events at once")
+
+func (r *recorder) record(ctx context.Context, e *corev1.Event, now time.Time) error {
+	if !r.limiter.AllowN(now, 1) {
+		return errLimited
 	}
-	return tried, nil
+	r.tried = true
+	if _, err := r.create(ctx, e, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("recording an Event on %s: %w", e.InvolvedObject.Name, err)
+	}
+	return nil
+}
+
+// flush records what Events lack and is due. It stops at the first failure: what blocks
+// one Event blocks them all, perhaps for ten seconds each.
+func (q *findingEvents) flush(ctx context.Context, to *recorder, r *classify.Report, now time.Time) error {
+	for _, s := range q.due(r, now) {
+		if err := to.record(ctx, s.event(), now); err != nil {
+			return err
+		}
+		q.last[s.identity] = s
+	}
+	return nil
 }
 
 // due are the states that no Event says, those first of which the last Event says
@@ -158,34 +172,24 @@ func (s state) compare(o state) int {
 
 // criticalFindings are those that are not acknowledged.
 func criticalFindings(r *classify.Report, now time.Time) map[identity]state {
-	critical := slices.DeleteFunc(slices.Clone(r.Findings), func(f *classify.Finding) bool {
-		return f.Severity != classify.Critical || f.Acknowledged
-	})
-	out, uids := map[identity]state{}, uidsOf(critical, r)
-	for _, f := range critical {
-		id := identity{f.Check.Name, f.Webhook, resource(f.Resource)}
-		out[id] = state{id, true, uids[f.Webhook], f.Message, now}
+	out, uids := map[identity]state{}, uidsOf(r)
+	for _, f := range r.Findings {
+		if f.Severity == classify.Critical && !f.Acknowledged {
+			id := identity{f.Check.Name, f.Webhook, resource(f.Resource)}
+			out[id] = state{id, true, uids[f.Webhook], f.Message, now}
+		}
 	}
 	return out
 }
 
-// uidsOf are those of the objects that register what has the findings. It costs the
-// webhooks and policies, however many findings there are.
-func uidsOf(findings []*classify.Finding, r *classify.Report) map[inventory.Ref]string {
+// uidsOf are those of the objects that register webhooks and policies.
+func uidsOf(r *classify.Report) map[inventory.Ref]string {
 	out := map[inventory.Ref]string{}
-	for _, f := range findings {
-		out[f.Webhook] = ""
-	}
-	add := func(registered *inventory.Registration) {
-		if _, wanted := out[registered.Ref]; wanted {
-			out[registered.Ref] = registered.Object.UID
-		}
-	}
 	for _, w := range r.Snapshot.Webhooks {
-		add(&w.Registration)
+		out[w.Ref] = w.Object.UID
 	}
 	for _, p := range r.Snapshot.Policies {
-		add(&p.Registration)
+		out[p.Ref] = p.Object.UID
 	}
 	return out
 }

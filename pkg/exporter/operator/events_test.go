@@ -2,12 +2,14 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,12 +49,11 @@ func up() *classify.Report {
 // queueOf is a queue that records to a fake API server.
 type queueOf struct {
 	findingEvents
-	kube *fake.Clientset
+	kube  *fake.Clientset
+	limit *rate.Limiter
 }
 
-func newQueue() *queueOf { return &queueOf{newFindingEvents(), fake.NewClientset()} }
-
-func (q *queueOf) events() createEvent { return q.kube.CoreV1().Events(eventNamespace).Create }
+func newQueue() *queueOf { return &queueOf{newFindingEvents(), fake.NewClientset(), newEventLimiter()} }
 
 // report has the queue see a Report, and flush.
 func (q *queueOf) report(r *classify.Report, taken time.Time) error {
@@ -60,7 +61,10 @@ func (q *queueOf) report(r *classify.Report, taken time.Time) error {
 	s.Taken = taken
 	moved := *r
 	moved.Snapshot = &s
-	_, err := q.flush(context.Background(), q.events(), &moved, taken)
+	err := q.flush(context.Background(), &recorder{create: q.kube.CoreV1().Events(eventNamespace).Create, limiter: q.limit}, &moved, taken)
+	if errors.Is(err, errLimited) {
+		return nil
+	}
 	return err
 }
 

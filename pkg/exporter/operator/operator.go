@@ -6,10 +6,12 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -71,6 +73,7 @@ type Writer struct {
 	wakeup chan struct{}
 
 	events       findingEvents
+	eventLimit   *rate.Limiter
 	changes      changeEvents
 	statuses     map[string]*status
 	policyReport policyReport
@@ -110,13 +113,15 @@ type clients struct {
 
 func newWriter(c clients, o Options, now func() time.Time) *Writer {
 	w := &Writer{
-		options:  o,
-		clients:  c,
-		now:      now,
-		wakeup:   make(chan struct{}, 1),
-		events:   newFindingEvents(),
-		changes:  newChangeEvents(o.History),
-		statuses: map[string]*status{},
+		options: o,
+		clients: c,
+		now:     now,
+		wakeup:  make(chan struct{}, 1),
+		events:  newFindingEvents(),
+
+		eventLimit: newEventLimiter(),
+		changes:    newChangeEvents(o.History),
+		statuses:   map[string]*status{},
 
 		policyReport: newPolicyReport(),
 		failures:     failures{failing: map[string]error{}},
@@ -226,13 +231,15 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 		}
 		w.events.begin(found.Items)
 	}
-	tried, err := w.events.flush(ctx, events.Create, report, w.now())
+	to := &recorder{create: events.Create, limiter: w.eventLimit}
+	err := w.events.flush(ctx, to, report, w.now())
 	if err == nil { // what blocks one blocks them all
-		var more bool
-		more, err = w.changes.flush(ctx, events.Create, w.now())
-		tried = tried || more
+		err = w.changes.flush(ctx, to, w.now())
 	}
-	if tried {
+	if errors.Is(err, errLimited) {
+		err = nil
+	}
+	if to.tried {
 		w.failures.note("events", err)
 	}
 }

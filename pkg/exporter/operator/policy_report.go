@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -40,87 +39,50 @@ var policyReports = map[PolicyReports]target{
 
 // The bounds of a policy report: etcd takes objects of 1.5 MiB.
 const (
-	maxResults     = 500
-	maxResultBytes = 1 << 20
-	maxFix         = 2000
+	maxResults = 500
+	maxFix     = 800
 )
-
-// results are the findings as results of a policy report, the worst first, as
-// many as the bounds allow. What is left out is stated in the last one.
-func results(r *classify.Report) ([]any, error) {
-	out, size := []any{}, 0
-	uids := uidsOf(r.Findings[:min(maxResults, len(r.Findings))], r)
-	for i, f := range r.Findings {
-		text, err := json.Marshal(resultOf(f, uids[f.Webhook]))
-		if err != nil {
-			return nil, fmt.Errorf("writing finding %s as a result: %w", f.Check.Name, err)
-		}
-		size += len(text)
-		if i == maxResults || size > maxResultBytes {
-			return append(out, omitted(len(r.Findings)-i)), nil
-		}
-		var content map[string]any
-		if err := json.Unmarshal(text, &content); err != nil {
-			return nil, fmt.Errorf("writing finding %s as a result: %w", f.Check.Name, err)
-		}
-		out = append(out, content)
-	}
-	return out, nil
-}
-
-// policyResult is a result of both APIs. It has no timestamp: one that is written
-// anew would change with each restart.
-type policyResult struct {
-	Source     string            `json:"source"`
-	Policy     string            `json:"policy"`
-	Category   string            `json:"category"`
-	Severity   string            `json:"severity"`
-	Result     string            `json:"result"`
-	Scored     bool              `json:"scored"`
-	Message    string            `json:"message"`
-	Resources  []policySubject   `json:"resources,omitempty"`
-	Properties map[string]string `json:"properties,omitempty"`
-}
-
-// policySubject is the object that registers a webhook.
-type policySubject struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	UID        string `json:"uid,omitempty"`
-}
 
 const resultCategory = "Admission and conversion webhooks"
 
-func resultOf(f *classify.Finding, uid string) policyResult {
-	properties := map[string]string{
-		"webhook": f.Webhook.Name,
-		"type":    string(f.Webhook.Type),
-		"runbook": report.RunbookURL(f.Check.Name),
+// results are the findings as results of a policy report, the worst first. How many more
+// there are is stated in the last one.
+func results(r *classify.Report) []any {
+	out, shown := []any{}, r.Findings[:min(maxResults, len(r.Findings))]
+	uids := uidsOf(r)
+	for _, f := range shown {
+		out = append(out, resultOf(f, uids[f.Webhook]))
 	}
+	if more := len(r.Findings) - len(shown); more > 0 {
+		out = append(out, map[string]any{
+			"source": manager, "policy": manager, "category": resultCategory, "severity": "info", "result": "skip",
+			"message": fmt.Sprintf("%d more findings, none of them worse, are left out; webhook-auditor audit lists all", more),
+		})
+	}
+	return out
+}
+
+// resultOf is a result of both APIs, on the object that registers the webhook. It has no
+// timestamp: one that is written anew would change with each restart.
+func resultOf(f *classify.Finding, uid string) map[string]any {
+	version, kind := f.Webhook.Type.RegisteredBy().ToAPIVersionAndKind()
+	subject := map[string]any{"apiVersion": version, "kind": kind, "name": f.Webhook.Configuration}
+	if uid != "" {
+		subject["uid"] = uid
+	}
+	properties := map[string]any{"webhook": f.Webhook.Name, "type": string(f.Webhook.Type), "runbook": report.RunbookURL(f.Check.Name)}
 	if f.Fix != "" {
 		properties["fix"] = text.Shorten(f.Fix, maxFix)
 	}
 	if f.Resource != (inventory.Resource{}) {
 		properties["resource"] = f.Resource.String()
 	}
-	version, kind := f.Webhook.Type.RegisteredBy().ToAPIVersionAndKind()
 	outcome := outcomeOf(f)
-	return policyResult{
-		Source:   manager,
-		Policy:   f.Check.Name,
-		Category: resultCategory,
-		Severity: severities[f.Severity],
-		Result:   outcome,
-		Scored:   outcome == "fail",
-		Message:  text.Shorten(fmt.Sprintf("%s %s %s", f.Webhook.Type.Noun(), f.Webhook.Name, f.Message), maxMessage),
-		Resources: []policySubject{{
-			APIVersion: version,
-			Kind:       kind,
-			Name:       f.Webhook.Configuration,
-			UID:        uid,
-		}},
-		Properties: properties,
+	return map[string]any{
+		"source": manager, "policy": f.Check.Name, "category": resultCategory, "severity": severities[f.Severity],
+		"result": outcome, "scored": outcome == "fail",
+		"message":   text.Shorten(fmt.Sprintf("%s %s %s", f.Webhook.Type.Noun(), f.Webhook.Name, f.Message), maxMessage),
+		"resources": []any{subject}, "properties": properties,
 	}
 }
 
@@ -137,14 +99,6 @@ func outcomeOf(f *classify.Finding) string {
 		return "fail"
 	}
 	return "warn"
-}
-
-// omitted states that results are left out.
-func omitted(n int) map[string]any {
-	return map[string]any{
-		"source": manager, "policy": manager, "category": resultCategory, "severity": "info", "result": "skip",
-		"message": fmt.Sprintf("%d more findings, none of them worse, are left out; webhook-auditor audit lists all", n),
-	}
 }
 
 // summary counts all findings, those that are left out as well.

@@ -53,11 +53,7 @@ func (w *Writer) writePolicyReport(ctx context.Context, r *classify.Report) {
 // before. An API that went away is no failure: the next Snapshot shows that.
 func (w *Writer) applyPolicyReport(ctx context.Context, t target, r *classify.Report) error {
 	p := &w.policyReport
-	list, err := results(r)
-	if err != nil {
-		return err
-	}
-	content := map[string]any{"results": list, "summary": summary(r)}
+	content := map[string]any{"results": results(r), "summary": summary(r)}
 	maps.Copy(content, t.content)
 	if reflect.DeepEqual(p.content, content) && !p.old(w.now()) {
 		p.report = r
@@ -68,7 +64,7 @@ func (w *Writer) applyPolicyReport(ctx context.Context, t target, r *classify.Re
 	if owners := w.ownersOf(ctx); len(owners) > 0 {
 		object.SetOwnerReferences(owners)
 	}
-	_, err = w.dynamic.Resource(t.GroupVersionResource).Apply(ctx, t.name, object, applyOptions)
+	_, err := w.dynamic.Resource(t.GroupVersionResource).Apply(ctx, t.name, object, applyOptions)
 	switch {
 	case absent(err):
 		return nil
