@@ -63,17 +63,6 @@ func persesBoard(t *testing.T, doc object) v1.Dashboard {
 	return board
 }
 
-// TestPersesRefuses shows that Perses' types do validate.
-func TestPersesRefuses(t *testing.T) {
-	doc := documents(t, Perses)[0]
-	doc["spec"].(object)["variables"] = []any{object{"kind": "ListVariable", "spec": object{"name": "a b", "plugin": object{"kind": "StaticListVariable", "spec": object{}}}}}
-	written := must.Get(json.Marshal(doc))(t)
-	var board v1.Dashboard
-	if json.Unmarshal(written, &board) == nil {
-		t.Error("a variable whose name has a blank passes")
-	}
-}
-
 // TestPersesColors holds that each color of the boards has a value there.
 func TestPersesColors(t *testing.T) {
 	for _, form := range []Form{Perses, PersesOperator} {

@@ -1,7 +1,6 @@
 package dashboards
 
 import (
-	"encoding/json"
 	"errors"
 	"testing"
 
@@ -41,17 +40,5 @@ func complain(t *testing.T, err error) {
 	}
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-// TestStrictDecodingComplains shows that the decoder notices keys that are not
-// of the schema.
-func TestStrictDecodingComplains(t *testing.T) {
-	plugins.RegisterDefaultPlugins()
-	//lint:ignore SA1019 as above
-	var board dashboard.Dashboard
-	junk := must.Get(json.Marshal(object{"title": "x", "schemaVersion": schemaVersion, "slug": ""}))(t)
-	if board.UnmarshalJSONStrict(junk) == nil {
-		t.Error("a legacy key was not noticed")
 	}
 }

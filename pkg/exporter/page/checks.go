@@ -26,7 +26,7 @@ func (v *view) ofCheck(c *classify.Check) []*classify.Finding {
 
 func (v *view) checkPage(c *classify.Check) *checkPage {
 	p := &checkPage{Summary: c.Summary, Severity: c.Severity.String(), Runbook: rendered()[c.Name], All: v.search("all of them", c.Name)}
-	p.Findings, p.More = v.rows(v.ofCheck(c), v.limits().findings)
+	p.Findings, p.More = v.rows(v.ofCheck(c), v.most(maxFindings, 10))
 	return p
 }
 

@@ -25,12 +25,9 @@ type timeline struct {
 
 type bar struct {
 	Label, Style string
-	X, W         float64
+	X, W, End    float64
 	Y            int
 }
-
-// End is where the bar ends: the label of one that begins late ends there.
-func (b bar) End() float64 { return b.X + b.W }
 
 // mark is a deadline on the axis.
 type mark struct {
@@ -88,10 +85,10 @@ func draw(e report.Explanation) *timeline {
 
 // add draws a bar of so many seconds.
 func (t *timeline) add(name, style string, begin, seconds int) {
-	x := t.at(begin)
+	x, end := t.at(begin), t.at(begin+seconds)
 	t.Bars = append(t.Bars, bar{
 		Label: fmt.Sprintf("%s, %d s", text.Shorten(name, maxLabel), seconds), Style: "bar bar-" + style,
-		X: x, W: max(t.at(begin+seconds)-x, 0.2), Y: t.Height + barTop,
+		X: x, W: max(end-x, 0.2), End: end, Y: t.Height + barTop,
 	})
 	t.Height += rowHeight
 }

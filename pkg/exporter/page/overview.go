@@ -31,11 +31,8 @@ type group struct {
 	All    link
 }
 
-// The bounds of the overview.
-const (
-	maxCauses = 7
-	maxAlerts = 20
-)
+// maxCauses bounds the causes of one urgency.
+const maxCauses = 7
 
 // failingShare is the share of failed calls from which a webhook fails: that of the
 // alerts.
@@ -126,11 +123,11 @@ func (v *view) alerts() report.Blocks {
 	if v.Snapshot.Observed == nil {
 		return nil
 	}
-	t := &report.Table{Headings: []string{"Alert", "Severity", "Webhook", "Since"}, Tones: severityTones}
+	t := &report.Table{Headings: []string{"Alert", "Severity", "Webhook", "Since"}, Tones: map[string]report.Tone{"critical": report.Critical, "warning": report.Warning}}
 	for _, a := range v.Snapshot.Observed.Alerts {
 		t.Rows = append(t.Rows, []string{a.Name, a.Severity, a.Series.Name, timeText(a.Since)})
 	}
-	return v.linked(report.Blocks{{Heading: "Firing alerts", Table: t}}.NonEmpty()).Bounded(maxAlerts)
+	return v.linked(report.Blocks{{Heading: "Firing alerts", Table: t}}.NonEmpty()).Bounded(maxAnswered)
 }
 
 // sources are what was read and what it records, and what cannot be read.

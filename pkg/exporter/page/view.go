@@ -118,6 +118,3 @@ func (v *view) linked(blocks report.Blocks) report.Blocks {
 	}
 	return blocks
 }
-
-// severityTones mark the severities in a table.
-var severityTones = map[string]report.Tone{"critical": report.Critical, "warning": report.Warning}

@@ -25,25 +25,21 @@ type webhookPage struct {
 	Registered, Backend, Reach report.Blocks
 }
 
-// limits bound what one page lists; the JSON reports have everything.
-type limits struct{ findings, webhooks int }
+// maxFindings bounds the findings on a page of a webhook or check.
+const maxFindings = 50
 
-// A file has many pages, so that each lists less.
-var (
-	servedLimits = limits{findings: 50, webhooks: 100}
-	fileLimits   = limits{findings: 10, webhooks: 1000}
-)
-
-func (l links) limits() limits {
+// most is how many things a page lists; a file has many pages, so that each lists less. The
+// JSON reports have everything.
+func (l links) most(served, file int) int {
 	if l.file != nil {
-		return fileLimits
+		return file
 	}
-	return servedLimits
+	return served
 }
 
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	w := &webhookPage{Type: p.Type.Title(), State: stateOf(p), Changed: timeText(p.Object.LastChanged)}
-	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], v.limits().findings)
+	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], v.most(maxFindings, 10))
 	if p.State.Fault != inventory.Sound {
 		w.Since = v.since([]*classify.Profile{p})
 	}

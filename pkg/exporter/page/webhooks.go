@@ -71,7 +71,7 @@ func (v *view) table(q query) *table {
 		Query: q, Action: v.to("webhooks"), InFile: v.file != nil, Total: len(v.profiles), Matching: len(matching),
 		Observed: report.SourceLine(v.Snapshot.Observed),
 	}
-	for _, p := range matching[:min(len(matching), v.limits().webhooks)] {
+	for _, p := range matching[:min(len(matching), v.most(100, 1000))] {
 		t.Rows = append(t.Rows, v.tableRow(p))
 	}
 	t.Omitted = len(matching) - len(t.Rows)
