@@ -50,7 +50,7 @@ func Similar(typed string, known []string, most int) []string {
 		}
 		return Edits(typed, name)
 	}
-	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return distance(name) > 1+len(typed)/4 })
+	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return distance(name) > 1+len(typed)/5 })
 	slices.SortStableFunc(near, func(a, b string) int { return distance(a) - distance(b) })
 	return near[:min(len(near), most)]
 }

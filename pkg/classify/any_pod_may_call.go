@@ -20,9 +20,13 @@ var anyPodMayCall = &Check{
 			if port == 0 || w.HostNetwork || p.Snapshot.ClosedToPods(&w, port) {
 				continue
 			}
+			unless := ""
+			if name := pluginPolicy(p.Snapshot); name != "" {
+				unless = fmt.Sprintf("; %s may close it, and is not read", name)
+			}
 			return []Problem{{
-				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot distinguish the callers", BackendName(p), port, &w),
-				Fix:     fmt.Sprintf("close port %d to Pods by a NetworkPolicy with an ipBlock for each control plane node%s", port, byOwner(p)),
+				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot distinguish the callers%s", BackendName(p), port, &w, unless),
+				Fix:     fmt.Sprintf("close port %d to Pods %s%s", port, fromAPIServer(p.Snapshot), byOwner(p)),
 			}}
 		}
 		return nil

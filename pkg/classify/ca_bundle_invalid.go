@@ -17,7 +17,8 @@ var caBundleInvalid = &Check{
 	Fails:           true,
 	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
-		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) {
+		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) ||
+			p.isToApply() && injectorOf(p.Object.Annotations).name != "" { // which replaces it
 			return nil
 		}
 		severity, consequence := consequences(p)

@@ -27,7 +27,7 @@ var chainOutlastsRequest = &Check{
 		if o.Critical && !o.Conditional {
 			severity = Warning
 		}
-		return []Problem{{Severity: severity, Message: o.message(), Brief: o.brief(), Fix: o.fix(p)}}
+		return []Problem{{Severity: severity, Message: o.message(), Brief: o.Brief(), Fix: o.fix(p)}}
 	},
 }
 
@@ -56,8 +56,8 @@ func (o *Outlasting) message() string {
 	return fmt.Sprintf("%s: %s, the request is refused after %s of %s (%s)", who, wait, text.Seconds(o.End), text.Seconds(o.Total()), o.By)
 }
 
-// brief says what breaks, and why.
-func (o *Outlasting) brief() string {
+// Brief says what breaks, and why.
+func (o *Outlasting) Brief() string {
 	why := fmt.Sprintf("%d webhooks with failurePolicy Ignore take up to %s together", o.Webhooks, text.Seconds(o.Total()))
 	if o.Webhooks == 1 {
 		why = fmt.Sprintf("it takes up to %s, in spite of failurePolicy Ignore", text.Seconds(o.Total()))

@@ -70,7 +70,7 @@ func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem
 	severity, sure := certainty(matches)
 	what := fmt.Sprintf("wait %s in spite of failurePolicy Ignore, longer than those who write them have", text.Seconds(p.Timeout))
 	if by, alone := endedAlone(p); alone {
-		what = fmt.Sprintf("are refused in spite of failurePolicy Ignore: its %s are beyond %s", text.Seconds(p.Timeout), by)
+		what = fmt.Sprintf("are refused in spite of failurePolicy Ignore: its %s are not within %s", text.Seconds(p.Timeout), by)
 	}
 	return Problem{
 		Severity: severity,

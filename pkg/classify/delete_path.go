@@ -68,7 +68,7 @@ func blockedDeletions(p *Profile) (blocked []deletion, certain bool) {
 func callsForAny(p *Profile, r inventory.Resource, op admission.Operation, users []*admission.User) admission.Match {
 	called := admission.No
 	for _, user := range users {
-		if by := p.Matcher.CallsFor(p.Webhook, r, op, user); called == admission.No || by == admission.Yes {
+		if by := p.Matcher.CallsFor(p.Webhook, r, op, admission.Subject{User: user}); called == admission.No || by == admission.Yes {
 			called = by
 		}
 	}

@@ -1,29 +1,34 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var labelOptOut = &Check{
 	Name:     "label-opt-out",
-	Summary:  "A label on the object, or on its namespace, takes requests out of a validating webhook that refuses them otherwise.",
+	Summary:  "A label on the object, or on its namespace, takes requests out of a validating webhook.",
 	Severity: Info,
 	OptIn:    true,
 	Find: func(p *Profile) []Problem {
-		if p.Type != inventory.Validating || !p.FailsClosed() || p.Platform {
+		if p.Type != inventory.Validating || p.Platform {
 			return nil
 		}
-		if key := optOutKey(p.ObjectSelector); key != "" {
+		if key := cmp.Or(optOutKey(p.ObjectSelector), conditionOptOut(p)); key != "" {
 			return []Problem{{
 				Message: fmt.Sprintf("is not called for objects with the label %s: any user who may create the object may set it", key),
-				Fix:     "select by namespace in place of objectSelector, or restrict the label by a ValidatingAdmissionPolicy" + byOwner(p),
+				Fix:     "select by namespace in place of labels of the object, or restrict the label by a ValidatingAdmissionPolicy" + byOwner(p),
 			}}
 		}
 		key := optOutKey(p.NamespaceSelector)
@@ -49,6 +54,43 @@ func optOutKey(s inventory.Selector) string {
 		}
 	}
 	return ""
+}
+
+// literal is a text in an expression, or a label that is read as a field.
+var literal = regexp.MustCompile(`"([^"]*)"|'([^']*)'|labels\.(\w+)`)
+
+// conditionOptOut is a label with which a matchCondition leaves its object out, "" for
+// none. Which labels and values it asks for is tried with the texts that it has.
+func conditionOptOut(p *Profile) string {
+	for _, c := range p.MatchConditions {
+		if !strings.Contains(c.Expression, "labels") || len(p.Matched) == 0 || !calledWith(p, admission.Unlabeled) {
+			continue
+		}
+		var texts []string
+		for _, m := range literal.FindAllStringSubmatch(c.Expression, maxListed) {
+			texts = append(texts, m[1]+m[2]+m[3])
+		}
+		for _, key := range texts {
+			for _, value := range append([]string{"true"}, texts...) {
+				if len(validation.IsQualifiedName(key)) == 0 && !calledWith(p, map[string]string{key: value}) {
+					return key
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// calledWith reports whether the matchConditions let an object with the labels through, or
+// may do so.
+func calledWith(p *Profile, labels map[string]string) bool {
+	first := p.Matched[0]
+	for _, op := range []admission.Operation{admission.Create, admission.Update} {
+		if first.Operations.Has(op) {
+			return p.Matcher.CallsFor(p.Webhook, first.Resource, op, admission.Subject{Labels: labels}) != admission.No
+		}
+	}
+	return true
 }
 
 // optedOut names the namespaces that have the label and are not selected.

@@ -19,7 +19,7 @@ var longTimeout = &Check{
 		}
 		limit := "while clients wait 30 s for all webhooks together"
 		if by, alone := endedAlone(p); alone {
-			limit = "beyond " + by.String()
+			limit = "not within " + by.String()
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), %s", text.Seconds(p.Timeout), limit),
@@ -33,8 +33,11 @@ func usefulTimeout(p *Profile, seconds int) time.Duration {
 	return min(secondsOf(seconds), p.Matcher.LongestTimeout(p.Type))
 }
 
-// endedAlone is the limit that ends a request for which the webhook alone is called.
+// endedAlone is the limit that ends a request for which the webhook alone is called. One
+// that hangs changes nothing, so that it is not called again.
 func endedAlone(p *Profile) (by admission.Limit, ended bool) {
-	by, _, ended = admission.End(p.Matcher.Limits(admission.Create, inventory.Resource{}), admission.Budget{}.Add(p.Webhook, admission.Create))
+	budget := admission.Budget{}.Add(p.Webhook, admission.Create)
+	budget.Reinvocable = 0
+	by, _, ended = admission.End(p.Matcher.Limits(admission.Create, inventory.Resource{}), budget)
 	return by, ended
 }

@@ -17,7 +17,7 @@ var mirrorPods = &Check{
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		if p.Type != inventory.Mutating || p.Platform || slices.ContainsFunc(p.MatchConditions, readsMirror) || !slices.ContainsFunc(p.ControlPlane, isStaticPod) ||
-			p.Matcher.CallsFor(p.Webhook, inventory.Resource{Name: "pods"}, admission.Create, kubelet) == admission.No {
+			p.Matcher.CallsFor(p.Webhook, inventory.Resource{Name: "pods"}, admission.Create, admission.Subject{User: kubelet}) == admission.No {
 			return nil
 		}
 		return []Problem{{

@@ -3,6 +3,7 @@ package classify
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,7 +45,8 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 	}
 	brief := ""
 	for _, n := range by {
-		if called := p.State.Service.Port; called != port && (n.Open.Has(called, nil) || n.OpenToPods.Has(called, nil)) {
+		opens := func(number int32) bool { return n.Open.Has(number, w.Ports) || n.OpenToPods.Has(number, w.Ports) }
+		if called := p.State.Service.Port; opens(called) && !opens(port) {
 			evidence = fmt.Sprintf("; NetworkPolicy %s opens port %d, which is the Service's: NetworkPolicies count the Pod's, %d", n.Key, called, port) + evidence
 			brief = fmt.Sprintf("the API server is probably shut out: NetworkPolicy %s opens port %d of the Service, not port %d of the Pods", n.Key, called, port)
 			break
@@ -66,32 +68,18 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 	}
 }
 
-// pluginPolicies are the CRDs of network plugins whose objects may let in what a
-// NetworkPolicy does not: of OVN-Kubernetes and others, Cilium, Calico and Antrea.
-var pluginPolicies = []string{
-	"adminnetworkpolicies.policy.networking.k8s.io",
-	"clusternetworkpolicies.policy.networking.k8s.io",
-	"ciliumnetworkpolicies.cilium.io",
-	"globalnetworkpolicies.crd.projectcalico.org",
-	"clusternetworkpolicies.crd.antrea.io",
-}
-
-// pluginKinds are the kinds of such objects, as files hold them without their CRDs.
-var pluginKinds = []string{
-	"AdminNetworkPolicy", "BaselineAdminNetworkPolicy", "ClusterNetworkPolicy", "GlobalNetworkPolicy",
-	"CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy",
-}
-
-// pluginPolicy names policies of the network plugin that the input shows, "" for none.
+// pluginPolicy names policies of the network plugin that the input shows, as CRDs or as
+// objects without them, "" for none: they may let in what a NetworkPolicy does not. Those
+// of OVN-Kubernetes, Cilium, Calico, Antrea and others have kinds of their own; the
+// MultiNetworkPolicies of Multus are about other networks.
 func pluginPolicy(s *inventory.Snapshot) string {
-	for _, name := range pluginPolicies {
-		if s.CRDs[name] != nil {
+	for _, name := range slices.Sorted(maps.Keys(s.CRDs)) {
+		if resource, _, _ := strings.Cut(name, "."); strings.HasSuffix(resource, "networkpolicies") && !strings.HasPrefix(resource, "multi") {
 			return name
 		}
 	}
 	for i := range s.Manifests {
-		m := &s.Manifests[i]
-		if slices.Contains(pluginKinds, m.Kind) || m.Kind == "NetworkPolicy" && strings.HasSuffix(m.Group, "projectcalico.org") {
+		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && m.Kind != "MultiNetworkPolicy" && m.Group != "networking.k8s.io" {
 			return m.String()
 		}
 	}
@@ -103,7 +91,9 @@ func pluginPolicy(s *inventory.Snapshot) string {
 func ciliumRuns(s *inventory.Snapshot) bool {
 	return strings.Contains(strings.ToLower(pluginPolicy(s)), "cilium") ||
 		slices.ContainsFunc(s.Manifests, func(m inventory.Manifest) bool { return m.Group == "cilium.io" }) ||
-		slices.ContainsFunc(s.Workloads, func(w inventory.Workload) bool { return w.PodLabels["k8s-app"] == "cilium" })
+		slices.ContainsFunc(s.Workloads, func(w inventory.Workload) bool {
+			return w.PodLabels["k8s-app"] == "cilium" || w.Daemon && w.Name == "cilium"
+		})
 }
 
 // openToBlock reports a port that an ipBlock alone opens, where Cilium runs.
@@ -148,9 +138,13 @@ func openPort(p *Profile, port int32) string {
 	if err != nil {
 		return "" // texts and numbers
 	}
-	narrower := ", or in place of that from an ipBlock of each control plane node"
-	if ciliumRuns(p.Snapshot) {
-		narrower = ", or with a CiliumNetworkPolicy from the entities kube-apiserver, remote-node and host"
+	return fmt.Sprintf("let callers reach the port from anywhere, or in place of that %s: echo %s | kubectl apply -f -", fromAPIServer(p.Snapshot), quoted(string(manifest)))
+}
+
+// fromAPIServer says by which policy API servers alone reach a port.
+func fromAPIServer(s *inventory.Snapshot) string {
+	if ciliumRuns(s) {
+		return "by a CiliumNetworkPolicy from the entities kube-apiserver, remote-node and host"
 	}
-	return fmt.Sprintf("let callers reach the port from anywhere%s: echo %s | kubectl apply -f -", narrower, quoted(string(manifest)))
+	return "by a NetworkPolicy from an ipBlock of each control plane node"
 }

@@ -15,10 +15,11 @@ var refusedByAPI = &Check{
 	Summary:  "A registration in files is one that the API server refuses, or that it serves nothing by, once it is applied.",
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
-		if p.Type == inventory.Conversion {
+		refused := p.Matcher.RefusedWebhook(p.Webhook)
+		if p.Type == inventory.Conversion && len(refused) == 0 {
 			return invalidConversionBundle(p)
 		}
-		return refusal(p.Matcher.RefusedWebhook(p.Webhook), ObjectName(p))
+		return refusal(refused, ObjectName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		if refused := p.Matcher.RefusedPolicy(p.AdmissionPolicy); len(refused) > 0 {

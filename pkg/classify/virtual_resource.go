@@ -27,7 +27,7 @@ var virtualResource = &Check{
 
 func findVirtualResource(p *Profile) []Problem {
 	virtual := slices.DeleteFunc(slices.Clone(p.ByClass[ClassVirtual]), func(r inventory.Resource) bool {
-		return r == placement && p.Matcher.CallsFor(p.Webhook, r, admission.Create, scheduler) == admission.No
+		return r == placement && p.Matcher.CallsFor(p.Webhook, r, admission.Create, admission.Subject{User: scheduler}) == admission.No
 	})
 	if len(virtual) == 0 {
 		return nil

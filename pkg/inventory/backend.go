@@ -170,7 +170,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 		state.Detail = fmt.Sprintf("has no port %d, %s", ref.Port, portList(service.Ports))
 		return state
 	}
-	if !s.EndpointsKnown.Has(ref.Key) && len(service.Endpoints) == 0 {
+	if !s.EndpointsKnown.Has(ref.Key) && service.Endpoints == nil {
 		return state
 	}
 	return s.readiness(service, state)

@@ -70,6 +70,9 @@ func (o Objects) services() map[Key]Service {
 	for _, slice := range o.EndpointSlices {
 		key := Key{Namespace: slice.Namespace, Name: slice.Labels[discoveryv1.LabelServiceName]}
 		if s, ok := out[key]; ok {
+			if s.Endpoints == nil {
+				s.Endpoints = []Endpoint{}
+			}
 			s.Endpoints = append(s.Endpoints, endpoints(slice)...)
 			out[key] = s
 		}

@@ -26,14 +26,10 @@ func (s *Snapshot) presumed() []Served {
 	for _, crd := range s.CRDs {
 		shown[crd.Resource] = true
 	}
-	own := map[string]bool{"*": true}
-	for _, served := range Builtins(Newest, false) {
-		own[served.Group] = true
-	}
 	var out []Served
 	for _, rule := range s.rules() {
 		for _, group := range rule.APIGroups {
-			if !own[group] {
+			if group != "*" && !isBuiltinGroup(group) {
 				out = append(out, namedBy(rule, group, shown)...)
 			}
 		}
@@ -42,10 +38,32 @@ func (s *Snapshot) presumed() []Served {
 	return slices.CompactFunc(out, func(a, b Served) bool { return compareServed(a, b) == 0 })
 }
 
+// Presume is the Snapshot with a resource that the input does not show, of a group of which
+// a rule covers all resources; nil where none does, or the input shows what is served.
+func (s *Snapshot) Presume(r Resource) *Snapshot {
+	covers := func(rule *admissionv1.RuleWithOperations) bool {
+		return (slices.Contains(rule.APIGroups, r.Group) || slices.Contains(rule.APIGroups, "*")) &&
+			(slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*"))
+	}
+	if s.ResourcesKnown || r.Group == "" || isBuiltinGroup(r.Group) || !slices.ContainsFunc(s.rules(), covers) {
+		return nil
+	}
+	out := *s
+	out.Served = append(slices.Clone(s.Served), Served{Resource: r.Parent(), Version: "v1", Namespaced: true, Verbs: storedVerbs})
+	if r.Subresource != "" {
+		out.Served = append(out.Served, Served{Resource: r, Version: "v1", Namespaced: true, Verbs: subresourceVerbs})
+	}
+	return &out
+}
+
+func isBuiltinGroup(group string) bool {
+	return slices.ContainsFunc(Builtins(Newest, false), func(r Served) bool { return r.Group == group })
+}
+
 // NotServed says of a resource of the group that is not among those served what follows
 // for it.
 func (s *Snapshot) NotServed(group string) string {
-	if s.ResourcesKnown || slices.ContainsFunc(Builtins(Newest, false), func(r Served) bool { return r.Group == group }) {
+	if s.ResourcesKnown || isBuiltinGroup(group) {
 		return "the API server does not serve it"
 	}
 	return "no CRD of it is in the input, and no rule names it"
@@ -74,8 +92,12 @@ func namedBy(rule *admissionv1.RuleWithOperations, group string, shown map[Resou
 	for _, name := range rule.Resources {
 		plain, sub, _ := strings.Cut(name, "/")
 		r := Resource{Group: group, Name: plain}
-		if plain == "" || strings.Contains(name, "*") || shown[r] {
+		if plain == "" || plain == "*" || shown[r] {
 			continue
+		}
+		subresources := []string{sub}
+		if sub == "*" {
+			subresources = []string{"status", "scale"} // those that custom resources may have
 		}
 		for _, version := range rule.APIVersions {
 			if version == "*" {
@@ -83,9 +105,10 @@ func namedBy(rule *admissionv1.RuleWithOperations, group string, shown map[Resou
 			}
 			one := Served{Resource: r, Version: version, Namespaced: ptr.Deref(rule.Scope, admissionv1.AllScopes) != admissionv1.ClusterScope, Verbs: storedVerbs}
 			out = append(out, one)
-			if sub != "" {
-				one.Subresource, one.Verbs = sub, subresourceVerbs
-				out = append(out, one)
+			for _, sub := range subresources {
+				if one.Subresource, one.Verbs = sub, subresourceVerbs; sub != "" {
+					out = append(out, one)
+				}
 			}
 		}
 	}

@@ -232,7 +232,7 @@ type Service struct {
 	Labels       map[string]string
 	// PublishNotReady says that its endpoints count as ready while their Pods are not.
 	PublishNotReady bool
-	// Endpoints are those of all its slices.
+	// Endpoints are those of all its slices, nil where there is no slice.
 	Endpoints []Endpoint
 }
 

@@ -139,6 +139,9 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
 	}
 	if len(found) == 0 {
+		if !qualified {
+			group = "*" // any may be meant
+		}
 		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s%s", typed, n.notServed(group), Suggested(n.similar(main)))}
 	}
 	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
@@ -220,6 +223,14 @@ func Request(m *admission.Matcher, operation, resource string, subject admission
 		resource += "/scale"
 	}
 	r, other, err := newResourceNames(m.Snapshot).resolve(resource)
+	if err != nil {
+		parent, sub, _ := strings.Cut(resource, "/")
+		name, group, _ := strings.Cut(parent, ".")
+		if s := m.Snapshot.Presume(inventory.Resource{Group: group, Name: name, Subresource: sub}); s != nil {
+			m = m.Next(s)
+			r, other, err = newResourceNames(s).resolve(resource)
+		}
+	}
 	if err != nil {
 		return admission.Request{}, err
 	}

@@ -54,7 +54,7 @@ func TestTypedRequestErrors(t *testing.T) {
 		{"create", "podz", "did you mean pods"},
 		{"create", "deployment.extensions", "did you mean deployments.apps"},
 		{"create", "pods/exce", "did you mean pods/attach"},
-		{"create", "quux", `reading resource "quux": the API server does not serve it`},
+		{"create", "quux", `reading resource "quux": no CRD of it is in the input, and no rule names it`},
 		{"get", "pods", "no webhook is ever called for reading"},
 		{"make", "pods", "must be one of create, update, patch, apply, scale, delete, connect"},
 		{"connect", "pods", "it takes create, update, delete"},

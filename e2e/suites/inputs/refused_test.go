@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
@@ -51,6 +50,8 @@ var webhooks = []fields{
 	{"timeoutSeconds": int64(0)},
 	{"timeoutSeconds": int64(30)},
 	{"timeoutSeconds": int64(1)},
+	{"timeoutSeconds": int64(-1)},
+	{"timeoutSecond": int64(1)},
 	{"sideEffects": nil},
 	{"sideEffects": "Unknown"},
 	{"sideEffects": "Some"},
@@ -75,7 +76,7 @@ var webhooks = []fields{
 	client(fields{}), client(fields{"url": "https://a.example.com", "service": fields{"namespace": "a", "name": "b"}}), client(fields{"url": "http://a.example.com"}), client(fields{"url": "https://a.example.com?x=y"}), client(fields{"url": "https:///path"}),
 	client(fields{"service": fields{"namespace": "a", "name": ""}}), client(fields{"service": fields{"namespace": "a", "name": "b", "port": int64(70000)}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "path"}}),
 	client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/a//b"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/Upper"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/a/b/"}}),
-	client(fields{"url": "https://a.example.com", "caBundle": "Cg=="}),
+	client(fields{"url": "https://a.example.com", "caBundle": "Cg=="}), client(fields{"url": "https://user:word@a.example.com/"}), client(fields{"url": "https://a.example.com/#part"}), client(fields{"service": fields{"namespace": "a", "name": "b", "port": int64(0)}}),
 	conditions(fields{"name": "a", "expression": "true"}), conditions(fields{"name": "a", "expression": "object.metadata.name =="}), conditions(fields{"name": "a", "expression": "1"}), conditions(fields{"name": "a", "expression": "object.x"}),
 	conditions(fields{"name": "a", "expression": "true"}, fields{"name": "a", "expression": "true"}), conditions(fields{"name": "a b", "expression": "true"}), conditions(fields{"expression": "true"}), conditions(fields{"name": "a", "expression": "params != null"}),
 	conditions(fields{"name": "a", "expression": "request.userInfo.nam == 'a'"}), conditions(fields{"name": "a", "expression": "authorizer.path('/').check('get').allowed()"}),
@@ -129,6 +130,36 @@ var (
 	}
 )
 
+// conversions are changes of the webhook that converts a custom resource.
+var conversions = []fields{
+	{},
+	{"conversionReviewVersions": nil},
+	{"conversionReviewVersions": []any{}},
+	{"conversionReviewVersions": []any{"v2"}},
+	{"conversionReviewVersions": []any{"v2", "v1"}},
+	{"conversionReviewVersions": []any{"v1", "v1"}},
+	{"conversionReviewVersions": []any{"1"}},
+	{"clientConfig": nil},
+	client(fields{}), client(fields{"url": "https://a.example.com", "service": fields{"namespace": "a", "name": "b"}}), client(fields{"url": "http://a.example.com"}), client(fields{"url": "https://a.example.com/convert"}),
+	client(fields{"service": fields{"namespace": "a", "name": "b", "path": "convert"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "port": int64(0)}}), client(fields{"service": fields{"namespace": "", "name": "b"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/convert"}}),
+}
+
+// converted is the custom resource that the webhook converts.
+func converted(n int, webhook fields) fields {
+	version := func(name string, stored bool) fields {
+		return fields{"name": name, "served": true, "storage": stored, "schema": fields{"openAPIV3Schema": fields{"type": "object"}}}
+	}
+	plural := fmt.Sprintf("refused%ds", n)
+	return fields{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": fields{"name": plural + ".refused.example.com"},
+		"spec": fields{
+			"group": "refused.example.com", "scope": "Namespaced", "names": fields{"plural": plural, "kind": fmt.Sprintf("Refused%d", n)},
+			"versions":   []any{version("v1", true), version("v2", false)},
+			"conversion": fields{"strategy": "Webhook", "webhook": webhook},
+		},
+	}
+}
+
 // written are the objects of all changes, named by their kind and number.
 func written() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
@@ -150,6 +181,10 @@ func written() []*unstructured.Unstructured {
 	for n, changed := range mutations {
 		add("MutatingAdmissionPolicy", "q", n, fields{"spec": with(mutation, changed)})
 	}
+	conversion := fields{"conversionReviewVersions": []any{"v1"}, "clientConfig": fields{"service": fields{"namespace": "a", "name": "b"}}}
+	for n, changed := range conversions {
+		out = append(out, &unstructured.Unstructured{Object: converted(n, with(conversion, changed))})
+	}
 	return out
 }
 
@@ -161,7 +196,7 @@ func TestRefusedByAPI(t *testing.T) {
 	found := refusals(t, objects)
 	refused := 0
 	for _, o := range objects {
-		resource := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: strings.Replace(strings.ToLower(o.GetKind())+"s", "policys", "policies", 1)}
+		resource := o.GroupVersionKind().GroupVersion().WithResource(strings.Replace(strings.ToLower(o.GetKind())+"s", "policys", "policies", 1))
 		_, err := w.Dynamic.Resource(resource).Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
 		if message := found[o.GetName()]; (err != nil) != (message != "") {
 			t.Errorf("%v\nAPI server: %v\naudit: %s", o.Object, err, message)

@@ -8,73 +8,20 @@ import (
 // Cause is why an API server complained of a webhook.
 type Cause string
 
-// The causes. Those of the backend have the names of the checks that look for
-// them.
+// The causes that more than the tables here know. Those of the backend have the names of
+// the checks that look for them.
 const (
-	causeServiceMissing Cause = "service-missing"
-	causePortMissing    Cause = "service-port-missing"
-	causeNoEndpoints    Cause = "no-ready-endpoints"
-	causeUnroutable     Cause = "service-unroutable"
-	causeBundle         Cause = "ca-bundle-invalid"
-	causeAuthority      Cause = "unknown-authority"
-	causeExpired        Cause = "certificate-expired"
-	causeName           Cause = "certificate-name"
-	causeMesh           Cause = "mesh"
-	causeNoCertificate  Cause = "no-certificate"
-	causeNoTLS          Cause = "no-tls"
-	causeTLS            Cause = "tls"
-	causeProxy          Cause = "proxy"
-	causeTunnel         Cause = "tunnel"
-	causeRefused        Cause = "connection-refused"
-	causeNoRoute        Cause = "no-route"
-	causeOverlay        Cause = "overlay-network"
-	causeDNS            Cause = "dns"
-	causeConnectTimeout Cause = "connect-timeout"
-	causeTimeout        Cause = "timeout"
-	causeCutOff         Cause = "cut-off"
-	causeNotFound       Cause = "not-found"
-	causeUnauthorized   Cause = "unauthorized"
-	causeTooLarge       Cause = "too-large"
-	causeServerError    Cause = "server-error"
-	causeAnswer         Cause = "invalid-answer"
-	causePage           Cause = "html-page"
-	causeRegistration   Cause = "invalid-registration"
-	causeClientGone     Cause = "client-gone"
-	causeDenied         Cause = "denied"
-	causeDryRun         Cause = "dry-run"
-	causePatch          Cause = "patch"
-	causePatchFailed    Cause = "patch-failed"
-	causeCondition      Cause = "match-condition"
-	causeConversion     Cause = "conversion-refused"
-	causeRequestTimeout Cause = "request-timeout"
-	causeAPIServer      Cause = "api-server"
-	causeOther          Cause = "other"
-
+	causeNoEndpoints      Cause = "no-ready-endpoints"
+	causeName             Cause = "certificate-name"
+	causeTLS              Cause = "tls"
+	causeRefused          Cause = "connection-refused"
+	causeServerError      Cause = "server-error"
+	causeDenied           Cause = "denied"
+	causeOther            Cause = "other"
 	causePolicyDenied     Cause = "policy-denied"
 	causePolicyWarned     Cause = "policy-warned"
-	causePolicyFailed     Cause = "policy-failed"
 	causePolicyExpression Cause = "policy-expression"
-	causeParamsMissing    Cause = "params-missing"
-	causeParamKind        Cause = "param-kind"
-	causeParamsUnsynced   Cause = "params-unsynced"
-	causeParamNamespace   Cause = "param-namespace"
-	causeNotReady         Cause = "not-ready"
-	causeParamScope       Cause = "param-scope"
-
-	causeKeyUsage      Cause = "key-usage"
-	causeSerial        Cause = "serial-number"
-	causeOtherServer   Cause = "other-server"
-	causeEnvoy         Cause = "envoy"
-	causeSlow          Cause = "slow-call"
-	causePluginTimeout Cause = "plugin-timeout"
-	causeGoogle        Cause = "gke-rules"
-	causeAutopilot     Cause = "gke-autopilot"
-
-	causeRefusedByAPI   Cause = "refused-by-api"
-	causeRefusedBundle  Cause = "refused-ca-bundle"
-	causeRefusedProgram Cause = "refused-expression"
-	causeConflict       Cause = "apply-conflict"
-	causeBundleConflict Cause = "ca-bundle-conflict"
+	causeOtherServer      Cause = "other-server"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -91,42 +38,42 @@ var callCauses = func() []cause {
 		expression string
 		cause      Cause
 	}{
-		{`services? "[^"]+" not found`, causeServiceMissing},
-		{`no service port \S+ found for service`, causePortMissing},
+		{`services? "[^"]+" not found`, "service-missing"},
+		{`no service port \S+ found for service`, "service-port-missing"},
 		// Until 1.33 API servers with --enable-aggregator-routing look for an Endpoints
 		// object (k8s.io/apiserver pkg/util/proxy), which may be missing where slices are not.
 		{`no endpoints available for service|endpoints "[^"]+" not found`, causeNoEndpoints},
-		{`cannot route to service with ClusterIP|unsupported service type`, causeUnroutable},
-		{`unable to load root certificates|unable to parse bytes as PEM block`, causeBundle},
+		{`cannot route to service with ClusterIP|unsupported service type`, "service-unroutable"},
+		{`unable to load root certificates|unable to parse bytes as PEM block`, "ca-bundle-invalid"},
 		// k8s.io/apiserver pkg/server/egressselector and konnectivity-client pkg/client.
-		{`(?i)proxy error from \S+ while dialing|from CONNECT to \S+ via proxy|no agent available|no backend available|konnectivity|tunnel-uds|dial timeout, (?:backstop|context)|\bdial closed|tunnel (?:is )?closed|error dialing backend|SSH tunnel not found`, causeTunnel},
+		{`(?i)proxy error from \S+ while dialing|from CONNECT to \S+ via proxy|no agent available|no backend available|konnectivity|tunnel-uds|dial timeout, (?:backstop|context)|\bdial closed|tunnel (?:is )?closed|error dialing backend|SSH tunnel not found`, "tunnel"},
 		// What net/http makes of a proxy that refuses CONNECT: the reason phrase alone.
-		{`proxyconnect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, causeProxy},
-		{`signed by unknown authority|certificate is not trusted`, causeAuthority},
-		{`certificate has expired|certificate is not yet valid|is not yet valid`, causeExpired},
-		{`incompatible key usage`, causeKeyUsage},
-		{`negative serial number`, causeSerial},
-		{`not valid for any names`, causeMesh},
+		{`proxyconnect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, "proxy"},
+		{`signed by unknown authority|certificate is not trusted`, "unknown-authority"},
+		{`certificate has expired|certificate is not yet valid|is not yet valid`, "certificate-expired"},
+		{`incompatible key usage`, "key-usage"},
+		{`negative serial number`, "serial-number"},
+		{`not valid for any names`, "mesh"},
 		{`certificate is valid for|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, causeName},
-		{`HTTP response to HTTPS client|does not look like a TLS handshake`, causeNoTLS},
-		{`TLS handshake timeout`, causeConnectTimeout},
-		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error|RBAC: access denied`, causeEnvoy},
-		{`remote error: tls: (?:unrecognized name|internal error)`, causeNoCertificate},
+		{`HTTP response to HTTPS client|does not look like a TLS handshake`, "no-tls"},
+		{`TLS handshake timeout`, "connect-timeout"},
+		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error|RBAC: access denied`, "envoy"},
+		{`remote error: tls: (?:unrecognized name|internal error)`, "no-certificate"},
 		{`remote error: tls|tls: |x509: `, causeTLS},
 		{`[Cc]onnection refused`, causeRefused},
-		{`Address is not allowed`, causeOverlay},
-		{`no route to host|network is unreachable|host is unreachable|host is down`, causeNoRoute},
-		{`no such host|server misbehaving|lookup \S+ on |Temporary failure in name resolution`, causeDNS},
-		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|(?:connect: (?:connection|operation)|\([Cc]onnection) timed out|while waiting for connection`, causeConnectTimeout},
-		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, causeTimeout},
-		{`context canceled`, causeClientGone},
-		{`(?i)<html|<!doctype|invalid character '<'`, causePage},
-		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects`, causeAnswer},
-		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, causeRegistration},
-		{`could not find the requested resource|404 page not found|does not allow this method`, causeNotFound},
-		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden`, causeUnauthorized},
-		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, causeTooLarge},
-		{`connection reset by peer|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, causeCutOff},
+		{`Address is not allowed`, "overlay-network"},
+		{`no route to host|network is unreachable|host is unreachable|host is down`, "no-route"},
+		{`no such host|server misbehaving|lookup \S+ on |Temporary failure in name resolution`, "dns"},
+		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|(?:connect: (?:connection|operation)|\([Cc]onnection) timed out|while waiting for connection`, "connect-timeout"},
+		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, "timeout"},
+		{`context canceled`, "client-gone"},
+		{`(?i)<html|<!doctype|invalid character '<'`, "html-page"},
+		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects`, "invalid-answer"},
+		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, "invalid-registration"},
+		{`could not find the requested resource|404 page not found|does not allow this method`, "not-found"},
+		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden`, "unauthorized"},
+		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, "too-large"},
+		{`connection reset by peer|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, "cut-off"},
 		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
@@ -137,20 +84,20 @@ var callCauses = func() []cause {
 // deniedCauses are denials that are none of a policy's: of Google's own webhooks
 // (they are in no configuration).
 var deniedCauses = []cause{
-	{regexp.MustCompile(`pairs are not allowed in webhook rules`), causeGoogle},
-	{regexp.MustCompile(`GKE Warden|[Aa]utogke|GKE Autopilot`), causeAutopilot},
+	{regexp.MustCompile(`pairs are not allowed in webhook rules`), "gke-rules"},
+	{regexp.MustCompile(`GKE Warden|[Aa]utogke|GKE Autopilot`), "gke-autopilot"},
 }
 
 // refusedCauses are why the API server refuses a registration. Source:
 // k8s.io/apiextensions-apiserver pkg/apis/apiextensions/validation,
 // k8s.io/kubernetes pkg/apis/admissionregistration/validation.
 var refusedCauses = []cause{
-	{regexp.MustCompile(`(?i)caBundle: Invalid value`), causeRefusedBundle},
-	{regexp.MustCompile(`compilation failed|ERROR: <input>|must evaluate to `), causeRefusedProgram},
+	{regexp.MustCompile(`(?i)caBundle: Invalid value`), "refused-ca-bundle"},
+	{regexp.MustCompile(`compilation failed|ERROR: <input>|must evaluate to `), "refused-expression"},
 }
 
 // conflictCauses are the fields on which a server-side apply ends in a conflict.
-var conflictCauses = []cause{{regexp.MustCompile(`caBundle`), causeBundleConflict}}
+var conflictCauses = []cause{{regexp.MustCompile(`caBundle`), "ca-bundle-conflict"}}
 
 // foreignName are the names in certificates of other servers: hosts of clouds, of
 // Fargate, ingress controllers, and the API server.
@@ -182,344 +129,296 @@ type advice struct {
 
 // advices say it in words. Meanings are sentences without an end; fixes too.
 var advices = map[Cause]advice{
-	causeServiceMissing: {
-		"the Service that the webhook calls does not exist",
-		"install what the Service belongs to again. If its software is gone for good, delete the configuration that names it",
-		[]string{"service-missing", "orphaned-configuration"},
-		nil,
+	"service-missing": {
+		Meaning: "the Service that the webhook calls does not exist",
+		Fix:     "install what the Service belongs to again. If its software is gone for good, delete the configuration that names it",
+		Checks:  []string{"service-missing", "orphaned-configuration"},
 	},
-	causePortMissing: {
-		"the Service exists, but has no port of the number in clientConfig.service.port (443 by default)",
-		"give the Service that port, or set clientConfig.service.port to a port of the Service",
-		[]string{"service-port-missing"},
-		nil,
+	"service-port-missing": {
+		Meaning: "the Service exists, but has no port of the number in clientConfig.service.port (443 by default)",
+		Fix:     "give the Service that port, or set clientConfig.service.port to a port of the Service",
+		Checks:  []string{"service-port-missing"},
 	},
-	causeNoEndpoints: {
-		"the Service exists, but no Pod behind its port is ready",
-		"bring the Pods back: kubectl get endpointslices,pods " + ofTheService + ". Then see whether the webhook refuses its own Pods. Before Kubernetes 1.34 the Service needs an Endpoints object too",
-		[]string{"no-ready-endpoints"},
-		[]string{"bootstrap-deadlock", "single-endpoint"},
+	"no-ready-endpoints": {
+		Meaning: "the Service exists, but no Pod behind its port is ready",
+		Fix:     "bring the Pods back: kubectl get endpointslices,pods " + ofTheService + ". Then see whether the webhook refuses its own Pods. Before Kubernetes 1.34 the Service needs an Endpoints object too",
+		Checks:  []string{"no-ready-endpoints"},
+		Related: []string{"bootstrap-deadlock", "single-endpoint"},
 	},
-	causeUnroutable: {
-		"the API server cannot call a Service of this type in its mode of routing (--enable-aggregator-routing)",
-		"give the Service a cluster IP, or endpoints in place of an external name",
-		[]string{"service-unroutable"},
-		nil,
+	"service-unroutable": {
+		Meaning: "the API server cannot call a Service of this type in its mode of routing (--enable-aggregator-routing)",
+		Fix:     "give the Service a cluster IP, or endpoints in place of an external name",
+		Checks:  []string{"service-unroutable"},
 	},
-	causeBundle: {
-		"the caBundle holds no readable certificate, so the API server makes no call",
-		"put the CA that signed the serving certificate into caBundle: PEM, encoded in base64 once",
-		[]string{"ca-bundle-invalid", "ca-bundle-missing"},
-		nil,
+	"ca-bundle-invalid": {
+		Meaning: "the caBundle holds no readable certificate, so the API server makes no call",
+		Fix:     "put the CA that signed the serving certificate into caBundle: PEM, encoded in base64 once",
+		Checks:  []string{"ca-bundle-invalid", "ca-bundle-missing"},
 	},
-	causeAuthority: {
-		"no CA in caBundle signed the backend's certificate. One of the two was renewed alone, or the bundle was never injected or was reverted",
-		"have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle. See that no GitOps tool writes the field",
-		[]string{"ca-bundle-missing", "ca-bundle-invalid", "serving-certificate"},
-		nil,
+	"unknown-authority": {
+		Meaning: "no CA in caBundle signed the backend's certificate. One of the two was renewed alone, or the bundle was never injected or was reverted",
+		Fix:     "have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle. See that no GitOps tool writes the field",
+		Checks:  []string{"ca-bundle-missing", "ca-bundle-invalid", "serving-certificate"},
 	},
-	causeExpired: {
-		"the backend's certificate or its CA has expired or is not valid yet, or the clock of the API server's host is wrong",
-		"renew the certificate and restart the Pods that serve the old one",
-		[]string{"serving-certificate", "ca-bundle-invalid"},
-		[]string{"ca-bundle-expiring"},
+	"certificate-expired": {
+		Meaning: "the backend's certificate or its CA has expired or is not valid yet, or the clock of the API server's host is wrong",
+		Fix:     "renew the certificate and restart the Pods that serve the old one",
+		Checks:  []string{"serving-certificate", "ca-bundle-invalid"},
+		Related: []string{"ca-bundle-expiring"},
 	},
-	causeName: {
-		"the backend's certificate is not for the name that is called, SERVICE.NAMESPACE.svc. Only DNS names count, no common name",
-		"issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc",
-		[]string{"serving-certificate"},
-		nil,
+	"certificate-name": {
+		Meaning: "the backend's certificate is not for the name that is called, SERVICE.NAMESPACE.svc. Only DNS names count, no common name",
+		Fix:     "issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc",
+		Checks:  []string{"serving-certificate"},
 	},
-	causeMesh: {
-		"the certificate has no DNS name. It is that of a service mesh's sidecar, which took the connection, or was made without subjectAltNames",
-		"take the port of the webhook out of the mesh (traffic.sidecar.istio.io/excludeInboundPorts, config.linkerd.io/skip-inbound-ports). Without a mesh, issue the certificate with the DNS name SERVICE.NAMESPACE.svc",
-		[]string{"serving-certificate"},
-		nil,
+	"mesh": {
+		Meaning: "the certificate has no DNS name. It is that of a service mesh's sidecar, which took the connection, or was made without subjectAltNames",
+		Fix:     "take the port of the webhook out of the mesh (traffic.sidecar.istio.io/excludeInboundPorts, config.linkerd.io/skip-inbound-ports). Without a mesh, issue the certificate with the DNS name SERVICE.NAMESPACE.svc",
+		Checks:  []string{"serving-certificate"},
 	},
-	causeNoCertificate: {
-		"the backend ended the TLS handshake: it has no certificate yet for the name that is called",
-		"look at the log of the backend and at the Secret that it serves from. Its owner (cert-manager, a Job, the backend itself) did not fill it, or the Pods did not read it",
-		[]string{"serving-certificate"},
-		nil,
+	"no-certificate": {
+		Meaning: "the backend ended the TLS handshake: it has no certificate yet for the name that is called",
+		Fix:     "look at the log of the backend and at the Secret that it serves from. Its owner (cert-manager, a Job, the backend itself) did not fill it, or the Pods did not read it",
+		Checks:  []string{"serving-certificate"},
 	},
-	causeNoTLS: {
-		"a server answers at the port, but without TLS",
-		"point the targetPort of the Service to the HTTPS listener of the backend",
-		[]string{"serving-certificate"},
-		nil,
+	"no-tls": {
+		Meaning: "a server answers at the port, but without TLS",
+		Fix:     "point the targetPort of the Service to the HTTPS listener of the backend",
+		Checks:  []string{"serving-certificate"},
 	},
-	causeTLS: {
-		"the TLS handshake failed: no common version or cipher, or the backend demands a client certificate. API servers send one only with --admission-control-config-file",
-		"look at the log of the backend for its side of the handshake",
-		[]string{"serving-certificate"},
-		nil,
+	"tls": {
+		Meaning: "the TLS handshake failed: no common version or cipher, or the backend demands a client certificate. API servers send one only with --admission-control-config-file",
+		Fix:     "look at the log of the backend for its side of the handshake",
+		Checks:  []string{"serving-certificate"},
 	},
-	causeProxy: {
-		"the API server called the webhook through an HTTP proxy (HTTPS_PROXY of its process), which refused the call. The error does not name the proxy",
-		"add .svc, the Service network and the Pod network to NO_PROXY of the API server, in the manifest of each",
-		nil, nil,
+	"proxy": {
+		Meaning: "the API server called the webhook through an HTTP proxy (HTTPS_PROXY of its process), which refused the call. The error does not name the proxy",
+		Fix:     "add .svc, the Service network and the Pod network to NO_PROXY of the API server, in the manifest of each",
 	},
-	causeTunnel: {
-		"the tunnel from the API server to the cluster's network (konnectivity, a VPN, k3s) is down. No webhook in the cluster can be called",
-		"bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent. See that the node of the agent reaches the Pod: a NetworkPolicy may close it",
-		nil, nil,
+	"tunnel": {
+		Meaning: "the tunnel from the API server to the cluster's network (konnectivity, a VPN, k3s) is down. No webhook in the cluster can be called",
+		Fix:     "bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent. See that the node of the agent reaches the Pod: a NetworkPolicy may close it",
 	},
-	causeRefused: {
-		"no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
-		"see that the Pods run and listen on the targetPort of the Service, and that their readinessProbe asks the webhook's own port",
-		[]string{"no-ready-endpoints", "backend-unreachable"},
-		[]string{"single-endpoint"},
+	"connection-refused": {
+		Meaning: "no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
+		Fix:     "see that the Pods run and listen on the targetPort of the Service, and that their readinessProbe asks the webhook's own port",
+		Checks:  []string{"no-ready-endpoints", "backend-unreachable"},
+		Related: []string{"single-endpoint"},
 	},
-	causeNoRoute: {
-		"the API server has no route to the address of the Pod or Service: the node is gone, or the network between them",
-		"see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
-		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
-		nil,
+	"no-route": {
+		Meaning: "the API server has no route to the address of the Pod or Service: the node is gone, or the network between them",
+		Fix:     "see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
+		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
 	},
-	causeOverlay: {
-		"a managed control plane (EKS) dials no address outside its own network. The Pods have addresses of an overlay network or of another range",
-		"run the Pods of the webhook with hostNetwork and dnsPolicy ClusterFirstWithHostNet, on a free port of the nodes. Or give them addresses of the VPC",
-		[]string{"backend-unreachable"},
-		nil,
+	"overlay-network": {
+		Meaning: "a managed control plane (EKS) dials no address outside its own network. The Pods have addresses of an overlay network or of another range",
+		Fix:     "run the Pods of the webhook with hostNetwork and dnsPolicy ClusterFirstWithHostNet, on a free port of the nodes. Or give them addresses of the VPC",
+		Checks:  []string{"backend-unreachable"},
 	},
-	causeDNS: {
-		"the API server's host cannot resolve the name. Its DNS does not know the cluster's own names",
-		"use clientConfig.service in place of a URL that ends with .svc. Else have the DNS of the control plane resolve the host",
-		[]string{"backend-unreachable"},
-		nil,
+	"dns": {
+		Meaning: "the API server's host cannot resolve the name. Its DNS does not know the cluster's own names",
+		Fix:     "use clientConfig.service in place of a URL that ends with .svc. Else have the DNS of the control plane resolve the host",
+		Checks:  []string{"backend-unreachable"},
 	},
-	causeConnectTimeout: {
-		"no connection was made in time. A firewall, a network policy or a security group drops packets, or the Pod's node is gone",
-		"allow the hosts of the control plane to reach the port of the Pod, on all nodes. The Service's port, 443, is not enough",
-		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
-		nil,
+	"connect-timeout": {
+		Meaning: "no connection was made in time. A firewall, a network policy or a security group drops packets, or the Pod's node is gone",
+		Fix:     "allow the hosts of the control plane to reach the port of the Pod, on all nodes. The Service's port, 443, is not enough",
+		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
 	},
-	causeTimeout: {
-		"the webhook did not answer within its timeoutSeconds. It is slow or hangs, or packets to it are dropped",
-		"look at the load of the backend, its log and its own calls to the API server. Lower timeoutSeconds, so that requests wait less",
-		[]string{"service-missing", "no-ready-endpoints", "network-policy", "backend-unreachable"},
-		[]string{"long-timeout", "budget-exceeded"},
+	"timeout": {
+		Meaning: "the webhook did not answer within its timeoutSeconds. It is slow or hangs, or packets to it are dropped",
+		Fix:     "look at the load of the backend, its log and its own calls to the API server. Lower timeoutSeconds, so that requests wait less",
+		Checks:  []string{"service-missing", "no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Related: []string{"long-timeout", "budget-exceeded"},
 	},
-	causeCutOff: {
-		"the connection was closed during the call. The backend crashed or stopped without draining, or a mesh or load balancer closed it",
-		"look for restarts of the Pods. Have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
-		[]string{"no-ready-endpoints", "backend-unreachable"},
-		[]string{"single-endpoint"},
+	"cut-off": {
+		Meaning: "the connection was closed during the call. The backend crashed or stopped without draining, or a mesh or load balancer closed it",
+		Fix:     "look for restarts of the Pods. Have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
+		Checks:  []string{"no-ready-endpoints", "backend-unreachable"},
+		Related: []string{"single-endpoint"},
 	},
-	causeNotFound: {
-		"a server answered that does not know the path. clientConfig.service.path is wrong, or another server listens at the port",
-		"set clientConfig.service.path to the path that the backend serves. An upgrade of the backend may have changed it",
-		nil, nil,
+	"not-found": {
+		Meaning: "a server answered that does not know the path. clientConfig.service.path is wrong, or another server listens at the port",
+		Fix:     "set clientConfig.service.path to the path that the backend serves. An upgrade of the backend may have changed it",
 	},
-	causeUnauthorized: {
-		"the backend demands credentials. The API server calls webhooks without, unless its --admission-control-config-file has them",
-		"have the backend accept calls without credentials, or configure them on the API server",
-		nil, nil,
+	"unauthorized": {
+		Meaning: "the backend demands credentials. The API server calls webhooks without, unless its --admission-control-config-file has them",
+		Fix:     "have the backend accept calls without credentials, or configure them on the API server",
 	},
-	causeTooLarge: {
-		"the object is larger than the backend accepts",
-		"raise the limit of the backend for requests: objects have up to 3 MiB, and an update carries two",
-		nil, nil,
+	"too-large": {
+		Meaning: "the object is larger than the backend accepts",
+		Fix:     "raise the limit of the backend for requests: objects have up to 3 MiB, and an update carries two",
 	},
-	causeServerError: {
-		"the backend answered with an error of its own",
-		"look at the log of the backend",
-		nil, nil,
+	"server-error": {
+		Meaning: "the backend answered with an error of its own",
+		Fix:     "look at the log of the backend",
 	},
-	causeAnswer: {
-		"the backend answered, but not with a review that the API server understands",
-		"look at the log and version of the backend. It must answer in the version of the review that was sent, with the same uid",
-		[]string{"review-version"},
-		nil,
+	"invalid-answer": {
+		Meaning: "the backend answered, but not with a review that the API server understands",
+		Fix:     "look at the log and version of the backend. It must answer in the version of the review that was sent, with the same uid",
+		Checks:  []string{"review-version"},
 	},
-	causePage: {
-		"an HTML page came back. A proxy, a load balancer or an ingress on the way answered, not the webhook",
-		"see who answers at the URL or the Service's endpoints, and point the registration at the webhook itself",
-		nil, nil,
+	"html-page": {
+		Meaning: "an HTML page came back. A proxy, a load balancer or an ingress on the way answered, not the webhook",
+		Fix:     "see who answers at the URL or the Service's endpoints, and point the registration at the webhook itself",
 	},
-	causeRegistration: {
-		"the API server cannot use the registration itself",
-		"correct the configuration: one of clientConfig.url and .service, sideEffects None or NoneOnDryRun, admissionReviewVersions with v1",
-		[]string{"review-version"},
-		nil,
+	"invalid-registration": {
+		Meaning: "the API server cannot use the registration itself",
+		Fix:     "correct the configuration: one of clientConfig.url and .service, sideEffects None or NoneOnDryRun, admissionReviewVersions with v1",
+		Checks:  []string{"review-version"},
 	},
-	causeClientGone: {
-		"the client gave up or ended while the webhook was called. The webhook is slow rather than broken",
-		"see how long the chain of the request may take: webhook-auditor explain OPERATION RESOURCE",
-		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
-		[]string{"long-timeout", "budget-exceeded"},
+	"client-gone": {
+		Meaning: "the client gave up or ended while the webhook was called. The webhook is slow rather than broken",
+		Fix:     "see how long the chain of the request may take: webhook-auditor explain OPERATION RESOURCE",
+		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Related: []string{"long-timeout", "budget-exceeded"},
 	},
-	causeDenied: {
-		"the webhook works: it was called and denied the request, by its own rules",
-		"change the object, or the policy behind the webhook. The words after the colon are the webhook's own",
-		nil, nil,
+	"denied": {
+		Meaning: "the webhook works: it was called and denied the request, by its own rules",
+		Fix:     "change the object, or the policy behind the webhook. The words after the colon are the webhook's own",
 	},
-	causeDryRun: {
-		"the request was a dry run (kubectl diff, --dry-run=server). The webhook does not declare that it has no side effects, so it was not called",
-		"set sideEffects of the webhook to None, or NoneOnDryRun",
-		nil,
-		[]string{"reinvocation-order"},
+	"dry-run": {
+		Meaning: "the request was a dry run (kubectl diff, --dry-run=server). The webhook does not declare that it has no side effects, so it was not called",
+		Fix:     "set sideEffects of the webhook to None, or NoneOnDryRun",
+		Related: []string{"reinvocation-order"},
 	},
-	causePatch: {
-		"the mutating webhook answered with a patch where the request has no object to change (DELETE, CONNECT)",
-		"correct the backend, or take the operation out of the rules of the webhook",
-		nil, nil,
+	"patch": {
+		Meaning: "the mutating webhook answered with a patch where the request has no object to change (DELETE, CONNECT)",
+		Fix:     "correct the backend, or take the operation out of the rules of the webhook",
 	},
-	causePatchFailed: {
-		"the JSON patch of a mutating webhook or policy does not fit the object. The request is refused whatever the failurePolicy, and the error names neither",
-		"see which mutating webhooks the request meets: webhook-auditor explain OPERATION RESOURCE. A JSON patch of the client's own gives the same error",
-		nil, nil,
+	"patch-failed": {
+		Meaning: "the JSON patch of a mutating webhook or policy does not fit the object. The request is refused whatever the failurePolicy, and the error names neither",
+		Fix:     "see which mutating webhooks the request meets: webhook-auditor explain OPERATION RESOURCE. A JSON patch of the client's own gives the same error",
 	},
-	causeCondition: {
-		"a matchCondition could not be evaluated on the object. With failurePolicy Fail that refuses the request; the webhook was not called",
-		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
-		nil, nil,
+	"match-condition": {
+		Meaning: "a matchCondition could not be evaluated on the object. With failurePolicy Fail that refuses the request; the webhook was not called",
+		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
 	},
-	causeConversion: {
-		"the conversion webhook was called and could not convert the object. The words after the colon are its own",
-		"look at the log of the backend. Never force-delete the objects: they are healthy, only unreadable",
-		[]string{"conversion-unneeded"},
-		nil,
+	"conversion-refused": {
+		Meaning: "the conversion webhook was called and could not convert the object. The words after the colon are its own",
+		Fix:     "look at the log of the backend. Never force-delete the objects: they are healthy, only unreadable",
+		Checks:  []string{"conversion-unneeded"},
 	},
-	causeRequestTimeout: {
-		"the request took longer than the API server allows: 34 s for a write, or its --request-timeout. A chain of slow webhooks does that, whatever their failurePolicy",
-		"see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
-		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded"},
-		[]string{"long-timeout"},
+	"request-timeout": {
+		Meaning: "the request took longer than the API server allows: 34 s for a write, or its --request-timeout. A chain of slow webhooks does that, whatever their failurePolicy",
+		Fix:     "see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
+		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded"},
+		Related: []string{"long-timeout"},
 	},
-	causeAPIServer: {
-		"the API server itself failed at calling the webhook",
-		"report it to those who run the API server, with its log",
-		nil, nil,
+	"api-server": {
+		Meaning: "the API server itself failed at calling the webhook",
+		Fix:     "report it to those who run the API server, with its log",
 	},
-	causePolicyDenied: {
-		"the policy works: it was evaluated and denied the request. The words after the colon are its message, or the expression that is false",
-		"change the object, or the policy. Only the first validation that fails is reported",
-		nil, nil,
+	"policy-denied": {
+		Meaning: "the policy works: it was evaluated and denied the request. The words after the colon are its message, or the expression that is false",
+		Fix:     "change the object, or the policy. Only the first validation that fails is reported",
 	},
-	causePolicyWarned: {
-		"the policy finds the object at fault. The request went on: validationActions of the binding is Warn",
-		"change the object before the binding is set to Deny",
-		nil, nil,
+	"policy-warned": {
+		Meaning: "the policy finds the object at fault. The request went on: validationActions of the binding is Warn",
+		Fix:     "change the object before the binding is set to Deny",
 	},
-	causePolicyFailed: {
-		"the mutation of a policy failed, and with failurePolicy Fail that refuses the request",
-		"correct the policy. An ApplyConfiguration cannot change atomic lists and maps; a JSONPatch needs the path that it changes",
-		nil, nil,
+	"policy-failed": {
+		Meaning: "the mutation of a policy failed, and with failurePolicy Fail that refuses the request",
+		Fix:     "correct the policy. An ApplyConfiguration cannot change atomic lists and maps; a JSONPatch needs the path that it changes",
 	},
-	causePolicyExpression: {
-		"an expression of the policy could not be evaluated on the object, or cost too much. With failurePolicy Fail that refuses the request",
-		"write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…). request.name, request.subResource and params may be missing as well",
-		nil, nil,
+	"apply-without-type": {
+		Meaning: "the API server has no type to apply the policy's applyConfiguration to: the request carries a Scale, an Eviction, a TokenRequest or options of CONNECT",
+		Fix:     "leave the subresources out of the policy by excludeResourceRules, or write it as a JSONPatch",
+		Checks:  []string{"apply-without-type"},
 	},
-	causeParamsMissing: {
-		"the params of the binding do not exist, and its parameterNotFoundAction is Deny. All that the policy matches is refused, whatever validationActions are",
-		"create the params, or set paramRef.parameterNotFoundAction of the binding to Allow",
-		nil, nil,
+	"policy-expression": {
+		Meaning: "an expression of the policy could not be evaluated on the object, or cost too much. With failurePolicy Fail that refuses the request",
+		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…). request.name, request.subResource and params may be missing as well",
 	},
-	causeParamKind: {
-		"the API server does not serve the kind of the policy's params, or not yet. All that the policy matches is refused, whatever its bindings say",
-		"create the CRD and wait 30 s, or set failurePolicy of the policy to Ignore",
-		nil, nil,
+	"params-missing": {
+		Meaning: "the params of the binding do not exist, and its parameterNotFoundAction is Deny. All that the policy matches is refused, whatever validationActions are",
+		Fix:     "create the params, or set paramRef.parameterNotFoundAction of the binding to Allow",
 	},
-	causeParamsUnsynced: {
-		"the API server has just started and had not read the policy's params yet",
-		"try again. If it lasts, look at the API server's log for the kind of the params",
-		nil, nil,
+	"param-kind": {
+		Meaning: "the API server does not serve the kind of the policy's params, or not yet. All that the policy matches is refused, whatever its bindings say",
+		Fix:     "create the CRD and wait 30 s, or set failurePolicy of the policy to Ignore",
 	},
-	causeParamNamespace: {
-		"the params are in namespaces, the binding names none, and the request has no namespace. It is refused, whatever validationActions are",
-		"set paramRef.namespace of the binding, or take cluster-scoped resources out of its rules",
-		nil, nil,
+	"params-unsynced": {
+		Meaning: "the API server has just started and had not read the policy's params yet",
+		Fix:     "try again. If it lasts, look at the API server's log for the kind of the params",
 	},
-	causeNotReady: {
-		"the API server had not read its webhook configurations or admission policies within 10 s. It has just started, or cannot list them",
-		"try again. If it lasts, look at the API server's log",
-		nil, nil,
+	"param-namespace": {
+		Meaning: "the params are in namespaces, the binding names none, and the request has no namespace. It is refused, whatever validationActions are",
+		Fix:     "set paramRef.namespace of the binding, or take cluster-scoped resources out of its rules",
 	},
-	causeParamScope: {
-		"the params are cluster-scoped, and the binding names a namespace for them. All that the policy matches is refused, whatever validationActions are",
-		"take paramRef.namespace out of the binding",
-		nil, nil,
+	"not-ready": {
+		Meaning: "the API server had not read its webhook configurations or admission policies within 10 s. It has just started, or cannot list them",
+		Fix:     "try again. If it lasts, look at the API server's log",
 	},
-	causeKeyUsage: {
-		"the backend's certificate lacks the extended key usage serverAuth, so the API server does not accept it",
-		"issue the certificate with the extended key usage serverAuth (cert-manager: usages: [server auth])",
-		[]string{"serving-certificate"},
-		nil,
+	"param-scope": {
+		Meaning: "the params are cluster-scoped, and the binding names a namespace for them. All that the policy matches is refused, whatever validationActions are",
+		Fix:     "take paramRef.namespace out of the binding",
 	},
-	causeSerial: {
-		"the backend's certificate has a negative serial number, which API servers built with Go 1.23 or newer refuse",
-		"issue the certificate again, with a positive serial number",
-		[]string{"serving-certificate"},
-		nil,
+	"key-usage": {
+		Meaning: "the backend's certificate lacks the extended key usage serverAuth, so the API server does not accept it",
+		Fix:     "issue the certificate with the extended key usage serverAuth (cert-manager: usages: [server auth])",
+		Checks:  []string{"serving-certificate"},
 	},
-	causeOtherServer: {
-		"another server answered with its own certificate: a kubelet, an ingress or the API server. The backend was not reached",
-		"see who listens at the targetPort on the Pod's address: kubectl get endpointslices,pods -o wide " + ofTheService + ". With hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's)",
-		[]string{"host-port"},
-		nil,
+	"serial-number": {
+		Meaning: "the backend's certificate has a negative serial number, which API servers built with Go 1.23 or newer refuse",
+		Fix:     "issue the certificate again, with a positive serial number",
+		Checks:  []string{"serving-certificate"},
 	},
-	causeEnvoy: {
-		"an Envoy proxy of a mesh or gateway answered in place of the backend, which may not have seen the call",
-		"take the port of the webhook out of the mesh. Or see in the log of the proxy why it does not reach the backend: kubectl get pods " + ofTheService,
-		[]string{"no-ready-endpoints"},
-		nil,
+	"other-server": {
+		Meaning: "another server answered with its own certificate: a kubelet, an ingress or the API server. The backend was not reached",
+		Fix:     "see who listens at the targetPort on the Pod's address: kubectl get endpointslices,pods -o wide " + ofTheService + ". With hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's)",
+		Checks:  []string{"host-port"},
 	},
-	causeSlow: {
-		"the call was slow, and the API server logged how long it took. The request was not refused for it",
-		"see how long its calls take: webhook-auditor top. Then look at the load and the log of the backend",
-		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
-		[]string{"long-timeout", "budget-exceeded"},
+	"envoy": {
+		Meaning: "an Envoy proxy of a mesh or gateway answered in place of the backend, which may not have seen the call",
+		Fix:     "take the port of the webhook out of the mesh. Or see in the log of the proxy why it does not reach the backend: kubectl get pods " + ofTheService,
+		Checks:  []string{"no-ready-endpoints"},
 	},
-	causePluginTimeout: {
-		"OpenShift ends an admission plugin after 13 s, whatever the failurePolicy. The webhooks of the plugin took longer together; the error names none",
-		"see which of them are slow: webhook-auditor top. Then lower timeoutSeconds until a request takes less than 13 s: webhook-auditor explain OPERATION RESOURCE",
-		[]string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded", "long-timeout"},
-		nil,
+	"slow-call": {
+		Meaning: "the call was slow, and the API server logged how long it took. The request was not refused for it",
+		Fix:     "see how long its calls take: webhook-auditor top. Then look at the load and the log of the backend",
+		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Related: []string{"long-timeout", "budget-exceeded"},
 	},
-	causeGoogle: {
-		"a webhook of GKE itself refused a registration with rules for everything. Google's own webhooks are in no configuration",
-		"name the API groups and resources in the rules of the registration, in place of *",
-		nil, nil,
+	"plugin-timeout": {
+		Meaning: "OpenShift ends an admission plugin after 13 s, whatever the failurePolicy. The webhooks of the plugin took longer together; the error names none",
+		Fix:     "see which of them are slow: webhook-auditor top. Then lower timeoutSeconds until a request takes less than 13 s: webhook-auditor explain OPERATION RESOURCE",
+		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded", "long-timeout"},
 	},
-	causeAutopilot: {
-		"GKE itself refused the object by the constraints of Autopilot. They are Google's, and in no configuration",
-		"change the object as the words after the colon say. No user of the cluster can change the constraint",
-		nil, nil,
+	"gke-rules": {
+		Meaning: "a webhook of GKE itself refused a registration with rules for everything. Google's own webhooks are in no configuration",
+		Fix:     "name the API groups and resources in the rules of the registration, in place of *",
 	},
-	causeRefusedByAPI: {
-		"the API server does not accept the object. The fields that are wrong follow",
-		"correct these fields. Before the next apply: webhook-auditor audit PATH",
-		[]string{"refused-by-api"},
-		nil,
+	"gke-autopilot": {
+		Meaning: "GKE itself refused the object by the constraints of Autopilot. They are Google's, and in no configuration",
+		Fix:     "change the object as the words after the colon say. No user of the cluster can change the constraint",
 	},
-	causeRefusedBundle: {
-		"the caBundle holds no certificate, most likely a placeholder (Cg== is an empty line). For CRDs API servers refuse it from v1.31 on",
-		"leave caBundle out of the manifest where an injector fills it. Else put the CA certificate into it: PEM, encoded in base64 once",
-		[]string{"refused-by-api", "ca-bundle-invalid"},
-		nil,
+	"refused-by-api": {
+		Meaning: "the API server does not accept the object. The fields that are wrong follow",
+		Fix:     "correct these fields. Before the next apply: webhook-auditor audit PATH",
+		Checks:  []string{"refused-by-api"},
 	},
-	causeRefusedProgram: {
-		"a CEL expression of the object does not compile, so the API server does not accept the object",
-		"correct the expression at the line and column of the error. Before the next apply: webhook-auditor audit PATH",
-		[]string{"refused-by-api"},
-		nil,
+	"refused-ca-bundle": {
+		Meaning: "the caBundle holds no certificate, most likely a placeholder (Cg== is an empty line). For CRDs API servers refuse it from v1.31 on",
+		Fix:     "leave caBundle out of the manifest where an injector fills it. Else put the CA certificate into it: PEM, encoded in base64 once",
+		Checks:  []string{"refused-by-api", "ca-bundle-invalid"},
 	},
-	causeConflict: {
-		"a server-side apply (Helm 4, Flux, Fleet, kubectl) changes a field that another manager owns",
-		"leave the field out of the manifest, or take it over with --force-conflicts",
-		nil, nil,
+	"refused-expression": {
+		Meaning: "a CEL expression of the object does not compile, so the API server does not accept the object",
+		Fix:     "correct the expression at the line and column of the error. Before the next apply: webhook-auditor audit PATH",
+		Checks:  []string{"refused-by-api"},
 	},
-	causeBundleConflict: {
-		"a server-side apply (Helm 4, Flux, Fleet, kubectl) sets caBundle, which an injector owns and has filled",
-		"leave caBundle out of the manifest. Or take the field over with --force-conflicts; the injector then writes it again",
-		[]string{"bundle-conflict"},
-		nil,
+	"apply-conflict": {
+		Meaning: "a server-side apply (Helm 4, Flux, Fleet, kubectl) changes a field that another manager owns",
+		Fix:     "leave the field out of the manifest, or take it over with --force-conflicts",
 	},
-	causeOther: {
-		"the call of the webhook failed, in words that are not in our list",
-		"look at the log of the backend and of the API server",
-		nil, nil,
+	"ca-bundle-conflict": {
+		Meaning: "a server-side apply (Helm 4, Flux, Fleet, kubectl) sets caBundle, which an injector owns and has filled",
+		Fix:     "leave caBundle out of the manifest. Or take the field over with --force-conflicts; the injector then writes it again",
+		Checks:  []string{"bundle-conflict"},
+	},
+	"other": {
+		Meaning: "the call of the webhook failed, in words that are not in our list",
+		Fix:     "look at the log of the backend and of the API server",
 	},
 }

@@ -250,7 +250,7 @@ func (c APIServerError) calls(w *inventory.Webhook) bool {
 // "" where it is not the call that fails, or not certain whose.
 func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	switch cause {
-	case causeDenied, causeDryRun, causeCondition, causeClientGone, causeRequestTimeout, causePatch, causePatchFailed, causeTunnel, causeSlow, causeGoogle, causeAutopilot, causeConflict, causeBundleConflict:
+	case causeDenied, "dry-run", "match-condition", "client-gone", "request-timeout", "patch", "patch-failed", "tunnel", "slow-call", "gke-rules", "gke-autopilot", "apply-conflict", "ca-bundle-conflict":
 		return ""
 	}
 	if len(profiles) != 1 {
@@ -289,13 +289,13 @@ func failsOpen(cause Cause, callers []*classify.Profile) []string {
 }
 
 // answered are the causes that refuse a request whatever failurePolicy says.
-var answered = []Cause{causeDenied, causeGoogle, causeAutopilot, causeSlow, causeConflict, causeBundleConflict, causeDryRun, causePatch, causePatchFailed, causeRequestTimeout, causeAPIServer}
+var answered = []Cause{causeDenied, "gke-rules", "gke-autopilot", "slow-call", "apply-conflict", "ca-bundle-conflict", "dry-run", "patch", "patch-failed", "request-timeout", "api-server"}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.
 var callFailures = []Cause{
-	causeServiceMissing, causePortMissing, causeNoEndpoints, causeRefused, causeNoRoute,
-	causeOverlay, causeProxy, causePage, causeConnectTimeout, causeTimeout, causeCutOff, causeServerError, causeOther,
+	"service-missing", "service-port-missing", causeNoEndpoints, causeRefused, "no-route",
+	"overlay-network", "proxy", "html-page", "connect-timeout", "timeout", "cut-off", causeServerError, causeOther,
 }
 
 // recognized says what of an error was understood whose cause was not.

@@ -66,7 +66,7 @@ var patterns = func() []errorPattern {
 	unnamed := func(*APIServerError, []string) {}
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
 	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
-	whole := func(c *APIServerError, groups []string) { c.Detail = strings.TrimSpace(groups[0] + " " + c.Detail) }
+	whole := func(c *APIServerError, groups []string) { c.Detail = groups[0] + c.Detail }
 	refused := func(c *APIServerError, groups []string) {
 		c.Object = strings.TrimSpace(strings.ToLower(groups[1]) + " " + groups[2])
 	}
@@ -83,27 +83,27 @@ var patterns = func() []errorPattern {
 	return []errorPattern{
 		{regexp.MustCompile(`Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)':` + failingExpression), validates, nil, causePolicyWarned},
 		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
-		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, causePolicyFailed},
-		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, causeNotReady},
+		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, "policy-failed"},
+		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, "not-ready"},
 		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
-		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in \S+`), plugin, nil, causePluginTimeout},
-		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), named, nil, causeSlow},
-		{regexp.MustCompile(`"Call conversion webhook" custom-resource-definition:[^, ]+`), whole, nil, causeSlow},
-		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, causeRefusedByAPI},
-		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, causeRefusedByAPI},
-		{regexp.MustCompile(`\bCustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, causeRefusedByAPI},
-		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.webhooks\[name="([^"]+)"\]`), conflicting, conflictCauses, causeConflict},
-		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, causeConflict},
-		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, causeDryRun},
-		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, causePatch},
-		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, causeAPIServer},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses, causeConversion},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, causeAnswer},
-		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, causeCondition},
-		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, causeConversion},
-		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), unnamed, nil, causeRequestTimeout},
-		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), unnamed, nil, causePatchFailed},
+		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in \S+`), plugin, nil, "plugin-timeout"},
+		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), named, nil, "slow-call"},
+		{regexp.MustCompile(`"Call conversion webhook" custom-resource-definition:[^, ]+`), whole, nil, "slow-call"},
+		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, "refused-by-api"},
+		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, "refused-by-api"},
+		{regexp.MustCompile(`\bCustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, "refused-by-api"},
+		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.webhooks\[name="([^"]+)"\]`), conflicting, conflictCauses, "apply-conflict"},
+		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, "apply-conflict"},
+		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, "dry-run"},
+		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, "patch"},
+		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, "api-server"},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses, "conversion-refused"},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, "invalid-answer"},
+		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, "match-condition"},
+		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, "conversion-refused"},
+		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), unnamed, nil, "request-timeout"},
+		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), unnamed, nil, "patch-failed"},
 	}
 }()
 
@@ -134,12 +134,15 @@ var refusals = []struct {
 	{regexp.MustCompile(`is forbidden\b|\(Forbidden\)`), "RBAC or a built-in admission plugin"},
 }
 
+// namesWebhook is in errors in which a webhook has part, whatever else is called so.
+var namesWebhook = regexp.MustCompile(`(?:admission|calling|conversion) webhook`)
+
 // Unrecognized says what is known of a text in which Parse finds nothing: at most
 // the words of a cause, which requests fail of that call no webhook as well.
 func Unrecognized(message string) string {
 	message = unwrapped(message)
 	for _, r := range refusals {
-		if r.MatchString(message) && !strings.Contains(message, "webhook") {
+		if r.MatchString(message) && !namesWebhook.MatchString(message) {
 			return r.by + " refused the request, no webhook did"
 		}
 	}
@@ -177,13 +180,20 @@ func parsed(text string) []APIServerError {
 		end, quoting = max(end, m.end), quoting || policy
 		return within
 	})
-	out := make([]APIServerError, len(matches))
+	var out []APIServerError
+	last := 0
 	for i, m := range matches {
-		rest := text[m.end:]
+		end := len(text)
 		if i+1 < len(matches) {
-			rest = text[m.end:max(m.end, matches[i+1].begin)]
+			end = max(m.end, matches[i+1].begin)
 		}
-		out[i] = m.parse(text[m.begin:m.end], rest)
+		c := m.parse(text[m.begin:m.end], text[m.end:end])
+		if d := matches[last]; c.Cause == causeOther && c.URL == "" && len(out) > 0 && out[len(out)-1].Cause == causeDenied {
+			// The message of a denial that quotes an error, without the words of one.
+			out[len(out)-1] = d.parse(text[d.begin:d.end], text[d.end:end])
+			continue
+		}
+		out, last = append(out, c), i
 	}
 	return out
 }
@@ -218,8 +228,16 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	if c.Cause == causeName && otherServer(rest) {
 		c.Cause = causeOtherServer
 	}
-	c.Detail = text.Shorten(c.Detail, maxDetail)
+	c.Detail = text.Shorten(unquoted(strings.TrimLeft(c.Detail, ",")), maxDetail)
 	return c
+}
+
+// unquoted is the text without a quote that ends the text around it.
+func unquoted(s string) string {
+	if strings.Count(s, `"`)%2 == 0 {
+		return s
+	}
+	return strings.TrimSuffix(s, `"`)
 }
 
 var posted = regexp.MustCompile(`Post "?(https?://[^\s"?]+)`)

@@ -15,11 +15,12 @@ const failingExpression = `(?: expression '(.+?)' resulted in error:)?`
 // policyCauses are the causes of a policy's error beside its own verdict. Source:
 // k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
 var policyCauses = []cause{
-	{regexp.MustCompile(`no params found for policy binding`), causeParamsMissing},
-	{regexp.MustCompile(`failed to find resource referenced by paramKind`), causeParamKind},
-	{regexp.MustCompile(`not yet synced to use for admission`), causeParamsUnsynced},
-	{regexp.MustCompile(`paramRef\.namespace must not be provided`), causeParamScope},
-	{regexp.MustCompile(`cannot use namespaced paramRef in policy binding`), causeParamNamespace},
+	{regexp.MustCompile(`no params found for policy binding`), "params-missing"},
+	{regexp.MustCompile(`failed to find resource referenced by paramKind`), "param-kind"},
+	{regexp.MustCompile(`not yet synced to use for admission`), "params-unsynced"},
+	{regexp.MustCompile(`paramRef\.namespace must not be provided`), "param-scope"},
+	{regexp.MustCompile(`cannot use namespaced paramRef in policy binding`), "param-namespace"},
+	{regexp.MustCompile(`no corresponding type for`), "apply-without-type"},
 	{regexp.MustCompile(`actual cost limit exceeded|compilation error`), causePolicyExpression},
 }
 

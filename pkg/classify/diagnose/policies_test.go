@@ -25,14 +25,14 @@ func TestPolicyErrors(t *testing.T) {
 		denied + `failed expression: has(object.metadata.labels)`:                                                                                                      {causePolicyDenied, false, "limits-b"},
 		denied + `expression 'object.spec.x' resulted in error: no such key: x`:                                                                                        {causePolicyExpression, false, "limits-b"},
 		denied + `expression 'a.all(x, x)' resulted in error: operation cancelled: actual cost limit exceeded`:                                                         {causePolicyExpression, false, "limits-b"},
-		denied + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction":                                                 {causeParamsMissing, false, "limits-b"},
-		denied + "failed to configure binding: paramKind kind `&ParamKind{APIVersion:g/v,Kind:K,}` not yet synced to use for admission":                                {causeParamsUnsynced, false, "limits-b"},
-		denied + `failed to configure binding: cannot use namespaced paramRef in policy binding that matches cluster-scoped resources`:                                 {causeParamNamespace, false, "limits-b"},
-		whole + `failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:                                                           {causeParamKind, false, ""},
+		denied + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction":                                                 {"params-missing", false, "limits-b"},
+		denied + "failed to configure binding: paramKind kind `&ParamKind{APIVersion:g/v,Kind:K,}` not yet synced to use for admission":                                {"params-unsynced", false, "limits-b"},
+		denied + `failed to configure binding: cannot use namespaced paramRef in policy binding that matches cluster-scoped resources`:                                 {"param-namespace", false, "limits-b"},
+		whole + `failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:                                                           {"param-kind", false, ""},
 		`Warning: Validation failed for ValidatingAdmissionPolicy 'limits' with binding 'limits-b': must have a team`:                                                  {causePolicyWarned, false, "limits-b"},
 		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: expression 'E' resulted in error: no such key: x`:                        {causePolicyExpression, true, "limits-b"},
-		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: error applying patch: invalid ApplyConfiguration: may not mutate: .spec`: {causePolicyFailed, true, "limits-b"},
-		`configmaps "x" is forbidden: policy "limits" denied request: failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:      {causeParamKind, true, ""},
+		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: error applying patch: invalid ApplyConfiguration: may not mutate: .spec`: {"policy-failed", true, "limits-b"},
+		`configmaps "x" is forbidden: policy "limits" denied request: failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:      {"param-kind", true, ""},
 	} {
 		got := Parse(text)
 		if len(got) != 1 || got[0].Cause != want.cause || got[0].Policy.Name != "limits" || got[0].Binding != want.binding || (got[0].Policy.Type == inventory.MutatingPolicy) != want.mutates || got[0].Webhook != "" {
@@ -42,7 +42,7 @@ func TestPolicyErrors(t *testing.T) {
 			t.Errorf("%s means nothing", want.cause)
 		}
 	}
-	if got := Parse(`Error from server (Forbidden): pods "x" is forbidden: not yet ready to handle request`); len(got) != 1 || got[0].Cause != causeNotReady {
+	if got := Parse(`Error from server (Forbidden): pods "x" is forbidden: not yet ready to handle request`); len(got) != 1 || got[0].Cause != "not-ready" {
 		t.Errorf("an API server that is not ready is read as %+v", got)
 	}
 }

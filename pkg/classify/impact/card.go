@@ -177,7 +177,15 @@ func ifItFails(p *classify.Profile) string {
 	case p.FailsClosed():
 		return fmt.Sprintf("these requests are refused (failurePolicy Fail), after %s where the backend hangs", text.Seconds(p.Timeout))
 	}
-	return fmt.Sprintf("these requests pass without it (failurePolicy Ignore), after %s where the backend hangs", text.Seconds(p.Timeout))
+	pass := "these requests pass without it (failurePolicy Ignore)"
+	if o := p.Outlasting; o != nil && o.Webhooks == 1 {
+		return pass + "; where the backend hangs, " + o.Brief()
+	}
+	pass += fmt.Sprintf(", after %s where the backend hangs", text.Seconds(p.Timeout))
+	if o := p.Outlasting; o != nil {
+		pass += "; " + o.Brief()
+	}
+	return pass
 }
 
 // stopsOf are the functions of the cluster that stop, or wait where the webhook fails

@@ -87,7 +87,17 @@ func matched(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
 		return p.CRD.Resource.String()
 	}
-	return resources(p.Matched)
+	all := func(r admissionv1.RuleWithOperations) bool {
+		return slices.Contains(r.Resources, "*") || slices.Contains(r.Resources, "*/*")
+	}
+	if p.KnowsReach() || !slices.ContainsFunc(p.Rules, all) {
+		return resources(p.Matched)
+	}
+	rest := "all that the API groups of its rules have, whose CRDs are not in the input"
+	if len(p.Matched) == 0 {
+		return rest
+	}
+	return resources(p.Matched) + " and " + rest
 }
 
 func resources(list []admission.MatchedResource) string {

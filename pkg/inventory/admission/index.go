@@ -414,13 +414,13 @@ func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op Operat
 
 // CallsFor says whether the matchConditions let requests of the user through, of which
 // no more is known than the resource and operation.
-func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operation, u *User) Match {
+func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operation, subject Subject) Match {
 	if len(w.MatchConditions) == 0 {
 		return Yes
 	}
 	out := No
 	for _, v := range m.index.servedVersions(r) {
-		request := m.request(v, op, Subject{User: u})
+		request := m.request(v, op, subject)
 		switch request.matchConditions(&w.Registration, request.stageOf(w.Type, request.unresolvedKind())).Match {
 		case Yes:
 			return Yes

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -37,6 +38,9 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 			hooks = append(hooks, inventory.AsValidating(c.Webhooks[i]))
 		}
 		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy), reinvocationPolicies)
+	case *apiextensionsv1.CustomResourceDefinition:
+		v.conversion(field.NewPath("spec", "conversion", "webhook"), c.Spec.Conversion)
+		return v.errors
 	default:
 		return nil
 	}
@@ -51,6 +55,20 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 		v.name(field.NewPath("metadata", "name"), w.Object.Name)
 	}
 	return v.errors
+}
+
+// conversion is that of a CRD, by k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
+func (v *validator) conversion(at *field.Path, c *apiextensionsv1.CustomResourceConversion) {
+	switch {
+	case c == nil || c.Strategy != apiextensionsv1.WebhookConverter:
+		return
+	case c.Webhook == nil || c.Webhook.ClientConfig == nil:
+		v.required(at.Child("clientConfig"), "required when strategy is set to Webhook", true)
+		return
+	}
+	client := c.Webhook.ClientConfig
+	v.client(at.Child("clientConfig"), admissionv1.WebhookClientConfig{URL: client.URL, Service: (*admissionv1.ServiceReference)(client.Service)})
+	v.reviewVersions(at.Child("conversionReviewVersions"), c.Webhook.ConversionReviewVersions)
 }
 
 // The values of the fields that have but a few.

@@ -43,10 +43,9 @@ func (o *outcome) manifest(t text, meta schema.GroupVersionKind, object metav1.O
 }
 
 // metadata notes an object of a kind that is not read, which need not be valid
-// otherwise: custom resources, which are last in most orders. Those of the core group
-// are most of what is in files.
+// otherwise. One that is stored is of a copy of a cluster.
 func (o *outcome) metadata(t text, meta schema.GroupVersionKind, data []byte) {
-	if !t.file.plain || !strings.Contains(meta.Group, ".") || len(data) > maxObject || bytes.Contains(data, []byte("resourceVersion")) {
+	if !t.file.plain || len(data) > maxObject || bytes.Contains(data, []byte("resourceVersion")) {
 		return
 	}
 	var p *problem

@@ -22,7 +22,7 @@ func TestManifests(t *testing.T) {
 		"empty documents":          {"---\n---\n# nothing\n---\n" + namespace("a") + "---\n---\n", "Namespace a"},
 		"no name":                  {"apiVersion: example.com/v1\nkind: Gadget\nmetadata: {generateName: one-}\n", ""},
 		"not valid":                {"apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: [1]}\n---\n" + namespace("a"), "Namespace a"},
-		"the core group":           {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n", ""},
+		"the core group":           {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n", "ConfigMap one"},
 		"of a cluster":             {gadget + "---\n" + strings.Replace(namespace("a"), "name: a", "name: a\n  uid: some-uid", 1), ""},
 		"of a cluster, not read":   {gadget + "---\napiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: two, resourceVersion: \"7\"}\n", "Gadget one map[a:b] map[helm.sh/hook:post-install]"},
 	} {
