@@ -29,8 +29,6 @@ type crowd struct {
 	hook func(i, n int) admissionv1.ValidatingWebhook
 	// around adds what the cluster has beside its webhooks.
 	around func(o *inventory.Objects, n int)
-	// mutating says that the webhooks are mutating, and reinvoked.
-	mutating bool
 	// together says that one configuration holds them all.
 	together bool
 }
@@ -45,7 +43,6 @@ var crowds = []crowd{
 	{name: "a chain through all", hook: chainOf, around: withBackends},
 	{name: "each excludes itself", hook: exceptItself, around: withBackends},
 	{name: "each excludes itself by a matchCondition", hook: exceptItselfByCondition, around: withBackends},
-	{name: "all reinvocable", hook: catchAll, mutating: true},
 	{name: "one name for all", hook: oneName, around: known(1)},
 	{name: "one name in one configuration", hook: oneName, together: true},
 	{name: "all Exact in one configuration", hook: exact, together: true},
@@ -90,10 +87,6 @@ func (s crowd) of(n int) inventory.Objects {
 	}
 	for i, w := range hooks {
 		name := fmt.Sprintf("policy-%05d", i)
-		if s.mutating {
-			o.Mutating = append(o.Mutating, kubetest.Mutating(name, kubetest.Reinvoked(w)))
-			continue
-		}
 		o.Validating = append(o.Validating, kubetest.Validating(name, w))
 	}
 	return o

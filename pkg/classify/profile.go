@@ -58,9 +58,6 @@ type Facts struct {
 	// UnmatchedSubresources are those that change Pods, which it validates, and for
 	// which neither it nor another webhook of its configuration is called.
 	UnmatchedSubresources []inventory.Resource
-	// Reinvoked are the other configurations whose webhooks are called again
-	// for a resource that this one is called again for.
-	Reinvoked Others
 	// Excesses are the budgets that the requests exceed which it is called for.
 	Excesses []Excess
 	// Outlasting is the worst chain of webhooks with failurePolicy Ignore which it is part

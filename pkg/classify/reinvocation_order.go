@@ -10,29 +10,15 @@ import (
 
 var reinvocationOrder = &Check{
 	Name:     "reinvocation-order",
-	Summary:  "A webhook that is called again has side effects, or meets another one that is called again.",
+	Summary:  "A mutating webhook that is called again has side effects, which may happen twice.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if !reinvocable(p.Webhook) {
+		if p.Type != inventory.Mutating || p.Reinvocation != admissionv1.IfNeededReinvocationPolicy || p.SideEffects == admissionv1.SideEffectClassNone {
 			return nil
 		}
-		fix := patch(p, set(p, "reinvocationPolicy", string(admissionv1.NeverReinvocationPolicy)))
-		switch {
-		case p.SideEffects != admissionv1.SideEffectClassNone:
-			return []Problem{{
-				Message: fmt.Sprintf("may be called twice for one request (reinvocationPolicy IfNeeded), and has side effects (sideEffects %s)", p.SideEffects),
-				Fix:     fix,
-			}}
-		case p.Reinvoked.Total > 0:
-			return []Problem{{
-				Message: fmt.Sprintf("is called again for the same resources as those of %s (reinvocationPolicy IfNeeded): there is no third round, so the last of them is not seen by the others", p.Reinvoked),
-				Fix:     "if it does not depend on what the others change: " + fix,
-			}}
-		}
-		return nil
+		return []Problem{{
+			Message: fmt.Sprintf("may be called twice for one request (reinvocationPolicy IfNeeded), and has side effects (sideEffects %s)", p.SideEffects),
+			Fix:     patch(p, set(p, "reinvocationPolicy", string(admissionv1.NeverReinvocationPolicy))),
+		}}
 	},
-}
-
-func reinvocable(w *inventory.Webhook) bool {
-	return w.Type == inventory.Mutating && w.Reinvocation == admissionv1.IfNeededReinvocationPolicy
 }
