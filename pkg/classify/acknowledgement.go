@@ -60,72 +60,23 @@ func (a Acknowledgement) covers(f *Finding) bool {
 
 func matchOrAny(glob, name string) bool { return glob == "" || match(glob, name) }
 
-// acknowledgements are those of a Policy by what a finding must begin with, so that a
-// finding is compared with few of many.
-type acknowledgements map[literalLengths]map[literals][]int
-
-// literals are what the check, the configuration and the name begin with before any
-// wildcard, and literalLengths how long that is; whole for a field without wildcards.
-type (
-	literals       [3]string
-	literalLengths [3]int
-)
-
-const whole = -1
-
-func newAcknowledgements(list []Acknowledgement) acknowledgements {
-	out := acknowledgements{}
-	for i, a := range list {
-		var key literals
-		var lengths literalLengths
-		for field, glob := range []string{a.Check, a.Configuration, a.Name} {
-			key[field], lengths[field] = glob, whole
-			if wildcard := strings.IndexAny(glob, `*?[\`); glob == "" || wildcard >= 0 {
-				key[field] = glob[:max(0, wildcard)]
-				lengths[field] = len(key[field])
-			}
-		}
-		if out[lengths] == nil {
-			out[lengths] = map[literals][]int{}
-		}
-		out[lengths][key] = append(out[lengths][key], i)
-	}
-	return out
-}
-
-// among calls visit with the indexes of those that may cover the finding.
-func (s acknowledgements) among(f *Finding, visit func(i int)) {
-	for lengths, byKey := range s {
-		key := literals{f.Check.Name, f.Webhook.Configuration, f.Webhook.Name}
-		for field, n := range lengths {
-			if n != whole {
-				key[field] = key[field][:min(n, len(key[field]))]
-			}
-		}
-		for _, i := range byKey[key] {
-			visit(i)
-		}
-	}
-}
-
 // acknowledge marks the findings that are known, and reports the
 // acknowledgements that cover none.
 func (p Policy) acknowledge(w *work, r *Report) {
 	list := p.Acknowledgements
-	known, used := newAcknowledgements(list), make([]bool, len(list))
+	used := make([]bool, len(list))
 	for i, f := range r.Findings {
-		if !w.step() {
-			return
-		}
-		known.among(f, func(n int) {
-			w.step()
-			if list[n].covers(f) {
+		for n, a := range list {
+			if !w.step() {
+				return
+			}
+			if a.covers(f) {
 				used[n] = true
-				if !list[n].Until.over(r.Snapshot.Taken) {
+				if !a.Until.over(r.Snapshot.Taken) {
 					r.Findings[i] = f.acknowledged()
 				}
 			}
-		})
+		}
 	}
 	var unused []*Finding
 	for i, a := range list {

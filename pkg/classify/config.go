@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -28,15 +29,12 @@ func ParsePolicy(text []byte) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
-	var tree any
-	if err := json.Unmarshal(document, &tree); err != nil {
-		return Policy{}, err
-	}
-	if err := unknownKeys(tree, reflect.TypeFor[Policy](), ""); err != nil {
-		return Policy{}, err
-	}
-	if err := json.Unmarshal(document, &p); err != nil {
+	unknown, err := kjson.UnmarshalStrict(document, &p)
+	if err != nil {
 		return Policy{}, placed(err)
+	}
+	if len(unknown) > 0 { // one that is only ignored would be a decision without effect
+		return Policy{}, fmt.Errorf("%w: webhook-auditor print policy has all", unknown[0])
 	}
 	if err := p.validate(); err != nil {
 		return Policy{}, err
@@ -60,72 +58,17 @@ func oneDocument(text []byte) error {
 	return fmt.Errorf("line %d begins another document: the file must hold one Policy", next.Line)
 }
 
-// unknownKeys looks for keys that the type does not have: one that is only
-// ignored would be a decision without effect.
-func unknownKeys(value any, t reflect.Type, at string) error {
-	switch v := value.(type) {
-	case []any:
-		if t.Kind() != reflect.Slice {
-			return nil // the decoder says what is wanted
-		}
-		for i, element := range v {
-			if err := unknownKeys(element, t.Elem(), fmt.Sprintf("%s[%d]", at, i)); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		return unknownKeysOf(v, t, at)
-	}
-	return nil
-}
-
-func unknownKeysOf(tree map[string]any, t reflect.Type, at string) error {
-	for _, key := range slices.Sorted(maps.Keys(tree)) {
-		var element reflect.Type
-		switch t.Kind() {
-		case reflect.Map:
-			element = t.Elem()
-		case reflect.Struct:
-			known := keysOf(t)
-			if element = known[key]; element == nil {
-				return fmt.Errorf("unknown key %q%s: must be one of %s", key, inside(at), strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-			}
-		default:
-			return nil // the decoder says what is wanted
-		}
-		if err := unknownKeys(tree[key], element, strings.TrimPrefix(at+"."+key, ".")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keysOf are the keys of a struct in JSON, with the types of their values.
-func keysOf(t reflect.Type) map[string]reflect.Type {
-	out := map[string]reflect.Type{}
-	for field := range t.Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name != "" {
-			out[name] = field.Type
-		}
-	}
-	return out
-}
-
-func inside(at string) string {
-	if at == "" {
-		return ""
-	}
-	return " in " + at
-}
-
 // placed says in the words of the file what the decoder says in those of Go.
 func placed(err error) error {
 	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) {
-		return fmt.Errorf("%s where %s is wanted%s", mismatch.Value, kindNames[mismatch.Type.Kind()], inside(mismatch.Field))
+	if !errors.As(err, &mismatch) {
+		return err
 	}
-	return err
+	text := fmt.Sprintf("%s where %s is wanted", mismatch.Value, kindNames[mismatch.Type.Kind()])
+	if mismatch.Field != "" {
+		text += " in " + mismatch.Field
+	}
+	return errors.New(text)
 }
 
 // kindNames are what people call the kinds of values that a Policy has.
