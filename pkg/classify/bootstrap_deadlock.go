@@ -93,12 +93,6 @@ func steps(d *start.Deadlock) []string {
 			out = append(out, waitText(w))
 			continue
 		}
-		switch {
-		case d.Abridged && i == 0:
-			out = append(out, fmt.Sprintf("through %d webhooks", d.Webhooks))
-		case d.Abridged:
-			out = append(out, fmt.Sprintf("and so on, through %d webhooks", d.Webhooks))
-		}
 		itself := ""
 		if w.Own {
 			itself = ", which serves it"

@@ -34,12 +34,10 @@ type installation struct {
 	asked                int
 }
 
-// program installs or uninstalls the objects: positions are those of the manifests, and
-// sorted are the indexes of what it takes, in its order.
+// program installs or uninstalls the objects: positions are those of the manifests.
 type program struct {
 	installer.Installer
 	positions []installer.Position
-	sorted    []int
 }
 
 // maxPairs bounds how often the webhooks of an input are compared with its objects.
@@ -155,14 +153,7 @@ func (in *installation) behind(key inventory.Key) []inventory.Workload {
 func (in *installation) programs(all []installer.Installer) []program {
 	var out []program
 	for _, i := range all {
-		p := program{Installer: i, positions: i.Positions(in.manifests)}
-		for n := range p.positions {
-			if in.work.step() && p.positions[n].Applied {
-				p.sorted = append(p.sorted, n)
-			}
-		}
-		slices.SortFunc(p.sorted, func(a, b int) int { return p.positions[a].Rank - p.positions[b].Rank })
-		out = append(out, p)
+		out = append(out, program{i, i.Positions(in.manifests)})
 	}
 	return out
 }
@@ -240,9 +231,9 @@ type Remaining struct {
 func (in *installation) collect(out *Remaining, p *program, of map[int]admission.Match, span [2]int) {
 	var first []string
 	total := 0
-	for _, n := range p.sorted {
+	for n, position := range p.positions {
 		match, is := of[n]
-		if rank := p.positions[n].Rank; !is || rank < span[0] || rank >= span[1] {
+		if !is || !position.Applied || position.Rank < span[0] || position.Rank >= span[1] {
 			continue
 		}
 		out.add(match, cmp.Or(in.manifests[n].Namespace, in.namespace))
@@ -325,8 +316,10 @@ func (w *waitingWebhook) span(p *program) (span [2]int, podsLater bool) {
 		span[0] = configuration.Rank
 	}
 	span[1] = math.MaxInt
-	if i := slices.IndexFunc(p.sorted, func(n int) bool { return p.positions[n].Stage >= awaited }); i >= 0 {
-		span[1] = p.positions[p.sorted[i]].Rank
+	for _, o := range p.positions {
+		if o.Applied && o.Stage >= awaited {
+			span[1] = min(span[1], o.Rank)
+		}
 	}
 	return span, podsLater
 }

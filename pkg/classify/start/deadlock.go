@@ -13,17 +13,15 @@ const (
 	// matter for a label.
 	maxExcluded = 16
 	// maxSearchSteps is the number of steps spent on the shortest cycle. One
-	// that takes longer is reported by its first and last step.
+	// that takes longer is reported by its last step.
 	maxSearchSteps = 400
 )
 
 // Deadlock is a cycle of what needs what to start.
 type Deadlock struct {
 	// Waits lead from what serves the webhook to what the webhook refuses, which
-	// the last is.
+	// the last is, alone where the way is long.
 	Waits []Wait
-	// Abridged says that only the first and the last of Waits are there.
-	Abridged bool
 	// Certain says that the cycle does not depend on labels that are not known.
 	Certain bool
 	// Namespaces are those that the webhook must leave alone to break all
@@ -194,8 +192,8 @@ func (c *cycles) deadlock(webhooks int, m member, common refusals) *Deadlock {
 	if r, own := common.of[m.own.class]; own {
 		d.Waits = []Wait{m.waitOf(m.own, r)}
 		d.Namespaces = appendMissing(d.Namespaces, m.own.namespace)
-	} else if d.Waits, d.Abridged = c.shortest(m, common.of); d.Abridged && common.last != nil {
-		d.Waits = append(d.Waits, common.last(m))
+	} else if d.Waits = c.shortest(m, common.of); len(d.Waits) == 0 && common.last != nil {
+		d.Waits = []Wait{common.last(m)}
 	}
 	if len(d.Waits) > 0 {
 		last := &d.Waits[len(d.Waits)-1]
@@ -223,35 +221,32 @@ type step struct {
 	from, on *component
 }
 
-// shortest finds the shortest way from what serves the webhook to what it refuses.
-// Where that takes too long it is abridged to the first step.
-func (c *cycles) shortest(m member, refused map[int]refusal) (waits []Wait, abridged bool) {
+// shortest finds the shortest way from what serves the webhook to what it refuses; none
+// where that takes too long.
+func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
 	steps := 0
 	via := map[int]step{m.own.class: {}}
 	for queue := []*component{m.own}; len(queue) > 0; queue = queue[1:] {
 		for _, h := range c.waits(queue[0]) {
 			if steps++; steps > maxSearchSteps || !c.tick() {
-				return waits, true
+				return nil
 			}
 			if _, visited := via[h.on.class]; visited {
 				continue
 			}
 			via[h.on.class] = h
 			if r, ok := refused[h.on.class]; ok {
-				waits = []Wait{m.waitOf(h.on, r)}
+				waits := []Wait{m.waitOf(h.on, r)}
 				for ; h.from != nil; h = via[h.from.class] {
 					waits = append(waits, h.Wait)
 				}
 				slices.Reverse(waits)
-				return waits, false
-			}
-			if len(waits) == 0 {
-				waits = []Wait{h.Wait}
+				return waits
 			}
 			queue = append(queue, h.on)
 		}
 	}
-	return waits, true
+	return nil
 }
 
 // waits are what the component waits for in its cycle, one of each class, as far as a
