@@ -246,6 +246,7 @@ var compareSnapshots = []cmp.Option{
 // TestEvaluateDoesNotWrite: a check that wrote to the Snapshot would make the
 // order of the checks matter.
 func TestEvaluateDoesNotWrite(t *testing.T) {
+	t.Parallel()
 	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	for _, file := range files {
 		used, pristine := fixture(t, file), fixture(t, file)
@@ -258,6 +259,7 @@ func TestEvaluateDoesNotWrite(t *testing.T) {
 
 // TestMessages: a message completes a sentence, and says how to get out.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	for _, file := range files {
 		for _, f := range reportOn(t, file).Findings {

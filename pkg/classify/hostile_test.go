@@ -338,6 +338,7 @@ func (c *endsAfter) Err() error {
 // TestEndsAnywhere: wherever its context ends, an evaluation stops soon, with an
 // error and nothing else.
 func TestEndsAnywhere(t *testing.T) {
+	t.Parallel()
 	const n, points = 20, 25
 	policy := DefaultPolicy()
 	policy.Budgets = []Budget{{Resource: inventory.Resource{Name: "pods"}, Seconds: 1}}

@@ -81,6 +81,7 @@ func merged(patch []byte) func([]byte) ([]byte, error) {
 // fixture, and looks again: the finding must be gone, or acknowledged, nothing
 // above info may have come, and no request may be refused that was not before.
 func TestFixes(t *testing.T) {
+	t.Parallel()
 	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
 	stories := must.Get(filepath.Glob("testdata/outages/*.yaml"))(t)
 	applied := map[string]bool{}

@@ -35,6 +35,7 @@ var hostileNames = []string{
 // names that the API server accepts, and nothing else happens. Each fix is run with one
 // of the names, FuzzFixesInShell tries others.
 func TestFixesInShell(t *testing.T) {
+	t.Parallel()
 	harmless := fixesOf(t, "x")
 	parts := make([]map[string]string, len(hostileNames))
 	shown := map[string]bool{}
@@ -47,7 +48,10 @@ func TestFixesInShell(t *testing.T) {
 		shown[strings.Fields(key)[0]] = true
 	}
 	for i, name := range hostileNames {
-		t.Run(name, func(t *testing.T) { runFixes(t, parts[i], name) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runFixes(t, parts[i], name)
+		})
 	}
 	for _, c := range Checks {
 		if !shown[c.Name] {
