@@ -24,7 +24,7 @@ install() {
 	[ -n "$lacks" ] || return 0
 	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 		# shellcheck disable=SC2086 # several packages
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $lacks >/dev/null && return
+		timeout 300 apt-get update -qq && DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -qq -y --no-install-recommends $lacks >/dev/null && return
 	fi
 	echo "nodes need these packages, which root can install: $lacks" >&2
 	return 1
@@ -32,9 +32,13 @@ install() {
 
 # try makes, in namespaces that end with it, a little of each thing that nodes are made of.
 try() {
-	case $1 in /var/*) echo "nodes have a /var of their own: set TMPDIR to another folder" && return 1 ;; esac
+	case "$1:$here" in /var/* | /run/* | *:/var/* | *:/run/*) echo "nodes have a /var and a /run of their own: have TMPDIR and the repository elsewhere" && return 1 ;; esac
 	groups=/sys/fs/cgroup
-	[ ! -d $groups/memory ] || groups=$groups/memory
+	if [ -d $groups/memory ]; then
+		groups=$groups/memory
+	elif ! grep -qs memory $groups/cgroup.subtree_control; then
+		echo "no controller for memory in $groups/cgroup.subtree_control" && return 1
+	fi
 	mkdir "$groups/nodes-try-$$" && rmdir "$groups/nodes-try-$$" || return
 	unshare --mount --net --pid --uts --ipc --fork --kill-child --mount-proc sh -ec '
 		mount --make-rprivate /
@@ -83,12 +87,32 @@ build() {
 	printf 'built %s in %d seconds\n' "$name" "$(($(date +%s) - started))" >&2
 }
 
+# image packs the binary $1, static, as an image of that name, as "docker save" does.
+image() {
+	[ ! "$bin/$1.tar" -nt "$bin/$1" ] || return 0
+	folder=$(mktemp -d)
+	tar -C "$bin" --owner=0 --group=0 --mode=755 -cf "$folder/layer.tar" "$1"
+	printf '{"os": "linux", "architecture": "%s", "config": {"User": "65532:65532", "Entrypoint": ["/%s"]}, "rootfs": {"type": "layers", "diff_ids": ["sha256:%s"]}}' \
+		"$(go env GOARCH)" "$1" "$(sha256sum "$folder/layer.tar" | cut -d' ' -f1)" >"$folder/config.json"
+	printf '[{"Config": "config.json", "RepoTags": ["docker.io/library/%s:1"], "Layers": ["layer.tar"]}]' "$1" >"$folder/manifest.json"
+	tar -C "$folder" -cf "$bin/$1.tar.$$" config.json layer.tar manifest.json
+	mv "$bin/$1.tar.$$" "$bin/$1.tar"
+	rm -rf "$folder"
+}
+
 build nodebox kube . "$@"
 for name in kubelet kube-proxy kube-scheduler; do
 	ln -sf nodebox "$bin/$name"
 done
 build coredns dns .
-[ "$wanted" != software ] || build admission-webhook prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/admission-webhook
 (cd "$here/.." && nice -n 5 go build -ldflags='-s -w' -o "$bin/fixture" ./node/fixture)
+image coredns
+image fixture
+if [ "$wanted" = software ]; then
+	build admission-webhook prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/admission-webhook
+	build manager gatekeeper github.com/open-policy-agent/gatekeeper/v3
+	image admission-webhook
+	image manager
+fi
 # As programs.Helm builds it, for there is no way out from where the tests run.
 (cd "$here/../helm" && GOFLAGS='' nice -n 5 go build -ldflags='-s -w' -o "$bin/helm4" helm.sh/helm/v4/cmd/helm)

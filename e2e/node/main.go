@@ -92,7 +92,7 @@ func fromEnvironment(folder string) (nodes.Options, error) {
 		}
 	}
 	if _, err := os.Stat(options.Images[0]); err != nil {
-		options.Images = nil // it is not built
+		options.Images = options.Images[1:] // it is not built
 	}
 	return options, nil
 }

@@ -37,8 +37,10 @@ type Options struct {
 
 // FromEnvironment is a cluster with what was built in a repository, as variables say.
 func FromEnvironment(root, folder string) Options {
+	binaries := filepath.Join(root, "e2e", "bin")
 	return Options{
-		Binaries: filepath.Join(root, "e2e", "bin"), Folder: folder, Nodes: 3, Images: []string{filepath.Join(root, "dist", "webhook-auditor-image.tar")},
+		Binaries: binaries, Folder: folder, Nodes: 3,
+		Images:    []string{filepath.Join(root, "dist", "webhook-auditor-image.tar"), filepath.Join(binaries, "coredns.tar"), filepath.Join(binaries, "fixture.tar")},
 		ProxyMode: cmp.Or(os.Getenv("PROXY_MODE"), "iptables"), APIServerFlags: strings.Fields(os.Getenv("APISERVER_FLAGS")), Emulated: os.Getenv("EMULATED_VERSION"),
 	}
 }
@@ -102,7 +104,7 @@ func (c *Cluster) dns(ctx context.Context) error {
 }
 
 func (c *Cluster) prepare() error {
-	for _, folder := range []string{"pki", "images", "etcd"} {
+	for _, folder := range []string{"pki", "etcd"} {
 		if err := os.MkdirAll(c.path(folder, ""), 0o700); err != nil {
 			return err
 		}
@@ -112,13 +114,6 @@ func (c *Cluster) prepare() error {
 			return err
 		}
 	}
-	for _, name := range []string{"coredns", "fixture"} {
-		archive, err := c.pack(name)
-		if err != nil {
-			return err
-		}
-		c.options.Images = append(c.options.Images, archive)
-	}
 	if err := c.credentials(); err != nil {
 		return err
 	}
@@ -127,20 +122,13 @@ func (c *Cluster) prepare() error {
 	return err
 }
 
-// pack packs a program as an image and returns the archive.
-func (c *Cluster) pack(program string) (string, error) {
-	archive := c.path("images", program+".tar")
-	return archive, Image(archive, ImageName(program), c.program(program))
-}
+// ImageName is what Pods name the image of a program of e2e/node/build.sh.
+func ImageName(program string) string { return "docker.io/library/" + program + ":1" }
 
-// Pack packs a program as an image that all nodes have.
-func (c *Cluster) Pack(ctx context.Context, program string) error {
-	archive, err := c.pack(program)
-	if err != nil {
-		return err
-	}
+// Import has all nodes import the image of a program.
+func (c *Cluster) Import(ctx context.Context, program string) error {
 	for _, n := range c.Nodes {
-		if err := n.load(ctx, archive); err != nil {
+		if err := n.load(ctx, c.program(program+".tar")); err != nil {
 			return err
 		}
 	}
@@ -221,8 +209,8 @@ func (c *Cluster) leader(name string) []string {
 func (c *Cluster) APIServer(ctx context.Context, further ...string) error {
 	if c.api != nil {
 		c.api.Kill()
-		for _, err := c.Control().Dial(ctx, "127.0.0.1:6443"); err == nil && ctx.Err() == nil; {
-			_, err = c.Control().Dial(ctx, "127.0.0.1:6443") // until its port is free
+		for err := error(nil); err == nil && ctx.Err() == nil; {
+			_, err = c.Control().Ask(ctx, "https://127.0.0.1:6443/livez") // until its port is free
 		}
 	}
 	pki := func(name string) string { return c.path("pki", name) }

@@ -12,15 +12,13 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 )
 
-// users are who calls the API server, with their kubeconfigs, as kubeadm has them.
-var users = map[string]struct {
-	name   string
-	groups []string
-}{
-	"super-admin.conf":        {"kubernetes-super-admin", []string{"system:masters"}},
-	"controller-manager.conf": {"system:kube-controller-manager", nil},
-	"scheduler.conf":          {"system:kube-scheduler", nil},
-	"kube-proxy.conf":         {"system:kube-proxy", nil},
+// users are who calls the API server, with their groups, by their kubeconfigs, as kubeadm
+// has them.
+var users = map[string][]string{
+	"super-admin.conf":        {"kubernetes-super-admin", "system:masters"},
+	"controller-manager.conf": {"system:kube-controller-manager"},
+	"scheduler.conf":          {"system:kube-scheduler"},
+	"kube-proxy.conf":         {"system:kube-proxy"},
 }
 
 // credentials writes certificates, keys and kubeconfigs.
@@ -64,7 +62,7 @@ func (c *Cluster) credentials() error {
 
 func (c *Cluster) kubeconfigs(authority *ca.Authority) error {
 	for name, user := range users {
-		if err := c.kubeconfig(authority, name, user.name, user.groups...); err != nil {
+		if err := c.kubeconfig(authority, name, user[0], user[1:]...); err != nil {
 			return err
 		}
 	}

@@ -195,7 +195,7 @@ func hierarchies() []string {
 
 // sweep removes what namespaces do not take with them, and returns an exit code.
 func sweep(folder string) int {
-	const patience = 20 * time.Second // for the kernel to end what ran
+	const patience = 2 * time.Minute // for the kernel to end what ran
 	end := time.Now().Add(patience)
 	for !swept(folder) {
 		if time.Now().After(end) {

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 )
 
-// leaves marks the run of this test binary that starts a node and waits to be killed.
+// leaves marks the run of this test binary that starts a cluster and waits to be killed.
 const leaves = "E2E_NODES_LEAVES"
 
 func TestMain(m *testing.M) {
@@ -22,9 +24,9 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	os.Exit(Isolated{Inside: func(folder string) int {
-		c := &Cluster{options: Options{Binaries: os.Getenv(leaves), Folder: folder, ProxyMode: "iptables"}, folder: folder}
-		c.Nodes = []*Node{{Name: "cp", cluster: c}}
-		if err := half(c); err != nil {
+		options := FromEnvironment(os.Getenv(leaves), folder)
+		options.Nodes, options.Images = 1, options.Images[1:]
+		if _, err := Start(context.Background(), options); err != nil {
 			fmt.Println(err)
 			return 1
 		}
@@ -33,30 +35,15 @@ func TestMain(m *testing.M) {
 	}}.Run())
 }
 
-// half boots a node without a control plane: its kubelet has its mounts, groups and
-// settings all the same.
-func half(c *Cluster) error {
-	if err := c.prepare(); err != nil {
-		return err
-	}
-	n := c.Control()
-	for _, step := range []func(context.Context) error{n.namespaces, n.links, n.runtime} {
-		if err := step(context.Background()); err != nil {
-			return err
-		}
-	}
-	return n.Kubelet()
-}
-
 // TestNothingIsLeftAfterAKill kills the program outside, which can then end nothing itself.
 func TestNothingIsLeftAfterAKill(t *testing.T) {
-	binaries, err := filepath.Abs("../../bin")
+	root, err := programs.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := Left("/nodes-not-yet")
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), leaves+"="+binaries)
+	cmd.Env = append(os.Environ(), leaves+"="+root)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -68,7 +55,7 @@ func TestNothingIsLeftAfterAKill(t *testing.T) {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	folder := strings.TrimSpace(line)
 	if err != nil || !strings.HasPrefix(folder, "/") {
-		t.Fatalf("no node was started: %q, %v", line, err)
+		t.Fatalf("no cluster was started: %q, %v", line, err)
 	}
 	if groups := Left(folder); !strings.Contains(groups, cgroups(folder)) {
 		t.Fatalf("the node has no control group, so that nothing can be left:\n%s", groups)
@@ -77,7 +64,7 @@ func TestNothingIsLeftAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed, as it should be
-	end := time.Now().Add(30 * time.Second)
+	end := time.Now().Add(3 * time.Minute)
 	for {
 		_, gone := os.Stat(folder)
 		after := Left(folder)

@@ -128,11 +128,19 @@ func (n *Node) namespaces(ctx context.Context) error {
 		return err
 	}
 	n.first, err = strconv.Atoi(strings.TrimSpace(string(children)))
-	return errors.Join(err, n.makeGroup())
+	return errors.Join(err, n.makeGroup(ctx))
 }
 
-// makeGroup makes the node's control group, which its kubelet wants to find.
-func (n *Node) makeGroup() error {
+// makeGroup makes the node's control group, which its kubelet wants to find. Groups from
+// before a power cut, which no machine has, keep a kubelet from registering for minutes.
+func (n *Node) makeGroup(ctx context.Context) error {
+	for !swept(n.group()) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("removing the control groups of node %s: %w", n.Name, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 	for _, root := range hierarchies() {
 		group := filepath.Join(root, n.group())
 		if err := os.MkdirAll(group, 0o755); err != nil {
@@ -195,11 +203,6 @@ func (n *Node) Run(ctx context.Context, command ...string) (string, error) {
 // Ask is what a URL answers the node, with a bearer token where one is given.
 func (n *Node) Ask(ctx context.Context, url string, token ...string) (string, error) {
 	return n.Run(ctx, append([]string{n.cluster.program("fixture"), "ask", url}, token...)...)
-}
-
-// Dial connects to a TCP address from the node.
-func (n *Node) Dial(ctx context.Context, address string) (string, error) {
-	return n.Run(ctx, n.cluster.program("fixture"), "dial", address)
 }
 
 // start starts a program in the node.
