@@ -78,11 +78,12 @@ cluster: build node-programs ## real nodes until Ctrl-C, as root: NODES=3 PROXY_
 	@cd e2e && $(GO) build -o ../bin/cluster ./node
 	@case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac; cd e2e && ../bin/cluster
 
+# NODEFLAGS="-write ../../../docs/real-cluster.md" writes what was measured there.
+NODETEST = $(GO) test -count=1 -v -tags node -timeout 40m
 e2e-node: build image ## the image and the manifests as shipped, and webhooks of others, in a cluster of real nodes; as root
 	e2e/node/build.sh software
-	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && \
-		$(GO) test -count=1 -v -p 1 -tags node -timeout 40m ./internal/nodes ./suites/node && \
-		PROXY_MODE=nftables EMULATED_VERSION=1.36 $(GO) test -count=1 -v -tags node -timeout 20m -run 'Installed|NothingLeaves|Outages/(scaled|targetPort)' ./suites/node
+	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && $(NODETEST) ./internal/nodes && $(NODETEST) ./suites/node $(NODEFLAGS) && \
+		PROXY_MODE=nftables EMULATED_VERSION=1.36 $(NODETEST) -run 'Installed|NothingLeaves|Outages/(scaled|targetPort)' ./suites/node
 
 # The worst that can happen: three minutes once all is built. "e2e/node/build.sh able" says
 # whether this machine can have nodes.

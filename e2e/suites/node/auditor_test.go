@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -45,12 +46,7 @@ func holder(ctx context.Context) (string, error) {
 // TestInstalled: install.yaml as it is runs under Pod Security, is served through
 // kube-proxy of each node, and refuses callers without a token.
 func TestInstalled(t *testing.T) {
-	pods, err := readyPods(t.Context(), home)
-	testenv.Must(t, err)
-	if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
-		t.Errorf("want two Pods on two nodes, have %v", places(pods))
-	}
-	for _, pod := range pods {
+	for _, pod := range apart(t) {
 		if pod.Status.ContainerStatuses[0].RestartCount > 0 {
 			t.Errorf("Pod %s was restarted", pod.Name)
 		}
@@ -63,12 +59,23 @@ func TestInstalled(t *testing.T) {
 			t.Errorf("without a token: %v", err)
 		}
 	}
-	_, err = holder(t.Context())
+	_, err := holder(t.Context())
 	testenv.Must(t, err)
 	contains(t, "kubectl get webhookaudit", do(t, "get webhookaudit"), "cluster")
 	if said := says(t, "audit"); !strings.Contains(said, "0 critical") && !strings.Contains(said, "no webhooks") {
 		t.Errorf("of a healthy cluster audit says\n%s", said)
 	}
+}
+
+// apart are the auditor's Pods: two, on two nodes.
+func apart(t testing.TB) []corev1.Pod {
+	t.Helper()
+	pods, err := readyPods(t.Context(), home)
+	testenv.Must(t, err)
+	if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
+		t.Errorf("want two Pods on two nodes, have %v", places(pods))
+	}
+	return pods
 }
 
 func places(pods []corev1.Pod) []string {
@@ -91,7 +98,7 @@ func scrape(ctx context.Context) error {
 // TestRollout: no scrape is refused, the lease has a holder, and the replicas are on two
 // nodes.
 func TestRollout(t *testing.T) {
-	for range 2 {
+	for range 4 {
 		stop := failures(scrape)
 		do(t, "-n "+home+" rollout restart deployment/webhook-auditor")
 		ready(t, home, "webhook-auditor")
@@ -106,11 +113,7 @@ func TestRollout(t *testing.T) {
 		if failed := stop(); len(failed) > 0 {
 			t.Errorf("%d scrapes failed: %v", len(failed), failed)
 		}
-		pods, err := readyPods(t.Context(), home)
-		testenv.Must(t, err)
-		if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
-			t.Errorf("after a rollout the replicas are %v", places(pods))
-		}
+		pods := apart(t)
 		testenv.EventuallyWithin(t, patience, func() error { return held(t.Context(), pods) })
 	}
 }
@@ -179,4 +182,14 @@ func TestOutOfMemory(t *testing.T) {
 	text, err := ask(t.Context(), "/metrics")
 	testenv.Must(t, err)
 	contains(t, "/metrics of the replicas that are left", text, "webhook_auditor_findings")
+}
+
+// TestHelm has the chart take over what kubectl applied, as its README prints it, and
+// runs "helm test": its Pod asks for the metrics by the Service's name.
+func TestHelm(t *testing.T) {
+	shell(t, "helm4 install webhook-auditor "+filepath.Join(real.root, "manifests", "chart")+" --namespace webhook-auditor --take-ownership --server-side=false")
+	ready(t, home, "webhook-auditor")
+	printed, err := run(t.Context(), "", strings.Fields("helm4 test webhook-auditor --namespace webhook-auditor --logs --timeout=5m")...)
+	testenv.Must(t, err)
+	contains(t, "helm test", printed, "Succeeded", "critical")
 }

@@ -71,7 +71,7 @@ func drainUnderHook(t testing.TB, h hook) {
 func drain(t testing.TB, node string) {
 	t.Helper()
 	t.Cleanup(func() { do(t, "uncordon "+node) })
-	do(t, "drain "+node+" --ignore-daemonsets --delete-emptydir-data --timeout=150s")
+	do(t, "drain "+node+" --ignore-daemonsets --delete-emptydir-data --timeout=300s")
 }
 
 // TestDrainUnderAuditor drains each node on which the auditor runs: impact names what is
@@ -107,7 +107,7 @@ func TestDeadlock(t *testing.T) {
 	predicted := says(t, "impact", "--down-node", place)
 	contains(t, "impact --down-node", predicted, "kubectl delete validatingwebhookconfiguration "+h.name, "kubectl rollout restart deployment "+h.name)
 	real.Node(place).PowerOff()
-	t.Cleanup(func() { reboot(t, real.Node(place)) })
+	t.Cleanup(func() { boot(t, real.Node(place)) })
 	do(t, "delete node "+place)
 	do(t, "-n "+h.name+" delete pods --all --force --grace-period=0") // as the garbage collector does a minute later
 	testenv.EventuallyWithin(t, patience, func() error {
@@ -117,7 +117,7 @@ func TestDeadlock(t *testing.T) {
 		return nil
 	})
 	contains(t, "audit", says(t, "audit"), h.name+".example.com")
-	h.shell(t, "kubectl delete validatingwebhookconfiguration "+h.name)
+	shell(t, "kubectl delete validatingwebhookconfiguration "+h.name)
 	do(t, "-n "+h.name+" rollout restart deployment "+h.name)
 	ready(t, h.name, h.name)
 }

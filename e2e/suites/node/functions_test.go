@@ -4,110 +4,38 @@ package node
 
 import (
 	"cmp"
-	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
-
-	authenticationv1 "k8s.io/api/authentication/v1"
-	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/nodes"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// function is something that a cluster does, and whether it still does it: in a namespace
-// that is new, within a few seconds.
-type function struct {
-	name  string
-	works func(ctx context.Context, namespace string) error
-}
+// function is something that a cluster does: while it does, what the command line prints
+// has the text. Namespace NAME-used is new.
+type function struct{ name, line, prints string }
+
+const signingRequest = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHeU1HWUNBUUF3TXpFVk1CTUdBMVVFQ2d3TWMzbHpkR1Z0T201dlpHVnpNUm93R0FZRFZRUUREQkZ6ZVhOMApaVzA2Ym05a1pUcG1hWEp6ZERBcU1BVUdBeXRsY0FNaEFEM05nbWRFeWVJZVBuOHVMd3d3eEJCOWJ2VlJkOXVRCkM0ZFk5cXZsdWQ5cG9BQXdCUVlESzJWd0EwRUFaOC9RRnFreDBmNy8yT3JKSXlvMWZFL1JKc0RXVmE5MkljZkIKN083L3dqNWpqa3AybUwxNEF2YnFndW4weWpKcFdOVGk4bXF4L2d3RmZGNGVoN29PQnc9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"
 
 var (
-	startsPods = function{"a Pod of a new namespace starts", func(ctx context.Context, namespace string) error {
-		pod, err := real.Kube.CoreV1().Pods(namespace).Get(ctx, "first", metav1.GetOptions{})
-		if err != nil {
-			_, err = real.Kube.CoreV1().Pods(namespace).Create(ctx, firstPod(), metav1.CreateOptions{})
-			return errors.Join(err, errors.New("the Pod was just created"))
-		}
-		if pod.Status.Phase != corev1.PodRunning {
-			return fmt.Errorf("the Pod is %s", pod.Status.Phase)
-		}
-		return nil
-	}}
-	issuesTokens = function{"a ServiceAccount of a new namespace gets a token", func(ctx context.Context, namespace string) error {
-		_, err := real.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "default", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-		return err
-	}}
-	findsEndpoints = function{"a new Service gets endpoints", func(ctx context.Context, namespace string) error {
-		services := real.Kube.CoreV1().Services(namespace)
-		if _, err := services.Get(ctx, "first", metav1.GetOptions{}); err != nil {
-			_, err = services.Create(ctx, &corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Name: "first"},
-				Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "first"}, Ports: []corev1.ServicePort{{Port: 443}}},
-			}, metav1.CreateOptions{})
-			return errors.Join(err, errors.New("the Service was just created"))
-		}
-		slices, err := real.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=first"})
-		if err == nil && len(slices.Items) == 0 {
-			err = errors.New("there is no EndpointSlice")
-		}
-		return err
-	}}
-	renewsLeases = function{"nodes renew their leases", func(ctx context.Context, namespace string) error {
-		lease, err := real.Kube.CoordinationV1().Leases("kube-node-lease").Get(ctx, "w1", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		created, err := real.Kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		if err == nil && lease.Spec.RenewTime.Time.Before(created.CreationTimestamp.Time) {
-			err = errors.New("w1 has not renewed its lease since the namespace was created")
-		}
-		return err
-	}}
-	recordsEvents = function{"Events are recorded", func(ctx context.Context, namespace string) error {
-		_, err := real.Kube.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "first-"}, InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "first"},
-		}, testenv.DryRun)
-		return err
-	}}
-	certifiesKubelets = function{"kubelets ask for certificates", func(ctx context.Context, namespace string) error {
-		_, key, err := ed25519.GenerateKey(nil)
-		if err != nil {
-			return err
-		}
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + namespace, Organization: []string{"system:nodes"}}}, key)
-		if err != nil {
-			return err
-		}
-		_, err = real.Kube.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: namespace + "-"},
-			Spec: certificatesv1.CertificateSigningRequestSpec{
-				Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName,
-				Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-			},
-		}, testenv.DryRun)
-		return err
-	}}
+	startsPods = function{
+		"a Pod of a new namespace starts",
+		"kubectl -n NAME-used get pod first -o jsonpath={.status.phase} || kubectl -n NAME-used run first --image=IMAGE", "Running",
+	}
+	issuesTokens   = function{"a ServiceAccount of a new namespace gets a token", "kubectl -n NAME-used create token default", "."}
+	findsEndpoints = function{
+		"a new Service gets endpoints",
+		"kubectl -n NAME-used get endpointslices -o name || true; kubectl -n NAME-used create service clusterip first --tcp=443 >&2", "/first-",
+	}
+	// The lease of w1 is deleted before, and made anew by its node.
+	renewsLeases  = function{"nodes renew their leases", "kubectl -n kube-node-lease get leases -o name", "/w1"}
+	recordsEvents = function{"Events are recorded", `echo '{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "first"}, "involvedObject": {"kind": "Pod", "namespace": "NAME-used", "name": "first"}}' |
+		kubectl -n NAME-used create --dry-run=server -f -`, "created"}
+	certifiesKubelets = function{"kubelets ask for certificates", `echo '{"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "first"},
+		"spec": {"request": "` + signingRequest + `", "signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["digital signature", "client auth"]}}' |
+		kubectl create --dry-run=server -f -`, "created"}
 	functions = []function{startsPods, issuesTokens, findsEndpoints, renewsLeases, recordsEvents, certifiesKubelets}
 )
-
-func firstPod() *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "first", Labels: map[string]string{"app": "first"}},
-		Spec:       corev1.PodSpec{TerminationGracePeriodSeconds: new(int64), Containers: []corev1.Container{{Name: "main", Image: nodes.ImageName("fixture")}}},
-	}
-}
 
 // stops are the functions that a dead webhook on a resource ends, in the whole cluster,
 // and what audit says of it.
@@ -132,13 +60,11 @@ func TestDeadWebhookStopsFunctions(t *testing.T) {
 		t.Run(s.resources, func(t *testing.T) {
 			h := hook{name: "dead-" + s.resources, resources: s.resources, selector: "matchExpressions: []"}
 			apply(t, h.render(hookConfiguration, "BUNDLE", ""))
-			t.Cleanup(func() {
-				do(t, "delete validatingwebhookconfiguration "+h.name+" --ignore-not-found")
-				do(t, "delete namespace fresh-"+s.resources+" --ignore-not-found --wait=false")
-			})
+			t.Cleanup(h.remove(t))
 			awaitFinding(t, sought{check: "service-missing", configuration: h.name})
-			do(t, "create namespace fresh-"+s.resources)
-			ended := endedFunctions(t, "fresh-"+s.resources, s.ends)
+			do(t, "create namespace "+h.name+"-used")
+			do(t, "-n kube-node-lease delete lease w1 --ignore-not-found")
+			ended := h.endedFunctions(t, s.ends)
 			if fmt.Sprint(ended) != fmt.Sprint(s.ends) {
 				t.Errorf("ended %q, want %q", ended, s.ends)
 			}
@@ -151,15 +77,15 @@ func TestDeadWebhookStopsFunctions(t *testing.T) {
 
 // endedFunctions are those that do not work. Those that are to end get some seconds, the
 // others as long as they need.
-func endedFunctions(t testing.TB, namespace string, ends []string) []string {
+func (h hook) endedFunctions(t testing.TB, ends []string) []string {
 	t.Helper()
 	const soon = 12 * time.Second // a Pod takes two, a lease ten
 	for begun := time.Now(); ; time.Sleep(500 * time.Millisecond) {
 		var ended []string
 		var failures []error
 		for _, f := range functions {
-			if err := f.works(t.Context(), namespace); err != nil {
-				ended, failures = append(ended, f.name), append(failures, fmt.Errorf("%s: %w", f.name, err))
+			if printed, err := run(t.Context(), "", "sh", "-c", h.render(f.line)); !strings.Contains(printed, f.prints) {
+				ended, failures = append(ended, f.name), append(failures, fmt.Errorf("%s: %s %v", f.name, printed, err))
 			}
 		}
 		taken := time.Since(begun)

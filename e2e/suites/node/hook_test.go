@@ -26,6 +26,7 @@ type hook struct {
 	resources string // empty: configmaps
 	selector  string // of namespaces, as YAML; empty: the one in which it is called
 	preStop   string // of the container, as YAML
+	register  string // the manifest that registers it; empty: hookConfiguration
 }
 
 const year = 365 * 24 * time.Hour
@@ -73,7 +74,7 @@ spec:
 const hookConfiguration = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {name: NAME}
+metadata: {name: NAME, labels: {used-by: NAME}}
 webhooks:
 - name: NAME.example.com
   admissionReviewVersions: [v1]
@@ -101,25 +102,31 @@ func (h hook) start(t testing.TB) {
 	authority, err := ca.New(h.name)
 	testenv.Must(t, err)
 	apply(t, h.render(hookManifest))
-	t.Cleanup(func() {
-		do(t, "delete validatingwebhookconfiguration "+h.name+" --ignore-not-found")
-		do(t, "delete namespace "+h.name+" "+h.name+"-used --ignore-not-found --wait=false")
-	})
+	t.Cleanup(h.remove(t))
 	h.certify(t, authority, year)
 	ready(t, h.name, h.name)
-	h.register(t, authority)
+	h.trust(t, authority)
 	h.admitted(t)
 	time.Sleep(settling)
+}
+
+// remove removes all of it.
+func (h hook) remove(t testing.TB) func() {
+	return func() {
+		do(t, "delete validatingwebhookconfigurations,mutatingwebhookconfigurations -l used-by="+h.name)
+		do(t, "delete namespace "+h.name+" "+h.name+"-used --ignore-not-found --wait=false")
+		do(t, "-n "+h.name+" delete pods --all --force --grace-period=0 --wait=false") // whatever their preStop hooks
+	}
 }
 
 // settling is what a webhook is given before it breaks: one that breaks in the second in
 // which it comes up is another thing, and kube-proxy is later than the auditor.
 const settling = 7 * time.Second
 
-// register writes the configuration, with a CA.
-func (h hook) register(t testing.TB, authority *ca.Authority) {
+// trust writes the configuration, with a CA.
+func (h hook) trust(t testing.TB, authority *ca.Authority) {
 	t.Helper()
-	apply(t, h.render(hookConfiguration, "BUNDLE", base64.StdEncoding.EncodeToString(authority.Bundle)))
+	apply(t, h.render(cmp.Or(h.register, hookConfiguration), "BUNDLE", base64.StdEncoding.EncodeToString(authority.Bundle)))
 }
 
 // certify writes the Secret of the Pods.
@@ -138,23 +145,18 @@ func (s serving) write(t testing.TB, authority *ca.Authority) {
 	t.Helper()
 	pair, err := authority.ServingUntil(time.Now().Add(s.lasts), s.host)
 	testenv.Must(t, err)
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: s.secret}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key},
-	}
-	secrets := real.Kube.CoreV1().Secrets(s.namespace)
-	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
-		_, err = secrets.Create(t.Context(), secret, metav1.CreateOptions{})
-		testenv.Must(t, err)
-	}
+	encoded := base64.StdEncoding.EncodeToString
+	apply(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": {"namespace": %q, "name": %q}, "data": {"tls.crt": %q, "tls.key": %q}}`,
+		s.namespace, s.secret, encoded(pair.Certificate), encoded(pair.Key)))
 }
 
 // call sends a request that the webhook is called for, and stores nothing.
 func (h hook) call(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if h.resources == "pods" {
-		_, err := real.Kube.CoreV1().Pods(h.name+"-used").Create(ctx, firstPod(), testenv.DryRun)
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "call"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: nodes.ImageName("fixture")}}}}
+		_, err := real.Kube.CoreV1().Pods(h.name+"-used").Create(ctx, pod, testenv.DryRun)
 		return err
 	}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "call-"}}

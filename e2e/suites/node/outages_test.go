@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -61,7 +59,7 @@ var outages = []outage{
 		breaks: func(t testing.TB, h hook) {
 			authority, err := ca.New(h.name)
 			testenv.Must(t, err)
-			h.register(t, authority)
+			h.trust(t, authority)
 		},
 		heals:  func(t testing.TB, h hook) { recertify(t, h, year) },
 		answer: "unknown authority", check: "serving-certificate", explained: "unknown-authority",
@@ -104,7 +102,7 @@ func (o outage) run(t *testing.T, h hook) {
 	if o.typed == "" {
 		o.heals(t, h)
 	} else {
-		h.shell(t, h.render(o.typed))
+		shell(t, h.render(o.typed))
 	}
 	r.healed = h.admitted(t)
 	r.over = awaitFinding(t, sought{check: o.check, configuration: h.name, gone: true}) + r.healed
@@ -151,21 +149,18 @@ func (h hook) breaksGlass(t *testing.T, explained string) {
 	if command == "" {
 		return
 	}
-	folder := h.shell(t, command)
+	folder := shell(t, command)
 	h.admitted(t)
 	do(t, "create -f "+filepath.Join(folder, "backup.yaml"))
 }
 
 // shell types a command line in a folder of its own, which it returns.
-func (h hook) shell(t testing.TB, line string) string {
+func shell(t testing.TB, line string) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "sh", "-ec", line)
-	command.Dir = t.TempDir()
-	command.Env = append(os.Environ(), "KUBECONFIG="+real.Kubeconfig(), "PATH="+filepath.Join(real.root, "e2e", "bin")+":"+os.Getenv("PATH"))
-	if output, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", line, err, output)
-	}
-	return command.Dir
+	folder := t.TempDir()
+	_, err := run(t.Context(), "", "sh", "-ec", "cd "+folder+"\n"+line)
+	testenv.Must(t, err)
+	return folder
 }
 
 func targetPort(t testing.TB, h hook, port string) {
@@ -185,7 +180,7 @@ func recertify(t testing.TB, h hook, lasts time.Duration) {
 	authority, err := ca.New(h.name)
 	testenv.Must(t, err)
 	h.certify(t, authority, lasts)
-	h.register(t, authority)
+	h.trust(t, authority)
 	do(t, "-n "+h.name+" rollout restart deployment/"+h.name)
 	ready(t, h.name, h.name)
 }
@@ -242,11 +237,10 @@ func TestSlow(t *testing.T) {
 	}()
 	seconds := regexp.MustCompile(`(?m)^.*` + h.name + `.* (?:[4-9][.\d]*|10) ?s`)
 	testenv.EventuallyWithin(t, 2*patience, func() error { // the API server measures much, and takes its time to say so
-		top, err := typed(t, "top", "--observe-for=15s")
-		if err == nil && !seconds.MatchString(top.Stdout) {
-			err = fmt.Errorf("top does not have the seconds of the webhook:\n%s%s", top.Stdout, top.Stderr)
+		if top := says(t, "top", "--observe-for=15s"); !seconds.MatchString(top) {
+			return fmt.Errorf("top does not have the seconds of the webhook:\n%s", top)
 		}
-		return err
+		return nil
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // elsewhere is an address that no host has.
-const elsewhere = "192.0.2.1:443"
+const elsewhere = "https://192.0.2.1"
 
 // TestNothingLeaves: no node and no Pod reaches anything outside, and has no route there.
 func TestNothingLeaves(t *testing.T) {
@@ -18,16 +18,16 @@ func TestNothingLeaves(t *testing.T) {
 		if out, err := n.Run(t.Context(), "ip", "route", "show", "default"); err != nil || out != "" {
 			t.Errorf("node %s has a default route: %s %v", n.Name, out, err)
 		}
-		if out, err := n.Dial(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "unreachable") {
+		if out, err := n.Ask(t.Context(), elsewhere); err == nil || !strings.Contains(err.Error(), "unreachable") {
 			t.Errorf("node %s reaches something outside: %s %v", n.Name, out, err)
 		}
 	}
-	_, err := kubectl(t.Context(), "run", "outside", "--restart=Never", "--rm", "--attach", "--image="+nodes.ImageName("fixture"), "--", "dial", elsewhere)
+	_, err := kubectl(t.Context(), "run", "outside", "--restart=Never", "--rm", "--attach", "--image="+nodes.ImageName("fixture"), "--", "ask", elsewhere)
 	if err == nil || !strings.Contains(err.Error(), "unreachable") {
 		t.Errorf("a Pod reaches something outside: %v", err)
 	}
 	// The same way works inside, so that the failures mean something.
-	if _, err := real.Nodes[1].Dial(t.Context(), real.Control().Address()+":6443"); err != nil {
+	if _, err := real.Nodes[1].Ask(t.Context(), "https://"+real.Control().Address()+":6443/livez"); err != nil {
 		t.Error(err)
 	}
 }

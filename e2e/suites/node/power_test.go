@@ -21,12 +21,7 @@ func TestPowerCut(t *testing.T) {
 		n.PowerOff()
 	}
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
-	defer cancel()
-	for _, n := range real.Nodes {
-		testenv.Must(t, n.Boot(ctx))
-	}
-	testenv.Must(t, real.AwaitNodes(ctx))
+	boot(t, real.Nodes...)
 	t.Logf("nodes ready after %s", time.Since(begun).Round(time.Second))
 	ready(t, h.name, h.name)
 	ready(t, home, "webhook-auditor")
@@ -46,18 +41,26 @@ func TestPlugPulled(t *testing.T) {
 		t.Fatal("the Pod runs beside the control plane")
 	}
 	real.Node(place).PowerOff()
-	t.Cleanup(func() { reboot(t, real.Node(place)) })
-	found := awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name})
-	t.Logf("found after %s", found.Round(time.Second))
-	h.admitted(t)
-	awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name, gone: true})
+	t.Cleanup(func() { boot(t, real.Node(place)) })
+	begun := time.Now()
+	r := row{broken: "the plug of its node is pulled", answer: "failed calling webhook", finding: "`no-ready-endpoints`"}
+	var err error
+	_, r.refused, err = h.refused(t.Context(), r.answer)
+	testenv.Must(t, err)
+	awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name})
+	r.found = time.Since(begun)
+	r.healed = h.admitted(t)
+	r.over = awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name, gone: true}) + r.healed
+	measured.outages = append(measured.outages, r)
 }
 
-// reboot starts a node that is off.
-func reboot(t testing.TB, n *nodes.Node) {
+// boot starts nodes that are off.
+func boot(t testing.TB, off ...*nodes.Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	testenv.Must(t, n.Boot(ctx))
+	for _, n := range off {
+		testenv.Must(t, n.Boot(ctx))
+	}
 	testenv.Must(t, real.AwaitNodes(ctx))
 }
