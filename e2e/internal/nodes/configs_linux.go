@@ -49,7 +49,7 @@ containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 resolvConf: %s
 staticPodPath: %s
 volumePluginDir: %s
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%%, imagefs.available: 1%%}
+evictionHard: {memory.available: 100Mi, nodefs.available: 0%%, nodefs.inodesFree: 0%%, imagefs.available: 0%%}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
 maxPods: 60
