@@ -4,7 +4,12 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // TestAlertmanager holds that the example names only alerts that exist.
@@ -23,4 +28,67 @@ func TestAlertmanager(t *testing.T) {
 			t.Errorf("there is no alert %s", name)
 		}
 	}
+}
+
+// TestOneSeverity: an alert on a finding has the severity of the finding, and of what it
+// explains, one alert on calls or requests at least has its severity, and none is more severe.
+func TestOneSeverity(t *testing.T) {
+	severities, names := map[string]classify.Severity{}, map[bool][]string{}
+	for _, a := range all() {
+		severities[a.Name] = a.Severity
+		names[len(a.Checks) > 0] = append(names[len(a.Checks) > 0], a.Name)
+	}
+	for _, c := range classify.Checks {
+		for severity, name := range c.Alerts {
+			if severities[name] != severity || c.Alerts[c.Severity] == "" {
+				t.Errorf("%s is %s: its alert %s is %s", c.Name, c.Severity, name, severities[name])
+			}
+		}
+	}
+	explains := map[string][]classify.Severity{}
+	for _, rule := range inhibitRules(t) {
+		for _, finding := range among(names[true], rule.Source) {
+			for _, signal := range among(names[false], rule.Target) {
+				explains[finding] = append(explains[finding], severities[signal])
+			}
+		}
+	}
+	if len(explains) < 5 {
+		t.Errorf("only the alerts %v on findings explain others", explains)
+	}
+	for finding, signals := range explains {
+		if want := severities[finding]; slices.Max(signals) != want {
+			t.Errorf("%s is %s, and what it explains is %s", finding, want, slices.Max(signals))
+		}
+	}
+}
+
+// An inhibitRule has the alerts that match Source explain those that match Target.
+type inhibitRule struct {
+	Source []string `json:"source_matchers"`
+	Target []string `json:"target_matchers"`
+}
+
+func inhibitRules(t *testing.T) []inhibitRule {
+	t.Helper()
+	text, err := os.ReadFile("alertmanager.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read struct {
+		Rules []inhibitRule `json:"inhibit_rules"`
+	}
+	if err := yaml.Unmarshal(text, &read); err != nil {
+		t.Fatal(err)
+	}
+	return read.Rules
+}
+
+// among are the alerts of these names that the matchers select.
+func among(names, matchers []string) []string {
+	selected := regexp.MustCompile(`alertname=~?"(.+)"`).FindStringSubmatch(strings.Join(matchers, "\n"))
+	if selected == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(strings.Split(selected[1], "|"), name) })
 }

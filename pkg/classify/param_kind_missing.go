@@ -8,8 +8,8 @@ import (
 var paramKindMissing = &Check{
 	Name:     "param-kind-missing",
 	Summary:  "An admission policy refuses all that it matches: the kind of its params is not served.",
-	Severity: Critical,
-	Alerts:   map[Severity]string{Critical: "WebhookPolicyParamKindMissing"},
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookPolicyParamKindMissing"},
 	For:      5 * time.Minute,
 	Fails:    true,
 	FindPolicy: func(p *PolicyProfile) []Problem {

@@ -30,7 +30,7 @@ func TestAdmissionPolicies(t *testing.T) {
 			b.Spec.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"e2e": "none"}}}
 		})
 		testenv.Eventually(t, func() error { return w.Refused(t, name, "failed to find resource referenced by paramKind") })
-		scraper.AwaitFinding("param-kind-missing", "critical", testenv.Identity("validatingpolicy", name, name))
+		scraper.AwaitFinding("param-kind-missing", "warning", testenv.Identity("validatingpolicy", name, name))
 		testenv.Must(t, w.Kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}))
 		testenv.Eventually(t, func() error {
 			_, err := w.CreateConfigMap(t, name)

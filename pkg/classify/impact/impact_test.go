@@ -321,7 +321,7 @@ func TestPolicyCard(t *testing.T) {
 		{inventory.ValidatingPolicy, "limits", "failure-modes", "that is so now: the API server does not serve the kind of its params (example.com/v1 Limit)"},
 		{inventory.ValidatingPolicy, "limits", "failure-modes", "every request that it matches by strict is refused, whatever the validationActions say"},
 		{inventory.ValidatingPolicy, "limits", "cluster-health", "creation of Pods"},
-		{inventory.ValidatingPolicy, "limits", "detection", "found now, critical: param-kind-missing: policy limits refuses"},
+		{inventory.ValidatingPolicy, "limits", "detection", "found now, warning: param-kind-missing: policy limits refuses"},
 		{inventory.ValidatingPolicy, "limits", "disabling", "kubectl delete validatingadmissionpolicybinding/strict validatingadmissionpolicybinding/trial"},
 		{inventory.ValidatingPolicy, "limits", "disabling", "the next helm upgrade reverts that"},
 		{inventory.ValidatingPolicy, "leases", "cluster-health", "heartbeats of nodes"},
