@@ -168,6 +168,16 @@ func (target Target) kept(body io.Reader) (string, error) {
 	return kept.String(), lines.Err()
 }
 
+// Series are the labels of all series that the target exports.
+func (target Target) Series(ctx context.Context) ([]labels.Labels, error) {
+	said, err := target.scrape(ctx)
+	var out []labels.Labels
+	for _, s := range said {
+		out = append(out, s.labels)
+	}
+	return out, err
+}
+
 // Says is an error until the target exports a series of the name above zero, with these labels
 // as name and value.
 func (target Target) Says(name string, of ...string) func(context.Context) error {

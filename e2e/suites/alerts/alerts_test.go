@@ -59,13 +59,6 @@ var incidents = []incident{
 		page:       "WebhookBackendDown",
 	},
 	{
-		name:     "admission-tenth",
-		prepares: failingClosedForMany,
-		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
-		cures:    behave(webhook.Behaviour{}),
-		active:   []string{"WebhookCallsFailing"},
-	},
-	{
 		name:       "admission-untrusted",
 		prepares:   failingClosed,
 		breaks:     trust([]byte("no certificate")),
@@ -73,14 +66,6 @@ var incidents = []incident{
 		cures:      trustAgain,
 		active:     []string{"WebhookCaBundleInvalidWarning"},
 		suppressed: []string{"WebhookCallsFailing"},
-	},
-	{
-		name:       "admission-timeout",
-		prepares:   impatient,
-		breaks:     behave(webhook.Behaviour{Delay: time.Minute}),
-		cures:      behave(webhook.Behaviour{}),
-		active:     []string{"WebhookCallsFailing"},
-		suppressed: []string{"WebhookSlow"},
 	},
 	{
 		// Each API server counts it, whatever the failurePolicy: the wait is the
@@ -92,15 +77,6 @@ var incidents = []incident{
 		active:   []string{"WebhookCriticalResourceSlow"},
 		page:     "WebhookCriticalResourceSlow",
 		resource: "leases",
-	},
-	{
-		name:       "pods-refused",
-		prepares:   failingClosedOnPods,
-		breaks:     behave(webhook.Behaviour{FailEvery: 1}),
-		cures:      behave(webhook.Behaviour{}),
-		active:     []string{"WebhookFailingClosed"},
-		suppressed: []string{"WebhookCallsFailing"},
-		page:       "WebhookFailingClosed",
 	},
 	{
 		// One page, and not one for each of them.
@@ -125,13 +101,6 @@ var incidents = []incident{
 		page:       "WebhookFailingClosed",
 	},
 	{
-		name:     "admission-seldom",
-		prepares: seldomCalled,
-		breaks:   failsThrice,
-		cures:    answersAgain,
-		active:   []string{"WebhookAllCallsFailing"},
-	},
-	{
 		name:       "admission-open",
 		prepares:   failingOpen,
 		breaks:     removeService,
@@ -149,29 +118,6 @@ var incidents = []incident{
 		active:     []string{"WebhookBackendDown"},
 		suppressed: []string{"WebhookConversionFailing"},
 		page:       "WebhookBackendDown",
-	},
-	{
-		name:     "conversion-tenth",
-		prepares: convertingForMany,
-		breaks:   behave(webhook.Behaviour{FailEvery: 10}),
-		cures:    behave(webhook.Behaviour{}),
-		active:   []string{"WebhookConversionFailing"},
-	},
-	{
-		name:     "conversion-slow",
-		prepares: convertingForMany,
-		breaks:   behave(webhook.Behaviour{Delay: 1500 * time.Millisecond}),
-		cures:    behave(webhook.Behaviour{}),
-		active:   []string{"WebhookConversionSlow"},
-	},
-	{
-		name:     "slow-pods",
-		prepares: failingClosedOnPods,
-		breaks:   behave(webhook.Behaviour{Delay: 700 * time.Millisecond}),
-		cures:    behave(webhook.Behaviour{}),
-		resource: "pods",
-		active:   []string{"WebhookCriticalResourceSlow"},
-		page:     "WebhookCriticalResourceSlow",
 	},
 	{
 		name:     "slow-elsewhere",
@@ -197,14 +143,6 @@ var incidents = []incident{
 		suppressed: []string{"WebhookCallsFailing"},
 	},
 	{
-		name:       "patches",
-		prepares:   mutating,
-		breaks:     behave(webhook.Behaviour{Patch: `[{"op":"remove","path":"/data/nothing"}]`}),
-		cures:      behave(webhook.Behaviour{}),
-		active:     []string{"WebhookInternalErrors"},
-		suppressed: []string{"WebhookCallsFailing"},
-	},
-	{
 		name:     static,
 		prepares: unregistered,
 		breaks:   func(_ context.Context, s scenario) error { return s.manifests.add(s) },
@@ -219,27 +157,6 @@ var incidents = []incident{
 		cures:  disappear,
 		active: []string{"WebhookOnVirtualResource"},
 		page:   "WebhookOnVirtualResource",
-	},
-	{
-		name:   "sensitive",
-		breaks: appear(secrets),
-		check:  "sensitive-resource",
-		cures:  annotate(approval, "https://example.com/pull/1"),
-		active: []string{"WebhookOnSensitiveResource"},
-	},
-	{
-		name:   "critical",
-		breaks: appear(pods),
-		check:  "critical-resource",
-		cures:  annotate(acknowledgement, "critical-resource: it must be so"),
-		active: []string{"WebhookOnCriticalResource"},
-	},
-	{
-		name:   "openshift-core",
-		breaks: appear(configMaps),
-		check:  "core-resource",
-		cures:  annotate(approval, "https://example.com/pull/1"),
-		active: []string{"WebhookOnCoreResource"},
 	},
 }
 

@@ -74,32 +74,11 @@ func reported(t *testing.T, text string) {
 		"bindings.placement.example.com": "virtual-resource",
 		"tokenreviews.login.example.com": "dead-rule",
 	} {
-		if !lineWith(report, name, check) {
-			t.Errorf("no line reports %s about %s", check, name)
+		if !regexp.MustCompile(check + ".*" + name + "|" + name + ".*" + check).MatchString(report) {
+			t.Errorf("no line reports %s about %s in:\n%s", check, name, text)
 		}
 	}
-	if !lineWith(report, "webhooks see Pods, Secrets", "webhook-auditor.io/acknowledge") {
-		t.Error("no line counts the webhooks that an annotation must acknowledge")
+	if strings.Contains(report, "secrets.validator.example.com") {
+		t.Errorf("a healthy webhook is reported in:\n%s", text)
 	}
-	for _, healthy := range []string{"policy.example.com", "secrets.validator.example.com"} {
-		if strings.Contains(report, healthy) {
-			t.Errorf("the healthy %s is reported", healthy)
-		}
-	}
-	if t.Failed() {
-		t.Log(text)
-	}
-}
-
-func lineWith(text string, words ...string) bool {
-	for line := range strings.Lines(text) {
-		all := true
-		for _, word := range words {
-			all = all && strings.Contains(line, word)
-		}
-		if all {
-			return true
-		}
-	}
-	return false
 }

@@ -18,7 +18,6 @@ import (
 var (
 	configMaps = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"configmaps"}}
 	pods       = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"pods"}}
-	secrets    = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"secrets"}}
 	leases     = admissionv1.Rule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}}
 	templates  = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"podtemplates"}}
 	bindings   = admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"bindings"}}
@@ -68,39 +67,6 @@ func failingOpen(t *testing.T, s scenario) {
 	s.traffic(1, s.createConfigMap)
 }
 
-// impatient users wait for a second each time that the webhook hangs.
-func impatient(t *testing.T, s scenario) {
-	c := s.configuration(configMaps)
-	c.Webhooks[0].TimeoutSeconds = new(int32(1))
-	testenv.Must(t, s.register(t.Context(), c))
-	s.traffic(3, s.createConfigMap)
-}
-
-// seldomCalled is a webhook that no request meets before it fails: not even
-// that of the controller which puts a ConfigMap into each new namespace.
-func seldomCalled(t *testing.T, s scenario) {
-	eventually(t, func(ctx context.Context) error {
-		_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
-		return err
-	})
-	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
-}
-
-func failsThrice(ctx context.Context, s scenario) error {
-	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
-	for range 3 {
-		if err := s.createConfigMap(ctx, 0); err == nil {
-			return fmt.Errorf("the webhook %s does not fail", s.webhook())
-		}
-	}
-	return nil
-}
-
-func answersAgain(ctx context.Context, s scenario) error {
-	s.Hooks.Behave(s.path(), webhook.Behaviour{})
-	return s.createConfigMap(ctx, 0)
-}
-
 // refusingOnce is a webhook that has refused one request before.
 func refusingOnce(t *testing.T, s scenario) {
 	s.Hooks.Behave(s.path(), webhook.Behaviour{Deny: "not this one"})
@@ -115,11 +81,6 @@ func refusingOnce(t *testing.T, s scenario) {
 	s.traffic(1, s.createConfigMap)
 }
 
-func mutating(t *testing.T, s scenario) {
-	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(configMaps)))
-	s.traffic(1, s.createConfigMap)
-}
-
 func mutatingPods(t *testing.T, s scenario) {
 	const users = 1
 	s.makePods(t, users)
@@ -129,21 +90,9 @@ func mutatingPods(t *testing.T, s scenario) {
 
 func unregistered(_ *testing.T, s scenario) { s.traffic(1, s.createConfigMap) }
 
-// failingClosedForMany has so many users that a tenth of them is a user at
-// any time.
-func failingClosedForMany(t *testing.T, s scenario) {
-	testenv.Must(t, s.register(t.Context(), s.configuration(configMaps)))
-	s.traffic(3, s.createConfigMap)
-}
-
 func converting(t *testing.T, s scenario) {
 	s.install(t)
 	s.traffic(1, s.readWidget)
-}
-
-func convertingForMany(t *testing.T, s scenario) {
-	s.install(t)
-	s.traffic(3, s.readWidget)
 }
 
 func onTemplates(t *testing.T, s scenario) {
@@ -153,25 +102,12 @@ func onTemplates(t *testing.T, s scenario) {
 	s.traffic(users, s.touchTemplate)
 }
 
-// appear registers a webhook that is not approved.
+// appear registers a webhook that is trouble by being there.
 func appear(rule admissionv1.Rule) func(context.Context, scenario) error {
-	return func(ctx context.Context, s scenario) error {
-		c := s.configuration(rule)
-		c.Annotations = nil
-		return s.register(ctx, c)
-	}
+	return func(ctx context.Context, s scenario) error { return s.register(ctx, s.configuration(rule)) }
 }
 
 func disappear(ctx context.Context, s scenario) error { return s.unregister(ctx) }
-
-func annotate(annotation, value string) func(context.Context, scenario) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
-	return func(ctx context.Context, s scenario) error {
-		_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-			Patch(ctx, s.name, types.MergePatchType, patch, metav1.PatchOptions{})
-		return err
-	}
-}
 
 func removeService(ctx context.Context, s scenario) error   { return s.backend.DeleteService(ctx) }
 func restoreService(ctx context.Context, s scenario) error  { return s.backend.CreateService(ctx) }

@@ -85,14 +85,7 @@ func (s sent) explained() sent { return sent{s.labels, true} }
 
 // routings are the incidents. Each happens in a cluster of its own.
 func routings(ours, enhancement printedAlerts) []routing {
-	var dead []sent
-	for n := range 8 {
-		name := fmt.Sprintf("w%d.example.com", n)
-		dead = append(dead, ours.about(name, "WebhookBackendDown"),
-			ours.about(name, "WebhookFailingClosed").explained(), ours.about(name, "WebhookCallsFailing").explained())
-	}
 	return []routing{
-		{"eight webhooks behind a dead backend", dead, map[string][]string{"page": {strings.TrimSpace(strings.Repeat("WebhookBackendDown ", 8))}}},
 		{
 			"a critical alert explains the warnings about the same webhook alone",
 			[]sent{
@@ -102,24 +95,14 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"page": {"WebhookFailingClosed"}, "ticket": {"WebhookCaBundleExpiring WebhookCallsFailing"}},
 		},
 		{
-			"slow requests are not explained by any webhook that fails",
-			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("WebhookResourceLatencyHigh", "resource", "pods")},
-			map[string][]string{"page": {"WebhookFailingClosed"}, "ticket": {"WebhookResourceLatencyHigh"}},
-		},
-		{
 			"refused requests explain the API server's errors",
 			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
 			map[string][]string{"page": {"WebhookFailingClosed"}},
 		},
 		{
-			"the API server's errors alone",
-			[]sent{ours.of("KubeAPIErrorBudgetBurn", "severity", "critical")},
-			map[string][]string{"default": {"KubeAPIErrorBudgetBurn"}},
-		},
-		{
 			"a policy whose params are of a kind that is not served",
 			[]sent{ours.of("WebhookPolicyParamKindMissing", "name", "one"), ours.of("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy").explained()},
-			map[string][]string{"page": {"WebhookPolicyParamKindMissing"}},
+			map[string][]string{"ticket": {"WebhookPolicyParamKindMissing"}},
 		},
 		{
 			"the auditor is away",
@@ -138,11 +121,6 @@ func routings(ours, enhancement printedAlerts) []routing {
 			"nothing watches",
 			[]sent{ours.of("WebhookUnwatched"), ours.of("WebhookAuditorDown").explained()},
 			map[string][]string{"page": {"WebhookUnwatched"}},
-		},
-		{
-			"an API server that reaches no webhook",
-			[]sent{ours.of("WebhookNoneReachable", "instance", "10.0.0.1:6443"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
-			map[string][]string{"page": {"WebhookNoneReachable"}},
 		},
 		{
 			"no API server reaches a webhook",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -183,6 +184,29 @@ func typeWhatReads(t *testing.T, w environment) {
 	}
 	testenv.Must(t, s.unregister(t.Context())) // it would be in the way of what follows
 	t.Run("first and last", func(t *testing.T) { typeFirstAndLast(t, s) })
+}
+
+// createObjects makes what diagnoses look for. An API server takes objects of a new kind a
+// while after the kind.
+func (s scenario) createObjects(t *testing.T) {
+	t.Helper()
+	objects, err := filepath.Abs("testdata/objects.yaml")
+	testenv.Must(t, err)
+	sh := s.shell(t, "")
+	eventually(t, func(ctx context.Context) error {
+		_, err := sh.run(ctx, "kubectl apply -f "+objects)
+		return err
+	})
+	_, err = sh.run(t.Context(), "kubectl delete namespace hanging --wait=false")
+	testenv.Must(t, err)
+	testenv.Must(t, s.manifests.add(scenario{environment: s.environment, name: static, backend: s.backend}))
+}
+
+// createLabelled creates what the matchCondition of the scenario's webhook asks for.
+func (s scenario) createLabelled(ctx context.Context) error {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-", Labels: map[string]string{"asked": "yes"}}}
+	_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
 }
 
 // typeFirstAndLast pastes the first and the last block of each runbook as they are

@@ -9,7 +9,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -54,18 +53,12 @@ func newScenario(t testing.TB, w environment, name string) scenario {
 	return s
 }
 
-// What owners of a webhook write on its configuration.
-const (
-	approval        = "webhook-approved.openshift.io"
-	acknowledgement = "webhook-auditor.io/acknowledge"
-)
-
 // configuration registers the scenario's webhook for the given rule. It is
-// approved: who wants the informational findings takes that away.
+// approved, so that no finding says otherwise.
 func (s scenario) configuration(rule admissionv1.Rule) *admissionv1.ValidatingWebhookConfiguration {
 	rule.APIVersions = []string{"*"}
 	return &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: s.name, Annotations: map[string]string{approval: "https://example.com/pull/1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: s.name, Annotations: map[string]string{"webhook-approved.openshift.io": "https://example.com/pull/1"}},
 		Webhooks: []admissionv1.ValidatingWebhook{{
 			Name:         s.webhook(),
 			ClientConfig: s.backend.Admission(s.path()),
@@ -125,17 +118,7 @@ func (s scenario) change(ctx context.Context, change func(*admissionv1.Validatin
 // and one object of it.
 func (s scenario) install(t *testing.T) {
 	t.Helper()
-	_, err := s.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: s.crd()},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group:      s.group(),
-			Names:      apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-			Scope:      apiextensionsv1.NamespaceScoped,
-			Versions:   []apiextensionsv1.CustomResourceDefinitionVersion{testenv.WidgetVersion("v1"), testenv.WidgetVersion("v2")},
-			Conversion: s.backend.Conversion(s.path()),
-		},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	s.Widgets(t, s.group(), s.backend.Conversion(s.path()))
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": s.group() + "/v1", "kind": "Widget", "metadata": map[string]any{"name": "one"},
 	}}

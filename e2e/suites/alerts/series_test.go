@@ -7,21 +7,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 )
 
 // seriesVariable is the environment variable that names the file into which TestSeries
@@ -51,7 +49,7 @@ func TestSeries(t *testing.T) {
 		options.APIServerFlags = manifests.flags(t)
 	}
 	w := newEnvironment(t, options)
-	for _, name := range []string{"admission-no-service", "admission-open", "refusing", "patches", "match-conditions", "conversion-tenth"} {
+	for _, name := range []string{"admission-no-service", "admission-open", "refusing", "pods-unusable-patch", "match-conditions", "conversion-no-service"} {
 		i := incidents[slices.IndexFunc(incidents, func(i incident) bool { return i.name == name })]
 		s := newScenario(t, w, name)
 		i.prepares(t, s)
@@ -60,8 +58,8 @@ func TestSeries(t *testing.T) {
 	w.meetPolicies(t)
 	testenv.Must(t, manifests.add(newScenario(t, w, static)))
 	var have series
-	eventually(t, func(ctx context.Context) (err error) {
-		have, err = w.exported(ctx, want)
+	eventually(t, func(context.Context) (err error) {
+		have, err = w.exported(t, want)
 		if err != nil {
 			return err
 		}
@@ -88,43 +86,28 @@ func (w environment) meetPolicies(t *testing.T) {
 	}
 }
 
-// readByAlerts are the series that the printed rules read of API servers and of
+// readByAlerts are the series that the rules read of API servers and of
 // kube-controller-manager, without the suffixes of histograms, and the labels that they
 // want each to have.
 func readByAlerts(t *testing.T) series {
 	t.Helper()
-	var printed struct {
-		Groups []struct {
-			Rules []struct {
-				Expr   string
-				Labels map[string]string
+	text, err := os.ReadFile("../../../rules/adjustable.json")
+	testenv.Must(t, err)
+	var read struct{ Series []string }
+	testenv.Must(t, json.Unmarshal(text, &read))
+	want := series{}
+	for _, name := range read.Series {
+		if !strings.HasPrefix(name, "webhook_auditor_") && name != "up" {
+			want[family(name)] = []string{}
+		}
+	}
+	printed := testenv.Command(t, "print", "rules", "--form=prometheus").Stdout
+	for _, input := range regexp.MustCompile(`series: 'label (.+) of (\w+)'`).FindAllStringSubmatch(printed, -1) {
+		of := family(input[2])
+		for label := range strings.SplitSeq(input[1], " or ") {
+			if label != "instance" { // which Prometheus adds
+				want[of] = append(want[of], label)
 			}
-		}
-	}
-	testenv.Must(t, yaml.Unmarshal([]byte(testenv.Command(t, "print", "rules", "--form=prometheus").Stdout), &printed))
-	var expressions, inputs strings.Builder
-	for _, group := range printed.Groups {
-		for _, rule := range group.Rules {
-			fmt.Fprintln(&expressions, rule.Expr)
-			fmt.Fprintln(&inputs, rule.Labels["series"])
-		}
-	}
-	want, suffix := series{}, regexp.MustCompile(`_(bucket|sum|count)$`)
-	for _, name := range regexp.MustCompile(`\b(apiserver|garbagecollector|workqueue)_\w+`).FindAllString(expressions.String(), -1) {
-		if !strings.HasSuffix(name, "_webhook_rejection_count") && !strings.HasSuffix(name, "_webhook_fail_open_count") { // counters
-			name = suffix.ReplaceAllString(name, "")
-		}
-		if want[name] == nil {
-			want[name] = []string{}
-		}
-	}
-	for _, label := range regexp.MustCompile(`label (\w+) of (\w+)`).FindAllStringSubmatch(inputs.String(), -1) {
-		name := label[2]
-		if want[name] == nil {
-			name = suffix.ReplaceAllString(name, "")
-		}
-		if label[1] != "instance" { // which Prometheus adds
-			want[name] = append(want[name], label[1])
 		}
 	}
 	if len(want) < 15 || len(slices.Concat(slices.Collect(maps.Values(want))...)) < 10 {
@@ -133,34 +116,27 @@ func readByAlerts(t *testing.T) series {
 	return want
 }
 
+// family is the histogram of a series, or its own name.
+func family(name string) string {
+	if strings.HasSuffix(name, "_webhook_rejection_count") || strings.HasSuffix(name, "_webhook_fail_open_count") { // counters
+		return name
+	}
+	return regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+}
+
 // exported are those of the series that the servers export now.
-func (w environment) exported(ctx context.Context, among series) (series, error) {
-	controllers := w.Plane.Config()
-	controllers.Host = w.Plane.ControllersURL()
+func (w environment) exported(t *testing.T, among series) (series, error) {
 	out := series{}
-	for _, server := range []*rest.Config{w.Plane.Config(), controllers} {
-		client, err := rest.HTTPClientFor(server)
+	for _, target := range []timeline.Target{timeline.APIServer(t, w.Plane.Config()), timeline.Controllers(t, w.Plane)} {
+		exported, err := target.Series(t.Context())
 		if err != nil {
 			return nil, err
 		}
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.Host+"/metrics", nil)
-		if err != nil {
-			return nil, err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return nil, err
-		}
-		defer response.Body.Close()
-		scrape, err := metrics.Parse(response.Body)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", monitoring.Address(server.Host), response.Status, err)
-		}
-		for _, s := range scrape {
-			if among[s.Name] == nil {
-				continue
+		for _, s := range exported {
+			if name := family(s.Get(model.MetricNameLabel)); among[name] != nil {
+				s = labels.NewBuilder(s).Del(model.MetricNameLabel, model.BucketLabel, model.JobLabel, model.InstanceLabel).Labels()
+				out[name] = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(out[name], maps.Keys(s.Map())))))
 			}
-			out[s.Name] = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(out[s.Name], maps.Keys(s.Labels)))))
 		}
 	}
 	return out, nil
