@@ -155,6 +155,9 @@ const (
 	// seldom, in the last 15, or the auditor found the backend down and no longer does:
 	// that has paged, and what failed until then must not page again.
 	recovered = `cluster_type_name_failure:webhook_auditor_calls_failed:recovered`
+	// calm are those that are over but for stray failures, which a busy webhook always has:
+	// a tenth of what failed at worst. What failed in the hours before must not page for these.
+	calm = `cluster_type_name_failure:webhook_auditor_calls_failed:calm`
 	// spells is whether calls fail now, 1, or failed before, 0.
 	spells = `cluster_type_name_failure:webhook_auditor_calls_failed:spells`
 	// burning is the share of the calls that fail, where it pages.
@@ -171,7 +174,7 @@ const (
 // make an outage of what passes.
 //
 // Those of burning page, by two windows. The short one is for webhooks that are
-// called all the time: over a fifth in the last 5 minutes, and over a tenth for more than 5 of
+// called all the time: over a fifth in the last 5 minutes, and over 15 % for more than 5 of
 // the last 30 minutes. A failure is seen for 3 minutes, so an outage of two minutes
 // shows for less, and nothing but the failures must go on for the alert to fire: neither
 // a failed scrape nor a minute without calls starts it anew.
@@ -203,7 +206,7 @@ func shareRecords() []RecordingRule {
 	}
 	without := ` unless on ` + perFailure + ` (`
 	short := ratio("5m") + ` > 0.2
-		and on ` + perFailure + ` count_over_time((` + ratio("3m") + ` > 0.1)[30m:30s]) >= 11
+		and on ` + perFailure + ` count_over_time((` + ratio("3m") + ` > 0.15)[30m:30s]) >= 11
 		and on ` + perFailure + ` ` + failedIn("30m") + ` >= 5`
 	long := ratio("6h") + ` >= 0.06
 		and on ` + perFailure + ` ` + slots + ` >= 3
@@ -222,9 +225,10 @@ func shareRecords() []RecordingRule {
 			or on ` + perFailure + ` (
 				` + failedIn("6h") + ` and on (type, name) ` + affectedCalls("30m") + ` >= 20` + without + ratio("30m") + ` > 0.5)` + without + `max_over_time(` + ratio("3m") + `[15m]) > 0.01)
 			)`},
+		RecordingRule{Name: calm, Asks: "Of which webhooks do a few of many calls fail, where far more did within 6h?", Expr: failedIn("6h") + ` and on (type, name) ` + affectedCalls("3m") + ` >= 40` + without + ratio("3m") + ` > on ` + perFailure + ` 0.1 * max_over_time(` + ratio("5m") + `[6h:4m]))`},
 		RecordingRule{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(` + ratio("3m") + ` > 0.1) ^ 0 or on ` + perFailure + ` 0 * last_over_time(` + ratio("3m") + `[75m])`},
 		RecordingRule{Name: slots, Asks: "In how many slots of 4 minutes did one call in twenty fail, in 6h?", Expr: `count_over_time((` + ratio("5m") + ` > 0.05)[6h:4m])`},
-		RecordingRule{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `((` + short + ` or on ` + perFailure + ` ` + long + `)` + without + recovered + `)) or on ` + perFailure + ` (` + again + `)`},
+		RecordingRule{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `((` + short + ` or on ` + perFailure + ` ` + long + `)` + without + recovered + ` or ` + calm + `)) or on ` + perFailure + ` (` + again + `)`},
 		RecordingRule{Name: lasting, Asks: "Where did three calls fail in 30m, and do calls still fail?", Expr: failedIn("30m") + ` >= 3` + without + recovered + `)`},
 	)
 }
@@ -245,8 +249,10 @@ func failing(ways string) string {
 	return strings.NewReplacer("{}", `{`+ways+`}`, "PER", perFailure).Replace(`(
 		` + burning + `{}
 		or on PER (
-			` + ratio("5m") + `{} > $threshold and on PER count_over_time((` + ratio("5m") + `{} > $threshold)[30m:1m]) >= 10
-			or on PER ` + ratio("30m") + `{} > $threshold and on PER ` + slots + ` >= 5
+			(
+				` + ratio("5m") + `{} > $threshold and on PER count_over_time((` + ratio("5m") + `{} > $threshold)[30m:1m]) >= 10
+				or on PER ` + ratio("30m") + `{} > $threshold and on PER ` + slots + ` >= 5
+			) unless on PER ` + calm + `
 			or on PER ` + ratio("6h") + `{} > 0.02 and on PER count_over_time((` + ratio("5m") + `{} > 0.01)[6h:4m]) >= 45
 		) and on PER ` + lasting + `
 	)`)

@@ -148,12 +148,16 @@ func blockedQuota(running float64) []trace {
 
 var expectations = []expectation{
 	{"API servers that restart each hour count the same again", "WebhookAllCallsFailing", restartsEachHour(), 1, 1, 60, 361, 0, 0, 360},
-	{"a storm of eight minutes", "WebhookCriticalResourceSlow", storm(8), 1, 1, 50, 181, 0, 0, 180},
-	{"a storm of forty minutes", "WebhookCriticalResourceSlow", storm(40), 1, 1, 50, 60, 76, 100, 180},
+	{"a storm of eight minutes", "WebhookCriticalResourceSlow", storm(300, 8), 1, 1, 50, 181, 0, 0, 180},
+	{"a storm of ten minutes, of 18 calls a minute", "WebhookCriticalResourceSlow", storm(18, 10), 1, 1, 50, 181, 0, 0, 180},
+	{"a storm of ten minutes, scraped each two", "WebhookCriticalResourceSlow", storm(300, 10), 2, 1, 50, 181, 0, 0, 180},
+	{"a storm of forty minutes", "WebhookCriticalResourceSlow", storm(300, 40), 1, 1, 50, 60, 78, 100, 180},
 	{"a policy without its params refuses a request each ten minutes", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 1, 10)}, 1, 1, 50, 60, 120, 290, 290},
 	{"one refuses two requests each ten minutes on each of three API servers", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 2, 10), refusedByPolicy("b", 2, 10), refusedByPolicy("c", 2, 10)}, 1, 1, 50, 60, 115, 240, 240},
+	{"one refuses one each half an hour or less on each of three API servers", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 1, 20), refusedByPolicy("b", 1, 25), refusedByPolicy("c", 1, 30)}, 1, 1, 50, 60, 150, 300, 300},
 	{"one refuses six requests a minute beside 180 that are denied", "WebhookPolicyConfigErrors", besideDenials(), 1, 1, 50, 60, 100, 240, 240},
-	{"a policy lets a request pass each hour", "WebhookPolicyFailingOpen", []trace{passedByPolicy()}, 1, 1, 50, 60, 260, 520, 520},
+	{"a policy lets a request pass each hour", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 60)}, 1, 1, 50, 60, 260, 520, 520},
+	{"it does each three hours on each of three API servers", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 180), passedByPolicy("b", 170), passedByPolicy("c", 160)}, 1, 2, 50, 160, 600, 900, 900},
 	{"refusals each morning", "WebhookRejectionsHigh", mornings(), 4, 4, 4, 4321, 0, 0, 4320},
 	{"a hundred calls each night, all refused", "WebhookAllCallsFailing", nights(), 1, 2, 50, 90, 1560, 2880, 2880},
 	{"several API servers behind one address", "WebhookInputMetricsMissing", behindOneAddress(), 1, 1, 0, 5, 32, 180, 180},
@@ -185,10 +189,10 @@ func restartsEachHour() []trace {
 	}
 }
 
-// storm has one call in ten be slow for some minutes, of five a second.
-func storm(minutes int) []trace {
-	calls := since(0, 300)
-	slow := func(m int) int { return 30 * min(max(m-60, 0), minutes) }
+// storm has one call in ten be slow for some minutes.
+func storm(perMinute, minutes int) []trace {
+	calls := since(0, perMinute)
+	slow := func(m int) int { return perMinute * min(max(m-60, 0), minutes) / 10 }
 	return []trace{
 		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, func(m int) int { return calls(m) - slow(m) }),
 		counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, calls), counts(requested("200"), calls), limited(knownHook, 0.5), reach, seesAll,
@@ -209,9 +213,9 @@ func besideDenials() []trace {
 	}
 }
 
-// passedByPolicy are requests that a policy cannot evaluate, one an hour.
-func passedByPolicy() trace {
-	return counts(promql.Validations+`{instance="a",policy="p",policy_binding="b",enforcement_action="allow",error_type="policy_error"}`, func(m int) int { return m / 60 })
+// passedByPolicy are requests that a policy cannot evaluate, one in so many minutes.
+func passedByPolicy(instance string, minutes int) trace {
+	return counts(promql.Validations+`{instance="`+instance+`",policy="p",policy_binding="b",enforcement_action="allow",error_type="policy_error"}`, func(m int) int { return m / minutes })
 }
 
 // mornings are calls of which a third is refused for eight hours of each day.
@@ -242,15 +246,15 @@ func behindOneAddress() []trace {
 	}
 }
 
-// rollout has one call in so many fail, at random, and all for two minutes.
-func rollout(perMinute, oneIn int) []trace {
+// rollout has one call in so many fail, at random, and all for some minutes.
+func rollout(perMinute, oneIn, minutes int) []trace {
 	const last = 200
 	random := rand.New(rand.NewPCG(uint64(perMinute), uint64(oneIn)))
 	failed := make([]int, last+1)
 	for m := 1; m <= last; m++ {
 		failed[m] = failed[m-1]
 		for range perMinute {
-			if m > 120 && m <= 122 || random.IntN(oneIn) == 0 {
+			if m > 120 && m <= 120+minutes || random.IntN(oneIn) == 0 {
 				failed[m]++
 			}
 		}
@@ -270,9 +274,9 @@ func rollouts() []expectation {
 	for _, perMinute := range []int{18, 180, 1800} {
 		for _, oneIn := range []int{1000, 200, 50} {
 			name := fmt.Sprintf("%d calls a minute, one in %d fails, and all for two minutes", perMinute, oneIn)
-			out = append(out, expectation{name, "WebhookFailingClosed", rollout(perMinute, oneIn), 1, 1, 1, 201, 0, 0, 200})
+			out = append(out, expectation{name, "WebhookFailingClosed", rollout(perMinute, oneIn, 2), 1, 1, 1, 201, 0, 0, 200})
 			if oneIn > 100 {
-				out = append(out, expectation{name, "WebhookCallsFailing", rollout(perMinute, oneIn), 1, 1, 1, 201, 0, 0, 200})
+				out = append(out, expectation{name, "WebhookCallsFailing", rollout(perMinute, oneIn, 2), 1, 1, 1, 201, 0, 0, 200})
 			}
 		}
 	}
@@ -366,26 +370,6 @@ func TestNoHistory(t *testing.T) {
 	}
 }
 
-// TestFederation has a big cluster and a small one in one store, whose webhooks
-// have the same name: what fails in the small one is not hidden.
-func TestFederation(t *testing.T) {
-	traces := pages("calling_webhook_error")
-	var all []trace
-	for _, tr := range traces {
-		all = append(all, tr.renamed("{", `{cluster="small",`))
-	}
-	all = append(all, counts(requested("200"), since(0, 60000)).renamed("{", `{cluster="big",`), limited(knownHook, 0.5).renamed("{", `{cluster="big",`))
-	p := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), minute, faults[0].lines(all))
-	p.now = 55 * minute
-	var clusters []string
-	for _, a := range p.until(75 * minute) {
-		clusters = append(clusters, a.Labels.Get("cluster"))
-	}
-	if !slices.Equal(clusters, []string{"small"}) {
-		t.Errorf("alerts fire for the clusters %q, want for the small one alone", clusters)
-	}
-}
-
 // bornLate are the series that exist only once what they count has happened: that
 // one is missing says nothing. Those of policies and manifests are where these are.
 var bornLate = []string{
@@ -456,23 +440,6 @@ func TestRestart(t *testing.T) {
 	p.restart(file, 42*time.Minute)
 	if after := identities(50 * time.Minute); len(before) != 2 || !slices.Equal(before, after) {
 		t.Errorf("%q fire after the restart, %q before", after, before)
-	}
-}
-
-// TestUnscrapedIsNoFailure has an API server that is not scraped for half an
-// hour. The webhook answers most of its few calls: what cannot be seen is no
-// reason to say that it answers none.
-func TestUnscrapedIsNoFailure(t *testing.T) {
-	var traces []trace
-	for _, series := range []trace{
-		grows(scraped+`{instance="a"}`, 1), grows(requested("200"), 0.2), grows(requested("503"), 0.1), grows(rejected("calling_webhook_error"), 0.1),
-	} {
-		traces = append(traces, series.except(90, 120, "_").except(90, 91, "stale"))
-	}
-	p := evaluateFile(t, fileOf(t, "WebhookAllCallsFailing"), minute, faults[0].lines(append(traces, limited(knownHook, 1))))
-	p.now = begun * minute
-	if got := p.first("WebhookAllCallsFailing", watched*minute); got >= 0 {
-		t.Errorf("WebhookAllCallsFailing fires after %s", got)
 	}
 }
 
@@ -581,6 +548,9 @@ var silences = []silence{
 	{"quick calls after slow ones", "WebhookSlow", slowFor(60, 80), 79, 95, 180},
 	{"the backend is back", "WebhookBackendDown", findingIn(60, 100), 99, 110, 180},
 	{"an auditor sees the cluster again", "WebhookAuditorStale", []trace{build, blindFor}, 85, 93, 150},
+	{"stray failures of one in 50 calls, 18 a minute, after an outage", "WebhookFailingClosed", rollout(18, 50, 40), 159, 166, 199},
+	{"stray failures of one in 200 calls, 18 a minute, after an outage", "WebhookCallsFailing", rollout(18, 200, 40), 159, 166, 199},
+	{"stray failures of one in 200 calls, 180 a minute, after an outage", "WebhookFailingClosed", rollout(180, 200, 40), 159, 166, 199},
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
 }
 
@@ -601,35 +571,6 @@ func TestSilences(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestHangingPagesOnce has calls of a webhook on critical resources hang for forty
-// minutes: they fail and are slow, and neither pages when they are answered again.
-func TestHangingPagesOnce(t *testing.T) {
-	const hangs, answers = 60, 100
-	calls := since(0, 60)
-	failures := func(m int) int { return calls(min(max(m, hangs), answers)) - calls(hangs) }
-	good := func(m int) int { return calls(m) - failures(m) }
-	p := evaluateFile(t, fileOf(t, "WebhookFailingClosed", "WebhookCriticalResourceSlow"), minute, expectation{last: 200, scrape: 1, traces: []trace{
-		counts(requested("200"), good), counts(requested("500"), failures), counts(rejected("calling_webhook_error"), failures),
-		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, good), counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, calls),
-		limited(knownHook, 0.5), reach, seesAll,
-	}}.lines())
-	p.tick, p.now = tick, 50*minute
-	paged := false
-	for at := 50; at <= 200; at++ {
-		switch fires := p.firing(time.Duration(at) * minute); {
-		case slices.Contains(fires, "WebhookCriticalResourceSlow w"):
-			t.Fatalf("WebhookCriticalResourceSlow fires after %d minutes", at)
-		case at > answers+10 && len(fires) > 0:
-			t.Fatalf("%q fire after %d minutes", fires, at)
-		default:
-			paged = paged || len(fires) > 0
-		}
-	}
-	if !paged {
-		t.Error("WebhookFailingClosed does not fire")
 	}
 }
 
@@ -691,36 +632,6 @@ func TestDecommissioned(t *testing.T) {
 			p.tick = 4 * minute
 			if got := p.firing(time.Duration(e.last) * minute); len(got) > 0 {
 				t.Errorf("%q fire after nine days", got)
-			}
-		})
-	}
-}
-
-// TestSawtooth has a backend that comes and goes: that is one page, which stays.
-func TestSawtooth(t *testing.T) {
-	for _, test := range []struct{ down, period, pages int }{{3, 15, 1}, {10, 20, 2}} {
-		t.Run(fmt.Sprintf("%d of %d minutes", test.down, test.period), func(t *testing.T) {
-			t.Parallel()
-			const begin, end = 60, 240
-			failures := func(m int) int {
-				past := min(max(m, begin), end) - begin
-				return 60 * (past/test.period*test.down + min(past%test.period, test.down))
-			}
-			p := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), minute, expectation{last: 300, scrape: 1, traces: []trace{
-				counts(requested("200"), func(m int) int { return 60*m - failures(m) }), counts(requested("503"), failures),
-				counts(rejected("calling_webhook_error"), failures), limited(knownHook, 0.5), reach, seesAll,
-			}}.lines())
-			p.tick, p.now = tick, 50*minute
-			pages, fired := 0, false
-			for at := 50; at <= 300; at++ {
-				fires := len(p.until(time.Duration(at)*minute)) > 0
-				if fires && !fired {
-					pages++
-				}
-				fired = fires
-			}
-			if pages != test.pages || fired {
-				t.Errorf("pages %d times, want %d, and fires at the end: %t", pages, test.pages, fired)
 			}
 		})
 	}

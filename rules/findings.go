@@ -181,10 +181,14 @@ func describe(checks []*classify.Check) string {
 // sentences of the runbook.
 func consequence(c *classify.Check) string {
 	impact := firstParagraph(c.Runbook(), "Impact")
-	if strings.Contains(impact, "failurePolicy") {
+	if strings.Contains(impact, "failurePolicy: Fail") {
+		when := " when its call fails"
+		if c.Fails {
+			when = ""
+		}
 		return `{{ if eq $labels.type "conversion" }} Its objects cannot be read in another version than they are stored in.` +
-			`{{ else if eq $policy "Fail" }} Its failurePolicy is Fail: requests` + forReached + ` are refused when its call fails.` +
-			`{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: requests` + forReached + ` pass without it when its call fails.{{ end }}`
+			`{{ else if eq $policy "Fail" }} Its failurePolicy is Fail: requests` + forReached + ` are refused` + when + `.` +
+			`{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: requests` + forReached + ` pass without it` + when + `.{{ end }}`
 	}
 	if end := strings.Index(impact, ". "); end > 0 {
 		impact = impact[:end+1]

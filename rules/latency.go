@@ -15,7 +15,7 @@ func latencyAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on?",
-			Severity: classify.Critical, For: 12 * time.Minute, KeepFiring: 5 * time.Minute, Threshold: 0.01,
+			Severity: classify.Critical, For: 15 * time.Minute, KeepFiring: 5 * time.Minute, Threshold: 0.01,
 			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + hanging),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
 			Description: slowCalls + sinceWhen + `: each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
@@ -49,8 +49,9 @@ const (
 	slowLong = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6h`
 
 	// quickNow are those of which at least five calls should have been slow in the last
-	// two minutes, and none was: a storm that is over pages no more.
-	quickNow = `cluster_type_name:webhook_auditor_calls_quick:group2m`
+	// two minutes, or in four if it is called or scraped seldom, and none was: a storm that
+	// is over pages no more.
+	quickNow = `cluster_type_name:webhook_auditor_calls_quick:group`
 
 	// hanging leaves out the webhooks that page as their calls fail. Those that time
 	// out are slow as well, and for longer: they must not page again when calls are
@@ -102,8 +103,13 @@ var slowRecords = []RecordingRule{
 	},
 	{
 		Name: quickNow, Asks: "And which of these have become quick?",
-		Expr: strings.ReplaceAll(`group by (type, name) (`+answered+` * on (type, name) `+slowShare+` > 5) unless on (type, name) (1 - `+quick+` / on (type, name) (`+answered+`) > 0.0001)`, "WINDOW", "2m"),
+		Expr: quickIn("2m") + ` or on (type, name) ` + quickIn("4m"),
 	},
+}
+
+// quickIn are those of which five calls should have been slow in the window, and none was.
+func quickIn(window string) string {
+	return strings.ReplaceAll(`group by (type, name) (`+answered+` * on (type, name) `+slowShare+` > 5) unless on (type, name) (1 - `+quick+` / on (type, name) (`+answered+`) > 0.0001)`, "WINDOW", window)
 }
 
 var slowLongRecord = RecordingRule{

@@ -75,18 +75,6 @@ func expect(t *testing.T, alert string, fires bool, series []string) {
 	}
 }
 
-// TestRounding has webhooks of which exactly one call in a hundred is slow, at
-// traffics whose quotients do not come out even.
-func TestRounding(t *testing.T) {
-	var series []string
-	for i := range 199 {
-		name := fmt.Sprintf("w%d", i)
-		series = append(series, admissionHistogram(name, "0.5", float64(100*(i+1)), float64(i+1))...)
-		series = append(series, limit(name, "validating", 0.5))
-	}
-	expect(t, "WebhookSlow", false, series)
-}
-
 // TestUnevenHistograms has one histogram in many pieces.
 func TestUnevenHistograms(t *testing.T) {
 	bucket := func(instance, operation, le string, perTick float64) string {

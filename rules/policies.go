@@ -47,12 +47,12 @@ var policyRecords = []RecordingRule{
 }
 
 // brokenPolicies is how many requests were refused so in 10 minutes, where it is several, or in
-// the last hour, where there were some in three slots of six hours and never several.
+// the last hour, where there were some in three slots of six hours and never many.
 const brokenPolicies = `max_over_time(` + policiesBroken + `[3m]) > 2.5
 	or on (plugin) (
 		max_over_time(` + policiesBroken + `[1h]) > 0.7
 		and on (plugin) count_over_time((` + policiesBroken + ` > 0.7)[6h:9m]) >= 3
-		unless on (plugin) max_over_time(` + policiesBroken + `[2h]) > 2.5
+		unless on (plugin) max_over_time(` + policiesBroken + `[2h]) > 10
 	)`
 
 const (
@@ -115,8 +115,8 @@ func recurringPolicy(counter string) string {
 		sum by POLICY (increase(COUNTER[15m])) > 0 and on POLICY sum by POLICY (increase(COUNTER[15m] offset 15m)) > 0
 		or on POLICY (
 			sum by POLICY (increase(COUNTER[6h])) > 0
-			and on POLICY sum by POLICY (increase(COUNTER[75m])) > 0
+			and on POLICY sum by POLICY (increase(COUNTER[2h])) > 0
 			and on POLICY count_over_time((sum by POLICY (increase(COUNTER[20m])) > 0)[6h:15m]) >= 3
-			unless on POLICY max_over_time(sum by POLICY (increase(COUNTER[15m]))[2h:15m]) > 2.5
+			unless on POLICY max_over_time(sum by POLICY (increase(COUNTER[15m]))[2h:15m]) > 10
 		)`)
 }

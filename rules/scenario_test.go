@@ -104,45 +104,6 @@ func converts(succeeded string) func(values string) []string {
 	}
 }
 
-// TestBurst lets each call of a webhook fail for 30 seconds, once: no alert
-// may fire, however the webhook was called before and is scraped.
-func TestBurst(t *testing.T) {
-	// It begins just after a scrape, so that it shows in as many as it can. One
-	// failure long before makes the first of the burst visible.
-	const begin, length, end = 4201, 30, 5400 // seconds
-	failures := func(second int) int { return 1 + min(max(second-begin, 0), length) }
-	tests := []struct {
-		name  string
-		calls func(second int) int
-	}{
-		{"one call a second", func(s int) int { return 1 + s }},
-		{"called since a minute", func(s int) int { return 1 + max(s-begin+60, 0) }},
-		{"never called before", func(s int) int { return 1 + max(s-begin, 0) }},
-		{"called once a minute afterwards", func(s int) int { return failures(s) + max(s-begin, 0)/60 }},
-	}
-	for _, scrape := range []int{10, 15, 30, 60} {
-		t.Run(fmt.Sprintf("scraped every %d s", scrape), func(t *testing.T) {
-			t.Parallel()
-			var series []string
-			for i, test := range tests {
-				for _, k := range kinds {
-					answered := func(s int) int { return test.calls(s) - failures(s) }
-					for _, s := range slices.Concat(k.called(counter(scrape, end, answered)), k.failed(counter(scrape, end, failures))) {
-						series = append(series, strings.Replace(s, `name="w"`, fmt.Sprintf("name=%q", webhookOf(i, k)), 1))
-					}
-				}
-			}
-			p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen", "WebhookConversionFailing", "WebhookAllCallsFailing"), time.Duration(scrape)*time.Second, series)
-			p.tick = 30 * time.Second
-			for p.now = 4200 * time.Second; p.now <= end*time.Second; {
-				if got := p.firing(p.now); len(got) > 0 {
-					t.Fatalf("%q fire after %s", got, p.now)
-				}
-			}
-		})
-	}
-}
-
 // counter writes a counter as promtool does, one value each scrape. Like the
 // API server's it is born when it first counts.
 func counter(scrape, end int, value func(second int) int) string {
