@@ -58,7 +58,8 @@ func TestSeries(t *testing.T) {
 	w.meetPolicies(t)
 	testenv.Must(t, manifests.add(newScenario(t, w, static)))
 	var have series
-	eventually(t, func(context.Context) (err error) {
+	eventually(t, func(ctx context.Context) (err error) {
+		w.users.round(ctx)
 		have, err = w.exported(t, want)
 		if err != nil {
 			return err
