@@ -421,18 +421,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestWatchHoldsASnapshotForTheServiceItNeeds(t *testing.T) {
-	s := startServer(t)
-	s.put(service("policy", "a"), endpointSlice("policy", "a", true))
-	r := watching(s, Options{})
-	r.await("anything", anything)
-	s.put(validating("one", kubetest.Client("policy", "a")))
-	got := r.await("the webhook", webhooks(1))
-	if len(got.Services) != 1 {
-		t.Errorf("the webhook was published before its Service was read")
-	}
-}
-
 func TestWatchTakesImpossibleNames(t *testing.T) {
 	s := startServer(t)
 	s.put(validating("bad", kubetest.Client("policy", "no/such name"), kubetest.Client("../..", "x")))
@@ -528,14 +516,6 @@ func TestWatchThatMayListButNotWatch(t *testing.T) {
 	}
 	s.put(namespace("third"))
 	r.await("the third namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 3 })
-}
-
-func TestWatchThatMayWatchButNotList(t *testing.T) {
-	s := populated(t)
-	s.streamsLists = false
-	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "namespaces" && r.verb() == "list" })
-	r := watching(s, Options{})
-	r.await("the missing verb", errorAbout("namespaces", "grant the verbs list and watch on namespaces to auditor"))
 }
 
 func TestWatchTakesAbsenceForAFact(t *testing.T) {
