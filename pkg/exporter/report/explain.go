@@ -325,20 +325,3 @@ func deadlines(limits []admission.Limit, b admission.Budget) []Deadline {
 	}
 	return out
 }
-
-// WorstCase is how long the request waits at most.
-func (e Explanation) WorstCase() string {
-	if e.EndsAfterSeconds > 0 && e.EndsAfterSeconds < e.BudgetSeconds {
-		return fmt.Sprintf("%d s of %d s", e.EndsAfterSeconds, e.BudgetSeconds)
-	}
-	return fmt.Sprintf("%d s", e.BudgetSeconds)
-}
-
-// WorstCase is how long a request waits at most: until the API server ends it, of what
-// its webhooks may take.
-func WorstCase(limits []admission.Limit, b admission.Budget) string {
-	if _, after, ended := admission.End(limits, b); ended && after < b.Total() {
-		return fmt.Sprintf("%s of %s", text.Seconds(after), text.Seconds(b.Total()))
-	}
-	return text.Seconds(b.Total())
-}
