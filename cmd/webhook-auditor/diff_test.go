@@ -28,7 +28,7 @@ func TestDiff(t *testing.T) {
 		want string
 	}{
 		"nothing":          {[]string{impactCluster, impactCluster}, exitOK, "No registration of a webhook changes."},
-		"added":            {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "it can hold up each request 20 s longer"},
+		"added":            {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "timeoutSeconds 25, before 5"},
 		"below the limit":  {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
 		"resolved":         {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
 		"the reverse":      {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},

@@ -116,7 +116,7 @@ func TestTopCommand(t *testing.T) {
 	if len(top.Webhooks) != 1 || top.Webhooks[0].Name != "ghost" || int(top.Webhooks[0].Observed.Calls)%3 != 0 || len(top.Webhooks[0].Configurations) != 0 {
 		t.Errorf("exit code %d, got %+v", got.code, top.Webhooks)
 	}
-	if rate := top.Webhooks[0].Observed.Calls / top.Observation.Servers[0].Seconds; top.Webhooks[0].Observed.CallsPerSecond != rate {
+	if rate := top.Webhooks[0].Observed.Calls / top.Observation.Servers[0].To.Sub(top.Observation.Servers[0].From).Seconds(); top.Webhooks[0].Observed.CallsPerSecond != rate {
 		t.Errorf("%g calls a second, want %g", top.Webhooks[0].Observed.CallsPerSecond, rate)
 	}
 	got = execute(t, "", "top", "--kubeconfig", kubeconfig, "--observe-for", "1s")

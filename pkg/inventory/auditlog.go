@@ -12,23 +12,25 @@ import (
 // policies.
 type AuditLog struct {
 	// Files are those that were read, Bytes what they hold unpacked.
-	Files []string
-	Bytes int64
+	Files []string `json:"files"`
+	Bytes int64    `json:"bytes"`
 	// Lines counts the lines, Broken those that are no audit event; Breaks names
 	// the first of them, as "FILE:LINE: reason".
-	Lines, Broken int64
-	Breaks        []string
-	// From and To are the times of the first and the last event; zero where there is
+	Lines  int64    `json:"lines"`
+	Broken int64    `json:"broken"`
+	Breaks []string `json:"breaks,omitempty"`
+	// From and To are the times of the first and the last event; absent where there is
 	// none.
-	From, To time.Time
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
 	// Rows are sorted by key.
-	Rows []AuditRow
+	Rows []AuditRow `json:"-"`
 	// Merged counts the requests whose namespace, user and message are left out, as
 	// there are too many different ones.
-	Merged int
+	Merged int `json:"-"`
 	// Request is the event that was asked for by its auditID; nil where it was not
 	// found.
-	Request *AuditRequest
+	Request *AuditRequest `json:"-"`
 }
 
 // AuditOutcome is what became of a request at a webhook or a policy.
@@ -70,12 +72,15 @@ type AuditKey struct {
 
 // AuditSum sums up requests.
 type AuditSum struct {
-	Requests int
+	// Requests counts those at which it was called, as far as the log records calls:
+	// not those that a validating webhook let pass.
+	Requests int `json:"requests"`
 	// Slow counts those of more than 500 ms. SlowSeconds is what all mutating
 	// webhooks of such a request took together, or the slowest validating one.
-	Slow        int
-	SlowSeconds float64
-	First, Last time.Time
+	Slow        int       `json:"slow"`
+	SlowSeconds float64   `json:"slowSeconds"`
+	First       time.Time `json:"first"`
+	Last        time.Time `json:"last"`
 }
 
 // AuditRow are the requests of one key.

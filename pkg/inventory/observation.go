@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"embed"
 	"maps"
 	"slices"
 	"time"
@@ -16,30 +17,35 @@ type Series struct {
 // Series returns the name of the webhook's series.
 func (r Ref) Series() Series { return Series{r.Type, r.Name} }
 
+// Comments has those of what reports hand out as it is, which describe its fields.
+//
+//go:embed auditlog.go observation.go snapshot.go webhook.go
+var Comments embed.FS
+
 // Observation is what API servers measured of their webhooks in a span of time.
 type Observation struct {
 	// Source is "apiserver" or "prometheus".
-	Source string
+	Source string `json:"source"`
 	// Servers are the API servers that were asked, or the Prometheus.
-	Servers []ObservedServer
-	// OfServers counts the cluster's API servers; 0 where it is not known.
-	OfServers int
+	Servers []ObservedServer `json:"servers"`
+	// OfServers counts the cluster's API servers; absent where it is not known.
+	OfServers int `json:"ofServers,omitempty"`
 	// Scraped counts the API servers that Prometheus scrapes.
-	Scraped int
+	Scraped int `json:"scraped,omitempty"`
 	// Webhooks are those that were called, by their series.
-	Webhooks map[Series]Behavior
+	Webhooks map[Series]Behavior `json:"-"`
 	// Policies are the admission policies that counted checks: one that validates
 	// counts what it refused (as Refused, also where failurePolicy Fail made a failure
 	// of it), what failed and passed, and what it reported; one that mutates counts
 	// each mutation.
-	Policies map[Series]Behavior
+	Policies map[Series]Behavior `json:"-"`
 	// CalledLastWeek are the webhooks that were called within a week; nil where
 	// the source does not cover all of that.
-	CalledLastWeek map[Series]bool
+	CalledLastWeek map[Series]bool `json:"-"`
 	// Seconds is what all admission webhooks took together.
-	Seconds float64
+	Seconds float64 `json:"-"`
 	// Alerts are those of this project that fire, where the source evaluates any.
-	Alerts []Alert
+	Alerts []Alert `json:"-"`
 }
 
 // Alert is one that fires.
@@ -52,12 +58,13 @@ type Alert struct {
 
 // ObservedServer is one source of an Observation.
 type ObservedServer struct {
-	Address string
+	Address string `json:"address"`
 	// From and To are the ends of the span.
-	From, To time.Time
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 	// Restarted says that the API server started within the span, so that From is
 	// its start.
-	Restarted bool
+	Restarted bool `json:"restarted,omitempty"`
 }
 
 // Behavior is what was measured of one webhook. Counts are fractions where

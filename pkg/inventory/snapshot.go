@@ -125,18 +125,19 @@ func (e Error) Error() string {
 
 // Input is what one path was taken for.
 type Input struct {
-	Path string
+	Path string `json:"path"`
 	// Kind is what the path was taken for: "manifests", "must-gather"; "" where
 	// it could not be opened.
-	Kind string
-	// Taken is when the input was recorded; zero where that is not known, as of
+	Kind string `json:"kind"`
+	// Taken is when the input was recorded; absent where that is not known, as of
 	// manifests.
-	Taken time.Time
+	Taken time.Time `json:"taken,omitzero"`
 	// Objects counts what was read of it, Skipped what was not: other kinds, and
 	// YAML that is no object of Kubernetes.
-	Objects, Skipped int
+	Objects int `json:"objects"`
+	Skipped int `json:"skipped"`
 	// Lacks are the facts that it does not hold, and what follows from that.
-	Lacks []string
+	Lacks []string `json:"lacks,omitempty"`
 }
 
 // Coverage says which Services, or their endpoints, the input holds all of. A

@@ -5,6 +5,7 @@ package inventory
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -211,9 +212,17 @@ type Write struct {
 
 // Source is a place in a file.
 type Source struct {
-	File string
+	File string `json:"file"`
 	// Line is the first line of the object, or of the webhook in it; 1-based.
-	Line int
+	Line int `json:"line,omitempty"`
+}
+
+// String returns "file:line", or "file" where the line is unknown.
+func (s Source) String() string {
+	if s.Line == 0 {
+		return s.File
+	}
+	return fmt.Sprintf("%s:%d", s.File, s.Line)
 }
 
 // Owner is who installed a webhook, by its metadata: "helm/policy",

@@ -127,12 +127,6 @@ func calledServices(s *inventory.Snapshot) map[inventory.Key]int32 {
 	return out
 }
 
-// Names are what a Change can be about: the Services that webhooks call, the nodes
-// and the configurations that the Snapshot has.
-func Names(s *inventory.Snapshot) (services, nodes, configurations []string) {
-	return names(calledServices(s)), nodesOf(s), configurationsOf(s)
-}
-
 func names(services map[inventory.Key]int32) []string {
 	var out []string
 	for _, key := range slices.SortedFunc(maps.Keys(services), inventory.Key.Compare) {

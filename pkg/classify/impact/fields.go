@@ -9,9 +9,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/utils/ptr"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -39,7 +37,7 @@ type field struct {
 
 var (
 	backendField = field{name: "backend", always: true, text: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL }}
-	bundleField  = field{name: "caBundle", text: bundleText, meaning: bundleMeaning, raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
+	bundleField  = field{name: "caBundle", text: bundleText, raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
 )
 
 // admissionFields are those of admission webhooks, and conversionFields those of
@@ -48,16 +46,16 @@ var (
 	admissionFields = []field{
 		backendField,
 		bundleField,
-		{name: "rules", text: rulesText, meaning: rulesMeaning},
+		{name: "rules", text: rulesText},
 		{name: "failurePolicy", always: true, text: func(w *inventory.Webhook) string { return string(w.FailurePolicy) }, meaning: policyMeaning},
 		{name: "matchPolicy", text: func(w *inventory.Webhook) string { return string(w.MatchPolicy) }},
 		choiceField("namespaceSelector", "all"),
 		choiceField("objectSelector", "all"),
 		{name: "sideEffects", text: func(w *inventory.Webhook) string { return string(w.SideEffects) }},
-		{name: "timeoutSeconds", always: true, text: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }, meaning: timeoutMeaning},
+		{name: "timeoutSeconds", always: true, text: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }},
 		{name: "admissionReviewVersions", text: reviewVersionsText},
 		choiceField("matchConditions", "none"),
-		{name: "reinvocationPolicy", text: func(w *inventory.Webhook) string { return string(w.Reinvocation) }, meaning: reinvocationMeaning},
+		{name: "reinvocationPolicy", text: func(w *inventory.Webhook) string { return string(w.Reinvocation) }},
 	}
 	conversionFields = []field{
 		backendField,
@@ -126,30 +124,6 @@ func bundleText(w *inventory.Webhook) string {
 		}
 		return some(out)
 	}
-}
-
-// bundleMeaning says whether a serving certificate that verified still does.
-func bundleMeaning(was, now *inventory.Webhook) string {
-	before, after := was.Backend.Authority, now.Backend.Authority
-	switch {
-	case len(now.Backend.CABundle) == 0:
-		return "its serving certificate is verified with the CAs of the API server's system"
-	case before == nil || after == nil || len(before.Certificates) == 0 || len(after.Certificates) == 0:
-		return ""
-	}
-	kept := 0
-	for _, c := range before.Certificates {
-		if slices.Contains(after.Certificates, c) {
-			kept++
-		}
-	}
-	switch kept {
-	case len(before.Certificates):
-		return "what verified still does"
-	case 0:
-		return "calls fail unless a CA of the new bundle signed its serving certificate"
-	}
-	return "calls fail where a CA that is gone signed its serving certificate"
 }
 
 func rulesText(w *inventory.Webhook) string {
@@ -224,32 +198,6 @@ func isSelective(w *inventory.Webhook) bool {
 	return false
 }
 
-// rulesMeaning claims that the requests are the same only where nothing else chooses
-// others, and the rules say the same in other words.
-func rulesMeaning(was, now *inventory.Webhook) string {
-	p := webhookPair{was, now}
-	if len(p.notCompared()) > 0 || was.MatchPolicy != now.MatchPolicy || !slices.Equal(distinctRules(was), distinctRules(now)) {
-		return ""
-	}
-	return "it is called for the same requests"
-}
-
-// distinctRules are the rules in words, each once, whatever the order of them and of
-// what they list.
-func distinctRules(w *inventory.Webhook) []string {
-	var out []string
-	for i := range w.Rules {
-		rule := w.Rules[i].DeepCopy()
-		for _, list := range [][]string{rule.APIGroups, rule.APIVersions, rule.Resources} {
-			slices.Sort(list)
-		}
-		slices.Sort(rule.Operations)
-		scope := ptr.Deref(rule.Scope, admissionv1.AllScopes)
-		out = append(out, fmt.Sprintf("%q %q %q %q %s", rule.Operations, rule.APIGroups, rule.APIVersions, rule.Resources, scope))
-	}
-	return text.Distinct(out)
-}
-
 func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }
 
 // crdVersionsText are the versions that are served, and the one that is stored.
@@ -262,18 +210,4 @@ func policyMeaning(_, now *inventory.Webhook) string {
 		return "while its backend cannot be called, requests pass without it instead of being refused"
 	}
 	return "while its backend cannot be called, requests are refused instead of passing without it"
-}
-
-func timeoutMeaning(was, now *inventory.Webhook) string {
-	if longer := now.Timeout - was.Timeout; longer > 0 {
-		return fmt.Sprintf("it can hold up each request %s longer", text.Seconds(longer))
-	}
-	return fmt.Sprintf("it can hold up each request %s less", text.Seconds(was.Timeout-now.Timeout))
-}
-
-func reinvocationMeaning(_, now *inventory.Webhook) string {
-	if now.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
-		return "it is called again where the object is changed after it"
-	}
-	return "it is called once, also where the object is changed after it"
 }

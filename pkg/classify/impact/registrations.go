@@ -27,10 +27,9 @@ type Registration struct {
 	Edit Edit `json:"edit"`
 	// UID is that of the object.
 	UID string `json:"-"`
-	// Written is the newest write that the object records, and WrittenBefore that
-	// of the object before; absent where there is no record.
-	Written       inventory.Write `json:"written,omitzero"`
-	WrittenBefore inventory.Write `json:"writtenBefore,omitzero"`
+	// Written is the newest write that the object records; absent where there is no
+	// record.
+	Written inventory.Write `json:"written,omitzero"`
 	// Webhooks are those that changed, those deleted last.
 	Webhooks []WebhookChange `json:"webhooks"`
 	// Order names the mutating webhooks in the order in which they are called now;
@@ -115,7 +114,7 @@ func configurationKeys(snapshots ...*inventory.Snapshot) []inventory.Ref {
 func newRegistration(key inventory.Ref, was, now []*inventory.Webhook) Registration {
 	r := Registration{Type: key.Type, Configuration: key.Configuration, Edit: Changed, Webhooks: []WebhookChange{}}
 	if len(was) > 0 {
-		r.UID, r.WrittenBefore = was[0].Object.UID, was[0].Object.LastWrite
+		r.UID = was[0].Object.UID
 	} else {
 		r.Edit = Added
 	}

@@ -3,6 +3,7 @@ package impact
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -16,11 +17,8 @@ func (r Registration) String() string {
 // Subject is what registers the webhooks, what became of it, by whom and when.
 func (r Registration) Subject() string {
 	text := fmt.Sprintf("%s is %s", r.Object(), r.Edit)
-	switch {
-	case r.Written.Manager != "":
-		return text + ", last written " + writeText(r.Written)
-	case r.WrittenBefore.Manager != "" && r.Edit == Changed:
-		return text + ", before last written " + writeText(r.WrittenBefore)
+	if r.Written.Manager != "" {
+		text += fmt.Sprintf(", last written by %s at %s", r.Written.Manager, r.Written.At.UTC().Format(time.RFC3339))
 	}
 	return text
 }
@@ -31,10 +29,6 @@ func (r Registration) Object() string {
 		return "conversion of CRD " + r.Configuration
 	}
 	return fmt.Sprintf("%s webhook configuration %s", r.Type.Title(), r.Configuration)
-}
-
-func writeText(w inventory.Write) string {
-	return fmt.Sprintf("by %s at %s", w.Manager, w.At.UTC().Format("2006-01-02T15:04:05Z"))
 }
 
 // Lines are what changed of the webhooks: those of several webhooks stand once.

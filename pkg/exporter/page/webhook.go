@@ -93,7 +93,7 @@ func (v *view) registration(p *classify.Profile) report.Blocks {
 	if p.Approved {
 		out.add("Approved by", p.Approval)
 	}
-	out.add("Read from", report.Source(p.Object.Source).String())
+	out.add("Read from", p.Object.Source.String())
 	return report.Blocks{{Heading: "Registration", Lines: out}}
 }
 

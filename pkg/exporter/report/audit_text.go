@@ -69,7 +69,7 @@ func (d Document) Text(o TextOptions) Blocks {
 		out = append(out, Block{Heading: "ACKNOWLEDGED", Lines: o.entries(acknowledged, causeOf)})
 	}
 	if d.Observed != nil {
-		out = append(out, Block{Lines: Sentences(d.Observed.sourceLine())})
+		out = append(out, Block{Lines: Sentences(SourceLine(d.Observed))})
 	}
 	out = append(out, Block{Heading: "Before you upgrade", Lines: d.upgradeNotes(o)}, Block{Lines: d.foot(o)})
 	return out.NonEmpty()
@@ -207,21 +207,20 @@ func length(l Line) int {
 	return utf8.RuneCountInString(strings.Join([]string{l.Label, l.Name, l.Text, l.Aside}, " "))
 }
 
-// fitting are the particulars that fit into the first line; of one that is too long for
-// any, where the webhook is registered.
+// fitting are the particulars that fit into the first line; none where no place is left.
 func (o TextOptions) fitting(l Line, first Finding, others string) string {
 	f := first
 	where, short := cmp.Or(f.Source.String(), f.Configuration), f.Configuration
 	if f.Source.File != "" {
-		f.Source.File = "…/" + path.Base(f.Source.File)
+		f.Source.File = path.Base(f.Source.File)
 		short = f.Source.String()
 	}
-	for _, text := range []string{particulars(first), strings.TrimPrefix(particulars(first), f.Type.Title()+" · "), where} {
+	for _, text := range []string{particulars(first), strings.TrimPrefix(particulars(first), f.Type.Title()+" · "), where, short} {
 		if l.Text = text + others; o.Width == 0 || length(l) <= o.Width {
 			return l.Text
 		}
 	}
-	return short + others
+	return strings.TrimPrefix(others, " · ")
 }
 
 // brief is what breaks and why, and one command to look, in so many lines.
@@ -414,7 +413,7 @@ func (d Document) found() string {
 func (d Document) subject() string {
 	var paths []string
 	for _, i := range d.Inputs {
-		paths = append(paths, i.name())
+		paths = append(paths, inputName(i))
 	}
 	server := "Kubernetes " + text.Clean(d.Server)
 	known := d.Server != (inventory.Version{}).String() && d.Server != ""

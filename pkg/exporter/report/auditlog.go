@@ -14,16 +14,7 @@ import (
 
 // AuditLog is what audit logs of API servers record of webhooks and policies.
 type AuditLog struct {
-	Files []string `json:"files"`
-	Bytes int64    `json:"bytes"`
-	Lines int64    `json:"lines"`
-	// Broken counts the lines that are no audit event, Breaks names the first ones.
-	Broken int64    `json:"broken"`
-	Breaks []string `json:"breaks,omitempty"`
-	// From and To are the times of the first and the last event; absent where there
-	// is none.
-	From time.Time `json:"from,omitzero"`
-	To   time.Time `json:"to,omitzero"`
+	*inventory.AuditLog
 	// Requests are those at each webhook and policy, grouped and sorted.
 	Requests []AuditLine `json:"requests"`
 	// Messages are those of denials and failures, the most frequent first; OfMessages
@@ -45,21 +36,13 @@ type AuditLine struct {
 	Registered string `json:"registered"`
 	// By is the resource, the user or the namespace, where they are grouped.
 	By string `json:"by,omitempty"`
-	// Requests counts those at which it was called, as far as the log records calls:
-	// not those that a validating webhook let pass.
-	Requests   int `json:"requests"`
+	inventory.AuditSum
 	Mutated    int `json:"mutated"`
 	Unchanged  int `json:"unchanged"`
 	Denied     int `json:"denied"`
 	Failed     int `json:"failed"`
 	FailedOpen int `json:"failedOpen"`
 	Audited    int `json:"audited"`
-	// Slow counts the requests of more than 500 ms among them, SlowSeconds what
-	// all mutating webhooks, or the slowest validating one, took of these.
-	Slow        int       `json:"slow"`
-	SlowSeconds float64   `json:"slowSeconds"`
-	First       time.Time `json:"first"`
-	Last        time.Time `json:"last"`
 }
 
 // AuditMessage is a message with … for names and numbers, and how often it was the
@@ -123,12 +106,9 @@ func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 	if log == nil {
 		return nil
 	}
-	out := &AuditLog{
-		Files: log.Files, Bytes: log.Bytes, Lines: log.Lines, Broken: log.Broken, Breaks: log.Breaks, From: log.From.UTC(), To: log.To.UTC(),
-		Requests: auditLines(s, by),
-	}
+	out := &AuditLog{AuditLog: log, Requests: auditLines(s, by)}
 	out.Messages, out.OfMessages = auditMessages(log)
-	out.Notes = auditNotes(log, out)
+	out.Notes = auditNotes(out)
 	return out
 }
 
@@ -148,7 +128,7 @@ func auditLines(s *inventory.Snapshot, by string) []AuditLine {
 			if groups[group] == nil {
 				groups[group] = &AuditLine{
 					Series: series, By: group, Configurations: append([]string{}, registered[series]...),
-					Registered: isRegistered(s, series, registered[series]), First: row.First.UTC(),
+					Registered: isRegistered(s, series, registered[series]),
 				}
 			}
 			groups[group].add(row)
@@ -178,9 +158,7 @@ func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations
 }
 
 func (l *AuditLine) add(row inventory.AuditRow) {
-	sum := inventory.AuditSum{Requests: l.Requests, Slow: l.Slow, SlowSeconds: l.SlowSeconds, First: l.First, Last: l.Last}
-	sum.Add(row.AuditSum)
-	l.Requests, l.Slow, l.SlowSeconds, l.First, l.Last = sum.Requests, sum.Slow, sum.SlowSeconds, sum.First.UTC(), sum.Last.UTC()
+	l.Add(row.AuditSum)
 	switch row.Outcome {
 	case inventory.AuditMutated:
 		l.Mutated += row.Requests
@@ -232,14 +210,14 @@ func (l *AuditLog) sourceLine() string {
 }
 
 // auditNotes are sentences on the whole log.
-func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
+func auditNotes(l *AuditLog) []string {
 	out := []string{l.sourceLine()}
 	for _, t := range []struct {
 		of   inventory.Type
 		what string
 	}{{inventory.Mutating, "all mutating webhooks"}, {inventory.Validating, "the slowest validating webhook of each"}} {
 		var sum inventory.AuditSum
-		for _, r := range log.Of(inventory.Series{Type: t.of}) {
+		for _, r := range l.Of(inventory.Series{Type: t.of}) {
 			sum.Add(r.AuditSum)
 		}
 		if sum.Slow > 0 {
@@ -260,8 +238,8 @@ func auditNotes(log *inventory.AuditLog, l *AuditLog) []string {
 	if static = slices.Compact(static); len(static) > 0 {
 		out = append(out, fmt.Sprintf("From files of the API server, which no object shows: %s.", shortenLists(strings.Join(static, ", "))))
 	}
-	if log.Merged > 0 {
-		out = append(out, fmt.Sprintf("The namespace, user and message of %s are left out: there are too many different ones.", inventory.Counted(log.Merged, "request")))
+	if l.Merged > 0 {
+		out = append(out, fmt.Sprintf("The namespace, user and message of %s are left out: there are too many different ones.", inventory.Counted(l.Merged, "request")))
 	}
 	return append(out, "An audit log does not record that a validating webhook let a request pass, nor that a mutating policy ran.")
 }

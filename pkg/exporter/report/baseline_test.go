@@ -17,7 +17,9 @@ func TestCompare(t *testing.T) {
 	}
 	worse := with(func(f *Finding) { f.Severity = classify.Critical })
 	accepted := with(func(f *Finding) { f.Acknowledged = true })
-	moved := with(func(f *Finding) { f.Source, f.Message, f.Fix = Source{"new.yaml", 99}, "in other words", "another way" })
+	moved := with(func(f *Finding) {
+		f.Source, f.Message, f.Fix = inventory.Source{File: "new.yaml", Line: 99}, "in other words", "another way"
+	})
 	other := with(func(f *Finding) { f.Resource = "pods" })
 	sibling := with(func(f *Finding) { f.Type = "admit" })
 	for name, tc := range map[string]struct {

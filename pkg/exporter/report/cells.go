@@ -35,11 +35,3 @@ func (o Observed) cells() Cells {
 		Failing: percent(o.Failing), Refused: percent(o.Refused), Share: percent(o.Share),
 	}
 }
-
-// SourceLine says where observed values come from; "" without a source.
-func SourceLine(o *inventory.Observation) string {
-	if o == nil {
-		return ""
-	}
-	return newObservation(o).sourceLine()
-}

@@ -26,7 +26,7 @@ type Comparison struct {
 	Totals ComparisonTotals `json:"totals"`
 	// Inputs are the paths that were read after the change; absent for a
 	// cluster.
-	Inputs []Input `json:"inputs,omitempty"`
+	Inputs []inventory.Input `json:"inputs,omitempty"`
 }
 
 // Baseline names the Document before the change.

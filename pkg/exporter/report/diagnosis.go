@@ -16,7 +16,7 @@ type Diagnosis struct {
 	// Errors are those of the text that are about webhooks and policies, in its order.
 	Errors []diagnosedError `json:"errors"`
 	// Inputs are the paths that were read; absent for a cluster.
-	Inputs []Input `json:"inputs,omitempty"`
+	Inputs []inventory.Input `json:"inputs,omitempty"`
 	// Taken is when the facts were true.
 	Taken time.Time `json:"taken"`
 }
@@ -194,7 +194,7 @@ func policyLine(p AdmissionPolicy) Line {
 }
 
 // registeredLine says what is registered, by what tool and where.
-func registeredLine(ref inventory.Ref, owner, text string, source Source) Line {
+func registeredLine(ref inventory.Ref, owner, text string, source inventory.Source) Line {
 	if owner != "" {
 		text += ", owner " + owner
 	}

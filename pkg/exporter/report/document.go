@@ -64,21 +64,9 @@ type Document struct {
 	// Contexts are the clusters, the worst first; absent unless several were read.
 	Contexts []ContextTotals `json:"contexts,omitempty"`
 	// Inputs are the paths that were read; absent for a cluster.
-	Inputs []Input `json:"inputs,omitempty"`
+	Inputs []inventory.Input `json:"inputs,omitempty"`
 	// Observed is where observed values come from; absent without a source.
-	Observed *Observation `json:"observed,omitempty"`
-}
-
-// Input is the detected type of one path, and what it lacks.
-type Input struct {
-	Path string `json:"path"`
-	Kind string `json:"kind"`
-	// Taken is when it was collected; absent if unknown.
-	Taken time.Time `json:"taken,omitzero"`
-	// Objects counts what was read, Skipped the objects of other kinds.
-	Objects int      `json:"objects"`
-	Skipped int      `json:"skipped"`
-	Lacks   []string `json:"lacks,omitempty"`
+	Observed *inventory.Observation `json:"observed,omitempty"`
 }
 
 // Webhook is one registered webhook of a Document.
@@ -100,7 +88,7 @@ type Webhook struct {
 	// audit log records of it.
 	AuditLog []string `json:"auditLog,omitempty"`
 	// Source is where it was read; absent for a cluster.
-	Source Source `json:"source,omitzero"`
+	Source inventory.Source `json:"source,omitzero"`
 }
 
 // AdmissionPolicy is one admission policy of a Document.
@@ -116,11 +104,11 @@ type AdmissionPolicy struct {
 	// Owner is the tool and the release that installed it, "" if unknown.
 	Owner string `json:"owner"`
 	// Source is where it was read; absent for a cluster.
-	Source Source `json:"source,omitzero"`
+	Source inventory.Source `json:"source,omitzero"`
 }
 
 func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
-	out := AdmissionPolicy{Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String(), Source: Source(p.Object.Source)}
+	out := AdmissionPolicy{Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String(), Source: p.Object.Source}
 	if p.ParamKind != nil {
 		out.ParamKind = p.ParamKind.APIVersion + " " + p.ParamKind.Kind
 	}
@@ -227,21 +215,7 @@ type Finding struct {
 	Runbook      string `json:"runbook"`
 	Acknowledged bool   `json:"acknowledged"`
 	// Source is where the webhook was read; absent for a cluster.
-	Source Source `json:"source,omitzero"`
-}
-
-// Source is a position in a file.
-type Source struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"`
-}
-
-// String returns "file:line", or "file" where the line is unknown.
-func (s Source) String() string {
-	if s.Line == 0 {
-		return s.File
-	}
-	return fmt.Sprintf("%s:%d", s.File, s.Line)
+	Source inventory.Source `json:"source,omitzero"`
 }
 
 // Error is an object or a file that cannot be read.
@@ -264,7 +238,7 @@ func (e Error) String() string {
 	if e.Source == "" {
 		return e.Message
 	}
-	return Source{e.Source, e.Line}.String() + ": " + e.Message
+	return inventory.Source{File: e.Source, Line: e.Line}.String() + ": " + e.Message
 }
 
 // ContextTotals are what a Document of several clusters holds of one.
@@ -332,17 +306,12 @@ func NewDocument(r *classify.Report) Document {
 	d.Stops = impact.Stopped(r)
 	d.Errors = newErrors(r.Errors)
 	d.Inputs = newInputs(r.Snapshot)
-	d.Observed = newObservation(r.Snapshot.Observed)
+	d.Observed = r.Snapshot.Observed
 	return d
 }
 
-func newInputs(s *inventory.Snapshot) []Input {
-	var out []Input
-	for _, i := range s.Inputs {
-		i.Taken = i.Taken.UTC()
-		out = append(out, Input(i))
-	}
-	return out
+func newInputs(s *inventory.Snapshot) []inventory.Input {
+	return each(s.Inputs, func(i *inventory.Input) { i.Taken = i.Taken.UTC() })
 }
 
 func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
@@ -357,7 +326,7 @@ func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
 		Approved:       p.Approved,
 		Observed:       newObserved(s.Observed, p.Series()),
 		AuditLog:       s.AuditLog.Evidence(p.Series()),
-		Source:         Source(p.Object.Source),
+		Source:         p.Object.Source,
 	}
 }
 
@@ -397,7 +366,7 @@ func newFinding(f *classify.Finding) Finding {
 		Fix:          f.Fix,
 		Runbook:      RunbookURL(f.Check.Name),
 		Acknowledged: f.Acknowledged,
-		Source:       Source(f.Source),
+		Source:       f.Source,
 	}
 }
 

@@ -37,11 +37,11 @@ type Explanation struct {
 	// Deadlines are what the worst case is compared with; absent where no webhook is called.
 	Deadlines []Deadline `json:"deadlines,omitempty"`
 	// Observed is where observed values come from.
-	Observed *Observation `json:"observed,omitempty"`
+	Observed *inventory.Observation `json:"observed,omitempty"`
 	// Line is which of many requests it answers; 0 where there is one.
 	Line int `json:"line,omitempty"`
 	// Inputs are the paths that were read; absent for a cluster.
-	Inputs []Input `json:"inputs,omitempty"`
+	Inputs []inventory.Input `json:"inputs,omitempty"`
 	// Taken is when the facts were true.
 	Taken time.Time `json:"taken"`
 }
@@ -189,7 +189,7 @@ func NewExplanation(c Explained) Explanation {
 		BudgetSeconds: wholeSeconds(budget.Total()),
 		Line:          c.Line,
 		Inputs:        newInputs(c.Snapshot),
-		Observed:      newObservation(c.Snapshot.Observed),
+		Observed:      c.Snapshot.Observed,
 		Taken:         c.Snapshot.Taken.UTC(),
 	}
 	if len(c.Steps) > 0 {

@@ -161,7 +161,7 @@ func (e Explanation) remarks() []Line {
 		}
 	}
 	if e.Observed != nil {
-		out = append(out, Line{Text: e.Observed.sourceLine(), Tone: Dim})
+		out = append(out, Line{Text: SourceLine(e.Observed), Tone: Dim})
 	}
 	if c := e.Conversion; c != nil {
 		out = append(out, c.line())

@@ -11,7 +11,7 @@ func (d Document) Table() Blocks {
 	lines := Sentences(d.summary())
 	if d.Observed != nil {
 		t = t.withObserved(d)
-		lines = append(lines, Line{Text: d.Observed.sourceLine()})
+		lines = append(lines, Line{Text: SourceLine(d.Observed)})
 	}
 	return Blocks{{Table: t}, {Lines: lines}}.NonEmpty()
 }

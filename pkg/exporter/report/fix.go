@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // FixPart is a part of a fix: a command as it is to be run, or prose.
@@ -99,7 +101,7 @@ func patchEdits(command string) []edit {
 var index = regexp.MustCompile(`/(\d+)`)
 
 // lines say where in the file to write what.
-func (e edit) lines(label string, at Source) []Line {
+func (e edit) lines(label string, at inventory.Source) []Line {
 	field, last := strings.TrimSuffix(e.Path, "/-"), ""
 	item := field != e.Path
 	field = strings.ReplaceAll(index.ReplaceAllString(strings.TrimPrefix(field, "/"), "[$1]"), "/", ".")

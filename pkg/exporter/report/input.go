@@ -14,12 +14,12 @@ import (
 
 // readLines are the detected type of each input, and the time as of which it is
 // evaluated where that is not now.
-func readLines(inputs []Input, taken time.Time) []string {
+func readLines(inputs []inventory.Input, taken time.Time) []string {
 	var out []string
 	for _, i := range inputs {
 		// A path that cannot be opened is among the errors.
 		if i.Kind != "" {
-			out = append(out, i.String())
+			out = append(out, inputText(i))
 		}
 	}
 	if as := evaluatedAsOf(inputs, taken); as != "" {
@@ -29,15 +29,15 @@ func readLines(inputs []Input, taken time.Time) []string {
 }
 
 // evaluatedAsOf is the time as of which inputs are evaluated, "" where that is now.
-func evaluatedAsOf(inputs []Input, taken time.Time) string {
-	if !slices.ContainsFunc(inputs, func(i Input) bool { return !i.Taken.IsZero() }) {
+func evaluatedAsOf(inputs []inventory.Input, taken time.Time) string {
+	if !slices.ContainsFunc(inputs, func(i inventory.Input) bool { return !i.Taken.IsZero() }) {
 		return ""
 	}
 	return fmt.Sprintf("Evaluated as of %s, not of now: what expired since is not reported.", formatTime(taken))
 }
 
 // inputLines are one line of what the inputs lack; with -v, all that was read of each.
-func inputLines(inputs []Input, taken time.Time, o TextOptions) []Line {
+func inputLines(inputs []inventory.Input, taken time.Time, o TextOptions) []Line {
 	var texts []string
 	if lacks := lacking(inputs); len(lacks) > 0 {
 		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
@@ -63,8 +63,8 @@ func inputLines(inputs []Input, taken time.Time, o TextOptions) []Line {
 }
 
 // lacking names what none of the inputs holds.
-func lacking(inputs []Input) []string {
-	if holding := slices.DeleteFunc(slices.Clone(inputs), func(i Input) bool { return i.Objects == 0 }); len(holding) > 0 {
+func lacking(inputs []inventory.Input) []string {
+	if holding := slices.DeleteFunc(slices.Clone(inputs), func(i inventory.Input) bool { return i.Objects == 0 }); len(holding) > 0 {
 		inputs = holding
 	}
 	count := map[string]int{}
@@ -89,10 +89,10 @@ func whatLacks(lack string) (what string, is bool) {
 // sentence is a text with a capital and a full stop.
 func sentence(s string) string { return capital(strings.TrimSuffix(s, ".")) + "." }
 
-// String returns the detected type of the input, and what it lacks.
-func (i Input) String() string {
+// inputText is the detected type of the input, and what it lacks.
+func inputText(i inventory.Input) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "Read %s as %s: %s", i.name(), i.Kind, inventory.Counted(i.Objects, "object"))
+	fmt.Fprintf(&s, "Read %s as %s: %s", inputName(i), i.Kind, inventory.Counted(i.Objects, "object"))
 	if i.Skipped > 0 {
 		fmt.Fprintf(&s, ", %d of other kinds", i.Skipped)
 	}
@@ -106,7 +106,7 @@ func (i Input) String() string {
 	return text.Clean(s.String())
 }
 
-func (i Input) name() string {
+func inputName(i inventory.Input) string {
 	if i.Path == "-" {
 		return "standard input"
 	}

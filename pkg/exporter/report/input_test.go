@@ -8,6 +8,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // TestInputsInAllForms: each form of a report names what it was made from,
@@ -37,10 +38,10 @@ func TestInputsInAllForms(t *testing.T) {
 
 // TestLacking: what one of several inputs holds is not lacking.
 func TestLacking(t *testing.T) {
-	hooks := Input{Objects: 1, Lacks: []string{"no Services: backends are unknown", "no EndpointSlices: endpoints are unknown"}}
-	services := Input{Objects: 1, Lacks: []string{"no webhook configurations: x", "no EndpointSlices: endpoints are unknown"}}
-	empty := Input{Lacks: []string{"no webhook configurations, CRDs or related objects found"}}
-	for want, inputs := range map[string][]Input{
+	hooks := inventory.Input{Objects: 1, Lacks: []string{"no Services: backends are unknown", "no EndpointSlices: endpoints are unknown"}}
+	services := inventory.Input{Objects: 1, Lacks: []string{"no webhook configurations: x", "no EndpointSlices: endpoints are unknown"}}
+	empty := inventory.Input{Lacks: []string{"no webhook configurations, CRDs or related objects found"}}
+	for want, inputs := range map[string][]inventory.Input{
 		"EndpointSlices, Services": {hooks}, "EndpointSlices": {hooks, empty, services},
 		"webhook configurations, CRDs or related objects": {empty}, "": nil,
 	} {

@@ -62,7 +62,7 @@ func errorList(errors []Error) Block {
 }
 
 // markdownFoot is what was read, and as of when it is evaluated.
-func markdownFoot(inputs []Input, taken time.Time) Block {
+func markdownFoot(inputs []inventory.Input, taken time.Time) Block {
 	var out Block
 	for _, line := range append(readLines(inputs, taken), "webhook-auditor, snapshot of "+formatTime(taken)) {
 		out.Lines = append(out.Lines, Line{Aside: line})

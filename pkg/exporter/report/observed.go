@@ -13,28 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Observation is where a Document's observed values come from.
-type Observation struct {
-	// Source is "apiserver" or "prometheus".
-	Source  string           `json:"source"`
-	Servers []ObservedServer `json:"servers"`
-	// OfServers counts the cluster's API servers; absent where it is not known.
-	OfServers int `json:"ofServers,omitempty"`
-	// Scraped counts the API servers that Prometheus scrapes.
-	Scraped int `json:"scraped,omitempty"`
-}
-
-// ObservedServer is an API server that answered, or the Prometheus, and the span
-// that its values are of.
-type ObservedServer struct {
-	Address  string    `json:"address"`
-	From     time.Time `json:"from"`
-	To       time.Time `json:"to"`
-	Seconds  float64   `json:"seconds"`
-	Restart  bool      `json:"restarted,omitempty"`
-	interval time.Duration
-}
-
 // Observed is what was measured of one webhook. Shares are from 0 to 1.
 type Observed struct {
 	Calls          float64 `json:"calls"`
@@ -63,18 +41,6 @@ type Observed struct {
 	RefusedCalls float64            `json:"refusedCalls"`
 	// Share is the webhook's part of the time that all admission webhooks took.
 	Share float64 `json:"share"`
-}
-
-func newObservation(o *inventory.Observation) *Observation {
-	if o == nil {
-		return nil
-	}
-	out := &Observation{Source: o.Source, OfServers: o.OfServers, Scraped: o.Scraped}
-	for _, s := range o.Servers {
-		span := s.To.Sub(s.From)
-		out.Servers = append(out.Servers, ObservedServer{s.Address, s.From.UTC(), s.To.UTC(), span.Seconds(), s.Restarted, span})
-	}
-	return out
 }
 
 func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
@@ -113,36 +79,38 @@ func (d Document) observed() map[inventory.Ref]*Observed {
 	return out
 }
 
-// sourceLine says what the observed values are of.
-func (o *Observation) sourceLine() string {
-	if o.Source == "prometheus" {
-		return fmt.Sprintf("Observed by %s: the last %s, %s.", o.Servers[0].Address, o.Servers[0].interval, inventory.Counted(o.Scraped, "API server"))
+// SourceLine says where observed values come from; "" without a source.
+func SourceLine(o *inventory.Observation) string {
+	if o == nil {
+		return ""
 	}
-	var text strings.Builder
-	text.WriteString("Observed by API server ")
-	for i, s := range o.Servers {
-		if i > 0 {
-			text.WriteString(", ")
+	var servers []string
+	for _, s := range o.Servers {
+		span := s.To.Sub(s.From)
+		if o.Source == "prometheus" {
+			return fmt.Sprintf("Observed by %s: the last %s, %s.", s.Address, span, inventory.Counted(o.Scraped, "API server"))
 		}
-		text.WriteString(fmt.Sprintf("%s in %s", s.Address, s.interval.Round(100*time.Millisecond)))
-		if s.Restart {
-			text.WriteString(" since its start")
+		server := fmt.Sprintf("%s in %s", s.Address, span.Round(100*time.Millisecond))
+		if s.Restarted {
+			server += " since its start"
 		}
+		servers = append(servers, server)
 	}
+	out := "Observed by API server " + strings.Join(servers, ", ")
 	switch {
 	case o.OfServers > len(o.Servers):
-		return text.String() + fmt.Sprintf(": %d of %d API servers; the others may call webhooks too.", len(o.Servers), o.OfServers)
+		return out + fmt.Sprintf(": %d of %d API servers; the others may call webhooks too.", len(o.Servers), o.OfServers)
 	case o.OfServers == 0:
-		return text.String() + "; whether there are others behind the address is not known."
+		return out + "; whether there are others behind the address is not known."
 	}
-	return text.String() + "."
+	return out + "."
 }
 
 // Top is what "top" prints: the webhooks by what was observed of them.
 type Top struct {
-	Version     string       `json:"version"`
-	Taken       time.Time    `json:"taken"`
-	Observation *Observation `json:"observed,omitempty"`
+	Version     string                 `json:"version"`
+	Taken       time.Time              `json:"taken"`
+	Observation *inventory.Observation `json:"observed,omitempty"`
 	// Webhooks are those that were called, sorted.
 	Webhooks []TopWebhook `json:"webhooks"`
 	// NotCalled are registered and were not called in the span.
@@ -167,7 +135,7 @@ type TopWebhook struct {
 // NewTop returns the webhooks of the Report by what was observed of them.
 func NewTop(r *classify.Report, by string) Top {
 	t := Top{
-		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: newObservation(r.Snapshot.Observed),
+		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: r.Snapshot.Observed,
 		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: newErrors(r.Snapshot.Errors),
 	}
 	o := r.Snapshot.Observed

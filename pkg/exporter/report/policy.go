@@ -2,12 +2,8 @@ package report
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
-	"slices"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -24,9 +20,7 @@ func WritePolicy(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(policyIntroduction)
 	for _, k := range classify.PolicyKeys {
-		if err := writePolicyKey(b, k); err != nil {
-			return err
-		}
+		fmt.Fprintf(b, "| %s | %s |\n", code(k.Path), cell(k.Text))
 	}
 	for _, e := range classify.PolicyExamples {
 		fmt.Fprintf(b, "\n## %s\n\n%s\n\n```yaml\n%s```\n", e.Title, e.Text, e.YAML)
@@ -45,7 +39,7 @@ What the cluster's owner decides is one file, YAML or JSON, for ` + "`--config` 
 webhook-auditor audit --config policy.yaml
 ` + "```" + `
 
-A key that it lacks keeps the default. A list replaces the default list; in ` + "`classes`, `controlPlane` and `latencyThresholds`" + ` an entry
+A key that it lacks keeps its [default](#defaults). A list replaces the default list; in ` + "`classes`, `controlPlane` and `latencyThresholds`" + ` an entry
 replaces that entry alone. Unknown keys and invalid values are errors, so that no decision is ignored. Globs have ` + "`*`, `?` and `[a-z]`" + `.
 
 In a cluster the file is the ConfigMap ` + "`webhook-auditor`, key `policy.yaml`; with Helm it is the value `policy`" + `. ` + "`run`" + ` reads it again
@@ -53,42 +47,6 @@ when it changes and evaluates the last Snapshot by it at once: a change takes se
 updated the volume. An invalid file leaves the last good Policy in effect: the log says why, and
 ` + "`webhook_auditor_policy_last_reload_successful`" + ` is 0 until there is a valid one.
 
-| Key | Default | What it decides |
-| --- | --- | --- |
+| Key | What it decides |
+| --- | --- |
 `
-
-// writePolicyKey writes the row of a key.
-func writePolicyKey(b *bufio.Writer, k classify.PolicyKey) error {
-	value, err := defaultOf(k.Path)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(b, "| %s | %s | %s |\n", code(k.Path), value, cell(k.Text))
-	return nil
-}
-
-// longestDefault bounds what fits into the table.
-const longestDefault = 60
-
-// defaultOf returns what the default Policy has for the key, where it fits.
-func defaultOf(path string) (string, error) {
-	i := slices.IndexFunc(reflect.VisibleFields(reflect.TypeFor[classify.Policy]()), func(f reflect.StructField) bool {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		return name == path
-	})
-	if i < 0 {
-		return "", nil // of an element
-	}
-	value := reflect.ValueOf(classify.DefaultPolicy()).Field(i)
-	if value.IsZero() {
-		return "none", nil
-	}
-	text, err := json.Marshal(value.Interface())
-	if err != nil {
-		return "", fmt.Errorf("writing the default of %s: %w", path, err)
-	}
-	if len(text) > longestDefault {
-		return "[below](#defaults)", nil
-	}
-	return code(strings.ReplaceAll(string(text), ",", ", ")), nil
-}

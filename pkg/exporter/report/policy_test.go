@@ -37,18 +37,3 @@ func TestPrintPolicy(t *testing.T) {
 		t.Errorf("-default +documented:\n%s", diff)
 	}
 }
-
-// TestDefaultOf: short values stand in the table, long ones are linked.
-func TestDefaultOf(t *testing.T) {
-	for path, want := range map[string]string{
-		"longTimeoutSeconds": "`15`",
-		"platformNamespaces": "`[\"openshift-*\", \"kube-system\"]`",
-		"classes":            "[below](#defaults)",
-		"budgets":            "none",
-		"budgets[].seconds":  "",
-	} {
-		if got, err := defaultOf(path); err != nil || got != want {
-			t.Errorf("%s: %q, %v, want %q", path, got, err, want)
-		}
-	}
-}

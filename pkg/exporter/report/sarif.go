@@ -14,6 +14,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // sarifLevels are the levels of SARIF for our severities.
@@ -93,7 +94,7 @@ func sarifLocation(f Finding) *sarif.Location {
 	return withPosition(sarif.NewLocation().AddLogicalLocation(logical), f.Source)
 }
 
-func withPosition(l *sarif.Location, s Source) *sarif.Location {
+func withPosition(l *sarif.Location, s inventory.Source) *sarif.Location {
 	if s.File == "" {
 		return l
 	}
@@ -132,7 +133,7 @@ func sarifInvocation(d Document) *sarif.Invocation {
 		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, line))
 	}
 	if d.Observed != nil {
-		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, text.Clean(d.Observed.sourceLine())))
+		invocation.AddToolExecutionNotification(notification(sarif.LevelNote, text.Clean(SourceLine(d.Observed))))
 	}
 	return invocation
 }

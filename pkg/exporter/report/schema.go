@@ -43,7 +43,7 @@ var Schemas = []Schema{
 }
 
 // sources are read for their comments, which describe the fields.
-var sources = []embed.FS{source, impact.Source}
+var sources = []embed.FS{source, impact.Source, inventory.Comments}
 
 //
 //go:embed auditlog.go auditrequest.go changes.go comparison.go consequences.go diagnosis.go document.go explain.go impact.go observed.go
@@ -174,7 +174,9 @@ func addComments(out map[string]string, spec *ast.TypeSpec) {
 	}
 	for _, field := range fields.Fields.List {
 		for _, name := range field.Names {
-			out[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+			if key := spec.Name.Name + "." + name.Name; out[key] == "" { // the report's own type first
+				out[key] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+			}
 		}
 	}
 }

@@ -87,7 +87,7 @@ func topNotes(t Top) []string {
 		}
 		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
 	}
-	return append(out, t.Observation.sourceLine())
+	return append(out, SourceLine(t.Observation))
 }
 
 // percent writes a share; what is not nothing never shows as nothing.

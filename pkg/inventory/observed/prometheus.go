@@ -74,7 +74,7 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 	}
 	o := &inventory.Observation{
 		Source:  "prometheus",
-		Servers: []inventory.ObservedServer{{Address: p.address(), From: now.Add(-p.Range), To: now}},
+		Servers: []inventory.ObservedServer{{Address: p.address(), From: now.Add(-p.Range).UTC(), To: now.UTC()}},
 	}
 	all.fill(o)
 	if o.Scraped, err = c.number(ctx, scrapedServers); err != nil {

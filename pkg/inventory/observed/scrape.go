@@ -99,12 +99,12 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 	if err != nil {
 		return inventory.ObservedServer{}, shortened(err)
 	}
-	server := inventory.ObservedServer{Address: after.address, From: before.at, To: after.at}
+	server := inventory.ObservedServer{Address: after.address, From: before.at.UTC(), To: after.at.UTC()}
 	past := before.samples
 	switch {
 	case after.started.Equal(before.started):
 	case after.started.After(before.at):
-		server.From, server.Restarted, past = after.started, true, nil
+		server.From, server.Restarted, past = after.started.UTC(), true, nil
 	default:
 		return inventory.ObservedServer{}, errOther
 	}
