@@ -46,7 +46,7 @@ func TestTopAuditLog(t *testing.T) {
 		"webhooks": {nil, []string{
 			"images.policy.example.com validating 3 0 3 0 0 0 0 - 2026-11-23T10:02:00Z policy",
 			"ghost.example.com validating 1 0 0 0 1 0 1 1.5s 2026-11-23T10:02:00Z -",
-			"3 × images.policy.example.com: zoe may not use image … in payroll",
+			"3 denied images.policy.example.com: zoe may not use image … in payroll",
 			"; no audit event: 1 line: " + log + ":4: it is no JSON object",
 			"In 1 request of more than 500 ms, the slowest validating webhook of each took 1.5s together",
 		}},

@@ -49,8 +49,9 @@ type AuditLine struct {
 // answer.
 type AuditMessage struct {
 	inventory.Series
-	Message  string `json:"message"`
-	Requests int    `json:"requests"`
+	Outcome  inventory.AuditOutcome `json:"outcome"`
+	Message  string                 `json:"message"`
+	Requests int                    `json:"requests"`
 }
 
 // AuditTop is what "top --audit-log" prints.
@@ -180,7 +181,7 @@ func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
 	counts := map[AuditMessage]int{}
 	for _, r := range log.Rows {
 		if r.Message != "" {
-			counts[AuditMessage{Series: r.Series, Message: r.Message}] += r.Requests
+			counts[AuditMessage{Series: r.Series, Outcome: r.Outcome, Message: r.Message}] += r.Requests
 		}
 	}
 	out := []AuditMessage{}
@@ -189,7 +190,7 @@ func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
 		out = append(out, m)
 	}
 	slices.SortFunc(out, func(a, b AuditMessage) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Message, b.Message))
 	})
 	return out[:min(len(out), maxAuditMessages)], len(out)
 }
@@ -238,6 +239,9 @@ func auditNotes(l *AuditLog) []string {
 	if static = slices.Compact(static); len(static) > 0 {
 		out = append(out, fmt.Sprintf("From files of the API server, which no object shows: %s.", shortenLists(strings.Join(static, ", "))))
 	}
+	if len(l.Requests) > 0 && !slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.Registered != "unknown" }) {
+		out = append(out, "What registers these names is not known: name a cluster, or files with --from.")
+	}
 	if l.Merged > 0 {
 		out = append(out, fmt.Sprintf("The namespace, user and message of %s are left out: there are too many different ones.", inventory.Counted(l.Merged, "request")))
 	}
@@ -256,19 +260,15 @@ func (l *AuditLog) blocks() Blocks {
 	if l == nil {
 		return nil
 	}
-	t := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Slow", "Added", "Last", "Configuration"}}
+	t := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Over 500 ms", "They took", "Last", "Configuration"}}
 	for _, line := range l.Requests {
 		t.Rows = append(t.Rows, auditCells(line))
 	}
-	if !slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.By != "" }) {
-		t.Headings = slices.Delete(t.Headings, 2, 3)
-		for i, cells := range t.Rows {
-			t.Rows[i] = slices.Delete(cells, 2, 3)
-		}
-	}
+	t.dropEmpty("By")
+	t.dropEmpty("Configuration")
 	out := Block{Heading: "Audit log", Table: t.bounded(maxAuditLines)}
 	for _, m := range l.Messages {
-		out.Lines = append(out.Lines, Line{Label: fmt.Sprintf("%d ×", m.Requests), Tone: Warning, Text: m.Name + ": " + m.Message})
+		out.Lines = append(out.Lines, Line{Label: fmt.Sprintf("%d %s", m.Requests, m.Outcome), Tone: Warning, Text: m.Name + ": " + m.Message})
 	}
 	if more := l.OfMessages - len(l.Messages); more > 0 {
 		out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("… and %s more.", inventory.Counted(more, "message"))})

@@ -26,6 +26,18 @@ func (t *Table) bounded(most int) *Table {
 	return &out
 }
 
+// dropEmpty leaves the column out where no cell says anything.
+func (t *Table) dropEmpty(heading string) {
+	i := slices.Index(t.Headings, heading)
+	if slices.ContainsFunc(t.Rows, func(cells []string) bool { return cells[i] != "" && cells[i] != "-" }) {
+		return
+	}
+	t.Headings = slices.Delete(t.Headings, i, i+1)
+	for j, cells := range t.Rows {
+		t.Rows[j] = slices.Delete(cells, i, i+1)
+	}
+}
+
 // writer returns the table with its cells as the format writes them.
 func (t *Table) writer(cell func(text, link string) string) table.Writer {
 	out := table.NewWriter()
