@@ -47,8 +47,9 @@ type input struct {
 	kinds map[string]bool
 	// partial are the Services that lack ports.
 	partial []string
-	// placeholders stand for CA bundles, and twice says which objects have one name.
-	placeholders, twice []string
+	// placeholders stand for CA bundles, twice says which objects have one name, and ended
+	// which are in a version that no server takes any more.
+	placeholders, twice, ended []string
 	// roots are the files that kustomize built, and unbuilt those that it could not.
 	roots, unbuilt []string
 }

@@ -102,12 +102,13 @@ func TestServerVersionNamed(t *testing.T) {
 	}
 }
 
-// TestRemovedVersions: v1beta1 of a registration, which no server takes, is named.
+// TestRemovedVersions: v1beta1 of a registration, which no server takes, is reported and no error.
 func TestRemovedVersions(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must.Write(t, "webhooks.yaml", strings.Replace(hookYAML, "k8s.io/v1", "k8s.io/v1beta1", 1))
-	o, _ := Read([]string{"webhooks.yaml"}, Options{})
-	expect.Equal(t, []string{"! webhooks.yaml:2: ValidatingWebhookConfiguration/policy: admissionregistration.k8s.io/v1beta1 is not a version that this binary reads: must be v1"}, describe(o))
+	o, summary := Read([]string{"webhooks.yaml"}, Options{})
+	expect.Equal(t, []string(nil), describe(o))
+	expect.Equal(t, "webhooks.yaml:2: ValidatingWebhookConfiguration/policy is in admissionregistration.k8s.io/v1beta1, which no API server since v1.25 takes: not read", summary.Inputs[0].Lacks[len(summary.Inputs[0].Lacks)-1])
 }
 
 // TestSameNamedWebhooks: each has its own line, also where two share a name.

@@ -165,6 +165,8 @@ type outcome struct {
 	stored    bool
 	// placeholders are what stands for CA bundles that are filled in later.
 	placeholders []string
+	// ended are the objects in versions that no server takes any more, each with its place.
+	ended []string
 }
 
 // fail adds a problem, whose line counts from the text's.
@@ -192,6 +194,10 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 	case !known:
 		o.skip(meta, 1)
 		o.metadata(t, meta, data)
+		return
+	case meta.Version == "v1beta1" && !slices.Contains(d.versions, meta.Version):
+		o.skip(meta, 1)
+		o.ended = append(o.ended, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", t.file.name, t.line, join(meta.Kind, nameIn(data)), meta.GroupVersion()))
 		return
 	case !slices.Contains(d.versions, meta.Version):
 		o.fail(t, join(meta.Kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.GroupVersion(), strings.Join(d.versions, " or ")))

@@ -37,6 +37,7 @@ func (k *kept) add(f *file, o outcome) {
 	f.input.skipped += o.skipped
 	f.input.stored = f.input.stored || o.stored
 	f.input.placeholders = append(f.input.placeholders, o.placeholders...)
+	f.input.ended = append(f.input.ended, o.ended...)
 	f.input.manifests = append(f.input.manifests, o.manifests[:min(len(o.manifests), k.limit-len(f.input.manifests))]...)
 	k.openShift = k.openShift || o.openShift
 	k.fail(o.errors...)

@@ -52,8 +52,14 @@ func summarize(inputs []*input, server inventory.Version, objects inventory.Obje
 	return out
 }
 
-// maxTwice bounds the objects of one name that are listed.
-const maxTwice = 5
+// atMost returns the first five, and how many more there are.
+func atMost(objects []string, are string) []string {
+	const most = 5
+	if len(objects) <= most {
+		return objects
+	}
+	return append(slices.Clip(objects[:most]), fmt.Sprintf("%d more objects %s", len(objects)-most, are))
+}
 
 // summary returns how the input was read and what it lacks.
 func (in *input) summary(server inventory.Version) Input {
@@ -78,10 +84,8 @@ func (in *input) summary(server inventory.Version) Input {
 	if len(in.placeholders) > 0 {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%s to be filled in later, as %s: unknown", inventory.Counted(len(in.placeholders), "CA bundle"), in.placeholders[0]))
 	}
-	out.Lacks = append(out.Lacks, in.twice[:min(len(in.twice), maxTwice)]...)
-	if more := len(in.twice) - maxTwice; more > 0 {
-		out.Lacks = append(out.Lacks, fmt.Sprintf("%d more objects have the name of another", more))
-	}
+	out.Lacks = append(out.Lacks, atMost(in.twice, "have the name of another")...)
+	out.Lacks = append(out.Lacks, atMost(in.ended, "are in such a version")...)
 	if in.layout == insights {
 		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
 	}
