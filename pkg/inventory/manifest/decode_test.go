@@ -32,12 +32,18 @@ func TestMistypedFields(t *testing.T) {
 func TestFaultsHaveTheLineOfTheirField(t *testing.T) {
 	const crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: as.example.com}\nspec:\n  group: example.com\n  conversion:\n"
 	for name, test := range map[string]struct{ text, want string }{
-		"the second webhook": {hookYAML + "- name: b.example.com\n  timeoutSeconds: x\n",
-			`<stdin>:12: ValidatingWebhookConfiguration/policy: webhooks[1].timeoutSeconds: Invalid value: "x": must be of type int32`},
-		"a misspelt strategy": {crd + "    strategy: webhook\n",
-			`<stdin>:7: CustomResourceDefinition/as.example.com: spec.conversion.strategy: Unsupported value: "webhook": supported values: "None", "Webhook"`},
-		"a misspelt field": {crd + "    strategi: Webhook\n",
-			`<stdin>:7: CustomResourceDefinition/as.example.com: spec.conversion.strategi: there is no such field`},
+		"the second webhook": {
+			hookYAML + "- name: b.example.com\n  timeoutSeconds: x\n",
+			`<stdin>:12: ValidatingWebhookConfiguration/policy: webhooks[1].timeoutSeconds: Invalid value: "x": must be of type int32`,
+		},
+		"a misspelt strategy": {
+			crd + "    strategy: webhook\n",
+			`<stdin>:7: CustomResourceDefinition/as.example.com: spec.conversion.strategy: Unsupported value: "webhook": supported values: "None", "Webhook"`,
+		},
+		"a misspelt field": {
+			crd + "    strategi: Webhook\n",
+			`<stdin>:7: CustomResourceDefinition/as.example.com: spec.conversion.strategi: there is no such field`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(test.text)})
