@@ -128,7 +128,7 @@ func resourceUsagePanels() []Panel {
 		},
 		{
 			Title:       "Series dropped",
-			Description: "Series beyond the bounds of their families: the boards do not show them. Of webhooks, each type has its share; --web.max-series sets other bounds.",
+			Description: "Series beyond the bounds of their families: the boards do not show them. --web.max-series sets other bounds.",
 			Kind:        TimeSeries, Unit: unitCount, Width: 8, Height: 8,
 			Queries: []Query{{Expr: `sum by (cluster) (max by (cluster, family) (webhook_auditor_series_dropped{cluster=~"$cluster"}))`, Legend: "{{cluster}}"}},
 		},

@@ -9,7 +9,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // seriesDropped counts what the bounds of the other families drop; the collector
@@ -73,56 +72,26 @@ type familyWriter struct {
 	seen    map[string]bool
 	metrics []*dto.Metric
 	dropped int
-	// perWebhook counts the series of each webhook, where that is bounded.
-	perWebhook map[[3]string]int
 }
 
 func newFamilyWriter(f Family) *familyWriter {
-	w := &familyWriter{Family: f, names: slices.Sorted(slices.Values(f.Labels)), seen: map[string]bool{}, perWebhook: map[[3]string]int{}}
+	w := &familyWriter{Family: f, names: slices.Sorted(slices.Values(f.Labels)), seen: map[string]bool{}}
 	for _, name := range w.names {
 		w.order = append(w.order, slices.Index(f.Labels, name))
 	}
 	return w
 }
 
-// written returns a writer of the family's series. Where the family has more than its
-// bound, each type of webhook has its share.
+// written returns a writer of the family's series.
 func written(f Family, r *classify.Report) *familyWriter {
 	w := newFamilyWriter(f)
 	f.Collect(r, w.send)
-	if w.dropped > 0 {
-		w = newFamilyWriter(f)
-		f.Collect(spread(r), w.send)
-	}
 	return w
-}
-
-// spread returns the Report with its webhooks in an order of which each beginning has
-// about the same share of each type.
-func spread(r *classify.Report) *classify.Report {
-	type place struct {
-		profile classify.Profile
-		nth     int // of its type
-	}
-	total, places := map[inventory.Type]int{}, make([]place, len(r.Profiles))
-	for i, p := range r.Profiles {
-		places[i] = place{p, total[p.Type]}
-		total[p.Type]++
-	}
-	slices.SortStableFunc(places, func(a, b place) int {
-		return cmp.Compare(a.nth*total[b.profile.Type], b.nth*total[a.profile.Type])
-	})
-	out := *r
-	out.Profiles = make([]classify.Profile, len(places))
-	for i := range places {
-		out.Profiles[i] = places[i].profile
-	}
-	return &out
 }
 
 // send sends one series.
 func (w *familyWriter) send(value float64, labels ...string) {
-	if len(w.metrics) >= w.bound() || w.exceeds(labels) {
+	if len(w.metrics) >= w.bound() {
 		w.dropped++
 		return
 	}
@@ -141,16 +110,6 @@ func (w *familyWriter) send(value float64, labels ...string) {
 		m.Gauge = &dto.Gauge{Value: new(value)}
 	}
 	w.metrics = append(w.metrics, m)
-}
-
-// exceeds reports whether the webhook has all series that it may have.
-func (w *familyWriter) exceeds(labels []string) bool {
-	if w.PerWebhook == 0 {
-		return false
-	}
-	webhook := [3]string(labels[:3])
-	w.perWebhook[webhook]++
-	return w.perWebhook[webhook] > w.PerWebhook
 }
 
 // families is the family, if it has any series.

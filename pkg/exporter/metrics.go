@@ -26,11 +26,6 @@ const maxSeries = 10_000
 // given.
 const DefaultMaxSeries = maxSeries
 
-// maxPerWebhook bounds the series of one webhook in a family that has one for
-// each resource: some more than the classes have by default, so that only a
-// Policy with long classes meets it.
-const maxPerWebhook = 100
-
 // Family is one metric family. Its series are derived from the current Report
 // alone, so that there is nothing to reset and nothing to leak.
 type Family struct {
@@ -43,9 +38,6 @@ type Family struct {
 	Counter bool
 	// Max bounds the number of series; 0 stands for maxSeries.
 	Max int
-	// PerWebhook bounds the number of series of one webhook; 0 is no bound. The
-	// first three labels name the webhook.
-	PerWebhook int
 	// Collect emits the family's series, the most important first: what is
 	// beyond Max is dropped.
 	Collect func(r *classify.Report, emit func(value float64, labels ...string))
@@ -104,11 +96,10 @@ var Families = []Family{
 		Collect: failureImpact,
 	},
 	{
-		Name:       "webhook_reach",
-		Help:       "A resource of the class that the webhook is called for; value is always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
-		Labels:     refLabels("class", "group", "resource"),
-		PerWebhook: maxPerWebhook,
-		Collect:    matched,
+		Name:    "webhook_reach",
+		Help:    "A resource of the class that the webhook is called for; value is always 1. The class core has totals only, see " + Prefix + "webhook_reached_resources.",
+		Labels:  refLabels("class", "group", "resource"),
+		Collect: matched,
 	},
 	{
 		Name:    "webhook_reached_resources",

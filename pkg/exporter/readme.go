@@ -30,7 +30,7 @@ The flag `+"`--web.max-series`"+` sets another bound, and the others in proporti
 
 - of the findings the mildest; the totals count all of them;
 - of `+"`%s`"+` the classes sensitive, then virtual;
-- of the families with a series for each webhook, the last webhooks of each type by configuration, as large a part of each type. Alerts on
+- of the families with a series for each webhook, the last ones by type and configuration: those that validate. Alerts on
   them fire all the same, without naming what registers the webhook; its calls count as slow from 1 s, and WebhookNotInInventory fires for it.
 
 With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps all, for twice the series.
@@ -61,9 +61,6 @@ func writeFamily(b *bufio.Writer, f Family, kind string) {
 	help := f.Help
 	if f.Max > 0 {
 		help += fmt.Sprintf(" No more than %d series.", f.Max)
-	}
-	if f.PerWebhook > 0 {
-		help += fmt.Sprintf(" No more than %d series of one webhook.", f.PerWebhook)
 	}
 	fmt.Fprintf(b, "| %s | %s | %s | %s |\n", "`"+f.Series()+"`", kind, strings.Join(f.Labels, ", "), strings.ReplaceAll(help, "|", `\|`))
 }

@@ -5,7 +5,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	operators "k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -88,10 +87,10 @@ func (w *Workload) id() workloadID { return workloadID{w.Kind, w.Key} }
 // guarded: static Pods and those of DaemonSets.
 func (s *Snapshot) findGuards() map[workloadID]Guard {
 	out := map[workloadID]Guard{}
-	selects := s.newSelection(func(w *Workload) bool { return !w.Daemon && !w.Static })
+	selects := s.place().newSelection()
 	for i := range s.DisruptionBudgets {
 		b := &s.DisruptionBudgets[i]
-		selected := selects.in(b.Namespace, b.Selector)
+		selected := slices.DeleteFunc(selects.in(b.Namespace, b.Selector), func(w *Workload) bool { return w.Daemon || w.Static })
 		pods := podsOf(selected)
 		for _, w := range selected {
 			if w.Replicas == 0 {
@@ -144,67 +143,4 @@ func podSelector(raw *metav1.LabelSelector) labels.Selector {
 		return labels.Nothing()
 	}
 	return parsed
-}
-
-// selection finds the workloads whose Pods selectors select.
-type selection struct {
-	workloads map[string][]*Workload
-	labeled   map[placedLabel][]*Workload
-	// left is how many more workloads are compared with selectors in each namespace.
-	left map[string]int
-}
-
-// comparisons is how many selectors, on average, are compared with each workload of
-// a namespace. Where more overlap, what is left of them is not known to select any:
-// the cost must not grow with the square of what a namespace holds.
-const comparisons = 100
-
-// newSelection returns the selection among those of the Snapshot's workloads.
-func (s *Snapshot) newSelection(among func(*Workload) bool) selection {
-	out := selection{map[string][]*Workload{}, map[placedLabel][]*Workload{}, map[string]int{}}
-	for i := range s.Workloads {
-		w := &s.Workloads[i]
-		if !among(w) {
-			continue
-		}
-		out.workloads[w.Namespace] = append(out.workloads[w.Namespace], w)
-		out.left[w.Namespace] += comparisons
-		for key, value := range w.PodLabels {
-			l := placedLabel{w.Namespace, key, value}
-			out.labeled[l] = append(out.labeled[l], w)
-		}
-	}
-	return out
-}
-
-// in returns those of the namespace whose Pods the selector selects.
-func (s selection) in(namespace string, selector labels.Selector) []*Workload {
-	var out []*Workload
-	candidates := s.candidates(namespace, selector)
-	if s.left[namespace] -= len(candidates); s.left[namespace] < 0 {
-		return nil
-	}
-	for _, w := range candidates {
-		if selector.Matches(labels.Set(w.PodLabels)) {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
-// candidates are the workloads with the rarest of the labels that the selector wants.
-func (s selection) candidates(namespace string, selector labels.Selector) []*Workload {
-	requirements, selectable := selector.Requirements()
-	if !selectable {
-		return nil
-	}
-	out := s.workloads[namespace]
-	for _, r := range requirements {
-		if values := r.ValuesUnsorted(); len(values) == 1 && (r.Operator() == operators.In || r.Operator() == operators.Equals) {
-			if carrying := s.labeled[placedLabel{namespace, r.Key(), values[0]}]; len(carrying) < len(out) {
-				out = carrying
-			}
-		}
-	}
-	return out
 }

@@ -165,11 +165,13 @@ func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {
 // compared, or too many select it, one that is left out may open what others close.
 func (s *Snapshot) findIsolating() map[workloadID][]*NetworkPolicy {
 	out := map[workloadID][]*NetworkPolicy{}
-	selects := s.newSelection(func(w *Workload) bool { return !w.HostNetwork })
+	selects := s.place().newSelection()
 	for i := range s.NetworkPolicies {
 		p := &s.NetworkPolicies[i]
 		for _, w := range selects.in(p.Namespace, p.Selector) {
-			out[w.id()] = append(out[w.id()], p)
+			if !w.HostNetwork {
+				out[w.id()] = append(out[w.id()], p)
+			}
 		}
 	}
 	for id, policies := range out {

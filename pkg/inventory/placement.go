@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/labels"
+	operators "k8s.io/apimachinery/pkg/selection"
 )
 
 // placement is what is in each namespace, for questions that thousands of
@@ -15,8 +16,9 @@ type placement struct {
 	services map[string]bool
 	// byName are the namespaces of the Services of each name, sorted.
 	byName map[string][]string
-	// carrying are the workloads that carry a label which a Service selects.
-	carrying map[placedLabel][]int
+	// workloads are those of each namespace, and carrying those that carry a label.
+	workloads map[string][]*Workload
+	carrying  map[placedLabel][]*Workload
 
 	guard  sync.Once
 	guards map[workloadID]Guard
@@ -28,31 +30,28 @@ type placement struct {
 // placedLabel is a label of a Pod.
 type placedLabel struct{ namespace, key, value string }
 
-// place makes the index. It costs the labels of the Services and the workloads.
+// place makes the index. It costs the labels of the workloads.
 func (s *Snapshot) place() *placement {
 	p := s.placement
 	if p == nil { // a Snapshot that was not made of Objects
 		p = &placement{}
 	}
 	p.once.Do(func() {
-		p.services, p.byName, p.carrying = map[string]bool{}, map[string][]string{}, map[placedLabel][]int{}
-		for key, service := range s.Services {
+		p.services, p.byName = map[string]bool{}, map[string][]string{}
+		p.workloads, p.carrying = map[string][]*Workload{}, map[placedLabel][]*Workload{}
+		for key := range s.Services {
 			p.services[key.Namespace] = true
 			p.byName[key.Name] = append(p.byName[key.Name], key.Namespace)
-			for name, value := range service.Selector {
-				p.carrying[placedLabel{key.Namespace, name, value}] = nil
-			}
 		}
 		for _, namespaces := range p.byName {
 			slices.Sort(namespaces)
 		}
 		for i := range s.Workloads {
 			w := &s.Workloads[i]
-			for name, value := range w.PodLabels {
-				l := placedLabel{w.Namespace, name, value}
-				if all, selected := p.carrying[l]; selected {
-					p.carrying[l] = append(all, i)
-				}
+			p.workloads[w.Namespace] = append(p.workloads[w.Namespace], w)
+			for key, value := range w.PodLabels {
+				l := placedLabel{w.Namespace, key, value}
+				p.carrying[l] = append(p.carrying[l], w)
 			}
 		}
 	})
@@ -68,26 +67,69 @@ func (s *Snapshot) NamespacesOfService(name string) []string {
 }
 
 // Behind returns the workloads whose Pods a Service of the Snapshot sends calls
-// to. A Service without a selector has none that could be known. It costs the
-// workloads that carry the rarest of the labels that the Service selects.
+// to. A Service without a selector has none that could be known.
 func (s *Snapshot) Behind(service Service) []Workload {
-	carrying := s.place().carrying
-	var rarest []int
-	first := true
-	for key, value := range service.Selector {
-		if all := carrying[placedLabel{service.Namespace, key, value}]; first || len(all) < len(rarest) {
-			rarest, first = all, false
-		}
-	}
-	if len(rarest) == 0 {
+	if len(service.Selector) == 0 {
 		return nil
 	}
 	selector := labels.SelectorFromSet(service.Selector)
 	var out []Workload
-	for _, i := range rarest {
-		if selector.Matches(labels.Set(s.Workloads[i].PodLabels)) {
-			out = append(out, s.Workloads[i])
+	for _, w := range s.place().candidates(service.Namespace, selector) {
+		if selector.Matches(labels.Set(w.PodLabels)) {
+			out = append(out, *w)
 		}
 	}
 	return slices.Clip(out)
+}
+
+// candidates are the workloads with the rarest of the labels that the selector wants.
+func (p *placement) candidates(namespace string, selector labels.Selector) []*Workload {
+	requirements, selectable := selector.Requirements()
+	if !selectable {
+		return nil
+	}
+	out := p.workloads[namespace]
+	for _, r := range requirements {
+		if values := r.ValuesUnsorted(); len(values) == 1 && (r.Operator() == operators.In || r.Operator() == operators.Equals) {
+			if carrying := p.carrying[placedLabel{namespace, r.Key(), values[0]}]; len(carrying) < len(out) {
+				out = carrying
+			}
+		}
+	}
+	return out
+}
+
+// selection finds the workloads whose Pods selectors select.
+type selection struct {
+	*placement
+	// left is how many more workloads are compared with selectors in each namespace.
+	left map[string]int
+}
+
+// comparisons is how many selectors, on average, are compared with each workload of
+// a namespace. Where more overlap, what is left of them is not known to select any:
+// the cost must not grow with the square of what a namespace holds.
+const comparisons = 100
+
+func (p *placement) newSelection() selection {
+	left := make(map[string]int, len(p.workloads))
+	for namespace, workloads := range p.workloads {
+		left[namespace] = comparisons * len(workloads)
+	}
+	return selection{p, left}
+}
+
+// in returns those of the namespace whose Pods the selector selects.
+func (s selection) in(namespace string, selector labels.Selector) []*Workload {
+	var out []*Workload
+	candidates := s.candidates(namespace, selector)
+	if s.left[namespace] -= len(candidates); s.left[namespace] < 0 {
+		return nil
+	}
+	for _, w := range candidates {
+		if selector.Matches(labels.Set(w.PodLabels)) {
+			out = append(out, w)
+		}
+	}
+	return out
 }

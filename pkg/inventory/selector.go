@@ -1,8 +1,7 @@
 package inventory
 
 import (
-	"encoding/binary"
-	"maps"
+	"encoding/json"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,26 +61,11 @@ func (all selectors) parse(raw *metav1.LabelSelector) Selector {
 	return s
 }
 
-// selectorKey writes a selector down, each list and text with its length: equal
-// selectors have equal keys, and only they do.
+// selectorKey writes a selector down: equal selectors have equal keys, and only they do.
 func selectorKey(raw *metav1.LabelSelector) string {
 	if (Selector{Raw: raw}).Empty() {
 		return ""
 	}
-	key := binary.AppendUvarint(make([]byte, 0, 128), uint64(len(raw.MatchLabels)))
-	text := func(s string) { key = append(binary.AppendUvarint(key, uint64(len(s))), s...) }
-	for _, name := range slices.Sorted(maps.Keys(raw.MatchLabels)) {
-		text(name)
-		text(raw.MatchLabels[name])
-	}
-	for i := range raw.MatchExpressions {
-		e := &raw.MatchExpressions[i]
-		text(e.Key)
-		text(string(e.Operator))
-		key = binary.AppendUvarint(key, uint64(len(e.Values)))
-		for _, value := range e.Values {
-			text(value)
-		}
-	}
+	key, _ := json.Marshal(raw) // strings alone: it has no error
 	return string(key)
 }
