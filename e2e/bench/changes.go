@@ -22,10 +22,13 @@ const (
 // measureChanges changes a webhook and what is behind one over and over, and
 // measures the time from the answer of the API server until /metrics shows it.
 func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *column) error {
+	if o.changes == 0 {
+		return nil
+	}
 	namespace, name := c.size.service(1)
 	for _, kind := range []struct {
 		row    string
-		query  *string
+		query  string
 		change func(context.Context, int) error
 	}{
 		{"change of a configuration → visible", r.configuration, c.changeTimeout},
@@ -34,27 +37,18 @@ func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *
 			return err
 		}},
 	} {
-		if kind.query == nil || o.changes == 0 {
-			continue
-		}
-		delays, err := delays(ctx, o.changes, r.url+*kind.query, kind.change)
+		delays, err := delays(ctx, o.changes, r.url+kind.query, kind.change)
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.row, err)
 		}
 		to.addDelays(kind.row, delays)
 	}
-	if o.changes == 0 {
-		return nil
-	}
-	return errors.Join(c.measureFirstScrapes(ctx, o, r, to), c.measureReferences(ctx, o, r, to), c.measureMany(ctx, r, to))
+	return errors.Join(c.measureFirstScrapes(ctx, o, r, to), c.measureMany(ctx, r, to))
 }
 
 // measureFirstScrapes is what the first scrape after a change takes, which has what later
 // ones find ready.
 func (c *filled) measureFirstScrapes(ctx context.Context, o options, r *running, to *column) error {
-	if r.configuration == nil {
-		return nil
-	}
 	var took []time.Duration
 	cpu := 0.0
 	for i := range o.changes {
@@ -74,39 +68,10 @@ func (c *filled) measureFirstScrapes(ctx context.Context, o options, r *running,
 }
 
 func (c *filled) changeTimeout(ctx context.Context, i int) error {
-	return c.patch(ctx, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":%d}]`, 5+i%2))
-}
-
-// patch changes a configuration that is validating in every profile.
-func (c *filled) patch(ctx context.Context, patch string) error {
+	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":%d}]`, 5+i%2)
 	_, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().
-		Patch(ctx, configurationName(1), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+		Patch(ctx, configurationName(1), types.JSONPatchType, patch, metav1.PatchOptions{})
 	return err
-}
-
-// measureReferences makes a webhook refer to a Service that none referred to, and
-// back.
-func (c *filled) measureReferences(ctx context.Context, o options, r *running, to *column) error {
-	if r.reference == nil {
-		return nil
-	}
-	const spare = "spare"
-	namespace, name := c.size.service(1)
-	if err := c.createService(ctx, namespace, spare, ""); err != nil {
-		return err
-	}
-	delays, err := delays(ctx, o.changes, r.url+*r.reference, func(ctx context.Context, i int) error {
-		to := []string{spare, name}[i%2]
-		return c.patch(ctx, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/0/clientConfig/service","value":{"namespace":%q,"name":%q,"path":"/validate"}}]`, namespace, to))
-	})
-	if err != nil {
-		return fmt.Errorf("a new reference: %w", err)
-	}
-	to.addDelays("new reference → visible", delays)
-	return errors.Join(
-		c.kube.CoreV1().Services(namespace).Delete(ctx, spare, metav1.DeleteOptions{}),
-		c.kube.DiscoveryV1().EndpointSlices(namespace).Delete(ctx, spare, metav1.DeleteOptions{}),
-	)
 }
 
 // measureMany is the CPU of many changes one after another.

@@ -6,7 +6,7 @@ import (
 )
 
 func TestExceededNamesTheRowAndTheCure(t *testing.T) {
-	limits := []limit{{row: "watches", of: "ours", to: "theirs", most: 4, least: 2, cure: "look at the watches"}}
+	limits := []limit{{row: "watches", most: 4, least: 2, cure: "look at the watches"}}
 	for _, tt := range []struct {
 		ours, theirs float64
 		exceeded     bool
@@ -18,8 +18,8 @@ func TestExceededNamesTheRowAndTheCure(t *testing.T) {
 		{0, 3, false}, // not measured
 	} {
 		table := newTable()
-		table.column("ours").add("watches", tt.ours)
-		table.column("theirs").add("watches", tt.theirs)
+		table.column(ours).add("watches", tt.ours)
+		table.column(stateMetrics).add("watches", tt.theirs)
 		err := table.exceeded(limits)
 		if (err != nil) != tt.exceeded {
 			t.Errorf("%v of %v: %v, want exceeded %v", tt.ours, tt.theirs, err, tt.exceeded)

@@ -40,30 +40,12 @@ type profile struct {
 	Unrelated int
 	// Pods are spread over all namespaces.
 	Pods int
-	// Hostile has all shapes in turn instead of what operators register.
-	Hostile bool
 }
 
 var profiles = map[string]profile{
 	"small":  {Configurations: 10, Hooks: 5, Services: 50, Namespaces: 50, CRDs: 10, OtherNamespaces: 50, Pods: 200},
 	"medium": {Configurations: 100, Hooks: 5, Services: 100, Namespaces: 50, CRDs: 100, Converting: 30, OtherNamespaces: 500, Unrelated: 1900, Pods: 2000},
 	"large":  {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Pods: 5000},
-	"huge":   {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Unrelated: 20_000, Pods: 10_000},
-	// Four times as many webhooks.
-	"many": {Configurations: 4000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Pods: 5000},
-	// Each backend has a namespace of its own.
-	"hostile": {Configurations: 5000, Hooks: 1, Services: 1000, Namespaces: 1000, CRDs: 10, Hostile: true},
-}
-
-// validating is how many of the configurations are validating.
-func (p profile) validating() int {
-	n := 0
-	for i := range p.Configurations {
-		if !p.Hostile || !shapes[i%len(shapes)].mutating {
-			n++
-		}
-	}
-	return n
 }
 
 func profileNames() []string { return slices.Sorted(maps.Keys(profiles)) }
@@ -170,7 +152,7 @@ func (c *filled) createUnrelated(ctx context.Context, i int) error {
 
 func (c *filled) createService(ctx context.Context, namespace, name, clusterIP string) error {
 	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": name, written: ""}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": name}},
 		Spec:       corev1.ServiceSpec{ClusterIP: clusterIP, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
 	}
 	if _, err := c.kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
@@ -183,7 +165,7 @@ func (c *filled) createService(ctx context.Context, namespace, name, clusterIP s
 func endpointSlice(service string, ready bool) *discoveryv1.EndpointSlice {
 	port, portName := int32(8443), "https"
 	return &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service, written: ""}},
+		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 		AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.1.2.3"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
@@ -262,38 +244,15 @@ func (c *filled) convert(crd *apiextensionsv1.CustomResourceDefinition, i int) {
 func crdGroup(i int) string { return fmt.Sprintf("bench-%d.example.com", i) }
 
 func (c *filled) createConfiguration(ctx context.Context, i int) error {
-	if c.size.Hostile {
-		return c.createHostile(ctx, i)
-	}
-	configuration, err := c.configuration(i)
-	if err != nil {
-		return err
-	}
-	_, err = c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, configuration, metav1.CreateOptions{})
-	return err
-}
-
-func (c *filled) configuration(i int) (*admissionv1.ValidatingWebhookConfiguration, error) {
 	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configurationName(i)}}
 	for n := range c.size.Hooks {
 		hook, err := c.webhook(i, n)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		configuration.Webhooks = append(configuration.Webhooks, hook)
 	}
-	return configuration, nil
-}
-
-func (c *filled) createHostile(ctx context.Context, i int) error {
-	var err error
-	client := c.kube.AdmissionregistrationV1()
-	switch o := shapes[i%len(shapes)].configuration(configurationName(i), i%c.size.Namespaces, c.size.Namespaces).(type) {
-	case *admissionv1.ValidatingWebhookConfiguration:
-		_, err = client.ValidatingWebhookConfigurations().Create(ctx, o, metav1.CreateOptions{})
-	case *admissionv1.MutatingWebhookConfiguration:
-		_, err = client.MutatingWebhookConfigurations().Create(ctx, o, metav1.CreateOptions{})
-	}
+	_, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, configuration, metav1.CreateOptions{})
 	return err
 }
 

@@ -1,8 +1,7 @@
 // Command bench fills a real control plane with webhooks and measures what
-// webhook-auditor costs there, beside a bare LIST of the same objects,
-// kube-state-metrics and plain informers, and for files beside kube-score:
+// webhook-auditor costs there, beside kube-state-metrics:
 //
-//	go run ./bench --profile huge --binary ../bin/webhook-auditor --peers bin
+//	go run ./bench --profile medium --binary ../bin/webhook-auditor --peers bin
 package main
 
 import (
@@ -20,13 +19,9 @@ import (
 )
 
 type options struct {
-	profile  string
-	binaries []string
-	servers  string
-	peers    string
-	rounds   int
-	changes  int
-	settle   time.Duration
+	profile, binary, servers, peers string
+	rounds, changes                 int
+	settle                          time.Duration
 }
 
 func main() {
@@ -40,14 +35,11 @@ func main() {
 
 func parse() options {
 	var o options
-	flag.StringVar(&o.profile, "profile", "small", "size of the cluster: "+strings.Join(profileNames(), ", ")+"; or "+files)
-	flag.Func("binary", "webhook-auditor to measure; may be repeated", func(path string) error {
-		o.binaries = append(o.binaries, path)
-		return nil
-	})
+	flag.StringVar(&o.profile, "profile", "small", "size of the cluster: "+strings.Join(profileNames(), ", "))
+	flag.StringVar(&o.binary, "binary", "../bin/webhook-auditor", "webhook-auditor to measure")
 	flag.StringVar(&o.servers, "servers", "bin", "folder with etcd and kube-apiserver")
-	flag.StringVar(&o.peers, "peers", "", "folder with kube-state-metrics, kube-score and informers to compare with")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each binary is measured; the table has the medians")
+	flag.StringVar(&o.peers, "peers", "bin", "folder with kube-state-metrics")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often each program is measured; the table has the medians")
 	flag.IntVar(&o.changes, "changes", 40, "how many changes of each kind are measured per round; 0 for none")
 	flag.DurationVar(&o.settle, "settle", 30*time.Second, "time without changes before the memory is read")
 	flag.Parse()
@@ -55,33 +47,11 @@ func parse() options {
 	return o
 }
 
-func run(ctx context.Context, o options) error {
-	size, isLive := profiles[o.profile]
-	switch {
-	case !isLive && o.profile != files:
-		return fmt.Errorf("--profile: must be one of %s, %s", strings.Join(profileNames(), ", "), files)
-	case len(o.binaries) == 0:
-		return errors.New("--binary: must name at least one build of webhook-auditor")
-	case o.profile == files:
-		return printFiles(ctx, o)
+func run(ctx context.Context, o options) (err error) {
+	size, known := profiles[o.profile]
+	if !known {
+		return fmt.Errorf("--profile: must be one of %s", strings.Join(profileNames(), ", "))
 	}
-	return measureLive(ctx, o, size)
-}
-
-// files is a profile without a control plane.
-const files = "files"
-
-func printFiles(ctx context.Context, o options) error {
-	t, err := measureFiles(ctx, o)
-	if err != nil {
-		return err
-	}
-	fmt.Println(t.shapes.inputs(cpu))
-	fmt.Println(t.growth.inputs(cpu))
-	return errors.Join(t.shapes.exceeded(shapeLimits()), t.growth.exceeded(growthLimits()))
-}
-
-func measureLive(ctx context.Context, o options, size profile) (err error) {
 	plane, err := cluster.Start(ctx, cluster.Options{
 		Binaries:           o.servers,
 		APIServerFlags:     []string{"--service-cluster-ip-range=127.10.0.0/16"},
@@ -99,24 +69,21 @@ func measureLive(ctx context.Context, o options, size profile) (err error) {
 	fmt.Printf("Profile %s, filled in %.0f s: %+v\n\n", o.profile, time.Since(began).Seconds(), size)
 	table, err := compare(ctx, o, loaded)
 	fmt.Println(table.programs())
-	if err != nil || o.peers == "" {
+	if err != nil {
 		return err
 	}
-	return table.exceeded(size.limits())
+	return table.exceeded(limits)
 }
 
-// compare measures each program in turn, and a bare LIST, round after round, so
-// that all of them meet the same load of the machine.
+// compare measures each program in turn, round after round, so that both meet the same
+// load of the machine.
 func compare(ctx context.Context, o options, c *filled) (*table, error) {
 	table := newTable()
 	for range o.rounds {
-		for _, p := range c.programs(o) {
+		for _, p := range []program{c.auditor(o.binary), c.kubeStateMetrics(o.peers)} {
 			if err := c.measure(ctx, o, p, table.column(p.name)); err != nil {
 				return table, fmt.Errorf("measuring %s: %w", p.name, err)
 			}
-		}
-		if err := c.measureList(ctx, table.column("bare LIST")); err != nil {
-			return table, err
 		}
 	}
 	return table, nil

@@ -10,13 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 )
 
 const (
@@ -25,54 +18,16 @@ const (
 	startCPU  = "CPU of the start, s"
 	scrapeCPU = "CPU of that scrape, ms"
 
-	settledMemory  = "settled RSS, MiB"
-	watchesRow     = "watches"
-	connectionsRow = "connections to the API server"
-	seriesRow      = "series"
+	settledMemory = "settled RSS, MiB"
+	peakMemory    = "peak RSS, MiB"
+	watchesRow    = "watches"
+	seriesRow     = "series"
 
 	// timeout bounds every wait.
 	timeout = 3 * time.Minute
 	// glance is the pause between two requests while something is awaited.
 	glance = 2 * time.Millisecond
 )
-
-// measureList lists what the auditor needs to know in protobuf, without a watch:
-// the configurations, CRDs, namespaces, Services, EndpointSlices and Pods of the cluster.
-func (c *filled) measureList(ctx context.Context, to *column) error {
-	config := protobuf(c.plane.Config())
-	kube, err1 := kubernetes.NewForConfig(config)
-	crds, err2 := clientset.NewForConfig(config)
-	meta, err3 := metadata.NewForConfig(config)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return err
-	}
-	cpu, began := cpuSeconds(c.plane.APIServer.PID()), time.Now()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(8)
-	all := metav1.ListOptions{}
-	for _, list := range []func() error{
-		func() error {
-			_, err := kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(ctx, all)
-			return err
-		},
-		func() error { _, err := crds.ApiextensionsV1().CustomResourceDefinitions().List(ctx, all); return err },
-		func() error {
-			_, err := meta.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, all)
-			return err
-		},
-		func() error { _, err := kube.CoreV1().Services("").List(ctx, all); return err },
-		func() error { _, err := kube.DiscoveryV1().EndpointSlices("").List(ctx, all); return err },
-		func() error { _, err := kube.CoreV1().Pods("").List(ctx, all); return err },
-	} {
-		group.Go(list)
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	to.add(startTime, time.Since(began).Seconds())
-	to.add(serverCPU, cpuSeconds(c.plane.APIServer.PID())-cpu)
-	return nil
-}
 
 // measure starts a program, changes what it follows, and stops it.
 func (c *filled) measure(ctx context.Context, o options, p program, to *column) (err error) {
@@ -103,29 +58,25 @@ func (c *filled) measure(ctx context.Context, o options, p program, to *column) 
 		return err
 	}
 	to.add(watchesRow, now-streams)
-	to.add(connectionsRow, connections(pid, c.plane.Config().Host))
-	if err := errors.Join(r.measureScrapes(ctx, to), r.measurePages(ctx, o, to)); err != nil {
+	if err := r.measureScrapes(ctx, to); err != nil {
 		return err
 	}
 	if err := c.measureChanges(ctx, o, r, to); err != nil {
 		return err
 	}
-	to.add(peakRSS, memory(pid, "VmHWM"))
+	to.add(peakMemory, memory(pid, "VmHWM"))
 	return nil
 }
 
 // measureScrapes fetches all of /metrics, as Prometheus does: compressed.
 func (r *running) measureScrapes(ctx context.Context, to *column) error {
-	const scrapes, fewSeries = 10, 100
+	const scrapes = 10
 	body, err := fetch(ctx, r.url)
 	if err != nil {
 		return err
 	}
 	series := bytes.Count(body, []byte("\n")) - bytes.Count(body, []byte("\n#"))
 	to.add(seriesRow, float64(series))
-	if series < fewSeries {
-		return nil // what a request costs would hide what a series does
-	}
 	cpu, began := cpuSeconds(r.process.PID()), time.Now()
 	for range scrapes {
 		if err := scrape(ctx, r.url); err != nil {
@@ -135,27 +86,6 @@ func (r *running) measureScrapes(ctx context.Context, to *column) error {
 	each := 1000 * 1000 / float64(series*scrapes) // in milliseconds for 1,000 series
 	to.add("scrape of 1,000 series, ms", time.Since(began).Seconds()*each)
 	to.add(scrapeCPU, (cpuSeconds(r.process.PID())-cpu)*each)
-	return nil
-}
-
-// measurePages is the memory that remains after scrapes and after someone has looked at
-// the pages.
-func (r *running) measurePages(ctx context.Context, o options, to *column) error {
-	if len(r.pages) == 0 {
-		return nil
-	}
-	base := strings.TrimSuffix(r.url, "/metrics")
-	for range 3 {
-		for _, page := range r.pages {
-			if _, err := fetch(ctx, base+page); err != nil {
-				return err
-			}
-		}
-	}
-	if err := sleep(ctx, o.settle); err != nil {
-		return err
-	}
-	to.add("settled RSS after scrapes and pages, MiB", memory(r.process.PID(), "VmRSS"))
 	return nil
 }
 

@@ -21,11 +21,9 @@ type program struct {
 	// lines are the beginnings of the lines of /metrics that there must be, and
 	// how many of each, once the program knows the cluster.
 	lines map[string]int
-	// queries select, where the program can, the series that show a change of a
-	// configuration, of an endpoint, and a new reference. Without one it shows none.
-	configuration, endpoint, reference *string
-	// pages are those that people look at.
-	pages []string
+	// configuration and endpoint select, where the program can, the series that show a
+	// change of them.
+	configuration, endpoint string
 }
 
 // running is a program that was started.
@@ -36,35 +34,21 @@ type running struct {
 	process *process.Process
 }
 
-const ours = "webhook-auditor"
-
-// programs are the build at hand, and what it is compared with.
-func (c *filled) programs(o options) []program {
-	var out []program
-	for _, binary := range o.binaries {
-		out = append(out, c.auditor(binary))
-	}
-	if o.peers == "" {
-		return out
-	}
-	return append(out, c.kubeStateMetrics(o.peers), c.informers(o.peers))
-}
+const (
+	ours         = "webhook-auditor"
+	stateMetrics = "kube-state-metrics"
+)
 
 func (c *filled) auditor(binary string) program {
-	name := ours
-	if dir := filepath.Base(filepath.Dir(binary)); dir != "bin" {
-		name += " of " + dir
-	}
 	hooks := c.size.Configurations*c.size.Hooks + c.size.Converting
-	query := func(family string) *string { return new("?name[]=" + auditor.Prefix + family) }
+	query := func(family string) string { return "?name[]=" + auditor.Prefix + family }
 	return program{
-		name: name, path: binary, env: []string{"GOGC=50"}, // as the manifests have it
+		name: ours, path: binary, env: []string{"GOGC=50"}, // as the manifests have it
 		args: func(kubeconfig, host string, ports []int) []string {
 			return []string{"run", "--kubeconfig=" + kubeconfig, fmt.Sprintf("--web.listen-address=%s:%d", host, ports[0]), "--web.max-series=1000000"}
 		},
 		lines:         map[string]int{auditor.Prefix + "webhook_info{": hooks, auditor.Prefix + "webhook_backend_ready{": hooks},
-		configuration: query("webhook_timeout_seconds"), endpoint: query("webhook_backend_ready"), reference: query("webhook_info"),
-		pages: []string{"/", "/webhooks", "/bootstrap", "/changes"},
+		configuration: query("webhook_timeout_seconds"), endpoint: query("webhook_backend_ready"),
 	}
 }
 
@@ -83,23 +67,10 @@ func (c *filled) kubeStateMetrics(folder string) program {
 			}
 		},
 		lines: map[string]int{
-			"kube_validatingwebhookconfiguration_info{": c.size.validating(),
-			"kube_mutatingwebhookconfiguration_info{":   c.size.Configurations - c.size.validating(),
+			"kube_validatingwebhookconfiguration_info{": c.size.Configurations,
 			"kube_endpointslice_info{":                  services,
 			"kube_pod_info{":                            c.size.Pods,
 		},
-		configuration: new(""), endpoint: new(""),
-	}
-}
-
-func (c *filled) informers(folder string) program {
-	return program{
-		name: plainInformers, path: filepath.Join(folder, "informers"),
-		args: func(kubeconfig, host string, ports []int) []string {
-			return []string{"--kubeconfig=" + kubeconfig, fmt.Sprintf("--address=%s:%d", host, ports[0])}
-		},
-		lines:         map[string]int{"objects{": 11},
-		configuration: new(""), endpoint: new(""),
 	}
 }
 

@@ -51,7 +51,7 @@ func (c *column) addDelays(row string, delays []time.Duration) {
 }
 
 // programs is a Markdown table of the medians of all rounds, with a column for each
-// program, and behind those of others how much the first one needs for each unit of
+// program, and behind those of the second how much the first one needs for each unit of
 // theirs.
 func (t *table) programs() string {
 	var to strings.Builder
@@ -67,30 +67,6 @@ func (t *table) programs() string {
 			fmt.Fprintf(&to, " %s |", t.cell(row, c))
 		}
 		fmt.Fprintln(&to)
-	}
-	return to.String()
-}
-
-// inputs is a Markdown table of the medians with a line for each column, and how much
-// of a row, of CPU, it needs for each unit of the first one.
-func (t *table) inputs(compared string) string {
-	var to strings.Builder
-	header, rule := "| input |", "| --- |"
-	for _, row := range t.rows {
-		header, rule = header+" "+row+" |", rule+" ---: |"
-	}
-	fmt.Fprintln(&to, header+" "+strings.TrimSuffix(compared, ", s")+", of the first |")
-	fmt.Fprintln(&to, rule+" ---: |")
-	for _, c := range t.columns {
-		fmt.Fprintf(&to, "| %s |", c.name)
-		for _, row := range t.rows {
-			if len(c.values[row]) == 0 {
-				fmt.Fprint(&to, " – |")
-				continue
-			}
-			fmt.Fprintf(&to, " %.3g |", c.median(row))
-		}
-		fmt.Fprintf(&to, " %.2g × |\n", c.median(compared)/t.columns[0].median(compared))
 	}
 	return to.String()
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds what the benchmark compares with, at pinned versions, into e2e/bin:
-# kube-state-metrics and kube-score.
+# Builds what the benchmark compares with, at a pinned version, into e2e/bin:
+# kube-state-metrics.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -8,5 +8,3 @@ export CGO_ENABLED=0 GOWORK=off
 mkdir -p "$here/../../bin"
 cd "$here/kube-state-metrics"
 nice go build -ldflags '-s -w' -o ../../../bin/kube-state-metrics k8s.io/kube-state-metrics/v2
-cd "$here/kube-score"
-nice go build -ldflags '-s -w' -o ../../../bin/kube-score github.com/zegl/kube-score/cmd/kube-score
