@@ -60,8 +60,8 @@ type schedule struct {
 	started time.Time
 	// published is the time of the last Snapshot; zero before the first.
 	published time.Time
-	// paused is the time until which the next Snapshot waits.
-	paused time.Time
+	// paid is the time until which the Snapshots so far take their share of a core.
+	paid time.Time
 	// changed is the time of the first change that the last Snapshot may lack;
 	// zero if there is none.
 	changed time.Time
@@ -98,20 +98,22 @@ func (s schedule) next(now time.Time, status watchStatus) time.Time {
 	return next
 }
 
-// The bound on the cost of changes: each Snapshot is followed by a pause of this many times
-// the time that it took, so that no rate of changes takes more than a tenth of a core. On a
-// machine that has no core to spare it takes seconds in which it hardly computes: no pause
-// is longer than longestPause.
+// The bound on the cost of changes: each Snapshot is paid for by a pause of this many
+// times the time that it took, so that no rate of changes takes more than a tenth of a
+// core for long. Up to burst of these pauses may be put off: a change alone, or a few, are
+// published at once. No Snapshot leads to more than longestPause: on a machine that has no
+// core to spare it takes seconds in which it hardly computes.
 const (
 	pauses       = 9
-	longestPause = 2 * time.Second
+	burst        = 1500 * time.Millisecond
+	longestPause = 5 * time.Second
 )
 
-// pause records that a Snapshot was published which began to be made at a time. What the
-// first one lacks follows at once.
-func (s *schedule) pause(began, now time.Time) {
-	if !s.published.IsZero() {
-		s.paused = now.Add(min(pauses*now.Sub(began), longestPause))
+// spend records that a Snapshot was published which began to be made at a time. The
+// first one is free: what it lacks follows at once.
+func (s *schedule) spend(began, now time.Time) {
+	if took := now.Sub(began); !s.published.IsZero() {
+		s.paid = later(s.paid, began).Add(took + min(pauses*took, longestPause))
 	}
 	s.published = now
 }
@@ -129,7 +131,7 @@ func (s schedule) nextPublish(status watchStatus) time.Time {
 	case s.changed.IsZero():
 		return s.published.Add(s.resync)
 	}
-	due := later(later(s.changed, s.published.Add(s.debounce)), s.paused)
+	due := later(later(s.changed, s.published.Add(s.debounce)), s.paid.Add(-burst))
 	return earlier(due, s.published.Add(s.resync))
 }
 

@@ -19,8 +19,9 @@ func TestNextPublish(t *testing.T) {
 		{"no change", schedule{published: at(20)}, watchStatus{}, at(30)},
 		{"the first change", schedule{published: at(20), changed: at(25)}, watchStatus{}, at(25)},
 		{"a change right after", schedule{published: at(20), changed: at(20)}, watchStatus{}, at(21)},
-		{"a pause", schedule{published: at(20), changed: at(20), paused: at(23)}, watchStatus{}, at(23)},
-		{"a pause longer than the resync", schedule{published: at(20), changed: at(20), paused: at(50)}, watchStatus{}, at(30)},
+		{"what was spent is nearly paid for", schedule{published: at(20), changed: at(20), paid: at(21)}, watchStatus{}, at(21)},
+		{"what was spent is not paid for", schedule{published: at(20), changed: at(20), paid: at(23)}, watchStatus{}, at(23).Add(-burst)},
+		{"what was spent lasts longer than the resync", schedule{published: at(20), changed: at(20), paid: at(50)}, watchStatus{}, at(30)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.schedule.timing = timing
@@ -31,22 +32,22 @@ func TestNextPublish(t *testing.T) {
 	}
 }
 
-// TestPause: of changes that never end, a tenth of the time is spent on Snapshots; the
-// first Snapshot, and a change after the pause, wait for nothing.
-func TestPause(t *testing.T) {
+// TestSpend: of changes that never end, a tenth of the time is spent on Snapshots; the
+// first Snapshot, and a change after a pause, delay nothing.
+func TestSpend(t *testing.T) {
 	s := schedule{timing: timing{debounce: time.Millisecond, resync: time.Hour}}
-	s.pause(at(0), at(1))
+	s.spend(at(0), at(1))
 	if s.changed = at(1); s.nextPublish(watchStatus{}).After(at(1).Add(time.Millisecond)) {
 		t.Errorf("after the first Snapshot the next is due at %v", s.nextPublish(watchStatus{}))
 	}
-	const took = 100 * time.Millisecond
+	const took = 500 * time.Millisecond
 	now, spent := at(1), time.Duration(0)
 	for range 50 {
 		s.changed = now
 		began := s.nextPublish(watchStatus{})
 		now = began.Add(took)
 		spent += took
-		s.pause(began, now)
+		s.spend(began, now)
 	}
 	if share := spent.Seconds() / now.Sub(at(1)).Seconds(); share > 0.11 || share < 0.09 {
 		t.Errorf("a share of %.3f is spent, want a tenth", share)
@@ -61,7 +62,7 @@ func TestPause(t *testing.T) {
 // a core to spare does not make the next one late.
 func TestSlowSnapshotDelaysTheNextByLittle(t *testing.T) {
 	s := schedule{timing: timing{debounce: time.Millisecond, resync: time.Hour}, published: at(0)}
-	s.pause(at(1), at(2))
+	s.spend(at(1), at(2))
 	s.changed = at(2)
 	if late := s.nextPublish(watchStatus{}).Sub(at(2)); late > longestPause {
 		t.Errorf("after a Snapshot that took a minute the next is due %s later", late)

@@ -221,7 +221,7 @@ func (w *watcher) publishIfDue() {
 		return
 	}
 	w.publish(w.matcher)
-	w.reschedule(func(s *schedule) { s.pause(taken, time.Now()) })
+	w.reschedule(func(s *schedule) { s.spend(taken, time.Now()) })
 }
 
 // readMore reports whether the Snapshot may lack what its webhooks read and those before
