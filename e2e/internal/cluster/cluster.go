@@ -37,7 +37,6 @@ type ControlPlane struct {
 	Controllers *Server // nil where there are none
 
 	joined     []*Server // further API servers
-	aggregated *Server   // the last one of them that is aggregated
 	options    Options
 	folder     folder
 	kubeconfig string
@@ -166,33 +165,6 @@ func (c *ControlPlane) Join(ctx context.Context, further ...string) (*rest.Confi
 	}
 	return config, nil
 }
-
-// Aggregate starts an aggregated API server, a program that takes the flags of
-// Kubernetes' sample, on the same etcd, and returns what Config does for it. It ends with
-// the control plane.
-func (c *ControlPlane) Aggregate(ctx context.Context, program string) (*rest.Config, error) {
-	ctx, cancel := context.WithTimeout(ctx, starting)
-	defer cancel()
-	ports, err := process.FreePorts(1)
-	if err != nil {
-		return nil, err
-	}
-	config := c.Config()
-	config.Host = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
-	server := &Server{
-		path: program, args: c.aggregatedFlags(ports[0]), log: c.folder.path(filepath.Base(program) + ".log"),
-		ready: func(ctx context.Context) error { return get(ctx, config, "/readyz") },
-	}
-	c.joined, c.aggregated = append(c.joined, server), server
-	if err := server.Start(ctx); err != nil {
-		return nil, fmt.Errorf("starting an aggregated API server: %w", err)
-	}
-	return config, nil
-}
-
-// KillAggregated kills the API server that Aggregate started last: with the connections of
-// others it takes a minute to end by itself.
-func (c *ControlPlane) KillAggregated() { c.aggregated.Kill() }
 
 // Stop ends all processes, last started first, and removes their data.
 func (c *ControlPlane) Stop() error {

@@ -123,20 +123,6 @@ func (c *ControlPlane) controllerFlags() []string {
 	})
 }
 
-func (c *ControlPlane) aggregatedFlags(port int) []string {
-	return flags(map[string]string{
-		"etcd-servers":                 c.store(),
-		"kubeconfig":                   c.kubeconfig,
-		"authentication-kubeconfig":    c.kubeconfig,
-		"authorization-kubeconfig":     c.kubeconfig,
-		"bind-address":                 "127.0.0.1",
-		"secure-port":                  fmt.Sprint(port),
-		"tls-cert-file":                c.folder.path("serving.crt"),
-		"tls-private-key-file":         c.folder.path("serving.key"),
-		"enable-priority-and-fairness": "false",
-	})
-}
-
 // flags writes a command line in a stable order.
 func flags(values map[string]string) []string {
 	var out []string

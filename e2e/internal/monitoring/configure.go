@@ -73,7 +73,7 @@ func (s *Stack) writeRules(ctx context.Context) error {
 
 func (s *Stack) prometheusConfig() object {
 	o := s.options
-	apiServer := s.secured("apiserver", append([]string{o.APIServer.Host}, o.APIServers...), object{"regex": OfAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
+	apiServer := s.secured("apiserver", []string{o.APIServer.Host}, object{"regex": OfAPIServer, "action": "keep"}, object{"regex": o.Without, "action": "drop"})
 	jobs := []object{apiServer, {"job_name": "webhook-auditor", "static_configs": targets(o.Auditors...)}}
 	if o.Controllers != "" {
 		jobs = append(jobs, s.secured("kube-controller-manager", []string{o.Controllers}, object{"regex": OfControllers, "action": "keep"}))

@@ -31,7 +31,6 @@ type Options struct {
 
 // Targets are what is scraped besides the API server.
 type Targets struct {
-	APIServers  []string // URLs of further API servers
 	Controllers string   // URL of kube-controller-manager; empty: not scraped
 	Auditors    []string // URLs
 	Without     string   // regular expression of the API server's series that are dropped; empty: none

@@ -79,31 +79,19 @@ func Helm(major string) (string, error) {
 	return path, nil
 }
 
-// Defaults builds what sets the defaults of kube-apiserver, and returns its path.
+// Defaults builds what sets the defaults of kube-apiserver, and returns its path. The flags
+// are those of e2e/build.sh, so that what that has compiled is not compiled again.
 func Defaults() (string, error) {
-	return kubernetes("defaults", "kube", "./defaults", "k8s.io/kubernetes")
-}
-
-// SampleAPIServer builds Kubernetes' sample of an aggregated API server, and returns its
-// path.
-func SampleAPIServer() (string, error) {
-	return kubernetes("sample-apiserver", "sampleapiserver", "k8s.io/sample-apiserver", "k8s.io/client-go/informers")
-}
-
-// kubernetes builds a package of the module in a folder of e2e. The flags are those of
-// e2e/build.sh, so that what that has compiled is not compiled again; what is below the
-// other package is not optimised.
-func kubernetes(name, module, pkg, plain string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(root, "e2e", "bin", name)
-	build := exec.Command("go", "build", "-gcflags="+plain+"/...=-N -l -dwarf=false", "-ldflags=-s -w", "-o", path, pkg)
-	build.Dir = filepath.Join(root, "e2e", module)
+	path := filepath.Join(root, "e2e", "bin", "defaults")
+	build := exec.Command("go", "build", "-gcflags=k8s.io/kubernetes/...=-N -l -dwarf=false", "-ldflags=-s -w", "-o", path, "./defaults")
+	build.Dir = filepath.Join(root, "e2e", "kube")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false")
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", name, err, output)
+		return "", fmt.Errorf("building %s: %w\n%s", path, err, output)
 	}
 	return path, nil
 }

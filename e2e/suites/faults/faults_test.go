@@ -8,7 +8,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -231,49 +230,6 @@ func expireWatches(t *testing.T, s *stage) {
 	s.Unregister(t, "relisted")
 	during(t, brief, s)
 	s.proxy.Break(nil)
-}
-
-// TestFaultErrors answers every request with an error, for a minute: of each
-// kind to an auditor of its own, all in the same minute. They are resolved one
-// after the other, and only the auditor without its fault can report.
-func TestFaultErrors(t *testing.T) {
-	t.Parallel()
-	w := testenv.New(t, cluster.Options{WithoutControllers: true})
-	w.InstallAPIs(t)
-	kinds := []struct {
-		name, reason string
-		code         int
-	}{
-		{"internal", "InternalError", http.StatusInternalServerError},
-		{"unavailable", "ServiceUnavailable", http.StatusServiceUnavailable},
-		{"throttled", "TooManyRequests", http.StatusTooManyRequests},
-	}
-	var stages []*stage
-	for _, k := range kinds {
-		w.Namespace(t, k.name)
-		stages = append(stages, newAct(t, w, "--leader-elect", "--namespace="+k.name, "--degraded.inertia=0s"))
-	}
-	stages[0].missing(t, "before")
-	for i, s := range stages {
-		s.exports(t, "before")
-		s.proxy.Break(proxy.Fail(kinds[i].code, kinds[i].reason))
-	}
-	stages[0].missing(t, "meanwhile")
-	for _, s := range stages {
-		s.audit = audited(t, w.Plane.Kubeconfig())
-	}
-	during(t, outage, stages...)
-	for i, s := range stages {
-		t.Run(kinds[i].name, func(t *testing.T) {
-			s.aged(t, outage/2)
-			s.proxy.Break(nil)
-			s.survived(t)
-			testenv.Must(t, s.Stop())
-			if code := s.ExitCode(); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
-		})
-	}
 }
 
 // catchAll blocks every write, and restarts the API server under it. Another

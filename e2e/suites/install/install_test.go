@@ -1,10 +1,15 @@
 package install
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +86,7 @@ func (a *auditor) works(t *testing.T, w *testenv.Env, namespace, reader string) 
 	a.awaitFinding(t, token)
 	testenv.Eventually(t, func() error { return line(t, w) })
 	w.WaitForEvent(t, "validating", "Warning", "service-missing")
+	a.hangsUp(t)
 	testenv.Eventually(t, func() error {
 		lease, err := w.Kube.CoordinationV1().Leases(namespace).Get(t.Context(), account, metav1.GetOptions{})
 		if err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
@@ -96,6 +102,20 @@ func (a *auditor) works(t *testing.T, w *testenv.Env, namespace, reader string) 
 		if !strings.Contains(log, words) {
 			t.Errorf("the log does not say %q:\n%s", words, log)
 		}
+	}
+}
+
+// hangsUp wants a connection to end that announces a body and never sends it.
+func (a *auditor) hangsUp(t *testing.T) {
+	t.Helper()
+	connection, err := tls.Dial("tcp", a.address, &tls.Config{InsecureSkipVerify: true})
+	testenv.Must(t, err)
+	defer connection.Close()
+	testenv.Must(t, connection.SetReadDeadline(time.Now().Add(2*testenv.MaxWait))) // its limit of 30 s and more
+	_, err = fmt.Fprint(connection, "GET /metrics HTTP/1.1\r\nHost: auditor\r\nContent-Length: 1000\r\n\r\n")
+	testenv.Must(t, err)
+	if _, err := io.Copy(io.Discard, connection); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("it is held open")
 	}
 }
 

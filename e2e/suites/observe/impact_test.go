@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -127,7 +126,6 @@ func TestImpactSaysWhatTheAPIServerDoes(t *testing.T) {
 	if got := predicted.outcomes(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("predicted %v, want %v", got, want)
 	}
-	w.mayBeDrained(t, "impact-idle")
 	before := findings(t, w)
 
 	testenv.Must(t, down.DeleteEndpoints(t.Context()))
@@ -157,46 +155,6 @@ func TestImpactSaysWhatTheAPIServerDoes(t *testing.T) {
 	if got, want := fmt.Sprint(missing(after, before)), fmt.Sprint(sorted(predicted.Disappearing)); got != want {
 		t.Errorf("findings that go: %s, predicted %s", got, want)
 	}
-}
-
-// mayBeDrained: a node that runs nothing of a webhook may go; one that is not there
-// is an error.
-func (w environment) mayBeDrained(t *testing.T, name string) {
-	t.Helper()
-	if result := testenv.Command(t, "impact", "--kubeconfig="+w.Plane.Kubeconfig(), "--down-node="+name); result.Code != 1 || !strings.Contains(result.Stderr, fmt.Sprintf("no node %q", name)) {
-		t.Errorf("without the node: %+v", result)
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	_, err := w.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	t.Cleanup(func() { _ = w.Kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
-	drained, result := impact(t, w, "--down-node="+name)
-	if result.Code != 0 || len(drained.Effects)+len(drained.Appearing) != 0 {
-		t.Errorf("exit code %d, %+v", result.Code, drained)
-	}
-}
-
-// TestDeletionSaysWhatTheAPIServerDoes: without its configuration, nothing calls
-// a webhook.
-func TestDeletionSaysWhatTheAPIServerDoes(t *testing.T) {
-	const guarded = "impact-deleted"
-	w := environment{stock.UseAlone(t)}
-	down, up := w.Backend(t, guarded), w.Backend(t, "impact-kept")
-	w.webhooks(t, down, up)
-	predicted, _ := impact(t, w, "--delete=impact-closed")
-	want := map[string]string{"configmaps " + guarded: "unchecked"}
-	if got := predicted.outcomes(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("predicted %v, want %v", got, want)
-	}
-	w.Unregister(t, "impact-closed")
-	testenv.Eventually(t, func() error {
-		w.Hooks.Forget()
-		_, err := w.CreateConfigMap(t, guarded)
-		if err == nil && len(w.Hooks.CallsOf("/allow/impact-configmaps")) > 0 {
-			err = fmt.Errorf("the webhook is called still")
-		}
-		return err
-	})
 }
 
 // onNode places the endpoint of a backend.

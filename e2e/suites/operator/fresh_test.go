@@ -2,7 +2,6 @@ package operator
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,18 +16,11 @@ const (
 	evaluations       = auditor.Prefix + "evaluation_duration_seconds" // a histogram: its count
 )
 
-// TestFreshCluster follows a cluster of its own from its first minute to its
-// last.
+// TestFreshCluster watches a cluster as it comes, without a single webhook: nothing is
+// found, nothing is asked for, nothing is computed, nothing is logged.
 func TestFreshCluster(t *testing.T) {
 	t.Parallel()
 	w := testenv.New(t, cluster.Options{})
-	t.Run("is quiet", func(t *testing.T) { isQuiet(t, w) })
-	t.Run("loses its API server", func(t *testing.T) { losesItsAPIServer(t, w) })
-}
-
-// isQuiet watches a cluster as it comes, without a single webhook: nothing is
-// found, nothing is asked for, nothing is computed, nothing is logged.
-func isQuiet(t *testing.T, w *testenv.Env) {
 	d, result := testenv.Report(t, "--kubeconfig="+w.Plane.Kubeconfig())
 	if result.Code != 0 || result.Stderr != "" || len(d.Webhooks)+len(d.Findings)+len(d.Errors) != 0 {
 		t.Errorf("want an empty report and exit code 0, have %+v", result)
@@ -82,13 +74,6 @@ func snapshotTime(scrape metrics.Metrics) time.Time {
 	return time.UnixMilli(int64(1000 * scrape.Select(snapshotTimestamp, nil).Sum()))
 }
 
-func scrapedSnapshotTime(t *testing.T, scraper testenv.Scraper) time.Time {
-	t.Helper()
-	scrape, err := scraper.Scrape(t.Context())
-	testenv.Must(t, err)
-	return snapshotTime(scrape)
-}
-
 // settled waits until two looks in a row see the same: a fresh control plane
 // goes on making things for a while.
 func settled(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity {
@@ -115,48 +100,4 @@ func asked(scrape metrics.Metrics) float64 {
 		}
 	}
 	return sum
-}
-
-// losesItsAPIServer: without it, the last good Snapshot is served, and its time
-// does not advance. The auditor goes on by itself once the server is back.
-func losesItsAPIServer(t *testing.T, w *testenv.Env) {
-	b := w.Backend(t, "loss")
-	testenv.Must(t, b.DeleteService(t.Context()))
-	h := testenv.Hook(b, "/allow/loss", testenv.Rule("", "configmaps"))
-	w.Validate(t, b.Namespace, h)
-	labels := testenv.Identity("validating", b.Namespace, h.Name)
-	scraper := w.Scraper(t)
-	scraper.AwaitFinding("service-missing", "critical", labels)
-
-	w.Plane.APIServer.Kill()
-	testenv.Eventually(t, func() error {
-		if !strings.Contains(scraper.Output(), "cannot read resource") {
-			return fmt.Errorf("the loss is not logged:\n%s", scraper.Output())
-		}
-		return nil
-	})
-	lost := scrapedSnapshotTime(t, scraper)
-	time.Sleep(3 * time.Second) // nothing may move meanwhile
-	if now := scrapedSnapshotTime(t, scraper); !now.Equal(lost) {
-		t.Errorf("the time of the snapshot moved on from %s to %s without an API server", lost, now)
-	}
-	scraper.AwaitFinding("service-missing", "critical", labels)
-	testenv.Must(t, scraper.Ready(t.Context()))
-
-	testenv.Must(t, w.Plane.APIServer.Start(t.Context()))
-	testenv.Must(t, b.CreateService(t.Context()))
-	scraper.AwaitNoFinding("service-missing", labels)
-	scraper.Await("time goes on", func(m metrics.Metrics) error {
-		if now := snapshotTime(m); !now.After(lost) {
-			return fmt.Errorf("it is still %s", now)
-		}
-		return nil
-	})
-	// The last watch to recover may be another than the one that was oldest.
-	testenv.Eventually(t, func() error {
-		if output := scraper.Output(); !strings.Contains(output, "resource readable again") || strings.Contains(output, "panic") {
-			return fmt.Errorf("the log lacks the recovery:\n%s", output)
-		}
-		return nil
-	})
 }
