@@ -62,29 +62,6 @@ func TestMetricsFollowTheReport(t *testing.T) {
 	}
 }
 
-func TestOpenMetrics(t *testing.T) {
-	_, body := get(t, NewHandler(current(reporttest.Report()), Families), "/metrics", "Accept", "application/openmetrics-text;version=1.0.0")
-	if !strings.HasSuffix(body, "# EOF\n") || !strings.Contains(body, `webhook_auditor_finding{check="no-ready-endpoints"`) {
-		t.Errorf("got:\n%s\nwant OpenMetrics", body)
-	}
-}
-
-func TestMetricsByName(t *testing.T) {
-	h := NewHandler(current(reporttest.Report()), Families, NewEvaluationDuration())
-	for _, tc := range []struct{ names, want, not string }{
-		{"name[]=webhook_auditor_finding", "webhook_auditor_finding{", "webhook_auditor_findings{"},
-		{"name[]=webhook_auditor_findings&name[]=go_goroutines", "go_goroutines ", "webhook_auditor_finding{"},
-		{"name[]=webhook_auditor_series_dropped", `{family="webhook_auditor_webhook_reach"} 0`, "webhook_auditor_finding{"},
-		{"name[]=webhook_auditor_evaluation_duration_seconds", "webhook_auditor_evaluation_duration_seconds_count 0", "webhook_auditor_webhook"},
-		{"name[]=unknown", "", "webhook_auditor"},
-	} {
-		status, body := get(t, h, "/metrics?"+tc.names)
-		if status != http.StatusOK || !strings.Contains(body, tc.want) || strings.Contains(body, tc.not) {
-			t.Errorf("%s: got %d\n%s\nwant %q and no %q", tc.names, status, body, tc.want, tc.not)
-		}
-	}
-}
-
 func TestOnlyWhatIsServed(t *testing.T) {
 	h := NewHandler(current(reporttest.Report()), Families)
 	if status, _ := get(t, h, "/nothing"); status != http.StatusNotFound {

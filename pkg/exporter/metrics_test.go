@@ -183,12 +183,6 @@ func gatherPedantically(t *testing.T, r *classify.Report) []*dto.MetricFamily {
 	return must.Get(prometheus.Gatherers{collector{current(r), Families, newRegistry(NewEvaluationDuration())}}.Gather())(t)
 }
 
-func TestConsistency(t *testing.T) {
-	if families := gatherPedantically(t, reporttest.Blind(reporttest.Report())); len(families) < len(Families)-1 {
-		t.Errorf("got %d families, want those of a whole report", len(families))
-	}
-}
-
 func TestNothingBeforeTheFirstSnapshot(t *testing.T) {
 	if n, err := testutil.GatherAndCount(collector{current(nil), Families, newRegistry()}); n != 0 || err != nil {
 		t.Errorf("got %d series without a report, want none: unknown is not zero", n)
@@ -279,17 +273,6 @@ func TestOtherBound(t *testing.T) {
 		if f.bound() != want {
 			t.Errorf("%s: %d series, want %d", f.Name, f.bound(), want)
 		}
-	}
-}
-
-func TestEvaluationDuration(t *testing.T) {
-	d := NewEvaluationDuration()
-	d.Observe(.003)
-	d.Observe(.004)
-	var m dto.Metric
-	must.Succeed(t, d.Write(&m))
-	if n := m.GetHistogram().GetSampleCount(); n != 2 {
-		t.Errorf("got %d evaluations, want 2", n)
 	}
 }
 

@@ -98,17 +98,6 @@ func TestObjectWatchSeesThroughAnEmptyStream(t *testing.T) {
 	}
 }
 
-func TestObjectWatchForgetsNoNamespace(t *testing.T) {
-	o, _ := listening(t)
-	o.Add(service("other", "a"))
-	var keys []inventory.Key
-	for _, obj := range o.contents(time.Now()).objects {
-		keys = append(keys, keyOf(obj))
-	}
-	want := []inventory.Key{{Namespace: "other", Name: "a"}, {Namespace: "policy", Name: "a"}, {Namespace: "policy", Name: "b"}}
-	expect.Equal(t, want, keys)
-}
-
 var (
 	errForbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errDenied)
 	errDenied    = fmt.Errorf("%s %q cannot list resource %q", "User", "system:serviceaccount:audit:audit", "services")

@@ -93,19 +93,6 @@ func TestReadBeginsAListAnew(t *testing.T) {
 	}
 }
 
-func TestReadWhatIsAllowed(t *testing.T) {
-	s := populated(t)
-	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "endpointslices" })
-	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(Progress) {}))(t)
-	got := objects.Snapshot(time.Now())
-	if len(got.Webhooks) != 4 || len(got.Services) != 3 || got.EndpointsKnown.Services[validate] || !got.ServicesKnown.Services[validate] {
-		t.Errorf("webhooks %v, Services %v", refs(got), got.Services)
-	}
-	if len(got.Errors) != 1 || !errorAbout("endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io is forbidden: grant the verb list on")(got) {
-		t.Errorf("errors: %v", got.Errors)
-	}
-}
-
 // TestReadParams: which params exist is asked of a binding's kind alone, as metadata, and
 // is unknown where that is forbidden, which is no error; an API server that fails is one.
 func TestReadParams(t *testing.T) {

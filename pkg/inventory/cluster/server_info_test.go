@@ -1,11 +1,9 @@
 package cluster
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -79,25 +77,6 @@ func TestFindGate(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestFindGateStopsAtTheLine(t *testing.T) {
-	broken := iotest.ErrReader(errors.New("read on"))
-	document := strings.NewReader(reviewsGate + `,stage="BETA"} 1` + "\n")
-	got, err := findGate(iotest.OneByteReader(readers{document, broken}))
-	if err != nil || got == nil || !*got {
-		t.Errorf("got %v, %v", got, err)
-	}
-}
-
-// readers reads one reader after the other.
-type readers [2]interface{ Read([]byte) (int, error) }
-
-func (r readers) Read(p []byte) (int, error) {
-	if n, _ := r[0].Read(p); n > 0 {
-		return n, nil
-	}
-	return r[1].Read(p)
 }
 
 func TestReviewsExcluded(t *testing.T) {

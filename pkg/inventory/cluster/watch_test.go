@@ -421,30 +421,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestWatchTakesImpossibleNames(t *testing.T) {
-	s := startServer(t)
-	s.put(validating("bad", kubetest.Client("policy", "no/such name"), kubetest.Client("../..", "x")))
-	got := watching(s, Options{}).await("both", webhooks(2))
-	for _, w := range got.Webhooks {
-		if state := got.State(w.Backend); state.Fault != inventory.ServiceNotFound {
-			t.Errorf("%s is %+v, want %s", w.Backend, state, inventory.ServiceNotFound)
-		}
-	}
-	if len(got.Errors) != 0 {
-		t.Errorf("errors: %v", got.Errors)
-	}
-}
-
-func TestWatchRepeatsItself(t *testing.T) {
-	s := populated(t)
-	r := watching(s, Options{Resync: time.Millisecond})
-	first := r.await("everything", whole)
-	again := r.await("the same, current later", func(s *inventory.Snapshot) bool { return s.Current.After(first.Current) })
-	if !whole(again) || !again.Taken.After(first.Taken) {
-		t.Errorf("the repetition is taken at %v, after %v, with errors %v", again.Taken, first.Taken, again.Errors)
-	}
-}
-
 func TestWatchShowsWhatItMayRead(t *testing.T) {
 	for _, tt := range []struct {
 		resource, object string
@@ -492,18 +468,6 @@ func TestWatchShowsWhatItMayRead(t *testing.T) {
 			r.await("everything", whole)
 		})
 	}
-}
-
-func TestWatchWithAllButOneForbidden(t *testing.T) {
-	s := populated(t)
-	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource != "mutatingwebhookconfigurations" })
-	r := watching(s, Options{})
-	got := r.await("the one webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Errors) == openWatches-1+2 }) // discovery and /version
-	if state := got.State(got.Webhooks[0].Backend); state.Known {
-		t.Errorf("its backend is known to be %+v", state)
-	}
-	s.heal()
-	r.await("everything", whole)
 }
 
 func TestWatchThatMayListButNotWatch(t *testing.T) {
@@ -826,24 +790,4 @@ func goroutines() []string {
 	return slices.DeleteFunc(stacks, func(stack string) bool {
 		return !strings.Contains(stack, "client-go/") && !strings.Contains(stack, "cluster.(*watcher)") && !strings.Contains(stack, "cluster.(*objectWatch)")
 	})
-}
-
-// TestWatchNamespaces: labels, annotations and the end of a namespace show; what is written
-// beside them does not.
-func TestWatchNamespaces(t *testing.T) {
-	s := startServer(t)
-	shop := namespace("shop")
-	s.put(shop)
-	r := watching(s, Options{Debounce: time.Millisecond, Resync: time.Hour})
-	r.await("the namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 1 })
-	shop.Finalizers = []string{"example.com/one"}
-	s.put(shop)
-	shop.Labels = map[string]string{"team": "a"}
-	s.put(shop)
-	r.await("the label", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Labels["team"] == "a" })
-	shop.Annotations = map[string]string{"note": "b"}
-	s.put(shop)
-	r.await("the annotation", func(s *inventory.Snapshot) bool { return s.Namespaces["shop"].Annotations["note"] == "b" })
-	s.remove(shop)
-	r.await("no namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 0 })
 }
