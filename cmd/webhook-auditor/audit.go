@@ -131,10 +131,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	} else {
 		err = a.print(document, s)
 	}
-	if err != nil {
-		return err
-	}
-	return exitStatus(document, limit)
+	return cmp.Or(err, exitStatus(document, limit))
 }
 
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
@@ -143,13 +140,61 @@ func (a *audit) checkRead(paths []string, r *classify.Report) error {
 	if len(paths) == 0 || a.allowEmpty || len(r.Errors) > 0 || len(r.Snapshot.Webhooks)+len(r.Snapshot.Policies)+len(r.Snapshot.CRDs) > 0 {
 		return nil
 	}
-	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty", strings.Join(paths, ", "))
+	var names []string
+	for _, path := range paths {
+		names = append(names, inputName(path))
+	}
+	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty", strings.Join(names, ", "))
+}
+
+// inputName is a PATH as messages name it.
+func inputName(path string) string {
+	if path == "-" {
+		return "standard input"
+	}
+	return path
 }
 
 // check validates the flags before anything is read.
 func (a *audit) check(paths []string) error {
-	return errors.Join(a.probe.check(), a.probe.needsCluster(paths),
-		a.checkHTML(), a.observe.check(paths), a.checkContexts(paths))
+	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.checkHTML(), a.observe.check(paths), a.checkContexts(paths)); err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if hint := arguments.MaybeTarget(path); hint != "" {
+			return usageError{fmt.Errorf("reading %s: no such file or directory%s", path, hint)}
+		}
+	}
+	return nil
+}
+
+// before reads the report that a change is measured against.
+func (a *audit) before() (report.Document, error) {
+	f, err := os.Open(a.baseline)
+	if err != nil {
+		return report.Document{}, usageError{fmt.Errorf("--baseline: %w", err)}
+	}
+	defer f.Close()
+	d, err := report.ReadDocument(f)
+	if err != nil {
+		return report.Document{}, usageError{fmt.Errorf("--baseline %s: %w", a.baseline, err)}
+	}
+	return d, nil
+}
+
+// compare prints what the change adds and resolves; what it adds makes the exit
+// code.
+func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
+	c := report.NewComparison(before, after)
+	write := func() error { return show(a.output, c, s) }
+	if a.output == "sarif" {
+		write = func() error { return a.write(c.Document(), s) }
+	}
+	if err := cmp.Or(write(), writeErrors(c.Errors, s)); err != nil {
+		return err
+	}
+	after.Findings = c.Added
+	return exitStatus(after, limit)
 }
 
 // print prints a report, and its errors on stderr.
@@ -283,7 +328,6 @@ const serverVersionUsage = "Kubernetes version to assume, for example v1.36 (def
 func inputFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
 	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
-	setValues(flags, "server-version", serverVersions())
 	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
 	in.checksFlag(flags)
 	return in
@@ -311,10 +355,10 @@ func (in *input) policyText() ([]byte, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s: must be a regular file", in.config)
 	}
-	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the policy: %w", err)}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(in.config)
 	}
-	text, err := os.ReadFile(in.config)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("reading the policy: %w", err)}
 	}
@@ -358,7 +402,6 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 		line.show("reading: %d files, %d objects", files, objects)
 	}})
 	line.clear()
-	collectMore()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
 	return assume(objects, server), nil
@@ -369,7 +412,7 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 func exist(paths []string) error {
 	for _, path := range paths {
 		if path != "-" && !arguments.Exists(path) {
-			return usageError{fmt.Errorf("reading %s: no such file or directory%s", path, arguments.MaybeTarget(path))}
+			return usageError{fmt.Errorf("reading %s: no such file or directory", path)}
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func (a *auditLogFlags) check(paths []string) error {
 	case slices.Contains(a.paths, "-") && slices.Contains(paths, "-"):
 		return usageError{errors.New("--audit-log: must not read standard input as another input does")}
 	}
-	return nil
+	return exist(a.paths)
 }
 
 // addTo returns the Snapshot with what the logs record, and why some cannot be read.

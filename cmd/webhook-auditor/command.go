@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -116,7 +118,10 @@ func newRoot(name string, s streams) *cobra.Command {
 		Long: `webhook-auditor reports what the admission and conversion webhooks of a cluster
 intercept, whether they work, and what fails if they do not. It only reads: it
 never changes a webhook.`,
-		Example: `  # Report on the cluster of the current kubeconfig context
+		Example: `  # See what it reports, without a cluster
+  webhook-auditor demo
+
+  # Report on the cluster of the current kubeconfig context
   webhook-auditor audit
 
   # Show which webhooks the creation of a Pod meets
@@ -131,7 +136,14 @@ never changes a webhook.`,
 	root.SetErr(s.err)
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%s%w; see %s --help", subcommand(c), err, c.CommandPath())
+		var unknown *pflag.NotExistError
+		near := ""
+		if errors.As(err, &unknown) {
+			var names []string
+			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+			near = arguments.Suggested(text.Similar("--"+unknown.GetSpecifiedName(), names, 1))
+		}
+		return fmt.Errorf("%s%w%s; see %s --help", subcommand(c), err, near, c.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: "questions", Title: "Commands:"}, &cobra.Group{ID: "advanced", Title: "Advanced:"})
 	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s), runCommand(s), demoCommand(s), checksCommand(s))
@@ -196,20 +208,6 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// exclusive are the flags of each command that are given without the others behind them.
-var exclusive = map[string][][]string{
-	"audit": {
-		{"observe", "prometheus-url"},
-	},
-	"explain": {{"error", "requests", "request-id"}, {"observe", "prometheus-url"}},
-	"impact":  {{"observe", "prometheus-url"}},
-	"run":     {{"observe", "prometheus-url"}, {"web.config.file", "web.tls-cert-file", "web.self-signed"}},
-	"top": {
-		{"audit-log", "observe", "prometheus-url"},
-		{"observe", "prometheus-url"},
-	},
-}
-
 // addFlags gives a command its flags, which its help lists by group.
 func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 	c.Flags().SortFlags = false
@@ -217,10 +215,8 @@ func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 		c.Flags().AddFlagSet(groups.FlagSets[name])
 	}
 	completeValues(c)
-	for _, flags := range exclusive[c.Name()] {
-		for _, other := range flags[1:] {
-			c.MarkFlagsMutuallyExclusive(flags[0], other)
-		}
+	if c.Flags().Lookup("observe") != nil {
+		c.MarkFlagsMutuallyExclusive("observe", "prometheus-url")
 	}
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		fmt.Fprintf(c.OutOrStderr(), "Usage:\n  %s\n", c.UseLine())
@@ -268,7 +264,6 @@ type enum struct {
 func enumFlag(flags *pflag.FlagSet, target *string, flag enum) {
 	*target = flag.values[0]
 	flags.VarP(enumValue{target, flag.values}, flag.name, flag.shorthand, flag.usage+": "+strings.Join(flag.values, ", "))
-	setValues(flags, flag.name, flag.values)
 }
 
 // enumValue is the value of such a flag.

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -17,11 +20,15 @@ type explain struct {
 	request *requestFlags
 	// requests is a file of requests, errorText the error to explain.
 	requests, errorText string
-	isBatch, isError    func() bool
-	output              string
+	// subject is the one of otherSubjects that is given, "" for none.
+	subject func() string
+	output  string
 	// offline says not to read the object of a request.
 	offline bool
 }
+
+// otherSubjects are the flags that name another subject than a request.
+var otherSubjects = []string{"error", "requests", "request-id"}
 
 func explainCommand(s streams) *cobra.Command {
 	e := &explain{source: source{input: &input{}}}
@@ -68,11 +75,12 @@ not serve the resource, 2 usage error.`,
 	e.observe.registerSources(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
-	setValues(flags, "server-version", serverVersions())
 	addFlags(c, &groups)
+	c.MarkFlagsMutuallyExclusive(otherSubjects...)
 	c.ValidArgsFunction = completeOperation
-	e.isBatch = func() bool { return c.Flags().Changed("requests") }
-	e.isError = func() bool { return c.Flags().Changed("error") }
+	e.subject = func() string {
+		return strings.Join(slices.DeleteFunc(slices.Clone(otherSubjects), func(f string) bool { return !c.Flags().Changed(f) }), "")
+	}
 	return c
 }
 
@@ -80,13 +88,17 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err := e.observe.check(e.from); err != nil {
 		return err
 	}
-	switch {
-	case e.observe.audit.requestID != "":
-		return e.explainAudited(ctx, args, s)
-	case e.isError():
-		return e.diagnose(ctx, args, s)
-	case e.isBatch():
-		return e.explainEach(ctx, args, s)
+	subject := e.subject()
+	if subject != "" && (len(args) > 0 || e.request.given()) {
+		return usageError{fmt.Errorf("explain: --%s: must be given without a request: neither OPERATION and RESOURCE nor flags of a request", subject)}
+	}
+	switch subject {
+	case "request-id":
+		return e.explainAudited(ctx, s)
+	case "error":
+		return e.diagnose(ctx, s)
+	case "requests":
+		return e.explainEach(ctx, s)
 	}
 	if len(args) == 1 && !e.request.given() {
 		if check := classify.FindCheck(args[0]); check != nil {

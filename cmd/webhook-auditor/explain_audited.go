@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,10 +14,7 @@ import (
 
 // explainAudited answers "explain --request-id": what the audit log records of a
 // request, beside what is registered for it.
-func (e *explain) explainAudited(ctx context.Context, args []string, s streams) error {
-	if len(args) > 0 || e.request.given() || e.isBatch() || e.isError() {
-		return usageError{errors.New("explain: --request-id: must be given without another subject: neither OPERATION and RESOURCE nor flags of a request, nor --requests or --error")}
-	}
+func (e *explain) explainAudited(ctx context.Context, s streams) error {
 	snapshot, err := e.snapshot(ctx, s)
 	if err != nil {
 		return err

@@ -19,10 +19,7 @@ const maxErrorText = 16 << 20
 
 // diagnose answers "explain --error": what happened, to which webhook, and the
 // way out.
-func (e *explain) diagnose(ctx context.Context, args []string, s streams) error {
-	if len(args) > 0 || e.request.given() || e.isBatch() {
-		return usageError{errors.New("explain: --error: must be given without a request: neither OPERATION and RESOURCE nor flags of a request, nor --requests")}
-	}
+func (e *explain) diagnose(ctx context.Context, s streams) error {
 	found, err := e.apiServerErrors(s)
 	if err != nil {
 		return err

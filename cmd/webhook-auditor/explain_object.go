@@ -18,74 +18,71 @@ const maxObject = 16 << 20
 
 // object reads the one object of --filename.
 func (r *requestFlags) object(s streams) (map[string]any, error) {
-	b, err := r.bytes(s)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the object: %w", err)}
-	}
-	b = bytes.TrimPrefix(b, []byte("\ufeff"))
-	var found []map[string]any
-	for document := range strings.SplitSeq("\n"+strings.ReplaceAll(string(b), "\r\n", "\n"), "\n---") {
-		object, err := decode(document)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("reading the object %s: %w", r.file, err)}
-		}
-		if len(object) > 0 {
-			found = append(found, object)
-		}
-	}
+	found, err := r.objects(s)
 	switch {
+	case err != nil:
 	case len(found) != 1:
-		return nil, usageError{fmt.Errorf("reading the object %s: must be one object, not %d", r.file, len(found))}
+		err = fmt.Errorf("must be one object, not %d", len(found))
 	case stringOf(found[0], "kind") == "" || stringOf(found[0], "apiVersion") == "":
-		return nil, usageError{fmt.Errorf("reading the object %s: must have apiVersion and kind", r.file)}
+		err = errors.New("must have apiVersion and kind")
 	case found[0]["items"] != nil:
-		return nil, usageError{fmt.Errorf("reading the object %s: must be one object, not a list", r.file)}
+		err = errors.New("must be one object, not a list")
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("reading the object %s: %w", inputName(r.file), err)}
 	}
 	return found[0], nil
 }
 
-func (r *requestFlags) bytes(s streams) ([]byte, error) {
+// objects are those of the file that are not empty. Whole numbers stay whole, as for the
+// API server.
+func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
 	in := s.in
 	if r.file != "-" {
 		f, err := os.Open(r.file)
 		if err != nil {
-			return nil, err
+			return nil, errors.Unwrap(err)
 		}
 		defer f.Close()
 		in = f
 	}
 	b, err := io.ReadAll(io.LimitReader(in, maxObject+1))
-	if err == nil && len(b) > maxObject {
-		err = fmt.Errorf("%s has more than %d MiB, which no API server takes: name a file with one object", r.file, maxObject>>20)
-	}
-	return b, err
-}
-
-// decode keeps whole numbers whole, as the API server does.
-func decode(document string) (map[string]any, error) {
-	b, err := yaml.YAMLToJSON([]byte(document))
 	if err != nil {
 		return nil, err
 	}
-	if err := onlyObject(document); err != nil {
-		return nil, err
+	if len(b) > maxObject {
+		return nil, fmt.Errorf("it has more than %d MiB, which no API server takes: name a file with one object", maxObject>>20)
 	}
-	var object map[string]any
-	return object, utiljson.Unmarshal(b, &object)
+	var out []map[string]any
+	for decoder := yamlv3.NewDecoder(bytes.NewReader(b)); ; {
+		var document yamlv3.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil && len(out) > 0:
+			return nil, errors.New("something follows the object: must be one object and nothing else")
+		case err != nil:
+			return nil, err
+		}
+		object, err := decode(&document)
+		if err != nil {
+			return nil, err
+		}
+		if len(object) > 0 {
+			out = append(out, object)
+		}
+	}
 }
 
-// onlyObject refuses what follows an object without a marker: the parser of
-// YAMLToJSON stops reading at its end.
-func onlyObject(document string) error {
-	decoder := yamlv3.NewDecoder(strings.NewReader(document))
-	var object, more yamlv3.Node
-	if err := decoder.Decode(&object); err != nil {
-		return nil // empty, or what YAMLToJSON takes all the same
+func decode(document *yamlv3.Node) (object map[string]any, err error) {
+	b, err := yamlv3.Marshal(document)
+	if err != nil {
+		return nil, err
 	}
-	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the object: must be one object and nothing else")
+	if b, err = yaml.YAMLToJSON(b); err != nil {
+		return nil, err
 	}
-	return nil
+	return object, utiljson.Unmarshal(b, &object)
 }
 
 // qualified names the object's kind as kubectl takes it: "deployment.apps".

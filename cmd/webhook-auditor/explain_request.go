@@ -51,7 +51,7 @@ type requestArguments struct {
 func (r *requestFlags) read(args []string, s streams) (requestArguments, error) {
 	if r.file == "" {
 		if len(args) < 2 || len(args) > 3 {
-			return requestArguments{}, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or --filename, --requests or --error")}
+			return requestArguments{}, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or a CHECK, -f FILE, or --error TEXT")}
 		}
 		if err := arguments.CheckOperation(args[0]); err != nil {
 			return requestArguments{}, usageError{fmt.Errorf("explain: %w", err)}

@@ -18,10 +18,7 @@ import (
 // explainEach answers "explain --requests": what it asks is read once, however
 // many requests there are. Each is answered as it comes, and one that cannot be
 // understood spoils no other.
-func (e *explain) explainEach(ctx context.Context, args []string, s streams) error {
-	if len(args) > 0 || e.request.given() {
-		return usageError{errors.New("explain: --requests: must be given without a request: OPERATION, RESOURCE and flags of a request belong in its lines")}
-	}
+func (e *explain) explainEach(ctx context.Context, s streams) error {
 	file, err := e.open(s)
 	if err != nil {
 		return err

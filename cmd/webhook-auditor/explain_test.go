@@ -150,7 +150,7 @@ func TestExplainRequests(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d: %s: %d called, %d skipped", e.Line, e.Request.Namespace, len(e.Chain), len(e.Skipped)))
 	}
 	expect.Equal(t, []string{"2: shop: 0 called, 1 skipped", "6: shop: 1 called, 0 skipped", "7: default: 0 called, 1 skipped"}, got)
-	expect.Contains(t, r.err, "-:3: explain: ", `"unicorns"`, "-:5: reading the object: ", "-:8: must be OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: -f: must be a file", "5 of 8 requests not understood")
+	expect.Contains(t, r.err, "-:3: explain: ", `"unicorns"`, "-:5: reading the object testdata/no.yaml: ", "-:8: must be OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: -f: must be a file", "5 of 8 requests not understood")
 	if r.code != exitUsage {
 		t.Errorf("exit code %d", r.code)
 	}

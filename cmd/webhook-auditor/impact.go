@@ -11,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/metadata"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
@@ -166,25 +164,18 @@ func (i *impactFlags) change() (impact.Change, error) {
 	return c, nil
 }
 
-// nodesResource is what nodes are.
-var nodesResource = corev1.SchemeGroupVersion.WithResource("nodes")
-
 // existing are those nodes of a list that the cluster has. Files do not say: the
 // nodes that they know are those of endpoints.
 func (i *impactFlags) existing(ctx context.Context, nodes []string) ([]string, error) {
 	if len(nodes) == 0 || len(i.from) > 0 {
 		return nil, nil
 	}
-	config, err := i.access.config()
+	c, err := i.access.connect()
 	if err != nil {
 		return nil, err
 	}
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("reading nodes: %w", err)
-	}
 	for _, node := range nodes {
-		_, err := client.Resource(nodesResource).Get(ctx, node, metav1.GetOptions{})
+		_, err := c.clients.Metadata(ctx, corev1.SchemeGroupVersion.WithResource("nodes"), "", node)
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil, impact.UnknownError{What: "node", Name: node}

@@ -34,15 +34,6 @@ func (c *policyChanges) changed(now policyReading) bool {
 	return true
 }
 
-// reread reads the Policy file again.
-func (in *input) reread() (policyReading, error) {
-	text, err := in.policyText()
-	if err != nil {
-		return policyReading{problem: err.Error()}, err
-	}
-	return policyReading{text: string(text)}, nil
-}
-
 // followPolicy reads the Policy at each tick and gives apply each change of it,
 // until the context ends; text is what was read at the start.
 func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time.Time, apply func(classify.Policy, error)) error {
@@ -54,13 +45,17 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 			return ctx.Err()
 		case <-tick:
 		}
-		now, err := in.reread()
+		text, err := in.policyText()
+		now := policyReading{text: string(text)}
+		if err != nil {
+			now.problem = err.Error()
+		}
 		switch {
 		case !changes.changed(now):
 		case err != nil:
 			apply(classify.Policy{}, err)
 		default:
-			apply(in.parsePolicy([]byte(now.text)))
+			apply(in.parsePolicy(text))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -31,8 +30,8 @@ type operatorFlags struct {
 	web       webFlags
 	probe     probeFlags
 	observe   observeFlags
-	level     *promslog.Level
-	format    *promslog.Format
+	level     string
+	format    string
 	settle    time.Duration
 	degraded  string
 	inertia   time.Duration
@@ -42,7 +41,7 @@ type operatorFlags struct {
 }
 
 func runCommand(s streams) *cobra.Command {
-	o := &operatorFlags{input: &input{}, level: promslog.NewLevel(), format: promslog.NewFormat()}
+	o := &operatorFlags{input: &input{}}
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the operator: watch a cluster, serve /metrics, write conditions",
@@ -70,11 +69,11 @@ func runCommand(s streams) *cobra.Command {
 	o.probe.register(groups.FlagSet("probe"))
 	o.observe.register(groups.FlagSet("observation"))
 	flags = groups.FlagSet("log")
-	flags.Var(value{o.level}, "log.level", "only log messages of this level or above: debug, info, warn, error")
-	flags.Var(value{o.format}, "log.format", "format of log messages: logfmt, json")
-	setValues(flags, "log.level", promslog.LevelFlagOptions)
-	setValues(flags, "log.format", promslog.FormatFlagOptions)
+	enumFlag(flags, &o.level, enum{"log.level", "", "only log messages of this level or above", []string{"info", "debug", "warn", "error"}})
+	enumFlag(flags, &o.format, enum{"log.format", "", "format of log messages", promslog.FormatFlagOptions})
 	addFlags(c, &groups)
+	c.MarkFlagsMutuallyExclusive("web.config.file", "web.tls-cert-file")
+	c.MarkFlagsMutuallyExclusive("web.config.file", "web.self-signed")
 	c.MarkFlagsRequiredTogether("web.tls-cert-file", "web.tls-private-key-file")
 	return c
 }
@@ -86,12 +85,6 @@ func degradedModes() []string {
 func policyReports() []string {
 	return []string{string(operator.NoPolicyReports), string(operator.OpenReports), string(operator.WGPolicy)}
 }
-
-// value makes a flag of the standard library one of pflag.
-type value struct{ flag.Value }
-
-// Type is what the usage shows.
-func (value) Type() string { return "string" }
 
 // check validates the flags before anything starts.
 func (o *operatorFlags) check() error {
@@ -122,13 +115,14 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	collectAsConfigured := collectLess()
-	defer collectAsConfigured()
 	c, err := o.access.connect()
 	if err != nil {
 		return err
 	}
-	log := promslog.New(&promslog.Config{Level: o.level, Format: o.format, Writer: s.err})
+	log, err := o.log(s)
+	if err != nil {
+		return err
+	}
 	o.web.names = o.names()
 	log.Info("starting", "version", version.Info(), "cluster", c.config.Host)
 	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
@@ -142,10 +136,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, o.probe.options(c.config), func(m *admission.Matcher) {
-		d.publish(ctx, m)
-		collectAsConfigured()
-	})
+	publish := o.probe.join(ctx, group, o.probe.options(c.config), func(m *admission.Matcher) { d.publish(ctx, m) })
 	group.Go(func() error {
 		return cluster.Watch(ctx, c.clients, cluster.Options{Debounce: o.settle, Routing: c.routing, OnStartupErrors: d.unread}, publish)
 	})
@@ -163,6 +154,12 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+func (o *operatorFlags) log(s streams) (*slog.Logger, error) {
+	level, format := promslog.NewLevel(), promslog.NewFormat()
+	err := errors.Join(level.Set(o.level), format.Set(o.format))
+	return promslog.New(&promslog.Config{Level: level, Format: format, Writer: s.err}), err
 }
 
 // names are those under which this replica is reached: from beside it, and by

@@ -157,26 +157,9 @@ func (o *scrape) checkFreshness(families map[string]*dto.MetricFamily, now time.
 	}
 	seconds := taken.GetMetric()[0].GetGauge().GetValue()
 	age := now.Sub(time.UnixMilli(int64(seconds * 1000))).Round(time.Second)
-	counts := unacknowledged(families["webhook_auditor_findings"])
-	fmt.Fprintf(out, "%d webhooks; %.0f critical, %.0f warning, %.0f info; snapshot %s old\n",
-		len(families["webhook_auditor_webhook_info"].GetMetric()), counts["critical"], counts["warning"], counts["info"], age)
+	fmt.Fprintf(out, "%d webhooks; snapshot %s old\n", len(families["webhook_auditor_webhook_info"].GetMetric()), age)
 	if age > o.maxAge {
 		return fmt.Errorf("the metrics are not current: their snapshot is %s old, more than --max-age=%s; the log of the auditor names the watch that is broken", age, o.maxAge)
 	}
 	return nil
-}
-
-// unacknowledged are the numbers of findings by severity.
-func unacknowledged(family *dto.MetricFamily) map[string]float64 {
-	counts := map[string]float64{}
-	for _, m := range family.GetMetric() {
-		labels := map[string]string{}
-		for _, label := range m.GetLabel() {
-			labels[label.GetName()] = label.GetValue()
-		}
-		if labels["acknowledged"] != "true" {
-			counts[labels["severity"]] += m.GetGauge().GetValue()
-		}
-	}
-	return counts
 }

@@ -16,14 +16,13 @@ import (
 // to do.
 func TestScrape(t *testing.T) {
 	current := func(age time.Duration) string {
-		return fmt.Sprintf("# TYPE webhook_auditor_snapshot_timestamp_seconds gauge\nwebhook_auditor_snapshot_timestamp_seconds %d\nwebhook_auditor_webhook_info{name=\"a\"} 1\n"+
-			"# TYPE webhook_auditor_findings gauge\nwebhook_auditor_findings{acknowledged=\"false\",severity=\"critical\"} 2\nwebhook_auditor_findings{acknowledged=\"true\",severity=\"critical\"} 5\n", time.Now().Add(-age).Unix())
+		return fmt.Sprintf("# TYPE webhook_auditor_snapshot_timestamp_seconds gauge\nwebhook_auditor_snapshot_timestamp_seconds %d\nwebhook_auditor_webhook_info{name=\"a\"} 1\n", time.Now().Add(-age).Unix())
 	}
 	for name, test := range map[string]struct {
 		status         int
 		body, out, err string
 	}{
-		"current":      {200, current(0), "1 webhooks; 2 critical, 0 warning, 0 info; snapshot", ""},
+		"current":      {200, current(0), "1 webhooks; snapshot", ""},
 		"stale":        {200, current(time.Hour), "snapshot 1h", "not current"},
 		"of another":   {200, "up 1\n", "", "must be the URL of an auditor"},
 		"unauthorized": {401, "", "", "--token-file"},

@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // top are the flags of the command top.
@@ -56,44 +60,60 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	t.input = inputFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
+	c.MarkFlagsMutuallyExclusive("audit-log", "observe")
+	c.MarkFlagsMutuallyExclusive("audit-log", "prometheus-url")
 	return c
 }
 
 func (t *top) run(ctx context.Context, _ []string, s streams) error {
+	logged := len(t.observe.audit.paths) > 0
+	if !logged && (t.by != report.AuditDimensions[0] || len(t.from) > 0) {
+		return usageError{errors.New("--by and --from: must be given with --audit-log: no metric has users or namespaces, and files no metrics")}
+	}
 	if !t.observe.given() {
 		t.observe.source = "apiserver"
 	}
-	if err := errors.Join(t.observe.check(t.from), t.checkAuditLog()); err != nil {
+	if err := t.observe.check(t.from); err != nil {
 		return err
 	}
-	return t.show(ctx, s)
-}
-
-// show prints one table.
-func (t *top) show(ctx context.Context, s streams) error {
-	policy, err := t.input.policy()
-	if err != nil {
-		return err
-	}
-	if len(t.observe.audit.paths) > 0 {
-		return t.showAuditLog(ctx, policy, s)
-	}
-	evaluated, err := t.evaluate(ctx, policy, s)
+	evaluated, err := t.evaluated(ctx, s)
 	if err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx) // the table would be of less than the span
 	}
-	table := report.NewTop(evaluated, t.sort)
-	if selected := t.namespace.selected(); selected != "" {
-		document, selection := report.NewDocument(evaluated), selection{namespace: selected}
-		if err := selection.check(document, s.err); err != nil {
-			return err
+	document, selected := report.NewDocument(evaluated), selection{namespace: t.namespace.selected()}
+	if err := selected.check(document, s.err); err != nil {
+		return err
+	}
+	document = selected.of(document)
+	if logged {
+		table := report.NewAuditTop(evaluated, t.by, t.sort)
+		if selected.namespace != "" {
+			table = table.Select(document)
 		}
-		table = table.Select(selection.of(document))
+		return cmp.Or(show(t.output, table, s), printErrors(table.Errors, s))
+	}
+	table := report.NewTop(evaluated, t.sort)
+	if selected.namespace != "" {
+		table = table.Select(document)
 	}
 	return cmp.Or(show(t.output, table, s), printErrors(table.Errors, s))
+}
+
+// evaluated is the Report to print of. An audit log needs no cluster: whether anything
+// registers what it names is not known then.
+func (t *top) evaluated(ctx context.Context, s streams) (*classify.Report, error) {
+	policy, err := t.input.policy()
+	if err != nil {
+		return nil, err
+	}
+	_, unconfigured := t.access.loader().ClientConfig()
+	if len(t.observe.audit.paths) > 0 && len(t.from) == 0 && clientcmd.IsEmptyConfig(unconfigured) {
+		return policy.Evaluate(ctx, t.observe.audit.addTo(ctx, inventory.Objects{}.Snapshot(time.Now()), s))
+	}
+	return t.evaluate(ctx, policy, s)
 }
 
 // printErrors prints what cannot be read; the report is incomplete then.

@@ -285,17 +285,9 @@ func listen(addresses []string) ([]net.Listener, error) {
 	for _, address := range addresses {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			return nil, errors.Join(err, closeAll(out))
+			return nil, err
 		}
 		out = append(out, netutil.LimitListener(l, maxConnections))
 	}
 	return out, nil
-}
-
-func closeAll(listeners []net.Listener) error {
-	var errs []error
-	for _, l := range listeners {
-		errs = append(errs, l.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -55,23 +55,27 @@ func Similar(typed string, known []string, most int) []string {
 	return near[:min(len(near), most)]
 }
 
-// Edits is Levenshtein's distance: how many bytes to change, add or take away.
+// Edits is how many bytes to change, add, take away or exchange with the next: Levenshtein's
+// distance, where two letters in the wrong order are one mistake.
 func Edits(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
-			substitute := diagonal
+			substitute := row[j]
 			if a[i] != b[j] {
 				substitute++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+			next[j+1] = min(substitute, next[j]+1, row[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
 		}
+		before, row = row, next
 	}
 	return row[len(b)]
 }

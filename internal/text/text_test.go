@@ -37,7 +37,7 @@ func TestSimilar(t *testing.T) {
 	known := []string{"WebhookSlow", "configmaps", "pods", "podtemplates", "secrets"}
 	expect.Results(t, func(typed string) []string { return Similar(typed, known, 5) }, map[string][]string{
 		"pod":         {"pods", "podtemplates"},
-		"secert":      {},
+		"secert":      {"secrets"},
 		"secret":      {"secrets"},
 		"configmap":   {"configmaps"},
 		"webhookslow": {"WebhookSlow"},
@@ -61,7 +61,7 @@ func TestEdits(t *testing.T) {
 			}
 		}
 	}
-	if d := Edits("secret", "secert"); d != 2 {
+	if d := Edits("secret", "secert"); d != 1 {
 		t.Errorf("two letters in another order: %d", d)
 	}
 }

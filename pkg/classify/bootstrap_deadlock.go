@@ -79,8 +79,8 @@ func (r *Report) blocking() (blocking []*Facts, webhooks []start.Webhook) {
 }
 
 // Needs are which Pods behind webhooks need which webhooks to be created, those of
-// cycles first, and how many webhooks have no part in that.
-func (r *Report) Needs(ctx context.Context) (needs []start.Need, independent int) {
+// cycles first.
+func (r *Report) Needs(ctx context.Context) []start.Need {
 	_, webhooks := r.blocking()
 	return start.New(start.Steps(ctx), r.Matcher, webhooks).Needs()
 }

@@ -18,14 +18,14 @@ var installOrder = &Check{
 		if o == nil || p.Platform {
 			return nil
 		}
-		severity, verb, condition := Warning, "refuses", ""
-		if len(o.Unless) > 0 {
-			severity, verb, condition = Info, "may refuse", unless(p.Webhook, o.Unless)
+		severity, verb, condition := Warning, "refuses", unlessExempted(p, &o.Remaining)
+		if condition != "" {
+			severity, verb = Info, "may refuse"
 		}
 		return []Problem{{
 			Severity: severity,
-			Message: fmt.Sprintf("%s what is installed with it before %s can serve%s: %s; %s",
-				verb, o.Backend, condition, o.refused(), o.installers()),
+			Message: fmt.Sprintf("%s what is installed with it before %s can serve%s: %s; fails with %s",
+				verb, o.Backend, condition, &o.Remaining, sentence(slices.Clone(o.By), 0)),
 			Fix: o.fix(p),
 		}}
 	},
@@ -35,48 +35,17 @@ var installOrder = &Check{
 // refuses when they are installed for the first time.
 type RefusedAtInstall struct {
 	Remaining
-	// Backend is the workload that has to be ready for the webhook to answer, and Wave
-	// that in which Argo CD applies it.
+	// Backend is the workload that has to be ready for the webhook to answer.
 	Backend string
-	Wave    int
-	// Pods says that the Pods of Backend are refused.
-	Pods bool
-	// Fails and Works are the names of the installers.
-	Fails, Works []string
-	// Unless are the namespaces whose labels, which are not known, may exempt all of it;
-	// none where something is certainly refused.
-	Unless []string
-}
-
-// refused names the objects.
-func (o *RefusedAtInstall) refused() string {
-	words := slices.Clone(o.First)
-	if o.Pods {
-		words = append([]string{"the Pods of " + o.Backend}, words...)
-	}
-	return sentence(words, o.Total-len(o.First))
-}
-
-// installers says with which of them it works.
-func (o *RefusedAtInstall) installers() string {
-	fails := "fails with " + sentence(slices.Clone(o.Fails), 0)
-	if len(o.Works) == 0 {
-		return fails
-	}
-	return "works with " + sentence(slices.Clone(o.Works), 0) + ", " + fails
 }
 
 func (o *RefusedAtInstall) fix(p *Profile) string {
-	if o.Total == 0 {
-		return fmt.Sprintf("have %s applied after %s, or let its Pods pass: %s",
-			quoted(p.Object.Kind+" "+p.Configuration), quoted(o.Backend), patch(p, excludeNamespaces(p, []string{p.State.Service.Namespace})))
-	}
 	var names []string
 	for _, name := range o.First {
 		names = append(names, quoted(name))
 	}
-	later := fmt.Sprintf("have %s applied once %s is ready: annotated with %s: post-install,post-upgrade (helm install --wait; Argo CD) or %s: \"%d\" (Argo CD), or from a file that is applied later",
-		sentence(names, o.Total-len(names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave, o.Wave+1)
+	later := fmt.Sprintf("have %s applied once %s is ready: annotated with %s: post-install,post-upgrade (helm install --wait; Argo CD) or in a later %s (Argo CD), or from a file that is applied later",
+		sentence(names, o.Total-len(names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave)
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("write it in version %s, which needs no conversion; or %s", quoted(p.CRD.StorageVersion), later)
 	}

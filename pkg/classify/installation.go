@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/installer"
@@ -26,18 +24,10 @@ type installation struct {
 	// namespace is that of objects whose manifests state none.
 	namespace string
 	waiting   []waitingWebhook
-	// requests are those that write the objects, by operation.
+	// requests are those that write the objects, by operation, and asked counts how often
+	// a webhook was compared with one.
 	requests map[admission.Operation][]admission.Request
-	// installs and uninstalls are the programs, and asked counts how often a webhook was
-	// compared with an object.
-	installs, uninstalls []program
-	asked                int
-}
-
-// program installs or uninstalls the objects: positions are those of the manifests.
-type program struct {
-	installer.Installer
-	positions []installer.Position
+	asked    int
 }
 
 // maxPairs bounds how often the webhooks of an input are compared with its objects.
@@ -54,7 +44,6 @@ type waitingWebhook struct {
 	*Profile
 	configuration int
 	backends      []int
-	workloads     []inventory.Workload
 }
 
 // findRefusedAtInstall finds what webhooks refuse of what they are installed with.
@@ -70,12 +59,13 @@ func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) (er
 		}
 	}
 	for _, in := range all {
-		if len(in.waiting) > 0 {
-			in.installs, in.uninstalls = in.programs(installer.Installers), in.programs(installer.Uninstallers)
+		if len(in.waiting) == 0 {
+			continue
 		}
+		installs, uninstalls := in.programs(installer.Installers), in.programs(installer.Uninstallers)
 		for i := range in.waiting {
 			if waiting := &in.waiting[i]; w.step() {
-				waiting.RefusedAtInstall, waiting.RefusedAtUninstall = in.atInstall(waiting), in.atUninstall(waiting)
+				waiting.RefusedAtInstall, waiting.RefusedAtUninstall = in.atInstall(waiting, installs), in.atUninstall(waiting, uninstalls)
 			}
 		}
 		if in.asked > maxPairs {
@@ -126,11 +116,19 @@ func (in *installation) find(kind string, key inventory.Key) (int, bool) {
 }
 
 // wait adds the webhook, whose configuration the input holds, if it holds what serves it.
+// A webhook that names a Service whose manifest states no namespace shows that of the
+// installation.
 func (in *installation) wait(p *Profile) {
+	key := p.State.Service.Key
+	service, known := in.matcher.Snapshot.Services[key]
+	if _, stated := in.at[manifestKey{"Service", inventory.Key{Name: key.Name}}]; stated && !known {
+		in.namespace = key.Namespace
+		service = in.matcher.Snapshot.Services[inventory.Key{Namespace: metav1.NamespaceDefault, Name: key.Name}]
+	}
 	waiting := waitingWebhook{Profile: p, configuration: in.at[manifestKey{p.Object.Kind, inventory.Key{Name: p.Configuration}}]}
-	for _, workload := range in.behind(p.State.Service.Key) {
+	for _, workload := range in.matcher.Snapshot.Behind(service) {
 		if i, known := in.find(workload.Kind, workload.Key); known && !workload.Static {
-			waiting.backends, waiting.workloads = append(waiting.backends, i), append(waiting.workloads, workload)
+			waiting.backends = append(waiting.backends, i)
 		}
 	}
 	if len(waiting.backends) > 0 {
@@ -138,24 +136,36 @@ func (in *installation) wait(p *Profile) {
 	}
 }
 
-// behind are the workloads behind a Service. A webhook that names one whose manifest
-// states no namespace shows that of the installation.
-func (in *installation) behind(key inventory.Key) []inventory.Workload {
-	service, known := in.matcher.Snapshot.Services[key]
-	if _, stated := in.at[manifestKey{"Service", inventory.Key{Name: key.Name}}]; stated && !known {
-		in.namespace = key.Namespace
-		service = in.matcher.Snapshot.Services[inventory.Key{Namespace: metav1.NamespaceDefault, Name: key.Name}]
-	}
-	return in.matcher.Snapshot.Behind(service)
+// program is what an installer does to the input, step by step.
+type program struct {
+	name  string
+	steps []installer.Step
 }
 
-// programs orders the manifests as each of the installers does.
 func (in *installation) programs(all []installer.Installer) []program {
 	var out []program
 	for _, i := range all {
-		out = append(out, program{i, i.Positions(in.manifests)})
+		out = append(out, program{i.Name, i.Steps(in.manifests)})
 	}
 	return out
+}
+
+// first is the step of the first of the objects that the program takes, below 0 for none.
+func (p *program) first(objects ...int) int {
+	return slices.IndexFunc(p.steps, func(s installer.Step) bool { return slices.Contains(objects, s.Object) })
+}
+
+// answering is the step from which on the webhook of the backends answers.
+func (p *program) answering(backends []int) int {
+	for i, backend := range p.steps {
+		if !backend.Awaited || !slices.Contains(backends, backend.Object) {
+			continue
+		}
+		if later := slices.IndexFunc(p.steps[i:], func(s installer.Step) bool { return s.Stage(backend) > 0 }); later >= 0 {
+			return i + later
+		}
+	}
+	return len(p.steps)
 }
 
 // refusedBy are the objects of which the webhook refuses the operation without its
@@ -200,134 +210,80 @@ func (w *waitingWebhook) refuses(r admission.Request) admission.Match {
 	return admission.No
 }
 
-// pods says whether the webhook refuses the Pods of all of its backends.
-func (in *installation) pods(w *waitingWebhook) admission.Match {
-	out := admission.Maybe
-	for n, workload := range w.workloads {
-		pod := inventory.Manifest{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: in.manifests[w.backends[n]].Namespace}, Labels: workload.PodLabels}
-		switch match := w.refuses(in.matcher.Writing(admission.Create, &pod, in.namespace)); {
-		case match == admission.No || workload.Kind == "Pod":
-			return admission.No
-		case match == admission.Yes:
-			out = admission.Yes
-		}
-	}
-	return out
-}
-
 // Remaining are objects that a webhook refuses with some programs, where most are.
 type Remaining struct {
 	// First are the first of them, Total counts all.
 	First []string
 	Total int
 	By    []string
-	// certain says that something is refused whatever labels are not known, unless are the
-	// namespaces that those may exempt.
-	certain bool
-	unless  []string
+	// certain says that something is refused whatever labels are not known; else those of
+	// the namespace may exempt it.
+	certain   bool
+	namespace string
 }
 
-// collect adds those that the program takes from a rank on until another one.
-func (in *installation) collect(out *Remaining, p *program, of map[int]admission.Match, span [2]int) {
-	var first []string
-	total := 0
-	for n, position := range p.positions {
-		match, is := of[n]
-		if !is || !position.Applied || position.Rank < span[0] || position.Rank >= span[1] {
-			continue
-		}
-		out.add(match, cmp.Or(in.manifests[n].Namespace, in.namespace))
-		if total++; len(first) < maxListed {
-			first = append(first, in.manifests[n].String())
+// collect adds those that the program takes from a step on until another one.
+func (in *installation) collect(out *Remaining, p *program, of map[int]admission.Match, from, until int) {
+	var names []string
+	for _, s := range p.steps[min(from, until):until] {
+		if match, is := of[s.Object]; is {
+			m := in.manifests[s.Object]
+			out.certain = out.certain || match == admission.Yes
+			out.namespace = cmp.Or(out.namespace, m.Namespace, in.namespace)
+			names = append(names, m.String())
 		}
 	}
-	if total > 0 {
-		out.By = append(out.By, p.Name)
+	if len(names) > 0 {
+		out.By = append(out.By, p.name)
 	}
-	if total > out.Total {
-		out.First, out.Total = first, total
+	if len(names) > out.Total {
+		out.First, out.Total = names[:min(len(names), maxListed)], len(names)
 	}
-}
-
-func (r *Remaining) add(match admission.Match, namespace string) {
-	r.certain = r.certain || match == admission.Yes
-	r.unless = append(r.unless, namespace)
 }
 
 // String names the objects.
 func (r *Remaining) String() string { return sentence(slices.Clone(r.First), r.Total-len(r.First)) }
 
-// unlessExempted are the namespaces whose labels, which are not known, may exempt all
-// that is refused; none where something is for certain.
-func unlessExempted(all ...*Remaining) []string {
-	var out []string
+// unlessExempted is the condition under which labels of namespaces that are not known
+// exempt all of it; "" where something is refused for certain.
+func unlessExempted(p *Profile, all ...*Remaining) string {
+	var namespaces []string
 	for _, r := range all {
 		if r.certain {
-			return nil
+			return ""
 		}
-		out = append(out, r.unless...)
+		if r.Total > 0 {
+			namespaces = append(namespaces, r.namespace)
+		}
 	}
-	return text.Distinct(out)
+	return unless(p.Webhook, namespaces)
 }
 
-// atInstall is what the webhook refuses; nil for nothing.
-func (in *installation) atInstall(w *waitingWebhook) *RefusedAtInstall {
-	backend := in.manifests[w.backends[0]]
-	out := &RefusedAtInstall{Backend: backend.String(), Wave: installer.Wave(backend)}
-	objects, pods := in.refusedBy(w, admission.Create), in.pods(w)
-	for i := range in.installs {
-		p := &in.installs[i]
-		span, podsLater := w.span(p)
-		before := len(out.By)
-		in.collect(&out.Remaining, p, objects, span)
-		switch {
-		case podsLater && pods != admission.No:
-			out.Pods = true
-			out.add(pods, cmp.Or(backend.Namespace, in.namespace))
-			out.Fails = append(out.Fails, p.Name)
-		case len(out.By) > before:
-			out.Fails = append(out.Fails, p.Name)
-		default:
-			out.Works = append(out.Works, p.Name)
+// atInstall is what the webhook refuses between its registration and its first answer; nil
+// for nothing. There are no custom resources before their CRD, so that a conversion is
+// there from the first step on.
+func (in *installation) atInstall(w *waitingWebhook, installs []program) *RefusedAtInstall {
+	out := &RefusedAtInstall{Backend: in.manifests[w.backends[0]].String()}
+	objects := in.refusedBy(w, admission.Create)
+	for i := range installs {
+		p := &installs[i]
+		registered := p.first(w.configuration)
+		if registered >= 0 && w.Type == inventory.Conversion {
+			registered = 0
+		}
+		if registered >= 0 {
+			in.collect(&out.Remaining, p, objects, registered, p.answering(w.backends))
 		}
 	}
-	if len(out.Fails) == 0 {
+	if out.Total == 0 {
 		return nil
 	}
-	out.Unless = unlessExempted(&out.Remaining)
 	return out
 }
 
-// span returns from which rank until which an installer's objects meet the webhook
-// without its backend, and whether its backends come after it.
-func (w *waitingWebhook) span(p *program) (span [2]int, podsLater bool) {
-	configuration := p.positions[w.configuration]
-	if !configuration.Applied {
-		return span, false
-	}
-	awaited, podsLater := math.MaxInt, true
-	for _, n := range w.backends {
-		b := p.positions[n]
-		if podsLater = podsLater && b.Applied && configuration.Rank < b.Rank; b.Applied {
-			awaited = min(awaited, b.Awaited)
-		}
-	}
-	if w.Type != inventory.Conversion { // there are no custom resources before their CRD
-		span[0] = configuration.Rank
-	}
-	span[1] = math.MaxInt
-	for _, o := range p.positions {
-		if o.Applied && o.Stage >= awaited {
-			span[1] = min(span[1], o.Rank)
-		}
-	}
-	return span, podsLater
-}
-
 // atUninstall is what the webhook keeps from being removed; nil for nothing.
-func (in *installation) atUninstall(w *waitingWebhook) *RefusedAtUninstall {
-	out := &RefusedAtUninstall{}
-	backends := w.backends
+func (in *installation) atUninstall(w *waitingWebhook, uninstalls []program) *RefusedAtUninstall {
+	out, backends := &RefusedAtUninstall{}, w.backends
 	if service, known := in.find("Service", w.State.Service.Key); known {
 		backends = append([]int{service}, backends...)
 	}
@@ -336,37 +292,18 @@ func (in *installation) atUninstall(w *waitingWebhook) *RefusedAtUninstall {
 		finalized = in.refusedBy(w, admission.Update)
 		maps.DeleteFunc(finalized, func(n int, _ admission.Match) bool { return !in.manifests[n].IsFinalized() })
 	}
-	for i := range in.uninstalls {
-		p := &in.uninstalls[i]
-		gone, controller := p.first(backends), p.first(w.backends)
-		if !p.positions[w.configuration].Applied || controller < 0 {
+	for i := range uninstalls {
+		p := &uninstalls[i]
+		unregistered, gone, controller := p.first(w.configuration), p.first(backends...), p.first(w.backends...)
+		if unregistered < 0 || controller < 0 {
 			continue
 		}
-		out.Backend, out.Controller = in.manifests[gone].String(), in.manifests[controller].String()
-		from, until := p.positions[gone].Rank, p.positions[w.configuration].Rank
-		if from < until {
-			out.BackendFirst = append(out.BackendFirst, p.Name)
-		} else {
-			out.WebhookFirst = append(out.WebhookFirst, p.Name)
-		}
-		in.collect(&out.Refused, p, deleted, [2]int{from + 1, until})
-		in.collect(&out.Finalized, p, finalized, [2]int{p.positions[controller].Rank + 1, math.MaxInt})
+		out.Backend, out.Controller = in.manifests[p.steps[gone].Object].String(), in.manifests[p.steps[controller].Object].String()
+		in.collect(&out.Refused, p, deleted, gone+1, unregistered)
+		in.collect(&out.Finalized, p, finalized, controller+1, len(p.steps))
 	}
 	if out.Refused.Total+out.Finalized.Total == 0 {
 		return nil
 	}
-	out.Unless = unlessExempted(&out.Refused, &out.Finalized)
 	return out
-}
-
-// first is the one of the manifests that the program takes before the others, below 0
-// where it takes none.
-func (p *program) first(all []int) int {
-	first := -1
-	for _, n := range all {
-		if at := p.positions[n]; at.Applied && (first < 0 || at.Rank < p.positions[first].Rank) {
-			first = n
-		}
-	}
-	return first
 }

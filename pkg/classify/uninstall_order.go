@@ -18,12 +18,8 @@ var uninstallOrder = &Check{
 		if o == nil || p.Platform {
 			return nil
 		}
-		condition := ""
-		if len(o.Unless) > 0 {
-			condition = unless(p.Webhook, o.Unless)
-		}
 		return []Problem{{
-			Message: "is uninstalled together with what it is called for" + condition + ": " + strings.Join(o.remains(), "; "),
+			Message: "is uninstalled together with what it is called for" + unlessExempted(p, &o.Refused, &o.Finalized) + ": " + strings.Join(o.remains(), "; "),
 			Fix:     o.fix(p),
 		}}
 	},
@@ -35,28 +31,16 @@ type RefusedAtUninstall struct {
 	// Backend is what is removed first of that by which the webhook answers, Controller
 	// the workload behind it.
 	Backend, Controller string
-	// BackendFirst and WebhookFirst are the uninstallers that remove the backend, or the
-	// webhook, before the other.
-	BackendFirst, WebhookFirst []string
 	// Refused are those whose deletion the webhook refuses without its backend, Finalized
 	// those with finalizers that nothing takes away without it.
 	Refused, Finalized Remaining
-	// Unless are the namespaces whose labels, which are not known, may exempt all of it;
-	// none where something certainly stays.
-	Unless []string
 }
 
 // remains says what stays, and why.
 func (o *RefusedAtUninstall) remains() []string {
 	var out []string
-	if len(o.BackendFirst) > 0 {
-		out = append(out, fmt.Sprintf("with %s %s goes before the webhook, which then refuses requests", sentence(slices.Clone(o.BackendFirst), 0), o.Backend))
-	}
-	if len(o.WebhookFirst) > 0 {
-		out = append(out, fmt.Sprintf("with %s the webhook goes first", sentence(slices.Clone(o.WebhookFirst), 0)))
-	}
 	if r := o.Refused; r.Total > 0 {
-		out = append(out, fmt.Sprintf("with %s the deletion of %s is refused", sentence(slices.Clone(r.By), 0), &r))
+		out = append(out, fmt.Sprintf("with %s %s goes first, and the deletion of %s is refused", sentence(slices.Clone(r.By), 0), o.Backend, &r))
 	}
 	if r := o.Finalized; r.Total > 0 {
 		out = append(out, fmt.Sprintf("with %s %s goes before %s, whose finalizers nothing removes then", sentence(slices.Clone(r.By), 0), o.Controller, &r))

@@ -1,13 +1,6 @@
-// Package start answers what has to run before what: which webhooks refuse what
-// the Pods behind others need to start and to be called. A Graph (graph.go) is made
-// of what has to start (component.go), sorted into classes that no webhook
-// distinguishes (classes.go). From it come the cycles in which nothing starts any
-// more (deadlock.go), the order in which what is down comes back (order.go) and what
-// needs what (needs.go).
 package start
 
 import (
-	"context"
 	"maps"
 	"slices"
 
@@ -17,31 +10,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
-
-// Webhook is a webhook as far as others may wait for it.
-type Webhook struct {
-	*inventory.Webhook
-	// Service is what serves it.
-	Service inventory.Key
-	// Key is its admission.MatchKey.
-	Key string
-}
-
-// Step counts a step; false says that the context ended, so that the caller returns
-// with what it has.
-type Step func() bool
-
-// askEvery steps take some 10 µs.
-const askEvery = 64
-
-// Steps returns the Step that ends with the context.
-func Steps(ctx context.Context) Step {
-	steps := 0
-	return func() bool {
-		steps++
-		return steps%askEvery != 0 || ctx.Err() == nil
-	}
-}
 
 // endpointWrites are the requests without which no running Pod is called.
 var endpointWrites = []admission.PodWrite{
@@ -60,35 +28,25 @@ var what = map[inventory.Resource]string{
 	{Group: "coordination.k8s.io", Name: "leases"}:      "the leases by which a leader is elected among the Pods of",
 }
 
-// CanBlock reports whether the webhook, which matches these resources, could keep
-// anything from starting that it waits for: it fails closed, runs in the cluster, and
-// is called for what starts.
-func CanBlock(w *inventory.Webhook, matched []admission.MatchedResource) bool {
-	if w.Type == inventory.Conversion || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
-		return false
-	}
-	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return what[r.Resource] != "" })
-}
-
 // component is something that has to start: the Pods behind a Service that webhooks
 // are served by, or what every Pod needs: what its node runs, and DNS.
 type component struct {
 	// name completes "the Pods of …".
 	name      string
 	namespace string
-	pods      *pods
+	*pods
 	// endpoints are the labels of its EndpointSlices, nil without any.
 	endpoints map[string]string
 	// use completes "the Pods of … need it …", where every Pod does.
 	use string
-	// class is the index of its class in Graph.classes.
+	// class is the index of its class in Graph.classes, below 0 before it is sorted.
 	class int
 }
 
 // pods are those behind Services that select the same.
 type pods struct {
-	// name is that of the workload; "" where its Service says more.
-	name string
+	// workload is the name of it; "" where the Service says more.
+	workload string
 	// labels are those of the Pods, each set once: unknown is one where the input
 	// lacks their Service. There are none where no admission can keep them from
 	// starting: they are static, or no Service selects them.
@@ -96,21 +54,21 @@ type pods struct {
 	unknown bool
 	// network says that they start only after what nodes and names need.
 	network bool
+	// seen is what the selectors see of them, once one of their components is sorted.
+	seen string
 }
 
 // behind is what runs behind a Service, made once.
-func (b *builder) behind(key inventory.Key) *component {
-	c, known := b.services[key]
-	if !known {
-		c = b.component(key)
-		b.services[key] = c
+func (g *Graph) behind(key inventory.Key) *component {
+	if g.services[key] == nil {
+		g.services[key] = g.component(key)
 	}
-	return c
+	return g.services[key]
 }
 
-func (b *builder) component(key inventory.Key) *component {
-	c := &component{name: "Service " + key.String(), namespace: key.Namespace}
-	service, known := b.matcher.Snapshot.Services[key]
+func (g *Graph) component(key inventory.Key) *component {
+	c := &component{name: "Service " + key.String(), namespace: key.Namespace, class: unsorted}
+	service, known := g.matcher.Snapshot.Services[key]
 	switch {
 	case !known:
 		c.pods = &pods{labels: []map[string]string{nil}, unknown: true}
@@ -120,16 +78,15 @@ func (b *builder) component(key inventory.Key) *component {
 		return c
 	}
 	selected := inventory.Key{Namespace: service.Namespace, Name: labels.Set(service.Selector).String()}
-	c.pods, known = b.selected[selected]
-	if !known {
-		c.pods = podsBehind(b.matcher.Snapshot, service)
-		b.selected[selected] = c.pods
+	if g.selected[selected] == nil {
+		g.selected[selected] = podsBehind(g.matcher.Snapshot, service)
 	}
-	if len(c.pods.labels) == 0 {
+	c.pods = g.selected[selected]
+	if len(c.labels) == 0 {
 		return c
 	}
-	if c.pods.name != "" {
-		c.name = c.pods.name
+	if c.workload != "" {
+		c.name = c.workload
 	}
 	c.endpoints = map[string]string{}
 	maps.Copy(c.endpoints, service.Labels)
@@ -144,14 +101,13 @@ func podsBehind(s *inventory.Snapshot, service inventory.Service) *pods {
 	if len(workloads) == 0 {
 		return &pods{labels: []map[string]string{service.Selector}, network: true}
 	}
-	out := &pods{}
-	known := map[string]bool{}
+	out, known := &pods{}, map[string]bool{}
 	for _, w := range workloads {
 		if w.Static {
 			return &pods{}
 		}
 		if w.Kind != "Pod" { // a Pod's name says less than its Service's
-			out.name = w.String()
+			out.workload = w.String()
 		}
 		out.network = out.network || !w.HostNetwork
 		if set := labels.Set(w.PodLabels).String(); !known[set] {
@@ -175,13 +131,14 @@ func everyPodNeeds(s *inventory.Snapshot) []*component {
 	for _, w := range s.Workloads {
 		use := ""
 		switch {
+		case w.Static:
 		case w.NodeCritical:
 			use = "on their node"
 		case w.ClusterDNS:
 			use = "to resolve names"
 		}
-		if use != "" && !w.Static {
-			out = append(out, &component{name: w.String(), namespace: w.Namespace, pods: &pods{labels: []map[string]string{labelsOf(w)}}, use: use})
+		if use != "" {
+			out = append(out, &component{name: w.String(), namespace: w.Namespace, pods: &pods{labels: []map[string]string{labelsOf(w)}}, use: use, class: unsorted})
 		}
 	}
 	return out
@@ -189,26 +146,26 @@ func everyPodNeeds(s *inventory.Snapshot) []*component {
 
 // requests are those that the component needs to be let through. A request that the
 // API server does not serve is not needed.
-func (b *builder) requests(c *component) []admission.Request {
+func (g *Graph) requests(c *component) []admission.Request {
 	var out []admission.Request
 	add := func(w admission.PodWrite, labelSets []map[string]string) {
-		if !slices.Contains(b.matcher.Operations(w.Resource), w.Operation) {
+		if !slices.Contains(g.matcher.Operations(w.Resource), w.Operation) {
 			return
 		}
 		if !w.Labeled && len(labelSets) > 0 {
 			labelSets = []map[string]string{admission.Unlabeled}
 		}
 		for _, set := range labelSets {
-			request, err := b.matcher.Request(w.Operation, w.Resource, admission.Subject{Namespace: c.namespace, Labels: set})
+			request, err := g.matcher.Request(w.Operation, w.Resource, admission.Subject{Namespace: c.namespace, Labels: set})
 			if err != nil {
-				b.err, b.ended = err, true
+				g.err, g.ended = err, true
 				return
 			}
 			out = append(out, request)
 		}
 	}
 	for _, w := range admission.PodWrites {
-		add(w, c.pods.labels)
+		add(w, c.labels)
 	}
 	if c.endpoints != nil {
 		for _, w := range endpointWrites {

@@ -55,8 +55,8 @@ func (g *Graph) Deadlocks() []*Deadlock {
 	if g.ended {
 		return make([]*Deadlock, g.webhooks)
 	}
-	out := g.cyclesBy(func(refusal) bool { return true }).deadlocks()
-	for i, sure := range g.cyclesBy(func(r refusal) bool { return r.certain }).deadlocks() {
+	out := g.deadlocks(func(refusal) bool { return true })
+	for i, sure := range g.deadlocks(func(r refusal) bool { return r.certain }) {
 		if sure != nil {
 			sure.Certain = true
 			sure.Namespaces, sure.More = out[i].Namespaces, out[i].More
@@ -74,51 +74,41 @@ type cycles struct {
 	of []int
 	// webhooks counts those that take part in each cycle.
 	webhooks map[int]int
-	// parts are the classes of components that serve them.
-	parts map[int]*part
-	// entries are for each class of webhooks members that take part, one for each
-	// class of what serves them.
-	entries map[int][]member
+	// namespaces are those of what serves them, by class, as many as a fix may exclude and
+	// one more.
+	namespaces map[int][]string
 }
 
-// part is a class of components that takes part in a cycle, by one of them and the
-// namespaces of all that do.
-type part struct {
-	component  *component
-	namespaces []string
-}
-
-func (g *Graph) cyclesBy(counts func(refusal) bool) *cycles {
-	c := &cycles{g, counts, g.components(counts), map[int]int{}, map[int]*part{}, map[int][]member{}}
-	type classIn struct {
-		class     int
-		namespace string
-	}
-	known := map[classIn]bool{}
+// deadlocks are those of each webhook by the refusals that count.
+func (g *Graph) deadlocks(counts func(refusal) bool) []*Deadlock {
+	c := &cycles{g, counts, g.components(counts), map[int]int{}, map[int][]string{}}
 	for i, class := range g.blocking {
-		entered := map[int]bool{}
 		for _, m := range class.members {
 			at := m.own.class
 			if !c.takesPart(i, at) {
 				continue
 			}
-			if c.parts[at] == nil {
-				c.parts[at] = &part{component: m.own}
-			}
-			if in := (classIn{at, m.own.namespace}); !known[in] {
-				known[in] = true
-				c.parts[at].namespaces = append(c.parts[at].namespaces, m.own.namespace)
-			}
 			if m.webhook != nil {
 				c.webhooks[c.of[at]]++
 			}
-			if !entered[at] {
-				entered[at] = true
-				c.entries[i] = append(c.entries[i], m)
+			if len(c.namespaces[at]) <= maxExcluded {
+				c.namespaces[at] = appendMissing(c.namespaces[at], m.own.namespace)
 			}
 		}
 	}
-	return c
+	out := make([]*Deadlock, g.webhooks)
+	for i, class := range g.blocking[:g.everyPod()] {
+		if !slices.ContainsFunc(class.backends, func(m member) bool { return c.takesPart(i, m.own.class) }) {
+			continue
+		}
+		common := c.refusalsBy(i)
+		for _, m := range class.members {
+			if c.takesPart(i, m.own.class) && c.tick() {
+				out[m.index] = c.deadlock(m, common)
+			}
+		}
+	}
+	return out
 }
 
 // takesPart reports whether the webhooks and the components wait for each other.
@@ -126,31 +116,14 @@ func (c *cycles) takesPart(webhooks, class int) bool {
 	return c.of[len(c.classes)+webhooks] == c.of[class]
 }
 
-// deadlocks are those of each webhook.
-func (c *cycles) deadlocks() []*Deadlock {
-	out := make([]*Deadlock, c.Graph.webhooks)
-	for i, class := range c.blocking[:c.everyPod()] {
-		if len(c.entries[i]) == 0 {
-			continue
-		}
-		common := c.refusalsBy(i)
-		for _, m := range class.members {
-			if c.takesPart(i, m.own.class) && c.tick() {
-				out[m.index] = c.deadlock(i, m, common)
-			}
-		}
-	}
-	return out
-}
-
-// refusals are what the webhooks of a class refuse of their cycle, by class.
+// refusals are what the webhooks of a class refuse of their cycle, by class; first is one
+// of them.
 type refusals struct {
 	of         map[int]refusal
+	first      refusal
 	namespaces []string
 	more       bool
 	resources  []inventory.Resource
-	// last is what they refuse of a component of the first class.
-	last func(member) Wait
 }
 
 // refusalsBy collects the namespaces in which the webhooks refuse components of the
@@ -158,47 +131,38 @@ type refusals struct {
 func (c *cycles) refusalsBy(webhooks int) refusals {
 	out := refusals{of: map[int]refusal{}}
 	for _, r := range c.blocking[webhooks].refuses {
-		p := c.parts[r.class]
-		if p == nil || !c.counts(r) || !c.takesPart(webhooks, r.class) {
+		if !c.counts(r) || !c.takesPart(webhooks, r.class) {
 			continue
 		}
-		out.of[r.class] = r
-		if out.last == nil {
-			out.last = func(m member) Wait { return m.waitOf(p.component, r) }
+		if len(out.of) == 0 {
+			out.first = r
 		}
+		out.of[r.class] = r
 		out.resources = appendMissing(out.resources, r.resource)
-		for _, namespace := range p.namespaces {
-			if len(out.namespaces) < maxExcluded {
-				out.namespaces = appendMissing(out.namespaces, namespace)
-			} else if !slices.Contains(out.namespaces, namespace) {
-				out.more = true
-				break
-			}
+		for _, namespace := range c.namespaces[r.class] {
+			out.namespaces = appendMissing(out.namespaces, namespace)
+		}
+		if len(out.namespaces) > maxExcluded {
+			out.namespaces, out.more = out.namespaces[:maxExcluded], true
 		}
 	}
 	return out
 }
 
-func appendMissing[T comparable](list []T, value T) []T {
-	if slices.Contains(list, value) {
-		return list
-	}
-	return append(list, value)
-}
-
 // deadlock describes how the webhook takes part in the cycle.
-func (c *cycles) deadlock(webhooks int, m member, common refusals) *Deadlock {
-	d := &Deadlock{Webhooks: c.webhooks[c.of[m.own.class]], Namespaces: slices.Clone(common.namespaces), More: common.more, Resources: slices.Clone(common.resources)}
-	if r, own := common.of[m.own.class]; own {
-		d.Waits = []Wait{m.waitOf(m.own, r)}
+func (c *cycles) deadlock(m member, refused refusals) *Deadlock {
+	d := &Deadlock{
+		Waits: c.shortest(m, refused.of), Webhooks: c.webhooks[c.of[m.own.class]],
+		Namespaces: slices.Clone(refused.namespaces), More: refused.more, Resources: slices.Clone(refused.resources),
+	}
+	if _, own := refused.of[m.own.class]; own {
 		d.Namespaces = appendMissing(d.Namespaces, m.own.namespace)
-	} else if d.Waits = c.shortest(m, common.of); len(d.Waits) == 0 && common.last != nil {
-		d.Waits = []Wait{common.last(m)}
 	}
-	if len(d.Waits) > 0 {
-		last := &d.Waits[len(d.Waits)-1]
-		last.Own = last.From == m.own.name
+	if len(d.Waits) == 0 {
+		d.Waits = []Wait{m.waitOf(c.classes[refused.first.class].components[0], refused.first)}
 	}
+	last := &d.Waits[len(d.Waits)-1]
+	last.Own = last.From == m.own.name
 	slices.Sort(d.Namespaces)
 	return d
 }
@@ -215,53 +179,94 @@ func (m member) waitOf(from *component, r refusal) Wait {
 	return w
 }
 
-// step is a Wait between components.
-type step struct {
-	Wait
-	from, on *component
-}
-
 // shortest finds the shortest way from what serves the webhook to what it refuses; none
 // where that takes too long.
 func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
-	steps := 0
-	via := map[int]step{m.own.class: {}}
+	if r, own := refused[m.own.class]; own {
+		return []Wait{m.waitOf(m.own, r)}
+	}
+	type step struct {
+		Wait
+		from *component
+	}
+	steps, via := 0, map[int]step{m.own.class: {}}
 	for queue := []*component{m.own}; len(queue) > 0; queue = queue[1:] {
-		for _, h := range c.waits(queue[0]) {
-			if steps++; steps > maxSearchSteps || !c.tick() {
-				return nil
-			}
-			if _, visited := via[h.on.class]; visited {
+		from := queue[0]
+		for _, r := range c.classes[from.class].refused {
+			if !c.counts(r) || !c.takesPart(r.webhooks, from.class) {
 				continue
 			}
-			via[h.on.class] = h
-			if r, ok := refused[h.on.class]; ok {
-				waits := []Wait{m.waitOf(h.on, r)}
-				for ; h.from != nil; h = via[h.from.class] {
-					waits = append(waits, h.Wait)
+			for _, next := range c.blocking[r.webhooks].backends {
+				if steps++; steps > maxSearchSteps || !c.tick() {
+					return nil
 				}
-				slices.Reverse(waits)
-				return waits
+				if _, visited := via[next.own.class]; visited || !c.takesPart(r.webhooks, next.own.class) {
+					continue
+				}
+				via[next.own.class] = step{next.waitOf(from, r), from}
+				queue = append(queue, next.own)
+				if r, is := refused[next.own.class]; is {
+					waits := []Wait{m.waitOf(next.own, r)}
+					for s := via[next.own.class]; s.from != nil; s = via[s.from.class] {
+						waits = append(waits, s.Wait)
+					}
+					slices.Reverse(waits)
+					return waits
+				}
 			}
-			queue = append(queue, h.on)
 		}
 	}
 	return nil
 }
 
-// waits are what the component waits for in its cycle, one of each class, as far as a
-// search looks.
-func (c *cycles) waits(p *component) []step {
-	var out []step
-	for _, r := range c.classes[p.class].refused {
-		if !c.counts(r) || !c.takesPart(r.webhooks, p.class) {
-			continue
-		}
-		for _, m := range c.entries[r.webhooks] {
-			if out = append(out, step{m.waitOf(p, r), p, m.own}); len(out) > maxSearchSteps {
-				return out
+// components numbers the nodes of each strongly connected component: all that wait for
+// each other by refusals that count. The nodes are the classes of components, then those
+// of webhooks. It is Tarjan's algorithm.
+func (g *Graph) components(counts func(refusal) bool) []int {
+	n := len(g.classes) + len(g.blocking)
+	of, index, low := make([]int, n), make([]int, n), make([]int, n)
+	var open []int
+	visited := 0
+	var visit func(node int)
+	visit = func(node int) {
+		visited++
+		index[node], low[node] = visited, visited
+		open = append(open, node)
+		g.next(node, counts, func(next int) {
+			if index[next] == 0 {
+				visit(next)
+				low[node] = min(low[node], low[next])
+			} else if of[next] == 0 {
+				low[node] = min(low[node], index[next])
 			}
+		})
+		if low[node] == index[node] {
+			at := slices.Index(open, node)
+			for _, member := range open[at:] {
+				of[member] = node + 1
+			}
+			open = open[:at]
 		}
 	}
-	return out
+	for node := range n {
+		if index[node] == 0 {
+			visit(node)
+		}
+	}
+	return of
+}
+
+// next visits the nodes that a node waits for.
+func (g *Graph) next(node int, counts func(refusal) bool, visit func(int)) {
+	if class := node - len(g.classes); class >= 0 {
+		for _, m := range g.blocking[class].backends {
+			visit(m.own.class)
+		}
+		return
+	}
+	for _, r := range g.classes[node].refused {
+		if counts(r) {
+			visit(len(g.classes) + r.webhooks)
+		}
+	}
 }

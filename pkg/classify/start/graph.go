@@ -1,11 +1,53 @@
+// Package start answers what has to run before what: which webhooks refuse what
+// the Pods behind others need to start and to be called. A Graph (graph.go) is made
+// of what has to start (component.go), sorted into classes that no webhook
+// distinguishes. From it come the cycles in which nothing starts any more (deadlock.go),
+// the order in which what is down comes back (order.go) and what needs what (needs.go).
 package start
 
 import (
+	"context"
 	"slices"
+	"strconv"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
+
+// Webhook is a webhook as far as others may wait for it.
+type Webhook struct {
+	*inventory.Webhook
+	// Service is what serves it.
+	Service inventory.Key
+	// Key is its admission.MatchKey.
+	Key string
+}
+
+// CanBlock reports whether the webhook, which matches these resources, could keep
+// anything from starting that it waits for: it fails closed, runs in the cluster, and
+// is called for what starts.
+func CanBlock(w *inventory.Webhook, matched []admission.MatchedResource) bool {
+	if w.Type == inventory.Conversion || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
+		return false
+	}
+	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return what[r.Resource] != "" })
+}
+
+// Step counts a step; false says that the context ended, so that the caller returns
+// with what it has.
+type Step func() bool
+
+// askEvery steps take some 10 µs.
+const askEvery = 64
+
+// Steps returns the Step that ends with the context.
+func Steps(ctx context.Context) Step {
+	steps := 0
+	return func() bool {
+		steps++
+		return steps%askEvery != 0 || ctx.Err() == nil
+	}
+}
 
 // Graph is what waits for what to start. Its nodes are classes, because thousands
 // of webhooks differ in little. A class of components waits for the classes of webhooks
@@ -22,6 +64,11 @@ type Graph struct {
 	blocking []*webhookClass
 	// compared counts the pairs of classes that were compared.
 	compared int
+
+	// services are what runs behind each, selected the Pods by the namespace and what a
+	// Service of it selects.
+	services map[inventory.Key]*component
+	selected map[inventory.Key]*pods
 }
 
 // componentClass are the components that all webhooks treat alike.
@@ -33,11 +80,14 @@ type componentClass struct {
 	refused []refusal
 }
 
+// unsorted is the class of a component before it has one.
+const unsorted = -1
+
 // webhookClass are the webhooks that refuse the same.
 type webhookClass struct {
 	members []member
-	// backends are the classes of what serves the members, each once.
-	backends []int
+	// backends are members, one for each class of what serves them.
+	backends []member
 	// refuses are the classes of components that they refuse something.
 	refuses []refusal
 }
@@ -62,17 +112,114 @@ type refusal struct {
 // New returns the Graph of the webhooks that could be kept from starting themselves.
 // It costs a few requests for each pair of classes that it compares.
 func New(step Step, m *admission.Matcher, webhooks []Webhook) *Graph {
-	b := newBuilder(step, m)
-	b.webhooks = len(webhooks)
+	g := newGraph(step, m)
+	var members []member
 	for i := range webhooks {
-		if !b.tick() {
-			break
-		}
-		if own := b.behind(webhooks[i].Service); len(own.pods.labels) > 0 && !own.pods.unknown {
-			b.block(member{i, &webhooks[i], own})
+		if own := g.behind(webhooks[i].Service); g.tick() && len(own.labels) > 0 && !own.unknown {
+			members = append(members, member{i, &webhooks[i], own})
 		}
 	}
-	return b.graph()
+	g.webhooks = len(webhooks)
+	g.build(members, nil)
+	return g
+}
+
+func newGraph(step Step, m *admission.Matcher) *Graph {
+	return &Graph{step: step, matcher: m, services: map[inventory.Key]*component{}, selected: map[inventory.Key]*pods{}}
+}
+
+// build sorts the webhooks, what serves them and what every Pod needs into classes, and
+// compares these. What every Pod needs is needed as if one more webhook refused the Pods
+// that wait for it. The other components wait without serving a webhook.
+func (g *Graph) build(members []member, others []*component) {
+	byKey, s := map[string]*webhookClass{}, sorter{Graph: g, bySignature: map[string]int{}}
+	var ofNamespace, ofObject []inventory.Selector
+	for _, m := range members {
+		class := byKey[m.webhook.Key]
+		if class == nil {
+			class = &webhookClass{}
+			byKey[m.webhook.Key] = class
+			g.blocking = append(g.blocking, class)
+			s.byName = s.byName || len(m.webhook.MatchConditions) > 0
+			ofNamespace, ofObject = append(ofNamespace, m.webhook.NamespaceSelector), append(ofObject, m.webhook.ObjectSelector)
+		}
+		class.members = append(class.members, m)
+	}
+	s.namespace, s.object = admission.MentionsOf(ofNamespace...), admission.MentionsOf(ofObject...)
+	everyPod := &webhookClass{}
+	for _, c := range everyPodNeeds(g.matcher.Snapshot) {
+		everyPod.members = append(everyPod.members, member{own: c})
+	}
+	g.blocking = append(g.blocking, everyPod)
+	for _, class := range g.blocking {
+		entered := map[int]bool{}
+		for _, m := range class.members {
+			if s.sort(m.own); !entered[m.own.class] {
+				entered[m.own.class] = true
+				class.backends = append(class.backends, m)
+			}
+		}
+	}
+	for _, c := range others {
+		s.sort(c)
+	}
+	if !g.ended {
+		g.compare()
+	}
+}
+
+// sorter sorts components into classes, by what the selectors mention.
+type sorter struct {
+	*Graph
+	bySignature       map[string]int
+	namespace, object admission.Mentions
+	// byName says that the names of namespaces count, which matchConditions read.
+	byName bool
+}
+
+// sort finds the component's class, or makes it.
+func (s *sorter) sort(c *component) {
+	if c.class != unsorted || !s.tick() {
+		return
+	}
+	signature := s.signature(c)
+	class, known := s.bySignature[signature]
+	if !known {
+		class = len(s.classes)
+		s.bySignature[signature] = class
+		s.classes = append(s.classes, &componentClass{requests: s.requests(c), network: c.network})
+	}
+	c.class = class
+	s.classes[class].components = append(s.classes[class].components, c)
+}
+
+// signature is the same for components that all webhooks treat alike.
+func (s *sorter) signature(c *component) string {
+	var out []byte
+	if s.byName {
+		out = strconv.AppendQuote(out, c.namespace)
+	}
+	known, exists := s.matcher.Snapshot.NamespaceLabels(c.namespace)
+	out = strconv.AppendBool(strconv.AppendBool(out, exists), c.use != "")
+	out = strconv.AppendQuote(out, s.namespace.Seen(known))
+	if c.seen == "" {
+		c.seen = strconv.FormatBool(c.network) + strconv.FormatBool(c.unknown)
+		for _, set := range c.labels {
+			c.seen += strconv.Quote(s.object.Seen(set))
+		}
+	}
+	out = append(out, c.seen...)
+	if c.endpoints != nil {
+		out = strconv.AppendQuote(append(out, ';'), s.object.Seen(c.endpoints))
+	}
+	return string(out)
+}
+
+func appendMissing[T comparable](list []T, value T) []T {
+	if slices.Contains(list, value) {
+		return list
+	}
+	return append(list, value)
 }
 
 // Err is why the Graph is not complete, beside the end of its context and
@@ -110,8 +257,8 @@ func (g *Graph) compare() {
 		}
 	}
 	for i, class := range g.blocking[:g.everyPod()] {
-		for _, own := range class.backends {
-			ask(pair{i, own})
+		for _, m := range class.backends {
+			ask(pair{i, m.own.class})
 		}
 	}
 	for c, class := range g.classes {
@@ -150,50 +297,4 @@ func (g *Graph) addRefusal(webhooks, class int) {
 	if found != nil {
 		g.add(*found)
 	}
-}
-
-// components numbers the nodes of each strongly connected component: all that wait for
-// each other by refusals that count. The nodes are the classes of components, then those
-// of webhooks. It is Kosaraju's algorithm.
-func (g *Graph) components(counts func(refusal) bool) []int {
-	n := len(g.classes) + len(g.blocking)
-	next, before := make([][]int, n), make([][]int, n)
-	add := func(from, to int) { next[from], before[to] = append(next[from], to), append(before[to], from) }
-	for i, class := range g.blocking {
-		for _, own := range class.backends {
-			add(len(g.classes)+i, own)
-		}
-		for _, r := range class.refuses {
-			if counts(r) {
-				add(r.class, len(g.classes)+i)
-			}
-		}
-	}
-	there, back := walk{next: next, marks: make([]int, n)}, walk{next: before, marks: make([]int, n)}
-	for node := range n {
-		there.visit(node, 1)
-	}
-	for i, node := range slices.Backward(there.done) {
-		back.visit(node, i+1)
-	}
-	return back.marks
-}
-
-// walk goes through all that a node leads to and that is not marked yet.
-type walk struct {
-	next  [][]int
-	marks []int
-	// done are the nodes after all that they lead to.
-	done []int
-}
-
-func (w *walk) visit(node, mark int) {
-	if w.marks[node] != 0 {
-		return
-	}
-	w.marks[node] = mark
-	for _, n := range w.next[node] {
-		w.visit(n, mark)
-	}
-	w.done = append(w.done, node)
 }

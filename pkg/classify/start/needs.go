@@ -25,52 +25,44 @@ type Need struct {
 	Cycle bool
 }
 
-// Needs are all between webhooks and what serves them, those of cycles first, and how
-// many webhooks refuse nothing which another one needs, while nothing refuses their own
-// Pods.
-func (g *Graph) Needs() (out []Need, independent int) {
+// Needs are all between webhooks and what serves them, those of cycles first.
+func (g *Graph) Needs() []Need {
 	if g.ended {
-		return nil, 0
+		return nil
 	}
 	cycle := g.components(func(refusal) bool { return true })
 	needs, related := map[[2]int]*Need{}, map[int]bool{}
 	add := func(r refusal, m member) {
 		key := [2]int{r.class, m.own.class}
-		if needs[key] == nil {
-			needs[key] = &Need{From: g.names(r.class), To: g.names(m.own.class)}
+		n := needs[key]
+		if n == nil {
+			n = &Need{From: g.names(r.class), To: g.names(m.own.class)}
+			needs[key] = n
 		}
-		needs[key].add(m, r)
-		needs[key].Cycle = needs[key].Cycle || cycle[r.class] == cycle[len(g.classes)+r.webhooks] && cycle[r.class] == cycle[m.own.class]
+		n.add(m, r)
+		n.Cycle = n.Cycle || cycle[r.class] == cycle[len(g.classes)+r.webhooks] && cycle[r.class] == cycle[m.own.class]
 		related[r.class], related[m.own.class] = true, true
 	}
-	for _, class := range g.blocking[:g.everyPod()] {
+	for i, class := range g.blocking {
 		for _, r := range class.refuses {
 			for _, m := range class.members {
-				add(r, m)
+				// What every Pod needs is of interest among what webhooks are needed for.
+				if i < g.everyPod() || related[r.class] && r.class != m.own.class && len(g.classes[m.own.class].refused) > 0 {
+					add(r, m)
+				}
 			}
 		}
 	}
-	for _, r := range g.blocking[g.everyPod()].refuses {
-		for _, m := range g.blocking[g.everyPod()].members {
-			if related[r.class] && r.class != m.own.class && len(g.classes[m.own.class].refused) > 0 {
-				add(r, m)
-			}
-		}
-	}
+	var out []Need
 	for _, n := range needs {
 		slices.SortFunc(n.Webhooks, inventory.Ref.Compare)
 		out = append(out, *n)
 	}
+	first := map[bool]int{true: -1}
 	slices.SortFunc(out, func(a, b Need) int {
-		if a.Cycle != b.Cycle {
-			return map[bool]int{true: -1, false: 1}[a.Cycle]
-		}
-		return cmp.Or(slices.Compare(a.From, b.From), slices.Compare(a.To, b.To))
+		return cmp.Or(cmp.Compare(first[a.Cycle], first[b.Cycle]), slices.Compare(a.From, b.From), slices.Compare(a.To, b.To))
 	})
-	for _, class := range g.blocking[:g.everyPod()] {
-		independent += len(slices.DeleteFunc(slices.Clone(class.members), func(m member) bool { return related[m.own.class] }))
-	}
-	return out, independent
+	return out
 }
 
 func (g *Graph) names(class int) []string {

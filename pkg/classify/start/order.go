@@ -20,13 +20,6 @@ type Blocked struct {
 	More bool
 }
 
-// order finds out what starts when.
-type order struct {
-	*Graph
-	services map[int][]inventory.Key
-	started  []bool
-}
-
 // Recovery is in which waves Services start, one after the other, and which never do.
 type Recovery struct {
 	Waves [][]inventory.Key
@@ -39,10 +32,30 @@ type Recovery struct {
 // they serve refuse what they are called for, and which of them never do. What every
 // Pod needs has to start as well, as after a restart of the cluster.
 func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) (Recovery, error) {
-	o := newOrder(step, m, webhooks, services)
-	var out Recovery
+	o := order{Graph: newGraph(step, m), services: map[int][]inventory.Key{}}
+	var members []member
+	for i := range webhooks {
+		members = append(members, member{i, &webhooks[i], o.behind(webhooks[i].Service)})
+	}
+	var others []*component
+	for _, key := range services {
+		others = append(others, o.behind(key))
+	}
+	o.build(members, others)
+	if o.ended {
+		return Recovery{}, o.err
+	}
+	for i, c := range others {
+		o.services[c.class] = append(o.services[c.class], services[i])
+	}
+	o.started = make([]bool, len(o.classes))
+	out := Recovery{NotCompared: o.NotCompared()}
 	for ready := o.ready(); len(ready) > 0 && o.tick(); ready = o.ready() {
-		wave := o.start(ready)
+		var wave []inventory.Key
+		for _, class := range ready {
+			o.started[class] = true
+			wave = append(wave, o.services[class]...)
+		}
 		if len(wave) > 0 {
 			slices.SortFunc(wave, inventory.Key.Compare)
 			out.Waves = append(out.Waves, wave)
@@ -51,37 +64,25 @@ func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inven
 	if o.ended {
 		return Recovery{}, o.err
 	}
-	out.Stuck, out.NotCompared = o.stuck(), o.NotCompared()
+	out.Stuck = o.stuck()
 	return out, nil
 }
 
-func newOrder(step Step, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) *order {
-	b := newBuilder(step, m)
-	for i := range webhooks {
-		b.block(member{i, &webhooks[i], b.behind(webhooks[i].Service)})
-	}
-	var others []*component
-	for _, key := range services {
-		others = append(others, b.behind(key))
-	}
-	o := &order{Graph: b.graph(others...), services: map[int][]inventory.Key{}}
-	if o.ended {
-		return o
-	}
-	for i, c := range others {
-		o.services[c.class] = append(o.services[c.class], services[i])
-	}
-	o.started = make([]bool, len(o.classes))
-	return o
+// order finds out what starts when: services are those of each class.
+type order struct {
+	*Graph
+	services map[int][]inventory.Key
+	started  []bool
 }
 
 // ready are the classes that nothing refuses any more. What every Pod needs is no wave of
 // its own, and comes before all others.
 func (o *order) ready() []int {
+	isDown := func(m member) bool { return !o.started[m.own.class] }
 	var everyPod, others []int
 	for class, c := range o.classes {
 		switch {
-		case o.ended || o.started[class] || slices.ContainsFunc(c.refused, func(r refusal) bool { return o.isDown(r.webhooks) }):
+		case o.started[class] || slices.ContainsFunc(c.refused, func(r refusal) bool { return slices.ContainsFunc(o.blocking[r.webhooks].backends, isDown) }):
 		case c.components[0].use != "":
 			everyPod = append(everyPod, class)
 		default:
@@ -94,26 +95,11 @@ func (o *order) ready() []int {
 	return others
 }
 
-// isDown reports whether some of what serves the webhooks does not run yet.
-func (o *order) isDown(webhooks int) bool {
-	return slices.ContainsFunc(o.blocking[webhooks].backends, func(class int) bool { return !o.started[class] })
-}
-
-// start starts the classes, and returns their Services.
-func (o *order) start(ready []int) []inventory.Key {
-	var wave []inventory.Key
-	for _, class := range ready {
-		o.started[class] = true
-		wave = append(wave, o.services[class]...)
-	}
-	return wave
-}
-
 // stuck are the Services that never start.
 func (o *order) stuck() []Blocked {
 	var everyPod []int
-	for _, class := range o.blocking[o.everyPod()].backends {
-		everyPod = o.blockers(class, everyPod)
+	for _, m := range o.blocking[o.everyPod()].backends {
+		everyPod = o.blockers(m.own.class, everyPod)
 	}
 	var out []Blocked
 	for class, keys := range o.services {

@@ -76,7 +76,7 @@ func TestNotCompared(t *testing.T) {
 // sameNeeds: a webhook is in a Need of a cycle exactly where it takes part in a deadlock.
 func sameNeeds(t *testing.T, seed uint64, m *model, g *Graph) int {
 	t.Helper()
-	needs, _ := g.Needs()
+	needs := g.Needs()
 	inCycle := map[inventory.Ref]bool{}
 	for _, n := range needs {
 		for _, ref := range n.Webhooks {

@@ -29,7 +29,7 @@ func cycles(r *classify.Report) bool {
 
 // bootstrap shows which webhooks' Pods need which webhooks to be created.
 func (v *view) bootstrap(ctx context.Context) report.Blocks {
-	needs, _ := v.Report.Needs(ctx)
+	needs := v.Report.Needs(ctx)
 	deadlocks := report.Block{Heading: "Deadlocks"}
 	for _, p := range v.profiles {
 		if d := p.Deadlock; d != nil {

@@ -1,7 +1,6 @@
 package installer
 
 import (
-	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -12,31 +11,19 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
-// sequence are the names in the order of an installation, those of one rank joined.
-func sequence(t *testing.T, name string, all []*inventory.Manifest) string {
+// sequence are the names in the order of the program, with a blank line between stages.
+func sequence(t *testing.T, of []Installer, name string, all []*inventory.Manifest) string {
 	t.Helper()
-	at := slices.IndexFunc(Installers, func(i Installer) bool { return i.Name == name })
-	positions := Installers[at].Positions(all)
-	var order []int
-	for n := range all {
-		if positions[n].Applied {
-			order = append(order, n)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(positions[a].Rank, positions[b].Rank) })
+	at := slices.IndexFunc(of, func(i Installer) bool { return i.Name == name })
 	var out strings.Builder
-	for i, n := range order {
-		switch {
-		case i > 0 && positions[order[i-1]].Rank == positions[n].Rank:
-			out.WriteString(" = ")
-		case i > 0 && positions[order[i-1]].Stage != positions[n].Stage:
-			out.WriteString("\n\n")
-		case i > 0:
+	steps := of[at].Steps(all)
+	for i, s := range steps {
+		if i > 0 && steps[i-1].Stage(s) != 0 {
 			out.WriteString("\n")
 		}
-		out.WriteString(all[n].Name)
+		out.WriteString(all[s.Object].Name + "\n")
 	}
-	return out.String() + "\n"
+	return out.String()
 }
 
 func read(t *testing.T, path string) []*inventory.Manifest {
@@ -57,7 +44,7 @@ func TestHelm(t *testing.T) {
 	all := read(t, "testdata/order.yaml")
 	for _, version := range []string{"3", "4"} {
 		want := must.Get(os.ReadFile("testdata/order-" + version + ".txt"))(t)
-		got := strings.ReplaceAll(sequence(t, "Helm "+version, all), "\n\n", "\n")
+		got := strings.ReplaceAll(sequence(t, Installers, "Helm "+version, all), "\n\n", "\n")
 		if got != string(want) {
 			t.Errorf("in the order of Helm %s: %s, want %s", version, strings.Fields(got), strings.Fields(string(want)))
 		}
@@ -82,7 +69,7 @@ func manifests(lines string) []*inventory.Manifest {
 
 // TestArgo: phases, waves, kinds, names, and what is left out.
 func TestArgo(t *testing.T) {
-	got := sequence(t, "Argo CD", manifests(`
+	got := sequence(t, Installers, "Argo CD", manifests(`
 Widget zebra
 Widget ant
 ValidatingWebhookConfiguration ant
@@ -116,7 +103,8 @@ zebra
 zebra
 zebra
 argo-sync
-ant = ant
+ant
+ant
 bear
 crd-install
 zebra
@@ -132,36 +120,6 @@ helm-post
 `
 	if got != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
-	}
-}
-
-// TestAwaited: what an installer waits for.
-func TestAwaited(t *testing.T) {
-	all := manifests(`
-Deployment pre helm.sh/hook=pre-install
-Deployment backend
-Widget wave argocd.argoproj.io/sync-wave=1
-Widget post helm.sh/hook=post-install
-`)
-	for name, want := range map[string]string{
-		"Helm 3":        "backend < post",
-		"Helm 4":        "backend < post",
-		"kubectl apply": "",
-		"Argo CD":       "pre < backend, pre < wave, pre < post, backend < wave, backend < post, wave < post",
-	} {
-		at := slices.IndexFunc(Installers, func(i Installer) bool { return i.Name == name })
-		positions := Installers[at].Positions(all)
-		var got []string
-		for n, p := range positions {
-			for m, other := range positions {
-				if other.Stage >= p.Awaited && all[n].Kind != all[m].Kind || name == "Argo CD" && other.Stage >= p.Awaited {
-					got = append(got, all[n].Name+" < "+all[m].Name)
-				}
-			}
-		}
-		if strings.Join(got, ", ") != want {
-			t.Errorf("%s awaits %q, want %q", name, got, want)
-		}
 	}
 }
 
@@ -183,15 +141,7 @@ Job hook helm.sh/hook=pre-delete
 		"Helm 3": "api service backend crd namespace mutating validating cart",
 		"Helm 4": "validating mutating api service backend crd namespace cart",
 	} {
-		at := slices.IndexFunc(Uninstallers, func(i Installer) bool { return i.Name == name })
-		positions := Uninstallers[at].Positions(all)
-		got := make([]string, len(all)-1)
-		for n, p := range positions {
-			if p.Applied {
-				got[p.Rank] = all[n].Name
-			}
-		}
-		if strings.Join(got, " ") != want {
+		if got := strings.Join(strings.Fields(sequence(t, Uninstallers, name, all)), " "); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}

@@ -210,6 +210,9 @@ func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webh
 		o.fail(t, join(meta.Kind, value.GetName()), problemf(t.fieldLine(path, webhooks), "%s: must be base64", path))
 	}
 	o.placeholders = append(o.placeholders, bad.placeholders...)
+	if value.GetUID() == "" && isRegistration(meta.Kind) && meta.Kind != inventory.KindCRD { // a finding says what becomes of a CRD
+		o.placeholders = append(o.placeholders, emptyBundles(data)...)
+	}
 	unknown := unknownFields(t, meta, data)
 	if crd, ok := value.(*crd); ok && p == nil {
 		p = crd.refused(unknown)

@@ -17,8 +17,8 @@ import (
 // auditEvent is what is read of an event of audit.k8s.io/v1.
 type auditEvent struct {
 	APIVersion, Stage, AuditID, Verb string
-	User                             auditUser
-	ImpersonatedUser                 *auditUser
+	User                             struct{ Username string }
+	ImpersonatedUser                 *struct{ Username string }
 	ObjectRef                        struct{ Resource, Namespace, Name, APIGroup, APIVersion, Subresource string }
 	ResponseStatus                   struct {
 		Code    int
@@ -29,48 +29,12 @@ type auditEvent struct {
 	Annotations    map[string]string
 }
 
-type auditUser struct{ Username string }
-
-// lineError is a line that is no event.
-type lineError struct {
-	file   string
-	line   int64
-	reason string
-}
-
-// decoded is what a line holds.
-type decoded struct {
-	from, to time.Time
-	rows     []inventory.AuditRow
-	request  *inventory.AuditRequest
-	// asked is the auditID of the event that is kept.
-	asked string
-}
-
-func (d *decoded) isEmpty() bool {
-	return d.from.IsZero() && d.to.IsZero() && len(d.rows) == 0 && d.request == nil
-}
-
 // stageTime is the time of an event; zero where the line has none.
 func stageTime(line []byte) time.Time {
 	_, rest, _ := bytes.Cut(line, []byte(`"stageTimestamp":"`))
 	text, _, _ := bytes.Cut(rest, []byte(`"`))
 	t, _ := time.Parse(time.RFC3339Nano, string(text)) // zero in case of an error
 	return t
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 const auditVersion = "audit.k8s.io/v1"
@@ -80,24 +44,19 @@ var errNoEvent = errors.New("no event of " + auditVersion + " is in it")
 // eventStart is how an API server begins a line; exports do not.
 const eventStart = `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`
 
-// hints are in each line that concerns webhooks or policies, and in objects that only
-// mention them; one of the marks as well is in what outcomes look for.
-var (
-	hints = [][]byte{[]byte("webhook"), []byte("admission"), []byte("denied request")}
-	marks = [][]byte{
-		[]byte(".admission.k8s.io/"), []byte("admission webhook "), []byte("calling webhook "), []byte("conversion webhook "), []byte("denied request: "),
-		[]byte(`-webhook":"`),
-	}
-)
-
-func containsAny(line []byte, of [][]byte) bool {
-	return slices.ContainsFunc(of, func(n []byte) bool { return bytes.Contains(line, n) })
+// marks are in each line that concerns webhooks or policies.
+var marks = [][]byte{
+	[]byte(".admission.k8s.io/"), []byte("admission webhook "), []byte("calling webhook "), []byte("conversion webhook "), []byte("denied request: "),
+	[]byte(`-webhook":"`),
 }
 
-// line reads one line: an event, or what an export wraps around one. Of lines that concern
-// neither webhooks nor policies it checks no more than that each is one JSON object by its
-// ends.
-func (d *decoded) line(line []byte) error {
+// line reads one line of the size: an event, or what an export wraps around one. Of lines
+// that concern neither webhooks nor policies it checks no more than that each is one JSON
+// object by its ends.
+func (t *auditTable) line(line []byte, size int) error {
+	if size > maxEvent {
+		return fmt.Errorf("it is longer than %d MiB", maxEvent>>20)
+	}
 	if begin := bytes.IndexByte(line, '{'); begin > 0 { // CloudWatch's export to S3 begins with the time
 		line = line[begin:]
 	}
@@ -105,14 +64,14 @@ func (d *decoded) line(line []byte) error {
 		return errors.New("it is no JSON object: cut off, or not of an audit log")
 	}
 	plain := bytes.HasPrefix(line, []byte(eventStart))
-	concerns := containsAny(line, hints) && containsAny(line, marks) || d.asked != "" && bytes.Contains(line, []byte(d.asked))
+	concerns := slices.ContainsFunc(marks, func(m []byte) bool { return bytes.Contains(line, m) }) || t.logs.RequestID != "" && bytes.Contains(line, []byte(t.logs.RequestID))
 	switch {
 	case plain && !concerns:
 		return nil
 	case plain:
-		return d.event(line)
+		return t.event(line)
 	}
-	return d.export(line)
+	return t.export(line)
 }
 
 // export is what an entry of a log service wraps around events.
@@ -128,22 +87,22 @@ type export struct {
 
 // export reads the events of an entry of a log service, or an event of which the fields
 // are in another order.
-func (d *decoded) export(line []byte) error {
+func (t *auditTable) export(line []byte) error {
 	var e export
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
 	switch {
 	case e.APIVersion == auditVersion:
-		return d.event(line)
+		return t.event(line)
 	case len(e.ProtoPayload) > 0:
 		return errors.New("it is an entry of Google's Cloud Audit Logs, which holds no event of the API server")
 	case e.Properties.Log != "":
-		return d.event([]byte(e.Properties.Log))
+		return t.event([]byte(e.Properties.Log))
 	}
 	err := errNoEvent
 	for _, entry := range e.LogEvents {
-		if err = d.event([]byte(entry.Message)); err != nil {
+		if err = t.event([]byte(entry.Message)); err != nil {
 			return err
 		}
 	}
@@ -152,7 +111,7 @@ func (d *decoded) export(line []byte) error {
 
 // event reads an event. Those before the response have neither the annotations nor, for
 // a create, the name.
-func (d *decoded) event(text []byte) error {
+func (t *auditTable) event(text []byte) error {
 	var e auditEvent
 	if err := json.Unmarshal(text, &e); err != nil {
 		return err
@@ -160,7 +119,7 @@ func (d *decoded) event(text []byte) error {
 	if e.APIVersion != auditVersion {
 		return errNoEvent
 	}
-	d.from, d.to = earliest(d.from, e.StageTimestamp), latest(d.to, e.StageTimestamp)
+	t.covers(e.StageTimestamp)
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" {
 		return nil
 	}
@@ -168,9 +127,11 @@ func (d *decoded) event(text []byte) error {
 	if err != nil {
 		return err
 	}
-	d.rows = append(d.rows, e.rows(at)...)
-	if d.asked != "" && e.AuditID == d.asked {
-		d.request = e.request(at)
+	for _, row := range e.rows(at) {
+		t.addRow(row)
+	}
+	if t.logs.RequestID != "" && e.AuditID == t.logs.RequestID {
+		t.result.Request = e.request(at)
 	}
 	return nil
 }

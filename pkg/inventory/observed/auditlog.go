@@ -11,14 +11,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -31,7 +29,7 @@ type AuditLogs struct {
 	Stdin io.Reader
 	// RequestID is the auditID of the event to keep; "" for none.
 	RequestID string
-	// Progress is called with the bytes read, by one goroutine at a time.
+	// Progress is called with the bytes read.
 	Progress func(bytes int64)
 }
 
@@ -39,24 +37,20 @@ type AuditLogs struct {
 // of them.
 const maxEvent = 8 << 20
 
-// Read reads the logs, as many at a time as there are cores. The errors name what cannot be
-// read, and what holds no audit event; the rest is read.
+// Read reads the logs. The errors name what cannot be read, and what holds no audit event;
+// the rest is read.
 func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.Error) {
 	files, errs := l.files()
 	t := newAuditTable(l)
-	open := make(chan bool, runtime.GOMAXPROCS(0))
-	failed := make([][]inventory.Error, len(files))
-	var readers sync.WaitGroup
-	for i, file := range files {
-		open <- true
-		readers.Go(func() {
-			failed[i] = t.readFile(ctx, file)
-			<-open
-		})
+	for _, file := range files {
+		if err := t.readFile(ctx, file); err != nil {
+			errs = append(errs, auditError(file, err))
+		}
 	}
-	readers.Wait()
-	errs = append(errs, slices.Concat(failed...)...)
-	return t.log(), append(errs, t.foreign()...)
+	if t.result.Lines == 0 && len(errs) == 0 && len(files) > 0 {
+		errs = append(errs, auditError(files[0], errors.New("no line of it is an event of "+auditVersion)))
+	}
+	return t.log(), errs
 }
 
 // files are those that the paths stand for.
@@ -109,20 +103,16 @@ func auditError(file string, err error) inventory.Error {
 	return inventory.Error{Source: inventory.Source{File: file}, Message: shortened(err).Error()}
 }
 
-func (t *auditTable) readFile(ctx context.Context, path string) []inventory.Error {
-	in := t.logs.Stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return []inventory.Error{auditError(path, err)}
-		}
-		defer f.Close()
-		in = f
+func (t *auditTable) readFile(ctx context.Context, path string) error {
+	if path == "-" {
+		return t.readLog(ctx, path, t.logs.Stdin)
 	}
-	if err := t.readLog(ctx, path, in); err != nil {
-		return []inventory.Error{auditError(path, err)}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
 	}
-	return nil
+	defer f.Close()
+	return t.readLog(ctx, path, f)
 }
 
 // readLog reads a log, one that is compressed, or those of a tar archive.
@@ -162,47 +152,68 @@ func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.
 }
 
 // readLines reads the lines of a log. Of those that concern neither webhooks nor policies,
-// which are nearly all, the first and the last say what time it covers.
+// which are nearly all, the first and the last say what time it covers. A file of which no
+// line is an event is an error.
 func (t *auditTable) readLines(ctx context.Context, name string, in *bufio.Reader) error {
-	read, last := progress{file: name}, []byte(nil)
-	defer func() {
-		t.add(read, decoded{to: stageTime(last)}, nil)
-	}()
-	for {
+	t.result.Files = append(t.result.Files, name)
+	var last []byte
+	defer func() { t.covers(stageTime(last)) }()
+	lines, broken, reason := 0, 0, error(nil)
+	for number := 1; ctx.Err() == nil; number++ {
 		line, size, err := readLine(in)
-		read.line++
-		read.bytes += int64(size)
-		d, broken := decoded{}, error(nil)
+		t.count(size)
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if d, broken = t.decode(line, size); last == nil {
-				d.from = earliest(d.from, stageTime(line))
+			lines++
+			t.result.Lines++
+			if problem := t.line(line, size); problem != nil {
+				broken++
+				reason = cmp.Or(reason, problem)
+				t.breakAt(name, number, problem)
+			}
+			if lines == 1 {
+				t.covers(stageTime(line))
 			}
 			last = append(last[:0], line...)
-			read.lines++
-		}
-		if !d.isEmpty() || broken != nil || read.bytes > 1<<20 {
-			t.add(read, d, broken)
-			read.bytes, read.lines = 0, 0
 		}
 		switch {
+		case errors.Is(err, io.EOF) && lines > 0 && lines == broken:
+			return fmt.Errorf("no line of it is an event of %s; the first one: %w", auditVersion, reason)
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
 		}
+	}
+	return ctx.Err()
+}
+
+// count counts the bytes of a line.
+func (t *auditTable) count(size int) {
+	before := t.result.Bytes
+	t.result.Bytes += int64(size)
+	if t.logs.Progress != nil && before>>20 != t.result.Bytes>>20 {
+		t.logs.Progress(t.result.Bytes)
 	}
 }
 
-// decode returns what a line of the size holds, and why it is no event.
-func (t *auditTable) decode(line []byte, size int) (decoded, error) {
-	d := decoded{asked: t.logs.RequestID}
-	if size > maxEvent {
-		return d, fmt.Errorf("it is longer than %d MiB", maxEvent>>20)
+// breakAt notes a line that is no event.
+func (t *auditTable) breakAt(file string, line int, problem error) {
+	if t.result.Broken++; len(t.result.Breaks) < maxBreaks {
+		t.result.Breaks = append(t.result.Breaks, fmt.Sprintf("%s:%d: %v", file, line, shortened(problem)))
 	}
-	err := d.line(line)
-	return d, err
+}
+
+// covers extends the time of the log.
+func (t *auditTable) covers(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if t.result.From.IsZero() || at.Before(t.result.From) {
+		t.result.From = at
+	}
+	if at.After(t.result.To) {
+		t.result.To = at
+	}
 }
 
 // readLine returns the next line, as far as it is no longer than an event, and its size.
@@ -228,52 +239,16 @@ const (
 	maxBreaks   = 5
 )
 
-// auditTable adds up what the decoders find. It is safe for concurrent use.
+// auditTable adds up what the lines hold.
 type auditTable struct {
 	logs     AuditLogs
-	mu       sync.Mutex
 	result   inventory.AuditLog
 	rows     map[inventory.AuditKey]*inventory.AuditSum
 	messages map[inventory.Series]map[string]bool
-	breaks   []lineError
-	// lines and broken count those of each file.
-	lines, broken map[string]int64
-}
-
-// progress is how far a file was read: lines and bytes are those since the last time.
-type progress struct {
-	file               string
-	line, lines, bytes int64
 }
 
 func newAuditTable(l AuditLogs) *auditTable {
-	return &auditTable{
-		logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}, messages: map[inventory.Series]map[string]bool{}, lines: map[string]int64{}, broken: map[string]int64{},
-	}
-}
-
-// add adds what a line holds, and what was read before it; broken says why it is no event.
-func (t *auditTable) add(read progress, d decoded, broken error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.result.Bytes += read.bytes
-	t.result.Lines += read.lines
-	t.lines[read.file] += read.lines
-	if broken != nil {
-		t.result.Broken++
-		t.broken[read.file]++
-		t.breaks = append(t.breaks, lineError{read.file, read.line, shortened(broken).Error()})
-		slices.SortFunc(t.breaks, func(a, b lineError) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
-		t.breaks = t.breaks[:min(len(t.breaks), maxBreaks)]
-	}
-	t.result.From, t.result.To = earliest(t.result.From, d.from), latest(t.result.To, d.to)
-	for _, r := range d.rows {
-		t.addRow(r)
-	}
-	t.result.Request = cmp.Or(d.request, t.result.Request)
-	if t.logs.Progress != nil {
-		t.logs.Progress(t.result.Bytes)
-	}
+	return &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}, messages: map[inventory.Series]map[string]bool{}}
 }
 
 // addRow adds requests. Where the table is full, what is left of the key is what
@@ -306,25 +281,6 @@ func (t *auditTable) log() *inventory.AuditLog {
 		t.result.Rows = append(t.result.Rows, inventory.AuditRow{AuditKey: key, AuditSum: *sum})
 	}
 	slices.SortFunc(t.result.Rows, func(a, b inventory.AuditRow) int { return a.Compare(b.AuditKey) })
-	for _, b := range t.breaks {
-		t.result.Breaks = append(t.result.Breaks, fmt.Sprintf("%s:%d: %s", b.file, b.line, b.reason))
-	}
-	t.result.Files = slices.Sorted(maps.Keys(t.lines))
+	slices.Sort(t.result.Files)
 	return &t.result
-}
-
-// foreign are the files that are no audit logs.
-func (t *auditTable) foreign() []inventory.Error {
-	var out []inventory.Error
-	for _, file := range t.result.Files {
-		reason := "no line of it is an event of audit.k8s.io/v1"
-		if i := slices.IndexFunc(t.breaks, func(b lineError) bool { return b.file == file }); i >= 0 {
-			reason += "; the first one: " + t.breaks[i].reason
-		}
-		rotated := t.lines[file] == 0 && t.result.Lines > 0 // an API server has begun it just now
-		if t.lines[file] == t.broken[file] && !rotated {
-			out = append(out, auditError(file, errors.New(reason)))
-		}
-	}
-	return out
 }

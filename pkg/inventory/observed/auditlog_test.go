@@ -399,7 +399,7 @@ func FuzzAuditLog(f *testing.F) {
 		}
 		table := newAuditTable(AuditLogs{RequestID: "x"})
 		err := table.readLines(t.Context(), "x", bufio.NewReaderSize(bytes.NewReader(data), 16))
-		if got := table.result; err != nil || got.Lines != want || got.Broken > want || got.Bytes != int64(len(data)) {
+		if got := table.result; err != nil && got.Broken < got.Lines || got.Lines != want || got.Broken > want || got.Bytes != int64(len(data)) {
 			t.Errorf("%d lines, %d broken, %d bytes, want %d lines of %d bytes; %v", got.Lines, got.Broken, got.Bytes, want, len(data), err)
 		}
 	})
