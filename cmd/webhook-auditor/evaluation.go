@@ -67,15 +67,3 @@ func (e *evaluations) guardReady(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// Describe describes the metrics.
-func (e *evaluations) Describe(out chan<- *prometheus.Desc) {
-	e.duration.Describe(out)
-	e.running.Describe(out)
-}
-
-// Collect returns the metrics.
-func (e *evaluations) Collect(out chan<- prometheus.Metric) {
-	e.duration.Collect(out)
-	e.running.Collect(out)
-}

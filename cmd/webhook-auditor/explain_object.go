@@ -37,16 +37,12 @@ func (r *requestFlags) object(s streams) (map[string]any, error) {
 // objects are those of the file that are not empty. Whole numbers stay whole, as for the
 // API server.
 func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
-	in := s.in
-	if r.file != "-" {
-		f, err := os.Open(r.file)
-		if err != nil {
-			return nil, errors.Unwrap(err)
-		}
-		defer f.Close()
-		in = f
+	file, err := opened(r.file, s)
+	if err != nil {
+		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(in, maxObject+1))
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxObject+1))
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +79,18 @@ func decode(document *yamlv3.Node) (object map[string]any, err error) {
 		return nil, err
 	}
 	return object, utiljson.Unmarshal(b, &object)
+}
+
+// opened is a file to read, or standard input.
+func opened(path string, s streams) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(s.in), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err) // the path is named before
+	}
+	return f, nil
 }
 
 // qualified names the object's kind as kubectl takes it: "deployment.apps".

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -19,9 +17,9 @@ import (
 // many requests there are. Each is answered as it comes, and one that cannot be
 // understood spoils no other.
 func (e *explain) explainEach(ctx context.Context, s streams) error {
-	file, err := e.open(s)
+	file, err := opened(e.requests, s)
 	if err != nil {
-		return err
+		return usageError{fmt.Errorf("reading the requests %s: %w", e.requests, err)}
 	}
 	defer file.Close()
 	snapshot, err := e.snapshot(ctx, s)
@@ -62,18 +60,6 @@ func (e *explain) explainEach(ctx context.Context, s streams) error {
 		return usageError{fmt.Errorf("explain: %d of %d requests not understood", refused, total)}
 	}
 	return err
-}
-
-// open opens the file of --requests.
-func (e *explain) open(s streams) (io.ReadCloser, error) {
-	if e.requests == "-" {
-		return io.NopCloser(s.in), nil
-	}
-	file, err := os.Open(e.requests)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the requests: %w", err)}
-	}
-	return file, nil
 }
 
 // explainLine answers a request that is written as on the command line.

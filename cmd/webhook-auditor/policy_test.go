@@ -108,34 +108,6 @@ func TestPolicyIsReloaded(t *testing.T) {
 	}
 }
 
-// TestPolicyIsReloadedHoweverItIsReplaced: by a rename, as editors do it, and
-// by the symbolic link that kubelet exchanges in a ConfigMap volume.
-func TestPolicyIsReloadedHoweverItIsReplaced(t *testing.T) {
-	t.Run("rename", func(t *testing.T) {
-		dir := t.TempDir()
-		f := follow(t, filepath.Join(dir, "policy.yaml"), "{}")
-		replacement := filepath.Join(dir, "policy.yaml~")
-		must.Write(t, replacement, acknowledging)
-		must.Succeed(t, os.Rename(replacement, f.file))
-		f.read(2)
-		f.wants(t, "renamed", 1, 1)
-	})
-	t.Run("ConfigMap volume", func(t *testing.T) {
-		dir := t.TempDir()
-		for version, content := range map[string]string{"..first": "{}", "..second": acknowledging} {
-			must.Succeed(t, os.Mkdir(filepath.Join(dir, version), 0o700))
-			must.Write(t, filepath.Join(dir, version, "policy.yaml"), content)
-		}
-		must.Succeed(t, os.Symlink("..first", filepath.Join(dir, "..data")))
-		must.Succeed(t, os.Symlink("..data/policy.yaml", filepath.Join(dir, "policy.yaml")))
-		f := follow(t, filepath.Join(dir, "policy.yaml"), "{}")
-		must.Succeed(t, os.Symlink("..second", filepath.Join(dir, "..data_tmp")))
-		must.Succeed(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
-		f.read(2)
-		f.wants(t, "exchanged", 1, 1)
-	})
-}
-
 // TestHalfWrittenPolicyIsNoChange: an editor may truncate the file before it
 // writes, and an empty file would be the default Policy.
 func TestHalfWrittenPolicyIsNoChange(t *testing.T) {

@@ -29,7 +29,7 @@ func TestSelection(t *testing.T) {
 		"another type":        {[]string{file, "mutatingwebhookconfiguration/policy"}, nil, exitError},
 		"all of a type":       {[]string{file, "validatingwebhookconfigurations"}, []string{"images.policy.example.com"}, exitOK},
 		"none of a type":      {[]string{file, "MutatingWebhookConfiguration"}, []string{}, exitOK},
-		"of two types":        {[]string{file, "crds,validatingwebhookconfigurations"}, []string{"images.policy.example.com"}, exitOK},
+		"of two types":        {[]string{file, "crds", "validatingwebhookconfigurations"}, []string{"images.policy.example.com"}, exitOK},
 		"a type and a name":   {[]string{file, other, "validatingwebhookconfiguration", "policy"}, []string{"images.policy.example.com"}, exitOK},
 		"no such name":        {[]string{file, "validatingwebhookconfiguration", "policy", "nope"}, nil, exitError},
 		"all namespaces":      {[]string{file, "-n", "nowhere", "-A"}, []string{"images.policy.example.com"}, exitOK},

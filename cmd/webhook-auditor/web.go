@@ -115,7 +115,7 @@ func newServer(handler http.Handler) *http.Server {
 
 // handler serves the metrics, the probes and the pages.
 func (f *webFlags) handler(d *daemon) http.Handler {
-	own := []prometheus.Collector{d.evaluations, d.writeErrors, d.policy, d.messages, d.panics}
+	own := []prometheus.Collector{d.evaluations.duration, d.evaluations.running, d.writeErrors, d.policy, d.messages, d.panics}
 	if f.observed {
 		own = append(own, exporter.NewObserved(f.maxSeries, d.exportObserved))
 	}

@@ -69,7 +69,9 @@ func newResourceNames(s *inventory.Snapshot) resourceNames {
 		default:
 			n.parents = append(n.parents, r)
 			n.add(r, r.Name)
-			n.add(r, kindsOf(served)...)
+			if !served.Presumed() {
+				n.add(r, strings.ToLower(served.Kind))
+			}
 			if crd := s.CRDs[r.Name+"."+r.Group]; crd != nil {
 				n.add(r, crd.Aliases...)
 			}
@@ -87,22 +89,6 @@ func newResourceNames(s *inventory.Snapshot) resourceNames {
 		})
 	}
 	return n
-}
-
-// kindsOf are the kinds of the resource as they are typed; where its kind is not known,
-// those of which kubectl would guess it to be the plural.
-func kindsOf(served inventory.Served) []string {
-	if !served.Presumed() {
-		return []string{strings.ToLower(served.Kind)}
-	}
-	var out []string
-	for ending, singular := range map[string]string{"s": "", "es": "", "ies": "y"} {
-		kind := strings.TrimSuffix(served.Name, ending) + singular
-		if guess, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind}); guess.Resource == served.Name {
-			out = append(out, kind)
-		}
-	}
-	return out
 }
 
 func (n resourceNames) add(r inventory.Resource, names ...string) {
@@ -134,7 +120,12 @@ type NotServedError struct{ error }
 func (n resourceNames) resolve(typed string) (r inventory.Resource, note string, err error) {
 	main, sub, _ := strings.Cut(strings.TrimSpace(typed), "/")
 	name, group, qualified := strings.Cut(main, ".")
-	found := slices.Clone(n.byName[strings.ToLower(name)])
+	name = strings.ToLower(name)
+	found := slices.Clone(n.byName[name])
+	if len(found) == 0 { // of a resource that rules alone name, the kind is not known
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: name})
+		found = slices.Clone(n.byName[plural.Resource])
+	}
 	if qualified {
 		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
 	}

@@ -80,27 +80,14 @@ func ParseTarget(arg string) (Target, bool) {
 	return Target{ref}, true
 }
 
-// typesOf resolves TYPE[,TYPE], as kubectl get takes it.
-func typesOf(arg string) ([]Target, bool) {
-	var out []Target
-	for name := range strings.SplitSeq(arg, ",") {
-		t, ok := ResourceType(name)
-		if !ok {
-			return nil, false
-		}
-		out = append(out, Target{inventory.Ref{Type: t}})
-	}
-	return out, true
-}
-
 // SplitTargets separates TYPE/NAME, TYPE and TYPE NAME from PATH; a file that
 // exists is a PATH.
 func SplitTargets(args []string) (targets []Target, paths []string) {
-	var types []Target // of the last TYPE, which names may follow
-	named := false
+	var last *Target // the last TYPE, which names may follow
+	named := true
 	for _, arg := range args {
 		t, isTarget := ParseTarget(arg)
-		of, isType := typesOf(arg)
+		of, isType := ResourceType(arg)
 		switch {
 		case arg == "-" || Exists(arg):
 			paths = append(paths, arg)
@@ -108,21 +95,18 @@ func SplitTargets(args []string) (targets []Target, paths []string) {
 			targets = append(targets, t)
 		case isType:
 			if !named {
-				targets = append(targets, types...)
+				targets = append(targets, *last)
 			}
-			types, named = of, false
-		case len(types) > 0 && !strings.Contains(arg, "/"):
+			last, named = &Target{inventory.Ref{Type: of}}, false
+		case last != nil && !strings.Contains(arg, "/"):
 			named = true
-			for _, t := range types {
-				t.Configuration = arg
-				targets = append(targets, t)
-			}
+			targets = append(targets, Target{inventory.Ref{Type: last.Type, Configuration: arg}})
 		default:
 			paths = append(paths, arg)
 		}
 	}
 	if !named {
-		targets = append(targets, types...)
+		targets = append(targets, *last)
 	}
 	return targets, paths
 }

@@ -7,10 +7,8 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -323,50 +321,6 @@ func TestAuditBounds(t *testing.T) {
 	if len(messages) > maxMessages+2 {
 		t.Errorf("%d messages of one webhook, want %d at most", len(messages), maxMessages)
 	}
-}
-
-// repeated is a log of many lines that is never in memory as a whole.
-type repeated struct {
-	line []byte
-	left int
-	rest []byte
-}
-
-// Read implements io.Reader.
-func (r *repeated) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		if r.left == 0 {
-			return 0, io.EOF
-		}
-		r.left--
-		r.rest = r.line
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-// TestAuditMemory: a log is streamed.
-func TestAuditMemory(t *testing.T) {
-	line := event(`"requestObject":"` + strings.Repeat("x", 60<<10) + `","responseStatus":{"code":403,"message":"admission webhook \"w\" denied the request: no"}`)
-	const lines, limit = 900, 40 << 20
-	var most uint64
-	begin := heap()
-	log, _ := AuditLogs{Paths: []string{"-"}, Stdin: &repeated{line: []byte(line), left: lines}, Progress: func(int64) { most = max(most, heap()) }}.Read(t.Context())
-	if n := counted(log)["validating w denied"]; n != lines || log.Bytes != int64(lines*len(line)) {
-		t.Errorf("%d requests, want %d; %d bytes", n, lines, log.Bytes)
-	}
-	if most > begin+limit {
-		t.Errorf("%d MiB of memory for a log of %d MiB, want less than %d", (most-begin)>>20, log.Bytes>>20, limit>>20)
-	}
-}
-
-// heap is what is in use, without what is to be collected.
-func heap() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // TestAuditRequest is the event that is asked for.

@@ -15,8 +15,6 @@ type webhookStats struct {
 	failures                   map[string]float64
 	// buckets are the calls that took no longer than each edge.
 	buckets map[float64]float64
-	// p50 and p99 are set where there are no buckets.
-	p50, p99 inventory.Quantile
 }
 
 // statsByWebhook are those of all webhooks.
@@ -63,26 +61,12 @@ func (t statsByWebhook) count(series inventory.Series, m measure, value, span fl
 		w.spent += value
 	case bucket:
 		w.buckets[m.edge] += value
-	case median:
-		w.p50 = inventory.Quantile{Seconds: value, Known: true}
-	case slowest:
-		w.p99 = inventory.Quantile{Seconds: value, Known: true}
 	}
 }
 
 func (t *webhookStats) call(value, span float64) {
 	t.called += value
 	t.perSecond += value / span
-}
-
-// bucketed reports whether there are buckets of any webhook.
-func (t statsByWebhook) bucketed() bool {
-	for _, w := range t {
-		if len(w.buckets) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func (t *webhookStats) reject(kind string, value float64) {
@@ -130,7 +114,7 @@ func (t *webhookStats) behavior() inventory.Behavior {
 	b := inventory.Behavior{
 		Calls: t.called, CallsPerSecond: t.perSecond,
 		Refused: t.refused, FailedOpen: t.failedOpen, Failures: t.failures,
-		Seconds: t.spent, P50: t.p50, P99: t.p99,
+		Seconds: t.spent,
 	}
 	if len(t.buckets) > 0 {
 		b.P50, b.P99 = quantile(0.5, t.buckets), quantile(0.99, t.buckets)

@@ -81,8 +81,6 @@ const (
 	timed
 	seconds
 	bucket
-	median
-	slowest
 	unconverted
 )
 

@@ -124,24 +124,16 @@ func (q querier) history(ctx context.Context, o *inventory.Observation) error {
 // all queries what happened in the range.
 func (q querier) all(ctx context.Context, span time.Duration) (statsByWebhook, error) {
 	all := statsByWebhook{}
-	if err := q.each(ctx, all, queries, span); err != nil {
-		return nil, err
-	}
-	if len(all) > 0 && !all.bucketed() {
-		return all, q.each(ctx, all, nativeQueries, span)
-	}
-	return all, nil
-}
-
-func (q querier) each(ctx context.Context, all statsByWebhook, list []query, span time.Duration) error {
-	for _, one := range list {
+	for _, one := range queries {
 		answers, err := q.run(ctx, one.over(span))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all.answers(one, answers, span)
+		for _, s := range answers {
+			all.answer(one, s, span.Seconds())
+		}
 	}
-	return nil
+	return all, nil
 }
 
 // client follows no redirects: the token is for this address alone.
@@ -272,13 +264,7 @@ func (q querier) calledLastWeek(ctx context.Context) (map[inventory.Series]bool,
 	return out, nil
 }
 
-// answers adds the answers to a query.
-func (t statsByWebhook) answers(q query, answers model.Vector, span time.Duration) {
-	for _, s := range answers {
-		t.answer(q, s, span.Seconds())
-	}
-}
-
+// answer adds an answer to a query.
 func (t statsByWebhook) answer(q query, s *model.Sample, span float64) {
 	series := inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}
 	if q.of != "" {

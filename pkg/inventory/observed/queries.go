@@ -42,16 +42,6 @@ var queries = []query{
 	{measure{what: bucket}, inventory.MutatingPolicy, buckets("policy", promql.MutationSeconds)},
 }
 
-// nativeQueries are run where Prometheus keeps native histograms alone.
-var nativeQueries = []query{
-	{measure{what: median}, "", native("0.5", "type, name", promql.WebhookSeconds)},
-	{measure{what: slowest}, "", native("0.99", "type, name", promql.WebhookSeconds)},
-	{measure{what: median}, inventory.Conversion, native("0.5", "crd_name", promql.ConversionSeconds)},
-	{measure{what: slowest}, inventory.Conversion, native("0.99", "crd_name", promql.ConversionSeconds)},
-	{measure{what: slowest}, inventory.ValidatingPolicy, native("0.99", "policy", promql.ValidationSeconds)},
-	{measure{what: slowest}, inventory.MutatingPolicy, native("0.99", "policy", promql.MutationSeconds)},
-}
-
 // grown sums by how much a counter grew. A counter starts with the first call
 // that it counts, which increase does not see: one that is new has counted all
 // of the range, where its API server was scraped before.
@@ -70,10 +60,6 @@ func growth(by, counter string) string {
 
 // buckets are those of a histogram, the empty ones as well: they are its edges.
 func buckets(by, histogram string) string { return growth(by+", le", histogram+"_bucket{SELECTOR}") }
-
-func native(q, by, histogram string) string {
-	return "histogram_quantile(" + q + ", sum by (" + by + ") (rate(" + histogram + "{SELECTOR}[RANGE])))"
-}
 
 // scrapedServers counts the API servers that are scraped.
 const scrapedServers = `count(group by (instance) (` + scraped + `{SELECTOR}))`

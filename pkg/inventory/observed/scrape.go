@@ -122,35 +122,16 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 	return server, nil
 }
 
-// moved reports whether a target was another API server the second time.
-func moved(before, after []Scrape) bool {
-	for i := range after {
-		if _, err := (statsByWebhook{}).between(before[i], after[i]); errors.Is(err, errOther) {
-			return true
-		}
-	}
-	return false
-}
-
-// attempts bounds the spans in which a load balancer may choose other API
-// servers.
-const attempts = 3
-
 // APIServers scrapes the targets twice, a span apart. The scrapes are the second ones
 // that could be read.
 func APIServers(ctx context.Context, targets []Target, span time.Duration) (*inventory.Observation, []Scrape, []inventory.Error) {
 	before := ScrapeAll(ctx, targets)
-	for attempt := 1; ; attempt++ {
-		if err := pause(ctx, before, span); err != nil {
-			return nil, nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
-		}
-		after := ScrapeAll(ctx, answering(targets, before))
-		if attempt == attempts || !moved(before, after) {
-			o, errs := Difference(before, after)
-			return o, slices.DeleteFunc(after, func(s Scrape) bool { return s.err != nil }), errs
-		}
-		before = after
+	if err := pause(ctx, before, span); err != nil {
+		return nil, nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
 	}
+	after := ScrapeAll(ctx, answering(targets, before))
+	o, errs := Difference(before, after)
+	return o, slices.DeleteFunc(after, func(s Scrape) bool { return s.err != nil }), errs
 }
 
 // answering has those targets fail at once that failed before: two timeouts are
@@ -168,13 +149,7 @@ func answering(targets []Target, before []Scrape) []Target {
 
 // pause waits for the span, unless there is nothing to wait for.
 func pause(ctx context.Context, before []Scrape, span time.Duration) error {
-	failed := 0
-	for _, s := range before {
-		if s.err != nil {
-			failed++
-		}
-	}
-	if failed == len(before) {
+	if !slices.ContainsFunc(before, func(s Scrape) bool { return s.err == nil }) {
 		return nil
 	}
 	timer := time.NewTimer(span)

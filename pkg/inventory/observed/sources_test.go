@@ -167,27 +167,6 @@ func TestNothingToWaitFor(t *testing.T) {
 	}
 }
 
-// TestLoadBalancer: behind one address another API server answers each time, in
-// turn, until the same one answers twice.
-func TestLoadBalancer(t *testing.T) {
-	n := 0
-	fetch := func(context.Context) (io.ReadCloser, error) {
-		n++
-		text := started(noon.Add(-time.Hour)) + fmt.Sprintf(oneCall, 1000+n)
-		if n == 1 {
-			text = started(noon.Add(-2*time.Hour)) + fmt.Sprintf(oneCall, 5)
-		}
-		return io.NopCloser(strings.NewReader(text)), nil
-	}
-	o, _, errs := APIServers(t.Context(), []Target{{"lb", fetch}}, time.Millisecond)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	if b := o.Webhooks[inventory.Series{Type: inventory.Validating, Name: "a"}]; b.Calls != 1 {
-		t.Errorf("%g calls, want the one between the scrapes of the same API server", b.Calls)
-	}
-}
-
 func TestBadPrometheus(t *testing.T) {
 	page := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

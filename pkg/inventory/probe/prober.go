@@ -26,9 +26,6 @@ type Options struct {
 	// Outside says that the auditor does not run in the cluster: at the address of a
 	// Service another host may answer it.
 	Outside bool
-	// Interval is the least time between two dials of a backend that is well; 5 min if
-	// zero. Others are dialed again sooner.
-	Interval time.Duration
 	// Timeout bounds one dial with its handshake; 5 s if zero.
 	Timeout time.Duration
 	// Dial replaces the network: a tunnel into the cluster, say, or a test's.
@@ -39,7 +36,9 @@ type Options struct {
 // within an interval, few enough not to look like a scan.
 const parallel = 16
 
-func (o Options) interval() time.Duration { return cmp.Or(o.Interval, 5*time.Minute) }
+// interval is the least time between two dials of a backend that is well. Others are
+// dialed again sooner.
+const interval = 5 * time.Minute
 
 func (o Options) timeout() time.Duration { return cmp.Or(o.Timeout, 5*time.Second) }
 
@@ -55,7 +54,7 @@ const (
 // not find the backend well. It differs from dial to dial, so that several auditors do not
 // dial in step.
 func (o Options) pause(seen outcome) time.Duration {
-	pause := o.interval()
+	pause := interval
 	if seen.unwell > 0 && seen.unwell < 16 {
 		pause = min(pause, firstRetry<<(seen.unwell-1))
 	}
@@ -129,7 +128,7 @@ func (p *Prober) publishLocked() {
 // became ready at once, one that is not well soon again, the others at each interval. It
 // returns the error of ctx.
 func (p *Prober) Run(ctx context.Context) error {
-	timer := time.NewTimer(p.options.interval())
+	timer := time.NewTimer(interval)
 	defer timer.Stop()
 	for {
 		select {
@@ -195,7 +194,7 @@ func (t target) moved(seen outcome) bool {
 func (p *Prober) next() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wait := p.options.interval()
+	wait := interval
 	for _, seen := range p.outcomes {
 		wait = min(wait, time.Until(seen.again))
 	}
