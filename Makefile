@@ -62,8 +62,8 @@ test-faults: servers ## what breaks control planes, several at a time: they most
 	cd e2e && $(GO) vet -tags faults ./suites/faults ./suites/operator && \
 		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./suites/faults ./suites/operator
 
-# FLEETFLAGS="-write ../../../rules/README.md" writes the table there; with -webhooks=150 -scale=1 -alerts=false that of boards in a larger fleet.
-e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minutes or more: pages, and what each panel costs
+# FLEETFLAGS="-record ../../screenshots/recorded/fleet.om.gz" records what pictures of the board of all clusters are drawn from.
+e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minutes or more: each page once
 	e2e/prom/build.sh thanos
 	cd e2e && $(GO) vet -tags thanos ./suites/fleet && $(GO) test -count=1 -v -tags thanos -timeout 90m -run TestThanos ./suites/fleet $(FLEETFLAGS)
 

@@ -122,12 +122,12 @@ func (l *Timeline) Scrape(targets ...Target) {
 
 // ScrapeQuick is Scrape, unless a call to one of these webhooks took over half a second, as the
 // machine was busy: that happens once, and is no part of what goes on.
-func (l *Timeline) ScrapeQuick(webhooks map[string]bool, targets ...Target) (quick bool) {
+func (l *Timeline) ScrapeQuick(webhooks []string, targets ...Target) (quick bool) {
 	l.t.Helper()
 	r, slow := l.scrape(targets), 0.0
 	for _, s := range r {
 		switch name := s.labels.Get(model.MetricNameLabel); {
-		case !webhooks[s.labels.Get("name")]:
+		case !slices.Contains(webhooks, s.labels.Get("name")):
 		case name == "apiserver_admission_webhook_admission_duration_seconds_count":
 			slow += s.value
 		case name == "apiserver_admission_webhook_admission_duration_seconds_bucket" && s.labels.Get("le") == "0.5":

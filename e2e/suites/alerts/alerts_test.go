@@ -49,25 +49,6 @@ type incident struct {
 // another.
 var incidents = []incident{
 	{
-		name:       "admission-no-service",
-		prepares:   failingClosedOnPods,
-		breaks:     removeService,
-		check:      "service-missing",
-		cures:      restoreService,
-		active:     []string{"WebhookBackendDown"},
-		suppressed: []string{"WebhookCallsFailing", "WebhookFailingClosed"},
-		page:       "WebhookBackendDown",
-	},
-	{
-		name:       "admission-untrusted",
-		prepares:   failingClosed,
-		breaks:     trust([]byte("no certificate")),
-		check:      "ca-bundle-invalid",
-		cures:      trustAgain,
-		active:     []string{"WebhookCaBundleInvalidWarning"},
-		suppressed: []string{"WebhookCallsFailing"},
-	},
-	{
 		// Each API server counts it, whatever the failurePolicy: the wait is the
 		// outage.
 		name:     "leases-hang",
@@ -152,9 +133,9 @@ var incidents = []incident{
 	{
 		// Approval or not: no webhook may intercept what is never stored.
 		name:   "virtual",
-		breaks: appear(bindings),
+		breaks: func(ctx context.Context, s scenario) error { return s.register(ctx, s.configuration(bindings)) },
 		check:  "virtual-resource",
-		cures:  disappear,
+		cures:  func(ctx context.Context, s scenario) error { return s.unregister(ctx) },
 		active: []string{"WebhookOnVirtualResource"},
 		page:   "WebhookOnVirtualResource",
 	},
@@ -164,7 +145,7 @@ var incidents = []incident{
 // every trouble at once, and is cured of all.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
-	manifests, incidents := newManifests(t), incidents
+	manifests, incidents := manifests(t.TempDir()), incidents
 	options := cluster.Options{APIServerFlags: manifests.flags(t)}
 	if !testenv.StaticManifests.There(t) {
 		options.APIServerFlags = nil
@@ -181,9 +162,9 @@ func TestAlerts(t *testing.T) {
 			i.prepares(t, s)
 		}
 	}
-	auditors, _ := w.auditors(t, neverSlow(t, quickOnes()...))
+	auditors := w.auditors(t, neverSlow(t, named(false)...))
 	prometheus := w.watch(t, append(timeline.Auditors(auditors...), timeline.APIServer(t, w.Plane.Config()), timeline.Controllers(t, w.Plane))...)
-	prometheus.isQuick(70*time.Minute, slowOnes()) // so that one of the alerts knows how seldom a webhook is called
+	prometheus.isQuick(70*time.Minute, named(true)) // so that one of the alerts knows how seldom a webhook is called
 	testenv.Must(t, hadOnly(prometheus.Fired(), nil))
 
 	for _, i := range incidents {
@@ -199,7 +180,7 @@ func TestAlerts(t *testing.T) {
 		testenv.Must(t, i.cures(t.Context(), sites[i.name]))
 	}
 	prometheus.settles(func(ctx context.Context) error { return finds(ctx, auditors, nil) })
-	prometheus.isQuick(80*time.Minute, slowOnes())
+	prometheus.isQuick(80*time.Minute, named(true))
 	prometheus.fires()
 	testenv.Must(t, hadOnly(prometheus.Fired(), incidents))
 	notified := prometheus.Notifications(t)
@@ -213,27 +194,23 @@ func (i incident) slow() bool {
 	return strings.Contains(strings.Join(slices.Concat(i.active, i.suppressed), " "), "Slow")
 }
 
-// quickOnes are the webhooks of the incidents that are not about latency.
-func quickOnes() []string {
-	var out []string
-	for _, i := range incidents {
-		s := scenario{name: i.name}
-		if i.slow() {
-			continue
-		}
-		out = append(out, s.webhook(), s.crd())
-		for n := range i.webhooks {
-			out = append(out, fmt.Sprintf("w%d.%s", n, s.webhook()))
-		}
+// names are those of its webhooks.
+func (i incident) names() []string {
+	s := scenario{name: i.name}
+	out := []string{s.webhook(), s.crd()}
+	for n := range i.webhooks {
+		out = append(out, fmt.Sprintf("w%d.%s", n, s.webhook()))
 	}
 	return out
 }
 
-// slowOnes are the webhooks of the incidents that are about latency.
-func slowOnes() map[string]bool {
-	out := map[string]bool{}
+// named are the webhooks of all incidents that are about latency, or of the others.
+func named(slow bool) []string {
+	var out []string
 	for _, i := range incidents {
-		out[scenario{name: i.name}.webhook()] = i.slow()
+		if i.slow() == slow {
+			out = append(out, i.names()...)
+		}
 	}
 	return out
 }
@@ -243,11 +220,10 @@ func (i incident) owns(label func(string) string) bool {
 	if instance := label("instance"); instance != "" || i.instance != "" {
 		return instance == i.instance
 	}
-	s := scenario{name: i.name}
 	if name := label("name"); name != "" {
-		return name == s.webhook() || name == s.crd() || i.webhooks > 1 && strings.HasSuffix(name, "."+s.webhook())
+		return slices.Contains(i.names(), name)
 	}
-	return label("resource") != "" && (label("resource") == i.resource || label("group") == s.group())
+	return label("resource") != "" && (label("resource") == i.resource || label("group") == scenario{name: i.name}.group())
 }
 
 // each repeats the alerts for each webhook of the incident.
@@ -264,15 +240,10 @@ func finds(ctx context.Context, auditors []*auditor.Auditor, now []incident) err
 			return err
 		}
 		for _, i := range incidents {
-			name := scenario{name: i.name}.webhook()
-			if strings.HasPrefix(i.name, "conversion") {
-				name = scenario{name: i.name}.crd()
-			}
-			if i.webhooks > 1 {
-				name = "w0." + name
-			}
 			want := slices.ContainsFunc(now, func(n incident) bool { return n.name == i.name })
-			have := len(found.Select("webhook_auditor_finding", metrics.Labels{"check": i.check, "name": name})) > 0
+			have := slices.ContainsFunc(i.names(), func(name string) bool {
+				return len(found.Select("webhook_auditor_finding", metrics.Labels{"check": i.check, "name": name})) > 0
+			})
 			if i.check != "" && have != want {
 				failures = append(failures, fmt.Errorf("%s finds %s: %t, want %t", a.URL, i.name, have, want))
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -16,7 +17,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 // TestOneAPIServer has one of three API servers reach no webhook. What fires names it.
@@ -25,14 +25,14 @@ func TestOneAPIServer(t *testing.T) {
 	w := newEnvironment(t, cluster.Options{})
 	tunnel := newTunnel(t)
 	second, third := w.join(t), w.join(t, tunnelFlag(t, tunnel))
-	pages, opens := newScenario(t, w, "pages"), newScenario(t, w.withWebhookServer(t), "opens")
+	pages, opens := newScenario(t, w, "pages"), newScenario(t, w, "opens")
 	failingClosedOnPods(t, pages)
 	failingOpen(t, opens)
 	for _, other := range []*rest.Config{second, third} {
-		pages.traffic(2, pages.via(t, other).touchPod)
+		pages.traffic(2, pages.via(t, other).touches("pods"))
 		opens.traffic(1, opens.via(t, other).createConfigMap)
 	}
-	auditors, _ := w.auditors(t, neverSlow(t, pages.webhook(), opens.webhook()))
+	auditors := w.auditors(t, neverSlow(t, pages.webhook(), opens.webhook()))
 	prometheus := w.watch(t, append(timeline.Auditors(auditors...), timeline.APIServer(t, w.Plane.Config()), timeline.APIServer(t, second), timeline.APIServer(t, third), timeline.Controllers(t, w.Plane))...)
 	prometheus.lasts(time.Hour)
 	prometheus.fires()
@@ -87,24 +87,15 @@ func (w environment) join(t *testing.T, flags ...string) *rest.Config {
 	return config
 }
 
-// withWebhookServer is the same environment with another webhook server.
-func (w environment) withWebhookServer(t *testing.T) environment {
-	t.Helper()
-	hooks, err := webhook.Start()
-	testenv.Must(t, err)
-	t.Cleanup(func() { testenv.Must(t, hooks.Close()) })
-	other := *w.Env
-	other.Hooks = hooks
-	return environment{Env: &other, manifests: w.manifests, users: w.users}
-}
-
 // via is the same scenario, with requests to another API server.
 func (s scenario) via(t *testing.T, config *rest.Config) scenario {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(config)
 	testenv.Must(t, err)
+	objects, err := dynamic.NewForConfig(config)
+	testenv.Must(t, err)
 	other := *s.Env
-	other.Kube = client
+	other.Kube, other.Dynamic = client, objects
 	s.environment = environment{Env: &other, manifests: s.manifests, users: s.environment.users}
 	return s
 }

@@ -64,22 +64,10 @@ func (u *users) round(ctx context.Context) {
 	_, _ = quick.Wait(), slow.Wait()
 }
 
-// auditors runs two auditors, until the end of the test or before.
-func (w environment) auditors(t testing.TB, flags ...string) (running []*auditor.Auditor, stop func()) {
+// auditors runs two auditors until the end of the test.
+func (w environment) auditors(t testing.TB, flags ...string) []*auditor.Auditor {
 	t.Helper()
-	stop = func() {
-		for _, a := range running {
-			testenv.Must(t, a.Stop())
-		}
-		running = nil
-	}
-	t.Cleanup(stop)
-	for range 2 {
-		a, err := auditor.Start(t.Context(), auditor.Options{Binary: testenv.Binary(t), Kubeconfig: w.Plane.Kubeconfig(), Flags: flags})
-		testenv.Must(t, err)
-		running = append(running, a)
-	}
-	return slices.Clone(running), stop
+	return []*auditor.Auditor{w.Run(t, flags...), w.Run(t, flags...)}
 }
 
 // neverSlow is the flag for a Policy by which these webhooks may take longer than
@@ -131,7 +119,7 @@ func (w *watched) lasts(span time.Duration) {
 
 // isQuick is lasts while these webhooks are quick: rounds in which the machine was not are not
 // repeated.
-func (w *watched) isQuick(span time.Duration, webhooks map[string]bool) {
+func (w *watched) isQuick(span time.Duration, webhooks []string) {
 	w.t.Helper()
 	w.Change(w.targets...)
 	kept := 0

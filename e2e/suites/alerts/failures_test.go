@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
@@ -30,16 +27,13 @@ func failingClosed(t *testing.T, s scenario) {
 
 // failingClosedOnPods is a webhook that the cluster's stability depends on.
 func failingClosedOnPods(t *testing.T, s scenario) {
-	const users = 2
-	s.makePods(t, users)
+	s.touching(t, "pods", 2)
 	testenv.Must(t, s.register(t.Context(), s.configuration(pods)))
-	s.traffic(users, s.touchPod)
 }
 
 // eightOnPods are eight webhooks with one backend.
 func eightOnPods(t *testing.T, s scenario) {
-	const users = 1
-	s.makePods(t, users)
+	s.touching(t, "pods", 1)
 	c := s.configuration(pods)
 	one := c.Webhooks[0]
 	c.Webhooks = nil
@@ -48,7 +42,6 @@ func eightOnPods(t *testing.T, s scenario) {
 		c.Webhooks = append(c.Webhooks, one)
 	}
 	testenv.Must(t, s.register(t.Context(), c))
-	s.traffic(users, s.touchPod)
 }
 
 // failingOpenOnLeases is a webhook that leaders wait for.
@@ -82,10 +75,12 @@ func refusingOnce(t *testing.T, s scenario) {
 }
 
 func mutatingPods(t *testing.T, s scenario) {
-	const users = 1
-	s.makePods(t, users)
-	testenv.Must(t, s.registerMutating(t.Context(), s.configuration(pods)))
-	s.traffic(users, s.touchPod)
+	s.touching(t, "pods", 1)
+	c := s.configuration(pods)
+	_, err := s.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(t.Context(), &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: c.ObjectMeta, Webhooks: []admissionv1.MutatingWebhook{testenv.Mutating(c.Webhooks[0])},
+	}, metav1.CreateOptions{})
+	testenv.Must(t, err)
 }
 
 func unregistered(_ *testing.T, s scenario) { s.traffic(1, s.createConfigMap) }
@@ -96,18 +91,9 @@ func converting(t *testing.T, s scenario) {
 }
 
 func onTemplates(t *testing.T, s scenario) {
-	const users = 3
-	s.makeTemplates(t, users)
+	s.touching(t, "podtemplates", 3)
 	testenv.Must(t, s.register(t.Context(), s.configuration(templates)))
-	s.traffic(users, s.touchTemplate)
 }
-
-// appear registers a webhook that is trouble by being there.
-func appear(rule admissionv1.Rule) func(context.Context, scenario) error {
-	return func(ctx context.Context, s scenario) error { return s.register(ctx, s.configuration(rule)) }
-}
-
-func disappear(ctx context.Context, s scenario) error { return s.unregister(ctx) }
 
 func removeService(ctx context.Context, s scenario) error   { return s.backend.DeleteService(ctx) }
 func restoreService(ctx context.Context, s scenario) error  { return s.backend.CreateService(ctx) }
@@ -115,21 +101,17 @@ func removeEndpoints(ctx context.Context, s scenario) error { return s.backend.D
 
 func restoreEndpoints(ctx context.Context, s scenario) error { return s.backend.CreateEndpoints(ctx) }
 
-// trust changes whom the API server trusts to be the scenario's webhook.
-func trust(bundle []byte) func(context.Context, scenario) error {
-	return func(ctx context.Context, s scenario) error {
-		return s.change(ctx, func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = bundle })
-	}
-}
-
-func trustAgain(ctx context.Context, s scenario) error { return trust(s.Hooks.CABundle())(ctx, s) }
-
 // askOnlyIf gives the scenario's webhook a matchCondition.
 func askOnlyIf(expression string) func(context.Context, scenario) error {
 	return func(ctx context.Context, s scenario) error {
-		return s.change(ctx, func(w *admissionv1.ValidatingWebhook) {
-			w.MatchConditions = []admissionv1.MatchCondition{{Name: "asked", Expression: expression}}
-		})
+		configurations := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+		c, err := configurations.Get(ctx, s.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		c.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "asked", Expression: expression}}
+		_, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
+		return err
 	}
 }
 
@@ -139,22 +121,4 @@ func behave(b webhook.Behaviour) func(context.Context, scenario) error {
 		s.Hooks.Behave(s.path(), b)
 		return nil
 	}
-}
-
-// failAndRestartControllers has all conversions fail. The API server notices once a
-// client writes, up to half a minute later, and until then answers from its cache
-// (MaxInternalErrorRetryDuration in k8s.io/apiserver/pkg/storage/cacher); controllers that
-// have read everything before do not need to again until they start anew.
-func failAndRestartControllers(ctx context.Context, s scenario) error {
-	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
-	if _, err := s.widgets("v1").Patch(ctx, "one", types.MergePatchType, touch(), metav1.PatchOptions{}); err != nil {
-		return err
-	}
-	if err := wait.PollUntilContextTimeout(ctx, time.Second, waitLimit, true, func(ctx context.Context) (bool, error) {
-		_, err := s.widgets("v2").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		return err != nil, nil
-	}); err != nil {
-		return fmt.Errorf("widgets are still listed from the API server's cache: %w", err)
-	}
-	return s.Plane.Controllers.Restart(ctx)
 }

@@ -20,11 +20,6 @@ const static = "static"
 // shows.
 type manifests string
 
-func newManifests(t *testing.T) manifests {
-	t.Helper()
-	return manifests(t.TempDir())
-}
-
 // flags have an API server read the folder.
 func (m manifests) flags(t *testing.T) []string {
 	t.Helper()

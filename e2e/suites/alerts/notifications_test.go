@@ -87,14 +87,6 @@ func (s sent) explained() sent { return sent{s.labels, true} }
 func routings(ours, enhancement printedAlerts) []routing {
 	return []routing{
 		{
-			"a critical alert explains the warnings about the same webhook alone",
-			[]sent{
-				ours.about("one", "WebhookFailingClosed"), ours.about("one", "WebhookCallsFailing").explained(), ours.about("one", "WebhookMatchConditionErrors").explained(),
-				ours.about("two", "WebhookCallsFailing"), ours.about("one", "WebhookCaBundleExpiring"),
-			},
-			map[string][]string{"page": {"WebhookFailingClosed"}, "ticket": {"WebhookCaBundleExpiring WebhookCallsFailing"}},
-		},
-		{
 			"refused requests explain the API server's errors",
 			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
 			map[string][]string{"page": {"WebhookFailingClosed"}},
@@ -123,14 +115,6 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"page": {"WebhookUnwatched"}},
 		},
 		{
-			"no API server reaches a webhook",
-			[]sent{
-				ours.of("WebhookNoneReachable", "instance", "10.0.0.1:6443"), ours.of("WebhookNoneReachable", "instance", "10.0.0.2:6443"),
-				ours.of("WebhookNoneReachable", "instance", "10.0.0.3:6443"),
-			},
-			map[string][]string{"page": {"WebhookNoneReachable WebhookNoneReachable WebhookNoneReachable"}},
-		},
-		{
 			"the severities of the enhancement: one webhook, one page",
 			[]sent{enhancement.about("one", "WebhookFailingClosed"), enhancement.about("one", "WebhookCallsFailing").explained(), enhancement.about("one", "WebhookSlow").explained()},
 			map[string][]string{"page": {"WebhookFailingClosed"}},
@@ -141,32 +125,21 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"page": {"WebhookCallsFailing WebhookFailingOpen"}, "ticket": {"WebhookBackendDownWarning"}},
 		},
 		{
+			"a warning, and a finding with which products are shipped",
+			[]sent{ours.about("two", "WebhookSlow"), ours.about("four", "WebhookControlPlanePath")},
+			map[string][]string{"ticket": {"WebhookSlow"}, "digest": {"WebhookControlPlanePath"}},
+		},
+		{
+			"news for the day",
+			[]sent{ours.about("three", "WebhookNotInInventory")},
+			map[string][]string{"digest": {"WebhookNotInInventory"}},
+		},
+		{
 			"an alert of others whose name begins alike",
 			[]sent{ours.of("WebhookDeliveryFailureHigh", "severity", "critical", "name", "orders")},
 			map[string][]string{"default": {"WebhookDeliveryFailureHigh"}},
 		},
 	}
-}
-
-// standing are the findings with which products are shipped: they wait for the summary.
-var standing = []string{
-	"WebhookBlocksAuditor", "WebhookBootstrapDeadlock", "WebhookBudgetExceeded", "WebhookControlPlanePath", "WebhookOnCoreResource",
-	"WebhookOnCriticalResource", "WebhookOnSensitiveResource", "WebhookOnVirtualResourceWarning",
-}
-
-// eachAlone are all alerts, each the only one of its cluster: there is a route
-// for every severity.
-func eachAlone(printed printedAlerts) []routing {
-	receivers := map[string]string{"critical": "page", "warning": "ticket", "info": "digest"}
-	var out []routing
-	for name, labels := range printed {
-		receiver := receivers[labels["severity"]]
-		if slices.Contains(standing, name) {
-			receiver = "digest"
-		}
-		out = append(out, routing{name + " alone", []sent{printed.about("one", name)}, map[string][]string{receiver: {name}}})
-	}
-	return out
 }
 
 // A span is how long an alert fires.
@@ -202,7 +175,7 @@ func (s span) sent(at time.Duration) timeline.Sending {
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	ours, enhancement := printAlerts(t), printAlerts(t, "--severities=enhancement")
-	all := append(routings(ours, enhancement), eachAlone(ours)...)
+	all := routings(ours, enhancement)
 	var fire []span
 	for _, r := range all {
 		for _, s := range r.alerts {
@@ -274,22 +247,17 @@ func TestOutages(t *testing.T) {
 				fire = append(fire, span{n.Labels, n.From.Duration, n.To.Duration})
 			}
 			sent := timeline.Notifications(t, sendings(fire))
-			if opened := opened(sent); len(opened) != 1 || opened["page"] != 1 {
+			opened := map[string]int{} // by receiver, how often a group of alerts began to fire that did not
+			for _, n := range sent {
+				if n.Begins {
+					opened[n.Receiver]++
+				}
+			}
+			if len(opened) != 1 || opened["page"] != 1 {
 				t.Errorf("opened %v by %v", opened, sent)
 			}
 		})
 	}
-}
-
-// opened counts by receiver how often a group of alerts began to fire that did not.
-func opened(sent []timeline.Notification) map[string]int {
-	out := map[string]int{}
-	for _, n := range sent {
-		if n.Begins {
-			out[n.Receiver]++
-		}
-	}
-	return out
 }
 
 // TestTexts: a page says how severe it is, what it is about, and what to do.

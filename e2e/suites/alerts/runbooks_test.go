@@ -14,7 +14,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -144,7 +143,7 @@ func (s shell) run(ctx context.Context, command string) (string, error) {
 // only reads, then what breaks the glass.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
-	manifests := newManifests(t)
+	manifests := manifests(t.TempDir())
 	w := newEnvironment(t, cluster.Options{APIServerFlags: manifests.flags(t)})
 	w.manifests = manifests
 	t.Run("read", func(t *testing.T) { typeWhatReads(t, w) })
@@ -183,7 +182,6 @@ func typeWhatReads(t *testing.T, w environment) {
 		t.Errorf("only %d different commands were found: are runbooks still written as they were?", len(typed))
 	}
 	testenv.Must(t, s.unregister(t.Context())) // it would be in the way of what follows
-	t.Run("first and last", func(t *testing.T) { typeFirstAndLast(t, s) })
 }
 
 // createObjects makes what diagnoses look for. An API server takes objects of a new kind a
@@ -202,52 +200,6 @@ func (s scenario) createObjects(t *testing.T) {
 	testenv.Must(t, s.manifests.add(scenario{environment: s.environment, name: static, backend: s.backend}))
 }
 
-// createLabelled creates what the matchCondition of the scenario's webhook asks for.
-func (s scenario) createLabelled(ctx context.Context) error {
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-", Labels: map[string]string{"asked": "yes"}}}
-	_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return err
-}
-
-// typeFirstAndLast pastes the first and the last block of each runbook as they are
-// printed; runbooks about files or machines have none. A last one that restores what those before it saved is pasted where the
-// glass is broken.
-func typeFirstAndLast(t *testing.T, s scenario) {
-	for _, file := range runbooks(t) {
-		all := allBlocks(t, file)
-		if len(all) == 0 {
-			continue
-		}
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			c := s.configuration(configMaps)
-			c.Annotations = nil
-			testenv.Must(t, s.register(t.Context(), c))
-			sh := s.shell(t, file)
-			for _, block := range slices.Compact([]string{all[0], all[len(all)-1]}) {
-				if restores.MatchString(block) {
-					continue
-				}
-				if _, err := sh.run(t.Context(), block); err != nil {
-					t.Error(err)
-				}
-			}
-			testenv.Must(t, ignoreMissing(s.unregister(t.Context())))
-		})
-	}
-}
-
-// allBlocks are those of all sections.
-func allBlocks(t *testing.T, file string) []string {
-	t.Helper()
-	var out []string
-	for _, section := range []string{"Meaning", "Impact", "Diagnosis", "Mitigation"} {
-		out = append(out, blocks(t, file, section)...)
-	}
-	return out
-}
-
-var restores = regexp.MustCompile(`^kubectl .*(-f backup.yaml|conversion.json)`)
-
 // useConditionally registers a webhook with a matchCondition and has it succeed,
 // fail, and be left out by a condition that cannot be evaluated.
 func (s scenario) useConditionally(t *testing.T) {
@@ -261,9 +213,10 @@ func (s scenario) useConditionally(t *testing.T) {
 		}
 		return nil
 	})
-	testenv.Must(t, s.createLabelled(t.Context()))
+	labels := map[string]string{"asked": "yes"}
+	testenv.Must(t, s.create(t.Context(), labels))
 	s.Hooks.Behave(s.path(), webhook.Behaviour{FailEvery: 1})
-	if err := s.createLabelled(t.Context()); err == nil {
+	if err := s.create(t.Context(), labels); err == nil {
 		t.Error("the webhook does not fail")
 	}
 }
@@ -271,18 +224,22 @@ func (s scenario) useConditionally(t *testing.T) {
 // ruled is the scenario whose requests meet admission policies.
 const ruled = "ruled"
 
-// useRuled has a policy deny and another one mutate.
+// useRuled has a policy deny and, where there are such, another one mutate.
 func (s scenario) useRuled(t *testing.T) {
 	t.Helper()
-	s.denies(t, "false", func(*admissionv1.ValidatingAdmissionPolicySpec) {}, func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})
-	s.mutates(t, `[JSONPatch{op: "remove", path: "/data/absent"}]`)
+	s.denies(t, "false")
+	seen := "apiserver_validating_admission_policy_check_total{"
+	if testenv.MutatingPolicies.There(t) {
+		s.mutates(t)
+		seen = "apiserver_mutating_admission_policy_check_total{"
+	}
 	eventually(t, func(ctx context.Context) error {
 		if err := s.isRefused(ctx); err != nil {
 			return err
 		}
 		metrics, err := s.Kube.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
-		if err == nil && !bytes.Contains(metrics, []byte("apiserver_mutating_admission_policy_check_total{")) {
-			err = fmt.Errorf("no policy mutates ConfigMaps in %s", s.namespace())
+		if err == nil && !bytes.Contains(metrics, []byte(seen)) {
+			err = fmt.Errorf("no policy is asked about ConfigMaps in %s", s.namespace())
 		}
 		return err
 	})
@@ -308,8 +265,6 @@ func (s scenario) isLockedOut(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (s scenario) isFree(ctx context.Context) error { return s.createConfigMap(ctx, 0) }
 
 // breakGlass types what the runbooks do with a webhook configuration
 // while no request gets through.
@@ -337,8 +292,8 @@ func breakGlass(t *testing.T, w environment) {
 				}
 				eventually(t, s.expected(block))
 			}
-			testenv.Must(t, ignoreMissing(s.unregister(t.Context())))
-			eventually(t, s.isFree)
+			testenv.Gone(t, s.unregister(t.Context()))
+			eventually(t, s.expected("kubectl delete"))
 		})
 	}
 	if broken < 10 {
@@ -367,18 +322,11 @@ func aboutConfigurations(typed []string) []string {
 func (s scenario) expected(block string) func(context.Context) error {
 	switch last := block[strings.LastIndex(block, "\n")+1:]; strings.Fields(last)[1] {
 	case "patch", "delete":
-		return s.isFree
+		return func(ctx context.Context) error { return s.createConfigMap(ctx, 0) }
 	case "create", "replace":
 		return s.isLockedOut
 	}
 	return func(context.Context) error { return nil }
-}
-
-func ignoreMissing(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
 // breakGlassOfConversion types what the runbooks do with a CRD whose

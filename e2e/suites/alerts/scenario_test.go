@@ -57,22 +57,12 @@ func newScenario(t testing.TB, w environment, name string) scenario {
 // approved, so that no finding says otherwise.
 func (s scenario) configuration(rule admissionv1.Rule) *admissionv1.ValidatingWebhookConfiguration {
 	rule.APIVersions = []string{"*"}
+	hook := testenv.Hook(s.backend, s.path(), admissionv1.RuleWithOperations{Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, Rule: rule})
+	hook.Name, hook.TimeoutSeconds = s.webhook(), new(int32(5))
+	hook.NamespaceSelector.MatchLabels[corev1.LabelMetadataName] = s.namespace()
 	return &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name, Annotations: map[string]string{"webhook-approved.openshift.io": "https://example.com/pull/1"}},
-		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name:         s.webhook(),
-			ClientConfig: s.backend.Admission(s.path()),
-			Rules: []admissionv1.RuleWithOperations{{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule:       rule,
-			}},
-			NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace()},
-			},
-			TimeoutSeconds:          new(int32(5)),
-			SideEffects:             new(admissionv1.SideEffectClassNone),
-			AdmissionReviewVersions: []string{"v1"},
-		}},
+		Webhooks:   []admissionv1.ValidatingWebhook{hook},
 	}
 }
 
@@ -83,35 +73,6 @@ func (s scenario) register(ctx context.Context, c *admissionv1.ValidatingWebhook
 
 func (s scenario) unregister(ctx context.Context) error {
 	return s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(ctx, s.name, metav1.DeleteOptions{})
-}
-
-// registerMutating registers what a validating configuration says as mutating.
-func (s scenario) registerMutating(ctx context.Context, c *admissionv1.ValidatingWebhookConfiguration) error {
-	w := c.Webhooks[0]
-	_, err := s.Kube.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionv1.MutatingWebhookConfiguration{
-		ObjectMeta: c.ObjectMeta,
-		Webhooks: []admissionv1.MutatingWebhook{{
-			Name:                    w.Name,
-			ClientConfig:            w.ClientConfig,
-			Rules:                   w.Rules,
-			NamespaceSelector:       w.NamespaceSelector,
-			SideEffects:             w.SideEffects,
-			AdmissionReviewVersions: w.AdmissionReviewVersions,
-		}},
-	}, metav1.CreateOptions{})
-	return err
-}
-
-// change changes the scenario's webhook as it is registered.
-func (s scenario) change(ctx context.Context, change func(*admissionv1.ValidatingWebhook)) error {
-	configurations := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	c, err := configurations.Get(ctx, s.name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	change(&c.Webhooks[0])
-	_, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
-	return err
 }
 
 // install makes the scenario's CRD, whose objects are stored in v1 and read in v2,
@@ -148,16 +109,18 @@ func (s scenario) traffic(count int, request func(ctx context.Context, user int)
 
 // createConfigMap is a dry run, which webhooks are asked about as about any
 // request.
-func (s scenario) createConfigMap(ctx context.Context, _ int) error {
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
-	_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+func (s scenario) createConfigMap(ctx context.Context, _ int) error { return s.create(ctx, nil) }
+
+func (s scenario) create(ctx context.Context, labels map[string]string) error {
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-", Labels: labels}}
+	_, err := s.Kube.CoreV1().ConfigMaps(s.namespace()).Create(ctx, object, testenv.DryRun)
 	return err
 }
 
 // createLease is a dry run as well.
 func (s scenario) createLease(ctx context.Context, _ int) error {
 	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: "user-"}}
-	_, err := s.Kube.CoordinationV1().Leases(s.namespace()).Create(ctx, object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := s.Kube.CoordinationV1().Leases(s.namespace()).Create(ctx, object, testenv.DryRun)
 	return err
 }
 
@@ -166,45 +129,38 @@ func (s scenario) readWidget(ctx context.Context, _ int) error {
 	return err
 }
 
-// makePods makes what touchPod touches, one for each user.
-func (s scenario) makePods(t *testing.T, users int) {
-	t.Helper()
-	for user := range users {
-		_, err := s.Kube.CoreV1().Pods(s.namespace()).Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: owned(user)},
-			Spec:       oneContainer(),
-		}, metav1.CreateOptions{})
-		testenv.Must(t, err)
-	}
+// objects are the Pods or PodTemplates of the scenario's users.
+func (s scenario) objects(resource string) dynamic.ResourceInterface {
+	return s.Dynamic.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(s.namespace())
 }
 
-// makeTemplates makes what touchTemplate touches, one for each user.
-func (s scenario) makeTemplates(t *testing.T, users int) {
+// touching has users change an object of their own each.
+func (s scenario) touching(t *testing.T, resource string, users int) {
 	t.Helper()
+	spec := map[string]any{"containers": []any{map[string]any{"name": "main", "image": "example.com/main"}}}
+	of := map[string]map[string]any{
+		"pods":         {"kind": "Pod", "spec": spec},
+		"podtemplates": {"kind": "PodTemplate", "template": map[string]any{"spec": spec}},
+	}[resource]
 	for user := range users {
-		_, err := s.Kube.CoreV1().PodTemplates(s.namespace()).Create(t.Context(), &corev1.PodTemplate{
-			ObjectMeta: metav1.ObjectMeta{Name: owned(user)},
-			Template:   corev1.PodTemplateSpec{Spec: oneContainer()},
-		}, metav1.CreateOptions{})
+		object := &unstructured.Unstructured{Object: of}
+		object.SetAPIVersion("v1")
+		object.SetName(owned(user))
+		_, err := s.objects(resource).Create(t.Context(), object, metav1.CreateOptions{})
 		testenv.Must(t, err)
 	}
-}
-
-func oneContainer() corev1.PodSpec {
-	return corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/main"}}}
+	s.traffic(users, s.touches(resource))
 }
 
 // owned is the name of a user's object.
 func owned(user int) string { return fmt.Sprintf("of-user-%d", user) }
 
-func (s scenario) touchPod(ctx context.Context, user int) error {
-	_, err := s.Kube.CoreV1().Pods(s.namespace()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
-	return err
-}
-
-func (s scenario) touchTemplate(ctx context.Context, user int) error {
-	_, err := s.Kube.CoreV1().PodTemplates(s.namespace()).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
-	return err
+// touches has a user change an object of one's own.
+func (s scenario) touches(resource string) func(context.Context, int) error {
+	return func(ctx context.Context, user int) error {
+		_, err := s.objects(resource).Patch(ctx, owned(user), types.MergePatchType, touch(), metav1.PatchOptions{})
+		return err
+	}
 }
 
 func touch() []byte {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
@@ -44,18 +43,18 @@ func TestSeries(t *testing.T) {
 			maps.DeleteFunc(want, func(name string, _ []string) bool { return strings.HasPrefix(name, prefix) })
 		}
 	}
-	manifests, options := newManifests(t), cluster.Options{}
+	manifests, options := manifests(t.TempDir()), cluster.Options{}
 	if testenv.StaticManifests.There(t) {
 		options.APIServerFlags = manifests.flags(t)
 	}
 	w := newEnvironment(t, options)
-	for _, name := range []string{"admission-no-service", "admission-open", "refusing", "pods-unusable-patch", "match-conditions", "conversion-no-service"} {
+	for _, name := range []string{"pods-backend-of-eight", "admission-open", "refusing", "pods-unusable-patch", "match-conditions", "conversion-no-service"} {
 		i := incidents[slices.IndexFunc(incidents, func(i incident) bool { return i.name == name })]
 		s := newScenario(t, w, name)
 		i.prepares(t, s)
 		testenv.Must(t, i.breaks(t.Context(), s))
 	}
-	w.meetPolicies(t)
+	newScenario(t, w, ruled).useRuled(t)
 	testenv.Must(t, manifests.add(newScenario(t, w, static)))
 	var have series
 	eventually(t, func(ctx context.Context) (err error) {
@@ -71,19 +70,6 @@ func TestSeries(t *testing.T) {
 	t.Logf("%s", text)
 	if file := os.Getenv(seriesVariable); file != "" {
 		testenv.Must(t, os.WriteFile(file, text, 0o600))
-	}
-}
-
-// meetPolicies has requests denied by a policy, and by one that cannot be evaluated, and
-// patched in vain where there are policies that patch.
-func (w environment) meetPolicies(t *testing.T) {
-	t.Helper()
-	denying, patching := newScenario(t, w, "denying"), newScenario(t, w, "patching")
-	denying.denies(t, "false", func(*admissionv1.ValidatingAdmissionPolicySpec) {}, func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {})
-	denying.traffic(1, denying.createConfigMap)
-	if testenv.MutatingPolicies.There(t) {
-		patching.mutates(t, `[JSONPatch{op: "remove", path: "/data/absent"}]`)
-		patching.traffic(1, patching.createConfigMap)
 	}
 }
 

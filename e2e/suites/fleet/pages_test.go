@@ -36,7 +36,7 @@ func newPager(t *testing.T) *pager {
 	p := &pager{firing: map[string]bool{}, pages: map[string]int{}, alerts: map[string]map[string]bool{}}
 	receiver := httptest.NewServer(p)
 	t.Cleanup(receiver.Close)
-	config, err := monitoring.Routes("../../../rules/alertmanager.yaml", receiver.URL, *scale)
+	config, err := monitoring.Routes("../../../rules/alertmanager.yaml", receiver.URL, scale)
 	testenv.Must(t, err)
 	config["route"] = with(config["route"], object{"group_wait": "1s", "group_interval": "1s"}) // of what is not ours
 	text, err := json.Marshal(config)

@@ -85,5 +85,7 @@ func writeSeries(out *bufio.Writer, series *model.SampleStream, now time.Time) {
 
 // stretched is when something happened in production's time.
 func stretched(at, now time.Time) time.Time {
-	return recordedEnd.Add(-time.Duration(float64(now.Sub(at)) / *scale))
+	return recordedEnd.Add(-time.Duration(float64(now.Sub(at)) / scale))
 }
+
+func unix(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }

@@ -5,7 +5,6 @@ package fleet
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -102,26 +101,6 @@ func scrape(t *testing.T, read source) []line {
 	testenv.Must(t, lines.Err())
 	if len(out) == 0 {
 		t.Fatal("a server exports none of the series that rules and boards read")
-	}
-	return out
-}
-
-// named is a label with the name of a webhook or of its configuration.
-var named = regexp.MustCompile(`\b(name|crd_name|configuration)="`)
-
-// copied has each series of a webhook so many times, under further names.
-func (r recording) copied(times int) recording {
-	out := recording{recorded: r.recorded}
-	for _, l := range r.lines {
-		out.lines = append(out.lines, l)
-		if l.comment || !named.MatchString(l.text) {
-			continue
-		}
-		for n := 1; n < times; n++ {
-			again := l
-			again.text = named.ReplaceAllString(l.text, fmt.Sprintf(`$1="copy-%d.`, n))
-			out.lines = append(out.lines, again)
-		}
 	}
 	return out
 }

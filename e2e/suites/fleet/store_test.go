@@ -6,17 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
@@ -30,22 +26,17 @@ type store struct {
 	byClusters, byRuler, both *pager
 
 	dir       string
-	endpoints []string            // gRPC addresses of the sidecars
-	servers   map[string][]string // URLs by what they are
+	endpoints []string // gRPC addresses of the sidecars
 }
 
 func newStore(t *testing.T) *store {
 	t.Helper()
-	s := &store{byClusters: newPager(t), byRuler: newPager(t), both: newPager(t), dir: t.TempDir(), servers: map[string][]string{}}
+	s := &store{byClusters: newPager(t), byRuler: newPager(t), both: newPager(t), dir: t.TempDir()}
 	s.print(t, "cluster-summary.yaml", "--form=prometheus", "--fleet-summary")
 	s.print(t, "central.yaml", "--form=thanos", "--fleet-central")
-	if *alerts {
-		s.print(t, "cluster-alerts.yaml", "--form=prometheus")
-		s.print(t, "ruler.yaml", "--form=thanos")
-	}
-	if *alerts && !*records {
-		withoutRecords(t, s.path("ruler.yaml"))
-	}
+	s.print(t, "cluster-alerts.yaml", "--form=prometheus")
+	s.print(t, "ruler.yaml", "--form=thanos")
+	withoutRecords(t, s.path("ruler.yaml"))
 	return s
 }
 
@@ -54,7 +45,7 @@ func (s *store) print(t *testing.T, name string, flags ...string) {
 	t.Helper()
 	printed, err := auditor.Command(t.Context(), testenv.Binary(t), append([]string{"print", "rules"}, flags...)...)
 	testenv.Must(t, err)
-	rules, err := monitoring.ScaleRules(printed.Stdout, *scale)
+	rules, err := monitoring.ScaleRules(printed.Stdout, scale)
 	testenv.Must(t, err)
 	testenv.Must(t, os.WriteFile(s.path(name), rules, 0o600))
 }
@@ -77,9 +68,6 @@ func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // alerting are the pagers by what alerts them.
 func (s *store) alerting() map[string]*pager {
-	if !*alerts {
-		return nil
-	}
 	return map[string]*pager{"the clusters' Prometheus": s.byClusters, "the Ruler": s.byRuler, "both": s.both}
 }
 
@@ -96,7 +84,6 @@ func (s *store) scrapes(t *testing.T, external object, configs []object) {
 		},
 		"scrape_configs": configs,
 	}, "--rules.alert.resend-delay="+scaled(time.Minute).String(), "--query.lookback-delta="+scaled(5*time.Minute).String())
-	s.servers["Prometheus"] = append(s.servers["Prometheus"], p.Prometheus)
 	s.endpoints = append(s.endpoints, s.run(t, "sidecar", ports(t, 2), "--prometheus.url="+p.Prometheus, "--tsdb.path="+t.TempDir()))
 }
 
@@ -112,15 +99,11 @@ func (s *store) start(t *testing.T) {
 	}
 	s.query = fmt.Sprintf("http://127.0.0.1:%d", query[0])
 	s.run(t, "query", query, args...)
-	files := []string{"--rule-file=" + s.path("central.yaml")}
-	if *alerts {
-		files = append(files, "--rule-file="+s.path("ruler.yaml"))
-	}
 	// What it sends is valid for four times the delay: on a machine that is so loaded that it
 	// evaluates less often than that, pages would end and begin again.
-	s.run(t, "rule", ruler, append(files, "--query="+s.query, "--data-dir="+t.TempDir(), "--eval-interval="+scaled(30*time.Second).String(),
+	s.run(t, "rule", ruler, "--rule-file="+s.path("central.yaml"), "--rule-file="+s.path("ruler.yaml"), "--query="+s.query, "--data-dir="+t.TempDir(), "--eval-interval="+scaled(30*time.Second).String(),
 		"--label=replica=\"ruler\"", "--alert.label-drop=replica", "--resend-delay="+scaled(5*time.Minute).String(),
-		"--alertmanagers.url="+s.byRuler.URL, "--alertmanagers.url="+s.both.URL)...)
+		"--alertmanagers.url="+s.byRuler.URL, "--alertmanagers.url="+s.both.URL)
 }
 
 func ports(t *testing.T, n int) []int {
@@ -143,43 +126,5 @@ func (s *store) run(t *testing.T, part string, ports []int, args ...string) stri
 	ready, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	testenv.Must(t, p.Await(ready, func(ctx context.Context) error { return monitoring.Get(ctx, "http://"+http+"/-/ready", nil) }))
-	s.servers[part] = append(s.servers[part], "http://"+http)
 	return grpc
-}
-
-// costs are the rows of a table about the store: its series, and what its parts take
-// meanwhile.
-func (s *store) costs(t *testing.T, meanwhile time.Duration) string {
-	t.Helper()
-	before := map[string]float64{}
-	for part := range s.servers {
-		before[part] = s.sum(t, part, "process_cpu_seconds_total")
-	}
-	time.Sleep(meanwhile)
-	var out strings.Builder
-	fmt.Fprintf(&out, "| %d clusters × %d webhooks, every %s | |\n|---|---|\n", clusters, *webhooks, scaled(30*time.Second))
-	fmt.Fprintf(&out, "| series in Prometheus, those of replicas counted twice | %.0f |\n", s.sum(t, "Prometheus", "prometheus_tsdb_head_series"))
-	for _, part := range slices.Sorted(maps.Keys(s.servers)) {
-		if part == "rule" {
-			fmt.Fprintf(&out, "| the Ruler evaluates all of its groups in | %.1f s |\n", s.sum(t, part, "prometheus_rule_group_last_duration_seconds"))
-		}
-		cores := (s.sum(t, part, "process_cpu_seconds_total") - before[part]) / meanwhile.Seconds()
-		fmt.Fprintf(&out, "| %s (%d): cores; MB | %.2f; %.0f |\n", part, len(s.servers[part]), cores, s.sum(t, part, "process_resident_memory_bytes")/1e6)
-	}
-	return out.String()
-}
-
-// sum adds a series of all servers of a part up.
-func (s *store) sum(t *testing.T, part, name string) float64 {
-	t.Helper()
-	total := 0.0
-	for _, url := range s.servers[part] {
-		response, err := http.Get(url + "/metrics")
-		testenv.Must(t, err)
-		found, err := metrics.ParseOf(name, response.Body)
-		response.Body.Close()
-		testenv.Must(t, err)
-		total += found.Select(name, nil).Sum()
-	}
-	return total
 }

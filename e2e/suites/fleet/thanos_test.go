@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,24 +26,19 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
-var (
-	webhooks = flag.Int("webhooks", registered, "webhooks of each simulated cluster: a multiple of 15")
-	scale    = flag.Float64("scale", 1.0/3, "multiplies the waiting times of alerts and the 30 s between scrapes")
-	runs     = flag.Int("runs", 10, "how often each panel is asked for")
-	alerts   = flag.Bool("alerts", true, "evaluate alerts, with replicas and a Ruler; false: the summary alone, for what boards cost")
-	records  = flag.Bool("records", false, "have the Ruler record itself what alerts read, too, instead of reading what the clusters record")
-	document = flag.String("write", "", "Markdown file whose table for so many webhooks is replaced")
-	pictures = flag.String("record", "", "file for what pictures of the board of all clusters are drawn from")
-)
+var pictures = flag.String("record", "", "file for what pictures of the board of all clusters are drawn from")
 
 const (
 	clusters   = 100
 	registered = 15 // webhooks of a real cluster
+
+	// scale multiplies the waiting times of alerts and the 30 s between scrapes.
+	scale = 1.0 / 3
 )
 
 // scaled is a time of production as it is here.
 func scaled(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * *scale).Round(time.Millisecond)
+	return time.Duration(float64(d) * scale).Round(time.Millisecond)
 }
 
 // state is what is wrong with a cluster.
@@ -182,8 +176,7 @@ func simulation(t *testing.T, real map[state]installed) map[string]simulated {
 	}
 	recorded, of := record(t, sources, 20*time.Second), map[state]simulated{}
 	for i, s := range order {
-		a, b := recorded[2*i].copied(*webhooks/registered), recorded[2*i+1].copied(*webhooks/registered)
-		of[s] = simulated{&a, &b}
+		of[s] = simulated{&recorded[2*i], &recorded[2*i+1]}
 	}
 	old := of[healthy].auditor.replaced(`\bversion="[^"]*"`, `version="0.0.1"`)
 	other := of[healthy].auditor.replaced(`failure_policy="Fail"(.*name="w01[.])`, `failure_policy="Ignore"$1`)
@@ -199,8 +192,7 @@ func simulation(t *testing.T, real map[state]installed) map[string]simulated {
 
 // TestThanos: of 100 clusters in one Thanos, whose webhooks have the same names, the alerts
 // that Prometheus evaluates beside each cluster, those of a central Ruler, and both
-// together make the same pages, each once, though the simulated clusters have two Prometheus. The
-// boards answer.
+// together make the same pages, each once, though the simulated clusters have two Prometheus.
 func TestThanos(t *testing.T) {
 	store := newStore(t)
 	real := map[state]installed{}
@@ -211,13 +203,11 @@ func TestThanos(t *testing.T) {
 	time.Sleep(30 * time.Second) // calls to record
 	scrapes := simulate(t, simulation(t, real))
 	store.scrapes(t, object{"prometheus": "simulated", "replica": "a"}, scrapes)
-	if *alerts {
-		store.scrapes(t, object{"prometheus": "simulated", "replica": "b"}, scrapes)
-	}
+	store.scrapes(t, object{"prometheus": "simulated", "replica": "b"}, scrapes)
 	store.start(t)
 	want := map[string]int{}
 	for name, s := range states() {
-		if *alerts && (s == down || s == slow) {
+		if s == down || s == slow {
 			want[name] = 1
 		}
 	}
@@ -226,37 +216,13 @@ func TestThanos(t *testing.T) {
 		testenv.EventuallyWithin(t, scaled(30*time.Minute)+3*time.Minute, func() error { return p.paged(want) })
 		t.Logf("%s: %d pages after %s", name, len(want), time.Since(begun).Round(time.Second))
 	}
-	time.Sleep(time.Until(begun.Add(scaled(5 * time.Minute)))) // the windows of boards are full
+	time.Sleep(time.Until(begun.Add(scaled(5 * time.Minute)))) // and no page more
 	if *pictures != "" {
 		store.record(t, *pictures)
 	}
-	table := store.costs(t, time.Minute)
-	if *alerts {
-		table += fmt.Sprintf("| pages of the clusters' Prometheus; of the Ruler; of both | %d; %[1]d; %[1]d |\n", len(want))
-	}
-	table += "\n" + store.boards(t)
 	for name, p := range store.alerting() {
 		if err := p.paged(want); err != nil {
 			t.Errorf("%s, after a while: %v", name, err)
 		}
 	}
-	t.Log("\n" + table)
-	if *document != "" && !t.Failed() {
-		testenv.Must(t, replace(*document, fmt.Sprintf("fleet %d", *webhooks), table))
-	}
-}
-
-// replace writes the text between the comments that begin and end it in a document.
-func replace(path, name, text string) error {
-	document, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->\n"
-	before, rest, begins := strings.Cut(string(document), begin)
-	_, after, ends := strings.Cut(rest, end)
-	if !begins || !ends {
-		return fmt.Errorf("%s has no lines that begin and end %s", path, name)
-	}
-	return os.WriteFile(path, []byte(before+begin+text+end+after), 0o644)
 }
