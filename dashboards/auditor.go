@@ -14,7 +14,7 @@ func auditor() Board {
 		Rows: []Row{
 			{Panels: healthPanels()},
 			{Title: "Findings and conditions", Panels: findingPanels()},
-			{Title: "Resource usage", Panels: resourceUsagePanels()},
+			{Title: "Bounds and versions", Panels: boundPanels()},
 		},
 	}
 }
@@ -111,25 +111,12 @@ func bySeverity(severity, color string) Query {
 	}
 }
 
-func resourceUsagePanels() []Panel {
-	ofReplica := func(expr string) string { return expr + " and on (cluster, instance) " + replicas }
+func boundPanels() []Panel {
 	return []Panel{
-		{
-			Title:       "Memory",
-			Description: "Resident memory of each replica.",
-			Kind:        TimeSeries, Unit: unitBytes, Width: 8, Height: 8,
-			Queries: []Query{{Expr: ofReplica(`process_resident_memory_bytes{cluster=~"$cluster"}`), Legend: "{{instance}}"}},
-		},
-		{
-			Title:       "Processor",
-			Description: "Processors that each replica keeps busy.",
-			Kind:        TimeSeries, Unit: unitCores, Width: 8, Height: 8,
-			Queries: []Query{{Expr: ofReplica(`rate(process_cpu_seconds_total{cluster=~"$cluster"}[$__rate_interval])`), Legend: "{{instance}}"}},
-		},
 		{
 			Title:       "Series dropped",
 			Description: "Series beyond the bounds of their families: the boards do not show them. --web.max-series sets other bounds.",
-			Kind:        TimeSeries, Unit: unitCount, Width: 8, Height: 8,
+			Kind:        TimeSeries, Unit: unitCount, Width: 24, Height: 8,
 			Queries: []Query{{Expr: `sum by (cluster) (max by (cluster, family) (webhook_auditor_series_dropped{cluster=~"$cluster"}))`, Legend: "{{cluster}}"}},
 		},
 		{

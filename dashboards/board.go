@@ -141,8 +141,6 @@ var (
 	unitRate    = Unit{Grafana: "reqps", Console: "short", Decimals: -1}
 	unitTimes   = Unit{Grafana: "suffix:×", Console: "short", Decimals: 1, Suffix: "×"}
 	unitDays    = Unit{Grafana: "suffix: d", Console: "short", Suffix: "d"}
-	unitCores   = Unit{Grafana: "short", Console: "short", Decimals: 3}
-	unitBytes   = Unit{Grafana: "bytes", Console: "bytes", Decimals: -1}
 	unitText    = Unit{Grafana: "string", Console: "short"}
 )
 

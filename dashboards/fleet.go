@@ -8,12 +8,12 @@ import (
 
 // fleet is the board about all clusters of a store: which of them needs attention. It
 // reads the few series that the rules record of each cluster, so that it answers for a
-// hundred; the closed rows read all clusters' own series.
+// hundred.
 func fleet() Board {
 	return Board{
 		Name:        "fleet",
 		Title:       "Webhooks of all clusters",
-		Description: "Which clusters have unhealthy webhooks? One click into each. Needs the rules that print rules --fleet-summary prints; the last, closed row does without them.",
+		Description: "Which clusters have unhealthy webhooks? One click into each. Needs the rules that print rules --fleet-summary prints.",
 		GrafanaOnly: true,
 		Variables:   []Variable{clusterVariable},
 		Alerts:      `name!=""`,
@@ -21,17 +21,8 @@ func fleet() Board {
 		Rows: []Row{
 			{Panels: append(fleetTotals(), badClustersPanel(), failingPanel(), slowestPanel(), withoutAuditorPanel(), outdatedPanel())},
 			{Title: "Differences between clusters", Closed: true, Panels: []Panel{driftPanel()}},
-			{Title: "Clusters without the summary", Closed: true, Panels: []Panel{clustersPanel()}},
 		},
 	}
-}
-
-// allWebhooks is each webhook of the chosen clusters.
-var allWebhooks = scope{
-	admission:  `cluster=~"$cluster"`,
-	conversion: `cluster=~"$cluster"`,
-	auditor:    `cluster=~"$cluster"`,
-	window:     rateWindow,
 }
 
 // mostRows is how many rows a table of the board has; the totals stand above.
@@ -111,7 +102,7 @@ func ranked(rows, measured, label, none string) string {
 }
 
 func badClustersPanel() Panel {
-	rows := clusterCells(fmt.Sprintf("topk(%d, %s)", mostRows, badClusters()), summarizedClusters, summaryCells)
+	rows := clusterCells(fmt.Sprintf("topk(%d, %s)", mostRows, badClusters()))
 	return Panel{
 		Title:       "Worst clusters",
 		Description: "The worst first, at most twenty: webhooks that fail or are slow now or have no backend, findings that are not acknowledged, and how old the auditor's view of the cluster is. A dash: not measured there.",
@@ -245,9 +236,9 @@ func driftPanel() Panel {
 	}
 }
 
-// clusterCells adds the numbers to rows of clusters; known is 1 for each cluster.
-func clusterCells(rows, known string, c cells) string {
-	with := lookup{"cluster", known}
+// clusterCells adds the numbers to rows of clusters.
+func clusterCells(rows string) string {
+	with, c := lookup{"cluster", summarizedClusters}, summaryCells
 	for _, cell := range [][2]string{{"failing", c.failing}, {"slow", c.slow}, {"down", c.down}, {"critical", c.critical}, {"warnings", c.warnings}, {"age", c.age}} {
 		rows = with.number(rows, cell[0], cell[1])
 	}
@@ -265,36 +256,5 @@ func clusterColumns() []Column {
 		{Field: "warnings", Number: true, Title: "Warnings", Unit: unitCount, Width: 84, Thresholds: bad(orange)},
 		{Field: "age", Number: true, Title: "Age", Unit: unitSeconds, Width: 75, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, staleAfter}}},
 		linkCluster,
-	}
-}
-
-// clustersPanel lists all clusters by what is scraped of them, for stores of a few whose
-// rules record no summary.
-func clustersPanel() Panel {
-	info := `max by (cluster, type, configuration, name) (webhook_auditor_webhook_info{cluster=~"$cluster"})`
-	const known = `group by (cluster) (webhook_auditor_webhook_info{cluster=~"$cluster"} or ` + promql.Requests + `{cluster=~"$cluster"})`
-	number := func(rows, measured string) string {
-		return "(count by (cluster) (" + rows + ")\nor 0 * count by (cluster) (" + measured + "))"
-	}
-	findings := func(severity string) string {
-		return `max by (cluster) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`
-	}
-	called := "sum by (" + webhookLabels + `) (` + promql.Requests + `{cluster=~"$cluster"})`
-	rows := lookup{"cluster", known}.number(known, "webhooks", "count by (cluster) ("+info+")")
-	rows = clusterCells(rows, known, cells{
-		failing:  number("("+allWebhooks.failures()+") > 0", called),
-		slow:     number("("+allWebhooks.latency("0.99")+")\n> on ("+webhookLabels+") "+allWebhooks.threshold(), called),
-		down:     number(`max by (cluster, type, configuration, name) (webhook_auditor_webhook_backend_ready{cluster=~"$cluster"}) == 0`, info),
-		critical: findings("critical"),
-		warnings: findings("warning"),
-		age:      `(time() - max by (cluster) (webhook_auditor_snapshot_timestamp_seconds{cluster=~"$cluster"}))`,
-	})
-	return Panel{
-		Title:       "Clusters by their own series",
-		Description: "Webhooks that fail or are slow now, findings that are not acknowledged, and how old the auditor's view of the cluster is. A dash: not measured there. Reads all series of all webhooks: for few clusters.",
-		Kind:        Table, Unit: unitCount, Width: 24, Height: 16,
-		Queries: []Query{{Expr: rows + "\nor on () " + withLabel("vector(0)", "cluster", "Unknown: no cluster exports anything.", "cluster")}},
-		Columns: append(clusterColumns(), Column{Field: "webhooks", Number: true, Title: "Webhooks", Unit: unitCount, Width: 86}),
-		Unknown: "Unknown: no cluster exports anything.",
 	}
 }

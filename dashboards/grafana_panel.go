@@ -192,7 +192,7 @@ func lineStyle(p Panel) *common.GraphFieldConfig {
 // leastMax is how far the axis of a chart reaches at least: a line of zeros
 // would otherwise stand below a hundred, or ten thousand percent.
 var leastMax = map[Unit]float64{
-	unitPercent: 0.01, unitRate: 0.1, unitTimes: 1, unitSeconds: 0.01, unitCount: 1, unitBytes: 1 << 20, unitCores: 0.01,
+	unitPercent: 0.01, unitRate: 0.1, unitTimes: 1, unitSeconds: 0.01, unitCount: 1,
 }
 
 func stackStyle(p Panel) any {

@@ -26,11 +26,6 @@ const (
 	GrafanaOperator Form = "grafana-operator"
 	// OpenShiftConsole is for the console of OpenShift.
 	OpenShiftConsole Form = "openshift-console"
-	// Perses is for percli and Perses' own API.
-	Perses Form = "perses"
-	// PersesOperator is for the Perses operator, and with it for the Cluster
-	// Observability Operator of OpenShift.
-	PersesOperator Form = "perses-operator"
 )
 
 // Committed are the forms that are committed: Grafana's dialect and that of the
@@ -38,7 +33,7 @@ const (
 var Committed = []Form{JSON, OpenShiftConsole}
 
 // Forms are all forms, in the order of the documents.
-var Forms = []Form{JSON, ConfigMap, GrafanaOperator, OpenShiftConsole, Perses, PersesOperator}
+var Forms = []Form{JSON, ConfigMap, GrafanaOperator, OpenShiftConsole}
 
 // Options adapt the boards to an installation.
 type Options struct {
@@ -66,10 +61,6 @@ func Render(form Form, o Options) (map[string][]byte, error) {
 		return renderObjects(form, draw, operatorObject)
 	case OpenShiftConsole:
 		return renderObjects(form, console, consoleObject)
-	case Perses:
-		return renderPerses(form, persesDashboard)
-	case PersesOperator:
-		return renderPerses(form, persesObject)
 	}
 	return nil, fmt.Errorf("unknown form %q: must be one of %v", form, Forms)
 }
@@ -124,23 +115,6 @@ func renderObjects(form Form, draw func(Board) (object, error), wrap func(Board,
 		doc, err := yaml.Marshal(wrap(b, string(inner)))
 		if err != nil {
 			return nil, fmt.Errorf("encoding the object of board %s: %w", b.Name, err)
-		}
-		docs = append(docs, doc)
-	}
-	return map[string][]byte{streamName(form): bytes.Join(docs, []byte("---\n"))}, nil
-}
-
-// renderPerses writes what draw makes of each board.
-func renderPerses(form Form, draw func(Board) (object, error)) (map[string][]byte, error) {
-	var docs [][]byte
-	for _, b := range Boards() {
-		board, err := draw(b)
-		if err != nil {
-			return nil, fmt.Errorf("drawing board %s for Perses: %w", b.Name, err)
-		}
-		doc, err := yaml.Marshal(board)
-		if err != nil {
-			return nil, fmt.Errorf("encoding board %s for Perses: %w", b.Name, err)
 		}
 		docs = append(docs, doc)
 	}

@@ -45,15 +45,6 @@ func convertedResources(expr string) string {
 	return fmt.Sprintf(`label_replace(%s, "group", "$1", "name", "[^.]+[.](.+)")`, expr)
 }
 
-// errors5xx returns the share of writes that ended in an internal error: what a
-// webhook that fails closed makes of them, whatever resource it is.
-func errors5xx(window string) string {
-	writes := func(matcher string) string {
-		return fmt.Sprintf("sum by (%s) (rate(apiserver_request_total{%s}%s))", resourceLabels, join(`cluster=~"$cluster"`, writes, matcher), window)
-	}
-	return ratio(writes(`code=~"5.."`), writes(""))
-}
-
 // withResourceName adds the label "what": the resource as kubectl writes it.
 func withResourceName(expr string) string {
 	expr = fmt.Sprintf(`label_join(%s, "what", ".", "resource", "group")`, expr)

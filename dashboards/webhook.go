@@ -108,7 +108,7 @@ func registeredOnce() string {
 // webhookTables are what is recorded of the webhook: registration, findings, reach
 // and alerts.
 func webhookTables() []Panel {
-	return slices.Concat([]Panel{registrationPanel(), findingsPanel(), alertsPanel()}, reachPanels())
+	return []Panel{registrationPanel(), findingsPanel(), alertsPanel(), reachPanel()}
 }
 
 func registrationPanel() Panel {
@@ -173,8 +173,8 @@ func findingsPanel() Panel {
 	}
 }
 
-func reachPanels() []Panel {
-	return []Panel{{
+func reachPanel() Panel {
+	return Panel{
 		Title:       "Resources it reaches",
 		Description: "The critical, virtual and sensitive resources that it is called for, at most fifty.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 7,
@@ -185,7 +185,7 @@ func reachPanels() []Panel {
 			{Field: "class", Title: "Class", Unit: unitText, Width: 95},
 		},
 		Unknown: unknownTable,
-	}}
+	}
 }
 
 func alertsPanel() Panel {

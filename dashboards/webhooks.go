@@ -277,12 +277,6 @@ func resourcePanels() []Panel {
 			}},
 		},
 		{
-			Title:       "Writes that end in an internal error, by resource",
-			Description: "Share of writes answered with 5xx, of any resource: a webhook that fails closed ends as one, but other errors do too. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
-			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
-			Queries: []Query{{Expr: withResourceName("(" + topBy(errors5xx(rateWindow), errors5xx(rankWindow), resourceLabels) + ")"), Legend: "{{what}} {{cluster}}"}},
-		},
-		{
 			Title:       "Admission budget of critical resources",
 			Description: "The longest that a write can take if every webhook of its chain uses up its timeout. Clients give up after 30 s or less, leases after 10 s. The ten longest.",
 			Kind:        Table, Unit: unitSeconds, Width: 24, Height: 9,

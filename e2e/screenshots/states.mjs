@@ -28,15 +28,13 @@ const states = {
     ...[culprit, conversion, slow].map(({ name }) => ({ board: 'webhooks', range: 'incident', given: { name }, says: { 'Unhealthy webhooks': new RegExp(name) } })),
     ...[culprit, conversion, slow].map((given) => ({ board: 'webhook', range: 'incident', given })),
     { board: 'webhook', range: 'empty', given: culprit, unknown: true },
-    { board: 'fleet', range: 'incident', says: { 'Clusters by their own series': /this cluster/ } },
-    { board: 'fleet', range: 'empty', unknown: true, says: { 'Clusters by their own series': /Unknown/, 'Worst clusters': /Unknown/, 'Failing webhooks by clusters': /Unknown/ } },
+    { board: 'fleet', range: 'empty', unknown: true, says: { 'Worst clusters': /Unknown/, 'Failing webhooks by clusters': /Unknown/ } },
     { board: 'auditor', range: 'incident' },
     { board: 'auditor', range: 'empty', unknown: true },
   ],
   two: [
     { board: 'webhooks', range: 'incident', says: { 'Unhealthy webhooks': /jobs\.scheduler.*north/ } },
     { board: 'webhooks', range: 'incident', given: { type: 'conversion|' }, says: { 'Unhealthy webhooks': /backups\.storage.*north/ } },
-    { board: 'fleet', range: 'incident', says: { 'Clusters by their own series': /north.*south/ } },
   ],
   hundred: [
     {
@@ -53,7 +51,6 @@ const states = {
   ],
   noapiserver: [
     { board: 'webhooks', range: 'incident', says: { 'Failing webhooks': /^unknown/, 'Unhealthy webhooks': /jobs\.scheduler.*No backend/ } },
-    { board: 'fleet', range: 'incident', says: { 'Clusters by their own series': /this cluster/ } },
   ],
 };
 
@@ -166,7 +163,7 @@ async function look(url, store, state) {
 // patient holds that the tables that join several metrics keep their rows,
 // whichever of the metrics is missing.
 async function patient(url) {
-  for (const [name, title, row] of [['webhooks', 'Unhealthy webhooks', culprit.name], ['fleet', 'Clusters by their own series', 'this cluster']]) {
+  for (const [name, title, row] of [['webhooks', 'Unhealthy webhooks', culprit.name]]) {
     const definition = board(name);
     const scene = opened(definition, ranges.incident);
     const panel = definition.panels.flatMap((p) => [p, ...(p.panels ?? [])]).find((p) => p.title === title);
