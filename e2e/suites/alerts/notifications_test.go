@@ -97,16 +97,11 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"ticket": {"WebhookPolicyParamKindMissing"}},
 		},
 		{
-			"the auditor is away",
+			"the auditor is away, and another target",
 			[]sent{
 				ours.of("WebhookAuditorDown"), ours.of("WebhookAuditorStale").explained(), ours.of("WebhookInputMetricsMissing", "series", "x").explained(),
-				ours.about("one", "WebhookNotInInventory").explained(), ours.of("TargetDown", "job", "webhook-auditor").explained(),
+				ours.about("one", "WebhookNotInInventory").explained(), ours.of("TargetDown", "job", "webhook-auditor").explained(), ours.of("TargetDown", "job", "other"),
 			},
-			map[string][]string{"ticket": {"WebhookAuditorDown"}},
-		},
-		{
-			"another target is away",
-			[]sent{ours.of("WebhookAuditorDown"), ours.of("TargetDown", "job", "other")},
 			map[string][]string{"ticket": {"WebhookAuditorDown"}, "default": {"TargetDown"}},
 		},
 		{

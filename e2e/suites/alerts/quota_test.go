@@ -3,6 +3,7 @@ package alerts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -28,13 +29,22 @@ func TestControllersHang(t *testing.T) {
 	s := newScenario(t, w, "quota")
 	converting(t, s)
 	quotas := w.Kube.CoreV1().ResourceQuotas(s.namespace())
-	computed := func(ctx context.Context) error {
-		q, err := quotas.Get(ctx, "after", metav1.GetOptions{})
+	create := func(name string) error {
+		_, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	computed := func(ctx context.Context, name string) error {
+		q, err := quotas.Get(ctx, name, metav1.GetOptions{})
 		if err == nil && len(q.Status.Used) == 0 {
-			err = errors.New("the quota is not computed")
+			err = fmt.Errorf("the quota %s is not computed", name)
 		}
 		return err
 	}
+	testenv.Must(t, create("before")) // which waits in the queue after the restart
+	eventually(t, func(ctx context.Context) error { return computed(ctx, "before") })
 	auditors := w.auditors(t)
 	prometheus := w.watch(t, append(timeline.Auditors(auditors...), timeline.APIServer(t, w.Plane.Config()), timeline.Controllers(t, w.Plane))...)
 	prometheus.lasts(20 * time.Minute)
@@ -51,20 +61,16 @@ func TestControllersHang(t *testing.T) {
 		return nil
 	})
 	testenv.Must(t, s.Plane.Controllers.Restart(t.Context()))
-	_, err = quotas.Create(t.Context(), &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Name: "after"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")}},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	testenv.Must(t, create("after"))
 	prometheus.settles(timeline.Controllers(t, w.Plane).Says("workqueue_depth", "name", "resourcequota_primary"))
 	prometheus.settles(timeline.Controllers(t, w.Plane).Says("garbagecollector_controller_resources_sync_error_total"))
 	prometheus.lasts(20 * time.Minute)
 	prometheus.one("WebhookConversionBlocksControllers")
-	if err := computed(t.Context()); err == nil {
+	if err := computed(t.Context(), "after"); err == nil {
 		t.Error("quotas are computed while the alert fires")
 	}
 	s.Hooks.Behave(s.path(), webhook.Behaviour{})
-	eventually(t, computed)
+	eventually(t, func(ctx context.Context) error { return computed(ctx, "after") })
 	prometheus.lasts(time.Hour)
 	if slices.ContainsFunc(prometheus.Firing(), func(a *rules.Alert) bool { return a.Labels.Get("alertname") == "WebhookConversionBlocksControllers" }) {
 		t.Error("the alert outlives its cure")
