@@ -25,7 +25,7 @@ func conversionAlerts() []Alert {
 		},
 		{
 			Name: "WebhookConversionBlocksControllers", Asks: "Of which CRDs do all conversions fail while controllers that read everything hang?",
-			Severity: classify.Critical, For: 5 * time.Minute, KeepFiring: 5 * time.Minute,
+			Severity: classify.Critical, For: 5 * time.Minute, KeepFiring: 10 * time.Minute,
 			Expr:        withBackend(blocking),
 			Summary:     `Garbage collection, namespace deletion or quota hangs on {{ $labels.name }}.`,
 			Description: `No object of {{ $labels.name }} can be converted` + sinceWhen + `, and garbage collection, namespace deletion or quota hangs: these controllers read all resources, so that one stops them for all.` + itsBackend + ` If it cannot be repaired, set the CRD's conversion to None: the runbook says what that costs. Never delete unreadable objects: they are sound.` + conversionVariables,

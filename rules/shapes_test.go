@@ -1,0 +1,170 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+)
+
+// A shape is a cluster as one would think of it who wants a page to be missed or one to be for
+// nothing. What pages fires between minutes 60 and begins at first, goes on until the end
+// without a break, and is all that is critical.
+type shape struct {
+	name   string
+	traces []trace
+	begins int
+	pages  map[string]int
+}
+
+const shapeLast = 150
+
+// each has the traces whose names begin so be what change makes of them.
+func each(prefix string, change func(trace) trace, traces []trace) []trace {
+	var out []trace
+	for _, t := range traces {
+		if strings.HasPrefix(t.series, prefix) {
+			t = change(t)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// on has the API servers of these names have the series of a.
+func on(instances []string, traces []trace) []trace {
+	var out []trace
+	for _, i := range instances {
+		out = append(out, each("", func(t trace) trace { return t.renamed(`instance="a"`, fmt.Sprintf("instance=%q", i)) }, traces)...)
+	}
+	slices.SortFunc(out, func(a, b trace) int { return strings.Compare(a.series, b.series) })
+	return slices.CompactFunc(out, func(a, b trace) bool { return a.series == b.series })
+}
+
+// webhooksOf are so many like w, each with a backend of its own.
+func webhooksOf(count int, traces []trace) []trace {
+	var out []trace
+	for n := range count {
+		out = append(out, each("", func(t trace) trace {
+			return t.renamed(`name="w"`, fmt.Sprintf(`name="w%d"`, n)).renamed(inPolicy, fmt.Sprintf(`service_namespace="policy-%d"`, n))
+		}, traces)...)
+	}
+	return on([]string{"a"}, out)
+}
+
+// counted is what a counter has counted until a minute.
+func (t trace) counted(minute int) (out float64) {
+	_, _ = fmt.Sscan(t.at(minute), &out) // nothing where it is not there
+	return out
+}
+
+// countsAnew has a counter begin anew at the minutes that restarts says, and each time
+// have a few calls more than it is about.
+func (t trace) countsAnew(since func(minute int) int) trace {
+	return trace{t.series, func(m int) string {
+		at := since(m)
+		n := t.counted(m) - t.counted(at)
+		switch {
+		case n > 0:
+			return number(n + float64(at%3))
+		case strings.Contains(t.series, "_bucket"): // which is there with the others of its histogram
+			return "0"
+		}
+		return "_"
+	}}
+}
+
+func eachMinute(t trace) trace { return t.countsAnew(func(m int) int { return m - 1 }) }
+
+func at100(t trace) trace {
+	return t.countsAnew(func(m int) int {
+		if m < 100 {
+			return 0
+		}
+		return 99
+	})
+}
+
+// lost has nothing be scraped for ten minutes.
+func lost(from int, traces []trace) []trace {
+	return each("", func(t trace) trace { return t.except(from, from+1, "stale").except(from+1, from+10, "_") }, traces)
+}
+
+func shapes() []shape {
+	const odd = `we\"b {{ $x }} %d \\ \n é`
+	asked := counts(scraped+`{instance="a"}`, since(0, 10))
+	outage := append(pages("calling_webhook_error"), asked)
+	healthy := []trace{counts(requested("200"), since(0, 60)), limited(knownHook, 0.5), reach, seesAll, asked, info}
+	hangs := append([]trace{
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, func(m int) int { return 60 * min(m, 60) }), counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, since(0, 60)),
+	}, healthy...)
+	found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1).except(0, 60, "_")
+	down := append(slices.Clone(outage), found, info, known("webhook_backend_ready", knownHook+`,configuration="c"`, 0).except(0, 60, "1"))
+	three := []string{"a", "b", "c"}
+	one := map[string]int{"WebhookFailingClosed": 1}
+	restless := slices.Concat(each("apiserver_", eachMinute, outage), on([]string{"b"}, outage[:3]))
+	namesake := []trace{limited(knownHook, 2).renamed(inPolicy, `service_namespace="elsewhere"`).renamed(`pod="x"`, `pod="z"`), healthy[0].renamed(`instance="a"`, `instance="z"`)}
+	return []shape{
+		{"sixty alike fail at once, and their backends are gone", webhooksOf(60, down), 75, map[string]int{"WebhookFailingClosed": 60, "WebhookBackendDown": 60}},
+		{"all backends are gone, as three API servers see it", on(three, webhooksOf(4, down)), 75, map[string]int{"WebhookFailingClosed": 4, "WebhookBackendDown": 4}},
+		{"no API server reaches any webhook", on(three, webhooksOf(4, outage)), 72, map[string]int{"WebhookNoneReachable": 3}},
+		{"nothing is known", on(three, []trace{outage[0], outage[1], outage[2], asked}), 72, one},
+		{"an API server restarts each minute", on(three, each("apiserver_", eachMinute, healthy)), 0, nil},
+		{"the only one does, in an outage", each("apiserver_", eachMinute, outage), 80, one},
+		{"one of two does, in an outage", restless, 80, one},
+		{"it restarts in an outage", on(three, each("apiserver_", at100, outage)), 72, one},
+		{"it restarts while calls hang", each("apiserver_", at100, hangs), 85, map[string]int{"WebhookCriticalResourceSlow": 1}},
+		{"a name with odd characters", each("", func(t trace) trace { return t.renamed(`name="w"`, `name="`+odd+`"`) }, outage), 72, one},
+		{"a cluster with some", each("", func(t trace) trace { return trace{strings.Replace(t.series, "{", `{cluster="`+odd+`",`, 1), t.at} }, outage), 72, one},
+		{"two clusters of one name, in one of which it fails", append(slices.Clone(outage), namesake...), 75, one},
+		{"nothing is scraped for ten minutes of health", lost(100, on(three, healthy)), 0, nil},
+		{"nothing is scraped for ten minutes of an outage", lost(100, outage), 72, one},
+		{"nothing is scraped for ten minutes in which it begins", lost(58, outage), 82, one},
+		{"nothing is scraped for ten minutes while calls hang", lost(100, hangs), 85, map[string]int{"WebhookCriticalResourceSlow": 1}},
+		{"nothing is scraped for ten minutes in which a backend is gone", lost(100, append(slices.Clone(healthy), found)), 75, map[string]int{"WebhookBackendDown": 1}},
+		{"nothing is scraped for ten minutes while controllers hang", lost(100, append(blockedQuota(0), asked)), 80, map[string]int{"WebhookConversionBlocksControllers": 1}},
+	}
+}
+
+// TestShapes: no page is missed, none is for nothing, and none ends before its cause does.
+func TestShapes(t *testing.T) {
+	var names []string
+	for _, a := range all() {
+		if a.Severity == classify.Critical && a.Name != "WebhookUnwatched" { // which follows another alert
+			names = append(names, a.Name)
+		}
+	}
+	file := groupFile(t, groupsOf(t, names...))
+	for _, s := range shapes() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			p := evaluateFile(t, file, minute, expectation{scrape: 1, last: shapeLast, traces: s.traces}.lines())
+			begun := map[string]bool{}
+			for at := 40; at <= shapeLast; at++ {
+				p.now = max(p.now, time.Duration(at)*minute)
+				have := map[string]int{}
+				for _, a := range p.until(time.Duration(at) * minute) {
+					have[a.Labels.Get("alertname")]++
+					if text := a.Annotations.Get("description"); strings.Contains(text, "error expanding") {
+						t.Error(text)
+					}
+				}
+				for name, n := range have {
+					if at < 60 || n > s.pages[name] {
+						t.Fatalf("%d of %d %s fire after %d minutes", n, s.pages[name], name, at)
+					}
+				}
+				for name, n := range s.pages {
+					begun[name] = begun[name] || have[name] == n
+					if have[name] != n && (begun[name] || at >= s.begins) {
+						t.Fatalf("%d of %d %s fire after %d minutes", have[name], n, name, at)
+					}
+				}
+			}
+		})
+	}
+}
