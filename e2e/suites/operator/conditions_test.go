@@ -174,7 +174,7 @@ func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
 	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+": "+sentence)
 	page, err := a.Page(t.Context(), "/changes")
 	testenv.Must(t, err)
-	if !testenv.ContainsAll(page, sentence, "changed is added", "changed is changed, written by webhook-editor") {
+	if !testenv.ContainsAll(page, sentence, "changed is added", "changed is changed, last written by webhook-editor") {
 		t.Errorf("the page lacks the change:\n%s", page)
 	}
 	if !testenv.ContainsAll(a.Output(), "registration changed", "by=webhook-editor", sentence) {

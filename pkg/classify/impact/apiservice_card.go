@@ -24,11 +24,13 @@ func APIServiceCards(r *classify.Report, name string) []Card {
 		return nil
 	}
 	commands := classify.DeleteCommands(classify.TypeAndName("apiservice", a.Name), inventory.Owner{})
+	serves, down := servesInWords(r, a), fmt.Sprintf("every request to %s fails with 503", groupVersion(a))
 	return []Card{{
-		APIService: &a, Sections: sections(apiAnswers(r, a, commands)), Commands: []string{commands.Save, commands.Disable},
+		APIService: &a, Name: a.Name, Title: fmt.Sprintf("APIService %s, served by Service %s", a.Name, a.Service.Key),
+		Sections: sections(apiAnswers(a, serves, calledWebhooks(r, a), down, commands)), Commands: []string{commands.Save, commands.Disable},
 		Summary: []Fact{
-			{"called for", strings.TrimSuffix(servesInWords(r, a)+"; "+calledWebhooks(r, a), "; ")},
-			{"if it fails", fmt.Sprintf("every request to %s fails with 503", groupVersion(a))},
+			{"called for", strings.Join(append([]string{serves}, calledWebhooks(r, a)...), "; ")},
+			{"if it fails", down},
 			{"stops", strings.Join(withoutAPI, "; ")},
 			{"way out", "bring its Service back; else the commands below: its objects stay where it stores them"},
 		},
@@ -57,27 +59,21 @@ var withoutAPI = []string{
 }
 
 // apiAnswers are the answers to the questions, of an aggregated API server.
-func apiAnswers(r *classify.Report, a inventory.APIService, commands classify.Commands) map[string]Answer {
-	group := "group=" + strconv.Quote(a.Group) + ",version=" + strconv.Quote(a.Version)
-	out := map[string]Answer{
-		"adds": {Answers: []string{fmt.Sprintf("the API %s, which Service %s serves: an aggregated API server, to which the API server passes requests on; %s", groupVersion(a), a.Service.Key, servesInWords(r, a))}},
+func apiAnswers(a inventory.APIService, serves string, called []string, down string, commands classify.Commands) map[string]Answer {
+	of := "group=" + strconv.Quote(a.Group) + ",version=" + strconv.Quote(a.Version)
+	return map[string]Answer{
+		"adds":     {Answers: []string{fmt.Sprintf("the API %s, which Service %s serves: an aggregated API server, to which the API server passes requests on; %s", groupVersion(a), a.Service.Key, serves)}},
+		"modifies": {Answers: called},
 		"slis": {Queries: []Query{
 			{"whether it is unavailable", `max(aggregator_unavailable_apiservice{name=` + strconv.Quote(a.Name) + `})`},
-			{"share of its requests that fail", `sum(rate(apiserver_request_total{` + group + `,code=~"5.."}[5m])) / sum(rate(apiserver_request_total{` + group + `}[5m]))`},
+			{"share of its requests that fail", `sum(rate(apiserver_request_total{` + of + `,code=~"5.."}[5m])) / sum(rate(apiserver_request_total{` + of + `}[5m]))`},
 		}},
-		"failure-modes": {Answers: []string{
-			fmt.Sprintf("Service %s has no endpoint that answers, or its certificate does not verify: every request to %s fails with 503", a.Service.Key, groupVersion(a)),
-			"it answers slowly: requests to it wait as long, a minute at most",
-		}},
+		"failure-modes":  {Answers: []string{"its Service has no endpoint that answers, or its certificate does not verify: " + down, "it answers slowly: requests to it wait as long, a minute at most"}},
 		"cluster-health": {Answers: withoutAPI},
 		"detection":      {Answers: []string{"the condition Available of the APIService is False, with the reason"}, Commands: []string{"kubectl describe " + classify.TypeAndName("apiservice", a.Name)}},
 		"disabling":      disabling(commands),
 		"resuming":       {Answers: []string{"requests are passed on again; its objects of namespaces that were deleted meanwhile are left over"}, Commands: []string{commands.Restore}},
 	}
-	if called := calledWebhooks(r, a); called != "" {
-		out["modifies"] = Answer{Answers: []string{called}}
-	}
-	return out
 }
 
 // servesInWords are the resources of the group and version.
@@ -94,8 +90,9 @@ func servesInWords(r *classify.Report, a inventory.APIService) string {
 	return fmt.Sprintf("it serves %s: %s", inventory.Counted(len(out), "resource"), some(out))
 }
 
-// calledWebhooks names the webhooks of its resources, which it calls itself.
-func calledWebhooks(r *classify.Report, a inventory.APIService) string {
+// calledWebhooks names the webhooks of its resources, which it calls itself; nil without
+// any.
+func calledWebhooks(r *classify.Report, a inventory.APIService) []string {
 	var called []string
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
@@ -106,7 +103,7 @@ func calledWebhooks(r *classify.Report, a inventory.APIService) string {
 		}
 	}
 	if called = text.Distinct(called); len(called) == 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("its own admission calls %s for those of its resources that their rules name: %s; it finds Services by DNS, and verifies and counts such calls itself", inventory.Counted(len(called), "webhook"), some(called))
+	return []string{fmt.Sprintf("its own admission calls %s for those of its resources that their rules name: %s; it finds Services by DNS, and verifies and counts such calls itself", inventory.Counted(len(called), "webhook"), some(called))}
 }

@@ -1,13 +1,11 @@
 package impact
 
 import (
-	"cmp"
 	"fmt"
-	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Card says what a webhook, an admission policy or an aggregated API server adds and
@@ -17,6 +15,10 @@ type Card struct {
 	Profile    *classify.Profile          `json:"-"`
 	Policy     *inventory.AdmissionPolicy `json:"-"`
 	APIService *inventory.APIService      `json:"-"`
+	// Title is what the card is of, who installed it and what it calls; Name is what that
+	// is called.
+	Title string `json:"-"`
+	Name  string `json:"-"`
 	// Summary is what an incident needs first: called for what, what becomes of that,
 	// what stops, how to get out; and what was observed, where that was asked for.
 	Summary []Fact `json:"summary"`
@@ -57,165 +59,79 @@ type Query struct {
 	Expression string `json:"expression"`
 }
 
-// The headings of the template.
-const (
-	headingExtensions = "API Extensions"
-	headingFailures   = "Failure Modes"
-	headingSupport    = "Support Procedures"
-)
-
-// questions are those of the template, in its order.
+// questions are those of the template, in its order, with the headings that they stand
+// under.
 var questions = []struct{ id, heading, question string }{
-	{"adds", headingExtensions, "Which API extensions are added"},
-	{"modifies", headingExtensions, "How the behavior of existing resources is modified"},
-	{"slis", headingExtensions, "Which SLIs show the health of the API extensions"},
-	{"effects", headingExtensions, "Which impact it has on existing SLIs"},
-	{"measuring", headingExtensions, "How the impact is measured, when and by whom"},
-	{"failure-modes", headingFailures, "Which failures are possible"},
-	{"cluster-health", headingFailures, "How a failure affects the health of the cluster"},
-	{"teams", headingFailures, "Which teams are called in case of an escalation"},
-	{"detection", headingSupport, "How a failure is detected"},
-	{"disabling", headingSupport, "How it is disabled"},
-	{"disabled-cluster", headingSupport, "Which consequences disabling it has for the health of the cluster"},
-	{"disabled-running", headingSupport, "Which consequences it has for existing, running workloads"},
-	{"disabled-new", headingSupport, "Which consequences it has for newly created workloads"},
-	{"resuming", headingSupport, "Whether functionality resumes when it is enabled again, without risk to consistency"},
+	{"adds", "API Extensions", "Which API extensions are added"},
+	{"modifies", "API Extensions", "How the behavior of existing resources is modified"},
+	{"slis", "API Extensions", "Which SLIs show the health of the API extensions"},
+	{"effects", "API Extensions", "Which impact it has on existing SLIs"},
+	{"measuring", "API Extensions", "How the impact is measured, when and by whom"},
+	{"failure-modes", "Failure Modes", "Which failures are possible"},
+	{"cluster-health", "Failure Modes", "How a failure affects the health of the cluster"},
+	{"teams", "Failure Modes", "Which teams are called in case of an escalation"},
+	{"detection", "Support Procedures", "How a failure is detected"},
+	{"disabling", "Support Procedures", "How it is disabled"},
+	{"disabled-cluster", "Support Procedures", "Which consequences disabling it has for the health of the cluster"},
+	{"disabled-running", "Support Procedures", "Which consequences it has for existing, running workloads"},
+	{"disabled-new", "Support Procedures", "Which consequences it has for newly created workloads"},
+	{"resuming", "Support Procedures", "Whether functionality resumes when it is enabled again, without risk to consistency"},
 }
 
 // sections are the questions that have an answer.
 func sections(answers map[string]Answer) []Section {
 	var out []Section
 	for _, q := range questions {
-		a, answered := answers[q.id]
-		if !answered {
-			continue
-		}
+		a := answers[q.id]
 		if a.Answers == nil {
 			a.Answers = []string{}
 		}
-		out = append(out, Section{q.id, q.heading, q.question, a})
-	}
-	return out
-}
-
-// NewCard is that of one webhook of the Report.
-func NewCard(r *classify.Report, p *classify.Profile) Card {
-	commands := p.Commands()
-	c := Card{
-		Profile: p, Sections: sections(webhookAnswers(r, p)),
-		Commands: append([]string{commands.Save, commands.Disable}, commands.Restart...),
-		Summary: []Fact{
-			{"called for", calledFor(p)},
-			{"if it fails", ifItFails(p)},
-			{"stops", stopsOf(p)},
-			{"way out", wayOut(p)},
-		},
-	}
-	if elsewhere := classify.ReadyElsewhere(p); elsewhere != "" {
-		c.Summary = append(c.Summary, Fact{"readiness", elsewhere})
-	}
-	if o := r.Snapshot.Observed; o != nil {
-		c.Summary = append(c.Summary, Fact{"observed", observedInWords(o, p.Type, o.Of(p.Series()))})
-	}
-	for _, evidence := range r.Snapshot.AuditLog.Evidence(p.Series()) {
-		c.Summary = append(c.Summary, Fact{"audit log", "it " + evidence})
-	}
-	return c
-}
-
-// Cards are those of a configuration, or of one webhook of it where a name is
-// given.
-func Cards(r *classify.Report, configuration, name string) []Card {
-	var out []Card
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
-		if p.Configuration == configuration && (name == "" || p.Name == name) {
-			out = append(out, NewCard(r, p))
+		if len(a.Answers)+len(a.Queries)+len(a.Commands)+len(a.ToFillIn) > 0 {
+			out = append(out, Section{q.id, q.heading, q.question, a})
 		}
 	}
 	return out
 }
 
-// Title is what the card is of, and who installed it.
-func (c Card) Title() string {
-	switch {
-	case c.Policy != nil:
-		return fmt.Sprintf("%s %s%s", c.Policy.Object.Kind, c.Policy.Name, installed(&c.Policy.Registration))
-	case c.APIService != nil:
-		return fmt.Sprintf("APIService %s, served by Service %s", c.APIService.Name, c.APIService.Service.Key)
+// teams are those who answer for the object.
+func teams(object inventory.Object) Answer {
+	a := Answer{ToFillIn: []string{"the team that owns it, and how it is reached"}}
+	if owner := object.Owner.String(); owner != "" {
+		a.Answers = []string{"its object is managed by " + owner}
 	}
-	return fmt.Sprintf("%s webhook %s of %s%s, calls %s", c.Profile.Type.Title(), c.Profile.Name, c.Profile.Configuration, installed(&c.Profile.Registration), c.Profile.Webhook.Backend)
+	return a
 }
 
-// Name is what the object is called.
-func (c Card) Name() string {
-	switch {
-	case c.Policy != nil:
-		return c.Policy.Name
-	case c.APIService != nil:
-		return c.APIService.Name
-	}
-	return c.Profile.Name
-}
-
-func calledFor(p *classify.Profile) string {
-	if p.Type == inventory.Conversion {
-		return conversionInWords(p)
-	}
-	out := append([]string{matched(p)}, selectors(p.Snapshot, &p.MatchResources)...)
-	if n := len(p.MatchConditions); n > 0 {
-		out = append(out, "only where all of "+inventory.Counted(n, "matchCondition")+" are true")
-	}
-	return strings.Join(out, "; ")
-}
-
-// ifItFails is what becomes of requests while the webhook cannot be called.
-func ifItFails(p *classify.Profile) string {
-	switch {
-	case p.Type == inventory.Conversion:
-		return conversionDown(p)
-	case p.FailsClosed():
-		return fmt.Sprintf("these requests are refused (failurePolicy Fail), after %s where the backend hangs", text.Seconds(p.Timeout))
-	}
-	pass := "these requests pass without it (failurePolicy Ignore)"
-	if o := p.Outlasting; o != nil && o.Webhooks == 1 {
-		return pass + "; where the backend hangs, " + o.Brief()
-	}
-	pass += fmt.Sprintf(", after %s where the backend hangs", text.Seconds(p.Timeout))
-	if o := p.Outlasting; o != nil {
-		pass += "; " + o.Brief()
-	}
-	return pass
-}
-
-// stopsOf are the functions of the cluster that stop, or wait where the webhook fails
-// open.
-func stopsOf(p *classify.Profile) string {
-	stops := Stops(p)
-	if p.Type == inventory.Conversion || p.FailsClosed() || len(stops) == 0 {
-		return stopsInWords(stops)
-	}
-	return "nothing; while it hangs these wait: " + stopsInWords(stops)
-}
-
-// maxStops bounds the functions that a line names.
-const maxStops = 5
-
-func stopsInWords(stops []Stop) string {
+// foundNow are the findings on the webhook or policy.
+func foundNow(r *classify.Report, ref inventory.Ref) []string {
 	var out []string
-	for _, stop := range stops[:min(len(stops), maxStops)] {
-		out = append(out, stop.Function)
+	for _, f := range r.Findings {
+		if f.Webhook == ref && !f.Acknowledged {
+			out = append(out, "found now, "+inWords(f))
+		}
 	}
-	if more := len(stops) - len(out); more > 0 {
-		out = append(out, fmt.Sprintf("and %d more", more))
-	}
-	return cmp.Or(strings.Join(out, "; "), "no function of the cluster itself is known to need these requests")
+	return out
 }
 
-func wayOut(p *classify.Profile) string {
-	out := "the commands below; "
-	if reverts := p.Commands().Reverts; reverts != "" {
-		out += reverts + "; "
+// disabling is how something is disabled, and what puts it back.
+func disabling(c classify.Commands) Answer {
+	a := Answer{Commands: []string{c.Save, c.Disable}}
+	if c.Reverts == "" {
+		a.ToFillIn = []string{"whether its operator puts it back, and how that is stopped"}
+	} else {
+		a.Answers = []string{c.Reverts}
 	}
-	return out + classify.Late
+	return a
+}
+
+func installed(r *inventory.Registration) string {
+	if owner := r.Object.Owner.String(); owner != "" {
+		return ", installed by " + owner
+	}
+	return ""
+}
+
+// covers counts and names resources.
+func covers(list []admission.MatchedResource) string {
+	return fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(list), "resource"), resources(list))
 }

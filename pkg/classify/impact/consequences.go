@@ -179,9 +179,7 @@ func effectOf(p *classify.Profile, outcome Outcome) Effect {
 		e.Unless = append(e.Unless, "a matchCondition is false")
 	}
 	if outcome == Refused {
-		for _, stop := range Stops(p) {
-			e.Stops = append(e.Stops, stop.Function)
-		}
+		e.Stops = Stops(p)
 	}
 	return e
 }

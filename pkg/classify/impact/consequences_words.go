@@ -135,14 +135,8 @@ func (c *Consequences) Order() []string {
 // Stops are the functions of the cluster that all effects stop, each once.
 func (c *Consequences) Stops() []string {
 	var out []string
-	seen := map[string]bool{}
 	for _, e := range c.Effects {
-		for _, s := range e.Stops {
-			if !seen[s] {
-				seen[s] = true
-				out = append(out, s)
-			}
-		}
+		out = append(out, e.Stops...)
 	}
-	return out
+	return distinct(out)
 }

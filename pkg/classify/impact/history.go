@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,15 +12,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// The bounds of a History: the changes that it keeps, those of one Report that are
-// compared, and of each change the bytes of its sentences, of one of them, and of a
-// finding, and the findings.
+// The bounds of a History: the changes that it keeps, and of each change the lines, their
+// bytes, and the findings.
 const (
 	maxKept       = 200
-	maxAtOnce     = 20
-	maxSentences  = 3000
-	maxSentence   = 1000
-	maxMessage    = 300
+	maxLines      = 10
+	maxLine       = 400
 	maxOfFindings = 3
 )
 
@@ -29,40 +27,16 @@ type PastChange struct {
 	Number int
 	// At is when the change was seen.
 	At time.Time
-	// Registration has of its webhooks the sentences alone.
+	// Registration says what it is of; its webhooks are left out.
 	Registration
-	// MoreWebhooks counts those that are left out.
-	MoreWebhooks int
-	// Added and Resolved are findings that came and went with the change.
-	Added, Resolved PastFindings
-	// Others counts registrations that changed at the same time, of which nothing else
-	// is known: they were too many.
-	Others int
-}
-
-// PastFindings are some findings, and how many more there are.
-type PastFindings struct {
-	Findings []PastFinding
-	More     int
-}
-
-// PastFinding is a finding, of which the text alone is kept.
-type PastFinding struct {
-	Check    *classify.Check
-	Severity classify.Severity
-	Webhook  inventory.Ref
-	Message  string
+	// Differences are what changed, Added and Resolved the findings that came and went with
+	// it.
+	Differences, Added, Resolved []string
 }
 
 // String says what changed, as Registration does.
 func (c PastChange) String() string {
-	switch {
-	case c.Others > 0:
-		return inventory.Counted(c.Others, "more registration") + " changed at once"
-	case c.MoreWebhooks > 0:
-		return c.Registration.String() + ". " + inventory.Counted(c.MoreWebhooks, "more webhook") + " changed"
-	}
-	return c.Registration.String()
+	return strings.Join(append([]string{c.Subject()}, c.Differences...), ". ")
 }
 
 // History keeps the last changes of registrations. The zero History is ready to use; it
@@ -158,24 +132,19 @@ func pastChanges(before, after *classify.Report) []PastChange {
 	changes := slices.DeleteFunc(Registrations(before.Matcher, after.Matcher), func(r Registration) bool {
 		return r.Edit == Added && slices.Contains(unread, r.Type)
 	})
-	var out []PastChange
-	for _, r := range changes[:min(len(changes), maxAtOnce)] {
-		out = append(out, newPastChange(r))
-	}
-	if more := len(changes) - len(out); more > 0 {
-		out = append(out, PastChange{Others: more})
-	}
-	if len(out) == 0 {
+	if len(changes) == 0 {
 		return nil
 	}
 	added, resolved := findingChanges(before.Findings, after.Findings)
-	for i := range out {
-		c := &out[i]
-		c.At = after.Snapshot.Taken
+	var out []PastChange
+	for _, r := range changes {
 		with := func(f *classify.Finding) bool {
-			return len(out) == 1 || f.Webhook.Type == c.Type && f.Webhook.Configuration == c.Configuration
+			return len(changes) == 1 || f.Webhook.Type == r.Type && f.Webhook.Configuration == r.Configuration
 		}
-		c.Added, c.Resolved = newPastFindings(added, with), newPastFindings(resolved, with)
+		c := PastChange{At: after.Snapshot.Taken, Registration: r, Differences: bounded(r.Lines(), maxLines)}
+		c.Webhooks, c.Order = nil, nil
+		c.Added, c.Resolved = pastFindings(added, with), pastFindings(resolved, with)
+		out = append(out, c)
 	}
 	return out
 }
@@ -193,26 +162,14 @@ func unread(s *inventory.Snapshot) []inventory.Type {
 	return out
 }
 
-func newPastChange(r Registration) PastChange {
-	out := PastChange{Registration: r}
-	out.Webhooks = nil
-	left := maxSentences
-	for i, w := range r.Webhooks {
-		if left <= 0 {
-			out.MoreWebhooks = len(r.Webhooks) - i
-			break
-		}
-		past := WebhookChange{Ref: w.Ref, Edit: w.Edit}
-		for n, sentence := range w.Sentences {
-			if left <= 0 {
-				past.Sentences = append(past.Sentences, inventory.Counted(len(w.Sentences)-n, "more difference"))
-				break
-			}
-			past.Sentences = append(past.Sentences, text.Shorten(sentence, min(maxSentence, left)))
-			left -= len(sentence)
-		}
-		left -= len(w.Name)
-		out.Webhooks = append(out.Webhooks, past)
+// bounded keeps so many lines, none of them long, and counts the others.
+func bounded(lines []string, most int) []string {
+	var out []string
+	for _, line := range lines[:min(len(lines), most)] {
+		out = append(out, text.Shorten(line, maxLine))
+	}
+	if more := len(lines) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
 	}
 	return out
 }
@@ -232,17 +189,18 @@ func findingChanges(before, after []*classify.Finding) (added, resolved []*class
 	})
 }
 
-// newPastFindings are some of the findings that are meant.
-func newPastFindings(all []*classify.Finding, meant func(*classify.Finding) bool) PastFindings {
-	var out PastFindings
+// pastFindings are some of the findings that are meant, in words.
+func pastFindings(all []*classify.Finding, meant func(*classify.Finding) bool) []string {
+	var out []string
 	for _, f := range all {
-		switch {
-		case !meant(f):
-		case len(out.Findings) == maxOfFindings:
-			out.More++
-		default:
-			out.Findings = append(out.Findings, PastFinding{f.Check, f.Severity, f.Webhook, text.Shorten(f.Message, maxMessage)})
+		if meant(f) {
+			out = append(out, inWords(f))
 		}
 	}
-	return out
+	return bounded(out, maxOfFindings)
+}
+
+// inWords is a finding in a sentence.
+func inWords(f *classify.Finding) string {
+	return fmt.Sprintf("%s: %s: %s %s %s", f.Severity, f.Check.Name, f.Webhook.Type.Noun(), f.Webhook.Name, f.Message)
 }

@@ -27,39 +27,38 @@ func PolicyCards(r *classify.Report, ref inventory.Ref) []Card {
 }
 
 func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
-	failures := policyFailures(r, p)
-	covered := r.Matcher.PolicyResources(p)
-	c := Card{Policy: p, Commands: []string{}, Summary: []Fact{
-		{"called for", strings.Join(append([]string{resources(covered)}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
-		{"if it fails", failures[0]},
-		{"stops", stopsInWords(refusedFunctions(r, p))},
-	}}
+	failures, covered, stops := policyFailures(r, p), r.Matcher.PolicyResources(p), stopsInWords(refusedFunctions(r, p))
 	answers := map[string]Answer{
-		"adds":           {Answers: append(policyAdds(r.Snapshot, p), fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(covered), "resource"), resources(covered)))},
+		"adds":           {Answers: append(policyAdds(r.Snapshot, p), covers(covered))},
 		"modifies":       policyModifies(p),
-		"slis":           policyIndicators(p),
+		"slis":           {Queries: policyQueries(p)},
 		"failure-modes":  {Answers: failures},
-		"cluster-health": {Answers: []string{stopsInWords(refusedFunctions(r, p))}},
+		"cluster-health": {Answers: []string{stops}},
 		"teams":          teams(p.Object),
 		"detection": {Answers: append([]string{fmt.Sprintf(
 			`errors of clients, and Events of controllers that create Pods, say '%s' with binding '…' denied request; for the cause: webhook-auditor explain --error 'MESSAGE'`, p.Name,
 		)}, foundNow(r, p.Ref)...)},
 		"disabled-cluster": {Answers: []string{untouched}},
 	}
-	if len(p.Bindings) == 0 {
-		c.Summary = append(c.Summary, Fact{"way out", "no binding names it: there is nothing to disable"})
-		answers["disabling"] = Answer{Answers: []string{"no binding names it: there is nothing to disable"}}
-	} else {
-		commands := classify.PolicyCommands(p)
-		c.Commands = []string{commands.Save, commands.Disable}
-		c.Summary = append(c.Summary, Fact{"way out", "delete its bindings by the commands below; " + classify.Late})
-		disable := disabling(commands)
+	commands, wayOut := []string{}, "no binding names it: there is nothing to disable"
+	answers["disabling"] = Answer{Answers: []string{wayOut}}
+	if len(p.Bindings) > 0 {
+		c := classify.PolicyCommands(p)
+		commands, wayOut = []string{c.Save, c.Disable}, "delete its bindings by the commands below; "+classify.Late
+		disable := disabling(c)
 		disable.Answers = append(disable.Answers, fmt.Sprintf("delete its bindings (the commands name the first %d): no policy or webhook of the API can refuse that", classify.MaxBindings))
 		answers["disabling"] = disable
-		answers["resuming"] = Answer{Answers: []string{"it is evaluated again within seconds; objects that were written meanwhile are not, until they are written again"}, Commands: []string{commands.Restore}}
+		answers["resuming"] = Answer{Answers: []string{"it is evaluated again within seconds; objects that were written meanwhile are not, until they are written again"}, Commands: []string{c.Restore}}
 	}
-	c.Sections = sections(answers)
-	return c
+	return Card{
+		Policy: p, Name: p.Name, Title: fmt.Sprintf("%s %s%s", p.Object.Kind, p.Name, installed(&p.Registration)), Commands: commands, Sections: sections(answers),
+		Summary: []Fact{
+			{"called for", strings.Join(append([]string{resources(covered)}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
+			{"if it fails", failures[0]},
+			{"stops", stops},
+			{"way out", wayOut},
+		},
+	}
 }
 
 func policyAdds(s *inventory.Snapshot, p *inventory.AdmissionPolicy) []string {
@@ -74,11 +73,10 @@ func policyAdds(s *inventory.Snapshot, p *inventory.AdmissionPolicy) []string {
 	for _, b := range p.Bindings[:min(len(p.Bindings), maxListed)] {
 		out = append(out, bindingInWords(s, p, b))
 	}
-	switch more := len(p.Bindings) - maxListed; {
-	case len(p.Bindings) == 0:
+	if more := len(p.Bindings) - maxListed; more > 0 {
+		out = append(out, inventory.Counted(more, "more binding")+" put it into effect")
+	} else if len(p.Bindings) == 0 {
 		out = append(out, "no binding names it: it has no effect until one does")
-	case more > 0:
-		out = append(out, fmt.Sprintf("%s more put it into effect", inventory.Counted(more, "binding")))
 	}
 	return out
 }
@@ -137,23 +135,18 @@ func policyModifies(p *inventory.AdmissionPolicy) Answer {
 	return a
 }
 
-// policyIndicators: what refuses for its configuration is in none of the policy's own
-// series.
-func policyIndicators(p *inventory.AdmissionPolicy) Answer {
-	name := `policy=` + strconv.Quote(p.Name)
+// policyQueries: what refuses for its params is in none of the policy's own series.
+func policyQueries(p *inventory.AdmissionPolicy) []Query {
+	name, kind, plugin := `policy=`+strconv.Quote(p.Name), "validate", "ValidatingAdmissionPolicy"
 	own := Query{"violations and failures of its expressions by what is done about them, a second", `sum by (enforcement_action) (rate(` + promql.Validations + `{` + name + `}[5m]))`}
-	kind, plugin := "validate", "ValidatingAdmissionPolicy"
 	if p.Type == inventory.MutatingPolicy {
 		own = Query{"mutations that fail, a second", `sum(rate(` + promql.Mutations + `{` + name + `,error_type!="no_error"}[5m]))`}
 		kind, plugin = "admit", "MutatingAdmissionPolicy"
 	}
-	return Answer{
-		Answers: []string{"the API servers' own series; requests that are refused for the policy's params are in none of them by its name"},
-		Queries: []Query{
-			own,
-			{"requests that policies of the type refuse, a second", `sum(rate(` + promql.PluginSeconds + `_count{name="` + plugin + `",type="` + kind + `",rejected="true"}[5m]))`},
-			{"open findings", `max by (check, severity) (webhook_auditor_finding{type="` + string(p.Type) + `",name=` + strconv.Quote(p.Name) + `})`},
-		},
+	return []Query{
+		own,
+		{"requests that policies of the type refuse, those for missing params too, a second", `sum(rate(` + promql.PluginSeconds + `_count{name="` + plugin + `",type="` + kind + `",rejected="true"}[5m]))`},
+		{"open findings", `max by (check, severity) (webhook_auditor_finding{type="` + string(p.Type) + `",name=` + strconv.Quote(p.Name) + `})`},
 	}
 }
 
@@ -165,10 +158,7 @@ func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	case p.FailsClosed():
 		outcome = "let through, as no binding denies"
 	}
-	out := []string{"an expression fails, or costs more than the API server allows: the request is " + outcome}
-	if p.ParamKind != nil {
-		out = append(out, paramFailures(r, p)...)
-	}
+	out := append([]string{"an expression fails, or costs more than the API server allows: the request is " + outcome}, paramFailures(r, p)...)
 	if p.Type == inventory.MutatingPolicy {
 		out = append(out, "the result of a JSON patch does not decode, or the CRD of the object is a few seconds old: the request is refused, whatever the failurePolicy")
 	}
@@ -178,16 +168,17 @@ func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 // paramFailures are what becomes of requests where params or their kind are missing:
 // no binding, action or matchCondition prevents that.
 func paramFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
-	kind := fmt.Sprintf("%s %s", p.ParamKind.APIVersion, p.ParamKind.Kind)
-	missing := "the kind of its params (" + kind + ") is not served: every request that its rules and selectors match is "
+	if p.ParamKind == nil {
+		return nil
+	}
+	missing := fmt.Sprintf("the kind of its params (%s %s) is not served: every request that its rules and selectors match is ", p.ParamKind.APIVersion, p.ParamKind.Kind)
 	if !p.FailsClosed() {
 		return []string{missing + "let through (failurePolicy Ignore)"}
 	}
 	out := []string{missing + "refused, whatever its bindings and matchConditions say (failurePolicy Fail)"}
-	switch v := r.Matcher.ParamKind(p); {
-	case v.Refused:
+	if v := r.Matcher.ParamKind(p); v.Refused {
 		out = append(out, "that is so now: "+v.Detail)
-	case v.Match == admission.Maybe:
+	} else if v.Match == admission.Maybe {
 		out = append(out, "whether it is served is not known from this input")
 	}
 	var denying []string
@@ -204,49 +195,18 @@ func paramFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 
 // refusedFunctions are the functions of the cluster that need requests which a failure of
 // the policy refuses.
-func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []Stop {
-	if !p.FailsClosed() {
-		return nil
-	}
+func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	refusing := *p
 	if !r.Matcher.ParamKind(p).Refused { // else no action prevents that
 		refusing.Bindings = slices.DeleteFunc(slices.Clone(p.Bindings), func(b *inventory.PolicyBinding) bool { return !b.Denies() })
 	}
-	if len(refusing.Bindings) == 0 {
+	if !p.FailsClosed() || len(refusing.Bindings) == 0 {
 		return nil
 	}
-	covered := r.Matcher.PolicyResources(&refusing)
-	var out []Stop
-	for _, f := range functions {
-		i := slices.IndexFunc(covered, func(m admission.MatchedResource) bool {
-			return m.Resource == f.resource && m.Operations.Has(f.operation)
+	return stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
+		request, err := r.Matcher.OpenRequest(f.operation, f.resource, admission.Subject{Namespace: f.namespace})
+		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
+			return r.Matcher.MatchPolicy(request, &refusing, b).Match != admission.No
 		})
-		if i < 0 {
-			continue
-		}
-		out = f.addTo(out, f.matchPolicy(r.Matcher, &refusing, covered[i].Namespaced))
-	}
-	return out
-}
-
-// matchPolicy is the best match by a binding. Of a function in whichever namespace, some
-// request may match.
-func (f function) matchPolicy(m *admission.Matcher, p *inventory.AdmissionPolicy, namespaced bool) admission.Match {
-	out, anywhere := admission.No, f.namespace == "" && namespaced
-	if anywhere {
-		out = admission.Maybe
-	}
-	request, err := m.OpenRequest(f.operation, f.resource, admission.Subject{Namespace: f.namespace})
-	if err != nil {
-		return out
-	}
-	for _, b := range p.Bindings {
-		switch v := m.MatchPolicy(request, p, b); {
-		case v.Match == admission.Yes && (!anywhere || p.NamespaceSelector.Empty() && b.NamespaceSelector.Empty()):
-			return admission.Yes
-		case v.Match != admission.No:
-			out = admission.Maybe
-		}
-	}
-	return out
+	})
 }

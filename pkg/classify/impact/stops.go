@@ -2,18 +2,13 @@ package impact
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
-
-// Stop is a function of a cluster that a webhook can stop.
-type Stop struct {
-	Function string
-	// Match is yes, or maybe where labels or matchConditions decide.
-	Match admission.Match
-}
 
 // function is one that needs a request.
 type function struct {
@@ -57,46 +52,86 @@ var functions = []function{
 	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, admission.Connect, ""},
 }
 
-// Stops are the functions of the cluster that need requests for which the
-// webhook is called. A conversion stops the controllers that read everything,
-// where they read another version than is stored.
-func Stops(p *classify.Profile) []Stop {
-	if p.Type == inventory.Conversion {
-		if p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert {
-			return nil
-		}
-		return []Stop{{"garbage collection", admission.Maybe}, {"deletion of namespaces, in the whole cluster", admission.Maybe}, {"resource quota", admission.Maybe}}
+// Stops are the functions of the cluster that need requests for which the webhook is
+// called. A conversion stops the controllers that read everything, where they read
+// another version than is stored.
+func Stops(p *classify.Profile) []string {
+	if p.Type != inventory.Conversion {
+		return stops(p.Matched, func(f function) bool {
+			v := p.Matcher.Intercepts(p.Webhook, f.resource, f.operation, f.namespace)
+			return v.Match != admission.No && !v.OptIn
+		})
 	}
-	var out []Stop
+	if p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert {
+		return nil
+	}
+	return []string{"garbage collection", "deletion of namespaces, in the whole cluster", "resource quota"}
+}
+
+// stops are the functions, each once, that need a request of those covered. Of a function
+// in whichever namespace, some request may be met.
+func stops(covered []admission.MatchedResource, meets func(function) bool) []string {
+	var out []string
 	for _, f := range functions {
-		out = f.addTo(out, f.match(p))
+		i := slices.IndexFunc(covered, func(r admission.MatchedResource) bool {
+			return r.Resource == f.resource && r.Operations.Has(f.operation)
+		})
+		if i >= 0 && !slices.Contains(out, f.name) && (f.namespace == "" && covered[i].Namespaced || meets(f)) {
+			out = append(out, f.name)
+		}
 	}
 	return out
 }
 
-// addTo adds the function where it stops: once, also where either of two resources will
-// do.
-func (f function) addTo(stops []Stop, m admission.Match) []Stop {
-	if m == admission.No || slices.ContainsFunc(stops, func(s Stop) bool { return s.Function == f.name }) {
-		return stops
+// StopsOf names what stops without the webhook, and in how many namespaces where that is
+// known.
+func StopsOf(p *classify.Profile) []string {
+	if !p.FailsClosed() {
+		return nil
 	}
-	return append(stops, Stop{f.name, m})
+	where := ""
+	if p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil && !p.NamespaceSelector.Empty() {
+		where = " in " + inventory.Counted(len(SelectedNamespaces(p)), "namespace")
+	}
+	var out []string
+	for _, stop := range Stops(p) {
+		out = append(out, stop+where)
+	}
+	return out
 }
 
-func (f function) match(p *classify.Profile) admission.Match {
-	i := slices.IndexFunc(p.Matched, func(r admission.MatchedResource) bool { return r.Resource == f.resource })
-	if i < 0 || !p.Matched[i].Operations.Has(f.operation) {
-		return admission.No
-	}
-	if f.namespace == "" && p.Matched[i].Namespaced {
-		if p.NamespaceSelector.Empty() && p.ObjectSelector.Empty() && len(p.MatchConditions) == 0 {
-			return admission.Yes
+// Stopped is what stops now, as webhooks fail that refuse requests without them: functions
+// of the cluster first, then writes of resources that no function needs.
+func Stopped(r *classify.Report) []string {
+	profiles := r.ByRef()
+	var functions, writes []string
+	for _, f := range r.Findings {
+		p := profiles[f.Webhook]
+		if p == nil || f.Acknowledged || f.Severity != classify.Critical || !f.Check.Fails {
+			continue
 		}
-		return admission.Maybe
+		stops := StopsOf(p)
+		functions = append(functions, stops...)
+		if len(stops) == 0 {
+			for _, m := range p.Matched {
+				writes = append(writes, m.Resource.String())
+			}
+		}
 	}
-	v := p.Matcher.Intercepts(p.Webhook, f.resource, f.operation, f.namespace)
-	if v.OptIn {
-		return admission.No
+	functions = distinct(functions)
+	if len(writes) > 0 {
+		functions = append(functions, "writes of "+strings.Join(text.Distinct(writes), ", "))
 	}
-	return v.Match
+	return functions
+}
+
+// distinct keeps the first of equal words, in their order.
+func distinct(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
 }

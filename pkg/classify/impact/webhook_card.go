@@ -1,7 +1,9 @@
 package impact
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -11,33 +13,72 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
+// Cards are those of a configuration, or of one webhook of it where a name is
+// given.
+func Cards(r *classify.Report, configuration, name string) []Card {
+	var out []Card
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		if p.Configuration == configuration && (name == "" || p.Name == name) {
+			out = append(out, NewCard(r, p))
+		}
+	}
+	return out
+}
+
+// NewCard is that of one webhook of the Report.
+func NewCard(r *classify.Report, p *classify.Profile) Card {
+	commands, wayOut, evidence := p.Commands(), "the commands below; ", measured(r, p)
+	if commands.Reverts != "" {
+		wayOut += commands.Reverts + "; "
+	}
+	c := Card{
+		Profile: p, Name: p.Name, Sections: sections(webhookAnswers(r, p, evidence)),
+		Title:    fmt.Sprintf("%s webhook %s of %s%s, calls %s", p.Type.Title(), p.Name, p.Configuration, installed(&p.Registration), p.Webhook.Backend),
+		Commands: append([]string{commands.Save, commands.Disable}, commands.Restart...),
+		Summary:  []Fact{{"called for", calledFor(p)}, {"if it fails", ifItFails(p)}, {"stops", stopsOf(p)}, {"way out", wayOut + classify.Late}},
+	}
+	if elsewhere := classify.ReadyElsewhere(p); elsewhere != "" {
+		c.Summary = append(c.Summary, Fact{"readiness", elsewhere})
+	}
+	c.Summary = append(c.Summary, evidence...)
+	return c
+}
+
 // of is the text for a webhook of its type.
 func of(p *classify.Profile, mutating, validating, conversion string) string {
 	return map[inventory.Type]string{inventory.Mutating: mutating, inventory.Validating: validating, inventory.Conversion: conversion}[p.Type]
 }
 
 // webhookAnswers are the answers to the questions, of a webhook.
-func webhookAnswers(r *classify.Report, p *classify.Profile) map[string]Answer {
-	commands, closed := p.Commands(), "let through"
-	if p.FailsClosed() {
-		closed = "refused"
+func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) map[string]Answer {
+	commands := p.Commands()
+	effects := []string{fmt.Sprintf("adds up to %s to each ", text.Seconds(p.Timeout)) + of(p, "request that it is called for, beside the other mutating webhooks",
+		"request that it is called for; of validating webhooks, which are called at once, the slowest counts", "object that is read or written in another version than it is stored in")}
+	if p.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
+		effects = append(effects, "as much again where it is called again (reinvocationPolicy IfNeeded)")
 	}
-	effects := append([]string{latency(p)}, measured(r, p)...)
-	failures := append([]string{"the backend is gone or cannot be reached: " + ifItFails(p)}, drains(p)...)
-	failures = append(failures, "its serving certificate expires, or the CA bundle of the registration does not match it: the same")
+	for _, fact := range evidence {
+		effects = append(effects, fact.Label+": "+fact.Text)
+	}
+	failures := append([]string{"the backend is gone, cannot be reached, or its certificate does not match the CA bundle: " + ifItFails(p)}, drains(p)...)
 	if len(p.MatchConditions) > 0 {
-		failures = append(failures, "a matchCondition cannot be evaluated: the request is "+closed)
+		failures = append(failures, "a matchCondition cannot be evaluated: with failurePolicy "+string(p.FailurePolicy)+" the request "+map[bool]string{true: "is refused", false: "passes"}[p.FailsClosed()])
 	}
 	failures = append(failures, of(p, "it answers with a patch that does not apply: the request is refused, whatever the failurePolicy",
 		"it refuses requests that it should not: these fail with its message", "it answers with an object that is not the one it was sent: reading it fails"))
+	disable := disabling(commands)
+	if others := siblings(p); len(others) > 0 {
+		disable.Answers = append(disable.Answers, "the command disables all of its configuration, also "+some(others))
+	}
 	return map[string]Answer{
 		"adds": {Answers: webhookAdds(p)},
 		"modifies": {
 			Answers:  []string{of(p, "it may change and refuse the objects that it is called for", "it may refuse the objects that it is called for; it changes none", "objects are read and written in all served versions, each conversion by a call")},
 			ToFillIn: []string{of(p, "which fields of which objects it sets, and to what", "what it refuses, and why", "what is lost between the versions, if anything")},
 		},
-		"slis":    {Answers: []string{"the API servers' own series, and those of webhook-auditor"}, Queries: queries(p)},
-		"effects": {Answers: append(effects, "requests depend on "+p.Webhook.Backend.String()+", and on the network to it: "+ifItFails(p))},
+		"slis":    {Queries: queries(p)},
+		"effects": {Answers: effects},
 		"measuring": {
 			Answers:  []string{fmt.Sprintf("by the queries above: its 99th percentile must stay below %gs, the threshold of the alerts", p.Threshold)},
 			Commands: []string{"webhook-auditor top --observe=apiserver"},
@@ -51,7 +92,7 @@ func webhookAnswers(r *classify.Report, p *classify.Profile) map[string]Answer {
 			Queries:  []Query{{"alerts on it that fire", fmt.Sprintf("ALERTS{alertstate=\"firing\",%s}", selector(p, "name"))}},
 			Commands: commands.Inspect,
 		},
-		"disabling": webhookDisabling(p),
+		"disabling": disable,
 		"disabled-cluster": {Answers: []string{of(p, "requests no longer wait for it, and none are refused by it", "requests no longer wait for it, and none are refused by it",
 			"with strategy None objects change their apiVersion alone: fields that the versions spell differently are lost when such an object is written")}},
 		"disabled-running": {
@@ -59,12 +100,12 @@ func webhookAnswers(r *classify.Report, p *classify.Profile) map[string]Answer {
 			ToFillIn: []string{"what else its backend does for running workloads (as a controller, say)"},
 		},
 		"disabled-new": {
-			Answers: []string{of(p, "new and changed objects lack what it sets, until they are created anew: "+matched(p), "new and changed objects are not checked by it: "+matched(p),
+			Answers: []string{of(p, "new and changed objects lack what it sets, until they are created anew", "new and changed objects are not checked by it",
 				"objects that are created in another version than is stored are stored without conversion")},
 			ToFillIn: []string{"whether workloads work without that"},
 		},
 		"resuming": {
-			Answers:  []string{"it is called again within seconds of its registration, on each API server; objects that were written meanwhile are not seen until they are written again", classify.Late},
+			Answers:  []string{"it is called again within seconds of its registration; objects that were written meanwhile are not seen until they are written again", classify.Late},
 			Commands: append([]string{commands.Restore}, commands.Restart...),
 			ToFillIn: []string{"what must be repaired in objects that were written meanwhile"},
 		},
@@ -78,13 +119,35 @@ func webhookAdds(p *classify.Profile) []string {
 	out := []string{fmt.Sprintf("the %s webhook %s, registered by %s %s%s: it calls %s, and a call may take %s",
 		p.Type.Title(), p.Name, p.Object.Kind, p.Configuration, installed(&p.Registration), p.Webhook.Backend, text.Seconds(p.Timeout))}
 	if p.Type == inventory.Conversion {
-		return append(out, conversionInWords(p))
+		return append(out, calledFor(p))
 	}
 	for i := range p.Rules {
 		out = append(out, "it is called for "+ruleInWords(&p.Rules[i]))
 	}
-	out = append(out, filters(p.Snapshot, &p.Registration)...)
-	return append(out, fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(p.Matched), "resource"), matched(p)))
+	return append(append(out, filters(p.Snapshot, &p.Registration)...), covers(p.Matched))
+}
+
+// siblings are the other webhooks of its configuration.
+func siblings(p *classify.Profile) []string {
+	var out []string
+	for _, w := range p.Snapshot.Webhooks {
+		if w.Type == p.Type && w.Configuration == p.Configuration && w.Index != p.Index {
+			out = append(out, w.Name)
+		}
+	}
+	return out
+}
+
+// calledFor are the resources, and what else decides.
+func calledFor(p *classify.Profile) string {
+	if p.Type == inventory.Conversion {
+		return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.ServedVersions()), p.CRD.StorageVersion)
+	}
+	out := append([]string{matched(p)}, selectors(p.Snapshot, &p.MatchResources)...)
+	if n := len(p.MatchConditions); n > 0 {
+		out = append(out, "only where all of "+inventory.Counted(n, "matchCondition")+" are true")
+	}
+	return strings.Join(out, "; ")
 }
 
 // filters are the selectors and matchConditions of a webhook or a policy.
@@ -107,25 +170,30 @@ func selectors(s *inventory.Snapshot, m *inventory.MatchResources) []string {
 	return out
 }
 
-// latency is what the webhook adds at worst.
-func latency(p *classify.Profile) string {
-	again := ", besides what the other mutating webhooks take"
-	if p.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
-		again = ", and as much again where it is called again"
+// ifItFails is what becomes of requests while the webhook cannot be called.
+func ifItFails(p *classify.Profile) string {
+	hangs := fmt.Sprintf(", after %s where the backend hangs", text.Seconds(p.Timeout))
+	switch o := p.Outlasting; {
+	case p.Type == inventory.Conversion:
+		return conversionDown(p)
+	case p.FailsClosed():
+		return "these requests are refused (failurePolicy Fail)" + hangs
+	case o != nil && o.Webhooks == 1:
+		return "these requests pass without it (failurePolicy Ignore); where the backend hangs, " + o.Brief()
+	case o != nil:
+		return "these requests pass without it (failurePolicy Ignore)" + hangs + "; " + o.Brief()
 	}
-	return fmt.Sprintf("adds up to %s to each ", text.Seconds(p.Timeout)) + of(p, "request that it is called for"+again,
-		"request that it is called for; validating webhooks are called at the same time, so that the slowest counts",
-		"object that is read or written in another version than it is stored in")
+	return "these requests pass without it (failurePolicy Ignore)" + hangs
 }
 
 // measured is what was observed of the webhook, and recorded by audit logs.
-func measured(r *classify.Report, p *classify.Profile) []string {
-	var out []string
+func measured(r *classify.Report, p *classify.Profile) []Fact {
+	var out []Fact
 	if o := r.Snapshot.Observed; o != nil {
-		out = append(out, "observed: "+observedInWords(o, p.Type, o.Of(p.Series())))
+		out = append(out, Fact{"observed", ObservedInWords(o, p.Series())})
 	}
 	for _, evidence := range r.Snapshot.AuditLog.Evidence(p.Series()) {
-		out = append(out, "by the audit log, it "+evidence)
+		out = append(out, Fact{"audit log", "it " + evidence})
 	}
 	return out
 }
@@ -142,43 +210,23 @@ func webhookHealth(p *classify.Profile) []string {
 	return out
 }
 
-func teams(object inventory.Object) Answer {
-	a := Answer{ToFillIn: []string{"the team that owns it, and how it is reached"}}
-	if owner := object.Owner.String(); owner != "" {
-		a.Answers = []string{"its object is managed by " + owner}
+// stopsOf are the functions of the cluster that stop, or wait where the webhook fails
+// open.
+func stopsOf(p *classify.Profile) string {
+	stops := Stops(p)
+	if p.Type == inventory.Conversion || p.FailsClosed() || len(stops) == 0 {
+		return stopsInWords(stops)
 	}
-	return a
+	return "nothing; while it hangs these wait: " + stopsInWords(stops)
 }
 
-// foundNow are the findings on the webhook or policy.
-func foundNow(r *classify.Report, ref inventory.Ref) []string {
-	var out []string
-	for _, f := range r.Findings {
-		if f.Webhook == ref && !f.Acknowledged {
-			out = append(out, fmt.Sprintf("found now, %s: %s: %s %s %s", f.Severity, f.Check.Name, ref.Type.Noun(), ref.Name, f.Message))
-		}
-	}
-	return out
-}
+// maxStops bounds the functions that a line names.
+const maxStops = 5
 
-func webhookDisabling(p *classify.Profile) Answer {
-	a := disabling(p.Commands())
-	var others []string
-	for _, w := range p.Snapshot.Webhooks {
-		if w.Type == p.Type && w.Configuration == p.Configuration && w.Index != p.Index {
-			others = append(others, w.Name)
-		}
+func stopsInWords(stops []string) string {
+	out := slices.Clone(stops[:min(len(stops), maxStops)])
+	if more := len(stops) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
 	}
-	if len(others) > 0 {
-		a.Answers = append(a.Answers, "the command disables all of its configuration, also "+some(others))
-	}
-	return a
-}
-
-// disabling is how something is disabled, and what puts it back.
-func disabling(c classify.Commands) Answer {
-	if c.Reverts != "" {
-		return Answer{Answers: []string{c.Reverts}, Commands: []string{c.Save, c.Disable}}
-	}
-	return Answer{Commands: []string{c.Save, c.Disable}, ToFillIn: []string{"whether its operator puts it back, and how that is stopped"}}
+	return cmp.Or(strings.Join(out, "; "), "no function of the cluster itself is known to need these requests")
 }

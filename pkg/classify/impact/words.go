@@ -27,13 +27,6 @@ func some(words []string) string {
 	return strings.Join(shown, ", ")
 }
 
-func installed(r *inventory.Registration) string {
-	if owner := r.Object.Owner.String(); owner != "" {
-		return ", installed by " + owner
-	}
-	return ""
-}
-
 // ruleInWords writes a rule as prose.
 func ruleInWords(r *admissionv1.RuleWithOperations) string {
 	var ops []string
@@ -131,10 +124,6 @@ func selected(s *inventory.Snapshot, selector inventory.Selector) string {
 	return fmt.Sprintf(", which are %d of this cluster: %s", len(names), some(names))
 }
 
-func conversionInWords(p *classify.Profile) string {
-	return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.ServedVersions()), p.CRD.StorageVersion)
-}
-
 func conversionDown(p *classify.Profile) string {
 	switch p.Matcher.ConversionNeed(p.CRD) {
 	case admission.NeverConverted:
@@ -156,30 +145,17 @@ func symptom(p *classify.Profile) string {
 	return fmt.Sprintf(`the API server's log says 'failed calling webhook, failing open %s'; clients see nothing`, p.Name)
 }
 
-// observedInWords describes what was measured of a webhook of the type. Conversions
-// are no part of the time that all admission webhooks took.
-func observedInWords(o *inventory.Observation, of inventory.Type, b inventory.Behavior) string {
+// ObservedInWords is what was measured of a webhook, in a line.
+func ObservedInWords(o *inventory.Observation, of inventory.Series) string {
+	b := o.Of(of)
 	if b.Calls == 0 && b.Failed() == 0 {
-		return "it was not called"
+		return "not called"
 	}
-	text := fmt.Sprintf("%.3g calls a second", b.CallsPerSecond)
-	if b.P50.Known {
-		text += fmt.Sprintf(", half of them within %s, 99 of 100 within %s", quantile(b.P50), quantile(b.P99))
+	text := fmt.Sprintf("%.2f calls/s, p50 %s, p99 %s, %s failing", b.CallsPerSecond, Quantile(b.P50), Quantile(b.P99), Percent(b.FailedShare()))
+	if kinds := slices.Sorted(maps.Keys(b.Failures)); len(kinds) > 0 {
+		text += " (" + some(kinds) + ")"
 	}
-	if b.Failed() > 0 {
-		kinds := slices.Sorted(maps.Keys(b.Failures))
-		if b.FailedOpen > 0 {
-			kinds = append(kinds, "failed open")
-		}
-		text += fmt.Sprintf(", %s failed (%s)", percent(b.FailedShare()), some(kinds))
-	}
-	if b.Refused > 0 {
-		text += fmt.Sprintf(", %s refused on purpose", percent(b.RefusedShare()))
-	}
-	if share := o.Share(b); of != inventory.Conversion && share > 0 {
-		text += fmt.Sprintf(", %s of the time that all admission webhooks took", percent(share))
-	}
-	return text
+	return text + fmt.Sprintf(", %s refused", Percent(b.RefusedShare()))
 }
 
 // InSeconds writes seconds with three digits, as 1.2s or 35ms.
@@ -190,12 +166,24 @@ func InSeconds(s float64) string {
 	return fmt.Sprintf("%.3gs", s)
 }
 
-func quantile(q inventory.Quantile) string {
-	if q.Beyond {
-		return "more than " + InSeconds(q.Seconds)
+// Quantile writes a quantile; "-" where no call was measured.
+func Quantile(q inventory.Quantile) string {
+	switch {
+	case !q.Known:
+		return "-"
+	case q.Beyond:
+		return ">" + InSeconds(q.Seconds)
 	}
 	return InSeconds(q.Seconds)
 }
 
-// percent writes a share with three digits.
-func percent(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) }
+// Percent writes a share; what is not nothing never shows as nothing.
+func Percent(share float64) string {
+	switch {
+	case share == 0:
+		return "0%"
+	case share < 0.001:
+		return "<0.1%"
+	}
+	return fmt.Sprintf("%.1f%%", 100*share)
+}

@@ -13,8 +13,8 @@ import (
 // reasonChanged is the reason of Events on registrations that changed.
 const reasonChanged = "WebhookConfigurationChanged"
 
-// changeEvents records Events for changes of registrations. The page and the log have also
-// what exceeds the limit.
+// changeEvents records Events for changes of registrations. The page and the log have
+// also those beyond the limit.
 type changeEvents struct {
 	history *impact.History
 	// last is the number of the last change that has an Event, or gets none.
@@ -35,9 +35,6 @@ func (e *changeEvents) skip() { e.last = e.history.Last() }
 func (e *changeEvents) flush(ctx context.Context, to *recorder, now time.Time) error {
 	changes := e.history.After(e.last)
 	for _, c := range changes[max(len(changes)-maxEvents, 0):] {
-		if c.Others > 0 { // of no object
-			continue
-		}
 		if err := to.record(ctx, changeEvent(c), now); err != nil {
 			return err
 		}

@@ -53,9 +53,9 @@ func TestChanges(t *testing.T) {
 	}{
 		{"nothing changed", []*classify.Report{none}, []string{"No registration changed since " + taken, `<a href="./changes" aria-current="page">Changes</a>`}, nil},
 		{"changed", []*classify.Report{waiting(t, "policy", 5), waiting(t, "policy", 25)}, []string{
-			`role="status">The newest 1 of 1`, "<h3>" + at + ": validating webhook configuration policy is changed, written by helm", `href="./webhooks/validating/policy/pods.policy"`,
-			"<li>timeoutSeconds 25, before 5</li>",
-			"came with it</span>", `href="./checks/long-timeout"`,
+			`role="status">The newest 1 of 1`, "<h3>" + at + ": validating webhook configuration policy is changed, last written by helm", `href="./webhooks?q=policy"`,
+			"<li>webhook pods.policy: timeoutSeconds 25, before 5</li>",
+			"came with it</span>", "long-timeout: webhook pods.policy",
 		}, []string{"went with it"}},
 		{"deleted", []*classify.Report{waiting(t, "policy", 25), none}, []string{"is deleted", "went with it</span>"}, []string{`href="./webhooks/validating`}},
 		{"the newest first", many, []string{"The newest 15 of 200"}, nil},

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -32,6 +33,6 @@ func (o Observed) cells() Cells {
 	return Cells{
 		Calls: fmt.Sprintf("%.2f", o.CallsPerSecond),
 		P50:   quantile(o.P50Seconds, o.P50Beyond), P99: quantile(o.P99Seconds, o.P99Beyond),
-		Failing: percent(o.Failing), Refused: percent(o.Refused), Share: percent(o.Share),
+		Failing: impact.Percent(o.Failing), Refused: impact.Percent(o.Refused), Share: impact.Percent(o.Share),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -148,7 +149,7 @@ func (e Explanation) remarks() []Line {
 		}
 		add(" ", s.particulars(), Plain)
 		if s.Observed != nil {
-			add("observed", observedText(*s.Observed), Note)
+			add("observed", impact.ObservedInWords(e.Observed, s.Series()), Note)
 		}
 		add("audit log", strings.Join(s.AuditLog, "; "), Note)
 	}

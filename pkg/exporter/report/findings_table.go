@@ -10,7 +10,6 @@ func (d Document) Table() Blocks {
 	t := findingsTable(d.Findings)
 	lines := Sentences(d.summary())
 	if d.Observed != nil {
-		t = t.withObserved(d)
 		lines = append(lines, Line{Text: SourceLine(d.Observed)})
 	}
 	return Blocks{{Table: t}, {Lines: lines}}.NonEmpty()
@@ -47,24 +46,4 @@ func severityCell(f Finding) string {
 		return f.Severity.String() + " (acknowledged)"
 	}
 	return f.Severity.String()
-}
-
-// observedHeadings show what was measured of the webhooks that findings are about.
-var observedHeadings = []string{"Calls/s", "p99", "Failing"}
-
-// withObserved inserts what was measured before the message.
-func (t *Table) withObserved(d Document) *Table {
-	observed, at := d.observed(), len(t.Headings)-1
-	t.Headings = slices.Insert(t.Headings, at, observedHeadings...)
-	for i, f := range d.Findings {
-		cells := []string{"-", "-", "-"}
-		if o := observed[f.Ref]; o != nil {
-			all := topCells(TopWebhook{Series: f.Series(), Observed: *o})
-			for j, heading := range observedHeadings {
-				cells[j] = all[slices.Index(topHeadings, heading)]
-			}
-		}
-		t.Rows[i] = slices.Insert(t.Rows[i], at, cells...)
-	}
-	return t
 }

@@ -44,7 +44,7 @@ func NewImpact(cards []impact.Card) Impact {
 func (i Impact) Text(TextOptions) Blocks {
 	var out Blocks
 	for _, c := range i.Cards {
-		b := Block{Heading: c.Title(), Commands: c.Commands}
+		b := Block{Heading: c.Title, Commands: c.Commands}
 		for _, fact := range c.Summary {
 			b.Lines = append(b.Lines, Line{Label: fact.Label, Text: fact.Text})
 		}
@@ -64,7 +64,7 @@ func (i Impact) Markdown() Blocks {
 				heading = s.Heading
 				out = append(out, Block{Heading: heading})
 				if len(i.Cards) > 1 {
-					out[len(out)-1].Heading += ": " + c.Name()
+					out[len(out)-1].Heading += ": " + c.Name
 				}
 			}
 			last := &out[len(out)-1]

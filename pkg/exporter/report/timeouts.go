@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -23,7 +24,7 @@ func timeoutNotes(lines []TopWebhook) []string {
 		switch {
 		case o.EnoughSeconds == nil:
 		case o.SlowShare > 0 && len(out) < maxSlow:
-			out = append(out, fmt.Sprintf("%s: %s of its calls took longer than %d s; a timeout of %s would have been enough for 99.9%% of them.", line.Name, percent(o.SlowShare), inventory.SlowSeconds, timeoutText(o)))
+			out = append(out, fmt.Sprintf("%s: %s of its calls took longer than %d s; a timeout of %s would have been enough for 99.9%% of them.", line.Name, impact.Percent(o.SlowShare), inventory.SlowSeconds, timeoutText(o)))
 		case !o.EnoughBeyond:
 			most, measured = max(most, *o.EnoughSeconds), measured+1
 		}

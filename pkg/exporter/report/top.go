@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -90,32 +92,6 @@ func topNotes(t Top) []string {
 	return append(out, SourceLine(t.Observation))
 }
 
-// percent writes a share; what is not nothing never shows as nothing.
-func percent(share float64) string {
-	switch {
-	case share == 0:
-		return "0%"
-	case share < 0.001:
-		return "<0.1%"
-	}
-	return fmt.Sprintf("%.1f%%", 100*share)
-}
-
 func quantile(seconds *float64, beyond bool) string {
-	switch {
-	case seconds == nil:
-		return "-"
-	case beyond:
-		return ">" + impact.InSeconds(*seconds)
-	}
-	return impact.InSeconds(*seconds)
-}
-
-// observedText says on one line what was measured of a webhook.
-func observedText(o Observed) string {
-	if o.Calls == 0 && o.Failing == 0 {
-		return "not called"
-	}
-	c := o.cells()
-	return fmt.Sprintf("%s calls/s, p50 %s, p99 %s, %s failing, %s refused", c.Calls, c.P50, c.P99, c.Failing, c.Refused)
+	return impact.Quantile(inventory.Quantile{Seconds: ptr.Deref(seconds, 0), Known: seconds != nil, Beyond: beyond})
 }
