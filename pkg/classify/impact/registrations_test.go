@@ -126,7 +126,7 @@ func explained(m *admission.Matcher, w *inventory.Webhook, c cell) admission.Mat
 
 // FuzzRegistrations holds the words of a change against what explain answers before and
 // after, for every request to named namespaces: what is gained was never called, what is
-// lost is never called, and what changes is gained, lost, or said not to be compared.
+// lost is never called, and what changes is gained, lost, or reported as not compared.
 func FuzzRegistrations(f *testing.F) {
 	for seed := range uint64(60) {
 		f.Add(seed)
