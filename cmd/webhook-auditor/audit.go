@@ -144,7 +144,15 @@ func (a *audit) checkRead(paths []string, r *classify.Report) error {
 	for _, path := range paths {
 		names = append(names, inputName(path))
 	}
-	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty", strings.Join(names, ", "))
+	var reasons []string
+	for _, in := range r.Snapshot.Inputs {
+		for _, lack := range in.Lacks {
+			if !strings.HasPrefix(lack, "no ") {
+				reasons = append(reasons, "; "+lack)
+			}
+		}
+	}
+	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty%s", strings.Join(names, ", "), strings.Join(reasons, ""))
 }
 
 // inputName is a PATH as messages name it.

@@ -21,7 +21,7 @@ var anyPodMayCall = &Check{
 				continue
 			}
 			unless := ""
-			if name := pluginPolicy(p.Snapshot); name != "" {
+			if name := pluginPolicy(p); name != "" {
 				unless = fmt.Sprintf("; %s may close it, and is not read", name)
 			}
 			return []Problem{{

@@ -38,7 +38,10 @@ func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) 
 	severity, consequence := consequences(p)
 	if len(behind) == 0 {
 		inNamespace := slices.ContainsFunc(p.Snapshot.Workloads, func(w inventory.Workload) bool { return w.Namespace == service.Namespace })
-		if !inNamespace {
+		others := slices.ContainsFunc(p.Snapshot.Manifests, func(m inventory.Manifest) bool {
+			return slices.Contains(makersOfPods, m.Kind) && (m.Namespace == "" || m.Namespace == service.Namespace)
+		})
+		if !inNamespace || others {
 			return nil
 		}
 		return &Problem{
@@ -56,6 +59,10 @@ func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) 
 		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(behind[0].String()), byOwner(p)),
 	}
 }
+
+// makersOfPods are the kinds beside those of Workloads whose objects make Pods that serve:
+// those of Kubernetes, OpenShift, Argo Rollouts and OpenKruise.
+var makersOfPods = []string{"ReplicaSet", "ReplicationController", "DeploymentConfig", "Rollout", "CloneSet", "AdvancedStatefulSet"}
 
 // noSuchPort reports a target port by a name that no container has.
 func noSuchPort(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {

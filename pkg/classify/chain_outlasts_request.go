@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -91,10 +92,27 @@ func explainCommand(c Cost) string {
 // findOutlasting finds the worst chain of each webhook with failurePolicy Ignore that
 // outlasts its requests, those to critical resources before others.
 func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []Profile) []inventory.Error {
-	open := slices.DeleteFunc(slices.Clone(profiles), func(f Profile) bool {
-		// Where an objectSelector selects some labels alone, no object may have all of them.
-		return f.Type == inventory.Conversion || f.FailsClosed() || !f.ObjectSelector.Parsed.Matches(labels.Set{})
-	})
+	var out []inventory.Error
+	// Where objectSelectors select some labels alone, no object may have all of them.
+	groups := map[string][]Profile{}
+	for _, f := range profiles {
+		if f.Type == inventory.Conversion || f.FailsClosed() {
+			continue
+		}
+		wanted := ""
+		if !f.ObjectSelector.Parsed.Matches(labels.Set{}) {
+			wanted = f.ObjectSelector.Parsed.String()
+		}
+		groups[wanted] = append(groups[wanted], f)
+	}
+	for _, wanted := range slices.Sorted(maps.Keys(groups)) {
+		out = append(out, p.findOutlastingOf(w, m, groups[wanted])...)
+	}
+	return out
+}
+
+// findOutlastingOf is the same of the webhooks of which an object may meet all.
+func (p *Policy) findOutlastingOf(w *work, m *admission.Matcher, open []Profile) []inventory.Error {
 	b := newCostIndex(w, m, open, outlasted(m, open))
 	if !m.Snapshot.NamespacesKnown {
 		b.compareNamespaces()

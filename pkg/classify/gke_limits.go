@@ -14,23 +14,24 @@ var gkeLimits = &Check{
 	Summary:  "On GKE, private clusters open ports 443 and 10250 of the nodes alone, and Autopilot refuses webhooks for everything.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if !p.Snapshot.Server.IsGKE() || p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
+		if !p.Snapshot.OnGKE() || p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
 			return nil
 		}
+		var out []Problem
 		if slices.ContainsFunc(p.Rules, coversEverything) {
-			return []Problem{{
+			out = append(out, Problem{
 				Message: "covers everything by * in apiGroups and resources: GKE Autopilot refuses such a registration",
 				Fix:     "name the API groups and resources in the rules" + byOwner(p),
-			}}
+			})
 		}
 		port := targetPort(p)
 		if port == 0 || port == 443 || port == 10250 {
-			return nil
+			return out
 		}
-		return []Problem{{
+		return append(out, Problem{
 			Message: fmt.Sprintf("is called on port %d of its Pods: in a private cluster of GKE the control plane reaches ports 443 and 10250 of the nodes alone, and calls end in a timeout", port),
 			Fix:     fmt.Sprintf("in a private cluster, open the port: gcloud compute firewall-rules create webhook-%d --direction=INGRESS --network=NETWORK --source-ranges=CONTROL_PLANE_CIDR --target-tags=NODE_TAG --allow=tcp:%d", port, port),
-		}}
+		})
 	},
 }
 

@@ -42,9 +42,19 @@ func portHolder(p *Profile, behind []inventory.Workload, port int32) string {
 	for i := range p.Snapshot.Workloads {
 		w := &p.Snapshot.Workloads[i]
 		own := slices.ContainsFunc(behind, func(b inventory.Workload) bool { return b.Key == w.Key && b.Kind == w.Kind })
-		if w.HostNetwork && !own && slices.Contains(w.Declared, port) {
+		if w.HostNetwork && !own && slices.Contains(w.Declared, port) && slices.ContainsFunc(behind, func(b inventory.Workload) bool { return mayShareNode(&b, w) }) {
 			return w.String()
 		}
 	}
 	return ""
+}
+
+// mayShareNode reports whether Pods of both may run on one node.
+func mayShareNode(a, b *inventory.Workload) bool {
+	for key, value := range a.NodeSelector {
+		if other, selected := b.NodeSelector[key]; selected && other != value {
+			return false
+		}
+	}
+	return len(a.Nodes) == 0 || len(b.Nodes) == 0 || slices.ContainsFunc(a.Nodes, func(node string) bool { return slices.Contains(b.Nodes, node) })
 }

@@ -71,15 +71,18 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 // pluginPolicy names policies of the network plugin that the input shows, as CRDs or as
 // objects without them, "" for none: they may let in what a NetworkPolicy does not. Those
 // of OVN-Kubernetes, Cilium, Calico, Antrea and others have kinds of their own; the
-// MultiNetworkPolicies of Multus are about other networks.
-func pluginPolicy(s *inventory.Snapshot) string {
+// MultiNetworkPolicies of Multus are about other networks, and one in another namespace
+// about other Pods.
+func pluginPolicy(p *Profile) string {
+	s := p.Snapshot
 	for _, name := range slices.Sorted(maps.Keys(s.CRDs)) {
 		if resource, _, _ := strings.Cut(name, "."); strings.HasSuffix(resource, "networkpolicies") && !strings.HasPrefix(resource, "multi") {
 			return name
 		}
 	}
 	for i := range s.Manifests {
-		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && m.Kind != "MultiNetworkPolicy" && m.Group != "networking.k8s.io" {
+		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && m.Kind != "MultiNetworkPolicy" && m.Group != "networking.k8s.io" &&
+			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) {
 			return m.String()
 		}
 	}
@@ -89,8 +92,14 @@ func pluginPolicy(s *inventory.Snapshot) string {
 // ciliumRuns reports whether the input shows Cilium, whose policies by CIDR match no
 // node by default. Source: docs.cilium.io, policyCIDRMatchMode.
 func ciliumRuns(s *inventory.Snapshot) bool {
-	return strings.Contains(strings.ToLower(pluginPolicy(s)), "cilium") ||
-		slices.ContainsFunc(s.Manifests, func(m inventory.Manifest) bool { return m.Group == "cilium.io" }) ||
+	for name := range s.CRDs {
+		if strings.HasSuffix(name, ".cilium.io") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Manifests, func(m inventory.Manifest) bool {
+		return m.Group == "cilium.io" || m.Kind == "ConfigMap" && m.Name == "cilium-config"
+	}) ||
 		slices.ContainsFunc(s.Workloads, func(w inventory.Workload) bool {
 			return w.PodLabels["k8s-app"] == "cilium" || w.Daemon && w.Name == "cilium"
 		})
@@ -120,7 +129,7 @@ func evidenceOfCalls(p *Profile) (evidence string, against bool) {
 			return fmt.Sprintf("; of its %.0f calls that were observed none failed", seen.Calls), true
 		}
 	}
-	if name := pluginPolicy(p.Snapshot); name != "" {
+	if name := pluginPolicy(p); name != "" {
 		return fmt.Sprintf("; %s may do so, and is not read", name), true
 	}
 	return "", false

@@ -22,15 +22,11 @@ var refusedByAPI = &Check{
 		return refusal(refused, ObjectName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		if refused := p.Matcher.RefusedPolicy(p.AdmissionPolicy); len(refused) > 0 {
-			return refusal(refused, objectName(&p.Registration))
-		}
+		out := refusal(p.Matcher.RefusedPolicy(p.AdmissionPolicy), objectName(&p.Registration))
 		for _, b := range p.Bindings {
-			if refused := p.Matcher.RefusedBinding(b); len(refused) > 0 {
-				return refusal(refused, TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name))
-			}
+			out = append(out, refusal(p.Matcher.RefusedBinding(b), TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name))...)
 		}
-		return nil
+		return out
 	},
 }
 

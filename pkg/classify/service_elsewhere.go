@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -19,7 +20,11 @@ var serviceElsewhere = &Check{
 			return nil
 		}
 		namespaces := p.Snapshot.NamespacesOfService(called.Name)
-		if len(namespaces) != 1 {
+		// The installer adds its own namespace where a file states none.
+		anywhere := slices.ContainsFunc(p.Snapshot.Manifests, func(m inventory.Manifest) bool {
+			return m.Kind == "Service" && m.Group == "" && m.Key == inventory.Key{Name: called.Name}
+		})
+		if len(namespaces) != 1 || anywhere {
 			return nil
 		}
 		severity, consequence := consequences(p)

@@ -30,10 +30,11 @@ const (
 	AnnotationHookWeight = "helm.sh/hook-weight"
 	AnnotationArgoHook   = "argocd.argoproj.io/hook"
 	AnnotationSyncWave   = "argocd.argoproj.io/sync-wave"
+	AnnotationHelmPolicy = "helm.sh/resource-policy"
 )
 
 // OrderAnnotations are all of them.
-var OrderAnnotations = []string{AnnotationHelmHook, AnnotationHookWeight, AnnotationArgoHook, AnnotationSyncWave}
+var OrderAnnotations = []string{AnnotationHelmHook, AnnotationHookWeight, AnnotationArgoHook, AnnotationSyncWave, AnnotationHelmPolicy}
 
 // IsFinalized reports whether it has Finalizers.
 func (m *Manifest) IsFinalized() bool { return len(m.Finalizers) > 0 }

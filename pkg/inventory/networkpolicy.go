@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -50,11 +51,11 @@ func (o OpenPorts) Has(port int32, named map[string]int32) bool {
 // newNetworkPolicy reads which ports the rules open to more than Pods: selectors of Pods and
 // namespaces never select the network of a host, from which an API server calls. Which
 // addresses an ipBlock must have is not known, so each is taken for the right one.
-func newNetworkPolicy(p *networkingv1.NetworkPolicy) NetworkPolicy {
+func newNetworkPolicy(p *networkingv1.NetworkPolicy, openShift bool) NetworkPolicy {
 	out := NetworkPolicy{Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector)}
 	for _, r := range p.Spec.Ingress {
 		switch {
-		case len(r.From) == 0:
+		case len(r.From) == 0, slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return admitsHosts(p, openShift) }):
 			out.Open.addRule(r)
 		case slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }):
 			out.Open.addRule(r)
@@ -68,6 +69,23 @@ func newNetworkPolicy(p *networkingv1.NetworkPolicy) NetworkPolicy {
 		slices.Sort(o.Names)
 	}
 	return out
+}
+
+// hostNetworkLabel is that of the namespace for which OpenShift takes what comes from the
+// network of a host. Source: docs.openshift.com, About network policy.
+const hostNetworkLabel = "policy-group.network.openshift.io/host-network"
+
+// admitsHosts reports whether the peer takes in the network of hosts, as it can on
+// OpenShift, which a policy that names the label is for.
+func admitsHosts(p networkingv1.NetworkPolicyPeer, openShift bool) bool {
+	if p.NamespaceSelector == nil || p.PodSelector != nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(p.NamespaceSelector)
+	if err != nil || !selector.Matches(labels.Set{hostNetworkLabel: "", corev1.LabelMetadataName: "openshift-host-network"}) {
+		return false
+	}
+	return openShift || !selector.Matches(labels.Set{corev1.LabelMetadataName: "openshift-host-network"})
 }
 
 func (o *OpenPorts) addRule(r networkingv1.NetworkPolicyIngressRule) {
@@ -113,7 +131,7 @@ func (o Objects) networkPolicies() []NetworkPolicy {
 	for _, p := range o.NetworkPolicies {
 		// Where it lists no types, the API server adds Ingress to whatever its rules say.
 		if len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) {
-			out = append(out, newNetworkPolicy(p))
+			out = append(out, newNetworkPolicy(p, o.OpenShift))
 		}
 	}
 	slices.SortFunc(out, func(a, b NetworkPolicy) int { return a.Key.Compare(b.Key) })

@@ -38,8 +38,10 @@ type Workload struct {
 	ClusterDNS bool
 	// Replicas counts its Pods; 0 where that depends on the nodes.
 	Replicas int
-	// Nodes are those its Pods run on, where known.
-	Nodes []string
+	// Nodes are those its Pods run on, where known, and NodeSelector the labels of those
+	// that they may run on.
+	Nodes        []string
+	NodeSelector map[string]string
 	// Newest is when the newest of its Pods was created, where known, and
 	// Terminating says that some of them are on their way out.
 	Newest      time.Time
@@ -143,12 +145,13 @@ func (o Objects) workloads() []Workload {
 
 func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, replicas int32) Workload {
 	w := Workload{
-		Kind:        kind,
-		Key:         Key{m.Namespace, m.Name},
-		PodLabels:   t.Labels,
-		HostNetwork: t.Spec.HostNetwork,
-		ClusterDNS:  isDNS(m.Namespace, t.Labels),
-		Replicas:    int(replicas),
+		Kind:         kind,
+		Key:          Key{m.Namespace, m.Name},
+		PodLabels:    t.Labels,
+		HostNetwork:  t.Spec.HostNetwork,
+		NodeSelector: t.Spec.NodeSelector,
+		ClusterDNS:   isDNS(m.Namespace, t.Labels),
+		Replicas:     int(replicas),
 	}
 	w.addContainers(t.Spec.Containers)
 	return w
@@ -187,6 +190,9 @@ func (w *Workload) addPort(p corev1.ContainerPort) {
 // their TCP ports, and a readinessProbe, or a preStop hook, where any has.
 func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 	out := corev1.PodSpec{NodeName: s.NodeName, HostNetwork: s.HostNetwork, PriorityClassName: s.PriorityClassName}
+	if s.HostNetwork {
+		out.NodeSelector = s.NodeSelector
+	}
 	if len(s.Containers) == 0 {
 		return out
 	}

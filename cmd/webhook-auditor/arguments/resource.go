@@ -3,6 +3,7 @@ package arguments
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -203,6 +204,9 @@ func CheckOperation(typed string) error {
 	return fmt.Errorf("reading operation %q: must be one of %s%s", typed, strings.Join(Operations(), ", "), Suggested(Like(name, Operations())))
 }
 
+// versioned is a resource as kubectl takes it with a version: NAME.VERSION.GROUP.
+var versioned = regexp.MustCompile(`^([^./]+)\.(v\d+(?:(?:alpha|beta)\d+)?)\.(.+)$`)
+
 // reads are the verbs that meet no admission.
 var reads = []string{"get", "list", "watch"}
 
@@ -212,6 +216,9 @@ func Request(m *admission.Matcher, operation, resource string, subject admission
 	operation = strings.ToLower(operation)
 	if operation == "scale" && !strings.Contains(resource, "/") {
 		resource += "/scale"
+	}
+	if m := versioned.FindStringSubmatch(resource); m != nil {
+		resource, subject.Version = m[1]+"."+m[3], cmp.Or(subject.Version, m[2])
 	}
 	r, other, err := newResourceNames(m.Snapshot).resolve(resource)
 	if err != nil {

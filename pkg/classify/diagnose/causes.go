@@ -85,7 +85,7 @@ var callCauses = func() []cause {
 // (they are in no configuration).
 var deniedCauses = []cause{
 	{regexp.MustCompile(`pairs are not allowed in webhook rules`), "gke-rules"},
-	{regexp.MustCompile(`GKE Warden|[Aa]utogke|GKE Autopilot`), "gke-autopilot"},
+	{regexp.MustCompile(`GKE (?:Warden|Policy Controller)|[Aa]utogke|GKE Autopilot`), "gke-autopilot"},
 }
 
 // refusedCauses are why the API server refuses a registration. Source:
@@ -381,7 +381,7 @@ var advices = map[Cause]advice{
 		Related: []string{"long-timeout", "budget-exceeded"},
 	},
 	"plugin-timeout": {
-		Meaning: "OpenShift ends an admission plugin after 13 s, whatever the failurePolicy. The webhooks of the plugin took longer together; the error names none",
+		Meaning: "OpenShift ends an admission plugin after 13 s, whatever the failurePolicy of its webhooks. It took longer; the error names no webhook",
 		Fix:     "see which of them are slow: webhook-auditor top. Then lower timeoutSeconds until a request takes less than 13 s: webhook-auditor explain OPERATION RESOURCE",
 		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded", "long-timeout"},
 	},

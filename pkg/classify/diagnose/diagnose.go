@@ -61,6 +61,9 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	switch {
 	case len(a.Profiles) == 0:
 		a.Notes = unregistered(r, c)
+		if google.MatchString(c.Webhook) && slices.Contains(callFailures, c.Cause) {
+			a.Fix = "try again. If it lasts, report it to Google: the backend is a part of GKE's control plane"
+		}
 	case a.Explaining > 0:
 		a.Fix = a.Findings[0].Fix
 	default:
@@ -157,6 +160,7 @@ func (a Answer) refused(r *classify.Report) Answer {
 func (a Answer) outlasted(r *classify.Report) Answer {
 	t, ok := map[string]inventory.Type{"MutatingAdmissionWebhook": inventory.Mutating, "ValidatingAdmissionWebhook": inventory.Validating}[a.Plugin]
 	if !ok {
+		a.Fix = "see the API server's log for what the plugin waited for"
 		a.Notes = append(a.Notes, "The plugin "+a.Plugin+" calls no webhook.")
 		return a
 	}
@@ -171,9 +175,11 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 	for i, p := range meant {
 		names[i] = fmt.Sprintf("%s (%s)", p.Name, text.Seconds(p.Timeout))
 	}
-	if len(names) > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("It can be any of %s: %s.", inventory.Counted(len(names), "webhook"), classify.JoinBounded(names)))
+	note := fmt.Sprintf("It can be any of %s: %s.", inventory.Counted(len(names), "webhook"), classify.JoinBounded(names))
+	if len(names) == 0 {
+		note = "The input has no webhook that the plugin calls."
 	}
+	a.Notes = append(a.Notes, note)
 	a.find(r, meant)
 	a.Findings, a.Related = a.Findings[:a.Explaining], a.Explaining
 	if a.Explaining > 0 {

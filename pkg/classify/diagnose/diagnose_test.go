@@ -168,7 +168,8 @@ func TestWrappers(t *testing.T) {
 
 func TestSeveralComplaints(t *testing.T) {
 	text := "E1121 1 " + call(`service "hook" not found`) + "\nI1121 2 all is well\nE1121 3 " +
-		`admission webhook "other.example.com" denied the request: no: expression 'object.spec.x > 1' resulted in error: no such key: x` + "\n" +
+		`admission webhook "other.example.com" denied the request: no: failed calling webhook "quoted.example.com": EOF` + "\n" +
+		`E1121 4 pods "x" is forbidden: expression 'object.spec.x > 1' resulted in error: no such key: x` + "\n" +
 		"Error from server (Timeout): Timeout: request did not complete within requested timeout - context deadline exceeded"
 	var got []string
 	for _, c := range Parse(text) {

@@ -87,13 +87,13 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, "not-ready"},
 		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
-		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in \S+`), plugin, nil, "plugin-timeout"},
+		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in [\w.]+`), plugin, nil, "plugin-timeout"},
 		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), named, nil, "slow-call"},
 		{regexp.MustCompile(`"Call conversion webhook" custom-resource-definition:[^, ]+`), whole, nil, "slow-call"},
 		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, "refused-by-api"},
 		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, "refused-by-api"},
 		{regexp.MustCompile(`\bCustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, "refused-by-api"},
-		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.webhooks\[name="([^"]+)"\]`), conflicting, conflictCauses, "apply-conflict"},
+		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?` + webhookField), conflicting, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, "dry-run"},
 		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, "patch"},
@@ -103,7 +103,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, "match-condition"},
 		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, "conversion-refused"},
 		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), unnamed, nil, "request-timeout"},
-		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), unnamed, nil, "patch-failed"},
+		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?(?:error when \w+ \S+: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), whole, nil, "patch-failed"},
 	}
 }()
 
@@ -112,9 +112,10 @@ var patterns = func() []errorPattern {
 func Parse(text string) []APIServerError {
 	var out []APIServerError
 	for _, message := range messages(text, 0) {
-		for _, c := range parsed(unwrapped(message)) {
+		// A log has the words of one error twice, where it shows what wraps what.
+		for _, c := range distinct(parsed(unwrapped(message))) {
 			if i := slices.IndexFunc(out, c.same); i >= 0 {
-				out[i].Count++
+				out[i].Count += c.Count
 			} else if len(out) < maxComplaints {
 				out = append(out, c)
 			}
@@ -154,6 +155,17 @@ func Unrecognized(message string) string {
 	return "no webhook error recognized"
 }
 
+// distinct are the errors of one message, each once.
+func distinct(found []APIServerError) []APIServerError {
+	var out []APIServerError
+	for _, c := range found {
+		if !slices.ContainsFunc(out, c.same) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // same reports whether two parsed differ in their words alone.
 func (c APIServerError) same(o APIServerError) bool {
 	c.Detail, o.Detail, c.Count, o.Count = "", "", 0, 0
@@ -174,29 +186,36 @@ func parsed(text string) []APIServerError {
 	}
 	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(a.begin, b.begin) })
 	end, quoting := 0, false
-	matches = slices.DeleteFunc(matches, func(m match) bool { // an expression, or a message that quotes a webhook's error, within the error of a policy
-		policy := m.otherwise == causePolicyDenied || m.otherwise == causePolicyWarned
-		within := m.begin < end || quoting && !policy
-		end, quoting = max(end, m.end), quoting || policy
+	matches = slices.DeleteFunc(matches, func(m match) bool { // an expression, or an error of a webhook that the message of a denial quotes
+		denies := m.otherwise == causePolicyDenied || m.otherwise == causePolicyWarned || m.otherwise == causeDenied
+		within := m.begin < end || quoting && !denies
+		end, quoting = max(end, m.end), quoting || denies
 		return within
 	})
 	var out []APIServerError
-	last := 0
 	for i, m := range matches {
 		end := len(text)
 		if i+1 < len(matches) {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(text[m.begin:m.end], text[m.end:end])
-		if d := matches[last]; c.Cause == causeOther && c.URL == "" && len(out) > 0 && out[len(out)-1].Cause == causeDenied {
-			// The message of a denial that quotes an error, without the words of one.
-			out[len(out)-1] = d.parse(text[d.begin:d.end], text[d.end:end])
-			continue
+		out = append(out, c)
+		for _, field := range fieldsInConflict.FindAllStringSubmatch(c.Detail, -1) {
+			one := c
+			one.Webhook = field[1]
+			if !slices.ContainsFunc(out, one.same) {
+				out = append(out, one)
+			}
 		}
-		out, last = append(out, c), i
 	}
 	return out
 }
+
+// webhookField is the path of a field of a webhook, as server-side apply writes it.
+const webhookField = `\.webhooks\[name="([^"]+)"\]`
+
+// fieldsInConflict are those of an apply that ended in a conflict.
+var fieldsInConflict = regexp.MustCompile(`\B` + webhookField)
 
 // unwrapped undoes what carries errors about: quotes in quotes of logs, lines
 // that a terminal broke, quotes that a chat made pretty.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -35,9 +36,23 @@ func messages(text string, nested int) []string {
 			out = append(out, messages(r, nested)...)
 			continue
 		}
-		out = append(out, r)
+		out = append(out, value(r))
 	}
 	return out
+}
+
+// quotedValue is a value of a structured log that has quotes of its own.
+var quotedValue = regexp.MustCompile(`\b\w+=("(?:[^"\\]|\\.)*\\"(?:[^"\\]|\\.)*")`)
+
+// value is the value of a line of a structured log that an error stands in; the line, where
+// that is not known.
+func value(line string) string {
+	for _, m := range quotedValue.FindAllStringSubmatch(line, -1) {
+		if s, err := strconv.Unquote(m[1]); err == nil && len(parsed(unwrapped(s))) > 0 {
+			return s
+		}
+	}
+	return line
 }
 
 var objectOfYAML = regexp.MustCompile(`(?m)^(?:- )?apiVersion: `)
@@ -87,7 +102,7 @@ func texts(value any, out []string) []string {
 
 // record is how a line of a log, an Event in a table, a condition and an error of
 // kubectl begin. Other lines go on with the one before: terminals break them.
-var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|[Ee]rror:? |Warning` +
+var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|[Ee]rror:? |Internal error occurred: |Warning` +
 	`|\s+(?:Normal|Warning)\s+\S+\s` +
 	`|(?:\S+\s+)?(?:\d+[smhdy]\w*|<unknown>)\s+(?:\(x\d+ over \w+\)\s+)?(?:Normal|Warning)\s` +
 	`|\s+[A-Z]\w+\s+(?:True|False|Unknown)\s)`)
@@ -97,7 +112,7 @@ func records(text string) []string {
 	var out []string
 	begin, at := 0, 0
 	for line := range strings.Lines(text) {
-		if at > begin && (record.MatchString(line) || complete(text[begin:at])) {
+		if at > begin && (record.MatchString(line) || !strings.HasPrefix(line, indented) && complete(text[begin:at])) {
 			out = append(out, text[begin:at])
 			begin = at
 		}
@@ -105,6 +120,9 @@ func records(text string) []string {
 	}
 	return append(out, text[begin:])
 }
+
+// indented is how kubectl describe and terminals set off what goes on with a column.
+var indented = strings.Repeat(" ", 16)
 
 var (
 	// unending are the causes whose words may go on in the next line.

@@ -170,7 +170,7 @@ func (e diagnosedError) subject() string {
 	case e.Object != "":
 		return "Refused: " + e.Object
 	case e.Plugin != "":
-		return "The webhooks of the plugin " + e.Plugin
+		return "Admission plugin " + e.Plugin
 	case e.Policy == nil:
 		return "A webhook that the error does not name"
 	case e.Policy.Binding != "":

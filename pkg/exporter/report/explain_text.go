@@ -77,6 +77,8 @@ func (e Explanation) wait(webhooks int) string {
 		}
 	}
 	switch end := e.EndsAfterSeconds; {
+	case end > 0 && e.Budget != nil && e.Budget.MutatingSeconds+e.Budget.ValidatingSeconds < end: // what hangs changes nothing, so that none is called again
+		return fmt.Sprintf("waits %d s if all hang; if they are slow, change the object and are called again, it is refused after %d s.", e.Budget.MutatingSeconds+e.Budget.ValidatingSeconds, end)
 	case end > 0 && ignored == webhooks && webhooks > 1:
 		return fmt.Sprintf("if all hang, it is refused after %d s, although all %d have failurePolicy Ignore.", end, webhooks)
 	case end > 0 && ignored == webhooks:

@@ -64,12 +64,15 @@ var Installers = []Installer{
 	{Name: "Argo CD", kinds: without(helm3, "PriorityClass"), hooks: argoHooks, byName: true, awaits: []int{-1, 0, 1}},
 }
 
+// removalHooks have no phase: Helm leaves hooks there, and objects that it is to keep.
+var removalHooks = []hooks{{annotation: inventory.AnnotationHelmHook}, {annotation: inventory.AnnotationHelmPolicy}}
+
 // Uninstallers remove the objects of an input again, one after the other: whatever waits
-// for another is gone at once. Helm leaves hooks there. kubectl and Argo CD remove in the
+// for another is gone at once. kubectl and Argo CD remove in the
 // order of the command.
 var Uninstallers = []Installer{
-	{Name: "Helm 3", kinds: removal(helm3), hooks: []hooks{{annotation: inventory.AnnotationHelmHook}}},
-	{Name: "Helm 4", kinds: removal(helm4), hooks: []hooks{{annotation: inventory.AnnotationHelmHook}}},
+	{Name: "Helm 3", kinds: removal(helm3), hooks: removalHooks},
+	{Name: "Helm 4", kinds: removal(helm4), hooks: removalHooks},
 }
 
 func without(list, kind string) []string {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -107,6 +108,8 @@ func (r *reader) path(in *input) {
 		r.fail(f, 0, err)
 	case info.IsDir():
 		r.directory(in)
+	case slices.Contains(kustomizationNames, filepath.Base(in.path)):
+		r.kustomization(in, in.path)
 	default:
 		r.file(f, opened)
 	}
@@ -166,6 +169,9 @@ func (r *reader) inDirectory(in *input, root *os.Root, name string) {
 // is not read.
 func (in *input) member(full, name string) (*file, bool) {
 	in.noteHosted(name)
+	if in.archive && len(in.unbuilt) == 0 && in.layout == plain && slices.Contains(kustomizationNames, path.Base(name)) {
+		in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomization %s is in an archive, where none is built, and its files are read as they are: unpack it", full))
+	}
 	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)
 	in.policiesListed = in.policiesListed || read && policyList.MatchString(name)

@@ -112,16 +112,22 @@ func (r *reader) kustomize(in *input) map[string]bool {
 		if included[folder] || all[folder].component {
 			continue
 		}
-		used := map[string]bool{}
-		built, err := build(folder, used)
-		if err != nil {
-			in.unbuilt = append(in.unbuilt, fmt.Sprintf("%s cannot be built, and its files are read as they are: %s", all[folder].file, strings.Join(strings.Fields(err.Error()), " ")))
-			continue
-		}
-		r.built(in, all[folder].file, built, originsIn(used))
-		maps.Copy(done, used)
+		maps.Copy(done, r.kustomization(in, all[folder].file))
 	}
 	return done
+}
+
+// kustomization reads what kustomize makes of the file, and returns the folders and files
+// that it is made of; none where it cannot be built.
+func (r *reader) kustomization(in *input, file string) map[string]bool {
+	used := map[string]bool{}
+	built, err := build(filepath.Dir(file), used)
+	if err != nil {
+		in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomization %s cannot be built, and its files are read as they are: %s", file, strings.Join(strings.Fields(err.Error()), " ")))
+		return nil
+	}
+	r.built(in, file, built, originsIn(used))
+	return used
 }
 
 // build is what kustomize makes of the folder, without a network and plugins; used are

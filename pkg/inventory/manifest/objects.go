@@ -89,7 +89,13 @@ func counted(before, now object) object {
 	return counts
 }
 
-func place(o object) string { return fmt.Sprintf("%s:%d", o.file.name, o.line) }
+// place is where the object is written, or the file of the kustomization that makes it.
+func place(o object) string {
+	if slices.Contains(o.file.input.roots, o.file.member) {
+		return o.file.member
+	}
+	return fmt.Sprintf("%s:%d", o.file.name, o.line)
+}
 
 // result returns all that was kept.
 func (k *kept) result() inventory.Objects {
