@@ -30,34 +30,53 @@ install() {
 	return 1
 }
 
+groups=/sys/fs/cgroup
+
+# controllers says which control groups the kubelet and runc want and do not find.
+controllers() {
+	if [ -e $groups/cgroup.controllers ]; then
+		for name in cpu cpuset memory pids; do
+			grep -qsw "$name" $groups/cgroup.subtree_control || echo "no controller for $name in $groups/cgroup.subtree_control"
+		done
+	else
+		for name in cpu cpuacct cpuset memory pids devices freezer; do
+			[ -d "$groups/$name" ] || echo "no control groups for $name in $groups"
+		done
+	fi
+}
+
 # try makes, in namespaces that end with it, a little of each thing that nodes are made of.
 try() {
 	case "$1:$here" in /var/* | /run/* | *:/var/* | *:/run/*) echo "nodes have a /var and a /run of their own: have TMPDIR and the repository elsewhere" && return 1 ;; esac
-	groups=/sys/fs/cgroup
-	if [ -d $groups/memory ]; then
-		groups=$groups/memory
-	elif ! grep -qs memory $groups/cgroup.subtree_control; then
-		echo "no controller for memory in $groups/cgroup.subtree_control" && return 1
-	fi
+	controllers | grep . && return 1
+	[ ! -d $groups/memory ] || groups=$groups/memory
 	mkdir "$groups/nodes-try-$$" && rmdir "$groups/nodes-try-$$" || return
+	grep -q '^Seccomp:' /proc/self/status || { echo "the kernel has no seccomp" && return 1; }
 	unshare --mount --net --pid --uts --ipc --fork --kill-child --mount-proc sh -ec '
 		mount --make-rprivate /
 		mount -t tmpfs tmpfs /run
 		cd "$1" && mkdir lower upper work all
 		mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work all
+		for name in vm/overcommit_memory kernel/panic kernel/keys/root_maxkeys; do mount --bind "$1/own" /proc/sys/$name; done
+		sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.route_localnet=1
 		ip link add nodes type bridge
 		ip link add to-node type veth peer name eth0
-		iptables -t nat -A OUTPUT -j ACCEPT
+		# What kube-proxy writes.
+		iptables -t nat -A POSTROUTING -m comment --comment try -m mark --mark 0x4000/0x4000 -m statistic --mode random --probability 0.5 -j MASQUERADE --random-fully
+		iptables -t nat -A OUTPUT -m addrtype --dst-type LOCAL -p tcp -m tcp --dport 1 -j DNAT --to-destination 127.0.0.1:1
+		iptables -A OUTPUT -m conntrack --ctstate NEW -j REJECT
 		nft add table ip nodes' try "$1"
 }
 
 # able says in one line why there can be no nodes on this machine, where so.
 able() {
 	folder=$(mktemp -d)
-	if reason=$( (install && try "$folder") 2>&1); then able=0; else able=1; fi
-	rm -rf "$folder"
-	[ $able = 0 ] || printf 'real nodes were not tried: %s\n' "$(printf %s "$reason" | tail -n 1)"
-	return $able
+	trap 'rm -rf "$folder"' EXIT
+	trap 'exit 1' INT TERM
+	touch "$folder/own"
+	if reason=$( (install && try "$folder") 2>&1); then return 0; fi
+	printf 'real nodes were not tried: %s\n' "$(printf %s "$reason" | tail -n 1)"
+	return 1
 }
 
 if [ "$wanted" = able ]; then

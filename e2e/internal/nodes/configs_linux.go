@@ -43,6 +43,7 @@ authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
 cgroupRoot: /%s
 failCgroupV1: false
+failSwapOn: false
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock

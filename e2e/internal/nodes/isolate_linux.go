@@ -247,12 +247,14 @@ func Left(folder string) string {
 			fmt.Fprintln(&out, "mount:", line)
 		}
 	}
-	links, _ := filepath.Glob("/sys/class/net/*")
-	fmt.Fprintln(&out, "links:", links)
+	for _, pattern := range []string{bridge, "to-*"} { // others come and go by what else the machine does
+		links, _ := filepath.Glob("/sys/class/net/" + pattern)
+		fmt.Fprintln(&out, "links:", links)
+	}
 	for _, name := range slices.Sorted(maps.Keys(tunables)) {
 		fmt.Fprintln(&out, name, read("/proc/sys/"+name))
 	}
-	return out.String() + "routes:\n" + read("/proc/net/route") + read("/proc/net/ipv6_route") + "tables:\n" + read("/proc/net/ip_tables_names")
+	return out.String() + "tables:\n" + read("/proc/net/ip_tables_names")
 }
 
 func read(path string) string {
