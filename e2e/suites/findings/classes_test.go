@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,45 +19,6 @@ import (
 
 // approval is the annotation that makes informational findings leave.
 const approval = `{"metadata":{"annotations":{"webhook-approved.openshift.io":%s}}}`
-
-// TestApproval: the API server calls an approved webhook as it calls any other;
-// only the finding leaves.
-func TestApproval(t *testing.T) {
-	t.Parallel()
-	w := environment{stock.Use(t)}
-	b := w.Backend(t, "classes-critical")
-	path := "/allow/" + b.Namespace
-	h := testenv.Hook(b, path, testenv.Rule("", "pods"))
-	w.Validate(t, b.Namespace, h)
-	labels := testenv.Identity("validating", b.Namespace, h.Name)
-	scraper := w.Scraper(t)
-	called := func() {
-		t.Helper()
-		w.Hooks.ForgetCallsOf(path)
-		testenv.Eventually(t, func() error {
-			if err := createPod(t, w, b); err != nil || len(w.Hooks.CallsOf(path)) > 0 {
-				return err
-			}
-			return errors.New("the webhook was not called")
-		})
-	}
-	scraper.AwaitFinding("critical-resource", "info", labels)
-	called()
-	w.approve(t, b.Namespace, `"https://example.com/pull/1"`)
-	scraper.AwaitNoFinding("critical-resource", labels)
-	called()
-	w.approve(t, b.Namespace, `"by word of mouth"`)
-	scraper.AwaitFinding("approval-invalid", "info", labels)
-	w.approve(t, b.Namespace, "null")
-	scraper.AwaitNoFinding("approval-invalid", labels)
-	scraper.AwaitFinding("critical-resource", "info", labels)
-}
-
-func createPod(t *testing.T, w environment, b webhook.Backend) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "e2e"}, Spec: testenv.PodSpec()}
-	_, err := w.Kube.CoreV1().Pods(b.Namespace).Create(t.Context(), pod, testenv.DryRun)
-	return err
-}
 
 // approve sets the approval of a validating configuration to a JSON value.
 func (w environment) approve(t *testing.T, configuration, value string) {
