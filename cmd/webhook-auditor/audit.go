@@ -198,7 +198,10 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 	if a.output == "sarif" {
 		write = func() error { return a.write(c.Document(), s) }
 	}
-	if err := cmp.Or(write(), writeErrors(c.Errors, s)); err != nil {
+	if err := write(); err != nil {
+		return err
+	}
+	if err := writeErrors(c.Errors, s); err != nil {
 		return err
 	}
 	after.Findings = c.Added
