@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
@@ -172,6 +175,25 @@ func TestReapplyIsNoHotLoop(t *testing.T) {
 			wantGuarded(t, o.change(t, w, nil))
 		})
 	}
+}
+
+// uninstallObjects deletes the objects, which may be gone already.
+func (w environment) uninstallObjects(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range objects {
+		testenv.Gone(t, w.client(t, o).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}))
+	}
+}
+
+// client is the client of a cluster-scoped object's kind.
+func (w environment) client(t *testing.T, object *unstructured.Unstructured) dynamic.ResourceInterface {
+	t.Helper()
+	groups, err := restmapper.GetAPIGroupResources(w.Kube.Discovery())
+	testenv.Must(t, err)
+	kind := object.GroupVersionKind()
+	mapping, err := restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version)
+	testenv.Must(t, err)
+	return w.Dynamic.Resource(mapping.Resource)
 }
 
 // wantAsWritten wants the requirements that the owner wrote and no others.

@@ -59,6 +59,15 @@ func useGuarded(t *testing.T) environment {
 	return w
 }
 
+// useUnguarded returns the world without a guard, for this test alone, once the
+// guard of the last test is gone.
+func useUnguarded(t *testing.T) environment {
+	t.Helper()
+	w := environment{unguarded.UseAlone(t)}
+	w.awaitNoGuard(t)
+	return w
+}
+
 // printed is what the auditor prints, as objects.
 func printed(args ...string) ([]*unstructured.Unstructured, error) {
 	path, err := programs.Auditor()
@@ -96,19 +105,25 @@ func (w environment) apply(ctx context.Context, objects ...*unstructured.Unstruc
 // awaitGuard waits until the guard changes what is registered.
 func (w environment) awaitGuard(t *testing.T) {
 	t.Helper()
-	testenv.Eventually(t, func() error { return w.probe(t) })
+	testenv.Eventually(t, func() error { return w.probe(t, 1) })
 }
 
-// probe registers webhooks of both kinds in a dry run and wants each to get one
-// requirement.
-func (w environment) probe(t *testing.T) error {
+// awaitNoGuard waits until the guard changes nothing any more.
+func (w environment) awaitNoGuard(t *testing.T) {
+	t.Helper()
+	testenv.Eventually(t, func() error { return w.probe(t, 0) })
+}
+
+// probe registers webhooks of both kinds in a dry run and wants each to get so
+// many requirements.
+func (w environment) probe(t *testing.T, want int) error {
 	for kind := range guardedKinds {
 		made, err := w.configurations(kind).Create(t.Context(), configuration(kind, "guard-probe", idle("probe")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err != nil {
 			return err
 		}
-		if have := len(requirements(hooksOf(made)[0])); have != 1 {
-			return fmt.Errorf("a %s gets %d requirements, want 1", kind, have)
+		if have := len(requirements(hooksOf(made)[0])); have != want {
+			return fmt.Errorf("a %s gets %d requirements, want %d", kind, have, want)
 		}
 	}
 	return nil

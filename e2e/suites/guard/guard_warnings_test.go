@@ -1,56 +1,125 @@
 package guard
 
 import (
-	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// TestRegistrationWarnings: the API server passes the warnings on, whatever the
-// number of webhooks, and none of others. Which there are is tested in manifests.
-func TestRegistrationWarnings(t *testing.T) {
-	t.Parallel()
-	w := environment{unguarded.Use(t)}
+// warn installs the warnings until the end of the test.
+func (w environment) warn(t *testing.T) {
+	t.Helper()
 	policy, err := printed("registration-warnings")
 	testenv.Must(t, err)
 	testenv.Must(t, w.apply(t.Context(), strict(policy)...))
-	crowd, others := make([]any, 1000), make([]any, 1000)
-	for i := range crowd {
-		hook := idle(fmt.Sprintf("hook-%d", i))
-		hook["rules"] = []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{"secrets"}}}
-		crowd[i], others[i] = hook, idle(fmt.Sprintf("hook-%d", i))
-	}
-	for kind := range guardedKinds {
-		t.Run(kind, func(t *testing.T) {
-			testenv.Eventually(t, func() error { // the policy is awake
-				if printed := w.warned(t, kind, crowd); strings.Count(printed, "registration-warnings'") != 1 || !strings.Contains(printed, "resources: 1000 webhooks; they") {
-					return fmt.Errorf("prints %q of 1000 webhooks for secrets", printed)
-				}
-				return nil
-			})
-			if printed := w.warned(t, kind, others); printed != "" {
-				t.Errorf("prints %q of webhooks for nothing of the cluster's", printed)
-			}
-		})
-	}
+	t.Cleanup(func() { w.uninstallObjects(t, policy) })
+	testenv.Eventually(t, func() error { return w.wantWarning(t, "secrets.guard.example.com") })
 }
 
-// warned is what the API server warns of when the webhooks are registered, in a dry run.
-func (w environment) warned(t *testing.T, kind string, hooks []any) string {
+// wantWarning registers a webhook for secrets, in a dry run.
+func (w environment) wantWarning(t *testing.T, want string) error {
 	t.Helper()
-	var printed bytes.Buffer
+	printed, err := w.dryRun(t, configuration("ValidatingWebhookConfiguration", "guard-warned", covering("secrets")))
+	if err == nil && !strings.Contains(strings.Join(printed, "\n"), want) {
+		err = fmt.Errorf("want the warning %q, have %q", want, printed)
+	}
+	return err
+}
+
+// covering is a webhook for the creation of a core resource.
+func covering(resource string) map[string]any {
+	hook := idle(resource)
+	hook["rules"] = []any{map[string]any{
+		"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE"}, "resources": []any{resource},
+	}}
+	return hook
+}
+
+// found is a finding, as far as it is compared.
+type found struct{ Check, Type, Configuration, Name, Fix string }
+
+// foundIn are the findings of an audit.
+func foundIn(t *testing.T, args ...string) []found {
+	t.Helper()
+	result := testenv.Command(t, append([]string{"audit", "-o", "json", "--fail-on", "never"}, args...)...)
+	var out struct{ Findings []found }
+	if err := json.Unmarshal([]byte(result.Stdout), &out); err != nil {
+		t.Fatalf("auditing %v: %v\n%s", args, err, result.Stderr)
+	}
+	return out.Findings
+}
+
+// dryRun registers the configuration in a dry run and returns what the policy
+// warns of.
+func (w environment) dryRun(t *testing.T, object *unstructured.Unstructured) ([]string, error) {
+	t.Helper()
+	received := &warnings{}
 	config := w.Plane.Config()
-	config.WarningHandler = rest.NewWarningWriter(&printed, rest.WarningWriterOptions{})
+	config.WarningHandler = received
 	client, err := dynamic.NewForConfig(config)
 	testenv.Must(t, err)
-	_, err = client.Resource(guardedKinds[kind]).Create(t.Context(), configuration(kind, "guard-warned", hooks...), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	testenv.Must(t, err)
-	return printed.String()
+	_, err = client.Resource(guardedKinds[object.GetKind()]).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return received.byPolicy(), err
+}
+
+// warnings collects what the API server warns of.
+type warnings struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// HandleWarningHeader keeps one warning.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, text)
+}
+
+func (w *warnings) byPolicy() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.lines), func(line string) bool {
+		return !strings.Contains(line, "ValidatingAdmissionPolicy 'webhook-auditor-registration-warnings'")
+	})
+}
+
+// TestRegistrationWarnings: the API server passes the warnings on, whatever the
+// number of webhooks. Which there are is tested in manifests.
+func TestRegistrationWarnings(t *testing.T) {
+	t.Parallel()
+	w := useUnguarded(t)
+	w.warn(t)
+	crowd, others := make([]any, 1000), make([]any, 1000)
+	for i := range crowd {
+		hook := covering("secrets")
+		hook["name"] = fmt.Sprintf("hook-%d.guard.example.com", i)
+		crowd[i] = hook
+		others[i] = idle(fmt.Sprintf("hook-%d", i))
+	}
+	for name, test := range map[string]struct {
+		hooks []any
+		want  string
+	}{
+		"crowd":           {crowd, "resources: 1000 webhooks; they"},
+		"crowd of others": {others, ""},
+	} {
+		for kind := range guardedKinds {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				printed, err := w.dryRun(t, configuration(kind, "guard-warned", test.hooks...))
+				testenv.Must(t, err)
+				if test.want == "" && len(printed) > 0 || len(printed) > 1 || !strings.Contains(strings.Join(printed, ""), test.want) {
+					t.Errorf("prints %q, want %q", printed, test.want)
+				}
+			})
+		}
+	}
 }

@@ -11,10 +11,12 @@ import (
 
 var (
 	suite testenv.Suite
-	// unguarded is for the warnings.
+	// unguarded is for the tests that install the guard themselves, one at a time.
 	unguarded = suite.Shared(cluster.Options{})
 	// guarded has the guard installed.
 	guarded = suite.Shared(cluster.Options{WithoutControllers: true}, installGuard)
+	// previous is a server without the API that the guard is made of.
+	previous = suite.Shared(cluster.Options{APIServerFlags: []string{"--emulated-version=1.35"}, WithoutControllers: true})
 )
 
 func TestMain(m *testing.M) { suite.Main(m) }
