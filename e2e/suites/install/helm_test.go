@@ -159,7 +159,7 @@ func (h helm) scrapes(t *testing.T, major string) {
 	}
 	args[1] = "https://" + a.address + "/metrics"
 	output, err := exec.CommandContext(t.Context(), testenv.Binary(t), append(args, "--token-file="+token)...).CombinedOutput()
-	if err != nil || !testenv.ContainsAll(string(output), "2 critical") {
+	if err != nil || !testenv.ContainsAll(string(output), "2 webhooks; snapshot ") {
 		t.Errorf("the Pod would fail: %v\n%s", err, output)
 	}
 	pod.Status.Phase = corev1.PodSucceeded
