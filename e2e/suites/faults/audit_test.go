@@ -158,7 +158,7 @@ func same(what string, want, have any) error {
 
 // What the status page has of findings and webhooks.
 var (
-	countsOnPage  = regexp.MustCompile(`findings?: (\d+) critical, (\d+) warning, (\d+) info`)
+	countsOnPage  = regexp.MustCompile(`(?i)findings: (\d+) critical, (\d+) warning, (\d+) info`)
 	webhookOnPage = regexp.MustCompile(`<th scope="row"><a href="[^"]*/webhooks/([^"/]+)/([^"/]+)/([^"/]+)"`)
 )
 
