@@ -101,21 +101,26 @@ func TestRollout(t *testing.T) {
 	for range 4 {
 		stop := failures(scrape)
 		do(t, "-n "+home+" rollout restart deployment/webhook-auditor")
-		ready(t, home, "webhook-auditor")
-		testenv.EventuallyWithin(t, patience, func() error {
-			pods, err := readyPods(t.Context(), home)
-			if err == nil && len(pods) != 2 {
-				err = fmt.Errorf("Pods: %v", places(pods))
-			}
-			return err
-		})
+		awaitTwo(t)
 		time.Sleep(8 * time.Second) // until the old Pods have ended
 		if failed := stop(); len(failed) > 0 {
 			t.Errorf("%d scrapes failed: %v", len(failed), failed)
 		}
-		pods := apart(t)
-		testenv.EventuallyWithin(t, patience, func() error { return held(t.Context(), pods) })
+		apart(t)
 	}
+}
+
+// awaitTwo waits until there are two replicas, one of which holds the lease.
+func awaitTwo(t testing.TB) {
+	t.Helper()
+	ready(t, home, "webhook-auditor")
+	testenv.EventuallyWithin(t, patience, func() error {
+		pods, err := readyPods(t.Context(), home)
+		if err != nil || len(pods) != 2 {
+			return errors.Join(fmt.Errorf("want two Pods, have %v", places(pods)), err)
+		}
+		return held(t.Context(), pods)
+	})
 }
 
 // held wants one of the Pods to hold the lease.
@@ -154,12 +159,7 @@ func TestKilledHolder(t *testing.T) {
 	h.start(t)
 	do(t, "-n "+h.name+" scale deployment "+h.name+" --replicas=0")
 	awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name})
-	testenv.EventuallyWithin(t, patience, func() error {
-		if events := do(t, "get events -A"); !strings.Contains(events, h.name) {
-			return errors.New("no Event on the webhook")
-		}
-		return nil
-	})
+	awaitPrinted(t, "get events -A", h.name)
 }
 
 // TestOutOfMemory: replicas that the kernel kills leave those of before to serve, which a
@@ -170,12 +170,7 @@ func TestOutOfMemory(t *testing.T) {
 		do(t, "-n "+home+" rollout undo deployment/webhook-auditor")
 		ready(t, home, "webhook-auditor")
 	})
-	testenv.EventuallyWithin(t, patience, func() error {
-		if statuses := do(t, "-n "+home+" get pods -o jsonpath={.items[*].status.containerStatuses}"); !strings.Contains(statuses, "OOMKilled") {
-			return fmt.Errorf("no container ran out of memory: %s", statuses)
-		}
-		return nil
-	})
+	awaitPrinted(t, "-n "+home+" get pods -o jsonpath={.items[*].status.containerStatuses}", "OOMKilled")
 	pods, err := readyPods(t.Context(), home)
 	testenv.Must(t, err)
 	testenv.Must(t, held(t.Context(), pods))

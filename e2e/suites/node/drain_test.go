@@ -4,8 +4,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -83,17 +81,10 @@ func TestDrainUnderAuditor(t *testing.T) {
 		t.Run(pod.Spec.NodeName, func(t *testing.T) {
 			stop := failures(scrape)
 			drain(t, pod.Spec.NodeName)
-			ready(t, home, "webhook-auditor")
+			awaitTwo(t)
 			if failed := stop(); len(failed) > 0 {
 				t.Errorf("%d scrapes failed: %v", len(failed), failed)
 			}
-			testenv.EventuallyWithin(t, patience, func() error {
-				pods, err := readyPods(t.Context(), home)
-				if err != nil || len(pods) == 2 {
-					return errors.Join(err, held(t.Context(), pods))
-				}
-				return fmt.Errorf("Pods: %v", places(pods))
-			})
 		})
 	}
 }
@@ -110,12 +101,7 @@ func TestDeadlock(t *testing.T) {
 	t.Cleanup(func() { boot(t, real.Node(place)) })
 	do(t, "delete node "+place)
 	do(t, "-n "+h.name+" delete pods --all --force --grace-period=0") // as the garbage collector does a minute later
-	testenv.EventuallyWithin(t, patience, func() error {
-		if events := do(t, "-n "+h.name+" get events"); !strings.Contains(events, "FailedCreate") {
-			return fmt.Errorf("no Pod was refused:\n%s", events)
-		}
-		return nil
-	})
+	awaitPrinted(t, "-n "+h.name+" get events", "FailedCreate")
 	contains(t, "audit", says(t, "audit"), h.name+".example.com")
 	shell(t, "kubectl delete validatingwebhookconfiguration "+h.name)
 	do(t, "-n "+h.name+" rollout restart deployment "+h.name)

@@ -120,15 +120,7 @@ func (o outage) isSaid(t *testing.T, h hook, answer string) {
 		}
 		return err
 	})
-	if o.condition != "" {
-		testenv.EventuallyWithin(t, patience, func() error {
-			conditions := do(t, "get webhookaudit cluster -o jsonpath={.status.conditions}")
-			if !strings.Contains(conditions, o.condition) {
-				return fmt.Errorf("no condition has the reason %s:\n%s", o.condition, conditions)
-			}
-			return nil
-		})
-	}
+	awaitPrinted(t, "get webhookaudit cluster -o jsonpath={.status.conditions}", o.condition)
 	contains(t, "impact --down", says(t, "impact", "--down", h.name+"/"+h.name), "requests to 1 webhook are refused", h.name+".example.com")
 	if o.answer == "" {
 		return

@@ -148,6 +148,17 @@ func do(t testing.TB, line string) string {
 	return output
 }
 
+// awaitPrinted waits until kubectl prints a text.
+func awaitPrinted(t testing.TB, line, text string) {
+	t.Helper()
+	testenv.EventuallyWithin(t, patience, func() error {
+		if printed := do(t, line); !strings.Contains(printed, text) {
+			return fmt.Errorf("kubectl %s: no %q in\n%s", line, text, printed)
+		}
+		return nil
+	})
+}
+
 // apply applies a manifest.
 func apply(t testing.TB, manifest string) {
 	t.Helper()
