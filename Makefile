@@ -62,13 +62,12 @@ test-faults: servers ## what breaks control planes, several at a time: they most
 	cd e2e && $(GO) vet -tags faults ./suites/faults ./suites/operator && \
 		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./suites/faults ./suites/operator
 
-# FLEETFLAGS="-record ../../screenshots/recorded/fleet.om.gz" records what pictures of the board of all clusters are drawn from.
 e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minutes or more: each page once
 	e2e/prom/build.sh thanos
-	cd e2e && $(GO) vet -tags thanos ./suites/fleet && $(GO) test -count=1 -v -tags thanos -timeout 90m -run TestThanos ./suites/fleet $(FLEETFLAGS)
+	cd e2e && $(GO) vet -tags thanos ./suites/fleet && $(GO) test -count=1 -v -tags thanos -timeout 90m -run TestThanos ./suites/fleet
 
 e2e-matrix: build ## the auditor in real releases of Kubernetes, or in RELEASES="1.31 1.36"; builds each once, see e2e/README.md
-	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice $(GO) run ./matrix --write ../docs/operate.md $(RELEASES)
+	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice matrix/run.sh $(RELEASES)
 
 node-programs: ## kubelet, kube-proxy, kube-scheduler and CoreDNS from source, in e2e/bin; the first time only
 	e2e/node/build.sh

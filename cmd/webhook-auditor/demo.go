@@ -19,8 +19,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
-// recorded is a cluster with broken webhooks, as "make demo" has it with
-// DEMO_ARCHIVE=cmd/webhook-auditor/demo.tar.gz.
+// recorded is a cluster with broken webhooks, that of "make demo" as
+// e2e/demo/archive.sh writes it down.
 //
 //go:embed demo.tar.gz
 var recorded []byte

@@ -33,7 +33,8 @@ func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *
 	}{
 		{"change of a configuration → visible", r.configuration, c.changeTimeout},
 		{"last endpoint → visible", r.endpoint, func(ctx context.Context, i int) error {
-			_, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Update(ctx, endpointSlice(name, i%2 == 1), metav1.UpdateOptions{})
+			patch := fmt.Appendf(nil, `[{"op":"replace","path":"/endpoints/0/conditions/ready","value":%t}]`, i%2 == 1)
+			_, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{})
 			return err
 		}},
 	} {

@@ -1,29 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
+	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
-	"strings"
+	"text/template"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 )
 
@@ -55,20 +46,15 @@ type filled struct {
 	plane *cluster.ControlPlane
 	size  profile
 	kube  kubernetes.Interface
-	crds  clientset.Interface
 }
 
 // writers is how many requests are under way while the cluster is filled.
 const writers = 32
 
 func fill(ctx context.Context, plane *cluster.ControlPlane, size profile) (*filled, error) {
-	config := protobuf(plane.Config())
 	c := &filled{plane: plane, size: size}
 	var err error
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.crds, err = clientset.NewForConfig(config); err != nil {
+	if c.kube, err = kubernetes.NewForConfig(plane.Config()); err != nil {
 		return nil, err
 	}
 	for _, part := range []struct {
@@ -108,14 +94,6 @@ func (c *filled) rest(ctx context.Context) error {
 	return nil
 }
 
-// protobuf makes a client without a rate limit.
-func protobuf(config *rest.Config) *rest.Config {
-	config.QPS = -1
-	config.ContentType = "application/vnd.kubernetes.protobuf"
-	config.AcceptContentTypes = config.ContentType + ",application/json"
-	return config
-}
-
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
@@ -125,6 +103,26 @@ func each(ctx context.Context, n int, do func(context.Context, int) error) error
 	return group.Wait()
 }
 
+//go:embed objects.yaml
+var objects string
+
+// templates are objects by their resource.
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"count": func(n int) []int { return make([]int, n) }, // whose indices are ranged over
+}).Parse(objects))
+
+// create posts the object of a resource to the path above it.
+func (c *filled) create(ctx context.Context, above, resource string, of object) error {
+	var text bytes.Buffer
+	if err := templates.ExecuteTemplate(&text, resource, of); err != nil {
+		return err
+	}
+	return c.kube.Discovery().RESTClient().Post().AbsPath(above, resource).SetHeader("Content-Type", "application/yaml").Body(text.Bytes()).Do(ctx).Error()
+}
+
+// object is what templates say of an object.
+type object = map[string]any
+
 func hookNamespace(i int) string { return fmt.Sprintf("hooks-%d", i) }
 
 // service is the namespace and the name of the i-th Service behind webhooks.
@@ -133,13 +131,12 @@ func (p profile) service(i int) (namespace, name string) {
 }
 
 func (c *filled) createNamespace(ctx context.Context, name string) error {
-	_, err := c.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	return err
+	return c.create(ctx, "/api/v1", "namespaces", object{"Name": name})
 }
 
 func (c *filled) createBackend(ctx context.Context, i int) error {
 	namespace, name := c.size.service(i)
-	return c.createService(ctx, namespace, name, "")
+	return c.createService(ctx, namespace, object{"Name": name, "ClusterIP": ""})
 }
 
 func (c *filled) createUnrelated(ctx context.Context, i int) error {
@@ -147,161 +144,56 @@ func (c *filled) createUnrelated(ctx context.Context, i int) error {
 	if i%4 > 0 {
 		namespace = hookNamespace(i % c.size.Namespaces)
 	}
-	return c.createService(ctx, namespace, fmt.Sprintf("unrelated-%d", i), corev1.ClusterIPNone)
+	return c.createService(ctx, namespace, object{"Name": fmt.Sprintf("unrelated-%d", i), "ClusterIP": "None"})
 }
 
-func (c *filled) createService(ctx context.Context, namespace, name, clusterIP string) error {
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": name}},
-		Spec:       corev1.ServiceSpec{ClusterIP: clusterIP, Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
-	}
-	if _, err := c.kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
+func (c *filled) createService(ctx context.Context, namespace string, of object) error {
+	if err := c.create(ctx, "/api/v1/namespaces/"+namespace, "services", of); err != nil {
 		return err
 	}
-	_, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Create(ctx, endpointSlice(name, true), metav1.CreateOptions{})
-	return err
+	return c.create(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+namespace, "endpointslices", of)
 }
 
-func endpointSlice(service string, ready bool) *discoveryv1.EndpointSlice {
-	port, portName := int32(8443), "https"
-	return &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"10.1.2.3"}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
-	}
-}
-
-// createPod creates a Pod of about 3 kB: a third of what many clusters have.
 func (c *filled) createPod(ctx context.Context, i int) error {
 	namespace := fmt.Sprintf("other-%d", i%c.size.OtherNamespaces)
 	if i%10 == 0 {
 		namespace = hookNamespace(i / 10 % c.size.Namespaces)
 	}
-	app := map[string]string{"app.kubernetes.io/name": fmt.Sprintf("app-%d", i%100), "pod-template-hash": "5d59d67564"}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i), Labels: app}}
-	for n := range 2 {
-		container := corev1.Container{
-			Name: fmt.Sprintf("container-%d", n), Image: "registry.example.com/team/app:v1.2.3",
-			Ports: []corev1.ContainerPort{{Name: fmt.Sprintf("port-%d", n), ContainerPort: int32(8443 + n)}},
-		}
-		for e := range 20 {
-			container.Env = append(container.Env, corev1.EnvVar{Name: fmt.Sprintf("SETTING_%d", e), Value: strings.Repeat("value ", 5)})
-		}
-		pod.Spec.Containers = append(pod.Spec.Containers, container)
-	}
-	_, err := c.kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
-	return err
+	return c.create(ctx, "/api/v1/namespaces/"+namespace, "pods", object{"Name": fmt.Sprintf("pod-%d", i), "App": fmt.Sprintf("app-%d", i%100)})
 }
 
-// crdBytes is about the size of a CRD that operators bring, nearly all schema.
-const crdBytes = 33_000
-
+// createCRD gives some CRDs an older version, and a webhook that converts it.
 func (c *filled) createCRD(ctx context.Context, i int) error {
-	const fields, overhead = 100, 130 // bytes of a field without its description
-	properties := map[string]apiextensionsv1.JSONSchemaProps{}
-	for n := range fields {
-		properties[fmt.Sprintf("field%03d", n)] = apiextensionsv1.JSONSchemaProps{
-			Type:        "string",
-			Description: strings.Repeat("lorem ipsum ", (crdBytes/fields-overhead)/12),
-		}
-	}
-	group := crdGroup(i)
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets." + group},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
-			Scope: apiextensionsv1.NamespaceScoped,
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: properties}},
-			}},
-		},
-	}
+	crd := object{"Group": crdGroup(i)}
 	if i < c.size.Converting {
-		c.convert(crd, i)
+		namespace, name := c.size.service(i)
+		crd["Backend"] = object{"Namespace": namespace, "Name": name}
 	}
-	_, err := c.crds.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, crd, metav1.CreateOptions{})
-	return err
-}
-
-// convert gives the CRD an older version, and a webhook that converts it.
-func (c *filled) convert(crd *apiextensionsv1.CustomResourceDefinition, i int) {
-	older := crd.Spec.Versions[0]
-	older.Name, older.Storage = "v1beta1", false
-	crd.Spec.Versions = append(crd.Spec.Versions, older)
-	namespace, name := c.size.service(i)
-	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
-		Strategy: apiextensionsv1.WebhookConverter,
-		Webhook: &apiextensionsv1.WebhookConversion{
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: namespace, Name: name}},
-			ConversionReviewVersions: []string{"v1"},
-		},
-	}
+	return c.create(ctx, "/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", crd)
 }
 
 func crdGroup(i int) string { return fmt.Sprintf("bench-%d.example.com", i) }
 
+// createConfiguration registers for what operators intercept: their own resources mostly,
+// and in every tenth configuration Pods. Each webhook has a CA of its own, as cert-manager
+// makes one.
 func (c *filled) createConfiguration(ctx context.Context, i int) error {
-	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configurationName(i)}}
+	var hooks []object
 	for n := range c.size.Hooks {
-		hook, err := c.webhook(i, n)
+		group, resource := crdGroup((i*c.size.Hooks+n)%c.size.CRDs), "widgets"
+		if n == 0 && i%10 == 0 {
+			group, resource = "", "pods"
+		}
+		authority, err := ca.New("bench")
 		if err != nil {
 			return err
 		}
-		configuration.Webhooks = append(configuration.Webhooks, hook)
+		namespace, name := c.size.service(i*c.size.Hooks + n)
+		hooks = append(hooks, object{
+			"Group": group, "Resource": resource, "Namespace": namespace, "Name": name, "Bundle": base64.StdEncoding.EncodeToString(authority.Bundle),
+		})
 	}
-	_, err := c.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, configuration, metav1.CreateOptions{})
-	return err
+	return c.create(ctx, "/apis/admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", object{"Name": configurationName(i), "Hooks": hooks})
 }
 
 func configurationName(i int) string { return fmt.Sprintf("bench-%d", i) }
-
-// webhook registers for what operators intercept: their own resources mostly, and
-// in every tenth configuration Pods.
-func (c *filled) webhook(i, n int) (admissionv1.ValidatingWebhook, error) {
-	group, resource := crdGroup((i*c.size.Hooks+n)%c.size.CRDs), "widgets"
-	if n == 0 && i%10 == 0 {
-		group, resource = "", "pods"
-	}
-	bundle, err := caBundle()
-	if err != nil {
-		return admissionv1.ValidatingWebhook{}, err
-	}
-	namespace, name := c.size.service(i*c.size.Hooks + n)
-	none, path := admissionv1.SideEffectClassNone, "/validate"
-	return admissionv1.ValidatingWebhook{
-		Name: fmt.Sprintf("hook-%d.bench-%d.example.com", n, i),
-		ClientConfig: admissionv1.WebhookClientConfig{
-			CABundle: bundle,
-			Service:  &admissionv1.ServiceReference{Namespace: namespace, Name: name, Path: &path},
-		},
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
-		}},
-		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
-			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"kube-system"},
-		}}},
-		SideEffects:             &none,
-		AdmissionReviewVersions: []string{"v1"},
-	}, nil
-}
-
-// caBundle is a CA certificate of its own, as cert-manager makes one per webhook.
-func caBundle() ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	ca := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
-}

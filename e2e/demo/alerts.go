@@ -20,7 +20,7 @@ import (
 // demo for a quarter of an hour.
 const timeScale = 0.05
 
-func (d *demo) startAlerts(ctx context.Context, binaries string, timeScale float64) error {
+func (d *demo) startAlerts(ctx context.Context, binaries string) error {
 	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules")
 	var err error
 	d.alerts, err = monitoring.Start(ctx, monitoring.Options{

@@ -2,11 +2,7 @@
 // this machine, registers healthy webhooks and one of each broken kind, runs
 // the auditor against it and prints the report. It then sends requests to the
 // broken webhooks while Prometheus and Alertmanager watch, until Ctrl-C; with
-// DEMO_ONCE=1 in the environment it ends after the report. With
-// DEMO_ARCHIVE=FILE it ends with an archive of the cluster, which "webhook-auditor demo"
-// reads. With
-// DEMO_RECORD=FILE it instead records the hour of series that the pictures of
-// the dashboards are drawn from; see e2e/screenshots.
+// DEMO_ONCE=1 in the environment it ends after the report.
 package main
 
 import (
@@ -70,9 +66,6 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if err := d.startCluster(ctx, binaries); err != nil {
 		return err
 	}
-	if file := os.Getenv("DEMO_RECORD"); file != "" {
-		return d.record(ctx, binaries, file)
-	}
 	all, err := readFixtures(d.hooks)
 	if err != nil {
 		return err
@@ -90,14 +83,11 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 	if err := d.report(ctx); err != nil {
 		return err
 	}
-	if file := os.Getenv("DEMO_ARCHIVE"); file != "" {
-		return d.archive(ctx, binaries, file)
-	}
 	if os.Getenv("DEMO_ONCE") == "1" {
 		d.say("the same as a page, until the demo ends: %s/", d.auditor.URL)
 		return nil
 	}
-	if err := d.startAlerts(ctx, binaries, timeScale); err != nil {
+	if err := d.startAlerts(ctx, binaries); err != nil {
 		return err
 	}
 	d.invite(binaries)

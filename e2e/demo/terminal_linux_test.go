@@ -86,8 +86,8 @@ func (s *terminal) sees(t *testing.T, pattern string) []string {
 	}
 }
 
-// TestMakeDemo does what a user does: runs make demo, deletes what the report
-// invites to delete, and ends it by Ctrl-C.
+// TestMakeDemo does what a user does: runs make demo, waits for its alerts, deletes what
+// the report invites to delete, and ends it by Ctrl-C.
 func TestMakeDemo(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("make", "--directory=../..", "--old-file=servers", "demo") // the servers are built
@@ -96,10 +96,12 @@ func TestMakeDemo(t *testing.T) {
 	kubeconfig := s.sees(t, `audit --kubeconfig=(\S+)`)[1]
 	s.sees(t, `\d+ critical`)
 	s.sees(t, `open http://\S+/`)
+	for _, alert := range []string{"WebhookBackendDown", "WebhookCallsFailing", "WebhookConversionFailing", "WebhookOnVirtualResource"} {
+		s.sees(t, `alert after \d+ s: `+alert+` `)
+	}
 	if err := deleteInvited(t.Context(), kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	s.sees(t, `alert after \d+ s:`)
 	if _, err := s.WriteString("\x03"); err != nil { // Ctrl-C
 		t.Fatal(err)
 	}

@@ -4,30 +4,35 @@
 package screenshots
 
 import (
-	"context"
+	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
-	"github.com/webhook-auditor/webhook-auditor/e2e/screenshots/allseries"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
 // elsewhere are series that nothing exports here: those of alerts and rules are Prometheus' own,
 // and probes are off.
 var elsewhere = regexp.MustCompile(`^(ALERTS|ALERTS_FOR_STATE|cluster[a-z_]*:webhook_auditor.*|webhook_auditor_(webhook_probe_.*|webhook_serving_certificate_.*))$`)
+
+//go:embed webhooks.yaml
+var webhooks string
+
+//go:embed objects.yaml
+var objects string
 
 func TestBoardsAskForWhatIsExported(t *testing.T) {
 	prometheus := monitored(t)
@@ -42,10 +47,10 @@ func TestBoardsAskForWhatIsExported(t *testing.T) {
 				asked[name][label] = true
 			}
 		})
-		if t.Failed() {
-			t.Fatalf("in %s", where)
-		}
 		prometheus.get(t, "query", url.Values{"query": {expr}})
+		if t.Failed() {
+			t.Fatalf("in %s: %s", where, expr)
+		}
 	}
 	if len(asked) < 20 {
 		t.Errorf("only %d series are asked for: the boards were not read", len(asked))
@@ -64,110 +69,68 @@ type api string
 // were called, and an auditor that watches them.
 func monitored(t *testing.T) api {
 	t.Helper()
-	build(t)
-	server, err := webhook.Start()
-	must(t, err)
-	t.Cleanup(func() { must(t, server.Close()) })
-	plane, err := cluster.Start(t.Context(), cluster.Options{Binaries: "../bin", WithoutControllers: true})
-	must(t, err)
-	t.Cleanup(func() { must(t, plane.Stop()) })
-	must(t, allseries.Export(t.Context(), plane, server))
-	a, err := auditor.Start(t.Context(), auditor.Options{Binary: "../../bin/webhook-auditor", Kubeconfig: plane.Kubeconfig()})
-	must(t, err)
-	t.Cleanup(func() { must(t, a.Stop()) })
-	return startPrometheus(t, plane, a)
+	env := testenv.New(t, cluster.Options{WithoutControllers: true})
+	called(t, env)
+	if file := os.Getenv("RECORD"); file != "" {
+		record(t, env, file)
+	}
+	stack := env.Monitor(t, monitoring.Options{TimeScale: 1, Targets: monitoring.Targets{Auditors: []string{env.Run(t).URL}}})
+	testenv.EventuallyWithin(t, time.Minute, func() error {
+		found, err := stack.Query(t.Context(), "up == 1")
+		if err == nil && len(found) != 2 {
+			err = fmt.Errorf("%d of 2 targets are up", len(found))
+		}
+		return err
+	})
+	return api(stack.Prometheus)
 }
 
-func build(t *testing.T) {
+// called registers webhooks that allow, deny, fail closed and fail open, and
+// writes objects until each was called. The writes that they refuse are the
+// point, so their errors are none of ours.
+func called(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	for _, command := range []*exec.Cmd{
-		exec.Command("../build.sh"),
-		exec.Command("../prom/build.sh"),
-		exec.Command("make", "-C", "../..", "build"),
-	} {
-		if output, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, output)
+	values := strings.NewReplacer("PORT", strconv.Itoa(int(env.Hooks.Port())), "BUNDLE", base64.StdEncoding.EncodeToString(env.Hooks.CABundle()))
+	env.Install(t, []byte(values.Replace(webhooks)))
+	client, err := apply.New(env.Plane.Config())
+	testenv.Must(t, err)
+	written, err := apply.Objects([]byte(objects))
+	testenv.Must(t, err)
+	for range 5 {
+		for _, object := range written {
+			_ = client.Apply(t.Context(), object)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// recorded are the series that boards read. Of requests, only those on the
+// resource that the webhooks intercept.
+var recorded = regexp.MustCompile(`^(# (HELP|TYPE) )?(apiserver_admission_(webhook|step|match_condition)_|apiserver_(crd_)?conversion_webhook_|apiserver_request_(sli_)?duration_seconds|apiserver_request_total|process_)`)
+
+var request = regexp.MustCompile(`^apiserver_request_.*resource="configmaps"`)
+
+// record writes what the API server exports about webhooks: what the boards' expressions
+// are held against where no API server runs.
+func record(t *testing.T, env *testenv.Env, file string) {
+	t.Helper()
+	body, err := env.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	testenv.Must(t, err)
+	var kept strings.Builder
+	for line := range strings.Lines(string(body)) {
+		if recorded.MatchString(line) && (!strings.HasPrefix(line, "apiserver_request_") || request.MatchString(line)) {
+			kept.WriteString(line)
 		}
 	}
-}
-
-const scraping = `global: {scrape_interval: 1s, scrape_native_histograms: true, always_scrape_classic_histograms: true}
-scrape_configs:
-- job_name: apiserver
-  scheme: https
-  tls_config: {cert_file: FOLDER/crt, key_file: FOLDER/key, ca_file: FOLDER/ca}
-  static_configs: [{targets: ["APISERVER"]}]
-- job_name: webhook-auditor
-  static_configs: [{targets: ["AUDITOR"]}]
-`
-
-func startPrometheus(t *testing.T, plane *cluster.ControlPlane, a *auditor.Auditor) api {
-	t.Helper()
-	folder := t.TempDir()
-	admin := plane.Config()
-	values := strings.NewReplacer("FOLDER", folder,
-		"APISERVER", strings.TrimPrefix(admin.Host, "https://"), "AUDITOR", strings.TrimPrefix(a.URL, "http://"))
-	for name, content := range map[string][]byte{
-		"crt": admin.CertData, "key": admin.KeyData, "ca": admin.CAData,
-		"prometheus.yml": []byte(values.Replace(scraping)),
-	} {
-		must(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
-	}
-	ports, err := process.FreePorts(1)
-	must(t, err)
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := process.Run("../bin/prometheus", filepath.Join(folder, "log"),
-		"--config.file="+filepath.Join(folder, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+address)
-	must(t, err)
-	t.Cleanup(func() { must(t, p.Stop()) })
-	prometheus := api("http://" + address)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	must(t, p.Await(ctx, prometheus.scraped))
-	return prometheus
-}
-
-// scraped returns an error until both are scraped.
-func (p api) scraped(ctx context.Context) error {
-	var answer struct {
-		Data struct{ Result []any }
-	}
-	if err := p.ask(ctx, "query", url.Values{"query": {"up == 1"}}, &answer); err != nil {
-		return err
-	}
-	if n := len(answer.Data.Result); n != 2 {
-		return fmt.Errorf("%d of 2 targets are up", n)
-	}
-	return nil
-}
-
-func (p api) ask(ctx context.Context, path string, values url.Values, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, string(p)+"/api/v1/"+path, strings.NewReader(values.Encode()))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("asking Prometheus: %w", err)
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		return fmt.Errorf("reading Prometheus' answer (%s): %w", response.Status, err)
-	}
-	return nil
+	testenv.Must(t, os.WriteFile(file, []byte(kept.String()), 0o644))
 }
 
 // get returns the data of an answer that must be a good one.
 func (p api) get(t *testing.T, path string, values url.Values) any {
 	t.Helper()
-	var answer struct {
-		Status, Error string
-		Data          any
-	}
-	must(t, p.ask(t.Context(), path, values, &answer))
-	if answer.Status != "success" {
-		t.Errorf("%s: %s\n%s", path, answer.Error, values.Get("query"))
+	var answer struct{ Data any }
+	if err := monitoring.Get(t.Context(), string(p)+"/api/v1/"+path+"?"+values.Encode(), &answer); err != nil {
+		t.Error(err)
 	}
 	return answer.Data
 }
@@ -197,12 +160,12 @@ func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	names, err := filepath.Glob("../../dashboards/*.json")
-	must(t, err)
+	testenv.Must(t, err)
 	for _, name := range names {
 		file, err := os.ReadFile(name)
-		must(t, err)
+		testenv.Must(t, err)
 		var board any
-		must(t, json.Unmarshal(file, &board))
+		testenv.Must(t, json.Unmarshal(file, &board))
 		walk(board, func(o map[string]any) {
 			if expr, ok := o["expr"].(string); ok {
 				out[fmt.Sprintf("%s, query %d", filepath.Base(name), len(out))] = choices.Replace(expr)
@@ -243,12 +206,5 @@ func walk(v any, visit func(map[string]any)) {
 		for _, inner := range v {
 			walk(inner, visit)
 		}
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

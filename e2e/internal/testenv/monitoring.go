@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
@@ -13,7 +14,9 @@ func (e *Env) Monitor(t testing.TB, o monitoring.Options) *monitoring.Stack {
 	t.Helper()
 	binaries, err := programs.Monitoring()
 	Must(t, err)
-	o.Binaries, o.Auditor, o.Routes, o.APIServer = binaries, Binary(t), "../../../rules/alertmanager.yaml", e.Plane.Config()
+	root, err := programs.Root()
+	Must(t, err)
+	o.Binaries, o.Auditor, o.Routes, o.APIServer = binaries, Binary(t), filepath.Join(root, "rules/alertmanager.yaml"), e.Plane.Config()
 	stack, err := monitoring.Start(t.Context(), o)
 	Must(t, err)
 	t.Cleanup(func() { Must(t, stack.Stop()) })

@@ -13,17 +13,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 )
-
-// seriesVariable is the environment variable that names the file into which TestSeries
-// writes the series that it saw, and their labels.
-const seriesVariable = "WEBHOOK_AUDITOR_E2E_SERIES"
 
 // later are the series of what only newer API servers do, by what their names begin with.
 var later = map[string]testenv.Feature{
@@ -65,12 +64,23 @@ func TestSeries(t *testing.T) {
 		}
 		return have.lack(want)
 	})
-	text, err := json.Marshal(have)
-	testenv.Must(t, err)
-	t.Logf("%s", text)
-	if file := os.Getenv(seriesVariable); file != "" {
-		testenv.Must(t, os.WriteFile(file, text, 0o600))
+	if diff := cmp.Diff(documented(t), have, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("docs/operate.md (-) and the servers (+) differ:\n%s", diff)
 	}
+}
+
+// documented are the series that docs/operate.md says are exported in the release.
+func documented(t *testing.T) series {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/operate.md")
+	testenv.Must(t, err)
+	out := series{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
+		if releases := strings.Split(row[3], ", "); row[3] == "all" || slices.Contains(releases, programs.Release()) {
+			out[row[1]] = strings.FieldsFunc(row[2], func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	return out
 }
 
 // readByAlerts are the series that the rules read of API servers and of

@@ -4,7 +4,6 @@ package fleet
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,8 +24,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
-
-var pictures = flag.String("record", "", "file for what pictures of the board of all clusters are drawn from")
 
 const (
 	clusters   = 100
@@ -217,9 +214,6 @@ func TestThanos(t *testing.T) {
 		t.Logf("%s: %d pages after %s", name, len(want), time.Since(begun).Round(time.Second))
 	}
 	time.Sleep(time.Until(begun.Add(scaled(5 * time.Minute)))) // and no page more
-	if *pictures != "" {
-		store.record(t, *pictures)
-	}
 	for name, p := range store.alerting() {
 		if err := p.paged(want); err != nil {
 			t.Errorf("%s, after a while: %v", name, err)
