@@ -282,13 +282,6 @@ const (
 	afresh = `cluster_instance_type_name:webhook_auditor_calls_failed_again:group2m`
 )
 
-// backendDown are the webhooks that no API server can call, by what the auditor
-// knows of their backends.
-const backendDown = `(
-	max by (type, name) (last_over_time(webhook_auditor_webhook_backend_ready[5m])) == 0
-	or on (type, name) group by (type, name) (last_over_time(webhook_auditor_finding{check=~"backend-unreachable|ca-bundle-invalid|ca-bundle-missing|serving-certificate"}[5m]))
-)`
-
 // backendRepaired is the record of the webhooks whose backends the auditor found
 // down within what the windows hold, and no longer does.
 const backendRepaired = `cluster_type_name:webhook_auditor_backend_repaired:group`
@@ -324,7 +317,7 @@ var cutOffRecords = []RecordingRule{
 			and on (instance) sum by (instance) (` + failedOn("5m") + `{` + isAdmission + `}) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (
-					` + affectedCalls("2m") + ` - on (type, name) sum by (type, name) (` + unreached + `) > on (type, name) 0.1 * ` + affectedCalls("2m") + `
+					` + affectedCalls("2m") + ` * 0.9 > on (type, name) sum by (type, name) (increase(` + failures + `{` + isAdmission + `}[2m]))
 				)) >= 2
 				or on (instance)
 				count by (instance) (group by (instance, namespace) ((` + unreached + ` unless on (type, name) ` + backendDown + `) * on (type, name) group_left (namespace) ` + backends + `)) >= 2

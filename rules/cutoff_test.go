@@ -156,3 +156,53 @@ func TestEverywhere(t *testing.T) {
 		})
 	}
 }
+
+// TestBackendsThatAreDown: all webhooks of an only API server fail, as the auditor says
+// that their backends are down. It is no API server that reaches none, though the auditor
+// goes, and though scrapes are missed.
+func TestBackendsThatAreDown(t *testing.T) {
+	const end = 2 * hour
+	var series []string
+	for _, webhook := range []string{"v", "w"} {
+		tr := traffic{evenly(hour), from(hour/2, evenly(hour))}
+		series = append(series, tr.until(30, end, webhook, "a")...)
+		of := fmt.Sprintf(`pod="one",type="validating",name=%q,service_namespace=%q`, webhook, webhook)
+		series = append(series,
+			fmt.Sprintf(`webhook_auditor_webhook_latency_threshold_seconds{%s} 1x120 stale`, of),
+			fmt.Sprintf(`webhook_auditor_webhook_backend_ready{%s} 1x59 0x60 stale`, of))
+	}
+	series = append(series, fmt.Sprintf(`%s{instance="a"} 0+1x%d`, scraped, end/30), `webhook_auditor_snapshot_timestamp_seconds{pod="one"} 0+30x120 stale`)
+	for name, series := range map[string][]string{"scraped": series, "scrapes are missed": missed(series)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookNoneReachable"), tick, series)
+			got := map[string]bool{}
+			for at := time.Duration(0); at < end*time.Second; at += minute {
+				for _, a := range p.until(at) {
+					got[a.Labels.Get("alertname")] = true
+				}
+			}
+			if len(got) != 1 || !got["WebhookCallsFailing"] {
+				t.Errorf("%v fired, want WebhookCallsFailing alone", got)
+			}
+		})
+	}
+}
+
+// missed leaves out scrapes of API servers, one or two in a row.
+func missed(series []string) []string {
+	var out []string
+	for _, s := range series {
+		name, values, _ := strings.Cut(s, "} ")
+		if fields := strings.Fields(values); strings.HasPrefix(name, "apiserver_admission_webhook") {
+			for i := range fields {
+				if i%4 == 1 || i%7 == 2 {
+					fields[i] = "_"
+				}
+			}
+			values = strings.Join(fields, " ")
+		}
+		out = append(out, name+"} "+values)
+	}
+	return out
+}

@@ -31,6 +31,9 @@ const (
 	// onVital are the webhooks that reach resources which the cluster's stability
 	// depends on.
 	onVital = `cluster_type_name:webhook_auditor_reach_vital:last1d`
+	// backendDown are the webhooks that no API server can call, by what the auditor
+	// knows of their backends.
+	backendDown = `cluster_type_name:webhook_auditor_backend_down:last1d`
 	// failsClosed are the webhooks whose failures refuse requests.
 	failsClosed = `cluster_type_name:webhook_auditor_failure_impact_closed:last1d`
 	// affectedThresholds are those of the affected webhooks.
@@ -54,6 +57,8 @@ var inventoryRecords = []RecordingRule{
 	remembered(thresholds, `webhook_auditor_webhook_latency_threshold_seconds`,
 		`max by (type, name, service_namespace) (SERIES)`),
 	remembered(onVital, `webhook_auditor_webhook_reach{`+vitalClasses+`}`, `group by (type, name) (SERIES)`),
+	remembered(backendDown, `webhook_auditor_finding{check=~"`+strings.Join(backendChecks(), "|")+`"}`,
+		`group by (type, name) (SERIES) or on (type, name) max by (type, name) (last_over_time(webhook_auditor_webhook_backend_ready[1m])) == 0`),
 }
 
 func affectedInventory() []RecordingRule {
