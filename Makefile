@@ -29,7 +29,7 @@ servers: # side by side, as one waits for downloads while the other compiles
 	@$(MAKE) --no-print-directory --jobs=3 build control-plane monitoring
 
 unit: ## the fast loop: everything but the end-to-end tests
-	$(GO) test -timeout 20m ./...
+	$(GO) test -timeout 40m ./...
 
 # What computes first and side by side, then what a loaded machine would disturb.
 test: ## everything
@@ -44,7 +44,7 @@ notifications: build ## what outages page and open, by Alertmanager's own code i
 	cd e2e && $(GO) test -count=1 -run 'TestNotifications|TestOutages|TestTexts' ./suites/alerts
 
 installations: build ## the findings on real software, from its released manifests
-	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 20m ./...
+	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 40m ./...
 
 e2e: manifests control-plane monitoring ## the finished binary against a real control plane
 	@$(MAKE) --no-print-directory --jobs=2 e2e-suites bin/rules-checked
