@@ -20,12 +20,12 @@ import (
 // demo for a quarter of an hour.
 const timeScale = 0.05
 
-func (d *demo) startAlerts(ctx context.Context, binaries string) error {
+func (d *demo) startAlerts(ctx context.Context) error {
 	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules")
 	var err error
 	d.alerts, err = monitoring.Start(ctx, monitoring.Options{
 		Binaries:  binaries,
-		Auditor:   d.binary,
+		Auditor:   program,
 		Routes:    "../rules/alertmanager.yaml",
 		TimeScale: timeScale,
 		APIServer: d.plane.Config(),

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -27,7 +26,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // the reader of the output may end first: what runs must be stopped all the same
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	if err := run(ctx, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
@@ -36,22 +35,21 @@ func main() {
 // demo is everything that is running.
 type demo struct {
 	out     io.Writer
-	binary  string // the auditor's
 	plane   *cluster.ControlPlane
 	hooks   *webhook.Server
 	auditor *auditor.Auditor
 	alerts  *monitoring.Stack
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) == 0 {
-		args = []string{"bin", "../bin/webhook-auditor"} // as built, seen from the folder e2e
-	}
-	if len(args) != 2 {
-		return errors.New("usage: demo [FOLDER-OF-THE-CONTROL-PLANE AUDITOR-BINARY]")
-	}
-	d := &demo{out: out, binary: args[1]}
-	err := d.show(ctx, args[0])
+// What is run, as built, seen from the folder e2e.
+const (
+	binaries = "bin"
+	program  = "../bin/webhook-auditor"
+)
+
+func run(ctx context.Context, out io.Writer) error {
+	d := &demo{out: out}
+	err := d.show(ctx)
 	failure := d.stop()
 	if ctx.Err() != nil { // Ctrl-C is how a demo ends
 		if failure != nil {
@@ -62,8 +60,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(err, failure)
 }
 
-func (d *demo) show(ctx context.Context, binaries string) error {
-	if err := d.startCluster(ctx, binaries); err != nil {
+func (d *demo) show(ctx context.Context) error {
+	if err := d.startCluster(ctx); err != nil {
 		return err
 	}
 	all, err := readFixtures(d.hooks)
@@ -87,10 +85,10 @@ func (d *demo) show(ctx context.Context, binaries string) error {
 		d.say("the same as a page, until the demo ends: %s/", d.auditor.URL)
 		return nil
 	}
-	if err := d.startAlerts(ctx, binaries); err != nil {
+	if err := d.startAlerts(ctx); err != nil {
 		return err
 	}
-	d.invite(binaries)
+	d.invite()
 	return d.sendRequests(ctx)
 }
 
@@ -99,7 +97,7 @@ func (d *demo) say(format string, args ...any) {
 	fmt.Fprintf(d.out, "==> "+format+"\n", args...)
 }
 
-func (d *demo) startCluster(ctx context.Context, binaries string) error {
+func (d *demo) startCluster(ctx context.Context) error {
 	d.say("starting etcd, kube-apiserver and kube-controller-manager on 127.0.0.1: seconds, and up to 5 minutes on a slow machine")
 	begun := time.Now()
 	var err error
@@ -141,7 +139,7 @@ func (d *demo) register(ctx context.Context, doing string, all []fixture) error 
 func (d *demo) startAuditor(ctx context.Context) error {
 	d.say("starting webhook-auditor run --observe=apiserver --kubeconfig=%s", d.plane.Kubeconfig())
 	var err error
-	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: d.binary, Kubeconfig: d.plane.Kubeconfig(), Flags: []string{"--observe=apiserver"}})
+	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: program, Kubeconfig: d.plane.Kubeconfig(), Flags: []string{"--observe=apiserver"}})
 	return err
 }
 
@@ -149,7 +147,7 @@ func (d *demo) startAuditor(ctx context.Context) error {
 func (d *demo) report(ctx context.Context) error {
 	d.say("asking for a report: webhook-auditor audit --kubeconfig=%s", d.plane.Kubeconfig())
 	fmt.Fprintln(d.out)
-	cmd := exec.CommandContext(ctx, d.binary, "audit", "--kubeconfig="+d.plane.Kubeconfig())
+	cmd := exec.CommandContext(ctx, program, "audit", "--kubeconfig="+d.plane.Kubeconfig())
 	cmd.Stdout, cmd.Stderr = d.out, os.Stderr
 	err := cmd.Run()
 	fmt.Fprintln(d.out)
@@ -165,28 +163,10 @@ func (d *demo) report(ctx context.Context) error {
 
 // invite says what to do until Ctrl-C, the page last. Commands are for the folder that
 // users stand in: the project's.
-func (d *demo) invite(binaries string) {
+func (d *demo) invite() {
 	d.say("sending requests that meet the broken webhooks until Ctrl-C; alerts show here, as for them a minute takes %.0f seconds", 60*timeScale)
-	d.say("in another terminal: export KUBECONFIG=%s; %s top; %s get validatingwebhookconfigurations",
-		d.plane.Kubeconfig(), fromProject(d.binary), fromProject(filepath.Join(binaries, "kubectl")))
+	d.say("in another terminal: export KUBECONFIG=%s; bin/webhook-auditor top; e2e/bin/kubectl get validatingwebhookconfigurations", d.plane.Kubeconfig())
 	d.say("open %s/", d.auditor.URL)
-}
-
-// fromProject is the path of a program as seen from the folder above this one.
-func fromProject(path string) string {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return path
-	}
-	project, err := filepath.Abs("..")
-	if err != nil {
-		return absolute
-	}
-	inside, err := filepath.Rel(project, absolute)
-	if err != nil || !filepath.IsLocal(inside) {
-		return absolute
-	}
-	return inside
 }
 
 // stop ends whatever was started.

@@ -7,21 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/prometheus/common/model"
 )
 
 // Alert is an alert that Alertmanager has.
 type Alert struct {
-	Labels      map[string]string
-	Annotations map[string]string
-	Fingerprint string
-	StartsAt    time.Time
-	Status      struct {
-		State       string   // active, or suppressed where another alert explains it
-		InhibitedBy []string // fingerprints
-	}
+	Labels, Annotations map[string]string
+	Status              struct{ State string } // active, or suppressed where another alert explains it
 }
 
 // Alerts are the alerts that Alertmanager has, resolved ones excepted.

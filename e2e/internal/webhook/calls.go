@@ -34,13 +34,6 @@ func (s *Server) CallsOf(path string) []Call {
 	return slices.DeleteFunc(s.Calls(), func(c Call) bool { return c.Path != path })
 }
 
-// ForgetCallsOf empties the record of one path.
-func (s *Server) ForgetCallsOf(path string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls = slices.DeleteFunc(s.calls, func(c Call) bool { return c.Path == path })
-}
-
 // Forget empties the record.
 func (s *Server) Forget() {
 	s.mu.Lock()

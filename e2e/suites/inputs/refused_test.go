@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
@@ -29,119 +30,22 @@ func with(base, changed fields) fields {
 	return out
 }
 
-func rules(changed fields) fields { return fields{"rules": []any{with(soundRule, changed)}} }
-
 func constraints(changed fields) fields {
 	return fields{"matchConstraints": fields{"resourceRules": []any{with(soundRule, changed)}}}
 }
 
-func conditions(all ...any) fields { return fields{"matchConditions": all} }
-
-func client(c fields) fields { return fields{"clientConfig": c} }
-
-// webhooks are changes of a webhook.
-var webhooks = []fields{
-	{},
-	{"name": "two.segments"},
-	{"name": "a.b.c"},
-	{"name": "Upper.example.com"},
-	{"name": ""},
-	{"timeoutSeconds": int64(31)},
-	{"timeoutSeconds": int64(0)},
-	{"timeoutSeconds": int64(30)},
-	{"timeoutSeconds": int64(1)},
-	{"timeoutSeconds": int64(-1)},
-	{"timeoutSecond": int64(1)},
-	{"sideEffects": nil},
-	{"sideEffects": "Unknown"},
-	{"sideEffects": "Some"},
-	{"sideEffects": "NoneOnDryRun"},
-	{"sideEffects": "none"},
-	{"admissionReviewVersions": nil},
-	{"admissionReviewVersions": []any{}},
-	{"admissionReviewVersions": []any{"v2"}},
-	{"admissionReviewVersions": []any{"v2", "v1beta1"}},
-	{"admissionReviewVersions": []any{"v1", "v1"}},
-	{"failurePolicy": "fail"},
-	{"failurePolicy": "Ignore"},
-	{"matchPolicy": "exact"},
-	{"matchPolicy": "Exact"},
-	{"resoures": []any{}},
-	{"rules": []any{}},
-	rules(fields{"operations": []any{"create"}}), rules(fields{"operations": []any{"*", "CREATE"}}), rules(fields{"operations": []any{}}), rules(fields{"operations": []any{"PATCH"}}), rules(fields{"operations": []any{"*"}}),
-	rules(fields{"apiGroups": []any{"*", "batch"}}), rules(fields{"apiGroups": nil}), rules(fields{"apiVersions": []any{"v1", "*"}}), rules(fields{"apiVersions": []any{""}}),
-	rules(fields{"resources": []any{"*", "jobs"}}), rules(fields{"resources": []any{"*", "jobs/status"}}), rules(fields{"resources": []any{"*/*", "jobs"}}), rules(fields{"resources": []any{"jobs/*", "jobs/status"}}),
-	rules(fields{"resources": []any{"jobs/status", "jobs/*"}}), rules(fields{"resources": []any{"*/scale", "jobs/scale"}}), rules(fields{"resources": nil}), rules(fields{"resources": []any{""}}),
-	rules(fields{"scope": "namespaced"}), rules(fields{"scope": "Namespaced"}), rules(fields{"resoures": []any{"jobs"}}),
-	client(fields{}), client(fields{"url": "https://a.example.com", "service": fields{"namespace": "a", "name": "b"}}), client(fields{"url": "http://a.example.com"}), client(fields{"url": "https://a.example.com?x=y"}), client(fields{"url": "https:///path"}),
-	client(fields{"service": fields{"namespace": "a", "name": ""}}), client(fields{"service": fields{"namespace": "a", "name": "b", "port": int64(70000)}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "path"}}),
-	client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/a//b"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/Upper"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/a/b/"}}),
-	client(fields{"url": "https://a.example.com", "caBundle": "Cg=="}), client(fields{"url": "https://user:word@a.example.com/"}), client(fields{"url": "https://a.example.com/#part"}), client(fields{"service": fields{"namespace": "a", "name": "b", "port": int64(0)}}),
-	conditions(fields{"name": "a", "expression": "true"}), conditions(fields{"name": "a", "expression": "object.metadata.name =="}), conditions(fields{"name": "a", "expression": "1"}), conditions(fields{"name": "a", "expression": "object.x"}),
-	conditions(fields{"name": "a", "expression": "true"}, fields{"name": "a", "expression": "true"}), conditions(fields{"name": "a b", "expression": "true"}), conditions(fields{"expression": "true"}), conditions(fields{"name": "a", "expression": "params != null"}),
-	conditions(fields{"name": "a", "expression": "request.userInfo.nam == 'a'"}), conditions(fields{"name": "a", "expression": "authorizer.path('/').check('get').allowed()"}),
-	{"namespaceSelector": fields{"matchExpressions": []any{fields{"key": "a", "operator": "in", "values": []any{"b"}}}}},
-	{"namespaceSelector": fields{"matchExpressions": []any{fields{"key": "a", "operator": "In"}}}},
-	{"objectSelector": fields{"matchLabels": fields{"a": "b c"}}},
-	{"objectSelector": fields{"matchLabels": fields{"a/b/c": "d"}}},
-}
-
-// policies are changes of the spec of a validating policy, and mutations those of a mutating one.
-var (
-	policies = []fields{
-		{},
-		{"validations": nil},
-		{"validations": []any{fields{"expression": "!exists(object.spec.containers, c, c.name == 'a')"}}},
-		{"validations": []any{fields{"expression": "object.spec.x"}}},
-		{"validations": []any{fields{"expression": "variables.a"}}},
-		{"variables": []any{fields{"name": "a", "expression": "true"}}, "validations": []any{fields{"expression": "variables.a"}}},
-		{"variables": []any{fields{"name": "a", "expression": "1"}}, "validations": []any{fields{"expression": "variables.a"}}},
-		{"variables": []any{fields{"name": "a-b", "expression": "1"}}},
-		{"validations": []any{fields{"expression": "true", "messageExpression": "1"}}},
-		{"validations": []any{fields{"expression": "true", "messageExpression": "'a'"}}},
-		{"validations": []any{fields{"expression": "true", "message": "a\nb"}}},
-		{"validations": []any{fields{"expression": "true", "reason": "Nope"}}},
-		{"validations": []any{fields{"expression": "params.a == 1"}}},
-		{"paramKind": fields{"apiVersion": "v1", "kind": "ConfigMap"}, "validations": []any{fields{"expression": "params.a == 1"}}},
-		{"paramKind": fields{"apiVersion": "v1"}},
-		{"paramKind": fields{"apiVersion": "a/b/c", "kind": "X"}},
-		{"failurePolicy": "fail"},
-		{"matchConstraints": nil},
-		{"matchConstraints": fields{}},
-		constraints(fields{"operations": []any{"delete"}}), constraints(fields{"resourceNames": []any{"a", "a"}}), constraints(fields{"resources": []any{"*", "jobs"}}),
-		{"auditAnnotations": []any{fields{"key": "a", "valueExpression": "'a'"}}},
-		{"auditAnnotations": []any{fields{"key": "a", "valueExpression": "1"}}},
-		{"auditAnnotations": []any{fields{"key": "a b", "valueExpression": "'a'"}}},
-		conditions(fields{"name": "a", "expression": "object.x"}),
-		{"validation": []any{}},
+// variants are those of testdata/refused.yaml of one kind.
+func variants(t *testing.T, of string) []fields {
+	t.Helper()
+	text, err := os.ReadFile("testdata/refused.yaml")
+	testenv.Must(t, err)
+	var all fields
+	testenv.Must(t, yaml.Unmarshal(text, &all))
+	var out []fields
+	for _, one := range all[of].([]any) {
+		out = append(out, one.(fields))
 	}
-	mutations = []fields{
-		{},
-		{"mutations": nil},
-		constraints(fields{"operations": []any{"CONNECT"}}), constraints(fields{"operations": []any{"DELETE"}}), constraints(fields{"operations": []any{"*"}}),
-		{"reinvocationPolicy": nil},
-		{"reinvocationPolicy": "Always"},
-		{"mutations": []any{fields{"patchType": "JSONPatch"}}},
-		{"mutations": []any{fields{"patchType": "Merge"}}},
-		{"mutations": []any{fields{"patchType": "JSONPatch", "jsonPatch": fields{"expression": "[]"}}}},
-		{"mutations": []any{fields{"patchType": "JSONPatch", "jsonPatch": fields{"expression": `[JSONPatch{op: "add", path: "/a", value: "b"}]`}}}},
-		{"mutations": []any{fields{"patchType": "ApplyConfiguration", "applyConfiguration": fields{"expression": "Object{spec: 1}"}}}},
-		{"mutations": []any{fields{"patchType": "ApplyConfiguration", "applyConfiguration": fields{"expression": "1"}}}},
-	}
-)
-
-// conversions are changes of the webhook that converts a custom resource.
-var conversions = []fields{
-	{},
-	{"conversionReviewVersions": nil},
-	{"conversionReviewVersions": []any{}},
-	{"conversionReviewVersions": []any{"v2"}},
-	{"conversionReviewVersions": []any{"v2", "v1"}},
-	{"conversionReviewVersions": []any{"v1", "v1"}},
-	{"conversionReviewVersions": []any{"1"}},
-	{"clientConfig": nil},
-	client(fields{}), client(fields{"url": "https://a.example.com", "service": fields{"namespace": "a", "name": "b"}}), client(fields{"url": "http://a.example.com"}), client(fields{"url": "https://a.example.com/convert"}),
-	client(fields{"service": fields{"namespace": "a", "name": "b", "path": "convert"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "port": int64(0)}}), client(fields{"service": fields{"namespace": "", "name": "b"}}), client(fields{"service": fields{"namespace": "a", "name": "b", "path": "/convert"}}),
+	return out
 }
 
 // converted is the custom resource that the webhook converts.
@@ -161,28 +65,29 @@ func converted(n int, webhook fields) fields {
 }
 
 // written are the objects of all changes, named by their kind and number.
-func written() []*unstructured.Unstructured {
+func written(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
 	var out []*unstructured.Unstructured
 	add := func(kind, prefix string, n int, content fields) {
 		object := with(fields{"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": fields{"name": fmt.Sprintf("refused-%s-%d", prefix, n)}}, content)
 		out = append(out, &unstructured.Unstructured{Object: object})
 	}
 	hook := fields{"name": "one.refused.example.com", "clientConfig": fields{"url": "https://hooks.example.com/"}, "sideEffects": "None", "admissionReviewVersions": []any{"v1"}, "rules": []any{soundRule}}
-	for n, changed := range webhooks {
+	for n, changed := range variants(t, "webhooks") {
 		add("ValidatingWebhookConfiguration", "v", n, fields{"webhooks": []any{with(hook, changed)}})
 	}
 	add("MutatingWebhookConfiguration", "m", 0, fields{"webhooks": []any{with(hook, fields{"reinvocationPolicy": "Always"})}})
 	add("MutatingWebhookConfiguration", "m", 1, fields{"webhooks": []any{hook, hook}})
 	policy := with(constraints(nil), fields{"validations": []any{fields{"expression": "true"}}})
-	for n, changed := range policies {
+	for n, changed := range variants(t, "policies") {
 		add("ValidatingAdmissionPolicy", "p", n, fields{"spec": with(policy, changed)})
 	}
 	mutation := with(constraints(nil), fields{"reinvocationPolicy": "Never", "mutations": []any{fields{"patchType": "ApplyConfiguration", "applyConfiguration": fields{"expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}}})
-	for n, changed := range mutations {
+	for n, changed := range variants(t, "mutations") {
 		add("MutatingAdmissionPolicy", "q", n, fields{"spec": with(mutation, changed)})
 	}
 	conversion := fields{"conversionReviewVersions": []any{"v1"}, "clientConfig": fields{"service": fields{"namespace": "a", "name": "b"}}}
-	for n, changed := range conversions {
+	for n, changed := range variants(t, "conversions") {
 		out = append(out, &unstructured.Unstructured{Object: converted(n, with(conversion, changed))})
 	}
 	return out
@@ -192,7 +97,7 @@ func written() []*unstructured.Unstructured {
 func TestRefusedByAPI(t *testing.T) {
 	t.Parallel()
 	w := environment{stock.Use(t)}
-	objects := written()
+	objects := written(t)
 	found := refusals(t, objects)
 	refused := 0
 	for _, o := range objects {
