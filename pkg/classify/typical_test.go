@@ -2,7 +2,6 @@ package classify
 
 import (
 	"fmt"
-	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,17 +49,4 @@ func typicalWebhook(i int) admissionv1.ValidatingWebhook {
 		w.NamespaceSelector = kubetest.Selector(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "kube-system", "policy")
 	}
 	return w
-}
-
-func BenchmarkTypical(b *testing.B) {
-	for _, n := range []int{500, 5000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := typical(n)
-			p := DefaultPolicy()
-			b.ReportAllocs()
-			for b.Loop() {
-				evaluate(b, p, s)
-			}
-		})
-	}
 }

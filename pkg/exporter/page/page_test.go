@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -449,43 +448,6 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: the file does not say which part of the webhooks it has", c.name)
 		}
 	}
-}
-
-// BenchmarkPages5000 renders each page of clusters with 5,000 webhooks, and
-// measures its size and what it costs of CPU.
-func BenchmarkPages5000(b *testing.B) {
-	for _, c := range largest {
-		r := c.report(b)
-		h := serve(r)
-		for _, target := range largePages(r) {
-			b.Run(c.name+target, func(b *testing.B) {
-				measure(b, func() int {
-					_, body, _ := get(b, h, target)
-					return len(body)
-				})
-			})
-		}
-		b.Run(c.name+" file", func(b *testing.B) { measure(b, func() int { return len(file(b, r)) }) })
-	}
-}
-
-// measure reports the size, and the CPU time of user code: on a machine that
-// does other things as well, what passes on the clock says little.
-func measure(b *testing.B, render func() int) {
-	b.Helper()
-	size, before := 0, userTime(b)
-	for b.Loop() {
-		size = render()
-	}
-	b.ReportMetric(float64((userTime(b)-before).Microseconds())/float64(b.N)/1000, "user-ms/op")
-	b.ReportMetric(float64(size), "bytes")
-}
-
-func userTime(b *testing.B) time.Duration {
-	b.Helper()
-	var usage syscall.Rusage
-	must.Succeed(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
-	return time.Duration(usage.Utime.Nano())
 }
 
 // largePages is one page of each kind, the largest ones; the last is missing.

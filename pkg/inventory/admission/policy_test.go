@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -8,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/matching"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
@@ -152,116 +152,97 @@ func bindingOf(policy string, change func(*admissionv1.ValidatingAdmissionPolicy
 
 // TestPolicySteps: what a policy does to a request by its params, binding and actions.
 func TestPolicySteps(t *testing.T) {
-	fails := []admissionv1.MatchCondition{{Name: "c", Expression: `1 / 0 == 1`}}
-	none := func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {}
-	params := func(apiVersion, kind string) func(*admissionv1.ValidatingAdmissionPolicySpec) {
-		return func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			s.ParamKind = &admissionv1.ParamKind{APIVersion: apiVersion, Kind: kind}
-		}
-	}
-	ref := func(namespace string, action admissionv1.ParameterNotFoundActionType) func(*admissionv1.ValidatingAdmissionPolicyBindingSpec) {
-		return func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
-			s.ParamRef = &admissionv1.ParamRef{Name: "limits", Namespace: namespace, ParameterNotFoundAction: &action}
-		}
-	}
+	const (
+		fails    = "matchConditions: [{name: c, expression: 1 / 0 == 1}]\n"
+		never    = "matchConditions: [{name: c, expression: 'false'}]\n"
+		ignored  = "failurePolicy: Ignore\n"
+		maps     = "paramKind: {apiVersion: v1, kind: ConfigMap}\n"
+		nodes    = "paramKind: {apiVersion: v1, kind: Node}\n"
+		unserved = "paramKind: {apiVersion: v1, kind: Limits}\n"
+		custom   = "paramKind: {apiVersion: x.example.com/v1, kind: Limits}\n"
+
+		bound     = "{}"
+		elsewhere = "matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: other}}}"
+		allow     = "paramRef: {name: limits, parameterNotFoundAction: Allow}"
+		deny      = "paramRef: {name: limits, parameterNotFoundAction: Deny}"
+		allowShop = "paramRef: {name: limits, namespace: shop, parameterNotFoundAction: Allow}"
+		denyShop  = "paramRef: {name: limits, namespace: shop, parameterNotFoundAction: Deny}"
+	)
 	for name, test := range map[string]struct {
-		policy  func(*admissionv1.ValidatingAdmissionPolicySpec)
-		binding func(*admissionv1.ValidatingAdmissionPolicyBindingSpec)
-		cluster bool
+		// policy and binding are what their specs say besides; there is no binding where it is "".
+		policy, binding string
 		// resource is pods where it is "".
 		resource string
+		cluster  bool
 		// paramsIn are the namespaces with params; nil is unknown.
 		paramsIn []string
 		want     string
 	}{
-		"is evaluated": {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, want: "p yes"},
-		"no binding":   {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, want: "- no: binding"},
-		"bound elsewhere": {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
-			s.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "other"}}}
-		}, want: "p no: binding"},
-		"excluded": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			s.MatchConstraints.ExcludeResourceRules = s.MatchConstraints.ResourceRules
-		}, binding: none, want: "- no: excludeResourceRules"},
-		"a failing condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.MatchConditions = fails }, binding: none, want: "p yes, refused: matchConditions"},
-		"a failing condition that warns": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.MatchConditions = fails }, binding: func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
-			s.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn}
-		}, want: "p yes"},
-		"a failing condition, ignored": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			s.MatchConditions, s.FailurePolicy = fails, new(admissionv1.Ignore)
-		}, binding: none, want: "p no: matchConditions"},
-		"a condition on params": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			params("v1", "ConfigMap")(s)
-			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `params == null`}}
-		}, binding: none, want: "p yes"},
-		"a condition on variables": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `variables.x > 1`}}
-		}, binding: none, want: "p maybe: matchConditions"},
-		"params that may exist":  {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
-		"params that must exist": {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), want: "p maybe: params"},
-		"params that must exist, before a condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			params("v1", "ConfigMap")(s)
-			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: "false"}}
-		}, binding: ref("", admissionv1.DenyAction), want: "p maybe: params"},
-		"params that may exist, before a condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			params("v1", "ConfigMap")(s)
-			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: "false"}}
-		}, binding: ref("", admissionv1.AllowAction), want: "p no: matchConditions"},
-		"params of a CRD outside the input, before a binding": {policy: params("x.example.com/v1", "Limits"), binding: func(s *admissionv1.ValidatingAdmissionPolicyBindingSpec) {
-			s.MatchResources = &admissionv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "other"}}}
-		}, want: "p maybe: params"},
-		"params that exist":                      {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{"default"}, want: "p yes"},
-		"params that exist elsewhere":            {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{"shop"}, want: "p yes, refused: params"},
-		"params that exist where they are named": {policy: params("v1", "ConfigMap"), binding: ref("shop", admissionv1.DenyAction), paramsIn: []string{"shop"}, resource: "nodes", want: "p yes"},
-		"cluster-scoped params that exist":       {policy: params("v1", "Node"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{""}, want: "p yes"},
-		"params that do not exist":               {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.DenyAction), paramsIn: []string{}, want: "p yes, refused: params"},
-		"params that need not exist":             {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), paramsIn: []string{}, want: "p no: params"},
-		"params that do not exist, ignored": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			params("v1", "ConfigMap")(s)
-			s.FailurePolicy = new(admissionv1.Ignore)
-		}, binding: ref("", admissionv1.DenyAction), paramsIn: []string{}, want: "p no: params"},
-		"params that do not exist, before a condition": {policy: func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-			params("v1", "ConfigMap")(s)
-			s.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: "false"}}
-		}, binding: ref("", admissionv1.DenyAction), paramsIn: []string{}, want: "p yes, refused: params"},
-		"params of no kind":                  {policy: params("v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "- yes, refused: params"},
-		"params of a CRD outside the input":  {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), want: "p maybe: params"},
-		"params of a CRD that is gone":       {policy: params("x.example.com/v1", "Limits"), binding: ref("", admissionv1.AllowAction), cluster: true, want: "- yes, refused: params"},
-		"params for a cluster-scoped object": {policy: params("v1", "ConfigMap"), binding: ref("", admissionv1.AllowAction), resource: "nodes", want: "p yes, refused: params"},
-		"params in a named namespace":        {policy: params("v1", "ConfigMap"), binding: ref("shop", admissionv1.AllowAction), resource: "nodes", want: "p maybe: params"},
-		"cluster-scoped params in one":       {policy: params("v1", "Node"), binding: ref("shop", admissionv1.AllowAction), want: "p yes, refused: params"},
-		"a review":                           {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, resource: "tokenreviews.authentication.k8s.io", want: "- no: excluded"},
-		"a policy":                           {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, resource: "validatingadmissionpolicies.admissionregistration.k8s.io", want: "- no: excluded"},
-		"a webhook configuration":            {policy: func(*admissionv1.ValidatingAdmissionPolicySpec) {}, binding: none, resource: "validatingwebhookconfigurations.admissionregistration.k8s.io", want: "p yes"},
+		"is evaluated":                   {binding: bound, want: "p yes"},
+		"no binding":                     {want: "- no: binding"},
+		"bound elsewhere":                {binding: elsewhere, want: "p no: binding"},
+		"excluded":                       {policy: "matchConstraints: {excludeResourceRules: [{operations: ['*'], apiGroups: [''], apiVersions: ['*'], resources: [pods]}]}", binding: bound, want: "- no: excludeResourceRules"},
+		"a failing condition":            {policy: fails, binding: bound, want: "p yes, refused: matchConditions"},
+		"a failing condition that warns": {policy: fails, binding: "validationActions: [Warn]", want: "p yes"},
+		"a failing condition, ignored":   {policy: fails + ignored, binding: bound, want: "p no: matchConditions"},
+		"a condition on params":          {policy: maps + "matchConditions: [{name: c, expression: params == null}]", binding: bound, want: "p yes"},
+		"a condition on variables":       {policy: "matchConditions: [{name: c, expression: variables.x > 1}]", binding: bound, want: "p maybe: matchConditions"},
+
+		"params that may exist":                               {policy: maps, binding: allow, want: "p maybe: params"},
+		"params that must exist":                              {policy: maps, binding: deny, want: "p maybe: params"},
+		"params that must exist, before a condition":          {policy: maps + never, binding: deny, want: "p maybe: params"},
+		"params that may exist, before a condition":           {policy: maps + never, binding: allow, want: "p no: matchConditions"},
+		"params of a CRD outside the input, before a binding": {policy: custom, binding: elsewhere, want: "p maybe: params"},
+		"params that exist":                                   {policy: maps, binding: deny, paramsIn: []string{"default"}, want: "p yes"},
+		"params that exist elsewhere":                         {policy: maps, binding: deny, paramsIn: []string{"shop"}, want: "p yes, refused: params"},
+		"params that exist where they are named":              {policy: maps, binding: denyShop, paramsIn: []string{"shop"}, resource: "nodes", want: "p yes"},
+		"cluster-scoped params that exist":                    {policy: nodes, binding: deny, paramsIn: []string{""}, want: "p yes"},
+		"params that do not exist":                            {policy: maps, binding: deny, paramsIn: []string{}, want: "p yes, refused: params"},
+		"params that need not exist":                          {policy: maps, binding: allow, paramsIn: []string{}, want: "p no: params"},
+		"params that do not exist, ignored":                   {policy: maps + ignored, binding: deny, paramsIn: []string{}, want: "p no: params"},
+		"params that do not exist, before a condition":        {policy: maps + never, binding: deny, paramsIn: []string{}, want: "p yes, refused: params"},
+		"params of no kind":                                   {policy: unserved, binding: allow, want: "- yes, refused: params"},
+		"params of a CRD outside the input":                   {policy: custom, binding: allow, want: "p maybe: params"},
+		"params of a CRD that is gone":                        {policy: custom, binding: allow, cluster: true, want: "- yes, refused: params"},
+		"params for a cluster-scoped object":                  {policy: maps, binding: allow, resource: "nodes", want: "p yes, refused: params"},
+		"params in a named namespace":                         {policy: maps, binding: allowShop, resource: "nodes", want: "p maybe: params"},
+		"cluster-scoped params in one":                        {policy: nodes, binding: allowShop, want: "p yes, refused: params"},
+
+		"a review":                {binding: bound, resource: "tokenreviews.authentication.k8s.io", want: "- no: excluded"},
+		"a policy":                {binding: bound, resource: "validatingadmissionpolicies.admissionregistration.k8s.io", want: "- no: excluded"},
+		"a webhook configuration": {binding: bound, resource: "validatingwebhookconfigurations.admissionregistration.k8s.io", want: "p yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.resource == "" {
-				test.resource = "pods"
-			}
-			what := resource(t, test.resource)
-			o := inventory.Objects{NamespacesKnown: test.cluster, ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{validatingPolicy("p", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
-				rule := &s.MatchConstraints.ResourceRules[0]
-				rule.APIGroups, rule.Resources = []string{what.Group}, []string{what.Name}
-				test.policy(s)
-			})}}
-			if test.binding != nil {
-				o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, bindingOf("p", test.binding))
+			what := resource(t, cmp.Or(test.resource, "pods"))
+			policy := kubetest.Policy("p", kubetest.Rule(what.Group, what.Name))
+			must.Succeed(t, yaml.UnmarshalStrict([]byte(test.policy), &policy.Spec))
+			o := inventory.Objects{NamespacesKnown: test.cluster, ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{policy}}
+			if test.binding != "" {
+				binding := kubetest.Binding("p")
+				must.Succeed(t, yaml.UnmarshalStrict([]byte(test.binding), &binding.Spec))
+				o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, binding)
 			}
 			s := o.Snapshot(time.Time{})
 			for _, b := range s.Policies[0].Bindings {
 				b.ParamsIn, b.ParamsKnown = test.paramsIn, test.paramsIn != nil
 			}
-			m := New(s)
-			r := must.Get(m.Request(Create, what, Subject{Namespace: "default"}))(t)
-			c := m.Chain(r)
-			var got []string
-			for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
-				got = append(got, stepOf(step))
-			}
-			if text := strings.Join(got, "; "); text != test.want {
-				t.Errorf("%s, want %s", text, test.want)
+			if got := steps(t, s, Create, what, Subject{Namespace: "default"}); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
 	}
+}
+
+// steps are what policies do to a request.
+func steps(t *testing.T, s *inventory.Snapshot, operation Operation, what inventory.Resource, subject Subject) string {
+	t.Helper()
+	m := New(s)
+	c := m.Chain(must.Get(m.Request(operation, what, subject))(t))
+	var out []string
+	for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
+		out = append(out, stepOf(step))
+	}
+	return strings.Join(out, "; ")
 }
 
 func stepOf(step PolicyStep) string {
@@ -293,22 +274,10 @@ func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
 		{Create, "v2", "p yes, refused: rules"},
 		{Delete, "v1", "- no: rules"},
 	} {
-		rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-			Rule:       admissionv1.Rule{APIGroups: []string{"example.com"}, APIVersions: []string{test.version}, Resources: []string{"widgets"}},
-		}}
-		o := inventory.Objects{
-			CRDs: []*apiextensionsv1.CustomResourceDefinition{crd},
-			MutatingPolicies: []*admissionv1.MutatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.MutatingAdmissionPolicySpec{
-				FailurePolicy: new(admissionv1.Ignore), MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule}},
-			}}},
-			MutatingPolicyBindings: []*admissionv1.MutatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: "p"}}},
-		}
-		m := New(o.Snapshot(time.Time{}))
-		r := must.Get(m.Request(test.operation, resource(t, "widgets.example.com"), Subject{Namespace: "default", Name: "w"}))(t)
-		c := m.Chain(r)
-		if steps := slices.Concat(c.Policies, c.SkippedPolicies); len(steps) != 1 || stepOf(steps[0]) != test.want {
-			t.Errorf("%s by a rule for %s: %+v, want %s", test.operation, test.version, steps, test.want)
+		o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
+		mutatesAt(&o, "p", test.version, admissionv1.Ignore)
+		if got := steps(t, o.Snapshot(time.Time{}), test.operation, resource(t, "widgets.example.com"), Subject{Namespace: "default", Name: "w"}); got != test.want {
+			t.Errorf("%s by a rule for %s: %s, want %s", test.operation, test.version, got, test.want)
 		}
 	}
 }
@@ -333,11 +302,8 @@ func TestApplyConfigurations(t *testing.T) {
 		o := inventory.Objects{}
 		mutatesAt(&o, "p", "v1", test.failure)
 		o.MutatingPolicies[0].Spec.Mutations = []admissionv1.Mutation{{PatchType: admissionv1.PatchTypeApplyConfiguration}}
-		m := New(o.Snapshot(time.Time{}))
-		r := must.Get(m.Request(test.operation, resource(t, test.resource), Subject{Namespace: "default", Name: "w"}))(t)
-		c := m.Chain(r)
-		if steps := slices.Concat(c.Policies, c.SkippedPolicies); len(steps) != 1 || stepOf(steps[0]) != test.want {
-			t.Errorf("%s of %s, failurePolicy %s: %+v, want %s", test.operation, test.resource, test.failure, steps, test.want)
+		if got := steps(t, o.Snapshot(time.Time{}), test.operation, resource(t, test.resource), Subject{Namespace: "default", Name: "w"}); got != test.want {
+			t.Errorf("%s of %s, failurePolicy %s: %s, want %s", test.operation, test.resource, test.failure, got, test.want)
 		}
 	}
 }
@@ -346,25 +312,22 @@ func TestApplyConfigurations(t *testing.T) {
 // matchCondition that is false leaves the policy out, if the labels that are not known let
 // it through.
 func TestRefusalBeforeAFalseCondition(t *testing.T) {
+	policy, binding := kubetest.Policy("p", kubetest.Rule("*", "*")), kubetest.Binding("p")
+	policy.Spec.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+	policy.Spec.MatchConstraints = &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}}
+	policy.Spec.MatchConditions = []admissionv1.MatchCondition{{Name: "never", Expression: "false"}}
+	binding.Spec.ParamRef = &admissionv1.ParamRef{Name: "x"}
+	s := inventory.Objects{
+		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{policy},
+		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{binding},
+	}.Snapshot(time.Time{})
 	for labels, want := range map[string]string{"": "p maybe: params", "app": "p yes, refused: params", "other": "- no: objectSelector"} {
-		o := inventory.Objects{
-			ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-				ParamKind:        &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
-				MatchConstraints: &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a"}}},
-				MatchConditions:  []admissionv1.MatchCondition{{Name: "never", Expression: "false"}},
-			}}},
-			ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: "p", ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}, ParamRef: &admissionv1.ParamRef{Name: "x"},
-			}}},
-		}
 		subject := Subject{Name: "n"}
 		if labels != "" {
 			subject.Labels = map[string]string{labels: "a"}
 		}
-		m := New(o.Snapshot(time.Time{}))
-		c := m.Chain(must.Get(m.Request(Create, resource(t, "nodes"), subject))(t))
-		if steps := slices.Concat(c.Policies, c.SkippedPolicies); len(steps) != 1 || stepOf(steps[0]) != want {
-			t.Errorf("labels %q: %+v, want %s", labels, steps, want)
+		if got := steps(t, s, Create, resource(t, "nodes"), subject); got != want {
+			t.Errorf("labels %q: %s, want %s", labels, got, want)
 		}
 	}
 }
@@ -456,8 +419,8 @@ func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
 				got = append(got, lost)
 			}
 		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s in %s by rules for %s: -want +got\n%s", test.resource, test.version, test.rule, diff)
+		if !slices.Equal(test.want, got) {
+			t.Errorf("%s in %s by rules for %s: %q, want %q", test.resource, test.version, test.rule, got, test.want)
 		}
 	}
 }
@@ -497,10 +460,5 @@ func TestPolicyErrors(t *testing.T) {
 	if errors := m.Errors(); len(errors) != 1 || errors[0].Object != "ValidatingAdmissionPolicy/p1" {
 		t.Errorf("errors %v, want one about p1", errors)
 	}
-	r := must.Get(m.Request(Create, inventory.Resource{Name: "pods"}, Subject{}))(t)
-	var got []string
-	for _, step := range m.Chain(r).Policies {
-		got = append(got, stepOf(step))
-	}
-	expect.Equal(t, []string{"p0 yes", "p1 maybe: matchConditions", "p2 yes"}, got)
+	expect.Equal(t, "p0 yes; p1 maybe: matchConditions; p2 yes", steps(t, m.Snapshot, Create, inventory.Resource{Name: "pods"}, Subject{}))
 }
