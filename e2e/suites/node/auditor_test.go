@@ -186,5 +186,5 @@ func TestHelm(t *testing.T) {
 	ready(t, home, "webhook-auditor")
 	printed, err := run(t.Context(), "", strings.Fields("helm4 test webhook-auditor --namespace webhook-auditor --logs --timeout=5m")...)
 	testenv.Must(t, err)
-	contains(t, "helm test", printed, "Succeeded", "critical")
+	contains(t, "helm test", printed, "Succeeded", "webhooks; snapshot ")
 }

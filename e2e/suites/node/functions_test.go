@@ -27,6 +27,11 @@ var (
 		"a new Service gets endpoints",
 		"kubectl -n NAME-used get endpointslices -o name || true; kubectl -n NAME-used create service clusterip first --tcp=443 >&2", "/first-",
 	}
+	// CoreDNS's Pod is another by then. The API server tells anyone that it lives.
+	resolvesNames = function{
+		"names resolve, once CoreDNS's Pod is replaced", "kubectl -n default get pod NAME -o jsonpath={.status.phase} || " +
+			"kubectl -n default run NAME --image=IMAGE --restart=OnFailure -- ask https://kubernetes.default.svc.cluster.local/livez", "Succeeded",
+	}
 	// The lease of w1 is deleted before, and made anew by its node.
 	renewsLeases  = function{"nodes renew their leases", "kubectl -n kube-node-lease get leases -o name", "/w1"}
 	recordsEvents = function{"Events are recorded", `echo '{"apiVersion": "v1", "kind": "Event", "metadata": {"name": "first"}, "involvedObject": {"kind": "Pod", "namespace": "NAME-used", "name": "first"}}' |
@@ -34,7 +39,7 @@ var (
 	certifiesKubelets = function{"kubelets ask for certificates", `echo '{"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "first"},
 		"spec": {"request": "` + signingRequest + `", "signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": ["digital signature", "client auth"]}}' |
 		kubectl create --dry-run=server -f -`, "created"}
-	functions = []function{startsPods, issuesTokens, findsEndpoints, renewsLeases, recordsEvents, certifiesKubelets}
+	functions = []function{startsPods, issuesTokens, findsEndpoints, resolvesNames, renewsLeases, recordsEvents, certifiesKubelets}
 )
 
 // stops are the functions that a dead webhook on a resource ends, in the whole cluster,
@@ -47,7 +52,7 @@ var stops = []struct {
 	{resources: "configmaps", ends: []string{startsPods.name}, said: []string{"kube-root-ca.crt"}},
 	{resources: "serviceaccounts", ends: []string{startsPods.name, issuesTokens.name}, said: []string{"ServiceAccount default"}},
 	{resources: "secrets"},
-	{resources: "endpointslices", ends: []string{findsEndpoints.name}, said: []string{"the endpoints of Services"}},
+	{resources: "endpointslices", ends: []string{findsEndpoints.name, resolvesNames.name}, said: []string{"the endpoints of Services"}},
 	{resources: "leases", ends: []string{renewsLeases.name}, said: []string{"heartbeats of nodes", "leader election"}},
 	{resources: "events", ends: []string{recordsEvents.name}, said: []string{"Events"}},
 	{resources: "certificatesigningrequests", ends: []string{certifiesKubelets.name}, said: []string{"certificates of kubelets"}},
@@ -64,6 +69,11 @@ func TestDeadWebhookStopsFunctions(t *testing.T) {
 			awaitFinding(t, sought{check: "service-missing", configuration: h.name})
 			do(t, "create namespace "+h.name+"-used")
 			do(t, "-n kube-node-lease delete lease w1 --ignore-not-found")
+			if s.resources != "leases" { // without theirs, nodes are not ready after 40 s, whatever starts there
+				do(t, "-n kube-system delete pods -l k8s-app=kube-dns")
+				ready(t, "kube-system", "coredns")
+			}
+			t.Cleanup(func() { do(t, "-n default delete pod "+h.name+" --ignore-not-found --wait=false") })
 			ended := h.endedFunctions(t, s.ends)
 			if fmt.Sprint(ended) != fmt.Sprint(s.ends) {
 				t.Errorf("ended %q, want %q", ended, s.ends)
