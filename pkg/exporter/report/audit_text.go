@@ -75,8 +75,8 @@ func (d Document) Text(o TextOptions) Blocks {
 	return out.NonEmpty()
 }
 
-// byUrgency separates the findings: what fails now, what can fail, and what to look at
-// once.
+// byUrgency separates the findings: what fails now, by how much of the cluster it stops,
+// what can fail, and what to look at once.
 func byUrgency(findings []Finding) (now, risk, review []Finding) {
 	open, _ := separateAcknowledged(findings)
 	for _, f := range open {
@@ -89,6 +89,9 @@ func byUrgency(findings []Finding) (now, risk, review []Finding) {
 			risk = append(risk, f)
 		}
 	}
+	slices.SortStableFunc(now, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Stops, a.Stops))
+	})
 	return now, risk, review
 }
 

@@ -216,6 +216,8 @@ type Finding struct {
 	Acknowledged bool   `json:"acknowledged"`
 	// Source is where the webhook was read; absent for a cluster.
 	Source inventory.Source `json:"source,omitzero"`
+	// Stops is how many functions of the cluster stop, as the webhook fails now.
+	Stops int `json:"-"`
 }
 
 // Error is an object or a file that cannot be read.
@@ -297,9 +299,12 @@ func NewDocument(r *classify.Report) Document {
 	}
 	profiles := r.ByRef()
 	for _, f := range r.Findings {
-		finding := NewFinding(f, r.Snapshot)
+		finding, p := NewFinding(f, r.Snapshot), profiles[f.Webhook]
 		if len(r.Snapshot.Inputs) == 0 {
-			finding.Look = f.Look(profiles[f.Webhook])
+			finding.Look = f.Look(p)
+		}
+		if p != nil && f.Check.Fails {
+			finding.Stops = len(impact.StopsOf(p))
 		}
 		d.Findings = append(d.Findings, finding)
 	}
