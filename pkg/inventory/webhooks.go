@@ -60,15 +60,14 @@ func AsValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 }
 
 // register returns what each object registers, as it was before where the object is
-// the same, and how many objects are others: parsing selectors and CA bundles is most of what a Snapshot costs.
-func (o Objects) register(crds map[string]*CRD, before map[any][]*Webhook) (out map[any][]*Webhook, added int) {
-	out = make(map[any][]*Webhook, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
+// the same: parsing selectors and CA bundles is most of what a Snapshot costs.
+func (o Objects) register(crds map[string]*CRD, before map[any][]*Webhook) map[any][]*Webhook {
+	out := make(map[any][]*Webhook, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
 	parsed := selectors{}
 	register := func(object any, webhooks func() []*Webhook) {
 		registered, same := before[object]
 		if !same {
 			registered = webhooks()
-			added++
 		}
 		out[object] = registered
 	}
@@ -81,7 +80,7 @@ func (o Objects) register(crds map[string]*CRD, before map[any][]*Webhook) (out 
 	for _, c := range o.Validating {
 		register(c, func() []*Webhook { return o.validating(c, parsed) })
 	}
-	return out, added
+	return out
 }
 
 // webhookErrors are the parts of the webhooks that cannot be read.

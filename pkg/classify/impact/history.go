@@ -88,7 +88,7 @@ func (h *History) Observe(before, after *classify.Report) []PastChange {
 		h.since = after.Snapshot.Taken
 		return nil
 	}
-	if before.Snapshot.SameRegistrations(after.Snapshot) {
+	if slices.Equal(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
 		return nil
 	}
 	changes := pastChanges(before, after)

@@ -38,16 +38,17 @@ func (m *Matcher) WithProbes(probes map[inventory.Ref]inventory.Probe) *Matcher 
 	return &out
 }
 
-// Next returns the Matcher of the Snapshot that follows that of m. It takes over
-// what depends on nothing that changed between the two, nothing from nil. Both may be
-// used on.
+// Next returns the Matcher of the Snapshot that follows that of m. It takes over the
+// expressions that are compiled and, where the API server serves the same, the resources
+// that webhooks match; nothing from nil. Both may be used on.
 func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
 	if m == nil {
 		return New(s)
 	}
 	m.index.next()
-	if changes := s.ChangesSince(m.Snapshot); changes.Resources || changes.Others {
-		return newMatcher(s, newIndex(s, m.index.programs))
+	out := newMatcher(s, m.index)
+	if out.platform != m.platform || !s.SameResources(m.Snapshot) {
+		out.index = newIndex(s, m.index.programs)
 	}
-	return newMatcher(s, m.index)
+	return out
 }
