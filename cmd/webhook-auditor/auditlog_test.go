@@ -53,7 +53,6 @@ func TestTopAuditLog(t *testing.T) {
 		"by user":      {[]string{"--by", "user"}, []string{"images.policy.example.com validating zeta-controller 3 "}},
 		"by namespace": {[]string{"--by", "namespace"}, []string{"images.policy.example.com validating payroll 2 ", "images.policy.example.com validating laboratory 1 "}},
 		"by resource":  {[]string{"--by", "resource"}, []string{"images.policy.example.com validating CREATE pods 3 "}},
-		"sorted":       {[]string{"--sort", "failing"}, []string{"ghost.example.com validating 1 "}},
 		"selected":     {[]string{"-n", "policy"}, []string{"images.policy.example.com validating 3 "}},
 	} {
 		t.Run(name, func(t *testing.T) {

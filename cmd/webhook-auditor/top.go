@@ -45,7 +45,7 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
   webhook-auditor top --prometheus-url https://prometheus.example.com --observe-for 1h --sort p99
 
   # Show whose requests webhooks denied, as a must-gather records it
-  webhook-auditor top --audit-log must-gather --from must-gather --by user --sort refused`,
+  webhook-auditor top --audit-log must-gather --from must-gather --by user`,
 		Args: noArguments,
 		RunE: running(s, t.run),
 	}
@@ -60,6 +60,7 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	t.input = inputFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
+	c.MarkFlagsMutuallyExclusive("audit-log", "sort")
 	c.MarkFlagsMutuallyExclusive("audit-log", "observe")
 	c.MarkFlagsMutuallyExclusive("audit-log", "prometheus-url")
 	return c
@@ -89,7 +90,7 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	}
 	document = selected.of(document)
 	if logged {
-		table := report.NewAuditTop(evaluated, t.by, t.sort)
+		table := report.NewAuditTop(evaluated, t.by)
 		if selected.namespace != "" {
 			table = table.Select(document)
 		}

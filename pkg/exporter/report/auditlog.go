@@ -79,27 +79,16 @@ const (
 	maxAuditMessages = 20
 )
 
-// NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
-func NewAuditTop(r *classify.Report, by, sort string) AuditTop {
+// NewAuditTop returns what the audit log of a Report records, grouped by the dimension:
+// what refuses or fails most first.
+func NewAuditTop(r *classify.Report, by string) AuditTop {
 	t := AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: newErrors(r.Snapshot.Errors)}
 	if t.AuditLog != nil {
-		slices.SortStableFunc(t.AuditLog.Requests, func(a, b AuditLine) int { return cmp.Compare(auditSortKeys[sort](b), auditSortKeys[sort](a)) })
+		slices.SortStableFunc(t.AuditLog.Requests, func(a, b AuditLine) int {
+			return cmp.Or(cmp.Compare(b.Denied+b.Failed+b.FailedOpen, a.Denied+a.Failed+a.FailedOpen), cmp.Compare(b.Requests, a.Requests))
+		})
 	}
 	return t
-}
-
-// auditSortKeys are what the values of --sort mean for a log; what is equal keeps the
-// order of names.
-var auditSortKeys = map[string]func(AuditLine) float64{
-	"share": func(l AuditLine) float64 {
-		return float64(l.Denied+l.Failed+l.FailedOpen) + float64(l.Requests)/(1+float64(l.Requests))
-	},
-	"calls":   func(l AuditLine) float64 { return float64(l.Requests) },
-	"p50":     func(l AuditLine) float64 { return l.SlowSeconds },
-	"p99":     func(l AuditLine) float64 { return l.SlowSeconds },
-	"failing": func(l AuditLine) float64 { return float64(l.Failed + l.FailedOpen) },
-	"refused": func(l AuditLine) float64 { return float64(l.Denied) },
-	"name":    func(AuditLine) float64 { return 0 },
 }
 
 func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
@@ -224,20 +213,6 @@ func auditNotes(l *AuditLog) []string {
 		if sum.Slow > 0 {
 			out = append(out, fmt.Sprintf("In %s of more than 500 ms, %s took %s together; the log does not say which one.", inventory.Counted(sum.Slow, "request"), t.what, impact.InSeconds(sum.SlowSeconds)))
 		}
-	}
-	var ghosts, static []string
-	for _, line := range l.Requests {
-		if strings.HasSuffix(line.Name, staticSuffix) {
-			static = append(static, line.Name)
-		} else if line.Registered == "no" {
-			ghosts = append(ghosts, line.Name)
-		}
-	}
-	if ghosts = slices.Compact(ghosts); len(ghosts) > 0 {
-		out = append(out, fmt.Sprintf("In the log and registered nowhere: %s: removed since, or the log is of another cluster.", shortenLists(strings.Join(ghosts, ", "))))
-	}
-	if static = slices.Compact(static); len(static) > 0 {
-		out = append(out, fmt.Sprintf("From files of the API server, which no object shows: %s.", shortenLists(strings.Join(static, ", "))))
 	}
 	if len(l.Requests) > 0 && !slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.Registered != "unknown" }) {
 		out = append(out, "What registers these names is not known: name a cluster, or files with --from.")
