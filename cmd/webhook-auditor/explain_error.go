@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -60,7 +61,11 @@ func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) 
 	}
 	found := diagnose.Parse(text)
 	if len(found) == 0 {
-		return nil, usageError{errors.New("explain --error: " + diagnose.Unrecognized(text) + `; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`)}
+		says := diagnose.Unrecognized(text)
+		if !strings.HasSuffix(says, "no webhook did") {
+			says += `; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`
+		}
+		return nil, usageError{errors.New("explain --error: " + says)}
 	}
 	return found, nil
 }

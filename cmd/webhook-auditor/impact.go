@@ -34,14 +34,14 @@ type impactFlags struct {
 func impactCommand(s streams) *cobra.Command {
 	i := &impactFlags{}
 	c := &cobra.Command{
-		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | TYPE/POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
+		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | [TYPE/]POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
 		Long: `Show what a webhook adds to the cluster and what its failure does: the section
 "API Extensions" of an enhancement, filled in. CONFIGURATION is the object that
 registers it: a webhook configuration, or a CRD with a conversion webhook; TYPE
 distinguishes a mutating and a validating one of the same name. Of an admission
-policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy; apiservice is
-that of an aggregated API server.
+policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy, where two have
+one name; apiservice is that of an aggregated API server.
 
 With --down, --down-node or --delete, show what happens when Services, nodes or
 configurations go away: requests that are refused or pass unchecked, findings, and
@@ -219,26 +219,23 @@ func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownErr
 	case slices.Contains(apiServiceTypes, configuration):
 		return impact.APIServiceCards(r, name), impact.UnknownError{What: "APIService of an aggregated API server", Name: name, Known: impact.AggregatedAPIs(r.Snapshot)}
 	case typed && t.Type.IsPolicy():
-		unknown := impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration}
-		for _, p := range r.Snapshot.Policies {
-			if p.Type == t.Type {
-				unknown.Known = append(unknown.Known, p.Name)
-			}
-		}
-		return impact.PolicyCards(r, t.Ref), unknown
+		return impact.PolicyCards(r, t.Ref), impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration, Known: namesOf(r.Snapshot)}
 	}
-	cards := impact.Cards(r, configuration, name)
+	cards := append(impact.Cards(r, configuration, name), impact.PolicyCards(r, inventory.Ref{Configuration: named})...)
 	if typed && len(cards) == 0 {
 		_, named, _ = strings.Cut(named, "/")
 		cards = slices.DeleteFunc(impact.Cards(r, t.Configuration, t.Name), func(c impact.Card) bool { return c.Profile.Type != t.Type })
 	}
-	return cards, impact.UnknownError{What: "webhook or configuration", Name: named, Known: namesOf(r.Snapshot.Webhooks)}
+	return cards, impact.UnknownError{What: "webhook, configuration or policy", Name: named, Known: namesOf(r.Snapshot)}
 }
 
-// namesOf are the configurations, and their webhooks, as impact takes them.
-func namesOf(webhooks []*inventory.Webhook) []string {
+// namesOf are the policies, the configurations and their webhooks, as impact takes them.
+func namesOf(s *inventory.Snapshot) []string {
 	var out []string
-	for _, w := range webhooks {
+	for _, p := range s.Policies {
+		out = append(out, p.Name)
+	}
+	for _, w := range s.Webhooks {
 		out = append(out, w.Configuration)
 		if w.Name != "" {
 			out = append(out, w.Configuration+"/"+w.Name)

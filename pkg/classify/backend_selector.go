@@ -94,12 +94,12 @@ func targetName(service inventory.Service, port int32) string {
 	return ""
 }
 
-// foreignPods reports Pods that get calls and, by their ports, are none of the webhook's.
-func foreignPods(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
-	if targetName(service, p.State.Service.Port) != "" {
-		return nil // endpoints are made of the Pods that have the name
+// WithoutPort splits what is behind the webhook into the workloads that declare its port,
+// and those that get calls and, by their ports, are none of the webhook's.
+func WithoutPort(p *Profile, behind []inventory.Workload) (own, foreign []*inventory.Workload) {
+	if targetName(p.Snapshot.Services[p.State.Service.Key], p.State.Service.Port) != "" {
+		return nil, nil // endpoints are made of the Pods that have the name
 	}
-	var own, foreign []*inventory.Workload
 	for i := range behind {
 		w := &behind[i]
 		switch port := p.Snapshot.TargetPort(p.State.Service, w); {
@@ -110,6 +110,12 @@ func foreignPods(p *Profile, service inventory.Service, behind []inventory.Workl
 			foreign = append(foreign, w)
 		}
 	}
+	return own, foreign
+}
+
+// foreignPods reports workloads of which only one has the webhook's port.
+func foreignPods(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
+	own, foreign := WithoutPort(p, behind)
 	if len(own) == 0 || len(foreign) == 0 {
 		return nil
 	}

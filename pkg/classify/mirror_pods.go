@@ -16,7 +16,7 @@ var mirrorPods = &Check{
 	Summary:  "A mutating webhook is called for mirror Pods: where it changes one, the kubelet's request is refused.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.Type != inventory.Mutating || p.Platform || slices.ContainsFunc(p.MatchConditions, readsMirror) || !slices.ContainsFunc(p.ControlPlane, isStaticPod) ||
+		if p.Type != inventory.Mutating || p.Platform || slices.ContainsFunc(p.MatchConditions, readsMirror) || !slices.ContainsFunc(p.ControlPlane, isStaticPod) || !slices.ContainsFunc(p.Matched, createsPods) ||
 			p.Matcher.CallsFor(p.Webhook, inventory.Resource{Name: "pods"}, admission.Create, admission.Subject{User: kubelet}) == admission.No {
 			return nil
 		}
@@ -31,6 +31,11 @@ var mirrorPods = &Check{
 // are.
 func isStaticPod(m ControlPlaneMatch) bool {
 	return m.Resource == inventory.Resource{Name: "pods"} && m.Namespace == "kube-system"
+}
+
+// createsPods reports whether the webhook is called where a Pod is created.
+func createsPods(r admission.MatchedResource) bool {
+	return r.Resource == inventory.Resource{Name: "pods"} && r.Operations.Has(admission.Create)
 }
 
 // readsMirror reports whether a condition may leave mirror Pods out, by their annotations.

@@ -21,6 +21,9 @@ var resourceNamesGap = &Check{
 			problem.Fix += changedBy(p.Object.Owner)
 			return []Problem{problem}
 		}
+		if slices.ContainsFunc(p.Bindings, deniesAll) {
+			return nil
+		}
 		for _, b := range p.Bindings {
 			problem, found := namesGap(TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name), &b.MatchResources)
 			if found && b.Denies() {
@@ -32,11 +35,16 @@ var resourceNamesGap = &Check{
 	},
 }
 
+// deniesAll reports whether nothing that the policy matches passes by the binding.
+func deniesAll(b *inventory.PolicyBinding) bool {
+	return b.Denies() && len(b.Rules)+len(b.Excluded.Rules) == 0 && b.NamespaceSelector.Empty() && b.ObjectSelector.Empty()
+}
+
 // namesGap is what the resourceNames of the object's rules miss, a policy or a binding.
 func namesGap(object string, m *inventory.MatchResources) (Problem, bool) {
 	for i, names := range m.ResourceNames {
 		rule := &m.Rules[i]
-		if len(names) == 0 || !admission.RuleOperations(rule).Has(admission.Delete) {
+		if len(names) == 0 || !admission.RuleOperations(rule).Has(admission.Delete) || deletesUnnamed(m, named(rule)) {
 			continue
 		}
 		return Problem{
@@ -46,4 +54,14 @@ func namesGap(object string, m *inventory.MatchResources) (Problem, bool) {
 		}, true
 	}
 	return Problem{}, false
+}
+
+// deletesUnnamed reports whether a rule has the deletion of the resources without names.
+func deletesUnnamed(m *inventory.MatchResources, resources string) bool {
+	for i, names := range m.ResourceNames {
+		if rule := &m.Rules[i]; len(names) == 0 && admission.RuleOperations(rule).Has(admission.Delete) && named(rule) == resources {
+			return true
+		}
+	}
+	return false
 }

@@ -111,9 +111,10 @@ var patterns = func() []errorPattern {
 // Count, in the order of the text.
 func Parse(text string) []APIServerError {
 	var out []APIServerError
-	for _, message := range messages(text, 0) {
+	for _, m := range messages(message{text, 1}, 0) {
 		// A log has the words of one error twice, where it shows what wraps what.
-		for _, c := range distinct(parsed(unwrapped(message))) {
+		for _, c := range distinct(parsed(unwrapped(m.text))) {
+			c.Count = m.times
 			if i := slices.IndexFunc(out, c.same); i >= 0 {
 				out[i].Count += c.Count
 			} else if len(out) < maxComplaints {

@@ -20,23 +20,35 @@ const (
 	maxNested = 4
 )
 
+// message is one of a text, and how often it came: Events are counted.
+type message struct {
+	text  string
+	times int
+}
+
+// counted is how kubectl prints how often an Event came.
+var counted = regexp.MustCompile(`\(x(\d+) over \w+\)`)
+
 // messages cuts a text into the messages that it holds: the strings of JSON and YAML,
 // the lines of logs and of tables of Events.
-func messages(text string, nested int) []string {
-	if values, ok := decoded(text); ok && nested < maxNested {
-		var out []string
-		for _, s := range texts(values, nil) {
-			out = append(out, messages(s, nested+1)...)
+func messages(in message, nested int) []message {
+	var out []message
+	if values, ok := decoded(in.text); ok && nested < maxNested {
+		for _, m := range texts(values, in.times, nil) {
+			out = append(out, messages(m, nested+1)...)
 		}
 		return out
 	}
-	var out []string
-	for _, r := range records(text) {
+	for _, r := range records(in.text) {
 		if nested < maxNested && strings.HasPrefix(r, "{") && json.Valid([]byte(r)) {
-			out = append(out, messages(r, nested)...)
+			out = append(out, messages(message{r, in.times}, nested)...)
 			continue
 		}
-		out = append(out, value(r))
+		times := in.times
+		if m := counted.FindStringSubmatch(r); m != nil {
+			times, _ = strconv.Atoi(m[1])
+		}
+		out = append(out, message{value(r), max(times, 1)})
 	}
 	return out
 }
@@ -84,17 +96,23 @@ func decoded(text string) (values []any, ok bool) {
 }
 
 // texts appends the strings of the value, in the order of its lists and keys.
-func texts(value any, out []string) []string {
+func texts(value any, times int, out []message) []message {
 	switch v := value.(type) {
 	case string:
-		return append(out, v)
+		return append(out, message{v, times})
 	case []any:
 		for _, e := range v {
-			out = texts(e, out)
+			out = texts(e, times, out)
 		}
 	case map[string]any:
+		series, _ := v["series"].(map[string]any)
+		for _, counts := range []map[string]any{v, series} {
+			if n, ok := counts["count"].(float64); ok && v["kind"] == "Event" {
+				times = int(n)
+			}
+		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			out = texts(v[key], out)
+			out = texts(v[key], times, out)
 		}
 	}
 	return out

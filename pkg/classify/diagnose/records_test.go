@@ -27,9 +27,8 @@ func summary(text string) string {
 func TestMessages(t *testing.T) {
 	quoted := func(s string) string { return strings.ReplaceAll(s, `"`, `\"`) }
 	event := func(message string) string {
-		return `{"kind":"Event","metadata":{"name":"e"},"message":"` + quoted(message) + `"}`
+		return `{"kind":"Event","metadata":{"name":"e"},"count":1,"message":"` + quoted(message) + `"}`
 	}
-	const want = "timeout a.example.com ×1"
 	for name, text := range map[string]string{
 		"get events -A":     "NAMESPACE   LAST SEEN   TYPE      REASON         OBJECT           MESSAGE\nshop        5m          Warning   FailedCreate   replicaset/a     Error creating: " + slow + "\nshop        4m12s       Normal    Unhealthy      pod/web-1        " + refused + "\n",
 		"get events":        "5m          Warning   FailedCreate   replicaset/a     Error creating: " + slow + "\n<unknown>   Warning   Unhealthy      pod/web-1        " + refused + "\n",
@@ -49,6 +48,10 @@ func TestMessages(t *testing.T) {
 		"kubectl and more":  "Error from server (InternalError): " + slow + "\nerror: " + refused,
 	} {
 		t.Run(name, func(t *testing.T) {
+			want := "timeout a.example.com ×1"
+			if strings.Contains(text, "x12") {
+				want += "2"
+			}
 			if got := summary(text); got != want {
 				t.Errorf("%s\nis read as %s, want %s", text, got, want)
 			}

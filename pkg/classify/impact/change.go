@@ -185,7 +185,7 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 		if _, known := s.Services[key]; !known && s.ServicesKnown.Has(key) { // it does not exist, and is down already
 			continue
 		} else if !known { // files without Services: it was there, and is down
-			out.Services[key] = inventory.Service{Key: key, Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: ports[key]}}}
+			out.Services[key] = inventory.Service{Key: key, Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"": ""}, Ports: []corev1.ServicePort{{Port: ports[key]}}}
 		}
 		out.EndpointsKnown.Services[key] = true
 	}

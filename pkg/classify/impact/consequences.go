@@ -140,11 +140,22 @@ func (c *Consequences) add(change Change, was, now *classify.Profile) {
 		effect := effectOf(was, outcomeOf(was))
 		effect.Already = fmt.Sprintf("Service %s %s", was.State.Service.Key, was.State.Detail)
 		c.Effects = append(c.Effects, effect)
+	case now.State.Ready < was.State.Ready && onlyForeign(change, was):
+		c.Unknown = append(c.Unknown, was.Ref)
 	case now.State.Ready < was.State.Ready:
 		c.Weakened = append(c.Weakened, Weakened{was.Ref, was.State.Ready, now.State.Ready})
 	case !now.State.Known && len(change.Nodes) > 0:
 		c.Unknown = append(c.Unknown, was.Ref)
 	}
+}
+
+// onlyForeign reports whether all Pods that declare the webhook's port leave with the
+// nodes, so that the endpoints that stay are those of Pods that may not listen on it.
+func onlyForeign(change Change, p *classify.Profile) bool {
+	own, foreign := classify.WithoutPort(p, classify.BehindWebhook(p))
+	return len(own) > 0 && len(foreign) > 0 && !slices.ContainsFunc(own, func(w *inventory.Workload) bool {
+		return len(w.Nodes) == 0 || slices.ContainsFunc(w.Nodes, func(node string) bool { return !slices.Contains(change.Nodes, node) })
+	})
 }
 
 // outcomeOf is what becomes of requests while the webhook cannot be called.

@@ -15,15 +15,16 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// PolicyCards are those of the admission policy of the type with the name; none where
-// the input has no such policy.
+// PolicyCards are those of the admission policies with the name, of the type or of both
+// where it has none.
 func PolicyCards(r *classify.Report, ref inventory.Ref) []Card {
+	var out []Card
 	for _, p := range r.Snapshot.Policies {
-		if p.Type == ref.Type && p.Name == ref.Configuration {
-			return []Card{newPolicyCard(r, p)}
+		if p.Name == ref.Configuration && (ref.Type == "" || p.Type == ref.Type) {
+			out = append(out, newPolicyCard(r, p))
 		}
 	}
-	return nil
+	return out
 }
 
 func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
