@@ -38,7 +38,7 @@ func TestImpactCommand(t *testing.T) {
 		"unknown Service":        {[]string{"--down", "policy/polcy"}, exitError, "", "did you mean policy/policy?"},
 		"card of TYPE/NAME":      {[]string{"validatingwebhookconfiguration/policy"}, exitOK, "kubectl delete validatingwebhookconfiguration policy", ""},
 		"card of TYPE NAME":      {[]string{"validatingwebhookconfigurations", "policy"}, exitOK, "kubectl delete validatingwebhookconfiguration policy", ""},
-		"card of another type":   {[]string{"crd/policy"}, exitError, "", `no webhook or configuration "policy"; did you mean policy`},
+		"card of another type":   {[]string{"crd/policy"}, exitError, "", `no webhook, configuration or policy "policy"; did you mean policy`},
 		"deleted by type":        {[]string{"--delete", "validatingwebhookconfiguration/policy"}, exitOK, "With configuration validatingwebhookconfiguration/policy deleted", ""},
 		"deletion, another type": {[]string{"--delete", "mutatingwebhookconfiguration/policy"}, exitError, "", `no mutating webhook configuration "policy"`},
 		"deletion of a CRD":      {[]string{"--delete", "crd/policy"}, exitUsage, "", "--delete: must be a webhook configuration"},

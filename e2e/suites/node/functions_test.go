@@ -27,7 +27,7 @@ var (
 		"a new Service gets endpoints",
 		"kubectl -n NAME-used get endpointslices -o name || true; kubectl -n NAME-used create service clusterip first --tcp=443 >&2", "/first-",
 	}
-	// CoreDNS's Pod is another by then. The API server tells anyone that it lives.
+	// CoreDNS's Pod is another by then. Its livez is readable without a token.
 	resolvesNames = function{
 		"names resolve, once CoreDNS's Pod is replaced", "kubectl -n default get pod NAME -o jsonpath={.status.phase} || " +
 			"kubectl -n default run NAME --image=IMAGE --restart=OnFailure -- ask https://kubernetes.default.svc.cluster.local/livez", "Succeeded",

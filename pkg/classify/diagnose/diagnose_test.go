@@ -197,7 +197,7 @@ func FuzzParseComplaints(f *testing.F) {
 	f.Add(`conversion webhook for a/v1, Kind=B failed: x`)
 	f.Fuzz(func(t *testing.T, text string) {
 		found := Parse(text)
-		if len(found) > maxComplaints {
+		if len(found) > MaxErrors {
 			t.Errorf("%d parsed", len(found))
 		}
 		for _, c := range found {

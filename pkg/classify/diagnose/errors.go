@@ -40,10 +40,10 @@ type APIServerError struct {
 	Count int
 }
 
-// maxComplaints bounds what is made of one text, maxDetail what is kept of an
+// MaxErrors bounds the errors made of one text, maxDetail what is kept of an
 // error: webhooks write essays.
 const (
-	maxComplaints = 20
+	MaxErrors = 20
 	maxDetail     = 1000
 )
 
@@ -117,7 +117,7 @@ func Parse(text string) []APIServerError {
 			c.Count = m.times
 			if i := slices.IndexFunc(out, c.same); i >= 0 {
 				out[i].Count += c.Count
-			} else if len(out) < maxComplaints {
+			} else if len(out) < MaxErrors {
 				out = append(out, c)
 			}
 		}

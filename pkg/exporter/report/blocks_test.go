@@ -2,9 +2,12 @@ package report
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
@@ -47,5 +50,25 @@ func TestBounded(t *testing.T) {
 	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\n… and 1 more\n    a\n    b\n"
 	if b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+// TestManyAlike: of a thousand webhooks of one Service, or a thousand errors, a terminal
+// gets the first.
+func TestManyAlike(t *testing.T) {
+	var c Consequences
+	var d Diagnosis
+	for range 1000 {
+		c.Weakened = append(c.Weakened, impact.Weakened{})
+	}
+	for range diagnose.MaxErrors {
+		d.Errors = append(d.Errors, diagnosedError{Count: 1})
+	}
+	blocks := c.Text(TextOptions{})
+	if last := blocks[len(blocks)-1].Lines; len(last) != maxEntries+1 {
+		t.Errorf("%d lines", len(last))
+	}
+	if head := d.Text(TextOptions{})[0].Heading; !strings.Contains(head, "at most 20 errors") {
+		t.Errorf("the head is %q", head)
 	}
 }

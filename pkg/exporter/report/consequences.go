@@ -34,8 +34,9 @@ func newFindings(findings []*classify.Finding) []Finding {
 	return out
 }
 
-// Text is the answer in one line, and the details below it.
-func (c Consequences) Text(TextOptions) Blocks { return c.Markdown() }
+// Text is the answer in one line, and the details below it: the first of each kind, as the
+// JSON has all.
+func (c Consequences) Text(TextOptions) Blocks { return c.Markdown().Bounded(maxEntries) }
 
 // Markdown is the same for an issue or a change request.
 func (c Consequences) Markdown() Blocks {

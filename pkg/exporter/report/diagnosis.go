@@ -121,7 +121,11 @@ func (d Diagnosis) head() string {
 		total += e.Count
 		subjects[e.subject()] = true
 	}
-	return fmt.Sprintf("%s, %s:", inventory.Counted(total, "message"), inventory.Counted(len(subjects), "subject"))
+	bound := ""
+	if len(d.Errors) == diagnose.MaxErrors {
+		bound = fmt.Sprintf("; at most %d errors of a text are explained", diagnose.MaxErrors)
+	}
+	return fmt.Sprintf("%s, %s%s:", inventory.Counted(total, "message"), inventory.Counted(len(subjects), "subject"), bound)
 }
 
 func (e diagnosedError) block() Block {
