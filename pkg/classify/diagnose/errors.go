@@ -44,7 +44,7 @@ type APIServerError struct {
 // error: webhooks write essays.
 const (
 	MaxErrors = 20
-	maxDetail     = 1000
+	maxDetail = 1000
 )
 
 // errorPattern is a form in which an API server names a webhook.
