@@ -77,7 +77,11 @@ func (h *handler) answer(v *view, p *askPage, r *http.Request) error {
 	case words != nil:
 		return h.explained(v, p, Request{Words: words})
 	}
-	return fmt.Errorf("%s; nor is it an object in YAML or JSON, nor a request such as create pods -n default; for names, search the webhooks", diagnose.Unrecognized(p.Text))
+	if p.Verdict, p.Answer = "Names with "+p.Text, v.find(p.Text); len(p.Answer) == 0 {
+		p.Verdict = ""
+		return fmt.Errorf("%s; nor is it an object in YAML or JSON, a request such as create pods -n default, or a name of the cluster", diagnose.Unrecognized(p.Text))
+	}
+	return nil
 }
 
 // isObject matches what has the field kind.
@@ -168,4 +172,20 @@ func (v *view) examples() []example {
 		{"an object", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: default\n"},
 		{"a request", "create pods -n default"},
 	}
+}
+
+// find searches webhooks, their configurations and backends, and checks.
+func (v *view) find(text string) report.Blocks {
+	var webhooks, checks []report.Line
+	for _, w := range v.profiles {
+		if v.matches(query{Text: text}, w) {
+			webhooks = append(webhooks, report.Line{Name: w.Name, URL: v.webhook(w.Ref).URL, Text: w.Configuration + ", " + w.Webhook.Backend.String()})
+		}
+	}
+	for _, c := range classify.Checks {
+		if contains(c.Name, text) || contains(c.Summary, text) {
+			checks = append(checks, report.Line{Name: c.Name, URL: v.check(c).URL, Text: c.Summary})
+		}
+	}
+	return report.Blocks{{Heading: "Webhooks", Lines: webhooks}, {Heading: "Checks", Lines: checks}}.NonEmpty().Bounded(maxAnswered)
 }

@@ -162,7 +162,7 @@ func post(h http.Handler, text, site string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestAsk: one box knows an error from an object and a request; what is put into
+// TestAsk: one box knows an error from an object, a request and a name; what is put into
 // it stands in no address, and comes from no page elsewhere. Answers have links, and
 // commands to copy.
 func TestAsk(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAsk(t *testing.T) {
 		"create pods -n shop":            {"CREATE pods in shop", `<svg class="chain"`, "there is no namespace shop", `href="./webhooks/validating/guard/pods.guard.example.com"`},
 		"kubectl create configmaps -n a": {"CREATE configmaps in a"},
 		`{"kind": "ConfigMap"}`:          {"no such request"}, // by the stand-in for explain
-		"legacy":                         {`role="alert"`, "for names, search the webhooks"},
+		"legacy":                         {"Names with legacy", `configmaps.legacy.example.com">`},
 		"nothing at all":                 {`role="alert"`, "no webhook error recognized; nor is it an object"},
 		strings.Repeat("x", maxAsked):    {"use webhook-auditor explain -f FILE"},
 	} {
