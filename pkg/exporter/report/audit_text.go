@@ -311,7 +311,7 @@ func (d Document) stopsNow() string {
 		return fmt.Sprintf("%s. This stops: %s.", fail, strings.Join(d.Stops[:min(len(d.Stops), maxListed)], "; "))
 	case refuses:
 		return fail + ": requests are refused."
-	case slices.ContainsFunc(now, func(f Finding) bool { return strings.Contains(f.Message, "(failurePolicy Fail)") }):
+	case slices.ContainsFunc(d.Webhooks, func(w Webhook) bool { return webhooks[w.Ref] && w.FailurePolicy == "Fail" }):
 		return strings.Join(subjects, " and ") + " may refuse requests: it depends on what is not known."
 	}
 	return fail + "; requests pass without."
