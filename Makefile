@@ -11,7 +11,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-fleet e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check demo docs screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check demo docs screenshots lint generate image release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -61,10 +61,6 @@ e2e-suites:
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./suites/faults && \
 		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./suites/faults
-
-e2e-fleet: servers ## 100 clusters in Thanos, built the first time in ten minutes or more: each page once
-	e2e/prom/build.sh thanos
-	cd e2e && $(GO) vet -tags thanos ./suites/fleet && $(GO) test -count=1 -v -tags thanos -timeout 90m -run TestThanos ./suites/fleet
 
 e2e-matrix: build ## the auditor in real releases of Kubernetes, or in RELEASES="1.31 1.36"; builds each once, see e2e/README.md
 	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice matrix/run.sh $(RELEASES)

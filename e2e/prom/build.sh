@@ -3,8 +3,7 @@
 # against: prometheus and promtool, alertmanager and amtool, from Go modules.
 # Needs Go and a network or a filled module cache; no C compiler, no root.
 # Does nothing when e2e/bin is up to date with the pins, the flags and Go.
-# "build.sh promtool" builds promtool alone, which is all that rule tests need;
-# "build.sh thanos" builds Thanos, which nothing but make e2e-fleet needs.
+# "build.sh promtool" builds promtool alone, which is all that rule tests need.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -54,12 +53,6 @@ build() {
 	printf 'built %s in %d seconds\n' "$1" "$(($(date +%s) - started))" >&2
 }
 
-if [ "$wanted" = thanos ]; then
-	# As its releases are built.
-	tags=slicelabels
-	build thanos 0.42.1 "$here/thanos" github.com/thanos-io/thanos/cmd/thanos 'ten minutes'
-	exit 0
-fi
 build promtool 3.15.0 "$here" "$prometheus/promtool"
 [ "$wanted" = promtool ] && exit 0
 build prometheus 3.15.0 "$here" "$prometheus/prometheus"

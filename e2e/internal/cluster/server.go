@@ -60,9 +60,6 @@ func (s *Server) Restart(ctx context.Context) error {
 // PID is the process id of the server as last started.
 func (s *Server) PID() int { return s.process.PID() }
 
-// Output is what the server has logged, over all its starts.
-func (s *Server) Output() string { return s.process.Output() }
-
 func (c *ControlPlane) etcdHealthy(ctx context.Context) error {
 	return get(ctx, &rest.Config{Host: "http://localhost", Dial: c.dialStore}, "/health")
 }

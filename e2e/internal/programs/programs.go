@@ -45,12 +45,6 @@ var ControlPlane = sync.OnceValues(func() (string, error) {
 // and returns their folder.
 var Monitoring = sync.OnceValues(func() (string, error) { return script("e2e/prom/build.sh") })
 
-// Thanos builds Thanos where that was not done before, and returns its path.
-var Thanos = sync.OnceValues(func() (string, error) {
-	binaries, err := script("e2e/prom/build.sh", "thanos")
-	return filepath.Join(binaries, "thanos"), err
-})
-
 // Auditor builds the auditor as users do, and returns its path.
 var Auditor = sync.OnceValues(func() (string, error) {
 	root, err := makeTarget("build")

@@ -139,17 +139,6 @@ func during(t *testing.T, d time.Duration, stages ...*stage) {
 	}
 }
 
-// aged wants the Snapshot's age to show.
-func (s *stage) aged(t *testing.T, atLeast time.Duration) {
-	t.Helper()
-	testenv.Must(t, s.scrapes(t.Context(), func(m metrics.Metrics) error {
-		if age := time.Since(taken(m)); age < atLeast {
-			return fmt.Errorf("the snapshot claims to be only %s old", age)
-		}
-		return nil
-	}))
-}
-
 // current waits until the Snapshot is current again.
 func (s *stage) current(t *testing.T) {
 	t.Helper()
