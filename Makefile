@@ -11,7 +11,7 @@ LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check demo docs screenshots lint generate image release clean
+.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check demo docs screenshots lint generate image release-names release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -133,7 +133,14 @@ generate: manifests ## what is derived, written anew by "print all"; a test comp
 image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
 
-release: manifests image ## the files of a release in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
+# It fails before it compiles, and compiles once for each platform: the image, its
+# binaries and the program that writes the manifests share what they compile.
+release-names:
+	@echo '$(VERSION)' | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+' && [ -n '$(IMAGE)' ] || { \
+		echo "make release: VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3 are needed" >&2; exit 2; }
+
+release: export GOFLAGS = -trimpath
+release: release-names manifests image ## the files of a release in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
 	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -builder '$(BUILDER)' -out $(CURDIR)/dist
 
 clean:

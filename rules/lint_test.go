@@ -85,7 +85,7 @@ func TestConventions(t *testing.T) {
 // TestRunbooks holds that every alert has one, and that those of critical
 // alerts say how to break the glass.
 func TestRunbooks(t *testing.T) {
-	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml .*> backup.yaml.*kubectl (patch|delete) .*kubectl (create -f backup.yaml|replace --force -f backup.yaml|patch .*conversion.json)`)
+	breakGlass := regexp.MustCompile(`(?s)kubectl get .* -o yaml .*> "\S+\.yaml".*kubectl (patch|delete) .*kubectl (create -f "\S+\.yaml"|replace --force -f "\S+\.yaml"|patch .*conversion.json)`)
 	for _, a := range all() {
 		for _, runbook := range a.runbooks() {
 			text, err := os.ReadFile("../" + runbook)
@@ -113,7 +113,7 @@ func TestRunbooks(t *testing.T) {
 // ends with, by the runbook, or by a command.
 func TestRunbookBlocks(t *testing.T) {
 	blocks, reads := regexp.MustCompile("(?s)```sh[^\n]*\n(.*?)```"), regexp.MustCompile(`"[^"]*\$([A-Z]+)`)
-	removes, restores := regexp.MustCompile(`(?m)^kubectl (delete|patch) `), regexp.MustCompile(`(?m)^kubectl (create|replace|patch) .*(backup.yaml|conversion.json)`)
+	removes, restores := regexp.MustCompile(`(?m)^kubectl (delete|patch) `), regexp.MustCompile(`(?m)^kubectl (create|replace|patch) .*("\S+\.yaml"|conversion.json)`)
 	for _, a := range all() {
 		for _, runbook := range a.runbooks() {
 			text, err := os.ReadFile("../" + runbook)

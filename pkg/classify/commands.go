@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,26 +43,45 @@ func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
 	for _, b := range p.Bindings[:min(len(p.Bindings), MaxBindings)] {
 		names = append(names, quoted(strings.ToLower(b.Object.Kind)+"/"+b.Object.Name))
 	}
-	return DeleteCommands(strings.Join(names, " "), p.Bindings[0].Object.Owner)
+	return deleteCommands(strings.Join(names, " "), backup(p.Bindings[0].Object.Kind, p.Name), p.Bindings[0].Object.Owner)
 }
 
-// DeleteCommands are the commands that delete the objects, named as kubectl takes them,
-// and bring them back.
-func DeleteCommands(objects string, owner inventory.Owner) Commands {
+// DeleteCommands are the commands that delete the object and bring it back. kind is as
+// kubectl takes it.
+func DeleteCommands(kind, name string, owner inventory.Owner) Commands {
+	return deleteCommands(TypeAndName(kind, name), backup(kind, name), owner)
+}
+
+func deleteCommands(objects, file string, owner inventory.Owner) Commands {
 	return Commands{
-		Save:    "kubectl get " + objects + " -o yaml | grep -v '^ *resourceVersion: .' > backup.yaml",
+		Save:    "kubectl get " + objects + " -o yaml | grep -v '^ *resourceVersion: .' > " + file,
 		Disable: "kubectl delete " + objects,
-		Restore: "kubectl create -f backup.yaml",
+		Restore: "kubectl create -f " + file,
 		Reverts: revertedBy(owner),
 	}
 }
 
+// backup is the file that keeps the object: each has its own, so that the commands about
+// several objects, pasted together, lose none.
+func backup(kind, name string) string {
+	return strings.ToLower(kind) + "-" + notInFiles.ReplaceAllString(name, "_") + ".yaml"
+}
+
+// notInFiles is what a shell or a file system may take for something else than a part of
+// a name.
+var notInFiles = regexp.MustCompile(`[^a-zA-Z0-9.-]`)
+
+// disabling are the commands that delete what registers the webhook and bring it back.
+func disabling(p *Profile) Commands {
+	return DeleteCommands(kindOf(&p.Registration), p.Configuration, p.Object.Owner)
+}
+
 // Commands returns the commands about the webhook.
 func (p *Profile) Commands() Commands {
-	c := DeleteCommands(ObjectName(p), p.Object.Owner)
+	c := disabling(p)
 	if p.Type == inventory.Conversion {
 		c.Disable = withoutConversion(p)
-		c.Restore = "kubectl replace -f backup.yaml"
+		c.Restore = strings.Replace(c.Restore, "create", "replace", 1)
 	}
 	if service := p.State.Service; service.Name != "" {
 		namespace := ShellFlag("-n", service.Namespace)

@@ -136,6 +136,6 @@ func revertedBy(owner inventory.Owner) string {
 // DeleteCommand lets requests through by deleting the configuration, after a
 // backup of it.
 func DeleteCommand(p *Profile) string {
-	c := DeleteCommands(ObjectName(p), p.Object.Owner)
+	c := disabling(p)
 	return c.Save + " && " + c.Disable + byOwner(p)
 }

@@ -127,6 +127,9 @@ func newStub(t *testing.T) stub {
 	return s
 }
 
+// backups are the files that commands write, whatever the object is called.
+var backups = regexp.MustCompile(`^[a-z]+-[a-zA-Z0-9._-]*\.yaml$`)
+
 // run returns which programs the commands call, each with its verb and flags.
 func (s stub) run(t *testing.T, commands string) []string {
 	t.Helper()
@@ -137,7 +140,7 @@ func (s stub) run(t *testing.T, commands string) []string {
 	// What follows a command is prose, which the shell does not find.
 	_ = shell.Run()
 	for _, e := range entries(t, s.work) {
-		if e != "backup.yaml" {
+		if !backups.MatchString(e) {
 			t.Errorf("%s\nmade the file %s", commands, e)
 			must.Succeed(t, os.Remove(filepath.Join(s.work, e)))
 		}

@@ -88,11 +88,15 @@ func ObjectName(p *Profile) string { return objectName(&p.Registration) }
 
 // objectName is the same of what registers a webhook, or is a policy.
 func objectName(r *inventory.Registration) string {
-	kind := r.Object.Kind
+	return TypeAndName(kindOf(r), r.Configuration)
+}
+
+// kindOf is the kind of what registers a webhook, or is a policy, as kubectl takes it.
+func kindOf(r *inventory.Registration) string {
 	if r.Type == inventory.Conversion {
-		kind = "crd"
+		return "crd"
 	}
-	return TypeAndName(strings.ToLower(kind), r.Configuration)
+	return strings.ToLower(r.Object.Kind)
 }
 
 // unless says what could keep the webhook from being called: labels of the

@@ -131,19 +131,19 @@ func (o outage) isSaid(t *testing.T, h hook, answer string) {
 }
 
 // glass is what explain prints to let requests through meanwhile.
-var glass = regexp.MustCompile(`kubectl get \S+ \S+ -o yaml .*> backup.yaml && kubectl delete \S+ \S+`)
+var glass = regexp.MustCompile(`kubectl get \S+ \S+ -o yaml .*> (\S+\.yaml) && kubectl delete \S+ \S+`)
 
 // breaksGlass types that, where it is printed: requests pass. Then it restores what was
 // deleted, as the runbooks have it; "kubectl apply" of what follows works by that backup.
 func (h hook) breaksGlass(t *testing.T, explained string) {
 	t.Helper()
-	command := glass.FindString(explained)
-	if command == "" {
+	found := glass.FindStringSubmatch(explained)
+	if found == nil {
 		return
 	}
-	folder := shell(t, command)
+	folder := shell(t, found[0])
 	h.admitted(t)
-	do(t, "create -f "+filepath.Join(folder, "backup.yaml"))
+	do(t, "create -f "+filepath.Join(folder, found[1]))
 }
 
 // shell types a command line in a folder of its own, which it returns.

@@ -23,7 +23,7 @@ func APIServiceCards(r *classify.Report, name string) []Card {
 	if !ok || a.Service == nil {
 		return nil
 	}
-	commands := classify.DeleteCommands(classify.TypeAndName("apiservice", a.Name), inventory.Owner{})
+	commands := classify.DeleteCommands("apiservice", a.Name, inventory.Owner{})
 	serves, down := servesInWords(r, a), fmt.Sprintf("every request to %s fails with 503", groupVersion(a))
 	return []Card{{
 		APIService: &a, Name: a.Name, Title: fmt.Sprintf("APIService %s, served by Service %s", a.Name, a.Service.Key),

@@ -2,12 +2,12 @@ package report
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
@@ -58,15 +58,17 @@ func TestBounded(t *testing.T) {
 func TestManyAlike(t *testing.T) {
 	var c Consequences
 	var d Diagnosis
-	for range 1000 {
-		c.Weakened = append(c.Weakened, impact.Weakened{})
+	for n := range 1000 {
+		c.Appearing = append(c.Appearing, Finding{Message: "alike"})
+		c.Disappearing = append(c.Disappearing, Finding{Message: strconv.Itoa(n)})
 	}
 	for range diagnose.MaxErrors {
 		d.Errors = append(d.Errors, diagnosedError{Count: 1})
 	}
 	blocks := c.Text(TextOptions{})
-	if last := blocks[len(blocks)-1].Lines; len(last) != maxEntries+1 {
-		t.Errorf("%d lines", len(last))
+	alike, different := blocks[len(blocks)-2].Lines, blocks[len(blocks)-1].Lines
+	if len(alike) != 1 || !strings.HasSuffix(alike[0].Text, "alike (1000 times)") || len(different) != maxEntries+1 {
+		t.Errorf("%d lines that are alike, %d that differ", len(alike), len(different))
 	}
 	if head := d.Text(TextOptions{})[0].Heading; !strings.Contains(head, "at most 20 errors") {
 		t.Errorf("the head is %q", head)

@@ -67,12 +67,19 @@ func (c Consequences) Blocks() Blocks {
 	}.NonEmpty()
 }
 
-// lines are those of the list that say something.
+// lines are those of the list that say something, each once.
 func lines[T any](list []T, text func(T) string) []Line {
 	var out []Line
+	times := map[string]int{}
 	for _, e := range list {
-		if line := text(e); line != "" {
+		line := text(e)
+		if times[line]++; line != "" && times[line] == 1 {
 			out = append(out, Line{Text: line})
+		}
+	}
+	for i, line := range out {
+		if n := times[line.Text]; n > 1 {
+			out[i].Text += fmt.Sprintf(" (%d times)", n)
 		}
 	}
 	return out
