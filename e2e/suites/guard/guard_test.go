@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
@@ -211,15 +210,6 @@ func (w environment) unregisterLater(t *testing.T, object *unstructured.Unstruct
 	})
 }
 
-// annotate sets an annotation to a JSON value, as kubectl annotate does.
-func (w environment) annotate(t *testing.T, object *unstructured.Unstructured, annotation, value string) *unstructured.Unstructured {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, annotation, value)
-	made, err := w.configurations(object.GetKind()).Patch(t.Context(), object.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "other"})
-	testenv.Must(t, err)
-	return made
-}
-
 // wantRequirements compares the namespaceSelectors of all webhooks.
 func wantRequirements(t *testing.T, object *unstructured.Unstructured, want ...any) {
 	t.Helper()
@@ -306,10 +296,9 @@ func TestRunLevelZeroStarts(t *testing.T) {
 	}
 	refused("guard-elsewhere")
 	allowed(zero...)
-	object := configuration("ValidatingWebhookConfiguration", "guard-pods")
-	w.annotate(t, object, optIn, `"true"`)
+	w.Kubectl(t, "annotate", "validatingwebhookconfiguration", "guard-pods", optIn+"=true")
 	refused(slices.Concat(zero, []string{"guard-elsewhere"})...)
-	w.annotate(t, object, optIn, "null")
+	w.Kubectl(t, "annotate", "validatingwebhookconfiguration", "guard-pods", optIn+"-")
 	allowed(zero...)
 	refused("guard-elsewhere")
 }
