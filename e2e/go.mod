@@ -9,9 +9,7 @@ require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/creack/pty v1.1.24
 	github.com/google/go-cmp v0.7.0
-	github.com/kyverno/kyverno v1.19.1
 	github.com/modelcontextprotocol/go-sdk v1.8.0
-	github.com/openreports/reports-api v0.2.1
 	github.com/openshift/api v0.0.0-20251111193948-50e2ece149d7
 	github.com/prometheus/alertmanager v0.34.2
 	github.com/prometheus/client_golang v1.24.1
@@ -168,6 +166,7 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
+	gopkg.in/ini.v1 v1.67.3 // indirect
 	gopkg.in/telebot.v3 v3.3.8 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect

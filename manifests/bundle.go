@@ -139,7 +139,6 @@ func ownedCRD() object {
 // olmVariables are the environment variables by which a Subscription sets flags:
 // its spec.config has variables, but no arguments.
 var olmVariables = []struct{ name, flag, value string }{
-	{"POLICY_REPORTS", "--policy-reports", "off"},
 	{"DEGRADED", "--degraded", "on"},
 }
 

@@ -156,38 +156,6 @@ func OpenShiftTemplate() ([]byte, error) {
 	return []byte("{{- if .Values.openshift.enabled }}\n" + string(text) + "{{- end }}\n"), err
 }
 
-// PolicyReportAPIs are the APIs of policy reports, as run --policy-reports and the
-// values of the chart name them, with their resources.
-var PolicyReportAPIs = []PolicyReportAPI{
-	{Name: "openreports", Group: "openreports.io", Resource: "clusterreports"},
-	{Name: "wgpolicy", Group: "wgpolicyk8s.io", Resource: "clusterpolicyreports"},
-}
-
-// PolicyReportAPI is one of them.
-type PolicyReportAPI struct{ Name, Group, Resource string }
-
-// RBAC writes what is granted besides to write a policy report: one object.
-func (a PolicyReportAPI) RBAC(namespace string) ([]byte, error) {
-	const reports = name + "-policy-reports"
-	return stream(
-		clusterRole(reports, []rbacv1.PolicyRule{written(a.Group, a.Resource, name)}),
-		clusterRoleBinding(reports, account(namespace, name)),
-	)
-}
-
-// PolicyReportTemplate is the RBAC of the APIs as a template of the Helm chart.
-func PolicyReportTemplate() ([]byte, error) {
-	var out []byte
-	for _, a := range PolicyReportAPIs {
-		text, err := a.RBAC(ReleaseNamespace)
-		if err != nil {
-			return nil, err
-		}
-		out = fmt.Appendf(out, "{{- if and .Values.policyReports.enabled (eq .Values.policyReports.api %q) }}\n%s{{- end }}\n", a.Name, text)
-	}
-	return out, nil
-}
-
 // PageRBAC writes what the status page on OpenShift is granted: to read what the
 // auditor reads. Who may get /metrics may look at it.
 func PageRBAC() ([]byte, error) {

@@ -11,21 +11,15 @@ import (
 )
 
 // rbacFiles are what the auditor is granted: on any cluster, on OpenShift
-// besides, for policy reports besides, and as templates of the Helm chart.
+// besides, and as templates of the Helm chart.
 func rbacFiles() (map[string][]byte, error) {
-	files := map[string]func() ([]byte, error){
+	return rendered(map[string]func() ([]byte, error){
 		"manifests/base/rbac.yaml":                      func() ([]byte, error) { return manifests.RBAC(manifests.Namespace) },
 		"manifests/overlays/openshift/rbac.yaml":        func() ([]byte, error) { return manifests.OpenShiftRBAC(manifests.OpenShiftNamespace) },
 		"manifests/chart/templates/rbac.yaml":           func() ([]byte, error) { return manifests.RBAC(manifests.ReleaseNamespace) },
 		"manifests/chart/templates/rbac-openshift.yaml": manifests.OpenShiftTemplate,
-
-		"manifests/chart/templates/rbac-policyreports.yaml": manifests.PolicyReportTemplate,
-		"manifests/parts/openshift-page/rbac.yaml":          manifests.PageRBAC,
-	}
-	for _, api := range manifests.PolicyReportAPIs {
-		files["manifests/parts/"+api.Name+"/rbac.yaml"] = func() ([]byte, error) { return api.RBAC(manifests.Namespace) }
-	}
-	return rendered(files)
+		"manifests/parts/openshift-page/rbac.yaml":      manifests.PageRBAC,
+	})
 }
 
 func installFiles() (map[string][]byte, error) {
@@ -71,17 +65,10 @@ func rendered(files map[string]func() ([]byte, error)) (map[string][]byte, error
 func rbacFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	namespace := flags.String("namespace", "", "namespace of the auditor (default: webhook-auditor, openshift-webhook-auditor on OpenShift)")
 	openshift := flags.Bool("openshift", false, "print the additional rules of OpenShift")
-	var reports string
-	enumFlag(flags, &reports, enum{"policy-reports", "", "print the additional rules of run --policy-reports", policyReports()})
 	return func(w io.Writer) error {
 		write, usual := manifests.RBAC, manifests.Namespace
 		if *openshift {
 			write, usual = manifests.OpenShiftRBAC, manifests.OpenShiftNamespace
-		}
-		for _, api := range manifests.PolicyReportAPIs {
-			if api.Name == reports {
-				write = api.RBAC
-			}
 		}
 		return print(w, func() ([]byte, error) { return write(cmp.Or(*namespace, usual)) })
 	}

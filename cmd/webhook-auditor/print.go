@@ -81,8 +81,8 @@ var printExamples = map[string]string{
 	"install": `  webhook-auditor print install --image registry.example.com/webhook-auditor:v1.2.3 | kubectl apply -f -`,
 	"metrics": `  webhook-auditor print metrics > metrics.md`,
 	"policy":  `  webhook-auditor print policy > policy.md`,
-	"rbac": `  # Print what the auditor is granted where it writes policy reports, too
-  webhook-auditor print rbac --policy-reports wgpolicy`,
+	"rbac": `  # Print what the auditor is granted on OpenShift besides
+  webhook-auditor print rbac --openshift`,
 	"registration-warnings": `  webhook-auditor print registration-warnings --config policy.yaml | kubectl apply -f -`,
 	"rules": `  # Print the alerts as a file of Prometheus, with another threshold
   webhook-auditor print rules --form prometheus --threshold WebhookFailingOpen=0.1

@@ -36,7 +36,6 @@ type operatorFlags struct {
 	degraded  string
 	inertia   time.Duration
 	elect     bool
-	reports   string
 	namespace string
 }
 
@@ -62,7 +61,6 @@ func runCommand(s streams) *cobra.Command {
 	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", degradedModes()})
 	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error condition lasts before it affects Degraded")
 	flags.BoolVar(&o.elect, "leader-elect", false, "write conditions and Events to the cluster, one replica at a time")
-	enumFlag(flags, &o.reports, enum{"policy-reports", "", "API of the policy report to write with --leader-elect", policyReports()})
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease (default: $POD_NAMESPACE)")
 	o.access = registerCluster(groups.FlagSet("cluster"))
 	o.web.register(groups.FlagSet("web"))
@@ -82,10 +80,6 @@ func degradedModes() []string {
 	return []string{string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff), string(operator.RollUpEnhancement)}
 }
 
-func policyReports() []string {
-	return []string{string(operator.NoPolicyReports), string(operator.OpenReports), string(operator.WGPolicy)}
-}
-
 // check validates the flags before anything starts.
 func (o *operatorFlags) check() error {
 	switch {
@@ -97,8 +91,6 @@ func (o *operatorFlags) check() error {
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
 	case o.web.observed && o.observe.source != "apiserver":
 		return usageError{errors.New("--web.observed-metrics: must be given with --observe=apiserver: it exports what is observed there")}
-	case !o.elect && o.reports != string(operator.NoPolicyReports):
-		return usageError{fmt.Errorf("--policy-reports: must be %s without --leader-elect, not %q: one replica writes the report", operator.NoPolicyReports, o.reports)}
 	}
 	return cmp.Or(o.probe.check(), o.observe.check(nil), o.web.check())
 }
@@ -185,7 +177,6 @@ func (o *operatorFlags) writer(config *rest.Config, d *daemon) (*operator.Writer
 		Identity:      fmt.Sprintf("%s_%d", identity, os.Getpid()),
 		Namespace:     o.namespace,
 		Version:       version.Version,
-		PolicyReports: operator.PolicyReports(o.reports),
 		Tracker:       d.tracker,
 		History:       d.history,
 		Outcome:       d.wrote,

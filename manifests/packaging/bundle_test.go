@@ -58,7 +58,6 @@ func TestSubscriptionSetsFlags(t *testing.T) {
 	}
 	container := bundle.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
 	for _, test := range []struct{ argument, variable, usual string }{
-		{"--policy-reports=$(POLICY_REPORTS)", "POLICY_REPORTS", "off"},
 		{"--degraded=$(DEGRADED)", "DEGRADED", "on"},
 	} {
 		if !slices.Contains(container.Args, test.argument) {

@@ -186,14 +186,6 @@ func TestWaysToInstallSayTheSame(t *testing.T) {
 		{"overlays/kubernetes", kustomized(t, "overlays/kubernetes"), namespace, `{namespace: {create: true}, prometheusOperator: {enabled: true}, grafana: {enabled: true}}`},
 		{"overlays/openshift", kustomized(t, "overlays/openshift"), openshift, `{namespace: {create: true}, openshift: {enabled: true}}`},
 		{
-			"a component with base", with(t, "base", "parts/openreports"), namespace,
-			`{namespace: {create: true}, prometheusOperator: {enabled: true}, policyReports: {enabled: true}}`,
-		},
-		{
-			"a component with overlays/openshift", with(t, "overlays/openshift", "parts/wgpolicy"), openshift,
-			`{namespace: {create: true}, openshift: {enabled: true}, policyReports: {enabled: true, api: wgpolicy}}`,
-		},
-		{
 			"the enhancement with overlays/openshift", with(t, "overlays/openshift", "parts/enhancement"), openshift,
 			`{namespace: {create: true}, openshift: {enabled: true}, extraArgs: [--degraded=enhancement], alerts: {severities: enhancement}}`,
 		},

@@ -124,8 +124,6 @@ var uses = map[string]struct{ values, want string }{
 	"namespace.create":               {`{namespace: {create: true}}`, "kind: Namespace"},
 	"crd.install":                    {`{crd: {install: false}}`, "!kind: CustomResourceDefinition"},
 	"probe.enabled":                  {`{probe: {enabled: false}}`, "!- --probe=tls"},
-	"policyReports.enabled":          {`{policyReports: {enabled: true}}`, "- --policy-reports=openreports"},
-	"policyReports.api":              {`{policyReports: {enabled: true, api: wgpolicy}}`, "clusterpolicyreports"},
 	"tls.secretName":                 {`{tls: {secretName: mine}}`, "secretName: mine"},
 	"resourceQuota.enabled":          {`{resourceQuota: {enabled: false}}`, "!kind: ResourceQuota"},
 	"networkPolicy.enabled":          {`{networkPolicy: {enabled: false}}`, "!kind: NetworkPolicy"},

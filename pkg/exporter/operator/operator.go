@@ -1,7 +1,6 @@
 // Package operator keeps the conditions of the operator over time, and writes
 // them to the cluster: to clusteroperator/webhook-auditor and
-// webhookaudit/cluster, with Events, and where a user asks for it with a policy
-// report. It never writes to a webhook.
+// webhookaudit/cluster, with Events. It never writes to a webhook.
 package operator
 
 import (
@@ -50,8 +49,6 @@ type Options struct {
 	Identity, Namespace string
 	// Version is the version of this program.
 	Version string
-	// PolicyReports is the API of the policy report that is written besides.
-	PolicyReports PolicyReports
 	// Tracker has what is written.
 	Tracker *Tracker
 	// History has the changes of registrations that get Events; nil where there are none.
@@ -76,7 +73,6 @@ type Writer struct {
 	eventLimit   *rate.Limiter
 	changes      changeEvents
 	statuses     map[string]*status
-	policyReport policyReport
 	// leading is set while this replica writes, elected once that was decided since
 	// the last tick.
 	leading, elected bool
@@ -123,7 +119,6 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		changes:    newChangeEvents(o.History),
 		statuses:   map[string]*status{},
 
-		policyReport: newPolicyReport(),
 		failures:     failures{failing: map[string]error{}},
 	}
 	if o.Namespace != "" {
@@ -212,7 +207,6 @@ func (w *Writer) write(ctx context.Context) {
 	if w.leading {
 		w.writeStatuses(ctx, report)
 		w.writeEvents(ctx, report)
-		w.writePolicyReport(ctx, report)
 	} else {
 		w.standBy(ctx, report)
 	}
@@ -249,7 +243,6 @@ func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 	w.events = newFindingEvents()
 	w.changes.skip()
 	clear(w.statuses)
-	w.policyReport = newPolicyReport()
 	w.failures.keepOnly("lease")
 	if w.now().Sub(w.followed) < followPeriod {
 		return

@@ -19,26 +19,6 @@ const (
 	writeBurst    = 5
 )
 
-// writeSchedule is when an object is written: where it differs from what was last
-// written, or was written long ago, and not more often than its bounds allow.
-type writeSchedule struct {
-	// at is when it was last written.
-	at      time.Time
-	limiter *rate.Limiter
-}
-
-func newWriteSchedule() writeSchedule {
-	return writeSchedule{limiter: rate.NewLimiter(rate.Every(writeInterval), writeBurst)}
-}
-
-// old reports whether it was last written long ago.
-func (s *writeSchedule) old(now time.Time) bool { return now.Sub(s.at) > resyncPeriod }
-
-// due reports whether it is written now.
-func (s *writeSchedule) due(differs bool, now time.Time) bool {
-	return (differs || s.old(now)) && s.limiter.AllowN(now, 1)
-}
-
 // status is what this replica knows of a target since it writes.
 type status struct {
 	// read is set once the object was read, or may not be.
@@ -50,7 +30,19 @@ type status struct {
 	// conditions and totals are what was last written.
 	conditions []metav1.Condition
 	totals     classify.Totals
-	writeSchedule
+	// at is when it was last written; limiter bounds how often it is.
+	at      time.Time
+	limiter *rate.Limiter
+}
+
+func newStatus() *status {
+	return &status{limiter: rate.NewLimiter(rate.Every(writeInterval), writeBurst)}
+}
+
+// due reports whether it is written now: it is not what was last written, or was written
+// long ago, and its bounds allow it.
+func (s *status) due(r *classify.Report, now time.Time) bool {
+	return (s.differs(r) || now.Sub(s.at) > resyncPeriod) && s.limiter.AllowN(now, 1)
 }
 
 // differs reports whether the status is not what was last written.
@@ -66,7 +58,7 @@ func (w *Writer) writeStatuses(ctx context.Context, r *classify.Report) {
 	}
 	for _, t := range served {
 		s := w.statuses[t.kind]
-		if s.due(s.differs(r), w.now()) {
+		if s.due(r, w.now()) {
 			w.failures.note(writing(t), w.writeStatus(ctx, t, r))
 		}
 		if !s.at.IsZero() && w.now().Sub(s.ownersTried) >= resyncPeriod {
@@ -89,7 +81,7 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 		}
 		s := w.statuses[t.kind]
 		if s == nil {
-			s = &status{writeSchedule: newWriteSchedule()}
+			s = newStatus()
 			w.statuses[t.kind] = s
 		}
 		if !s.read {
