@@ -17,7 +17,8 @@ type clusterFlags struct {
 	kubeconfig, routing string
 	// overrides are flags of kubectl.
 	overrides clientcmd.ConfigOverrides
-	// contextNames are all values of --context.
+	// contextNames are all values of --context: what reads one cluster takes the last, as
+	// kubectl does.
 	contextNames []string
 }
 
@@ -25,7 +26,7 @@ func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 	a := &clusterFlags{}
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
-	flags.Var(contextNames{a}, "context", "kubeconfig context to use")
+	flags.StringSliceVar(&a.contextNames, "context", nil, "kubeconfig context to use")
 	names.AuthOverrideFlags.Impersonate.Description = "user to impersonate"
 	names.AuthOverrideFlags.Impersonate.BindStringFlag(flags, &a.overrides.AuthInfo.Impersonate)
 	names.AuthOverrideFlags.ImpersonateGroups.Description = "group to impersonate; may be repeated"
@@ -40,7 +41,11 @@ func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 func (a *clusterFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = a.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &a.overrides)
+	overrides := a.overrides
+	if n := len(a.contextNames); n > 0 {
+		overrides.CurrentContext = a.contextNames[n-1]
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &overrides)
 }
 
 // config is how to reach the cluster.

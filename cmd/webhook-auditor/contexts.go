@@ -5,36 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
-
-// contextNames is the flag --context. Commands that read one cluster take the last,
-// as kubectl does.
-type contextNames struct{ *clusterFlags }
-
-// String returns the default: that of the kubeconfig.
-func (contextNames) String() string { return "" }
-
-// Set adds a context, or several with commas.
-func (c contextNames) Set(value string) error {
-	names := strings.Split(value, ",")
-	if len(names) > 1 && slices.Contains(names, "") {
-		return errors.New("must be names, with a comma between two")
-	}
-	for _, name := range names {
-		if !slices.Contains(c.contextNames, name) {
-			c.contextNames = append(c.contextNames, name)
-		}
-	}
-	c.overrides.CurrentContext = names[len(names)-1]
-	return nil
-}
-
-// Type is the type as help prints it.
-func (contextNames) Type() string { return "string" }
 
 // isSeveral reports whether the output is that of several clusters.
 func (a *clusterFlags) isSeveral() bool { return len(a.contextNames) > 1 }
@@ -42,7 +16,7 @@ func (a *clusterFlags) isSeveral() bool { return len(a.contextNames) > 1 }
 // in returns the flags for one of the contexts.
 func (a *clusterFlags) in(name string) *clusterFlags {
 	one := *a
-	one.overrides.CurrentContext, one.contextNames = name, []string{name}
+	one.contextNames = []string{name}
 	return &one
 }
 
@@ -54,6 +28,8 @@ func (a *audit) checkContexts(paths []string) error {
 	switch {
 	case !a.access.isSeveral():
 		return nil
+	case slices.Contains(a.access.contextNames, ""):
+		return usageError{errors.New("--context: must be names, with a comma between two")}
 	case len(paths) > 0:
 		return usageError{errors.New("--context: must be given without PATH: files are of no cluster")}
 	case a.baseline != "" || a.observe.given():
@@ -76,7 +52,10 @@ type contextsReport struct {
 // its Document.
 func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document, error) {
 	var out []report.Document
-	for _, name := range a.access.contextNames {
+	for i, name := range a.access.contextNames {
+		if slices.Contains(a.access.contextNames[:i], name) {
+			continue
+		}
 		one := *a.audit
 		one.access = a.access.in(name)
 		var document report.Document
