@@ -174,11 +174,11 @@ func (o *operatorFlags) writer(config *rest.Config, d *daemon) (*operator.Writer
 		return nil, fmt.Errorf("naming this replica: %w", err)
 	}
 	return operator.NewWriter(config, operator.Options{
-		Identity:      fmt.Sprintf("%s_%d", identity, os.Getpid()),
-		Namespace:     o.namespace,
-		Version:       version.Version,
-		Tracker:       d.tracker,
-		History:       d.history,
-		Outcome:       d.wrote,
+		Identity:  fmt.Sprintf("%s_%d", identity, os.Getpid()),
+		Namespace: o.namespace,
+		Version:   version.Version,
+		Tracker:   d.tracker,
+		History:   d.history,
+		Outcome:   d.wrote,
 	})
 }

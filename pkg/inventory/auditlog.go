@@ -91,16 +91,24 @@ type AuditRow struct {
 
 // AuditRequest is what became of one request.
 type AuditRequest struct {
-	AuditKey
-	ID, Verb, Name, Version string
-	Time                    time.Time
-	Code                    int
-	// Text is the message of the response.
-	Text string
+	// AuditID names the event.
+	AuditID   string    `json:"auditID"`
+	Time      time.Time `json:"time"`
+	User      string    `json:"user"`
+	Verb      string    `json:"verb"`
+	Resource  Resource  `json:"resource"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	// Code and Message are those of the response.
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	// Operation and Version are those of admission.
+	Operation string `json:"-"`
+	Version   string `json:"-"`
 	// At are the outcomes at the webhooks and policies.
-	At map[Series]AuditOutcome
+	At map[Series]AuditOutcome `json:"-"`
 	// Object is what it wrote; nil below the level Request.
-	Object map[string]any
+	Object map[string]any `json:"-"`
 }
 
 // Add adds other requests to the sum.
@@ -183,7 +191,7 @@ func (a *AuditLog) Evidence(series Series) []string {
 			}
 		}
 		if sum.Requests > 0 {
-			out = append(out, fmt.Sprintf("%s %s of %s%s since %s", e.verb, thousands(sum.Requests), some(users, "user"), inNamespaces(namespaces), sum.First.UTC().Format(time.RFC3339)))
+			out = append(out, fmt.Sprintf("%s %s of %s%s since %s", e.verb, Counted(sum.Requests, "request"), some(users, "user"), inNamespaces(namespaces), sum.First.UTC().Format(time.RFC3339)))
 		}
 	}
 	return out
@@ -208,18 +216,6 @@ func some(names map[string]int, noun string) string {
 		}
 	}
 	return Counted(len(names), noun)
-}
-
-// thousands writes a number of requests with its digits in groups.
-func thousands(n int) string {
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	if n == 1 {
-		return "1 request"
-	}
-	return digits + " requests"
 }
 
 // UserName shortens the name of a ServiceAccount: that of a controller of the

@@ -69,10 +69,10 @@ type Writer struct {
 	now    func() time.Time
 	wakeup chan struct{}
 
-	events       findingEvents
-	eventLimit   *rate.Limiter
-	changes      changeEvents
-	statuses     map[string]*status
+	events     findingEvents
+	eventLimit *rate.Limiter
+	changes    changeEvents
+	statuses   map[string]*status
 	// leading is set while this replica writes, elected once that was decided since
 	// the last tick.
 	leading, elected bool
@@ -119,7 +119,7 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		changes:    newChangeEvents(o.History),
 		statuses:   map[string]*status{},
 
-		failures:     failures{failing: map[string]error{}},
+		failures: failures{failing: map[string]error{}},
 	}
 	if o.Namespace != "" {
 		w.lease = &lease{client: client.Of[coordinationv1.Lease](c.coordination, "leases", o.Namespace), name: manager, identity: o.Identity, now: now}

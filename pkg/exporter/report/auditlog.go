@@ -79,16 +79,9 @@ const (
 	maxAuditMessages = 20
 )
 
-// NewAuditTop returns what the audit log of a Report records, grouped by the dimension:
-// what refuses or fails most first.
+// NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
 func NewAuditTop(r *classify.Report, by string) AuditTop {
-	t := AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: newErrors(r.Snapshot.Errors)}
-	if t.AuditLog != nil {
-		slices.SortStableFunc(t.AuditLog.Requests, func(a, b AuditLine) int {
-			return cmp.Or(cmp.Compare(b.Denied+b.Failed+b.FailedOpen, a.Denied+a.Failed+a.FailedOpen), cmp.Compare(b.Requests, a.Requests))
-		})
-	}
-	return t
+	return AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: newErrors(r.Snapshot.Errors)}
 }
 
 func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
@@ -102,15 +95,9 @@ func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 	return out
 }
 
-// auditLines groups the rows.
+// auditLines groups the rows: what refuses or fails most comes first.
 func auditLines(s *inventory.Snapshot, by string) []AuditLine {
-	registered := map[inventory.Series][]string{}
-	for _, w := range s.Webhooks {
-		if known := registered[w.Series()]; !slices.Contains(known, w.Configuration) {
-			registered[w.Series()] = append(known, w.Configuration)
-		}
-	}
-	out := []AuditLine{}
+	out, registered := []AuditLine{}, configurations(s)
 	for _, series := range s.AuditLog.Names() {
 		groups := map[string]*AuditLine{}
 		for _, row := range s.AuditLog.Of(series) {
@@ -128,7 +115,10 @@ func auditLines(s *inventory.Snapshot, by string) []AuditLine {
 		}
 	}
 	slices.SortFunc(out, func(a, b AuditLine) int {
-		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.By, b.By))
+		return cmp.Or(
+			cmp.Compare(b.Denied+b.Failed+b.FailedOpen, a.Denied+a.Failed+a.FailedOpen), cmp.Compare(b.Requests, a.Requests),
+			cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.By, b.By),
+		)
 	})
 	return out
 }

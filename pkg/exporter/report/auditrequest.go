@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -15,17 +14,7 @@ import (
 // request, beside what the registrations say of such a request.
 type AuditedRequest struct {
 	Version string `json:"version"`
-	// AuditID names the event.
-	AuditID   string    `json:"auditID"`
-	Time      time.Time `json:"time"`
-	User      string    `json:"user"`
-	Verb      string    `json:"verb"`
-	Resource  string    `json:"resource"`
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	// Code and Message are those of the response.
-	Code    int    `json:"code"`
-	Message string `json:"message"`
+	inventory.AuditRequest
 	// Webhooks are those that the log names, and those that the registrations have
 	// called.
 	Webhooks []AuditedStep `json:"webhooks"`
@@ -51,8 +40,7 @@ type AuditedStep struct {
 func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedRequest {
 	r := log.Request
 	out := AuditedRequest{
-		Version: documentVersion, AuditID: r.ID, Time: r.Time.UTC(), User: r.User, Verb: r.Verb, Resource: r.Resource.String(),
-		Namespace: r.Namespace, Name: r.Name, Code: r.Code, Message: r.Text, Webhooks: []AuditedStep{}, Notes: append([]string{}, c.Request.Notes...),
+		Version: documentVersion, AuditRequest: *r, Webhooks: []AuditedStep{}, Notes: append([]string{}, c.Request.Notes...),
 	}
 	if r.Object == nil {
 		out.Notes = append(out.Notes, "the log does not hold the object: what depends on its labels or fields is open")
@@ -115,7 +103,7 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 	if r.Namespace != "" {
 		where = " in namespace " + r.Namespace
 	}
-	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource+" "+r.Name), where, inventory.UserName(r.User), r.Code, r.Message)
+	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource.String()+" "+r.Name), where, inventory.UserName(r.User), r.Code, r.Message)
 	var notes, steps []Line
 	for _, note := range r.Notes {
 		notes = append(notes, Line{Label: "note:", Text: note, Tone: Note})

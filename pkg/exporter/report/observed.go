@@ -179,39 +179,33 @@ func (t Top) sort(by string) {
 	slices.SortFunc(t.NotCalled, TopWebhook.compare)
 }
 
+// topLines are the webhooks that are registered, and those that were called though nothing
+// registers them.
 func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
-	out := map[inventory.Series]*TopWebhook{}
+	out, registered := map[inventory.Series]*TopWebhook{}, configurations(r.Snapshot)
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
-		line := out[p.Series()]
-		if line == nil {
-			line = &TopWebhook{Series: p.Series(), ThresholdSeconds: p.Threshold}
-			out[p.Series()] = line
+		if out[p.Series()] == nil {
+			out[p.Series()] = &TopWebhook{Series: p.Series(), Configurations: registered[p.Series()], ThresholdSeconds: p.Threshold}
 		}
-		line.ThresholdSeconds = min(line.ThresholdSeconds, p.Threshold)
-		if !slices.Contains(line.Configurations, p.Configuration) {
-			line.Configurations = append(line.Configurations, p.Configuration)
-		}
+		out[p.Series()].ThresholdSeconds = min(out[p.Series()].ThresholdSeconds, p.Threshold)
 	}
-	for _, line := range unregistered(r.Snapshot.Observed, r.Snapshot.Webhooks) {
-		out[line.Series] = &line
+	for series := range r.Snapshot.Observed.Webhooks {
+		if len(registered[series]) == 0 {
+			out[series] = &TopWebhook{Series: series, Configurations: []string{}}
+		}
 	}
 	return out
 }
 
-// unregistered are the webhooks that were called and that nothing registers, sorted.
-func unregistered(o *inventory.Observation, webhooks []*inventory.Webhook) []TopWebhook {
-	registered := map[inventory.Series]bool{}
-	for i := range webhooks {
-		registered[webhooks[i].Series()] = true
-	}
-	var out []TopWebhook
-	for series := range o.Webhooks {
-		if !registered[series] {
-			out = append(out, TopWebhook{Series: series, Configurations: []string{}, Observed: *newObserved(o, series)})
+// configurations are those that register each name.
+func configurations(s *inventory.Snapshot) map[inventory.Series][]string {
+	out := map[inventory.Series][]string{}
+	for _, w := range s.Webhooks {
+		if known := out[w.Series()]; !slices.Contains(known, w.Configuration) {
+			out[w.Series()] = append(known, w.Configuration)
 		}
 	}
-	slices.SortFunc(out, TopWebhook.compare)
 	return out
 }
 

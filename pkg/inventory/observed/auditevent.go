@@ -41,72 +41,27 @@ const auditVersion = "audit.k8s.io/v1"
 
 var errNoEvent = errors.New("no event of " + auditVersion + " is in it")
 
-// eventStart is how an API server begins a line; exports do not.
-const eventStart = `{"kind":"Event","apiVersion":"audit.k8s.io/v1",`
-
 // marks are in each line that concerns webhooks or policies.
 var marks = [][]byte{
 	[]byte(".admission.k8s.io/"), []byte("admission webhook "), []byte("calling webhook "), []byte("conversion webhook "), []byte("denied request: "),
 	[]byte(`-webhook":"`),
 }
 
-// line reads one line of the size: an event, or what an export wraps around one. Of lines
-// that concern neither webhooks nor policies it checks no more than that each is one JSON
-// object by its ends.
+// line reads one line of the size. Of lines that concern neither webhooks nor policies it
+// checks no more than that each is one JSON object by its ends.
 func (t *auditTable) line(line []byte, size int) error {
-	if size > maxEvent {
+	contains := func(mark []byte) bool { return bytes.Contains(line, mark) }
+	switch {
+	case size > maxEvent:
 		return fmt.Errorf("it is longer than %d MiB", maxEvent>>20)
-	}
-	if begin := bytes.IndexByte(line, '{'); begin > 0 { // CloudWatch's export to S3 begins with the time
-		line = line[begin:]
-	}
-	if line[0] != '{' || line[len(line)-1] != '}' {
+	case line[0] != '{' || line[len(line)-1] != '}':
 		return errors.New("it is no JSON object: cut off, or not of an audit log")
-	}
-	plain := bytes.HasPrefix(line, []byte(eventStart))
-	concerns := slices.ContainsFunc(marks, func(m []byte) bool { return bytes.Contains(line, m) }) || t.logs.RequestID != "" && bytes.Contains(line, []byte(t.logs.RequestID))
-	switch {
-	case plain && !concerns:
-		return nil
-	case plain:
+	case !contains([]byte(auditVersion)):
+		return errNoEvent
+	case slices.ContainsFunc(marks, contains) || t.logs.RequestID != "" && contains([]byte(t.logs.RequestID)):
 		return t.event(line)
 	}
-	return t.export(line)
-}
-
-// export is what an entry of a log service wraps around events.
-type export struct {
-	APIVersion string
-	// LogEvents are CloudWatch's.
-	LogEvents []struct{ Message string }
-	// Properties are Azure's.
-	Properties struct{ Log string }
-	// ProtoPayload is Google's, which holds no event.
-	ProtoPayload json.RawMessage
-}
-
-// export reads the events of an entry of a log service, or an event of which the fields
-// are in another order.
-func (t *auditTable) export(line []byte) error {
-	var e export
-	if err := json.Unmarshal(line, &e); err != nil {
-		return err
-	}
-	switch {
-	case e.APIVersion == auditVersion:
-		return t.event(line)
-	case len(e.ProtoPayload) > 0:
-		return errors.New("it is an entry of Google's Cloud Audit Logs, which holds no event of the API server")
-	case e.Properties.Log != "":
-		return t.event([]byte(e.Properties.Log))
-	}
-	err := errNoEvent
-	for _, entry := range e.LogEvents {
-		if err = t.event([]byte(entry.Message)); err != nil {
-			return err
-		}
-	}
-	return err
+	return nil
 }
 
 // event reads an event. Those before the response have neither the annotations nor, for
@@ -317,9 +272,10 @@ func (e *auditEvent) operation() string {
 
 // request is the event that was asked for.
 func (e *auditEvent) request(at results) *inventory.AuditRequest {
+	key := e.key()
 	out := &inventory.AuditRequest{
-		AuditKey: e.key(), ID: e.AuditID, Verb: e.Verb, Name: e.ObjectRef.Name, Version: e.ObjectRef.APIVersion,
-		Time: e.StageTimestamp, Code: e.ResponseStatus.Code, Text: e.ResponseStatus.Message,
+		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Resource: key.Resource, Namespace: key.Namespace, Name: e.ObjectRef.Name,
+		Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message, Operation: key.Operation, Version: e.ObjectRef.APIVersion,
 		At: map[inventory.Series]inventory.AuditOutcome{},
 	}
 	for series, o := range at {
