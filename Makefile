@@ -74,7 +74,7 @@ cluster: build node-programs ## real nodes until Ctrl-C, as root: NODES=3 PROXY_
 	@case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac; cd e2e && ../bin/cluster
 
 # NODEFLAGS="-write ../../../docs/real-cluster.md" writes what was measured there.
-NODETEST = $(GO) test -count=1 -v -tags node -timeout 40m
+NODETEST = $(GO) test -count=1 -v -tags node -timeout 60m
 e2e-node: build image ## the image and the manifests as shipped, and webhooks of others, in a cluster of real nodes; as root
 	e2e/node/build.sh software
 	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && $(NODETEST) ./internal/nodes && $(NODETEST) ./suites/node $(NODEFLAGS) && \
@@ -84,7 +84,7 @@ e2e-node: build image ## the image and the manifests as shipped, and webhooks of
 # whether this machine can have nodes.
 e2e-node-worst: build dist/webhook-auditor-image.tar node-programs
 	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && \
-		$(GO) test -count=1 -p 1 -tags node -timeout 20m -run 'Left|Installed|NothingLeaves|KilledHolder|Departure/drained|StopsFunctions/(configmaps|leases)|Outages/(scaled|targetPort|expired)' ./internal/nodes ./suites/node
+		$(GO) test -count=1 -p 1 -tags node -timeout 20m -run 'Left|Installed|NothingLeaves|KilledHolder|Departure/drained|StopsFunctions/(configmaps|serviceaccounts)|Outages/(scaled|targetPort|expired)' ./internal/nodes ./suites/node
 
 dist/webhook-auditor-image.tar:
 	@$(MAKE) --no-print-directory image

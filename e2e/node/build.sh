@@ -40,7 +40,7 @@ controllers() {
 		done
 	else
 		for name in cpu cpuacct cpuset memory pids devices freezer; do
-			[ -d "$groups/$name" ] || echo "no control groups for $name in $groups"
+			[ -e "$groups/$name/cgroup.procs" ] || echo "no control groups for $name are mounted in $groups" # the folder may be there
 		done
 	fi
 }
@@ -130,7 +130,9 @@ image fixture
 if [ "$wanted" = software ]; then
 	build admission-webhook prometheus-operator github.com/prometheus-operator/prometheus-operator/cmd/admission-webhook
 	build manager gatekeeper github.com/open-policy-agent/gatekeeper/v3
+	build kueue kueue sigs.k8s.io/kueue/cmd/kueue
 	image admission-webhook
+	image kueue
 	image manager
 fi
 # As programs.Helm builds it, for there is no way out from where the tests run.

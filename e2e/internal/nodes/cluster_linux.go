@@ -21,6 +21,11 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 )
 
+// LeaseDuration is how long kube-controller-manager and kube-scheduler lead, at most,
+// after they have last renewed their leases. It is longer than elsewhere, for the sake of
+// machines under load.
+const LeaseDuration = time.Minute
+
 // patience bounds how long a cluster may take to come up.
 const patience = 6 * time.Minute
 
@@ -148,6 +153,9 @@ func (c *Cluster) Node(name string) *Node {
 	return nil
 }
 
+// ProxyMode is that of kube-proxy.
+func (c *Cluster) ProxyMode() string { return c.options.ProxyMode }
+
 // Config is a client configuration that may do everything.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.admin) }
 
@@ -194,13 +202,12 @@ func (c *Cluster) emulated() []string {
 	return []string{"--emulated-version=" + c.options.Emulated}
 }
 
-// leader are the flags that kube-controller-manager and kube-scheduler share. They lose
-// their leases less soon than elsewhere, for the sake of machines under load.
+// leader are the flags that kube-controller-manager and kube-scheduler share.
 func (c *Cluster) leader(name string) []string {
 	config := c.path("pki", name+".conf")
 	return append([]string{
 		"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
-		"--bind-address=127.0.0.1", "--leader-elect", "--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s",
+		"--bind-address=127.0.0.1", "--leader-elect", "--leader-elect-lease-duration=" + LeaseDuration.String(), "--leader-elect-renew-deadline=50s",
 	}, c.emulated()...)
 }
 

@@ -61,13 +61,12 @@ func (c *Cluster) credentials() error {
 }
 
 func (c *Cluster) kubeconfigs(authority *ca.Authority) error {
-	for name, user := range users {
-		if err := c.kubeconfig(authority, name, user[0], user[1:]...); err != nil {
-			return err
-		}
-	}
+	all := maps.Clone(users)
 	for _, n := range c.Nodes {
-		if err := c.kubeconfig(authority, n.Name+".conf", "system:node:"+n.Name, "system:nodes"); err != nil {
+		all[n.Name+".conf"] = []string{"system:node:" + n.Name, "system:nodes"}
+	}
+	for name, user := range all {
+		if err := c.kubeconfig(authority, name, user[0], user[1:]...); err != nil {
 			return err
 		}
 	}

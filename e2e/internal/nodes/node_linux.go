@@ -61,10 +61,10 @@ func (n *Node) Boot(ctx context.Context) error {
 			return fmt.Errorf("booting node %s: %w", n.Name, err)
 		}
 	}
-	if err := n.Kubelet(); err != nil {
-		return err
-	}
-	return n.proxy()
+	kubelet := n.keep("kubelet", "--config", n.path("kubelet.yaml"), "--kubeconfig", n.cluster.path("pki", n.Name+".conf"),
+		"--hostname-override", n.Name, "--node-ip", n.Address(), "--v=1")
+	_, proxy := n.start("kube-proxy", "--config", n.path("kube-proxy.yaml"))
+	return errors.Join(kubelet, proxy)
 }
 
 // PowerOff pulls the plug: all that runs on the node ends at once.
@@ -274,17 +274,6 @@ func (n *Node) kubeletConfig() string {
 		taints = "[{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]"
 	}
 	return fmt.Sprintf(kubeletConfig, n.cluster.path("pki", "ca.crt"), n.group(), n.path("resolv.conf"), n.path("static"), n.path("plugins"), taints)
-}
-
-// Kubelet starts the node's kubelet.
-func (n *Node) Kubelet() error {
-	return n.keep("kubelet", "--config", n.path("kubelet.yaml"), "--kubeconfig", n.cluster.path("pki", n.Name+".conf"),
-		"--hostname-override", n.Name, "--node-ip", n.Address(), "--v=1")
-}
-
-func (n *Node) proxy() error {
-	_, err := n.start("kube-proxy", "--config", n.path("kube-proxy.yaml"))
-	return err
 }
 
 func write(files map[string]string) error {

@@ -3,60 +3,81 @@
 package node
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// departures are ways in which a webhook's only Pod leaves, and whether requests are
-// refused meanwhile.
+// departures are ways in which a webhook's only Pod leaves.
 var departures = []struct {
-	name, preStop string
-	leaves        func(t testing.TB, h hook)
-	refuses       bool
+	name, how, preStop string
+	leaves             func(t testing.TB, h hook, pod corev1.Pod)
+	said               string // by impact, of a drain of the Pod's node
+	// refuses says whether requests are refused meanwhile; nil: by chance.
+	refuses *bool
 }{
-	{name: "drained", leaves: drainUnderHook, refuses: true},
-	{name: "drained-prestop", preStop: preStop, leaves: drainUnderHook},
-	{name: "rollout-prestop", preStop: preStop, leaves: func(t testing.TB, h hook) {
-		do(t, "-n "+h.name+" rollout restart deployment/"+h.name)
-	}},
+	{name: "drained", how: "a drain", leaves: drainUnderHook, said: "requests to 1 webhook are refused.", refuses: new(true)},
+	{
+		name: "drained-prestop", how: "a drain, with a `preStop` hook", preStop: preStop, leaves: drainUnderHook,
+		said: "refused once preStop hooks end, unless new Pods are ready by then", refuses: new(false),
+	},
+	{name: "rollout", how: "a rollout", leaves: rollOut, said: "has a preStop hook: unless its process waits by itself, a Pod that leaves is called after it has stopped"},
+	{name: "rollout-prestop", how: "a rollout, with a `preStop` hook", preStop: preStop, leaves: rollOut, refuses: new(false)},
 }
 
 // preStop has the old Pod answer until the new one is ready.
 const preStop = "preStop: {sleep: {seconds: 240}}"
 
-// TestDeparture compares what "impact --down-node" says with what a drain does, and has a
-// webhook's own rollout refuse nothing where its Pods have a preStop hook.
+// TestDeparture compares what impact says before a drain or a rollout with what happens
+// then. Where Pods that leave still answer, no finding says that nothing does.
 func TestDeparture(t *testing.T) {
 	for _, d := range departures {
 		t.Run(d.name, func(t *testing.T) {
 			h := hook{name: d.name, preStop: d.preStop}
 			h.start(t)
 			stop := failures(h.call)
-			d.leaves(t, h)
+			alarmed := failures(func(ctx context.Context) error {
+				if found, _ := finding(ctx, real.url, sought{check: "no-ready-endpoints", configuration: h.name, critical: true}); found {
+					return errors.New("no-ready-endpoints is critical")
+				}
+				return nil
+			})
+			pods, err := readyPods(t.Context(), h.name)
+			testenv.Must(t, err)
+			contains(t, "impact --down-node", says(t, "impact", "--down-node", pods[0].Spec.NodeName), d.said)
+			d.leaves(t, h, pods[0])
 			ready(t, h.name, h.name)
 			h.admitted(t)
-			refused := stop()
-			if d.refuses != (len(refused) > 0) {
-				t.Errorf("refused while the Pod left: %v", refused)
+			refused, alarms := stop(), alarmed()
+			if d.refuses != nil && *d.refuses != (len(refused) > 0) || d.preStop != "" && len(alarms) > 0 {
+				t.Errorf("while the Pod left: %v, %v", refused, alarms)
 			}
+			measured.departures += fmt.Sprintf("| %s | %s | %d |\n", d.how, cmp.Or(d.said, "–"), len(refused))
 		})
 	}
 }
 
+// rollOut replaces the Pod.
+func rollOut(t testing.TB, h hook, _ corev1.Pod) {
+	t.Helper()
+	do(t, "-n "+h.name+" rollout restart deployment/"+h.name)
+}
+
 // drainUnderHook does what a drain does, and does not wait for the Pod to end.
-func drainUnderHook(t testing.TB, h hook) {
-	pods, err := real.Kube.CoreV1().Pods(h.name).List(t.Context(), metav1.ListOptions{})
-	testenv.Must(t, err)
-	pod, place := pods.Items[0].Name, pods.Items[0].Spec.NodeName
-	contains(t, "impact --down-node", says(t, "impact", "--down-node", place), h.name)
-	do(t, "cordon "+place)
-	t.Cleanup(func() { do(t, "uncordon "+place) })
-	testenv.Must(t, real.Kube.CoreV1().Pods(h.name).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod}}))
+func drainUnderHook(t testing.TB, h hook, pod corev1.Pod) {
+	t.Helper()
+	do(t, "cordon "+pod.Spec.NodeName)
+	t.Cleanup(func() { do(t, "uncordon "+pod.Spec.NodeName) })
+	testenv.Must(t, real.Kube.CoreV1().Pods(h.name).EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}}))
 	testenv.EventuallyWithin(t, patience, func() error {
 		if another, err := readyPods(t.Context(), h.name); err != nil || len(another) == 0 {
 			return errors.Join(errors.New("there is no other Pod"), err)
@@ -72,17 +93,40 @@ func drain(t testing.TB, node string) {
 	do(t, "drain "+node+" --ignore-daemonsets --delete-emptydir-data --timeout=300s")
 }
 
-// TestDrainUnderAuditor drains each node on which the auditor runs: impact names what is
-// evicted, /metrics is served meanwhile, and the lease finds a holder.
-func TestDrainUnderAuditor(t *testing.T) {
-	pods, err := readyPods(t.Context(), home)
-	testenv.Must(t, err)
-	for _, pod := range pods {
-		t.Run(pod.Spec.NodeName, func(t *testing.T) {
-			stop := failures(scrape)
-			drain(t, pod.Spec.NodeName)
+// TestDrain drains each node. What impact says before is what happens to the Pods of a
+// webhook; the auditor's /metrics is served meanwhile, and its lease finds a holder.
+func TestDrain(t *testing.T) {
+	h := hook{name: "everywhere", preStop: "preStop: {sleep: {seconds: 20}}"}
+	h.start(t)
+	do(t, "-n "+h.name+" scale deployment "+h.name+" --replicas=2")
+	ready(t, h.name, h.name)
+	for _, n := range real.Nodes {
+		t.Run(n.Name, func(t *testing.T) {
+			before, err := readyPods(t.Context(), h.name)
+			testenv.Must(t, err)
+			said := predicted(t, "--down-node", n.Name)
+			scrapes, calls := failures(scrape), failures(h.call)
+			drain(t, n.Name)
 			awaitTwo(t)
-			if failed := stop(); len(failed) > 0 {
+			ready(t, h.name, h.name)
+			after, err := readyPods(t.Context(), h.name)
+			testenv.Must(t, err)
+			var leave, left []string
+			for _, e := range said.Evicted {
+				leave = append(leave, fmt.Sprint(e.Workload, ": ", e.Pods))
+			}
+			if gone := slices.DeleteFunc(before, func(p corev1.Pod) bool {
+				return slices.ContainsFunc(after, func(a corev1.Pod) bool { return a.Name == p.Name })
+			}); len(gone) > 0 {
+				left = []string{fmt.Sprint("Deployment ", h.name, "/", h.name, ": ", len(gone))}
+			}
+			if fmt.Sprint(leave) != fmt.Sprint(left) {
+				t.Errorf("impact says that these leave: %q; left have %q", leave, left)
+			}
+			if refused := calls(); len(refused) > 0 && len(said.Effects) == 0 {
+				t.Errorf("impact says that no request is refused; refused were %v", refused)
+			}
+			if failed := scrapes(); len(failed) > 0 {
 				t.Errorf("%d scrapes failed: %v", len(failed), failed)
 			}
 		})

@@ -26,6 +26,7 @@ type outage struct {
 	check         string
 	condition     string // its reason, where there is one
 	explained     string // by explain --error; empty: the check
+	said          string // by the page of the replicas, which probe
 	typed         string // the command that explain prints and that heals; NAME is the webhook's
 }
 
@@ -52,7 +53,7 @@ var outages = []outage{
 		name:   "the serving certificate has expired",
 		breaks: func(t testing.TB, h hook) { recertify(t, h, -time.Hour) },
 		heals:  func(t testing.TB, h hook) { recertify(t, h, year) },
-		answer: "certificate has expired", check: "serving-certificate", explained: "certificate-expired",
+		answer: "certificate has expired", check: "serving-certificate", explained: "certificate-expired", said: "expired on",
 	},
 	{
 		name: "the CA bundle is rotated before the certificate",
@@ -115,8 +116,8 @@ func (o outage) isSaid(t *testing.T, h hook, answer string) {
 	t.Helper()
 	testenv.EventuallyWithin(t, patience, func() error { // of whichever replica
 		page, err := ask(t.Context(), "/")
-		if err == nil && !strings.Contains(page, h.name+".example.com") {
-			err = fmt.Errorf("the status page does not have the webhook: %.3000s", page[strings.Index(page, "<main"):])
+		if err == nil && (!strings.Contains(page, h.name+".example.com") || !strings.Contains(page, o.said)) {
+			err = fmt.Errorf("the status page does not have the webhook and %q: %.3000s", o.said, page[strings.Index(page, "<main"):])
 		}
 		return err
 	})
@@ -127,8 +128,18 @@ func (o outage) isSaid(t *testing.T, h hook, answer string) {
 	}
 	explained := says(t, "explain", "--error", answer)
 	contains(t, "explain --error", explained, h.name+".example.com", cmp.Or(o.explained, o.check), h.render(o.typed))
+	if first := firstFinding.FindStringSubmatch(explained); o.explained == "" && (first == nil || first[1] != o.check) {
+		t.Errorf("the first finding that explain --error prints is not %s:\n%s", o.check, explained)
+	}
+	if o.condition != "" { // its calls fail by what the API server itself knows
+		contains(t, "impact --down", says(t, "impact", "--down", h.name+"/"+h.name), "requests to 1 webhook are refused already")
+		contains(t, "explain create", says(t, "explain", "create", "configmaps", "-n", h.name+"-used"), "refused now, as "+h.name+".example.com cannot be called")
+	}
 	h.breaksGlass(t, explained)
 }
+
+// firstFinding is the one that explains the error.
+var firstFinding = regexp.MustCompile(`finding:\s+\w+ ([a-z-]+):`)
 
 // glass is what explain prints to let requests through meanwhile.
 var glass = regexp.MustCompile(`kubectl get \S+ \S+ -o yaml .*> (\S+\.yaml) && kubectl delete \S+ \S+`)

@@ -3,10 +3,14 @@
 package node
 
 import (
+	"context"
+	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/nodes"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
 // elsewhere is an address that no host has.
@@ -30,5 +34,31 @@ func TestNothingLeaves(t *testing.T) {
 	// The same way works inside, so that the failures mean something.
 	if _, err := real.Nodes[1].Ask(t.Context(), "https://"+real.Control().Address()+":6443/livez"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestProbeFromOutside: where the auditor does not run in the cluster, something else may
+// answer at the address of a Service. It says so, and not that the API server refuses.
+func TestProbeFromOutside(t *testing.T) {
+	h := hook{name: "probed"}
+	h.start(t)
+	address := do(t, "-n "+h.name+" get service "+h.name+" -o jsonpath={.spec.clusterIP}")
+	_, err := run(t.Context(), "", "ip", "address", "add", address+"/32", "dev", "lo")
+	testenv.Must(t, err)
+	t.Cleanup(func() {
+		_, err := run(context.Background(), "", "ip", "address", "delete", address+"/32", "dev", "lo")
+		testenv.Must(t, err)
+	})
+	other := httptest.NewUnstartedServer(nil)
+	listener, err := net.Listen("tcp", address+":443")
+	testenv.Must(t, err)
+	testenv.Must(t, other.Listener.Close())
+	other.Listener = listener
+	other.StartTLS()
+	t.Cleanup(other.Close)
+	said := says(t, "audit", "--probe=tls", "-v", "validatingwebhookconfiguration/"+h.name)
+	contains(t, "audit --probe=tls", said, "another host may have answered")
+	if strings.Contains(said, "refuse") {
+		t.Errorf("audit reports what it cannot know:\n%s", said)
 	}
 }

@@ -3,10 +3,13 @@
 package node
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -17,20 +20,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// operatorConfiguration is what the documentation of prometheus-operator has one register
-// ("Admission webhook"), with the CA.
-const operatorConfiguration = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: prometheus-operator-rulesvalidation}
-webhooks:
-- name: prometheusrulevalidate.monitoring.coreos.com
-  clientConfig: {caBundle: BUNDLE, service: {name: prometheus-operator-admission-webhook, namespace: default, path: /admission-prometheusrules/validate}}
-  failurePolicy: Fail
-  namespaceSelector: {}
-  rules: [{apiGroups: [monitoring.coreos.com], apiVersions: ["*"], operations: [CREATE, UPDATE], resources: [prometheusrules]}]
-  admissionReviewVersions: [v1, v1beta1]
-  sideEffects: None
+// routed is converted when it is read as v1beta1, which has "matchers" of other fields.
+const routed = `
+apiVersion: monitoring.coreos.com/v1alpha1
+kind: AlertmanagerConfig
+metadata: {name: routed, namespace: default}
+spec: {route: {receiver: none, matchers: [{name: severity, value: page, regex: true}]}, receivers: [{name: none}]}
 `
 
 const wrongRule = `
@@ -40,39 +35,78 @@ metadata: {name: wrong, namespace: default}
 spec: {groups: [{name: a, rules: [{alert: A, expr: "sum("}]}]}
 `
 
-// TestPrometheusOperator runs its admission webhook with the manifests of its release: it
-// validates, the auditor's own rules pass it, and as shipped it has no finding.
+// configurations are those that a document has, as YAML.
+var configurations = regexp.MustCompile("(?s)```yaml\n(apiVersion: admissionregistration.k8s.io/v1\n.*?)```")
+
+// TestPrometheusOperator runs its admission webhook with the manifests of its release and
+// the configurations of its documentation: it validates, it converts, the auditor's own
+// rules pass it, and each finding on it is right.
 func TestPrometheusOperator(t *testing.T) {
 	testenv.Must(t, real.Import(t.Context(), "admission-webhook"))
 	release := module(t, "prometheus-operator", "github.com/prometheus-operator/prometheus-operator")
-	do(t, "apply --server-side -f "+filepath.Join(release, "example", "prometheus-operator-crd"))
+	shipped := func(path string, replaced ...string) string {
+		text, err := os.ReadFile(filepath.Join(release, path))
+		testenv.Must(t, err)
+		return strings.NewReplacer(replaced...).Replace(string(text))
+	}
+	do(t, "apply --server-side -f "+filepath.Join(release, "example", "prometheus-operator-crd-full"))
 	authority, err := ca.New("prometheus-operator")
 	testenv.Must(t, err)
 	const service = "prometheus-operator-admission-webhook"
 	serving{namespace: "default", secret: "admission-webhook-certs", host: service + ".default.svc", lasts: year}.write(t, authority)
 	for _, file := range []string{"deployment", "pod-disruption-budget", "service-account", "service"} {
-		text, err := os.ReadFile(filepath.Join(release, "example", "admission-webhook", file+".yaml"))
-		testenv.Must(t, err)
-		manifest := strings.ReplaceAll(string(text), "quay.io/prometheus-operator/admission-webhook:v0.85.0", nodes.ImageName("admission-webhook"))
-		apply(t, manifest)
+		apply(t, shipped("example/admission-webhook/"+file+".yaml", "quay.io/prometheus-operator/admission-webhook:v0.85.0", nodes.ImageName("admission-webhook")))
 	}
-	apply(t, strings.ReplaceAll(operatorConfiguration, "BUNDLE", base64.StdEncoding.EncodeToString(authority.Bundle)))
+	const domain, definition = "monitoring.coreos.com", "alertmanagerconfigs.monitoring.coreos.com"
 	t.Cleanup(func() {
-		do(t, "delete validatingwebhookconfiguration prometheus-operator-rulesvalidation")
-		do(t, "delete deployment,service "+service)
+		do(t, "delete customresourcedefinition "+definition)
+		do(t, "delete validatingwebhookconfiguration,mutatingwebhookconfiguration --all")
+		do(t, "delete deployment,service,poddisruptionbudget "+service)
 	})
 	ready(t, "default", service)
+	bundle := base64.StdEncoding.EncodeToString(authority.Bundle)
+	for _, c := range configurations.FindAllStringSubmatch(shipped("Documentation/platform/webhook.md", "service:", "caBundle: "+bundle+"\n      service:"), -1) {
+		apply(t, c[1])
+	}
+	denied(t, "could not parse expression", wrongRule, "apply", "-f", "-")
+	if diff := cmp.Diff([]string(nil), findings(t, domain)); diff != "" {
+		t.Errorf("findings on it as shipped (-want +got):\n%s", diff)
+	}
+	apply(t, routed)
+	converted := func() (string, error) {
+		return kubectl(t.Context(), "get", "alertmanagerconfigs.v1beta1."+domain, "routed", "-o", "jsonpath={.spec.route.matchers}")
+	}
+	// The patch that the release has calls port 8443 of a Service that has 443 alone, as
+	// its documentation says. Nothing is converted, as the API server says too.
+	patch := func(replaced ...string) {
+		const path = "example/alertmanager-crd-conversion/patch.json"
+		_, err := run(t.Context(), shipped(path, append(replaced, `"service": {`, `"caBundle": "`+bundle+`", "service": {`)...),
+			"kubectl", "patch", "customresourcedefinition", definition, "--type=merge", "--patch-file=/dev/stdin")
+		testenv.Must(t, err)
+	}
+	patch()
+	awaitFinding(t, sought{check: "service-port-missing", configuration: definition})
 	testenv.EventuallyWithin(t, patience, func() error {
-		_, err := run(t.Context(), wrongRule, "kubectl", "apply", "-f", "-")
-		if err == nil || !strings.Contains(err.Error(), "could not parse expression") {
-			return errors.Join(errors.New("a wrong PrometheusRule is not denied"), err)
+		if printed, err := converted(); err == nil || !strings.Contains(err.Error(), "8443") {
+			return errors.Join(fmt.Errorf("converted: %s", printed), err)
 		}
 		return nil
 	})
+	patch("8443", "443")
+	awaitFinding(t, sought{check: "service-port-missing", configuration: definition, gone: true})
+	testenv.EventuallyWithin(t, patience, func() error { // until the API server knows the conversion
+		printed, err := converted()
+		if err == nil && !strings.Contains(printed, `"matchType":"=~"`) {
+			err = fmt.Errorf("not converted: %s", printed)
+		}
+		return err
+	})
 	do(t, "apply -k "+filepath.Join(real.root, "manifests", "overlays", "kubernetes"))
 	contains(t, "the PrometheusRules", do(t, "-n "+home+" get prometheusrules,servicemonitors"), "webhook-auditor")
-	if said := says(t, "audit", "-o", "table"); strings.Contains(said, service) || strings.Contains(said, "prometheusrulevalidate") {
-		t.Errorf("as shipped it has a finding\n%s", said)
+	// Its conversion takes reviews of v1beta1 and v1alpha1 alone: it fails once an API server
+	// sends v1 only.
+	if diff := cmp.Diff([]string{"info review-version alertmanagerconfigs"}, findings(t, domain)); diff != "" {
+		t.Errorf("findings on it with its conversion (-want +got):\n%s", diff)
 	}
 }
 
@@ -118,29 +152,13 @@ func TestGatekeeper(t *testing.T) {
 			return err
 		})
 	}
-	testenv.EventuallyWithin(t, patience, func() error {
-		if _, err := kubectl(t.Context(), "create", "configmap", "nobodys", "--dry-run=server"); err == nil || !strings.Contains(err.Error(), "it has no owner") {
-			return errors.Join(errors.New("a ConfigMap without an owner is not denied"), err)
-		}
-		return nil
-	})
-	var findings []string
-	for line := range strings.Lines(says(t, "audit", "-o", "table")) {
-		if fields := strings.Fields(line); strings.Contains(line, "gatekeeper.sh") {
-			findings = append(findings, fields[0]+" "+fields[1]+" "+strings.TrimSuffix(fields[3], ".gatekeeper.sh"))
-		}
-	}
-	if diff := cmp.Diff(shipped, findings); diff != "" {
+	denied(t, "it has no owner", "", "create", "configmap", "nobodys", "--dry-run=server")
+	if diff := cmp.Diff(shipped, findings(t, "gatekeeper.sh")); diff != "" {
 		t.Errorf("findings on Gatekeeper as shipped (-want +got):\n%s", diff)
 	}
 	do(t, "-n gatekeeper-system scale deployment gatekeeper-controller-manager --replicas=0")
-	testenv.EventuallyWithin(t, patience, func() error {
-		if _, err := kubectl(t.Context(), "create", "namespace", "new", "--dry-run=server"); err == nil || !strings.Contains(err.Error(), "check-ignore-label.gatekeeper.sh") {
-			return errors.Join(errors.New("while it is down, namespaces are not refused"), err)
-		}
-		_, err := kubectl(t.Context(), "create", "configmap", "nobodys", "--dry-run=server")
-		return err
-	})
+	denied(t, "check-ignore-label.gatekeeper.sh", "", "create", "namespace", "new", "--dry-run=server")
+	do(t, "create configmap nobodys --dry-run=server")
 }
 
 // shipped are the findings on Gatekeeper. One of its webhooks fails closed, as the test sees.
@@ -152,6 +170,72 @@ var shipped = []string{
 	"info over-broad mutation", "info over-broad validation",
 	"info sensitive-resource mutation", "info sensitive-resource validation",
 	"info virtual-resource mutation", "info virtual-resource validation",
+}
+
+// queued is a Job of a queue whose name cannot be.
+const queued = `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: queued, namespace: default, labels: {kueue.x-k8s.io/queue-name: No_Name}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: none}]}}}
+`
+
+// shippedKueue are the findings on kueue. Its one Pod answers for Pods of all namespaces but
+// two, the auditor's too, and fails closed, as the test sees. Its validation of changed Pods
+// is not called for those of their subresources.
+var shippedKueue = []string{
+	"warning blocks-auditor mpod", "warning blocks-auditor vpod",
+	"info critical-resource mpod", "info critical-resource vpod",
+	"info single-endpoint mpod", "info single-endpoint vpod",
+	"info subresource-gap vpod",
+}
+
+// TestKueue runs kueue with the manifests of its release: it validates Jobs, and each
+// finding on it is right.
+func TestKueue(t *testing.T) {
+	testenv.Must(t, real.Import(t.Context(), "kueue"))
+	text := do(t, "kustomize "+filepath.Join(module(t, "kueue", "sigs.k8s.io/kueue"), "config", "default"))
+	manifest := strings.NewReplacer("us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue:main", nodes.ImageName("kueue"), "imagePullPolicy: Always", "imagePullPolicy: Never", "- /manager", "- /kueue").Replace(text)
+	t.Cleanup(func() {
+		_, err := run(context.Background(), manifest, "kubectl", "delete", "--ignore-not-found", "--wait=false", "-f", "-") // some go with the namespace
+		testenv.Must(t, err)
+	})
+	apply(t, manifest)
+	ready(t, "kueue-system", "kueue-controller-manager")
+	denied(t, "vjob.kb.io", queued, "create", "--dry-run=server", "-f", "-")
+	testenv.EventuallyWithin(t, patience, func() error { // until the API server has what kueue serves itself
+		_, err := kubectl(t.Context(), "api-resources")
+		return err
+	})
+	if diff := cmp.Diff(shippedKueue, findings(t, "kb.io")); diff != "" {
+		t.Errorf("findings on kueue as shipped (-want +got):\n%s", diff)
+	}
+	do(t, "-n kueue-system scale deployment kueue-controller-manager --replicas=0")
+	denied(t, "mpod.kb.io", "", "run", "held", "--namespace="+home, "--image=none", "--dry-run=server")
+}
+
+// denied waits until what kubectl asks for is denied with a text.
+func denied(t testing.TB, text, stdin string, args ...string) {
+	t.Helper()
+	testenv.EventuallyWithin(t, patience, func() error {
+		_, err := run(t.Context(), stdin, append([]string{"kubectl"}, args...)...)
+		if err == nil || !strings.Contains(err.Error(), text) {
+			return errors.Join(fmt.Errorf("nothing is denied with %q", text), err)
+		}
+		return nil
+	})
+}
+
+// findings are those that audit has on webhooks whose names end so: severity, check, webhook.
+func findings(t testing.TB, domain string) []string {
+	t.Helper()
+	var out []string
+	for line := range strings.Lines(says(t, "audit", "-o", "table")) {
+		if fields := strings.Fields(line); strings.Contains(line, domain) {
+			out = append(out, fields[0]+" "+fields[1]+" "+strings.TrimSuffix(fields[3], "."+domain))
+		}
+	}
+	return out
 }
 
 // module is the folder of a module that a module in e2e/node requires.

@@ -7,6 +7,7 @@ package node
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -177,6 +178,26 @@ func says(t testing.TB, args ...string) string {
 	return printed
 }
 
+// consequences are what impact says of a change, before it comes.
+type consequences struct {
+	Effects []struct {
+		Name, Outcome string
+		PreStop       bool
+		Stops         []string
+	}
+	Evicted []struct {
+		Workload string
+		Pods     int
+	}
+}
+
+func predicted(t testing.TB, args ...string) consequences {
+	t.Helper()
+	var out consequences
+	testenv.Must(t, json.Unmarshal([]byte(says(t, append([]string{"impact", "-o", "json"}, args...)...)), &out))
+	return out
+}
+
 // ask reads a path of the auditor through its Service, from a node.
 func ask(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
@@ -202,10 +223,12 @@ func failures(try func(context.Context) error) (stop func() []error) {
 	return func() []error { cancel(); return <-done }
 }
 
-// finding reports, by the metrics of a replica, whether a webhook of the configuration has
-// a finding of the check.
-func finding(ctx context.Context, check, configuration string) (bool, error) {
-	text, err := ask(ctx, "/metrics")
+// finding reports, by the metrics at a URL of the auditor, whether a webhook of the
+// configuration has a finding of the check.
+func finding(ctx context.Context, at string, s sought) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	text, err := real.Control().Ask(ctx, at+"/metrics", real.token)
 	if err != nil {
 		return false, err
 	}
@@ -216,20 +239,35 @@ func finding(ctx context.Context, check, configuration string) (bool, error) {
 	if len(scrape.Select("webhook_auditor_findings", nil)) == 0 {
 		return false, errors.New("the auditor has not evaluated")
 	}
-	return len(scrape.Select("webhook_auditor_finding", metrics.Labels{"check": check, "configuration": configuration})) > 0, nil
+	want := metrics.Labels{"check": s.check, "configuration": s.configuration}
+	if s.critical {
+		want["severity"] = "critical"
+	}
+	return len(scrape.Select("webhook_auditor_finding", want)) > 0, nil
 }
 
-// awaitFinding waits until the finding is there, or until it is gone, and returns how long
-// that took.
+// awaitFinding waits until the finding is there, or until no replica has it any more, and
+// returns how long that took.
 func awaitFinding(t testing.TB, s sought) time.Duration {
 	t.Helper()
 	begun := time.Now()
 	testenv.EventuallyWithin(t, patience, func() error {
-		found, err := finding(t.Context(), s.check, s.configuration)
-		if err == nil && found == s.gone {
-			err = fmt.Errorf("finding %s of %s: %v", s.check, s.configuration, found)
+		replicas := []string{real.url}
+		if s.gone {
+			pods, err := readyPods(t.Context(), home)
+			if err != nil {
+				return err
+			}
+			for _, pod := range pods {
+				replicas = append(replicas, "https://"+pod.Status.PodIP+":8443")
+			}
 		}
-		return err
+		for _, at := range replicas {
+			if found, err := finding(t.Context(), at, s); err != nil || found == s.gone {
+				return errors.Join(fmt.Errorf("finding %s of %s at %s: %v", s.check, s.configuration, at, found), err)
+			}
+		}
+		return nil
 	})
 	return time.Since(begun)
 }
@@ -238,6 +276,7 @@ func awaitFinding(t testing.TB, s sought) time.Duration {
 type sought struct {
 	check, configuration string
 	gone                 bool
+	critical             bool
 }
 
 // ready waits for all Pods of a Deployment.
@@ -246,11 +285,12 @@ func ready(t testing.TB, namespace, deployment string) {
 	do(t, "-n "+namespace+" rollout status deployment/"+deployment+" --timeout=300s")
 }
 
-// contains wants all texts to be in the output.
+// contains wants all texts to be in the output, whatever its width.
 func contains(t testing.TB, what, text string, wants ...string) {
 	t.Helper()
+	unwrapped := strings.Join(strings.Fields(text), " ")
 	for _, want := range wants {
-		if !strings.Contains(text, want) {
+		if !strings.Contains(unwrapped, want) {
 			t.Errorf("%s lacks %q:\n%s", what, want, text)
 		}
 	}

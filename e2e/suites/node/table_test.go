@@ -39,9 +39,10 @@ func seconds(d time.Duration) string {
 
 // measurements are what the tests of a run have measured.
 type measurements struct {
-	outages   table
-	functions string // rows
-	recovery  string
+	outages    table
+	functions  string // rows
+	departures string // rows
+	recovery   string
 }
 
 func (m measurements) write(path string) error {
@@ -51,6 +52,7 @@ func (m measurements) write(path string) error {
 	return document.Write(path, []document.Section{
 		{Name: "outages", Text: m.outages.String()},
 		{Name: "functions", Text: "| a dead webhook on | ends, in the whole cluster | `audit` and `impact` name |\n| --- | --- | --- |\n" + m.functions},
+		{Name: "departures", Text: "| its only Pod leaves by | `impact` says before | requests refused, of five a second |\n| --- | --- | --- |\n" + m.departures},
 		{Name: "recovery", Text: m.recovery},
 	})
 }
