@@ -86,7 +86,7 @@ func TestPolicyIsReloaded(t *testing.T) {
 	f.write(t, acknowledging)
 	f.read(2)
 	f.wants(t, "edited", 1, 1)
-	for content, problem := range map[string]string{"clases: {}": "unknown field", "budgets: 3": "a list is wanted in budgets"} {
+	for content, problem := range map[string]string{"clases: {}": "unknown field", "budgets: 3": "Policy.budgets"} {
 		f.write(t, content)
 		f.read(4)
 		f.wants(t, content, 1, 0)

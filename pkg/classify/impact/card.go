@@ -8,13 +8,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Card says what a webhook, an admission policy or an aggregated API server adds and
-// stops. Each answer is derived from the object and the Report.
+// Card says what a webhook or an admission policy adds and stops. Each answer is derived
+// from the object and the Report.
 type Card struct {
 	// One of these is not nil.
-	Profile    *classify.Profile          `json:"-"`
-	Policy     *inventory.AdmissionPolicy `json:"-"`
-	APIService *inventory.APIService      `json:"-"`
+	Profile *classify.Profile          `json:"-"`
+	Policy  *inventory.AdmissionPolicy `json:"-"`
 	// Title is what the card is of, who installed it and what it calls; Name is what that
 	// is called.
 	Title string `json:"-"`
@@ -24,7 +23,8 @@ type Card struct {
 	Summary []Fact `json:"summary"`
 	// Commands are the way out, to be typed in this order.
 	Commands []string `json:"commands"`
-	// Sections are the section "API Extensions" of an enhancement, filled in.
+	// Sections are the section "API Extensions" of an enhancement, filled in; none of a
+	// policy.
 	Sections []Section `json:"sections"`
 }
 
@@ -78,7 +78,7 @@ var questions = []struct{ id, heading, question string }{
 	{"resuming", "Support Procedures", "Whether functionality resumes when it is enabled again, without risk to consistency"},
 }
 
-// sections are the questions that have an answer.
+// sections are the questions with their answers.
 func sections(answers map[string]Answer) []Section {
 	var out []Section
 	for _, q := range questions {
@@ -86,9 +86,7 @@ func sections(answers map[string]Answer) []Section {
 		if a.Answers == nil {
 			a.Answers = []string{}
 		}
-		if len(a.Answers)+len(a.Queries)+len(a.Commands)+len(a.ToFillIn) > 0 {
-			out = append(out, Section{q.id, q.heading, q.question, a})
-		}
+		out = append(out, Section{q.id, q.heading, q.question, a})
 	}
 	return out
 }

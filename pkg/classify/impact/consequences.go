@@ -13,7 +13,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -94,9 +93,9 @@ type Weakened struct {
 	After  int `json:"after"`
 }
 
-// compare finds what changed between two Reports. Where the context of the steps
-// ends, it lacks its end.
-func compare(step start.Step, c Change, before, after *classify.Report) (*Consequences, error) {
+// compare finds what changed between two Reports. Where a step returns false, the order
+// of recovery is not complete.
+func compare(step func() bool, c Change, before, after *classify.Report) *Consequences {
 	out := &Consequences{
 		Change: c.gone(), Effects: []Effect{}, Recovery: []Wave{}, Stuck: []Blocked{},
 		Weakened: []Weakened{}, Evicted: []Evicted{}, Unknown: []inventory.Ref{},
@@ -106,14 +105,14 @@ func compare(step start.Step, c Change, before, after *classify.Report) (*Conseq
 		current[identityOf(&after.Profiles[i])] = &after.Profiles[i]
 	}
 	for i := range before.Profiles {
-		if was := &before.Profiles[i]; step() {
-			out.add(c, was, current[identityOf(was)])
-		}
+		was := &before.Profiles[i]
+		out.add(c, was, current[identityOf(was)])
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
 	out.Appearing, out.Disappearing = findingChanges(before.Findings, after.Findings)
-	out.Evicted = append(out.Evicted, evictions(step, c, before)...)
-	return out, out.recover(step, c, before, after)
+	out.Evicted = append(out.Evicted, evictions(c, before)...)
+	out.recover(step, c, before, after)
+	return out
 }
 
 // identity is unique to a webhook: legacy configurations may name two alike.

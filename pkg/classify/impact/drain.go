@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -25,13 +24,13 @@ type Evicted struct {
 }
 
 // evictions returns what leaves with the nodes of the Change, once each, sorted.
-func evictions(step start.Step, c Change, r *classify.Report) []Evicted {
+func evictions(c Change, r *classify.Report) []Evicted {
 	var out []Evicted
 	seen := map[inventory.Key]bool{}
 	for i := range r.Profiles {
 		p := &r.Profiles[i]
 		key := p.State.Service.Key
-		if len(c.Nodes) == 0 || !step() {
+		if len(c.Nodes) == 0 {
 			break
 		}
 		if seen[key] {

@@ -3,13 +3,8 @@ package impact
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-
-	"github.com/webhook-auditor/webhook-auditor/internal/promql"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -28,127 +23,23 @@ func PolicyCards(r *classify.Report, ref inventory.Ref) []Card {
 }
 
 func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
-	failures, covered, stops := policyFailures(r, p), r.Matcher.PolicyResources(p), stopsInWords(refusedFunctions(r, p))
-	answers := map[string]Answer{
-		"adds":           {Answers: append(policyAdds(r.Snapshot, p), covers(covered))},
-		"modifies":       policyModifies(p),
-		"slis":           {Queries: policyQueries(p)},
-		"failure-modes":  {Answers: failures},
-		"cluster-health": {Answers: []string{stops}},
-		"teams":          teams(p.Object),
-		"detection": {Answers: append([]string{fmt.Sprintf(
-			`errors of clients, and Events of controllers that create Pods, say '%s' with binding '…' denied request; for the cause: webhook-auditor explain --error 'MESSAGE'`, p.Name,
-		)}, foundNow(r, p.Ref)...)},
-		"disabled-cluster": {Answers: []string{untouched}},
-	}
-	commands, wayOut := []string{}, "no binding names it: there is nothing to disable"
-	answers["disabling"] = Answer{Answers: []string{wayOut}}
-	if len(p.Bindings) > 0 {
-		c := classify.PolicyCommands(p)
-		commands, wayOut = []string{c.Save, c.Disable}, "delete its bindings by the commands below; "+classify.Late
-		disable := disabling(c)
-		disable.Answers = append(disable.Answers, fmt.Sprintf("delete its bindings (the commands name the first %d): no policy or webhook of the API can refuse that", classify.MaxBindings))
-		answers["disabling"] = disable
-		answers["resuming"] = Answer{Answers: []string{"it is evaluated again within seconds; objects that were written meanwhile are not, until they are written again"}, Commands: []string{c.Restore}}
-	}
-	return Card{
-		Policy: p, Name: p.Name, Title: fmt.Sprintf("%s %s%s", p.Object.Kind, p.Name, installed(&p.Registration)), Commands: commands, Sections: sections(answers),
+	out := Card{
+		Policy: p, Name: p.Name, Title: fmt.Sprintf("%s %s%s", p.Object.Kind, p.Name, installed(&p.Registration)),
+		Commands: []string{}, Sections: []Section{},
 		Summary: []Fact{
-			{"called for", strings.Join(append([]string{resources(covered)}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
-			{"if it fails", failures[0]},
-			{"stops", stops},
-			{"way out", wayOut},
+			{"called for", strings.Join(append([]string{resources(r.Matcher.PolicyResources(p))}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
+			{"if it fails", strings.Join(policyFailures(r, p), "; ")},
+			{"stops", stopsInWords(refusedFunctions(r, p))},
 		},
 	}
-}
-
-func policyAdds(s *inventory.Snapshot, p *inventory.AdmissionPolicy) []string {
-	out := []string{fmt.Sprintf("the %s %s%s; the API server evaluates it itself: it calls nothing, and no request waits for a network", p.Object.Kind, p.Name, installed(&p.Registration))}
-	for _, rule := range rulesInWords(&p.RuleSet) {
-		out = append(out, "it is evaluated for "+rule)
+	if len(p.Bindings) == 0 {
+		out.Summary = append(out.Summary, Fact{"way out", "no binding names it: there is nothing to disable"})
+		return out
 	}
-	for _, rule := range rulesInWords(&p.Excluded) {
-		out = append(out, "it is not evaluated for "+rule)
-	}
-	out = append(out, filters(s, &p.Registration)...)
-	for _, b := range p.Bindings[:min(len(p.Bindings), maxListed)] {
-		out = append(out, bindingInWords(s, p, b))
-	}
-	if more := len(p.Bindings) - maxListed; more > 0 {
-		out = append(out, inventory.Counted(more, "more binding")+" put it into effect")
-	} else if len(p.Bindings) == 0 {
-		out = append(out, "no binding names it: it has no effect until one does")
-	}
+	c := classify.PolicyCommands(p)
+	out.Commands = []string{c.Save, c.Disable}
+	out.Summary = append(out.Summary, Fact{"way out", "delete its bindings by the commands below; " + classify.Late})
 	return out
-}
-
-// rulesInWords are the rules, with the names of objects that they are for.
-func rulesInWords(set *inventory.RuleSet) []string {
-	var out []string
-	for i := range set.Rules {
-		text := ruleInWords(&set.Rules[i])
-		if set.ResourceNames != nil && len(set.ResourceNames[i]) > 0 {
-			text += ", of the names " + some(set.ResourceNames[i])
-		}
-		out = append(out, text)
-	}
-	return out
-}
-
-// bindingInWords says for what a binding puts the policy into effect, and how.
-func bindingInWords(s *inventory.Snapshot, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) string {
-	out := []string{fmt.Sprintf("binding %s puts it into effect", b.Object.Name)}
-	if len(b.Actions) > 0 {
-		out[0] += ", with validationActions " + some(text.Strings(b.Actions))
-	}
-	for _, rule := range rulesInWords(&b.RuleSet) {
-		out = append(out, "for "+rule)
-	}
-	for _, rule := range rulesInWords(&b.Excluded) {
-		out = append(out, "not for "+rule)
-	}
-	out = append(out, selectors(s, &b.MatchResources)...)
-	if p.ParamKind != nil && b.ParamRef != nil {
-		missing := "requests pass (parameterNotFoundAction Allow)"
-		if b.DeniesWithoutParams() {
-			missing = "it fails (parameterNotFoundAction Deny)"
-		}
-		out = append(out, "with "+admission.ParamName(p, b.ParamRef)+": where that does not exist, "+missing)
-	}
-	return strings.Join(out, "; ")
-}
-
-func policyModifies(p *inventory.AdmissionPolicy) Answer {
-	var a Answer
-	switch {
-	case p.Type == inventory.MutatingPolicy:
-		a.Answers = []string{"it may change the objects that it is evaluated for"}
-		if p.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
-			a.Answers = append(a.Answers, "it is evaluated again where the object is changed after it (reinvocationPolicy IfNeeded)")
-		}
-		a.ToFillIn = []string{"which fields of which objects it sets, and to what"}
-	case p.Denies():
-		a.Answers = []string{"it may refuse the requests that it is evaluated for; it changes no object"}
-		a.ToFillIn = []string{"what it refuses, and why"}
-	default:
-		a.Answers = []string{"no binding lets what it finds refuse a request: it warns, or is recorded in the audit log"}
-	}
-	return a
-}
-
-// policyQueries: what refuses for its params is in none of the policy's own series.
-func policyQueries(p *inventory.AdmissionPolicy) []Query {
-	name, kind, plugin := `policy=`+strconv.Quote(p.Name), "validate", "ValidatingAdmissionPolicy"
-	own := Query{"violations and failures of its expressions by what is done about them, a second", `sum by (enforcement_action) (rate(` + promql.Validations + `{` + name + `}[5m]))`}
-	if p.Type == inventory.MutatingPolicy {
-		own = Query{"mutations that fail, a second", `sum(rate(` + promql.Mutations + `{` + name + `,error_type!="no_error"}[5m]))`}
-		kind, plugin = "admit", "MutatingAdmissionPolicy"
-	}
-	return []Query{
-		own,
-		{"requests that policies of the type refuse, those for missing params too, a second", `sum(rate(` + promql.PluginSeconds + `_count{name="` + plugin + `",type="` + kind + `",rejected="true"}[5m]))`},
-		{"open findings", `max by (check, severity) (webhook_auditor_finding{type="` + string(p.Type) + `",name=` + strconv.Quote(p.Name) + `})`},
-	}
 }
 
 func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
@@ -159,11 +50,7 @@ func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	case p.FailsClosed():
 		outcome = "let through, as no binding denies"
 	}
-	out := append([]string{"an expression fails, or costs more than the API server allows: the request is " + outcome}, paramFailures(r, p)...)
-	if p.Type == inventory.MutatingPolicy {
-		out = append(out, "the result of a JSON patch does not decode, or the CRD of the object is a few seconds old: the request is refused, whatever the failurePolicy")
-	}
-	return append(out, "it refuses or changes what it should not: such requests fail with its message")
+	return append([]string{"an expression fails, or costs more than the API server allows: the request is " + outcome}, paramFailures(r, p)...)
 }
 
 // paramFailures are what becomes of requests where params or their kind are missing:

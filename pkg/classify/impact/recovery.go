@@ -33,15 +33,12 @@ type Blocked struct {
 // recover says in which order the Services come back that lose their last endpoint. It
 // is computed from what was there before the Change: of a Service that the input lacks
 // it is not known what runs behind it.
-func (out *Consequences) recover(step start.Step, c Change, before, after *classify.Report) error {
+func (out *Consequences) recover(step func() bool, c Change, before, after *classify.Report) {
 	down := map[inventory.Key]*classify.Profile{}
 	var refusing []*classify.Profile
 	var webhooks []start.Webhook
 	for i := range after.Profiles {
 		p := &after.Profiles[i]
-		if !step() {
-			return nil
-		}
 		if key := p.State.Service.Key; lost(c, before.Snapshot, p) {
 			down[key] = p
 			if p.CanBlock() {
@@ -50,7 +47,7 @@ func (out *Consequences) recover(step start.Step, c Change, before, after *class
 		}
 	}
 	services := slices.SortedFunc(maps.Keys(down), inventory.Key.Compare)
-	order, err := start.Order(step, before.Matcher, webhooks, services)
+	order := start.Order(step, before.Matcher, webhooks, services)
 	out.NotCompared = order.NotCompared
 	for _, wave := range order.Waves {
 		out.Recovery = append(out.Recovery, Wave{keyNames(wave)})
@@ -66,7 +63,6 @@ func (out *Consequences) recover(step start.Step, c Change, before, after *class
 	for _, key := range services {
 		out.Restart = append(out.Restart, down[key].Commands().Restart...)
 	}
-	return err
 }
 
 func (b *Blocked) add(p *classify.Profile) {

@@ -8,14 +8,10 @@ type Impact struct {
 	Cards   []ImpactCard `json:"cards"`
 }
 
-// ImpactCard is about one webhook, admission policy or aggregated API server: the
-// others are absent.
+// ImpactCard is about one webhook or admission policy: the other is absent.
 type ImpactCard struct {
 	Webhook *Webhook         `json:"webhook,omitempty"`
 	Policy  *AdmissionPolicy `json:"policy,omitempty"`
-	// APIService is the name of what puts an aggregated API server behind a group and
-	// version.
-	APIService string `json:"apiService,omitempty"`
 	impact.Card
 }
 
@@ -24,13 +20,10 @@ func NewImpact(cards []impact.Card) Impact {
 	out := Impact{Version: documentVersion, Cards: []ImpactCard{}}
 	for _, c := range cards {
 		card := ImpactCard{Card: c}
-		switch {
-		case c.Policy != nil:
+		if c.Policy != nil {
 			policy := newAdmissionPolicy(c.Policy)
 			card.Policy = &policy
-		case c.APIService != nil:
-			card.APIService = c.APIService.Name
-		default:
+		} else {
 			webhook := newWebhook(c.Profile, c.Profile.Snapshot)
 			card.Webhook = &webhook
 		}
@@ -54,10 +47,14 @@ func (i Impact) Text(TextOptions) Blocks {
 }
 
 // Markdown is the section "API Extensions" of an enhancement: the questions of the template
-// with their answers. The headings of several cards are distinguished.
+// with their answers, and of a policy, which the template does not ask for, the summary.
+// The headings of several cards are distinguished.
 func (i Impact) Markdown() Blocks {
 	var out Blocks
 	for _, c := range i.Cards {
+		if c.Policy != nil {
+			out = append(out, Impact{Cards: []ImpactCard{c}}.Text(TextOptions{})...)
+		}
 		heading := ""
 		for _, s := range c.Sections {
 			if s.Heading != heading {
