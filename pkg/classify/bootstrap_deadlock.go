@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -59,9 +58,6 @@ func findDeadlocks(w *work, r *Report) {
 			blocking[i].Deadlock = &Deadlock{d, steps(d)}
 		}
 	}
-	if err := g.Err(); err != nil {
-		w.fail(err)
-	}
 	if n := g.NotCompared(); n > 0 {
 		kinds, pods := g.Kinds()
 		r.Errors = append(r.Errors, inventory.Error{Message: fmt.Sprintf("looking for bootstrap deadlocks: %d webhooks that differ in what they are called for and %d kinds of Pods behind them are too many to compare each with each, %d pairs are left out: give webhooks of one kind the same selectors", kinds, pods, n)})
@@ -76,13 +72,6 @@ func (r *Report) blocking() (blocking []*Facts, webhooks []start.Webhook) {
 		}
 	}
 	return blocking, webhooks
-}
-
-// Needs are which Pods behind webhooks need which webhooks to be created, those of
-// cycles first.
-func (r *Report) Needs(ctx context.Context) []start.Need {
-	_, webhooks := r.blocking()
-	return start.New(start.Steps(ctx), r.Matcher, webhooks).Needs()
 }
 
 // steps are the waits of a deadlock in words.

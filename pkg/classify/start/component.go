@@ -34,28 +34,19 @@ type component struct {
 	// name completes "the Pods of …".
 	name      string
 	namespace string
-	*pods
-	// endpoints are the labels of its EndpointSlices, nil without any.
-	endpoints map[string]string
-	// use completes "the Pods of … need it …", where every Pod does.
-	use string
-	// class is the index of its class in Graph.classes, below 0 before it is sorted.
-	class int
-}
-
-// pods are those behind Services that select the same.
-type pods struct {
-	// workload is the name of it; "" where the Service says more.
-	workload string
-	// labels are those of the Pods, each set once: unknown is one where the input
-	// lacks their Service. There are none where no admission can keep them from
-	// starting: they are static, or no Service selects them.
+	// labels are those of its Pods, each set once: unknown is one where the input lacks
+	// their Service. There are none where no admission can keep them from starting: they
+	// are static, or no Service selects them.
 	labels  []map[string]string
 	unknown bool
 	// network says that they start only after what nodes and names need.
 	network bool
-	// seen is what the selectors see of them, once one of their components is sorted.
-	seen string
+	// endpoints are the labels of its EndpointSlices, nil without any.
+	endpoints map[string]string
+	// use completes "the Pods of … need it …", where every Pod does.
+	use string
+	// class is the index of its class in Graph.classes.
+	class int
 }
 
 // behind is what runs behind a Service, made once.
@@ -67,55 +58,38 @@ func (g *Graph) behind(key inventory.Key) *component {
 }
 
 func (g *Graph) component(key inventory.Key) *component {
-	c := &component{name: "Service " + key.String(), namespace: key.Namespace, class: unsorted}
-	service, known := g.matcher.Snapshot.Services[key]
+	s := g.matcher.Snapshot
+	c := &component{name: "Service " + key.String(), namespace: key.Namespace}
+	service, known := s.Services[key]
 	switch {
 	case !known:
-		c.pods = &pods{labels: []map[string]string{nil}, unknown: true}
+		c.labels, c.unknown = []map[string]string{nil}, true
 		return c
 	case len(service.Selector) == 0:
-		c.pods = &pods{}
 		return c
-	}
-	selected := inventory.Key{Namespace: service.Namespace, Name: labels.Set(service.Selector).String()}
-	if g.selected[selected] == nil {
-		g.selected[selected] = podsBehind(g.matcher.Snapshot, service)
-	}
-	c.pods = g.selected[selected]
-	if len(c.labels) == 0 {
-		return c
-	}
-	if c.workload != "" {
-		c.name = c.workload
 	}
 	c.endpoints = map[string]string{}
 	maps.Copy(c.endpoints, service.Labels)
 	c.endpoints[discoveryv1.LabelServiceName] = service.Name
-	return c
-}
-
-// podsBehind are the Pods that a Service selects. Where the input lacks them, they
-// carry at least the labels that it selects.
-func podsBehind(s *inventory.Snapshot, service inventory.Service) *pods {
 	workloads := s.Behind(service)
-	if len(workloads) == 0 {
-		return &pods{labels: []map[string]string{service.Selector}, network: true}
+	if len(workloads) == 0 { // they carry at least the labels that it selects
+		c.labels, c.network = []map[string]string{service.Selector}, true
 	}
-	out, known := &pods{}, map[string]bool{}
+	distinct := map[string]bool{}
 	for _, w := range workloads {
 		if w.Static {
-			return &pods{}
+			return &component{name: c.name, namespace: c.namespace}
 		}
 		if w.Kind != "Pod" { // a Pod's name says less than its Service's
-			out.workload = w.String()
+			c.name = w.String()
 		}
-		out.network = out.network || !w.HostNetwork
-		if set := labels.Set(w.PodLabels).String(); !known[set] {
-			known[set] = true
-			out.labels = append(out.labels, labelsOf(w))
+		c.network = c.network || !w.HostNetwork
+		if set := labels.Set(w.PodLabels).String(); !distinct[set] {
+			distinct[set] = true
+			c.labels = append(c.labels, labelsOf(w))
 		}
 	}
-	return out
+	return c
 }
 
 func labelsOf(w inventory.Workload) map[string]string {
@@ -138,7 +112,7 @@ func everyPodNeeds(s *inventory.Snapshot) []*component {
 			use = "to resolve names"
 		}
 		if use != "" {
-			out = append(out, &component{name: w.String(), namespace: w.Namespace, pods: &pods{labels: []map[string]string{labelsOf(w)}}, use: use, class: unsorted})
+			out = append(out, &component{name: w.String(), namespace: w.Namespace, labels: []map[string]string{labelsOf(w)}, use: use})
 		}
 	}
 	return out
@@ -156,12 +130,9 @@ func (g *Graph) requests(c *component) []admission.Request {
 			labelSets = []map[string]string{admission.Unlabeled}
 		}
 		for _, set := range labelSets {
-			request, err := g.matcher.Request(w.Operation, w.Resource, admission.Subject{Namespace: c.namespace, Labels: set})
-			if err != nil {
-				g.err, g.ended = err, true
-				return
+			if request, err := g.matcher.Request(w.Operation, w.Resource, admission.Subject{Namespace: c.namespace, Labels: set}); err == nil {
+				out = append(out, request)
 			}
-			out = append(out, request)
 		}
 	}
 	for _, w := range admission.PodWrites {

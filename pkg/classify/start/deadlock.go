@@ -52,9 +52,6 @@ type Wait struct {
 // Deadlocks are the cycles of each of New's webhooks, nil for one that takes part in
 // none. Where one is certain, it is reported rather than a possible one.
 func (g *Graph) Deadlocks() []*Deadlock {
-	if g.ended {
-		return make([]*Deadlock, g.webhooks)
-	}
 	out := g.deadlocks(func(refusal) bool { return true })
 	for i, sure := range g.deadlocks(func(r refusal) bool { return r.certain }) {
 		if sure != nil {
@@ -103,7 +100,7 @@ func (g *Graph) deadlocks(counts func(refusal) bool) []*Deadlock {
 		}
 		common := c.refusalsBy(i)
 		for _, m := range class.members {
-			if c.takesPart(i, m.own.class) && c.tick() {
+			if c.takesPart(i, m.own.class) {
 				out[m.index] = c.deadlock(m, common)
 			}
 		}
@@ -197,7 +194,7 @@ func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
 				continue
 			}
 			for _, next := range c.blocking[r.webhooks].backends {
-				if steps++; steps > maxSearchSteps || !c.tick() {
+				if steps++; steps > maxSearchSteps {
 					return nil
 				}
 				if _, visited := via[next.own.class]; visited || !c.takesPart(r.webhooks, next.own.class) {

@@ -1,12 +1,12 @@
 // Package start answers what has to run before what: which webhooks refuse what
 // the Pods behind others need to start and to be called. A Graph (graph.go) is made
 // of what has to start (component.go), sorted into classes that no webhook
-// distinguishes. From it come the cycles in which nothing starts any more (deadlock.go),
-// the order in which what is down comes back (order.go) and what needs what (needs.go).
+// distinguishes. From it come the cycles in which nothing starts any more (deadlock.go)
+// and the order in which what is down comes back (order.go).
 package start
 
 import (
-	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -33,30 +33,11 @@ func CanBlock(w *inventory.Webhook, matched []admission.MatchedResource) bool {
 	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return what[r.Resource] != "" })
 }
 
-// Step counts a step; false says that the context ended, so that the caller returns
-// with what it has.
-type Step func() bool
-
-// askEvery steps take some 10 µs.
-const askEvery = 64
-
-// Steps returns the Step that ends with the context.
-func Steps(ctx context.Context) Step {
-	steps := 0
-	return func() bool {
-		steps++
-		return steps%askEvery != 0 || ctx.Err() == nil
-	}
-}
-
 // Graph is what waits for what to start. Its nodes are classes, because thousands
 // of webhooks differ in little. A class of components waits for the classes of webhooks
 // that refuse what it needs, and those for what serves them. The last class of
 // webhooks stands for what every Pod needs.
 type Graph struct {
-	step    Step
-	ended   bool
-	err     error
 	matcher *admission.Matcher
 	// webhooks counts those that New was given.
 	webhooks int
@@ -64,11 +45,8 @@ type Graph struct {
 	blocking []*webhookClass
 	// compared counts the pairs of classes that were compared.
 	compared int
-
-	// services are what runs behind each, selected the Pods by the namespace and what a
-	// Service of it selects.
+	// services are what runs behind each.
 	services map[inventory.Key]*component
-	selected map[inventory.Key]*pods
 }
 
 // componentClass are the components that all webhooks treat alike.
@@ -79,9 +57,6 @@ type componentClass struct {
 	// refused are the classes of webhooks that refuse what it needs.
 	refused []refusal
 }
-
-// unsorted is the class of a component before it has one.
-const unsorted = -1
 
 // webhookClass are the webhooks that refuse the same.
 type webhookClass struct {
@@ -110,29 +85,29 @@ type refusal struct {
 }
 
 // New returns the Graph of the webhooks that could be kept from starting themselves.
-// It costs a few requests for each pair of classes that it compares.
-func New(step Step, m *admission.Matcher, webhooks []Webhook) *Graph {
-	g := newGraph(step, m)
+// It costs a few requests for each pair of classes that it compares, and a step: where
+// that returns false, no more are compared.
+func New(step func() bool, m *admission.Matcher, webhooks []Webhook) *Graph {
+	g := newGraph(m, len(webhooks))
 	var members []member
 	for i := range webhooks {
-		if own := g.behind(webhooks[i].Service); g.tick() && len(own.labels) > 0 && !own.unknown {
+		if own := g.behind(webhooks[i].Service); len(own.labels) > 0 && !own.unknown {
 			members = append(members, member{i, &webhooks[i], own})
 		}
 	}
-	g.webhooks = len(webhooks)
-	g.build(members, nil)
+	g.build(step, members, nil)
 	return g
 }
 
-func newGraph(step Step, m *admission.Matcher) *Graph {
-	return &Graph{step: step, matcher: m, services: map[inventory.Key]*component{}, selected: map[inventory.Key]*pods{}}
+func newGraph(m *admission.Matcher, webhooks int) *Graph {
+	return &Graph{matcher: m, webhooks: webhooks, services: map[inventory.Key]*component{}}
 }
 
 // build sorts the webhooks, what serves them and what every Pod needs into classes, and
 // compares these. What every Pod needs is needed as if one more webhook refused the Pods
 // that wait for it. The other components wait without serving a webhook.
-func (g *Graph) build(members []member, others []*component) {
-	byKey, s := map[string]*webhookClass{}, sorter{Graph: g, bySignature: map[string]int{}}
+func (g *Graph) build(step func() bool, members []member, others []*component) {
+	byKey, s := map[string]*webhookClass{}, sorter{Graph: g, bySignature: map[string]int{}, sorted: map[*component]bool{}}
 	var ofNamespace, ofObject []inventory.Selector
 	for _, m := range members {
 		class := byKey[m.webhook.Key]
@@ -163,14 +138,13 @@ func (g *Graph) build(members []member, others []*component) {
 	for _, c := range others {
 		s.sort(c)
 	}
-	if !g.ended {
-		g.compare()
-	}
+	g.compare(step)
 }
 
 // sorter sorts components into classes, by what the selectors mention.
 type sorter struct {
 	*Graph
+	sorted            map[*component]bool
 	bySignature       map[string]int
 	namespace, object admission.Mentions
 	// byName says that the names of namespaces count, which matchConditions read.
@@ -179,7 +153,7 @@ type sorter struct {
 
 // sort finds the component's class, or makes it.
 func (s *sorter) sort(c *component) {
-	if c.class != unsorted || !s.tick() {
+	if s.sorted[c] {
 		return
 	}
 	signature := s.signature(c)
@@ -189,30 +163,24 @@ func (s *sorter) sort(c *component) {
 		s.bySignature[signature] = class
 		s.classes = append(s.classes, &componentClass{requests: s.requests(c), network: c.network})
 	}
-	c.class = class
+	c.class, s.sorted[c] = class, true
 	s.classes[class].components = append(s.classes[class].components, c)
 }
 
 // signature is the same for components that all webhooks treat alike.
 func (s *sorter) signature(c *component) string {
-	var out []byte
-	if s.byName {
-		out = strconv.AppendQuote(out, c.namespace)
-	}
 	known, exists := s.matcher.Snapshot.NamespaceLabels(c.namespace)
-	out = strconv.AppendBool(strconv.AppendBool(out, exists), c.use != "")
-	out = strconv.AppendQuote(out, s.namespace.Seen(known))
-	if c.seen == "" {
-		c.seen = strconv.FormatBool(c.network) + strconv.FormatBool(c.unknown)
-		for _, set := range c.labels {
-			c.seen += strconv.Quote(s.object.Seen(set))
-		}
+	out := fmt.Sprintf("%t %t %t %t %q", exists, c.use != "", c.network, c.unknown, s.namespace.Seen(known))
+	if s.byName {
+		out += c.namespace
 	}
-	out = append(out, c.seen...)
+	for _, set := range c.labels {
+		out += strconv.Quote(s.object.Seen(set))
+	}
 	if c.endpoints != nil {
-		out = strconv.AppendQuote(append(out, ';'), s.object.Seen(c.endpoints))
+		out += ";" + strconv.Quote(s.object.Seen(c.endpoints))
 	}
-	return string(out)
+	return out
 }
 
 func appendMissing[T comparable](list []T, value T) []T {
@@ -222,21 +190,12 @@ func appendMissing[T comparable](list []T, value T) []T {
 	return append(list, value)
 }
 
-// Err is why the Graph is not complete, beside the end of its context and
-// NotCompared.
-func (g *Graph) Err() error { return g.err }
-
 // Kinds counts the webhooks that differ, and the Pods.
 func (g *Graph) Kinds() (webhooks, pods int) { return g.everyPod(), len(g.classes) }
 
 // NotCompared counts the pairs of kinds of webhooks and of Pods that are too many to be
 // compared. Each webhook is compared with its own Pods in any case.
 func (g *Graph) NotCompared() int { return max(0, len(g.classes)*g.everyPod()-g.compared) }
-
-func (g *Graph) tick() bool {
-	g.ended = g.ended || !g.step()
-	return !g.ended
-}
 
 // everyPod is the class of what every Pod needs.
 func (g *Graph) everyPod() int { return len(g.blocking) - 1 }
@@ -246,13 +205,12 @@ func (g *Graph) everyPod() int { return len(g.blocking) - 1 }
 const maxCompared = 30_000
 
 // compare finds what refuses what: of each webhook its own Pods first.
-func (g *Graph) compare() {
+func (g *Graph) compare(step func() bool) {
 	type pair struct{ webhooks, class int }
-	done := map[pair]bool{}
+	done, ended := map[pair]bool{}, false
 	ask := func(p pair) {
-		if !done[p] && g.tick() {
+		if ended = ended || !step(); !ended && !done[p] {
 			done[p] = true
-			g.compared++
 			g.addRefusal(p.webhooks, p.class)
 		}
 	}
@@ -262,13 +220,14 @@ func (g *Graph) compare() {
 		}
 	}
 	for c, class := range g.classes {
-		for i := 0; i < g.everyPod() && len(done) < maxCompared && !g.ended; i++ {
+		for i := 0; i < g.everyPod() && len(done) < maxCompared && !ended; i++ {
 			ask(pair{i, c})
 		}
 		if class.network && len(g.blocking[g.everyPod()].members) > 0 {
 			g.add(refusal{webhooks: g.everyPod(), class: c, certain: true})
 		}
 	}
+	g.compared = len(done)
 }
 
 func (g *Graph) add(r refusal) {
@@ -283,15 +242,13 @@ func (g *Graph) addRefusal(webhooks, class int) {
 	var found *refusal
 	webhook := g.blocking[webhooks].members[0].webhook
 	for _, r := range g.classes[class].requests {
-		if !g.tick() {
-			return
-		}
 		v := r.Match(webhook.Webhook)
-		if certain := v.Match == admission.Yes; certain || found == nil && v.Presumed() {
-			found = &refusal{webhooks, class, r.Resource, certain, r.Namespace}
-		}
-		if found != nil && found.certain {
+		if v.Match == admission.Yes {
+			found = &refusal{webhooks, class, r.Resource, true, r.Namespace}
 			break
+		}
+		if found == nil && v.Presumed() {
+			found = &refusal{webhooks, class, r.Resource, false, r.Namespace}
 		}
 	}
 	if found != nil {

@@ -31,8 +31,8 @@ type Recovery struct {
 // Order says in which waves Services start that are down, while the webhooks that
 // they serve refuse what they are called for, and which of them never do. What every
 // Pod needs has to start as well, as after a restart of the cluster.
-func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) (Recovery, error) {
-	o := order{Graph: newGraph(step, m), services: map[int][]inventory.Key{}}
+func Order(step func() bool, m *admission.Matcher, webhooks []Webhook, services []inventory.Key) Recovery {
+	o := order{Graph: newGraph(m, len(webhooks)), services: map[int][]inventory.Key{}}
 	var members []member
 	for i := range webhooks {
 		members = append(members, member{i, &webhooks[i], o.behind(webhooks[i].Service)})
@@ -41,16 +41,13 @@ func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inven
 	for _, key := range services {
 		others = append(others, o.behind(key))
 	}
-	o.build(members, others)
-	if o.ended {
-		return Recovery{}, o.err
-	}
+	o.build(step, members, others)
 	for i, c := range others {
 		o.services[c.class] = append(o.services[c.class], services[i])
 	}
 	o.started = make([]bool, len(o.classes))
 	out := Recovery{NotCompared: o.NotCompared()}
-	for ready := o.ready(); len(ready) > 0 && o.tick(); ready = o.ready() {
+	for ready := o.ready(); len(ready) > 0; ready = o.ready() {
 		var wave []inventory.Key
 		for _, class := range ready {
 			o.started[class] = true
@@ -61,11 +58,8 @@ func Order(step Step, m *admission.Matcher, webhooks []Webhook, services []inven
 			out.Waves = append(out.Waves, wave)
 		}
 	}
-	if o.ended {
-		return Recovery{}, o.err
-	}
 	out.Stuck = o.stuck()
-	return out, nil
+	return out
 }
 
 // order finds out what starts when: services are those of each class.

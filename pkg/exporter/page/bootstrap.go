@@ -1,20 +1,15 @@
 package page
 
 import (
-	"context"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
-// The bounds of the page.
-const (
-	maxNeeds = 300
-	maxWhy   = 250
-)
+// maxNeeds bounds the rows of the page.
+const maxNeeds = 300
 
 // cycles says whether Pods of webhooks wait for each other: only then there is something
 // to see.
@@ -27,41 +22,38 @@ func cycles(r *classify.Report) bool {
 	return false
 }
 
-// bootstrap shows which webhooks' Pods need which webhooks to be created.
-func (v *view) bootstrap(ctx context.Context) report.Blocks {
-	needs := v.Report.Needs(ctx)
+// bootstrap shows which webhooks' Pods wait for which others, in the cycles of each.
+func (v *view) bootstrap() report.Blocks {
 	deadlocks := report.Block{Heading: "Deadlocks"}
+	t := &report.Table{Headings: []string{"The Pods of", "need", "because"}}
+	shown := map[string]bool{}
 	for _, p := range v.profiles {
-		if d := p.Deadlock; d != nil {
-			line := report.Line{Name: p.Name, URL: v.webhook(p.Ref).URL, Under: report.Sentences(d.Steps...)}
-			if !d.Certain {
-				line.Text = "unless a label exempts it that is not known"
-			}
-			deadlocks.Lines = append(deadlocks.Lines, line)
+		d := p.Deadlock
+		if d == nil {
+			continue
 		}
-	}
-	t := &report.Table{Headings: []string{"The Pods of", "need", "because", "Cycle"}, Tones: map[string]report.Tone{"yes": report.Critical}}
-	for _, n := range needs {
-		t.Rows = append(t.Rows, needCells(n))
+		line := report.Line{Name: p.Name, URL: v.webhook(p.Ref).URL, Under: report.Sentences(d.Steps...)}
+		if !d.Certain {
+			line.Text = "unless a label exempts it that is not known"
+		}
+		deadlocks.Lines = append(deadlocks.Lines, line)
+		for _, w := range d.Waits {
+			if row := waitCells(w); !shown[strings.Join(row, "\n")] {
+				shown[strings.Join(row, "\n")] = true
+				t.Rows = append(t.Rows, row)
+			}
+		}
 	}
 	return report.Blocks{deadlocks, {Heading: "Dependencies", Table: t}}.NonEmpty().Bounded(maxNeeds)
 }
 
-func needCells(n start.Need) []string {
-	var names []string
-	for _, ref := range n.Webhooks {
-		names = append(names, ref.Name)
+func waitCells(w start.Wait) []string {
+	why := "every Pod needs it " + w.Use
+	if w.Webhook != nil {
+		why = w.Webhook.Name + " refuses " + w.What + " it"
 	}
-	why := "every Pod needs it " + n.Use
-	if len(names) > 0 {
-		why = text.Shorten(strings.Join(names, ", "), maxWhy) + " refuses " + n.What + " it"
-	}
-	if !n.Certain {
+	if w.Unless != "" {
 		why += ", unless a label exempts it that is not known"
 	}
-	cycle := "no"
-	if n.Cycle {
-		cycle = "yes"
-	}
-	return []string{bounded(n.From), bounded(n.To), why, cycle}
+	return []string{w.From, w.On, why}
 }

@@ -48,7 +48,7 @@ func WriteFile(ctx context.Context, w io.Writer, r *classify.Report, shown func(
 		add(filePart{ID: webhookName(p.Ref), Title: p.Name, Summary: v.summary(p), Folded: true}, "webhook", v.webhookPage(p))
 	}
 	if cycles(r) {
-		add(filePart{ID: "bootstrap", Title: "Bootstrap"}, "bootstrap", v.bootstrap(ctx))
+		add(filePart{ID: "bootstrap", Title: "Bootstrap"}, "bootstrap", v.bootstrap())
 	}
 	for _, c := range classify.Checks {
 		if len(v.ofCheck(c)) > 0 {

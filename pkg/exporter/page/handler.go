@@ -53,8 +53,8 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 		}},
 		"/webhooks/{type}/{configuration}/{name}": {"Webhooks", showWebhook},
 		"/changes": {"Changes", h.changes},
-		"/bootstrap": {"Bootstrap", func(v *view, r *http.Request) answer {
-			return answer{title: "Bootstrap", template: "bootstrap", data: v.bootstrap(r.Context())}
+		"/bootstrap": {"Bootstrap", func(v *view, _ *http.Request) answer {
+			return answer{title: "Bootstrap", template: "bootstrap", data: v.bootstrap()}
 		}},
 		"/checks/{name}": {"", showCheck},
 		"/ask":           {"Ask", h.ask},
