@@ -2,13 +2,11 @@ package classify
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -31,7 +29,7 @@ func ParsePolicy(text []byte) (Policy, error) {
 	}
 	unknown, err := kjson.UnmarshalStrict(document, &p)
 	if err != nil {
-		return Policy{}, placed(err)
+		return Policy{}, err
 	}
 	if len(unknown) > 0 { // one that is only ignored would be a decision without effect
 		return Policy{}, fmt.Errorf("%w: webhook-auditor print policy has all", unknown[0])
@@ -56,29 +54,6 @@ func oneDocument(text []byte) error {
 		return fmt.Errorf("after the Policy: %w", err)
 	}
 	return fmt.Errorf("line %d begins another document: the file must hold one Policy", next.Line)
-}
-
-// placed says in the words of the file what the decoder says in those of Go.
-func placed(err error) error {
-	var mismatch *json.UnmarshalTypeError
-	if !errors.As(err, &mismatch) {
-		return err
-	}
-	text := fmt.Sprintf("%s where %s is wanted", mismatch.Value, kindNames[mismatch.Type.Kind()])
-	if mismatch.Field != "" {
-		text += " in " + mismatch.Field
-	}
-	return errors.New(text)
-}
-
-// kindNames are what people call the kinds of values that a Policy has.
-var kindNames = map[reflect.Kind]string{
-	reflect.Float64: "a number",
-	reflect.Int:     "a whole number",
-	reflect.Map:     "a mapping",
-	reflect.Slice:   "a list",
-	reflect.String:  "text",
-	reflect.Struct:  "a mapping",
 }
 
 func (p Policy) validate() error {

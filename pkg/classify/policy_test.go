@@ -104,7 +104,7 @@ func TestParsePolicyErrors(t *testing.T) {
 		"classes: {odd: [pods]}":                            `unknown class "odd": must be one of critical, vital, virtual, sensitive`,
 		"classes: {core: [pods]}":                           "set coreGroups",
 		"classes: {critical: [\"\"]}":                       `reading resource ""`,
-		"longTimeoutSeconds: long":                          "string where a whole number is wanted in longTimeoutSeconds",
+		"longTimeoutSeconds: long":                          "cannot unmarshal string into Go struct field Policy.longTimeoutSeconds of type int",
 		"longTimeoutSeconds: 0":                             "longTimeoutSeconds: 0: must be more than 0",
 		"platformNamespaces: [\"[\"]":                       `glob "["`,
 		"latencyThresholds: {a.example.com: 2}":             "must be one of 0.1, 0.5, 1, 2.5, 10",
@@ -114,11 +114,11 @@ func TestParsePolicyErrors(t *testing.T) {
 		"acknowledgements: [{until: tomorrow, reason: x}]":  `reading day "tomorrow": must be YYYY-MM-DD`,
 		"acknowledgements: [{name: \"[\", reason: x}]":      `acknowledgements[0]: glob "["`,
 		"coreGroups: [a]\ncoreGroups: [b]":                  "already set",
-		"- a list":                                          "array where a mapping is wanted",
+		"- a list":                                          "cannot unmarshal array",
 		`{"caExpiryDays": 3} garbage {`:                     "yaml",
 		"caExpiryDays: 3\n---\ncaExpiryDays: 4":             "line 2 begins another document: the file must hold one Policy",
 		"{":                                                 "yaml",
-		"controlPlane: {kube-system: {pods: true}}":         "object where a list is wanted",
+		"controlPlane: {kube-system: {pods: true}}":         "Policy.controlPlane",
 		"acknowledgements: [{until: 2026-13-01, reason: x}": "yaml",
 	} {
 		_, err := ParsePolicy([]byte(text))

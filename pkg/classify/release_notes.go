@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -27,7 +26,8 @@ type releaseChange struct {
 	applies      func(*inventory.Webhook) bool
 }
 
-// releaseChanges are those that no rule of the webhook shows.
+// releaseChanges are those that no rule of the webhook shows. The check subresource-gap
+// is about subresources that a release adds.
 var releaseChanges = []releaseChange{
 	{32, "garbage collection goes on after 30 s without the resources whose conversion fails; before, it stopped for all", "kubernetes/kubernetes PR 125796", isConversion},
 	{34, "where the API server dials Pods rather than the address of a Service, it finds them by EndpointSlices, no longer by Endpoints", "k8s.io/apiserver pkg/util/proxy", hasService},
@@ -60,17 +60,13 @@ func (r *Report) ReleaseNotes() []ReleaseNote {
 	}
 	var out []ReleaseNote
 	for _, release := range []inventory.Version{server.Recorded(), {Major: server.Major, Minor: server.Recorded().Minor + 1}} {
-		for _, change := range append(changesOf(release.Minor), newSubresources(release)...) {
-			if n := r.count(change.applies); n > 0 {
+		for _, change := range releaseChanges {
+			if n := r.count(change.applies); n > 0 && change.minor == release.Minor {
 				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}, change.text, change.source, n})
 			}
 		}
 	}
 	return out
-}
-
-func changesOf(minor int) []releaseChange {
-	return slices.DeleteFunc(slices.Clone(releaseChanges), func(c releaseChange) bool { return c.minor != minor })
 }
 
 func (r *Report) count(applies func(*inventory.Webhook) bool) int {
@@ -81,38 +77,4 @@ func (r *Report) count(applies func(*inventory.Webhook) bool) int {
 		}
 	}
 	return n
-}
-
-// newSubresources are those that the release serves first, of resources that the one
-// before serves: a rule for the resource does not cover them.
-func newSubresources(release inventory.Version) []releaseChange {
-	before := inventory.Version{Major: release.Major, Minor: release.Minor - 1}
-	if release.Minor > inventory.Newest.Minor || before.Minor < inventory.Oldest.Minor {
-		return nil
-	}
-	served := map[inventory.Resource]bool{}
-	for _, s := range inventory.Builtins(before, false) {
-		served[s.Resource] = true
-	}
-	var out []releaseChange
-	for _, s := range inventory.Builtins(release, false) {
-		if s.Subresource != "" && !served[s.Resource] && served[s.Parent()] {
-			served[s.Resource] = true // in another version
-			out = append(out, releaseChange{release.Minor, fmt.Sprintf("%s is served: rules for %s do not cover it", s.Resource, s.Parent()), "discovery of a stock API server of the release", asksForParentAlone(s.Resource)})
-		}
-	}
-	return out
-}
-
-// asksForParentAlone reports whether a webhook's rules name the resource, and none the
-// subresource.
-func asksForParentAlone(r inventory.Resource) func(*inventory.Webhook) bool {
-	return func(w *inventory.Webhook) bool {
-		names := func(wanted ...string) bool {
-			return slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
-				return slices.Contains(rule.APIGroups, r.Group) && slices.ContainsFunc(wanted, func(name string) bool { return slices.Contains(rule.Resources, name) })
-			})
-		}
-		return names(r.Name) && !names(r.Path(), r.Name+"/*", "*/"+r.Subresource, "*/*")
-	}
 }
