@@ -3,6 +3,7 @@ package classify
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -42,20 +43,19 @@ type costIndex struct {
 	profiles []Profile
 	// chains are the places of the webhooks that a resource is sent to.
 	chains map[inventory.Resource][]int
-	// selector is the place of each webhook's namespaceSelector among all that
-	// differ: large clusters have many webhooks and few selectors.
-	selector  map[int]int
-	selectors []inventory.Selector
+	// selectors are their namespaceSelectors by their keys: large clusters have many
+	// webhooks and few selectors.
+	selectors map[string]inventory.Selector
 	// classes are those of namespaces that are compared, omitted how many are not; none
 	// where they are not known, and one may exist that all webhooks select.
 	classes []namespaceClass
 	omitted int
 }
 
-// namespaceClass is one of the namespaces with what selects it.
+// namespaceClass is one of the namespaces with the selectors that select it.
 type namespaceClass struct {
 	name     string
-	selected []bool
+	selected map[string]bool
 }
 
 // maxCompared bounds how often namespaces that differ are compared with selectors:
@@ -64,13 +64,10 @@ const maxCompared = 50_000
 
 // newCostIndex costs the webhooks and the namespaces, and up to maxCompared comparisons.
 func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources []inventory.Resource) costIndex {
-	b := costIndex{work: w, matcher: m, profiles: profiles, chains: sentTo(profiles, resources), selector: map[int]int{}}
-	known := map[string]int{}
+	b := costIndex{work: w, matcher: m, profiles: profiles, chains: sentTo(profiles, resources), selectors: map[string]inventory.Selector{}}
 	for _, r := range resources {
 		for _, i := range b.chains[r] {
-			if _, ok := b.selector[i]; !ok && w.step() {
-				b.selector[i] = b.add(profiles[i].NamespaceSelector, known)
-			}
+			b.selectors[profiles[i].NamespaceSelector.Key] = profiles[i].NamespaceSelector
 		}
 	}
 	if m.Snapshot.NamespacesKnown {
@@ -81,7 +78,8 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources [
 
 // compareNamespaces asks each selector about a namespace of each class.
 func (b *costIndex) compareNamespaces() {
-	for _, class := range admission.MentionsOf(b.selectors...).Namespaces(b.matcher.Snapshot) {
+	mentions := admission.MentionsOf(slices.Collect(maps.Values(b.selectors))...)
+	for _, class := range mentions.Namespaces(b.matcher.Snapshot) {
 		known, _ := b.matcher.Snapshot.NamespaceLabels(class[0])
 		b.compareNamespace(class[0], known)
 	}
@@ -93,12 +91,14 @@ func (b *costIndex) compareNamespace(name string, known map[string]string) {
 		b.omitted++
 		return
 	}
-	selected := make([]bool, len(b.selectors))
-	for i, selector := range b.selectors {
+	selected := map[string]bool{}
+	for key, selector := range b.selectors {
 		if !b.work.step() {
 			return
 		}
-		selected[i] = selector.Parsed.Matches(labels.Set(known))
+		if selector.Parsed.Matches(labels.Set(known)) {
+			selected[key] = true
+		}
 	}
 	b.classes = append(b.classes, namespaceClass{name, selected})
 }
@@ -152,17 +152,6 @@ func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) 
 	})
 }
 
-// add returns the place of the selector among those that differ.
-func (b *costIndex) add(selector inventory.Selector, known map[string]int) int {
-	place, ok := known[selector.Key]
-	if !ok {
-		place = len(b.selectors)
-		known[selector.Key] = place
-		b.selectors = append(b.selectors, selector)
-	}
-	return place
-}
-
 // costs are those of each operation on the resources that the server serves.
 func (b costIndex) costs(resources []inventory.Resource) []chainCost {
 	var out []chainCost
@@ -177,9 +166,10 @@ func (b costIndex) costs(resources []inventory.Resource) []chainCost {
 // worst finds the namespace where the requests cost most.
 func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost {
 	chain, namespaced := b.called(r, op)
-	bySelector := map[int]admission.Budget{}
+	bySelector := map[string]admission.Budget{}
 	for _, i := range chain {
-		bySelector[b.selector[i]] = bySelector[b.selector[i]].Add(b.profiles[i].Webhook, op)
+		key := b.profiles[i].NamespaceSelector.Key
+		bySelector[key] = bySelector[key].Add(b.profiles[i].Webhook, op)
 	}
 	out := chainCost{Cost: Cost{Resource: r, Operation: op}}
 	if !namespaced || len(b.classes) == 0 {
@@ -202,7 +192,7 @@ func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost
 		}
 	}
 	out.Namespace = worst.name
-	out.chain = slices.DeleteFunc(chain, func(i int) bool { return !worst.selected[b.selector[i]] })
+	out.chain = slices.DeleteFunc(chain, func(i int) bool { return !worst.selected[b.profiles[i].NamespaceSelector.Key] })
 	return out
 }
 

@@ -116,8 +116,8 @@ func (p *Policy) findOutlastingOf(w *work, m *admission.Matcher, open []Profile)
 	b := newCostIndex(w, m, open, outlasted(m, open))
 	if !m.Snapshot.NamespacesKnown {
 		b.compareNamespaces()
-		for _, selector := range b.selectors {
-			b.compareNamespace("", wantedLabels(selector))
+		for _, key := range slices.Sorted(maps.Keys(b.selectors)) {
+			b.compareNamespace("", wantedLabels(b.selectors[key]))
 		}
 	}
 	for r := range b.chains {

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
@@ -18,14 +17,14 @@ var installOrder = &Check{
 		if o == nil || p.Platform {
 			return nil
 		}
-		severity, verb, condition := Warning, "refuses", unlessExempted(p, &o.Remaining)
+		severity, verb, condition := Warning, "refuses", unlessExempted(p, o.Remaining)
 		if condition != "" {
 			severity, verb = Info, "may refuse"
 		}
 		return []Problem{{
 			Severity: severity,
 			Message: fmt.Sprintf("%s what is installed with it before %s can serve%s: %s; fails with %s",
-				verb, o.Backend, condition, &o.Remaining, sentence(slices.Clone(o.By), 0)),
+				verb, o.Backend, condition, JoinBounded(o.Names), sentence(o.By, 0)),
 			Fix: o.fix(p),
 		}}
 	},
@@ -40,12 +39,8 @@ type RefusedAtInstall struct {
 }
 
 func (o *RefusedAtInstall) fix(p *Profile) string {
-	var names []string
-	for _, name := range o.First {
-		names = append(names, quoted(name))
-	}
 	later := fmt.Sprintf("have %s applied once %s is ready: annotated with %s: post-install,post-upgrade (helm install --wait; Argo CD) or in a later %s (Argo CD), or from a file that is applied later",
-		sentence(names, o.Total-len(names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave)
+		JoinBounded(quotedAll(o.Names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave)
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("write it in version %s, which needs no conversion; or %s", quoted(p.CRD.StorageVersion), later)
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -16,7 +15,6 @@ import (
 
 // installation is an input of manifests, which are applied together.
 type installation struct {
-	work      *work
 	matcher   *admission.Matcher
 	manifests []*inventory.Manifest
 	// at are the indexes of the manifests; without a namespace where they state none.
@@ -24,10 +22,8 @@ type installation struct {
 	// namespace is that of objects whose manifests state none.
 	namespace string
 	waiting   []waitingWebhook
-	// requests are those that write the objects, by operation, and asked counts how often
-	// a webhook was compared with one.
+	// requests are those that write the objects, by operation.
 	requests map[admission.Operation][]admission.Request
-	asked    int
 }
 
 // maxPairs bounds how often the webhooks of an input are compared with its objects.
@@ -47,19 +43,23 @@ type waitingWebhook struct {
 }
 
 // findRefusedAtInstall finds what webhooks refuse of what they are installed with.
-// The errors name inputs that are too large to compare everything in.
+// The errors name inputs that are too large to be compared.
 func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) (errs []inventory.Error) {
-	all, holding := installations(w, m)
+	all, holding := installations(m)
 	for i := range profiles {
 		p := &profiles[i]
 		for _, in := range holding[manifestKey{p.Object.Kind, inventory.Key{Name: p.Configuration}}] {
-			if w.step() && failsWithBackend(p.Facts) {
+			if failsWithBackend(p.Facts) {
 				in.wait(p)
 			}
 		}
 	}
 	for _, in := range all {
-		if len(in.waiting) == 0 {
+		if len(in.waiting)*len(in.manifests) > maxPairs {
+			errs = append(errs, inventory.Error{
+				Source:  inventory.Source{File: in.manifests[0].Input},
+				Message: fmt.Sprintf("install-order: %d webhooks and %d objects are too many to be compared: audit fewer files at a time", len(in.waiting), len(in.manifests)),
+			})
 			continue
 		}
 		installs, uninstalls := in.programs(installer.Installers), in.programs(installer.Uninstallers)
@@ -67,12 +67,6 @@ func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) (er
 			if waiting := &in.waiting[i]; w.step() {
 				waiting.RefusedAtInstall, waiting.RefusedAtUninstall = in.atInstall(waiting, installs), in.atUninstall(waiting, uninstalls)
 			}
-		}
-		if in.asked > maxPairs {
-			errs = append(errs, inventory.Error{
-				Source:  inventory.Source{File: in.manifests[0].Input},
-				Message: fmt.Sprintf("install-order: %d webhooks with as many objects as here (%d) are not all compared: audit fewer files at a time", len(in.waiting), len(in.manifests)),
-			})
 		}
 	}
 	return errs
@@ -83,17 +77,14 @@ func findRefusedAtInstall(w *work, m *admission.Matcher, profiles []Profile) (er
 func failsWithBackend(f *Facts) bool { return f.FailsClosed() && f.State.Service.Name != "" }
 
 // installations are the inputs, and those that hold each object.
-func installations(w *work, m *admission.Matcher) (all []*installation, holding map[manifestKey][]*installation) {
+func installations(m *admission.Matcher) (all []*installation, holding map[manifestKey][]*installation) {
 	known := map[string]*installation{}
 	holding = map[manifestKey][]*installation{}
 	for i := range m.Snapshot.Manifests {
 		o := &m.Snapshot.Manifests[i]
 		in := known[o.Input]
 		if in == nil {
-			in = &installation{
-				work: w, matcher: m, namespace: metav1.NamespaceDefault,
-				at: map[manifestKey]int{}, requests: map[admission.Operation][]admission.Request{},
-			}
+			in = &installation{matcher: m, namespace: metav1.NamespaceDefault, at: map[manifestKey]int{}, requests: map[admission.Operation][]admission.Request{}}
 			known[o.Input], all = in, append(all, in)
 		}
 		key := manifestKey{o.Kind, o.Key}
@@ -171,9 +162,6 @@ func (p *program) answering(backends []int) int {
 // refusedBy are the objects of which the webhook refuses the operation without its
 // backend, by the index of their manifests.
 func (in *installation) refusedBy(w *waitingWebhook, op admission.Operation) map[int]admission.Match {
-	if !w.asksFor(op) {
-		return nil
-	}
 	if in.requests[op] == nil {
 		for _, m := range in.manifests {
 			in.requests[op] = append(in.requests[op], in.matcher.Writing(op, m, in.namespace))
@@ -181,20 +169,11 @@ func (in *installation) refusedBy(w *waitingWebhook, op admission.Operation) map
 	}
 	out := map[int]admission.Match{}
 	for n, request := range in.requests[op] {
-		if in.asked++; in.asked > maxPairs || !in.work.step() {
-			break
-		}
 		if match := w.refuses(request); match != admission.No {
 			out[n] = match
 		}
 	}
 	return out
-}
-
-// asksFor reports whether the webhook may be called for the operation.
-func (w *waitingWebhook) asksFor(op admission.Operation) bool {
-	asks := func(r admissionv1.RuleWithOperations) bool { return admission.RuleOperations(&r).Has(op) }
-	return w.Type == inventory.Conversion || slices.ContainsFunc(w.Rules, asks)
 }
 
 // refuses says whether the webhook refuses the request without its backend: maybe where
@@ -210,11 +189,10 @@ func (w *waitingWebhook) refuses(r admission.Request) admission.Match {
 	return admission.No
 }
 
-// Remaining are objects that a webhook refuses with some programs, where most are.
+// Remaining are objects that a webhook refuses with some programs.
 type Remaining struct {
-	// First are the first of them, Total counts all.
-	First []string
-	Total int
+	// Names are those of the program with which most are.
+	Names []string
 	By    []string
 	// certain says that something is refused whatever labels are not known; else those of
 	// the namespace may exempt it.
@@ -222,37 +200,42 @@ type Remaining struct {
 	namespace string
 }
 
-// collect adds those that the program takes from a step on until another one.
-func (in *installation) collect(out *Remaining, p *program, of map[int]admission.Match, from, until int) {
-	var names []string
-	for _, s := range p.steps[min(from, until):until] {
-		if match, is := of[s.Object]; is {
-			m := in.manifests[s.Object]
-			out.certain = out.certain || match == admission.Yes
-			out.namespace = cmp.Or(out.namespace, m.Namespace, in.namespace)
-			names = append(names, m.String())
+// remaining are those that the programs take in the span of steps; a span that begins
+// below 0 is none.
+func (in *installation) remaining(programs []program, of map[int]admission.Match, span func(*program) (from, until int)) Remaining {
+	var out Remaining
+	for i := range programs {
+		p := &programs[i]
+		var names []string
+		from, until := span(p)
+		for n := range p.steps {
+			match, is := of[p.steps[n].Object]
+			if is && from >= 0 && from <= n && n < until {
+				m := in.manifests[p.steps[n].Object]
+				out.certain = out.certain || match == admission.Yes
+				out.namespace = cmp.Or(out.namespace, m.Namespace, in.namespace)
+				names = append(names, m.String())
+			}
+		}
+		if len(names) > 0 {
+			out.By = append(out.By, p.name)
+		}
+		if len(names) > len(out.Names) {
+			out.Names = names
 		}
 	}
-	if len(names) > 0 {
-		out.By = append(out.By, p.name)
-	}
-	if len(names) > out.Total {
-		out.First, out.Total = names[:min(len(names), maxListed)], len(names)
-	}
+	return out
 }
-
-// String names the objects.
-func (r *Remaining) String() string { return sentence(slices.Clone(r.First), r.Total-len(r.First)) }
 
 // unlessExempted is the condition under which labels of namespaces that are not known
 // exempt all of it; "" where something is refused for certain.
-func unlessExempted(p *Profile, all ...*Remaining) string {
+func unlessExempted(p *Profile, all ...Remaining) string {
 	var namespaces []string
 	for _, r := range all {
 		if r.certain {
 			return ""
 		}
-		if r.Total > 0 {
+		if len(r.Names) > 0 {
 			namespaces = append(namespaces, r.namespace)
 		}
 	}
@@ -263,46 +246,35 @@ func unlessExempted(p *Profile, all ...*Remaining) string {
 // for nothing. There are no custom resources before their CRD, so that a conversion is
 // there from the first step on.
 func (in *installation) atInstall(w *waitingWebhook, installs []program) *RefusedAtInstall {
-	out := &RefusedAtInstall{Backend: in.manifests[w.backends[0]].String()}
-	objects := in.refusedBy(w, admission.Create)
-	for i := range installs {
-		p := &installs[i]
-		registered := p.first(w.configuration)
-		if registered >= 0 && w.Type == inventory.Conversion {
-			registered = 0
+	refused := in.remaining(installs, in.refusedBy(w, admission.Create), func(p *program) (from, until int) {
+		from = p.first(w.configuration)
+		if w.Type == inventory.Conversion {
+			from = min(from, 0)
 		}
-		if registered >= 0 {
-			in.collect(&out.Remaining, p, objects, registered, p.answering(w.backends))
-		}
-	}
-	if out.Total == 0 {
+		return from, p.answering(w.backends)
+	})
+	if len(refused.Names) == 0 {
 		return nil
 	}
-	return out
+	return &RefusedAtInstall{refused, in.manifests[w.backends[0]].String()}
 }
 
 // atUninstall is what the webhook keeps from being removed; nil for nothing.
 func (in *installation) atUninstall(w *waitingWebhook, uninstalls []program) *RefusedAtUninstall {
-	out, backends := &RefusedAtUninstall{}, w.backends
+	backends, finalized := w.backends, in.refusedBy(w, admission.Update)
 	if service, known := in.find("Service", w.State.Service.Key); known {
 		backends = append([]int{service}, backends...)
 	}
-	deleted, finalized := in.refusedBy(w, admission.Delete), map[int]admission.Match{}
-	if slices.ContainsFunc(in.manifests, (*inventory.Manifest).IsFinalized) {
-		finalized = in.refusedBy(w, admission.Update)
-		maps.DeleteFunc(finalized, func(n int, _ admission.Match) bool { return !in.manifests[n].IsFinalized() })
+	maps.DeleteFunc(finalized, func(n int, _ admission.Match) bool { return !in.manifests[n].IsFinalized() })
+	removing := slices.DeleteFunc(slices.Clone(uninstalls), func(p program) bool { return p.first(w.configuration) < 0 || p.first(w.backends...) < 0 })
+	out := &RefusedAtUninstall{
+		Backend: in.manifests[backends[0]].String(), Controller: in.manifests[w.backends[0]].String(),
+		Refused: in.remaining(removing, in.refusedBy(w, admission.Delete), func(p *program) (from, until int) {
+			return p.first(backends...) + 1, p.first(w.configuration)
+		}),
+		Finalized: in.remaining(removing, finalized, func(p *program) (from, until int) { return p.first(w.backends...) + 1, len(p.steps) }),
 	}
-	for i := range uninstalls {
-		p := &uninstalls[i]
-		unregistered, gone, controller := p.first(w.configuration), p.first(backends...), p.first(w.backends...)
-		if unregistered < 0 || controller < 0 {
-			continue
-		}
-		out.Backend, out.Controller = in.manifests[p.steps[gone].Object].String(), in.manifests[p.steps[controller].Object].String()
-		in.collect(&out.Refused, p, deleted, gone+1, unregistered)
-		in.collect(&out.Finalized, p, finalized, controller+1, len(p.steps))
-	}
-	if out.Refused.Total+out.Finalized.Total == 0 {
+	if len(out.Refused.Names)+len(out.Finalized.Names) == 0 {
 		return nil
 	}
 	return out

@@ -20,6 +20,15 @@ func quoted(text string) string {
 	}, text))
 }
 
+// quotedAll quotes each.
+func quotedAll(words []string) []string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = quoted(word)
+	}
+	return out
+}
+
 // ShellFlag returns the flag with its value. Where the value would be taken for a
 // flag itself, both are one word.
 func ShellFlag(flag, value string) string {

@@ -19,7 +19,7 @@ var uninstallOrder = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: "is uninstalled together with what it is called for" + unlessExempted(p, &o.Refused, &o.Finalized) + ": " + strings.Join(o.remains(), "; "),
+			Message: "is uninstalled together with what it is called for" + unlessExempted(p, o.Refused, o.Finalized) + ": " + strings.Join(o.remains(), "; "),
 			Fix:     o.fix(p),
 		}}
 	},
@@ -39,23 +39,18 @@ type RefusedAtUninstall struct {
 // remains says what stays, and why.
 func (o *RefusedAtUninstall) remains() []string {
 	var out []string
-	if r := o.Refused; r.Total > 0 {
-		out = append(out, fmt.Sprintf("with %s %s goes first, and the deletion of %s is refused", sentence(slices.Clone(r.By), 0), o.Backend, &r))
+	if r := o.Refused; len(r.Names) > 0 {
+		out = append(out, fmt.Sprintf("with %s %s goes first, and the deletion of %s is refused", sentence(r.By, 0), o.Backend, JoinBounded(r.Names)))
 	}
-	if r := o.Finalized; r.Total > 0 {
-		out = append(out, fmt.Sprintf("with %s %s goes before %s, whose finalizers nothing removes then", sentence(slices.Clone(r.By), 0), o.Controller, &r))
+	if r := o.Finalized; len(r.Names) > 0 {
+		out = append(out, fmt.Sprintf("with %s %s goes before %s, whose finalizers nothing removes then", sentence(r.By, 0), o.Controller, JoinBounded(r.Names)))
 	}
 	return out
 }
 
 // fix removes what stays while it can be removed, and after that.
 func (o *RefusedAtUninstall) fix(p *Profile) string {
-	var all []string
-	for _, r := range []Remaining{o.Refused, o.Finalized} {
-		for _, name := range r.First {
-			all = append(all, quoted(name))
-		}
-	}
+	all := text.Distinct(quotedAll(slices.Concat(o.Refused.Names, o.Finalized.Names)))
 	return fmt.Sprintf("before you uninstall it, delete %s and wait until they are gone, or have a hook of the chart do so (%s: pre-delete); once it is too late, delete %s and the finalizers by hand",
-		sentence(text.Distinct(all), 0), inventory.AnnotationHelmHook, ObjectName(p))
+		JoinBounded(all), inventory.AnnotationHelmHook, ObjectName(p))
 }
