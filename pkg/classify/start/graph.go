@@ -8,7 +8,6 @@ package start
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -170,17 +169,17 @@ func (s *sorter) sort(c *component) {
 // signature is the same for components that all webhooks treat alike.
 func (s *sorter) signature(c *component) string {
 	known, exists := s.matcher.Snapshot.NamespaceLabels(c.namespace)
-	out := fmt.Sprintf("%t %t %t %t %q", exists, c.use != "", c.network, c.unknown, s.namespace.Seen(known))
+	seen := []string{s.namespace.Seen(known)}
 	if s.byName {
-		out += c.namespace
+		seen = append(seen, c.namespace)
 	}
 	for _, set := range c.labels {
-		out += strconv.Quote(s.object.Seen(set))
+		seen = append(seen, s.object.Seen(set))
 	}
 	if c.endpoints != nil {
-		out += ";" + strconv.Quote(s.object.Seen(c.endpoints))
+		seen = append(seen, s.object.Seen(c.endpoints))
 	}
-	return out
+	return fmt.Sprintf("%t %t %t %t %t %q", exists, c.use != "", c.network, c.unknown, c.endpoints != nil, seen)
 }
 
 func appendMissing[T comparable](list []T, value T) []T {
