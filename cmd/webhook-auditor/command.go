@@ -232,7 +232,7 @@ func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 // expert are the flags that most users never need: help lists them last.
 var expert = []string{
 	"aggregator-routing", "as", "as-group", "request-timeout", "offline", "probe.urls", "prometheus-ca-file", "prometheus-selector", "prometheus-token-file",
-	"settle", "degraded", "degraded.inertia", "web.allow-anonymous", "web.allow-http", "web.allowed-hosts", "web.client-ca-file", "web.config.file",
+	"settle", "degraded", "degraded.inertia", "web.allow-anonymous", "web.allow-http", "web.allowed-hosts", "web.config.file",
 	"web.max-series", "web.observed-metrics", "web.trusted-user", "api-version",
 }
 

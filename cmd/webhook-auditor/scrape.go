@@ -22,16 +22,16 @@ import (
 
 // scrape are the flags of the command scrape.
 type scrape struct {
-	tokenFile, caFile string
-	insecure          bool
-	maxAge            time.Duration
+	tokenFile string
+	insecure  bool
 }
 
-// scrapeTimeout is how long a scrape may take, as for Prometheus by default, and
-// maxScrape how much of the answer is read.
+// scrapeTimeout is how long a scrape may take, as for Prometheus by default,
+// maxScrape how much of the answer is read, and maxAge how old a current snapshot is.
 const (
 	scrapeTimeout = 10 * time.Second
 	maxScrape     = 256 << 20
+	maxAge        = 3 * time.Minute
 )
 
 func scrapeCommand(s streams) *cobra.Command {
@@ -62,9 +62,7 @@ usage error.`,
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("scrape")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with a bearer token (default: the service account's, in a Pod)")
-	flags.StringVar(&o.caFile, "certificate-authority", "", "file with the CAs that sign the certificate of the auditor (default: the service CA of OpenShift in a Pod, else the system's)")
 	flags.BoolVar(&o.insecure, "insecure-skip-tls-verify", false, "do not verify the certificate, as the ServiceMonitor does while it is self-signed")
-	flags.DurationVar(&o.maxAge, "max-age", 3*time.Minute, "age of the snapshot from which the metrics are not current")
 	addFlags(c, &groups)
 	return c
 }
@@ -78,7 +76,7 @@ func (o *scrape) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return fmt.Errorf("scraping %s: %w", target.Redacted(), err)
 	}
-	return o.checkFreshness(families, time.Now(), s.out)
+	return checkFreshness(families, time.Now(), s.out)
 }
 
 // check reads the URL and the flags. A token must not be sent in the clear.
@@ -87,9 +85,6 @@ func (o *scrape) check(address string) (*url.URL, error) {
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 		return nil, usageError{errors.New("scrape: URL: must be https://HOST[:PORT]/PATH or http://…")}
 	}
-	if o.insecure && o.caFile != "" {
-		return nil, usageError{errors.New("--insecure-skip-tls-verify: must be given without --certificate-authority")}
-	}
 	if target.Scheme == "http" {
 		if o.tokenFile != "" {
 			return nil, usageError{errors.New("--token-file: must be used with an https:// URL: a token must not be sent in the clear")}
@@ -97,9 +92,6 @@ func (o *scrape) check(address string) (*url.URL, error) {
 		return target, nil
 	}
 	o.tokenFile = orFile(o.tokenFile, filepath.Join(serviceAccountDir, "token"))
-	if !o.insecure {
-		o.caFile = orFile(o.caFile, filepath.Join(serviceAccountDir, "service-ca.crt"))
-	}
 	return target, nil
 }
 
@@ -115,7 +107,10 @@ func orFile(given, path string) string {
 func (o *scrape) fetch(ctx context.Context, target *url.URL) (map[string]*dto.MetricFamily, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, scrapeTimeout, fmt.Errorf("no answer within %s", scrapeTimeout))
 	defer cancel()
-	c := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: o.caFile, InsecureSkipVerify: o.insecure}}
+	c := config.HTTPClientConfig{TLSConfig: config.TLSConfig{InsecureSkipVerify: o.insecure}}
+	if !o.insecure { // OpenShift's, else those of the system
+		c.TLSConfig.CAFile = orFile("", filepath.Join(serviceAccountDir, "service-ca.crt"))
+	}
 	if o.tokenFile != "" {
 		c.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: o.tokenFile}
 	}
@@ -150,7 +145,7 @@ var scrapeCure = map[int]string{
 
 // checkFreshness prints what the metrics say of the auditor, and refuses them when they
 // are not current.
-func (o *scrape) checkFreshness(families map[string]*dto.MetricFamily, now time.Time, out io.Writer) error {
+func checkFreshness(families map[string]*dto.MetricFamily, now time.Time, out io.Writer) error {
 	taken := families["webhook_auditor_snapshot_timestamp_seconds"]
 	if len(taken.GetMetric()) == 0 {
 		return errors.New("the answer has no webhook_auditor_snapshot_timestamp_seconds: it must be the URL of an auditor that is ready")
@@ -158,8 +153,8 @@ func (o *scrape) checkFreshness(families map[string]*dto.MetricFamily, now time.
 	seconds := taken.GetMetric()[0].GetGauge().GetValue()
 	age := now.Sub(time.UnixMilli(int64(seconds * 1000))).Round(time.Second)
 	fmt.Fprintf(out, "%d webhooks; snapshot %s old\n", len(families["webhook_auditor_webhook_info"].GetMetric()), age)
-	if age > o.maxAge {
-		return fmt.Errorf("the metrics are not current: their snapshot is %s old, more than --max-age=%s; the log of the auditor names the watch that is broken", age, o.maxAge)
+	if age > maxAge {
+		return fmt.Errorf("the metrics are not current: their snapshot is %s old, more than %s; the log of the auditor names the watch that is broken", age, maxAge)
 	}
 	return nil
 }

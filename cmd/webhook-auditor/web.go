@@ -32,7 +32,6 @@ type webFlags struct {
 	listen           []string
 	config           string
 	certFile, key    string
-	clientCA         string
 	trusted          []string
 	plain, anonymous bool
 	// hosts are the names under which the page on loopback answers.
@@ -52,7 +51,6 @@ func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "serving certificate, in a cluster; reloaded when it changes")
 	flags.StringVar(&f.key, "web.tls-private-key-file", "", "key of the serving certificate")
 	flags.BoolVar(&f.selfSigned, "web.self-signed", false, "serve with a self-signed certificate, generated in memory, while --web.tls-cert-file is unset or missing")
-	flags.StringVar(&f.clientCA, "web.client-ca-file", "", "CA bundle that verifies client certificates; reloaded when it changes (default: the one the API server publishes)")
 	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users who may scrape with a client certificate without a SubjectAccessReview")
 	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "serve metrics over TLS without authentication")
 	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "maximum number of series per metric family; webhook_auditor_series_dropped counts the series dropped")
@@ -198,7 +196,7 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 	if _, err := pair.Get(nil); err != nil {
 		return err
 	}
-	if err := f.clientCAs(ctx, ca, config, d); err != nil {
+	if err := followClientCA(ctx, ca, config, d); err != nil {
 		return err
 	}
 	if !f.anonymous {
@@ -253,17 +251,14 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 	}, nil
 }
 
-func (f *webFlags) clientCAs(ctx context.Context, ca *access.ClientCA, config *rest.Config, d *daemon) error {
-	if f.clientCA == "" {
-		core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
-		if err != nil {
-			return fmt.Errorf("preparing to read the client CA: %w", err)
-		}
-		go ca.Follow(ctx, client.Of[corev1.ConfigMap](core, "configmaps", access.ClientCANamespace).Get, d.clientCA)
-		return nil
+// followClientCA verifies client certificates by the CA that the API server publishes.
+func followClientCA(ctx context.Context, ca *access.ClientCA, config *rest.Config, d *daemon) error {
+	core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
+	if err != nil {
+		return fmt.Errorf("preparing to read the client CA: %w", err)
 	}
-	ca.File, ca.OnRead = f.clientCA, d.clientCA
-	return ca.Read()
+	go ca.Follow(ctx, client.Of[corev1.ConfigMap](core, "configmaps", access.ClientCANamespace).Get, d.clientCA)
+	return nil
 }
 
 // guarded asks for a name at everything but the probes.

@@ -100,39 +100,7 @@ func modified(file string) time.Time {
 
 // ClientCA is the bundle that client certificates are verified with. It may
 // change while the program runs.
-type ClientCA struct {
-	// File, if set, holds the bundle. It is read again when it changes; one that
-	// cannot be read leaves the last good bundle in use.
-	File string
-	// OnRead, if set, is called with each failure to read the File, and with nil once
-	// it is read. It may not block.
-	OnRead func(error)
-
-	pool atomic.Pointer[x509.CertPool]
-
-	mu    sync.Mutex
-	stamp time.Time
-}
-
-// Read reads the File where it changed since it was read.
-func (c *ClientCA) Read() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	stamp := modified(c.File)
-	if c.File == "" || stamp == c.stamp && !stamp.IsZero() {
-		return nil
-	}
-	pem, err := os.ReadFile(c.File)
-	if err != nil {
-		err = fmt.Errorf("reading the client CA: %w", err)
-	} else if err = c.Set(pem); err == nil {
-		c.stamp = stamp
-	}
-	if c.OnRead != nil {
-		c.OnRead(err)
-	}
-	return err
-}
+type ClientCA struct{ pool atomic.Pointer[x509.CertPool] }
 
 // Set takes a new bundle in PEM.
 func (c *ClientCA) Set(pem []byte) error {
@@ -191,7 +159,6 @@ func Config(pair *KeyPair, ca *ClientCA) *tls.Config {
 		NextProtos:     []string{"h2", "http/1.1"},
 	}
 	base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		_ = ca.Read() // reported by OnRead; the last good bundle stays in use
 		pool := ca.pool.Load()
 		if pool == nil {
 			return nil, nil // the base: without client certificates
