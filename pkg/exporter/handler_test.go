@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 // get returns the answer of a handler.
@@ -59,17 +59,5 @@ func TestMetricsFollowTheReport(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("got:\n%s\nwant %s", body, want)
 		}
-	}
-}
-
-func TestOnlyWhatIsServed(t *testing.T) {
-	h := NewHandler(current(reporttest.Report()), Families)
-	if status, _ := get(t, h, "/nothing"); status != http.StatusNotFound {
-		t.Errorf("unknown path: got %d, want 404", status)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/metrics", nil))
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: got %d, want 405", w.Code)
 	}
 }

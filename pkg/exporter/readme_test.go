@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	collectorversion "github.com/prometheus/client_golang/prometheus/collectors/version"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 )
 
 // Everything that is exported under our prefix is documented with its labels.

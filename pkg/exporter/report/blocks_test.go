@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 var blocks = Blocks{

@@ -10,9 +10,7 @@ import (
 )
 
 // WriteChecks writes a table of all checks, each with a link to its runbook.
-func WriteChecks(w io.Writer) error { return writeChecks(w, classify.Checks) }
-
-func writeChecks(w io.Writer, checks []*classify.Check) error {
+func WriteChecks(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(`# Checks
 
@@ -24,7 +22,7 @@ decides, thresholds and acknowledgements among it, is the [Policy](POLICY.md).
 | Check | Severity | What it reports | Condition | Alert |
 | --- | --- | --- | --- | --- |
 `)
-	for _, c := range checks {
+	for _, c := range classify.Checks {
 		fmt.Fprintf(b, "| [%s](%s.md) | %s | %s | %s | %s |\n", c.Name, c.Name, c.Severity,
 			cell(c.Summary), strings.Join(c.Conditions(), ", "), strings.Join(alerts(c), ", "))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -30,38 +30,6 @@ func TestJSON(t *testing.T) {
 				t.Errorf("got null, want empty lists:\n%s", got)
 			}
 		})
-	}
-}
-
-// The example of the contract, to the letter.
-func TestJSONContract(t *testing.T) {
-	d := NewDocument(reporttest.Blind(reporttest.Report()))
-	for name, tc := range map[string]struct {
-		got  any
-		want string
-	}{
-		"report":   {d, "errors findings policies server taken totals version webhooks"},
-		"webhook":  {d.Webhooks[0], "approved backend configuration failurePolicy matchPolicy name owner reach timeoutSeconds type"},
-		"service":  {d.Webhooks[3].Backend.Service, "name namespace path port"},
-		"reach":    {d.Webhooks[0].Reach, "core critical sensitive virtual"},
-		"finding":  {d.Findings[0], "acknowledged check configuration fix look message name resource runbook severity source type"},
-		"source":   {d.Findings[0].Source, "file line"},
-		"error":    {d.Errors[0], "line message source"},
-		"policy":   {d.Policies[0], "bindings failurePolicy name owner paramKind type"},
-		"totals":   {d.Totals, "findings policies webhooks"},
-		"findings": {d.Totals.Findings, "critical info warning"},
-	} {
-		text := must.Get(json.Marshal(tc.got))(t)
-		var fields map[string]json.RawMessage
-		must.Succeed(t, json.Unmarshal(text, &fields))
-		var names []string
-		for n := range fields {
-			names = append(names, n)
-		}
-		slices.Sort(names)
-		if got := strings.Join(names, " "); got != tc.want {
-			t.Errorf("fields of %s are %q, want %q", name, got, tc.want)
-		}
 	}
 }
 

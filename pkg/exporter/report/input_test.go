@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 

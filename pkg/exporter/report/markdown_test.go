@@ -7,7 +7,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 )
 
 func TestMarkdown(t *testing.T) {
@@ -75,15 +75,6 @@ func TestMarkdownIsBounded(t *testing.T) {
 	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
 	if n := strings.Count(text, "truncated"); n != MaxErrors || !strings.Contains(text, "- and 100 more\n") {
 		t.Errorf("got %d errors, want %d and how many more:\n%s", n, MaxErrors, text)
-	}
-}
-
-func TestMarkdownOfAcknowledgedFindingsHasNothingToDo(t *testing.T) {
-	d := NewDocument(reporttest.Report())
-	d.Findings = d.Findings[len(d.Findings)-1:]
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
-	if !strings.Contains(text, "| info (acknowledged) |") || strings.Contains(text, "What to do") {
-		t.Errorf("got:\n%s\nwant the finding marked, and nothing to do", text)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 )
 
 var testChecks = []*classify.Check{reporttest.NoEndpoints, reporttest.CriticalResource, reporttest.BudgetExceeded}
@@ -34,15 +34,6 @@ func TestSARIFIsValid(t *testing.T) {
 		if err := newSARIF(d, testChecks, "").Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// The schema must refuse something, or the test above says nothing.
-func TestSARIFValidationRefuses(t *testing.T) {
-	r := newSARIF(NewDocument(reporttest.Report()), testChecks, "")
-	r.Runs[0].Results[0].Message = nil
-	if r.Validate() == nil {
-		t.Error("a result without a message is valid")
 	}
 }
 

@@ -9,12 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -59,17 +58,6 @@ func TestTextGroupsByCause(t *testing.T) {
 	text = string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Width: 100}) }))
 	if !strings.Contains(text, "and 8 others") || !strings.Contains(text, "w3.example.com") {
 		t.Errorf("of two dead Services:\n%s", text)
-	}
-}
-
-func TestTextStaysWithinTheWidth(t *testing.T) {
-	d := NewDocument(reporttest.Report())
-	const width = 80
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Width: width}) }))
-	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
-			t.Errorf("line has %d columns, want at most %d: %s", n, width, line)
-		}
 	}
 }
 
@@ -128,6 +116,7 @@ func TestTextObeysNoManifest(t *testing.T) {
 		"text":     func(w io.Writer) error { return Write(w, "text", d, TextOptions{}) },
 		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
 		"markdown": func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
+		"table":    func(w io.Writer) error { return Write(w, "table", d, TextOptions{}) },
 	} {
 		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
 		if i := strings.IndexFunc(got, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
@@ -191,6 +180,7 @@ func TestWritersReportTheirWritersErrors(t *testing.T) {
 		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
 		"json":     func(w io.Writer) error { return WriteJSON(w, d) },
 		"markdown": func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
+		"table":    func(w io.Writer) error { return Write(w, "table", d, TextOptions{}) },
 		"sarif":    func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
 		"checks":   WriteChecks,
 		"policy":   WritePolicy,
