@@ -114,10 +114,11 @@ func newServer(handler http.Handler) *http.Server {
 // handler serves the metrics, the probes and the pages.
 func (f *webFlags) handler(d *daemon) http.Handler {
 	own := []prometheus.Collector{d.evaluations.duration, d.evaluations.running, d.writeErrors, d.policy, d.messages, d.panics}
+	var observed prometheus.Gatherer
 	if f.observed {
-		own = append(own, exporter.NewObserved(f.maxSeries, d.exportObserved))
+		observed = exporter.NewObserved(f.maxSeries, d.exportObserved)
 	}
-	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), own...)
+	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), observed, own...)
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", metrics)
 	mux.Handle("/healthz", metrics)

@@ -16,24 +16,28 @@ import (
 )
 
 // NewHandler serves /metrics, /healthz and /readyz (ready once current returns a
-// Report). The metrics are the families over the Report, those of the process, and
-// the collectors of own.
-func NewHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
+// Report). The metrics are the families over the Report, those of the process, the
+// collectors of own, and what is observed, which may be nil.
+func NewHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer, own ...prometheus.Collector) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsHandler(current, families, own...))
+	mux.Handle("GET /metrics", metricsHandler(current, families, observed, own...))
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.HandleFunc("GET /readyz", readyz(current))
 	return mux
 }
 
-func metricsHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
+func metricsHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer, own ...prometheus.Collector) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	})
 	registry := newRegistry(own...)
-	return compressed(newScraper(collector{current, families, registry}, promhttp.HandlerFor(collector{current, families, registry}, promhttp.HandlerOpts{
+	c := collector{current, families, registry}
+	if observed != nil {
+		c.own = prometheus.Gatherers{registry, observed}
+	}
+	return compressed(newScraper(c, promhttp.HandlerFor(c, promhttp.HandlerOpts{
 		Registry:           registry,
 		EnableOpenMetrics:  true,
 		DisableCompression: true,

@@ -37,41 +37,14 @@ func ObservedServers(read, of int) []*dto.MetricFamily {
 // one of the Families may have: there is one for each operation and code.
 const observedPerSeries = 8
 
-// NewObserved returns a collector of what API servers count, as current returns it at
-// each scrape, with a bound on each family that follows from that of the Families.
-func NewObserved(maxSeries int, current func() []*dto.MetricFamily) prometheus.Collector {
-	return observation{observedPerSeries * maxSeries, current}
-}
-
-type observation struct {
-	bound   int
-	current func() []*dto.MetricFamily
-}
-
-// Describe describes nothing: what there is depends on the API servers.
-func (observation) Describe(chan<- *prometheus.Desc) {}
-
-// Collect sends all series.
-func (o observation) Collect(out chan<- prometheus.Metric) {
-	for _, f := range o.current() {
-		desc := prometheus.NewDesc(f.GetName(), f.GetHelp(), nil, nil)
-		for _, m := range f.GetMetric()[:min(len(f.GetMetric()), o.bound)] {
-			out <- series{desc, m}
+// NewObserved returns what API servers count, as current returns it at each scrape, with a
+// bound on each family that follows from that of the Families.
+func NewObserved(maxSeries int, current func() []*dto.MetricFamily) prometheus.GathererFunc {
+	return func() ([]*dto.MetricFamily, error) {
+		families := current()
+		for _, f := range families {
+			f.Metric = f.Metric[:min(len(f.Metric), observedPerSeries*maxSeries)]
 		}
+		return families, nil
 	}
-}
-
-// series is one series of another program.
-type series struct {
-	desc *prometheus.Desc
-	read *dto.Metric
-}
-
-// Desc implements prometheus.Metric.
-func (s series) Desc() *prometheus.Desc { return s.desc }
-
-// Write implements prometheus.Metric.
-func (s series) Write(out *dto.Metric) error {
-	out.Label, out.Counter, out.Gauge, out.Untyped, out.Histogram = s.read.Label, s.read.Counter, s.read.Gauge, s.read.Untyped, s.read.Histogram
-	return nil
 }

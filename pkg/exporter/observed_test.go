@@ -11,8 +11,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
-// TestObserved: a registry takes the series of API servers, no more than the bound of
-// each family.
+// TestObserved: the series of API servers are gathered beside those of a registry, no more
+// than the bound of each family.
 func TestObserved(t *testing.T) {
 	calls := &dto.MetricFamily{Name: new("webhook_auditor_observed_calls_total"), Help: new("Calls."), Type: dto.MetricType_COUNTER.Enum()}
 	for i := range 100 {
@@ -20,9 +20,8 @@ func TestObserved(t *testing.T) {
 			Label: []*dto.LabelPair{{Name: new("name"), Value: new(fmt.Sprint(i))}}, Counter: &dto.Counter{Value: new(float64(i))},
 		})
 	}
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(NewObserved(2, func() []*dto.MetricFamily { return append(ObservedServers(1, 3), calls) }))
-	families := must.Get(registry.Gather())(t)
+	observed := NewObserved(2, func() []*dto.MetricFamily { return append(ObservedServers(1, 3), calls) })
+	families := must.Get(prometheus.Gatherers{prometheus.NewPedanticRegistry(), observed}.Gather())(t)
 	var got strings.Builder
 	for _, f := range families {
 		m := f.Metric[len(f.Metric)-1]

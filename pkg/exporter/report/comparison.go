@@ -150,8 +150,7 @@ func (c Comparison) Markdown() Blocks {
 	if len(c.Resolved) > 0 {
 		out = append(out, Block{Heading: "Resolved", Table: markdownTable(c.Resolved)})
 	}
-	foot := Blocks{errorList(c.Errors), markdownFoot(c.Inputs, c.Taken)}
-	return append(out, foot.NonEmpty()...)
+	return append(out, markdownFoot(c.Errors, c.Inputs, c.Taken).NonEmpty()...)
 }
 
 // Document has what is added, for formats that know findings alone.

@@ -18,7 +18,7 @@ func (d Document) Markdown() Blocks {
 		{Heading: "Findings", Table: markdownTable(append(open, acknowledged...))},
 		whatToDo(open),
 	}
-	out = append(out, errorList(d.Errors), markdownFoot(d.Inputs, d.Taken))
+	out = append(out, markdownFoot(d.Errors, d.Inputs, d.Taken)...)
 	return append(Blocks{{Heading: "Webhook audit"}}, out.NonEmpty()...)
 }
 
@@ -48,26 +48,14 @@ func whatToDo(findings []Finding) Block {
 	return out
 }
 
-// errorList are the first errors.
-func errorList(errors []Error) Block {
-	out := Block{Heading: "Errors"}
-	for i, e := range errors {
-		if i == MaxErrors {
-			out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("and %d more", len(errors)-i)})
-			break
-		}
-		out.Lines = append(out.Lines, Line{Text: e.String()})
-	}
-	return out
-}
-
-// markdownFoot is what was read, and as of when it is evaluated.
-func markdownFoot(inputs []inventory.Input, taken time.Time) Block {
-	var out Block
+// markdownFoot are the first errors, what was read, and as of when it is evaluated.
+func markdownFoot(errors []Error, inputs []inventory.Input, taken time.Time) Blocks {
+	out := Blocks{{Heading: "Errors", Lines: lines(errors, Error.String)}}.Bounded(MaxErrors)
+	var read Block
 	for _, line := range append(readLines(inputs, taken), "webhook-auditor, snapshot of "+formatTime(taken)) {
-		out.Lines = append(out.Lines, Line{Aside: line})
+		read.Lines = append(read.Lines, Line{Aside: line})
 	}
-	return out
+	return append(out, read)
 }
 
 func unreadableNote(errs []Error) string {

@@ -73,7 +73,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 		d.Errors = append(d.Errors, Error{Source: "x.yaml", Message: "truncated"})
 	}
 	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
-	if n := strings.Count(text, "truncated"); n != MaxErrors || !strings.Contains(text, "- and 100 more\n") {
+	if n := strings.Count(text, "truncated"); n != MaxErrors || !strings.Contains(text, "- … and 100 more\n") {
 		t.Errorf("got %d errors, want %d and how many more:\n%s", n, MaxErrors, text)
 	}
 }

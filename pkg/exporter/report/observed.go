@@ -173,9 +173,14 @@ func topPolicies(s *inventory.Snapshot) []TopWebhook {
 }
 
 func (t Top) sort(by string) {
-	for _, lines := range [][]TopWebhook{t.Webhooks, t.Policies} {
-		slices.SortFunc(lines, func(a, b TopWebhook) int { return cmp.Or(sortKeys[by](b, a), a.compare(b)) })
+	order := TopWebhook.compare
+	if key := sortKeys[by]; key != nil {
+		order = func(a, b TopWebhook) int {
+			return cmp.Or(cmp.Compare(key(b.Observed), key(a.Observed)), cmp.Compare(b.Observed.CallsPerSecond, a.Observed.CallsPerSecond), a.compare(b))
+		}
 	}
+	slices.SortFunc(t.Webhooks, order)
+	slices.SortFunc(t.Policies, order)
 	slices.SortFunc(t.NotCalled, TopWebhook.compare)
 }
 
@@ -216,18 +221,13 @@ func (w TopWebhook) compare(o TopWebhook) int {
 // SortKeys are the values of --sort: the first is the default.
 var SortKeys = []string{"share", "calls", "p50", "p99", "failing", "refused", "name"}
 
-var sortKeys = map[string]func(a, b TopWebhook) int{
-	"share": func(a, b TopWebhook) int {
-		return cmp.Or(cmp.Compare(a.Observed.Share, b.Observed.Share), cmp.Compare(a.Observed.CallsPerSecond, b.Observed.CallsPerSecond))
-	},
-	"calls": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.CallsPerSecond, b.Observed.CallsPerSecond) },
-	"p50": func(a, b TopWebhook) int {
-		return cmp.Compare(ptr.Deref(a.Observed.P50Seconds, -1), ptr.Deref(b.Observed.P50Seconds, -1))
-	},
-	"p99": func(a, b TopWebhook) int {
-		return cmp.Compare(ptr.Deref(a.Observed.P99Seconds, -1), ptr.Deref(b.Observed.P99Seconds, -1))
-	},
-	"failing": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.Failing, b.Observed.Failing) },
-	"refused": func(a, b TopWebhook) int { return cmp.Compare(a.Observed.Refused, b.Observed.Refused) },
-	"name":    func(TopWebhook, TopWebhook) int { return 0 },
+// sortKeys are what they sort by, but for names; of lines with the same, the one with more
+// calls is first.
+var sortKeys = map[string]func(Observed) float64{
+	"share":   func(o Observed) float64 { return o.Share },
+	"calls":   func(o Observed) float64 { return o.CallsPerSecond },
+	"p50":     func(o Observed) float64 { return ptr.Deref(o.P50Seconds, -1) },
+	"p99":     func(o Observed) float64 { return ptr.Deref(o.P99Seconds, -1) },
+	"failing": func(o Observed) float64 { return o.Failing },
+	"refused": func(o Observed) float64 { return o.Refused },
 }
