@@ -47,7 +47,7 @@ const auditExamples = `  # Report on the cluster of the current kubeconfig conte
   webhook-auditor audit --fixes
 
   # Report on several clusters, a line for each finding and for each cluster
-  webhook-auditor audit --context staging,production -o table
+  webhook-auditor audit --context staging,production
 
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,8 +80,7 @@ func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document
 	return out, nil
 }
 
-// run prints one report of all; as text, one below the other, and the table by
-// cluster at the end.
+// run prints one report of all: a line for each finding and for each cluster, or JSON.
 func (a *contextsReport) run(ctx context.Context, s streams) error {
 	documents, err := a.read(ctx, s)
 	if err != nil {
@@ -88,34 +88,16 @@ func (a *contextsReport) run(ctx context.Context, s streams) error {
 	}
 	merged := report.Merge(documents)
 	if a.output == "text" {
-		err = a.printTexts(documents, s)
-	} else {
-		err = a.write(merged, s)
+		a.output = "table"
 	}
-	if err == nil && a.output != "json" {
-		fmt.Fprintln(s.out)
-		err = report.Blocks{{Table: merged.ByContext()}}.WriteText(s.out, textOptions(s.out))
-	}
-	if err = errors.Join(err, writeErrors(merged.Errors, s)); err != nil {
+	if err := a.write(merged, s); err != nil {
 		return err
 	}
-	return exitStatus(merged, a.limit)
-}
-
-// printTexts prints each cluster that could be read.
-func (a *contextsReport) printTexts(documents []report.Document, s streams) error {
-	for i, d := range documents {
-		if i > 0 {
-			fmt.Fprintln(s.out)
-		}
-		fmt.Fprintf(s.out, "Context %s:\n\n", d.Contexts[0].Context)
-		if d.Contexts[0].Totals == nil {
-			fmt.Fprintln(s.out, "Could not be read: what it holds is unknown.")
-			continue
-		}
-		if err := a.write(d, s); err != nil {
+	if a.output == "table" {
+		fmt.Fprintln(s.out)
+		if err := (report.Blocks{{Table: merged.ByContext()}}).WriteText(s.out, textOptions(s.out)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return cmp.Or(writeErrors(merged.Errors, s), exitStatus(merged, a.limit))
 }

@@ -118,7 +118,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := show(e.output, report.NewExplanation(report.Explained{Chain: chain, Snapshot: snapshot}), s); err != nil {
+	if err := show(e.output, report.NewExplanation(chain, snapshot), s); err != nil {
 		return err
 	}
 	return reportErrors(matcher, s)

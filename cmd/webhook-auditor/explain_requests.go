@@ -46,7 +46,9 @@ func (e *explain) explainEach(ctx context.Context, s streams) error {
 		if e.output == "text" && total-refused > 1 {
 			fmt.Fprintln(s.out)
 		}
-		if err := show(e.output, report.NewExplanation(report.Explained{Chain: chain, Line: number, Snapshot: snapshot}), s); err != nil {
+		explanation := report.NewExplanation(chain, snapshot)
+		explanation.Line = number
+		if err := show(e.output, explanation, s); err != nil {
 			return err
 		}
 	}

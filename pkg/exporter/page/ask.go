@@ -108,7 +108,7 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 	if err != nil {
 		return err
 	}
-	e := report.NewExplanation(report.Explained{Chain: chain, Snapshot: v.Snapshot})
+	e := report.NewExplanation(chain, v.Snapshot)
 	if _, exists := v.Snapshot.Namespaces[e.Request.Namespace]; e.Request.Namespace != "" && v.Snapshot.NamespacesKnown && !exists {
 		e.Notes = append(e.Notes, "there is no namespace "+e.Request.Namespace+": its labels are taken to be those of a new one")
 	}

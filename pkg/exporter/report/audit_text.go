@@ -124,11 +124,11 @@ func causeOf(f Finding) cause {
 	default:
 		first = f.Fix
 	}
-	return cause{f.Severity, f.Context + f.Check + first}
+	return cause{f.Severity, f.Check + first}
 }
 
 // fixOf groups what one fix resolves.
-func fixOf(f Finding) cause { return cause{f.Severity, f.Context + f.Check + f.Fix} }
+func fixOf(f Finding) cause { return cause{f.Severity, f.Check + f.Fix} }
 
 // entries are the findings for a terminal, grouped.
 func (o TextOptions) entries(findings []Finding, of func(Finding) cause) []Line {
@@ -272,7 +272,7 @@ func particulars(f Finding) string {
 	if f.Configuration != f.Name {
 		parts = append(parts, f.Configuration)
 	}
-	for _, part := range []string{f.Resource, f.Source.String(), f.Context} {
+	for _, part := range []string{f.Resource, f.Source.String()} {
 		if part != "" && !strings.Contains(f.Message, part) {
 			parts = append(parts, part)
 		}

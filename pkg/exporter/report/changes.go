@@ -67,18 +67,8 @@ func (c Changes) blocks() Blocks {
 	if len(out) == 0 {
 		return Blocks{{Heading: "No registration of a webhook changes."}}
 	}
-	worst := Block{Heading: "How long webhooks can hold up requests"}
-	for i, b := range c.Budgets {
-		if i == maxListed {
-			worst.Lines = append(worst.Lines, Line{Text: fmt.Sprintf("and %d more; -o json lists them all", len(c.Budgets)-i)})
-			break
-		}
-		worst.Lines = append(worst.Lines, Line{Text: b.String()})
-	}
-	if len(worst.Lines) > 0 {
-		out = append(out, worst)
-	}
-	return out
+	worst := Blocks{{Heading: "How long webhooks can hold up requests", Lines: lines(c.Budgets, impact.BudgetChange.String)}}
+	return append(out, worst.NonEmpty().Bounded(maxListed)...)
 }
 
 // alike groups the registrations of admission webhooks of which the same is printed.

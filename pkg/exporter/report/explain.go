@@ -46,15 +46,6 @@ type Explanation struct {
 	Taken time.Time `json:"taken"`
 }
 
-// Explained is a chain, and what goes with it.
-type Explained struct {
-	admission.Chain
-	// Line is which of many requests it answers; 0 where there is one.
-	Line int
-	// Snapshot is what the request meets.
-	Snapshot *inventory.Snapshot
-}
-
 // ExplainedRequest is the request of an Explanation.
 type ExplainedRequest struct {
 	Operation   admission.Operation `json:"operation"`
@@ -177,20 +168,19 @@ type SkippedStep struct {
 	registration *inventory.Registration
 }
 
-// NewExplanation returns the Explanation of a chain.
-func NewExplanation(c Explained) Explanation {
-	r, budget := c.Request, c.Chain.Budget()
+// NewExplanation returns the Explanation of the chain of a request that meets a Snapshot.
+func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
+	r, budget := c.Request, c.Budget()
 	e := Explanation{
 		Version:       documentVersion,
 		Request:       ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name},
 		Notes:         r.Notes,
-		Chain:         chainSteps(c),
+		Chain:         chainSteps(c, s),
 		Skipped:       make([]SkippedStep, 0, len(c.Skipped)+len(c.SkippedPolicies)),
 		BudgetSeconds: wholeSeconds(budget.Total()),
-		Line:          c.Line,
-		Inputs:        newInputs(c.Snapshot),
-		Observed:      c.Snapshot.Observed,
-		Taken:         c.Snapshot.Taken.UTC(),
+		Inputs:        newInputs(s),
+		Observed:      s.Observed,
+		Taken:         s.Taken.UTC(),
 	}
 	if len(c.Steps) > 0 {
 		e.Budget = &Budget{wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating)}
@@ -199,8 +189,8 @@ func NewExplanation(c Explained) Explanation {
 			e.EndsAfterSeconds = wholeSeconds(after)
 		}
 	}
-	if s := c.Conversion; s != nil {
-		e.Conversion = &ConversionStep{s.Webhook.Ref, wholeSeconds(s.Webhook.Timeout), s.Match, s.Detail}
+	if step := c.Conversion; step != nil {
+		e.Conversion = &ConversionStep{step.Webhook.Ref, wholeSeconds(step.Webhook.Timeout), step.Match, step.Detail}
 	}
 	for _, step := range c.SkippedPolicies {
 		e.Skipped = append(e.Skipped, skippedStep(&step.Policy.Registration, bindingName(step), step.Verdict))
@@ -249,15 +239,15 @@ func (e Explanation) Count() (policies, webhooks int) {
 
 // chainSteps are all steps in the order of the request: policies before the webhooks
 // of what they do.
-func chainSteps(c Explained) []ChainStep {
+func chainSteps(c admission.Chain, s *inventory.Snapshot) []ChainStep {
 	out := make([]ChainStep, 0, len(c.Policies)+len(c.Steps))
 	place := 0
-	add := func(s ChainStep) {
-		if len(out) == 0 || s.Type == inventory.Mutating || s.Type != out[len(out)-1].Type {
+	add := func(next ChainStep) {
+		if len(out) == 0 || next.Type == inventory.Mutating || next.Type != out[len(out)-1].Type {
 			place++
 		}
-		s.Step = place
-		out = append(out, s)
+		next.Step = place
+		out = append(out, next)
 	}
 	for _, t := range []inventory.Type{inventory.MutatingPolicy, inventory.Mutating, inventory.ValidatingPolicy, inventory.Validating} {
 		for _, step := range c.Policies {
@@ -267,23 +257,23 @@ func chainSteps(c Explained) []ChainStep {
 		}
 		for _, step := range c.Steps {
 			if step.Webhook.Type == t {
-				add(newWebhookStep(step, c))
+				add(newWebhookStep(step, c.Request.Operation, s))
 			}
 		}
 	}
 	return out
 }
 
-func newWebhookStep(step admission.Step, c Explained) ChainStep {
-	w, state := step.Webhook, c.Snapshot.State(step.Webhook.Backend)
+func newWebhookStep(step admission.Step, op admission.Operation, s *inventory.Snapshot) ChainStep {
+	w, state := step.Webhook, s.State(step.Webhook.Backend)
 	out := ChainStep{
 		Ref:           w.Ref,
 		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
-		Reinvocable: (admission.Budget{}).Add(w, c.Request.Operation).Reinvocable > 0,
+		Reinvocable: (admission.Budget{}).Add(w, op).Reinvocable > 0,
 		Backend:     w.Backend.String(), Ready: state.Ready,
-		Observed: newObserved(c.Snapshot.Observed, w.Series()),
-		AuditLog: c.Snapshot.AuditLog.Evidence(w.Series()),
+		Observed: newObserved(s.Observed, w.Series()),
+		AuditLog: s.AuditLog.Evidence(w.Series()),
 	}
 	if state.Fault != inventory.Sound && state.Certain() {
 		out.Unreachable = state.Detail

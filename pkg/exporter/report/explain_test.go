@@ -76,18 +76,18 @@ func policy(t inventory.Type, name string) *inventory.AdmissionPolicy {
 
 func TestExplain(t *testing.T) {
 	var text, document bytes.Buffer
-	must.Succeed(t, Write(&text, "text", NewExplanation(Explained{Chain: chain(), Snapshot: &inventory.Snapshot{}}), TextOptions{Width: 100}))
+	must.Succeed(t, Write(&text, "text", NewExplanation(chain(), &inventory.Snapshot{}), TextOptions{Width: 100}))
 	golden.Compare(t, "explain.txt", text.Bytes())
-	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: chain(), Snapshot: &inventory.Snapshot{}})))
+	must.Succeed(t, WriteJSON(&document, NewExplanation(chain(), &inventory.Snapshot{})))
 	golden.Compare(t, "explain.json", document.Bytes())
 }
 
 func TestExplainNothing(t *testing.T) {
 	var text, document bytes.Buffer
 	c := admission.Chain{Request: chain().Request}
-	must.Succeed(t, Write(&text, "text", NewExplanation(Explained{Chain: c, Snapshot: &inventory.Snapshot{}}), TextOptions{}))
+	must.Succeed(t, Write(&text, "text", NewExplanation(c, &inventory.Snapshot{}), TextOptions{}))
 	golden.Compare(t, "explain-nothing.txt", text.Bytes())
-	must.Succeed(t, WriteJSON(&document, NewExplanation(Explained{Chain: c, Snapshot: &inventory.Snapshot{}})))
+	must.Succeed(t, WriteJSON(&document, NewExplanation(c, &inventory.Snapshot{})))
 	golden.Compare(t, "explain-nothing.json", document.Bytes())
 }
 
