@@ -34,14 +34,14 @@ type impactFlags struct {
 func impactCommand(s streams) *cobra.Command {
 	i := &impactFlags{}
 	c := &cobra.Command{
-		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | [TYPE/]POLICY | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
+		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | [TYPE/]POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
 		Long: `Show what a webhook adds to the cluster and what its failure does: the section
 "API Extensions" of an enhancement, filled in. CONFIGURATION is the object that
 registers it: a webhook configuration, or a CRD with a conversion webhook; TYPE
 distinguishes a mutating and a validating one of the same name. Of an admission
 policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy, where two have
-one name.
+one name; apiservice is that of an aggregated API server.
 
 With --down, --down-node or --delete, show what happens when Services, nodes or
 configurations go away: requests that are refused or pass unchecked, findings, and
@@ -54,6 +54,9 @@ input cannot be read or has no such object, 2 usage error.`,
 
   # Show what an admission policy refuses, also where its params are missing
   webhook-auditor impact validatingadmissionpolicy/limits
+
+  # What stops when an aggregated API server does?
+  webhook-auditor impact apiservice/v1beta1.metrics.k8s.io
 
   # May this node be drained?
   webhook-auditor impact --down-node worker-1
@@ -188,11 +191,14 @@ func joined(args []string) []string {
 	if len(args) != 2 {
 		return args
 	}
-	if _, ok := arguments.ResourceType(args[0]); !ok {
+	if _, ok := arguments.ResourceType(args[0]); !ok && !slices.Contains(apiServiceTypes, args[0]) {
 		return args
 	}
 	return []string{args[0] + "/" + args[1]}
 }
+
+// apiServiceTypes are the names of the resource of APIServices.
+var apiServiceTypes = []string{"apiservice", "apiservices", "apiservices.apiregistration.k8s.io"}
 
 // card prints the cards of what is named.
 func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
@@ -203,13 +209,16 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	return cmp.Or(show(i.output, report.NewImpact(cards), s), printErrors(report.NewDocument(r).Errors, s))
 }
 
-// cardsOf are those of a configuration, which TYPE may precede, or a policy; the error is
-// for where there are none. A webhook's name holds no slash, and that of a
+// cardsOf are those of a configuration, which TYPE may precede, a policy or an APIService;
+// the error is for where there are none. A webhook's name holds no slash, and that of a
 // configuration neither.
 func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownError) {
 	t, typed := arguments.ParseTarget(named)
 	configuration, name, _ := strings.Cut(named, "/")
-	if typed && t.Type.IsPolicy() {
+	switch {
+	case slices.Contains(apiServiceTypes, configuration):
+		return impact.APIServiceCards(r, name), impact.UnknownError{What: "APIService of an aggregated API server", Name: name, Known: impact.AggregatedAPIs(r.Snapshot)}
+	case typed && t.Type.IsPolicy():
 		return impact.PolicyCards(r, t.Ref), impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration, Known: namesOf(r.Snapshot)}
 	}
 	cards := append(impact.Cards(r, configuration, name), impact.PolicyCards(r, inventory.Ref{Configuration: named})...)

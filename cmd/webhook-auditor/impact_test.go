@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 // TestPolicyImpact: TYPE/NAME of an admission policy prints its card in all formats, and
@@ -34,6 +36,31 @@ func TestPolicyImpact(t *testing.T) {
 					t.Errorf("%v: want a card without a webhook:\n%s", err, got.out)
 				}
 			}
+		})
+	}
+}
+
+// TestImpactOfAPIService: what stops without an aggregated API server.
+func TestImpactOfAPIService(t *testing.T) {
+	const of = "testdata/apiservice.yaml"
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		want []string
+	}{
+		"the card":    {[]string{"apiservice/v1beta1.metrics.k8s.io"}, exitOK, []string{"Service kube-system/metrics-server", "kubectl delete apiservice v1beta1.metrics.k8s.io"}},
+		"as kubectl":  {[]string{"apiservices", "v1beta1.metrics.k8s.io"}, exitOK, []string{"NamespaceDeletionDiscoveryFailure"}},
+		"as JSON":     {[]string{"apiservice/v1beta1.metrics.k8s.io", "-o", "json"}, exitOK, []string{`"apiService": "v1beta1.metrics.k8s.io"`}},
+		"a mistake":   {[]string{"apiservice/v1beta1.metric.k8s.io"}, exitError, []string{"did you mean v1beta1.metrics.k8s.io"}},
+		"a built-in":  {[]string{"apiservice/v1.apps"}, exitError, []string{`no APIService of an aggregated API server "v1.apps"`}},
+		"as Markdown": {[]string{"apiservice/v1beta1.metrics.k8s.io", "-o", "markdown"}, exitOK, []string{"kubectl delete apiservice v1beta1.metrics.k8s.io"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", append([]string{"impact", "--from", of}, tc.args...)...)
+			if r.code != tc.code {
+				t.Errorf("exit code %d, want %d: %s", r.code, tc.code, r.err)
+			}
+			expect.Contains(t, squeezed(r.out+r.err), tc.want...)
 		})
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Card says what a webhook or an admission policy adds and stops. Each answer is derived
-// from the object and the Report.
+// Card says what a webhook, an admission policy or an aggregated API server adds and
+// stops. Each answer is derived from the object and the Report.
 type Card struct {
 	// One of these is not nil.
-	Profile *classify.Profile          `json:"-"`
-	Policy  *inventory.AdmissionPolicy `json:"-"`
+	Profile    *classify.Profile          `json:"-"`
+	Policy     *inventory.AdmissionPolicy `json:"-"`
+	APIService *inventory.APIService      `json:"-"`
 	// Title is what the card is of, who installed it and what it calls; Name is what that
 	// is called.
 	Title string `json:"-"`
@@ -24,7 +25,7 @@ type Card struct {
 	// Commands are the way out, to be typed in this order.
 	Commands []string `json:"commands"`
 	// Sections are the section "API Extensions" of an enhancement, filled in; none of a
-	// policy.
+	// policy or an APIService.
 	Sections []Section `json:"sections"`
 }
 

@@ -8,10 +8,14 @@ type Impact struct {
 	Cards   []ImpactCard `json:"cards"`
 }
 
-// ImpactCard is about one webhook or admission policy: the other is absent.
+// ImpactCard is about one webhook, admission policy or aggregated API server: the
+// others are absent.
 type ImpactCard struct {
 	Webhook *Webhook         `json:"webhook,omitempty"`
 	Policy  *AdmissionPolicy `json:"policy,omitempty"`
+	// APIService is the name of what puts an aggregated API server behind a group and
+	// version.
+	APIService string `json:"apiService,omitempty"`
 	impact.Card
 }
 
@@ -20,10 +24,13 @@ func NewImpact(cards []impact.Card) Impact {
 	out := Impact{Version: documentVersion, Cards: []ImpactCard{}}
 	for _, c := range cards {
 		card := ImpactCard{Card: c}
-		if c.Policy != nil {
+		switch {
+		case c.Policy != nil:
 			policy := newAdmissionPolicy(c.Policy)
 			card.Policy = &policy
-		} else {
+		case c.APIService != nil:
+			card.APIService = c.APIService.Name
+		default:
 			webhook := newWebhook(c.Profile, c.Profile.Snapshot)
 			card.Webhook = &webhook
 		}
@@ -47,12 +54,12 @@ func (i Impact) Text(TextOptions) Blocks {
 }
 
 // Markdown is the section "API Extensions" of an enhancement: the questions of the template
-// with their answers, and of a policy, which the template does not ask for, the summary.
+// with their answers, and of what the template does not ask for, the summary.
 // The headings of several cards are distinguished.
 func (i Impact) Markdown() Blocks {
 	var out Blocks
 	for _, c := range i.Cards {
-		if c.Policy != nil {
+		if len(c.Sections) == 0 {
 			out = append(out, Impact{Cards: []ImpactCard{c}}.Text(TextOptions{})...)
 		}
 		heading := ""
