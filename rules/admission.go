@@ -29,7 +29,7 @@ func admissionAlerts() []Alert {
 			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
-			Description: `{{ $value | printf "%.0f" }} requests were refused in 15 minutes` + sinceWhen + ` because the API server cannot use what ` + admissionWebhook + ` answers: a patch that does not apply, or a dry run that its sideEffects forbid. The failurePolicy does not matter.` + itsBackend + webhookVariables,
+			Description: `{{ $value | printf "%.0f" }} requests were refused in 15 minutes` + sinceWhen + ` because the API server cannot use what ` + admissionWebhook + ` answers: a patch that does not apply, or a dry run that its sideEffects forbid. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
 		},
 	}
 }

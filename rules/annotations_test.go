@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/rules"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // TestAnnotations holds what Prometheus makes of each alert's templates with the
@@ -78,9 +79,15 @@ func incidents(t *testing.T) map[string][]trace {
 	out["WebhookUnwatched"] = []trace{stays(`up{instance="a",job="apiserver"}`, 0), stays(scraped+`{instance="a",job="apiserver"}`, 1).except(1, watched+1, "stale")}
 	for _, name := range []string{"WebhookCallsFailing", "WebhookFailingClosed", "WebhookFailingOpen"} {
 		other := grows(requested("200"), 10).renamed(`instance="a"`, `instance="10.0.0.2:6443"`)
-		out[name] = append(slices.Clip(out[name]), other, known("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))
+		out[name] = append(slices.Clip(out[name]), other)
 	}
+	for _, name := range []string{"WebhookCallsFailing", "WebhookFailingOpen"} {
+		out[name] = append(out[name], reach)
+	}
+	mutates := stays(`webhook_auditor_policy_info{instance="x",pod="x",name="defaults",type="mutatingpolicy",failure_policy="Fail"}`, 1)
+	out["WebhookPolicyMutationsFailing"] = append(slices.Clip(out["WebhookPolicyMutationsFailing"]), mutates)
 	for name, traces := range out {
+		traces = append(slices.Clip(traces), known("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))
 		var renamed []trace
 		for _, tr := range traces {
 			for _, pair := range [][2]string{
@@ -90,6 +97,8 @@ func incidents(t *testing.T) map[string][]trace {
 				{`crd_name="w"`, `crd_name="backups.storage.example.com"`},
 				{`name="w",type="conversion"`, `name="backups.storage.example.com",type="conversion"`},
 				{`name="w"`, `name="pods.policy.example.com"`},
+				{`error_type="calling_webhook_error"`, `error_type="calling_webhook_error",rejection_code="503"`},
+				{`error_type="apiserver_internal_error"`, `error_type="apiserver_internal_error",rejection_code="500"`},
 			} {
 				tr = tr.renamed(pair[0], pair[1])
 			}
@@ -108,8 +117,8 @@ func alertsNeeded(name string) []string {
 	return []string{name}
 }
 
-func firingOf(alerts []*rules.Alert, name string) []*rules.Alert {
-	return slices.DeleteFunc(alerts, func(a *rules.Alert) bool { return a.Labels.Get("alertname") != name })
+func firingOf(alerts []*rules.Alert, names ...string) []*rules.Alert {
+	return slices.DeleteFunc(alerts, func(a *rules.Alert) bool { return !slices.Contains(names, a.Labels.Get("alertname")) })
 }
 
 // findingTexts are what the alerts on findings say, one for each check and failurePolicy.
@@ -118,6 +127,10 @@ func findingTexts(t *testing.T) map[string]string {
 	var series, names []string
 	for _, f := range findingsOfAll() {
 		series, names = append(series, f.series()...), append(names, f.Name)
+		if f.policy() == "Fail" {
+			refused := fmt.Sprintf(`instance="a",name=%q,type="validating",operation="CREATE",error_type="calling_webhook_error",rejection_code="500"`, f.webhook)
+			series = append(series, fmt.Sprintf(`%s{%s} 0+10x%d`, promql.Rejections, refused, int(findingLooked/time.Minute)))
+		}
 	}
 	p := evaluateFile(t, groupFile(t, groupsOf(t, names...)), time.Minute, series)
 	p.tick = 3 * time.Minute

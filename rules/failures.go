@@ -65,7 +65,7 @@ func failureAlerts() []Alert {
 			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
 			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests.` + answering + ofSome + itsBackend + failureVariables,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",

@@ -168,7 +168,7 @@ func describe(checks []*classify.Check) string {
 	}
 	look := itsRegistration
 	if c.ConversionAlert != "" {
-		look = itsBackend
+		look = answering + itsBackend
 	}
 	return `{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}` +
 		`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}` +

@@ -167,13 +167,16 @@ func (o Options) since(a Alert) (string, error) {
 }
 
 // service returns a template that sets $service to the Service that the webhook
-// of a finding calls, and $policy to its failurePolicy.
+// of a finding calls, and $policy to its failurePolicy, or to that of an admission policy.
 func (o Options) service(a Alert) (string, error) {
-	configuration := ""
-	if len(a.Checks) > 0 {
-		configuration = `, configuration="$configuration"`
+	info := `webhook_info{name="$name", type="$type"`
+	switch {
+	case len(a.Checks) > 0:
+		info += `, configuration="$configuration"`
+	case strings.Contains(a.Description, "$labels.policy "):
+		info = `policy_info{name="$policy", type="mutatingpolicy"`
 	}
-	query, err := o.query(`group by (service_name, failure_policy) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type"` + configuration + `}[1h]))`)
+	query, err := o.query(`group by (service_name, failure_policy) (last_over_time(webhook_auditor_` + info + `}[1h]))`)
 	return "{{ $service := \"\" }}{{ $policy := \"\" }}{{ range " + query + " }}" +
 		"{{ $service = label \"service_name\" . }}{{ $policy = label \"failure_policy\" . }}{{ end }}", err
 }

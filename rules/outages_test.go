@@ -26,15 +26,19 @@ type scene struct {
 	hang    bool
 	found   string
 	deleted int
-	// apart says that each webhook has a Service in a namespace of its own.
-	apart bool
+	// apart says that each webhook has a Service in a namespace of its own; longer is for
+	// how many seconds more it is evaluated.
+	apart  bool
+	longer int
 }
 
 const (
 	outageBegins = 1 * hour
 	outageEnds   = outageBegins + 40*60
-	outageLast   = 4 * hour
 )
+
+// last is when evaluating ends: no alert outlasts its cause by an hour.
+func (o scene) last() int { return outageEnds + hour + o.longer }
 
 func lasts(second int) bool { return outageBegins <= second && second < outageEnds }
 
@@ -47,7 +51,7 @@ var scenes = []scene{
 	{name: "calls of a backend hang", fails: everywhere, hang: true},
 	{name: "a backend comes and goes", fails: func(_ string, second int) bool {
 		return outageBegins <= second && second < outageBegins+2*hour && second%(15*60) < 3*60
-	}},
+	}, longer: 2 * hour},
 	{name: "configurations are deleted to end an outage", fails: everywhere, deleted: outageBegins + 20*60},
 	{name: "the wrong CA bundle is deployed", fails: everywhere, found: "ca-bundle-invalid"},
 }
@@ -87,8 +91,9 @@ func (o scene) notices(t *testing.T) []notice {
 	t.Helper()
 	file := groupFile(t, silenced(groupsOf(t, allNames()...)))
 	p := evaluateFile(t, file, tick, o.series())
+	p.tick = minute // by default
 	begins, out := map[string]int{}, []notice{}
-	for at := outageBegins - 10*60; at <= outageLast; at += 30 {
+	for at := outageBegins - 10*60; at <= o.last(); at += 60 {
 		now := time.Duration(at) * time.Second
 		p.now = max(p.now, now)
 		fires := map[string]bool{}
@@ -113,7 +118,7 @@ func (o scene) notices(t *testing.T) []notice {
 
 // series are all that is scraped in the outage.
 func (o scene) series() []string {
-	const ticks = outageLast / 30
+	ticks := o.last() / 30
 	out := others(ticks)
 	for n := range 4 {
 		namespace := "policy"
@@ -142,8 +147,8 @@ func (o scene) series() []string {
 
 // calls are what an API server counts of the calls of a webhook.
 func (o scene) calls(instance string) []string {
-	made, failures := make([]int, outageLast+1), make([]int, outageLast+1)
-	for s := 1; s <= outageLast; s++ {
+	made, failures := make([]int, o.last()+1), make([]int, o.last()+1)
+	for s := 1; s <= o.last(); s++ {
 		made[s], failures[s] = made[s-1], failures[s-1]
 		if o.deleted > 0 && s >= o.deleted {
 			continue
@@ -153,7 +158,7 @@ func (o scene) calls(instance string) []string {
 			failures[s]++
 		}
 	}
-	of := func(value func(int) int) string { return counter(30, outageLast, value) }
+	of := func(value func(int) int) string { return counter(30, o.last(), value) }
 	all := of(func(s int) int { return made[s] })
 	good := of(func(s int) int { return made[s] - failures[s] })
 	quick := all
@@ -178,7 +183,7 @@ func (o scene) calls(instance string) []string {
 // known are what two auditors export of a webhook: what it is until it is deleted, and
 // that its Service is down a tick after that began.
 func (o scene) known() []string {
-	times := fmt.Sprintf("x%d", outageLast/30)
+	times := fmt.Sprintf("x%d", o.last()/30)
 	if o.deleted > 0 {
 		times = fmt.Sprintf("x%d stale", o.deleted/30)
 	}

@@ -88,7 +88,7 @@ var policiesGroup = Group{
 			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        recurringPolicy(promql.Mutations + `{error_type!="no_error"}`),
 			Summary:     `Mutations of policy {{ $labels.policy }} fail.`,
-			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed` + sinceWhen + `: with failurePolicy Fail requests are refused, with Ignore objects lack what it sets. Its expression or its patch does not fit some objects; a refused client's reply says why. See "kubectl get mutatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
+			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed` + sinceWhen + `.{{ if eq $policy "Fail" }} Its failurePolicy is Fail: the requests are refused.{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: objects lack its changes.{{ end }} Its expression or its patch does not fit some objects; a refused client's reply says why. See "kubectl get mutatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
 		},
 		{
 			Name: "WebhookManifestsNotReloaded", Asks: "Which API servers cannot read their admission manifests?",

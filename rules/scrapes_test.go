@@ -37,20 +37,21 @@ var scrapings = map[string]scraping{
 // TestScrapes has all calls fail, or four in ten, while the API server is scraped
 // seldom, or scrapes of it fail as those of an overloaded one do.
 func TestScrapes(t *testing.T) {
-	const begin, end = 2 * hour, 3 * hour
+	const begin = 2 * hour
 	for name, s := range scrapings {
 		for _, share := range []int{10, 4} {
 			t.Run(fmt.Sprintf("%s, %d in ten calls fail", name, share), func(t *testing.T) {
 				t.Parallel()
+				end := begin + (s.within+15)*60 // more than twice as long as the pattern of any scrapes
 				calls := evenly(hour)
 				tr := traffic{calls, from(begin, func(second int) int { return calls(second) * share / 10 })}
 				p := evaluateOn(t, fileOf(t, "WebhookFailingClosed"), tick, scrapedInto(t, time.Duration(s.seconds)*time.Second, s.series(t, tr, end)))
-				p.now = (begin - hour/2) * time.Second
-				fires := p.first("WebhookFailingClosed", end*time.Second)
+				p.now = (begin - hour/6) * time.Second
+				fires := p.first("WebhookFailingClosed", time.Duration(end)*time.Second)
 				if after := fires - begin*time.Second; after < 0 || after > time.Duration(s.within)*time.Minute {
 					t.Fatalf("pages after %s, want it within %d minutes", after, s.within)
 				}
-				for at := fires; at <= end*time.Second; at += tick {
+				for at := fires; at <= time.Duration(end)*time.Second; at += tick {
 					if len(p.until(at)) != 1 {
 						t.Fatalf("no longer fires %s after it did", at-fires)
 					}

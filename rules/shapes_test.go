@@ -89,6 +89,10 @@ func at100(t trace) trace {
 	})
 }
 
+func inCluster(name string, traces []trace) []trace {
+	return each("", func(t trace) trace { return trace{strings.Replace(t.series, "{", `{cluster="`+name+`",`, 1), t.at} }, traces)
+}
+
 // lost has nothing be scraped for ten minutes.
 func lost(from int, traces []trace) []trace {
 	return each("", func(t trace) trace { return t.except(from, from+1, "stale").except(from+1, from+10, "_") }, traces)
@@ -109,7 +113,7 @@ func shapes() []shape {
 	restless := slices.Concat(each("apiserver_", eachMinute, outage), on([]string{"b"}, outage[:3]))
 	namesake := []trace{limited(knownHook, 2).renamed(inPolicy, `service_namespace="elsewhere"`).renamed(`pod="x"`, `pod="z"`), healthy[0].renamed(`instance="a"`, `instance="z"`)}
 	return []shape{
-		{"sixty alike fail at once, and their backends are gone", webhooksOf(60, down), 75, map[string]int{"WebhookFailingClosed": 60, "WebhookBackendDown": 60}},
+		{"twenty alike fail at once, and their backends are gone", webhooksOf(20, down), 75, map[string]int{"WebhookFailingClosed": 20, "WebhookBackendDown": 20}},
 		{"all backends are gone, as three API servers see it", on(three, webhooksOf(4, down)), 75, map[string]int{"WebhookFailingClosed": 4, "WebhookBackendDown": 4}},
 		{"no API server reaches any webhook", on(three, webhooksOf(4, outage)), 72, map[string]int{"WebhookNoneReachable": 3}},
 		{"nothing is known", on(three, []trace{outage[0], outage[1], outage[2], asked}), 72, one},
@@ -119,7 +123,9 @@ func shapes() []shape {
 		{"it restarts in an outage", on(three, each("apiserver_", at100, outage)), 72, one},
 		{"it restarts while calls hang", each("apiserver_", at100, hangs), 85, map[string]int{"WebhookCriticalResourceSlow": 1}},
 		{"a name with odd characters", each("", func(t trace) trace { return t.renamed(`name="w"`, `name="`+odd+`"`) }, outage), 72, one},
-		{"a cluster with some", each("", func(t trace) trace { return trace{strings.Replace(t.series, "{", `{cluster="`+odd+`",`, 1), t.at} }, outage), 72, one},
+		{"a cluster with some", inCluster(odd, outage), 72, one},
+		{"a cluster with a label beside one without", slices.Concat(outage, inCluster("east", healthy)), 72, one},
+		{"no calls", []trace{limited(knownHook, 0.5), reach, seesAll, asked, info}, 0, nil},
 		{"two clusters of one name, in one of which it fails", append(slices.Clone(outage), namesake...), 75, one},
 		{"nothing is scraped for ten minutes of health", lost(100, on(three, healthy)), 0, nil},
 		{"nothing is scraped for ten minutes of an outage", lost(100, outage), 72, one},

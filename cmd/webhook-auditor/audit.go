@@ -31,6 +31,8 @@ type audit struct {
 	failOn string
 	// fixes, quiet and allowEmpty say what to print, and whether nothing is enough.
 	fixes, quiet, allowEmpty bool
+	// served says that the status page follows.
+	served bool
 	// baseline is the file of the report to compare with.
 	baseline  string
 	namespace namespaceFlags
@@ -222,7 +224,7 @@ func (a *audit) write(d report.Document, s streams) error {
 		return report.WriteSARIF(s.out, d, version.Version)
 	}
 	o := formatOptions(a.output, s)
-	o.Fixes, o.Quiet = a.fixes, a.quiet
+	o.Fixes, o.Quiet, o.Served = a.fixes, a.quiet, a.served
 	return report.Write(s.out, a.output, d, o)
 }
 

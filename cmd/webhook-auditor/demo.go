@@ -30,8 +30,8 @@ var recordedVersion = inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}
 
 // demo is "webhook-auditor demo".
 type demo struct {
-	listen string
-	once   bool
+	listen      string
+	once, fixes bool
 }
 
 func demoCommand(s streams) *cobra.Command {
@@ -49,6 +49,7 @@ status page on loopback until Ctrl-C. It needs no cluster.`,
 	}
 	c.Flags().StringVar(&d.listen, "web.listen-address", "127.0.0.1:0", "loopback address to serve the status page on; port 0 is any free port")
 	c.Flags().BoolVar(&d.once, "once", false, "end after the report")
+	c.Flags().BoolVar(&d.fixes, "fixes", false, "print what to do about each finding")
 	return c
 }
 
@@ -60,7 +61,7 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return fmt.Errorf("reading the recorded cluster: %w", err)
 	}
-	if err := (&audit{output: "text"}).print(report.NewDocument(evaluated), s); err != nil || d.once {
+	if err := (&audit{output: "text", fixes: d.fixes, served: true}).print(report.NewDocument(evaluated), s); err != nil || d.once {
 		return err
 	}
 	return d.serve(ctx, evaluated, s)

@@ -16,8 +16,11 @@ type progress struct {
 	// width is how long the line may be: one that wraps cannot be drawn over.
 	width int
 	mu    sync.Mutex
+	line  string
 	next  time.Time
 	shown int
+	// first draws the line where a read that hangs calls show no more.
+	first *time.Timer
 }
 
 // showAfter is how long a read lasts before the line appears, and redraw how
@@ -28,21 +31,29 @@ const (
 )
 
 func newProgress(w io.Writer) *progress {
-	p := &progress{next: time.Now().Add(showAfter)}
+	p := &progress{line: "waiting for the first answer…", next: time.Now().Add(showAfter)}
 	if width, ok := terminal(w); ok {
 		p.w, p.width = unfiltered(w), width
+		p.first = time.AfterFunc(showAfter, p.draw)
 	}
 	return p
 }
 
 func (p *progress) show(format string, args ...any) {
 	p.mu.Lock()
+	p.line = fmt.Sprintf(format, args...)
+	p.mu.Unlock()
+	p.draw()
+}
+
+func (p *progress) draw() {
+	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.w == nil || time.Now().Before(p.next) {
 		return
 	}
 	p.next = time.Now().Add(redraw)
-	line := []rune(text.Clean(fmt.Sprintf(format, args...)))
+	line := []rune(text.Clean(p.line))
 	line = line[:min(len(line), p.width-1)]
 	fmt.Fprintf(p.w, "\r%-*s", p.shown, string(line))
 	p.shown = len(line)
@@ -54,4 +65,8 @@ func (p *progress) clear() {
 	if p.shown > 0 {
 		fmt.Fprintf(p.w, "\r%*s\r", p.shown, "")
 	}
+	if p.w != nil {
+		p.first.Stop()
+	}
+	p.w, p.shown = nil, 0
 }

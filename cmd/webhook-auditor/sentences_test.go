@@ -30,6 +30,7 @@ func TestSentences(t *testing.T) {
 	for name, texts := range map[string]map[string]string{
 		"README":   markdown(t, "README.md"),
 		"docs":     markdown(t, "docs/*.md"),
+		"others":   markdown(t, "[BMS]*.md", "CO*.md", "ROADMAP.md", "*/README.md", "*/*/README.md", "rules/FLEET.md", "manifests/bundle.md", "pkg/classify/POLICY.md"),
 		"runbooks": markdown(t, "pkg/classify/*-*.md", "rules/runbooks/*.md"),
 		"help":     helpTexts(newRoot("webhook-auditor", streams{})),
 		"findings": findingTexts(t),
@@ -55,7 +56,7 @@ func TestSentences(t *testing.T) {
 			}
 			median := counts[len(counts)/2]
 			t.Logf("%d sentences, median %d words, worst %d in %s: %s", len(counts), median, worst.words, worst.where, worst.text)
-			if median > medianSentence {
+			if median > medianSentence && name != "others" { // whose readers look things up
 				t.Errorf("the median is %d words, at most %d", median, medianSentence)
 			}
 		})

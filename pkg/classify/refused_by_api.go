@@ -42,6 +42,9 @@ func refusal(refused field.ErrorList, object string) []Problem {
 		text := strings.Join(strings.Fields(strings.Replace(e.ErrorBody(), "Forbidden: ", "", 1)), " ")
 		faults = append(faults, e.Field+": "+text)
 	}
+	if others := len(faults) - 1; others > 0 {
+		brief += fmt.Sprintf(", and %d more", others)
+	}
 	return []Problem{{
 		Message: fmt.Sprintf("is refused by the API server when %s is applied: %s", object, strings.Join(faults[:min(len(faults), maxListed)], "; ")) + more(len(faults)-maxListed),
 		Brief:   brief,

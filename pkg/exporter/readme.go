@@ -18,7 +18,7 @@ func WriteMetrics(w io.Writer) error {
 
 The metrics of webhook-auditor, besides the usual go_*, process_* and promhttp_* series.
 
-The label type is admit, validating or conversion, as in the API server's own series; name is the webhook's name there (of a conversion: the name of the CRD), configuration the object that registers it.
+The label type is admit, validating or conversion, as in the API server's own series. The label name is the webhook's name there, or that of the CRD of a conversion; configuration is the object that registers it.
 Admission series join on (name, type); conversion series join crd_name with name at type="conversion".
 
 Several replicas export the same series, and a join that meets one twice stops the whole rule. Read them as `+"`max without (instance, pod, endpoint, container) (…)` or `max by (…) (…)`"+` of the labels you need.

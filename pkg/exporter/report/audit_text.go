@@ -21,8 +21,8 @@ type TextOptions struct {
 	// Width is where lines wrap; 0 leaves them long.
 	Width int
 	// Fixes adds what to do about each finding, Verbose all that there is to say; Quiet
-	// leaves the findings out.
-	Fixes, Verbose, Quiet bool
+	// leaves the findings out, Served how to get the status page.
+	Fixes, Verbose, Quiet, Served bool
 }
 
 // MaxErrors bounds the errors printed: a folder of a million unreadable files
@@ -365,7 +365,10 @@ func (d Document) upgradeNotes(o TextOptions) []Line {
 func (d Document) foot(o TextOptions) []Line {
 	out := inputLines(d.Inputs, d.Taken, o)
 	if open, _ := separateAcknowledged(d.Findings); len(open) > 0 {
-		next := "About a check: explain " + open[0].Check + " · In a browser: -o html"
+		next := "About a check: explain " + open[0].Check
+		if !o.Served {
+			next += " · In a browser: -o html"
+		}
 		if !o.Fixes {
 			next = "What to do: --fixes · " + next
 		}

@@ -43,7 +43,7 @@ A key that it lacks keeps its [default](#defaults). A list replaces the default 
 replaces that entry alone. Unknown keys and invalid values are errors, so that no decision is ignored. Globs have ` + "`*`, `?` and `[a-z]`" + `.
 
 In a cluster the file is the ConfigMap ` + "`webhook-auditor`, key `policy.yaml`; with Helm it is the value `policy`" + `. ` + "`run`" + ` reads it again
-when it changes and evaluates the last Snapshot by it at once: a change takes seconds, in a ConfigMap about a minute, until kubelet has
+when it changes and evaluates the last Snapshot by it at once. A change takes seconds, in a ConfigMap about a minute, until kubelet has
 updated the volume. An invalid file leaves the last good Policy in effect: the log says why, and
 ` + "`webhook_auditor_policy_last_reload_successful`" + ` is 0 until there is a valid one.
 
