@@ -89,7 +89,6 @@ func affectedRecords() []RecordingRule {
 // The values of the label failure: the ways in which calls fail.
 const (
 	isClosed      = `failure="closed"`      // refused
-	isOpen        = `failure="open"`        // let through
 	isUnevaluated = `failure="unevaluated"` // matchConditions that cannot be evaluated
 	isConversion  = `failure="conversion"`
 	isAdmission   = `failure=~"closed|open"`

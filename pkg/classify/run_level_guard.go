@@ -49,21 +49,9 @@ func (p Policy) namedLevelZero(s *inventory.Snapshot) []string {
 // IsGlob reports whether a glob of the Policy is more than a name.
 func IsGlob(glob string) bool { return strings.ContainsAny(glob, `*?[\`) }
 
-// RunLevelSelector is the webhook's namespaceSelector with what it lacks to
-// keep off run level 0, nil where it lacks nothing or needs nothing. The
-// run-level guard makes the same of a webhook that is registered after it.
-func (p *Profile) RunLevelSelector() *metav1.LabelSelector {
-	lacked := p.lackedExclusions()
-	if len(lacked) == 0 {
-		return nil
-	}
-	selector := p.NamespaceSelector.Raw.DeepCopy()
-	selector.MatchExpressions = append(selector.MatchExpressions, lacked...)
-	return selector
-}
-
-// lackedExclusions are those that the namespaceSelector does not have. The
-// platform's own webhooks, and those that opted in, need none.
+// lackedExclusions are those that the namespaceSelector does not have. The run-level
+// guard adds the same to a webhook that is registered after it. The platform's own
+// webhooks, and those that opted in, need none.
 func (p *Profile) lackedExclusions() []metav1.LabelSelectorRequirement {
 	if p.Type == inventory.Conversion || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
 		return nil

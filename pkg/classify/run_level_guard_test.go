@@ -3,7 +3,6 @@ package classify
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -42,7 +41,7 @@ func TestRunLevelExclusions(t *testing.T) {
 	}
 }
 
-func TestRunLevelSelector(t *testing.T) {
+func TestLackedExclusions(t *testing.T) {
 	other := metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists}
 	for name, test := range map[string]struct {
 		selector    metav1.LabelSelector
@@ -51,16 +50,15 @@ func TestRunLevelSelector(t *testing.T) {
 		want        []metav1.LabelSelectorRequirement
 	}{
 		"none":        {want: []metav1.LabelSelectorRequirement{notIn(levelLabel, "0"), notIn(nameLabel, "kube-system")}},
-		"other":       {selector: selector(other), want: []metav1.LabelSelectorRequirement{other, notIn(levelLabel, "0"), notIn(nameLabel, "kube-system")}},
-		"one of them": {selector: selector(notIn(levelLabel, "1", "0")), want: []metav1.LabelSelectorRequirement{notIn(levelLabel, "1", "0"), notIn(nameLabel, "kube-system")}},
-		"both":        {selector: selector(notIn(levelLabel, "0"), notIn(nameLabel, "a", "kube-system"))},
+		"other":       {selector: selector(other), want: []metav1.LabelSelectorRequirement{notIn(levelLabel, "0"), notIn(nameLabel, "kube-system")}},
+		"one of them": {selector: selector(notIn(levelLabel, "1", "0")), want: []metav1.LabelSelectorRequirement{notIn(nameLabel, "kube-system")}},
+		"both":        {selector: selector(notIn(levelLabel, "0"), notIn(nameLabel, "a", "kube-system")), want: []metav1.LabelSelectorRequirement{}},
 		"opted in":    {annotations: map[string]string{OptInAnnotation: "true"}},
 		"platform":    {platform: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := DefaultPolicy()
 			p.RunLevelZero = []string{"kube-system"}
-			before := test.selector.DeepCopy()
 			w := &inventory.Webhook{
 				Registration: inventory.Registration{
 					Ref:            inventory.Ref{Type: inventory.Validating},
@@ -68,15 +66,8 @@ func TestRunLevelSelector(t *testing.T) {
 					MatchResources: inventory.MatchResources{NamespaceSelector: inventory.Selector{Raw: &test.selector}},
 				},
 			}
-			have := (&Profile{Facts: &Facts{Webhook: w, Platform: test.platform}, Snapshot: &inventory.Snapshot{}, Policy: &p}).RunLevelSelector()
-			var want *metav1.LabelSelector
-			if test.want != nil {
-				want = &metav1.LabelSelector{MatchExpressions: test.want}
-			}
-			expect.Equal(t, want, have)
-			if diff := cmp.Diff(before, &test.selector); diff != "" {
-				t.Errorf("the webhook's own selector was changed:\n%s", diff)
-			}
+			have := (&Profile{Facts: &Facts{Webhook: w, Platform: test.platform}, Snapshot: &inventory.Snapshot{}, Policy: &p}).lackedExclusions()
+			expect.Equal(t, test.want, have)
 		})
 	}
 }
