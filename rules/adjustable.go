@@ -23,7 +23,7 @@ type Adjustments struct {
 
 // WriteAdjustable returns what can be adjusted, as JSON.
 func WriteAdjustable() ([]byte, error) {
-	out := Adjustable{Alerts: map[string]Adjustments{}}
+	out := Adjustable{Alerts: map[string]Adjustments{}, Series: []string{"webhook_auditor_policy_info"}} // which a description alone reads
 	for _, g := range Groups() {
 		for _, a := range g.Alerts {
 			of := Adjustments{Threshold: optional(a.Threshold), EnhancementThreshold: optional(a.Enhancement.Threshold)}

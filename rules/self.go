@@ -37,7 +37,7 @@ func selfAlerts() []Alert {
 			Severity: classify.Warning, For: 15 * time.Minute,
 			Expr:        `max by (family) (last_over_time(webhook_auditor_series_dropped[5m])) > 0`,
 			Summary:     `The webhook auditor drops series of {{ $labels.family }}.`,
-			Description: `{{ $value | printf "%.0f" }} series of {{ $labels.family }} are beyond the bound of the family` + sinceWhen + `: alerts and boards do not see what they are about. The least important are dropped first. All findings: "kubectl get clusterpolicyreports", or "webhook-auditor audit".`,
+			Description: `{{ $value | printf "%.0f" }} series of {{ $labels.family }} are beyond the bound of the family` + sinceWhen + `: alerts and boards do not see what they are about. The least important are dropped first. The state in short: "kubectl get webhookaudit cluster -o yaml". All findings: "webhook-auditor audit".`,
 		},
 		{
 			Name: "WebhookAuditorPolicyInvalid", Asks: "Does an auditor run with an older Policy than it was given?",
