@@ -139,7 +139,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
 // ever.
 func (a *audit) checkRead(paths []string, r *classify.Report) error {
-	if len(paths) == 0 || a.allowEmpty || len(r.Errors) > 0 || len(r.Snapshot.Webhooks)+len(r.Snapshot.Policies)+len(r.Snapshot.CRDs) > 0 {
+	if len(paths) == 0 || a.allowEmpty || len(r.Errors) > 0 || len(r.Snapshot.Webhooks)+len(r.Snapshot.Policies)+len(r.Snapshot.Unbound)+len(r.Snapshot.CRDs) > 0 {
 		return nil
 	}
 	var names []string
@@ -281,7 +281,7 @@ type source struct {
 func (o *source) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
 	observed := o.observe.start(ctx, o.access, s)
 	if len(o.from) > 0 {
-		snapshot, err := o.input.read(o.from, s)
+		snapshot, err := o.input.read(o.from, o.access, s)
 		if err != nil {
 			return nil, err
 		}
@@ -392,12 +392,14 @@ func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 	return policy, nil
 }
 
-// read reads files, with their progress on a terminal.
-func (in *input) read(paths []string, s streams) (*inventory.Snapshot, error) {
+// read reads files of a cluster whose API server routes as the flag says, with their
+// progress on a terminal.
+func (in *input) read(paths []string, of *clusterFlags, s streams) (*inventory.Snapshot, error) {
 	objects, err := in.objects(paths, s)
 	if err != nil {
 		return nil, err
 	}
+	objects.Routing = cmp.Or(routings[of.routing], objects.Routing)
 	return objects.Snapshot(collected(objects.Inputs, time.Now())), nil
 }
 

@@ -110,7 +110,7 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 		return nil, nil, err
 	}
 	if len(args) == 2 {
-		before, err = d.input.read(args[:1], s)
+		before, err = d.input.read(args[:1], d.access, s)
 		return before, updated.Snapshot(collected(updated.Inputs, time.Now())), err
 	}
 	read := func() (inventory.Objects, error) { return d.access.objects(ctx, d.input, s) }

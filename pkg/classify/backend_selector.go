@@ -50,14 +50,33 @@ func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) 
 			Fix:      fmt.Sprintf("set spec.selector of Service %s to the labels of the Pods that serve the webhook%s", quoted(service.Key.String()), byOwner(p)),
 		}
 	}
-	if slices.ContainsFunc(behind, func(w inventory.Workload) bool { return w.Replicas > 0 || w.Daemon }) {
+	stopped, beside := -1, ""
+	for i := range behind {
+		switch w := &behind[i]; {
+		case hasPods(w) && !lacksPort(p, w):
+			return nil
+		case hasPods(w):
+			beside = fmt.Sprintf(", beside those of %s, which declare another port", w)
+		case stopped < 0 || !lacksPort(p, w):
+			stopped = i
+		}
+	}
+	if stopped < 0 || beside != "" && lacksPort(p, &behind[stopped]) {
 		return nil
 	}
 	return &Problem{
 		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas; %s", BackendName(p), &behind[0], consequence),
-		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(behind[0].String()), byOwner(p)),
+		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas%s; %s", BackendName(p), &behind[stopped], beside, consequence),
+		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(behind[stopped].String()), byOwner(p)),
 	}
+}
+
+func hasPods(w *inventory.Workload) bool { return w.Replicas > 0 || w.Daemon }
+
+// lacksPort reports whether the workload is none of the webhook's by the ports that it
+// declares.
+func lacksPort(p *Profile, w *inventory.Workload) bool {
+	return w.Declared != nil && !slices.Contains(w.Declared, p.Snapshot.TargetPort(p.State.Service, w))
 }
 
 // makersOfPods are the kinds beside those of Workloads whose objects make Pods that serve:
@@ -102,12 +121,12 @@ func WithoutPort(p *Profile, behind []inventory.Workload) (own, foreign []*inven
 	}
 	for i := range behind {
 		w := &behind[i]
-		switch port := p.Snapshot.TargetPort(p.State.Service, w); {
-		case w.Declared == nil || w.Replicas == 0 && !w.Daemon:
-		case slices.Contains(w.Declared, port):
-			own = append(own, w)
-		default:
+		switch {
+		case w.Declared == nil || !hasPods(w):
+		case lacksPort(p, w):
 			foreign = append(foreign, w)
+		default:
+			own = append(own, w)
 		}
 	}
 	return own, foreign

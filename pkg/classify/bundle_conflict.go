@@ -7,13 +7,17 @@ var bundleConflict = &Check{
 	Summary:  "A file holds a CA bundle that an injector replaces: the next server-side apply ends in a conflict.",
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
-		a, injector := p.Webhook.Backend.Authority, injectorOf(p.Object.Annotations)
-		if a == nil || a.Placeholder || a.Blanked || p.Platform || !p.isToApply() || injector.name == "" {
+		b, injector := p.Webhook.Backend, injectorOf(p.Object.Annotations)
+		if b.CABundle == nil || b.Authority != nil && b.Authority.Blanked || p.Platform || !p.isToApply() || injector.name == "" {
 			return nil
 		}
+		again := ""
+		if p.isUnserved() {
+			again = "; from v1.31 on the API server refuses any second apply of the CRD"
+		}
 		return []Problem{{
-			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade by server-side apply, as Helm 4, Flux and Fleet do, ends in a conflict over clientConfig.caBundle", injector.name, injector.annotation),
-			Brief:   fmt.Sprintf("the first upgrade with Helm 4, Flux or Fleet ends in a conflict: the file has a caBundle that %s replaces", injector.name),
+			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade by server-side apply, as Helm 4, Flux and Fleet do, ends in a conflict over clientConfig.caBundle%s", injector.name, injector.annotation, again),
+			Brief:   fmt.Sprintf("the first upgrade with Helm 4, Flux or Fleet ends in a conflict: the file has a caBundle that %s replaces%s", injector.name, again),
 			Fix:     fmt.Sprintf("leave caBundle of %s out of the file; where the conflict is there already, take the field over once, with --server-side --force-conflicts", ObjectName(p)),
 		}}
 	},

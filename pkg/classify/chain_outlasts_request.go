@@ -69,15 +69,20 @@ func (o *Outlasting) Brief() string {
 // fix shortens the webhook alone, where that is enough.
 func (o *Outlasting) fix(p *Profile) string {
 	show := explainCommand(o.Cost)
+	if o.enough(p) >= time.Second {
+		return fmt.Sprintf("%s; what takes how long: %s", patch(p, shorten(p, p.Policy.LongTimeoutSeconds)), show)
+	}
+	return fmt.Sprintf("shorten timeoutSeconds of all of them until they add up to less than %s (%s has %s); what takes how long: %s%s",
+		text.Seconds(o.By.After), quoted(p.Name), text.Seconds(p.Timeout), show, byOwner(p))
+}
+
+// enough is how long the webhook may take for the request to have the time of the others.
+func (o *Outlasting) enough(p *Profile) time.Duration {
 	rest := o.By.Bounded(o.Budget) - p.Timeout
 	if o.By.Of == inventory.Validating {
 		rest = 0 // they are called at once
 	}
-	if enough := o.By.After - rest - time.Second; enough >= time.Second {
-		return fmt.Sprintf("%s; what takes how long: %s", patch(p, set(p, "timeoutSeconds", int(enough.Seconds()))), show)
-	}
-	return fmt.Sprintf("shorten timeoutSeconds of all of them until they add up to less than %s (%s has %s); what takes how long: %s%s",
-		text.Seconds(o.By.After), quoted(p.Name), text.Seconds(p.Timeout), show, byOwner(p))
+	return o.By.After - rest - time.Second
 }
 
 // explainCommand shows what the requests meet.

@@ -1,6 +1,8 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -93,81 +95,42 @@ func defaultClasses() map[Class][]inventory.Resource {
 	}
 }
 
-// coreGroups are the API groups of a stock Kubernetes or OpenShift cluster. A
-// test holds the first part against a real API server's discovery and the
-// second against github.com/openshift/api, the API index of OpenShift and what
+// coreGroups are the API groups of a stock Kubernetes or OpenShift cluster: the recorded
+// ones, but for an add-on, and those that others own. A test holds them against a real
+// API server's discovery, github.com/openshift/api, the API index of OpenShift and what
 // its operators register webhooks for.
-var coreGroups = []string{
-	"",
-	"admissionregistration.k8s.io",
-	"apiextensions.k8s.io",
-	"apiregistration.k8s.io",
-	"apps",
-	"authentication.k8s.io",
-	"authorization.k8s.io",
-	"autoscaling",
-	"batch",
-	"certificates.k8s.io",
-	"coordination.k8s.io",
-	"discovery.k8s.io",
-	"events.k8s.io",
-	"flowcontrol.apiserver.k8s.io",
-	"networking.k8s.io",
-	"node.k8s.io",
-	"policy",
-	"rbac.authorization.k8s.io",
-	"resource.k8s.io",
-	"scheduling.k8s.io",
-	"storage.k8s.io",
-	"storagemigration.k8s.io",
+func coreGroups() []string {
+	out := slices.Clone(adoptedGroups)
+	for _, r := range inventory.Builtins(inventory.Newest, true) {
+		if r.Group != "sharedresource.openshift.io" {
+			out = append(out, r.Group)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
 
-	"apiserver.openshift.io",
-	"apps.openshift.io",
-	"authorization.openshift.io",
+// adoptedGroups are those of OpenShift that no resource is recorded of.
+var adoptedGroups = []string{
 	"autoscaling.openshift.io",
-	"build.openshift.io",
-	"cloud.network.openshift.io",
-	"cloudcredential.openshift.io",
-	"config.openshift.io",
-	"console.openshift.io",
-	"controlplane.operator.openshift.io",
 	"gateway.networking.k8s.io",
 	"groupsnapshot.storage.k8s.io",
-	"helm.openshift.io",
-	"image.openshift.io",
-	"imageregistry.operator.openshift.io",
 	"infrastructure.cluster.x-k8s.io",
-	"ingress.operator.openshift.io",
 	"insights.openshift.io",
 	"ipam.cluster.x-k8s.io",
 	"k8s.cni.cncf.io",
 	"k8s.ovn.org",
-	"machine.openshift.io",
-	"machineconfiguration.openshift.io",
 	"metal3.io",
 	"metrics.k8s.io",
 	"migration.k8s.io",
 	"monitoring.coreos.com",
-	"monitoring.openshift.io",
-	"network.openshift.io",
-	"network.operator.openshift.io",
-	"oauth.openshift.io",
 	"olm.operatorframework.io",
-	"operator.openshift.io",
 	"operators.coreos.com",
 	"packages.operators.coreos.com",
 	"performance.openshift.io",
 	"policy.networking.k8s.io",
-	"project.openshift.io",
-	"quota.openshift.io",
-	"route.openshift.io",
-	"samples.operator.openshift.io",
-	"security.internal.openshift.io",
-	"security.openshift.io",
 	"snapshot.storage.k8s.io",
-	"template.openshift.io",
 	"tuned.openshift.io",
-	"user.openshift.io",
 	"whereabouts.cni.cncf.io",
 }
 

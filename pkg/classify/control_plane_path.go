@@ -77,7 +77,7 @@ func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s %s%s",
 			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), what, unlessOf(p, sure)),
 		Brief: fmt.Sprintf("while its backend hangs, %s %s%s", controlPlaneNames(sure), what, unlessOf(p, sure)),
-		Fix:   patch(p, set(p, "timeoutSeconds", int(limit.Seconds()))),
+		Fix:   patch(p, shorten(p, int(limit.Seconds()))),
 	}
 }
 

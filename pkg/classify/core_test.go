@@ -60,7 +60,7 @@ func TestCoreIsComplete(t *testing.T) {
 		}
 	}
 	have := map[string]bool{}
-	for _, group := range coreGroups {
+	for _, group := range coreGroups() {
 		have[group] = true
 	}
 	for group := range notCore {

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,17 +17,20 @@ var deletePath = &Check{
 		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform || optIn(p.NamespaceSelector) || optIn(p.ObjectSelector) {
 			return nil
 		}
-		blocked, certain := blockedDeletions(p)
+		blocked := blockedDeletions(p)
 		if len(blocked) == 0 {
 			return nil
+		}
+		condition := ""
+		if blocked[0].called == admission.Maybe {
+			condition = ", unless a matchCondition is false"
 		}
 		resources, stops := make([]inventory.Resource, len(blocked)), make([]string, len(blocked))
 		for i, d := range blocked {
 			resources[i], stops[i] = d.Resource, d.stops
-		}
-		condition := ""
-		if !certain {
-			condition = ", unless a matchCondition is false"
+			if d.called == admission.Maybe && condition == "" {
+				stops[i] = "perhaps " + d.stops
+			}
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, %s (failurePolicy Fail)%s", byRule(p, resources), sentence(stops, 0), condition),
@@ -43,24 +47,24 @@ type deletion struct {
 	by    admission.Operation
 	stops string
 	users []*admission.User
+	// called is how sure it is that the webhook is called for it, where it is looked for.
+	called admission.Match
 }
 
-// blockedDeletions are those that the webhook is called for, one of each resource, and
-// whether one of these calls is certain, whatever its matchConditions say of what is not
-// known.
-func blockedDeletions(p *Profile) (blocked []deletion, certain bool) {
+// blockedDeletions are those that the webhook is called for, one of each resource, the
+// certain ones first: what its matchConditions read need not be known.
+func blockedDeletions(p *Profile) (blocked []deletion) {
 	for _, d := range deletions {
 		asked := slices.ContainsFunc(p.Matched, func(r admission.MatchedResource) bool { return r.Resource == d.Resource && r.Operations.Has(d.by) })
 		if !asked || slices.ContainsFunc(blocked, func(b deletion) bool { return b.Resource == d.Resource }) {
 			continue
 		}
-		called := callsForAny(p, d.Resource, d.by, d.users)
-		if called != admission.No {
+		if d.called = callsForAny(p, d.Resource, d.by, d.users); d.called != admission.No {
 			blocked = append(blocked, d)
-			certain = certain || called == admission.Yes
 		}
 	}
-	return blocked, certain
+	slices.SortStableFunc(blocked, func(a, b deletion) int { return cmp.Compare(b.called, a.called) })
+	return blocked
 }
 
 // callsForAny is yes where the webhook is called for one of the users, and no where it is
@@ -78,11 +82,11 @@ func callsForAny(p *Profile, r inventory.Resource, op admission.Operation, users
 // deletions are those of all that goes away, the gravest of a resource first. A kubelet
 // deletes a Pod when its containers have ended, so that drains wait for that too.
 var deletions = []deletion{
-	{inventory.Resource{Name: "namespaces"}, admission.Delete, "namespaces cannot be deleted", []*admission.User{nil}},
-	{inventory.Resource{Name: "namespaces", Subresource: "finalize"}, admission.Update, "namespaces stay Terminating", []*admission.User{namespaceController}},
-	{inventory.Resource{Name: "pods"}, admission.Delete, "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait", []*admission.User{kubelet}},
-	{inventory.Resource{Name: "pods"}, admission.Delete, "garbage collection and Terminating namespaces leave Pods behind", []*admission.User{garbageCollector, namespaceController}},
-	{inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, "node drains stop", []*admission.User{nil}},
+	{inventory.Resource{Name: "namespaces"}, admission.Delete, "namespaces cannot be deleted", []*admission.User{nil}, admission.No},
+	{inventory.Resource{Name: "namespaces", Subresource: "finalize"}, admission.Update, "namespaces stay Terminating", []*admission.User{namespaceController}, admission.No},
+	{inventory.Resource{Name: "pods"}, admission.Delete, "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait", []*admission.User{kubelet}, admission.No},
+	{inventory.Resource{Name: "pods"}, admission.Delete, "garbage collection and Terminating namespaces leave Pods behind", []*admission.User{garbageCollector, namespaceController}, admission.No},
+	{inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, "node drains stop", []*admission.User{nil}, admission.No},
 }
 
 // goingAway is the CEL expression that is true for the deletions. Requests that

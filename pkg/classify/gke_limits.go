@@ -14,7 +14,7 @@ var gkeLimits = &Check{
 	Summary:  "On GKE, private clusters open ports 443 and 10250 of the nodes alone, and Autopilot refuses webhooks for everything.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if !p.Snapshot.OnGKE() || p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
+		if p.Matcher.Platform != inventory.PlatformGKE || p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
 			return nil
 		}
 		var out []Problem

@@ -23,9 +23,21 @@ var longTimeout = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), %s", text.Seconds(p.Timeout), limit),
-			Fix:     patch(p, set(p, "timeoutSeconds", min(10, p.Policy.LongTimeoutSeconds))),
+			Fix:     patch(p, shorten(p, p.Policy.LongTimeoutSeconds)),
 		}}
 	},
+}
+
+// shorten sets a timeoutSeconds that is short enough for all checks: at most those seconds,
+// and the API's default.
+func shorten(p *Profile, seconds int) edit {
+	seconds = min(seconds, 10)
+	if p.Outlasting != nil {
+		if enough := p.Outlasting.enough(p); enough >= time.Second {
+			seconds = min(seconds, int(enough.Seconds()))
+		}
+	}
+	return set(p, "timeoutSeconds", seconds)
 }
 
 // usefulTimeout is the number of seconds, or what the platform leaves a webhook alone.

@@ -52,6 +52,9 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 			break
 		}
 	}
+	if plugin := pluginPolicy(p); against && plugin != "" {
+		brief = fmt.Sprintf("NetworkPolicy %s closes port %d of the Pods; %s may open it for the API server, and is not read", by[0].Key, port, plugin)
+	}
 	if against {
 		severity = Info
 	}
@@ -112,7 +115,8 @@ func openToBlock(p *Profile, w *inventory.Workload, port int32, by *inventory.Ne
 		Severity: Info,
 		Message: fmt.Sprintf("calls %s, and NetworkPolicy %s opens port %d of %s to an ipBlock alone; under Cilium an ipBlock matches no node, unless policyCIDRMatchMode is nodes; if the API server is shut out, %s",
 			BackendName(p), by.Key, port, w, consequence),
-		Fix: openPort(p, port),
+		Brief: fmt.Sprintf("under Cilium the ipBlock by which NetworkPolicy %s opens port %d matches no node, unless policyCIDRMatchMode is nodes", by.Key, port),
+		Fix:   openPort(p, port),
 	}
 }
 

@@ -56,7 +56,7 @@ type Budget struct {
 func DefaultPolicy() Policy {
 	return Policy{
 		Classes:                    defaultClasses(),
-		CoreGroups:                 slices.Clone(coreGroups),
+		CoreGroups:                 coreGroups(),
 		PlatformNamespaces:         []string{"openshift-*", "kube-system"},
 		RunLevelLabel:              "openshift.io/run-level",
 		ControlPlane:               maps.Clone(defaultControlPlane),

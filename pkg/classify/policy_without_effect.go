@@ -10,15 +10,16 @@ var policyWithoutEffect = &Check{
 	Severity: Info,
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		switch {
-		case !p.Snapshot.PoliciesKnown: // files need not hold all of them
-			return nil
 		case p.Absent:
-			binding := p.Bindings[0].Object
+			binding, absence := p.Bindings[0].Object, "does not exist, so that"
+			if !p.Snapshot.PoliciesKnown {
+				absence = "is not in the input; if nothing else installs it,"
+			}
 			return []Problem{{
-				Message: fmt.Sprintf("does not exist, so that %s %s has no effect", binding.Kind, binding.Name),
+				Message: fmt.Sprintf("%s %s %s has no effect", absence, binding.Kind, binding.Name),
 				Fix:     "create the policy, or " + DeleteBinding(p.Bindings[0]) + changedBy(binding.Owner),
 			}}
-		case len(p.Bindings) == 0:
+		case p.Snapshot.PoliciesKnown && len(p.Bindings) == 0: // files need not hold all of them
 			return []Problem{{
 				Message: "has no effect: no binding names it",
 				Fix:     fmt.Sprintf("create a %sBinding with policyName %s, or kubectl delete %s%s", p.Object.Kind, quoted(p.Name), objectName(&p.Registration), changedBy(p.Object.Owner)),

@@ -16,13 +16,16 @@ var refusedByAPI = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		refused := p.Matcher.RefusedWebhook(p.Webhook)
-		if p.Type == inventory.Conversion && len(refused) == 0 {
+		if len(refused) == 0 {
 			return invalidConversionBundle(p)
 		}
 		return refusal(refused, ObjectName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		out := refusal(p.Matcher.RefusedPolicy(p.AdmissionPolicy), objectName(&p.Registration))
+		var out []Problem
+		if !p.Absent {
+			out = refusal(p.Matcher.RefusedPolicy(p.AdmissionPolicy), objectName(&p.Registration))
+		}
 		for _, b := range p.Bindings {
 			out = append(out, refusal(p.Matcher.RefusedBinding(b), TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name))...)
 		}
@@ -72,13 +75,17 @@ func (p *Profile) isToApply() bool {
 	return applied && p.Object.LastChanged.IsZero()
 }
 
-// invalidConversionBundle looks at manifests alone, where no injector is to fill it in.
-// Source: kubernetes/kubernetes#124061.
+// isUnserved reports whether the API server serves nothing by the CRD of a file until its
+// caBundle has a certificate. Source: kubernetes/kubernetes#124061.
+func (p *Profile) isUnserved() bool {
+	a, server := p.Webhook.Backend.Authority, p.Snapshot.Server
+	return p.Type == inventory.Conversion && a != nil && !a.Blanked && !a.TooLarge && len(a.Certificates) == 0 &&
+		p.isToApply() && (!server.Known() || server.AtLeast(1, 31))
+}
+
+// invalidConversionBundle is about those that no injector is to fill in.
 func invalidConversionBundle(p *Profile) []Problem {
-	a := p.Webhook.Backend.Authority
-	server := p.Snapshot.Server
-	if a == nil || a.Blanked || a.TooLarge || len(a.Certificates) > 0 || !p.isToApply() ||
-		server.Known() && !server.AtLeast(1, 31) || injectorOf(p.Object.Annotations).name != "" {
+	if !p.isUnserved() || injectorOf(p.Object.Annotations).name != "" {
 		return nil
 	}
 	return []Problem{{

@@ -239,18 +239,38 @@ func (s Service) readiness(state BackendState, port string) BackendState {
 	return state
 }
 
+// otherProtocol is that of the port of the number, "" where the Service has one for TCP,
+// or none.
+func (s Service) otherProtocol(number int32) (protocol corev1.Protocol) {
+	for _, p := range s.Ports {
+		switch {
+		case p.Port != number:
+		case isTCP(p.Protocol):
+			return ""
+		default:
+			protocol = p.Protocol
+		}
+	}
+	return protocol
+}
+
 // unroutable fills the state of a Service that one of the two routing modes
-// cannot call: a headless one has no address to dial, an ExternalName no
-// endpoints to choose from.
+// cannot call: a headless one has no address to dial, nor is TCP dialed at the address of
+// a port for UDP; an ExternalName has no endpoints to choose from.
 func (s *Snapshot) unroutable(service Service, state *BackendState) bool {
-	mode, detail := RoutingUnknown, ""
+	mode, detail := RoutingClusterIP, "which the API server cannot call while it routes to cluster IPs (--enable-aggregator-routing=false)"
+	other := service.otherProtocol(state.Service.Port)
 	switch {
 	case service.Type == corev1.ServiceTypeExternalName:
 		mode, detail = RoutingEndpoints, "is of type ExternalName, which the API server cannot call while it routes to endpoints (--enable-aggregator-routing=true)"
 	case service.ClusterIP == corev1.ClusterIPNone:
-		mode, detail = RoutingClusterIP, "is headless (clusterIP: None), which the API server cannot call while it routes to cluster IPs (--enable-aggregator-routing=false)"
+		detail = "is headless (clusterIP: None), " + detail
+	case other != "" && (s.Routing == RoutingClusterIP || service.Endpoints == nil || service.readiness(*state, service.portName(state.Service.Port, RoutingEndpoints)).Fault == Sound):
+		detail = fmt.Sprintf("has port %d for %s alone, %s", state.Service.Port, other, detail)
+	default:
+		return false
 	}
-	if mode == RoutingUnknown || s.Routing != RoutingUnknown && s.Routing != mode {
+	if s.Routing != RoutingUnknown && s.Routing != mode {
 		return false
 	}
 	state.Known, state.Fault, state.Detail = true, ServiceUnroutable, detail

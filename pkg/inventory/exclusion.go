@@ -3,6 +3,7 @@ package inventory
 import (
 	_ "embed"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -64,14 +65,15 @@ const (
 const aksSelector = "kubernetes.azure.com/managedby"
 
 // Platform recognizes EKS and GKE by the version of the API server, as "v1.33.1-eks-1fbb135"
-// and "v1.33.5-gke.1308000", and AKS by what it adds to registrations.
+// and "v1.33.5-gke.1308000", GKE also by its API groups where no server states its whole
+// version, and AKS by what it adds to registrations.
 func (s *Snapshot) Platform() Platform {
 	switch {
 	case s.OpenShift:
 		return PlatformOpenShift
 	case s.Server.IsEKS():
 		return PlatformEKS
-	case strings.Contains(s.Server.Git, "-gke."):
+	case strings.Contains(s.Server.Git, "-gke."), strings.Count(s.Server.Git, ".") < 2 && s.hasGroupsOfGKE():
 		return PlatformGKE
 	}
 	for _, w := range s.Webhooks {
@@ -80,6 +82,20 @@ func (s *Snapshot) Platform() Platform {
 		}
 	}
 	return ""
+}
+
+// hasGroupsOfGKE reports whether CRDs, or objects to apply, are of the API groups of GKE.
+// Those of Config Sync are on other platforms, too.
+func (s *Snapshot) hasGroupsOfGKE() bool {
+	ofGKE := func(group string) bool {
+		return group == "cloud.google.com" || strings.HasSuffix(group, ".gke.io") && !strings.HasPrefix(group, "config")
+	}
+	for _, crd := range s.CRDs {
+		if ofGKE(crd.Resource.Group) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Manifests, func(m Manifest) bool { return ofGKE(m.Group) })
 }
 
 // exclusions are those that EKS Anywhere publishes where the version says EKS: EKS keeps

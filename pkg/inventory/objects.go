@@ -5,6 +5,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -35,10 +36,11 @@ type Objects struct {
 	// Pods are those of the namespaces in which backends run; of a cluster
 	// their metadata, node, host network and priority class are enough.
 	Pods []*corev1.Pod
-	// Deployments and StatefulSets stand in for Pods in files; of a cluster
+	// Deployments, StatefulSets and Jobs stand in for Pods in files; of a cluster
 	// there are the Deployments that are its DNS.
 	Deployments  []*appsv1.Deployment
 	StatefulSets []*appsv1.StatefulSet
+	Jobs         []*batchv1.Job
 	// DaemonSets are needed by nodes, some of them: of a cluster, those of the
 	// SystemNamespaces in which a webhook could keep them from starting.
 	DaemonSets []*appsv1.DaemonSet
@@ -119,6 +121,8 @@ func (o *Objects) Add(object any) {
 		o.StatefulSets = append(o.StatefulSets, v)
 	case *appsv1.DaemonSet:
 		o.DaemonSets = append(o.DaemonSets, v)
+	case *batchv1.Job:
+		o.Jobs = append(o.Jobs, v)
 	case *policyv1.PodDisruptionBudget:
 		o.DisruptionBudgets = append(o.DisruptionBudgets, v)
 	case *networkingv1.NetworkPolicy:

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// TestOwnPolicies: the policies that this program prints are its own by their label, and
-// by their name, as older versions wrote them without one; a release of Helm outranks that.
+// TestOwnPolicies: the policies that this program prints are its own by their label; a
+// release of Helm outranks that.
 func TestOwnPolicies(t *testing.T) {
 	for metadata, want := range map[string]string{
-		`{name: webhook-auditor-run-level-guard}`:                                                        "webhook-auditor/run-level-guard",
 		`{name: renamed, labels: {app.kubernetes.io/part-of: webhook-auditor}}`:                          "webhook-auditor/renamed",
 		`{name: webhook-auditor-registration-warnings, annotations: {meta.helm.sh/release-name: audit}}`: "helm/audit",
 		`{name: other}`: "",

@@ -191,19 +191,6 @@ func (v Version) Known() bool { return v.Major != 0 }
 // IsEKS reports whether it is that of an API server of EKS, as "v1.33.1-eks-1fbb135".
 func (v Version) IsEKS() bool { return strings.Contains(v.Git, "-eks-") }
 
-// OnGKE reports whether the input shows GKE: by its version, or by the CRDs that it has.
-func (s *Snapshot) OnGKE() bool {
-	for _, crd := range s.CRDs {
-		if strings.HasSuffix(crd.Resource.Group, ".gke.io") {
-			return true
-		}
-	}
-	return s.Server.IsGKE()
-}
-
-// IsGKE reports whether it is that of an API server of GKE, as "v1.33.1-gke.1000000".
-func (v Version) IsGKE() bool { return strings.Contains(v.Git, "-gke.") }
-
 // AtLeast reports whether the version is major.minor or newer.
 func (v Version) AtLeast(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor

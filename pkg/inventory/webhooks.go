@@ -184,21 +184,23 @@ func newBackend(c admissionv1.WebhookClientConfig) Backend {
 	return b
 }
 
-// conversion returns the webhook that converts the CRD, if one does.
+// conversion returns the webhook that converts the CRD, if one does, or is to: a file may
+// have a strategy without its webhook, or a webhook of another strategy.
 func conversion(c *apiextensionsv1.CustomResourceDefinition, crd *CRD) []*Webhook {
 	conv := c.Spec.Conversion
-	if conv == nil || conv.Strategy != apiextensionsv1.WebhookConverter || conv.Webhook == nil {
+	if conv == nil || conv.Strategy != apiextensionsv1.WebhookConverter && conv.Webhook == nil {
 		return nil
 	}
+	webhook := ptr.Deref(conv.Webhook, apiextensionsv1.WebhookConversion{})
 	return []*Webhook{{
 		Registration: Registration{
 			Ref:           Ref{Type: Conversion, Configuration: c.Name, Name: c.Name},
 			Object:        crd.Object,
 			FailurePolicy: admissionv1.Fail,
 		},
-		Backend:        newBackend(admissionClient(conv.Webhook.ClientConfig)),
+		Backend:        newBackend(admissionClient(webhook.ClientConfig)),
 		Timeout:        conversionTimeout,
-		ReviewVersions: conv.Webhook.ConversionReviewVersions,
+		ReviewVersions: webhook.ConversionReviewVersions,
 		CRD:            crd,
 	}}
 }
@@ -274,11 +276,8 @@ func lastWrite(m *metav1.ObjectMeta) Write {
 	return last
 }
 
-// ownTool is this program as the owner of objects. Those of its policies that older
-// versions wrote have no label.
+// ownTool is this program as the owner of objects.
 const ownTool = "webhook-auditor"
-
-var ownPolicies = []string{"webhook-auditor-run-level-guard", "webhook-auditor-registration-warnings"}
 
 // ownerOf returns who manages an object. What an owner reference or a GitOps
 // tool says outranks the tool that rendered the manifest.
@@ -304,7 +303,7 @@ func ownerOf(m *metav1.ObjectMeta) Owner {
 	if m.Labels["app.kubernetes.io/managed-by"] == "Helm" {
 		return Owner{Tool: "helm", Name: m.Labels["app.kubernetes.io/instance"]}
 	}
-	if m.Labels["app.kubernetes.io/part-of"] == ownTool || slices.Contains(ownPolicies, m.Name) {
+	if m.Labels["app.kubernetes.io/part-of"] == ownTool {
 		return Owner{Tool: ownTool, Name: strings.TrimPrefix(m.Name, ownTool+"-")}
 	}
 	return Owner{}

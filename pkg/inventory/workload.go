@@ -136,6 +136,9 @@ func (o Objects) workloads() []Workload {
 	for _, d := range o.DaemonSets {
 		out = append(out, newDaemon(d))
 	}
+	for _, j := range o.Jobs {
+		out = append(out, newWorkload("Job", &j.ObjectMeta, &j.Spec.Template, ptr.Deref(j.Spec.Parallelism, 1)))
+	}
 	out = append(out, podWorkloads(o.Pods)...)
 	slices.SortFunc(out, func(a, b Workload) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
@@ -267,13 +270,13 @@ func newDaemon(d *appsv1.DaemonSet) Workload {
 }
 
 // podWorkloads merges the Pods of one controller. Those that have run to their
-// end, and those of Jobs, serve nothing.
+// end serve nothing; those of a Job do until then.
 func podWorkloads(pods []*corev1.Pod) []Workload {
 	var out []Workload
 	position := map[Key]int{}
 	for _, p := range pods {
 		owner := metav1.GetControllerOfNoCopy(p)
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || owner != nil && owner.Kind == "Job" {
+		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		w := podWorkload(p)

@@ -17,6 +17,7 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
 	admissionregistration "k8s.io/kubernetes/pkg/apis/admissionregistration/install"
 	apps "k8s.io/kubernetes/pkg/apis/apps/install"
+	batch "k8s.io/kubernetes/pkg/apis/batch/install"
 	core "k8s.io/kubernetes/pkg/apis/core/install"
 	discovery "k8s.io/kubernetes/pkg/apis/discovery/install"
 	networking "k8s.io/kubernetes/pkg/apis/networking/install"
@@ -34,7 +35,7 @@ func main() {
 func run(in io.Reader, out io.Writer) error {
 	scheme := runtime.NewScheme()
 	for _, install := range []func(*runtime.Scheme){
-		admissionregistration.Install, apiextensions.Install, apiregistration.Install, apps.Install, core.Install, discovery.Install, networking.Install, policy.Install,
+		admissionregistration.Install, apiextensions.Install, apiregistration.Install, apps.Install, batch.Install, core.Install, discovery.Install, networking.Install, policy.Install,
 	} {
 		install(scheme)
 	}

@@ -48,8 +48,8 @@ func variants(t *testing.T, of string) []fields {
 	return out
 }
 
-// converted is the custom resource that the webhook converts.
-func converted(n int, webhook fields) fields {
+// converted is a custom resource with the conversion.
+func converted(n int, conversion fields) fields {
 	version := func(name string, stored bool) fields {
 		return fields{"name": name, "served": true, "storage": stored, "schema": fields{"openAPIV3Schema": fields{"type": "object"}}}
 	}
@@ -59,7 +59,7 @@ func converted(n int, webhook fields) fields {
 		"spec": fields{
 			"group": "refused.example.com", "scope": "Namespaced", "names": fields{"plural": plural, "kind": fmt.Sprintf("Refused%d", n)},
 			"versions":   []any{version("v1", true), version("v2", false)},
-			"conversion": fields{"strategy": "Webhook", "webhook": webhook},
+			"conversion": conversion,
 		},
 	}
 }
@@ -86,9 +86,16 @@ func written(t *testing.T) []*unstructured.Unstructured {
 	for n, changed := range variants(t, "mutations") {
 		add("MutatingAdmissionPolicy", "q", n, fields{"spec": with(mutation, changed)})
 	}
-	conversion := fields{"conversionReviewVersions": []any{"v1"}, "clientConfig": fields{"service": fields{"namespace": "a", "name": "b"}}}
-	for n, changed := range variants(t, "conversions") {
-		out = append(out, &unstructured.Unstructured{Object: converted(n, with(conversion, changed))})
+	webhook := fields{"conversionReviewVersions": []any{"v1"}, "clientConfig": fields{"service": fields{"namespace": "a", "name": "b"}}}
+	var conversions []fields
+	for _, changed := range variants(t, "conversions") {
+		conversions = append(conversions, fields{"strategy": "Webhook", "webhook": with(webhook, changed)})
+	}
+	for n, conversion := range append(conversions, variants(t, "strategies")...) {
+		out = append(out, &unstructured.Unstructured{Object: converted(n, conversion)})
+	}
+	for n, changed := range variants(t, "bindings") {
+		add("ValidatingAdmissionPolicyBinding", "b", n, fields{"spec": with(fields{"policyName": "elsewhere.example.com", "validationActions": []any{"Deny"}}, changed)})
 	}
 	return out
 }

@@ -45,7 +45,7 @@ func (a *Answer) addPolicy(r *classify.Report) {
 	case p == nil && a.Policy.Static():
 		a.Notes = append(a.Notes, "Policy "+a.Policy.Name+onDisk)
 	case p == nil:
-		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s: it was deleted since, or it is not part of the input, or the error is another cluster's.", a.Policy.Name))
+		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s.", a.Policy.Name))
 	case a.Cause != causePolicyWarned:
 		for _, b := range p.Bindings {
 			if b.Object.Name == a.Binding || a.Binding == "" {

@@ -112,7 +112,9 @@ func texts(value any, times int, out []message) []message {
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			out = texts(v[key], times, out)
+			if key != "details" || v["kind"] != "Status" { // which has the words of its message
+				out = texts(v[key], times, out)
+			}
 		}
 	}
 	return out
@@ -120,7 +122,7 @@ func texts(value any, times int, out []message) []message {
 
 // record is how a line of a log, an Event in a table, a condition and an error of
 // kubectl begin. Other lines go on with the one before: terminals break them.
-var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|[Ee]rror:? |Internal error occurred: |Warning` +
+var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|[Ee]rror:? |Internal error occurred: |Warning|\S+/\S+ (?:created|configured|unchanged|deleted|patched|scaled|serverside-applied)\b` +
 	`|\s+(?:Normal|Warning)\s+\S+\s` +
 	`|(?:\S+\s+)?(?:\d+[smhdy]\w*|<unknown>)\s+(?:\(x\d+ over \w+\)\s+)?(?:Normal|Warning)\s` +
 	`|\s+[A-Z]\w+\s+(?:True|False|Unknown)\s)`)

@@ -58,7 +58,7 @@ const (
 // shortest first.
 func (m *Matcher) Limits(op Operation, r inventory.Resource) []Limit {
 	return slices.DeleteFunc(slices.Clone(limits), func(l Limit) bool {
-		return l.platform != "" && l.platform != m.platform ||
+		return l.platform != "" && l.platform != m.Platform ||
 			len(l.resources) > 0 && !slices.Contains(l.resources, r) ||
 			len(l.operations) > 0 && !slices.Contains(l.operations, op)
 	})

@@ -15,7 +15,7 @@ import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 // safe for concurrent use.
 type Matcher struct {
 	Snapshot *inventory.Snapshot
-	platform inventory.Platform // found once: it may cost the webhooks
+	Platform inventory.Platform // found once: it may cost the webhooks
 	index    *index
 	requests *memo[requestKey, Request]
 }
@@ -27,7 +27,7 @@ func New(s *inventory.Snapshot) *Matcher {
 }
 
 func newMatcher(s *inventory.Snapshot, x *index) *Matcher {
-	return &Matcher{Snapshot: s, platform: s.Platform(), index: x, requests: newMemo[requestKey, Request]()}
+	return &Matcher{Snapshot: s, Platform: s.Platform(), index: x, requests: newMemo[requestKey, Request]()}
 }
 
 // WithProbes returns the Matcher of the same Snapshot with other probes, on which no
@@ -47,7 +47,7 @@ func (m *Matcher) Next(s *inventory.Snapshot) *Matcher {
 	}
 	m.index.next()
 	out := newMatcher(s, m.index)
-	if out.platform != m.platform || !s.SameResources(m.Snapshot) {
+	if out.Platform != m.Platform || !s.SameResources(m.Snapshot) {
 		out.index = newIndex(s, m.index.programs)
 	}
 	return out

@@ -39,7 +39,7 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 		}
 		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy), reinvocationPolicies)
 	case *apiextensionsv1.CustomResourceDefinition:
-		v.conversion(field.NewPath("spec", "conversion", "webhook"), c.Spec.Conversion)
+		v.conversion(field.NewPath("spec", "conversion"), c.Spec.Conversion)
 		return v.errors
 	default:
 		return nil
@@ -59,8 +59,11 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 
 // conversion is that of a CRD, by k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
 func (v *validator) conversion(at *field.Path, c *apiextensionsv1.CustomResourceConversion) {
+	v.required(at.Child("strategy"), "must be one of None, Webhook", c.Strategy == "")
+	at = at.Child("webhook")
 	switch {
-	case c == nil || c.Strategy != apiextensionsv1.WebhookConverter:
+	case c.Strategy != apiextensionsv1.WebhookConverter:
+		v.errors = append(v.errors, field.Forbidden(at, "must not be set unless strategy is Webhook"))
 		return
 	case c.Webhook == nil || c.Webhook.ClientConfig == nil:
 		v.required(at.Child("clientConfig"), "required when strategy is set to Webhook", true)

@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -71,6 +72,7 @@ var decoders = map[string]decoder{
 	"Deployment.apps":                                               {[]string{"v1"}, true, empty[appsv1.Deployment]},
 	"StatefulSet.apps":                                              {[]string{"v1"}, true, empty[appsv1.StatefulSet]},
 	"DaemonSet.apps":                                                {[]string{"v1"}, true, empty[appsv1.DaemonSet]},
+	"Job.batch":                                                     {[]string{"v1"}, true, empty[batchv1.Job]},
 	"PodDisruptionBudget.policy":                                    {[]string{"v1"}, true, empty[policyv1.PodDisruptionBudget]},
 	"NetworkPolicy.networking.k8s.io":                               {[]string{"v1"}, true, empty[networkingv1.NetworkPolicy]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
@@ -122,6 +124,8 @@ func convert(object metav1.Object, version string) any {
 		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), nil, appsv1.StatefulSetStatus{}
 	case *appsv1.DaemonSet:
 		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
+	case *batchv1.Job:
+		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), batchv1.JobStatus{}
 	case *policyv1.PodDisruptionBudget:
 		o.Status = policyv1.PodDisruptionBudgetStatus{}
 	case *corev1.Node:

@@ -23,6 +23,8 @@ var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Ku
 type kustomization struct {
 	file      string
 	component bool
+	// deprecated is a field that kustomize warns of on the standard error, "" without one.
+	deprecated string
 	// folders and files are those that it names, and missing what it names that is neither.
 	folders, files, missing []string
 }
@@ -50,10 +52,14 @@ func readKustomization(file string) (kustomization, bool) {
 		return k, false
 	}
 	data, err := os.ReadFile(file)
-	if err != nil || yaml.Unmarshal(data, &tree) != nil {
+	if err != nil {
 		return k, false
 	}
+	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
 	k.component = tree["kind"] == "Component"
+	if i := slices.IndexFunc(deprecatedFields, func(name string) bool { return tree[name] != nil }); i >= 0 {
+		k.deprecated = deprecatedFields[i]
+	}
 	for _, name := range pathsIn(tree, "") {
 		full := filepath.Join(filepath.Dir(file), name)
 		switch info, err := os.Stat(full); {
@@ -67,6 +73,10 @@ func readKustomization(file string) (kustomization, bool) {
 	}
 	return k, true
 }
+
+// deprecatedFields are those of which kustomize prints a warning. Source:
+// CheckDeprecatedFields in sigs.k8s.io/kustomize/api/types.
+var deprecatedFields = []string{"bases", "commonLabels", "imageTags", "patchesJson6902", "patchesStrategicMerge", "vars"}
 
 // pathFields are the fields of a kustomization whose values are paths, or URLs, of which
 // none is fetched.
@@ -113,6 +123,12 @@ func (r *reader) kustomize(in *input) map[string]bool {
 			continue
 		}
 		maps.Copy(done, r.kustomization(in, all[folder].file))
+	}
+	for _, folder := range slices.Sorted(maps.Keys(done)) {
+		if field := all[folder].deprecated; field != "" {
+			in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomize warns that %s in %s is deprecated: it is built all the same", field, all[folder].file))
+			break
+		}
 	}
 	return done
 }

@@ -193,7 +193,7 @@ func (c coverage) endpoints() map[string]bool {
 // replacedByPods reports whether the Pods of the workload are known. DaemonSets
 // are kept: they show on which nodes a Pod is still missing.
 func (c coverage) replacedByPods(key inventory.SourceKey) bool {
-	return c[allPods][key.Namespace] && (key.Kind == "Deployment" || key.Kind == "StatefulSet")
+	return c[allPods][key.Namespace] && slices.Contains([]string{"Deployment", "StatefulSet", "Job"}, key.Kind)
 }
 
 // nodes counts the Nodes of an input that has all of them: a must-gather does.

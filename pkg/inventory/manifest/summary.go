@@ -71,6 +71,9 @@ func (in *input) summary(server inventory.Version) Input {
 		out.Kind += " (archive)"
 	}
 	out.Lacks = lacking(in.kinds)
+	if (in.kinds[inventory.KindValidatingPolicy] || in.kinds[inventory.KindMutatingPolicy]) && !in.kinds[inventory.KindValidatingPolicyBinding] && !in.kinds[inventory.KindMutatingPolicyBinding] {
+		out.Lacks = append(out.Lacks, "no policy bindings: whether the policies have an effect is unknown")
+	}
 	if in.layout != plain && len(in.kinds) > 0 && !in.policiesListed && !slices.ContainsFunc(policyKinds, func(kind string) bool { return in.kinds[kind] }) {
 		out.Lacks = append(out.Lacks, "no admission policies: whether there are any is unknown")
 	}
