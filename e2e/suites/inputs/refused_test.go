@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -136,9 +137,15 @@ func refusals(t *testing.T, objects []*unstructured.Unstructured) map[string]str
 	document, _ := testenv.Report(t, file)
 	out := map[string]string{}
 	for _, f := range document.Findings {
-		if f.Check == "refused-by-api" {
-			out[f.Configuration] = f.Message
+		if f.Check != "refused-by-api" {
+			continue
+		}
+		out[f.Configuration] = f.Message
+		if m := applied.FindStringSubmatch(f.Message); m != nil {
+			out[m[1]] = f.Message // a finding about a binding has the name of its policy
 		}
 	}
 	return out
 }
+
+var applied = regexp.MustCompile(`when \S+ (\S+) is applied`)
