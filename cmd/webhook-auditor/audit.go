@@ -250,11 +250,17 @@ func writeErrors(errs []report.Error, s streams) error {
 	if err := report.WriteErrors(unfiltered(s.err), errs, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
-	if slices.ContainsFunc(errs, func(e report.Error) bool { return strings.Contains(e.Message, "is forbidden: grant ") }) {
-		complain(s.err, "the ClusterRole webhook-auditor grants all that is read: bind it to the user, after webhook-auditor print rbac | kubectl apply -f -")
+	if slices.ContainsFunc(errs, func(e report.Error) bool { return strings.Contains(e.Message, lacksRights) }) {
+		complain(s.err, grants)
 	}
 	return nil
 }
+
+// lacksRights is what the error says of a user who lacks what grants has.
+const (
+	lacksRights = "is forbidden: grant "
+	grants      = "the ClusterRole webhook-auditor grants all that is read: bind it to the user, after webhook-auditor print rbac | kubectl apply -f -"
+)
 
 // exitStatus is the error of a report, which is an exit code: errors outrank
 // findings.
@@ -322,6 +328,9 @@ func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inven
 	objects, err := cluster.Read(ctx, c.clients, cluster.Options{Routing: c.routing}, func(p cluster.Progress) {
 		line.show("reading %d of %d kinds: %d %s…", min(p.Done+1, p.Kinds), p.Kinds, p.Objects, p.Resource)
 	})
+	if err != nil && strings.Contains(err.Error(), lacksRights) {
+		err = fmt.Errorf("%w; %s", err, grants)
+	}
 	if err != nil {
 		return objects, err
 	}

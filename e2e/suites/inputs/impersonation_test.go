@@ -13,7 +13,7 @@ func TestImpersonation(t *testing.T) {
 	w := environment{stock.Use(t)}
 	b := w.Backend(t, "impersonation")
 	w.Validate(t, "impersonation", testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
-	if got := testenv.Command(t, "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "--as=jane"); got.Code != 1 || !testenv.ContainsAll(got.Stderr, "is forbidden", "to jane") {
+	if got := testenv.Command(t, "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "--as=jane"); got.Code != 1 || !testenv.ContainsAll(got.Stderr, "is forbidden", "to jane", "the ClusterRole webhook-auditor grants") {
 		t.Errorf("as a user without permissions: %+v", got)
 	}
 	d, got := testenv.Report(t, "--kubeconfig="+w.Plane.Kubeconfig(), "--as=jane", "--as-group=system:masters")
