@@ -93,9 +93,6 @@ type ControlPlaneMatch struct {
 	Match admission.Match
 	// Reason is what decides where Match is maybe.
 	Reason admission.Reason
-	// Excluded are the requests that the API server keeps from webhooks by its exclusion
-	// rules, "" where none are.
-	Excluded string
 }
 
 // controlPlaneRequests are the requests on the control plane's path, by resource.
@@ -106,8 +103,9 @@ type controlPlaneRequest struct {
 	request   admission.Request
 	// byWriters are the same as those make it who write the resource.
 	byWriters []admission.Request
-	// excluded is what ControlPlaneMatch.Excluded is.
-	excluded string
+	// excluded says that the API server keeps some of the requests from webhooks by its
+	// exclusion rules.
+	excluded bool
 }
 
 // maxOnRunLevel bounds the namespaces of a run level that are considered: an
@@ -150,9 +148,9 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 						w.fail(err)
 						return nil
 					}
-					excluded, which := admission.Excluded(m.Snapshot.Exclusions, request)
+					excluded := admission.Excluded(m.Snapshot.Exclusions, request)
 					if excluded != admission.Yes {
-						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace), which})
+						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace), excluded == admission.Maybe})
 					}
 				}
 			}
@@ -186,11 +184,11 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 				return nil
 			}
 			verdict := askedByWriters(known, w)
-			if verdict.Match == admission.Yes && known.excluded != "" {
+			if verdict.Match == admission.Yes && known.excluded {
 				verdict = admission.Verdict{Match: admission.Maybe, Reason: admission.ReasonExclusionRules}
 			}
 			if verdict.Match != admission.No && !verdict.OptIn {
-				out = append(out, ControlPlaneMatch{r.Resource, known.namespace, verdict.Match, verdict.Reason, known.excluded})
+				out = append(out, ControlPlaneMatch{r.Resource, known.namespace, verdict.Match, verdict.Reason})
 			}
 		}
 	}

@@ -109,7 +109,7 @@ func isOrMayBe(s Severity) string {
 // unlessOf says what would keep the webhook off the path; "" where nothing
 // would.
 func unlessOf(p *Profile, matches []ControlPlaneMatch) string {
-	var namespaces, excluded []string
+	var namespaces, reasons []string
 	decided := true
 	for _, v := range matches {
 		decided = decided && v.Match == admission.Yes
@@ -117,16 +117,13 @@ func unlessOf(p *Profile, matches []ControlPlaneMatch) string {
 			namespaces = append(namespaces, cmp.Or(v.Namespace, "the namespace"))
 		}
 		if v.Reason == admission.ReasonExclusionRules {
-			excluded = append(excluded, v.Excluded)
+			reasons = []string{"the API server's exclusion rules keep them from webhooks"}
 		}
 	}
 	if decided {
 		return ""
 	}
-	if len(excluded) > 0 {
-		return unless(p.Webhook, namespaces, fmt.Sprintf("the API server's exclusion rules keep them from webhooks, as those %s", JoinBounded(text.Distinct(excluded))))
-	}
-	return unless(p.Webhook, namespaces)
+	return unless(p.Webhook, namespaces, reasons...)
 }
 
 // controlPlaneNames names what is on the path: "nodes, leases… in kube-system".

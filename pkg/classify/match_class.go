@@ -35,27 +35,24 @@ type deriver struct {
 	// grouped are the results of byClass so far, by the first matched resource:
 	// webhooks that match the same share that list.
 	grouped map[*admission.MatchedResource]map[Class][]inventory.Resource
-	// platformWebhooks and platformNamespaces are the Policy's globs.
-	platformWebhooks, platformNamespaces globs
 	// runLevelZero are the namespaces on run level 0, and requests those on the
-	// control plane's path, once one of them is needed.
+	// control plane's path.
 	runLevelZero []string
 	requests     controlPlaneRequests
-	prepared     bool
 }
 
 func (p *Policy) deriver(w *work, m *admission.Matcher) *deriver {
 	d := &deriver{
-		work:               w,
-		policy:             p,
-		matcher:            m,
-		snapshot:           m.Snapshot,
-		known:              map[string]*matchClass{},
-		classes:            map[inventory.Resource][]Class{},
-		groups:             map[string]bool{},
-		grouped:            map[*admission.MatchedResource]map[Class][]inventory.Resource{},
-		platformWebhooks:   newGlobs(p.PlatformWebhooks),
-		platformNamespaces: newGlobs(p.PlatformNamespaces),
+		work:         w,
+		policy:       p,
+		matcher:      m,
+		snapshot:     m.Snapshot,
+		known:        map[string]*matchClass{},
+		classes:      map[inventory.Resource][]Class{},
+		groups:       map[string]bool{},
+		grouped:      map[*admission.MatchedResource]map[Class][]inventory.Resource{},
+		runLevelZero: p.onRunLevel(m.Snapshot, "0"),
+		requests:     p.controlPlaneRequests(w, m),
 	}
 	for _, class := range ListedClasses {
 		for _, r := range p.Classes[class] {
@@ -68,16 +65,6 @@ func (p *Policy) deriver(w *work, m *admission.Matcher) *deriver {
 	return d
 }
 
-// prepare makes what only new matchClasses need: it costs the namespaces and the
-// requests on the control plane's path.
-func (d *deriver) prepare() {
-	if !d.prepared {
-		d.prepared = true
-		d.runLevelZero = d.policy.onRunLevel(d.snapshot, "0")
-		d.requests = d.policy.controlPlaneRequests(d.work, d.matcher)
-	}
-}
-
 // classOf returns the matchClass of the webhook.
 func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 	if w.Type == inventory.Conversion { // it has no rules: what it matches is its CRD
@@ -86,7 +73,6 @@ func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 	}
 	class := d.known[key]
 	if class == nil {
-		d.prepare()
 		class = &matchClass{matched: d.matcher.MatchedResources(w), unused: d.matcher.UnusedRules(&w.Registration)}
 		class.byClass = d.byClass(class.matched)
 		class.runLevelZero = d.matchedOnZero(class, w)
@@ -99,7 +85,6 @@ func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 // called for. It costs those that it matches.
 func (d *deriver) controlPlane(class *matchClass, w *inventory.Webhook) []ControlPlaneMatch {
 	if !class.controlPlaneKnown {
-		d.prepare()
 		class.controlPlane, class.controlPlaneKnown = d.requests.matchedBy(d.work, w, class.matched), true
 	}
 	return class.controlPlane

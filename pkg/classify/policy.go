@@ -99,27 +99,9 @@ func (p *Policy) threshold(f *Facts) float64 {
 
 func secondsOf(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// globs are matched against thousands of names.
-type globs struct {
-	exact    map[string]bool
-	patterns []string
-}
-
-func newGlobs(list []string) globs {
-	g := globs{exact: map[string]bool{}}
-	for _, glob := range list {
-		if IsGlob(glob) {
-			g.patterns = append(g.patterns, glob)
-		} else {
-			g.exact[glob] = true
-		}
-	}
-	return g
-}
-
-// match reports whether one of the globs matches the name.
-func (g globs) match(name string) bool {
-	return g.exact[name] || slices.ContainsFunc(g.patterns, func(glob string) bool { return match(glob, name) })
+// matchAny reports whether one of the globs matches the name.
+func matchAny(globs []string, name string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool { return match(glob, name) })
 }
 
 // match reports whether the glob matches the name. A malformed one, which

@@ -54,7 +54,7 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 			continue
 		}
 		for _, known := range requests {
-			if known.excluded == "" && p.isEvaluatedFor(known.request) {
+			if !known.excluded && p.isEvaluatedFor(known.request) {
 				out = append(out, ControlPlaneMatch{Resource: r, Namespace: known.namespace, Match: admission.Yes})
 			}
 		}
@@ -71,9 +71,8 @@ func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 	if len(s.Policies) > 0 {
 		requests = p.controlPlaneRequests(w, r.Matcher)
 	}
-	platform := newGlobs(p.PlatformWebhooks)
 	for _, of := range s.Policies {
-		out = append(out, PolicyProfile{of, platform.match(of.Name), false, s, r.Matcher, p, requests})
+		out = append(out, PolicyProfile{of, matchAny(p.PlatformWebhooks, of.Name), false, s, r.Matcher, p, requests})
 	}
 	for _, b := range s.Unbound {
 		of := &inventory.AdmissionPolicy{Registration: inventory.Registration{Ref: b.Policy, Object: b.Object}, Bindings: []*inventory.PolicyBinding{b}}

@@ -87,8 +87,8 @@ func (d *deriver) derive(f *Facts, w *inventory.Webhook) {
 	}
 	f.Approval = w.Object.Annotations[ApprovalAnnotation]
 	f.Approved = approvalURL.MatchString(f.Approval)
-	f.Platform = d.platformWebhooks.match(w.Configuration) || d.platformWebhooks.match(w.Name) || stock(d.snapshot, w)
-	f.ThirdParty = !d.platformNamespaces.match(w.Backend.Namespace())
+	f.Platform = matchAny(d.policy.PlatformWebhooks, w.Configuration) || matchAny(d.policy.PlatformWebhooks, w.Name) || stock(d.snapshot, w)
+	f.ThirdParty = !matchAny(d.policy.PlatformNamespaces, w.Backend.Namespace())
 	f.Threshold = d.policy.threshold(f)
 	f.State = d.snapshot.State(w.Backend)
 }

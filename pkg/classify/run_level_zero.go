@@ -70,10 +70,9 @@ func (d *deriver) matchedOnZero(class *matchClass, w *inventory.Webhook) RunLeve
 
 // onRunLevel returns the first namespaces on the run level, sorted.
 func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
-	named := newGlobs(p.RunLevelZero)
 	var out []string
 	for name, ns := range s.Namespaces {
-		if p.RunLevelLabel != "" && ns.Labels[p.RunLevelLabel] == level || level == "0" && named.match(name) {
+		if p.RunLevelLabel != "" && ns.Labels[p.RunLevelLabel] == level || level == "0" && matchAny(p.RunLevelZero, name) {
 			out = append(out, name)
 		}
 	}

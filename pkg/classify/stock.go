@@ -90,7 +90,7 @@ func (k stockWebhook) serves(b inventory.Backend) bool {
 	if b.Kind == inventory.BackendURL {
 		address = b.Host()
 	}
-	return slices.ContainsFunc(k.backends, func(glob string) bool { return match(glob, address) })
+	return matchAny(k.backends, address)
 }
 
 // asksFor reports whether the rules name no resource but those of the stock

@@ -1,31 +1,25 @@
 package admission
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Excluded says whether one of the rules keeps the request from webhooks, and where that
-// is maybe, for which requests.
-func Excluded(rules []inventory.Exclusion, r Request) (Match, string) {
-	var open []string
+// Excluded says whether one of the rules keeps the request from webhooks: maybe where
+// that depends on what is not known of it.
+func Excluded(rules []inventory.Exclusion, r Request) Match {
+	out := No
 	for _, rule := range rules {
-		if !r.isOf(rule) {
-			continue
+		switch {
+		case !r.isOf(rule):
+		case !r.isOpenIn(rule):
+			return Yes
+		default:
+			out = Maybe
 		}
-		which := r.openIn(rule)
-		if which == "" {
-			return Yes, ""
-		}
-		open = append(open, which)
 	}
-	if len(open) == 0 {
-		return No, ""
-	}
-	return Maybe, strings.Join(open, " or ")
+	return out
 }
 
 // isOf reports whether the request is one of the rule's, as far as it is known.
@@ -40,39 +34,22 @@ func (r Request) isOf(rule inventory.Exclusion) bool {
 		(r.Name == "" || slices.Contains(rule.Names, inventory.Any) || slices.Contains(rule.Names, r.Name))
 }
 
-// openIn says what is not known of a request that may be the rule's; "" where it is.
-func (r Request) openIn(rule inventory.Exclusion) string {
-	var out []string
-	if rule.Namespace != "" && rule.Namespace != inventory.Any && r.Namespace == "" {
-		out = append(out, "in namespace "+rule.Namespace)
-	}
-	if r.Name == "" && !slices.Contains(rule.Names, inventory.Any) {
-		out = append(out, "to "+namesOf(rule))
-	}
-	if r.user == nil && rule.Username != inventory.Any {
-		out = append(out, "of "+rule.Username)
-	}
-	return strings.Join(out, " ")
-}
-
-// namesOf are a few of the rule's names.
-func namesOf(rule inventory.Exclusion) string {
-	const few = 5
-	if more := len(rule.Names) - few; more > 0 {
-		return fmt.Sprintf("%s and %d others", strings.Join(rule.Names[:few], ", "), more)
-	}
-	return strings.Join(rule.Names, ", ")
+// isOpenIn reports whether something is not known of a request that may be the rule's.
+func (r Request) isOpenIn(rule inventory.Exclusion) bool {
+	return rule.Namespace != "" && rule.Namespace != inventory.Any && r.Namespace == "" ||
+		r.Name == "" && !slices.Contains(rule.Names, inventory.Any) ||
+		r.user == nil && rule.Username != inventory.Any
 }
 
 // excluding turns verdicts on the request into those of an API server that may skip it.
 func (m *Matcher) excluding(r Request) func(Verdict) Verdict {
-	match, which := Excluded(m.Snapshot.Exclusions, r)
+	match := Excluded(m.Snapshot.Exclusions, r)
 	if match == No {
 		return func(v Verdict) Verdict { return v }
 	}
 	skips := Verdict{Match: Maybe, Reason: ReasonExclusionRules, Detail: "probably skipped by EKS, as EKS Anywhere's exclusion rules do"}
 	if match == Maybe {
-		skips.Detail = fmt.Sprintf("requests %s are %s", which, skips.Detail)
+		skips.Detail = "by some names or users " + skips.Detail
 	}
 	return func(v Verdict) Verdict {
 		v.Refused = v.Refused && match != Yes

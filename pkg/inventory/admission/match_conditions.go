@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +11,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"k8s.io/apimachinery/pkg/util/version"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
@@ -25,11 +22,6 @@ import (
 // ones cost some dozens, and each may be evaluated on thousands of requests. The API
 // server stops at a hundred times as much, and takes seconds to get there.
 const maxCost = 10_000
-
-// authorizedCost is what an expression may cost that asks the authorizer where the user
-// may everything: the API server's own limit, of which a question takes a third.
-// Source: PerCallLimit of k8s.io/apiserver/pkg/apis/cel.
-const authorizedCost = 1_000_000
 
 // outcome is what one expression says of one request.
 type outcome struct {
@@ -143,12 +135,9 @@ func (p programs) of(text sourceText) *program {
 // program is a compiled expression, or why it is none.
 type program struct {
 	cel.Program
-	// authorized is the same with authorizedCost, which few expressions need.
-	authorized func() (cel.Program, error)
-	// authorizes says that the expression asks the authorizer, forOthers about another
-	// user than that of the request.
-	authorizes, forOthers bool
-	err                   error
+	// authorizes says that the expression asks the authorizer.
+	authorizes bool
+	err        error
 }
 
 func compile(text sourceText) *program {
@@ -166,9 +155,8 @@ func compile(text sourceText) *program {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
-	p := &program{authorizes: asksAuthorizer(ast), forOthers: calls(ast, "authorizer_serviceaccount")}
-	p.authorized = sync.OnceValues(func() (cel.Program, error) { return newProgram(env, ast, authorizedCost) })
-	p.Program, p.err = newProgram(env, ast, maxCost)
+	p := &program{authorizes: asksAuthorizer(ast)}
+	p.Program, p.err = env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost))
 	return p
 }
 
@@ -207,38 +195,17 @@ func (m *Matcher) appendErrors(errors []inventory.Error, w *inventory.Registrati
 	return errors
 }
 
-func newProgram(env *cel.Env, ast *cel.Ast, cost uint64) (cel.Program, error) {
-	return env.Program(
-		ast,
-		cel.EvalOptions(cel.OptPartialEval),
-		cel.CostLimit(cost),
-	)
-}
-
 // run evaluates the expression as far as the request is known.
 func (p *program) run(r Request, at stage) outcome {
 	if p.err != nil {
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
 	}
-	at.forOthers = p.forOthers
 	vars := r.cached.activation(r, at)
 	if vars.err != nil {
 		return outcome{Match: Maybe, doubt: vars.err.Error()}
 	}
-	if !p.authorizes || !r.mayEverything(at) {
-		return p.eval(p.Program, maxCost, vars)
-	}
-	run, err := p.authorized()
-	if err != nil {
-		return outcome{Match: Maybe, doubt: err.Error()}
-	}
-	return p.eval(run, authorizedCost, vars)
-}
-
-// eval evaluates the program, unless that exceeds its limit.
-func (p *program) eval(run cel.Program, limit uint64, vars activation) outcome {
-	value, details, err := run.Eval(vars.PartialActivation)
-	if cost := details.ActualCost(); cost != nil && *cost > limit {
+	value, details, err := p.Eval(vars.PartialActivation)
+	if cost := details.ActualCost(); cost != nil && *cost > maxCost {
 		return outcome{Match: Maybe, doubt: p.tooLong()}
 	}
 	return outcomeOf(value, err)
@@ -251,16 +218,6 @@ func (p *program) tooLong() string {
 		return "asks the authorizer what the user may do, which is not known here"
 	}
 	return "costs too much to be evaluated here"
-}
-
-// calls reports whether the expression calls the overload of a function.
-func calls(ast *cel.Ast, overload string) bool {
-	for _, reference := range ast.NativeRep().ReferenceMap() {
-		if slices.Contains(reference.OverloadIDs, overload) {
-			return true
-		}
-	}
-	return false
 }
 
 // asksAuthorizer reports whether the expression reads the variable authorizer.
@@ -313,24 +270,8 @@ func (r Request) variables(at stage) map[string]any {
 	if r.user != nil {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
-	out := map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil, "params": nil}
-	if r.mayEverything(at) {
-		out[plugincel.AuthorizerVarName] = library.NewAuthorizerVal(&user.DefaultInfo{Name: r.user.Name, Groups: r.user.Groups}, allowing)
-	}
-	return out
+	return map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil, "params": nil}
 }
-
-// mayEverything reports whether the API server allows those everything about whom the
-// expression asks, whatever roles there are. Source: authorizerfactory.NewPrivilegedGroups,
-// which kube-apiserver asks first.
-func (r Request) mayEverything(at stage) bool {
-	return !at.forOthers && r.user != nil && slices.Contains(r.user.Groups, user.SystemPrivilegedGroup)
-}
-
-// allowing is the authorizer of such a user.
-var allowing = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-	return authorizer.DecisionAllow, "", nil
-})
 
 // unknowns are the variables that the request leaves open.
 func (r Request) unknowns(at stage) []*cel.AttributePatternType {
@@ -342,10 +283,7 @@ func (r Request) unknowns(at stage) []*cel.AttributePatternType {
 		return p
 	}
 	out := []*cel.AttributePatternType{
-		cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName), request("dryRun"), request("options"),
-	}
-	if !r.mayEverything(at) {
-		out = append(out, cel.AttributePattern(plugincel.AuthorizerVarName))
+		cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName), cel.AttributePattern(plugincel.AuthorizerVarName), request("dryRun"), request("options"),
 	}
 	switch {
 	case r.user == nil:

@@ -22,8 +22,6 @@ type stage struct {
 	prepared bool
 	// params are those of a policy.
 	params paramsKnown
-	// forOthers says that the expression asks what other users may do.
-	forOthers bool
 }
 
 // paramsKnown says what an expression may read of params.
