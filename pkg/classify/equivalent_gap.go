@@ -28,8 +28,7 @@ var equivalentGap = &Check{
 // findUnmatchedVersions finds the versions for which webhooks with matchPolicy Exact
 // are not called. Several webhooks of one configuration, one for each version,
 // leave none. It goes once
-// through the rules of a configuration and once through what webhooks match that
-// match the same.
+// through the rules of a configuration and through what each webhook matches.
 func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
 	siblings := map[inventory.Ref][]*inventory.Webhook{}
 	for i := range profiles {
@@ -46,12 +45,7 @@ func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
 			siblings[key] = append(all, profiles[i].Webhook)
 		}
 	}
-	type lookup struct {
-		configuration inventory.Ref
-		matched       *admission.MatchedResource
-	}
 	unmatchedBy := map[inventory.Ref]func(inventory.Resource) []string{}
-	known := map[lookup][]string{}
 	for i := range profiles {
 		p := &profiles[i]
 		if !isExact(p) {
@@ -61,13 +55,7 @@ func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
 		if unmatchedBy[key] == nil {
 			unmatchedBy[key] = m.UnmatchedVersions(siblings[key])
 		}
-		this := lookup{key, &p.Matched[0]}
-		versions, seen := known[this]
-		if !seen {
-			versions = unmatchedVersions(w, p.Matched, unmatchedBy[key])
-			known[this] = versions
-		}
-		p.UnmatchedVersions = versions
+		p.UnmatchedVersions = unmatchedVersions(w, p.Matched, unmatchedBy[key])
 	}
 }
 

@@ -2,10 +2,7 @@ package classify_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"runtime"
-	"slices"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
@@ -75,47 +72,5 @@ func TestImpactGrowth(t *testing.T) {
 				t.Errorf("%d times the webhooks take %d bytes instead of %d", times, moreBytes, bytes)
 			}
 		})
-	}
-}
-
-// TestImpactAgrees: the Services that do not come back are those that wait for a
-// webhook with a deadlock among those that are down.
-func TestImpactAgrees(t *testing.T) {
-	stuck, free := 0, 0
-	for seed := range uint64(150) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		s := classify.MixedSnapshot(seed)
-		change := allDown(s)
-		change.Services = slices.DeleteFunc(change.Services, func(inventory.Key) bool { return r.IntN(4) == 0 })
-		c := must.Get(change.Evaluate(t.Context(), classify.DefaultPolicy(), reportOn(t, s)))(t)
-		s = classify.MixedSnapshot(seed) // with the webhooks alone that are down
-		s.Webhooks = slices.DeleteFunc(s.Webhooks, func(w *inventory.Webhook) bool { return !slices.Contains(change.Services, w.Backend.Service.Key) })
-		disagree(t, fmt.Sprintf("seed %d", seed), c, reportOn(t, s))
-		if len(c.Stuck) > 0 {
-			stuck++
-		} else {
-			free++
-		}
-	}
-	if stuck < 20 || free < 20 {
-		t.Errorf("%d clusters come back, %d do not: too few to compare", free, stuck)
-	}
-}
-
-func disagree(t *testing.T, name string, c *impact.Consequences, r *classify.Report) {
-	t.Helper()
-	deadlocks := 0
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
-		if p.Deadlock == nil {
-			continue
-		}
-		deadlocks++
-		if !slices.ContainsFunc(c.Stuck, func(b impact.Blocked) bool { return b.Service == p.State.Service.Key.String() }) {
-			t.Errorf("%s: %s is in a deadlock, and comes back: %v", name, p.Ref, c.Recovery)
-		}
-	}
-	if deadlocks == 0 && len(c.Stuck) > 0 {
-		t.Errorf("%s: %s does not come back, and no webhook is in a deadlock", name, c.Stuck[0].Service)
 	}
 }

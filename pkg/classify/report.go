@@ -2,7 +2,6 @@ package classify
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -68,26 +67,10 @@ func appendFindings(findings []*Finding, check *Check, of *inventory.Registratio
 	return findings
 }
 
-// sorted sorts the findings. Those of each severity and check come nearly in
-// order, so that they are sorted apart.
+// sorted sorts the findings.
 func sorted(findings []*Finding) []*Finding {
-	type group struct {
-		severity Severity
-		check    *Check
-	}
-	groups := map[group][]*Finding{}
-	for _, f := range findings {
-		key := group{f.Severity, f.Check}
-		groups[key] = append(groups[key], f)
-	}
-	out := findings[:0]
-	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b group) int {
-		return cmp.Or(cmp.Compare(b.severity, a.severity), cmp.Compare(a.check.Name, b.check.Name))
-	}) {
-		slices.SortStableFunc(groups[key], compareFindings)
-		out = append(out, groups[key]...)
-	}
-	return out
+	slices.SortStableFunc(findings, compareFindings)
+	return findings
 }
 
 func compareFindings(a, b *Finding) int {

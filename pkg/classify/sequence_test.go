@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -46,7 +49,8 @@ type evaluated struct {
 }
 
 // TestGrowthOverSnapshots: what evaluates 200 Snapshots, of which each has what
-// none before had, holds no more than after a few.
+// none before had, says of the first ones what a new evaluation says, and holds no more
+// than after a few.
 func TestGrowthOverSnapshots(t *testing.T) {
 	const few, all = 30, 200
 	for name, edit := range edits {
@@ -54,7 +58,10 @@ func TestGrowthOverSnapshots(t *testing.T) {
 			e := evaluated{}
 			var lengths map[string]int
 			var heap uint64
-			e.all(t, edit, all, func(n int, _ *Report) {
+			e.all(t, edit, all, func(n int, o inventory.Objects, r *Report) {
+				if n < few {
+					sameAnew(t, o, r)
+				}
 				if n == few {
 					lengths, heap = lengthsIn(&e), heapInUse()
 				}
@@ -73,7 +80,7 @@ func TestGrowthOverSnapshots(t *testing.T) {
 }
 
 // all evaluates so many Snapshots, each edited, and calls each with the Reports.
-func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int), all int, each func(n int, r *Report)) {
+func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int), all int, each func(n int, o inventory.Objects, r *Report)) {
 	t.Helper()
 	cluster := crowd{hook: catchAll, around: withBackends}.of(3)
 	for n := range all {
@@ -84,7 +91,25 @@ func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissi
 		o.Validating = append([]*admissionv1.ValidatingWebhookConfiguration{configuration}, o.Validating[1:]...)
 		e.matcher = e.matcher.Next(e.builder.Snapshot(o, taken))
 		r := must.Get(DefaultPolicy().EvaluateBy(t.Context(), e.matcher))(t)
-		each(n, r)
+		each(n, o, r)
+	}
+}
+
+// sameAnew compares all that the Report says with what is evaluated anew.
+func sameAnew(t *testing.T, o inventory.Objects, r *Report) {
+	t.Helper()
+	anew := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
+	options := cmp.Options{
+		cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Facts{}, "Webhook"), // compared with the Snapshots
+		cmpopts.IgnoreFields(start.Wait{}, "Webhook"), cmpopts.IgnoreUnexported(Facts{}, admission.Limit{}),
+		cmp.Comparer(func(a, b *Check) bool { return a == b }),
+	}
+	diff := cmp.Diff(anew.Snapshot, r.Snapshot, compareSnapshots...) + cmp.Diff(anew.Findings, r.Findings, options) + cmp.Diff(anew.Costs, r.Costs, options)
+	for i := range anew.Profiles {
+		diff += cmp.Diff(anew.Profiles[i].Facts, r.Profiles[i].Facts, options)
+	}
+	if diff != "" || !slices.Equal(anew.Errors, r.Errors) {
+		t.Fatalf("-anew +taken over:\n%s%v", diff, r.Errors)
 	}
 }
 

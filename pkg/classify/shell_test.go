@@ -33,7 +33,7 @@ var hostileNames = []string{
 // TestFixesInShell runs each fix through a shell, as a whole and from each of
 // its commands on: what is called, with which flags, is what is called for
 // names that the API server accepts, and nothing else happens. Each fix is run with one
-// of the names, FuzzFixesInShell tries others.
+// of the names.
 func TestFixesInShell(t *testing.T) {
 	t.Parallel()
 	harmless := fixesOf(t, "x")
@@ -58,25 +58,6 @@ func TestFixesInShell(t *testing.T) {
 			t.Errorf("no fix of %s was run", c.Name)
 		}
 	}
-}
-
-// FuzzFixesInShell runs a few fixes for each name, which part chooses: all of them are
-// hundreds of shells, more than go test waits for.
-//
-//	go test -fuzz=FuzzFixesInShell -fuzzminimizetime=1x ./pkg/classify
-func FuzzFixesInShell(f *testing.F) {
-	const few = 5
-	f.Add("'\\\"); : >INJECTED", uint8(0))
-	all := fixesOf(f, "x")
-	keys := slices.Sorted(maps.Keys(all))
-	f.Fuzz(func(t *testing.T, name string, part uint8) {
-		some := map[string]string{}
-		for i := range few {
-			key := keys[(int(part)*few+i)%len(keys)]
-			some[key] = all[key]
-		}
-		runFixes(t, some, name)
-	})
 }
 
 func runFixes(t *testing.T, harmless map[string]string, name string) {

@@ -24,7 +24,6 @@ type NetworkPolicy struct {
 
 // OpenPorts are ports by their numbers, and by the names that containers give them.
 type OpenPorts struct {
-	// Ranges are sorted, and none overlaps another; Names are sorted.
 	Ranges []PortRange
 	Names  []string
 }
@@ -34,18 +33,10 @@ type PortRange struct{ First, Last int32 }
 
 // Has reports whether the port is among them, where the Pods name some of theirs.
 func (o OpenPorts) Has(port int32, named map[string]int32) bool {
-	_, found := slices.BinarySearchFunc(o.Ranges, port, func(r PortRange, port int32) int {
-		if r.First <= port && port <= r.Last {
-			return 0
-		}
-		return cmp.Compare(r.First, port)
-	})
-	for name, number := range named {
-		if _, open := slices.BinarySearch(o.Names, name); number == port && open {
-			return true
-		}
+	if slices.ContainsFunc(o.Ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last }) {
+		return true
 	}
-	return found
+	return slices.ContainsFunc(o.Names, func(name string) bool { return named[name] == port })
 }
 
 // newNetworkPolicy reads which ports the rules open to more than Pods: selectors of Pods and
@@ -63,10 +54,6 @@ func newNetworkPolicy(p *networkingv1.NetworkPolicy, openShift bool) NetworkPoli
 		default:
 			out.OpenToPods.addRule(r)
 		}
-	}
-	for _, o := range []*OpenPorts{&out.Open, &out.OpenToPods, &out.OpenToBlocks} {
-		o.Ranges = joined(o.Ranges)
-		slices.Sort(o.Names)
 	}
 	return out
 }
@@ -110,20 +97,6 @@ func (o *OpenPorts) add(p networkingv1.NetworkPolicyPort) {
 }
 
 func isTCP(p corev1.Protocol) bool { return p == "" || p == corev1.ProtocolTCP }
-
-// joined sorts the ranges, and joins those that overlap.
-func joined(ranges []PortRange) []PortRange {
-	slices.SortFunc(ranges, func(a, b PortRange) int { return cmp.Compare(a.First, b.First) })
-	var out []PortRange
-	for _, r := range ranges {
-		if n := len(out); n > 0 && r.First <= out[n-1].Last {
-			out[n-1].Last = max(out[n-1].Last, r.Last)
-		} else {
-			out = append(out, r)
-		}
-	}
-	return out
-}
 
 // networkPolicies are those of the objects that isolate Pods for ingress, sorted.
 func (o Objects) networkPolicies() []NetworkPolicy {
