@@ -118,7 +118,7 @@ func (b *tab) asks(address string) {
 	b.accessible("ask-error")
 
 	b.get(address + "/bootstrap")
-	b.until(`document.querySelectorAll('table .state-bad').length > 0`)
+	b.until(`document.querySelectorAll('table tbody tr').length > 0`)
 	b.do(chromedp.KeyEvent("/"))
 	b.until(`document.activeElement.matches('header input[type=search]')`)
 	b.do(chromedp.KeyEvent("guard\r"))
