@@ -11,18 +11,13 @@ import (
 // AuditLog is what audit logs of API servers record of webhooks and of admission
 // policies.
 type AuditLog struct {
-	// Files are those that were read, Bytes what they hold unpacked.
-	Files []string `json:"files"`
-	Bytes int64    `json:"bytes"`
-	// Lines counts the lines, Broken those that are no audit event; Breaks names
-	// the first of them, as "FILE:LINE: reason".
-	Lines  int64    `json:"lines"`
-	Broken int64    `json:"broken"`
-	Breaks []string `json:"breaks,omitempty"`
-	// From and To are the times of the first and the last event; absent where there is
-	// none.
-	From time.Time `json:"from,omitzero"`
-	To   time.Time `json:"to,omitzero"`
+	Files  []string  `json:"files" jsonschema:"Files are those that were read, Bytes what they hold unpacked."`
+	Bytes  int64     `json:"bytes"`
+	Lines  int64     `json:"lines" jsonschema:"Lines counts the lines, Broken those that are no audit event; Breaks names the first of them, as \"FILE:LINE: reason\"."`
+	Broken int64     `json:"broken"`
+	Breaks []string  `json:"breaks,omitempty"`
+	From   time.Time `json:"from,omitzero" jsonschema:"From and To are the times of the first and the last event; absent where there is none."`
+	To     time.Time `json:"to,omitzero"`
 	// Rows are sorted by key.
 	Rows []AuditRow `json:"-"`
 	// Merged counts the requests whose namespace, user and message are left out, as
@@ -72,12 +67,8 @@ type AuditKey struct {
 
 // AuditSum sums up requests.
 type AuditSum struct {
-	// Requests counts those at which it was called, as far as the log records calls:
-	// not those that a validating webhook let pass.
-	Requests int `json:"requests"`
-	// Slow counts those of more than 500 ms. SlowSeconds is what all mutating
-	// webhooks of such a request took together, or the slowest validating one.
-	Slow        int       `json:"slow"`
+	Requests    int       `json:"requests" jsonschema:"Requests counts those at which it was called, as far as the log records calls: not those that a validating webhook let pass."`
+	Slow        int       `json:"slow" jsonschema:"Slow counts those of more than 500 ms. SlowSeconds is what all mutating webhooks of such a request took together, or the slowest validating one."`
 	SlowSeconds float64   `json:"slowSeconds"`
 	First       time.Time `json:"first"`
 	Last        time.Time `json:"last"`
@@ -91,17 +82,15 @@ type AuditRow struct {
 
 // AuditRequest is what became of one request.
 type AuditRequest struct {
-	// AuditID names the event.
-	AuditID   string    `json:"auditID"`
+	AuditID   string    `json:"auditID" jsonschema:"AuditID names the event."`
 	Time      time.Time `json:"time"`
 	User      string    `json:"user"`
 	Verb      string    `json:"verb"`
 	Resource  Resource  `json:"resource"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
-	// Code and Message are those of the response.
-	Code    int    `json:"code"`
-	Message string `json:"message"`
+	Code      int       `json:"code" jsonschema:"Code and Message are those of the response."`
+	Message   string    `json:"message"`
 	// Operation and Version are those of admission.
 	Operation string `json:"-"`
 	Version   string `json:"-"`

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"embed"
 	"maps"
 	"slices"
 	"time"
@@ -17,21 +16,12 @@ type Series struct {
 // Series returns the name of the webhook's series.
 func (r Ref) Series() Series { return Series{r.Type, r.Name} }
 
-// Comments has those of what reports hand out as it is, which describe its fields.
-//
-//go:embed auditlog.go observation.go snapshot.go webhook.go
-var Comments embed.FS
-
 // Observation is what API servers measured of their webhooks in a span of time.
 type Observation struct {
-	// Source is "apiserver" or "prometheus".
-	Source string `json:"source"`
-	// Servers are the API servers that were asked, or the Prometheus.
-	Servers []ObservedServer `json:"servers"`
-	// OfServers counts the cluster's API servers; absent where it is not known.
-	OfServers int `json:"ofServers,omitempty"`
-	// Scraped counts the API servers that Prometheus scrapes.
-	Scraped int `json:"scraped,omitempty"`
+	Source    string           `json:"source" jsonschema:"Source is \"apiserver\" or \"prometheus\"."`
+	Servers   []ObservedServer `json:"servers" jsonschema:"Servers are the API servers that were asked, or the Prometheus."`
+	OfServers int              `json:"ofServers,omitempty" jsonschema:"OfServers counts the cluster's API servers; absent where it is not known."`
+	Scraped   int              `json:"scraped,omitempty" jsonschema:"Scraped counts the API servers that Prometheus scrapes."`
 	// Webhooks are those that were called, by their series.
 	Webhooks map[Series]Behavior `json:"-"`
 	// Policies are the admission policies that counted checks: one that validates
@@ -58,13 +48,10 @@ type Alert struct {
 
 // ObservedServer is one source of an Observation.
 type ObservedServer struct {
-	Address string `json:"address"`
-	// From and To are the ends of the span.
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
-	// Restarted says that the API server started within the span, so that From is
-	// its start.
-	Restarted bool `json:"restarted,omitempty"`
+	Address   string    `json:"address"`
+	From      time.Time `json:"from" jsonschema:"From and To are the ends of the span."`
+	To        time.Time `json:"to"`
+	Restarted bool      `json:"restarted,omitempty" jsonschema:"Restarted says that the API server started within the span, so that From is its start."`
 }
 
 // Behavior is what was measured of one webhook. Counts are fractions where

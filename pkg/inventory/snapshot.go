@@ -125,19 +125,12 @@ func (e Error) Error() string {
 
 // Input is what one path was taken for.
 type Input struct {
-	Path string `json:"path"`
-	// Kind is what the path was taken for: "manifests", "must-gather"; "" where
-	// it could not be opened.
-	Kind string `json:"kind"`
-	// Taken is when the input was recorded; absent where that is not known, as of
-	// manifests.
-	Taken time.Time `json:"taken,omitzero"`
-	// Objects counts what was read of it, Skipped what was not: other kinds, and
-	// YAML that is no object of Kubernetes.
-	Objects int `json:"objects"`
-	Skipped int `json:"skipped"`
-	// Lacks are the facts that it does not hold, and what follows from that.
-	Lacks []string `json:"lacks,omitempty"`
+	Path    string    `json:"path"`
+	Kind    string    `json:"kind" jsonschema:"Kind is what the path was taken for: \"manifests\", \"must-gather\"; \"\" where it could not be opened."`
+	Taken   time.Time `json:"taken,omitzero" jsonschema:"Taken is when the input was recorded; absent where that is not known, as of manifests."`
+	Objects int       `json:"objects" jsonschema:"Objects counts what was read of it, Skipped what was not: other kinds, and YAML that is no object of Kubernetes."`
+	Skipped int       `json:"skipped"`
+	Lacks   []string  `json:"lacks,omitempty" jsonschema:"Lacks are the facts that it does not hold, and what follows from that."`
 }
 
 // Coverage says which Services, or their endpoints, the input holds all of. A

@@ -96,14 +96,9 @@ func (t Type) Resource() schema.GroupVersionResource {
 
 // Ref names one webhook or policy. It is comparable and outlives its Snapshot.
 type Ref struct {
-	Type Type `json:"type"`
-	// Configuration is the object that registers the webhook: a
-	// ValidatingWebhookConfiguration, a MutatingWebhookConfiguration or a CRD; for a
-	// policy it is the policy itself.
-	Configuration string `json:"configuration"`
-	// Name is the webhook's name as the API server's series carry it; for a
-	// conversion it is the CRD's name, for a policy the policy's.
-	Name string `json:"name"`
+	Type          Type   `json:"type"`
+	Configuration string `json:"configuration" jsonschema:"Configuration is the object that registers the webhook: a ValidatingWebhookConfiguration, a MutatingWebhookConfiguration or a CRD; for a policy it is the policy itself."`
+	Name          string `json:"name" jsonschema:"Name is the webhook's name as the API server's series carry it; for a conversion it is the CRD's name, for a policy the policy's."`
 }
 
 // Compare orders Refs by type, configuration and name.
@@ -213,8 +208,7 @@ type Write struct {
 // Source is a place in a file.
 type Source struct {
 	File string `json:"file"`
-	// Line is the first line of the object, or of the webhook in it; 1-based.
-	Line int `json:"line,omitempty"`
+	Line int    `json:"line,omitempty" jsonschema:"Line is the first line of the object, or of the webhook in it; 1-based."`
 }
 
 // String returns "file:line", or "file" where the line is unknown.

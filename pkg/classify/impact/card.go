@@ -17,16 +17,11 @@ type Card struct {
 	APIService *inventory.APIService      `json:"-"`
 	// Title is what the card is of, who installed it and what it calls; Name is what that
 	// is called.
-	Title string `json:"-"`
-	Name  string `json:"-"`
-	// Summary is what an incident needs first: called for what, what becomes of that,
-	// what stops, how to get out; and what was observed, where that was asked for.
-	Summary []Fact `json:"summary"`
-	// Commands are the way out, to be typed in this order.
-	Commands []string `json:"commands"`
-	// Sections are the section "API Extensions" of an enhancement, filled in; none of a
-	// policy or an APIService.
-	Sections []Section `json:"sections"`
+	Title    string    `json:"-"`
+	Name     string    `json:"-"`
+	Summary  []Fact    `json:"summary" jsonschema:"Summary is what an incident needs first: called for what, what becomes of that, what stops, how to get out; and what was observed, where that was asked for."`
+	Commands []string  `json:"commands" jsonschema:"Commands are the way out, to be typed in this order."`
+	Sections []Section `json:"sections" jsonschema:"Sections are the section \"API Extensions\" of an enhancement, filled in; none of a policy or an APIService."`
 }
 
 // Fact is one line of a summary.
@@ -37,10 +32,8 @@ type Fact struct {
 
 // Section answers one question of the template.
 type Section struct {
-	// ID names the question for programs.
-	ID string `json:"id"`
-	// Heading is the heading of the template that the question stands under.
-	Heading  string `json:"heading"`
+	ID       string `json:"id" jsonschema:"ID names the question for programs."`
+	Heading  string `json:"heading" jsonschema:"Heading is the heading of the template that the question stands under."`
 	Question string `json:"question"`
 	Answer
 }
@@ -50,8 +43,7 @@ type Answer struct {
 	Answers  []string `json:"answers"`
 	Queries  []Query  `json:"queries,omitempty"`
 	Commands []string `json:"commands,omitempty"`
-	// ToFillIn are what only a human knows.
-	ToFillIn []string `json:"toFillIn,omitempty"`
+	ToFillIn []string `json:"toFillIn,omitempty" jsonschema:"ToFillIn are what only a human knows."`
 }
 
 // Query is a PromQL expression.

@@ -5,7 +5,6 @@ package impact
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,11 +14,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
-
-// Source has the comments of what is handed out, which describe its fields.
-//
-//go:embed budgets.go card.go consequences.go drain.go fields.go recovery.go registrations.go
-var Source embed.FS
 
 // Change is what goes away: the endpoints of Services, those on nodes, and
 // configurations.

@@ -35,22 +35,13 @@ type Consequences struct {
 	// Appearing and Disappearing are findings.
 	Appearing    []*classify.Finding `json:"-"`
 	Disappearing []*classify.Finding `json:"-"`
-	// Recovery says in which order Services come back whose Pods have to be created anew,
-	// Stuck which of them wait for each other.
-	Recovery []Wave    `json:"recovery"`
-	Stuck    []Blocked `json:"stuck"`
-	// NotCompared counts the pairs of kinds of webhooks and of Pods that are too many to be
-	// compared for that; absent where all are.
-	NotCompared int `json:"notCompared,omitempty"`
-	// Restart are commands that create those Pods at once, and wait for them.
-	Restart []string `json:"restart,omitempty"`
-	// Weakened are webhooks that keep fewer ready endpoints.
-	Weakened []Weakened `json:"weakened"`
-	// Evicted are the Pods of backends that a drain of the nodes evicts.
-	Evicted []Evicted `json:"evicted"`
-	// Unknown are webhooks of which the input does not show whether they can still be
-	// called: of a node that goes, their Pods may have been on it.
-	Unknown []inventory.Ref `json:"unknown"`
+	Recovery     []Wave              `json:"recovery" jsonschema:"Recovery says in which order Services come back whose Pods have to be created anew, Stuck which of them wait for each other."`
+	Stuck        []Blocked           `json:"stuck"`
+	NotCompared  int                 `json:"notCompared,omitempty" jsonschema:"NotCompared counts the pairs of kinds of webhooks and of Pods that are too many to be compared for that; absent where all are."`
+	Restart      []string            `json:"restart,omitempty" jsonschema:"Restart are commands that create those Pods at once, and wait for them."`
+	Weakened     []Weakened          `json:"weakened" jsonschema:"Weakened are webhooks that keep fewer ready endpoints."`
+	Evicted      []Evicted           `json:"evicted" jsonschema:"Evicted are the Pods of backends that a drain of the nodes evicts."`
+	Unknown      []inventory.Ref     `json:"unknown" jsonschema:"Unknown are webhooks of which the input does not show whether they can still be called: of a node that goes, their Pods may have been on it."`
 }
 
 // Gone is what goes away, by name.
@@ -63,27 +54,16 @@ type Gone struct {
 // Effect is what becomes of the requests that one webhook is called for.
 type Effect struct {
 	inventory.Ref
-	// Outcome is refused, unchecked or unconverted.
-	Outcome Outcome `json:"outcome"`
-	// Deleted says that nothing registers the webhook any more.
-	Deleted bool `json:"deleted,omitempty"`
-	// Already says why that is so before the change as well; absent where it is not.
-	Already string `json:"already,omitempty"`
-	// PreStop says that all Pods that leave have a preStop hook, and answer until it ends.
-	PreStop bool `json:"preStop,omitempty"`
-	// Requests are those that the webhook is called for.
-	Requests []ResourceOperations `json:"requests"`
-	// Unserved are resources of its rules that the input does not have.
-	Unserved []string `json:"unserved,omitempty"`
-	// Namespaces are those that its namespaceSelector selects; absent where it
-	// selects all, or the namespaces are not known.
-	Namespaces []string `json:"namespaces,omitempty"`
-	// NamespaceSelector is what it asks for; absent where it selects all.
-	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// Unless says what else decides: objectSelector, matchConditions.
-	Unless []string `json:"unless,omitempty"`
-	// Stops are functions of the cluster that stop.
-	Stops []string `json:"stops,omitempty"`
+	Outcome           Outcome              `json:"outcome" jsonschema:"Outcome is refused, unchecked or unconverted."`
+	Deleted           bool                 `json:"deleted,omitempty" jsonschema:"Deleted says that nothing registers the webhook any more."`
+	Already           string               `json:"already,omitempty" jsonschema:"Already says why that is so before the change as well; absent where it is not."`
+	PreStop           bool                 `json:"preStop,omitempty" jsonschema:"PreStop says that all Pods that leave have a preStop hook, and answer until it ends."`
+	Requests          []ResourceOperations `json:"requests" jsonschema:"Requests are those that the webhook is called for."`
+	Unserved          []string             `json:"unserved,omitempty" jsonschema:"Unserved are resources of its rules that the input does not have."`
+	Namespaces        []string             `json:"namespaces,omitempty" jsonschema:"Namespaces are those that its namespaceSelector selects; absent where it selects all, or the namespaces are not known."`
+	NamespaceSelector string               `json:"namespaceSelector,omitempty" jsonschema:"NamespaceSelector is what it asks for; absent where it selects all."`
+	Unless            []string             `json:"unless,omitempty" jsonschema:"Unless says what else decides: objectSelector, matchConditions."`
+	Stops             []string             `json:"stops,omitempty" jsonschema:"Stops are functions of the cluster that stop."`
 }
 
 // Weakened is a webhook that keeps some of its ready endpoints.

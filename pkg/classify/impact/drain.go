@@ -11,16 +11,11 @@ import (
 
 // Evicted are the Pods of a workload behind webhooks that leave with nodes.
 type Evicted struct {
-	// Workload is what makes the Pods, or a Pod that nothing makes: "KIND NAMESPACE/NAME".
-	Workload string `json:"workload"`
-	// Pods counts those on the nodes, OfPods all.
-	Pods   int `json:"pods"`
-	OfPods int `json:"ofPods"`
-	// BlockedBy says what keeps them from being evicted, so that the drain does not
-	// end; absent where nothing does.
-	BlockedBy string `json:"blockedBy,omitempty"`
-	// Risks say what makes the loss of Pods worse than it has to be.
-	Risks []string `json:"risks,omitempty"`
+	Workload  string   `json:"workload" jsonschema:"Workload is what makes the Pods, or a Pod that nothing makes: \"KIND NAMESPACE/NAME\"."`
+	Pods      int      `json:"pods" jsonschema:"Pods counts those on the nodes, OfPods all."`
+	OfPods    int      `json:"ofPods"`
+	BlockedBy string   `json:"blockedBy,omitempty" jsonschema:"BlockedBy says what keeps them from being evicted, so that the drain does not end; absent where nothing does."`
+	Risks     []string `json:"risks,omitempty" jsonschema:"Risks say what makes the loss of Pods worse than it has to be."`
 }
 
 // evictions returns what leaves with the nodes of the Change, once each, sorted.

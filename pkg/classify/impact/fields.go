@@ -16,11 +16,10 @@ import (
 // FieldChange is a field of a webhook with what it says before and after; "" where
 // there is no such webhook.
 type FieldChange struct {
-	Field  string `json:"field"`
-	Before string `json:"before,omitempty"`
-	After  string `json:"after,omitempty"`
-	// Meaning is what the change does; absent where the field says it.
-	Meaning string `json:"meaning,omitempty"`
+	Field   string `json:"field"`
+	Before  string `json:"before,omitempty"`
+	After   string `json:"after,omitempty"`
+	Meaning string `json:"meaning,omitempty" jsonschema:"Meaning is what the change does; absent where the field says it."`
 }
 
 // field is a field of a registration that changes are reported of.

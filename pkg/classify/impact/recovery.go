@@ -16,18 +16,12 @@ type Wave struct {
 
 // Blocked is a Service that does not come back before a webhook is disabled.
 type Blocked struct {
-	Service string `json:"service"`
-	// By are the webhooks that refuse what it needs to start, or to be called.
-	By []inventory.Ref `json:"by"`
-	// More says that more webhooks than are listed refuse it.
-	More bool `json:"more,omitempty"`
-	// PreStop says that the old Pods of those webhooks answer until their preStop hooks
-	// end: what is created until then is not refused.
-	PreStop bool `json:"preStop,omitempty"`
-	// Steps are those of a deadlock of such a webhook, where one is found.
-	Steps []string `json:"steps,omitempty"`
-	// Commands disable those webhooks.
-	Commands []string `json:"commands"`
+	Service  string          `json:"service"`
+	By       []inventory.Ref `json:"by" jsonschema:"By are the webhooks that refuse what it needs to start, or to be called."`
+	More     bool            `json:"more,omitempty" jsonschema:"More says that more webhooks than are listed refuse it."`
+	PreStop  bool            `json:"preStop,omitempty" jsonschema:"PreStop says that the old Pods of those webhooks answer until their preStop hooks end: what is created until then is not refused."`
+	Steps    []string        `json:"steps,omitempty" jsonschema:"Steps are those of a deadlock of such a webhook, where one is found."`
+	Commands []string        `json:"commands" jsonschema:"Commands disable those webhooks."`
 }
 
 // recover says in which order the Services come back that lose their last endpoint. It

@@ -23,35 +23,23 @@ const (
 type Registration struct {
 	Type          inventory.Type `json:"type"`
 	Configuration string         `json:"configuration"`
-	// Edit is added, deleted or changed.
-	Edit Edit `json:"edit"`
+	Edit          Edit           `json:"edit" jsonschema:"Edit is added, deleted or changed."`
 	// UID is that of the object.
-	UID string `json:"-"`
-	// Written is the newest write that the object records; absent where there is no
-	// record.
-	Written inventory.Write `json:"written,omitzero"`
-	// Webhooks are those that changed, those deleted last.
-	Webhooks []WebhookChange `json:"webhooks"`
-	// Order names the mutating webhooks in the order in which they are called now;
-	// absent where that did not change.
-	Order []string `json:"order,omitempty"`
+	UID      string          `json:"-"`
+	Written  inventory.Write `json:"written,omitzero" jsonschema:"Written is the newest write that the object records; absent where there is no record."`
+	Webhooks []WebhookChange `json:"webhooks" jsonschema:"Webhooks are those that changed, those deleted last."`
+	Order    []string        `json:"order,omitempty" jsonschema:"Order names the mutating webhooks in the order in which they are called now; absent where that did not change."`
 }
 
 // WebhookChange is what changed of one webhook.
 type WebhookChange struct {
 	inventory.Ref
-	// Edit is added, deleted or changed.
-	Edit Edit `json:"edit"`
-	// Sentences say it in words: each follows "webhook NAME: ".
-	Sentences []string `json:"sentences"`
-	// Gained are resources and operations that the webhook matches now and did not
-	// before; Lost is the reverse.
-	Gained []ResourceOperations `json:"gained"`
-	Lost   []ResourceOperations `json:"lost"`
-	Fields []FieldChange        `json:"fields"`
-	// NotCompared are fields that changed and choose requests by what the requests
-	// hold: which requests come and go by that is not compared.
-	NotCompared []string `json:"notCompared,omitempty"`
+	Edit        Edit                 `json:"edit" jsonschema:"Edit is added, deleted or changed."`
+	Sentences   []string             `json:"sentences" jsonschema:"Sentences say it in words: each follows \"webhook NAME: \"."`
+	Gained      []ResourceOperations `json:"gained" jsonschema:"Gained are resources and operations that the webhook matches now and did not before; Lost is the reverse."`
+	Lost        []ResourceOperations `json:"lost"`
+	Fields      []FieldChange        `json:"fields"`
+	NotCompared []string             `json:"notCompared,omitempty" jsonschema:"NotCompared are fields that changed and choose requests by what the requests hold: which requests come and go by that is not compared."`
 }
 
 // ResourceOperations are operations on a resource.

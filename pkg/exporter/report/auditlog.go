@@ -15,27 +15,19 @@ import (
 // AuditLog is what audit logs of API servers record of webhooks and policies.
 type AuditLog struct {
 	*inventory.AuditLog
-	// Requests are those at each webhook and policy, grouped and sorted.
-	Requests []AuditLine `json:"requests"`
-	// Messages are those of denials and failures, the most frequent first; OfMessages
-	// counts them, as they are bounded.
-	Messages   []AuditMessage `json:"messages"`
+	Requests   []AuditLine    `json:"requests" jsonschema:"Requests are those at each webhook and policy, grouped and sorted."`
+	Messages   []AuditMessage `json:"messages" jsonschema:"Messages are those of denials and failures, the most frequent first; OfMessages counts them, as they are bounded."`
 	OfMessages int            `json:"ofMessages"`
-	// Notes say what the log shows of all webhooks together, and what it cannot show.
-	Notes []string `json:"notes"`
+	Notes      []string       `json:"notes" jsonschema:"Notes say what the log shows of all webhooks together, and what it cannot show."`
 }
 
 // AuditLine are the requests at one webhook or policy, or those of one resource, user
 // or namespace among them.
 type AuditLine struct {
 	inventory.Series
-	// Configurations are those that register the name.
-	Configurations []string `json:"configurations"`
-	// Registered is "no" where the input shows that nothing registers the name;
-	// "unknown" where it does not show that, as of policies and of static manifests.
-	Registered string `json:"registered"`
-	// By is the resource, the user or the namespace, where they are grouped.
-	By string `json:"by,omitempty"`
+	Configurations []string `json:"configurations" jsonschema:"Configurations are those that register the name."`
+	Registered     string   `json:"registered" jsonschema:"Registered is \"no\" where the input shows that nothing registers the name; \"unknown\" where it does not show that, as of policies and of static manifests."`
+	By             string   `json:"by,omitempty" jsonschema:"By is the resource, the user or the namespace, where they are grouped."`
 	inventory.AuditSum
 	Mutated    int `json:"mutated"`
 	Unchanged  int `json:"unchanged"`

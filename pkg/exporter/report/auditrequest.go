@@ -15,25 +15,17 @@ import (
 type AuditedRequest struct {
 	Version string `json:"version"`
 	inventory.AuditRequest
-	// Webhooks are those that the log names, and those that the registrations have
-	// called.
-	Webhooks []AuditedStep `json:"webhooks"`
+	Webhooks []AuditedStep `json:"webhooks" jsonschema:"Webhooks are those that the log names, and those that the registrations have called."`
 	Notes    []string      `json:"notes"`
 }
 
 // AuditedStep is one webhook or policy.
 type AuditedStep struct {
 	inventory.Series
-	// Recorded is what the log says: denied, failed, failedOpen, mutated, audited or
-	// unchanged; absent where it names the webhook nowhere.
-	Recorded inventory.AuditOutcome `json:"recorded,omitempty"`
-	// Called is what the registrations say: yes, no or maybe; absent where the input
-	// has no such registration.
-	Called admission.Match `json:"called,omitempty"`
-	// Differs is set where the two cannot both be true of one registration.
-	Differs bool `json:"differs,omitempty"`
-	// Why explains a difference, or what the log leaves open.
-	Why string `json:"why,omitempty"`
+	Recorded inventory.AuditOutcome `json:"recorded,omitempty" jsonschema:"Recorded is what the log says: denied, failed, failedOpen, mutated, audited or unchanged; absent where it names the webhook nowhere."`
+	Called   admission.Match        `json:"called,omitempty" jsonschema:"Called is what the registrations say: yes, no or maybe; absent where the input has no such registration."`
+	Differs  bool                   `json:"differs,omitempty" jsonschema:"Differs is set where the two cannot both be true of one registration."`
+	Why      string                 `json:"why,omitempty" jsonschema:"Why explains a difference, or what the log leaves open."`
 }
 
 // NewAuditedRequest compares a request of the log with its chain.

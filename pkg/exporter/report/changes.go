@@ -14,12 +14,8 @@ import (
 // that does, and the findings that it adds and resolves.
 type Changes struct {
 	Comparison
-	// Registrations are the configurations, and CRDs with a conversion webhook, that
-	// register other webhooks, or register them otherwise.
-	Registrations []impact.Registration `json:"registrations"`
-	// Budgets are requests for critical resources whose webhooks can hold them up longer,
-	// or less long, in the namespace where that is worst.
-	Budgets []impact.BudgetChange `json:"budgets"`
+	Registrations []impact.Registration `json:"registrations" jsonschema:"Registrations are the configurations, and CRDs with a conversion webhook, that register other webhooks, or register them otherwise."`
+	Budgets       []impact.BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
 }
 
 // NewChanges compares two Reports.

@@ -12,21 +12,15 @@ import (
 // Comparison is what "audit --baseline -o json" prints: the findings that a
 // change adds and resolves.
 type Comparison struct {
-	Version string    `json:"version"`
-	Taken   time.Time `json:"taken"`
-	Server  string    `json:"server"`
-	// Baseline is what it is compared with.
-	Baseline Baseline `json:"baseline"`
-	// Added are the findings that are new, or worse than before.
-	Added []Finding `json:"added"`
-	// Resolved are the findings that are gone.
-	Resolved []Finding `json:"resolved"`
-	// Errors are what cannot be read after the change.
-	Errors []Error          `json:"errors"`
-	Totals ComparisonTotals `json:"totals"`
-	// Inputs are the paths that were read after the change; absent for a
-	// cluster.
-	Inputs []inventory.Input `json:"inputs,omitempty"`
+	Version  string            `json:"version"`
+	Taken    time.Time         `json:"taken"`
+	Server   string            `json:"server"`
+	Baseline Baseline          `json:"baseline" jsonschema:"Baseline is what it is compared with."`
+	Added    []Finding         `json:"added" jsonschema:"Added are the findings that are new, or worse than before."`
+	Resolved []Finding         `json:"resolved" jsonschema:"Resolved are the findings that are gone."`
+	Errors   []Error           `json:"errors" jsonschema:"Errors are what cannot be read after the change."`
+	Totals   ComparisonTotals  `json:"totals"`
+	Inputs   []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read after the change; absent for a cluster."`
 }
 
 // Baseline names the Document before the change.

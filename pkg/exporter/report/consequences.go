@@ -12,8 +12,7 @@ import (
 type Consequences struct {
 	Version string `json:"version"`
 	impact.Consequences
-	// Appearing and Disappearing are findings.
-	Appearing    []Finding `json:"appearing"`
+	Appearing    []Finding `json:"appearing" jsonschema:"Appearing and Disappearing are findings."`
 	Disappearing []Finding `json:"disappearing"`
 	Errors       []Error   `json:"errors"`
 }

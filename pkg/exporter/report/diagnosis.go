@@ -12,51 +12,37 @@ import (
 
 // Diagnosis is what "explain --error -o json" prints.
 type Diagnosis struct {
-	Version string `json:"version"`
-	// Errors are those of the text that are about webhooks and policies, in its order.
-	Errors []diagnosedError `json:"errors"`
-	// Inputs are the paths that were read; absent for a cluster.
-	Inputs []inventory.Input `json:"inputs,omitempty"`
-	// Taken is when the facts were true.
-	Taken time.Time `json:"taken"`
+	Version string            `json:"version"`
+	Errors  []diagnosedError  `json:"errors" jsonschema:"Errors are those of the text that are about webhooks and policies, in its order."`
+	Inputs  []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
+	Taken   time.Time         `json:"taken" jsonschema:"Taken is when the facts were true."`
 }
 
 // diagnosedError is one error of an API server, with what the Snapshot has on it.
 type diagnosedError struct {
-	// Webhook is the name of an admission webhook; Converted is the kind that was
-	// to be converted. Both are empty where the error names neither.
-	Webhook   string `json:"webhook"`
-	Converted string `json:"converted,omitempty"`
-	// Policy is the policy that it is about, where it is about one.
-	Policy *diagnosedPolicy `json:"policy,omitempty"`
-	// Object is the registration that the API server refused, as TYPE NAME; Plugin is
-	// the admission plugin that took too long.
-	Object string `json:"object,omitempty"`
-	Plugin string `json:"plugin,omitempty"`
-	// Count is how often the text has the error.
-	Count   int            `json:"count"`
-	URL     string         `json:"url,omitempty"`
-	Cause   diagnose.Cause `json:"cause"`
-	Meaning string         `json:"meaning"`
-	Detail  string         `json:"detail"`
-	Fix     string         `json:"fix"`
-	// Webhooks are all that register the name.
-	Webhooks []Webhook `json:"webhooks"`
-	// Findings are those about them, those with the same cause first.
-	Findings []Finding `json:"findings"`
-	// Related counts the Findings with the same cause.
-	Related int      `json:"related"`
-	Notes   []string `json:"notes"`
+	Webhook   string           `json:"webhook" jsonschema:"Webhook is the name of an admission webhook; Converted is the kind that was to be converted. Both are empty where the error names neither."`
+	Converted string           `json:"converted,omitempty"`
+	Policy    *diagnosedPolicy `json:"policy,omitempty" jsonschema:"Policy is the policy that it is about, where it is about one."`
+	Object    string           `json:"object,omitempty" jsonschema:"Object is the registration that the API server refused, as TYPE NAME; Plugin is the admission plugin that took too long."`
+	Plugin    string           `json:"plugin,omitempty"`
+	Count     int              `json:"count" jsonschema:"Count is how often the text has the error."`
+	URL       string           `json:"url,omitempty"`
+	Cause     diagnose.Cause   `json:"cause"`
+	Meaning   string           `json:"meaning"`
+	Detail    string           `json:"detail"`
+	Fix       string           `json:"fix"`
+	Webhooks  []Webhook        `json:"webhooks" jsonschema:"Webhooks are all that register the name."`
+	Findings  []Finding        `json:"findings" jsonschema:"Findings are those about them, those with the same cause first."`
+	Related   int              `json:"related" jsonschema:"Related counts the Findings with the same cause."`
+	Notes     []string         `json:"notes"`
 }
 
 // diagnosedPolicy is an admission policy that an error names.
 type diagnosedPolicy struct {
 	inventory.Series
-	Binding string `json:"binding,omitempty"`
-	// FailurePolicy is empty where the input has no such policy.
-	FailurePolicy string `json:"failurePolicy,omitempty"`
-	// Registered is the policy as the input has it; absent there.
-	Registered *AdmissionPolicy `json:"registered,omitempty"`
+	Binding       string           `json:"binding,omitempty"`
+	FailurePolicy string           `json:"failurePolicy,omitempty" jsonschema:"FailurePolicy is empty where the input has no such policy."`
+	Registered    *AdmissionPolicy `json:"registered,omitempty" jsonschema:"Registered is the policy as the input has it; absent there."`
 }
 
 func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {

@@ -34,77 +34,48 @@ const documentVersion = "v2"
 // Document is a Report as "audit -o json" prints it; all other formats are
 // rendered from it. ReadDocument reads it.
 type Document struct {
-	Version string `json:"version"`
-	// Taken is when the facts were true: now for a cluster and for manifests,
-	// else when the newest of the inputs was collected.
-	Taken time.Time `json:"taken"`
-	// Server is the API server's version.
-	Server string `json:"server"`
-	// Platform is "aks", "eks", "gke" or "openshift"; absent where it is none of them, or
-	// not recognized.
-	Platform inventory.Platform `json:"platform,omitempty"`
-	// Presumptions are sentences on what was taken for granted of the platform.
-	Presumptions []string `json:"presumptions,omitempty"`
-	// ReleaseNotes are what the server's release and the next one change for its webhooks;
-	// absent where its version is not known.
-	ReleaseNotes []ReleaseNote `json:"releaseNotes,omitempty"`
-	// Webhooks are sorted by type, configuration and name.
-	Webhooks []Webhook `json:"webhooks"`
-	// Policies are the admission policies, sorted by type and name; absent where there
-	// are none, or none could be read.
-	Policies []AdmissionPolicy `json:"policies,omitempty"`
-	// Findings are sorted, the worst first.
-	Findings []Finding `json:"findings"`
-	// Stops are what stops now, as webhooks that refuse requests without them fail:
-	// functions of the cluster, and writes of resources.
-	Stops []string `json:"stops,omitempty"`
-	// Errors are what cannot be read.
-	Errors []Error `json:"errors"`
-	Totals Totals  `json:"totals"`
-	// Contexts are the clusters, the worst first; absent unless several were read.
-	Contexts []ContextTotals `json:"contexts,omitempty"`
-	// Inputs are the paths that were read; absent for a cluster.
-	Inputs []inventory.Input `json:"inputs,omitempty"`
-	// Observed is where observed values come from; absent without a source.
-	Observed *inventory.Observation `json:"observed,omitempty"`
+	Version      string                 `json:"version"`
+	Taken        time.Time              `json:"taken" jsonschema:"Taken is when the facts were true: now for a cluster and for manifests, else when the newest of the inputs was collected."`
+	Server       string                 `json:"server" jsonschema:"Server is the API server's version."`
+	Platform     inventory.Platform     `json:"platform,omitempty" jsonschema:"Platform is \"aks\", \"eks\", \"gke\" or \"openshift\"; absent where it is none of them, or not recognized."`
+	Presumptions []string               `json:"presumptions,omitempty" jsonschema:"Presumptions are sentences on what was taken for granted of the platform."`
+	ReleaseNotes []ReleaseNote          `json:"releaseNotes,omitempty" jsonschema:"ReleaseNotes are what the server's release and the next one change for its webhooks; absent where its version is not known."`
+	Webhooks     []Webhook              `json:"webhooks" jsonschema:"Webhooks are sorted by type, configuration and name."`
+	Policies     []AdmissionPolicy      `json:"policies,omitempty" jsonschema:"Policies are the admission policies, sorted by type and name; absent where there are none, or none could be read."`
+	Findings     []Finding              `json:"findings" jsonschema:"Findings are sorted, the worst first."`
+	Stops        []string               `json:"stops,omitempty" jsonschema:"Stops are what stops now, as webhooks that refuse requests without them fail: functions of the cluster, and writes of resources."`
+	Errors       []Error                `json:"errors" jsonschema:"Errors are what cannot be read."`
+	Totals       Totals                 `json:"totals"`
+	Contexts     []ContextTotals        `json:"contexts,omitempty" jsonschema:"Contexts are the clusters, the worst first; absent unless several were read."`
+	Inputs       []inventory.Input      `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
+	Observed     *inventory.Observation `json:"observed,omitempty" jsonschema:"Observed is where observed values come from; absent without a source."`
 }
 
 // Webhook is one registered webhook of a Document.
 type Webhook struct {
-	// Context is that of the kubeconfig; absent unless several were read.
-	Context string `json:"context,omitempty"`
+	Context string `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
 	inventory.Ref
-	FailurePolicy  string `json:"failurePolicy"`
-	MatchPolicy    string `json:"matchPolicy"`
-	TimeoutSeconds int    `json:"timeoutSeconds"`
-	// Owner is the tool and the release that installed it, "" if unknown.
-	Owner    string  `json:"owner"`
-	Backend  Backend `json:"backend"`
-	Reach    Reach   `json:"reach"`
-	Approved bool    `json:"approved"`
-	// Observed is what was measured of it; absent without a source.
-	Observed *Observed `json:"observed,omitempty"`
-	// AuditLog has a sentence without a subject for each outcome of requests that the
-	// audit log records of it.
-	AuditLog []string `json:"auditLog,omitempty"`
-	// Source is where it was read; absent for a cluster.
-	Source inventory.Source `json:"source,omitzero"`
+	FailurePolicy  string           `json:"failurePolicy"`
+	MatchPolicy    string           `json:"matchPolicy"`
+	TimeoutSeconds int              `json:"timeoutSeconds"`
+	Owner          string           `json:"owner" jsonschema:"Owner is the tool and the release that installed it, \"\" if unknown."`
+	Backend        Backend          `json:"backend"`
+	Reach          Reach            `json:"reach"`
+	Approved       bool             `json:"approved"`
+	Observed       *Observed        `json:"observed,omitempty" jsonschema:"Observed is what was measured of it; absent without a source."`
+	AuditLog       []string         `json:"auditLog,omitempty" jsonschema:"AuditLog has a sentence without a subject for each outcome of requests that the audit log records of it."`
+	Source         inventory.Source `json:"source,omitzero" jsonschema:"Source is where it was read; absent for a cluster."`
 }
 
 // AdmissionPolicy is one admission policy of a Document.
 type AdmissionPolicy struct {
-	// Context is that of the kubeconfig; absent unless several were read.
-	Context string `json:"context,omitempty"`
+	Context string `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
 	inventory.Series
-	FailurePolicy string `json:"failurePolicy"`
-	// ParamKind is the kind of its params, as "v1 ConfigMap"; absent without any.
-	ParamKind string `json:"paramKind,omitempty"`
-	// Bindings are the names of those that put it into effect, sorted.
-	Bindings []string `json:"bindings"`
-	// Owner is the tool and the release that installed it, "" if unknown.
-	Owner string `json:"owner"`
-	// Source is where it was read; absent for a cluster.
-	Source inventory.Source `json:"source,omitzero"`
+	FailurePolicy string           `json:"failurePolicy"`
+	ParamKind     string           `json:"paramKind,omitempty" jsonschema:"ParamKind is the kind of its params, as \"v1 ConfigMap\"; absent without any."`
+	Bindings      []string         `json:"bindings" jsonschema:"Bindings are the names of those that put it into effect, sorted."`
+	Owner         string           `json:"owner" jsonschema:"Owner is the tool and the release that installed it, \"\" if unknown."`
+	Source        inventory.Source `json:"source,omitzero" jsonschema:"Source is where it was read; absent for a cluster."`
 }
 
 func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
@@ -133,12 +104,10 @@ func presumptions(s *inventory.Snapshot) []string {
 
 // ReleaseNote is what a release of Kubernetes changes for registered webhooks.
 type ReleaseNote struct {
-	// Release is the first that does, as "v1.37".
-	Release string `json:"release"`
-	Text    string `json:"text"`
-	Source  string `json:"source"`
-	// Webhooks counts those that it is for.
-	Webhooks int `json:"webhooks"`
+	Release  string `json:"release" jsonschema:"Release is the first that does, as \"v1.37\"."`
+	Text     string `json:"text"`
+	Source   string `json:"source"`
+	Webhooks int    `json:"webhooks" jsonschema:"Webhooks counts those that it is for."`
 }
 
 func newReleaseNotes(r *classify.Report) []ReleaseNote {
@@ -196,36 +165,26 @@ type Service struct {
 
 // Finding is one finding of a Document.
 type Finding struct {
-	// Context is that of the kubeconfig; absent unless several were read.
-	Context  string            `json:"context,omitempty"`
+	Context  string            `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
 	Check    string            `json:"check"`
 	Severity classify.Severity `json:"severity"`
 	inventory.Ref
-	// Resource is set only where the check is about one.
-	Resource string `json:"resource"`
-	// Message completes the sentence "webhook NAME …", or "policy NAME …".
-	Message string `json:"message"`
-	// Brief says what breaks and why in a sentence of its own; absent where the
-	// Message does.
-	Brief string `json:"brief,omitempty"`
-	Fix   string `json:"fix"`
-	// Look is a command that shows the cause; absent for files.
-	Look string `json:"look,omitempty"`
-	// Runbook is the address of the check's runbook.
-	Runbook      string `json:"runbook"`
-	Acknowledged bool   `json:"acknowledged"`
-	// Source is where the webhook was read; absent for a cluster.
-	Source inventory.Source `json:"source,omitzero"`
+	Resource     string           `json:"resource" jsonschema:"Resource is set only where the check is about one."`
+	Message      string           `json:"message" jsonschema:"Message completes the sentence \"webhook NAME …\", or \"policy NAME …\"."`
+	Brief        string           `json:"brief,omitempty" jsonschema:"Brief says what breaks and why in a sentence of its own; absent where the Message does."`
+	Fix          string           `json:"fix"`
+	Look         string           `json:"look,omitempty" jsonschema:"Look is a command that shows the cause; absent for files."`
+	Runbook      string           `json:"runbook" jsonschema:"Runbook is the address of the check's runbook."`
+	Acknowledged bool             `json:"acknowledged"`
+	Source       inventory.Source `json:"source,omitzero" jsonschema:"Source is where the webhook was read; absent for a cluster."`
 	// Stops is how many functions of the cluster stop, as the webhook fails now.
 	Stops int `json:"-"`
 }
 
 // Error is an object or a file that cannot be read.
 type Error struct {
-	// Context is that of the kubeconfig; absent unless several were read.
-	Context string `json:"context,omitempty"`
-	// Source is a file, or the object of a cluster.
-	Source  string `json:"source"`
+	Context string `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
+	Source  string `json:"source" jsonschema:"Source is a file, or the object of a cluster."`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
 }
@@ -245,21 +204,16 @@ func (e Error) String() string {
 
 // ContextTotals are what a Document of several clusters holds of one.
 type ContextTotals struct {
-	// Context is that of the kubeconfig.
-	Context string `json:"context"`
-	// Server is the API server's version, "" if unknown.
-	Server string `json:"server"`
-	// Totals are absent where the cluster could not be read.
-	Totals *Totals `json:"totals,omitempty"`
-	// Errors counts what cannot be read.
-	Errors int `json:"errors"`
+	Context string  `json:"context" jsonschema:"Context is that of the kubeconfig."`
+	Server  string  `json:"server" jsonschema:"Server is the API server's version, \"\" if unknown."`
+	Totals  *Totals `json:"totals,omitempty" jsonschema:"Totals are absent where the cluster could not be read."`
+	Errors  int     `json:"errors" jsonschema:"Errors counts what cannot be read."`
 }
 
 // Totals count what a Document holds.
 type Totals struct {
-	Webhooks int `json:"webhooks"`
-	// Policies are the admission policies.
-	Policies int           `json:"policies"`
+	Webhooks int           `json:"webhooks"`
+	Policies int           `json:"policies" jsonschema:"Policies are the admission policies."`
 	Findings FindingTotals `json:"findings"`
 }
 

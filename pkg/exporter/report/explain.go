@@ -15,35 +15,20 @@ import (
 
 // Explanation is a chain as "explain -o json" prints it.
 type Explanation struct {
-	Version string           `json:"version"`
-	Request ExplainedRequest `json:"request"`
-	// Notes say how the request was understood, and what the answer leaves open.
-	Notes []string `json:"notes,omitempty"`
-	// Chain are the policies that are evaluated and the webhooks that are called, or may
-	// be, in order.
-	Chain []ChainStep `json:"chain"`
-	// Conversion is the webhook that storing the object calls as well; absent without one.
-	Conversion *ConversionStep `json:"conversion,omitempty"`
-	Skipped    []SkippedStep   `json:"skipped"`
-	// BudgetSeconds is the worst case: how long the request waits if every
-	// webhook answers just before its timeout. Policies are evaluated by the API server
-	// itself, and add nothing. Nor is the conversion part of it.
-	BudgetSeconds int `json:"budgetSeconds"`
-	// Budget has its parts; absent where no webhook is called.
-	Budget *Budget `json:"budget,omitempty"`
-	// EndsAfterSeconds is when the API server refuses the request if it waits that long,
-	// whatever the failurePolicy; 0 where it waits for all.
-	EndsAfterSeconds int `json:"endsAfterSeconds,omitempty"`
-	// Deadlines are what the worst case is compared with; absent where no webhook is called.
-	Deadlines []Deadline `json:"deadlines,omitempty"`
-	// Observed is where observed values come from.
-	Observed *inventory.Observation `json:"observed,omitempty"`
-	// Line is which of many requests it answers; 0 where there is one.
-	Line int `json:"line,omitempty"`
-	// Inputs are the paths that were read; absent for a cluster.
-	Inputs []inventory.Input `json:"inputs,omitempty"`
-	// Taken is when the facts were true.
-	Taken time.Time `json:"taken"`
+	Version          string                 `json:"version"`
+	Request          ExplainedRequest       `json:"request"`
+	Notes            []string               `json:"notes,omitempty" jsonschema:"Notes say how the request was understood, and what the answer leaves open."`
+	Chain            []ChainStep            `json:"chain" jsonschema:"Chain are the policies that are evaluated and the webhooks that are called, or may be, in order."`
+	Conversion       *ConversionStep        `json:"conversion,omitempty" jsonschema:"Conversion is the webhook that storing the object calls as well; absent without one."`
+	Skipped          []SkippedStep          `json:"skipped"`
+	BudgetSeconds    int                    `json:"budgetSeconds" jsonschema:"BudgetSeconds is the worst case: how long the request waits if every webhook answers just before its timeout. Policies are evaluated by the API server itself, and add nothing. Nor is the conversion part of it."`
+	Budget           *Budget                `json:"budget,omitempty" jsonschema:"Budget has its parts; absent where no webhook is called."`
+	EndsAfterSeconds int                    `json:"endsAfterSeconds,omitempty" jsonschema:"EndsAfterSeconds is when the API server refuses the request if it waits that long, whatever the failurePolicy; 0 where it waits for all."`
+	Deadlines        []Deadline             `json:"deadlines,omitempty" jsonschema:"Deadlines are what the worst case is compared with; absent where no webhook is called."`
+	Observed         *inventory.Observation `json:"observed,omitempty" jsonschema:"Observed is where observed values come from."`
+	Line             int                    `json:"line,omitempty" jsonschema:"Line is which of many requests it answers; 0 where there is one."`
+	Inputs           []inventory.Input      `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
+	Taken            time.Time              `json:"taken" jsonschema:"Taken is when the facts were true."`
 }
 
 // ExplainedRequest is the request of an Explanation.
@@ -96,13 +81,10 @@ func (b Budget) Parts() []string {
 
 // Deadline is what a worst case is compared with.
 type Deadline struct {
-	AfterSeconds int `json:"afterSeconds"`
-	// Whose completes "the AFTERSECONDS s …".
-	Whose string `json:"whose"`
-	// Missed is set where the worst case is not shorter.
-	Missed bool `json:"missed,omitempty"`
-	// EndsRequest is set where the API server ends the request then, whatever it waits for.
-	EndsRequest bool `json:"endsRequest,omitempty"`
+	AfterSeconds int    `json:"afterSeconds"`
+	Whose        string `json:"whose" jsonschema:"Whose completes \"the AFTERSECONDS s …\"."`
+	Missed       bool   `json:"missed,omitempty" jsonschema:"Missed is set where the worst case is not shorter."`
+	EndsRequest  bool   `json:"endsRequest,omitempty" jsonschema:"EndsRequest is set where the API server ends the request then, whatever it waits for."`
 	// within says that it begins with the validating webhooks.
 	within bool
 }
@@ -116,45 +98,28 @@ func (d Deadline) String() string { return fmt.Sprintf("the %d s %s", d.AfterSec
 // ConversionStep is the conversion of the object that a request stores.
 type ConversionStep struct {
 	inventory.Ref
-	TimeoutSeconds int `json:"timeoutSeconds"`
-	// Called says whether storing the object calls it.
-	Called admission.Match `json:"called"`
-	Detail string          `json:"detail"`
+	TimeoutSeconds int             `json:"timeoutSeconds"`
+	Called         admission.Match `json:"called" jsonschema:"Called says whether storing the object calls it."`
+	Detail         string          `json:"detail"`
 }
 
 // ChainStep is a webhook of the chain, or a policy with a binding.
 type ChainStep struct {
-	// Step counts from 1. Validating webhooks share one: they are called at once. So do
-	// the policies of a type, among which the API server has no order.
-	Step int `json:"step"`
+	Step int `json:"step" jsonschema:"Step counts from 1. Validating webhooks share one: they are called at once. So do the policies of a type, among which the API server has no order."`
 	inventory.Ref
-	// Binding is that of a policy, where it is not the policy that decides.
-	Binding string `json:"binding,omitempty"`
-	// ValidationActions are those of the binding of a validating policy.
-	ValidationActions []string `json:"validationActions,omitempty"`
-	FailurePolicy     string   `json:"failurePolicy"`
-	// TimeoutSeconds is that of a webhook: policies have none.
-	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
-	// Called says whether a webhook is called, or a policy evaluated.
-	Called admission.Match `json:"called"`
-	// Reinvocable is set where that may be done again, if the object is changed after it.
-	Reinvocable bool `json:"reinvocable,omitempty"`
-	// Refuses is set where the request is refused instead of sent to the webhook.
-	Refuses bool `json:"refuses,omitempty"`
-	// Detail is what decides, where that is not the request alone.
-	Detail string `json:"detail,omitempty"`
-	// Backend is what the API server calls; absent of a policy.
-	Backend string `json:"backend,omitempty"`
-	// Ready counts the ready endpoints of its Service; absent where that is not known.
-	Ready int `json:"ready,omitempty"`
-	// Unreachable completes "its backend …": why it cannot be called now; absent where
-	// nothing is known to be wrong.
-	Unreachable string `json:"unreachable,omitempty"`
-	// Observed is what was measured of the webhook, for all its requests.
-	Observed *Observed `json:"observed,omitempty"`
-	// AuditLog has a sentence without a subject for each outcome of requests that the
-	// audit log records of the webhook.
-	AuditLog []string `json:"auditLog,omitempty"`
+	Binding           string          `json:"binding,omitempty" jsonschema:"Binding is that of a policy, where it is not the policy that decides."`
+	ValidationActions []string        `json:"validationActions,omitempty" jsonschema:"ValidationActions are those of the binding of a validating policy."`
+	FailurePolicy     string          `json:"failurePolicy"`
+	TimeoutSeconds    int             `json:"timeoutSeconds,omitempty" jsonschema:"TimeoutSeconds is that of a webhook: policies have none."`
+	Called            admission.Match `json:"called" jsonschema:"Called says whether a webhook is called, or a policy evaluated."`
+	Reinvocable       bool            `json:"reinvocable,omitempty" jsonschema:"Reinvocable is set where that may be done again, if the object is changed after it."`
+	Refuses           bool            `json:"refuses,omitempty" jsonschema:"Refuses is set where the request is refused instead of sent to the webhook."`
+	Detail            string          `json:"detail,omitempty" jsonschema:"Detail is what decides, where that is not the request alone."`
+	Backend           string          `json:"backend,omitempty" jsonschema:"Backend is what the API server calls; absent of a policy."`
+	Ready             int             `json:"ready,omitempty" jsonschema:"Ready counts the ready endpoints of its Service; absent where that is not known."`
+	Unreachable       string          `json:"unreachable,omitempty" jsonschema:"Unreachable completes \"its backend …\": why it cannot be called now; absent where nothing is known to be wrong."`
+	Observed          *Observed       `json:"observed,omitempty" jsonschema:"Observed is what was measured of the webhook, for all its requests."`
+	AuditLog          []string        `json:"auditLog,omitempty" jsonschema:"AuditLog has a sentence without a subject for each outcome of requests that the audit log records of the webhook."`
 }
 
 // SkippedStep is a webhook that is not called, or a policy that is not evaluated.
@@ -162,8 +127,7 @@ type SkippedStep struct {
 	inventory.Ref
 	Binding string           `json:"binding,omitempty"`
 	Why     admission.Reason `json:"why"`
-	// Detail says more of it, where the registration does not show it.
-	Detail string `json:"detail,omitempty"`
+	Detail  string           `json:"detail,omitempty" jsonschema:"Detail says more of it, where the registration does not show it."`
 	// registration has the selectors, which are not repeated for each request.
 	registration *inventory.Registration
 }

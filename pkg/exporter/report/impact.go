@@ -11,11 +11,9 @@ type Impact struct {
 // ImpactCard is about one webhook, admission policy or aggregated API server: the
 // others are absent.
 type ImpactCard struct {
-	Webhook *Webhook         `json:"webhook,omitempty"`
-	Policy  *AdmissionPolicy `json:"policy,omitempty"`
-	// APIService is the name of what puts an aggregated API server behind a group and
-	// version.
-	APIService string `json:"apiService,omitempty"`
+	Webhook    *Webhook         `json:"webhook,omitempty"`
+	Policy     *AdmissionPolicy `json:"policy,omitempty"`
+	APIService string           `json:"apiService,omitempty" jsonschema:"APIService is the name of what puts an aggregated API server behind a group and version."`
 	impact.Card
 }
 

@@ -15,32 +15,21 @@ import (
 
 // Observed is what was measured of one webhook. Shares are from 0 to 1.
 type Observed struct {
-	Calls          float64 `json:"calls"`
-	CallsPerSecond float64 `json:"callsPerSecond"`
-	// P50Seconds and P99Seconds are absent where no call was measured.
-	P50Seconds *float64 `json:"p50Seconds,omitempty"`
-	P99Seconds *float64 `json:"p99Seconds,omitempty"`
-	// P99Beyond says that the quantile is more than P99Seconds, the highest edge
-	// of the API server's histogram; P50Beyond is the same.
-	P50Beyond bool `json:"p50Beyond,omitempty"`
-	P99Beyond bool `json:"p99Beyond,omitempty"`
-	// SlowShare is the share of the calls that took longer than 10 s. EnoughSeconds is a
-	// timeout within which 99.9 % of the calls ended, absent where no call was measured;
-	// EnoughBeyond says that it is more.
-	SlowShare     float64  `json:"slowShare"`
-	EnoughSeconds *float64 `json:"enoughSeconds,omitempty"`
-	EnoughBeyond  bool     `json:"enoughBeyond,omitempty"`
-	// Failing is the share of the requests for which the webhook failed, Refused
-	// that of the calls that it refused on purpose.
-	Failing float64 `json:"failing"`
-	Refused float64 `json:"refused"`
-	// FailedOpen counts the failed calls whose requests passed, Failures the
-	// others by kind, RefusedCalls those refused on purpose.
-	FailedOpen   float64            `json:"failedOpen"`
-	Failures     map[string]float64 `json:"failures,omitempty"`
-	RefusedCalls float64            `json:"refusedCalls"`
-	// Share is the webhook's part of the time that all admission webhooks took.
-	Share float64 `json:"share"`
+	Calls          float64            `json:"calls"`
+	CallsPerSecond float64            `json:"callsPerSecond"`
+	P50Seconds     *float64           `json:"p50Seconds,omitempty" jsonschema:"P50Seconds and P99Seconds are absent where no call was measured."`
+	P99Seconds     *float64           `json:"p99Seconds,omitempty"`
+	P50Beyond      bool               `json:"p50Beyond,omitempty" jsonschema:"P99Beyond says that the quantile is more than P99Seconds, the highest edge of the API server's histogram; P50Beyond is the same."`
+	P99Beyond      bool               `json:"p99Beyond,omitempty"`
+	SlowShare      float64            `json:"slowShare" jsonschema:"SlowShare is the share of the calls that took longer than 10 s. EnoughSeconds is a timeout within which 99.9 % of the calls ended, absent where no call was measured; EnoughBeyond says that it is more."`
+	EnoughSeconds  *float64           `json:"enoughSeconds,omitempty"`
+	EnoughBeyond   bool               `json:"enoughBeyond,omitempty"`
+	Failing        float64            `json:"failing" jsonschema:"Failing is the share of the requests for which the webhook failed, Refused that of the calls that it refused on purpose."`
+	Refused        float64            `json:"refused"`
+	FailedOpen     float64            `json:"failedOpen" jsonschema:"FailedOpen counts the failed calls whose requests passed, Failures the others by kind, RefusedCalls those refused on purpose."`
+	Failures       map[string]float64 `json:"failures,omitempty"`
+	RefusedCalls   float64            `json:"refusedCalls"`
+	Share          float64            `json:"share" jsonschema:"Share is the webhook's part of the time that all admission webhooks took."`
 }
 
 func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
@@ -111,23 +100,16 @@ type Top struct {
 	Version     string                 `json:"version"`
 	Taken       time.Time              `json:"taken"`
 	Observation *inventory.Observation `json:"observed,omitempty"`
-	// Webhooks are those that were called, sorted.
-	Webhooks []TopWebhook `json:"webhooks"`
-	// NotCalled are registered and were not called in the span.
-	NotCalled []TopWebhook `json:"notCalled"`
-	// Policies are the admission policies that counted checks, sorted alike, their
-	// configurations the bindings. One that validates counts none that admits, and
-	// with failurePolicy Fail a failure as refused.
-	Policies []TopWebhook `json:"policies"`
-	Errors   []Error      `json:"errors"`
+	Webhooks    []TopWebhook           `json:"webhooks" jsonschema:"Webhooks are those that were called, sorted."`
+	NotCalled   []TopWebhook           `json:"notCalled" jsonschema:"NotCalled are registered and were not called in the span."`
+	Policies    []TopWebhook           `json:"policies" jsonschema:"Policies are the admission policies that counted checks, sorted alike, their configurations the bindings. One that validates counts none that admits, and with failurePolicy Fail a failure as refused."`
+	Errors      []Error                `json:"errors"`
 }
 
 // TopWebhook is a line of a Top.
 type TopWebhook struct {
 	inventory.Series
-	// Configurations are those that register the name, which share what is
-	// observed; none where nothing registers it.
-	Configurations   []string `json:"configurations"`
+	Configurations   []string `json:"configurations" jsonschema:"Configurations are those that register the name, which share what is observed; none where nothing registers it."`
 	ThresholdSeconds float64  `json:"thresholdSeconds,omitempty"`
 	Observed         Observed `json:"observed"`
 }
