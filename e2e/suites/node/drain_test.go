@@ -30,7 +30,7 @@ var departures = []struct {
 		name: "drained-prestop", how: "a drain, with a `preStop` hook", preStop: preStop, leaves: drainUnderHook,
 		said: "refused once preStop hooks end, unless new Pods are ready by then", refuses: new(false),
 	},
-	{name: "rollout", how: "a rollout", leaves: rollOut, said: "has a preStop hook: unless its process waits by itself, a Pod that leaves is called after it has stopped"},
+	{name: "rollout", how: "a rollout", leaves: rollOut, said: "no container of Deployment rollout/rollout has a preStop hook: unless its process waits by itself, a Pod that leaves is called after it has stopped"},
 	{name: "rollout-prestop", how: "a rollout, with a `preStop` hook", preStop: preStop, leaves: rollOut, refuses: new(false)},
 }
 

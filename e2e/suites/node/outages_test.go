@@ -259,6 +259,6 @@ func TestAggregatorRouting(t *testing.T) {
 		testenv.Must(t, real.APIServer(ctx))
 	})
 	scaled := outages[0]
-	scaled.name, scaled.answer = "the same, with `--enable-aggregator-routing`", "no endpoints available"
+	scaled.name, scaled.answer = scaled.name+", with `--enable-aggregator-routing`", "no endpoints available"
 	scaled.run(t, hook{name: "routed"})
 }

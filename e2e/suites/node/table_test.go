@@ -51,7 +51,7 @@ func (m measurements) write(path string) error {
 	}
 	return document.Write(path, []document.Section{
 		{Name: "outages", Text: m.outages.String()},
-		{Name: "functions", Text: "| a dead webhook on | ends, in the whole cluster | `audit` and `impact` name |\n| --- | --- | --- |\n" + m.functions},
+		{Name: "functions", Text: "| a dead webhook on | ends, in the whole cluster | `impact` names |\n| --- | --- | --- |\n" + m.functions},
 		{Name: "departures", Text: "| its only Pod leaves by | `impact` says before | requests refused, of five a second |\n| --- | --- | --- |\n" + m.departures},
 		{Name: "recovery", Text: m.recovery},
 	})
