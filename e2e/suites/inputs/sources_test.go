@@ -55,6 +55,12 @@ var sources = []source{
 		lacks: []string{"no server version"},
 		whole: []string{noConfigurations, noServices, noEndpoints, noNamespaces},
 	},
+	{
+		name: "kubectl cluster-info dump, and the configuration", collect: dumpAndConfiguration, kind: "cluster-info dump", dated: true,
+		finds: []string{"service-missing"},
+		lacks: []string{noConfigurations, noEndpoints, noNamespaces, "no CustomResourceDefinitions"},
+		whole: []string{noServices},
+	},
 }
 
 // TestSources audits what support engineers hold in their hands: the folder,
@@ -187,6 +193,20 @@ func mustGather(t *testing.T, w environment, dir string) []string {
 	testenv.Must(t, os.WriteFile(filepath.Join(root, "must-gather.logs"), []byte("a log: [\n"), 0o600))
 	stamped(t, root)
 	return []string{root}
+}
+
+func dumpAndConfiguration(t *testing.T, w environment, dir string) []string {
+	root := filepath.Join(dir, "dump")
+	w.Kubectl(t, "cluster-info", "dump", "--namespaces", scene, "--output-directory", root)
+	return []string{root, configurationOf(t, w, dir)}
+}
+
+// configurationOf writes the configuration of the scene as kubectl prints it.
+func configurationOf(t *testing.T, w environment, dir string) string {
+	file := filepath.Join(dir, "configuration.yaml")
+	text := w.Kubectl(t, "get", "validatingwebhookconfiguration", scene, "-o", "yaml")
+	testenv.Must(t, os.WriteFile(file, []byte(text), 0o600))
+	return file
 }
 
 // packedIn packs a folder, beside it; "" for a file.

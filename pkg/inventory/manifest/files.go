@@ -15,6 +15,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -62,6 +64,8 @@ type file struct {
 	lenient bool
 	// plain is set where it is no file of a must-gather or the like, as far as it is known.
 	plain bool
+	// implied is the type of objects that do not state theirs.
+	implied schema.GroupVersionKind
 	// member is its path in the directory or archive.
 	member string
 	// failed is set where an object of it cannot be read, listed where there is a
@@ -168,10 +172,10 @@ func (in *input) member(full, name string) (*file, bool) {
 	if in.archive && len(in.unbuilt) == 0 && in.layout == plain && slices.Contains(kustomizationNames, path.Base(name)) {
 		in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomization %s is in an archive, where none is built, and its files are read as they are: unpack it", full))
 	}
-	_, read := in.layout.role(name)
+	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)
 	in.policiesListed = in.policiesListed || read && policyList.MatchString(name)
-	f := &file{input: in, name: full, lenient: in.layout == plain, plain: in.layout == plain, member: name}
+	f := &file{input: in, name: full, lenient: in.layout == plain, plain: in.layout == plain, implied: role.implied, member: name}
 	return f, read || in.isTimestamp(name)
 }
 
@@ -216,7 +220,7 @@ func (r *reader) text(f *file, data io.Reader) {
 			r.fail(f, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
 			return
 		}
-		r.document(text{file: f, line: d.line, data: d.data})
+		r.document(text{file: f, line: d.line, data: d.data, implied: f.implied})
 	}}
 	if err := s.split(buffered); err != nil {
 		r.fail(f, s.line, err)

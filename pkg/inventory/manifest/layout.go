@@ -4,6 +4,10 @@ import (
 	"path"
 	"regexp"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // layout is how files are laid out in a directory or archive.
@@ -16,17 +20,23 @@ const (
 	mustGather
 	// inspect is what oc adm inspect writes: the same, of less.
 	inspect
+	// insights is an archive of OpenShift's Insights Operator.
+	insights
+	// clusterDump is what kubectl cluster-info dump writes.
+	clusterDump
 )
 
 // name is the layout as a report writes it.
 func (l layout) name() string {
-	return [...]string{"manifests", "must-gather", "oc adm inspect"}[l]
+	return [...]string{"manifests", "must-gather", "oc adm inspect", "insights archive", "cluster-info dump"}[l]
 }
 
-// recognize notes the layout that a file shows.
+// recognize notes the layout that a file shows. A file of an insights archive
+// outweighs those of a must-gather: an insights archive has a folder
+// cluster-scoped-resources, too, with roles and bindings.
 func (in *input) recognize(name string) {
-	if in.layout == plain {
-		in.layout = layoutOf(name)
+	if shown := layoutOf(name); in.layout == plain || shown == insights {
+		in.layout = shown
 	}
 }
 
@@ -48,11 +58,15 @@ var layoutSigns = []struct {
 }{
 	{inspect, regexp.MustCompile(`^inspect\.local\.`)},
 	{mustGather, regexp.MustCompile(`^must-gather\.local\.`)},
+	{insights, regexp.MustCompile(`(^|/)(config/(clusteroperator|(validating|mutating)webhookconfigurations)/[^/]+|config/version|insights-operator/gathers)\.json$`)},
 	{mustGather, regexp.MustCompile(`(^|/)(cluster-scoped-resources/|must-gather\.logs$|event-filter\.html$)`)},
+	{clusterDump, regexp.MustCompile(`(^|/)replication-controllers\.(json|yaml)$`)},
 }
 
 // fileRole is the content of a file by its path in a layout.
 type fileRole struct {
+	// implied is the type of objects that do not state theirs.
+	implied schema.GroupVersionKind
 	// complete are the objects of the namespace that are all in the file, if it is a
 	// list that can be read: a full disk leaves empty files behind.
 	complete  objectSet
@@ -68,15 +82,26 @@ const (
 	allSlices
 	allEndpoints
 	allPods
+	allNodes
 )
 
 // role returns the role of a file. It reports false for those that are not
 // read: logs, and kinds that no check needs.
 func (l layout) role(name string) (fileRole, bool) {
-	if l == plain {
-		return fileRole{}, isManifest(name)
+	switch l {
+	case mustGather, inspect, insights:
+		// An insights archive may be recognized by a later file, and a folder may hold
+		// one of each.
+		if r, read := mustGatherRole(name); read {
+			return r, true
+		}
+		return insightsRole(name)
+	case clusterDump:
+		return clusterDumpRole(name)
 	}
-	return mustGatherRole(name)
+	// An archive may be recognized by a later file.
+	in, _ := insightsRole(name)
+	return fileRole{implied: in.implied}, isManifest(name)
 }
 
 // isManifest reports whether a file of a directory is read, as kubectl does.
@@ -150,4 +175,53 @@ func hostedFolder(name string) string {
 	}
 	folder, _, _ := strings.Cut(name[at:], "/")
 	return name[:at] + folder
+}
+
+// insightsTypes are the files of an insights archive that are read, and the folders.
+// Its objects do not state their types.
+var insightsTypes = map[string]schema.GroupVersionKind{
+	"version":                         schema.FromAPIVersionAndKind("config.openshift.io/v1", "ClusterVersion"),
+	"clusteroperator":                 schema.FromAPIVersionAndKind("config.openshift.io/v1", "ClusterOperator"),
+	"validatingwebhookconfigurations": schema.FromAPIVersionAndKind("admissionregistration.k8s.io/v1", inventory.KindValidating),
+	"mutatingwebhookconfigurations":   schema.FromAPIVersionAndKind("admissionregistration.k8s.io/v1", inventory.KindMutating),
+	"crd":                             schema.FromAPIVersionAndKind("apiextensions.k8s.io/v1", inventory.KindCRD),
+	"apiservice":                      schema.FromAPIVersionAndKind("apiregistration.k8s.io/v1", "APIService"),
+}
+
+// insightsFile matches config/NAME.json and config/FOLDER/NAME.json.
+var insightsFile = regexp.MustCompile(`(?:^|/)config/([^/]+?)(?:/[^/]+)?\.json$`)
+
+func insightsRole(name string) (fileRole, bool) {
+	if !isManifest(name) {
+		return fileRole{}, false
+	}
+	m := insightsFile.FindStringSubmatch(name)
+	if m == nil {
+		return fileRole{}, false
+	}
+	implied, read := insightsTypes[m[1]]
+	return fileRole{implied: implied}, read
+}
+
+// dumpedLists are the files of a cluster-info dump that are read, and what they
+// are complete of.
+var dumpedLists = map[string]objectSet{
+	"services":    allServices,
+	"pods":        allPods,
+	"deployments": nothing,
+	"daemonsets":  nothing,
+	"nodes":       allNodes,
+}
+
+// clusterDumpRole knows nodes.json and NAMESPACE/RESOURCE.json.
+func clusterDumpRole(name string) (fileRole, bool) {
+	folder, base := path.Split(name)
+	all, read := dumpedLists[strings.TrimSuffix(base, path.Ext(base))]
+	switch {
+	case !read || !isManifest(base):
+		return fileRole{}, false
+	case all == allNodes:
+		return fileRole{complete: all}, true
+	}
+	return fileRole{complete: all, namespace: path.Base(folder)}, folder != ""
 }

@@ -126,7 +126,7 @@ func (k *kept) result() inventory.Objects {
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
 	out.Server = best.version
 	out.ResourcesKnown = slices.ContainsFunc(k.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
-	out.Nodes = nodes(k.objects)
+	out.Nodes = nodes(k.objects, known)
 	out.ServicesKnown.Namespaces = known[allServices]
 	out.EndpointsKnown.Namespaces = known.endpoints()
 	addMirrored(&out, k.objects)
@@ -197,10 +197,10 @@ func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 }
 
 // nodes counts the Nodes of an input that has all of them: a must-gather does.
-func nodes(objects []object) int {
+func nodes(objects []object, known coverage) int {
 	count, most := map[*input]int{}, 0
 	for _, o := range objects {
-		if in := o.file.input; o.key.Kind == "Node" && in.layout == mustGather {
+		if in := o.file.input; o.key.Kind == "Node" && (in.layout == mustGather || known[allNodes] != nil) {
 			count[in]++
 			most = max(most, count[in])
 		}

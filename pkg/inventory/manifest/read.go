@@ -1,5 +1,6 @@
 // Package manifest reads webhook configurations, and the objects around them,
-// from files: manifests, rendered templates and must-gathers. It never calls a cluster. An object that cannot be read is
+// from files: manifests, rendered templates, must-gathers, insights archives and
+// dumps of a cluster. It never calls a cluster. An object that cannot be read is
 // an Error; the rest is read all the same.
 package manifest
 

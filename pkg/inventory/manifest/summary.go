@@ -89,6 +89,9 @@ func (in *input) summary(server inventory.Version) Input {
 	}
 	out.Lacks = append(out.Lacks, atMost(in.twice, "have the name of another")...)
 	out.Lacks = append(out.Lacks, atMost(in.ended, "are in such a version")...)
+	if in.layout == insights {
+		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
+	}
 	for _, name := range slices.Sorted(maps.Keys(in.hosted)) {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%s is another cluster: audit it by itself", name))
 	}
@@ -123,7 +126,10 @@ func versionLack(kinds map[string]bool) []string {
 
 // noteHosted keeps the folder of a hosted cluster, which is left out.
 func (in *input) noteHosted(name string) {
-	if folder := hostedFolder(name); in.layout != plain && folder != "" {
+	if in.layout != mustGather && in.layout != inspect {
+		return
+	}
+	if folder := hostedFolder(name); folder != "" {
 		in.hosted[folder] = true
 	}
 }

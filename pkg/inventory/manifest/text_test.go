@@ -68,8 +68,9 @@ func TestOpenShift(t *testing.T) {
 	}
 }
 
-// TestObjectsInTurn reads objects of JSON, one after the other.
-func TestObjectsInTurn(t *testing.T) {
+// TestDump reads what kubectl cluster-info dump prints: objects and logs in
+// turn.
+func TestDump(t *testing.T) {
 	o, summary := Read([]string{"-"}, Options{Stdin: strings.NewReader(`{
     "kind": "ServiceList",
     "apiVersion": "v1",
@@ -84,9 +85,14 @@ func TestObjectsInTurn(t *testing.T) {
     "apiVersion": "v1",
     "items": [{}, {}]
 }
+==== START logs for container c of pod n/a-1 ====
+{"level": "info"
+---
+apiVersion: v1
+==== END logs for container c of pod n/a-1 ====
 {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "b", "namespace": "ns"}}
 `)})
-	want := []string{"<stdin>:5 Service ns/a", "<stdin>:15 Service ns/b"}
+	want := []string{"<stdin>:5 Service ns/a", "<stdin>:20 Service ns/b"}
 	if diff := cmp.Diff(want, describe(o)); diff != "" || summary.Skipped != 2 {
 		t.Error(diff, summary)
 	}
@@ -132,8 +138,8 @@ func TestAliasesOfLargeValues(t *testing.T) {
 	}
 }
 
-// TestBlankedBundles says that nothing is known of what was blanked
-// on purpose, not that it is broken.
+// TestBlankedBundles says that nothing is known of what an insights archive
+// blanks, not that it is broken.
 func TestBlankedBundles(t *testing.T) {
 	o := readString(t, `{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "a"}, "webhooks": [{"name": "a", "clientConfig": {"url": "https://a", "caBundle": "eHh4eHh4eHh4"}}]}`)
 	s := o.Snapshot(metav1.Now().Time)

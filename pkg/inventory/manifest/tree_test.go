@@ -205,6 +205,7 @@ func TestMirroredEndpoints(t *testing.T) {
 }
 
 func TestLayouts(t *testing.T) {
+	configuration := `{"metadata": {"name": "policy"}, "webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://a", "caBundle": "eHh4eHh4eHh4"}}]}`
 	for name, test := range map[string]struct {
 		files tree
 		// path is what is read; the archive of all files is read too.
@@ -250,6 +251,53 @@ func TestLayouts(t *testing.T) {
 				"no EndpointSlices: endpoints are unknown",
 				"no Pods or workloads: what runs behind Services is unknown",
 				"no server version: it is taken to be the newest known",
+			},
+		},
+		"insights": {
+			files: tree{
+				"config/validatingwebhookconfigurations/policy.json": configuration,
+				"config/version.json":                                `{"metadata": {"name": "version"}, "status": {"desired": {"version": "4.20.1"}}}`,
+				"config/clusteroperator/kube-apiserver.json":         `{"kind": "ClusterOperator", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "kube-apiserver"}, "status": {"versions": [{"name": "kube-apiserver", "version": "1.33.4"}]}}`,
+				"config/clusteroperator/other.json":                  `{"kind": "ClusterOperator", "apiVersion": "config.openshift.io/v1", "metadata": {"name": "other"}}`,
+				"config/crd/a.example.com.json":                      `{"metadata": {"name": "a.example.com"}, "spec": {"group": "example.com"}}`,
+				"config/pod/openshift-x/y.json":                      "not [ JSON",
+				"events/openshift-x.json":                            `{"items": [{"message": "x"}]}`,
+			},
+			path:  ".",
+			kind:  "insights archive",
+			want:  []string{"policy.json:1 ValidatingWebhookConfiguration /policy", "policy.json:1   a.example.com", "a.example.com.json:1 CustomResourceDefinition /a.example.com"},
+			facts: facts{Server: "v1.33.4", OpenShift: true},
+			lacks: []string{
+				"no Namespaces: their labels are unknown",
+				"no Services: backends are unknown",
+				"no EndpointSlices: endpoints are unknown",
+				"no Pods or workloads: what runs behind Services is unknown",
+				"no admission policies: whether there are any is unknown",
+				"no CA bundles: insights archives blank them",
+			},
+		},
+		"dump": {
+			files: tree{
+				"dump/nodes.json":                     `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "a"}, "status": {"nodeInfo": {"kubeletVersion": "v1.34.2"}}}, {"metadata": {"name": "b"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.2"}}}]}`,
+				"dump/x/services.json":                `{"kind": "ServiceList", "apiVersion": "v1", "items": [{"metadata": {"name": "s", "namespace": "x"}, "spec": {"ports": [{"port": 443}]}}]}`,
+				"dump/x/replication-controllers.json": `{"kind": "ReplicationControllerList", "apiVersion": "v1", "items": []}`,
+				"dump/x/pods.json":                    `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"name": "p", "namespace": "x"}}]}`,
+				"dump/x/deployments.json":             `{"kind": "DeploymentList", "apiVersion": "apps/v1", "items": [{"metadata": {"name": "d", "namespace": "x"}}]}`,
+				"dump/x/events.json":                  "not [ JSON",
+				"dump/x/p/logs.txt":                   "a log",
+				"dump/kube-system/services.json":      `{"kind": "ServiceList", "apiVersion": "v1", "items": []}`,
+			},
+			path:  "dump",
+			kind:  "cluster-info dump",
+			want:  []string{"services.json:1 Service x/s"},
+			facts: facts{Services: []string{"kube-system", "x"}, Server: "v1.34.2", Nodes: 2, Pods: 1},
+			lacks: []string{
+				"no webhook configurations: nothing to audit but conversions",
+				"no CustomResourceDefinitions: conversions are unknown",
+				"no Namespaces: their labels are unknown",
+				"no EndpointSlices: endpoints are unknown",
+				"no admission policies: whether there are any is unknown",
+				"no server version but that of the newest kubelet",
 			},
 		},
 		"manifests that look like a must-gather": {

@@ -3,6 +3,7 @@ package manifest
 import (
 	"archive/tar"
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,38 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
+
+// insightsMembers are files of an insights archive, which has the folder
+// cluster-scoped-resources of a must-gather in it.
+var insightsMembers = [][2]string{
+	{"cluster-scoped-resources/rbac.authorization.k8s.io/clusterroles/admin.json", `{"metadata": {"name": "admin"}}`},
+	{"config/validatingwebhookconfigurations/policy.json", `{"metadata": {"name": "policy"}, "webhooks": [{"name": "a.example.com", "clientConfig": {"url": "https://a"}}]}`},
+	{"config/version.json", `{"metadata": {"name": "version"}, "status": {"desired": {"version": "4.20.1"}}}`},
+	{"insights-operator/gathers.json", `{}`},
+}
+
+// TestInsightsBesideMustGather: an insights archive is recognized in whatever
+// order its files come, packed and unpacked.
+func TestInsightsBesideMustGather(t *testing.T) {
+	check := func(path, kind string, packed []byte) {
+		t.Helper()
+		o, summary := Read([]string{path}, Options{Stdin: bytes.NewReader(packed)})
+		if len(o.Validating) != 1 || len(o.Errors) > 0 || !o.OpenShift || summary.Inputs[0].Kind != kind {
+			t.Errorf("%s: %d configurations, OpenShift %t, errors %v, taken for %q, want %q", path, len(o.Validating), o.OpenShift, o.Errors, summary.Inputs[0].Kind, kind)
+		}
+	}
+	for first := range insightsMembers {
+		members := slices.Concat(insightsMembers[first:], insightsMembers[:first])
+		check("-", "insights archive (archive)", tarOf(t, members))
+		slices.Reverse(members)
+		check("-", "insights archive (archive)", tarOf(t, members))
+	}
+	t.Chdir(t.TempDir())
+	for _, m := range insightsMembers {
+		tree{m[0]: m[1]}.write(t, ".")
+	}
+	check(".", "insights archive", nil)
+}
 
 func tarOf(t *testing.T, members [][2]string) []byte {
 	t.Helper()
@@ -37,10 +70,12 @@ func TestNothingInArchives(t *testing.T) {
 		beside  []string
 		want    string
 	}{
-		"a chart":          {chart, nil, "render it first, as with helm template"},
-		"beside webhooks":  {chart, []string{"webhooks.yaml"}, ""},
-		"a must-gather":    {[][2]string{{"x/cluster-scoped-resources/core/nodes/a.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"}}, nil, "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"},
-		"one that says so": {[][2]string{{"x/" + none + "validatingwebhookconfigurations.yaml", emptyList}, {"x/" + none + "mutatingwebhookconfigurations.yaml", emptyList}}, nil, ""},
+		"a chart":             {chart, nil, "render it first, as with helm template"},
+		"beside webhooks":     {chart, []string{"webhooks.yaml"}, ""},
+		"a must-gather":       {[][2]string{{"x/cluster-scoped-resources/core/nodes/a.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n"}}, nil, "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"},
+		"one that says so":    {[][2]string{{"x/" + none + "validatingwebhookconfigurations.yaml", emptyList}, {"x/" + none + "mutatingwebhookconfigurations.yaml", emptyList}}, nil, ""},
+		"an insights archive": {insightsMembers[2:], nil, "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"},
+		"one with webhooks":   {insightsMembers, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, summary := Read(append([]string{"-"}, tc.beside...), Options{Stdin: bytes.NewReader(tarOf(t, tc.members))})
