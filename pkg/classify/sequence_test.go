@@ -104,12 +104,13 @@ func sameAnew(t *testing.T, o inventory.Objects, r *Report) {
 		cmpopts.IgnoreFields(start.Wait{}, "Webhook"), cmpopts.IgnoreUnexported(Facts{}, admission.Limit{}),
 		cmp.Comparer(func(a, b *Check) bool { return a == b }),
 	}
-	diff := cmp.Diff(anew.Snapshot, r.Snapshot, compareSnapshots...) + cmp.Diff(anew.Findings, r.Findings, options) + cmp.Diff(anew.Costs, r.Costs, options)
+	var diff strings.Builder
+	diff.WriteString(cmp.Diff(anew.Snapshot, r.Snapshot, compareSnapshots...) + cmp.Diff(anew.Findings, r.Findings, options) + cmp.Diff(anew.Costs, r.Costs, options))
 	for i := range anew.Profiles {
-		diff += cmp.Diff(anew.Profiles[i].Facts, r.Profiles[i].Facts, options)
+		diff.WriteString(cmp.Diff(anew.Profiles[i].Facts, r.Profiles[i].Facts, options))
 	}
-	if diff != "" || !slices.Equal(anew.Errors, r.Errors) {
-		t.Fatalf("-anew +taken over:\n%s%v", diff, r.Errors)
+	if diff.String() != "" || !slices.Equal(anew.Errors, r.Errors) {
+		t.Fatalf("-anew +taken over:\n%s%v", diff.String(), r.Errors)
 	}
 }
 
