@@ -69,8 +69,8 @@ func TestMarkdownRowsStayRows(t *testing.T) {
 
 func TestMarkdownIsBounded(t *testing.T) {
 	d := NewDocument(reporttest.Healthy())
-	for range 3 * MaxErrors {
-		d.Errors = append(d.Errors, Error{Source: "x.yaml", Message: "truncated"})
+	for line := range 3 * MaxErrors {
+		d.Errors = append(d.Errors, Error{Source: "x.yaml", Line: line, Message: "truncated"})
 	}
 	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
 	if n := strings.Count(text, "truncated"); n != MaxErrors || !strings.Contains(text, "- … and 100 more\n") {
