@@ -129,8 +129,7 @@ var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "
 
 // knowledge says of a field that is not in what is known of an object whether it is
 // missing, or not known: the API server sets defaults when it decodes an object,
-// its admission plugins add to that, and the strategies of the kinds change it. What a file
-// lacks is not known, but for labels and annotations.
+// its admission plugins add to that, and the strategies of the kinds change it.
 type knowledge struct {
 	kind string
 	// created and namespaced say so of the object.
@@ -151,9 +150,6 @@ func (k knowledge) value(path string, v any) ref.Val {
 	case map[string]any:
 		return partialMap{types.NewStringInterfaceMap(types.DefaultTypeAdapter, v), k, path, v}
 	case []any:
-		if !k.stored && !strings.HasSuffix(path, "ontainers") {
-			return unknown // the API server adds tolerations, volumes and the like
-		}
 		elements := make([]ref.Val, len(v))
 		for i := range v {
 			elements[i] = k.value(path, v[i])
@@ -171,47 +167,61 @@ func last(path string) string { return path[strings.LastIndexByte(path, '.')+1:]
 
 func parent(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
 
-// quantities are the maps whose values are quantities, which are written in many ways.
-var quantities = []string{"capacity", "hard", "limits", "requests"}
-
-// whole reports whether all keys at the path are known. To annotations, the API server
-// adds one of DaemonSets; that of LimitRanger no condition is known to read.
-func (k knowledge) whole(path string) bool {
-	switch {
-	case k.stored:
-		return path == "metadata" || strings.HasPrefix(path, "metadata.")
-	case path == "metadata.labels":
-		return k.labeled
+var (
+	// userMaps are the fields with keys of the user's, to which the API server adds
+	// none. LimitRanger writes an annotation of its own, which no condition is known to read.
+	userMaps = []string{"annotations", "binaryData", "data", "labels", "matchLabels"}
+	// quantities are the maps whose values are quantities, which are written in many ways.
+	quantities = []string{"capacity", "hard", "limits", "requests"}
+	// extended are the lists and maps to which admission plugins, or the strategy of a
+	// kind, add.
+	extended = map[string][]string{
+		"DaemonSet":             {"metadata.annotations"},
+		"Job":                   {"spec.selector.matchLabels", "spec.template.metadata.labels"},
+		"Node":                  {"spec.taints"},
+		"PersistentVolume":      {"metadata.finalizers"},
+		"PersistentVolumeClaim": {"metadata.finalizers"},
+		"Pod":                   {"spec.containers.volumeMounts", "spec.initContainers.volumeMounts", "spec.tolerations", "spec.volumes"},
 	}
-	return path == "metadata.annotations" && k.written && k.kind != "DaemonSet"
-}
+)
 
 // missing reports whether the object has certainly no such field.
 func (k knowledge) missing(path, key string) bool {
-	if path != "metadata" || k.stored {
-		return k.whole(path)
-	}
-	switch key {
-	case "labels":
+	switch {
+	case k.stored && (path == "metadata" || strings.HasPrefix(path, "metadata.")):
+		return true
+	case path == "metadata" && key == "labels":
 		return k.labeled && !k.patched
-	case "annotations":
-		return k.whole("metadata.annotations")
-	case "namespace":
+	case path == "metadata.labels":
+		return k.labeled
+	case path == "metadata" && key == "namespace":
 		return !k.namespaced
-	case "deletionTimestamp", "deletionGracePeriodSeconds":
+	case path == "metadata" && (key == "deletionTimestamp" || key == "deletionGracePeriodSeconds"):
 		return k.created
+	case !k.written:
+		return false
+	case path == "metadata":
+		return key != "name" && !slices.Contains(serverFields, key) && !slices.Contains(extended[k.kind], path+"."+key)
+	case strings.Contains(path+"."+key, "ontainers.securityContext"):
+		return key != "procMount" // which alone has a default
 	}
-	return false
+	return k.userMap(path)
+}
+
+// userMap reports whether the keys at the path are the user's alone.
+func (k knowledge) userMap(path string) bool {
+	return slices.Contains(userMaps, last(path)) && !slices.Contains(extended[k.kind], path)
 }
 
 // find returns the value of a field: unknown where the API server may set it.
 func (k knowledge) find(path, key string, in map[string]any) (ref.Val, bool) {
+	at := strings.TrimPrefix(path+"."+key, ".")
 	value, ok := in[key]
-	isPointer := strings.Contains(path, "ecurityContext") // whose fields keep false and 0
-	if ok && (!empty(value) || isPointer || k.whole(path)) {
-		return k.value(strings.TrimPrefix(path+"."+key, "."), value), true
+	pointer := strings.Contains(at, "securityContext") // whose fields keep false and 0
+	if ok && (pointer || !empty(value) || k.userMap(path)) && !slices.Contains(extended[k.kind], at) {
+		return k.value(at, value), true
 	}
-	if k.missing(path, key) {
+	if (!ok || empty(value)) && k.missing(path, key) {
 		return nil, false
 	}
 	return unknown, true
@@ -284,7 +294,7 @@ func (m partialMap) Iterator() traits.Iterator {
 			keys = append(keys, types.String(key))
 		}
 	}
-	if !m.whole(m.path) {
+	if !m.userMap(m.path) || m.path == "metadata.labels" && !m.labeled {
 		keys = append(keys, unknown)
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()

@@ -53,7 +53,7 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Create, "pods/binding", Subject{Name: "p", Namespace: "shop"}, binding, `object.metadata.name == "p" && object.metadata.namespace == "shop"`, Yes, false},
 		{Create, "pods", Subject{}, pod, `object.spec.serviceAccountName == "default"`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `has(object.spec.hostNetwork) && object.spec.hostNetwork`, Maybe, false},
-		{Create, "pods", Subject{}, pod, `object.spec.containers.all(c, c.image == "i")`, Yes, false},
+		{Create, "pods", Subject{}, pod, `object.spec.containers.all(c, c.image == "i" && !has(c.securityContext))`, Yes, false},
 		{Create, "pods", Subject{}, pod, `object.spec.containers.exists(c, c.terminationMessagePath == "x")`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `object.spec.containers[0].resources.limits.cpu == "1"`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `object.spec.tolerations.exists(t, t.key == "x")`, Maybe, false},
