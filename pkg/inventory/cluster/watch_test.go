@@ -532,7 +532,7 @@ func TestWatchSurvivesTheAPIServer(t *testing.T) {
 		t.Errorf("webhooks %v, Services %v", refs(away), away.Services)
 	}
 	later := r.await("the same Error later", func(s *inventory.Snapshot) bool { return s.Taken.After(away.Taken) })
-	// It may be before that of the last good Snapshot: a watch had ended, and nobody knew.
+	// It may be before that of the last good Snapshot, as a watch may have ended unnoticed.
 	if !later.Current.Equal(away.Current) || later.Current.IsZero() {
 		t.Errorf("current at %v, then %v: want it to stand still", away.Current, later.Current)
 	}
