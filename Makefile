@@ -136,7 +136,7 @@ image: ## the container image for amd64 and arm64, as an OCI archive in dist/; n
 # It fails before it compiles, and compiles once for each platform: the image, its
 # binaries and the program that writes the manifests share what they compile.
 release-names:
-	@echo '$(VERSION)' | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+' && [ -n '$(IMAGE)' ] || { \
+	@echo '$(VERSION)' | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+' && echo '$(IMAGE)' | grep -Eq '[:@][^/]+$$' || { \
 		echo "make release: VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3 are needed" >&2; exit 2; }
 
 release: export GOFLAGS = -trimpath
