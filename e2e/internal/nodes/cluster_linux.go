@@ -243,19 +243,19 @@ func (c *Cluster) APIServer(ctx context.Context, further ...string) error {
 	})
 }
 
+// Await calls ready until it returns nil, or the API server or ctx ends.
+func (c *Cluster) Await(ctx context.Context, ready func(context.Context) error) error {
+	return c.api.Await(ctx, ready)
+}
+
 // AwaitNodes waits until all nodes are ready, and labels the one with the control plane
 // as kubeadm does.
 func (c *Cluster) AwaitNodes(ctx context.Context) error {
-	for {
-		err := c.ready(ctx)
-		if err == nil {
-			break
+	if err := c.Await(ctx, c.ready); err != nil {
+		for _, n := range c.Nodes {
+			err = fmt.Errorf("%w\nkubelet of %s:\n%s", err, n.Name, n.log("kubelet"))
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for nodes: %w\n%s", err, c.logs())
-		case <-time.After(500 * time.Millisecond):
-		}
+		return err
 	}
 	patch := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`)
 	_, err := c.Kube.CoreV1().Nodes().Patch(ctx, c.Control().Name, "application/merge-patch+json", patch, metav1.PatchOptions{})
@@ -277,12 +277,4 @@ func (c *Cluster) ready(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failures...)
-}
-
-func (c *Cluster) logs() string {
-	var out strings.Builder
-	for _, n := range c.Nodes {
-		fmt.Fprintf(&out, "kubelet of %s:\n%s\n", n.Name, n.Log("kubelet"))
-	}
-	return out.String()
 }

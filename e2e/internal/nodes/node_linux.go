@@ -134,12 +134,14 @@ func (n *Node) namespaces(ctx context.Context) error {
 // makeGroup makes the node's control group, which its kubelet wants to find. Groups from
 // before a power cut, which no machine has, keep a kubelet from registering for minutes.
 func (n *Node) makeGroup(ctx context.Context) error {
-	for !swept(n.group()) {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("removing the control groups of node %s: %w", n.Name, ctx.Err())
-		case <-time.After(100 * time.Millisecond):
+	err := n.holder.Await(ctx, func(context.Context) error {
+		if !swept(n.group()) {
+			return errors.New("control groups of before are left")
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, root := range hierarchies() {
 		group := filepath.Join(root, n.group())
@@ -285,12 +287,9 @@ func write(files map[string]string) error {
 	return nil
 }
 
-// Log is the end of what a program of the node wrote, for a test that failed.
-func (n *Node) Log(program string) string {
-	text, err := os.ReadFile(n.path(program + ".log"))
-	if err != nil {
-		return err.Error()
-	}
+// log is the end of what a program of the node wrote.
+func (n *Node) log(program string) string {
+	text := read(n.path(program + ".log"))
 	const enough = 8000
-	return string(text[max(0, len(text)-enough):])
+	return text[max(0, len(text)-enough):]
 }

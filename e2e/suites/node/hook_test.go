@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -167,23 +168,23 @@ func (h hook) call(ctx context.Context) error {
 // refused waits until the API server refuses a call with a text, and returns all that it
 // says, and after how long it refused a call at all.
 func (h hook) refused(ctx context.Context, text string) (string, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	begun := time.Now()
+	var answer string
 	var first time.Duration
-	for time.Since(begun) < patience {
+	err := real.Await(ctx, func(ctx context.Context) error {
 		err := h.call(ctx)
 		if err != nil && first == 0 {
 			first = time.Since(begun)
 		}
-		if err != nil && strings.Contains(err.Error(), text) {
-			return err.Error(), first, nil
+		if err == nil || !strings.Contains(err.Error(), text) {
+			return errors.Join(fmt.Errorf("no request was refused with %q", text), err)
 		}
-		select {
-		case <-ctx.Done():
-			return "", 0, ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-	return "", 0, fmt.Errorf("no request was refused with %q", text)
+		answer = err.Error()
+		return nil
+	})
+	return answer, first, err
 }
 
 // admitted waits until calls pass again and returns how long that took.

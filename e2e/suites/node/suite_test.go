@@ -106,15 +106,9 @@ func served(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, n := range real.Nodes {
-		for {
-			_, err := n.Ask(ctx, real.url+"/metrics", real.token)
-			if err == nil {
-				break
-			}
-			if ctx.Err() != nil {
-				return err
-			}
-			time.Sleep(500 * time.Millisecond)
+		err := real.Await(ctx, func(ctx context.Context) error { _, err := n.Ask(ctx, real.url+"/metrics", real.token); return err })
+		if err != nil {
+			return err
 		}
 	}
 	return nil
