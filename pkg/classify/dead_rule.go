@@ -92,7 +92,7 @@ func wildcards(rule *admissionv1.RuleWithOperations) bool {
 // OpenShift's API servers have. Files need not hold all CRDs of another group.
 func knowsGroup(s *inventory.Snapshot, group string) bool {
 	in := func(r inventory.Served) bool { return r.Group == group }
-	return slices.ContainsFunc(inventory.Builtins(inventory.Newest, false), in) ||
+	return inventory.WithoutCRDs(group) ||
 		slices.ContainsFunc(s.Served, in) && (s.ResourcesKnown || s.OpenShift && slices.ContainsFunc(inventory.Builtins(inventory.Newest, true), in))
 }
 

@@ -38,7 +38,7 @@ func findFailingMatchCondition(p *Profile) []Problem {
 	}
 	if p.FailsClosed() {
 		problem.Severity = Critical
-		problem.Message = fmt.Sprintf("refuses every %s without being called, however healthy its backend is: matchCondition %q always fails there (%s; failurePolicy Fail)%s",
+		problem.Message = fmt.Sprintf("refuses every %s without being called, however healthy its backend is: matchCondition %q always fails there (%s)%s",
 			failedRequests(p, failing), condition, first.Reason, unlessSkipped(failing))
 	}
 	return []Problem{problem}

@@ -10,6 +10,7 @@ var policyWithoutEffect = &Check{
 	Severity: Info,
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		switch {
+		case p.Absent && p.Snapshot.Unread(p.Ref):
 		case p.Absent:
 			binding, absence := p.Bindings[0].Object, "does not exist, so that"
 			if !p.Snapshot.PoliciesKnown {

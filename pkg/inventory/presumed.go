@@ -29,7 +29,7 @@ func (s *Snapshot) presumed() []Served {
 	var out []Served
 	for _, rule := range s.rules() {
 		for _, group := range rule.APIGroups {
-			if group != "*" && !isBuiltinGroup(group) {
+			if group != "*" && !WithoutCRDs(group) {
 				out = append(out, namedBy(rule, group, shown)...)
 			}
 		}
@@ -45,7 +45,7 @@ func (s *Snapshot) Presume(r Resource) *Snapshot {
 		return (slices.Contains(rule.APIGroups, r.Group) || slices.Contains(rule.APIGroups, "*")) &&
 			(slices.Contains(rule.Resources, "*") || slices.Contains(rule.Resources, "*/*"))
 	}
-	if s.ResourcesKnown || r.Group == "" || isBuiltinGroup(r.Group) || !slices.ContainsFunc(s.rules(), covers) {
+	if s.ResourcesKnown || WithoutCRDs(r.Group) || !slices.ContainsFunc(s.rules(), covers) {
 		return nil
 	}
 	out := *s
@@ -56,14 +56,18 @@ func (s *Snapshot) Presume(r Resource) *Snapshot {
 	return &out
 }
 
-func isBuiltinGroup(group string) bool {
-	return slices.ContainsFunc(Builtins(Newest, false), func(r Served) bool { return r.Group == group })
+// WithoutCRDs reports whether no CRD is of the group: it is one of Kubernetes' own, or, as
+// "core" and "apps/v1", no domain with a dot. Source: k8s.io/apiextensions-apiserver
+// pkg/apis/apiextensions/validation.
+func WithoutCRDs(group string) bool {
+	domain := group == "*" || strings.Contains(group, ".") && !strings.Contains(group, "/")
+	return !domain || slices.ContainsFunc(Builtins(Newest, false), func(r Served) bool { return r.Group == group })
 }
 
 // NotServed says of a resource of the group that is not among those served what follows
 // for it.
 func (s *Snapshot) NotServed(group string) string {
-	if s.ResourcesKnown || isBuiltinGroup(group) {
+	if s.ResourcesKnown || WithoutCRDs(group) {
 		return "the API server does not serve it"
 	}
 	return "no CRD of it is in the input, and no rule names it"

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,6 +122,13 @@ func (e Error) Error() string {
 	}
 	b.WriteString(e.Message)
 	return b.String()
+}
+
+// Unread reports whether the object that registers the webhook, or is the policy, may be
+// there and cannot be read.
+func (s *Snapshot) Unread(r Ref) bool {
+	kind := r.Type.RegisteredBy().Kind
+	return slices.ContainsFunc(s.Errors, func(e Error) bool { return e.Object == kind || e.Object == kind+"/"+r.Configuration })
 }
 
 // Input is what one path was taken for.

@@ -200,7 +200,7 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 		return out
 	}
 	var one corev1.Container
-	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
+	for i, c := range slices.Concat(s.Containers, s.InitContainers) {
 		if c.ReadinessProbe != nil {
 			port := readinessPort(c)
 			if one.ReadinessProbe != nil && port != readinessPort(one) {
@@ -211,8 +211,9 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 		if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 			one.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
 		}
+		goesOn := i < len(s.Containers) || ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways // EndpointSlices have the ports of no other
 		for _, p := range c.Ports {
-			if isTCP(p.Protocol) {
+			if goesOn && isTCP(p.Protocol) {
 				one.Ports = append(one.Ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort})
 			}
 		}

@@ -13,6 +13,7 @@ type Cause string
 const (
 	causeNoEndpoints      Cause = "no-ready-endpoints"
 	causeName             Cause = "certificate-name"
+	causeCertificate      Cause = "certificate-invalid"
 	causeTLS              Cause = "tls"
 	causeRefused          Cause = "connection-refused"
 	causeServerError      Cause = "server-error"
@@ -59,7 +60,8 @@ var callCauses = func() []cause {
 		{`TLS handshake timeout`, "connect-timeout"},
 		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error|RBAC: access denied`, "envoy"},
 		{`remote error: tls: (?:unrecognized name|internal error)`, "no-certificate"},
-		{`remote error: tls|tls: |x509: `, causeTLS},
+		{`x509: `, causeCertificate},
+		{`remote error: tls|tls: `, causeTLS},
 		{`[Cc]onnection refused`, causeRefused},
 		{`Address is not allowed`, "overlay-network"},
 		{`no route to host|network is unreachable|host is unreachable|host is down`, "no-route"},
@@ -167,8 +169,8 @@ var advices = map[Cause]advice{
 		Related: []string{"ca-bundle-expiring"},
 	},
 	"certificate-name": {
-		Meaning: "the backend's certificate is not for the name that is called, SERVICE.NAMESPACE.svc. Only DNS names count, no common name",
-		Fix:     "issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc",
+		Meaning: "the backend's certificate is not for the name that is called: SERVICE.NAMESPACE.svc, or the host of the URL. Only subjectAltNames count, no common name",
+		Fix:     "issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc. Where a URL is called, with the host of that as its DNS name or IP address",
 		Checks:  []string{"serving-certificate"},
 	},
 	"mesh": {
@@ -196,7 +198,7 @@ var advices = map[Cause]advice{
 		Fix:     "add .svc, the Service network and the Pod network to NO_PROXY of the API server, in the manifest of each",
 	},
 	"tunnel": {
-		Meaning: "the tunnel from the API server to the cluster's network (konnectivity, a VPN, k3s) is down. No webhook in the cluster can be called",
+		Meaning: "the tunnel from the API server to the cluster's network (konnectivity, a VPN, k3s) is down, or its end does not reach the Pod. Where it is down, no webhook in the cluster can be called",
 		Fix:     "bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent. See that the node of the agent reaches the Pod: a NetworkPolicy may close it",
 	},
 	"connection-refused": {
@@ -362,6 +364,11 @@ var advices = map[Cause]advice{
 	"serial-number": {
 		Meaning: "the backend's certificate has a negative serial number, which API servers built with Go 1.23 or newer refuse",
 		Fix:     "issue the certificate again, with a positive serial number",
+		Checks:  []string{"serving-certificate"},
+	},
+	causeCertificate: {
+		Meaning: "the API server does not accept the backend's certificate, or a CA above it, as the words after x509 say",
+		Fix:     "issue the certificates anew without what they name, and put the CA into caBundle",
 		Checks:  []string{"serving-certificate"},
 	},
 	"other-server": {

@@ -85,14 +85,14 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
 		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, "policy-failed"},
 		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, "not-ready"},
-		{regexp.MustCompile(`failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
+		{regexp.MustCompile(`(?:Internal error occurred: )?failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
 		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in [\w.]+`), plugin, nil, "plugin-timeout"},
 		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), named, nil, "slow-call"},
 		{regexp.MustCompile(`"Call conversion webhook" custom-resource-definition:[^, ]+`), whole, nil, "slow-call"},
-		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, "refused-by-api"},
-		{regexp.MustCompile(`\b((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, "refused-by-api"},
-		{regexp.MustCompile(`\bCustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, "refused-by-api"},
+		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, "refused-by-api"},
+		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, "refused-by-api"},
+		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, "refused-by-api"},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?` + webhookField), conflicting, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, "dry-run"},
@@ -107,11 +107,14 @@ var patterns = func() []errorPattern {
 	}
 }()
 
+// frame is what Terraform draws around an error that it breaks into lines.
+var frame = regexp.MustCompile(`(?m)^[╷│╵] ?`)
+
 // Parse returns the errors in a text that name a webhook or policy, each once with its
 // Count, in the order of the text.
 func Parse(text string) []APIServerError {
 	var out []APIServerError
-	for _, m := range messages(message{text, 1}, 0) {
+	for _, m := range messages(message{frame.ReplaceAllString(text, ""), 1}, 0) {
 		// A log has the words of one error twice, where it shows what wraps what.
 		for _, c := range distinct(parsed(unwrapped(m.text))) {
 			c.Count = m.times

@@ -21,7 +21,7 @@ var policyCauses = []cause{
 	{regexp.MustCompile(`paramRef\.namespace must not be provided`), "param-scope"},
 	{regexp.MustCompile(`cannot use namespaced paramRef in policy binding`), "param-namespace"},
 	{regexp.MustCompile(`no corresponding type for`), "apply-without-type"},
-	{regexp.MustCompile(`actual cost limit exceeded|compilation error`), causePolicyExpression},
+	{regexp.MustCompile(`actual cost limit exceeded|out of cost budget|compilation error`), causePolicyExpression},
 }
 
 // setPolicy fills in what the error says of a policy of the type.

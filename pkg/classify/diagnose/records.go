@@ -146,7 +146,7 @@ var indented = strings.Repeat(" ", 16)
 
 var (
 	// unending are the causes whose words may go on in the next line.
-	unending = []Cause{causeTLS, causeServerError}
+	unending = []Cause{causeCertificate, causeTLS, causeServerError}
 	// ending are the last words of an error of such a cause.
 	ending = regexp.MustCompile(`(?:remote error: tls: [\w ]+|succeeding|handle the request|try again later|more information)$`)
 	// ofCall is how the errors begin that end with a cause.

@@ -57,6 +57,9 @@ func Registrations(before, after *admission.Matcher) []Registration {
 		if slices.Equal(was[key], now[key]) { // several Snapshots share what did not change
 			continue
 		}
+		if len(was[key]) == 0 && before.Snapshot.Unread(key) || len(now[key]) == 0 && after.Snapshot.Unread(key) {
+			continue
+		}
 		r := newRegistration(key, was[key], now[key])
 		pairs := pair(was[key], now[key])
 		for _, p := range pairs {

@@ -111,7 +111,7 @@ func TestVerdict(t *testing.T) {
 		{nil, 0, 0, nil, "CREATE pods web in shop meets no webhook."},
 		{[]ChainStep{step("a", "Fail", 5)}, 5, 0, nil, "meets 1 webhook: waits 5 s at worst."},
 		{[]ChainStep{step("a", "Ignore", 20), step("b", "Ignore", 20)}, 40, 34, clients, "if all hang, it is refused after 34 s, although all 2 have failurePolicy Ignore."},
-		{[]ChainStep{step("a", "Fail", 20), step("b", "Ignore", 20)}, 40, 34, clients, "if they hang, it is refused after 34 s."},
+		{[]ChainStep{step("a", "Fail", 20), step("b", "Ignore", 20)}, 40, 34, clients, "if nothing answers, it is refused after 34 s."},
 		{[]ChainStep{step("a", "Fail", 30)}, 30, 0, clients, "waits 30 s at worst, longer than the 30 s after which most clients give up."},
 		{[]ChainStep{step("a", "Fail", 5), down}, 5, 0, nil, "refused now, as down cannot be called: Service a/b:443 does not exist."},
 		{[]ChainStep{spared}, 5, 0, nil, "waits 5 s at worst."},

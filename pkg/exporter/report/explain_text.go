@@ -84,7 +84,7 @@ func (e Explanation) wait(webhooks int) string {
 	case end > 0 && ignored == webhooks:
 		return fmt.Sprintf("if it hangs, the request is refused after %d s, although it has failurePolicy Ignore.", end)
 	case end > 0:
-		return fmt.Sprintf("if they hang, it is refused after %d s.", end)
+		return fmt.Sprintf("if nothing answers, it is refused after %d s.", end)
 	}
 	worst := fmt.Sprintf("waits %d s at worst", e.BudgetSeconds)
 	for _, d := range slices.Backward(e.Deadlines) {

@@ -7,6 +7,16 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
+// TestTimeoutsOfSeries: what is measured of a webhook reaches the notes and the JSON.
+func TestTimeoutsOfSeries(t *testing.T) {
+	series := inventory.Series{Type: inventory.Validating, Name: "a"}
+	measured := inventory.Behavior{Calls: 10, Slow: 0.1, Enough: inventory.Quantile{Seconds: 25, Known: true, Beyond: true}}
+	o := newObserved(&inventory.Observation{Webhooks: map[inventory.Series]inventory.Behavior{series: measured}}, series)
+	if o.EnoughSeconds == nil || *o.EnoughSeconds != 25 || !o.EnoughBeyond || o.SlowShare != 0.1 {
+		t.Errorf("%+v of %+v", o, measured)
+	}
+}
+
 func TestTimeoutNotes(t *testing.T) {
 	line := func(name string, slow, enough float64, beyond bool) TopWebhook {
 		return TopWebhook{Series: inventory.Series{Name: name}, Observed: Observed{SlowShare: slow, EnoughSeconds: &enough, EnoughBeyond: beyond}}

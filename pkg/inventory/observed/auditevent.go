@@ -71,7 +71,7 @@ func (t *auditTable) event(text []byte) error {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return err
 	}
-	if e.APIVersion != auditVersion {
+	if e.APIVersion != auditVersion || e.Stage == "" { // a list of events is none
 		return errNoEvent
 	}
 	t.covers(e.StageTimestamp)

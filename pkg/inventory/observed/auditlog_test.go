@@ -234,6 +234,7 @@ func TestBrokenLines(t *testing.T) {
 		"cut off":       {good[:100] + "\n", "it is no JSON object"},
 		"text":          {"I1123 started\n", "it is no JSON object"},
 		"another JSON":  {`{"kind":"Pod","apiVersion":"v1"}` + "\n", "no event of audit.k8s.io/v1"},
+		"a list":        {`{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[{"annotations":{"mutation.webhook.admission.k8s.io/round_0_index_0":"{}"}}]}` + "\n", "no event of audit.k8s.io/v1"},
 		"syntax":        {eventStart + `"annotations":{"x.webhook.admission.k8s.io/"}}` + "\n", "invalid character"},
 		"an annotation": {event(`"annotations":{"mutation.webhook.admission.k8s.io/round_0_index_0":"x"}`), "annotation mutation.webhook.admission.k8s.io/round_0_index_0"},
 		"too long":      {long, "it is longer than 8 MiB"},

@@ -208,15 +208,20 @@ func TestEmptyBuckets(t *testing.T) {
 apiserver_admission_webhook_admission_duration_seconds_bucket{name="a",operation="CREATE",rejected="false",type="admit",le="0.5"} 0
 apiserver_admission_webhook_admission_duration_seconds_bucket{name="a",operation="CREATE",rejected="false",type="admit",le="1"} 0
 apiserver_admission_webhook_admission_duration_seconds_bucket{name="a",operation="CREATE",rejected="false",type="admit",le="2.5"} 4
-apiserver_admission_webhook_admission_duration_seconds_bucket{name="a",operation="CREATE",rejected="false",type="admit",le="+Inf"} 4
-apiserver_admission_webhook_admission_duration_seconds_sum{name="a",operation="CREATE",rejected="false",type="admit"} 8
-apiserver_admission_webhook_admission_duration_seconds_count{name="a",operation="CREATE",rejected="false",type="admit"} 4
+apiserver_admission_webhook_admission_duration_seconds_bucket{name="a",operation="CREATE",rejected="false",type="admit",le="10"} 4
+apiserver_admission_webhook_admission_duration_seconds_bucket{name="a",operation="CREATE",rejected="false",type="admit",le="25"} 5
+apiserver_admission_webhook_admission_duration_seconds_bucket{name="a",operation="CREATE",rejected="false",type="admit",le="+Inf"} 5
+apiserver_admission_webhook_admission_duration_seconds_sum{name="a",operation="CREATE",rejected="false",type="admit"} 28
+apiserver_admission_webhook_admission_duration_seconds_count{name="a",operation="CREATE",rejected="false",type="admit"} 5
 `
 	calls := strings.ReplaceAll(fmt.Sprintf(oneCall, 4), "validating", "admit")
 	o, _ := scraped10s(t, "process_start_time_seconds 1\n", "process_start_time_seconds 1\n"+calls+h)
 	b := o.Webhooks[inventory.Series{Type: inventory.Mutating, Name: "a"}]
-	if b.P50.Seconds != 1.75 || b.Seconds != 8 {
-		t.Errorf("p50 is %g of %g s, want 1.75 of 8", b.P50.Seconds, b.Seconds)
+	if b.P50.Seconds != 1.9375 || b.Seconds != 28 {
+		t.Errorf("p50 is %g of %g s, want 1.9375 of 28", b.P50.Seconds, b.Seconds)
+	}
+	if b.Enough.Seconds != 25 || math.Abs(b.Slow-0.2) > 1e-9 {
+		t.Errorf("a timeout of %g s would be enough, and %g take longer than 10 s; want 25 and 0.2", b.Enough.Seconds, b.Slow)
 	}
 }
 
