@@ -133,7 +133,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	} else {
 		err = a.print(document, s)
 	}
-	return cmp.Or(err, exitStatus(document, limit))
+	return cmp.Or(err, exitStatus(document.Findings, limit))
 }
 
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
@@ -196,26 +196,18 @@ func (a *audit) before() (report.Document, error) {
 // code.
 func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
 	c := report.NewComparison(before, after)
-	write := func() error { return show(a.output, c, s) }
+	var err error
 	if a.output == "sarif" {
-		write = func() error { return a.write(c.Document(), s) }
+		err = a.write(c.Document(), s)
+	} else {
+		err = show(a.output, c, s)
 	}
-	if err := write(); err != nil {
-		return err
-	}
-	if err := writeErrors(c.Errors, s); err != nil {
-		return err
-	}
-	after.Findings = c.Added
-	return exitStatus(after, limit)
+	return cmp.Or(err, printErrors(c.Errors, s), exitStatus(c.Added, limit))
 }
 
 // print prints a report, and its errors on stderr.
 func (a *audit) print(d report.Document, s streams) error {
-	if err := a.write(d, s); err != nil {
-		return err
-	}
-	return writeErrors(d.Errors, s)
+	return cmp.Or(a.write(d, s), printErrors(d.Errors, s))
 }
 
 // write prints a report in the output format.
@@ -245,30 +237,31 @@ func show(format string, v report.View, s streams) error {
 	return report.Write(s.out, format, v, formatOptions(format, s))
 }
 
-// writeErrors prints on stderr what cannot be read.
-func writeErrors(errs []report.Error, s streams) error {
+// printAnswer prints a view in the output format, and what cannot be read.
+func printAnswer(format string, v report.View, errs []report.Error, s streams) error {
+	return cmp.Or(show(format, v, s), printErrors(errs, s))
+}
+
+// printErrors prints on stderr what cannot be read; the answer is incomplete then.
+func printErrors(errs []report.Error, s streams) error {
+	if len(errs) == 0 {
+		return nil
+	}
 	if err := report.WriteErrors(unfiltered(s.err), errs, textOptions(s.err)); err != nil {
 		return fmt.Errorf("writing the errors: %w", err)
 	}
-	if slices.ContainsFunc(errs, func(e report.Error) bool { return strings.Contains(e.Message, lacksRights) }) {
+	if slices.ContainsFunc(errs, func(e report.Error) bool { return e.Forbidden }) {
 		complain(s.err, grants)
 	}
-	return nil
+	return errIncomplete
 }
 
-// lacksRights is what the error says of a user who lacks what grants has.
-const (
-	lacksRights = "is forbidden: grant "
-	grants      = "the ClusterRole webhook-auditor grants all that is read: bind it to the user, after webhook-auditor print rbac | kubectl apply -f -"
-)
+// grants is for a user who lacks rights.
+const grants = "the ClusterRole webhook-auditor grants all that is read: bind it to the user, after webhook-auditor print rbac | kubectl apply -f -"
 
-// exitStatus is the error of a report, which is an exit code: errors outrank
-// findings.
-func exitStatus(d report.Document, limit classify.Severity) error {
-	switch {
-	case len(d.Errors) > 0:
-		return errIncomplete
-	case limit != 0 && slices.ContainsFunc(d.Findings, func(f report.Finding) bool { return !f.Acknowledged && f.Severity >= limit }):
+// exitStatus is the error of findings, which is an exit code.
+func exitStatus(findings []report.Finding, limit classify.Severity) error {
+	if limit != 0 && slices.ContainsFunc(findings, func(f report.Finding) bool { return !f.Acknowledged && f.Severity >= limit }) {
 		return errFindings
 	}
 	return nil
@@ -328,7 +321,7 @@ func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inven
 	objects, err := cluster.Read(ctx, c.clients, cluster.Options{Routing: c.routing}, func(p cluster.Progress) {
 		line.show("reading %d of %d kinds: %d %s…", min(p.Done+1, p.Kinds), p.Kinds, p.Objects, p.Resource)
 	})
-	if err != nil && strings.Contains(err.Error(), lacksRights) {
+	if unread := (inventory.Error{}); errors.As(err, &unread) && unread.Forbidden {
 		err = fmt.Errorf("%w; %s", err, grants)
 	}
 	if err != nil {

@@ -99,5 +99,5 @@ func (a *contextsReport) run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	return cmp.Or(writeErrors(merged.Errors, s), exitStatus(merged, a.limit))
+	return cmp.Or(printErrors(merged.Errors, s), exitStatus(merged.Findings, a.limit))
 }

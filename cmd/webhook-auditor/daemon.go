@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
@@ -22,6 +19,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
 // daemon is the state of the command run.
@@ -36,42 +34,33 @@ type daemon struct {
 	writer  *operator.Writer // nil where nothing is written to the cluster
 
 	evaluations *evaluations
+	own         *exporter.Own
 	// observation is what the status page shows as observed; nil without a source.
 	observation atomic.Pointer[observation]
 	// exportsObserved says that /metrics has what the API servers count.
 	exportsObserved bool
-	writeErrors     prometheus.Counter
-	policy          exporter.PolicyReload
-	messages        *prometheus.CounterVec
-	// panics counts the pages that panicked; panicLog logs and counts them.
-	panics   prometheus.Counter
+	// panicLog logs and counts the pages that panicked.
 	panicLog *slog.Logger
 
-	unreadable                                 unreadable
-	writeLog, reviewLog, caLog, certificateLog messageLog
-
-	mu sync.Mutex
-	// unasked is the last error of each kind of review, nil after a success.
-	unasked map[access.Kind]error
+	writeLog, tokenLog, accessLog, caLog, certificateLog, unreadLog messageLog
+	// unreadable are the objects that unreadLog is about.
+	unreadable messageLog
 }
 
 func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *daemon {
-	panics := exporter.NewPagePanics()
-	d := &daemon{
+	evaluations := &evaluations{log: log}
+	own := exporter.NewOwn(func() float64 { return evaluations.elapsed().Seconds() })
+	evaluations.duration = own.Duration
+	own.PolicyLoaded(time.Now())
+	return &daemon{
 		inEffect:    policy,
 		tracker:     tracker,
 		history:     &impact.History{},
 		log:         log,
-		evaluations: newEvaluations(log),
-		writeErrors: exporter.NewConditionWriteErrors(),
-		policy:      exporter.NewPolicyReload(),
-		messages:    exporter.NewLibraryMessages(),
-		panics:      panics,
-		panicLog:    slog.New(newCountedLog(log.Handler(), panics)),
-		unasked:     map[access.Kind]error{},
+		evaluations: evaluations,
+		own:         own,
+		panicLog:    slog.New(newCountedLog(log.Handler(), own.PagePanics)),
 	}
-	d.policy.Succeeded(time.Now())
-	return d
 }
 
 // current is the last Report, with the conditions as they are now.
@@ -125,11 +114,20 @@ func (d *daemon) logChanges(before, now *classify.Report) {
 	d.log.Info("evaluated", "webhooks", len(now.Profiles), "critical", t.Critical, "warning", t.Warning, "info", t.Info, "acknowledged", t.Acknowledged)
 }
 
-// unread logs what cannot be read, each once, and once when it can again.
+// unread logs what cannot be read, each once, and once each object that can be read again, or
+// is no longer asked for: not while the loss of the API server hides that.
 func (d *daemon) unread(errs []inventory.Error) {
-	added, again := d.unreadable.change(errs)
-	for _, e := range added {
-		d.log.Warn("cannot read resource", "err", e.Error())
+	var texts, objects, again []string
+	for _, e := range errs {
+		texts, objects = append(texts, e.Error()), append(objects, e.Object)
+	}
+	for _, text := range d.unreadLog.add(texts) {
+		d.log.Warn("cannot read resource", "err", text)
+	}
+	d.unreadable.add(objects)
+	if !slices.Contains(objects, cluster.APIServer) {
+		d.unreadLog.change(texts)
+		_, again = d.unreadable.change(objects)
 	}
 	for _, object := range again {
 		d.log.Info("resource readable again", "resource", object)
@@ -139,17 +137,18 @@ func (d *daemon) unread(errs []inventory.Error) {
 // wrote counts the writes that failed, and logs each cause once, with the
 // webhook that blocked it.
 func (d *daemon) wrote(failed int, failing error) {
-	d.writeErrors.Add(float64(failed))
+	d.own.WriteErrors.Add(float64(failed))
 	d.logOnce(&d.writeLog, "cannot write to the cluster; metrics are not affected", failing)
 }
 
-// reviewed logs once that the API server cannot review who may scrape, and once
+// reviewed logs once of each kind that the API server cannot review who may scrape, and once
 // that it can again.
 func (d *daemon) reviewed(kind access.Kind, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.unasked[kind] = err
-	d.logOnce(&d.reviewLog, "cannot review who may scrape; known users keep access", errors.Join(d.unasked[access.Token], d.unasked[access.Access]))
+	log := &d.accessLog
+	if kind == access.Token {
+		log = &d.tokenLog
+	}
+	d.logOnce(log, "cannot review who may scrape; known users keep access", err)
 }
 
 // panicked counts a page that panicked, and logs the first of a kind with its stack.
@@ -189,7 +188,6 @@ func (d *daemon) logOnce(before *messageLog, message string, err error) {
 		d.log.Warn(message, "err", causes[cause], "webhook", operator.Blocker(causes[cause]))
 	}
 	if len(gone) > 0 {
-		slices.Sort(gone)
 		d.log.Info("recovered", "was", message, "from", strings.Join(gone, ", "))
 	}
 }
@@ -223,22 +221,34 @@ type messageLog struct {
 	messages map[string]bool
 }
 
-// change returns what is new and what is gone.
-func (s *messageLog) change(messages []string) (added, gone []string) {
+// add returns what is new.
+func (s *messageLog) add(messages []string) (added []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := map[string]bool{}
+	if s.messages == nil {
+		s.messages = map[string]bool{}
+	}
 	for _, m := range messages {
-		now[m] = true
 		if !s.messages[m] {
 			added = append(added, m)
 		}
+		s.messages[m] = true
 	}
-	for m := range s.messages {
-		if !now[m] {
-			gone = append(gone, m)
+	return added
+}
+
+// change returns what is new and what is gone.
+func (s *messageLog) change(messages []string) (added, gone []string) {
+	added = s.add(messages)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.messages, func(m string, _ bool) bool {
+		if slices.Contains(messages, m) {
+			return false
 		}
-	}
-	s.messages = now
+		gone = append(gone, m)
+		return true
+	})
+	slices.Sort(gone)
 	return added, gone
 }

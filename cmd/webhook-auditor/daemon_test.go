@@ -20,6 +20,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
 // dead is a cluster with a webhook whose Service is missing.
@@ -70,6 +71,35 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 	}
 }
 
+// TestReadableAgain: each error is logged once, and only what can really be read again is
+// logged as that.
+func TestReadableAgain(t *testing.T) {
+	var log bytes.Buffer
+	d := newTestDaemon(&log)
+	lost := inventory.Error{Object: cluster.APIServer, Message: "connection refused; nothing is known of it"}
+	lostLater := inventory.Error{Object: cluster.APIServer, Message: "connection refused; its last known state, of 12:00, is kept"}
+	forbidden := inventory.Error{Object: "namespaces", Message: "list namespaces is forbidden"}
+	for i, step := range []struct {
+		errs        []inventory.Error
+		lines, word string
+	}{
+		{[]inventory.Error{forbidden}, "cannot read resource", "forbidden"},
+		{[]inventory.Error{forbidden}, "", ""},
+		{[]inventory.Error{lost}, "cannot read resource", "nothing is known"},
+		{[]inventory.Error{lostLater}, "cannot read resource", "of 12:00"},
+		{[]inventory.Error{forbidden}, "resource readable again", cluster.APIServer},
+		{nil, "resource readable again", "namespaces"},
+		{nil, "", ""},
+		{[]inventory.Error{forbidden}, "cannot read resource", "forbidden"},
+	} {
+		log.Reset()
+		d.unread(step.errs)
+		if got := log.String(); strings.Count(got, "\n") != min(len(step.lines), 1) || !strings.Contains(got, step.lines) || !strings.Contains(got, step.word) {
+			t.Errorf("step %d: logged %q, want %q of %q alone", i, got, step.lines, step.word)
+		}
+	}
+}
+
 // TestPanicsAreCounted: each is counted, and the first is logged with its stack.
 func TestPanicsAreCounted(t *testing.T) {
 	var log bytes.Buffer
@@ -77,7 +107,7 @@ func TestPanicsAreCounted(t *testing.T) {
 	for range 3 {
 		d.panicked("index out of range [5]", []byte("goroutine 1"))
 	}
-	if n := testutil.ToFloat64(d.panics); n != 3 {
+	if n := testutil.ToFloat64(d.own.PagePanics); n != 3 {
 		t.Errorf("%v panics are counted", n)
 	}
 	if n := strings.Count(log.String(), "goroutine 1"); n != 1 || !strings.Contains(log.String(), "out of range") {
@@ -85,9 +115,8 @@ func TestPanicsAreCounted(t *testing.T) {
 	}
 }
 
-// TestBothReviewsAreOneTrouble: a webhook that blocks the reviews of tokens and
-// of access is named once, and what works again is what failed.
-func TestBothReviewsAreOneTrouble(t *testing.T) {
+// TestReviewsAreLoggedByKind: what works again is what failed.
+func TestReviewsAreLoggedByKind(t *testing.T) {
 	var log bytes.Buffer
 	d := newTestDaemon(&log)
 	dead := errors.New(`reviewing: failed calling webhook "all.example.com": no`)
@@ -96,14 +125,8 @@ func TestBothReviewsAreOneTrouble(t *testing.T) {
 		d.reviewed(access.Access, dead)
 	}
 	d.reviewed(access.Token, nil)
-	if strings.Contains(log.String(), "recovered") {
-		t.Errorf("one of them still fails:\n%s", log.String())
-	}
-	d.reviewed(access.Access, nil)
-	for _, words := range []string{"webhook=all.example.com", "recovered"} {
-		if n := strings.Count(log.String(), words); n != 1 {
-			t.Errorf("logged %q %d times:\n%s", words, n, log.String())
-		}
+	if failed, recovered := strings.Count(log.String(), "webhook=all.example.com"), strings.Count(log.String(), "recovered"); failed != 2 || recovered != 1 {
+		t.Errorf("%d failures and %d recoveries are logged, want those of two kinds and of one:\n%s", failed, recovered, log.String())
 	}
 }
 

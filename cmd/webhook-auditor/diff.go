@@ -84,10 +84,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	changes := report.NewChanges(before, after)
-	if err := show(d.output, changes, s); err != nil {
-		return err
-	}
-	return cmp.Or(printErrors(changes.Errors, s), exitStatus(report.Document{Findings: changes.Added}, limitOf(d.failOn)))
+	return cmp.Or(printAnswer(d.output, changes, changes.Errors, s), exitStatus(changes.Added, limitOf(d.failOn)))
 }
 
 func (d *diff) checkArguments(args []string) error {

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
 
 // longEvaluation is how long an evaluation may run before it is reported: the
@@ -20,16 +18,9 @@ const longEvaluation = 15 * time.Second
 // it runs: until then the metrics show the Report before.
 type evaluations struct {
 	duration prometheus.Histogram
-	running  prometheus.GaugeFunc
 	log      *slog.Logger
 	// began is when the evaluation under way began; nil while there is none.
 	began atomic.Pointer[time.Time]
-}
-
-func newEvaluations(log *slog.Logger) *evaluations {
-	e := &evaluations{duration: exporter.NewEvaluationDuration(), log: log}
-	e.running = exporter.NewEvaluationRunning(func() float64 { return e.elapsed().Seconds() })
-	return e
 }
 
 // elapsed is how long the evaluation under way has been running; 0 where none
@@ -57,13 +48,17 @@ func (e *evaluations) begin() (end func()) {
 	}
 }
 
-// guardReady answers with an error while an evaluation is overdue, else next does.
-func (e *evaluations) guardReady(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if elapsed := e.elapsed(); elapsed > longEvaluation {
-			http.Error(w, fmt.Sprintf("an evaluation has been running for %s; metrics show the report before it", elapsed.Round(time.Second)), http.StatusServiceUnavailable)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
+// ready answers the probe: not before the first Report, nor while an evaluation is overdue.
+func (d *daemon) ready(w http.ResponseWriter, _ *http.Request) {
+	switch elapsed := d.evaluations.elapsed(); {
+	case elapsed > longEvaluation:
+		http.Error(w, fmt.Sprintf("an evaluation has been running for %s; metrics show the report before it", elapsed.Round(time.Second)), http.StatusServiceUnavailable)
+	case d.current() == nil:
+		http.Error(w, "waiting for the first snapshot", http.StatusServiceUnavailable)
+	default:
+		healthy(w, nil)
+	}
 }
+
+// healthy answers the probe of a program that runs.
+func healthy(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }

@@ -3,15 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -21,22 +18,25 @@ import (
 func TestLongEvaluationIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		e := newEvaluations(slog.New(slog.NewTextHandler(&log, nil)))
-		h := e.guardReady(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		d := newTestDaemon(&log)
+		e := d.evaluations
 		wants := func(when string, code int, running float64, lines int) {
 			t.Helper()
 			response := httptest.NewRecorder()
-			h.ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			d.ready(response, httptest.NewRequest(http.MethodGet, "/readyz", nil))
 			if response.Code != code {
 				t.Errorf("%s: /readyz answers %d, want %d: %s", when, response.Code, code, response.Body)
 			}
-			if got := testutil.ToFloat64(e.running); got != running {
+			if got := e.elapsed().Seconds(); got != running {
 				t.Errorf("%s: running for %g s, want %g", when, got, running)
 			}
 			if n := strings.Count(log.String(), "an evaluation does not end"); n != lines {
 				t.Errorf("%s: %d lines, want %d:\n%s", when, n, lines, log.String())
 			}
 		}
+		wants("before the first report", 503, 0, 0)
+		d.publish(t.Context(), admission.New(dead(time.Now())))
+		wants("after it", 200, 0, 0)
 		finish, finished := make(chan bool), make(chan bool)
 		go func() {
 			end := e.begin()

@@ -118,8 +118,5 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := show(e.output, report.NewExplanation(chain, snapshot), s); err != nil {
-		return err
-	}
-	return reportErrors(matcher, s)
+	return printAnswer(e.output, report.NewExplanation(chain, snapshot), report.NewErrors(matcher.Errors()), s)
 }

@@ -29,10 +29,7 @@ func (e *explain) explainAudited(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	if err := show(e.output, report.NewAuditedRequest(log, chain), s); err != nil {
-		return err
-	}
-	return reportErrors(matcher, s)
+	return printAnswer(e.output, report.NewAuditedRequest(log, chain), report.NewErrors(matcher.Errors()), s)
 }
 
 // audited is the chain of a request of the log. The stored object is of now, not of

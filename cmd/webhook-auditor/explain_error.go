@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // maxErrorText bounds what is read of a log.
@@ -43,10 +41,7 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
-	if err := show(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), s); err != nil {
-		return err
-	}
-	return reportErrors(evaluated.Matcher, s)
+	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), report.NewErrors(evaluated.Matcher.Errors()), s)
 }
 
 // apiServerErrors are the errors in the text of --error, or of standard input.
@@ -68,9 +63,4 @@ func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) 
 		return nil, usageError{errors.New("explain --error: " + says)}
 	}
 	return found, nil
-}
-
-// reportErrors prints what cannot be read, and makes it the exit code.
-func reportErrors(matcher *admission.Matcher, s streams) error {
-	return printErrors(report.NewDocument(&classify.Report{Snapshot: matcher.Snapshot, Errors: matcher.Errors()}).Errors, s)
 }

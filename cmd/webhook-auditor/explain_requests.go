@@ -52,7 +52,7 @@ func (e *explain) explainEach(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	err = reportErrors(matcher, s)
+	err = printErrors(report.NewErrors(matcher.Errors()), s)
 	switch {
 	case scanner.Err() != nil:
 		return fmt.Errorf("reading the requests: %s: %w", e.requests, scanner.Err())

@@ -117,10 +117,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	document := report.NewConsequences(consequences, evaluated)
-	if err := show(i.output, document, s); err != nil {
-		return err
-	}
-	return cmp.Or(printErrors(document.Errors, s), exitStatus(report.Document{Findings: document.Appearing}, limitOf(i.failOn)))
+	return cmp.Or(printAnswer(i.output, document, document.Errors, s), exitStatus(document.Appearing, limitOf(i.failOn)))
 }
 
 func (i *impactFlags) checkArguments(args []string) error {
@@ -206,7 +203,7 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	if len(cards) == 0 {
 		return suggesting(unknown)
 	}
-	return cmp.Or(show(i.output, report.NewImpact(cards), s), printErrors(report.NewDocument(r).Errors, s))
+	return printAnswer(i.output, report.NewImpact(cards), report.NewErrors(r.Errors), s)
 }
 
 // cardsOf are those of a configuration, which TYPE may precede, a policy or an APIService;

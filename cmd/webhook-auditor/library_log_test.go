@@ -43,7 +43,7 @@ func (b *logBuffer) lines() []string {
 // one line.
 func TestIdleConnectionsAreCounted(t *testing.T) {
 	var log logBuffer
-	messages := exporter.NewLibraryMessages()
+	messages := exporter.NewOwn(nil).LibraryMessages
 	library := newLibraryLog(slog.NewTextHandler(&log, nil), "net/http", messages)
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.Config.ErrorLog = slog.NewLogLogger(library, slog.LevelWarn)
@@ -68,7 +68,7 @@ func TestIdleConnectionsAreCounted(t *testing.T) {
 // the log, and counted.
 func TestKlogGoesThroughTheLog(t *testing.T) {
 	var log logBuffer
-	messages := exporter.NewLibraryMessages()
+	messages := exporter.NewOwn(nil).LibraryMessages
 	klog.SetSlogLogger(slog.New(newLibraryLog(slog.NewTextHandler(&log, nil), "klog", messages)))
 	defer klog.ClearLogger()
 	for range 3 {
@@ -86,7 +86,7 @@ func TestKlogGoesThroughTheLog(t *testing.T) {
 // client-go logs as an unexpected error.
 func TestEndedCallsAreNotLogged(t *testing.T) {
 	var log logBuffer
-	library := slog.New(newLibraryLog(slog.NewTextHandler(&log, nil), "klog", exporter.NewLibraryMessages()))
+	library := slog.New(newLibraryLog(slog.NewTextHandler(&log, nil), "klog", exporter.NewOwn(nil).LibraryMessages))
 	library.Error("Unexpected error when reading response body", "err", fmt.Errorf("reading: %w", context.Canceled))
 	library.Error("Broken", "err", io.ErrUnexpectedEOF)
 	if lines := log.lines(); len(lines) != 1 || !strings.Contains(lines[0], "Broken") {

@@ -64,7 +64,7 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 // leaves the last good one in effect. Each change is logged once.
 func (d *daemon) policyChanged(ctx context.Context, policy classify.Policy, err error) {
 	if err != nil {
-		d.policy.Failed()
+		d.own.PolicyFailed()
 		d.log.Warn("cannot reload the Policy; the last good one stays in effect", "err", err)
 		return
 	}
@@ -73,5 +73,5 @@ func (d *daemon) policyChanged(ctx context.Context, policy classify.Policy, err 
 	d.inEffect = policy
 	d.evaluating.Unlock()
 	d.publish(ctx, nil)
-	d.policy.Succeeded(time.Now())
+	d.own.PolicyLoaded(time.Now())
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
@@ -72,7 +73,9 @@ func (f followed) wants(t *testing.T, step string, acknowledged int, successful 
 	want := strings.NewReader(`# HELP webhook_auditor_policy_last_reload_successful Whether the last attempt to load the Policy was successful: 1 or 0. While it is 0, the last good Policy stays in effect.
 # TYPE webhook_auditor_policy_last_reload_successful gauge
 webhook_auditor_policy_last_reload_successful ` + map[float64]string{0: "0", 1: "1"}[successful] + "\n")
-	if err := testutil.CollectAndCompare(f.policy, want, "webhook_auditor_policy_last_reload_successful"); err != nil {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(f.own.Collectors()...)
+	if err := testutil.GatherAndCompare(registry, want, "webhook_auditor_policy_last_reload_successful"); err != nil {
 		t.Errorf("%s: %v", step, err)
 	}
 }

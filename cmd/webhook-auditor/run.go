@@ -119,7 +119,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	log.Info("starting", "version", version.Info(), "cluster", c.config.Host)
 	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
 	d := newDaemon(policy, tracker, log)
-	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.messages)))
+	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.own.LibraryMessages)))
 	group, ctx := errgroup.WithContext(ctx)
 	if o.elect {
 		if d.writer, err = o.writer(c.config, d); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -94,13 +93,13 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 		if selected.namespace != "" {
 			table = table.Select(document)
 		}
-		return cmp.Or(show(t.output, table, s), printErrors(table.Errors, s))
+		return printAnswer(t.output, table, table.Errors, s)
 	}
 	table := report.NewTop(evaluated, t.sort)
 	if selected.namespace != "" {
 		table = table.Select(document)
 	}
-	return cmp.Or(show(t.output, table, s), printErrors(table.Errors, s))
+	return printAnswer(t.output, table, table.Errors, s)
 }
 
 // evaluated is the Report to print of. An audit log needs no cluster: whether anything
@@ -115,12 +114,4 @@ func (t *top) evaluated(ctx context.Context, s streams) (*classify.Report, error
 		return policy.Evaluate(ctx, t.observe.audit.addTo(ctx, inventory.Objects{}.Snapshot(time.Now()), s))
 	}
 	return t.evaluate(ctx, policy, s)
-}
-
-// printErrors prints what cannot be read; the report is incomplete then.
-func printErrors(list []report.Error, s streams) error {
-	if len(list) == 0 {
-		return nil
-	}
-	return cmp.Or(writeErrors(list, s), errIncomplete)
 }

@@ -87,7 +87,7 @@ func loopback(address string) bool {
 // serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
 	server := newServer(f.ownHosts(f.handler(d)))
-	server.ErrorLog = slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.messages), slog.LevelWarn)
+	server.ErrorLog = slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.own.LibraryMessages), slog.LevelWarn)
 	serve := f.toolkit
 	if f.ownTLS() {
 		serve = f.inCluster
@@ -113,16 +113,14 @@ func newServer(handler http.Handler) *http.Server {
 
 // handler serves the metrics, the probes and the pages.
 func (f *webFlags) handler(d *daemon) http.Handler {
-	own := []prometheus.Collector{d.evaluations.duration, d.evaluations.running, d.writeErrors, d.policy, d.messages, d.panics}
 	var observed prometheus.Gatherer
 	if f.observed {
 		observed = exporter.NewObserved(f.maxSeries, d.exportObserved)
 	}
-	metrics := exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), observed, own...)
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", metrics)
-	mux.Handle("/healthz", metrics)
-	mux.Handle("/readyz", d.evaluations.guardReady(metrics))
+	mux.Handle("GET /metrics", exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), observed, d.own.Collectors()...))
+	mux.HandleFunc("GET /healthz", healthy)
+	mux.HandleFunc("GET /readyz", d.ready)
 	pages := pageOptions()
 	pages.OnPanic, pages.History = d.panicked, d.history
 	mux.Handle("/", page.NewHandler(d.observed, time.Now, pages))
@@ -234,22 +232,19 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 	// The Reviewer limits what unknown users cause; a limit of the client would have
 	// users with a grant wait for them.
 	config.QPS = -1
-	tokens, err := client.Group(config, nil, authenticationv1.SchemeGroupVersion)
-	if err != nil {
+	tokens, err1 := client.Group(config, nil, authenticationv1.SchemeGroupVersion)
+	subjects, err2 := client.Group(config, nil, authorizationv1.SchemeGroupVersion)
+	if err := errors.Join(err1, err2); err != nil {
 		return nil, fmt.Errorf("preparing to review who may scrape: %w", err)
 	}
-	subjects, err := client.Group(config, nil, authorizationv1.SchemeGroupVersion)
-	if err != nil {
-		return nil, fmt.Errorf("preparing to review who may scrape: %w", err)
-	}
-	return &access.Reviewer{
+	return access.NewReviewer(&access.Reviewer{
 		Tokens:   client.Of[authenticationv1.TokenReview](tokens, "tokenreviews", "").Create,
 		Subjects: client.Of[authorizationv1.SubjectAccessReview](subjects, "subjectaccessreviews", "").Create,
 		Path:     "/metrics",
 		Trusted:  f.trusted,
 		OnReview: d.reviewed,
 		Now:      time.Now,
-	}, nil
+	}), nil
 }
 
 // followClientCA verifies client certificates by the CA that the API server publishes.

@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -15,18 +14,9 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// NewHandler serves /metrics, /healthz and /readyz (ready once current returns a
-// Report). The metrics are the families over the Report, those of the process, the
-// collectors of own, and what is observed, which may be nil.
+// NewHandler serves the metrics: the families over the Report that current returns, those of
+// the process, the collectors of own, and what is observed, which may be nil.
 func NewHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer, own ...prometheus.Collector) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsHandler(current, families, observed, own...))
-	mux.HandleFunc("GET /healthz", healthz)
-	mux.HandleFunc("GET /readyz", readyz(current))
-	return mux
-}
-
-func metricsHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer, own ...prometheus.Collector) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),
 		collectors.NewGoCollector(),
@@ -61,16 +51,4 @@ func newRegistry(own ...prometheus.Collector) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(own...)
 	return registry
-}
-
-func healthz(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
-
-func readyz(current func() *classify.Report) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if current() == nil {
-			http.Error(w, "waiting for the first snapshot", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	}
 }

@@ -26,26 +26,10 @@ func get(t *testing.T, h http.Handler, target string, header ...string) (int, st
 	return w.Code, string(body)
 }
 
-func TestReadyOnceThereIsAReport(t *testing.T) {
-	var published atomic.Pointer[classify.Report]
-	h := NewHandler(published.Load, Families, nil)
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/metrics": 200} {
-		if got, body := get(t, h, path); got != want {
-			t.Errorf("%s before the first report: got %d, want %d: %s", path, got, want, body)
-		}
-	}
-	published.Store(reporttest.Report())
-	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
-		if got, body := get(t, h, path); got != http.StatusOK {
-			t.Errorf("%s after the first report: got %d: %s", path, got, body)
-		}
-	}
-}
-
 func TestMetricsFollowTheReport(t *testing.T) {
 	var published atomic.Pointer[classify.Report]
 	published.Store(reporttest.Report())
-	h := NewHandler(published.Load, Families, nil, NewEvaluationDuration())
+	h := NewHandler(published.Load, Families, nil, newOwn().Duration)
 	const series = `webhook_auditor_finding{check="no-ready-endpoints",configuration="policy"`
 	if _, body := get(t, h, "/metrics"); !strings.Contains(body, series) {
 		t.Errorf("got:\n%s\nwant %s", body, series)

@@ -20,17 +20,12 @@ var (
 // ObservedServers are the metrics of how many API servers were read, and of how many; of
 // is 0 where that is not known.
 func ObservedServers(read, of int) []*dto.MetricFamily {
-	count := func(f Family, value int) *dto.MetricFamily {
-		return &dto.MetricFamily{
-			Name: new(f.Series()), Help: new(f.Help), Type: dto.MetricType_GAUGE.Enum(),
-			Metric: []*dto.Metric{{Gauge: &dto.Gauge{Value: new(float64(value))}}},
-		}
-	}
-	out := []*dto.MetricFamily{count(observedServers, read)}
+	servers, all := newFamilyWriter(observedServers), newFamilyWriter(clusterServers)
+	servers.send(float64(read))
 	if of > 0 {
-		out = append(out, count(clusterServers, of))
+		all.send(float64(of))
 	}
-	return out
+	return append(servers.families(), all.families()...)
 }
 
 // observedPerSeries is how many series a family of an API server may have for each that

@@ -43,13 +43,9 @@ With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps
 	}
 	writeFamily(b, seriesDropped, seriesDropped.kind())
 	writeFamily(b, evaluationDuration, "histogram")
-	writeFamily(b, evaluationRunning, evaluationRunning.kind())
-	writeFamily(b, conditionWriteErrors, conditionWriteErrors.kind())
-	writeFamily(b, libraryMessages, libraryMessages.kind())
-	writeFamily(b, pagePanics, pagePanics.kind())
-	writeFamily(b, policyReloadSuccessful, policyReloadSuccessful.kind())
-	writeFamily(b, policyReloadSucceeded, policyReloadSucceeded.kind())
-	writeFamily(b, buildInfo, buildInfo.kind())
+	for _, f := range ownFamilies {
+		writeFamily(b, f, f.kind())
+	}
 	writeObserved(b)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("writing the metrics: %w", err)

@@ -19,9 +19,9 @@ func TestPrintMetricsHasThemAll(t *testing.T) {
 		names = append(names, f.Series())
 	}
 	descs := make(chan *prometheus.Desc, 100)
-	NewEvaluationDuration().Describe(descs)
-	NewConditionWriteErrors().Describe(descs)
-	NewPolicyReload().Describe(descs)
+	for _, own := range newOwn().Collectors() {
+		own.Describe(descs)
+	}
 	collectorversion.NewCollector(program).Describe(descs)
 	close(descs)
 	for d := range descs {

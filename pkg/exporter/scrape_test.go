@@ -39,7 +39,7 @@ var accepts = []string{
 // not, whatever was scraped before.
 func TestScrapeIsWhatPromhttpWrites(t *testing.T) {
 	var now *classify.Report
-	registry := newRegistry(NewEvaluationDuration(), NewConditionWriteErrors())
+	registry := newRegistry(newOwn().Duration, newOwn().WriteErrors)
 	reference := promhttp.HandlerFor(collector{func() *classify.Report { return now }, Families, registry}, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	s := newScraper(collector{func() *classify.Report { return now }, Families, registry}, http.NotFoundHandler())
 	served := compressed(s)

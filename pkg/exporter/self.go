@@ -59,69 +59,55 @@ var buildInfo = Family{
 	Labels: []string{"version", "revision", "branch", "goversion", "goos", "goarch", "tags"},
 }
 
-// NewEvaluationDuration returns the metric in which to observe how many seconds
-// the evaluation of each Snapshot took.
-func NewEvaluationDuration() prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: evaluationDuration.Series(),
-		Help: evaluationDuration.Help,
-		// An evaluation takes milliseconds; beyond a second something is wrong.
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
-	})
+// ownFamilies are the families of the program, but for evaluationDuration, which is a
+// histogram.
+var ownFamilies = []Family{evaluationRunning, conditionWriteErrors, libraryMessages, pagePanics, policyReloadSuccessful, policyReloadSucceeded, buildInfo}
+
+// Own are the metrics that are about the program. NewOwn makes them.
+type Own struct {
+	// Duration is how many seconds the evaluation of each Snapshot took.
+	Duration                prometheus.Histogram
+	WriteErrors, PagePanics prometheus.Counter
+	// LibraryMessages are by the library.
+	LibraryMessages *prometheus.CounterVec
+
+	running              prometheus.GaugeFunc
+	successful, reloaded prometheus.Gauge
 }
 
-// NewEvaluationRunning returns the metric that shows how many seconds the
-// evaluation under way has been running.
-func NewEvaluationRunning(elapsed func() float64) prometheus.GaugeFunc {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: evaluationRunning.Series(), Help: evaluationRunning.Help}, elapsed)
-}
-
-// NewConditionWriteErrors returns the metric in which to count what the
-// operator could not write.
-func NewConditionWriteErrors() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: conditionWriteErrors.Series(), Help: conditionWriteErrors.Help})
-}
-
-// PolicyReload are the metrics of the Policy file, named as Prometheus names
-// those of its own configuration.
-type PolicyReload struct{ successful, succeeded prometheus.Gauge }
-
-// NewPolicyReload returns the metrics in which to note each reload.
-func NewPolicyReload() PolicyReload {
-	gauge := func(f Family) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: f.Series(), Help: f.Help})
+// NewOwn returns the metrics; elapsed is how many seconds the evaluation under way has been
+// running.
+func NewOwn(elapsed func() float64) *Own {
+	counter := func(f Family) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: f.Series(), Help: f.Help})
 	}
-	return PolicyReload{gauge(policyReloadSuccessful), gauge(policyReloadSucceeded)}
+	gauge := func(f Family) prometheus.GaugeOpts { return prometheus.GaugeOpts{Name: f.Series(), Help: f.Help} }
+	return &Own{
+		Duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: evaluationDuration.Series(),
+			Help: evaluationDuration.Help,
+			// An evaluation takes milliseconds; beyond a second something is wrong.
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
+		}),
+		WriteErrors:     counter(conditionWriteErrors),
+		PagePanics:      counter(pagePanics),
+		LibraryMessages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: libraryMessages.Series(), Help: libraryMessages.Help}, libraryMessages.Labels),
+		running:         prometheus.NewGaugeFunc(gauge(evaluationRunning), elapsed),
+		successful:      prometheus.NewGauge(gauge(policyReloadSuccessful)),
+		reloaded:        prometheus.NewGauge(gauge(policyReloadSucceeded)),
+	}
 }
 
-// Succeeded notes that a Policy is in effect since then.
-func (r PolicyReload) Succeeded(at time.Time) {
-	r.successful.Set(1)
-	r.succeeded.Set(float64(at.UnixMilli()) / 1000)
+// Collectors are all of them.
+func (o *Own) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{o.Duration, o.WriteErrors, o.PagePanics, o.LibraryMessages, o.running, o.successful, o.reloaded}
 }
 
-// Failed notes that the Policy file cannot be read or is invalid.
-func (r PolicyReload) Failed() { r.successful.Set(0) }
-
-// Describe describes both metrics.
-func (r PolicyReload) Describe(out chan<- *prometheus.Desc) {
-	r.successful.Describe(out)
-	r.succeeded.Describe(out)
+// PolicyLoaded notes that a Policy is in effect since then.
+func (o *Own) PolicyLoaded(at time.Time) {
+	o.successful.Set(1)
+	o.reloaded.Set(seconds(at))
 }
 
-// Collect returns both metrics.
-func (r PolicyReload) Collect(out chan<- prometheus.Metric) {
-	r.successful.Collect(out)
-	r.succeeded.Collect(out)
-}
-
-// NewPagePanics returns the metric in which to count pages that panicked.
-func NewPagePanics() prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: pagePanics.Series(), Help: pagePanics.Help})
-}
-
-// NewLibraryMessages returns the metric in which to count what libraries log,
-// by the library.
-func NewLibraryMessages() *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: libraryMessages.Series(), Help: libraryMessages.Help}, libraryMessages.Labels)
-}
+// PolicyFailed notes that the Policy file cannot be read or is invalid.
+func (o *Own) PolicyFailed() { o.successful.Set(0) }

@@ -105,6 +105,8 @@ type Error struct {
 	// Namespaces are those that it is about, separated by commas; "" where it is
 	// about the whole cluster.
 	Namespaces string
+	// Forbidden says that the user lacks the right to read it.
+	Forbidden bool
 }
 
 // Error returns the place, the object and the reason on one line.

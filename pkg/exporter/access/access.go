@@ -17,13 +17,14 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
 )
 
 // The lifetimes of cached answers; stale is for grants while reviews fail.
@@ -33,7 +34,8 @@ const (
 	stale   = 2 * time.Hour
 )
 
-// maxAnswers bounds the cache, whose keys unknown users choose.
+// maxAnswers bounds the grants and the refusals that are cached: unknown users choose the
+// keys of refusals.
 const maxAnswers = 1000
 
 // reviewTimeout bounds a review. It outlasts the default timeout of a webhook
@@ -64,8 +66,8 @@ const (
 	Access Kind = "access"
 )
 
-// Reviewer reviews by the API server and caches the answers. It is safe for
-// concurrent use.
+// Reviewer reviews by the API server and caches the answers. NewReviewer completes it. It is
+// safe for concurrent use.
 type Reviewer struct {
 	// Tokens and Subjects have the API server review.
 	Tokens   func(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
@@ -79,11 +81,18 @@ type Reviewer struct {
 	OnReview func(kind Kind, err error)
 	Now      func() time.Time
 
-	mu      sync.Mutex
-	answers map[reviewKey]answer
-	running map[reviewKey]*review
+	// Refusals are kept apart: no flood of them drives out grants.
+	grants, refusals *lru.Cache
+	running          singleflight.Group
 	// unknown limits the reviews of users without a cached grant.
 	unknown *rate.Limiter
+}
+
+// NewReviewer returns the Reviewer with nothing cached.
+func NewReviewer(v *Reviewer) *Reviewer {
+	v.grants, v.refusals = lru.New(maxAnswers), lru.New(maxAnswers)
+	v.unknown = rate.NewLimiter(unknownRate, unknownBurst)
+	return v
 }
 
 // user is an authenticated user, as a TokenReview or a certificate names it.
@@ -157,7 +166,7 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return user{}, errUnauthenticated
 	}
-	found, err := v.remembered(reviewKey{Token, digest(token)}, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
+	found, err := v.remembered(Token, token, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
@@ -186,138 +195,71 @@ func (v *Reviewer) authorize(u user, path string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
 	}
-	key := reviewKey{Access, digest(string(text))}
-	found, err := v.remembered(key, func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
+	found, err := v.remembered(Access, string(text), func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
 	return found.ok, err
-}
-
-// digest keeps tokens out of memory dumps.
-func digest(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) }
-
-// reviewKey identifies a review.
-type reviewKey struct {
-	kind   Kind
-	digest string
 }
 
 // errSlow means that a review takes longer than a scrape may wait.
 var errSlow = errors.New("the review takes too long")
 
 // remembered reviews unless a recent answer is cached; where the review fails or
-// takes long, an old grant still counts. A grant is renewed outside the limit.
-func (v *Reviewer) remembered(key reviewKey, ask func(context.Context) (answer, error)) (answer, error) {
-	cached, found := v.recall(key)
-	age := v.Now().Sub(cached.time)
-	if found && (cached.ok && age < granted || !cached.ok && age < refused) {
-		return cached, nil
+// takes long, an old grant still counts. A grant is renewed outside the limit. The
+// digest keeps tokens out of memory dumps.
+func (v *Reviewer) remembered(kind Kind, of string, ask func(context.Context) (answer, error)) (answer, error) {
+	key := fmt.Sprintf("%s %x", kind, sha256.Sum256([]byte(of)))
+	now := v.Now()
+	grant, old := recall(v.grants, key, now.Add(-stale))
+	if old && now.Sub(grant.time) < granted {
+		return grant, nil
 	}
-	old, wait := found && cached.ok && age < stale, waitGranted
+	if refusal, recent := recall(v.refusals, key, now.Add(-refused)); recent {
+		return refusal, nil
+	}
+	wait := waitGranted
 	if !old {
 		wait = waitUnknown
-		if !v.mayReview() {
+		if !v.unknown.AllowN(now, 1) {
 			return answer{}, errLimited
 		}
 	}
-	fresh, err := await(v.review(key, ask), wait)
-	switch {
-	case err == nil:
-		return fresh, nil
-	case old:
-		return cached, nil
-	}
-	return answer{}, err
-}
-
-// mayReview reports whether the limit allows a review for an unknown user.
-func (v *Reviewer) mayReview() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.unknown == nil {
-		v.unknown = rate.NewLimiter(unknownRate, unknownBurst)
-	}
-	return v.unknown.AllowN(v.Now(), 1)
-}
-
-// await waits for a review as long as a scrape can.
-func await(r *review, limit time.Duration) (answer, error) {
+	// It does not end with the scrape that began it: the next one uses the answer.
+	review := v.running.DoChan(key, func() (any, error) { return v.review(kind, key, ask) })
+	fresh, err := answer{}, errSlow
 	select {
-	case <-r.done:
-		return r.answer, r.err
-	case <-time.After(limit):
-		return answer{}, errSlow
+	case r := <-review:
+		fresh, err = r.Val.(answer), r.Err
+	case <-time.After(wait):
 	}
+	if err != nil && old {
+		return grant, nil
+	}
+	return fresh, err
 }
 
-// review is one that is running, for all scrapes that wait for it.
-type review struct {
-	done   chan struct{}
-	answer answer
-	err    error
+// recall returns an answer that is younger than the time.
+func recall(from *lru.Cache, key string, than time.Time) (answer, bool) {
+	found, _ := from.Get(key)
+	a, ok := found.(answer)
+	return a, ok && a.time.After(than)
 }
 
-// review begins a review, or joins the one of the same key.
-func (v *Reviewer) review(key reviewKey, ask func(context.Context) (answer, error)) *review {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if r := v.running[key]; r != nil {
-		return r
-	}
-	if v.running == nil {
-		v.running = map[reviewKey]*review{}
-	}
-	r := &review{done: make(chan struct{})}
-	v.running[key] = r
-	go v.finish(key, r, ask)
-	return r
-}
-
-// finish does not end with the scrape that began the review: the next one uses
-// the answer.
-func (v *Reviewer) finish(key reviewKey, r *review, ask func(context.Context) (answer, error)) {
+// review reviews for all scrapes that wait for it, and caches the answer.
+func (v *Reviewer) review(kind Kind, key string, ask func(context.Context) (answer, error)) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
 	defer cancel()
-	r.answer, r.err = ask(ctx)
+	a, err := ask(ctx)
 	if v.OnReview != nil {
-		v.OnReview(key.kind, r.err)
+		v.OnReview(kind, err)
 	}
-	if r.err == nil {
-		r.answer.time = v.Now()
-		v.remember(key, r.answer)
+	switch a.time = v.Now(); {
+	case err != nil:
+	case a.ok:
+		v.grants.Add(key, a)
+	default:
+		v.grants.Remove(key)
+		v.refusals.Add(key, a)
 	}
-	v.mu.Lock()
-	delete(v.running, key)
-	v.mu.Unlock()
-	close(r.done)
-}
-
-func (v *Reviewer) recall(key reviewKey) (answer, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	cached, found := v.answers[key]
-	return cached, found
-}
-
-func (v *Reviewer) remember(key reviewKey, a answer) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.answers == nil || len(v.answers) >= maxAnswers {
-		v.forget()
-	}
-	v.answers[key] = a
-}
-
-// forget drops refusals, or everything if all answers are grants.
-func (v *Reviewer) forget() {
-	kept := map[reviewKey]answer{}
-	for key, a := range v.answers {
-		if a.ok && v.Now().Sub(a.time) < stale {
-			kept[key] = a
-		}
-	}
-	if len(kept) >= maxAnswers {
-		kept = map[reviewKey]answer{}
-	}
-	v.answers = kept
+	return a, err
 }
 
 func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error) {

@@ -86,16 +86,10 @@ func NewWriter(config *rest.Config, o Options) (*Writer, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = writeTimeout
 	config.WarningHandler = rest.NoWarnings{}
-	d, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
-	}
-	core, err := client.Group(config, nil, corev1.SchemeGroupVersion)
-	if err != nil {
-		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
-	}
-	coordination, err := client.Group(config, nil, coordinationv1.SchemeGroupVersion)
-	if err != nil {
+	d, err1 := dynamic.NewForConfig(config)
+	core, err2 := client.Group(config, nil, corev1.SchemeGroupVersion)
+	coordination, err3 := client.Group(config, nil, coordinationv1.SchemeGroupVersion)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, fmt.Errorf("preparing to write to %s: %w", config.Host, err)
 	}
 	return newWriter(clients{d, core, coordination}, o, time.Now), nil

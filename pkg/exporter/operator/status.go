@@ -90,13 +90,6 @@ func webhookAuditStatus(o Options, r *classify.Report) map[string]any {
 type recorded struct {
 	conditions []metav1.Condition
 	version    string
-	owners     []metav1.OwnerReference
-}
-
-// owns reports whether the object with these references goes when the owner
-// does.
-func owns(owner metav1.OwnerReference, references []metav1.OwnerReference) bool {
-	return slices.ContainsFunc(references, func(r metav1.OwnerReference) bool { return r.UID == owner.UID })
 }
 
 // servedBy reports whether the API server serves the target's API.
@@ -127,7 +120,7 @@ func (t target) read(ctx context.Context, client dynamic.Interface) (recorded, e
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &status); err != nil {
 		return recorded{}, fmt.Errorf("reading the status of %s %s: %w", t.kind, t.name, err)
 	}
-	p := recorded{conditions: status.Conditions, owners: found.GetOwnerReferences()}
+	p := recorded{conditions: status.Conditions}
 	for _, v := range status.Versions {
 		if v.Name == "operator" {
 			p.version = v.Version
@@ -139,15 +132,14 @@ func (t target) read(ctx context.Context, client dynamic.Interface) (recorded, e
 // absent reports whether an error is a missing API or object.
 func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// applyStatus writes the status, and returns the owners that the object has now: another
-// client may have created it again without them. The conditions that an older build wrote
-// and this one does not know leave with the apply, for they have the same owner.
-func (t target) applyStatus(ctx context.Context, client dynamic.Interface, status map[string]any) ([]metav1.OwnerReference, error) {
-	written, err := client.Resource(t.GroupVersionResource).ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), applyOptions)
+// applyStatus writes the status. The conditions that an older build wrote and this one
+// does not know leave with the apply, for they have the same owner.
+func (t target) applyStatus(ctx context.Context, client dynamic.Interface, status map[string]any) error {
+	_, err := client.Resource(t.GroupVersionResource).ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), applyOptions)
 	if err != nil {
-		return nil, fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
+		return fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
 	}
-	return written.GetOwnerReferences(), nil
+	return nil
 }
 
 // apply creates the object, or gives it its owners.
@@ -176,22 +168,12 @@ func (t target) owned(owners []metav1.OwnerReference) *unstructured.Unstructured
 
 // statusOf is the whole status of a target.
 func (t target) statusOf(o Options, r *classify.Report) (map[string]any, error) {
-	status := t.status(o, r)
-	list := make([]any, 0, len(r.Conditions))
-	for i := range r.Conditions {
-		one, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&r.Conditions[i])
-		if err != nil {
-			return nil, fmt.Errorf("writing condition %s: %w", r.Conditions[i].Type, err)
-		}
-		list = append(list, one)
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	}{r.Conditions})
+	if err != nil {
+		return nil, fmt.Errorf("writing the conditions of %s: %w", t.kind, err)
 	}
-	status["conditions"] = list
+	maps.Copy(status, t.status(o, r))
 	return status, nil
-}
-
-// changed reports whether conditions differ in anything but their order.
-func changed(a, b []metav1.Condition) bool {
-	return !slices.EqualFunc(a, b, func(x, y metav1.Condition) bool {
-		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason && x.Message == y.Message && x.LastTransitionTime.Equal(&y.LastTransitionTime)
-	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,9 +24,7 @@ const (
 type status struct {
 	// read is set once the object was read, or may not be.
 	read bool
-	// owners are those that the object had when it was last read or written.
-	owners []metav1.OwnerReference
-	// ownersTried is when this replica last tried to set them.
+	// ownersTried is when this replica last tried to set the owner.
 	ownersTried time.Time
 	// conditions and totals are what was last written.
 	conditions []metav1.Condition
@@ -47,7 +46,7 @@ func (s *status) due(r *classify.Report, now time.Time) bool {
 
 // differs reports whether the status is not what was last written.
 func (s *status) differs(r *classify.Report) bool {
-	return changed(s.conditions, r.Conditions) || s.totals != r.Totals()
+	return !equality.Semantic.DeepEqual(s.conditions, r.Conditions) || s.totals != r.Totals()
 }
 
 // writeStatuses writes the targets that are due, each where its API is served.
@@ -97,7 +96,7 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 				w.options.Tracker.adopt(found)
 				adopted = true
 			}
-			s.read, s.owners = true, found.owners
+			s.read = true
 		}
 		out = append(out, t)
 	}
@@ -125,10 +124,10 @@ func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) 
 		return err
 	}
 	s := w.statuses[t.kind]
-	owners, err := t.applyStatus(ctx, w.dynamic, content)
+	err = t.applyStatus(ctx, w.dynamic, content)
 	if apierrors.IsNotFound(err) {
 		if err = w.create(ctx, t); err == nil {
-			owners, err = t.applyStatus(ctx, w.dynamic, content)
+			err = t.applyStatus(ctx, w.dynamic, content)
 		}
 	}
 	switch {
@@ -137,7 +136,7 @@ func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) 
 	case err != nil:
 		return err
 	}
-	s.owners, s.conditions, s.totals, s.at = owners, r.Conditions, r.Totals(), w.now()
+	s.conditions, s.totals, s.at = r.Conditions, r.Totals(), w.now()
 	w.options.Tracker.wrote()
 	return nil
 }
@@ -149,22 +148,19 @@ func (w *Writer) create(ctx context.Context, t target) error {
 	return nil
 }
 
-// setOwners gives an object its owner where it lacks it. A status may be written
-// where the object itself may not: that is tried again as rarely as an unchanged
-// status is written.
+// setOwners gives an object its owner: another client may have created it again without
+// one. A status may be written where the object itself may not: that is tried again as
+// rarely as an unchanged status is written.
 func (w *Writer) setOwners(ctx context.Context, t target) {
-	s := w.statuses[t.kind]
 	owners := w.ownersOf(ctx)
-	if len(owners) == 0 || owns(owners[0], s.owners) {
+	if len(owners) == 0 {
 		return
 	}
 	err := t.apply(ctx, w.dynamic, owners)
-	switch {
-	case absent(err):
+	if absent(err) {
 		return
-	case err == nil:
-		s.owners = owners
-	default:
+	}
+	if err != nil {
 		err = fmt.Errorf("setting the owner of %s %s: %w", t.kind, t.name, err)
 	}
 	w.failures.note(owning(t), err)

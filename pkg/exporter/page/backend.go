@@ -12,8 +12,8 @@ import (
 // backend is what is behind the webhook, and the certificates of its CA bundle and the one
 // that was served where that was looked at.
 func backend(p *classify.Profile) report.Blocks {
-	lines := facts{{Name: p.Webhook.Backend.String(), Text: p.State.Detail}}
-	lines.add("Readiness", classify.ReadyElsewhere(p))
+	out := report.Block{Heading: "Backend", Lines: []report.Line{{Name: p.Webhook.Backend.String(), Text: p.State.Detail}}}
+	out.Add("Readiness", report.Line{Text: classify.ReadyElsewhere(p)})
 	t := &report.Table{Headings: []string{"Certificate", "Valid until", "State"}, Tones: map[string]report.Tone{}}
 	add := func(subject string, from, until time.Time, faults ...string) {
 		state, tone := validity(from, until, p.Snapshot.Taken)
@@ -32,7 +32,7 @@ func backend(p *classify.Profile) report.Blocks {
 			add("CA "+c.Subject, c.NotBefore, c.NotAfter)
 		}
 	}
-	return report.Blocks{{Heading: "Backend", Lines: lines}, {Heading: "Certificates", Table: t}}.NonEmpty()
+	return report.Blocks{out, {Heading: "Certificates", Table: t}}.NonEmpty()
 }
 
 // expiresSoon marks certificates that expire within it.

@@ -74,27 +74,19 @@ func (w *webhookPage) without(blocks report.Blocks) report.Blocks {
 	return blocks.NonEmpty()
 }
 
-// facts are lines with a label, without those that say nothing.
-type facts []report.Line
-
-func (f *facts) add(label, value string) {
-	if value != "" {
-		*f = append(*f, report.Line{Label: label, Text: value})
-	}
-}
-
 func (v *view) registration(p *classify.Profile) report.Blocks {
 	by := v.search("", p.Configuration)
-	out := facts{{Label: "Registered by", Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: by.URL}}
-	out.add("Owner", p.Object.Owner.String())
-	out.add("Audit log", strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; "))
-	out.add("failurePolicy", string(p.FailurePolicy))
-	out.add("Timeout", text.Seconds(p.Timeout))
+	out := report.Block{Heading: "Registration"}
+	out.Add("Registered by", report.Line{Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: by.URL})
+	out.Add("Owner", report.Line{Text: p.Object.Owner.String()})
+	out.Add("Audit log", report.Line{Text: strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; ")})
+	out.Add("failurePolicy", report.Line{Text: string(p.FailurePolicy)})
+	out.Add("Timeout", report.Line{Text: text.Seconds(p.Timeout)})
 	if p.Approved {
-		out.add("Approved by", p.Approval)
+		out.Add("Approved by", report.Line{Text: p.Approval})
 	}
-	out.add("Read from", p.Object.Source.String())
-	return report.Blocks{{Heading: "Registration", Lines: out}}
+	out.Add("Read from", report.Line{Text: p.Object.Source.String()})
+	return report.Blocks{out}
 }
 
 // maxWords bounds the words of a cell.
@@ -131,14 +123,14 @@ func (v *view) observed(p *classify.Profile) report.Blocks {
 	if o == nil {
 		return nil
 	}
-	c := report.ObservedCells(o, p.Ref)
-	lines := facts{}
-	lines.add("Failing", c.Failing)
+	c, failing, out := report.ObservedCells(o, p.Ref), report.Plain, report.Block{Heading: "Observed"}
 	if v.failedShare(p) >= failingShare {
-		lines[0].Tone = report.Critical
+		failing = report.Critical
 	}
-	lines.add("Refused", c.Refused)
-	lines.add("p99", fmt.Sprintf("%s (the alerts' threshold is %g s)", c.P99, p.Threshold))
-	lines.add("Calls/s", c.Calls)
-	return report.Blocks{{Heading: "Observed", Lines: append(lines, report.Line{Text: report.SourceLine(o), Tone: report.Dim})}}
+	out.Add("Failing", report.Line{Text: c.Failing, Tone: failing})
+	out.Add("Refused", report.Line{Text: c.Refused})
+	out.Add("p99", report.Line{Text: fmt.Sprintf("%s (the alerts' threshold is %g s)", c.P99, p.Threshold)})
+	out.Add("Calls/s", report.Line{Text: c.Calls})
+	out.Add("", report.Line{Text: report.SourceLine(o), Tone: report.Dim})
+	return report.Blocks{out}
 }

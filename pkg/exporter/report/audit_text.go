@@ -36,14 +36,10 @@ const maxEntries = 20
 // are no errors: errors are not findings.
 func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
 	var lines []Line
-	for i, e := range errs {
-		if i == MaxErrors {
-			lines = append(lines, Line{Text: fmt.Sprintf("… and %s more; -o json lists them all.", inventory.Counted(len(errs)-i, "error"))})
-			break
-		}
+	for _, e := range errs {
 		lines = append(lines, Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()})
 	}
-	return Blocks{{Lines: lines}}.WriteText(w, o)
+	return Blocks{{Lines: lines}}.Bounded(MaxErrors).WriteText(w, o)
 }
 
 // Text is what a person needs first: what was looked at, what stops now, and the findings

@@ -73,7 +73,7 @@ const (
 
 // NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
 func NewAuditTop(r *classify.Report, by string) AuditTop {
-	return AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: newErrors(r.Snapshot.Errors)}
+	return AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: NewErrors(r.Snapshot.Errors)}
 }
 
 func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {

@@ -39,6 +39,14 @@ type Block struct {
 	Table    *Table
 }
 
+// Add adds a line with a label, where it says anything.
+func (b *Block) Add(label string, l Line) {
+	if l.Name+l.Text != "" {
+		l.Label = label
+		b.Lines = append(b.Lines, l)
+	}
+}
+
 // Line is a sentence, or an entry with lines below it.
 type Line struct {
 	// Label is what comes first: a mark, a number, "note:". Those of neighbors are

@@ -20,7 +20,7 @@ type Consequences struct {
 // NewConsequences returns the consequences as they are handed out.
 func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	return Consequences{
-		Version: documentVersion, Consequences: *c, Errors: newErrors(r.Snapshot.Errors),
+		Version: documentVersion, Consequences: *c, Errors: NewErrors(r.Snapshot.Errors),
 		Appearing: newFindings(c.Appearing), Disappearing: newFindings(c.Disappearing),
 	}
 }

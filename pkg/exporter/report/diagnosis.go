@@ -116,29 +116,23 @@ func (d Diagnosis) head() string {
 
 func (e diagnosedError) block() Block {
 	out := Block{Heading: e.title() + " " + string(e.Cause)}
-	add := func(label string, l Line) {
-		if l.Name+l.Text != "" {
-			l.Label = label
-			out.Lines = append(out.Lines, l)
-		}
-	}
-	add("means:", Line{Text: e.Meaning})
-	add("error:", Line{Text: e.Detail})
+	out.Add("means:", Line{Text: e.Meaning})
+	out.Add("error:", Line{Text: e.Detail})
 	for _, w := range e.Webhooks {
-		add("webhook:", webhookLine(w))
+		out.Add("webhook:", webhookLine(w))
 	}
 	if e.Policy != nil && e.Policy.Registered != nil {
-		add("policy:", policyLine(*e.Policy.Registered))
+		out.Add("policy:", policyLine(*e.Policy.Registered))
 	}
 	for _, f := range e.Findings[:e.Related] {
-		add("finding:", Line{Name: f.Severity.String() + " " + f.Check + ":", Text: f.Message})
+		out.Add("finding:", Line{Name: f.Severity.String() + " " + f.Check + ":", Text: f.Message})
 	}
-	add("fix:", Line{Text: e.Fix})
+	out.Add("fix:", Line{Text: e.Fix})
 	for _, note := range e.Notes {
-		add("note:", Line{Text: note})
+		out.Add("note:", Line{Text: note})
 	}
 	if others := otherChecks(e.Findings[e.Related:]); len(others) > 0 {
-		add("also:", Line{Text: "other findings about it: " + strings.Join(others, ", ")})
+		out.Add("also:", Line{Text: "other findings about it: " + strings.Join(others, ", ")})
 	}
 	return out
 }

@@ -187,6 +187,8 @@ type Error struct {
 	Source  string `json:"source" jsonschema:"Source is a file, or the object of a cluster."`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
+	// Forbidden says that the user lacks the right to read it.
+	Forbidden bool `json:"-"`
 }
 
 // String returns "source:line: message", after the context if several were read.
@@ -263,7 +265,7 @@ func NewDocument(r *classify.Report) Document {
 		d.Findings = append(d.Findings, finding)
 	}
 	d.Stops = impact.Stopped(r)
-	d.Errors = newErrors(r.Errors)
+	d.Errors = NewErrors(r.Errors)
 	d.Inputs = newInputs(r.Snapshot)
 	d.Observed = r.Snapshot.Observed
 	return d
@@ -329,7 +331,8 @@ func newFinding(f *classify.Finding) Finding {
 	}
 }
 
-func newErrors(errs []inventory.Error) []Error {
+// NewErrors returns them as views have them.
+func NewErrors(errs []inventory.Error) []Error {
 	out := []Error{}
 	for _, e := range errs {
 		out = append(out, newError(e))
@@ -339,13 +342,14 @@ func newErrors(errs []inventory.Error) []Error {
 
 // newError keeps the position apart, so that editors can jump to it.
 func newError(e inventory.Error) Error {
+	out := Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Message, Forbidden: e.Forbidden}
 	switch {
-	case e.Source.File == "":
-		return Error{Source: e.Object, Message: e.Message}
-	case e.Object == "" || e.Object == e.Source.File:
-		return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Message}
+	case out.Source == "":
+		out.Source = e.Object
+	case e.Object != "" && e.Object != out.Source:
+		out.Message = e.Object + ": " + e.Message
 	}
-	return Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Object + ": " + e.Message}
+	return out
 }
 
 // WriteJSON writes what this package hands out as JSON: a Document, another view model, a

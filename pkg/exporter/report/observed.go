@@ -118,7 +118,7 @@ type TopWebhook struct {
 func NewTop(r *classify.Report, by string) Top {
 	t := Top{
 		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: r.Snapshot.Observed,
-		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: newErrors(r.Snapshot.Errors),
+		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: NewErrors(r.Snapshot.Errors),
 	}
 	o := r.Snapshot.Observed
 	if o == nil {

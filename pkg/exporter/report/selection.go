@@ -10,24 +10,14 @@ import (
 // findings, and the totals of these. Errors stay, as they may hide more.
 func (d Document) Select(keep func(Webhook) bool) Document {
 	selected := map[inventory.Ref]bool{}
-	webhooks := make([]Webhook, 0, len(d.Webhooks))
-	for _, w := range d.Webhooks {
-		if keep(w) {
-			webhooks = append(webhooks, w)
-			selected[w.Ref] = true
-		}
+	for _, w := range d.Registered() {
+		selected[w.Ref] = selected[w.Ref] || keep(w)
 	}
-	var policies []AdmissionPolicy
-	for _, p := range d.Policies {
-		if keep(p.registered()) {
-			policies = append(policies, p)
-			selected[p.registered().Ref] = true
-		}
-	}
-	findings := slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
-	open, _ := separateAcknowledged(findings)
-	d.Webhooks, d.Policies, d.Findings = webhooks, policies, findings
-	d.Totals = Totals{Webhooks: len(webhooks), Policies: len(policies), Findings: countFindings(open)}
+	d.Webhooks = slices.DeleteFunc(append([]Webhook{}, d.Webhooks...), func(w Webhook) bool { return !selected[w.Ref] })
+	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies), func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
+	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
+	open, _ := separateAcknowledged(d.Findings)
+	d.Totals = Totals{Webhooks: len(d.Webhooks), Policies: len(d.Policies), Findings: countFindings(open)}
 	return d
 }
 
@@ -44,16 +34,8 @@ func (d Document) Shown() func(inventory.Ref) bool {
 // no backend to select by. Their shares stay those of all webhooks.
 func (t Top) Select(d Document) Top {
 	selected := d.series()
-	ofSelected := func(lines []TopWebhook) []TopWebhook {
-		out := []TopWebhook{}
-		for _, w := range lines {
-			if selected[w.Series] {
-				out = append(out, w)
-			}
-		}
-		return out
-	}
-	t.Webhooks, t.NotCalled, t.Policies = ofSelected(t.Webhooks), ofSelected(t.NotCalled), []TopWebhook{}
+	others := func(w TopWebhook) bool { return !selected[w.Series] }
+	t.Webhooks, t.NotCalled, t.Policies = slices.DeleteFunc(t.Webhooks, others), slices.DeleteFunc(t.NotCalled, others), []TopWebhook{}
 	return t
 }
 
@@ -68,9 +50,8 @@ func (d Document) series() map[inventory.Series]bool {
 
 // Select returns the requests at the webhooks of the Document.
 func (t AuditTop) Select(d Document) AuditTop {
-	selected, log := d.series(), *t.AuditLog
-	log.Requests = slices.DeleteFunc(slices.Clone(log.Requests), func(l AuditLine) bool { return !selected[l.Series] })
-	log.Messages = slices.DeleteFunc(slices.Clone(log.Messages), func(m AuditMessage) bool { return !selected[m.Series] })
-	t.AuditLog = &log
+	selected, log := d.series(), t.AuditLog
+	log.Requests = slices.DeleteFunc(log.Requests, func(l AuditLine) bool { return !selected[l.Series] })
+	log.Messages = slices.DeleteFunc(log.Messages, func(m AuditMessage) bool { return !selected[m.Series] })
 	return t
 }

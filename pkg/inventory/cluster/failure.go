@@ -52,14 +52,14 @@ func (f *failure) same(o *failure) bool {
 // cause is what failures have in common that become one Error.
 type cause struct {
 	object, message, cure string
-	unknown               bool
+	unknown, forbidden    bool
 }
 
 func (f failure) cause() cause {
 	var status apierrors.APIStatus
-	c := cause{object: f.resource, unknown: f.asOf.IsZero()}
+	c := cause{object: f.resource, unknown: f.asOf.IsZero(), forbidden: apierrors.IsForbidden(f.err)}
 	switch {
-	case apierrors.IsForbidden(f.err):
+	case c.forbidden:
 		c.message = f.verb + " " + f.resource + " is forbidden"
 		c.cure = f.grant()
 	case apierrors.IsUnauthorized(f.err):
@@ -143,6 +143,7 @@ func errorsByCause(failures []failure) []inventory.Error {
 			Object:     c.object,
 			Message:    message + "; " + lastKnown(oldest[c]),
 			Namespaces: strings.Join(sorted, ","),
+			Forbidden:  c.forbidden,
 		})
 	}
 	slices.SortFunc(out, func(a, b inventory.Error) int {
