@@ -18,6 +18,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
@@ -129,11 +130,11 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 		return a.compare(selected.of(before), document, limit, s)
 	}
 	if a.output == htmlFormat {
-		err = a.printHTML(ctx, evaluated, document, s)
+		err = page.WriteFile(s.out, evaluated, document.Shown(), pageOptions())
 	} else {
-		err = a.print(document, s)
+		err = a.write(document, s)
 	}
-	return cmp.Or(err, exitStatus(document.Findings, limit))
+	return cmp.Or(err, printErrors(document.Errors, s), exitStatus(document.Findings, limit))
 }
 
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
@@ -203,11 +204,6 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 		err = show(a.output, c, s)
 	}
 	return cmp.Or(err, printErrors(c.Errors, s), exitStatus(c.Added, limit))
-}
-
-// print prints a report, and its errors on stderr.
-func (a *audit) print(d report.Document, s streams) error {
-	return cmp.Or(a.write(d, s), printErrors(d.Errors, s))
 }
 
 // write prints a report in the output format.

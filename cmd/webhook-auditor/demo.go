@@ -61,7 +61,7 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return fmt.Errorf("reading the recorded cluster: %w", err)
 	}
-	if err := (&audit{output: "text", fixes: d.fixes, served: true}).print(report.NewDocument(evaluated), s); err != nil || d.once {
+	if err := (&audit{output: "text", fixes: d.fixes, served: true}).write(report.NewDocument(evaluated), s); err != nil || d.once {
 		return err
 	}
 	return d.serve(ctx, evaluated, s)

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"strings"
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -23,15 +20,6 @@ func (a *audit) checkHTML() error {
 		return usageError{errors.New("-o html: must be given without --baseline: the pages show one report")}
 	}
 	return nil
-}
-
-// printHTML prints the pages of the webhooks that the document is about, and the
-// errors on stderr.
-func (a *audit) printHTML(ctx context.Context, r *classify.Report, d report.Document, s streams) error {
-	if err := page.WriteFile(ctx, s.out, r, d.Shown(), pageOptions()); err != nil {
-		return err
-	}
-	return printErrors(d.Errors, s)
 }
 
 func pageOptions() page.Options {

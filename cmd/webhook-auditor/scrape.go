@@ -82,14 +82,8 @@ func (o *scrape) run(ctx context.Context, args []string, s streams) error {
 // check reads the URL and the flags. A token must not be sent in the clear.
 func (o *scrape) check(address string) (*url.URL, error) {
 	target, err := url.Parse(address)
-	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return nil, usageError{errors.New("scrape: URL: must be https://HOST[:PORT]/PATH or http://…")}
-	}
-	if target.Scheme == "http" {
-		if o.tokenFile != "" {
-			return nil, usageError{errors.New("--token-file: must be used with an https:// URL: a token must not be sent in the clear")}
-		}
-		return target, nil
+	if err != nil || target.Host == "" || target.Scheme != "https" {
+		return nil, usageError{errors.New("scrape: URL: must be https://HOST[:PORT]/PATH")}
 	}
 	o.tokenFile = orFile(o.tokenFile, filepath.Join(serviceAccountDir, "token"))
 	return target, nil

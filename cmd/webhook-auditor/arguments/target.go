@@ -125,24 +125,20 @@ func (t Target) Selects(w report.Webhook) bool {
 // Similar are the targets of the input that look like this one: webhooks of its
 // configuration, else configurations of any type.
 func (t Target) Similar(webhooks []report.Webhook) []string {
-	configuration := Target{inventory.Ref{Type: t.Type, Configuration: t.Configuration}}
-	isKnown := slices.ContainsFunc(webhooks, configuration.Selects)
-	byName := map[string][]string{}
-	for _, w := range webhooks {
-		name, found := w.Configuration, Target{inventory.Ref{Type: w.Type, Configuration: w.Configuration}}
-		switch {
-		case isKnown && !configuration.Selects(w):
-			continue
-		case isKnown:
-			name, found.Name = w.Name, w.Name
-		}
-		if !slices.Contains(byName[name], found.String()) {
-			byName[name] = append(byName[name], found.String())
-		}
-	}
-	typed := t.Configuration
+	configuration := Target{t.WithoutName()}
+	isKnown, typed := slices.ContainsFunc(webhooks, configuration.Selects), t.Configuration
 	if isKnown {
 		typed = t.Name
+	}
+	byName := map[string][]string{}
+	for _, w := range webhooks {
+		name, found := w.Configuration, Target{w.WithoutName()}
+		if isKnown {
+			name, found = w.Name, Target{w.Ref}
+		}
+		if (!isKnown || configuration.Selects(w)) && !slices.Contains(byName[name], found.String()) {
+			byName[name] = append(byName[name], found.String())
+		}
 	}
 	var out []string
 	for _, name := range Like(typed, slices.Sorted(maps.Keys(byName))) {

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"html/template"
 	"io"
@@ -26,7 +25,7 @@ type filePart struct {
 
 // WriteFile writes all pages as one file that needs no other; shown selects the
 // webhooks that it is about.
-func WriteFile(ctx context.Context, w io.Writer, r *classify.Report, shown func(inventory.Ref) bool, o Options) error {
+func WriteFile(w io.Writer, r *classify.Report, shown func(inventory.Ref) bool, o Options) error {
 	l := links{file: map[inventory.Ref]bool{}}
 	v := newView(r, l, shown)
 	worst := slices.Clone(v.profiles)

@@ -46,9 +46,9 @@ func hostileObjects() inventory.Objects {
 			Webhooks: []admissionv1.ValidatingWebhook{w},
 		})
 	}
-	byURL := validating(".", attack, "configmaps")
+	byURL := validating(attack, attack, "configmaps")
 	byURL.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://" + attack), CABundle: []byte(attack)}
-	o.Validating = append(o.Validating, kubetest.Validating("..", byURL))
+	o.Validating = append(o.Validating, kubetest.Validating(attack, byURL))
 	return o
 }
 

@@ -193,7 +193,7 @@ func missing(what, name string, see link) answer {
 
 // showWebhook leads on from a name that is gone: alerts may be older than a registration.
 func showWebhook(v *view, r *http.Request) answer {
-	ref := inventory.Ref{Type: inventory.Type(r.PathValue("type")), Configuration: unescaped(r.PathValue("configuration")), Name: unescaped(r.PathValue("name"))}
+	ref := inventory.Ref{Type: inventory.Type(r.PathValue("type")), Configuration: r.PathValue("configuration"), Name: r.PathValue("name")}
 	if p := v.byRef[ref]; p != nil {
 		return answer{title: ref.Name, template: "webhook", data: v.webhookPage(p)}
 	}

@@ -36,19 +36,8 @@ func join(parts ...string) string {
 	escaped := make([]string, len(parts))
 	for i, p := range parts {
 		escaped[i] = url.PathEscape(p)
-		if p == "." || p == ".." { // browsers resolve them, escaped or not
-			escaped[i] = "-" + p
-		}
 	}
 	return strings.Join(escaped, "/")
-}
-
-// unescaped reverses what join does beyond the usual escapes.
-func unescaped(part string) string {
-	if part == "-." || part == "-.." {
-		return part[1:]
-	}
-	return part
 }
 
 func webhookName(ref inventory.Ref) string {

@@ -76,7 +76,7 @@ func serves(t *testing.T, h http.Handler, status int, pages map[string][]string)
 func file(t testing.TB, r *classify.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	must.Succeed(t, WriteFile(t.Context(), &b, r, showAll, options))
+	must.Succeed(t, WriteFile(&b, r, showAll, options))
 	return b.String()
 }
 
@@ -346,7 +346,7 @@ func TestFile(t *testing.T) {
 func TestFileOfSome(t *testing.T) {
 	var b bytes.Buffer
 	only := func(ref inventory.Ref) bool { return ref.Configuration == "legacy-operator" }
-	must.Succeed(t, WriteFile(t.Context(), &b, demo(t), only, options))
+	must.Succeed(t, WriteFile(&b, demo(t), only, options))
 	if n := strings.Count(b.String(), `<details class="card"><summary><b>`); !strings.Contains(b.String(), "configmaps.legacy.example.com") || n == 0 {
 		t.Errorf("the webhook that is selected is missing")
 	}

@@ -40,11 +40,6 @@ func Merge(documents []Document) Document {
 		out.Findings = append(out.Findings, d.Findings...)
 		out.Errors = append(out.Errors, d.Errors...)
 		out.Contexts = append(out.Contexts, d.Contexts...)
-		out.Totals.Webhooks += d.Totals.Webhooks
-		out.Totals.Policies += d.Totals.Policies
-		out.Totals.Findings.Critical += d.Totals.Findings.Critical
-		out.Totals.Findings.Warning += d.Totals.Findings.Warning
-		out.Totals.Findings.Info += d.Totals.Findings.Info
 		if out.Taken.IsZero() || !d.Taken.IsZero() && d.Taken.Before(out.Taken) {
 			out.Taken = d.Taken
 		}
@@ -52,7 +47,7 @@ func Merge(documents []Document) Document {
 			servers = append(servers, d.Server)
 		}
 	}
-	out.Server = strings.Join(servers, ", ")
+	out.Server, out.Totals = strings.Join(servers, ", "), out.totals()
 	slices.SortStableFunc(out.Findings, func(a, b Finding) int { return int(b.Severity) - int(a.Severity) })
 	slices.SortStableFunc(out.Contexts, ContextTotals.compare)
 	return out

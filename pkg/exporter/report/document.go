@@ -228,7 +228,6 @@ type FindingTotals struct {
 
 // NewDocument returns the Document of a Report.
 func NewDocument(r *classify.Report) Document {
-	totals := r.Totals()
 	d := Document{
 		Version:  documentVersion,
 		Taken:    r.Snapshot.Taken.UTC(),
@@ -239,12 +238,10 @@ func NewDocument(r *classify.Report) Document {
 		ReleaseNotes: newReleaseNotes(r),
 		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
 		Findings:     make([]Finding, 0, len(r.Findings)),
-		Errors:       make([]Error, 0, len(r.Errors)),
-		Totals: Totals{
-			Webhooks: len(r.Profiles),
-			Policies: len(r.Snapshot.Policies),
-			Findings: FindingTotals{totals.Critical, totals.Warning, totals.Info},
-		},
+		Errors:       NewErrors(r.Errors),
+		Stops:        impact.Stopped(r),
+		Inputs:       newInputs(r.Snapshot),
+		Observed:     r.Snapshot.Observed,
 	}
 	for i := range r.Profiles {
 		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i], r.Snapshot))
@@ -264,11 +261,14 @@ func NewDocument(r *classify.Report) Document {
 		}
 		d.Findings = append(d.Findings, finding)
 	}
-	d.Stops = impact.Stopped(r)
-	d.Errors = NewErrors(r.Errors)
-	d.Inputs = newInputs(r.Snapshot)
-	d.Observed = r.Snapshot.Observed
+	d.Totals = d.totals()
 	return d
+}
+
+// totals count what the Document holds.
+func (d Document) totals() Totals {
+	open, _ := separateAcknowledged(d.Findings)
+	return Totals{Webhooks: len(d.Webhooks), Policies: len(d.Policies), Findings: countFindings(open)}
 }
 
 func newInputs(s *inventory.Snapshot) []inventory.Input {

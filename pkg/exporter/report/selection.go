@@ -16,8 +16,7 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 	d.Webhooks = slices.DeleteFunc(append([]Webhook{}, d.Webhooks...), func(w Webhook) bool { return !selected[w.Ref] })
 	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies), func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
 	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
-	open, _ := separateAcknowledged(d.Findings)
-	d.Totals = Totals{Webhooks: len(d.Webhooks), Policies: len(d.Policies), Findings: countFindings(open)}
+	d.Totals = d.totals()
 	return d
 }
 
