@@ -27,18 +27,6 @@ type Report struct {
 	// Conditions are the operator's conditions where the Report comes from
 	// operator.Tracker, which keeps their history; otherwise there are none.
 	Conditions []metav1.Condition
-
-	// evaluation is the same for all copies of a Report.
-	evaluation *evaluation
-}
-
-// evaluation has a size, so that no two of them share an address.
-type evaluation struct{ _ byte }
-
-// SameAs reports whether both are copies of one Report, whose Conditions alone
-// may differ.
-func (r *Report) SameAs(o *Report) bool {
-	return r == o || r.evaluation != nil && r.evaluation == o.evaluation
 }
 
 // ByRef are the Profiles by what they are of.

@@ -16,21 +16,17 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// scraper answers scrapes. It keeps the text of each family of the Report for each
-// format that is asked for, and encodes it again when its series change. What is about
-// the program is encoded for each scrape; that is little.
+// scraper answers scrapes. It keeps the text of each family for each format that is asked
+// for, and encodes it again when its series change: most scrapes find few that did. What
+// is about the program is encoded for each scrape; that is little.
 type scraper struct {
 	collector
 	// failed answers where own cannot be gathered completely.
 	failed http.Handler
 	seed   maphash.Seed
 
-	mu sync.Mutex
-	// report is the one that sums are of: they identify the series of its families,
-	// of those that were asked for.
-	report *classify.Report
-	sums   map[string]uint64
-	texts  map[expfmt.Format]map[string]encoded
+	mu    sync.Mutex
+	texts map[expfmt.Format]map[string]encoded
 }
 
 func newScraper(c collector, failed http.Handler) *scraper {
@@ -59,7 +55,7 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	names := r.URL.Query()["name[]"]
 	texts := map[string][]byte{}
 	if report := s.current(); report != nil {
-		texts = s.textsOf(report, format, asked(s.families, names))
+		texts = s.textsOf(report, format)
 	}
 	for _, family := range own {
 		texts[family.GetName()] = encode(format, []*dto.MetricFamily{family})
@@ -77,44 +73,22 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asked returns the families whose series have one of the names, all where there are
-// none. What is dropped is known once all are encoded.
-func asked(families []Family, names []string) []Family {
-	if len(names) == 0 || slices.Contains(names, seriesDropped.Series()) {
-		return families
-	}
-	return slices.DeleteFunc(slices.Clone(families), func(f Family) bool { return !slices.Contains(names, f.Series()) })
-}
-
-// condition is the family that follows the clock though the Report does not change.
-const condition = "condition"
-
-// textsOf returns these families of the Report, encoded, and of all of them also what
-// they drop. The caller may add to them.
-func (s *scraper) textsOf(r *classify.Report, format expfmt.Format, families []Family) map[string][]byte {
+// textsOf returns the families of the Report, encoded, and what they drop. The caller may
+// add to them.
+func (s *scraper) textsOf(r *classify.Report, format expfmt.Format) map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.report == nil || !r.SameAs(s.report) {
-		s.sums = map[string]uint64{}
-	}
-	s.report = r
-	delete(s.sums, Prefix+condition)
 	kept, dropped := s.kept(format), map[string]int{}
-	out := make(map[string][]byte, len(families))
-	for _, f := range families {
+	out := make(map[string][]byte, len(s.families))
+	for _, f := range s.families {
 		name := f.Series()
-		if s.sums[name] == 0 {
-			s.sums[name] = s.sum(f, r)
-		}
-		if sum := s.sums[name]; kept[name].sum != sum {
+		if sum := s.sum(f, r); kept[name].sum != sum {
 			w := written(f, r)
 			kept[name] = encoded{encode(format, w.families()), sum, w.dropped}
 		}
 		out[name], dropped[name] = kept[name].text, kept[name].dropped
 	}
-	if len(families) == len(s.families) {
-		out[seriesDropped.Series()] = encode(format, drops(families, dropped))
-	}
+	out[seriesDropped.Series()] = encode(format, drops(s.families, dropped))
 	return out
 }
 

@@ -106,10 +106,10 @@ func body(t *testing.T, w *httptest.ResponseRecorder) []byte {
 func TestScrapeEncodesWhatChanged(t *testing.T) {
 	s := newScraper(collector{nil, Families, prometheus.NewRegistry()}, nil)
 	format := expfmt.NewFormat(expfmt.TypeTextPlain)
-	before := s.textsOf(reporttest.Report(), format, Families)
+	before := s.textsOf(reporttest.Report(), format)
 	changed := reporttest.Report()
 	changed.Findings = changed.Findings[:1]
-	after := s.textsOf(changed, format, Families)
+	after := s.textsOf(changed, format)
 	delete(before, seriesDropped.Series())
 	for name := range before {
 		same := len(before[name]) == 0 || &before[name][0] == &after[name][0]
