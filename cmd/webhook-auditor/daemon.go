@@ -33,8 +33,9 @@ type daemon struct {
 	log     *slog.Logger
 	writer  *operator.Writer // nil where nothing is written to the cluster
 
-	evaluations *evaluations
-	own         *exporter.Own
+	own *exporter.Own
+	// began is when the evaluation under way began; nil while there is none.
+	began atomic.Pointer[time.Time]
 	// observation is what the status page shows as observed; nil without a source.
 	observation atomic.Pointer[observation]
 	// exportsObserved says that /metrics has what the API servers count.
@@ -48,19 +49,11 @@ type daemon struct {
 }
 
 func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *daemon {
-	evaluations := &evaluations{log: log}
-	own := exporter.NewOwn(func() float64 { return evaluations.elapsed().Seconds() })
-	evaluations.duration = own.Duration
-	own.PolicyLoaded(time.Now())
-	return &daemon{
-		inEffect:    policy,
-		tracker:     tracker,
-		history:     &impact.History{},
-		log:         log,
-		evaluations: evaluations,
-		own:         own,
-		panicLog:    slog.New(newCountedLog(log.Handler(), own.PagePanics)),
-	}
+	d := &daemon{inEffect: policy, tracker: tracker, history: &impact.History{}, log: log}
+	d.own = exporter.NewOwn(func() float64 { return d.elapsed().Seconds() })
+	d.own.PolicyLoaded(time.Now())
+	d.panicLog = slog.New(newCountedLog(log.Handler(), d.own.PagePanics))
+	return d
 }
 
 // current is the last Report, with the conditions as they are now.
@@ -79,7 +72,7 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 		m = before.Matcher
 	}
 	s := m.Snapshot
-	end := d.evaluations.begin()
+	end := d.begin()
 	report, err := d.inEffect.EvaluateBy(ctx, m)
 	end()
 	if err != nil {

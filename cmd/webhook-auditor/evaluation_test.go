@@ -19,7 +19,6 @@ func TestLongEvaluationIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		d := newTestDaemon(&log)
-		e := d.evaluations
 		wants := func(when string, code int, running float64, lines int) {
 			t.Helper()
 			response := httptest.NewRecorder()
@@ -27,7 +26,7 @@ func TestLongEvaluationIsReported(t *testing.T) {
 			if response.Code != code {
 				t.Errorf("%s: /readyz answers %d, want %d: %s", when, response.Code, code, response.Body)
 			}
-			if got := e.elapsed().Seconds(); got != running {
+			if got := d.elapsed().Seconds(); got != running {
 				t.Errorf("%s: running for %g s, want %g", when, got, running)
 			}
 			if n := strings.Count(log.String(), "an evaluation does not end"); n != lines {
@@ -39,7 +38,7 @@ func TestLongEvaluationIsReported(t *testing.T) {
 		wants("after it", 200, 0, 0)
 		finish, finished := make(chan bool), make(chan bool)
 		go func() {
-			end := e.begin()
+			end := d.begin()
 			<-finish
 			end()
 			close(finished)
