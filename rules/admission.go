@@ -15,7 +15,7 @@ func admissionAlerts() []Alert {
 			Severity: classify.Warning, For: 15 * time.Minute, KeepFiring: 15 * time.Minute, Threshold: 0.1,
 			Expr:        withBackend(rejectionsJumped),
 			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
-			Description: `{{ $value | humanizePercentage }} of the requests that ` + admissionWebhook + ` was asked about in 15 minutes were refused by it on purpose` + sinceWhen + `, over three times its usual share: its policy or what clients send has changed. Clients see the reason in the reply.` + itsBackend + webhookVariables,
+			Description: `{{ $value | humanizePercentage }} of the requests to ` + admissionWebhook + ` are refused on purpose` + sinceWhen + `. That is over three times its usual share: its policy has changed, or the requests have. Clients see the reason in the reply.` + itsBackend + webhookVariables,
 		},
 		{
 			Name: "WebhookMatchConditionErrors", Asks: "Whose matchConditions fail again and again?",
@@ -28,8 +28,8 @@ func admissionAlerts() []Alert {
 			Name: "WebhookInternalErrors", Asks: "Whose answers can the API server not use, again and again?",
 			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
-			Summary:     `The API server cannot use what webhook {{ $labels.name }} answers.`,
-			Description: `{{ $value | printf "%.0f" }} requests were refused in 15 minutes` + sinceWhen + ` because the API server cannot use what ` + admissionWebhook + ` answers: a patch that does not apply, or a dry run that its sideEffects forbid. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
+			Summary:     `The API server cannot use the answers of webhook {{ $labels.name }}.`,
+			Description: `The API server refused {{ $value | printf "%.0f" }} requests in 15 minutes` + sinceWhen + `. It cannot use the answers of ` + admissionWebhook + `: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
 		},
 	}
 }
@@ -39,7 +39,7 @@ var notInInventory = Alert{
 	Severity: classify.Info, For: 15 * time.Minute, KeepFiring: 15 * time.Minute,
 	Expr:        uncharted,
 	Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in 15 minutes, and no object registers it. A manifest on the control plane's disk may, which no API shows, or an API server still has a deleted configuration.` + itsObject + variables("NAME", "$labels.name"),
+	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in 15 minutes, and no object registers it. Either a manifest on the control plane's disk does, which no API shows, or an API server still has a deleted configuration.` + itsObject + variables("NAME", "$labels.name"),
 }
 
 // recurring returns how often calls of a webhook failed so in the last 15 minutes,

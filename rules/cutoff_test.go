@@ -126,7 +126,7 @@ func TestFailuresAfterACutOff(t *testing.T) {
 // TestEverywhere has one of two API servers reach no webhook, or both: the text says
 // which.
 func TestEverywhere(t *testing.T) {
-	for want, servers := range map[string][]string{"other API servers reach them": {"a"}, "no API server of the cluster reaches any": {"a", "b"}} {
+	for want, servers := range map[string][]string{"other API servers reach them": {"a"}, "No API server of the cluster reaches any": {"a", "b"}} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			var series []string

@@ -58,21 +58,21 @@ func failureAlerts() []Alert {
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.06,
 			Expr:        withBackend(refusing(outages) + ` > $threshold unless on (type, name) ` + harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests` + forReached + `.{{ if not $reached }} No auditor says for which resources it is called.{{ end }}` + answering + ofSome + itsBackend + breakGlass + failureVariables,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `. The API server refuses the requests` + forReached + `.{{ if not $reached }} No auditor says for which resources it is called.{{ end }}` + answering + ofSome + itsBackend + breakGlass + failureVariables,
 		},
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
 			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
 			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: the API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + failureVariables,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `. The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
 			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
 			Expr:        withBackend(passing(failing) + unlessHanging),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `: requests` + forReached + ` pass without what it enforces or injects (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
+			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `. Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name: "WebhookAllCallsFailing", Asks: "Which webhooks are called seldom, and answer none of the calls?",
@@ -81,14 +81,14 @@ func failureAlerts() []Alert {
 				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
 				unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
-			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed` + sinceWhen + `: it is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
+			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed` + sinceWhen + `. The webhook is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
 		},
 		{
 			Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
 			Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3`,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail` + sinceWhen + `{{ if $everywhere }}: no API server of the cluster reaches any. Look at what they have in common{{ else }}, while their backends are not to blame: other API servers reach them, or they are several. Look at its network{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients are refused what fails closed. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".` + variables("INSTANCE", "$labels.instance"),
+			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail` + sinceWhen + `{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".` + variables("INSTANCE", "$labels.instance"),
 		},
 	}
 }

@@ -235,7 +235,7 @@ func findingVariables(runbook string) string {
 
 // found continues a sentence about the webhook with what the check finds.
 func found(c *classify.Check) string {
-	return strings.NewReplacer(" that a webhook ", " that it ", "an admission policy ", "it ").Replace(lowerFirst(c.Summary))
+	return strings.NewReplacer("a webhook's ", "its ", "a webhook in the cluster ", "it ", "a webhook ", "it ", "an admission policy ", "it ").Replace(lowerFirst(c.Summary))
 }
 
 // firstParagraph returns the first paragraph of the section of a runbook as

@@ -18,14 +18,14 @@ func latencyAlerts() []Alert {
 			Severity: classify.Critical, For: 15 * time.Minute, KeepFiring: 5 * time.Minute, Threshold: 0.01,
 			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + hanging),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
-			Description: slowCalls + sinceWhen + `: each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
+			Description: slowCalls + sinceWhen + `. Each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
 		},
 		{
 			Name: "WebhookSlow", Asks: "Which others are slow?",
 			Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 10 * time.Minute, KeepFiring: 5 * time.Minute, Threshold: 0.01,
 			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
-			Description: slowCalls + sinceWhen + `: each request that it is called for waits that long.` + itsBackend + webhookVariables,
+			Description: slowCalls + sinceWhen + `. Each request that it is called for waits that long.` + itsBackend + webhookVariables,
 		},
 	}
 }

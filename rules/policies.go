@@ -74,7 +74,7 @@ var policiesGroup = Group{
 			Severity: classify.Warning, For: 15 * time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        brokenPolicies,
 			Summary:     `A {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
-			Description: `{{ $value | printf "%.0f" }} requests were refused` + sinceWhen + ` by policies of {{ $labels.plugin }} that denied none of them: params are missing or of a kind that is not served, or matchConditions or a patch fail. No series names the policy: a refused client's reply does. Delete its bindings until it is repaired, which nothing can forbid. See "kubectl get {{ if eq $labels.plugin "MutatingAdmissionPolicy" }}mutating{{ else }}validating{{ end }}admissionpolicybindings".`,
+			Description: `A {{ $labels.plugin }} refused {{ $value | printf "%.0f" }} requests` + sinceWhen + ` because it cannot be evaluated. Params are missing or of a kind that is not served, or matchConditions or a patch fail. No series names the policy: a refused client's reply does. Delete its bindings until it is repaired, which nothing can forbid. See "kubectl get {{ if eq $labels.plugin "MutatingAdmissionPolicy" }}mutating{{ else }}validating{{ end }}admissionpolicybindings".`,
 		},
 		{
 			Name: "WebhookPolicyFailingOpen", Asks: "Which policies let requests pass as they cannot be evaluated, again and again?",
@@ -95,14 +95,14 @@ var policiesGroup = Group{
 			Severity: classify.Warning, For: 10 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        `sum by (instance, plugin) (increase(` + promql.ManifestReloads + `{status="failure"}[5m])) > 0`,
 			Summary:     `API server {{ $labels.instance }} cannot read its admission manifests.`,
-			Description: `API server {{ $labels.instance }} cannot load the changed` + ofManifests + `its disk` + sinceWhen + `. It goes on with those that it read last, and will not start again once it is stopped. Correct the file in its staticManifestsDir, or put the last content back. Its log has the error: "kubectl -n kube-system logs -l component=kube-apiserver --tail=-1 | grep manifest".` + variables("INSTANCE", "$labels.instance"),
+			Description: `API server {{ $labels.instance }} cannot load the changed` + ofManifests + `its disk` + sinceWhen + `. It keeps the manifests that it read last, and will not start again once it is stopped. Correct the file in its staticManifestsDir, or put the last content back. Its log has the error: "kubectl -n kube-system logs -l component=kube-apiserver --tail=-1 | grep manifest".` + variables("INSTANCE", "$labels.instance"),
 		},
 		{
 			Name: "WebhookManifestsDiffer", Asks: "Do API servers read different manifests?",
 			Severity: classify.Warning, For: 15 * time.Minute,
 			Expr:        `count by (plugin) (group by (plugin, hash) (last_over_time(` + promql.ManifestHashes + `[5m]))) > 1`,
 			Summary:     `API servers have different admission manifests of {{ $labels.plugin }}.`,
-			Description: `There are {{ $value | printf "%.0f" }} versions of the` + ofManifests + `the API servers` + sinceWhen + `: whether a request meets their webhooks or policies depends on the API server that it reaches. No API shows them. Compare the files in the staticManifestsDir of each: "kubectl get --raw /metrics | grep ` + promql.ManifestHashes + `".`,
+			Description: `There are {{ $value | printf "%.0f" }} versions of the` + ofManifests + `the API servers` + sinceWhen + `. Whether a request meets their webhooks or policies depends on the API server that answers it. No API shows them. Compare the files in the staticManifestsDir of each: "kubectl get --raw /metrics | grep ` + promql.ManifestHashes + `".`,
 		},
 	},
 }

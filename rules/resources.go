@@ -16,7 +16,7 @@ var resourceAlerts = []Alert{
 		Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 10 * time.Minute,
 		Expr:        perResource,
 		Summary:     `Webhooks slow down requests for {{ $labels.resource }}{{ with $labels.group }}.{{ . }}{{ end }}.`,
-		Description: request + `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + ` for the CRD's conversion webhook.{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + ` for all of its admission webhooks together, or in queues (apiserver_flowcontrol_request_wait_duration_seconds).{{ end }} WebhookSlow names the slow one, if it is one. See "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide".` + variables("OPERATION RESOURCE", "$operation $name"),
+		Description: request + `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + ` for the CRD's conversion webhook.{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + `. It waits for all of its admission webhooks together, or in queues (apiserver_flowcontrol_request_wait_duration_seconds).{{ end }} Where one webhook alone is slow, WebhookSlow names it. See "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide".` + variables("OPERATION RESOURCE", "$operation $name"),
 	},
 }
 

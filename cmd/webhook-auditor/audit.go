@@ -81,7 +81,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	flags := groups.FlagSet("report")
 	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats()})
 	flags.BoolVar(&a.fixes, "fixes", false, "print what to do about each finding: commands for a cluster, YAML for a file")
-	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print no findings: only how many there are, and what stops now")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only how many findings there are, and what stops now")
 	flags.BoolVar(&a.allowEmpty, "allow-empty", false, "a PATH without webhooks, policies or CRDs is no error")
 	failOn(flags, &a.failOn, "on findings of this severity or higher")
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")

@@ -19,7 +19,7 @@ type auditLogFlags struct {
 }
 
 func (a *auditLogFlags) register(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&a.paths, "audit-log", nil, "audit log of an API server to add what became of requests: a file, .gz, archive, must-gather or directory, - for stdin; may be repeated")
+	flags.StringArrayVar(&a.paths, "audit-log", nil, "audit log of an API server: adds the requests that webhooks mutated, denied or failed; a file, .gz, archive, must-gather or directory, - for stdin; may be repeated")
 }
 
 // check refuses flags that do not go together; paths are other inputs.

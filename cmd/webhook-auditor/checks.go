@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -34,6 +35,15 @@ func checksCommand(s streams) *cobra.Command {
 			return report.Blocks{{Table: t}}.WriteText(s.out, textOptions(s.out))
 		}),
 	}
+}
+
+// checksLike are the names of checks that look like what was typed.
+func checksLike(typed string) []string {
+	var names []string
+	for _, c := range classify.Checks {
+		names = append(names, c.Name)
+	}
+	return arguments.Like(typed, names)
 }
 
 // explainCheck prints the runbook of a check.

@@ -36,9 +36,11 @@ func TestVerbs(t *testing.T) {
 	} {
 		expect.Contains(t, squeezed(execute(t, "", append(args, from...)...).out), want)
 	}
-	r := execute(t, "", "explain", "craete", "pods", "--kubeconfig", "nowhere")
-	if r.code != exitUsage || !strings.Contains(r.err, "did you mean create?") {
-		t.Errorf("exit code %d, %s", r.code, r.err)
+	for want, args := range map[string][]string{"create": {"craete", "pods"}, "service-missing": {"service-mising"}} {
+		r := execute(t, "", append([]string{"explain", "--kubeconfig", "nowhere"}, args...)...)
+		if r.code != exitUsage || !strings.Contains(r.err, "did you mean "+want+"?") {
+			t.Errorf("exit code %d, %s", r.code, r.err)
+		}
 	}
 }
 

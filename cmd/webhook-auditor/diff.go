@@ -24,21 +24,21 @@ func diffCommand(s streams) *cobra.Command {
 	d := &diff{}
 	c := &cobra.Command{
 		Use:   "diff [OLD] NEW",
-		Short: "Show which requests a change of registrations affects, and what then fails",
-		Long: `Show what a change of webhook configurations, and of CRDs with a conversion
-webhook, does. For each webhook: the resources and operations that it matches now
-and did not, or no longer; what each changed field does; its failure policy. Then
-how long webhooks can hold up requests for critical resources, who wrote the
-object, and the findings that come and go. Where selectors or matchConditions
-change, the requests that come and go by that are not compared, which is printed.
+		Short: "Show which requests a change of webhook configurations affects, and which findings it adds",
+		Long: `Show the effect of changed webhook configurations, and of CRDs with a conversion
+webhook. For each webhook: the resources and operations that it matches now or no
+longer, the effect of each changed field, and its failure policy. Then how long
+webhooks can hold up requests for critical resources, who wrote the object, and the
+findings that are added or resolved. Changed selectors and matchConditions are
+printed; the requests that they include are not compared.
 
 OLD and NEW are files, directories or archives as for audit. Without OLD, the
-cluster of the kubeconfig, or that of --from, is compared with what it will be
+cluster of the kubeconfig, or that of --from, is compared with its state
 once NEW is applied.
 
 Exit code: 0 nothing added at or above --fail-on, 1 some of the input cannot be
 read, 2 usage error, 3 findings added at or above --fail-on.`,
-		Example: `  # What will this cluster do otherwise once a chart is applied?
+		Example: `  # What will a chart change in this cluster?
   helm template policy | webhook-auditor diff -
 
   # What does this change of manifests do?

@@ -21,7 +21,7 @@ type display struct {
 // register adds the flags of all commands.
 func (s *display) register(flags *pflag.FlagSet) {
 	enumFlag(flags, &s.color, enum{"color", "", "colors in texts", []string{"auto", "always", "never"}})
-	flags.BoolVarP(&s.verbose, "verbose", "v", false, "print all that there is to say: whole messages, what was read, what is skipped and why")
+	flags.BoolVarP(&s.verbose, "verbose", "v", false, "print everything: whole messages, what was read, which webhooks are skipped and why")
 }
 
 // textOptions fit a text to the terminal it is for; a pipe gets plain, long lines.

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -39,9 +40,9 @@ func explainCommand(s streams) *cobra.Command {
 
 OPERATION is create, update, patch, apply, scale, delete or connect; RESOURCE is
 written as for kubectl: pods, deployments.apps, pods/exec. CHECK is one that audit
-reports. With --error, show what an error that names a webhook means, and how to
-resolve it. With --audit-log and
---request-id, show what became of one request, beside what is registered for it.
+reports. With --error, show the meaning of an error that names a webhook, and how to
+resolve it. With --audit-log and --request-id, show the result of one request beside
+the webhooks that are registered for it.
 
 Exit code: 0 answered, 1 some of the input cannot be read or the API server does
 not serve the resource, 2 usage error.`,
@@ -54,7 +55,7 @@ not serve the resource, 2 usage error.`,
   # Print what a check means, and what to do
   webhook-auditor explain service-missing
 
-  # Explain what became of a request, by the header Audit-ID of its response
+  # Show the result of a request, by the header Audit-ID of its response
   webhook-auditor explain --audit-log audit.log --request-id 36dc0368-cf7d-4501-8574-813fbaa9df0d
 
   # Explain an error of kubectl, an Event or a log
@@ -67,7 +68,7 @@ not serve the resource, 2 usage error.`,
 	flags.StringVar(&e.requests, "requests", "", "file with one request per line (- for stdin), as on the command line: create pods web -n shop -l app=web")
 	flags.Lookup("requests").Hidden = true // a tool of tests
 	flags.StringVar(&e.errorText, "error", "", "message of kubectl, an Event or a log about a webhook (- for stdin)")
-	flags.StringVar(&e.observe.audit.requestID, "request-id", "", "with --audit-log, auditID of the request: show what became of it, beside what is registered for it")
+	flags.StringVar(&e.observe.audit.requestID, "request-id", "", "with --audit-log, auditID of the request: show its result beside the webhooks that are registered for it")
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
@@ -103,6 +104,9 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if len(args) == 1 && !e.request.given() {
 		if check := classify.FindCheck(args[0]); check != nil {
 			return explainCheck(check, s)
+		}
+		if near := checksLike(args[0]); len(near) > 0 {
+			return usageError{fmt.Errorf("explain: no check is named %q%s", args[0], arguments.Suggested(near))}
 		}
 	}
 	arguments, err := e.request.read(args, s)

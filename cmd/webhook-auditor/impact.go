@@ -36,12 +36,13 @@ func impactCommand(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | [TYPE/]POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
-		Long: `Show what a webhook adds to the cluster and what its failure does: the section
-"API Extensions" of an enhancement, filled in. CONFIGURATION is the object that
-registers it: a webhook configuration, or a CRD with a conversion webhook; TYPE
-distinguishes a mutating and a validating one of the same name. Of an admission
-policy, TYPE is validatingadmissionpolicy or mutatingadmissionpolicy, where two have
-one name; apiservice is that of an aggregated API server.
+		Long: `Show which requests a webhook is called for, what stops if it fails, and the way
+out. With -o markdown, fill in the section "API Extensions" of an enhancement of
+OpenShift.
+
+CONFIGURATION is a webhook configuration, or a CRD with a conversion webhook. TYPE
+distinguishes objects of one name: mutatingwebhookconfiguration,
+validatingadmissionpolicy and so on. An aggregated API server is apiservice/NAME.
 
 With --down, --down-node or --delete, show what happens when Services, nodes or
 configurations go away: requests that are refused or pass unchecked, findings, and

@@ -42,9 +42,9 @@ const (
 )
 
 func (o *observeFlags) register(flags *pflag.FlagSet) {
-	enumFlag(flags, &o.source, enum{"observe", "", "add what the API servers measure of webhooks: scrape their /metrics twice", []string{"off", "apiserver"}})
+	enumFlag(flags, &o.source, enum{"observe", "", "add the API servers' measurements of webhooks, from two scrapes of their /metrics", []string{"off", "apiserver"}})
 	flags.DurationVar(&o.span, "observe-for", 0, "time between the two scrapes, or range to read from Prometheus (default 10s, or 5m for Prometheus)")
-	flags.StringVar(&o.prometheus.URL, "prometheus-url", "", "URL of a Prometheus that scrapes the API servers: add what they measured of webhooks")
+	flags.StringVar(&o.prometheus.URL, "prometheus-url", "", "URL of a Prometheus that scrapes the API servers: add their measurements of webhooks")
 	flags.StringVar(&o.prometheus.TokenFile, "prometheus-token-file", "", "file with a bearer token for Prometheus (default: the service account's, in a Pod, for a Service by HTTPS)")
 	flags.StringVar(&o.prometheus.CAFile, "prometheus-ca-file", "", "file with the CAs that sign the certificate of Prometheus (default: the system's, or the service CA of OpenShift)")
 	flags.StringVar(&o.prometheus.Selector, "prometheus-selector", "", `label matchers that select one cluster of several in Prometheus, for example 'cluster="prod"'`)

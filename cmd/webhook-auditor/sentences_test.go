@@ -34,6 +34,7 @@ func TestSentences(t *testing.T) {
 		"runbooks": markdown(t, "pkg/classify/*-*.md", "rules/runbooks/*.md"),
 		"help":     helpTexts(newRoot("webhook-auditor", streams{})),
 		"findings": findingTexts(t),
+		"alerts":   alertTexts(t),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var counts []int
@@ -47,6 +48,9 @@ func TestSentences(t *testing.T) {
 					}
 					if n > longestSentence {
 						t.Errorf("%s: %d words, at most %d: %s", where, n, longestSentence, s)
+					}
+					if clause := pronounClause.FindString(s); clause != "" && name == "alerts" {
+						t.Errorf("%s: %q: name the subject: %s", where, clause, s)
 					}
 				}
 			}
@@ -121,6 +125,25 @@ func helpTexts(c *cobra.Command) map[string]string {
 	c.Flags().VisitAll(func(f *pflag.Flag) { out[c.CommandPath()+" --"+f.Name] = f.Usage })
 	for _, child := range c.Commands() {
 		maps.Copy(out, helpTexts(child))
+	}
+	return out
+}
+
+var (
+	// annotation is a text of an alert, as Prometheus renders it.
+	annotation = regexp.MustCompile(`(?m)^- (?:summary|description): (.+)$`)
+	// asCode are the commands that it quotes, and the variables at its end.
+	asCode = regexp.MustCompile(`"[^"]*"|\b[A-Z]+=\S*`)
+	// pronounClause leaves its reader to guess what is meant.
+	pronounClause = regexp.MustCompile(`(?i)(?:^|[,;:] |\b(?:of|to|or|and|from|for) )(?:what|of which|those (?:that|who|which))\b`)
+)
+
+// alertTexts are the summaries and descriptions of all alerts.
+func alertTexts(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, m := range annotation.FindAllStringSubmatch(markdown(t, "rules/testdata/annotations.md")["annotations.md"], -1) {
+		out[m[1]] = asCode.ReplaceAllString(m[1], "CODE")
 	}
 	return out
 }

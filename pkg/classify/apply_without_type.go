@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -31,7 +30,10 @@ var applyWithoutType = &Check{
 			if problem.Severity = Warning; stops != "" {
 				problem.Severity = Critical
 			}
-			problem.Brief = fmt.Sprintf("%s: it refuses all requests to %s", cmp.Or(strings.TrimPrefix(stops, ", so that "), "requests are refused"), listed(resources))
+			problem.Brief = "it refuses all requests to " + listed(resources)
+			if stops != "" {
+				problem.Brief = strings.TrimPrefix(stops, ", so that ") + ": " + problem.Brief
+			}
 			problem.Message = fmt.Sprintf("refuses all requests to %s%s: the API server has no type of what they carry to apply its configuration to (no corresponding type; failurePolicy Fail)", listed(resources), stops)
 		}
 		return []Problem{problem}

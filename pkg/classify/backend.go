@@ -170,7 +170,7 @@ func hasten(p *Profile) string {
 	case !p.FailsClosed() || !slices.ContainsFunc(p.Matched, func(m admission.MatchedResource) bool { return m.Resource == pods }):
 		return ""
 	}
-	return fmt.Sprintf("; %s; at once they come with: %s", Late, commands)
+	return fmt.Sprintf("; %s; to create them at once: %s", Late, commands)
 }
 
 func restore(p *Profile) string {

@@ -70,7 +70,7 @@ func blocked(p *Profile) []Problem {
 	what, where = text.Distinct(what), text.Distinct(where)
 	return []Problem{{
 		Severity: severity,
-		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
+		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, requests for %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
 		Fix:      patch(p, excludeNamespaces(p, where)),
 	}}
 }
@@ -101,7 +101,7 @@ func refused(p *PolicyProfile) []Problem {
 	what, where = text.Distinct(what), text.Distinct(where)
 	return []Problem{{
 		Severity: severity,
-		Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
+		Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, requests for %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
 		Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}}
 }

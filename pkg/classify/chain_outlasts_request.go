@@ -59,21 +59,21 @@ func (o *Outlasting) message() string {
 
 // Brief says what breaks, and why.
 func (o *Outlasting) Brief() string {
-	why := fmt.Sprintf("%d webhooks with failurePolicy Ignore take up to %s together", o.Webhooks, text.Seconds(o.Total()))
+	why := fmt.Sprintf("if all hang: %d webhooks with failurePolicy Ignore take up to %s together", o.Webhooks, text.Seconds(o.Total()))
 	if o.Webhooks == 1 {
-		why = fmt.Sprintf("it takes up to %s, in spite of failurePolicy Ignore", text.Seconds(o.Total()))
+		why = fmt.Sprintf("if it hangs: it takes up to %s, in spite of failurePolicy Ignore", text.Seconds(o.Total()))
 	}
-	return fmt.Sprintf("%s is refused after %s: %s", where(o.Cost), text.Seconds(o.End), why)
+	return fmt.Sprintf("%s is refused after %s %s", where(o.Cost), text.Seconds(o.End), why)
 }
 
 // fix shortens the webhook alone, where that is enough.
 func (o *Outlasting) fix(p *Profile) string {
 	show := explainCommand(o.Cost)
 	if o.enough(p) >= time.Second {
-		return fmt.Sprintf("%s; what takes how long: %s", patch(p, shorten(p, p.Policy.LongTimeoutSeconds)), show)
+		return fmt.Sprintf("%s; to see the share of each: %s", patch(p, shorten(p, p.Policy.LongTimeoutSeconds)), show)
 	}
-	return fmt.Sprintf("shorten timeoutSeconds of all of them until they add up to less than %s (%s has %s); what takes how long: %s%s",
-		text.Seconds(o.By.After), quoted(p.Name), text.Seconds(p.Timeout), show, byOwner(p))
+	return fmt.Sprintf("shorten timeoutSeconds of all of them until they add up to less than %s; to see the share of each: %s%s",
+		text.Seconds(o.By.After), show, byOwner(p))
 }
 
 // enough is how long the webhook may take for the request to have the time of the others.

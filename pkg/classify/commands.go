@@ -26,7 +26,7 @@ type Commands struct {
 
 // Late says how long controllers take to create Pods again. Source: the rate limiters of
 // k8s.io/client-go/util/workqueue, which double the delay up to 1,000 seconds.
-const Late = "after an outage of T, controllers may take up to T more to create Pods, at most 17 minutes"
+const Late = "after an outage, controllers may wait as long again before they create Pods, at most 17 minutes"
 
 // DeleteBinding is the command that ends what a policy does by the binding.
 func DeleteBinding(b *inventory.PolicyBinding) string {
@@ -54,7 +54,9 @@ func DeleteCommands(kind, name string, owner inventory.Owner) Commands {
 
 func deleteCommands(objects, file string, owner inventory.Owner) Commands {
 	return Commands{
-		Save:    "kubectl get " + objects + " -o yaml | grep -v '^ *resourceVersion: .' > " + file,
+		// Pasted again after the deletion, it must not empty the copy: the second command
+		// writes only what the first one could read.
+		Save:    "kubectl get " + objects + " -o yaml > raw.yaml && grep -v '^ *resourceVersion: .' raw.yaml > " + file,
 		Disable: "kubectl delete " + objects,
 		Restore: "kubectl create -f " + file,
 		Reverts: revertedBy(owner),
@@ -82,6 +84,8 @@ func (p *Profile) Commands() Commands {
 	if p.Type == inventory.Conversion {
 		c.Disable = withoutConversion(p)
 		c.Restore = strings.Replace(c.Restore, "create", "replace", 1)
+		// Nor must it replace the copy with the CRD without its conversion.
+		c.Save = strings.Replace(c.Save, "&& ", "&& grep -q 'strategy: Webhook' raw.yaml && ", 1)
 	}
 	if service := p.State.Service; service.Name != "" {
 		namespace := ShellFlag("-n", service.Namespace)

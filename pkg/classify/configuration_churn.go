@@ -7,7 +7,7 @@ import (
 
 var configurationChurn = &Check{
 	Name:     "configuration-churn",
-	Summary:  "A configuration is rewritten more than once a minute, day in and day out.",
+	Summary:  "A configuration is rewritten more than once a minute, all the time.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		if p.Index > 0 { // reported once, with the configuration's first webhook

@@ -34,7 +34,7 @@ var controlPlanePath = &Check{
 		return []Problem{{
 			Severity: Info, // there is no backend to lose
 			Message:  fmt.Sprintf("is on the path of the control plane: where one of its expressions fails, or its params are missing, %s are refused (failurePolicy Fail)", controlPlaneNames(matches)),
-			Brief:    fmt.Sprintf("where an expression fails, or its params are missing, %s are refused", controlPlaneNames(matches)),
+			Brief:    fmt.Sprintf("where an expression fails, or its params are missing, requests for %s are refused", controlPlaneNames(matches)),
 			Fix:      fmt.Sprintf("leave them out by the matchConstraints or the namespaceSelector of %s%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 		}}
 	},
@@ -46,7 +46,7 @@ func blocksControlPlane(p *Profile) Problem {
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
 			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), unlessOf(p, sure)+withoutNewNamespaces(p)),
-		Brief: fmt.Sprintf("while it is down, %s are refused%s", controlPlaneNames(sure), unlessOf(p, sure)),
+		Brief: fmt.Sprintf("while it is down, requests for %s are refused%s", controlPlaneNames(sure), unlessOf(p, sure)),
 		Fix:   patch(p, leaveAlone(p, p.ControlPlane)...),
 	}
 }

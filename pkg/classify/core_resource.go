@@ -19,6 +19,7 @@ var coreResource = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("in %s is called for the core resources %s and is not approved", p.Webhook.Backend.Namespace(), byRule(p, core)),
+			Brief:   fmt.Sprintf("it sees %s, and no approval is recorded", sentence([]string{core[0].String()}, len(core)-1)),
 			Fix:     approve(p, "core-resource"),
 		}}
 	},

@@ -7,7 +7,7 @@ import (
 
 var criticalResource = &Check{
 	Name:     "critical-resource",
-	Summary:  "An unapproved third-party webhook is called for what the cluster's stability hangs on.",
+	Summary:  "An unapproved third-party webhook is called for resources that the whole cluster depends on.",
 	Severity: Info,
 	Alerts:   map[Severity]string{Info: "WebhookOnCriticalResource"},
 	For:      15 * time.Minute,

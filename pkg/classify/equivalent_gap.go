@@ -12,7 +12,7 @@ import (
 
 var equivalentGap = &Check{
 	Name:     "equivalent-gap",
-	Summary:  "A webhook with matchPolicy Exact is passed by through another version of the same resource.",
+	Summary:  "A webhook with matchPolicy Exact is not called for other versions of the same resource.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		if len(p.UnmatchedVersions) == 0 {

@@ -12,7 +12,7 @@ import (
 
 var refusedByAPI = &Check{
 	Name:     "refused-by-api",
-	Summary:  "A registration in files is one that the API server refuses, or that it serves nothing by, once it is applied.",
+	Summary:  "The API server will refuse a registration in the files, or never serve it.",
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		refused := p.Matcher.RefusedWebhook(p.Webhook)
@@ -46,7 +46,7 @@ func refusal(refused field.ErrorList, object string) []Problem {
 		faults = append(faults, e.Field+": "+text)
 	}
 	if others := len(faults) - 1; others > 0 {
-		brief += fmt.Sprintf(", and %d more", others)
+		brief += fmt.Sprintf(", and %s", inventory.Counted(others, "other error"))
 	}
 	return []Problem{{
 		Message: fmt.Sprintf("is refused by the API server when %s is applied: %s", object, strings.Join(faults[:min(len(faults), maxListed)], "; ")) + more(len(faults)-maxListed),

@@ -18,6 +18,7 @@ var sensitiveResource = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("sees the security-sensitive resources %s in plain text and is not approved", byRule(p, sensitive)),
+			Brief:   fmt.Sprintf("it sees %s in plain text, and no approval is recorded", sentence([]string{sensitive[0].String()}, len(sensitive)-1)),
 			Fix:     approve(p, "sensitive-resource"),
 		}}
 	},

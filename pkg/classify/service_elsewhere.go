@@ -9,7 +9,7 @@ import (
 
 var serviceElsewhere = &Check{
 	Name:     "service-elsewhere",
-	Summary:  "The input has a Service of the name that a webhook calls in another namespace only.",
+	Summary:  "The Service that a webhook calls is in another namespace only.",
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		called := p.State.Service

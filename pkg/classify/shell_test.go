@@ -109,7 +109,7 @@ func newStub(t *testing.T) stub {
 }
 
 // backups are the files that commands write, whatever the object is called.
-var backups = regexp.MustCompile(`^[a-z]+-[a-zA-Z0-9._-]*\.yaml$`)
+var backups = regexp.MustCompile(`^(?:raw|[a-z]+-[a-zA-Z0-9._-]*)\.yaml$`)
 
 // run returns which programs the commands call, each with its verb and flags.
 func (s stub) run(t *testing.T, commands string) []string {

@@ -11,7 +11,7 @@ import (
 
 var uninstallOrder = &Check{
 	Name:     "uninstall-order",
-	Summary:  "What is uninstalled with a webhook stays: the webhook refuses to let it go, or nothing takes its finalizers away.",
+	Summary:  "Objects that are uninstalled with a webhook stay: the webhook refuses their deletion, or nothing removes their finalizers.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		o := p.RefusedAtUninstall
@@ -20,6 +20,7 @@ var uninstallOrder = &Check{
 		}
 		return []Problem{{
 			Message: "is uninstalled together with what it is called for" + unlessExempted(p, o.Refused, o.Finalized) + ": " + strings.Join(o.remains(), "; "),
+			Brief:   o.brief(),
 			Fix:     o.fix(p),
 		}}
 	},
@@ -46,6 +47,14 @@ func (o *RefusedAtUninstall) remains() []string {
 		out = append(out, fmt.Sprintf("with %s %s goes before %s, whose finalizers nothing removes then", sentence(r.By, 0), o.Controller, JoinBounded(r.Names)))
 	}
 	return out
+}
+
+// brief says what stays first.
+func (o *RefusedAtUninstall) brief() string {
+	if r := o.Refused; len(r.Names) > 0 {
+		return fmt.Sprintf("with %s, %s cannot be deleted: %s goes first", sentence(r.By, 0), JoinBounded(r.Names), o.Backend)
+	}
+	return fmt.Sprintf("with %s, the finalizers of %s stay: %s goes first", sentence(o.Finalized.By, 0), JoinBounded(o.Finalized.Names), o.Controller)
 }
 
 // fix removes what stays while it can be removed, and after that.

@@ -50,14 +50,14 @@ func findVirtualResource(p *Profile) []Problem {
 func virtualBrief(p *Profile, virtual []inventory.Resource) string {
 	down := "while it is down, "
 	if !p.FailsClosed() {
-		return fmt.Sprintf("while its backend hangs, %s wait %s each time", listed(virtual), text.Seconds(p.Timeout))
+		return fmt.Sprintf("while its backend hangs, requests for %s wait %s each time", listed(virtual), text.Seconds(p.Timeout))
 	}
 	for _, d := range virtualDecisions {
 		if slices.Contains(virtual, d.resource) && d.without != "" {
 			return down + d.without
 		}
 	}
-	return down + listed(virtual) + " are refused"
+	return down + "requests for " + listed(virtual) + " are refused"
 }
 
 // decision is a virtual resource and what it decides.

@@ -104,7 +104,7 @@ func (b Blocked) String() string {
 	if b.More {
 		by = append(by, "and more")
 	}
-	out := fmt.Sprintf("%s: what it needs is refused by %s", b.Service, strings.Join(by, ", "))
+	out := fmt.Sprintf("%s needs Pods that are refused by %s", b.Service, strings.Join(by, ", "))
 	if len(b.Steps) > 0 {
 		out += ": " + strings.Join(b.Steps, "; ")
 	}
@@ -113,7 +113,11 @@ func (b Blocked) String() string {
 
 // Named is a webhook with what registers it.
 func Named(r inventory.Ref) string {
-	return fmt.Sprintf("%s webhook %s of configuration %s", r.Type.Title(), r.Name, r.Configuration)
+	out := fmt.Sprintf("%s webhook %s", r.Type.Title(), r.Name)
+	if r.Type != inventory.Conversion { // the CRD that registers it has its name
+		out += " of configuration " + r.Configuration
+	}
+	return out
 }
 
 // Order says what comes back when.

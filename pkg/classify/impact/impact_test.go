@@ -388,7 +388,7 @@ func TestNewNamespaces(t *testing.T) {
 // TestSummary: what an incident needs comes first, and the way out can be typed.
 func TestSummary(t *testing.T) {
 	c := Cards(cluster(t, "testdata/cluster.yaml"), "policy", "")[0]
-	expect.Equal(t, "validating webhook pods.policy.example.com of policy, installed by helm/policy, calls Service policy/policy:443", c.Title)
+	expect.Equal(t, "validating webhook pods.policy.example.com of configuration policy, installed by helm/policy, calls Service policy/policy:443", c.Title)
 	var labels []string
 	for _, f := range c.Summary {
 		labels = append(labels, f.Label)

@@ -28,15 +28,18 @@ func Cards(r *classify.Report, configuration, name string) []Card {
 
 // NewCard is that of one webhook of the Report.
 func NewCard(r *classify.Report, p *classify.Profile) Card {
-	commands, wayOut, evidence := p.Commands(), "the commands below; ", measured(r, p)
+	commands, wayOut, evidence := p.Commands(), "the commands below", measured(r, p)
 	if commands.Reverts != "" {
-		wayOut += commands.Reverts + "; "
+		wayOut += "; " + commands.Reverts
+	}
+	if len(commands.Restart) > 0 {
+		wayOut += "; " + classify.Late
 	}
 	c := Card{
 		Profile: p, Name: p.Name, Sections: sections(webhookAnswers(r, p, evidence)),
-		Title:    fmt.Sprintf("%s webhook %s of %s%s, calls %s", p.Type.Title(), p.Name, p.Configuration, installed(&p.Registration), p.Webhook.Backend),
+		Title:    fmt.Sprintf("%s%s, calls %s", Named(p.Ref), installed(&p.Registration), p.Webhook.Backend),
 		Commands: append([]string{commands.Save, commands.Disable}, commands.Restart...),
-		Summary:  []Fact{{"called for", calledFor(p)}, {"if it fails", ifItFails(p)}, {"stops", stopsOf(p)}, {"way out", wayOut + classify.Late}},
+		Summary:  []Fact{{"called for", calledFor(p)}, {"if it fails", ifItFails(p)}, {"stops", stopsOf(p)}, {"way out", wayOut}},
 	}
 	if elsewhere := classify.ReadyElsewhere(p); elsewhere != "" {
 		c.Summary = append(c.Summary, Fact{"readiness", elsewhere})
@@ -141,7 +144,10 @@ func siblings(p *classify.Profile) []string {
 // calledFor are the resources, and what else decides.
 func calledFor(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf("it converts %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.ServedVersions()), p.CRD.StorageVersion)
+		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.ServedVersions()), p.CRD.StorageVersion)
+	}
+	if p.KnowsReach() && len(p.Matched) == 0 {
+		return "no request: the API server calls it for none of the resources in its rules"
 	}
 	out := append([]string{matched(p)}, selectors(p.Snapshot, &p.MatchResources)...)
 	if n := len(p.MatchConditions); n > 0 {

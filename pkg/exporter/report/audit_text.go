@@ -20,7 +20,7 @@ type TextOptions struct {
 	Color bool
 	// Width is where lines wrap; 0 leaves them long.
 	Width int
-	// Fixes adds what to do about each finding, Verbose all that there is to say; Quiet
+	// Fixes adds what to do about each finding, Verbose everything; Quiet
 	// leaves the findings out, Served how to get the status page.
 	Fixes, Verbose, Quiet, Served bool
 }
@@ -45,6 +45,9 @@ func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
 // Text is what a person needs first: what was looked at, what stops now, and the findings
 // by urgency. Errors are counted here and listed by WriteErrors.
 func (d Document) Text(o TextOptions) Blocks {
+	if d.recorded() {
+		d.Findings = each(d.Findings, func(f *Finding) { f.Source = inventory.Source{} })
+	}
 	out := Blocks{{Lines: Sentences(d.summary())}}
 	if d.Presumptions != nil {
 		out[0].Lines = append(out[0].Lines, Line{Text: fmt.Sprintf("Taken for granted (platform %s): %s.", d.Platform, strings.Join(d.Presumptions, "; ")), Tone: Dim})
@@ -69,6 +72,12 @@ func (d Document) Text(o TextOptions) Blocks {
 	}
 	out = append(out, Block{Heading: "Before you upgrade", Lines: d.upgradeNotes(o)}, Block{Lines: d.foot(o)})
 	return out.NonEmpty()
+}
+
+// recorded reports whether the inputs are what was gathered of a cluster: there a
+// configuration is found by its name, and changed by commands, not in a file.
+func (d Document) recorded() bool {
+	return len(d.Inputs) > 0 && !slices.ContainsFunc(d.Inputs, func(i inventory.Input) bool { return i.Kind == "manifests" })
 }
 
 // byUrgency separates the findings: what fails now, by how much of the cluster it stops,

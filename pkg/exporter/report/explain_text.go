@@ -60,9 +60,9 @@ func (e Explanation) refused() string {
 		switch {
 		case s.Called != admission.Yes || s.FailurePolicy != "Fail" && !s.Refuses:
 		case s.Refuses:
-			return fmt.Sprintf("refused by %s, as %s.", s.Name, s.Detail)
+			return fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), s.Detail)
 		case s.Unreachable != "":
-			return fmt.Sprintf("refused now, as %s cannot be called: %s %s.", s.Name, s.Backend, s.Unreachable)
+			return fmt.Sprintf("refused now, as %s cannot be called: %s %s.", e.named(s.Ref), s.Backend, s.Unreachable)
 		}
 	}
 	return ""
@@ -107,9 +107,18 @@ func (e Explanation) steps() *Table {
 		if !s.Type.IsPolicy() {
 			timeout, backend, down = fmt.Sprintf("%d s", s.TimeoutSeconds), s.backend(), s.down()
 		}
-		t.Rows = append(t.Rows, []string{step, s.Type.Title(), s.Name, timeout, backend, down})
+		t.Rows = append(t.Rows, []string{step, s.Type.Title(), e.named(s.Ref), timeout, backend, down})
 	}
 	return t
+}
+
+// named is the name of a webhook, with its configuration where another one has the name too.
+func (e Explanation) named(r inventory.Ref) string {
+	same := func(o inventory.Ref) bool { return o.Name == r.Name && o.Configuration != r.Configuration }
+	if slices.ContainsFunc(e.Chain, func(s ChainStep) bool { return same(s.Ref) }) || slices.ContainsFunc(e.Skipped, func(s SkippedStep) bool { return same(s.Ref) }) {
+		return r.Name + " of " + r.Configuration
+	}
+	return r.Name
 }
 
 func (s ChainStep) backend() string {
@@ -137,7 +146,7 @@ func (e Explanation) remarks() []Line {
 	for _, s := range e.Chain {
 		add := func(label, text string, tone Tone) {
 			if text != "" {
-				out = append(out, Line{Label: label, Name: s.Name, Text: text, Tone: tone})
+				out = append(out, Line{Label: label, Name: e.named(s.Ref), Text: text, Tone: tone})
 			}
 		}
 		switch {
@@ -205,7 +214,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 	for _, s := range e.Skipped {
 		switch {
 		case s.Why != admission.ReasonRules || o.Verbose:
-			out = append(out, Line{Label: "skipped", Name: s.Name, Text: s.Because(), Aside: s.Type.Title(), Tone: Dim})
+			out = append(out, Line{Label: "skipped", Name: e.named(s.Ref), Text: s.Because(), Aside: s.Type.Title(), Tone: Dim})
 		case s.Type.IsPolicy():
 			policies++
 		default:
@@ -220,7 +229,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 		others = append(others, inventory.Counted(webhooks, "webhook"))
 	}
 	if len(others) > 0 {
-		out = append(out, Line{Label: "skipped", Text: strings.Join(others, " and ") + " whose rules do not cover it (-v)", Tone: Dim})
+		out = append(out, Line{Label: "skipped", Text: strings.Join(others, " and ") + " whose rules do not cover the request (-v)", Tone: Dim})
 	}
 	return out
 }

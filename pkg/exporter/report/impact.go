@@ -1,6 +1,10 @@
 package report
 
-import "github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+import (
+	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+)
 
 // Impact is what "impact CONFIGURATION" prints.
 type Impact struct {
@@ -41,8 +45,11 @@ func NewImpact(cards []impact.Card) Impact {
 // and the way out.
 func (i Impact) Text(TextOptions) Blocks {
 	var out Blocks
-	for _, c := range i.Cards {
+	for n, c := range i.Cards {
 		b := Block{Heading: c.Title, Commands: c.Commands}
+		if n+1 < len(i.Cards) && slices.Equal(c.Commands, i.Cards[n+1].Commands) {
+			b.Commands = nil // the last webhook of a configuration has those of all
+		}
 		for _, fact := range c.Summary {
 			b.Lines = append(b.Lines, Line{Label: fact.Label, Text: fact.Text})
 		}

@@ -33,7 +33,7 @@ func evaluatedAsOf(inputs []inventory.Input, taken time.Time) string {
 	if !slices.ContainsFunc(inputs, func(i inventory.Input) bool { return !i.Taken.IsZero() }) {
 		return ""
 	}
-	return fmt.Sprintf("Evaluated as of %s, not of now: what expired since is not reported.", formatTime(taken))
+	return fmt.Sprintf("Evaluated as of %s, not now: certificates that expired since are not reported.", formatTime(taken))
 }
 
 // inputLines are one line of what the inputs lack; with -v, all that was read of each.
