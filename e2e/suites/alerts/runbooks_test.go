@@ -307,7 +307,7 @@ func aboutConfigurations(typed []string) []string {
 	var out []string
 	keeps := false
 	for _, block := range typed {
-		keeps = keeps || strings.HasPrefix(block, `kubectl get "$KIND" "$CONFIGURATION" -o yaml |`)
+		keeps = keeps || strings.HasPrefix(block, `kubectl get "$KIND" "$CONFIGURATION" -o yaml > raw.yaml`)
 		if !strings.Contains(block, " crd ") {
 			out = append(out, block)
 		}
