@@ -214,8 +214,8 @@ func TestExplainLeavesPoliciesOpen(t *testing.T) {
 		open    bool
 	}{
 		{inventory.Objects{}, true},
-		{inventory.Objects{PoliciesKnown: true}, false},
-		{inventory.Objects{Inputs: []inventory.Input{{Path: "webhooks.yaml", Kind: "manifests"}}}, false},
+		{inventory.Objects{Cluster: inventory.Cluster{PoliciesKnown: true}}, false},
+		{inventory.Objects{Cluster: inventory.Cluster{Inputs: []inventory.Input{{Path: "webhooks.yaml", Kind: "manifests"}}}}, false},
 	} {
 		snapshot := test.objects.Snapshot(time.Now())
 		chain := must.Get(requestArguments{operation: "create", resource: "pods"}.chain(knowledge{Matcher: admission.New(snapshot)}))(t)

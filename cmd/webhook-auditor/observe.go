@@ -181,18 +181,10 @@ func (o *observeFlags) observe(ctx context.Context, access *clusterFlags) observ
 	return out
 }
 
-func (o *observeFlags) targets(ctx context.Context, access *clusterFlags) ([]observed.Target, int, error) {
+func (o *observeFlags) targets(ctx context.Context, access *clusterFlags) ([]inventory.MetricsServer, int, error) {
 	config, err := access.config()
 	if err != nil {
 		return nil, 0, err
 	}
-	servers, all, err := cluster.MetricsServers(ctx, config)
-	if err != nil {
-		return nil, 0, err
-	}
-	var out []observed.Target
-	for _, server := range servers {
-		out = append(out, observed.Target(server))
-	}
-	return out, all, nil
+	return cluster.MetricsServers(ctx, config)
 }

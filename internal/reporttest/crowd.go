@@ -17,7 +17,7 @@ import (
 // Crowd is the cluster of BenchmarkScale in e2e: 300 CRDs, and 5,000 webhooks in
 // 500 configurations that share 50 Services.
 func Crowd(t testing.TB) inventory.Objects {
-	o := inventory.Objects{NamespacesKnown: true}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}}
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	for i := range 50 {
 		name := fmt.Sprintf("scale-%03d", i)

@@ -94,7 +94,7 @@ func Report() *classify.Report {
 		Source:      source,
 	}
 	return &classify.Report{
-		Snapshot: &inventory.Snapshot{Taken: Taken, Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}, Probes: probes(), Policies: []*inventory.AdmissionPolicy{limits()}},
+		Snapshot: &inventory.Snapshot{Cluster: inventory.Cluster{Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}}, Taken: Taken, Probes: probes(), Policies: []*inventory.AdmissionPolicy{limits()}},
 		Profiles: []classify.Profile{
 			{Facts: &classify.Facts{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}}},
 			{Facts: &classify.Facts{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, State: inventory.BackendState{Known: true}}},

@@ -131,45 +131,40 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 		}
 	}
 	var unused []*Finding
-	for _, profile := range r.Profiles {
-		key := profile.WithoutName()
+	for _, of := range r.registrations() {
+		key := of.WithoutName()
 		if checks := uncovered(known[key]); len(checks) > 0 {
-			facts := *profile.Facts
-			facts.UnusedAcknowledgements = checks
-			profile.Facts = &facts
-			unused = appendFindings(unused, staleAcknowledgement, &profile.Registration, staleAcknowledgement.Find(&profile))
+			unused = appendFindings(unused, staleAcknowledgement, of, []Problem{unusedAnnotation(of, checks)})
 		}
 		delete(known, key) // reported once, with the configuration's first webhook
 	}
-	for _, p := range r.Snapshot.Policies {
-		if checks := uncovered(known[p.WithoutName()]); len(checks) > 0 {
-			problem := unusedAnnotation("has an annotation %s that", objectName(&p.Registration), checks, p.Object.Owner)
-			unused = appendFindings(unused, staleAcknowledgement, &p.Registration, []Problem{problem})
-		}
-	}
 	return unused
+}
+
+// registrations are those of all webhooks and policies.
+func (r *Report) registrations() []*inventory.Registration {
+	var out []*inventory.Registration
+	for i := range r.Profiles {
+		out = append(out, &r.Profiles[i].Registration)
+	}
+	for _, p := range r.Snapshot.Policies {
+		out = append(out, &p.Registration)
+	}
+	return out
 }
 
 // annotated are the checks that configurations acknowledge, each with whether
 // it covered a finding.
 func (r *Report) annotated() map[inventory.Ref]map[string]bool {
 	out := map[inventory.Ref]map[string]bool{}
-	add := func(registered *inventory.Registration) {
-		key := registered.WithoutName()
-		annotation := registered.Object.Annotations[acknowledgeAnnotation]
-		if annotation == "" || out[key] != nil {
-			return
+	for _, of := range r.registrations() {
+		annotation := of.Object.Annotations[acknowledgeAnnotation]
+		if key := of.WithoutName(); annotation != "" && out[key] == nil {
+			out[key] = map[string]bool{}
+			for _, check := range acknowledged(annotation) {
+				out[key][check] = false
+			}
 		}
-		out[key] = map[string]bool{}
-		for _, check := range acknowledged(annotation) {
-			out[key][check] = false
-		}
-	}
-	for i := range r.Profiles {
-		add(&r.Profiles[i].Registration)
-	}
-	for _, p := range r.Snapshot.Policies {
-		add(&p.Registration)
 	}
 	return out
 }

@@ -91,6 +91,12 @@ func backend(p *Profile) string {
 	}
 }
 
+// Consequence says what breaks while the backend is dead.
+func Consequence(p *Profile) string {
+	_, consequence := consequences(p)
+	return consequence
+}
+
 // consequences says how bad a dead backend is, and what it breaks.
 func consequences(p *Profile) (Severity, string) {
 	switch {

@@ -139,10 +139,9 @@ func foreignPods(p *Profile, service inventory.Service, behind []inventory.Workl
 		return nil
 	}
 	port := p.Snapshot.TargetPort(p.State.Service, foreign[0])
-	_, consequence := consequences(p)
 	return &Problem{
 		Message: fmt.Sprintf("calls %s, whose selector takes in %s beside %s; only the latter declares port %d, so that part of the calls meet connection refused: then %s",
-			BackendName(p), foreign[0], own[0], port, consequence),
+			BackendName(p), foreign[0], own[0], port, Consequence(p)),
 		Brief: fmt.Sprintf("part of the calls meet connection refused: %s also selects %s, which has no port %d", BackendName(p), foreign[0], port),
 		Fix:   fmt.Sprintf("add a label to the selector of Service %s that only the Pods of %s have%s", quoted(service.Key.String()), quoted(own[0].String()), byOwner(p)),
 	}

@@ -112,35 +112,16 @@ func (b *costIndex) incomplete() []inventory.Error {
 }
 
 // sentTo returns the places of the webhooks that each resource is sent to.
-// Webhooks that ask for the same share what they match, so that it is looked
-// through once.
 func sentTo(profiles []Profile, resources []inventory.Resource) map[inventory.Resource][]int {
 	out := map[inventory.Resource][]int{}
-	known := map[*admission.MatchedResource][]inventory.Resource{}
-	for i := range profiles {
-		p := &profiles[i]
-		if len(p.Matched) == 0 || p.Type == inventory.Conversion {
-			continue
-		}
-		first := &p.Matched[0]
-		matched, ok := known[first]
-		if !ok {
-			matched = matchedOf(p.Matched, resources)
-			known[first] = matched
-		}
-		for _, r := range matched {
-			out[r] = append(out[r], i)
-		}
-	}
-	return out
-}
-
-// matchedOf are those of the resources that are matched, each once.
-func matchedOf(matched []admission.MatchedResource, resources []inventory.Resource) []inventory.Resource {
-	var out []inventory.Resource
 	for _, r := range resources {
-		if _, found := find(matched, r); found && !slices.Contains(out, r) {
-			out = append(out, r)
+		out[r] = nil
+	}
+	for i := range profiles {
+		for _, matched := range profiles[i].Matched {
+			if at, wanted := out[matched.Resource]; wanted && profiles[i].Type != inventory.Conversion {
+				out[matched.Resource] = append(at, i)
+			}
 		}
 	}
 	return out

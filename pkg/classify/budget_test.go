@@ -61,8 +61,8 @@ func TestCostsOfExempt(t *testing.T) {
 	exempt := mutatesPods("not-blue", 4, "")
 	exempt.Webhooks[0].NamespaceSelector = kubetest.Selector("color", metav1.LabelSelectorOpNotIn, "blue")
 	o := inventory.Objects{
-		Mutating:        []*admissionv1.MutatingWebhookConfiguration{mutatesPods("all", 1, ""), exempt, mutatesPods("blue", 3, "blue")},
-		NamespacesKnown: true,
+		Cluster:  inventory.Cluster{NamespacesKnown: true},
+		Mutating: []*admissionv1.MutatingWebhookConfiguration{mutatesPods("all", 1, ""), exempt, mutatesPods("blue", 3, "blue")},
 	}
 	for _, color := range []string{"blue", "green", "red"} {
 		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: color, Labels: map[string]string{"color": color}}})

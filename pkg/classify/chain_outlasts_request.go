@@ -150,30 +150,19 @@ func wantedLabels(selector inventory.Selector) map[string]string {
 }
 
 // outlasted are the resources whose requests the webhooks could outlast if all of them
-// were called for each that one matches. Webhooks that match the same share that list.
+// were called for each that one matches.
 func outlasted(m *admission.Matcher, open []Profile) []inventory.Resource {
-	together := map[*admission.MatchedResource]admission.Budget{}
-	matched := map[*admission.MatchedResource][]admission.MatchedResource{}
-	for i := range open {
-		if f := open[i].Facts; len(f.Matched) > 0 {
-			first := &f.Matched[0]
-			together[first], matched[first] = together[first].Add(f.Webhook, admission.Create), f.Matched
-		}
-	}
 	total := map[inventory.Resource]admission.Budget{}
-	for first, budget := range together {
-		for _, r := range matched[first] {
-			total[r.Resource] = total[r.Resource].Plus(budget)
+	for i := range open {
+		for _, r := range open[i].Matched {
+			total[r.Resource] = total[r.Resource].Add(open[i].Webhook, admission.Create)
 		}
 	}
-	var out []inventory.Resource
-	for r, budget := range total {
-		if _, _, ended := admission.End(m.Limits(admission.Create, r), budget); ended {
-			out = append(out, r)
-		}
-	}
-	slices.SortFunc(out, inventory.Resource.Compare)
-	return out
+	maps.DeleteFunc(total, func(r inventory.Resource, budget admission.Budget) bool {
+		_, _, ended := admission.End(m.Limits(admission.Create, r), budget)
+		return !ended
+	})
+	return slices.SortedFunc(maps.Keys(total), inventory.Resource.Compare)
 }
 
 // addOutlasting gives the chain, if it outlasts the request, to its webhooks that have no

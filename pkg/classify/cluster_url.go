@@ -17,9 +17,8 @@ var clusterURL = &Check{
 		if b.Kind != inventory.BackendURL || p.Platform || !strings.HasSuffix(host, ".svc") && !strings.HasSuffix(host, ".svc.cluster.local") {
 			return nil
 		}
-		_, consequence := consequences(p)
 		return []Problem{{
-			Message: fmt.Sprintf("is called by URL at %s: API servers resolve names by the DNS of their host, which has no Services; unless it does, %s", host, consequence),
+			Message: fmt.Sprintf("is called by URL at %s: API servers resolve names by the DNS of their host, which has no Services; unless it does, %s", host, Consequence(p)),
 			Fix:     fmt.Sprintf("name the Service in clientConfig.service in place of clientConfig.url%s", byOwner(p)),
 		}}
 	},

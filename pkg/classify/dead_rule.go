@@ -133,8 +133,8 @@ func versionsOf(served []inventory.Served) []string {
 	return text.Distinct(out)
 }
 
-// named lists the resources of a rule as kubectl writes them.
-func named(rule *admissionv1.RuleWithOperations) string {
+// RuleResources are those that the rule spells, or covers by a wildcard.
+func RuleResources(rule *admissionv1.RuleWithOperations) []inventory.Resource {
 	var out []inventory.Resource
 	for _, group := range rule.APIGroups {
 		for _, name := range rule.Resources {
@@ -142,8 +142,11 @@ func named(rule *admissionv1.RuleWithOperations) string {
 			out = append(out, inventory.Resource{Group: group, Name: plain, Subresource: sub})
 		}
 	}
-	return listed(out)
+	return out
 }
+
+// named lists the resources of a rule as kubectl writes them.
+func named(rule *admissionv1.RuleWithOperations) string { return listed(RuleResources(rule)) }
 
 func operationsOf(rule *admissionv1.RuleWithOperations) string {
 	return sentence(text.Strings(rule.Operations), 0)

@@ -2,7 +2,9 @@ package classify
 
 import (
 	"fmt"
-	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 var duplicateName = &Check{
@@ -10,16 +12,35 @@ var duplicateName = &Check{
 	Summary:  "Webhooks of one type share a name, so that the API server's metrics merge them.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.SameName.Total == 0 {
+		if len(p.SameName) == 0 {
 			return nil
 		}
-		where := p.SameName.String()
-		if slices.Equal(p.SameName.First, []string{p.Configuration}) {
-			where = "the same configuration"
-		}
 		return []Problem{{
-			Message: fmt.Sprintf("has the same name as one in %s: the API server's metrics and errors do not distinguish them", where),
+			Message: fmt.Sprintf("has a name that several webhooks have, in %s: the API server's metrics and errors do not distinguish them", JoinBounded(p.SameName)),
 			Fix:     fmt.Sprintf("give it a name of its own in %s, one that ends in a domain of its owner%s", ObjectName(p), byOwner(p)),
 		}}
 	},
+}
+
+// findSameNames finds the webhooks that share a name: the API server's own series
+// do not distinguish them. It costs a step for each webhook, and sorting.
+func findSameNames(w *work, profiles []Profile) {
+	registered := map[inventory.Series][]string{}
+	for i := range profiles {
+		key := profiles[i].Series()
+		registered[key] = append(registered[key], profiles[i].Configuration)
+	}
+	for key, all := range registered {
+		if len(all) == 1 {
+			delete(registered, key)
+		} else {
+			registered[key] = text.Distinct(all)
+		}
+	}
+	for i := range profiles {
+		if !w.step() {
+			return
+		}
+		profiles[i].SameName = registered[profiles[i].Series()]
+	}
 }

@@ -27,23 +27,12 @@ var equivalentGap = &Check{
 
 // findUnmatchedVersions finds the versions for which webhooks with matchPolicy Exact
 // are not called. Several webhooks of one configuration, one for each version,
-// leave none. It goes once
-// through the rules of a configuration and through what each webhook matches.
+// leave none. It goes once through the rules of a configuration and through what each webhook matches.
 func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
 	siblings := map[inventory.Ref][]*inventory.Webhook{}
 	for i := range profiles {
-		if isExact(&profiles[i]) {
-			siblings[profiles[i].WithoutName()] = nil
-		}
-	}
-	if len(siblings) == 0 {
-		return
-	}
-	for i := range profiles {
 		key := profiles[i].WithoutName()
-		if all, ok := siblings[key]; ok {
-			siblings[key] = append(all, profiles[i].Webhook)
-		}
+		siblings[key] = append(siblings[key], profiles[i].Webhook)
 	}
 	unmatchedBy := map[inventory.Ref]func(inventory.Resource) []string{}
 	for i := range profiles {
@@ -55,21 +44,16 @@ func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
 		if unmatchedBy[key] == nil {
 			unmatchedBy[key] = m.UnmatchedVersions(siblings[key])
 		}
-		p.UnmatchedVersions = unmatchedVersions(w, p.Matched, unmatchedBy[key])
-	}
-}
-
-func unmatchedVersions(w *work, reached []admission.MatchedResource, of func(inventory.Resource) []string) []string {
-	var out []string
-	for _, r := range reached {
-		if !w.step() {
-			return nil
+		for _, r := range p.Matched {
+			if !w.step() {
+				return
+			}
+			if r.Subresource == "" {
+				p.UnmatchedVersions = append(p.UnmatchedVersions, unmatchedBy[key](r.Resource)...)
+			}
 		}
-		if r.Subresource == "" {
-			out = append(out, of(r.Resource)...)
-		}
+		p.UnmatchedVersions = text.Distinct(p.UnmatchedVersions)
 	}
-	return text.Distinct(out)
 }
 
 // isExact reports whether equivalent versions pass the webhook by.

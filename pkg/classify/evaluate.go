@@ -59,7 +59,7 @@ func (p *Policy) analyze(w *work, r *Report) {
 		func() { findSameNames(w, profiles) },
 		func() { findUnmatchedVersions(w, m, profiles) },
 		func() { findUnmatchedSubresources(w, m, profiles) },
-		func() { r.Errors = append(r.Errors, findRefusedAtInstall(w, m, profiles)...) },
+		func() { r.Errors = append(r.Errors, findStuck(w, m, profiles)...) },
 		func() { r.Errors = append(r.Errors, p.findCosts(w, r)...) },
 		func() { r.Errors = append(r.Errors, p.findOutlasting(w, m, profiles)...) },
 	} {

@@ -17,28 +17,21 @@ var installOrder = &Check{
 		if o == nil || p.Platform {
 			return nil
 		}
-		severity, verb, condition := Warning, "refuses", unlessExempted(p, o.Remaining)
-		if condition != "" {
+		severity, verb := Warning, "refuses"
+		if o.Unless != "" {
 			severity, verb = Info, "may refuse"
 		}
 		return []Problem{{
 			Severity: severity,
 			Message: fmt.Sprintf("%s what is installed with it before %s can serve%s: %s; fails with %s",
-				verb, o.Backend, condition, JoinBounded(o.Names), sentence(o.By, 0)),
-			Fix: o.fix(p),
+				verb, o.Backend, o.Unless, JoinBounded(o.Names), sentence(o.By, 0)),
+			Fix: afterBackend(p, o),
 		}}
 	},
 }
 
-// RefusedAtInstall are the objects of one input that a webhook of the same input
-// refuses when they are installed for the first time.
-type RefusedAtInstall struct {
-	Remaining
-	// Backend is the workload that has to be ready for the webhook to answer.
-	Backend string
-}
-
-func (o *RefusedAtInstall) fix(p *Profile) string {
+// afterBackend has the objects come once the backend is ready.
+func afterBackend(p *Profile, o *Stuck) string {
 	later := fmt.Sprintf("have %s applied once %s is ready: annotated with %s: post-install,post-upgrade (helm install --wait; Argo CD) or in a later %s (Argo CD), or from a file that is applied later",
 		JoinBounded(quotedAll(o.Names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave)
 	if p.Type == inventory.Conversion {

@@ -32,9 +32,6 @@ type deriver struct {
 	// classes are those of the resources that the Policy lists.
 	classes map[inventory.Resource][]Class
 	groups  map[string]bool
-	// grouped are the results of byClass so far, by the first matched resource:
-	// webhooks that match the same share that list.
-	grouped map[*admission.MatchedResource]map[Class][]inventory.Resource
 	// runLevelZero are the namespaces on run level 0, and requests those on the
 	// control plane's path.
 	runLevelZero []string
@@ -50,7 +47,6 @@ func (p *Policy) deriver(w *work, m *admission.Matcher) *deriver {
 		known:        map[string]*matchClass{},
 		classes:      map[inventory.Resource][]Class{},
 		groups:       map[string]bool{},
-		grouped:      map[*admission.MatchedResource]map[Class][]inventory.Resource{},
 		runLevelZero: p.onRunLevel(m.Snapshot, "0"),
 		requests:     p.controlPlaneRequests(w, m),
 	}
@@ -69,7 +65,7 @@ func (p *Policy) deriver(w *work, m *admission.Matcher) *deriver {
 func (d *deriver) classOf(w *inventory.Webhook, key string) *matchClass {
 	if w.Type == inventory.Conversion { // it has no rules: what it matches is its CRD
 		matched := d.matcher.MatchedResources(w)
-		return &matchClass{matched: matched, byClass: d.groupByClass(matched)}
+		return &matchClass{matched: matched, byClass: d.byClass(matched)}
 	}
 	class := d.known[key]
 	if class == nil {
@@ -96,21 +92,8 @@ func (d *deriver) core(r inventory.Resource) bool {
 	return d.groups[r.Group] || isApprovedAPI(d.snapshot, r)
 }
 
-// byClass returns what a webhook matches of each class of resources. It is computed
-// once for webhooks that match the same.
+// byClass returns what a webhook matches of each class of resources.
 func (d *deriver) byClass(matched []admission.MatchedResource) map[Class][]inventory.Resource {
-	if len(matched) == 0 {
-		return nil
-	}
-	out, done := d.grouped[&matched[0]]
-	if !done {
-		out = d.groupByClass(matched)
-		d.grouped[&matched[0]] = out
-	}
-	return out
-}
-
-func (d *deriver) groupByClass(matched []admission.MatchedResource) map[Class][]inventory.Resource {
 	out := map[Class][]inventory.Resource{}
 	for _, r := range matched {
 		for _, class := range d.classes[r.Resource] {

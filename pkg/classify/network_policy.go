@@ -110,11 +110,10 @@ func ciliumRuns(s *inventory.Snapshot) bool {
 
 // openToBlock reports a port that an ipBlock alone opens, where Cilium runs.
 func openToBlock(p *Profile, w *inventory.Workload, port int32, by *inventory.NetworkPolicy) Problem {
-	_, consequence := consequences(p)
 	return Problem{
 		Severity: Info,
 		Message: fmt.Sprintf("calls %s, and NetworkPolicy %s opens port %d of %s to an ipBlock alone; under Cilium an ipBlock matches no node, unless policyCIDRMatchMode is nodes; if the API server is shut out, %s",
-			BackendName(p), by.Key, port, w, consequence),
+			BackendName(p), by.Key, port, w, Consequence(p)),
 		Brief: fmt.Sprintf("under Cilium the ipBlock by which NetworkPolicy %s opens port %d matches no node, unless policyCIDRMatchMode is nodes", by.Key, port),
 		Fix:   openPort(p, port),
 	}

@@ -95,16 +95,11 @@ func unreadable(errs []inventory.Error, resources []string) *inventory.Error {
 // degradations returns the findings that turn conditions True, by condition.
 func (r *Report) degradations(extent Extent) map[string][]Degradation {
 	out := map[string][]Degradation{}
-	profiles := map[inventory.Ref]*Profile{}
+	profiles := r.ByRef()
 	for _, f := range r.Findings {
 		condition := f.Check.Condition[f.Webhook.Type]
 		if condition == "" {
 			continue
-		}
-		if len(profiles) == 0 {
-			for i := range r.Profiles {
-				profiles[r.Profiles[i].Ref] = &r.Profiles[i]
-			}
 		}
 		p := profiles[f.Webhook]
 		if p == nil || !extent.counts(f, p) {
@@ -146,9 +141,13 @@ func (e Extent) rollsUp(f *Finding, p *Profile) bool {
 // beingReplaced reports whether the backend has no ready endpoint because its
 // Pods are being replaced.
 func (p *Profile) beingReplaced() bool {
-	service, known := p.Snapshot.Services[p.State.Service.Key]
-	return known && p.State.Fault == inventory.NoReadyEndpoints && rollingOut(p.Snapshot, service)
+	return p.State.Fault == inventory.NoReadyEndpoints && slices.ContainsFunc(BehindWebhook(p), func(w inventory.Workload) bool {
+		return w.Terminating || !w.Newest.IsZero() && p.Snapshot.Taken.Sub(w.Newest) < rollout
+	})
 }
+
+// rollout is how long new Pods may take to become ready.
+const rollout = 5 * time.Minute
 
 func (p *Profile) blocksControllers() bool {
 	return p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert
@@ -160,15 +159,4 @@ func degradationMessage(f *Finding) string {
 		return fmt.Sprintf("Conversion webhook of CRD %s %s.", f.Webhook.Name, f.Message)
 	}
 	return fmt.Sprintf("Webhook %s of %s %s.", f.Webhook.Name, f.Webhook.Configuration, f.Message)
-}
-
-// rollout is how long new Pods may take to become ready.
-const rollout = 5 * time.Minute
-
-// rollingOut reports whether the Pods behind a Service are being replaced, so
-// that it may have none that is ready for a while.
-func rollingOut(s *inventory.Snapshot, service inventory.Service) bool {
-	return slices.ContainsFunc(s.Behind(service), func(w inventory.Workload) bool {
-		return w.Terminating || !w.Newest.IsZero() && s.Taken.Sub(w.Newest) < rollout
-	})
 }

@@ -50,8 +50,9 @@ type Facts struct {
 
 	// Deadlock is the cycle in which nothing starts any more, nil without one.
 	Deadlock *Deadlock
-	// SameName are the other configurations that register the webhook's name.
-	SameName Others
+	// SameName are the configurations that register the webhook's name; none where no other
+	// webhook has it.
+	SameName []string
 	// UnmatchedVersions are the versions of its resources for which it is not
 	// called.
 	UnmatchedVersions []string
@@ -64,13 +65,10 @@ type Facts struct {
 	// of and which outlasts its request; nil for none.
 	Outlasting *Outlasting
 	// RefusedAtInstall are the objects of its input that it refuses when they are
-	// installed together; nil for none.
-	RefusedAtInstall *RefusedAtInstall
-	// RefusedAtUninstall are those that it keeps from being removed together; nil for none.
-	RefusedAtUninstall *RefusedAtUninstall
-	// UnusedAcknowledgements are the checks that its annotation acknowledges without
-	// a finding.
-	UnusedAcknowledgements []string
+	// installed together, RefusedAtUninstall those whose deletion it refuses when they are
+	// removed together, and FinalizedAtUninstall those whose finalizers stay then; each is
+	// nil for none.
+	RefusedAtInstall, RefusedAtUninstall, FinalizedAtUninstall *Stuck
 
 	// matchKey is the same for webhooks that are called for the same requests.
 	matchKey string

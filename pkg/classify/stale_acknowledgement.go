@@ -10,19 +10,19 @@ var staleAcknowledgement = &Check{
 	Name:     "stale-acknowledgement",
 	Summary:  "An acknowledgement covers no finding, or has ended.",
 	Severity: Info,
-	Find: func(p *Profile) []Problem {
-		if len(p.UnusedAcknowledgements) == 0 {
-			return nil
-		}
-		return []Problem{unusedAnnotation("is in a configuration whose annotation %s", ObjectName(p), p.UnusedAcknowledgements, p.Object.Owner)}
-	},
+	// It is found once all other findings are: see Policy.acknowledge.
+	Find: func(*Profile) []Problem { return nil },
 }
 
-// unusedAnnotation is the problem of what carries the annotation, which the format names.
-func unusedAnnotation(carrier, object string, checks []string, owner inventory.Owner) Problem {
+// unusedAnnotation is the problem of what carries the annotation.
+func unusedAnnotation(of *inventory.Registration, checks []string) Problem {
+	carrier := "is in a configuration whose annotation %s acknowledges"
+	if of.Type.IsPolicy() {
+		carrier = "has an annotation %s that acknowledges"
+	}
 	return Problem{
 		Severity: Info,
-		Message:  fmt.Sprintf(carrier+" acknowledges %s, which covers no finding", acknowledgeAnnotation, JoinBounded(checks)),
-		Fix:      fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", object, acknowledgeAnnotation, changedBy(owner)),
+		Message:  fmt.Sprintf(carrier+" %s, which covers no finding", acknowledgeAnnotation, JoinBounded(checks)),
+		Fix:      fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", objectName(of), acknowledgeAnnotation, changedBy(of.Object.Owner)),
 	}
 }

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -96,14 +95,9 @@ func (k stockWebhook) serves(b inventory.Backend) bool {
 // asksFor reports whether the rules name no resource but those of the stock
 // webhook.
 func (k stockWebhook) asksFor(w *inventory.Webhook) bool {
-	for _, rule := range w.Rules {
-		for _, group := range rule.APIGroups {
-			for _, name := range rule.Resources {
-				parent, subresource, _ := strings.Cut(name, "/")
-				if r := (inventory.Resource{Group: group, Name: parent, Subresource: subresource}); !slices.Contains(k.resources, r.String()) {
-					return false
-				}
-			}
+	for i := range w.Rules {
+		if slices.ContainsFunc(RuleResources(&w.Rules[i]), func(r inventory.Resource) bool { return !slices.Contains(k.resources, r.String()) }) {
+			return false
 		}
 	}
 	return true

@@ -85,7 +85,7 @@ func TestGroupsOfKubernetes(t *testing.T) {
 				APIGroups: []string{tc.group}, APIVersions: []string{"v1"}, Resources: []string{tc.resource},
 			}}},
 		}}}
-		o := inventory.Objects{Server: inventory.Version{Major: 1, Minor: tc.minor}, Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}
+		o := inventory.Objects{Cluster: inventory.Cluster{Server: inventory.Version{Major: 1, Minor: tc.minor}}, Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}
 		r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
 		if got := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check.Name == "dead-rule" }); got != tc.want {
 			t.Errorf("%s on v1.%d: dead-rule %t, want %t", tc.group, tc.minor, got, tc.want)

@@ -111,17 +111,12 @@ func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string
 	return ", unless " + strings.Join(reasons, " or ")
 }
 
-// approve is how to make an informational finding go away for good.
+// approve is how to make an informational finding go away for good: by the approval that
+// OpenShift's conventions know; elsewhere an accepted finding is the record.
 func approve(p *Profile, check string) string {
-	return approveObject(p.Snapshot, ObjectName(p), check)
-}
-
-// approveObject asks for the approval that OpenShift's conventions know; elsewhere an
-// accepted finding is the record.
-func approveObject(s *inventory.Snapshot, object, check string) string {
-	accept := fmt.Sprintf("kubectl annotate %s %s='%s: REASON'", object, acknowledgeAnnotation, check)
-	if !s.OpenShift {
+	accept := fmt.Sprintf("kubectl annotate %s %s='%s: REASON'", ObjectName(p), acknowledgeAnnotation, check)
+	if !p.Snapshot.OpenShift {
 		return "review what it does, then record that it is wanted: " + accept
 	}
-	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or accept the finding: %s", object, ApprovalAnnotation, accept)
+	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or accept the finding: %s", ObjectName(p), ApprovalAnnotation, accept)
 }

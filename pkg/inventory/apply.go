@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Apply returns the objects of a cluster with the configurations, admission policies,
@@ -15,27 +16,13 @@ import (
 // stays, also a CA bundle that an injector wrote. Of a Service that is new it is not
 // known what will be behind it.
 func (o Objects) Apply(manifests Objects) Objects {
-	o.Mutating = applied(o.Mutating, manifests.Mutating, func(was, now *admissionv1.MutatingWebhookConfiguration) *admissionv1.MutatingWebhookConfiguration {
-		now = now.DeepCopy()
-		for i := range now.Webhooks {
-			w := &now.Webhooks[i]
-			if j := slices.IndexFunc(was.Webhooks, func(o admissionv1.MutatingWebhook) bool { return o.Name == w.Name }); j >= 0 {
-				w.ClientConfig.CABundle = keptBundle(was.Webhooks[j].ClientConfig.CABundle, w.ClientConfig.CABundle)
-			}
-		}
+	o.Mutating = applied(o.Mutating, manifests.Mutating, withBundles)
+	o.Validating = applied(o.Validating, manifests.Validating, withBundles)
+	o.CRDs = applied(o.CRDs, manifests.CRDs, func(was, now *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
+		now = withBundles(was, now)
+		now.Status = was.Status
 		return now
 	})
-	o.Validating = applied(o.Validating, manifests.Validating, func(was, now *admissionv1.ValidatingWebhookConfiguration) *admissionv1.ValidatingWebhookConfiguration {
-		now = now.DeepCopy()
-		for i := range now.Webhooks {
-			w := &now.Webhooks[i]
-			if j := slices.IndexFunc(was.Webhooks, func(o admissionv1.ValidatingWebhook) bool { return o.Name == w.Name }); j >= 0 {
-				w.ClientConfig.CABundle = keptBundle(was.Webhooks[j].ClientConfig.CABundle, w.ClientConfig.CABundle)
-			}
-		}
-		return now
-	})
-	o.CRDs = applied(o.CRDs, manifests.CRDs, appliedCRD)
 	o.Namespaces = applied(o.Namespaces, manifests.Namespaces, func(was, now *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
 		now, labels := now.DeepCopy(), map[string]string{}
 		maps.Copy(labels, was.Labels)
@@ -77,22 +64,37 @@ func applied[T metav1.Object](old, updated []T, merge func(was, now T) T) []T {
 // replaced is an object of which nothing stays that the manifest lacks.
 func replaced[T any](_, now T) T { return now }
 
-// keptBundle is the CA bundle after an injector has replaced one that says nothing.
-func keptBundle(was, now []byte) []byte {
-	if len(now) == 0 || placeholder(now) {
-		return was
+// withBundles is the object with the CA bundles that an injector has put in place of those
+// that say nothing.
+func withBundles[T runtime.Object](was, now T) T {
+	now = now.DeepCopyObject().(T)
+	before := bundles(was)
+	for name, bundle := range bundles(now) {
+		if injected := before[name]; injected != nil && (len(*bundle) == 0 || placeholder(*bundle)) {
+			*bundle = *injected
+		}
 	}
 	return now
 }
 
-func appliedCRD(was, now *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
-	now = now.DeepCopy()
-	now.Status = was.Status
-	before, after := was.Spec.Conversion, now.Spec.Conversion
-	if before != nil && after != nil && before.Webhook != nil && after.Webhook != nil && before.Webhook.ClientConfig != nil && after.Webhook.ClientConfig != nil {
-		after.Webhook.ClientConfig.CABundle = keptBundle(before.Webhook.ClientConfig.CABundle, after.Webhook.ClientConfig.CABundle)
+// bundles are the CA bundles of a registration, by the names of its webhooks.
+func bundles(registration any) map[string]*[]byte {
+	out := map[string]*[]byte{}
+	switch o := registration.(type) {
+	case *admissionv1.MutatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			out[o.Webhooks[i].Name] = &o.Webhooks[i].ClientConfig.CABundle
+		}
+	case *admissionv1.ValidatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			out[o.Webhooks[i].Name] = &o.Webhooks[i].ClientConfig.CABundle
+		}
+	case *apiextensionsv1.CustomResourceDefinition:
+		if c := o.Spec.Conversion; c != nil && c.Webhook != nil && c.Webhook.ClientConfig != nil {
+			out[o.Name] = &c.Webhook.ClientConfig.CABundle
+		}
 	}
-	return now
+	return out
 }
 
 // withServices adds the Services that are new.

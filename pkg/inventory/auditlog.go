@@ -126,17 +126,6 @@ func (a *AuditLog) Of(series Series) []AuditRow {
 	return a.Rows[begin:end]
 }
 
-// Names are the webhooks and policies of which the log has requests, sorted.
-func (a *AuditLog) Names() []Series {
-	var out []Series
-	for _, r := range a.Rows {
-		if r.Name != "" && (len(out) == 0 || out[len(out)-1] != r.Series) {
-			out = append(out, r.Series)
-		}
-	}
-	return out
-}
-
 func (s Series) compare(o Series) int {
 	return cmp.Or(cmp.Compare(s.Type, o.Type), cmp.Compare(s.Name, o.Name))
 }
@@ -150,55 +139,40 @@ func (k AuditKey) Compare(o AuditKey) int {
 }
 
 // evidenceVerbs are what the outcomes that matter to a finding are called.
-var evidenceVerbs = []struct {
-	outcome AuditOutcome
-	verb    string
-}{
-	{AuditDenied, "denied"},
-	{AuditFailed, "refused, as its call failed,"},
-	{AuditFailedOpen, "let pass unchecked, as its call failed,"},
-	{AuditViolated, "audited"},
-	{AuditMutated, "mutated"},
+var evidenceVerbs = map[AuditOutcome]string{
+	AuditDenied: "denied", AuditFailed: "refused, as its call failed,", AuditFailedOpen: "let pass unchecked, as its call failed,", AuditViolated: "audited", AuditMutated: "mutated",
 }
 
 // Evidence are sentences without a subject on what the webhook did to requests, one
 // for each outcome; none where the log has no such request.
 func (a *AuditLog) Evidence(series Series) []string {
-	rows := a.Of(series)
-	if len(rows) == 0 {
-		return nil
-	}
 	var out []string
-	for _, e := range evidenceVerbs {
+	for _, outcome := range AuditOutcomes {
 		var sum AuditSum
-		users, namespaces := map[string]int{}, map[string]int{}
-		for _, r := range rows {
-			if r.Outcome == e.outcome {
+		users, namespaces := map[string]bool{}, map[string]bool{}
+		for _, r := range a.Of(series) {
+			if r.Outcome == outcome {
 				sum.Add(r.AuditSum)
-				users[UserName(r.User)] += r.Requests
-				namespaces[r.Namespace] += r.Requests
+				users[UserName(r.User)], namespaces[r.Namespace] = true, true
 			}
 		}
-		if sum.Requests > 0 {
-			out = append(out, fmt.Sprintf("%s %s of %s%s since %s", e.verb, Counted(sum.Requests, "request"), some(users, "user"), inNamespaces(namespaces), sum.First.UTC().Format(time.RFC3339)))
+		delete(namespaces, "")
+		in := ""
+		switch n := len(namespaces); {
+		case n == 1:
+			in = " in namespace " + oneOf(namespaces, "namespace")
+		case n > 1:
+			in = " in " + oneOf(namespaces, "namespace")
+		}
+		if verb := evidenceVerbs[outcome]; verb != "" && sum.Requests > 0 {
+			out = append(out, fmt.Sprintf("%s %s of %s%s since %s", verb, Counted(sum.Requests, "request"), oneOf(users, "user"), in, sum.First.UTC().Format(time.RFC3339)))
 		}
 	}
 	return out
 }
 
-func inNamespaces(n map[string]int) string {
-	delete(n, "")
-	switch len(n) {
-	case 0:
-		return ""
-	case 1:
-		return " in namespace " + some(n, "namespace")
-	}
-	return " in " + some(n, "namespace")
-}
-
-// some is the one name there is, or how many there are.
-func some(names map[string]int, noun string) string {
+// oneOf is the one name there is, or how many there are.
+func oneOf(names map[string]bool, noun string) string {
 	if len(names) == 1 {
 		for name := range names {
 			return name

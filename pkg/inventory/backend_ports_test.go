@@ -38,7 +38,7 @@ func TestPortOfTwoProtocols(t *testing.T) {
 			o := Objects{
 				Services:       []*corev1.Service{{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.7", Ports: test.ports}}},
 				EndpointSlices: []*discoveryv1.EndpointSlice{kubetest.EndpointSlice("policy", "policy", "10.0.0.1")},
-				Routing:        test.routing,
+				Cluster:        Cluster{Routing: test.routing},
 			}
 			o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 			state := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ServiceRef{Key: Key{"policy", "policy"}, Port: 443}})
@@ -59,7 +59,7 @@ func TestServiceWithoutPorts(t *testing.T) {
 	} {
 		o := Objects{
 			Services: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy"}, Spec: corev1.ServiceSpec{ClusterIP: clusterIP}}},
-			Routing:  RoutingEndpoints,
+			Cluster:  Cluster{Routing: RoutingEndpoints},
 		}
 		o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 		ref := ServiceRef{Key: Key{"policy", "policy"}, Port: 443}

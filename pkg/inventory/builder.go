@@ -26,27 +26,10 @@ type Builder struct {
 // Snapshot turns the objects into facts. It never writes to the objects.
 func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	s := &Snapshot{
-		Taken:            taken,
-		Server:           o.Server,
-		OpenShift:        o.OpenShift,
-		Upgrading:        o.Upgrading,
-		Routing:          o.Routing,
-		ReviewsExcluded:  o.reviewsExcluded(),
-		Exclusions:       o.exclusions(),
-		Manifests:        o.Manifests,
-		Applied:          o.Applied,
-		Nodes:            o.Nodes,
-		ResourcesKnown:   o.ResourcesKnown || o.NamespacesKnown || o.Discovered != nil,
-		NamespacesKnown:  o.NamespacesKnown,
-		APIServicesKnown: o.APIServicesKnown,
-		PoliciesKnown:    o.PoliciesKnown,
-		ServicesKnown:    o.ServicesKnown,
-		EndpointsKnown:   o.EndpointsKnown,
-		Inputs:           o.Inputs,
-		Current:          o.Current,
-		Outdated:         o.Outdated,
-		WatchErrors:      o.WatchErrors,
-		Regressions:      o.Regressions,
+		Taken:           taken,
+		Cluster:         o.Cluster,
+		ReviewsExcluded: o.reviewsExcluded(),
+		Exclusions:      o.exclusions(),
 
 		Namespaces:        o.namespaces(),
 		APIServices:       o.apiServices(),
@@ -56,6 +39,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		NetworkPolicies:   o.networkPolicies(),
 		placement:         &placement{},
 	}
+	s.ResourcesKnown = o.ResourcesKnown || o.NamespacesKnown || o.Discovered != nil
 	b.addCRDs(s, o)
 	s.Served = o.served(s.CRDs)
 	b.registered = o.register(s.CRDs, b.registered)
@@ -64,7 +48,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	if presumed := s.presumed(); len(presumed) > 0 {
 		s.Served = slices.SortedFunc(slices.Values(slices.Concat(s.Served, presumed)), compareServed)
 	}
-	s.Errors = slices.Concat(o.Errors, policyErrors(s), webhookErrors(s.Webhooks))
+	s.Errors = slices.Concat(o.Errors, policyErrors(s), selectorErrors(s.Webhooks), urlErrors(s.Webhooks), bundleErrors(s.Webhooks))
 	b.before, b.objects = s, o
 	return s
 }

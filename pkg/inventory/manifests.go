@@ -36,9 +36,6 @@ const (
 // OrderAnnotations are all of them.
 var OrderAnnotations = []string{AnnotationHelmHook, AnnotationHookWeight, AnnotationArgoHook, AnnotationSyncWave, AnnotationHelmPolicy}
 
-// IsFinalized reports whether it has Finalizers.
-func (m *Manifest) IsFinalized() bool { return len(m.Finalizers) > 0 }
-
 // String names the object as messages do: "Widget team/first".
 func (m *Manifest) String() string {
 	if m.Namespace == "" {

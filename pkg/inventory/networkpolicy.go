@@ -115,9 +115,7 @@ func (o Objects) networkPolicies() []NetworkPolicy {
 // Snapshot, where none of them opens the port to more than Pods; nil where one does, or
 // it is not known. They do not apply to Pods on the network of their host.
 func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
-	p := s.place()
-	p.isolation.Do(func() { p.isolating = s.findIsolating() })
-	policies := p.isolating[w.id()]
+	policies := s.isolating(w)
 	if port == 0 || slices.ContainsFunc(policies, func(p *NetworkPolicy) bool { return p.Open.Has(port, w.Ports) }) {
 		return nil
 	}
@@ -127,9 +125,7 @@ func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
 // ClosedToPods reports whether NetworkPolicies select the Pods of the workload, and none
 // of them opens the port to Pods.
 func (s *Snapshot) ClosedToPods(w *Workload, port int32) bool {
-	p := s.place()
-	p.isolation.Do(func() { p.isolating = s.findIsolating() })
-	policies := p.isolating[w.id()]
+	policies := s.isolating(w)
 	return len(policies) > 0 && !slices.ContainsFunc(policies, func(n *NetworkPolicy) bool {
 		return n.OpenToPods.Has(port, w.Ports) || n.Open.Has(port, w.Ports) && !n.OpenToBlocks.Has(port, w.Ports)
 	})
@@ -138,10 +134,8 @@ func (s *Snapshot) ClosedToPods(w *Workload, port int32) bool {
 // OpenToBlocksAlone returns a NetworkPolicy that opens the port of the workload to
 // ipBlocks, where no other opens it to all; nil for none.
 func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {
-	p := s.place()
-	p.isolation.Do(func() { p.isolating = s.findIsolating() })
 	var out *NetworkPolicy
-	for _, n := range p.isolating[w.id()] {
+	for _, n := range s.isolating(w) {
 		switch {
 		case n.OpenToBlocks.Has(port, w.Ports):
 			out = n
@@ -150,6 +144,13 @@ func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {
 		}
 	}
 	return out
+}
+
+// isolating are the policies that select the Pods of the workload.
+func (s *Snapshot) isolating(w *Workload) []*NetworkPolicy {
+	p := s.place()
+	p.isolation.Do(func() { p.isolating = s.findIsolating() })
+	return p.isolating[w.id()]
 }
 
 // findIsolating finds the policies that select each workload. Where not all could be

@@ -1,8 +1,6 @@
 package inventory
 
 import (
-	"time"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -18,6 +16,8 @@ import (
 // Objects are the raw API objects that pkg/inventory/cluster or
 // pkg/inventory/manifest read. Snapshot never writes to them.
 type Objects struct {
+	Cluster
+
 	Validating []*admissionv1.ValidatingWebhookConfiguration
 	Mutating   []*admissionv1.MutatingWebhookConfiguration
 	// Policies of other versions than v1 have the same fields, and are kept as v1.
@@ -48,26 +48,6 @@ type Objects struct {
 	// backends run.
 	DisruptionBudgets []*policyv1.PodDisruptionBudget
 	NetworkPolicies   []*networkingv1.NetworkPolicy
-	// Manifests are those of files that are no copy of a cluster.
-	Manifests []Manifest
-	// Applied are the registrations, policies and bindings among them as they are written,
-	// with the API's defaults.
-	Applied map[SourceKey]Applied
-	// Nodes counts the cluster's nodes; 0 is unknown.
-	Nodes int
-
-	// ResourcesKnown says that the CRDs are all there are.
-	ResourcesKnown   bool
-	NamespacesKnown  bool
-	APIServicesKnown bool
-	PoliciesKnown    bool
-	ServicesKnown    Coverage
-	EndpointsKnown   Coverage
-
-	Server    Version
-	OpenShift bool
-	Upgrading bool
-	Routing   Routing
 	// ReviewsExcluded overrides what the version says, where the feature gate
 	// itself could be read.
 	ReviewsExcluded *bool
@@ -75,17 +55,9 @@ type Objects struct {
 	// built-ins of Server stand in.
 	Discovered []Served
 
-	// Inputs are the paths that were read; nil for a cluster.
-	Inputs []Input
 	// Sources is where an object, or one webhook in it, was read.
 	Sources map[SourceKey]Source
 	Errors  []Error
-
-	// Current, WatchErrors and Regressions are what a Snapshot says of them.
-	Current     time.Time
-	Outdated    map[Resource]time.Time
-	WatchErrors map[Resource]int64
-	Regressions int64
 }
 
 // Add appends an object to the list of its type; others are left out.

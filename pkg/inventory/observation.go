@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"context"
+	"io"
 	"maps"
 	"slices"
 	"time"
@@ -44,6 +46,14 @@ type Alert struct {
 	// Series is the webhook that it is about; empty where it is about something else.
 	Series Series
 	Since  time.Time
+}
+
+// MetricsServer is an API server that can be asked for its metrics.
+type MetricsServer struct {
+	// Address is "host:port".
+	Address string
+	// Fetch returns the metrics as text.
+	Fetch func(context.Context) (io.ReadCloser, error)
 }
 
 // ObservedServer is one source of an Observation.

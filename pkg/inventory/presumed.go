@@ -61,7 +61,13 @@ func (s *Snapshot) Presume(r Resource) *Snapshot {
 // pkg/apis/apiextensions/validation.
 func WithoutCRDs(group string) bool {
 	domain := group == "*" || strings.Contains(group, ".") && !strings.Contains(group, "/")
-	return !domain || slices.ContainsFunc(Builtins(Newest, false), func(r Served) bool { return r.Group == group })
+	return !domain || IsBuiltinGroup(group)
+}
+
+// IsBuiltinGroup reports whether the group is one of Kubernetes' own, of which files need not
+// show what is served.
+func IsBuiltinGroup(group string) bool {
+	return slices.ContainsFunc(Builtins(Newest, false), func(r Served) bool { return r.Group == group })
 }
 
 // NotServed says of a resource of the group that is not among those served what follows

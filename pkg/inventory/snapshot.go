@@ -14,14 +14,8 @@ import (
 // written to after it was made.
 type Snapshot struct {
 	// Taken is the only clock that checks and exporters may read.
-	Taken  time.Time
-	Server Version
-	// OpenShift says that the input shows OpenShift's APIs.
-	OpenShift bool
-	// Upgrading says that the cluster's version is being changed, so that
-	// backends come and go.
-	Upgrading bool
-	Routing   Routing
+	Taken time.Time
+	Cluster
 	// ReviewsExcluded says that the server never sends the six authentication
 	// and authorization reviews to webhooks (Kubernetes 1.37 by default).
 	ReviewsExcluded bool
@@ -51,14 +45,6 @@ type Snapshot struct {
 	// NetworkPolicies are those that isolate Pods for ingress, sorted by namespace and
 	// name.
 	NetworkPolicies []NetworkPolicy
-	// Manifests are the objects that are still to be applied, in the order of the
-	// inputs; nil where these are of a cluster.
-	Manifests []Manifest
-	// Applied are the registrations, policies and bindings among them as they are written,
-	// with the API's defaults.
-	Applied map[SourceKey]Applied
-	// Nodes counts the cluster's nodes; 0 is unknown.
-	Nodes int
 	// Probes are what dialing the backends showed, where that was done.
 	Probes map[Ref]Probe
 	// Observed is what API servers measured; nil where no source was read.
@@ -66,20 +52,43 @@ type Snapshot struct {
 	// AuditLog is what audit logs record; nil where none was read.
 	AuditLog *AuditLog
 
+	// Errors are what cannot be read.
+	Errors []Error
+
+	placement *placement
+}
+
+// Cluster is what is known of a cluster as a whole, and how much of it the input covers.
+type Cluster struct {
+	Server Version
+	// OpenShift says that the input shows OpenShift's APIs.
+	OpenShift bool
+	// Upgrading says that the cluster's version is being changed, so that
+	// backends come and go.
+	Upgrading bool
+	Routing   Routing
+	// Nodes counts the cluster's nodes; 0 is unknown.
+	Nodes int
+
+	// Inputs are the paths that were read; nil for a cluster.
+	Inputs []Input
+	// Manifests are the objects that are still to be applied, in the order of the
+	// inputs; nil where these are of a cluster.
+	Manifests []Manifest
+	// Applied are the registrations, policies and bindings among them as they are written,
+	// with the API's defaults.
+	Applied map[SourceKey]Applied
+
 	// What the input does not cover is unknown, never missing.
-	// ResourcesKnown says that Served is all that the server serves.
+	// ResourcesKnown says that the CRDs, or the resources that are served, are all there are.
 	ResourcesKnown   bool
 	NamespacesKnown  bool
 	APIServicesKnown bool
-	// PoliciesKnown says that Policies and Unbound are all there are.
+	// PoliciesKnown says that the policies and bindings are all there are.
 	PoliciesKnown  bool
 	ServicesKnown  Coverage
 	EndpointsKnown Coverage
 
-	// Inputs are the paths that were read; nil for a cluster.
-	Inputs []Input
-	// Errors are what cannot be read.
-	Errors []Error
 	// Current is the time at which everything that was read was last known to be
 	// current; it does not advance while a watch is broken. Zero for files.
 	Current time.Time
@@ -92,8 +101,6 @@ type Snapshot struct {
 	// Regressions counts how often, since the start, the API server's resource
 	// version went back, as after a restore of etcd from a backup.
 	Regressions int64
-
-	placement *placement
 }
 
 // Error is something that cannot be read. It is never a finding.

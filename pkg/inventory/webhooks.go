@@ -83,11 +83,6 @@ func (o Objects) register(crds map[string]*CRD, before map[any][]*Webhook) map[a
 	return out
 }
 
-// webhookErrors are the parts of the webhooks that cannot be read.
-func webhookErrors(webhooks []*Webhook) []Error {
-	return slices.Concat(selectorErrors(webhooks), urlErrors(webhooks), bundleErrors(webhooks))
-}
-
 // inOrder returns the webhooks in the order in which the API server calls them:
 // by type, configuration and place in it. It sorts configurations by name. Source:
 // k8s.io/apiserver pkg/admission/configuration.

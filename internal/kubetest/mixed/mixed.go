@@ -16,7 +16,7 @@ import (
 // Cluster is one of few webhooks that have much to do with each other:
 // whatever they ask for, some of it is there.
 func Cluster(r *rand.Rand) inventory.Objects {
-	o := inventory.Objects{NamespacesKnown: r.IntN(4) > 0}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: r.IntN(4) > 0}}
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	const namespaces = 5
 	for i := range namespaces {

@@ -92,7 +92,7 @@ func (c Change) Check(s *inventory.Snapshot) error {
 	services, nodes := calledServices(s), slices.Concat(nodesOf(s), c.Existing)
 	for _, key := range c.Services {
 		if _, known := services[key]; !known {
-			return UnknownError{"webhook that calls Service", key.String(), names(services)}
+			return UnknownError{"webhook that calls Service", key.String(), keyNames(slices.Collect(maps.Keys(services)))}
 		}
 	}
 	for _, node := range c.Nodes {
@@ -115,14 +115,6 @@ func calledServices(s *inventory.Snapshot) map[inventory.Key]int32 {
 		if ref := s.State(s.Webhooks[i].Backend).Service; ref.Name != "" {
 			out[ref.Key] = ref.Port
 		}
-	}
-	return out
-}
-
-func names(services map[inventory.Key]int32) []string {
-	var out []string
-	for _, key := range slices.SortedFunc(maps.Keys(services), inventory.Key.Compare) {
-		out = append(out, key.String())
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -190,12 +189,9 @@ func requestsOf(p *classify.Profile) []ResourceOperations {
 // ruleResources are the resources that rules name, as kubectl writes them.
 func ruleResources(rules []admissionv1.RuleWithOperations) []string {
 	var out []string
-	for _, rule := range rules {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				name, subresource, _ := strings.Cut(resource, "/")
-				out = append(out, inventory.Resource{Group: group, Name: name, Subresource: subresource}.String())
-			}
+	for i := range rules {
+		for _, r := range classify.RuleResources(&rules[i]) {
+			out = append(out, r.String())
 		}
 	}
 	return text.Distinct(out)

@@ -18,7 +18,7 @@ import (
 
 // hooks is a cluster of n configurations with a webhook each, which edit changes.
 func hooks(n int, edit func(i int, w *admissionv1.ValidatingWebhook)) inventory.Objects {
-	o := inventory.Objects{NamespacesKnown: true}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}}
 	for i := range n {
 		w := admissionv1.ValidatingWebhook{
 			Name:           fmt.Sprintf("hook-%04d.example.com", i),

@@ -68,9 +68,10 @@ func (b *Blocked) add(p *classify.Profile) {
 	b.Commands = append(b.Commands, commands.Save, commands.Disable)
 }
 
+// keyNames are the keys in words, sorted.
 func keyNames(keys []inventory.Key) []string {
 	out := make([]string, len(keys))
-	for i, key := range keys {
+	for i, key := range slices.SortedFunc(slices.Values(keys), inventory.Key.Compare) {
 		out[i] = key.String()
 	}
 	return out

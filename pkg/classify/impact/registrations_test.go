@@ -80,7 +80,7 @@ func someWebhook(r *rand.Rand, name string) admissionv1.MutatingWebhook {
 
 // someMatcher is of a cluster with a few namespaces, of which the input may hold some.
 func someMatcher(r *rand.Rand, c *admissionv1.MutatingWebhookConfiguration, known bool) *admission.Matcher {
-	o := inventory.Objects{Mutating: []*admissionv1.MutatingWebhookConfiguration{c}, NamespacesKnown: known}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: known}, Mutating: []*admissionv1.MutatingWebhookConfiguration{c}}
 	for _, name := range []string{"one", "two", "three"} {
 		if labels := pick(r, map[string]string{}, map[string]string{"team": "x"}, map[string]string{"team": "y"}); known || r.IntN(2) == 0 {
 			o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
@@ -311,7 +311,7 @@ func TestSaidOnce(t *testing.T) {
 		o.Validating[0].Webhooks = append(o.Validating[0].Webhooks, w)
 	}
 	before := admission.New(snapshot(o))
-	later := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{o.Validating[0].DeepCopy()}, NamespacesKnown: true}
+	later := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}, Validating: []*admissionv1.ValidatingWebhookConfiguration{o.Validating[0].DeepCopy()}}
 	for i := range later.Validating[0].Webhooks {
 		later.Validating[0].Webhooks[i].FailurePolicy = new(admissionv1.Ignore)
 	}

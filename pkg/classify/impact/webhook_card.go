@@ -181,7 +181,7 @@ func ifItFails(p *classify.Profile) string {
 	hangs := fmt.Sprintf(", after %s where the backend hangs", text.Seconds(p.Timeout))
 	switch o := p.Outlasting; {
 	case p.Type == inventory.Conversion:
-		return conversionDown(p)
+		return classify.Consequence(p)
 	case p.FailsClosed():
 		return "these requests are refused (failurePolicy Fail)" + hangs
 	case o != nil && o.Webhooks == 1:

@@ -124,16 +124,6 @@ func selected(s *inventory.Snapshot, selector inventory.Selector) string {
 	return fmt.Sprintf(", which are %d of this cluster: %s", len(names), some(names))
 }
 
-func conversionDown(p *classify.Profile) string {
-	switch p.Matcher.ConversionNeed(p.CRD) {
-	case admission.NeverConverted:
-		return "nothing happens: only one version is in use, so nothing calls it"
-	case admission.ClientsConvert:
-		return fmt.Sprintf("clients of versions of %s other than %s get errors", p.CRD.Resource, p.CRD.StorageVersion)
-	}
-	return fmt.Sprintf("objects of %s that are stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop", p.CRD.Resource)
-}
-
 // symptom is what the API server's errors say of the webhook.
 func symptom(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {

@@ -11,21 +11,37 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// endpointWrites are the requests without which no running Pod is called.
-var endpointWrites = []admission.PodWrite{
-	{Resource: inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, Operation: admission.Update, Labeled: true},
-	{Resource: inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, Operation: admission.Update},
+// need is a request that a controller, the scheduler or the kubelet makes for Pods to run
+// and to be called.
+type need struct {
+	inventory.Resource
+	admission.Operation
+	// labeled says that what is written carries labels: of the Pod, or of the Service where it
+	// is its endpoints.
+	labeled, endpoints bool
+	// refused completes "refuses … NAME".
+	refused string
 }
 
-// what says what is refused with each of admission.PodWrites and endpointWrites: it
-// completes "refuses … NAME".
-var what = map[inventory.Resource]string{
-	{Name: "pods"}:                                      "the Pods of",
-	{Name: "pods", Subresource: "binding"}:              "to let the scheduler place the Pods of",
-	{Name: "pods", Subresource: "status"}:               "to let the kubelet report on the Pods of",
-	{Name: "serviceaccounts", Subresource: "token"}:     "a token to the Pods of",
-	{Group: "discovery.k8s.io", Name: "endpointslices"}: "the endpoints of",
-	{Group: "coordination.k8s.io", Name: "leases"}:      "the leases by which a leader is elected among the Pods of",
+// needs are the requests without which no Pod starts, as it is created, placed on a node,
+// given a token and reported to run, and those without which no running Pod is called.
+var needs = []need{
+	{inventory.Resource{Name: "pods"}, admission.Create, true, false, "the Pods of"},
+	{inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, false, false, "to let the scheduler place the Pods of"},
+	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, false, false, "a token to the Pods of"},
+	{inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, true, false, "to let the kubelet report on the Pods of"},
+	{inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, true, true, "the endpoints of"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, false, true, "the leases by which a leader is elected among the Pods of"},
+}
+
+// refusedOf is what is refused with the resource, "" where no Pod needs it.
+func refusedOf(r inventory.Resource) string {
+	for _, n := range needs {
+		if n.Resource == r {
+			return n.refused
+		}
+	}
+	return ""
 }
 
 // component is something that has to start: the Pods behind a Service that webhooks
@@ -122,25 +138,24 @@ func everyPodNeeds(s *inventory.Snapshot) []*component {
 // API server does not serve is not needed.
 func (g *Graph) requests(c *component) []admission.Request {
 	var out []admission.Request
-	add := func(w admission.PodWrite, labelSets []map[string]string) {
-		if !slices.Contains(g.matcher.Operations(w.Resource), w.Operation) {
-			return
+	for _, n := range needs {
+		sets := c.labels
+		switch {
+		case n.endpoints && c.endpoints == nil:
+			continue
+		case n.endpoints:
+			sets = []map[string]string{c.endpoints}
 		}
-		if !w.Labeled && len(labelSets) > 0 {
-			labelSets = []map[string]string{admission.Unlabeled}
+		if !n.labeled && len(sets) > 0 {
+			sets = []map[string]string{admission.Unlabeled}
 		}
-		for _, set := range labelSets {
-			if request, err := g.matcher.Request(w.Operation, w.Resource, admission.Subject{Namespace: c.namespace, Labels: set}); err == nil {
+		for _, set := range sets {
+			if !slices.Contains(g.matcher.Operations(n.Resource), n.Operation) {
+				continue
+			}
+			if request, err := g.matcher.Request(n.Operation, n.Resource, admission.Subject{Namespace: c.namespace, Labels: set}); err == nil {
 				out = append(out, request)
 			}
-		}
-	}
-	for _, w := range admission.PodWrites {
-		add(w, c.labels)
-	}
-	if c.endpoints != nil {
-		for _, w := range endpointWrites {
-			add(w, []map[string]string{c.endpoints})
 		}
 	}
 	return out

@@ -166,7 +166,7 @@ func (c *cycles) deadlock(m member, refused refusals) *Deadlock {
 
 // waitOf is what the component waits for because of the webhook.
 func (m member) waitOf(from *component, r refusal) Wait {
-	w := Wait{From: from.name, On: m.own.name, What: what[r.resource], Use: m.own.use}
+	w := Wait{From: from.name, On: m.own.name, What: refusedOf(r.resource), Use: m.own.use}
 	if m.webhook != nil {
 		w.Webhook = m.webhook.Webhook
 	}

@@ -29,7 +29,7 @@ func CanBlock(w *inventory.Webhook, matched []admission.MatchedResource) bool {
 	if w.Type == inventory.Conversion || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
 		return false
 	}
-	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return what[r.Resource] != "" })
+	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return refusedOf(r.Resource) != "" })
 }
 
 // Graph is what waits for what to start. Its nodes are classes, because thousands

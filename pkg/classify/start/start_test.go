@@ -51,7 +51,7 @@ func always() bool { return true }
 // and what is left out is counted.
 func TestNotCompared(t *testing.T) {
 	const n = 300
-	o := inventory.Objects{NamespacesKnown: true}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}}
 	o.ServicesKnown.All = true
 	for i := range n {
 		name := fmt.Sprintf("team-%03d", i)
@@ -112,27 +112,29 @@ func newModel(s *inventory.Snapshot) *model {
 		service := s.Services[key]
 		p := &modelPods{namespace: key.Namespace}
 		for _, w := range s.Behind(service) {
-			m.add(p, w.PodLabels, admission.PodWrites...)
+			m.add(p, w.PodLabels, false)
 			p.network = p.network || !w.HostNetwork
 		}
-		slices, leases := inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}
-		m.add(p, map[string]string{"kubernetes.io/service-name": key.Name}, admission.PodWrite{Resource: slices, Operation: admission.Update, Labeled: true}, admission.PodWrite{Resource: leases, Operation: admission.Update})
+		m.add(p, map[string]string{"kubernetes.io/service-name": key.Name}, true)
 		m.behind[key] = p
 	}
 	for _, w := range s.Workloads {
 		if w.NodeCritical {
 			p := &modelPods{namespace: w.Namespace}
-			m.add(p, w.PodLabels, admission.PodWrites...)
+			m.add(p, w.PodLabels, false)
 			m.everyPod = append(m.everyPod, p)
 		}
 	}
 	return m
 }
 
-func (m *model) add(p *modelPods, labels map[string]string, writes ...admission.PodWrite) {
-	for _, w := range writes {
+func (m *model) add(p *modelPods, labels map[string]string, endpoints bool) {
+	for _, w := range needs {
+		if w.endpoints != endpoints {
+			continue
+		}
 		subject := admission.Subject{Namespace: p.namespace, Labels: map[string]string{}}
-		if w.Labeled {
+		if w.labeled {
 			subject.Labels = labels
 		}
 		request, err := m.matcher.Request(w.Operation, w.Resource, subject)

@@ -29,8 +29,8 @@ func down() *classify.Report {
 	policy := kubetest.Validating("policy", kubetest.Webhook("pods.policy.example.com", kubetest.Client("policy", "gone"), kubetest.Rule("batch", "jobs", "CREATE")))
 	policy.UID = "1234"
 	return reported(inventory.Objects{
-		Validating:    []*admissionv1.ValidatingWebhookConfiguration{policy},
-		ServicesKnown: inventory.Coverage{All: true},
+		Cluster:    inventory.Cluster{ServicesKnown: inventory.Coverage{All: true}},
+		Validating: []*admissionv1.ValidatingWebhookConfiguration{policy},
 	}.Snapshot(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)))
 }
 

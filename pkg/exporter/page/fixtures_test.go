@@ -24,7 +24,7 @@ const attack = `"><script>alert(1)</script><img src=x onerror=alert(2)>'{{.}}jav
 // hostileObjects are objects whose every name is an attack; an API server would
 // refuse most of them, files may hold them.
 func hostileObjects() inventory.Objects {
-	o := inventory.Objects{NamespacesKnown: true}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}}
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	o.Namespaces = append(o.Namespaces, kubetest.Namespace(attack, map[string]string{"a": attack}))
 	o.Services = append(o.Services, &corev1.Service{
@@ -68,7 +68,7 @@ func large(t testing.TB) *classify.Report {
 // everything, each backend missing, each namespace selected by name.
 func longest(t testing.TB) *classify.Report {
 	t.Helper()
-	o := inventory.Objects{NamespacesKnown: true}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}}
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	for i := range 2000 {
 		name := fmt.Sprintf("%04d%s", i, strings.Repeat("n", 59))
@@ -92,7 +92,7 @@ func longest(t testing.TB) *classify.Report {
 func inACycle(t testing.TB) *classify.Report {
 	t.Helper()
 	const n = 5000
-	o := inventory.Objects{NamespacesKnown: true}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}}
 	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
 	for i := range n {
 		name, labels := team(i), map[string]string{"app": "policy"}

@@ -89,22 +89,25 @@ func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 
 // auditLines groups the rows: what refuses or fails most comes first.
 func auditLines(s *inventory.Snapshot, by string) []AuditLine {
-	out, registered := []AuditLine{}, configurations(s)
-	for _, series := range s.AuditLog.Names() {
-		groups := map[string]*AuditLine{}
-		for _, row := range s.AuditLog.Of(series) {
-			group := auditDimensions[by](row.AuditKey)
-			if groups[group] == nil {
-				groups[group] = &AuditLine{
-					Series: series, By: group, Configurations: append([]string{}, registered[series]...),
-					Registered: isRegistered(s, series, registered[series]),
-				}
+	type of struct {
+		inventory.Series
+		group string
+	}
+	out, registered, groups := []AuditLine{}, configurations(s), map[of]*AuditLine{}
+	for _, row := range s.AuditLog.Rows {
+		key := of{row.Series, auditDimensions[by](row.AuditKey)}
+		if row.Name != "" && groups[key] == nil {
+			groups[key] = &AuditLine{
+				Series: row.Series, By: key.group, Configurations: append([]string{}, registered[row.Series]...),
+				Registered: isRegistered(s, row.Series, registered[row.Series]),
 			}
-			groups[group].add(row)
 		}
-		for _, line := range groups {
-			out = append(out, *line)
+		if line := groups[key]; line != nil {
+			line.add(row)
 		}
+	}
+	for _, line := range groups {
+		out = append(out, *line)
 	}
 	slices.SortFunc(out, func(a, b AuditLine) int {
 		return cmp.Or(

@@ -27,7 +27,7 @@ func registered(t *testing.T, change func(w *admissionv1.ValidatingWebhook)) *cl
 	c.Webhooks[0].Rules[0].APIVersions = []string{"v1"}
 	c.Webhooks[0].NamespaceSelector, c.Webhooks[0].FailurePolicy = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}, new(admissionv1.Ignore)
 	change(&c.Webhooks[0])
-	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}, NamespacesKnown: true}
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: true}, Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}
 	for name, team := range map[string]string{"shop": "shop", "bank": "bank", "policy": "platform"} {
 		o.Namespaces = append(o.Namespaces, kubetest.Namespace(name, map[string]string{"team": team}))
 	}

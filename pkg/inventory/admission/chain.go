@@ -79,15 +79,12 @@ func (c Chain) labelNotes() []string {
 	decided := func(step Step) bool {
 		return step.Reason == ReasonObjectSelector || step.Match == Yes && !step.Webhook.ObjectSelector.Empty()
 	}
-	known := c.Request.requestContext != nil && c.Request.objectLabels.complete
-	if !known || !slices.ContainsFunc(c.Steps, decided) && !slices.ContainsFunc(c.Skipped, decided) {
+	changes := func(step Step) bool { return step.Webhook.Type == inventory.Mutating }
+	if r := c.Request; r.requestContext == nil || !r.objectLabels.complete || r.Object != nil || !slices.ContainsFunc(c.Steps, changes) ||
+		!slices.ContainsFunc(slices.Concat(c.Steps, c.Skipped), decided) {
 		return nil
 	}
-	var out []string
-	if c.Request.Object == nil && slices.ContainsFunc(c.Steps, func(step Step) bool { return step.Webhook.Type == inventory.Mutating }) {
-		out = append(out, "objectSelectors are asked about the labels as given: a mutating webhook may change them before the others are asked")
-	}
-	return out
+	return []string{"objectSelectors are asked about the labels as given: a mutating webhook may change them before the others are asked"}
 }
 
 // kindNotes say that mutating policies meet the object in several versions. Each changes

@@ -18,7 +18,7 @@ func onEverything(t *testing.T, version string) *Matcher {
 	server := must.Get(inventory.ParseVersion(version))(t)
 	everything := kubetest.Rule("*", "*/*")
 	return New(inventory.Objects{
-		Server: server,
+		Cluster: inventory.Cluster{Server: server},
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			kubetest.Validating("all", kubetest.Webhook("all.example.com", admissionv1.WebhookClientConfig{URL: new("https://all.example.com")}, everything)),
 		},

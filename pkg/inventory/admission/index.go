@@ -293,7 +293,7 @@ func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOper
 	var out []MatchedResource
 	for _, r := range covered {
 		for _, op := range r.Operations.List() {
-			if !m.possible(w, r.Resource, op) {
+			if m.CallsFor(w, r.Resource, op, Subject{}) == No {
 				r.Operations &^= operationBits[op]
 			}
 		}
@@ -400,18 +400,6 @@ func selectable(w *inventory.Webhook) selectableOperations {
 	return o
 }
 
-// possible asks the matchConditions about a request of which nothing is known
-// but its resource and operation.
-func (m *Matcher) possible(w *inventory.Webhook, r inventory.Resource, op Operation) bool {
-	for _, v := range m.index.servedVersions(r) {
-		request := m.cachedRequest(v, op, Subject{})
-		if request.matchConditions(&w.Registration, request.stageOf(w.Type, request.unresolvedKind())).Match != No {
-			return true
-		}
-	}
-	return false
-}
-
 // CallsFor says whether the matchConditions let requests of the user through, of which
 // no more is known than the resource and operation.
 func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operation, subject Subject) Match {
@@ -420,7 +408,7 @@ func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operat
 	}
 	out := No
 	for _, v := range m.index.servedVersions(r) {
-		request := m.request(v, op, subject)
+		request := m.cachedRequest(v, op, subject)
 		switch request.matchConditions(&w.Registration, request.stageOf(w.Type, request.unresolvedKind())).Match {
 		case Yes:
 			return Yes

@@ -187,7 +187,7 @@ func FuzzReachAgreesWithTheAPIServer(f *testing.F) {
 	}
 	var matchers []*Matcher
 	for _, minor := range []int{36, 37} {
-		o := inventory.Objects{Server: inventory.Version{Major: 1, Minor: minor}, CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}
+		o := inventory.Objects{Cluster: inventory.Cluster{Server: inventory.Version{Major: 1, Minor: minor}}, CRDs: []*apiextensionsv1.CustomResourceDefinition{widgets()}}
 		matchers = append(matchers, New(o.Snapshot(time.Time{})))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

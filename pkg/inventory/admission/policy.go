@@ -259,7 +259,7 @@ func (m *Matcher) ParamKind(p *inventory.AdmissionPolicy) Verdict {
 	switch {
 	case served:
 		return Verdict{Match: Yes}
-	case m.Snapshot.ResourcesKnown || ownGroup(known.Group):
+	case m.Snapshot.ResourcesKnown || inventory.IsBuiltinGroup(known.Group):
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("the API server does not serve the kind of its params (%s %s)%s", kind.APIVersion, kind.Kind, refusing)}
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("the input does not show whether the kind of its params is served (%s %s): if not, the request is refused", kind.APIVersion, kind.Kind)}
@@ -270,12 +270,6 @@ func (m *Matcher) ParamKind(p *inventory.AdmissionPolicy) Verdict {
 func kindOfParams(k *admissionv1.ParamKind) Kind {
 	gv, _ := schema.ParseGroupVersion(k.APIVersion)
 	return Kind{Group: gv.Group, Version: gv.Version, Kind: k.Kind}
-}
-
-// ownGroup reports whether the group is one of Kubernetes' own, of which files need
-// not show what is served.
-func ownGroup(group string) bool {
-	return slices.ContainsFunc(inventory.Builtins(inventory.Newest, false), func(s inventory.Served) bool { return s.Group == group })
 }
 
 // params is the verdict on the params that the binding asks for, of which not all that

@@ -216,7 +216,7 @@ func TestPolicySteps(t *testing.T) {
 			what := resource(t, cmp.Or(test.resource, "pods"))
 			policy := kubetest.Policy("p", kubetest.Rule(what.Group, what.Name))
 			must.Succeed(t, yaml.UnmarshalStrict([]byte(test.policy), &policy.Spec))
-			o := inventory.Objects{NamespacesKnown: test.cluster, ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{policy}}
+			o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: test.cluster}, ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{policy}}
 			if test.binding != "" {
 				binding := kubetest.Binding("p")
 				must.Succeed(t, yaml.UnmarshalStrict([]byte(test.binding), &binding.Spec))

@@ -498,7 +498,7 @@ func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, 
 // cachedRequest makes the request once for all webhooks, where nothing but its
 // namespace and name is known.
 func (m *Matcher) cachedRequest(v apiVersion, op Operation, subject Subject) Request {
-	if subject.Object != nil || subject.Labels != nil {
+	if subject.Object != nil || subject.Labels != nil || subject.User != nil {
 		return m.request(v, op, m.withScope(v, subject))
 	}
 	key := requestKey{v.Resource, v.Version, op, subject.Namespace, subject.Name}

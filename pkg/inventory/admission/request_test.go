@@ -318,8 +318,8 @@ func worlds() []*Matcher {
 	var out []*Matcher
 	for _, minor := range []int{36, 37} {
 		out = append(out, New(inventory.Objects{
-			Server: inventory.Version{Major: 1, Minor: minor},
-			CRDs:   []*apiextensionsv1.CustomResourceDefinition{widgets()},
+			Cluster: inventory.Cluster{Server: inventory.Version{Major: 1, Minor: minor}},
+			CRDs:    []*apiextensionsv1.CustomResourceDefinition{widgets()},
 			Namespaces: []*metav1.PartialObjectMetadata{
 				newNamespace("default", nil), newNamespace("kube-system", nil),
 				newNamespace("team-a", map[string]string{"tier": "a"}),

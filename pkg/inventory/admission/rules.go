@@ -55,6 +55,17 @@ func CoversVersion(rule *admissionv1.RuleWithOperations, version string) bool {
 	return covers(rule.APIVersions, version)
 }
 
+// RulesCover reports whether a rule covers the resource in any version: of most
+// webhooks no more needs to be asked.
+func RulesCover(of *inventory.Registration, r inventory.Resource) bool {
+	for i := range of.Rules { // not by value: rules are large, and webhooks many
+		if rule := &of.Rules[i]; CoversGroup(rule, r.Group) && coversName(rule.Resources, r) {
+			return true
+		}
+	}
+	return false
+}
+
 // covers reports whether the list holds the value or a lone "*".
 func covers(list []string, value string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)

@@ -13,14 +13,16 @@ import (
 // assemble returns the Objects of all resources.
 func assemble(options Options, all []contents, info serverInfo, reads *reads) inventory.Objects {
 	o := inventory.Objects{
-		Server:          info.version,
-		OpenShift:       info.openShift,
-		Upgrading:       info.upgrading,
+		Cluster: inventory.Cluster{
+			Server:         info.version,
+			OpenShift:      info.openShift,
+			Upgrading:      info.upgrading,
+			ServicesKnown:  reads.coverage(all, serviceResource),
+			EndpointsKnown: reads.coverage(all, sliceResource),
+			PoliciesKnown:  policiesKnown(all, info.served),
+		},
 		ReviewsExcluded: info.reviewsExcluded,
 		Discovered:      info.served,
-		ServicesKnown:   reads.coverage(all, serviceResource),
-		EndpointsKnown:  reads.coverage(all, sliceResource),
-		PoliciesKnown:   policiesKnown(all, info.served),
 		Params:          info.params,
 	}
 	if info.openShift {

@@ -19,16 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
-
-// MetricsServer is an API server that can be asked for its metrics.
-type MetricsServer struct {
-	// Address is "host:port".
-	Address string
-	// Fetch returns the metrics as text.
-	Fetch func(context.Context) (io.ReadCloser, error)
-}
 
 const (
 	// endpointsTimeout is how long asking for the API servers' addresses may take,
@@ -42,16 +35,16 @@ const (
 // cluster has, 0 where that is not known. These are the endpoints of Service
 // default/kubernetes that answer with a certificate that the config trusts; where
 // there are none, or one, it is the address of the config.
-func MetricsServers(ctx context.Context, config *rest.Config) ([]MetricsServer, int, error) {
+func MetricsServers(ctx context.Context, config *rest.Config) ([]inventory.MetricsServer, int, error) {
 	own, err := metricsServer(config)
 	if err != nil {
 		return nil, 0, err
 	}
 	addresses := apiServers(ctx, config)
 	if len(addresses) < 2 {
-		return []MetricsServer{own}, len(addresses), nil
+		return []inventory.MetricsServer{own}, len(addresses), nil
 	}
-	var out []MetricsServer
+	var out []inventory.MetricsServer
 	for _, direct := range reachable(ctx, config, addresses) {
 		server, err := metricsServer(direct)
 		if err != nil {
@@ -60,7 +53,7 @@ func MetricsServers(ctx context.Context, config *rest.Config) ([]MetricsServer, 
 		out = append(out, server)
 	}
 	if len(out) == 0 {
-		out = []MetricsServer{own}
+		out = []inventory.MetricsServer{own}
 	}
 	return out, len(addresses), nil
 }
@@ -72,16 +65,16 @@ func CountAPIServers(ctx context.Context, config *rest.Config) int {
 }
 
 // metricsServer asks the API server of the config.
-func metricsServer(config *rest.Config) (MetricsServer, error) {
+func metricsServer(config *rest.Config) (inventory.MetricsServer, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
 	config.WarningHandler = rest.NoWarnings{}
 	server, err := client.Group(config, nil, corev1.SchemeGroupVersion)
 	if err != nil {
-		return MetricsServer{}, err
+		return inventory.MetricsServer{}, err
 	}
 	base := server.Get().URL()
-	return MetricsServer{
+	return inventory.MetricsServer{
 		Address: base.Host,
 		Fetch: func(ctx context.Context) (io.ReadCloser, error) {
 			body, err := server.Get().AbsPath("/metrics").

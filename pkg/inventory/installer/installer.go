@@ -64,16 +64,15 @@ var Installers = []Installer{
 	{Name: "Argo CD", kinds: without(helm3, "PriorityClass"), hooks: argoHooks, byName: true, awaits: []int{-1, 0, 1}},
 }
 
-// removalHooks have no phase: Helm leaves hooks there, and objects that it is to keep.
-var removalHooks = []hooks{{annotation: inventory.AnnotationHelmHook}, {annotation: inventory.AnnotationHelmPolicy}}
-
 // Uninstallers remove the objects of an input again, one after the other: whatever waits
-// for another is gone at once. kubectl and Argo CD remove in the
-// order of the command.
+// for another is gone at once. kubectl and Argo CD remove in the order of the command.
 var Uninstallers = []Installer{
-	{Name: "Helm 3", kinds: removal(helm3), hooks: removalHooks},
-	{Name: "Helm 4", kinds: removal(helm4), hooks: removalHooks},
+	{Name: "Helm 3", kinds: removal(helm3), hooks: kept},
+	{Name: "Helm 4", kinds: removal(helm4), hooks: kept},
 }
+
+// kept have no phase: Helm leaves hooks there, and objects that it is to keep.
+var kept = []hooks{{annotation: inventory.AnnotationHelmHook}, {annotation: inventory.AnnotationHelmPolicy}}
 
 func without(list, kind string) []string {
 	return slices.DeleteFunc(strings.Fields(list), func(k string) bool { return k == kind })
@@ -92,37 +91,60 @@ func removal(list string) []string {
 type Step struct {
 	// Object is the index of the object.
 	Object int
-	// Awaited says that the object is ready before a later stage.
-	Awaited     bool
-	phase, wave int
-	hook        string
-	kind        int
-	name        string
+	// awaited says that the object is ready before a later stage.
+	awaited           bool
+	phase, wave, kind int
+	hook, name        string
 }
 
-// Stage compares the phases and waves of two steps.
-func (s Step) Stage(o Step) int {
+// stage compares the phases and waves of two steps.
+func (s Step) stage(o Step) int {
 	return cmp.Or(cmp.Compare(s.phase, o.phase), cmp.Compare(s.wave, o.wave))
 }
 
 func (s Step) compare(o Step) int {
-	return cmp.Or(s.Stage(o), cmp.Compare(s.hook, o.hook), cmp.Compare(s.kind, o.kind), cmp.Compare(s.name, o.name))
+	return cmp.Or(s.stage(o), cmp.Compare(s.hook, o.hook), cmp.Compare(s.kind, o.kind), cmp.Compare(s.name, o.name))
 }
 
-// Steps are those of one input, without the objects that the installer leaves out.
-func (i Installer) Steps(all []*inventory.Manifest) []Step {
-	var out []Step
-	for n, m := range all {
-		if phase, applied := i.phase(m); applied {
-			s := i.step(m)
-			s.Object, s.phase, s.Awaited = n, phase, slices.Contains(i.awaits, phase)
-			out = append(out, s)
+// Program is what an installer does with one input, step by step; what it leaves out is
+// not in it.
+type Program struct {
+	Name  string
+	Steps []Step
+}
+
+// Programs are those of the installers.
+func Programs(of []Installer, all []*inventory.Manifest) []Program {
+	var out []Program
+	for _, i := range of {
+		p := Program{Name: i.Name}
+		for n, m := range all {
+			if phase, applied := i.phase(m); applied {
+				p.Steps = append(p.Steps, i.step(n, phase, m))
+			}
 		}
-	}
-	if len(i.kinds) > 0 {
-		slices.SortStableFunc(out, Step.compare)
+		if len(i.kinds) > 0 {
+			slices.SortStableFunc(p.Steps, Step.compare)
+		}
+		out = append(out, p)
 	}
 	return out
+}
+
+// First is the step of the first of the objects that the program takes, below 0 for none.
+func (p Program) First(objects ...int) int {
+	return slices.IndexFunc(p.Steps, func(s Step) bool { return slices.Contains(objects, s.Object) })
+}
+
+// Ready is the step before which one of the objects is ready.
+func (p Program) Ready(objects ...int) int {
+	for i, s := range p.Steps {
+		later := slices.IndexFunc(p.Steps[i:], func(o Step) bool { return o.stage(s) > 0 })
+		if s.awaited && slices.Contains(objects, s.Object) && later >= 0 {
+			return i + later
+		}
+	}
+	return len(p.Steps)
 }
 
 // phase is the first of an object's hooks, false where it is left out.
@@ -142,20 +164,16 @@ func (i Installer) phase(m *inventory.Manifest) (phase int, applied bool) {
 	return 0, true
 }
 
-func (i Installer) step(m *inventory.Manifest) Step {
-	s := Step{kind: slices.Index(i.kinds, m.Kind)}
-	sorted := s.kind >= 0
-	if !sorted {
+func (i Installer) step(object, phase int, m *inventory.Manifest) Step {
+	s := Step{Object: object, awaited: slices.Contains(i.awaits, phase), phase: phase, kind: slices.Index(i.kinds, m.Kind), name: m.Kind}
+	if s.kind < 0 {
 		s.kind = len(i.kinds)
 	}
-	_, isHook := m.Order[inventory.AnnotationHelmHook]
-	switch {
+	switch _, isHook := m.Order[inventory.AnnotationHelmHook]; {
 	case i.byName:
 		s.wave, s.name = number(m.Order[inventory.AnnotationSyncWave], m.Order[inventory.AnnotationHookWeight]), m.Name
 	case isHook:
 		s.wave, s.hook = number(m.Order[inventory.AnnotationHookWeight]), m.Name
-	case !sorted:
-		s.name = m.Kind
 	}
 	return s
 }

@@ -16,9 +16,9 @@ func sequence(t *testing.T, of []Installer, name string, all []*inventory.Manife
 	t.Helper()
 	at := slices.IndexFunc(of, func(i Installer) bool { return i.Name == name })
 	var out strings.Builder
-	steps := of[at].Steps(all)
+	steps := Programs(of, all)[at].Steps
 	for i, s := range steps {
-		if i > 0 && steps[i-1].Stage(s) != 0 {
+		if i > 0 && steps[i-1].stage(s) != 0 {
 			out.WriteString("\n")
 		}
 		out.WriteString(all[s.Object].Name + "\n")

@@ -65,7 +65,6 @@ var decoders = map[string]decoder{
 	"APIService.apiregistration.k8s.io":                             {[]string{"v1"}, false, empty[apiregistrationv1.APIService]},
 	"Namespace":                                                     {[]string{"v1"}, false, empty[metav1.PartialObjectMetadata]},
 	"Service":                                                       {[]string{"v1"}, true, empty[corev1.Service]},
-	"Endpoints":                                                     {[]string{"v1"}, true, empty[endpoints]},
 	"EndpointSlice.discovery.k8s.io":                                {[]string{"v1"}, true, empty[discoveryv1.EndpointSlice]},
 	"Node":                                                          {[]string{"v1"}, false, empty[corev1.Node]},
 	"Pod":                                                           {[]string{"v1"}, true, empty[corev1.Pod]},

@@ -80,7 +80,6 @@ const (
 	nothing objectSet = iota
 	allServices
 	allSlices
-	allEndpoints
 	allPods
 	allNodes
 )
@@ -129,7 +128,6 @@ var gathered = map[string]objectSet{
 	"core/namespaces":                                                nothing,
 	"core/nodes":                                                     nothing,
 	"core/services":                                                  allServices,
-	"core/endpoints":                                                 allEndpoints,
 	"core/pods":                                                      allPods,
 	"discovery.k8s.io/endpointslices":                                allSlices,
 	"apps/deployments":                                               nothing,

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -100,10 +99,9 @@ func place(o object) string {
 // result returns all that was kept.
 func (k *kept) result() inventory.Objects {
 	out := inventory.Objects{
-		OpenShift: k.openShift,
-		Sources:   make(map[inventory.SourceKey]inventory.Source, len(k.objects)),
-		Applied:   map[inventory.SourceKey]inventory.Applied{},
-		Errors:    k.errors,
+		Cluster: inventory.Cluster{OpenShift: k.openShift, Applied: map[inventory.SourceKey]inventory.Applied{}},
+		Sources: make(map[inventory.SourceKey]inventory.Source, len(k.objects)),
+		Errors:  k.errors,
 	}
 	if k.dropped > 0 {
 		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", k.dropped)})
@@ -128,8 +126,7 @@ func (k *kept) result() inventory.Objects {
 	out.ResourcesKnown = slices.ContainsFunc(k.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
 	out.Nodes = nodes(k.objects, known)
 	out.ServicesKnown.Namespaces = known[allServices]
-	out.EndpointsKnown.Namespaces = known.endpoints()
-	addMirrored(&out, k.objects)
+	out.EndpointsKnown.Namespaces = known[allSlices]
 	return out
 }
 
@@ -179,17 +176,6 @@ func confirmed(files []*file) coverage {
 	return out
 }
 
-// endpoints are the namespaces of which all slices are known, or the endpoints
-// they are mirrored from.
-func (c coverage) endpoints() map[string]bool {
-	out := maps.Clone(c[allSlices])
-	if out == nil {
-		return c[allEndpoints]
-	}
-	maps.Copy(out, c[allEndpoints])
-	return out
-}
-
 // replacedByPods reports whether the Pods of the workload are known. DaemonSets
 // are kept: they show on which nodes a Pod is still missing.
 func (c coverage) replacedByPods(key inventory.SourceKey) bool {
@@ -206,18 +192,4 @@ func nodes(objects []object, known coverage) int {
 		}
 	}
 	return most
-}
-
-// addMirrored adds the endpoints of namespaces that have no slices. Where there
-// are slices, the endpoints are the same again.
-func addMirrored(out *inventory.Objects, objects []object) {
-	sliced := map[string]bool{}
-	for _, s := range out.EndpointSlices {
-		sliced[s.Namespace] = true
-	}
-	for _, o := range objects {
-		if e, ok := o.value.(*endpoints); ok && !sliced[e.Namespace] {
-			out.EndpointSlices = append(out.EndpointSlices, mirror(e)...)
-		}
-	}
 }

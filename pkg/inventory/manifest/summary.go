@@ -37,7 +37,7 @@ var lacks = []struct {
 	{[]string{inventory.KindCRD}, "no CustomResourceDefinitions: conversions are unknown"},
 	{[]string{"Namespace"}, "no Namespaces: their labels are unknown"},
 	{[]string{"Service"}, "no Services: backends are unknown"},
-	{[]string{"EndpointSlice", "Endpoints"}, "no EndpointSlices: endpoints are unknown"},
+	{[]string{"EndpointSlice"}, "no EndpointSlices: endpoints are unknown"},
 	{[]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, "no Pods or workloads: what runs behind Services is unknown"},
 }
 

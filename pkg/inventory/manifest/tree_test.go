@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
@@ -94,7 +93,6 @@ func mustGatherTree() tree {
 		root + "cluster-scoped-resources/storage.k8s.io/broken.yaml":                                               "{{{",
 		ns + "policy/policy.yaml":                            "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: policy}\n",
 		ns + "policy/core/services.yaml":                     list("- apiVersion: v1\n  kind: Service\n  metadata: {name: policy, namespace: policy}\n  spec: {ports: [{port: 443}]}\n"),
-		ns + "policy/core/endpoints.yaml":                    list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: policy, namespace: policy}\n"),
 		ns + "policy/discovery.k8s.io/endpointslices.yaml":   list("- apiVersion: discovery.k8s.io/v1\n  kind: EndpointSlice\n  metadata: {name: policy-x, namespace: policy}\n"),
 		ns + "policy/core/pods.yaml":                         list("- apiVersion: v1\n  kind: Pod\n  metadata: {name: policy-1, namespace: policy}\n  spec: {nodeName: a, hostNetwork: true, priorityClassName: p, containers: [{name: c, ports: [{containerPort: 17}]}]}\n"),
 		ns + "policy/apps/deployments.yaml":                  list("- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: policy, namespace: policy}\n"),
@@ -102,12 +100,11 @@ func mustGatherTree() tree {
 		ns + "policy/pods/policy-1/policy-1.yaml":            "not: [read",
 		ns + "policy/pods/policy-1/c/c/logs/current.log":     "a log",
 		ns + "empty/core/services.yaml":                      emptyList,
-		ns + "empty/core/endpoints.yaml":                     emptyList,
+		ns + "empty/discovery.k8s.io/endpointslices.yaml":    emptyList,
 		ns + "full-disk/core/services.yaml":                  "",
 		ns + "cut/core/services.yaml":                        "---\napiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Service\n  metadata: {name: a, namespace: cut}\n  spec: {ports: [{port: 443}]}\n",
 		ns + "broken/core/services.yaml":                     broken1,
 		ns + "single/core/services/one.yaml":                 "---\napiVersion: v1\nkind: Service\nmetadata: {name: one, namespace: single}\nspec: {ports: [{port: 443}]}\n",
-		ns + "old/core/endpoints.yaml":                       list("- apiVersion: v1\n  kind: Endpoints\n  metadata: {name: o, namespace: old}\n  subsets:\n  - addresses: [{ip: 10.0.0.1}]\n    notReadyAddresses: [{ip: 10.0.0.2}]\n    ports: [{port: 8443}]\n"),
 		root + "hostedcluster-x/cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/other.yaml": strings.ReplaceAll(hookYAML, "policy", "other"),
 		root + "monitoring/prometheus/rules.json": "not JSON",
 	}
@@ -163,7 +160,6 @@ func TestMustGather(t *testing.T) {
 				"services.yaml:4 Service policy/policy",
 				"one.yaml:2 Service single/one",
 				"endpointslices.yaml:4 EndpointSlice policy/policy-x",
-				".:0 EndpointSlice old/o",
 			}
 			got := describe(o)
 			expect.Equal(t, wantObjects, got[:len(wantObjects)])
@@ -175,7 +171,7 @@ func TestMustGather(t *testing.T) {
 			expect.Equal(t, map[string]bool{"broken/core/services.yaml": true, "cut/core/services.yaml": true}, failed)
 			wantFacts := facts{
 				Services:  []string{"empty", "policy"},
-				Endpoints: []string{"empty", "old", "policy"},
+				Endpoints: []string{"empty", "policy"},
 				Server:    "v1.33",
 				OpenShift: true,
 				Nodes:     2,
@@ -188,20 +184,6 @@ func TestMustGather(t *testing.T) {
 			expect.Equal(t, []Input{want}, summary.Inputs, uncounted)
 		})
 	}
-}
-
-// TestMirroredEndpoints distinguishes ready addresses from the others.
-func TestMirroredEndpoints(t *testing.T) {
-	t.Chdir(t.TempDir())
-	mustGatherTree().write(t, ".")
-	o, _ := Read([]string{"must-gather.local.123"}, Options{})
-	var got []string
-	for _, s := range o.EndpointSlices {
-		for _, e := range s.Endpoints {
-			got = append(got, fmt.Sprintf("%s %s %t %d %q", s.Labels["kubernetes.io/service-name"], e.Addresses[0], *e.Conditions.Ready, *s.Ports[0].Port, *s.Ports[0].Name))
-		}
-	}
-	expect.Equal(t, []string{`o 10.0.0.1 true 8443 ""`, `o 10.0.0.2 false 8443 ""`}, got)
 }
 
 func TestLayouts(t *testing.T) {

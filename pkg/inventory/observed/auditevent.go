@@ -47,13 +47,11 @@ var marks = [][]byte{
 	[]byte(`-webhook":"`),
 }
 
-// line reads one line of the size. Of lines that concern neither webhooks nor policies it
+// line reads one line. Of lines that concern neither webhooks nor policies it
 // checks no more than that each is one JSON object by its ends.
-func (t *auditTable) line(line []byte, size int) error {
+func (t *auditTable) line(line []byte) error {
 	contains := func(mark []byte) bool { return bytes.Contains(line, mark) }
 	switch {
-	case size > maxEvent:
-		return fmt.Errorf("it is longer than %d MiB", maxEvent>>20)
 	case line[0] != '{' || line[len(line)-1] != '}':
 		return errors.New("it is no JSON object: cut off, or not of an audit log")
 	case !contains([]byte(auditVersion)):
@@ -216,21 +214,18 @@ func pattern(message string) string {
 // rows are what the event adds to each webhook, and to all of a type where the request
 // was slow.
 func (e *auditEvent) rows(at results) []inventory.AuditRow {
-	sum := inventory.AuditSum{Requests: 1, First: e.StageTimestamp, Last: e.StageTimestamp}
-	slow := map[inventory.Type]inventory.AuditSum{}
+	slow := map[inventory.Type]float64{}
 	for of, key := range map[inventory.Type]string{inventory.Mutating: keyMutatingLatency, inventory.Validating: keyValidatingLatency} {
-		s := sum
 		if d, err := time.ParseDuration(e.Annotations[key]); err == nil && d > 0 {
-			s.Slow, s.SlowSeconds = 1, d.Seconds()
+			slow[of] = d.Seconds()
 			at[inventory.Series{Type: of}] = result{outcome: inventory.AuditSlow}
 		}
-		slow[of] = s
 	}
 	var out []inventory.AuditRow
 	for series, o := range at {
-		row := inventory.AuditRow{AuditKey: e.key(), AuditSum: sum}
-		if s, timed := slow[series.Type]; timed {
-			row.AuditSum = s
+		row := inventory.AuditRow{AuditKey: e.key(), AuditSum: inventory.AuditSum{Requests: 1, First: e.StageTimestamp, Last: e.StageTimestamp}}
+		if seconds := slow[series.Type]; seconds > 0 {
+			row.Slow, row.SlowSeconds = 1, seconds
 		}
 		row.Series, row.Outcome, row.Message = series, o.outcome, o.message
 		out = append(out, row)

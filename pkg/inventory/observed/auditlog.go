@@ -62,28 +62,22 @@ func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 			files = append(files, path)
 			continue
 		case err == nil:
-			var found []string
-			if found, err = auditLogsIn(path); err == nil && len(found) == 0 {
+			before := len(files)
+			err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+				if err == nil && entry.Type().IsRegular() && isAuditLog(file) {
+					files = append(files, file)
+				}
+				return err
+			})
+			if err == nil && len(files) == before {
 				err = errors.New("it holds no audit log: must be a file, a must-gather of gather_audit_logs, or a directory of *audit*.log")
 			}
-			files = append(files, found...)
 		}
 		if err != nil {
 			errs = append(errs, auditError(path, err))
 		}
 	}
 	return text.Distinct(files), errs
-}
-
-func auditLogsIn(dir string) ([]string, error) {
-	var out []string
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() && isAuditLog(path) {
-			out = append(out, path)
-		}
-		return err
-	})
-	return out, err
 }
 
 // isAuditLog reports whether a file of a directory or an archive is a log: must-gather
@@ -154,46 +148,55 @@ func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.
 // readLines reads the lines of a log. Of those that concern neither webhooks nor policies,
 // which are nearly all, the first and the last say what time it covers. A file of which no
 // line is an event is an error.
-func (t *auditTable) readLines(ctx context.Context, name string, in *bufio.Reader) error {
+func (t *auditTable) readLines(ctx context.Context, name string, in io.Reader) error {
 	t.result.Files = append(t.result.Files, name)
 	var last []byte
 	defer func() { t.covers(stageTime(last)) }()
+	scanner := bufio.NewScanner(counter{in, t})
+	scanner.Buffer(make([]byte, 0, 64<<10), maxEvent)
 	lines, broken, reason := 0, 0, error(nil)
-	for number := 1; ctx.Err() == nil; number++ {
-		line, size, err := readLine(in)
-		t.count(size)
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			lines++
-			t.result.Lines++
-			if problem := t.line(line, size); problem != nil {
-				broken++
-				reason = cmp.Or(reason, problem)
-				t.breakAt(name, number, problem)
-			}
-			if lines == 1 {
-				t.covers(stageTime(line))
-			}
-			last = append(last[:0], line...)
+	for number := 1; ctx.Err() == nil && scanner.Scan(); number++ {
+		line := bytes.TrimSpace(scanner.Bytes())
+		if len(line) == 0 {
+			continue
 		}
-		switch {
-		case errors.Is(err, io.EOF) && lines > 0 && lines == broken:
-			return fmt.Errorf("no line of it is an event of %s; the first one: %w", auditVersion, reason)
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
+		lines++
+		t.result.Lines++
+		if problem := t.line(line); problem != nil {
+			broken++
+			reason = cmp.Or(reason, problem)
+			t.breakAt(name, number, problem)
 		}
+		if lines == 1 {
+			t.covers(stageTime(line))
+		}
+		last = append(last[:0], line...)
 	}
-	return ctx.Err()
+	switch err := cmp.Or(ctx.Err(), scanner.Err()); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("a line is longer than %d MiB: what follows is not read", maxEvent>>20)
+	case err == nil && lines > 0 && lines == broken:
+		return fmt.Errorf("no line of it is an event of %s; the first one: %w", auditVersion, reason)
+	default:
+		return err
+	}
 }
 
-// count counts the bytes of a line.
-func (t *auditTable) count(size int) {
-	before := t.result.Bytes
-	t.result.Bytes += int64(size)
-	if t.logs.Progress != nil && before>>20 != t.result.Bytes>>20 {
-		t.logs.Progress(t.result.Bytes)
+// counter counts the bytes that are read.
+type counter struct {
+	io.Reader
+	t *auditTable
+}
+
+// Read implements io.Reader.
+func (c counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	before := c.t.result.Bytes
+	c.t.result.Bytes += int64(n)
+	if c.t.logs.Progress != nil && before>>20 != c.t.result.Bytes>>20 {
+		c.t.logs.Progress(c.t.result.Bytes)
 	}
+	return n, err
 }
 
 // breakAt notes a line that is no event.
@@ -216,55 +219,26 @@ func (t *auditTable) covers(at time.Time) {
 	}
 }
 
-// readLine returns the next line, as far as it is no longer than an event, and its size.
-func readLine(in *bufio.Reader) (line []byte, size int, err error) {
-	for {
-		part, err := in.ReadSlice('\n')
-		size += len(part)
-		if line == nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return part, size, err
-		}
-		line = append(line, part[:min(len(part), maxEvent-len(line))]...)
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, size, err
-		}
-	}
-}
-
-// maxRows bounds the rows, maxMessages the different messages of one webhook, and
-// maxBreaks the lines that are named.
+// maxRows bounds the rows, and maxBreaks the lines that are named.
 const (
-	maxRows     = 200_000
-	maxMessages = 100
-	maxBreaks   = 5
+	maxRows   = 200_000
+	maxBreaks = 5
 )
 
 // auditTable adds up what the lines hold.
 type auditTable struct {
-	logs     AuditLogs
-	result   inventory.AuditLog
-	rows     map[inventory.AuditKey]*inventory.AuditSum
-	messages map[inventory.Series]map[string]bool
+	logs   AuditLogs
+	result inventory.AuditLog
+	rows   map[inventory.AuditKey]*inventory.AuditSum
 }
 
 func newAuditTable(l AuditLogs) *auditTable {
-	return &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}, messages: map[inventory.Series]map[string]bool{}}
+	return &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}}
 }
 
 // addRow adds requests. Where the table is full, what is left of the key is what
 // there are few of.
 func (t *auditTable) addRow(r inventory.AuditRow) {
-	if messages := t.messages[r.Series]; r.Message != "" && !messages[r.Message] {
-		if messages == nil {
-			messages = map[string]bool{}
-			t.messages[r.Series] = messages
-		}
-		if len(messages) < maxMessages {
-			messages[r.Message] = true
-		} else {
-			r.Message = "(other messages)"
-		}
-	}
 	if t.rows[r.AuditKey] == nil && len(t.rows) >= maxRows {
 		r.Namespace, r.User, r.Message = "", "", ""
 		t.result.Merged += r.Requests

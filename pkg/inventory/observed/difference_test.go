@@ -260,10 +260,10 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("apiserver_admission_webhook_request_total{name=\"a\",type=\"admit\"} +Inf\nprocess_start_time_seconds 1e300\n"))
 	f.Add([]byte("<html>\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		target := Target{Fetch: func(context.Context) (io.ReadCloser, error) {
+		target := inventory.MetricsServer{Fetch: func(context.Context) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(string(text))), nil
 		}}
-		after := ScrapeAll(t.Context(), []Target{target})
+		after := ScrapeAll(t.Context(), []inventory.MetricsServer{target})
 		after[0].at = noon.Add(time.Second)
 		o, errs := Difference([]Scrape{{at: noon, exposition: exposition{started: after[0].started}}}, after)
 		if o == nil && len(errs) == 0 {

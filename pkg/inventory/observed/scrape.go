@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -15,13 +14,6 @@ import (
 // Prometheus gives up after as long by default.
 const scrapeLimit = 10 * time.Second
 
-// Target is an API server.
-type Target struct {
-	Address string
-	// Fetch asks for the API server's metrics as text.
-	Fetch func(context.Context) (io.ReadCloser, error)
-}
-
 // Scrape is what an API server served at one time, or why nothing could be read.
 type Scrape struct {
 	address string
@@ -31,17 +23,17 @@ type Scrape struct {
 }
 
 // ScrapeAll scrapes the API servers one after the other: what one serves may be much.
-func ScrapeAll(ctx context.Context, targets []Target) []Scrape {
+func ScrapeAll(ctx context.Context, targets []inventory.MetricsServer) []Scrape {
 	out := make([]Scrape, len(targets))
 	for i, target := range targets {
-		out[i] = target.scrape(ctx)
+		out[i] = scrape(ctx, target)
 	}
 	return out
 }
 
 // scrape asks once. The API server collects before it answers, so that what it
 // sends is of the time of its first byte.
-func (t Target) scrape(ctx context.Context) Scrape {
+func scrape(ctx context.Context, t inventory.MetricsServer) Scrape {
 	ctx, cancel := context.WithTimeoutCause(ctx, scrapeLimit, fmt.Errorf("no answer within %s", scrapeLimit))
 	defer cancel()
 	s := Scrape{address: t.Address}
@@ -124,27 +116,14 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 
 // APIServers scrapes the targets twice, a span apart. The scrapes are the second ones
 // that could be read.
-func APIServers(ctx context.Context, targets []Target, span time.Duration) (*inventory.Observation, []Scrape, []inventory.Error) {
+func APIServers(ctx context.Context, targets []inventory.MetricsServer, span time.Duration) (*inventory.Observation, []Scrape, []inventory.Error) {
 	before := ScrapeAll(ctx, targets)
 	if err := pause(ctx, before, span); err != nil {
 		return nil, nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
 	}
-	after := ScrapeAll(ctx, answering(targets, before))
+	after := ScrapeAll(ctx, targets)
 	o, errs := Difference(before, after)
 	return o, slices.DeleteFunc(after, func(s Scrape) bool { return s.err != nil }), errs
-}
-
-// answering has those targets fail at once that failed before: two timeouts are
-// no better than one.
-func answering(targets []Target, before []Scrape) []Target {
-	out := make([]Target, len(targets))
-	for i, t := range targets {
-		if err := before[i].err; err != nil {
-			t.Fetch = func(context.Context) (io.ReadCloser, error) { return nil, err }
-		}
-		out[i] = t
-	}
-	return out
 }
 
 // pause waits for the span, unless there is nothing to wait for.

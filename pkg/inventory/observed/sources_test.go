@@ -99,13 +99,14 @@ func TestBadAPIServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad, fine := serve(t, c.answer), serve(t, write(good))
-			targets := []Target{{"fine:6443", get(fine.URL)}, {"bad:6443", get(bad.URL)}} // one after the other
-			ctx := t.Context()
-			if name == "silent" {
-				ctx = impatient(t)
+			targets := []inventory.MetricsServer{{Address: "fine:6443", Fetch: get(fine.URL)}, {Address: "bad:6443", Fetch: get(bad.URL)}} // one after the other
+			scrape := func() []Scrape {
+				if name == "silent" {
+					return ScrapeAll(impatient(t), targets)
+				}
+				return ScrapeAll(t.Context(), targets)
 			}
-			before := ScrapeAll(ctx, targets)
-			o, errs := Difference(before, ScrapeAll(t.Context(), answering(targets, before)))
+			o, errs := Difference(scrape(), scrape())
 			if len(errs) != 1 || !strings.Contains(errs[0].Object, "bad:6443") || !strings.Contains(errs[0].Message, c.want) {
 				t.Errorf("errors are %v, want one of bad:6443 with %q", errs, c.want)
 			}
@@ -130,7 +131,7 @@ func TestScrapesOneAfterTheOther(t *testing.T) {
 		most = max(most, open)
 		return closing{strings.NewReader(started(noon) + fmt.Sprintf(oneCall, 1)), func() { open-- }}, nil
 	}
-	for _, s := range ScrapeAll(t.Context(), []Target{{"a", fetch}, {"b", fetch}, {"c", fetch}}) {
+	for _, s := range ScrapeAll(t.Context(), []inventory.MetricsServer{{Address: "a", Fetch: fetch}, {Address: "b", Fetch: fetch}, {Address: "c", Fetch: fetch}}) {
 		if s.err != nil || len(s.samples) == 0 {
 			t.Errorf("%s: %d samples, %v", s.address, len(s.samples), s.err)
 		}
@@ -161,7 +162,7 @@ func (c closing) Close() error {
 // waited for.
 func TestNothingToWaitFor(t *testing.T) {
 	refuse := func(context.Context) (io.ReadCloser, error) { return nil, errors.New("forbidden") }
-	o, _, errs := APIServers(t.Context(), []Target{{"a", refuse}, {"b", refuse}}, 24*time.Hour)
+	o, _, errs := APIServers(t.Context(), []inventory.MetricsServer{{Address: "a", Fetch: refuse}, {Address: "b", Fetch: refuse}}, 24*time.Hour)
 	if o != nil || len(errs) != 2 {
 		t.Errorf("got %v, %v", o, errs)
 	}

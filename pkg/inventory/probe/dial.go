@@ -134,11 +134,11 @@ func failedHandshake(err error) inventory.Answer {
 }
 
 // verify returns what each CA bundle of the callers makes of the certificate.
-func verify(chain []*x509.Certificate, t target, at time.Time) map[digest]*inventory.ServingCertificate {
-	out := map[digest]*inventory.ServingCertificate{}
+func verify(chain []*x509.Certificate, t target, at time.Time) map[string]*inventory.ServingCertificate {
+	out := map[string]*inventory.ServingCertificate{}
 	for _, c := range t.callers {
-		if out[c.digest] == nil {
-			out[c.digest] = &inventory.ServingCertificate{
+		if out[c.bundle] == nil {
+			out[c.bundle] = &inventory.ServingCertificate{
 				NotBefore: chain[0].NotBefore,
 				NotAfter:  chain[0].NotAfter,
 				Untrusted: errorLine(checkable(untrusted(chain, roots(c.bundle), at), c.bundle, t.serverName)),
@@ -151,12 +151,12 @@ func verify(chain []*x509.Certificate, t target, at time.Time) map[digest]*inven
 
 // roots are the CAs of a bundle; nil stands for those of the system, which the
 // API server trusts where there is no bundle.
-func roots(bundle []byte) *x509.CertPool {
-	if len(bundle) == 0 {
+func roots(bundle string) *x509.CertPool {
+	if bundle == "" {
 		return nil
 	}
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(bundle)
+	pool.AppendCertsFromPEM([]byte(bundle))
 	return pool
 }
 
@@ -185,10 +185,10 @@ func untrusted(chain []*x509.Certificate, roots *x509.CertPool, at time.Time) er
 // checkable leaves out what only the API server's own machine can check: without a
 // CA bundle it is the CAs installed there that count, and those of this one
 // may be others, or none. But none of them signs names inside a cluster.
-func checkable(err error, bundle []byte, serverName string) error {
+func checkable(err error, bundle string, serverName string) error {
 	var unknown x509.UnknownAuthorityError
 	var none x509.SystemRootsError
-	if len(bundle) == 0 && !strings.HasSuffix(serverName, ".svc") && (errors.As(err, &unknown) || errors.As(err, &none)) {
+	if bundle == "" && !strings.HasSuffix(serverName, ".svc") && (errors.As(err, &unknown) || errors.As(err, &none)) {
 		return nil
 	}
 	return err

@@ -94,10 +94,10 @@ func TestPublicNames(t *testing.T) {
 		config := other.config(t, name, -time.Hour, time.Hour)
 		leaf := must.Get(x509.ParseCertificate(config.Certificates[0].Certificate[0]))(t)
 		chain := []*x509.Certificate{leaf}
-		if err := checkable(untrusted(chain, roots(nil), time.Now()), nil, name); (err == nil) != want {
+		if err := checkable(untrusted(chain, roots(""), time.Now()), "", name); (err == nil) != want {
 			t.Errorf("%s without a CA bundle: %v", name, err)
 		}
-		if err := checkable(untrusted(chain, roots(newAuthority(t).Bundle), time.Now()), []byte("some"), name); err == nil {
+		if err := checkable(untrusted(chain, roots(string(newAuthority(t).Bundle)), time.Now()), "some", name); err == nil {
 			t.Errorf("%s is trusted though no CA of the bundle vouches for it", name)
 		}
 	}

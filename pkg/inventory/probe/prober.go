@@ -68,9 +68,9 @@ func (o Options) pause(seen outcome) time.Duration {
 // Snapshot with what that showed.
 func Look(ctx context.Context, s *inventory.Snapshot, o Options) *inventory.Snapshot {
 	targets := o.targets(s)
-	outcomes := map[backend]outcome{}
+	outcomes := map[string]outcome{}
 	for i, seen := range o.dialAll(ctx, targets) {
-		outcomes[targets[i].backend] = seen
+		outcomes[targets[i].host] = seen
 	}
 	out := *s
 	out.Probes = probes(targets, outcomes)
@@ -88,12 +88,12 @@ type Prober struct {
 	mu sync.Mutex
 	// matcher is that of the last Snapshot, nil before the first.
 	matcher  *admission.Matcher
-	outcomes map[backend]outcome
+	outcomes map[string]outcome
 }
 
 // New returns a Prober that calls publish, never twice at a time.
 func New(o Options, publish func(*admission.Matcher)) *Prober {
-	return &Prober{options: o, publish: publish, wakeup: make(chan struct{}, 1), outcomes: map[backend]outcome{}}
+	return &Prober{options: o, publish: publish, wakeup: make(chan struct{}, 1), outcomes: map[string]outcome{}}
 }
 
 // Publish publishes the Snapshot at once, with what is known of its backends.
@@ -112,12 +112,12 @@ func (p *Prober) Publish(m *admission.Matcher) {
 // is forgotten once other endpoints are ready than those that it is of.
 func (p *Prober) publishLocked() {
 	targets := p.options.targets(p.matcher.Snapshot)
-	ready := map[backend]string{}
+	ready := map[string]string{}
 	for _, t := range targets {
-		ready[t.backend] = t.ready
+		ready[t.host] = t.ready
 	}
-	maps.DeleteFunc(p.outcomes, func(b backend, seen outcome) bool {
-		now, called := ready[b]
+	maps.DeleteFunc(p.outcomes, func(host string, seen outcome) bool {
+		now, called := ready[host]
 		return seen.failed() && (!called || now != seen.ready)
 	})
 	p.publish(p.matcher.WithProbes(probes(targets, p.outcomes)))
@@ -155,7 +155,7 @@ func (p *Prober) round(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range due {
-		p.outcomes[t.backend] = seen[i]
+		p.outcomes[t.host] = seen[i]
 	}
 	p.publishLocked()
 }
@@ -169,18 +169,23 @@ func (p *Prober) due(now time.Time) []target {
 		return nil
 	}
 	stale := func(seen outcome) bool { return !now.Before(seen.again) }
-	called := map[backend]bool{}
+	called := map[string]bool{}
 	var due []target
 	for _, t := range p.options.targets(p.matcher.Snapshot) {
-		called[t.backend] = true
-		seen, ok := p.outcomes[t.backend]
+		called[t.host] = true
+		seen, ok := p.outcomes[t.host]
 		t.turn, t.unwell, t.settling = seen.turn, seen.unwell, ok && t.moved(seen)
-		if !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) || t.settling {
+		if !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) || t.settling || t.unverified(seen) {
 			due = append(due, t)
 		}
 	}
-	maps.DeleteFunc(p.outcomes, func(b backend, seen outcome) bool { return !called[b] && stale(seen) })
+	maps.DeleteFunc(p.outcomes, func(host string, seen outcome) bool { return !called[host] && stale(seen) })
 	return due
+}
+
+// unverified reports whether a caller has another CA bundle than at the dial.
+func (t target) unverified(seen outcome) bool {
+	return len(seen.certificates) > 0 && slices.ContainsFunc(t.callers, func(c caller) bool { return seen.certificates[c.bundle] == nil })
 }
 
 // moved reports whether all endpoints that are ready became so after the dial: behind a

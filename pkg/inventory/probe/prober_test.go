@@ -184,7 +184,7 @@ func TestInconclusive(t *testing.T) {
 // went once it is back.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, b := &dialer{}, &board{}
+		d, b := &dialer{answer: newAuthority(t).lasting(t)}, &board{}
 		p, stop := running(t, d, b)
 		defer stop()
 		with := func(bundles ...string) *inventory.Snapshot {

@@ -1,13 +1,8 @@
 package probe
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"maps"
-	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,21 +11,11 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// backend identifies what is dialed once, whatever the number of webhooks that
-// call it.
-type backend struct {
-	// address is "host:port", with the server name for a host.
-	address string
-	// bundles stands for the set of their CA bundles.
-	bundles digest
-}
-
-// digest stands for a CA bundle, or a set of them.
-type digest [sha256.Size]byte
-
-// target is a backend with what is needed to dial it.
+// target is a backend, which is dialed once whatever the number of webhooks that call it,
+// with what is needed to dial it.
 type target struct {
-	backend
+	// host is "host:port", with the server name for a host.
+	host       string
 	serverName string
 	// addresses are where it is found; only for those of a Service they are
 	// more than one.
@@ -54,8 +39,7 @@ type target struct {
 // caller is a webhook that calls a backend.
 type caller struct {
 	inventory.Ref
-	bundle []byte
-	digest digest
+	bundle string
 }
 
 // targets returns the backends that are worth a dial: what the objects show to
@@ -69,20 +53,16 @@ func (o Options) targets(s *inventory.Snapshot) []target {
 		if !ok {
 			continue
 		}
-		at, seen := index[t.address]
+		at, seen := index[t.host]
 		if !seen {
 			at = len(out)
-			index[t.address] = at
+			index[t.host] = at
 			if t.ofService {
 				t.ready = strings.Join(endpointAddresses(s.Services[w.Backend.Service.Key], w.Backend.Service.Port), ",")
 			}
 			out = append(out, t)
 		}
-		bundle := w.Backend.CABundle
-		out[at].callers = append(out[at].callers, caller{w.Ref, bundle, sha256.Sum256(bundle)})
-	}
-	for i := range out {
-		out[i].bundles = bundlesOf(out[i].callers)
+		out[at].callers = append(out[at].callers, caller{w.Ref, string(w.Backend.CABundle)})
 	}
 	return out
 }
@@ -99,7 +79,7 @@ func (o Options) target(s *inventory.Snapshot, b inventory.Backend) (target, boo
 	if addresses := addressesOf(s, b.Service); addresses != nil {
 		t.addresses = addresses
 	} else {
-		t.addresses, t.inner = []string{t.address}, true
+		t.addresses, t.inner = []string{t.host}, true
 	}
 	return t, true
 }
@@ -118,28 +98,12 @@ func urlTarget(b inventory.Backend, asked bool) (target, bool) {
 		}
 	}
 	t := named(u.Hostname(), int32(port))
-	t.addresses = []string{t.address}
+	t.addresses = []string{t.host}
 	return t, true
 }
 
 func named(serverName string, port int32) target {
-	return target{
-		backend:    backend{address: net.JoinHostPort(serverName, strconv.Itoa(int(port)))},
-		serverName: serverName,
-	}
-}
-
-// bundlesOf stands for the set of the callers' CA bundles.
-func bundlesOf(callers []caller) digest {
-	set := map[digest]bool{}
-	for _, c := range callers {
-		set[c.digest] = true
-	}
-	h := sha256.New()
-	for _, d := range slices.SortedFunc(maps.Keys(set), func(a, b digest) int { return bytes.Compare(a[:], b[:]) }) {
-		h.Write(d[:])
-	}
-	return digest(h.Sum(nil))
+	return target{host: hostPort(serverName, port), serverName: serverName}
 }
 
 // outcome is what one dial showed to all that call the backend.
@@ -153,7 +117,7 @@ type outcome struct {
 	// unrouted says that the auditor's own place may be to blame.
 	unrouted bool
 	// certificates are what each CA bundle makes of the one that was shown.
-	certificates map[digest]*inventory.ServingCertificate
+	certificates map[string]*inventory.ServingCertificate
 	// turn counts the dials, unwell those since the last that found the backend well.
 	turn, unwell int
 }
@@ -189,17 +153,19 @@ func (o Options) dialAll(ctx context.Context, targets []target) []outcome {
 }
 
 // probes are the facts of each webhook whose backend was dialed.
-func probes(targets []target, outcomes map[backend]outcome) map[inventory.Ref]inventory.Probe {
+func probes(targets []target, outcomes map[string]outcome) map[inventory.Ref]inventory.Probe {
 	lost := cutOff(targets, outcomes)
 	out := map[inventory.Ref]inventory.Probe{}
 	for _, t := range targets {
-		seen, ok := outcomes[t.backend]
+		seen, ok := outcomes[t.host]
 		if !ok {
 			continue
 		}
 		for _, c := range t.callers {
 			probe := seen.Probe
-			probe.Certificate = seen.certificates[c.digest]
+			if probe.Certificate = seen.certificates[c.bundle]; probe.Certificate == nil && len(seen.certificates) > 0 {
+				continue // its CA bundle is another one since the dial
+			}
 			if lost && seen.unrouted {
 				probe.Answer = inventory.AnswerNone
 			}
@@ -210,12 +176,11 @@ func probes(targets []target, outcomes map[backend]outcome) map[inventory.Ref]in
 }
 
 // cutOff reports whether the auditor itself is cut off, as a laptop outside the
-// cluster is: of several backends that are called none can be found. Older outcomes
-// say nothing: one of them may be of the same backend with other CA bundles.
-func cutOff(targets []target, outcomes map[backend]outcome) bool {
+// cluster is: of several backends that are called none can be found.
+func cutOff(targets []target, outcomes map[string]outcome) bool {
 	lost := 0
 	for _, t := range targets {
-		switch seen, ok := outcomes[t.backend]; {
+		switch seen, ok := outcomes[t.host]; {
 		case !ok:
 		case seen.unrouted:
 			lost++

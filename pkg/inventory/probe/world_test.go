@@ -138,9 +138,8 @@ func refusing(t *testing.T) string {
 func objects(t *testing.T, bundles [][]byte, addresses ...string) inventory.Objects {
 	t.Helper()
 	o := inventory.Objects{
-		Routing:        inventory.RoutingEndpoints,
-		EndpointsKnown: inventory.Coverage{All: true},
-		Services:       []*corev1.Service{kubetest.Service("policy", "hook")},
+		Cluster:  inventory.Cluster{Routing: inventory.RoutingEndpoints, EndpointsKnown: inventory.Coverage{All: true}},
+		Services: []*corev1.Service{kubetest.Service("policy", "hook")},
 	}
 	configuration := kubetest.Validating("policy")
 	for i, bundle := range bundles {
