@@ -32,7 +32,7 @@ func TestArchivesAreOfTheirTime(t *testing.T) {
 		broken bool
 		said   []string
 	}{
-		"must-gather":   {dir, false, []string{"as must-gather: 1 object, collected at 2024-03-01T09:00:00Z.", "Evaluated as of 2024-03-01T09:00:00Z, not of now"}},
+		"must-gather":   {dir, false, []string{"as must-gather: 1 object, collected at 2024-03-01T09:00:00Z.", "Evaluated as of 2024-03-01T09:00:00Z, not now"}},
 		"its manifests": {filepath.Join(dir, policy), true, []string{"as manifests: 1 object."}},
 	} {
 		t.Run(name, func(t *testing.T) {
