@@ -73,23 +73,29 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 
 // pluginPolicy names policies of the network plugin that the input shows, as CRDs or as
 // objects without them, "" for none: they may let in what a NetworkPolicy does not. Those
-// of OVN-Kubernetes, Cilium, Calico, Antrea and others have kinds of their own; the
-// MultiNetworkPolicies of Multus are about other networks, and one in another namespace
-// about other Pods.
+// of OVN-Kubernetes, Cilium, Calico, Antrea and others have kinds of their own. One in
+// another namespace is about other Pods.
 func pluginPolicy(p *Profile) string {
 	s := p.Snapshot
 	for _, name := range slices.Sorted(maps.Keys(s.CRDs)) {
-		if resource, _, _ := strings.Cut(name, "."); strings.HasSuffix(resource, "networkpolicies") && !strings.HasPrefix(resource, "multi") {
+		if resource, _, _ := strings.Cut(name, "."); strings.HasSuffix(resource, "networkpolicies") && mayOpen(resource) {
 			return name
 		}
 	}
 	for i := range s.Manifests {
-		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && m.Kind != "MultiNetworkPolicy" && m.Group != "networking.k8s.io" &&
+		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && mayOpen(strings.ToLower(m.Kind)) && m.Group != "networking.k8s.io" &&
 			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) {
 			return m.String()
 		}
 	}
 	return ""
+}
+
+// mayOpen reports whether policies of a kind can open what a NetworkPolicy closes: those of
+// Multus are about other networks, and a baseline yields to any NetworkPolicy. Source:
+// network-policy-api.sigs.k8s.io.
+func mayOpen(kind string) bool {
+	return !strings.HasPrefix(kind, "multi") && !strings.HasPrefix(kind, "baseline")
 }
 
 // ciliumRuns reports whether the input shows Cilium, whose policies by CIDR match no
