@@ -25,6 +25,8 @@ func (e Explanation) Verdict() string {
 		met = fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook"))
 	}
 	switch {
+	case len(e.Chain)+len(e.Skipped) == 0 && len(e.Inputs) > 0:
+		return out + "no webhook: no configuration was read."
 	case len(e.Chain) == 0:
 		return out + "no webhook."
 	case webhooks == 0:

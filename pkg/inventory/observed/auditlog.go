@@ -172,7 +172,11 @@ func (t *auditTable) readLines(ctx context.Context, name string, in io.Reader) e
 		}
 		last = append(last[:0], line...)
 	}
-	switch err := cmp.Or(ctx.Err(), scanner.Err()); {
+	err := ctx.Err()
+	if err == nil {
+		err = scanner.Err()
+	}
+	switch {
 	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("a line is longer than %d MiB: what follows is not read", maxEvent>>20)
 	case err == nil && lines > 0 && lines == broken:
