@@ -133,12 +133,18 @@ func waitsFirst(p *Profile) string {
 // pkg/controller/serviceaccount.
 func withoutNewNamespaces(p *Profile) string {
 	for _, needed := range []struct{ resource, name string }{{"configmaps", "kube-root-ca.crt"}, {"serviceaccounts", "default"}} {
-		subject := admission.Subject{Namespace: "new-namespace", Name: needed.name, Labels: admission.Unlabeled}
-		if p.Matcher.InterceptsSubject(p.Webhook, inventory.Resource{Name: needed.resource}, admission.Create, subject).Match == admission.Yes {
+		if p.MeetsInNewNamespace(inventory.Resource{Name: needed.resource}, needed.name).Match == admission.Yes {
 			return fmt.Sprintf("; Pods of new namespaces do not start, as they need %s %s", needed.resource, needed.name)
 		}
 	}
 	return ""
+}
+
+// MeetsInNewNamespace reports whether the webhook is called for the creation of an object
+// in a namespace without labels that does not exist yet.
+func (p *Profile) MeetsInNewNamespace(r inventory.Resource, name string) admission.Verdict {
+	subject := admission.Subject{Namespace: "new-namespace", Name: name, Labels: admission.Unlabeled}
+	return p.Matcher.InterceptsSubject(p.Webhook, r, admission.Create, subject)
 }
 
 // briefly says what breaks, and why.

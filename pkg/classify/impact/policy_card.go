@@ -92,7 +92,11 @@ func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []string
 		return nil
 	}
 	return stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
-		request, err := r.Matcher.OpenRequest(f.operation, f.resource, admission.Subject{Namespace: f.namespace})
+		subject := admission.Subject{Namespace: f.namespace}
+		if f.inNew != "" {
+			subject = admission.Subject{Namespace: "new-namespace", Name: f.inNew}
+		}
+		request, err := r.Matcher.OpenRequest(f.operation, f.resource, subject)
 		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
 			return r.Matcher.MatchPolicy(request, &refusing, b).Match != admission.No
 		})
