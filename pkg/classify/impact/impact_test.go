@@ -385,6 +385,20 @@ func TestNewNamespaces(t *testing.T) {
 	}
 }
 
+// TestClusterScoped: a namespaceSelector excludes no cluster-scoped object, which is said where
+// the webhook is called for some.
+func TestClusterScoped(t *testing.T) {
+	for resource, want := range map[string]bool{"configmaps": false, "nodes": true} {
+		o := objects(t, "testdata/cluster.yaml")
+		w := &o.Validating[slices.IndexFunc(o.Validating, func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c.Name == "policy" })].Webhooks[0]
+		w.Rules[0].Resources, w.NamespaceSelector = []string{resource}, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
+		called := Cards(evaluate(t, snapshot(o)), "policy", "")[0].Summary[0].Text
+		if strings.Contains(called, "cluster-scoped objects are not excluded") != want {
+			t.Errorf("%s: called for %s", resource, called)
+		}
+	}
+}
+
 // TestSummary: what an incident needs comes first, and the way out can be typed.
 func TestSummary(t *testing.T) {
 	c := Cards(cluster(t, "testdata/cluster.yaml"), "policy", "")[0]

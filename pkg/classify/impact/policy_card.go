@@ -23,11 +23,12 @@ func PolicyCards(r *classify.Report, ref inventory.Ref) []Card {
 }
 
 func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
+	matched := r.Matcher.PolicyResources(p)
 	out := Card{
 		Policy: p, Name: p.Name, Title: fmt.Sprintf("%s %s%s", p.Object.Kind, p.Name, installed(&p.Registration)),
 		Commands: []string{}, Sections: []Section{},
 		Summary: []Fact{
-			{"called for", strings.Join(append([]string{resources(r.Matcher.PolicyResources(p))}, selectors(r.Snapshot, &p.MatchResources)...), "; ")},
+			{"called for", strings.Join(append([]string{resources(matched)}, selectors(r.Snapshot, &p.MatchResources, matched)...), "; ")},
 			{"if it fails", strings.Join(policyFailures(r, p), "; ")},
 			{"stops", stopsInWords(refusedFunctions(r, p))},
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Cards are those of a configuration, or of one webhook of it where a name is
@@ -127,7 +128,7 @@ func webhookAdds(p *classify.Profile) []string {
 	for i := range p.Rules {
 		out = append(out, "it is called for "+ruleInWords(&p.Rules[i]))
 	}
-	return append(append(out, filters(p.Snapshot, &p.Registration)...), covers(p.Matched))
+	return append(append(out, filters(p)...), covers(p.Matched))
 }
 
 // siblings are the other webhooks of its configuration.
@@ -149,26 +150,29 @@ func calledFor(p *classify.Profile) string {
 	if p.KnowsReach() && len(p.Matched) == 0 {
 		return "no request: the API server calls it for none of the resources in its rules"
 	}
-	out := append([]string{matched(p)}, selectors(p.Snapshot, &p.MatchResources)...)
+	out := append([]string{matched(p)}, selectors(p.Snapshot, &p.MatchResources, p.Matched)...)
 	if n := len(p.MatchConditions); n > 0 {
 		out = append(out, "only where all of "+inventory.Counted(n, "matchCondition")+" are true")
 	}
 	return strings.Join(out, "; ")
 }
 
-// filters are the selectors and matchConditions of a webhook or a policy.
-func filters(s *inventory.Snapshot, r *inventory.Registration) []string {
-	out := selectors(s, &r.MatchResources)
-	for _, m := range r.MatchConditions {
+// filters are the selectors and matchConditions of a webhook.
+func filters(p *classify.Profile) []string {
+	out := selectors(p.Snapshot, &p.MatchResources, p.Matched)
+	for _, m := range p.MatchConditions {
 		out = append(out, fmt.Sprintf("only where the matchCondition %s is true: %s", m.Name, strings.Join(strings.Fields(m.Expression), " ")))
 	}
 	return out
 }
 
-func selectors(s *inventory.Snapshot, m *inventory.MatchResources) []string {
+func selectors(s *inventory.Snapshot, m *inventory.MatchResources, matched []admission.MatchedResource) []string {
 	var out []string
 	if !m.NamespaceSelector.Empty() {
-		out = append(out, "only in namespaces with the labels "+m.NamespaceSelector.String()+selected(s, m.NamespaceSelector)+"; cluster-scoped objects are not excluded by that")
+		out = append(out, "only in namespaces with the labels "+m.NamespaceSelector.String()+selected(s, m.NamespaceSelector))
+		if slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return !r.Namespaced }) {
+			out = append(out, "cluster-scoped objects are not excluded by that")
+		}
 	}
 	if !m.ObjectSelector.Empty() {
 		out = append(out, "only for objects with the labels "+m.ObjectSelector.String())
