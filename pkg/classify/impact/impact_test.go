@@ -385,7 +385,7 @@ func TestNewNamespaces(t *testing.T) {
 	}
 }
 
-// TestClusterScoped: a namespaceSelector excludes no cluster-scoped object, which is said where
+// TestClusterScoped: a namespaceSelector excludes no cluster-scoped object, which is printed where
 // the webhook is called for some.
 func TestClusterScoped(t *testing.T) {
 	for resource, want := range map[string]bool{"configmaps": false, "nodes": true} {

@@ -134,20 +134,12 @@ func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations
 
 func (l *AuditLine) add(row inventory.AuditRow) {
 	l.Add(row.AuditSum)
-	switch row.Outcome {
-	case inventory.AuditMutated:
-		l.Mutated += row.Requests
-	case inventory.AuditUnchanged:
-		l.Unchanged += row.Requests
-	case inventory.AuditDenied:
-		l.Denied += row.Requests
-	case inventory.AuditFailed:
-		l.Failed += row.Requests
-	case inventory.AuditFailedOpen:
-		l.FailedOpen += row.Requests
-	case inventory.AuditViolated:
-		l.Audited += row.Requests
-	case inventory.AuditSlow: // of no name
+	counts := map[inventory.AuditOutcome]*int{
+		inventory.AuditMutated: &l.Mutated, inventory.AuditUnchanged: &l.Unchanged, inventory.AuditDenied: &l.Denied,
+		inventory.AuditFailed: &l.Failed, inventory.AuditFailedOpen: &l.FailedOpen, inventory.AuditViolated: &l.Audited,
+	}
+	if n := counts[row.Outcome]; n != nil {
+		*n += row.Requests
 	}
 }
 

@@ -2,6 +2,7 @@ package observed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 type auditEvent struct {
 	APIVersion, Stage, AuditID, Verb string
 	User                             struct{ Username string }
-	ImpersonatedUser                 *struct{ Username string }
+	ImpersonatedUser                 struct{ Username string }
 	ObjectRef                        struct{ Resource, Namespace, Name, APIGroup, APIVersion, Subresource string }
 	ResponseStatus                   struct {
 		Code    int
@@ -238,15 +239,8 @@ func (e *auditEvent) key() inventory.AuditKey {
 	o := e.ObjectRef
 	return inventory.AuditKey{
 		Resource:  inventory.Resource{Group: o.APIGroup, Name: o.Resource, Subresource: o.Subresource},
-		Operation: e.operation(), Namespace: o.Namespace, User: e.user(),
+		Operation: e.operation(), Namespace: o.Namespace, User: cmp.Or(e.ImpersonatedUser.Username, e.User.Username),
 	}
-}
-
-func (e *auditEvent) user() string {
-	if e.ImpersonatedUser != nil {
-		return e.ImpersonatedUser.Username
-	}
-	return e.User.Username
 }
 
 // operation is that of admission; for a read, of which conversions alone can fail, the

@@ -41,7 +41,7 @@ const maxEvent = 8 << 20
 // the rest is read.
 func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.Error) {
 	files, errs := l.files()
-	t := newAuditTable(l)
+	t := &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}}
 	for _, file := range files {
 		if err := t.readFile(ctx, file); err != nil {
 			errs = append(errs, auditError(file, err))
@@ -234,10 +234,6 @@ type auditTable struct {
 	logs   AuditLogs
 	result inventory.AuditLog
 	rows   map[inventory.AuditKey]*inventory.AuditSum
-}
-
-func newAuditTable(l AuditLogs) *auditTable {
-	return &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}}
 }
 
 // addRow adds requests. Where the table is full, what is left of the key is what
