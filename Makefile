@@ -4,6 +4,7 @@
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 BUILDER = https://github.com/webhook-auditor/webhook-auditor/blob/main/Makefile
+PLATFORMS = linux/amd64,linux/arm64,darwin/arm64
 DOWNLOADS = https://github.com/webhook-auditor/webhook-auditor/releases/download
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # No target changes the flags of the compiler for tests, so that "go test ./..." and
@@ -134,14 +135,15 @@ image: ## the container image for amd64 and arm64, as an OCI archive in dist/; n
 	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
 
 # It fails before it compiles, and compiles once for each platform: the image, its
-# binaries and the program that writes the manifests share what they compile.
+# binaries and the program that writes the manifests share what they compile. Two cores
+# take more than two minutes for a platform; PLATFORMS of release.yml has all.
 release-names:
 	@echo '$(VERSION)' | grep -Eq '^v[0-9]+\.[0-9]+\.[0-9]+' && echo '$(IMAGE)' | grep -Eq '[:@][^/]+$$' || { \
 		echo "make release: VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3 are needed" >&2; exit 2; }
 
 release: export GOFLAGS = -trimpath
-release: release-names manifests image ## the files of a release in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3
-	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -builder '$(BUILDER)' -out $(CURDIR)/dist
+release: release-names manifests image ## the files of a release in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3, takes PLATFORMS
+	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -builder '$(BUILDER)' -platforms '$(PLATFORMS)' -out $(CURDIR)/dist
 
 clean:
 	rm -rf bin dist e2e/bin
