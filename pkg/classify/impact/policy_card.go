@@ -99,7 +99,8 @@ func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []string
 		}
 		request, err := r.Matcher.OpenRequest(f.operation, f.resource, subject)
 		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
-			return r.Matcher.MatchPolicy(request, &refusing, b).Match != admission.No
+			v := r.Matcher.MatchPolicy(request, &refusing, b)
+			return v.Match != admission.No && !v.OptIn
 		})
 	})
 }
