@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -83,7 +84,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	changes := report.NewChanges(before, after)
+	changes := report.NewChanges(before, after, impact.Compare(before, after))
 	return cmp.Or(printAnswer(d.output, changes, changes.Errors, s), exitStatus(changes.Added, limitOf(d.failOn)))
 }
 

@@ -20,8 +20,8 @@ type BudgetChange struct {
 	AfterSeconds  float64              `json:"afterSeconds"`
 }
 
-// BudgetChanges compares the costs of two Reports: what takes most time more first.
-func BudgetChanges(before, after *classify.Report) []BudgetChange {
+// budgetChanges compares the costs of two Reports: what takes most time more first.
+func budgetChanges(before, after *classify.Report) []BudgetChange {
 	type request struct {
 		inventory.Resource
 		admission.Operation

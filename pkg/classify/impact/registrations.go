@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -46,6 +47,17 @@ type WebhookChange struct {
 type ResourceOperations struct {
 	Resource   inventory.Resource    `json:"resource"`
 	Operations []admission.Operation `json:"operations"`
+}
+
+// Difference is how the registrations of two Reports differ, and what that costs.
+type Difference struct {
+	Registrations []Registration `json:"registrations" jsonschema:"Registrations are the configurations, and CRDs with a conversion webhook, that register other webhooks, or register them otherwise."`
+	Budgets       []BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
+}
+
+// Compare compares two Reports.
+func Compare(before, after *classify.Report) Difference {
+	return Difference{append([]Registration{}, Registrations(before.Matcher, after.Matcher)...), append([]BudgetChange{}, budgetChanges(before, after)...)}
 }
 
 // Registrations returns what differs between the registrations of two Snapshots:

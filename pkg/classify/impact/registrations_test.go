@@ -332,11 +332,11 @@ func TestBudgetChanges(t *testing.T) {
 	}
 	before := evaluate(t, snapshot(was))
 	var got []string
-	for _, b := range BudgetChanges(before, evaluate(t, snapshot(now))) {
+	for _, b := range budgetChanges(before, evaluate(t, snapshot(now))) {
 		got = append(got, b.String())
 	}
 	expect.Equal(t, []string{"the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"}, got)
-	if more := BudgetChanges(before, before); len(more) > 0 {
+	if more := budgetChanges(before, before); len(more) > 0 {
 		t.Errorf("without a change: %v", more)
 	}
 }

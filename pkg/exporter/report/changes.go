@@ -14,18 +14,13 @@ import (
 // that does, and the findings that it adds and resolves.
 type Changes struct {
 	Comparison
-	Registrations []impact.Registration `json:"registrations" jsonschema:"Registrations are the configurations, and CRDs with a conversion webhook, that register other webhooks, or register them otherwise."`
-	Budgets       []impact.BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
+	impact.Difference
 }
 
-// NewChanges compares two Reports.
-func NewChanges(before, after *classify.Report) Changes {
+// NewChanges returns how two Reports differ as it is handed out.
+func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
 	old := NewDocument(before)
-	out := Changes{
-		Comparison:    NewComparison(old, NewDocument(after)),
-		Registrations: append([]impact.Registration{}, impact.Registrations(before.Matcher, after.Matcher)...),
-		Budgets:       append([]impact.BudgetChange{}, impact.BudgetChanges(before, after)...),
-	}
+	out := Changes{NewComparison(old, NewDocument(after)), d}
 	known := map[Error]bool{}
 	out.Errors = slices.DeleteFunc(append(old.Errors, out.Errors...), func(e Error) bool {
 		again := known[e]

@@ -44,9 +44,11 @@ func TestChanges(t *testing.T) {
 		"changes.txt": func(w io.Writer, c Changes) error { return Write(w, "text", c, TextOptions{Width: 100}) },
 		"changes.md":  func(w io.Writer, c Changes) error { return Write(w, "markdown", c, TextOptions{}) }, "changes.json": WriteJSON[Changes],
 	} {
-		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after)) }))
+		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after, impact.Compare(before, after))) }))
 	}
-	golden.Compare(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", NewChanges(before, before), TextOptions{}) }))
+	golden.Compare(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error {
+		return Write(b, "text", NewChanges(before, before, impact.Difference{}), TextOptions{})
+	}))
 }
 
 // TestChangesAlike: what changed alike of several configurations is printed once.
@@ -55,7 +57,7 @@ func TestChangesAlike(t *testing.T) {
 		return impact.Registration{Type: inventory.Mutating, Configuration: name, Edit: impact.Changed, Webhooks: []impact.WebhookChange{{Ref: inventory.Ref{Name: name + ".example.com"}, Sentences: []string{sentence}}}}
 	}
 	var b bytes.Buffer
-	must.Succeed(t, Changes{Registrations: []impact.Registration{of("a", "slower"), of("b", "gone"), of("c", "slower")}}.blocks().WriteText(&b, TextOptions{}))
+	must.Succeed(t, Changes{Difference: impact.Difference{Registrations: []impact.Registration{of("a", "slower"), of("b", "gone"), of("c", "slower")}}}.blocks().WriteText(&b, TextOptions{}))
 	const want = "2 mutating webhook configurations are changed: a, c\n  2 webhooks (a.example.com, c.example.com): slower\n\nMutating webhook configuration b is changed\n  webhook b.example.com: gone\n"
 	if b.String() != want {
 		t.Errorf("got %q", b.String())
