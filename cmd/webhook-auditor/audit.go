@@ -129,12 +129,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if a.baseline != "" {
 		return a.compare(selected.of(before), document, limit, s)
 	}
-	if a.output == htmlFormat {
-		err = page.WriteFile(s.out, evaluated, document.Shown(), pageOptions())
-	} else {
-		err = a.write(document, s)
-	}
-	return cmp.Or(err, printErrors(document.Errors, s), exitStatus(document.Findings, limit))
+	return cmp.Or(a.write(document, s), printErrors(document.Errors, s), exitStatus(document.Findings, limit))
 }
 
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
@@ -168,7 +163,7 @@ func inputName(path string) string {
 
 // check validates the flags before anything is read.
 func (a *audit) check(paths []string) error {
-	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.checkHTML(), a.observe.check(paths), a.checkContexts(paths)); err != nil {
+	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.observe.check(paths), a.checkContexts(paths)); err != nil {
 		return err
 	}
 	for _, path := range paths {
@@ -208,8 +203,11 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 
 // write prints a report in the output format.
 func (a *audit) write(d report.Document, s streams) error {
-	if a.output == "sarif" {
+	switch a.output {
+	case "sarif":
 		return report.WriteSARIF(s.out, d, version.Version)
+	case "html":
+		return show(a.output, d, s)
 	}
 	o := formatOptions(a.output, s)
 	o.Fixes, o.Quiet, o.Served = a.fixes, a.quiet, a.served
@@ -228,8 +226,11 @@ func formatOptions(format string, s streams) report.TextOptions {
 	return o
 }
 
-// show prints a view in the output format.
+// show prints a view in the output format; as HTML it has what it has in Markdown.
 func show(format string, v report.View, s streams) error {
+	if format == "html" {
+		return page.WriteFile(s.out, v.(interface{ Markdown() report.Blocks }).Markdown(), version.Version)
+	}
 	return report.Write(s.out, format, v, formatOptions(format, s))
 }
 
@@ -378,9 +379,6 @@ func (in *input) policyText() ([]byte, error) {
 
 func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 	policy, err := classify.ParsePolicy(text)
-	if err == nil {
-		err = misspelled(policy)
-	}
 	if err != nil {
 		return classify.Policy{}, usageError{fmt.Errorf("reading the policy %s: %w", in.config, err)}
 	}
@@ -473,5 +471,5 @@ func assume(objects inventory.Objects, server inventory.Version) inventory.Objec
 }
 
 func formats() []string {
-	return []string{"text", "table", "json", "markdown", "sarif", htmlFormat}
+	return []string{"text", "table", "json", "markdown", "sarif", "html"}
 }

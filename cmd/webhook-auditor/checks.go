@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,46 +46,8 @@ func checksLike(typed string) []string {
 	return arguments.Like(typed, names)
 }
 
-// explainCheck prints the runbook of a check.
+// explainCheck prints the runbook of a check, as it is written.
 func explainCheck(c *classify.Check, s streams) error {
-	head := report.Block{Heading: c.Name, Lines: []report.Line{{Text: c.Summary, Aside: c.Severity.String()}}}
-	o := textOptions(s.out)
-	o.Width = cmp.Or(o.Width, defaultWidth)
-	return append(report.Blocks{head}, runbookBlocks(c.Runbook())...).WriteText(s.out, o)
-}
-
-// runbookBlocks are the sections of a runbook, its code as commands.
-func runbookBlocks(markdown string) report.Blocks {
-	var out report.Blocks
-	var paragraph []string
-	end := func() {
-		if len(paragraph) > 0 {
-			last := &out[len(out)-1]
-			last.Lines = append(last.Lines, report.Line{Text: strings.Join(paragraph, " ")})
-			paragraph = nil
-		}
-	}
-	code := false
-	for line := range strings.Lines(markdown) {
-		line = strings.TrimRight(line, "\n")
-		switch {
-		case strings.HasPrefix(line, "```"):
-			end()
-			code = !code
-		case code:
-			out[len(out)-1].Lines = append(out[len(out)-1].Lines, report.Line{Label: "$", Command: line})
-		case strings.HasPrefix(line, "## "):
-			end()
-			out = append(out, report.Block{Heading: line[len("## "):]})
-		case line == "" || strings.HasPrefix(line, "# "):
-			end()
-		case strings.HasPrefix(line, "- "):
-			end()
-			paragraph = []string{line}
-		default:
-			paragraph = append(paragraph, strings.TrimSpace(line))
-		}
-	}
-	end()
-	return out
+	_, err := fmt.Fprintf(s.out, "%s (%s): %s\n\n%s", c.Name, c.Severity, c.Summary, strings.TrimPrefix(c.Runbook(), "# "+c.Name+"\n\n"))
+	return err
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
-	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -18,11 +16,7 @@ func TestChecksInATerminal(t *testing.T) {
 	}
 	for _, c := range classify.Checks {
 		r := execute(t, "", "explain", c.Name)
-		expect.Contains(t, r.out, c.Name+"\n", "\nMeaning\n", "\nMitigation\n")
-		expect.Contains(t, squeezed(r.out), c.Summary)
-		if strings.Contains(r.out, "```") {
-			t.Errorf("%s: code is no command:\n%s", c.Name, r.out)
-		}
+		expect.Contains(t, r.out, c.Name+" (", "\n## Meaning\n", "\n## Mitigation\n", c.Summary)
 	}
 }
 
@@ -46,13 +40,6 @@ func TestVerbs(t *testing.T) {
 
 // TestVersion: nothing that is not known is printed.
 func TestVersion(t *testing.T) {
-	var b map[string]string
-	must.Succeed(t, json.Unmarshal([]byte(execute(t, "", "version", "-o", "json").out), &b))
-	for key, value := range b {
-		if value == "" {
-			t.Errorf("%s is empty", key)
-		}
-	}
 	if text := execute(t, "", "version").out; strings.Count(text, "\n") != 1 || strings.Contains(text, "branch") {
 		t.Errorf("the version is %q", text)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -127,7 +128,7 @@ never changes a webhook.`,
   # Show which webhooks the creation of a Pod meets
   webhook-auditor explain create pods -n default`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
-		Version:       builtFrom().String(),
+		Version:       builtFrom(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -151,7 +152,6 @@ never changes a webhook.`,
 	root.SetHelpCommandGroupID("advanced")
 	root.SetCompletionCommandGroupID("advanced")
 	root.InitDefaultCompletionCmd()
-	renameExamples(root, name)
 	return root
 }
 
@@ -161,14 +161,6 @@ func addGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 		c.GroupID = group
 	}
 	root.AddCommand(commands...)
-}
-
-// renameExamples writes the program in the examples as its user calls it.
-func renameExamples(c *cobra.Command, name string) {
-	c.Example = strings.ReplaceAll(c.Example, program+" ", name+" ")
-	for _, sub := range c.Commands() {
-		renameExamples(sub, name)
-	}
 }
 
 // subcommand is the prefix of an error: the command without the program.
@@ -302,4 +294,25 @@ func limitOf(failOn string) classify.Severity {
 	var limit classify.Severity
 	_ = limit.UnmarshalText([]byte(failOn)) // "never" is none
 	return limit
+}
+
+// interruptGrace is how long an interrupted command may take to clean up.
+const interruptGrace = 300 * time.Millisecond
+
+// interrupted runs what ends by itself and, once the context has ended, leaves
+// it soon: it may be in a system call, a credential plugin or a long computation.
+func interrupted(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(interruptGrace):
+		return context.Cause(ctx)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -129,9 +130,9 @@ func (d *daemon) unread(errs []inventory.Error) {
 
 // wrote counts the writes that failed, and logs each cause once, with the
 // webhook that blocked it.
-func (d *daemon) wrote(failed int, failing error) {
+func (d *daemon) wrote(failed int, failing []error) {
 	d.own.WriteErrors.Add(float64(failed))
-	d.logOnce(&d.writeLog, "cannot write to the cluster; metrics are not affected", failing)
+	d.logOnce(&d.writeLog, "cannot write to the cluster; metrics are not affected", failing...)
 }
 
 // reviewed logs once of each kind that the API server cannot review who may scrape, and once
@@ -156,26 +157,28 @@ func (d *daemon) clientCA(err error) {
 	d.logOnce(&d.caLog, message, err)
 }
 
-// serving logs which certificate is served; without one, once, that the files
-// cannot be read and the last good one stays in use.
-func (d *daemon) serving(leaf *x509.Certificate, err error) {
-	if leaf == nil {
+// serving logs, once, which certificate is served, and that the files cannot be read.
+func (d *daemon) serving(ofFiles *x509.Certificate, err error) {
+	switch {
+	case err == nil:
+		d.certificateLog.change(nil)
+		d.log.Info("serving with the certificate of the files", "issuer", ofFiles.Issuer, "not_after", ofFiles.NotAfter.UTC().Format(time.RFC3339))
+	case ofFiles == nil:
+		d.logOnce(&d.certificateLog, "serving with a self-signed certificate until the files exist", err)
+	default:
 		d.logOnce(&d.certificateLog, "cannot read the serving certificate; the last good one stays in use", err)
-		return
 	}
-	d.certificateLog.change(nil)
-	until := leaf.NotAfter.UTC().Format(time.RFC3339)
-	if err != nil {
-		d.log.Info("serving with a self-signed certificate until the files exist", "because", err, "not_after", until)
-		return
-	}
-	d.log.Info("serving with the certificate of the files", "issuer", leaf.Issuer, "not_after", until)
 }
 
-// logOnce logs a failure once for each webhook that is responsible, else for each
-// operation that failed, and once what recovered. The error joins all that fails.
-func (d *daemon) logOnce(before *messageLog, message string, err error) {
-	causes := causesOf(err)
+// logOnce logs each failure once for the webhook that is responsible, else for the
+// operation that failed, and once what recovered.
+func (d *daemon) logOnce(before *messageLog, message string, errs ...error) {
+	causes := map[string]error{}
+	for _, err := range errs {
+		if err != nil {
+			causes[causeOf(err)] = err
+		}
+	}
 	added, gone := before.change(slices.Sorted(maps.Keys(causes)))
 	for _, cause := range added {
 		d.log.Warn(message, "err", causes[cause], "webhook", operator.Blocker(causes[cause]))
@@ -185,26 +188,14 @@ func (d *daemon) logOnce(before *messageLog, message string, err error) {
 	}
 }
 
-// byWebhook begins the cause of a failure that is due to a webhook.
-const byWebhook = "webhook "
-
-// causesOf are the failures in an error by their causes: a webhook, or the
-// words in which the error says what was tried.
-func causesOf(err error) map[string]error {
-	out := map[string]error{}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			maps.Copy(out, causesOf(e))
-		}
-		return out
-	}
+// causeOf is the cause of a failure: a webhook, or the words in which the error says what
+// was tried.
+func causeOf(err error) string {
 	if blocker := operator.Blocker(err); blocker != "" {
-		out[byWebhook+blocker] = err
-	} else if err != nil {
-		tried, _, _ := strings.Cut(err.Error(), ":")
-		out[tried] = err
+		return "webhook " + blocker
 	}
-	return out
+	tried, _, _ := strings.Cut(err.Error(), ":")
+	return tried
 }
 
 // messageLog remembers what is logged, so that nothing is logged twice.
@@ -245,3 +236,35 @@ func (s *messageLog) change(messages []string) (added, gone []string) {
 	slices.Sort(gone)
 	return added, gone
 }
+
+// elapsed is how long the evaluation under way has been running; 0 where none
+// is.
+func (d *daemon) elapsed() time.Duration {
+	began := d.began.Load()
+	if began == nil {
+		return 0
+	}
+	return time.Since(*began)
+}
+
+// begin measures an evaluation, which ends with a call of end.
+func (d *daemon) begin() (end func()) {
+	began := time.Now()
+	d.began.Store(&began)
+	return func() {
+		d.began.Store(nil)
+		d.own.Duration.Observe(time.Since(began).Seconds())
+	}
+}
+
+// ready answers the probe: not before the first Report.
+func (d *daemon) ready(w http.ResponseWriter, r *http.Request) {
+	if d.current() == nil {
+		http.Error(w, "waiting for the first snapshot", http.StatusServiceUnavailable)
+		return
+	}
+	healthy(w, r)
+}
+
+// healthy answers the probe of a program that runs.
+func healthy(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -21,15 +20,10 @@ type explain struct {
 	request *requestFlags
 	// requests is a file of requests, errorText the error to explain.
 	requests, errorText string
-	// subject is the one of otherSubjects that is given, "" for none.
-	subject func() string
-	output  string
+	output              string
 	// offline says not to read the object of a request.
 	offline bool
 }
-
-// otherSubjects are the flags that name another subject than a request.
-var otherSubjects = []string{"error", "requests", "request-id"}
 
 func explainCommand(s streams) *cobra.Command {
 	e := &explain{source: source{input: &input{}}}
@@ -77,11 +71,8 @@ not serve the resource, 2 usage error.`,
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
 	addFlags(c, &groups)
-	c.MarkFlagsMutuallyExclusive(otherSubjects...)
+	c.MarkFlagsMutuallyExclusive("error", "requests", "request-id")
 	c.ValidArgsFunction = completeOperation
-	e.subject = func() string {
-		return strings.Join(slices.DeleteFunc(slices.Clone(otherSubjects), func(f string) bool { return !c.Flags().Changed(f) }), "")
-	}
 	return c
 }
 
@@ -89,16 +80,15 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err := e.observe.check(e.from); err != nil {
 		return err
 	}
-	subject := e.subject()
-	if subject != "" && (len(args) > 0 || e.request.given()) {
-		return usageError{fmt.Errorf("explain: --%s: must be given without a request: neither OPERATION and RESOURCE nor flags of a request", subject)}
-	}
-	switch subject {
-	case "request-id":
+	switch {
+	case e.observe.audit.requestID+e.errorText+e.requests == "":
+	case len(args) > 0 || e.request.given():
+		return usageError{errors.New("explain: --error, --requests and --request-id: must be given without a request: neither OPERATION and RESOURCE nor flags of a request")}
+	case e.observe.audit.requestID != "":
 		return e.explainAudited(ctx, s)
-	case "error":
+	case e.errorText != "":
 		return e.diagnose(ctx, s)
-	case "requests":
+	default:
 		return e.explainEach(ctx, s)
 	}
 	if len(args) == 1 && !e.request.given() {

@@ -1,13 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -127,4 +138,126 @@ func (a requestArguments) request(matcher *admission.Matcher) (admission.Request
 		return admission.Request{}, usageError{fmt.Errorf("explain: %w", err)}
 	}
 	return request, nil
+}
+
+// maxObject is more than an API server takes.
+const maxObject = 16 << 20
+
+// object reads the one object of --filename.
+func (r *requestFlags) object(s streams) (map[string]any, error) {
+	found, err := r.objects(s)
+	switch {
+	case err != nil:
+	case len(found) != 1:
+		err = fmt.Errorf("must be one object, not %d", len(found))
+	case stringOf(found[0], "kind") == "" || stringOf(found[0], "apiVersion") == "":
+		err = errors.New("must have apiVersion and kind")
+	case found[0]["items"] != nil:
+		err = errors.New("must be one object, not a list")
+	}
+	if err != nil {
+		return nil, usageError{fmt.Errorf("reading the object %s: %w", inputName(r.file), err)}
+	}
+	return found[0], nil
+}
+
+// objects are those of the file that are not empty. Whole numbers stay whole, as for the
+// API server.
+func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
+	file, err := opened(r.file, s)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, maxObject+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxObject {
+		return nil, fmt.Errorf("it has more than %d MiB, which no API server takes: name a file with one object", maxObject>>20)
+	}
+	var out []map[string]any
+	for decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096); ; {
+		var raw json.RawMessage
+		var object map[string]any
+		err := decoder.Decode(&raw)
+		if err == nil && len(raw) > 0 {
+			err = utiljson.Unmarshal(raw, &object)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil && len(out) > 0:
+			return nil, errors.New("something follows the object: must be one object and nothing else")
+		case err != nil:
+			return nil, err
+		case len(object) > 0:
+			out = append(out, object)
+		}
+	}
+}
+
+// opened is a file to read, or standard input.
+func opened(path string, s streams) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(s.in), nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err) // the path is named before
+	}
+	return f, nil
+}
+
+// qualified names the object's kind as kubectl takes it: "deployment.apps".
+func qualified(object map[string]any) string {
+	group, _, grouped := strings.Cut(stringOf(object, "apiVersion"), "/")
+	kind := strings.ToLower(stringOf(object, "kind"))
+	if !grouped {
+		return kind
+	}
+	return kind + "." + group
+}
+
+func stringOf(object map[string]any, key string) string {
+	s, _ := object[key].(string)
+	return s
+}
+
+// knowledge is what requests are explained by: the Snapshot, who makes them, and the
+// objects that they change.
+type knowledge struct {
+	*admission.Matcher
+	user *admission.User
+	// stored reads the metadata of the object of a request, or says that there is
+	// none, or why it cannot be read; nil without a cluster.
+	stored func(admission.Request) (metadata map[string]any, absent bool, note string)
+}
+
+func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge {
+	k := knowledge{Matcher: m, user: admission.NewUser(e.access.overrides.AuthInfo.Impersonate, e.access.overrides.AuthInfo.ImpersonateGroups)}
+	if len(e.from) > 0 || e.offline {
+		return k
+	}
+	connect := sync.OnceValues(e.access.connect)
+	k.stored = func(r admission.Request) (map[string]any, bool, string) {
+		parent := r.Resource.Parent()
+		namespace := r.Namespace
+		if parent.IsNamespaces() {
+			namespace = ""
+		}
+		c, err := connect()
+		if err == nil {
+			var metadata map[string]any
+			at := schema.GroupVersionResource{Group: parent.Group, Version: r.Version, Resource: parent.Name}
+			if metadata, err = c.clients.Metadata(ctx, at, namespace, r.Name); err == nil {
+				return metadata, false, ""
+			}
+		}
+		if apierrors.IsNotFound(err) {
+			return nil, true, ""
+		}
+		return nil, false, fmt.Sprintf("the object is not known: reading %s %s: %v", parent, r.Name, err)
+	}
+	return k
 }

@@ -75,7 +75,7 @@ func TestWrongInput(t *testing.T) {
 	}{
 		"an object of another kind":    {append(from, "create", "pods", "-f", one), exitUsage, "it is a Service, and pods takes a Pod"},
 		"an object and garbage":        {append(from, "-f", garbage), exitUsage, "something follows the object"},
-		"two objects":                  {append(from, "-f", two), exitUsage, "something follows the object"},
+		"two objects":                  {append(from, "-f", two), exitUsage, "must be one object, not 2"},
 		"manifests and garbage":        {[]string{"audit", garbage}, exitError, "garbage.json:2: something follows the JSON object"},
 		"objects one after another":    {[]string{"audit", two, "--allow-empty"}, exitOK, ""},
 		"nothing to audit":             {[]string{"audit", one}, exitError, "no webhook configuration, CRD or admission policy in it"},

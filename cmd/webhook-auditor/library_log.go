@@ -4,28 +4,25 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 )
 
-// quietInterval is how long a kind of message of a library is not logged again: a metric
-// counts all.
-const quietInterval = time.Minute
-
-// maxKinds bounds the kinds of messages that are kept apart; what is beyond is
-// counted only.
-const maxKinds = 100
+// The limit of messages of a library in the log: so many at once, and then one in an
+// interval. A metric counts all.
+const (
+	libraryBurst    = 10
+	libraryInterval = time.Minute
+)
 
 // libraryLog is the log of a library that logs each event, as net/http does for
-// each failed TLS handshake. All messages are counted, and the first of a kind is logged
-// once an interval.
+// each failed TLS handshake. All messages are counted, and few are logged.
 type libraryLog struct {
 	slog.Handler
 	counter prometheus.Counter
-	kinds   *kinds
+	limiter *rate.Limiter
 }
 
 func newLibraryLog(to slog.Handler, library string, messages *prometheus.CounterVec) libraryLog {
@@ -34,7 +31,7 @@ func newLibraryLog(to slog.Handler, library string, messages *prometheus.Counter
 
 // newCountedLog is the log of anything that may log each event.
 func newCountedLog(to slog.Handler, counter prometheus.Counter) libraryLog {
-	return libraryLog{Handler: to, counter: counter, kinds: &kinds{next: map[string]time.Time{}}}
+	return libraryLog{Handler: to, counter: counter, limiter: rate.NewLimiter(rate.Every(libraryInterval), libraryBurst)}
 }
 
 // Handle logs or counts a message. One of a call that was ended, as SIGTERM ends all, is
@@ -44,7 +41,7 @@ func (l libraryLog) Handle(ctx context.Context, r slog.Record) error {
 		return nil
 	}
 	l.counter.Inc()
-	if !l.kinds.first(kindOfMessage(r.Message), r.Time) {
+	if !l.limiter.AllowN(r.Time, 1) {
 		return nil
 	}
 	return l.Handler.Handle(ctx, r)
@@ -70,30 +67,4 @@ func (l libraryLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (l libraryLog) WithGroup(name string) slog.Handler {
 	l.Handler = l.Handler.WithGroup(name)
 	return l
-}
-
-// kindOfMessage is a message up to what differs from one to the next: an
-// address, a number.
-func kindOfMessage(message string) string {
-	if i := strings.IndexAny(message, "0123456789"); i >= 0 {
-		return message[:i]
-	}
-	return message
-}
-
-// kinds are when each kind of message may be logged again.
-type kinds struct {
-	mu   sync.Mutex
-	next map[string]time.Time
-}
-
-// first reports whether a message is the first of its kind in the interval.
-func (k *kinds) first(kind string, now time.Time) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if now.Before(k.next[kind]) || k.next[kind].IsZero() && len(k.next) >= maxKinds {
-		return false
-	}
-	k.next[kind] = now.Add(quietInterval)
-	return true
 }

@@ -12,19 +12,14 @@ import (
 // takes up to a minute to update the volume.
 const policyInterval = 2 * time.Second
 
-// policyReading is the content of the Policy file, or why it cannot be read.
-type policyReading struct{ text, problem string }
-
-// policyChanges finds the changes of the Policy file.
-type policyChanges struct {
-	last    policyReading // the previous reading
-	handled policyReading // the last one that was returned as a change
-}
+// policyChanges finds the changes of the Policy file by its readings: the last one, and the
+// last one that was a change.
+type policyChanges struct{ last, handled string }
 
 // changed reports whether the file has changed. A change counts from its second
 // reading on: an editor may not have written all of it, or be about to rename
 // the new file.
-func (c *policyChanges) changed(now policyReading) bool {
+func (c *policyChanges) changed(now string) bool {
 	settled := now == c.last
 	c.last = now
 	if !settled || now == c.handled {
@@ -37,8 +32,7 @@ func (c *policyChanges) changed(now policyReading) bool {
 // followPolicy reads the Policy at each tick and gives apply each change of it,
 // until the context ends; text is what was read at the start.
 func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time.Time, apply func(classify.Policy, error)) error {
-	first := policyReading{text: string(text)}
-	changes := policyChanges{last: first, handled: first}
+	changes := policyChanges{string(text), string(text)}
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,9 +40,9 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 		case <-tick:
 		}
 		text, err := in.policyText()
-		now := policyReading{text: string(text)}
+		now := string(text)
 		if err != nil {
-			now.problem = err.Error()
+			now = err.Error()
 		}
 		switch {
 		case !changes.changed(now):

@@ -114,14 +114,14 @@ func TestPolicyIsReloaded(t *testing.T) {
 // TestHalfWrittenPolicyIsNoChange: an editor may truncate the file before it
 // writes, and an empty file would be the default Policy.
 func TestHalfWrittenPolicyIsNoChange(t *testing.T) {
-	good, empty, better := policyReading{text: acknowledging}, policyReading{}, policyReading{text: "caExpiryDays: 60"}
+	const good, empty, better = acknowledging, "", "caExpiryDays: 60"
 	changes := policyChanges{last: good, handled: good}
 	for i, step := range []struct {
-		reading policyReading
+		reading string
 		want    bool
 	}{{good, false}, {empty, false}, {good, false}, {good, false}, {empty, false}, {better, false}, {better, true}, {better, false}, {empty, false}, {empty, true}} {
 		if got := changes.changed(step.reading); got != step.want {
-			t.Errorf("reading %d, %q: %t, want %t", i, step.reading.text, got, step.want)
+			t.Errorf("reading %d, %q: %t, want %t", i, step.reading, got, step.want)
 		}
 	}
 }

@@ -115,7 +115,6 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	o.web.names = o.names()
 	log.Info("starting", "version", version.Info(), "cluster", c.config.Host)
 	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
 	d := newDaemon(policy, tracker, log)
@@ -152,19 +151,6 @@ func (o *operatorFlags) log(s streams) (*slog.Logger, error) {
 	level, format := promslog.NewLevel(), promslog.NewFormat()
 	err := errors.Join(level.Set(o.level), format.Set(o.format))
 	return promslog.New(&promslog.Config{Level: level, Format: format, Writer: s.err}), err
-}
-
-// names are those under which this replica is reached: from beside it, and by
-// the Service that the manifests make.
-func (o *operatorFlags) names() []string {
-	out := []string{"localhost", "127.0.0.1", "::1"}
-	if host, err := os.Hostname(); err == nil {
-		out = append(out, host)
-	}
-	if o.namespace != "" {
-		out = append(out, "webhook-auditor."+o.namespace+".svc")
-	}
-	return out
 }
 
 // writer writes what the daemon shows to the cluster.

@@ -9,57 +9,32 @@ import (
 
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 func versionCommand(s streams) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Example: `  webhook-auditor version
-  webhook-auditor version -o json`,
+	return &cobra.Command{
+		Use:               "version",
+		Short:             "Print the version",
+		Example:           "  webhook-auditor version",
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: running(s, func(_ context.Context, _ []string, s streams) error {
+			_, err := fmt.Fprintln(s.out, builtFrom())
+			return err
+		}),
 	}
-	var output string
-	enumFlag(c.Flags(), &output, enum{"output", "o", "output format", []string{"text", "json"}})
-	c.RunE = running(s, func(_ context.Context, _ []string, s streams) error {
-		if output == "json" {
-			return report.WriteJSON(s.out, builtFrom())
-		}
-		_, err := fmt.Fprintln(s.out, builtFrom())
-		return err
-	})
-	return c
 }
 
-// build is what is known of this binary.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Date     string `json:"date,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-func builtFrom() build {
-	b := build{Version: cmp.Or(version.Version, "unknown"), Date: version.BuildDate, Go: version.GoVersion, Platform: version.GoOS + "/" + version.GoArch}
+// builtFrom is what is known of this binary, in a line.
+func builtFrom() string {
+	parts := []string{program, cmp.Or(version.Version, "unknown")}
 	if revision := version.GetRevision(); revision != "unknown" {
-		b.Revision = revision
+		parts = append(parts, "revision", revision)
 	}
-	return b
-}
-
-// String is the build in a line.
-func (b build) String() string {
-	parts := []string{program, b.Version}
-	for _, part := range []struct{ name, value string }{{"revision", b.Revision}, {"built", b.Date}} {
-		if part.value != "" {
-			parts = append(parts, part.name+" "+part.value)
-		}
+	if version.BuildDate != "" {
+		parts = append(parts, "built", version.BuildDate)
 	}
-	return strings.Join(append(parts, b.Go, b.Platform), " ")
+	return strings.Join(append(parts, version.GoVersion, version.GoOS+"/"+version.GoArch), " ")
 }
 
 // setVersion fills in the version where the linker was not given one: "go install"

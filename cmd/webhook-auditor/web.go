@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/pflag"
 	"golang.org/x/net/netutil"
@@ -20,10 +21,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/access"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
@@ -41,8 +44,6 @@ type webFlags struct {
 	maxSeries int
 	// observed says that /metrics has what API servers measure.
 	observed bool
-	// names are those that a self-signed certificate is for.
-	names []string
 }
 
 func (f *webFlags) register(flags *pflag.FlagSet) {
@@ -191,10 +192,11 @@ func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Confi
 // inCluster serves HTTPS, the pages too, to whom the API server lets get /metrics. The probes
 // of the kubelet need no name.
 func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, d *daemon) error {
-	pair, ca := f.pair(d), &access.ClientCA{}
-	if _, err := pair.Get(nil); err != nil {
+	pair, err := f.pair(d)
+	if err != nil {
 		return err
 	}
+	ca := &access.ClientCA{}
 	if err := followClientCA(ctx, ca, config, d); err != nil {
 		return err
 	}
@@ -218,12 +220,15 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 }
 
 // pair is what is served with.
-func (f *webFlags) pair(d *daemon) *access.KeyPair {
-	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, OnChange: d.serving}
+func (f *webFlags) pair(d *daemon) (_ *access.KeyPair, err error) {
+	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, OnRead: d.serving}
 	if f.selfSigned {
-		pair.SelfSigned = &access.SelfSigned{Names: f.names, Now: time.Now}
+		if pair.StandIn, err = access.SelfSigned(); err != nil {
+			return nil, err
+		}
 	}
-	return pair
+	_, err = pair.Get(nil)
+	return pair, err
 }
 
 // reviewer has the API server review who may scrape.
@@ -243,7 +248,7 @@ func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, e
 		Path:     "/metrics",
 		Trusted:  f.trusted,
 		OnReview: d.reviewed,
-		Now:      time.Now,
+		Clock:    clock.RealClock{},
 	}), nil
 }
 
@@ -281,4 +286,29 @@ func listen(addresses []string) ([]net.Listener, error) {
 		out = append(out, netutil.LimitListener(l, maxConnections))
 	}
 	return out, nil
+}
+
+func pageOptions() page.Options {
+	return page.Options{Version: version.Version, Explain: explainRequest}
+}
+
+// explainRequest answers a request that a user puts into the box of the status page, as
+// the command line would. It reads no file: those here are not the user's.
+func explainRequest(m *admission.Matcher, q page.Request) (admission.Chain, error) {
+	flags := pflag.NewFlagSet("explain", pflag.ContinueOnError)
+	request := registerRequest(flags)
+	if err := flags.Parse(q.Words); err != nil {
+		return admission.Chain{}, err
+	}
+	if request.file != "" {
+		return admission.Chain{}, errors.New("-f: the status page reads no files: paste the object")
+	}
+	if q.Object != "" {
+		request.file = "-"
+	}
+	arguments, err := request.read(flags.Args(), streams{in: strings.NewReader(q.Object)})
+	if err != nil {
+		return admission.Chain{}, err
+	}
+	return arguments.chain(knowledge{Matcher: m})
 }

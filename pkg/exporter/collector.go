@@ -1,11 +1,9 @@
 package exporter
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -17,39 +15,6 @@ var seriesDropped = Family{
 	Name:   "series_dropped",
 	Help:   "Number of series of a family that are dropped because it reached its bound.",
 	Labels: []string{"family"},
-}
-
-// collector returns the current Report as metrics. It has no state. It is no
-// prometheus.Collector, because a registry keeps several copies of each series,
-// sorts them and compares them: with 5,000 webhooks, a scrape would take more
-// memory than all the rest of the program.
-type collector struct {
-	// current returns the Report, nil while there is none: unknown is not zero.
-	current  func() *classify.Report
-	families []Family
-	// own are the metrics that are about the program.
-	own prometheus.Gatherer
-}
-
-// Gather returns the series of the current Report.
-func (c collector) Gather() ([]*dto.MetricFamily, error) {
-	out, err := c.own.Gather()
-	if r := c.current(); r != nil {
-		out = append(out, collect(r, c.families)...)
-	}
-	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return out, err
-}
-
-func collect(r *classify.Report, families []Family) []*dto.MetricFamily {
-	dropped := map[string]int{}
-	var out []*dto.MetricFamily
-	for _, f := range families {
-		w := written(f, r)
-		dropped[f.Series()] = w.dropped
-		out = append(out, w.families()...)
-	}
-	return append(out, drops(families, dropped)...)
 }
 
 // drops is seriesDropped, of the families that drop so many series each.

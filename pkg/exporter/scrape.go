@@ -10,6 +10,11 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	collectorversion "github.com/prometheus/client_golang/prometheus/collectors/version"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
@@ -18,19 +23,24 @@ import (
 
 // scraper answers scrapes. It keeps the text of each family for each format that is asked
 // for, and encodes it again when its series change: most scrapes find few that did. What
-// is about the program is encoded for each scrape; that is little.
+// is about the program is encoded for each scrape; that is little. It is no
+// prometheus.Collector, because a registry keeps several copies of each series,
+// sorts them and compares them: with 5,000 webhooks, a scrape would take more
+// memory than all the rest of the program.
 type scraper struct {
-	collector
-	// failed answers where own cannot be gathered completely.
-	failed http.Handler
-	seed   maphash.Seed
+	// current returns the Report, nil while there is none: unknown is not zero.
+	current  func() *classify.Report
+	families []Family
+	// own are the metrics that are about the program.
+	own  prometheus.Gatherer
+	seed maphash.Seed
 
 	mu    sync.Mutex
 	texts map[expfmt.Format]map[string]encoded
 }
 
-func newScraper(c collector, failed http.Handler) *scraper {
-	return &scraper{collector: c, failed: failed, seed: maphash.MakeSeed(), texts: map[expfmt.Format]map[string]encoded{}}
+func newScraper(current func() *classify.Report, families []Family, own prometheus.Gatherer) *scraper {
+	return &scraper{current: current, families: families, own: own, seed: maphash.MakeSeed(), texts: map[expfmt.Format]map[string]encoded{}}
 }
 
 // maxFormats bounds what is kept: Prometheus asks for one, a human for another.
@@ -46,11 +56,7 @@ type encoded struct {
 
 // ServeHTTP answers with everything, or with the families of the parameters name[].
 func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	own, err := s.own.Gather()
-	if err != nil {
-		s.failed.ServeHTTP(w, r)
-		return
-	}
+	own, _ := s.own.Gather() // one bad series must not hide the others
 	format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...)
 	names := r.URL.Query()["name[]"]
 	texts := map[string][]byte{}
@@ -120,7 +126,7 @@ func (s *scraper) sum(f Family, r *classify.Report) uint64 {
 }
 
 // encode encodes families, of which there is one or none. It leaves out one that
-// cannot be encoded, as promhttp does.
+// cannot be encoded.
 func encode(format expfmt.Format, families []*dto.MetricFamily) []byte {
 	var out bytes.Buffer
 	encoder := expfmt.NewEncoder(&out, format)
@@ -128,4 +134,35 @@ func encode(format expfmt.Format, families []*dto.MetricFamily) []byte {
 		_ = encoder.Encode(f)
 	}
 	return slices.Clip(out.Bytes())
+}
+
+// NewHandler serves the metrics: the families over the Report that current returns, those of
+// the process, the collectors of own, and what is observed, which may be nil.
+func NewHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer, own ...prometheus.Collector) http.Handler {
+	own = slices.Concat(own, []prometheus.Collector{
+		collectorversion.NewCollector(program),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	})
+	gatherers := prometheus.Gatherers{newRegistry(own...)}
+	if observed != nil {
+		gatherers = append(gatherers, observed)
+	}
+	return compressed(newScraper(current, families, gatherers))
+}
+
+// compressed compresses what the handler answers for clients that take gzip, as all
+// versions of Prometheus do.
+func compressed(h http.Handler) http.Handler {
+	wrap, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false))
+	if err != nil {
+		panic(err) // these options are always valid
+	}
+	return wrap(h)
+}
+
+func newRegistry(own ...prometheus.Collector) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(own...)
+	return registry
 }

@@ -6,12 +6,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +24,28 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
+
+// collector has the current Report gathered by client_golang, without anything kept.
+type collector struct {
+	current  func() *classify.Report
+	families []Family
+	own      prometheus.Gatherer
+}
+
+func (c collector) Gather() ([]*dto.MetricFamily, error) {
+	out, err := c.own.Gather()
+	if r := c.current(); r != nil {
+		dropped := map[string]int{}
+		for _, f := range c.families {
+			w := written(f, r)
+			dropped[f.Series()] = w.dropped
+			out = append(out, w.families()...)
+		}
+		out = append(out, drops(c.families, dropped)...)
+	}
+	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return out, err
+}
 
 // accepts are what clients ask for: promtool and a browser, Prometheus of
 // several versions.
@@ -41,7 +66,7 @@ func TestScrapeIsWhatPromhttpWrites(t *testing.T) {
 	var now *classify.Report
 	registry := newRegistry(newOwn().Duration, newOwn().WriteErrors)
 	reference := promhttp.HandlerFor(collector{func() *classify.Report { return now }, Families, registry}, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	s := newScraper(collector{func() *classify.Report { return now }, Families, registry}, http.NotFoundHandler())
+	s := newScraper(func() *classify.Report { return now }, Families, registry)
 	served := compressed(s)
 	degraded := *reporttest.Report()
 	degraded.Conditions = []metav1.Condition{{Type: "Degraded", Status: metav1.ConditionTrue, Reason: "Because"}}
@@ -104,7 +129,7 @@ func body(t *testing.T, w *httptest.ResponseRecorder) []byte {
 
 // TestScrapeEncodesWhatChanged: the texts of other families are kept.
 func TestScrapeEncodesWhatChanged(t *testing.T) {
-	s := newScraper(collector{nil, Families, prometheus.NewRegistry()}, nil)
+	s := newScraper(nil, Families, prometheus.NewRegistry())
 	format := expfmt.NewFormat(expfmt.TypeTextPlain)
 	before := s.textsOf(reporttest.Report(), format)
 	changed := reporttest.Report()

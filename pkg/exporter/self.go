@@ -40,7 +40,7 @@ var (
 // libraryMessages counts what libraries log.
 var libraryMessages = Family{
 	Name:    "library_messages_total",
-	Help:    "Number of messages that the libraries net/http and klog logged. The log has the first of a kind, and once a minute the number of the others.",
+	Help:    "Number of messages that the libraries net/http and klog logged. The log has ten at once, and then one a minute.",
 	Labels:  []string{"library"},
 	Counter: true,
 }

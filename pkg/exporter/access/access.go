@@ -24,7 +24,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/lru"
+	"k8s.io/apimachinery/pkg/util/cache"
 )
 
 // The lifetimes of cached answers; stale is for grants while reviews fail.
@@ -79,10 +79,10 @@ type Reviewer struct {
 	Trusted []string
 	// OnReview, if set, is called after each review with its error, nil if it succeeded.
 	OnReview func(kind Kind, err error)
-	Now      func() time.Time
+	Clock    cache.Clock
 
 	// Refusals are kept apart: no flood of them drives out grants.
-	grants, refusals *lru.Cache
+	grants, refusals *cache.LRUExpireCache
 	running          singleflight.Group
 	// unknown limits the reviews of users without a cached grant.
 	unknown *rate.Limiter
@@ -90,7 +90,7 @@ type Reviewer struct {
 
 // NewReviewer returns the Reviewer with nothing cached.
 func NewReviewer(v *Reviewer) *Reviewer {
-	v.grants, v.refusals = lru.New(maxAnswers), lru.New(maxAnswers)
+	v.grants, v.refusals = cache.NewLRUExpireCacheWithClock(maxAnswers, v.Clock), cache.NewLRUExpireCacheWithClock(maxAnswers, v.Clock)
 	v.unknown = rate.NewLimiter(unknownRate, unknownBurst)
 	return v
 }
@@ -207,13 +207,14 @@ var errSlow = errors.New("the review takes too long")
 // digest keeps tokens out of memory dumps.
 func (v *Reviewer) remembered(kind Kind, of string, ask func(context.Context) (answer, error)) (answer, error) {
 	key := fmt.Sprintf("%s %x", kind, sha256.Sum256([]byte(of)))
-	now := v.Now()
-	grant, old := recall(v.grants, key, now.Add(-stale))
+	now := v.Clock.Now()
+	kept, old := v.grants.Get(key)
+	grant, _ := kept.(answer)
 	if old && now.Sub(grant.time) < granted {
 		return grant, nil
 	}
-	if refusal, recent := recall(v.refusals, key, now.Add(-refused)); recent {
-		return refusal, nil
+	if _, recent := v.refusals.Get(key); recent {
+		return answer{}, nil
 	}
 	wait := waitGranted
 	if !old {
@@ -236,13 +237,6 @@ func (v *Reviewer) remembered(kind Kind, of string, ask func(context.Context) (a
 	return fresh, err
 }
 
-// recall returns an answer that is younger than the time.
-func recall(from *lru.Cache, key string, than time.Time) (answer, bool) {
-	found, _ := from.Get(key)
-	a, ok := found.(answer)
-	return a, ok && a.time.After(than)
-}
-
 // review reviews for all scrapes that wait for it, and caches the answer.
 func (v *Reviewer) review(kind Kind, key string, ask func(context.Context) (answer, error)) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reviewTimeout)
@@ -251,13 +245,13 @@ func (v *Reviewer) review(kind Kind, key string, ask func(context.Context) (answ
 	if v.OnReview != nil {
 		v.OnReview(kind, err)
 	}
-	switch a.time = v.Now(); {
+	switch a.time = v.Clock.Now(); {
 	case err != nil:
 	case a.ok:
-		v.grants.Add(key, a)
+		v.grants.Add(key, a, stale)
 	default:
 		v.grants.Remove(key)
-		v.refusals.Add(key, a)
+		v.refusals.Add(key, a, refused)
 	}
 	return a, err
 }

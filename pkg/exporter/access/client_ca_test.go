@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // authority is a CA with a user that it certified.
@@ -51,7 +52,7 @@ func TestClientCAChanges(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 	}))
-	server.TLS = Config(&KeyPair{SelfSigned: &SelfSigned{Names: []string{"127.0.0.1"}, Now: time.Now}}, ca)
+	server.TLS = Config(&KeyPair{StandIn: must.Get(SelfSigned())(t)}, ca)
 	server.StartTLS()
 	defer server.Close()
 	first, second := newAuthority(t), newAuthority(t)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,81 +14,60 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 )
 
 // KeyPair is a serving certificate in two files. It is read again when a file
 // changes, so that a renewed certificate needs no restart.
 type KeyPair struct {
 	CertFile, KeyFile string
-	// SelfSigned, if any, stands in until the files hold a pair.
-	SelfSigned *SelfSigned
-	// OnChange, if set, is called with each certificate when it is first served,
-	// with the reason if it is self-signed; and without a certificate on each
-	// failure to read the files while the last good pair stays in use. It may
-	// not block.
-	OnChange func(*x509.Certificate, error)
+	// StandIn, if any, is served until the files hold a pair.
+	StandIn *tls.Certificate
+	// OnRead, if set, is called with the certificate of the files when it is another one,
+	// and with the last good one, nil without any, and the error each time that they
+	// cannot be read. It may not block.
+	OnRead func(*x509.Certificate, error)
 
 	mu      sync.Mutex
 	current *tls.Certificate
 	stamp   [2]time.Time
-	// reported is the last certificate that OnChange got.
-	reported *tls.Certificate
 }
-
-// errNoFiles is why a certificate stands in without files.
-var errNoFiles = errors.New("no certificate is given")
 
 // Get is a tls.Config's GetCertificate. A pair that cannot be read, as half
 // written ones cannot, leaves the last good one in use.
 func (p *KeyPair) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	reason := p.read()
-	served := p.current
-	if served == nil {
-		var err error
-		if served, err = p.standIn(reason); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case served != p.reported:
-		p.reported = served
-		p.tell(served.Leaf, reason)
-	case p.current != nil && reason != nil:
-		p.tell(nil, reason)
-	}
-	return served, nil
-}
-
-// standIn is what to serve with where the files cannot be read.
-func (p *KeyPair) standIn(reason error) (*tls.Certificate, error) {
-	if p.SelfSigned == nil {
-		return nil, fmt.Errorf("reading the serving certificate: %w", reason)
-	}
-	return p.SelfSigned.get()
-}
-
-func (p *KeyPair) tell(leaf *x509.Certificate, err error) {
-	if p.OnChange != nil {
-		p.OnChange(leaf, err)
-	}
-}
-
-// read takes the pair of the files, if it is another one.
-func (p *KeyPair) read() error {
-	if p.CertFile == "" {
-		return errNoFiles
-	}
 	stamp := [2]time.Time{modified(p.CertFile), modified(p.KeyFile)}
 	if p.current != nil && stamp == p.stamp {
-		return nil
+		return p.current, nil
 	}
 	pair, err := tls.LoadX509KeyPair(p.CertFile, p.KeyFile)
 	if err == nil {
 		p.current, p.stamp = &pair, stamp
 	}
-	return err
+	served := cmp.Or(p.current, p.StandIn)
+	if served == nil {
+		return nil, fmt.Errorf("reading the serving certificate: %w", err)
+	}
+	if p.OnRead != nil && p.current != nil {
+		p.OnRead(p.current.Leaf, err)
+	} else if p.OnRead != nil {
+		p.OnRead(nil, err)
+	}
+	return served, nil
+}
+
+// SelfSigned makes a serving certificate in memory, as Kubernetes' own servers do where
+// they have none. It encrypts and does not authenticate the server: clients that take it
+// verify neither its names nor its dates.
+func SelfSigned() (*tls.Certificate, error) {
+	pem, key, err := cert.GenerateSelfSignedCertKey("webhook-auditor", nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("making a self-signed certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(pem, key)
+	return &pair, err
 }
 
 func modified(file string) time.Time {

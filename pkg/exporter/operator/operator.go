@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -34,8 +36,7 @@ const writeTimeout = 35 * time.Second
 const shutdownGrace = 5 * time.Second
 
 // resyncPeriod is after what time an unchanged status is written again, so that
-// what another client changed or deleted comes back. What was refused to this
-// program for lack of a permission is tried as often.
+// what another client changed or deleted comes back.
 const resyncPeriod = 5 * time.Minute
 
 // followPeriod is how often a replica that does not write reads the conditions
@@ -53,10 +54,10 @@ type Options struct {
 	Tracker *Tracker
 	// History has the changes of registrations that get Events; nil where there are none.
 	History *impact.History
-	// Outcome is called when a write failed or works again: with how many failed
-	// now, and with all that are still failing, each as of its last attempt. It
+	// Outcome is called after each attempt to write what is due: with how many writes
+	// failed now, and with all that are still failing, each as of its last attempt. It
 	// may not block.
-	Outcome func(failed int, failing error)
+	Outcome func(failed int, failing []error)
 }
 
 // Writer writes the conditions to a cluster. NewWriter makes it. Notify may be
@@ -65,7 +66,6 @@ type Writer struct {
 	options Options
 	clients
 	lease  *lease
-	owners []metav1.OwnerReference
 	now    func() time.Time
 	wakeup chan struct{}
 
@@ -78,7 +78,10 @@ type Writer struct {
 	leading, elected bool
 	// followed is when this replica last read the conditions of another one.
 	followed time.Time
-	failures failures
+	// failing are the operations that failed when they were last tried: one that is not
+	// due is not one that works again. failed counts the failures since the last outcome.
+	failing map[string]error
+	failed  int
 }
 
 // NewWriter returns a Writer to the cluster of the config.
@@ -113,7 +116,7 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		changes:    newChangeEvents(o.History),
 		statuses:   map[string]*status{},
 
-		failures: failures{failing: map[string]error{}},
+		failing: map[string]error{},
 	}
 	if o.Namespace != "" {
 		w.lease = &lease{client: client.Of[coordinationv1.Lease](c.coordination, "leases", o.Namespace), name: manager, identity: o.Identity, now: now}
@@ -172,7 +175,7 @@ func (w *Writer) leave(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseInterval)
 	defer cancel()
-	w.failures.note("lease", w.lease.release(ctx))
+	w.note("lease", w.lease.release(ctx))
 	w.reportOutcome(ctx)
 }
 
@@ -185,7 +188,7 @@ func (w *Writer) elect(ctx context.Context) {
 	}
 	leading, err := w.lease.try(ctx)
 	w.leading = leading
-	w.failures.note("lease", err)
+	w.note("lease", err)
 }
 
 // write writes what is due, if this replica is the one that writes. The lease is kept
@@ -213,7 +216,7 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 	events := client.Lister[corev1.Event, corev1.EventList](w.core, "events", eventNamespace)
 	if !w.events.begun {
 		found, err := events.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("source", manager).String()})
-		w.failures.note("reading events", err)
+		w.note("reading events", err)
 		if err != nil && !refused(err) {
 			return
 		}
@@ -228,7 +231,7 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 		err = nil
 	}
 	if to.tried {
-		w.failures.note("events", err)
+		w.note("events", err)
 	}
 }
 
@@ -237,7 +240,7 @@ func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 	w.events = newFindingEvents()
 	w.changes.skip()
 	clear(w.statuses)
-	w.failures.keepOnly("lease")
+	maps.DeleteFunc(w.failing, func(operation string, _ error) bool { return operation != "lease" })
 	if w.now().Sub(w.followed) < followPeriod {
 		return
 	}
@@ -262,22 +265,30 @@ func (w *Writer) follow(ctx context.Context, from []target) {
 	}
 }
 
-// reportOutcome reports what failed, and what works again. What was cut short by
-// SIGTERM is no failure.
-func (w *Writer) reportOutcome(ctx context.Context) {
-	failed, changed := w.failures.report()
-	if ctx.Err() == nil && (failed > 0 || changed) {
-		w.options.Outcome(failed, w.failures.err())
+// note records how an operation ended.
+func (w *Writer) note(operation string, err error) {
+	delete(w.failing, operation)
+	if err != nil {
+		w.failing[operation] = err
+		w.failed++
 	}
 }
 
-// ownersOf makes our own namespace the owner of what is written: a user who
+// reportOutcome reports what fails. What was cut short by SIGTERM is no failure.
+func (w *Writer) reportOutcome(ctx context.Context) {
+	if ctx.Err() == nil {
+		w.options.Outcome(w.failed, slices.Collect(maps.Values(w.failing)))
+	}
+	w.failed = 0
+}
+
+// owners makes our own namespace the owner of what is created: a user who
 // uninstalls the program by deleting its namespace leaves no ClusterOperator
 // behind, which would page for ever. Without the permission to list namespaces
 // there is no owner; the watch of namespaces reports that.
-func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
-	if w.owners != nil || w.options.Namespace == "" {
-		return w.owners
+func (w *Writer) owners(ctx context.Context) []metav1.OwnerReference {
+	if w.options.Namespace == "" {
+		return nil
 	}
 	found, err := client.Lister[corev1.Namespace, corev1.NamespaceList](w.core, "namespaces", "").List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, w.options.Namespace).String(),
@@ -285,9 +296,26 @@ func (w *Writer) ownersOf(ctx context.Context) []metav1.OwnerReference {
 	if err != nil || len(found.Items) != 1 {
 		return nil
 	}
-	w.owners = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: found.Items[0].Name, UID: found.Items[0].UID}}
-	return w.owners
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: found.Items[0].Name, UID: found.Items[0].UID}}
 }
 
 // refused reports whether an error is a missing permission.
 func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
+
+// blocked matches the API server's error when a webhook caused a refusal.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/errors and
+// mutating/validating dispatchers.
+var blocked = regexp.MustCompile(`failed calling webhook "([^"]+)"|admission webhook "([^"]+)" denied the request`)
+
+// Blocker returns the name of the webhook that refused a request, "" if it was
+// something else.
+func Blocker(err error) string {
+	if err == nil {
+		return ""
+	}
+	m := blocked.FindStringSubmatch(err.Error())
+	if m == nil {
+		return ""
+	}
+	return m[1] + m[2]
+}

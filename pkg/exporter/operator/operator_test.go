@@ -2,7 +2,9 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +28,8 @@ type replica struct {
 	*Writer
 	tracker *Tracker
 	clock   *clock
-	// failed counts the writes that failed; failing are the outcomes, "" where
-	// nothing failed any more.
+	// failed counts the writes that failed; failing are the outcomes, once "" where
+	// nothing fails.
 	failed  int
 	failing []string
 }
@@ -43,12 +45,14 @@ func newReplica(t *testing.T, a *apiServer, c *clock, identity string) *replica 
 	coordination := must.Get(client.Group(config, nil, coordinationv1.SchemeGroupVersion))(t)
 	r.Writer = newWriter(clients{d, core, coordination}, Options{
 		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker,
-		Outcome: func(failed int, failing error) {
+		Outcome: func(failed int, failing []error) {
 			r.failed += failed
-			if failing == nil {
-				r.failing = append(r.failing, "")
-			} else {
-				r.failing = append(r.failing, failing.Error())
+			now := ""
+			if err := errors.Join(failing...); err != nil {
+				now = err.Error()
+			}
+			if r.failing = append(r.failing, now); now == "" {
+				r.failing = slices.Compact(r.failing)
 			}
 		},
 	}, func() time.Time { return c.now })
@@ -260,61 +264,21 @@ func TestRolloutIsKnownToBoth(t *testing.T) {
 	}
 }
 
-// TestOwnerIsRefused: with the permission to write the status alone, the owner
-// is tried as rarely as an unchanged status is written, and nothing says that
-// it works again.
-func TestOwnerIsRefused(t *testing.T) {
-	a, c := newAPIServer(t), newClock()
-	for _, path := range []string{clusterOperatorPath, webhookAuditPath} {
-		a.write(path, version)
-	}
-	owners := []string{"PATCH " + clusterOperatorPath, "PATCH " + webhookAuditPath}
-	a.refuse = forbid(owners...)
-	r := newReplica(t, a, c, "a")
-	for range 11 { // each change is a status to write
-		r.observes(up())
-		r.passes(20 * time.Second)
-		r.observes(down())
-		r.passes(40 * time.Second)
-	}
-	for _, failing := range r.failing {
-		if !strings.Contains(failing, "setting the owner of") {
-			t.Fatalf("reported %q while the owner is refused", failing)
-		}
-	}
-	if n := a.count(owners...); n < 2*2 || n > 2*3 || r.failed != n {
-		t.Errorf("the owner of two targets was tried %d times in 11 minutes and %d failures counted, want each no more than once in %s", n, r.failed, resyncPeriod)
-	}
-	expect.Equal(t, statusesOf(r.current()), statusesOf(a.conditions(t, clusterOperatorPath)))
-	a.refuse = nil
-	r.passes(resyncPeriod + leaseInterval)
-	if last := r.failing[len(r.failing)-1]; last != "" {
-		t.Errorf("allowed, and still reported: %q", last)
-	}
-}
-
-// TestOwnerComesBack: an object that another client deletes and creates again without its
-// owner gets it again, as it gets its status.
-func TestOwnerComesBack(t *testing.T) {
+// TestOwner: an object that another client deletes is created again, with its owner.
+func TestOwner(t *testing.T) {
 	a, c := newAPIServer(t), newClock()
 	r := newReplica(t, a, c, "a")
 	r.observes(up())
 	r.passes(leaseInterval)
-	paths := []string{clusterOperatorPath, webhookAuditPath}
-	owned := func(when string) {
-		t.Helper()
-		for _, path := range paths {
+	for _, when := range []string{"at first", "deleted"} {
+		for _, path := range []string{clusterOperatorPath, webhookAuditPath} {
 			if a.owners(path) != 1 {
 				t.Errorf("%s: %s has %d owners, want the namespace", when, path, a.owners(path))
 			}
+			delete(a.objects, path)
 		}
+		r.passes(resyncPeriod + leaseInterval)
 	}
-	owned("at first")
-	for _, path := range paths {
-		a.write(path, version)
-	}
-	r.passes(2 * (resyncPeriod + leaseInterval))
-	owned("created again")
 }
 
 // TestFailuresAreReported: each attempt counts, and the end of it is reported

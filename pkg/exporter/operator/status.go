@@ -142,10 +142,16 @@ func (t target) applyStatus(ctx context.Context, client dynamic.Interface, statu
 	return nil
 }
 
-// apply creates the object, or gives it its owners.
-func (t target) apply(ctx context.Context, client dynamic.Interface, owners []metav1.OwnerReference) error {
-	_, err := client.Resource(t.GroupVersionResource).Apply(ctx, t.name, t.owned(owners), applyOptions)
-	return err
+// create creates the object with its owners.
+func (t target) create(ctx context.Context, client dynamic.Interface, owners []metav1.OwnerReference) error {
+	object := t.object(t.content)
+	if len(owners) > 0 {
+		object.SetOwnerReferences(owners)
+	}
+	if _, err := client.Resource(t.GroupVersionResource).Apply(ctx, t.name, object, applyOptions); err != nil {
+		return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
+	}
+	return nil
 }
 
 func (t target) object(fields map[string]any) *unstructured.Unstructured {
@@ -156,14 +162,6 @@ func (t target) object(fields map[string]any) *unstructured.Unstructured {
 	}
 	maps.Copy(content, fields)
 	return &unstructured.Unstructured{Object: content}
-}
-
-func (t target) owned(owners []metav1.OwnerReference) *unstructured.Unstructured {
-	object := t.object(t.content)
-	if len(owners) > 0 {
-		object.SetOwnerReferences(owners)
-	}
-	return object
 }
 
 // statusOf is the whole status of a target.

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -24,8 +23,6 @@ const (
 type status struct {
 	// read is set once the object was read, or may not be.
 	read bool
-	// ownersTried is when this replica last tried to set the owner.
-	ownersTried time.Time
 	// conditions and totals are what was last written.
 	conditions []metav1.Condition
 	totals     classify.Totals
@@ -56,13 +53,8 @@ func (w *Writer) writeStatuses(ctx context.Context, r *classify.Report) {
 		r = current // takeOver may have found another history
 	}
 	for _, t := range served {
-		s := w.statuses[t.kind]
-		if s.due(r, w.now()) {
-			w.failures.note(writing(t), w.writeStatus(ctx, t, r))
-		}
-		if !s.at.IsZero() && w.now().Sub(s.ownersTried) >= resyncPeriod {
-			s.ownersTried = w.now()
-			w.setOwners(ctx, t)
+		if w.statuses[t.kind].due(r, w.now()) {
+			w.note(writing(t), w.writeStatus(ctx, t, r))
 		}
 	}
 }
@@ -88,7 +80,7 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 				continue
 			}
 			found, err := t.read(ctx, w.dynamic)
-			w.failures.note(reading(t), err)
+			w.note(reading(t), err)
 			if err != nil && !refused(err) {
 				continue
 			}
@@ -106,15 +98,14 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 // forget drops what is known of a target whose API is not served.
 func (w *Writer) forget(t target) {
 	delete(w.statuses, t.kind)
-	for _, operation := range []string{reading(t), writing(t), owning(t)} {
-		w.failures.note(operation, nil)
+	for _, operation := range []string{reading(t), writing(t)} {
+		w.note(operation, nil)
 	}
 }
 
 // The operations on a target.
 func reading(t target) string { return "reading " + t.kind }
 func writing(t target) string { return "status of " + t.kind }
-func owning(t target) string  { return "owner of " + t.kind }
 
 // writeStatus writes a status, and creates the object where it is missing. An API
 // that went away is no failure: the next Snapshot shows that.
@@ -126,7 +117,7 @@ func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) 
 	s := w.statuses[t.kind]
 	err = t.applyStatus(ctx, w.dynamic, content)
 	if apierrors.IsNotFound(err) {
-		if err = w.create(ctx, t); err == nil {
+		if err = t.create(ctx, w.dynamic, w.owners(ctx)); err == nil {
 			err = t.applyStatus(ctx, w.dynamic, content)
 		}
 	}
@@ -139,29 +130,4 @@ func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) 
 	s.conditions, s.totals, s.at = r.Conditions, r.Totals(), w.now()
 	w.options.Tracker.wrote()
 	return nil
-}
-
-func (w *Writer) create(ctx context.Context, t target) error {
-	if err := t.apply(ctx, w.dynamic, w.ownersOf(ctx)); err != nil {
-		return fmt.Errorf("creating %s %s: %w", t.kind, t.name, err)
-	}
-	return nil
-}
-
-// setOwners gives an object its owner: another client may have created it again without
-// one. A status may be written where the object itself may not: that is tried again as
-// rarely as an unchanged status is written.
-func (w *Writer) setOwners(ctx context.Context, t target) {
-	owners := w.ownersOf(ctx)
-	if len(owners) == 0 {
-		return
-	}
-	err := t.apply(ctx, w.dynamic, owners)
-	if absent(err) {
-		return
-	}
-	if err != nil {
-		err = fmt.Errorf("setting the owner of %s %s: %w", t.kind, t.name, err)
-	}
-	w.failures.note(owning(t), err)
 }

@@ -75,7 +75,7 @@ func (v *view) causes() []*cause {
 	}
 	grouped := map[key]*cause{}
 	var out []*cause
-	for _, f := range v.findings {
+	for _, f := range v.Findings {
 		if f.Acknowledged {
 			continue
 		}

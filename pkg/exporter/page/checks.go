@@ -21,12 +21,12 @@ type checkPage struct {
 }
 
 func (v *view) ofCheck(c *classify.Check) []*classify.Finding {
-	return slices.DeleteFunc(slices.Clone(v.findings), func(f *classify.Finding) bool { return f.Check != c })
+	return slices.DeleteFunc(slices.Clone(v.Findings), func(f *classify.Finding) bool { return f.Check != c })
 }
 
 func (v *view) checkPage(c *classify.Check) *checkPage {
 	p := &checkPage{Summary: c.Summary, Severity: c.Severity.String(), Runbook: rendered()[c.Name], All: v.search("all of them", c.Name)}
-	p.Findings, p.More = v.rows(v.ofCheck(c), v.most(maxFindings, 10))
+	p.Findings, p.More = v.rows(v.ofCheck(c), maxFindings)
 	return p
 }
 

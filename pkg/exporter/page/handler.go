@@ -151,7 +151,7 @@ func (h *handler) render(section string, r *http.Request, show show) (status int
 	status = http.StatusServiceUnavailable
 	var a answer
 	if current != nil {
-		v := newView(current, l, showAll)
+		v := newView(current, l)
 		v.history = h.History
 		a = show(v, r)
 		status = cmp.Or(a.status, http.StatusOK)

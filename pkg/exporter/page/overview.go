@@ -107,7 +107,7 @@ func (v *view) groups(causes []*cause) []group {
 // counted are the webhooks and the findings in a line.
 func (v *view) counted() report.Blocks {
 	acknowledged, severities := 0, map[classify.Severity]int{}
-	for _, f := range v.findings {
+	for _, f := range v.Findings {
 		if f.Acknowledged {
 			acknowledged++
 		} else {

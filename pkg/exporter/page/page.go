@@ -1,6 +1,6 @@
-// Package page renders a classify.Report for a browser: pages that are served,
-// and the same pages as one self-contained file. It evaluates nothing beyond what
-// packages classify and impact derive from the Report.
+// Package page serves a classify.Report to a browser, and writes what commands answer as
+// one self-contained file. It evaluates nothing beyond what packages classify and impact
+// derive from the Report.
 //
 // Every text of a cluster is untrusted: html/template escapes it, and the
 // Content-Security-Policy allows nothing inline.
@@ -90,7 +90,6 @@ type document struct {
 type fileAssets struct {
 	Policy string
 	Style  template.CSS
-	Script template.JS
 }
 
 type navItem struct {
@@ -101,7 +100,7 @@ type navItem struct {
 // status is the state that each page shows.
 type status struct {
 	Server string
-	// AsOf is the time of the facts, Age how long that is ago; "" in a file.
+	// AsOf is the time of the facts, Age how long that is ago.
 	AsOf, Age string
 	// Seconds is Age in seconds.
 	Seconds        int
@@ -121,10 +120,8 @@ func statusOf(r *classify.Report, now time.Time) status {
 	}
 	asOf := r.AsOf()
 	s := status{Server: r.Snapshot.Server.String(), AsOf: timeText(asOf)}
-	if !now.IsZero() {
-		age := max(now.Sub(asOf), 0)
-		s.Age, s.Seconds, s.Stale = duration.HumanDuration(age), int(age.Seconds()), age > staleAfter
-	}
+	age := max(now.Sub(asOf), 0)
+	s.Age, s.Seconds, s.Stale = duration.HumanDuration(age), int(age.Seconds()), age > staleAfter
 	if outdated := r.Snapshot.Outdated; len(outdated) > 0 {
 		resources := slices.SortedFunc(maps.Keys(outdated), inventory.Resource.Compare)
 		s.Broken = "the watch of " + resources[0].String()
@@ -168,7 +165,6 @@ func newDocument(r *classify.Report, section string, l links) document {
 	d := document{Home: l.to(""), Project: report.Project}
 	for _, s := range sections {
 		switch {
-		case l.file != nil && (s.path == "ask" || s.path == "changes"): // a file cannot answer, and is of one time
 		case s.path == "bootstrap" && section != s.title && (r == nil || !cycles(r)):
 		default:
 			d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})

@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -16,34 +17,24 @@ import (
 type view struct {
 	*classify.Report
 	links
-	// history knows since when webhooks fail; nil in a file.
-	history *impact.History
-	// profiles are the webhooks that are shown.
-	profiles []*classify.Profile
-	byRef    map[inventory.Ref]*classify.Profile
-	// findings are those of the webhooks that are shown, the worst first.
-	findings  []*classify.Finding
+	// history knows since when webhooks fail; nil without it.
+	history   *impact.History
+	profiles  []*classify.Profile
+	byRef     map[inventory.Ref]*classify.Profile
 	ofWebhook map[inventory.Ref][]*classify.Finding
 }
 
-func newView(r *classify.Report, l links, shown func(inventory.Ref) bool) *view {
+func newView(r *classify.Report, l links) *view {
 	v := &view{Report: r, links: l, byRef: map[inventory.Ref]*classify.Profile{}, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
 	for i := range r.Profiles {
-		if shown(r.Profiles[i].Ref) {
-			v.profiles = append(v.profiles, &r.Profiles[i])
-			v.byRef[r.Profiles[i].Ref] = &r.Profiles[i]
-		}
+		v.profiles = append(v.profiles, &r.Profiles[i])
+		v.byRef[r.Profiles[i].Ref] = &r.Profiles[i]
 	}
-	for i := range r.Findings {
-		if f := r.Findings[i]; shown(f.Webhook) {
-			v.findings = append(v.findings, f)
-			v.ofWebhook[f.Webhook] = append(v.ofWebhook[f.Webhook], f)
-		}
+	for _, f := range r.Findings {
+		v.ofWebhook[f.Webhook] = append(v.ofWebhook[f.Webhook], f)
 	}
 	return v
 }
-
-func showAll(inventory.Ref) bool { return true }
 
 // findingRow is a finding as all pages show it.
 type findingRow struct {
@@ -117,4 +108,46 @@ func (v *view) linked(blocks report.Blocks) report.Blocks {
 		}
 	}
 	return blocks
+}
+
+// link is a text that leads to a page; without a URL it leads nowhere.
+type link struct{ Text, URL string }
+
+// links makes the addresses of pages.
+type links struct {
+	// root leads from the page to "/", relative so that a proxy may add a prefix.
+	root string
+}
+
+// to is the address of the page with the name.
+func (l links) to(name string) string { return l.root + name }
+
+// join escapes the parts of a name.
+func join(parts ...string) string {
+	escaped := make([]string, len(parts))
+	for i, p := range parts {
+		escaped[i] = url.PathEscape(p)
+	}
+	return strings.Join(escaped, "/")
+}
+
+func webhookName(ref inventory.Ref) string {
+	return join("webhooks", string(ref.Type), ref.Configuration, ref.Name)
+}
+
+func (l links) webhook(ref inventory.Ref) link {
+	if ref.Type.IsPolicy() { // of which there is no page
+		return link{Text: ref.Name}
+	}
+	return link{ref.Name, l.to(webhookName(ref))}
+}
+
+func (l links) check(c *classify.Check) link { return link{c.Name, l.to(join("checks", c.Name))} }
+
+// search is the table of webhooks with the text.
+func (l links) search(label, text string) link {
+	if text == "" {
+		return link{label, l.to("webhooks")}
+	}
+	return link{label, l.to("webhooks") + "?" + url.Values{"q": {text}}.Encode()}
 }

@@ -15,7 +15,6 @@ import (
 type table struct {
 	Query           query
 	Action          string
-	InFile          bool
 	Total, Matching int
 	// Rows are the worst webhooks; Omitted counts the others.
 	Rows     []tableRow
@@ -63,15 +62,18 @@ func contains(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 
+// maxRows bounds the table.
+const maxRows = 100
+
 // table has the webhooks that the query asks for, the worst first.
 func (v *view) table(q query) *table {
 	matching := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return !v.matches(q, p) })
 	v.worstFirst(matching)
 	t := &table{
-		Query: q, Action: v.to("webhooks"), InFile: v.file != nil, Total: len(v.profiles), Matching: len(matching),
+		Query: q, Action: v.to("webhooks"), Total: len(v.profiles), Matching: len(matching),
 		Observed: report.SourceLine(v.Snapshot.Observed),
 	}
-	for _, p := range matching[:min(len(matching), v.most(100, 1000))] {
+	for _, p := range matching[:min(len(matching), maxRows)] {
 		t.Rows = append(t.Rows, v.tableRow(p))
 	}
 	t.Omitted = len(matching) - len(t.Rows)

@@ -20,15 +20,6 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 	return d
 }
 
-// Shown returns whether a webhook or policy is one of the Document.
-func (d Document) Shown() func(inventory.Ref) bool {
-	shown := make(map[inventory.Ref]bool, len(d.Webhooks))
-	for _, w := range d.Registered() {
-		shown[w.Ref] = true
-	}
-	return func(ref inventory.Ref) bool { return shown[ref] }
-}
-
 // Select returns the Top of the webhooks of the Document, without policies, which have
 // no backend to select by. Their shares stay those of all webhooks.
 func (t Top) Select(d Document) Top {
