@@ -56,12 +56,11 @@ func (g grant) refused() *regexp.Regexp {
 }
 
 // TestEachPermission takes one permission after the other away: each is needed,
-// the log says which is missing, and the rest works. The API server streams no
-// lists, as older ones do not, for else "list" is hardly needed; and it sends
+// the log says which is missing, and the rest works. The API server sends
 // reviews to webhooks, which only its metrics show.
 func TestEachPermission(t *testing.T) {
 	t.Parallel()
-	w := broken(t, "--feature-gates=WatchList=false,ExcludeAdmissionWebhookVirtualResources=false")
+	w := broken(t, "--feature-gates=ExcludeAdmissionWebhookVirtualResources=false")
 	h := testenv.Hook(w.Backend(t, "reviewed"), "/allow", testenv.Rule("authentication.k8s.io", "tokenreviews"))
 	w.Validate(t, reviews, h)
 	openShift(t, w)

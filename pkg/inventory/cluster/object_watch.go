@@ -101,10 +101,10 @@ func newObjectWatch(r resource, t timing, reads *reads, onEvent func(*objectWatc
 func (o *objectWatch) run(ctx context.Context, backoff wait.Backoff) {
 	// What client-go would log is reported as data.
 	silent := klog.Logger{}
-	reflector := cache.NewReflectorWithOptions(&cache.ListWatch{
+	reflector := cache.NewReflectorWithOptions(&pages{cache.ListWatch{
 		ListWithContextFunc:  o.listForReflector,
 		WatchFuncWithContext: o.watchForReflector,
-	}, o.example, o, cache.ReflectorOptions{
+	}}, o.example, o, cache.ReflectorOptions{
 		Name:    o.GroupResource.String(),
 		Logger:  &silent,
 		Backoff: &backoff,
@@ -112,9 +112,14 @@ func (o *objectWatch) run(ctx context.Context, backoff wait.Backoff) {
 	reflector.RunWithContext(klog.NewContext(ctx, silent))
 }
 
-// listForReflector lists where the API server does not stream the initial list.
-// It asks for the newest state whatever the Reflector asks for: the API server
-// pages nothing else.
+// pages lists in pages. A stream of the initial list costs the API server twice the CPU time.
+type pages struct{ cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported keeps the Reflector from asking for such a stream.
+func (*pages) IsWatchListSemanticsUnSupported() bool { return true }
+
+// listForReflector asks for the newest state whatever the Reflector asks for: the API
+// server pages nothing else.
 func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	o.update(func() { o.move(listBegins, time.Now()) })
 	list, err := o.listPages(ctx, func(int) {})
@@ -124,26 +129,13 @@ func (o *objectWatch) listForReflector(ctx context.Context, _ metav1.ListOptions
 	return list, err
 }
 
-// watchForReflector opens a stream. That a stream cannot be opened that is to
-// begin with a list is no failure yet: the Reflector lists instead. The list in
-// the stream is of the newest state, as in listForReflector: the API server may
-// no longer have the resource version that the Reflector knows.
+// watchForReflector opens a stream that continues the list.
 func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	initial := options.SendInitialEvents != nil
-	switch {
-	case initial && o.hasLagged():
-		return nil, errLagging
-	case initial:
-		options.ResourceVersion = ""
-		o.update(func() { o.move(listBegins, time.Now()) })
-	case o.mustRelist():
+	if o.mustRelist() {
 		return nil, errOutdated
 	}
 	w, cancel, err := o.open(ctx, options)
-	switch {
-	case err != nil && initial:
-		return nil, notRetriable(err)
-	case err != nil:
+	if err != nil {
 		o.fail(ctx, "watch", err)
 		return nil, err
 	}
@@ -163,8 +155,8 @@ func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.List
 	return s, nil
 }
 
-// open opens a stream, which lasts until it is canceled. The call is bounded: an API
-// server that has lost its connection to etcd never begins to stream a list.
+// open opens a stream, which lasts until it is canceled. The call is bounded: nothing else
+// says that an API server does not answer it.
 func (o *objectWatch) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, context.CancelFunc, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(o.openTimeout, cancel)
@@ -197,17 +189,6 @@ var (
 	errClosed   = errors.New("the API server closed the connection")
 	errNoAnswer = errors.New("the API server did not answer, as one that has lost its connection to etcd: check /readyz of each API server")
 )
-
-// notRetriable hides from the Reflector that a failed attempt to stream the
-// initial list could be repeated: it would sleep up to the longest pause without
-// regard to the end of its context. Now it lists, fails in the same way, and
-// pauses as it should.
-func notRetriable(err error) error {
-	if expired(err) {
-		return err
-	}
-	return struct{ error }{err}
-}
 
 // stream calls onStop when the Reflector is done with it.
 type stream struct {
@@ -274,7 +255,7 @@ func (o *objectWatch) update(change func()) {
 
 // The following are the changes for update, which holds the lock.
 
-// opened records a stream, which continues a list or is to begin with one.
+// opened records a stream, which continues a list.
 func (o *objectWatch) opened(s *stream) {
 	o.stream = s
 	o.move(streamOpens, time.Now())
@@ -287,9 +268,6 @@ func (o *objectWatch) listed(now time.Time, revision string) {
 	}
 	o.listedAt, o.asOf, o.confirmed, o.revision = now, now, now, revision
 	o.move(listEnds, now)
-	if o.stream != nil {
-		o.move(streamOpens, now)
-	}
 }
 
 // closed records the end of the stream.
@@ -449,15 +427,6 @@ func (o *objectWatch) Replace(list []any, revision string) error {
 
 // Resync does nothing: the Reflector is not asked to resync.
 func (o *objectWatch) Resync() error { return nil }
-
-// Transformer makes the Reflector strip objects while the initial list streams
-// in.
-func (o *objectWatch) Transformer() cache.TransformFunc {
-	return func(obj any) (any, error) {
-		stripped, _ := o.stripped(obj)
-		return stripped, nil
-	}
-}
 
 func (o *objectWatch) stripped(obj any) (any, inventory.Key) {
 	if m, ok := obj.(metav1.Object); ok {

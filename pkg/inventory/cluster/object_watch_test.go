@@ -117,10 +117,7 @@ func TestProgress(t *testing.T) {
 	}
 	closed := func(minute int) step { return func(o *objectWatch) { o.closed(at(minute)) } }
 	failed := func(err error) step { return func(o *objectWatch) { o.failed(failure{err: err}) } }
-	begun := func(o *objectWatch) {
-		o.move(listBegins, at(0))
-		o.opened(&stream{})
-	}
+	begun := func(o *objectWatch) { o.move(listBegins, at(0)) }
 	resumed := func(o *objectWatch) { o.opened(&stream{}) }
 	const now = 9
 	for _, tt := range []struct {
@@ -133,25 +130,23 @@ func TestProgress(t *testing.T) {
 		{"new", nil, 0, false, unanswered},
 		{"listed", []step{listed(1)}, 1, false, synced},
 		{"listed, watching", []step{listed(1), resumed}, now, false, synced},
-		{"streaming the list", []step{begun}, 0, false, unanswered},
-		{"streamed the list", []step{begun, listed(1)}, now, false, synced},
-		{"stream ended", []step{begun, listed(1), closed(2)}, 2, false, synced},
-		{"stream ended twice", []step{begun, listed(1), closed(2), closed(3)}, 2, false, synced},
-		{"reconnected", []step{begun, listed(1), closed(2), resumed}, now, false, synced},
-		{"away", []step{begun, listed(1), closed(2), failed(errClosed)}, 2, true, synced},
-		{"resumed what may lack changes", []step{begun, listed(1), closed(2), failed(errClosed), resumed}, 2, true, synced},
-		{"back", []step{begun, listed(1), closed(2), failed(errClosed), listed(2), resumed}, now, false, synced},
-		{"too busy, then resumed", []step{begun, listed(1), closed(2), failed(errBusy), resumed}, now, false, synced},
-		{"streaming again", []step{begun, listed(1), closed(2), failed(errClosed), begun}, 2, true, synced},
-		{"streamed again", []step{begun, listed(1), closed(2), failed(errClosed), begun, listed(3)}, now, false, synced},
+		{"listing", []step{begun}, 0, false, unanswered},
+		{"stream ended", []step{listed(1), resumed, closed(2)}, 2, false, synced},
+		{"stream ended twice", []step{listed(1), resumed, closed(2), closed(3)}, 2, false, synced},
+		{"reconnected", []step{listed(1), resumed, closed(2), resumed}, now, false, synced},
+		{"away", []step{listed(1), resumed, closed(2), failed(errClosed)}, 2, true, synced},
+		{"resumed what may lack changes", []step{listed(1), resumed, closed(2), failed(errClosed), resumed}, 2, true, synced},
+		{"back", []step{listed(1), resumed, closed(2), failed(errClosed), listed(2), resumed}, now, false, synced},
+		{"too busy, then resumed", []step{listed(1), resumed, closed(2), failed(errBusy), resumed}, now, false, synced},
+		{"listing again", []step{listed(1), resumed, closed(2), failed(errClosed), begun}, 2, true, synced},
 		{"unreachable", []step{failed(errClosed)}, 0, true, failing},
 		{"forbidden", []step{failed(errForbidden)}, 0, true, refused},
-		{"allowed", []step{failed(errForbidden), begun, listed(1)}, now, false, synced},
+		{"allowed", []step{failed(errForbidden), listed(1), resumed}, now, false, synced},
 		{"may list but not watch", []step{listed(1), failed(errForbidden), listed(2)}, 2, true, synced},
 		{"not served", []step{failed(errAbsent)}, now, false, absent},
-		{"served after all", []step{failed(errAbsent), begun, listed(1)}, now, false, synced},
+		{"served after all", []step{failed(errAbsent), listed(1), resumed}, now, false, synced},
 		{"absent, then away", []step{failed(errAbsent), failed(errClosed)}, 0, true, failing},
-		{"no longer served", []step{begun, listed(1), closed(2), failed(errAbsent)}, 2, true, synced},
+		{"no longer served", []step{listed(1), resumed, closed(2), failed(errAbsent)}, 2, true, synced},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := &objectWatch{reads: &reads{}, asOf: at(0)}

@@ -39,6 +39,7 @@ func TestWatchAmongUnrelatedServices(t *testing.T) {
 	if len(first.Services) != 5 || len(first.Errors) != 0 {
 		t.Errorf("Services %v, errors %v", first.Services, first.Errors)
 	}
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
 	s.put(endpointSlice("other", "unrelated", false), endpointSlice("policy", "more", true), service("policy", "another"))
 	s.remove(service("policy", "s3"))
 	missing := r.await("the missing Service", func(s *inventory.Snapshot) bool {

@@ -167,14 +167,6 @@ func (o *objectWatch) setLagging(ctx context.Context) {
 	}
 }
 
-// hasLagged reports whether the stream fell behind: the next one that begins with
-// a list may be of the same API server, which would not answer.
-func (o *objectWatch) hasLagged() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.failure != nil && o.failure.err == errLagging
-}
-
 // older reports whether the resource version a is before b. Versions that are no
 // numbers, or unknown, have no order.
 func older(a, b string) bool {

@@ -27,7 +27,7 @@ import (
 )
 
 // fakeServer is as much of an API server as reading one needs: lists with
-// pages, watches with bookmarks and initial events, discovery, /version and
+// pages, watches with bookmarks, discovery, /version and
 // /metrics, over real HTTP. It can fail in the ways real ones do.
 type fakeServer struct {
 	t    *testing.T
@@ -42,14 +42,11 @@ type fakeServer struct {
 	streams  map[*openStream]bool
 	requests []request
 
-	// streamsLists says that watches may begin with a list (WatchList).
-	streamsLists bool
 	// goneByStatus says that a stream that is too old to resume is refused with
 	// the status 410, instead of an event.
 	goneByStatus bool
 	// lags reports whether nothing of what the server stores reaches a connection, of
-	// which remotes are those seen so far: no list begins in a stream. listsLag says
-	// that lists fail on it.
+	// which remotes are those seen so far. listsLag says that lists fail on it.
 	lags     func(remote string) bool
 	remotes  map[string]bool
 	listsLag bool
@@ -115,13 +112,12 @@ var resources = map[string]schema.GroupVersionKind{
 func startServer(t *testing.T) *fakeServer {
 	t.Helper()
 	s := &fakeServer{
-		t:            t,
-		addr:         "127.0.0.1:0",
-		streams:      map[*openStream]bool{},
-		streamsLists: true,
-		fault:        func(request) int { return 0 },
-		lags:         func(string) bool { return false },
-		remotes:      map[string]bool{},
+		t:       t,
+		addr:    "127.0.0.1:0",
+		streams: map[*openStream]bool{},
+		fault:   func(request) int { return 0 },
+		lags:    func(string) bool { return false },
+		remotes: map[string]bool{},
 		documents: map[string]string{
 			"/version": `{"major":"1","minor":"37","gitVersion":"v1.37.1","emulationMajor":"1","emulationMinor":"37"}`,
 			"/metrics": "# HELP kubernetes_feature_enabled gates\n" + reviewsGate + `,stage="BETA"} 1` + "\n",
@@ -460,30 +456,14 @@ func (r request) shape(o *unstructured.Unstructured) any {
 }
 
 func (s *fakeServer) watch(w http.ResponseWriter, r *http.Request, ask request) {
-	initial := ask.query.Get("sendInitialEvents") == "true"
 	s.mu.Lock()
-	if initial && s.lags(r.RemoteAddr) {
-		s.mu.Unlock()
-		<-r.Context().Done()
-		return
-	}
 	cursor, _ := strconv.Atoi(ask.query.Get("resourceVersion"))
-	gone := !initial && cursor < s.oldest
-	var refusal *apierrors.StatusError
-	switch {
-	case initial && !s.streamsLists:
-		refusal = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
-	case gone && s.goneByStatus:
-		refusal = apierrors.NewResourceExpired("too old resource version")
-	}
-	if refusal != nil {
+	gone := cursor < s.oldest
+	if gone && s.goneByStatus {
 		s.mu.Unlock()
+		refusal := apierrors.NewResourceExpired("too old resource version")
 		s.answer(w, int(refusal.ErrStatus.Code), refusal.ErrStatus)
 		return
-	}
-	items := s.selected(ask)
-	if initial {
-		cursor = len(s.history)
 	}
 	stream := &openStream{ask, make(chan struct{}, 1), make(chan struct{})}
 	s.streams[stream] = true
@@ -496,12 +476,6 @@ func (s *fakeServer) watch(w http.ResponseWriter, r *http.Request, ask request) 
 		out.Encode(map[string]any{"type": "ERROR", "object": apierrors.NewResourceExpired("too old resource version").ErrStatus})
 		return
 	}
-	if initial {
-		for _, item := range items {
-			out.Encode(map[string]any{"type": "ADDED", "object": item})
-		}
-		out.Encode(s.bookmark(ask, cursor))
-	}
 	s.follow(w, r, stream, cursor)
 }
 
@@ -509,7 +483,6 @@ func (s *fakeServer) bookmark(ask request, version int) map[string]any {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(resources[ask.resource])
 	u.SetResourceVersion(strconv.Itoa(version))
-	u.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
 	return map[string]any{"type": "BOOKMARK", "object": ask.shape(u)}
 }
 

@@ -243,38 +243,33 @@ func whole(s *inventory.Snapshot) bool {
 }
 
 func TestWatchShowsTheCluster(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
-			s := populated(t)
-			s.streamsLists = streams
-			got := watching(s, Options{}).await("anything", anything)
-			if !whole(got) {
-				t.Errorf("the first Snapshot has webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
-			}
-			states := map[string]string{}
-			for _, w := range got.Webhooks {
-				states[w.Name] = string(got.State(w.Backend).Fault)
-			}
-			want := map[string]string{
-				"w0.validate.example.com":   "",
-				"w.mutate.example.com":      "no-ready-endpoints",
-				"w0.aggregated.example.com": "",
-				"things.example.com":        "service-missing",
-			}
-			expect.Equal(t, want, states)
-			if n := len(got.Services[inventory.Key{Namespace: "policy", Name: "validate"}].Endpoints); n != 2 {
-				t.Errorf("Service policy/validate has %d endpoints, want 2", n)
-			}
-			if !got.NamespacesKnown || len(got.Namespaces) != 2 {
-				t.Errorf("namespaces are %v, known %v", got.Namespaces, got.NamespacesKnown)
-			}
-			if got.Server.String() != "v1.37.1" || !got.ReviewsExcluded || got.OpenShift {
-				t.Errorf("server is %v, reviews excluded %v, OpenShift %v", got.Server, got.ReviewsExcluded, got.OpenShift)
-			}
-			if got.Current.IsZero() || got.Current.After(got.Taken) {
-				t.Errorf("current at %v, taken at %v", got.Current, got.Taken)
-			}
-		})
+	s := populated(t)
+	got := watching(s, Options{}).await("anything", anything)
+	if !whole(got) {
+		t.Errorf("the first Snapshot has webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
+	}
+	states := map[string]string{}
+	for _, w := range got.Webhooks {
+		states[w.Name] = string(got.State(w.Backend).Fault)
+	}
+	want := map[string]string{
+		"w0.validate.example.com":   "",
+		"w.mutate.example.com":      "no-ready-endpoints",
+		"w0.aggregated.example.com": "",
+		"things.example.com":        "service-missing",
+	}
+	expect.Equal(t, want, states)
+	if n := len(got.Services[inventory.Key{Namespace: "policy", Name: "validate"}].Endpoints); n != 2 {
+		t.Errorf("Service policy/validate has %d endpoints, want 2", n)
+	}
+	if !got.NamespacesKnown || len(got.Namespaces) != 2 {
+		t.Errorf("namespaces are %v, known %v", got.Namespaces, got.NamespacesKnown)
+	}
+	if got.Server.String() != "v1.37.1" || !got.ReviewsExcluded || got.OpenShift {
+		t.Errorf("server is %v, reviews excluded %v, OpenShift %v", got.Server, got.ReviewsExcluded, got.OpenShift)
+	}
+	if got.Current.IsZero() || got.Current.After(got.Taken) {
+		t.Errorf("current at %v, taken at %v", got.Current, got.Taken)
 	}
 }
 
@@ -282,24 +277,16 @@ func TestWatchShowsTheCluster(t *testing.T) {
 const openWatches = 16
 
 func TestWatchAsksForNothingElse(t *testing.T) {
-	streamed := map[string]int{"watch": 1}
-	// A list follows a refused stream and precedes an accepted one.
-	listed := map[string]int{"watch": 2, "list": 1}
-	for streams, verbs := range map[bool]map[string]int{true: streamed, false: listed} {
-		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
-			s := populated(t)
-			s.streamsLists = streams
-			for i := range 100 {
-				ns := fmt.Sprintf("crowd-%d", i)
-				s.put(namespace(ns), service(ns, "s"), endpointSlice(ns, "s", true), daemonSet(ns, "d"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
-			}
-			r := watching(s, Options{test: timing{discoveryDelay: time.Hour}})
-			r.await("everything", whole)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
-			r.stop()
-			expect.Equal(t, expectedRequests(verbs), countRequests(s))
-		})
+	s := populated(t)
+	for i := range 100 {
+		ns := fmt.Sprintf("crowd-%d", i)
+		s.put(namespace(ns), service(ns, "s"), endpointSlice(ns, "s", true), daemonSet(ns, "d"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "p"}})
 	}
+	r := watching(s, Options{test: timing{discoveryDelay: time.Hour}})
+	r.await("everything", whole)
+	eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
+	r.stop()
+	expect.Equal(t, expectedRequests(), countRequests(s))
 }
 
 // countRequests counts the requests by verb, path and selector.
@@ -318,8 +305,8 @@ func countRequests(s *fakeServer) map[string]int {
 	return counts
 }
 
-// expectedRequests are all that a cluster takes, where each resource takes the verbs.
-func expectedRequests(verbs map[string]int) map[string]int {
+// expectedRequests are all that a cluster takes: of each resource a list and a watch.
+func expectedRequests() map[string]int {
 	out := map[string]int{"/version": 2, "/api": 1, "/apis": 1, "/metrics": 1}
 	for _, path := range []string{
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations ",
@@ -339,9 +326,7 @@ func expectedRequests(verbs map[string]int) map[string]int {
 		"/apis/apps/v1/deployments k8s-app in (kube-dns,coredns)",
 		"/api/v1/pods ",
 	} {
-		for verb, n := range verbs {
-			out[verb+" "+path] = n
-		}
+		out["list "+path], out["watch "+path] = 1, 1
 	}
 	return out
 }
@@ -609,37 +594,31 @@ func TestWatchResumesWithoutAnError(t *testing.T) {
 // TestWatchAfterARestore: etcd is restored from a backup, so that the API
 // server has never been at the resource versions that the watches resume from.
 func TestWatchAfterARestore(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		t.Run(fmt.Sprintf("WatchList %v", streams), func(t *testing.T) {
-			s := populated(t)
-			s.streamsLists = streams
-			backup := s.version()
-			s.remove(validating("validate"))
-			s.put(validating("lost", kubetest.Client("policy", "validate")), endpointSlice("policy", "mutate", true))
-			for i := range 20 {
-				s.put(namespace(fmt.Sprintf("lost-%d", i)))
-			}
-			r := watching(s, Options{Resync: 20 * time.Millisecond})
-			r.await("the state after the backup", func(s *inventory.Snapshot) bool {
-				return len(s.Namespaces) == 22 && len(s.Webhooks) == 4 && s.Regressions == 0
-			})
-
-			s.restore(backup, validating("new", kubetest.Client("policy", "validate")))
-			got := r.await("the restored state", func(s *inventory.Snapshot) bool {
-				return len(s.Webhooks) == 5 && len(s.Namespaces) == 2 && s.Regressions > 0 &&
-					s.State(s.Webhooks[0].Backend).Fault == inventory.NoReadyEndpoints
-			})
-			for i, want := range []string{"mutate", "things.example.com", "aggregated", "new", "validate"} {
-				if got.Webhooks[i].Configuration != want {
-					t.Errorf("webhooks %v, want %s at %d", refs(got), want, i)
-				}
-			}
-			s.put(validating("next", kubetest.Client("policy", "validate")))
-			next := r.await("what comes next", webhooks(6))
-			if kinds := int64(len(resources)); next.Regressions > kinds {
-				t.Errorf("%d regressions, want no more than there are kinds", next.Regressions)
-			}
-		})
+	s := populated(t)
+	backup := s.version()
+	s.remove(validating("validate"))
+	s.put(validating("lost", kubetest.Client("policy", "validate")), endpointSlice("policy", "mutate", true))
+	for i := range 20 {
+		s.put(namespace(fmt.Sprintf("lost-%d", i)))
+	}
+	r := watching(s, Options{Resync: 20 * time.Millisecond})
+	r.await("the state after the backup", func(s *inventory.Snapshot) bool {
+		return len(s.Namespaces) == 22 && len(s.Webhooks) == 4 && s.Regressions == 0
+	})
+	s.restore(backup, validating("new", kubetest.Client("policy", "validate")))
+	got := r.await("the restored state", func(s *inventory.Snapshot) bool {
+		return len(s.Webhooks) == 5 && len(s.Namespaces) == 2 && s.Regressions > 0 &&
+			s.State(s.Webhooks[0].Backend).Fault == inventory.NoReadyEndpoints
+	})
+	for i, want := range []string{"mutate", "things.example.com", "aggregated", "new", "validate"} {
+		if got.Webhooks[i].Configuration != want {
+			t.Errorf("webhooks %v, want %s at %d", refs(got), want, i)
+		}
+	}
+	s.put(validating("next", kubetest.Client("policy", "validate")))
+	next := r.await("what comes next", webhooks(6))
+	if kinds := int64(len(resources)); next.Regressions > kinds {
+		t.Errorf("%d regressions, want no more than there are kinds", next.Regressions)
 	}
 }
 
@@ -679,7 +658,6 @@ func TestWatchAfterARestoreDuringAnOutage(t *testing.T) {
 
 func TestWatchListsInPages(t *testing.T) {
 	s := startServer(t)
-	s.streamsLists = false
 	s.tokensExpired = 2
 	for i := range 101 {
 		s.put(convertedCRD(fmt.Sprintf("things%d", i), "convert", "convert"))
