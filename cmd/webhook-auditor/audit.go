@@ -129,7 +129,12 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if a.baseline != "" {
 		return a.compare(selected.of(before), document, limit, s)
 	}
-	return cmp.Or(a.write(document, s), printErrors(document.Errors, s), exitStatus(document.Findings, limit))
+	if a.output == htmlFormat {
+		err = page.WriteFile(s.out, evaluated, document, version.Version)
+	} else {
+		err = a.write(document, s)
+	}
+	return cmp.Or(err, printErrors(document.Errors, s), exitStatus(document.Findings, limit))
 }
 
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
@@ -165,6 +170,9 @@ func inputName(path string) string {
 func (a *audit) check(paths []string) error {
 	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.observe.check(paths), a.checkContexts(paths)); err != nil {
 		return err
+	}
+	if a.output == htmlFormat && a.baseline != "" {
+		return usageError{errors.New("-o html: must be given without --baseline: the file shows one report")}
 	}
 	for _, path := range paths {
 		if hint := arguments.MaybeTarget(path); hint != "" {
@@ -203,11 +211,8 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 
 // write prints a report in the output format.
 func (a *audit) write(d report.Document, s streams) error {
-	switch a.output {
-	case "sarif":
+	if a.output == "sarif" {
 		return report.WriteSARIF(s.out, d, version.Version)
-	case "html":
-		return show(a.output, d, s)
 	}
 	o := formatOptions(a.output, s)
 	o.Fixes, o.Quiet, o.Served = a.fixes, a.quiet, a.served
@@ -226,11 +231,8 @@ func formatOptions(format string, s streams) report.TextOptions {
 	return o
 }
 
-// show prints a view in the output format; as HTML it has what it has in Markdown.
+// show prints a view in the output format.
 func show(format string, v report.View, s streams) error {
-	if format == "html" {
-		return page.WriteFile(s.out, v.(interface{ Markdown() report.Blocks }).Markdown(), version.Version)
-	}
 	return report.Write(s.out, format, v, formatOptions(format, s))
 }
 
@@ -470,6 +472,9 @@ func assume(objects inventory.Objects, server inventory.Version) inventory.Objec
 	return objects
 }
 
+// htmlFormat is for a browser.
+const htmlFormat = "html"
+
 func formats() []string {
-	return []string{"text", "table", "json", "markdown", "sarif", "html"}
+	return []string{"text", "table", "json", "markdown", "sarif", htmlFormat}
 }

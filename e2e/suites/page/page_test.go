@@ -139,7 +139,7 @@ func TestReportFile(t *testing.T) {
 	b := open(t)
 	address := (&url.URL{Scheme: "file", Path: file}).String()
 	b.get(address)
-	b.until(`document.querySelector('h1').textContent === 'Webhook audit' && document.querySelectorAll('tbody tr').length > 5`)
+	b.until(`document.querySelector('h1').textContent === 'Webhook report' && ` + rows + ` === 7`)
 	b.until(`document.body.innerText.includes('"><script>alert(7)</script>')`)
 	b.accessible("file")
 	b.quiet(address)

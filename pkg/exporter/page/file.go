@@ -1,23 +1,35 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// WriteFile writes Blocks, of which the first has the title, as one file that needs no
-// other. It runs no script; the policy allows its style by a digest.
-func WriteFile(w io.Writer, blocks report.Blocks, version string) error {
-	body, err := blocks[1:].HTML()
-	if err != nil {
+// WriteFile writes the overview and the table of webhooks as one file that needs no other,
+// of what the Document selects. The policy allows its style and script by their digests.
+func WriteFile(w io.Writer, r *classify.Report, d report.Document, version string) error {
+	shown := map[inventory.Ref]bool{}
+	for _, registered := range d.Registered() {
+		shown[registered.Ref] = true
+	}
+	selected := *r
+	selected.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f *classify.Finding) bool { return !shown[f.Webhook] })
+	v := newView(&selected, links{inFile: true})
+	v.profiles = slices.DeleteFunc(v.profiles, func(p *classify.Profile) bool { return !shown[p.Ref] })
+	overview, err := answer{template: "overview", data: v.overview()}.html()
+	table, failed := answer{template: "webhooks", data: v.table(query{})}.html()
+	if err = cmp.Or(err, failed); err != nil {
 		return err
 	}
-	policy := fmt.Sprintf("default-src 'none'; img-src data:; style-src 'sha256-%s'; form-action 'none'; base-uri 'none'", digest(styleSheet))
-	d := document{Title: blocks[0].Heading, File: &fileAssets{policy, template.CSS(styleSheet)}, Version: version, Project: report.Project}
-	text, err := d.write(answer{title: d.Title, template: "file", data: body})
+	file := document{File: newAssets(), Version: version, Project: report.Project, Status: status{Server: d.Server, AsOf: timeText(r.AsOf())}}
+	text, err := file.write(answer{title: "Webhook report", template: "file", data: []template.HTML{overview, table}})
 	if err != nil {
 		return err
 	}
@@ -25,4 +37,12 @@ func WriteFile(w io.Writer, blocks report.Blocks, version string) error {
 		return fmt.Errorf("writing page: %w", err)
 	}
 	return nil
+}
+
+func newAssets() *fileAssets {
+	return &fileAssets{
+		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src 'sha256-%s'; script-src 'sha256-%s'; form-action 'none'; base-uri 'none'", digest(styleSheet), digest(script)),
+		Style:  template.CSS(styleSheet),
+		Script: template.JS(script),
+	}
 }

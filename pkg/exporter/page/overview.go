@@ -31,7 +31,7 @@ type group struct {
 	All    link
 }
 
-// maxCauses bounds the causes of one urgency.
+// maxCauses bounds the causes of one urgency on a page that is served.
 const maxCauses = 7
 
 // failingShare is the share of failed calls from which a webhook fails: that of the
@@ -87,16 +87,20 @@ func (v *view) failing() []string {
 // groups are the causes by urgency.
 func (v *view) groups(causes []*cause) []group {
 	var out []group
+	most := maxCauses
+	if v.inFile { // which leads to no other page
+		most = maxRows
+	}
 	for urgency, title := range urgencies {
 		of := slices.DeleteFunc(slices.Clone(causes), func(c *cause) bool { return c.urgency() != urgency })
 		if len(of) == 0 {
 			continue
 		}
-		g := group{Title: title, More: max(len(of)-maxCauses, 0), All: v.search("all webhooks", "")}
+		g := group{Title: title, More: max(len(of)-most, 0), All: v.search("all webhooks", "")}
 		for _, c := range of {
 			g.Count += len(c.findings)
 		}
-		for _, c := range of[:min(len(of), maxCauses)] {
+		for _, c := range of[:min(len(of), most)] {
 			g.Causes = append(g.Causes, v.describe(c))
 		}
 		out = append(out, g)

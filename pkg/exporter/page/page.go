@@ -1,5 +1,5 @@
-// Package page serves a classify.Report to a browser, and writes what commands answer as
-// one self-contained file. It evaluates nothing beyond what packages classify and impact
+// Package page serves a classify.Report to a browser, and writes its first pages as one
+// self-contained file. It evaluates nothing beyond what packages classify and impact
 // derive from the Report.
 //
 // Every text of a cluster is untrusted: html/template escapes it, and the
@@ -90,6 +90,7 @@ type document struct {
 type fileAssets struct {
 	Policy string
 	Style  template.CSS
+	Script template.JS
 }
 
 type navItem struct {
@@ -100,7 +101,7 @@ type navItem struct {
 // status is the state that each page shows.
 type status struct {
 	Server string
-	// AsOf is the time of the facts, Age how long that is ago.
+	// AsOf is the time of the facts, Age how long that is ago; "" in a file.
 	AsOf, Age string
 	// Seconds is Age in seconds.
 	Seconds        int

@@ -117,10 +117,17 @@ type link struct{ Text, URL string }
 type links struct {
 	// root leads from the page to "/", relative so that a proxy may add a prefix.
 	root string
+	// inFile says that there are no other pages: links lead to runbooks alone.
+	inFile bool
 }
 
-// to is the address of the page with the name.
-func (l links) to(name string) string { return l.root + name }
+// to is the address of the page with the name; "" where there is none.
+func (l links) to(name string) string {
+	if l.inFile {
+		return ""
+	}
+	return l.root + name
+}
 
 // join escapes the parts of a name.
 func join(parts ...string) string {
@@ -142,11 +149,16 @@ func (l links) webhook(ref inventory.Ref) link {
 	return link{ref.Name, l.to(webhookName(ref))}
 }
 
-func (l links) check(c *classify.Check) link { return link{c.Name, l.to(join("checks", c.Name))} }
+func (l links) check(c *classify.Check) link {
+	if l.inFile {
+		return link{c.Name, report.RunbookURL(c.Name)}
+	}
+	return link{c.Name, l.to(join("checks", c.Name))}
+}
 
 // search is the table of webhooks with the text.
 func (l links) search(label, text string) link {
-	if text == "" {
+	if text == "" || l.inFile {
 		return link{label, l.to("webhooks")}
 	}
 	return link{label, l.to("webhooks") + "?" + url.Values{"q": {text}}.Encode()}
