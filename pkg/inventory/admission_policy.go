@@ -113,18 +113,18 @@ func (b *Builder) addPolicies(s *Snapshot, o Objects) {
 		s.Policies, s.Unbound = b.before.Policies, b.before.Unbound
 		return
 	}
-	parsed, byRef := selectors{}, map[Ref]*AdmissionPolicy{}
+	byRef := map[Ref]*AdmissionPolicy{}
 	for _, p := range o.MutatingPolicies {
-		s.Policies = append(s.Policies, o.mutatingPolicy(p, parsed))
+		s.Policies = append(s.Policies, o.mutatingPolicy(p))
 	}
 	for _, p := range o.ValidatingPolicies {
-		s.Policies = append(s.Policies, o.validatingPolicy(p, parsed))
+		s.Policies = append(s.Policies, o.validatingPolicy(p))
 	}
 	slices.SortFunc(s.Policies, func(a, b *AdmissionPolicy) int { return a.Compare(b.Ref) })
 	for _, p := range s.Policies {
 		byRef[p.Ref] = p
 	}
-	for _, binding := range o.policyBindings(parsed) {
+	for _, binding := range o.policyBindings() {
 		if p := byRef[binding.Policy]; p != nil {
 			if q, ok := p.ParamQuery(binding); ok {
 				binding.ParamsIn, binding.ParamsKnown = o.Params[q]
@@ -136,14 +136,14 @@ func (b *Builder) addPolicies(s *Snapshot, o Objects) {
 	}
 }
 
-func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy, parsed selectors) *AdmissionPolicy {
+func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy) *AdmissionPolicy {
 	return &AdmissionPolicy{
 		Registration: Registration{
 			Ref:             policyRef(MutatingPolicy, p.Name),
 			Object:          o.object(KindMutatingPolicy, &p.ObjectMeta),
 			FailurePolicy:   ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail),
 			Reinvocation:    cmp.Or(p.Spec.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy),
-			MatchResources:  matchResources(p.Spec.MatchConstraints, parsed),
+			MatchResources:  matchResources(p.Spec.MatchConstraints),
 			MatchConditions: p.Spec.MatchConditions,
 		},
 		ParamKind: p.Spec.ParamKind,
@@ -151,14 +151,14 @@ func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy, parsed s
 	}
 }
 
-func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy, parsed selectors) *AdmissionPolicy {
+func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) *AdmissionPolicy {
 	return &AdmissionPolicy{
 		TypeWarnings: ptr.Deref(p.Status.TypeChecking, admissionv1.TypeChecking{}).ExpressionWarnings,
 		Registration: Registration{
 			Ref:             policyRef(ValidatingPolicy, p.Name),
 			Object:          o.object(KindValidatingPolicy, &p.ObjectMeta),
 			FailurePolicy:   ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail),
-			MatchResources:  matchResources(p.Spec.MatchConstraints, parsed),
+			MatchResources:  matchResources(p.Spec.MatchConstraints),
 			MatchConditions: p.Spec.MatchConditions,
 		},
 		ParamKind: p.Spec.ParamKind,
@@ -166,13 +166,13 @@ func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy, pars
 }
 
 // policyBindings are those of both types, sorted by name.
-func (o Objects) policyBindings(parsed selectors) []*PolicyBinding {
+func (o Objects) policyBindings() []*PolicyBinding {
 	var out []*PolicyBinding
 	for _, b := range o.MutatingPolicyBindings {
 		out = append(out, &PolicyBinding{
 			Object:         o.object(KindMutatingPolicyBinding, &b.ObjectMeta),
 			Policy:         policyRef(MutatingPolicy, b.Spec.PolicyName),
-			MatchResources: matchResources(b.Spec.MatchResources, parsed),
+			MatchResources: matchResources(b.Spec.MatchResources),
 			ParamRef:       b.Spec.ParamRef,
 		})
 	}
@@ -180,7 +180,7 @@ func (o Objects) policyBindings(parsed selectors) []*PolicyBinding {
 		out = append(out, &PolicyBinding{
 			Object:         o.object(KindValidatingPolicyBinding, &b.ObjectMeta),
 			Policy:         policyRef(ValidatingPolicy, b.Spec.PolicyName),
-			MatchResources: matchResources(b.Spec.MatchResources, parsed),
+			MatchResources: matchResources(b.Spec.MatchResources),
 			ParamRef:       b.Spec.ParamRef,
 			Actions:        b.Spec.ValidationActions,
 		})
@@ -190,7 +190,7 @@ func (o Objects) policyBindings(parsed selectors) []*PolicyBinding {
 }
 
 // matchResources are those of a policy or binding; nil leaves nothing out.
-func matchResources(m *admissionv1.MatchResources, parsed selectors) MatchResources {
+func matchResources(m *admissionv1.MatchResources) MatchResources {
 	if m == nil {
 		m = &admissionv1.MatchResources{}
 	}
@@ -198,8 +198,8 @@ func matchResources(m *admissionv1.MatchResources, parsed selectors) MatchResour
 		RuleSet:           ruleSet(m.ResourceRules),
 		Excluded:          ruleSet(m.ExcludeResourceRules),
 		MatchPolicy:       ptr.Deref(m.MatchPolicy, admissionv1.Equivalent),
-		NamespaceSelector: parsed.parse(m.NamespaceSelector),
-		ObjectSelector:    parsed.parse(m.ObjectSelector),
+		NamespaceSelector: newSelector(m.NamespaceSelector),
+		ObjectSelector:    newSelector(m.ObjectSelector),
 	}
 }
 
@@ -213,21 +213,6 @@ func ruleSet(rules []admissionv1.NamedRuleWithOperations) RuleSet {
 		if out.ResourceNames != nil {
 			out.ResourceNames[i] = rules[i].ResourceNames
 		}
-	}
-	return out
-}
-
-// policyErrors are the selectors of policies and bindings that cannot be read.
-func policyErrors(s *Snapshot) []Error {
-	var out []Error
-	for _, p := range s.Policies {
-		out = append(out, p.MatchResources.errors(p.Object)...)
-		for _, b := range p.Bindings {
-			out = append(out, b.MatchResources.errors(b.Object)...)
-		}
-	}
-	for _, b := range s.Unbound {
-		out = append(out, b.MatchResources.errors(b.Object)...)
 	}
 	return out
 }

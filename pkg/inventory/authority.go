@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"time"
 )
 
@@ -79,14 +78,3 @@ func placeholder(bundle []byte) bool {
 // blanked reports whether the bundle was made unreadable on purpose.
 // Source: the anonymizer of github.com/openshift/insights-operator.
 func blanked(bundle []byte) bool { return len(bytes.Trim(bundle, "x")) == 0 }
-
-// bundleErrors are the bundles that were not read.
-func bundleErrors(webhooks []*Webhook) []Error {
-	var out []Error
-	for _, w := range webhooks {
-		if a := w.Backend.Authority; a != nil && a.TooLarge {
-			out = append(out, w.Object.Unreadable(fmt.Sprintf("reading caBundle of webhook %s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", w.Name, len(w.Backend.CABundle))))
-		}
-	}
-	return out
-}

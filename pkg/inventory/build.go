@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -220,38 +221,41 @@ func (c *CRD) served() []Served {
 	return out
 }
 
-func selectorErrors(webhooks []*Webhook) []Error {
+// errors are what cannot be read of what is registered. The message about a URL lacks that,
+// which may hold a token.
+func (s *Snapshot) errors() []Error {
 	var out []Error
-	for _, w := range webhooks {
-		for _, e := range w.MatchResources.errors(w.Object) {
-			e.Message = strings.Replace(e.Message, ":", " of webhook "+w.Name+":", 1)
-			out = append(out, e)
+	for _, p := range s.Policies {
+		out = append(out, p.MatchResources.errors(&p.Object, "")...)
+		for _, b := range p.Bindings {
+			out = append(out, b.MatchResources.errors(&b.Object, "")...)
+		}
+	}
+	for _, b := range s.Unbound {
+		out = append(out, b.MatchResources.errors(&b.Object, "")...)
+	}
+	for _, w := range s.Webhooks {
+		of := " of webhook " + w.Name
+		out = append(out, w.MatchResources.errors(&w.Object, of)...)
+		if reason := w.Backend.urlFault(); reason != "" {
+			out = append(out, w.Object.Unreadable("reading url"+of+": "+reason+": must be https://HOST[:PORT][/PATH]"))
+		}
+		if a := w.Backend.Authority; a != nil && a.TooLarge {
+			out = append(out, w.Object.Unreadable(fmt.Sprintf("reading caBundle%s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", of, len(w.Backend.CABundle))))
 		}
 	}
 	return out
 }
 
 // errors are the selectors that cannot be read.
-func (m *MatchResources) errors(object Object) []Error {
+func (m *MatchResources) errors(object *Object, of string) []Error {
 	var out []Error
 	for _, s := range []struct {
 		field string
 		Selector
 	}{{"namespaceSelector", m.NamespaceSelector}, {"objectSelector", m.ObjectSelector}} {
 		if s.Err != nil {
-			out = append(out, object.Unreadable("reading "+s.field+": "+strings.TrimSpace(s.Err.Error())))
-		}
-	}
-	return out
-}
-
-// urlErrors are the URLs that the API server cannot call. The message lacks the
-// URL, which may hold a token.
-func urlErrors(webhooks []*Webhook) []Error {
-	var out []Error
-	for _, w := range webhooks {
-		if reason := w.Backend.urlFault(); reason != "" {
-			out = append(out, w.Object.Unreadable("reading url of webhook "+w.Name+": "+reason+": must be https://HOST[:PORT][/PATH]"))
+			out = append(out, object.Unreadable("reading "+s.field+of+": "+strings.TrimSpace(s.Err.Error())))
 		}
 	}
 	return out

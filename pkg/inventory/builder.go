@@ -42,15 +42,42 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	s.ResourcesKnown = o.ResourcesKnown || o.NamespacesKnown || o.Discovered != nil
 	b.addCRDs(s, o)
 	s.Served = o.served(s.CRDs)
-	b.registered = o.register(s.CRDs, b.registered)
-	s.Webhooks = o.inOrder(b.registered)
+	b.register(s, o)
 	b.addPolicies(s, o)
 	if presumed := s.presumed(); len(presumed) > 0 {
 		s.Served = slices.SortedFunc(slices.Values(slices.Concat(s.Served, presumed)), compareServed)
 	}
-	s.Errors = slices.Concat(o.Errors, policyErrors(s), selectorErrors(s.Webhooks), urlErrors(s.Webhooks), bundleErrors(s.Webhooks))
+	s.Errors = slices.Concat(o.Errors, s.errors())
 	b.before, b.objects = s, o
 	return s
+}
+
+// register adds the webhooks that the objects register, as they were before where the
+// object is the same: parsing selectors and CA bundles is most of what a Snapshot costs.
+// They are in the order in which the API server calls them: by type, configuration and
+// place in it. It sorts configurations by name. Source:
+// k8s.io/apiserver pkg/admission/configuration.
+func (b *Builder) register(s *Snapshot, o Objects) {
+	registered := make(map[any][]*Webhook, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
+	register := func(object any, webhooks func() []*Webhook) {
+		all, same := b.registered[object]
+		if !same {
+			all = webhooks()
+		}
+		registered[object] = all
+		s.Webhooks = append(s.Webhooks, all...)
+	}
+	for _, c := range o.Mutating {
+		register(c, func() []*Webhook { return o.mutating(c) })
+	}
+	for _, c := range o.CRDs {
+		register(c, func() []*Webhook { return conversion(c, s.CRDs[c.Name]) })
+	}
+	for _, c := range o.Validating {
+		register(c, func() []*Webhook { return o.validating(c) })
+	}
+	slices.SortStableFunc(s.Webhooks, (*Webhook).compareCalls)
+	b.registered = registered
 }
 
 // addCRDs adds the CRDs, as they were before where the object is the same.

@@ -10,26 +10,19 @@ import (
 
 // Exclusion is a rule by which an API server of EKS or EKS Anywhere keeps a request from
 // webhooks, and from 1.33 on from policies. All its fields must match; "*" is any
-// version, namespace, name or user. A subresource counts by the kind of its body.
-// Source: EKS-PATCH-admission-webhook-exclusion-from-file.patch in
+// version, name or user, and "" the namespace of what is cluster-scoped. A subresource
+// counts by the kind of its body. Source: EKS-PATCH-admission-webhook-exclusion-from-file.patch in
 // github.com/aws/eks-distro.
 type Exclusion struct {
 	APIGroup   string   `json:"apiGroup"`
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
-	Scope      string   `json:"scope"`
-	Namespace  string   `json:"namespace,omitempty"`
+	Namespace  string   `json:"namespace"`
 	Names      []string `json:"name"`
 	Username   string   `json:"username"`
 }
 
-// The scopes of an Exclusion. Namespaces are cluster-scoped.
-const (
-	ClusterScope   = "Cluster"
-	NamespaceScope = "Namespaced"
-)
-
-// Any is what an Exclusion has for any name, user, version or namespace.
+// Any is what an Exclusion has for any version, name or user.
 const Any = "*"
 
 // eksExclusions are the rules of EKS Anywhere, which are public. Those of EKS are not.

@@ -38,27 +38,17 @@ func (s Selector) String() string {
 	return s.text
 }
 
-// selectors are those parsed already: most webhooks of a cluster share a few,
-// and parsing one checks the form of each key and value.
-type selectors map[string]Selector
-
-// parse parses a label selector; nil selects everything, as the API server's
+// newSelector parses a label selector; nil selects everything, as the API server's
 // defaulting makes it.
-func (all selectors) parse(raw *metav1.LabelSelector) Selector {
+func newSelector(raw *metav1.LabelSelector) Selector {
 	if raw == nil {
 		raw = &metav1.LabelSelector{}
 	}
-	key := selectorKey(raw)
-	s, ok := all[key]
-	if !ok {
-		parsed, err := metav1.LabelSelectorAsSelector(raw)
-		if err != nil {
-			parsed = labels.Everything()
-		}
-		s = Selector{Raw: raw, Parsed: parsed, Err: err, Key: key, text: metav1.FormatLabelSelector(raw)}
-		all[key] = s
+	parsed, err := metav1.LabelSelectorAsSelector(raw)
+	if err != nil {
+		parsed = labels.Everything()
 	}
-	return s
+	return Selector{Raw: raw, Parsed: parsed, Err: err, Key: selectorKey(raw), text: metav1.FormatLabelSelector(raw)}
 }
 
 // selectorKey writes a selector down: equal selectors have equal keys, and only they do.

@@ -12,7 +12,7 @@ func TestSelectorIsPrintedOnce(t *testing.T) {
 	raw := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 		Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"b", "a"},
 	}}}
-	s := selectors{}.parse(raw)
+	s := newSelector(raw)
 	if got, want := s.String(), "team notin (a,b)"; got != want {
 		t.Errorf("the selector reads %q, want %q", got, want)
 	}

@@ -28,19 +28,9 @@ const conversionTimeout = 30 * time.Second
 // defaultTimeout and defaultPort are the API's defaults.
 // Source: k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go.
 const (
-	defaultTimeout = 10 * time.Second
+	defaultTimeout = 10 // seconds
 	defaultPort    = 443
 )
-
-// registration is the common form of a validating or mutating webhook.
-type registration struct {
-	kind         string
-	hookType     Type
-	meta         *metav1.ObjectMeta
-	webhook      admissionv1.ValidatingWebhook
-	index        int
-	reinvocation *admissionv1.ReinvocationPolicyType
-}
 
 // AsValidating drops the one field that only mutating webhooks have.
 func AsValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
@@ -59,50 +49,6 @@ func AsValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	}
 }
 
-// register returns what each object registers, as it was before where the object is
-// the same: parsing selectors and CA bundles is most of what a Snapshot costs.
-func (o Objects) register(crds map[string]*CRD, before map[any][]*Webhook) map[any][]*Webhook {
-	out := make(map[any][]*Webhook, len(o.Mutating)+len(o.Validating)+len(o.CRDs))
-	parsed := selectors{}
-	register := func(object any, webhooks func() []*Webhook) {
-		registered, same := before[object]
-		if !same {
-			registered = webhooks()
-		}
-		out[object] = registered
-	}
-	for _, c := range o.Mutating {
-		register(c, func() []*Webhook { return o.mutating(c, parsed) })
-	}
-	for _, c := range o.CRDs {
-		register(c, func() []*Webhook { return conversion(c, crds[c.Name]) })
-	}
-	for _, c := range o.Validating {
-		register(c, func() []*Webhook { return o.validating(c, parsed) })
-	}
-	return out
-}
-
-// inOrder returns the webhooks in the order in which the API server calls them:
-// by type, configuration and place in it. It sorts configurations by name. Source:
-// k8s.io/apiserver pkg/admission/configuration.
-func (o Objects) inOrder(registered map[any][]*Webhook) []*Webhook {
-	var out []*Webhook
-	for _, c := range o.Mutating {
-		out = append(out, registered[c]...)
-	}
-	for _, c := range o.CRDs {
-		out = append(out, registered[c]...)
-	}
-	for _, c := range o.Validating {
-		out = append(out, registered[c]...)
-	}
-	if !slices.IsSortedFunc(out, (*Webhook).compareCalls) {
-		slices.SortStableFunc(out, (*Webhook).compareCalls)
-	}
-	return out
-}
-
 // Before reports whether the API server calls the webhook before the other one, or
 // would if they were of one type.
 func (w *Webhook) Before(o *Webhook) bool { return w.compareCalls(o) < 0 }
@@ -114,51 +60,49 @@ func (w *Webhook) compareCalls(o *Webhook) int {
 	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.rank(), o.rank()), cmp.Compare(w.Configuration, o.Configuration))
 }
 
-func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration, parsed selectors) []*Webhook {
+func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration) []*Webhook {
 	out := make([]*Webhook, 0, len(c.Webhooks))
-	for i, w := range c.Webhooks {
-		out = append(out, o.admissionWebhook(&registration{KindMutating, Mutating, &c.ObjectMeta, AsValidating(w), i, w.ReinvocationPolicy}, parsed))
+	for i := range c.Webhooks {
+		w := AsValidating(c.Webhooks[i])
+		out = append(out, o.admissionWebhook(Mutating, &c.ObjectMeta, &w, i))
+		out[i].Reinvocation = ptr.Deref(c.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 	}
 	return out
 }
 
-func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration, parsed selectors) []*Webhook {
+func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration) []*Webhook {
 	out := make([]*Webhook, 0, len(c.Webhooks))
-	for i, w := range c.Webhooks {
-		out = append(out, o.admissionWebhook(&registration{KindValidating, Validating, &c.ObjectMeta, w, i, nil}, parsed))
+	for i := range c.Webhooks {
+		out = append(out, o.admissionWebhook(Validating, &c.ObjectMeta, &c.Webhooks[i], i))
 	}
 	return out
 }
 
-func (o Objects) admissionWebhook(r *registration, parsed selectors) *Webhook {
-	w := &r.webhook
+func (o Objects) admissionWebhook(t Type, m *metav1.ObjectMeta, w *admissionv1.ValidatingWebhook, index int) *Webhook {
+	object := o.object(t.RegisteredBy().Kind, m)
+	if place, ok := o.Sources[SourceKey{Kind: object.Kind, Name: m.Name, Webhook: w.Name, Index: index}]; ok {
+		object.Source = place
+	}
 	return &Webhook{
 		Registration: Registration{
-			Ref:           Ref{Type: r.hookType, Configuration: r.meta.Name, Name: w.Name},
-			Object:        o.webhookObject(r),
+			Ref:           Ref{Type: t, Configuration: m.Name, Name: w.Name},
+			Object:        object,
 			FailurePolicy: ptr.Deref(w.FailurePolicy, admissionv1.Fail),
-			Reinvocation:  ptr.Deref(r.reinvocation, admissionv1.NeverReinvocationPolicy),
+			Reinvocation:  admissionv1.NeverReinvocationPolicy,
 			MatchResources: MatchResources{
 				RuleSet:           RuleSet{Rules: w.Rules},
 				MatchPolicy:       ptr.Deref(w.MatchPolicy, admissionv1.Equivalent),
-				NamespaceSelector: parsed.parse(w.NamespaceSelector),
-				ObjectSelector:    parsed.parse(w.ObjectSelector),
+				NamespaceSelector: newSelector(w.NamespaceSelector),
+				ObjectSelector:    newSelector(w.ObjectSelector),
 			},
 			MatchConditions: w.MatchConditions,
 		},
-		Index:          r.index,
+		Index:          index,
 		Backend:        newBackend(w.ClientConfig),
 		SideEffects:    ptr.Deref(w.SideEffects, admissionv1.SideEffectClassUnknown),
-		Timeout:        timeout(w.TimeoutSeconds),
+		Timeout:        time.Duration(ptr.Deref(w.TimeoutSeconds, defaultTimeout)) * time.Second,
 		ReviewVersions: w.AdmissionReviewVersions,
 	}
-}
-
-func timeout(seconds *int32) time.Duration {
-	if seconds == nil {
-		return defaultTimeout
-	}
-	return time.Duration(*seconds) * time.Second
 }
 
 func newBackend(c admissionv1.WebhookClientConfig) Backend {
@@ -209,16 +153,6 @@ func admissionClient(c *apiextensionsv1.WebhookClientConfig) admissionv1.Webhook
 	out := admissionv1.WebhookClientConfig{URL: c.URL, CABundle: c.CABundle}
 	if c.Service != nil {
 		out.Service = new(admissionv1.ServiceReference(*c.Service))
-	}
-	return out
-}
-
-// webhookObject is the configuration, with the place of the webhook in it.
-func (o Objects) webhookObject(r *registration) Object {
-	out := o.object(r.kind, r.meta)
-	key := SourceKey{Kind: r.kind, Name: r.meta.Name, Webhook: r.webhook.Name, Index: r.index}
-	if place, ok := o.Sources[key]; ok {
-		out.Source = place
 	}
 	return out
 }

@@ -9,11 +9,15 @@ import (
 // Excluded says whether one of the rules keeps the request from webhooks: maybe where
 // that depends on what is not known of it.
 func Excluded(rules []inventory.Exclusion, r Request) Match {
-	out := No
+	out, user := No, ""
+	if r.requestContext != nil && r.user != nil {
+		user = r.user.Name
+	}
 	for _, rule := range rules {
+		fits := []Match{fit(r.Kind.Version, rule.APIVersion), fit(r.Namespace, rule.Namespace), fit(r.Name, rule.Names...), fit(user, rule.Username)}
 		switch {
-		case !r.isOf(rule):
-		case !r.isOpenIn(rule):
+		case rule.Kind != r.Kind.Kind || rule.APIGroup != r.Kind.Group || slices.Contains(fits, No):
+		case !slices.Contains(fits, Maybe):
 			return Yes
 		default:
 			out = Maybe
@@ -22,37 +26,23 @@ func Excluded(rules []inventory.Exclusion, r Request) Match {
 	return out
 }
 
-// isOf reports whether the request is one of the rule's, as far as it is known.
-func (r Request) isOf(rule inventory.Exclusion) bool {
-	fits := func(want, have string) bool { return want == inventory.Any || have == "" || want == have }
-	scope := inventory.ClusterScope
-	if r.namespaced {
-		scope = inventory.NamespaceScope
+// fit says whether what the request has is among what a rule wants: maybe where it is
+// not known.
+func fit(have string, want ...string) Match {
+	if have == "" && !slices.Contains(want, inventory.Any) && !slices.Contains(want, "") {
+		return Maybe
 	}
-	return r.requestContext != nil && rule.Kind == r.Kind.Kind && rule.APIGroup == r.Kind.Group && rule.Scope == scope &&
-		fits(rule.APIVersion, r.Kind.Version) && (rule.Namespace == "" || fits(rule.Namespace, r.Namespace)) && (r.user == nil || fits(rule.Username, r.user.Name)) &&
-		(r.Name == "" || slices.Contains(rule.Names, inventory.Any) || slices.Contains(rule.Names, r.Name))
-}
-
-// isOpenIn reports whether something is not known of a request that may be the rule's.
-func (r Request) isOpenIn(rule inventory.Exclusion) bool {
-	return rule.Namespace != "" && rule.Namespace != inventory.Any && r.Namespace == "" ||
-		r.Name == "" && !slices.Contains(rule.Names, inventory.Any) ||
-		r.user == nil && rule.Username != inventory.Any
+	return certain(slices.Contains(want, inventory.Any) || slices.Contains(want, have))
 }
 
 // excluding turns verdicts on the request into those of an API server that may skip it.
 func (m *Matcher) excluding(r Request) func(Verdict) Verdict {
-	match := Excluded(m.Snapshot.Exclusions, r)
-	if match == No {
-		return func(v Verdict) Verdict { return v }
-	}
 	skips := Verdict{Match: Maybe, Reason: ReasonExclusionRules, Detail: "probably skipped by EKS, as EKS Anywhere's exclusion rules do"}
-	if match == Maybe {
+	switch Excluded(m.Snapshot.Exclusions, r) {
+	case No:
+		return func(v Verdict) Verdict { return v }
+	case Maybe:
 		skips.Detail = "by some names or users " + skips.Detail
 	}
-	return func(v Verdict) Verdict {
-		v.Refused = v.Refused && match != Yes
-		return v.and(skips)
-	}
+	return func(v Verdict) Verdict { return v.and(skips) }
 }

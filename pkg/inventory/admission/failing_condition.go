@@ -28,9 +28,8 @@ func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 	if w.Type == inventory.Conversion || len(w.MatchConditions) == 0 {
 		return nil
 	}
-	key := newMatchFactsKey(w)
-	return m.index.failing.getOrCompute(key, func() []FailingCondition {
-		return m.failingConditions(&w.Registration, webhookParams, m.covered(w, key.selected))
+	return m.index.failing.getOrCompute(MatchKey(w), func() []FailingCondition {
+		return m.failingConditions(&w.Registration, webhookParams, m.covered(w))
 	})
 }
 

@@ -1,13 +1,13 @@
 package admission
 
 import (
-	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
-	"k8s.io/utils/ptr"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -24,24 +24,24 @@ type MatchedResource struct {
 }
 
 // index finds the resources that a rule matches without looking at every resource
-// for every rule. A rule covers entries, versions of resources; each leads to
-// targets, the resources for which a webhook with the rule is called.
+// for every rule.
 type index struct {
-	targets []target
-	entries []entry
-	// byName are the indexes in entries of a resource with its subresources.
-	byName map[inventory.Resource][]int
-	// at finds the target of a resource.
-	at map[inventory.Resource]int
+	// at finds the target of a resource, and storedAs those of all that is stored as one.
+	at       map[inventory.Resource]*target
+	storedAs map[inventory.Resource][]*target
+	// versions are all that a rule may cover, byName those of a resource with its
+	// subresources, and stored those of what is stored as one.
+	versions []apiVersion
+	byName   map[inventory.Resource][]apiVersion
+	stored   map[inventory.Resource][]apiVersion
 	// kinds are the resources of the served kinds.
 	kinds map[Kind]apiVersion
 	// preferred is the best version of each group with CRDs.
 	preferred map[string]string
-	// stored are all versions of what is stored as one.
-	stored   map[inventory.Resource][]apiVersion
-	programs programs
-	matched  *memo[matchFactsKey, []MatchedResource]
-	failing  *memo[matchFactsKey, []FailingCondition]
+	programs  programs
+	// matched and failing are those of webhooks by their MatchKeys.
+	matched *memo[string, []MatchedResource]
+	failing *memo[string, []FailingCondition]
 	// failingPolicies are the same of policies.
 	failingPolicies *memo[*inventory.AdmissionPolicy, []FailingCondition]
 }
@@ -57,91 +57,68 @@ type target struct {
 	exempt bool
 }
 
-// entry is one version of a resource that a rule may cover.
-type entry struct {
-	apiVersion
-	// exact are the targets matched through this version itself: none for a
-	// version that a CRD declares without serving it.
-	exact []int
-	// equivalent are the targets stored as one with it.
-	equivalent []int
-}
-
-// each calls visit with the entries that the rule covers, whatever their version. Where
-// the rule has names alone, no others are compared.
-func (x *index) each(rule *admissionv1.RuleWithOperations, visit func(*entry)) {
-	wildcard := func(name string) bool { return strings.HasPrefix(name, "*") }
-	if slices.ContainsFunc(rule.APIGroups, wildcard) || slices.ContainsFunc(rule.Resources, wildcard) {
-		for i := range x.entries {
-			if e := &x.entries[i]; CoversGroup(rule, e.Group) && coversName(rule.Resources, e.Resource) {
-				visit(e)
+// each calls visit with the versions that the rule covers. Where the rule has names
+// alone, no others are compared.
+func (x *index) each(rule *admissionv1.RuleWithOperations, visit func(apiVersion)) {
+	candidates := x.versions
+	isWildcard := func(name string) bool { return strings.HasPrefix(name, "*") }
+	if !slices.ContainsFunc(rule.APIGroups, isWildcard) && !slices.ContainsFunc(rule.Resources, isWildcard) {
+		candidates = nil
+		named := map[inventory.Resource]bool{}
+		for _, group := range rule.APIGroups {
+			for _, r := range rule.Resources {
+				name, _, _ := strings.Cut(r, "/")
+				if parent := (inventory.Resource{Group: group, Name: name}); !named[parent] {
+					named[parent] = true
+					candidates = append(candidates, x.byName[parent]...)
+				}
 			}
 		}
-		return
 	}
-	named := map[inventory.Resource]bool{}
-	for _, group := range rule.APIGroups {
-		for _, r := range rule.Resources {
-			name, _, _ := strings.Cut(r, "/")
-			named[inventory.Resource{Group: group, Name: name}] = true
-		}
-	}
-	for r := range named {
-		for _, i := range x.byName[r] {
-			if coversName(rule.Resources, x.entries[i].Resource) {
-				visit(&x.entries[i])
-			}
+	for _, v := range candidates {
+		if CoversGroup(rule, v.Group) && CoversVersion(rule, v.Version) && coversName(rule.Resources, v.Resource) {
+			visit(v)
 		}
 	}
 }
 
 func newIndex(s *inventory.Snapshot, p programs) *index {
 	x := &index{
-		byName: map[inventory.Resource][]int{},
-		at:     map[inventory.Resource]int{},
-		stored: map[inventory.Resource][]apiVersion{},
-
-		kinds:    map[Kind]apiVersion{},
-		programs: p,
-		matched:  newMemo[matchFactsKey, []MatchedResource](),
-		failing:  newMemo[matchFactsKey, []FailingCondition](),
+		at:        map[inventory.Resource]*target{},
+		storedAs:  map[inventory.Resource][]*target{},
+		versions:  versions(s),
+		byName:    map[inventory.Resource][]apiVersion{},
+		stored:    map[inventory.Resource][]apiVersion{},
+		kinds:     map[Kind]apiVersion{},
+		preferred: preferredVersions(s.CRDs),
+		programs:  p,
+		matched:   newMemo[string, []MatchedResource](),
+		failing:   newMemo[string, []FailingCondition](),
 
 		failingPolicies: newMemo[*inventory.AdmissionPolicy, []FailingCondition](),
 	}
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
-	byStorage := map[inventory.Resource][]int{}
 	for _, served := range s.Served {
-		i, seen := x.at[served.Resource]
-		if !seen {
-			i = len(x.targets)
-			x.at[served.Resource] = i
-			x.targets = append(x.targets, target{
-				Resource:   served.Resource,
-				namespaced: served.Namespaced,
-				exempt:     slices.Contains(exempt, served.Parent()),
-			})
-			key := storedAs(served.Resource)
-			byStorage[key] = append(byStorage[key], i)
+		t, key := x.at[served.Resource], storedAs(served.Resource)
+		if t == nil {
+			t = &target{Resource: served.Resource, namespaced: served.Namespaced, exempt: slices.Contains(exempt, served.Parent())}
+			x.at[served.Resource] = t
+			x.storedAs[key] = append(x.storedAs[key], t)
 		}
-		x.targets[i].operations |= operationsOf(OperationsOn(served)...)
-		x.targets[i].admitted = x.targets[i].operations
+		t.operations |= operationsOf(OperationsOn(served)...)
+		t.admitted = t.operations
 		if createdByUpdate[served.Resource] {
-			x.targets[i].admitted |= operationBits[Create]
+			t.admitted |= operationBits[Create]
 		}
 	}
-	for _, v := range versions(s) {
-		e := entry{apiVersion: v, equivalent: byStorage[storedAs(v.Resource)]}
-		if v.Served {
-			e.exact = []int{x.at[v.Resource]}
-			if v.Subresource == "" {
-				x.kinds[v.Kind] = v
-			}
+	for _, v := range x.versions {
+		if v.Served && v.Subresource == "" {
+			x.kinds[v.Kind] = v
 		}
-		x.byName[v.Parent()] = append(x.byName[v.Parent()], len(x.entries))
-		x.entries = append(x.entries, e)
-		x.stored[storedAs(v.Resource)] = append(x.stored[storedAs(v.Resource)], v)
+		key := storedAs(v.Resource)
+		x.byName[v.Parent()] = append(x.byName[v.Parent()], v)
+		x.stored[key] = append(x.stored[key], v)
 	}
-	x.preferred = preferredVersions(s.CRDs)
 	return x
 }
 
@@ -193,24 +170,18 @@ func declaredVersions(c *inventory.CRD) []apiVersion {
 	return out
 }
 
-// exempt reports whether the API server calls no webhook for the resource.
-func (x *index) exempt(r inventory.Resource) bool {
-	i, ok := x.at[r]
-	return ok && x.targets[i].exempt
-}
-
-// operations returns what the API server serves of the resource.
-func (x *index) operations(r inventory.Resource) Operations {
-	if i, ok := x.at[r]; ok {
-		return x.targets[i].operations
+// target is that of the resource; a zero one where the API server does not serve it.
+func (x *index) target(r inventory.Resource) target {
+	if t := x.at[r]; t != nil {
+		return *t
 	}
-	return 0
+	return target{}
 }
 
 // Operations returns the admission operations that the server can meet on the
 // resource; none where it does not serve it.
 func (m *Matcher) Operations(r inventory.Resource) []Operation {
-	return m.index.operations(r).List()
+	return m.index.target(r).operations.List()
 }
 
 // servedVersions returns the versions in which requests can be made.
@@ -243,31 +214,13 @@ func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 	if w.Type == inventory.Conversion {
 		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: operationsOf(Create, Update, Delete), Named: true}}
 	}
-	key := newMatchFactsKey(w)
-	return m.index.matched.getOrCompute(key, func() []MatchedResource { return m.matchedResources(w, key.selected) })
+	return m.index.matched.getOrCompute(MatchKey(w), func() []MatchedResource { return m.matchedResources(w) })
 }
 
-// matchFactsKey is the same for webhooks that match the same.
-type matchFactsKey struct {
-	rules      string
-	selected   selectableOperations
-	conditions string
-}
-
-func newMatchFactsKey(w *inventory.Webhook) matchFactsKey {
-	return matchFactsKey{rulesKey(w), selectable(w), conditionsKey(w)}
-}
-
-// staticMark distinguishes what is read from disk, which sees more, from what is not.
-const staticMark = "/static"
-
-// rulesKey writes down what the rules say, each string with its length so that
-// no two lists read alike.
-func rulesKey(w *inventory.Webhook) string {
-	key := append(make([]byte, 0, 256), w.MatchPolicy...)
-	if w.Static() {
-		key = append(key, staticMark...)
-	}
+// MatchKey identifies what a webhook is called for: those with the same key are
+// called for the same requests.
+func MatchKey(w *inventory.Webhook) string {
+	key := appendList(make([]byte, 0, 256), string(w.MatchPolicy), string(w.FailurePolicy), strconv.FormatBool(w.Static()), w.NamespaceSelector.Key, w.ObjectSelector.Key, strconv.Itoa(len(w.Rules)))
 	for i := range w.Rules {
 		rule := &w.Rules[i]
 		key = append(key, byte(RuleOperations(rule)))
@@ -275,6 +228,9 @@ func rulesKey(w *inventory.Webhook) string {
 		key = appendList(key, rule.APIVersions...)
 		key = appendList(key, rule.Resources...)
 		key = appendList(key, string(ptr.Deref(rule.Scope, admissionv1.AllScopes)))
+	}
+	for _, c := range w.MatchConditions {
+		key = appendList(key, c.Expression)
 	}
 	return string(key)
 }
@@ -285,8 +241,8 @@ type ruleMatch struct {
 	named      bool
 }
 
-func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
-	covered := m.covered(w, selected)
+func (m *Matcher) matchedResources(w *inventory.Webhook) []MatchedResource {
+	covered := m.covered(w)
 	if len(w.MatchConditions) == 0 {
 		return covered
 	}
@@ -306,26 +262,27 @@ func (m *Matcher) matchedResources(w *inventory.Webhook, selected selectableOper
 
 // covered returns what the rules and selectors let through, sorted. It costs the
 // targets that the rules cover.
-func (m *Matcher) covered(w *inventory.Webhook, selected selectableOperations) []MatchedResource {
-	x := m.index
-	matched := x.asked(w.Rules, w.MatchPolicy)
-	out := make([]MatchedResource, 0, len(matched))
-	for _, i := range slices.Sorted(maps.Keys(matched)) {
-		t, match := &x.targets[i], matched[i]
-		if ops := match.operations & selected.of(t); ops != 0 && !neverSees(w.Ref, t.exempt, t.Resource) {
+func (m *Matcher) covered(w *inventory.Webhook) []MatchedResource {
+	var out []MatchedResource
+	for t, match := range m.index.asked(w.Rules, w.MatchPolicy) {
+		if ops := match.operations & letThrough(w, t); ops != 0 && !neverSees(w.Ref, t.exempt, t.Resource) {
 			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, match.named})
 		}
 	}
-	return slices.Clip(out)
+	return sorted(out)
 }
 
-// asked is what the rules ask for, by the index of the target.
-func (x *index) asked(rules []admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) map[int]ruleMatch {
-	out := map[int]ruleMatch{}
+func sorted(resources []MatchedResource) []MatchedResource {
+	slices.SortFunc(resources, func(a, b MatchedResource) int { return a.Compare(b.Resource) })
+	return slices.Clip(resources)
+}
+
+// asked is what the rules ask for.
+func (x *index) asked(rules []admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) map[*target]ruleMatch {
+	out := map[*target]ruleMatch{}
 	for i := range rules {
-		x.matches(&rules[i], policy, func(target int, ops Operations, named bool) {
-			match := out[target]
-			out[target] = ruleMatch{match.operations | ops, match.named || named}
+		x.matches(&rules[i], policy, func(t *target, ops Operations, named bool) {
+			out[t] = ruleMatch{out[t].operations | ops, out[t].named || named}
 		})
 	}
 	return out
@@ -337,18 +294,12 @@ func (m *Matcher) RulesFor(w *inventory.Webhook, resources []inventory.Resource)
 	if len(w.Rules) == 1 {
 		return []int{0}
 	}
-	x := m.index
-	wanted := make(map[int]bool, len(resources))
-	for _, r := range resources {
-		if at, served := x.at[r]; served {
-			wanted[at] = true
-		}
-	}
+	wanted := sets.New(resources...)
 	var out []int
 	for i := range w.Rules {
 		covered := false
-		x.matches(&w.Rules[i], w.MatchPolicy, func(target int, ops Operations, _ bool) {
-			covered = covered || ops != 0 && wanted[target]
+		m.index.matches(&w.Rules[i], w.MatchPolicy, func(t *target, ops Operations, _ bool) {
+			covered = covered || ops != 0 && wanted.Has(t.Resource)
 		})
 		if covered {
 			out = append(out, i)
@@ -365,39 +316,22 @@ func (r Request) unresolvedKind() Kind {
 	return Kind{Kind: r.Kind.Kind, Unsure: true}
 }
 
-// selectableOperations are those on which the selectors of a webhook can let
-// requests through, by what the request is about.
-type selectableOperations struct{ namespaced, namespaces, cluster Operations }
-
-func (o selectableOperations) of(t *target) Operations {
-	switch {
-	case t.Name == "namespaces":
-		return o.namespaces
-	case t.namespaced:
-		return o.namespaced
+// letThrough are the operations on which the selectors of a webhook can let requests to
+// the target through: the options of a CONNECT carry no labels, so that an objectSelector
+// never matches them; a namespaceSelector exempts no cluster-scoped resource, but
+// Namespaces by their own labels.
+func letThrough(w *inventory.Webhook, t *target) Operations {
+	ofNamespace, isNamespace := anyNamespaceLabels, t.Name == "namespaces"
+	if isNamespace {
+		ofNamespace = anyLabels
 	}
-	return o.cluster
-}
-
-// selectable: the options of a CONNECT carry no labels, so that an
-// objectSelector never matches them; a namespaceSelector exempts no
-// cluster-scoped resource, but Namespaces by their own labels.
-func selectable(w *inventory.Webhook) selectableOperations {
-	all := allOperations
 	switch {
-	case anyLabels.match(w.ObjectSelector) == No:
-		all = 0
+	case anyLabels.match(w.ObjectSelector) == No, (isNamespace || t.namespaced) && ofNamespace.match(w.NamespaceSelector) == No:
+		return 0
 	case !w.ObjectSelector.Empty():
-		all &^= operationBits[Connect]
+		return allOperations &^ operationBits[Connect]
 	}
-	o := selectableOperations{all, all, all}
-	if anyNamespaceLabels.match(w.NamespaceSelector) == No {
-		o.namespaced = 0
-	}
-	if anyLabels.match(w.NamespaceSelector) == No {
-		o.namespaces = 0
-	}
-	return o
+	return allOperations
 }
 
 // CallsFor says whether the matchConditions let requests of the user through, of which
@@ -421,18 +355,17 @@ func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operat
 
 // matches calls visit with each target that the rule covers, itself or by
 // equivalence, with the operations and whether the rule spells its name.
-func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, visit func(target int, ops Operations, named bool)) {
+func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, visit func(t *target, ops Operations, named bool)) {
 	ops := RuleOperations(rule)
-	x.each(rule, func(e *entry) {
-		if !CoversVersion(rule, e.Version) || !coversScope(rule.Scope, e.Resource, e.Namespaced) {
+	x.each(rule, func(v apiVersion) {
+		if !coversScope(rule.Scope, v.Resource, v.Namespaced) {
 			return
 		}
-		targets := e.equivalent
-		if policy == admissionv1.Exact {
-			targets = e.exact
-		}
-		for _, i := range targets {
-			visit(i, ops&x.targets[i].admitted, names(rule.Resources, e.Resource))
+		for _, t := range x.storedAs[storedAs(v.Resource)] {
+			// A version that a CRD declares without serving it is none of a target itself.
+			if policy != admissionv1.Exact || v.Served && v.Resource == t.Resource {
+				visit(t, ops&t.admitted, names(rule.Resources, v.Resource))
+			}
 		}
 	})
 }

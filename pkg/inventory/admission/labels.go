@@ -15,9 +15,8 @@ import (
 // labelSet is what is known of an object's labels.
 type labelSet struct {
 	known map[string]string
-	// complete says that the object carries no others but those with an open key.
+	// complete says that the object carries no others.
 	complete bool
-	open     []string
 	// present is a key that the object carries with a value that is not known.
 	present string
 }
@@ -36,7 +35,7 @@ func (l labelSet) match(s inventory.Selector) Match {
 	switch {
 	case s.Empty():
 		return Yes
-	case l.complete && len(l.open) == 0:
+	case l.complete:
 		return certain(s.Parsed.Matches(labels.Set(l.known)))
 	}
 	all, _ := s.Parsed.Requirements()
@@ -77,9 +76,6 @@ func (l labelSet) matchKey(requirements []labels.Requirement) Match {
 	key := requirements[0].Key()
 	if value, ok := l.known[key]; ok {
 		return certain(allMatch(requirements, labels.Set{key: value}))
-	}
-	if l.complete && !slices.Contains(l.open, key) {
-		return certain(allMatch(requirements, labels.Set{}))
 	}
 	if key != l.present && allMatch(requirements, labels.Set{}) || someValue(requirements) {
 		return Maybe
@@ -125,12 +121,6 @@ func someValue(requirements []labels.Requirement) bool {
 		}
 	}
 	return false
-}
-
-// MatchKey identifies what a webhook is called for: those with the same key are
-// called for the same requests.
-func MatchKey(w *inventory.Webhook) string {
-	return string(appendList(nil, rulesKey(w), conditionsKey(w), w.NamespaceSelector.Key, w.ObjectSelector.Key))
 }
 
 // appendList appends the strings, each with its length, so that no two lists

@@ -299,9 +299,13 @@ func (r Request) selectsUnknown(m *inventory.MatchResources) Verdict {
 // CONNECT sends carries no labels at all.
 func (r Request) selectsObject(t inventory.Type, m *inventory.MatchResources) Verdict {
 	called, unknown := r.objectLabels.match(m.ObjectSelector), "the labels of the object are not known"
-	reset := r.labelsReset && t.Validates()
-	if r.Operation == Update && (called == No || reset) {
-		called, unknown = r.oldLabels.match(m.ObjectSelector), "the labels that the object had before are not known"
+	if r.Operation == Update {
+		switch before := r.oldLabels.match(m.ObjectSelector); {
+		case called == No:
+			called, unknown = before, "the labels that the object had before are not known"
+		case before != Yes && r.stageOf(t, r.Kind).prepared:
+			called, unknown = Maybe, "the API server may put back the labels that the object had before"
+		}
 	}
 	switch {
 	case m.ObjectSelector.Err != nil:

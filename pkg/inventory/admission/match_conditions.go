@@ -71,17 +71,6 @@ func failedConditions(w *inventory.Registration, rest Verdict, failed string) Ve
 	return Verdict{Match: Yes, Refused: true, Reason: ReasonMatchConditions, Detail: failed + ", which refuses the request (failurePolicy Fail)"}
 }
 
-// conditionsKey identifies what the matchConditions of a webhook say.
-func conditionsKey(w *inventory.Webhook) string {
-	var b strings.Builder
-	b.WriteString(string(w.FailurePolicy))
-	for _, c := range w.MatchConditions {
-		b.WriteByte(0)
-		b.WriteString(c.Expression)
-	}
-	return b.String()
-}
-
 // conditionCache holds what was computed for one request.
 type conditionCache struct {
 	programs programs
@@ -135,9 +124,7 @@ func (p programs) of(text sourceText) *program {
 // program is a compiled expression, or why it is none.
 type program struct {
 	cel.Program
-	// authorizes says that the expression asks the authorizer.
-	authorizes bool
-	err        error
+	err error
 }
 
 func compile(text sourceText) *program {
@@ -155,7 +142,7 @@ func compile(text sourceText) *program {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
-	p := &program{authorizes: asksAuthorizer(ast)}
+	p := &program{}
 	p.Program, p.err = env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost))
 	return p
 }
@@ -206,28 +193,10 @@ func (p *program) run(r Request, at stage) outcome {
 	}
 	value, details, err := p.Eval(vars.PartialActivation)
 	if cost := details.ActualCost(); cost != nil && *cost > maxCost {
-		return outcome{Match: Maybe, doubt: p.tooLong()}
+		// The API server counts each question to its authorizer as more than we follow.
+		return outcome{Match: Maybe, doubt: "asks the authorizer what the user may do, or costs too much to be evaluated here"}
 	}
 	return outcomeOf(value, err)
-}
-
-// tooLong says why an expression was not followed to its end. The API server
-// counts each question to its authorizer as more than we follow.
-func (p *program) tooLong() string {
-	if p.authorizes {
-		return "asks the authorizer what the user may do, which is not known here"
-	}
-	return "costs too much to be evaluated here"
-}
-
-// asksAuthorizer reports whether the expression reads the variable authorizer.
-func asksAuthorizer(ast *cel.Ast) bool {
-	for _, reference := range ast.NativeRep().ReferenceMap() {
-		if reference.Name == plugincel.AuthorizerVarName || strings.HasPrefix(reference.Name, plugincel.AuthorizerVarName+".") {
-			return true
-		}
-	}
-	return false
 }
 
 func outcomeOf(value ref.Val, err error) outcome {

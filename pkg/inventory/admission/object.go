@@ -47,12 +47,17 @@ func (r Request) newObject(at stage) ref.Val {
 	case r.Operation == Connect: // the options of the connection, which have no metadata
 		return knowledge{}.value("", map[string]any{})
 	}
-	l := r.objectLabels
-	if at.prepared && r.labelsReset {
-		l = r.oldLabels
-	}
-	k, root := r.known(at, r.Object, l)
+	k, root := r.known(at, r.Object, r.labelsAt(at))
 	return k.value("", root)
+}
+
+// labelsAt are those of the object at the stage. Some strategies of subresources put back
+// the old ones, others take the new ones.
+func (r Request) labelsAt(at stage) labelSet {
+	if at.prepared && !(r.oldLabels.complete && maps.Equal(r.objectLabels.known, r.oldLabels.known)) {
+		return withNameLabel(anyLabels, namespaceName(r))
+	}
+	return r.objectLabels
 }
 
 // oldObject is the variable of that name: null where nothing was before.
@@ -75,7 +80,7 @@ func (r Request) oldObject(at stage) ref.Val {
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
 func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
-	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete && len(l.open) == 0, patched: r.patched}
+	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
 	root, metadata := map[string]any{}, map[string]any{}
 	if file != nil && !at.prepared {
 		k.written = true

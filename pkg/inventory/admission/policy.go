@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -88,28 +87,19 @@ func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
 	return params
 }
 
-// mutable is the verdict on what a policy makes of an object that it meets in another
-// kind than the request's. One that the API server does not serve, as an unserved version
-// of a CRD, has no schema to mutate by: that refuses the request whatever the
-// failurePolicy. Source: dispatchOne in
+// mutable is the verdict on what a policy makes of an object, of which the API server takes
+// nothing back in another kind than the request's if it cannot convert that: some versions it
+// does not serve, others refuse the request, or lose what was changed. Source: dispatchOne in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
 func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v Verdict) Verdict {
-	_, served := m.index.kinds[kind]
+	scaled := r.Kind.Kind == scaleKind && m.Snapshot.CRDs[r.Resource.Name+"."+r.Resource.Group] != nil
 	switch {
 	case v.Refused || v.Match == No || p.Type != inventory.MutatingPolicy:
 		return v
-	case kind.Unsure:
-		return v.and(Verdict{Match: Maybe, Reason: ReasonRules, Detail: "it meets the object in one of several versions, and from some the API server converts nothing back"})
-	case p.AppliesConfigurations() && withoutType(r, kind):
+	case p.AppliesConfigurations() && !kind.Unsure && withoutType(r, kind):
 		return v.and(orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its applyConfiguration has no type to apply to (%s)%s", kind, refusing)}))
-	case v.Match == Maybe:
-		return v
-	case !served && kind != r.Kind:
-		return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
-	case kind.Group == "" && r.Kind.Group == eventsGroup:
-		return Verdict{Match: Maybe, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, of which the API server takes no changes back", kind)}
-	case m.irreversible(r, kind):
-		return orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, which the API server cannot convert back%s", kind, refusing)})
+	case kind.Unsure || kind != r.Kind || scaled:
+		return v.and(Verdict{Match: Maybe, Reason: ReasonRules, Detail: "it meets the object in another version than the request's, and the API server may be unable to convert that back"})
 	}
 	return v
 }
@@ -155,20 +145,6 @@ func (m *Matcher) unapplied(r inventory.Resource, p *inventory.AdmissionPolicy) 
 	return out
 }
 
-// eventsGroup is the group in which Events are those of the core group.
-const eventsGroup = "events.k8s.io"
-
-// irreversible reports whether the API server fails to convert what a policy made of the
-// object: between two versions of its own kinds, and to the Scale of a custom resource.
-// Custom resources themselves are not converted there. Source: as of mutable, and the
-// converters of k8s.io/apiextensions-apiserver.
-func (m *Matcher) irreversible(r Request, kind Kind) bool {
-	if m.Snapshot.CRDs[r.Resource.Name+"."+r.Resource.Group] != nil {
-		return r.Kind.Kind == scaleKind
-	}
-	return kind != r.Kind
-}
-
 // orIgnored is a verdict that refuses nothing where the failurePolicy is Ignore.
 func orIgnored(p *inventory.AdmissionPolicy, v Verdict) Verdict {
 	if v.Refused && !p.FailsClosed() {
@@ -181,28 +157,26 @@ func orIgnored(p *inventory.AdmissionPolicy, v Verdict) Verdict {
 // bindings, or by any where it has none, sorted. Selectors and matchConditions take
 // nothing away.
 func (m *Matcher) PolicyResources(p *inventory.AdmissionPolicy) []MatchedResource {
-	x := m.index
-	bound := map[int]Operations{}
+	bound := map[*target]Operations{}
 	for _, b := range p.Bindings {
-		for i, match := range x.askedBy(&b.MatchResources) {
-			bound[i] |= match.operations
+		for t, match := range m.index.askedBy(&b.MatchResources) {
+			bound[t] |= match.operations
 		}
 	}
-	own := x.askedBy(&p.MatchResources)
 	var out []MatchedResource
-	for _, i := range slices.Sorted(maps.Keys(own)) {
-		t, ops := &x.targets[i], own[i].operations
+	for t, match := range m.index.askedBy(&p.MatchResources) {
+		ops := match.operations
 		if len(p.Bindings) > 0 {
-			ops &= bound[i]
+			ops &= bound[t]
 		}
 		if p.Type == inventory.MutatingPolicy {
 			ops &^= operationBits[Delete]
 		}
 		if ops != 0 && !neverSees(p.Ref, slices.Contains(neverJudged, t.Parent()), t.Resource) {
-			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, own[i].named})
+			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, match.named})
 		}
 	}
-	return out
+	return sorted(out)
 }
 
 // everyRequest is what a policy or a binding without rules asks for.
@@ -211,9 +185,8 @@ var everyRequest = []admissionv1.RuleWithOperations{{
 	Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
 }}
 
-// askedBy is what a policy or a binding asks for and does not exclude for all names, by
-// the index of the target.
-func (x *index) askedBy(r *inventory.MatchResources) map[int]ruleMatch {
+// askedBy is what a policy or a binding asks for and does not exclude for all names.
+func (x *index) askedBy(r *inventory.MatchResources) map[*target]ruleMatch {
 	rules := r.Rules
 	if len(rules) == 0 {
 		rules = everyRequest
@@ -223,10 +196,8 @@ func (x *index) askedBy(r *inventory.MatchResources) map[int]ruleMatch {
 		if r.Excluded.ResourceNames != nil && len(r.Excluded.ResourceNames[i]) > 0 {
 			continue
 		}
-		x.matches(&r.Excluded.Rules[i], r.MatchPolicy, func(target int, ops Operations, _ bool) {
-			match := out[target]
-			match.operations &^= ops
-			out[target] = match
+		x.matches(&r.Excluded.Rules[i], r.MatchPolicy, func(t *target, ops Operations, _ bool) {
+			out[t] = ruleMatch{out[t].operations &^ ops, out[t].named}
 		})
 	}
 	return out

@@ -260,24 +260,31 @@ func stepOf(step PolicyStep) string {
 	return text
 }
 
-// TestMutatingPoliciesOfWhatCannotBeMutated: none is asked about what is deleted, and in
-// a version of a CRD that is not served none has a schema to mutate by.
-func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
+// TestMutatingPoliciesOfOtherVersions: none is asked about what is deleted, and of what one
+// makes of an object in another version than the request's, or of the Scale of a custom
+// resource, it is not known whether that can be converted back.
+func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
 	crd := kubetest.CRD("example.com", "widgets", "v2", "v1")
 	crd.Spec.Versions[0].Served = false
+	crd.Spec.Versions[1].Subresources = &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{}}
 	for _, test := range []struct {
-		operation Operation
-		version   string
-		want      string
+		operation               Operation
+		resource, version, rule string
+		want                    string
 	}{
-		{Create, "v1", "p yes"},
-		{Create, "v2", "p yes, refused: rules"},
-		{Delete, "v1", "- no: rules"},
+		{Create, "widgets.example.com", "v1", "v1", "p yes"},
+		{Create, "widgets.example.com", "v1", "v2", "p maybe: rules"},
+		{Delete, "widgets.example.com", "v1", "v1", "- no: rules"},
+		{Update, "widgets.example.com/scale", "v1", "*", "p maybe: rules"},
+		{Update, "deployments.apps/scale", "v1", "*", "p yes"},
+		{Update, "horizontalpodautoscalers.autoscaling", "v2", "v1", "p maybe: rules"},
+		{Update, "horizontalpodautoscalers.autoscaling", "v2", "v2", "p yes"},
+		{Update, "events", "v1", "v1", "p yes"},
 	} {
 		o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
-		mutatesAt(&o, "p", test.version, admissionv1.Ignore)
-		if got := steps(t, o.Snapshot(time.Time{}), test.operation, resource(t, "widgets.example.com"), Subject{Namespace: "default", Name: "w"}); got != test.want {
-			t.Errorf("%s by a rule for %s: %s, want %s", test.operation, test.version, got, test.want)
+		mutatesAt(&o, "p", test.rule, admissionv1.Fail)
+		if got := steps(t, o.Snapshot(time.Time{}), test.operation, resource(t, test.resource), Subject{Namespace: "default", Name: "w", Version: test.version}); got != test.want {
+			t.Errorf("%s %s in %s by a rule for %s: %s, want %s", test.operation, test.resource, test.version, test.rule, got, test.want)
 		}
 	}
 }
@@ -332,45 +339,6 @@ func TestRefusalBeforeAFalseCondition(t *testing.T) {
 	}
 }
 
-// TestLabelsOfTheTemplate: a Job without labels takes those of its template, and is given
-// more with them.
-func TestLabelsOfTheTemplate(t *testing.T) {
-	job := map[string]any{"kind": "Job", "spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "a"}}}}}
-	for selected, want := range map[string]map[bool]Match{
-		"app":      {true: Yes, false: Maybe},
-		"job-name": {true: Maybe, false: Maybe},
-		"other":    {true: No, false: Maybe},
-	} {
-		for written, match := range want {
-			w := validating("a", func(w *admissionv1.ValidatingWebhook) {
-				w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"batch"}, []string{"jobs"}
-				w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{selected: "a"}}
-			})
-			subject := Subject{Namespace: "shop", Labels: Unlabeled}
-			if written {
-				subject.Object = job
-			}
-			s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
-			r := must.Get(New(s).Request(Create, resource(t, "jobs.batch"), subject))(t)
-			if got := r.Match(s.Webhooks[0]); got.Match != match {
-				t.Errorf("selector on %s, object known %t: %+v, want %s", selected, written, got, match)
-			}
-		}
-	}
-}
-
-// scaled has two versions and a scale.
-var scaled = func() *apiextensionsv1.CustomResourceDefinition {
-	version := func(name string) apiextensionsv1.CustomResourceDefinitionVersion {
-		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: name == "v1", Subresources: &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{}}}
-	}
-	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
-		Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
-		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1"), version("v2")},
-	}}
-}()
-
 // mutatesAt adds a mutating policy on everything of one version, and a binding.
 func mutatesAt(o *inventory.Objects, name, version string, failure admissionv1.FailurePolicyType) {
 	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
@@ -381,48 +349,6 @@ func mutatesAt(o *inventory.Objects, name, version string, failure admissionv1.F
 		FailurePolicy: &failure, MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule}},
 	}})
 	o.MutatingPolicyBindings = append(o.MutatingPolicyBindings, &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}})
-}
-
-// TestMutatingPoliciesOfOtherVersions: what one makes of a built-in object in another
-// version than the request's cannot be converted back, nor the Scale of a custom resource;
-// of several that meet a custom resource in several versions, one version is kept.
-func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
-	const lost = "in several versions"
-	for _, test := range []struct {
-		resource, version, rule string
-		failure                 admissionv1.FailurePolicyType
-		want                    []string
-	}{
-		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Fail, []string{"p yes, refused: rules"}},
-		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Ignore, []string{"p no: rules"}},
-		{"horizontalpodautoscalers.autoscaling", "v2", "v2", admissionv1.Fail, []string{"p yes"}},
-		{"horizontalpodautoscalers.autoscaling", "v2", "v2 v1", admissionv1.Ignore, []string{"p yes", "p no: rules", lost}},
-		{"events", "v1", "v1", admissionv1.Fail, []string{"p yes"}},
-		{"deployments.apps/scale", "v1", "*", admissionv1.Fail, []string{"p yes"}},
-		{"widgets.example.com/scale", "v1", "*", admissionv1.Fail, []string{"p yes, refused: rules"}},
-		{"widgets.example.com", "v1", "v2", admissionv1.Fail, []string{"p yes"}},
-		{"widgets.example.com", "v1", "v1 v2", admissionv1.Fail, []string{"p yes", "p yes", lost}},
-	} {
-		o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{scaled}}
-		for i, version := range strings.Fields(test.rule) {
-			mutatesAt(&o, fmt.Sprintf("p%d", i), version, test.failure)
-		}
-		m := New(o.Snapshot(time.Time{}))
-		r := must.Get(m.Request(Update, resource(t, test.resource), Subject{Namespace: "default", Name: "w", Version: test.version}))(t)
-		c := m.Chain(r)
-		var got []string
-		for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
-			got = append(got, strings.Replace(stepOf(step), step.Policy.Object.Name, "p", 1))
-		}
-		for _, note := range c.Request.Notes {
-			if strings.Contains(note, lost) {
-				got = append(got, lost)
-			}
-		}
-		if !slices.Equal(test.want, got) {
-			t.Errorf("%s in %s by rules for %s: %q, want %q", test.resource, test.version, test.rule, got, test.want)
-		}
-	}
 }
 
 // TestResourceNames: a rule for names is for no collection, of which the API server

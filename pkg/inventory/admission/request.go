@@ -70,9 +70,6 @@ type requestContext struct {
 	// and oldLabels, those that an updated object had until then, what the
 	// objectSelector is.
 	namespaceLabels, objectLabels, oldLabels labelSet
-	// labelsReset says that the strategy puts back the old labels before
-	// validating webhooks are asked.
-	labelsReset bool
 	// foreign says that the kind is not that of the parent.
 	foreign bool
 	// patched says that it is a PATCH.
@@ -105,96 +102,82 @@ func (v apiVersion) Presumed() bool { return v.Kind.Kind == "" }
 // serve it. An update leaves the labels of its object as they are, and finds the
 // object.
 func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (Request, error) {
+	request, _, err := m.newRequest(op, r, subject)
+	return request, err
+}
+
+// newRequest is Request, and what it is if it creates its object.
+func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject Subject) (Request, func() Request, error) {
 	v, err := m.served(op, r, subject.Version)
 	if err != nil {
-		return Request{}, err
+		return Request{}, nil, err
 	}
 	subject, moved := v.withNamespace(subject)
 	request := m.request(v, op, subject)
 	if err := m.otherKind(request, subject.Object); err != nil {
-		return Request{}, err
+		return Request{}, nil, err
 	}
-	notes := []string{presumedNote(v), moved, m.ownLabels(request, subject), parentNote(request, subject.Object)}
+	presumed := ""
+	if v.Presumed() {
+		presumed = fmt.Sprintf("the input has no CRD of %s: its kind, versions and scope are not known, and the rules that name it are the answer", r.Parent())
+	}
+	notes := []string{presumed, moved, foreignNote(request, subject)}
 	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
-	return request, nil
-}
-
-// presumedNote says that the input does not show the resource, "" where it does.
-func presumedNote(v apiVersion) string {
-	if !v.Presumed() {
-		return ""
-	}
-	return fmt.Sprintf("the input has no CRD of %s: its kind, versions and scope are not known, and the rules that name it are the answer", v.Resource.Parent())
+	return request, func() Request { return m.request(v, Create, subject) }, nil
 }
 
 // OpenRequest is Request where an update may change the labels of its object, and
 // may create it.
 func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subject) (Request, error) {
-	request, err := m.Request(op, r, subject)
-	if err != nil || op != Update {
-		return withAbsence(request, subject), err
+	request, create, err := m.newRequest(op, r, subject)
+	if err != nil || op != Update && op != Delete {
+		return request, err
 	}
-	v, err := m.served(op, r, subject.Version)
-	if err != nil {
-		return Request{}, err
+	how := ""
+	if op == Update {
+		request.oldLabels, how = labelsBefore(request, subject), m.createdBy(r, subject)
 	}
 	switch {
-	case isScale(v):
-	case subject.Stored != nil:
-		request.oldLabels = labelSet{known: labelsOf(map[string]any{"metadata": subject.Stored}), complete: true}
-	default:
-		request.oldLabels = withNameLabel(anyLabels, namespaceName(request))
-	}
-	subject, _ = v.withNamespace(subject)
-	if how := m.createdBy(r, subject); how != "" {
-		created := m.request(v, Create, subject)
-		created.Notes = append(request.Notes, fmt.Sprintf("the object does not exist: %s of %s is a CREATE", how, r))
-		if subject.Absent {
-			return created, nil
-		}
-		request.created = &created
+	case how != "" && subject.Absent:
+		notes := append(request.Notes, fmt.Sprintf("the object does not exist: %s of %s is a CREATE", how, r))
+		request = create()
+		request.Notes = notes
+	case how != "":
+		request.created = new(create())
 		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, %s of %s is a CREATE", how, r))
+	case subject.Absent:
+		request.Notes = append(request.Notes, "the object does not exist: the API server answers 404 and calls no webhook; this is what would be called if it did")
 	}
-	return withAbsence(request, subject), nil
+	return request, nil
 }
 
-// withAbsence adds the note that the object does not exist.
-func withAbsence(r Request, subject Subject) Request {
-	if subject.Absent && (r.Operation == Update || r.Operation == Delete) {
-		r.Notes = append(r.Notes, "the object does not exist: the API server answers 404 and calls no webhook; this is what would be called if it did")
+// labelsBefore are those that the object of an update has until then.
+func labelsBefore(r Request, subject Subject) labelSet {
+	switch {
+	case r.Resource.Subresource == "scale" && r.Kind.Kind == scaleKind:
+		return r.oldLabels
+	case subject.Stored != nil:
+		return storedLabels(subject)
 	}
-	return r
+	return withNameLabel(anyLabels, namespaceName(r))
+}
+
+func storedLabels(s Subject) labelSet {
+	return labelSet{known: labelsOf(map[string]any{"metadata": s.Stored}), complete: true}
 }
 
 // createdBy names the update that creates its object, "" where none does or the
-// object exists.
+// object is known to exist.
 func (m *Matcher) createdBy(r inventory.Resource, subject Subject) string {
 	switch {
-	case subject.Stored != nil || m.exists(r.Parent(), subject):
+	case subject.Stored != nil:
 		return ""
-	case subject.Patch && (createdByUpdate[r] || r.Subresource == "" && m.index.operations(r).Has(Create)):
+	case subject.Patch && (createdByUpdate[r] || r.Subresource == "" && m.index.target(r).operations.Has(Create)):
 		return "a server-side apply"
 	case !subject.Patch && createdByUpdate[r]:
 		return "a PUT"
 	}
 	return ""
-}
-
-// exists reports whether the input is that of a cluster and shows the object.
-func (m *Matcher) exists(r inventory.Resource, subject Subject) bool {
-	if !m.Snapshot.NamespacesKnown {
-		return false
-	}
-	ok, name := false, cmp.Or(subject.Name, nested(subject.Object, "metadata", "name"))
-	switch r.String() {
-	case "namespaces":
-		_, ok = m.Snapshot.Namespaces[name]
-	case "customresourcedefinitions.apiextensions.k8s.io":
-		_, ok = m.Snapshot.CRDs[name]
-	case "services":
-		_, ok = m.Snapshot.Services[inventory.Key{Namespace: subject.Namespace, Name: name}]
-	}
-	return ok
 }
 
 // Serves reports whether the API server serves the resource.
@@ -208,7 +191,7 @@ func (m *Matcher) served(op Operation, r inventory.Resource, version string) (ap
 	if !m.Serves(r) {
 		return apiVersion{}, fmt.Errorf("reading resource %q: %s", r, m.Snapshot.NotServed(r.Group))
 	}
-	if served := m.index.operations(r); !served.Has(op) {
+	if served := m.index.target(r).operations; !served.Has(op) {
 		verb := strings.ToLower(string(op))
 		return apiVersion{}, fmt.Errorf("reading operation %q: the API server does not %s %s; it takes %s", verb, verb, r, verbs(served))
 	}
@@ -230,36 +213,6 @@ func (v apiVersion) withNamespace(subject Subject) (Subject, string) {
 	}
 	subject.Namespace = ""
 	return subject, fmt.Sprintf("%s is cluster-scoped: namespace %s is left out", v.Resource, given)
-}
-
-// labelsReset are the subresources beside those of custom resources of which an
-// update leaves the labels as they are: validating webhooks meet the old ones.
-// Source: PrepareForUpdate of the strategies in k8s.io/kubernetes/pkg/registry and
-// k8s.io/kube-aggregator/pkg/registry.
-var labelsReset = map[inventory.Resource]bool{
-	{Name: "pods", Subresource: "ephemeralcontainers"}:                                                  true,
-	{Name: "pods", Subresource: "resize"}:                                                               true,
-	{Group: "apiregistration.k8s.io", Name: "apiservices", Subresource: "status"}:                       true,
-	{Group: "apps", Name: "deployments", Subresource: "status"}:                                         true,
-	{Group: "certificates.k8s.io", Name: "podcertificaterequests", Subresource: "status"}:               true,
-	{Group: "flowcontrol.apiserver.k8s.io", Name: "flowschemas", Subresource: "status"}:                 true,
-	{Group: "flowcontrol.apiserver.k8s.io", Name: "prioritylevelconfigurations", Subresource: "status"}: true,
-	{Group: "internal.apiserver.k8s.io", Name: "storageversions", Subresource: "status"}:                true,
-	{Group: "lifecycle.k8s.io", Name: "evictionrequests", Subresource: "status"}:                        true,
-	{Group: "lifecycle.k8s.io", Name: "evictions", Subresource: "status"}:                               true,
-	{Group: "networking.k8s.io", Name: "servicecidrs", Subresource: "status"}:                           true,
-	{Group: "resource.k8s.io", Name: "devicetaintrules", Subresource: "status"}:                         true,
-	{Group: "resource.k8s.io", Name: "resourceclaims", Subresource: "status"}:                           true,
-	{Group: "resource.k8s.io", Name: "resourcepoolstatusrequests", Subresource: "status"}:               true,
-	{Group: "scheduling.k8s.io", Name: "compositepodgroups", Subresource: "status"}:                     true,
-	{Group: "scheduling.k8s.io", Name: "podgroups", Subresource: "status"}:                              true,
-	{Group: "storage.k8s.io", Name: "csinodes", Subresource: "status"}:                                  true,
-	{Group: "storage.k8s.io", Name: "volumeattachments", Subresource: "status"}:                         true,
-	{Group: "storagemigration.k8s.io", Name: "storageversionmigrations", Subresource: "status"}:         true,
-}
-
-func (m *Matcher) resetsLabels(r inventory.Resource) bool {
-	return labelsReset[r] || r.Subresource == "status" && m.Snapshot.CRDs[r.Name+"."+r.Group] != nil
 }
 
 // createdByUpdate are the resources of which a PUT creates the object that does
@@ -296,25 +249,13 @@ func (m *Matcher) otherKind(r Request, object map[string]any) error {
 	return fmt.Errorf("reading the object: it is a %s, and %s takes a %s: leave RESOURCE out, or name a file with a %s", kind, r.Resource, r.Kind.Kind, r.Kind.Kind)
 }
 
-// parentNote says that the object is not what is sent, "" where it is.
-func parentNote(r Request, object map[string]any) string {
-	if object == nil || r.Object != nil {
+// foreignNote says that what was given of an object may be that of another one, "" where
+// it is not: an Eviction carries none of the labels of its Pod.
+func foreignNote(r Request, subject Subject) string {
+	if !r.foreign || r.Operation == Connect || subject.Labels == nil && (subject.Object == nil || r.Object != nil) {
 		return ""
 	}
-	return fmt.Sprintf("the object is a %s, and a request to %s carries a %s, of which no more is known", nested(object, "kind"), r.Resource, r.Kind.Kind)
-}
-
-// ownLabels says whose labels were given, where that is easily mistaken: an
-// Eviction carries none of its Pod.
-func (m *Matcher) ownLabels(r Request, subject Subject) string {
-	if subject.Labels != nil && subject.Object == nil && r.Kind.Kind == scaleKind && r.Resource.Subresource == "scale" {
-		return "a Scale carries no labels, whatever those of its parent: the labels given are left out"
-	}
-	parents := m.index.servedVersions(r.Resource.Parent())
-	if subject.Labels == nil || r.Operation == Connect || len(parents) == 0 || parents[0].Kind.Kind == r.Kind.Kind {
-		return ""
-	}
-	return fmt.Sprintf("objectSelectors meet the labels of the %s that is sent, not those of the %s", r.Kind.Kind, parents[0].Kind.Kind)
+	return fmt.Sprintf("a request to %s carries a %s: objectSelectors and matchConditions meet what that has, not what its parent has, and a Scale has no labels", r.Resource, r.Kind.Kind)
 }
 
 // request fills in what the API server knows.
@@ -338,10 +279,9 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 		requestContext: &requestContext{
 			user:         subject.User,
 			namespaced:   v.Namespaced,
-			exempt:       x.exempt(v.Resource),
+			exempt:       x.target(v.Resource).exempt,
 			unjudged:     slices.Contains(neverJudged, v.Resource.Parent()),
 			objectLabels: objectLabels(v, op, sent),
-			labelsReset:  m.resetsLabels(v.Resource),
 			foreign:      x.isForeign(v),
 			patched:      subject.Patch,
 			equivalents:  x.equivalents(v),
@@ -407,31 +347,15 @@ func objectLabels(v apiVersion, op Operation, subject Subject) labelSet {
 	case isScale(v) && subject.Object == nil:
 		return labelSet{complete: true}
 	case op == Delete && subject.Stored != nil:
-		return labelSet{known: labelsOf(map[string]any{"metadata": subject.Stored}), complete: true}
-	case subject.Object != nil && subject.Labels == nil:
-		return ofTemplate(v.Kind.Kind, labelSet{known: labelsOf(subject.Object), complete: true}, subject.Object)
-	case subject.Labels != nil:
-		return ofTemplate(v.Kind.Kind, labelSet{known: subject.Labels, complete: true}, subject.Object)
+		return storedLabels(subject)
+	case subject.Labels == nil && subject.Object != nil:
+		subject.Labels = labelsOf(subject.Object)
 	}
-	return anyLabels
-}
-
-// ofTemplate are the labels where an object is sent without any, and its kind then takes
-// those of its template. A Job shares them, and what its strategy adds to them. Source:
-// SetDefaults_Job and SetDefaults_ReplicationController in k8s.io/kubernetes/pkg/apis.
-func ofTemplate(kind string, l labelSet, object map[string]any) labelSet {
-	switch {
-	case kind != "Job" && kind != "ReplicationController" || len(l.known) > 0:
-		return l
-	case object == nil:
+	takesThoseOfItsTemplate := v.Kind.Kind == "Job" || v.Kind.Kind == "ReplicationController"
+	if subject.Labels == nil || takesThoseOfItsTemplate && len(subject.Labels) == 0 {
 		return anyLabels
 	}
-	spec, _ := object["spec"].(map[string]any)
-	template, _ := spec["template"].(map[string]any)
-	if l.known = labelsOf(template); kind == "Job" && len(l.known) > 0 {
-		l.open = []string{"job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"}
-	}
-	return l
+	return labelSet{known: subject.Labels, complete: true}
 }
 
 const scaleKind = "Scale"

@@ -347,10 +347,10 @@ func someWebhook(r *rand.Rand) *inventory.Webhook {
 // someRequest is a request that the server serves, of which something may not
 // be known.
 func someRequest(r *rand.Rand, m *Matcher) (Request, apiVersion) {
-	all := m.index.targets
-	t := all[r.IntN(len(all))]
-	for t.operations == 0 || len(t.Resource.Name) == 0 {
-		t = all[r.IntN(len(all))]
+	all := m.Snapshot.Served
+	t := m.index.target(all[r.IntN(len(all))].Resource)
+	for t.operations == 0 {
+		t = m.index.target(all[r.IntN(len(all))].Resource)
 	}
 	versions := m.index.servedVersions(t.Resource)
 	v, op := versions[r.IntN(len(versions))], pick(r, t.operations.List()...)

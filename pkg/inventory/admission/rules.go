@@ -140,17 +140,11 @@ func neverSees(r inventory.Ref, exempt bool, resource inventory.Resource) bool {
 	return exempt && !(r.Static() && resource.Group == exemptKinds[0].Group)
 }
 
-// cohabitants are resources that are stored as one and therefore equivalent.
+// cohabitants are resources that are stored as one and therefore equivalent, among those
+// that API servers still serve.
 // Source: k8s.io/kubernetes/pkg/kubeapiserver/default_storage_factory_builder.go.
 var cohabitants = [][]inventory.Resource{
 	{{Name: "events"}, {Group: "events.k8s.io", Name: "events"}},
-	{{Group: "apps", Name: "deployments"}, {Group: "extensions", Name: "deployments"}},
-	{{Group: "apps", Name: "daemonsets"}, {Group: "extensions", Name: "daemonsets"}},
-	{{Group: "apps", Name: "replicasets"}, {Group: "extensions", Name: "replicasets"}},
-	{{Group: "networking.k8s.io", Name: "networkpolicies"}, {Group: "extensions", Name: "networkpolicies"}},
-	{{Group: "networking.k8s.io", Name: "ingresses"}, {Group: "extensions", Name: "ingresses"}},
-	{{Name: "replicationcontrollers"}, {Group: "extensions", Name: "replicationcontrollers"}},
-	{{Group: "policy", Name: "podsecuritypolicies"}, {Group: "extensions", Name: "podsecuritypolicies"}},
 }
 
 // storedAs returns the resource that stands for all that are stored as one
