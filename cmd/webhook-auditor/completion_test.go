@@ -91,9 +91,9 @@ func TestHelp(t *testing.T) {
 		"print without a name":  {[]string{"print"}, exitUsage, "", "must be one of all, bundle, checks,"},
 		"print of another name": {[]string{"print", "rule"}, exitUsage, "", "did you mean rules?"},
 		"a typo":                {[]string{"adit"}, exitUsage, "", "webhook-auditor: unknown command \"adit\" for \"webhook-auditor\"\n\nDid you mean this?\n audit\n"},
-		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "audit: unknown flag: --formt; see webhook-auditor audit --help"},
+		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "unknown flag: --formt; see webhook-auditor audit --help"},
 		"no value":              {[]string{"run", "--settle", "soon"}, exitUsage, "", `invalid argument "soon" for "--settle"`},
-		"too much":              {[]string{"version", "please"}, exitUsage, "", `version: unexpected argument "please"`},
+		"too much":              {[]string{"version", "please"}, exitUsage, "", `unknown command "please" for "webhook-auditor version"`},
 		"--version":             {[]string{"--version"}, exitOK, "webhook-auditor ", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

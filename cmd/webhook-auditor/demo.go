@@ -43,7 +43,7 @@ func demoCommand(s streams) *cobra.Command {
 status page on loopback until Ctrl-C. It needs no cluster.`,
 		Example: `  webhook-auditor demo
   webhook-auditor demo --once`,
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              untilStopped(s, d.run),
 	}

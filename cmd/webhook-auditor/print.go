@@ -99,7 +99,7 @@ func artifactCommand(s streams, name, summary string, print func(*pflag.FlagSet)
 	c := &cobra.Command{
 		Use:               name,
 		Short:             "Print " + summary,
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Example:           printExamples[name],
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,20 +22,12 @@ func schemaCommand(s streams) *cobra.Command {
 		Example: `  # Validate a report
   webhook-auditor print schema audit > audit.schema.json`,
 	}
-	var names []string
 	for _, schema := range report.Schemas {
-		names = append(names, schema.Name)
+		c.ValidArgs = append(c.ValidArgs, schema.Name)
 	}
-	c.ValidArgsFunction = cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)
+	c.Args = cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)
 	c.RunE = running(s, func(_ context.Context, args []string, s streams) error {
-		if len(args) == 1 {
-			for _, schema := range report.Schemas {
-				if schema.Name == args[0] {
-					return schema.WriteSchema(s.out)
-				}
-			}
-		}
-		return usageError{fmt.Errorf("print schema: must have one name, one of %s", strings.Join(names, ", "))}
+		return report.Schemas[slices.Index(c.ValidArgs, args[0])].WriteSchema(s.out)
 	})
 	return c
 }

@@ -60,7 +60,7 @@ func TestChangeEvents(t *testing.T) {
 	var histories []*impact.History
 	for _, r := range []*replica{first, second} {
 		h := &impact.History{}
-		r.changes, histories = newChangeEvents(h), append(histories, h)
+		r.changes, histories = changeEvents{history: h}, append(histories, h)
 		r.observes(up())
 	}
 	for _, h := range histories {
@@ -91,7 +91,7 @@ func TestChangeEvents(t *testing.T) {
 func TestChangeEventsAreBounded(t *testing.T) {
 	a, c := newAPIServer(t), newClock()
 	r, h := newReplica(t, a, c, "a"), &impact.History{}
-	r.changes = newChangeEvents(h)
+	r.changes = changeEvents{history: h}
 	var reports []*classify.Report
 	for i := range 1000 {
 		reports = append(reports, waits(1, 5+i%2, c.now.Add(time.Duration(i)*time.Second)))

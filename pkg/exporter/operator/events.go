@@ -236,13 +236,6 @@ type changeEvents struct {
 	last int
 }
 
-func newChangeEvents(h *impact.History) changeEvents {
-	if h == nil {
-		h = &impact.History{}
-	}
-	return changeEvents{history: h}
-}
-
 // skip leaves what changed until now to the replica that writes.
 func (e *changeEvents) skip() { e.last = e.history.Last() }
 

@@ -52,7 +52,7 @@ type Options struct {
 	Version string
 	// Tracker has what is written.
 	Tracker *Tracker
-	// History has the changes of registrations that get Events; nil where there are none.
+	// History has the changes of registrations that get Events.
 	History *impact.History
 	// Outcome is called after each attempt to write what is due: with how many writes
 	// failed now, and with all that are still failing, each as of its last attempt. It
@@ -113,7 +113,7 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		events:  newFindingEvents(),
 
 		eventLimit: newEventLimiter(),
-		changes:    newChangeEvents(o.History),
+		changes:    changeEvents{history: o.History},
 		statuses:   map[string]*status{},
 
 		failing: map[string]error{},

@@ -19,6 +19,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
@@ -44,7 +45,7 @@ func newReplica(t *testing.T, a *apiServer, c *clock, identity string) *replica 
 	core := must.Get(client.Group(config, nil, corev1.SchemeGroupVersion))(t)
 	coordination := must.Get(client.Group(config, nil, coordinationv1.SchemeGroupVersion))(t)
 	r.Writer = newWriter(clients{d, core, coordination}, Options{
-		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker,
+		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker, History: &impact.History{},
 		Outcome: func(failed int, failing []error) {
 			r.failed += failed
 			now := ""
