@@ -347,22 +347,6 @@ func TestFlappingIsBounded(t *testing.T) {
 	}
 }
 
-// TestEventsOutliveARestart: what went while nothing watched gets its Event from the
-// replica that writes next, and what stands gets no second one.
-func TestEventsOutliveARestart(t *testing.T) {
-	a, c := newAPIServer(t), newClock()
-	for i, report := range []*classify.Report{down(), down(), up(), up(), down(), down()} {
-		r := newReplica(t, a, c, string(rune('a'+i)))
-		r.observes(report)
-		r.passes(2 * leaseDuration)
-	}
-	reasons := map[string]int{}
-	for _, e := range a.events() {
-		reasons[e.(map[string]any)["reason"].(string)]++
-	}
-	expect.Equal(t, (map[string]int{"CriticalFinding": 2, "CriticalFindingGone": 1}), reasons)
-}
-
 // TestUnservedTarget: where there are no ClusterOperators, nothing fails.
 func TestUnservedTarget(t *testing.T) {
 	a, c := newAPIServer(t), newClock()
