@@ -32,11 +32,8 @@ func (o *outcome) manifest(t text, meta schema.GroupVersionKind, object metav1.O
 		m.Input = filepath.Dir(t.file.name)
 	}
 	for _, key := range inventory.OrderAnnotations {
-		if value, annotated := object.GetAnnotations()[key]; annotated {
-			if m.Order == nil {
-				m.Order = map[string]string{}
-			}
-			m.Order[key] = value
+		if _, annotated := object.GetAnnotations()[key]; annotated {
+			m.Order = append(m.Order, key)
 		}
 	}
 	o.manifests = append(o.manifests, m)
