@@ -145,13 +145,11 @@ func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.
 	}
 }
 
-// readLines reads the lines of a log. Of those that concern neither webhooks nor policies,
-// which are nearly all, the first and the last say what time it covers. A file of which no
-// line is an event is an error.
+// readLines reads the lines of a log. Those that concern neither webhooks nor policies,
+// which are nearly all, say what time it covers. A file of which no line is an event is an
+// error.
 func (t *auditTable) readLines(ctx context.Context, name string, in io.Reader) error {
 	t.result.Files = append(t.result.Files, name)
-	var last []byte
-	defer func() { t.covers(stageTime(last)) }()
 	scanner := bufio.NewScanner(counter{in, t})
 	scanner.Buffer(make([]byte, 0, 64<<10), maxEvent)
 	lines, broken, reason := 0, 0, error(nil)
@@ -167,10 +165,7 @@ func (t *auditTable) readLines(ctx context.Context, name string, in io.Reader) e
 			reason = cmp.Or(reason, problem)
 			t.breakAt(name, number, problem)
 		}
-		if lines == 1 {
-			t.covers(stageTime(line))
-		}
-		last = append(last[:0], line...)
+		t.covers(stageTime(line))
 	}
 	err := ctx.Err()
 	if err == nil {

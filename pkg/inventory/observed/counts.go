@@ -1,18 +1,48 @@
 package observed
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/prometheus/common/model"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
+// family is one of the API server that says what webhooks or policies did.
+type family struct {
+	name string
+	// of is the type of what it is about where no label says that.
+	of inventory.Type
+	// labels are those that are read.
+	labels string
+}
+
+func (f family) isHistogram() bool { return strings.HasSuffix(f.name, "_seconds") }
+
+// measured are the families of which Behaviors are made.
+var measured = []family{
+	{promql.Requests, "", "type, name"},
+	{promql.Rejections, "", "type, name, error_type"},
+	{promql.FailedOpen, "", "type, name"},
+	{promql.WebhookSeconds, "", "type, name"},
+	{promql.MatchConditionErrors, "", "type, name, kind"},
+	{promql.ConversionSeconds, inventory.Conversion, "crd_name, succeeded"},
+	{promql.OldConversionSeconds, inventory.Conversion, "crd_name, succeeded"},
+	{promql.Validations, inventory.ValidatingPolicy, "policy, enforcement_action"},
+	{promql.ValidationSeconds, inventory.ValidatingPolicy, "policy"},
+	{promql.Mutations, inventory.MutatingPolicy, "policy, error_type"},
+	{promql.MutationSeconds, inventory.MutatingPolicy, "policy"},
+}
+
 // webhookStats adds up what is counted of one webhook.
 type webhookStats struct {
-	called, perSecond          float64
-	refused, failedOpen, spent float64
-	failures                   map[string]float64
+	inventory.Behavior
 	// buckets are the calls that took no longer than each edge.
 	buckets map[float64]float64
 }
@@ -28,53 +58,69 @@ const refusal = "no_error"
 // no error_type.
 const failureConversion = "conversion_failed"
 
-// count adds a number of a webhook, counted in a span of so many seconds.
-func (t statsByWebhook) count(series inventory.Series, m measure, value, span float64) {
-	empty := value == 0 && m.what == bucket // still an edge of the histogram
-	if !counts(value) && !empty {
+// count adds a number of a series, counted in a span of so many seconds.
+func (t statsByWebhook) count(m model.Metric, value, span float64) {
+	family, part := familyOf(m)
+	series := inventory.Series{Type: family.of, Name: string(cmp.Or(m["crd_name"], m["policy"]))}
+	isOne := family.name != ""
+	if family.of == "" {
+		series = inventory.Series{Type: inventory.Type(m["type"]), Name: string(m["name"])}
+		isOne = series.Type == inventory.Mutating || series.Type == inventory.Validating
+	}
+	kind := string(cmp.Or(m["enforcement_action"], m["error_type"]))
+	empty := value == 0 && part == "_bucket" // still an edge of the histogram
+	if !isOne || series.Name == "" || len(series.Name) > maxName || len(kind) > maxName || !counts(value) && !empty {
 		return
 	}
 	w := t[series]
 	if w == nil {
-		w = &webhookStats{failures: map[string]float64{}, buckets: map[float64]float64{}}
+		w = &webhookStats{Behavior: inventory.Behavior{Failures: map[string]float64{}}, buckets: map[float64]float64{}}
 		t[series] = w
 	}
-	switch m.what {
-	case called:
-		w.call(value, span)
-	case checked:
-		w.call(value, span)
-		w.check(m.kind, value)
-	case rejected:
-		w.reject(m.kind, value)
-	case openFailures:
-		w.failedOpen += value
-	case conditionErrors:
-		w.failures[inventory.FailureMatchCondition] += value
-	case unconverted:
-		w.failures[failureConversion] += value
-	case timed:
-		if series.Type == inventory.Conversion {
-			w.call(value, span)
+	switch {
+	case part == "_sum":
+		w.Seconds += value
+	case part == "_bucket":
+		if edge, err := strconv.ParseFloat(string(m[model.BucketLabel]), 64); err == nil && !math.IsNaN(edge) {
+			w.buckets[edge] += value
 		}
-	case seconds:
-		w.spent += value
-	case bucket:
-		w.buckets[m.edge] += value
+	case family.name == promql.Rejections && kind == refusal:
+		w.Refused += value
+	case family.name == promql.Rejections:
+		w.Failures[kind] += value
+	case family.name == promql.FailedOpen:
+		w.FailedOpen += value
+	case family.name == promql.MatchConditionErrors:
+		if m["kind"] == "webhook" {
+			w.Failures[inventory.FailureMatchCondition] += value
+		}
+	case family.of == inventory.Conversion:
+		w.call(value, span)
+		if m["succeeded"] == "false" {
+			w.Failures[failureConversion] += value
+		}
+	case family.name == promql.Requests:
+		w.call(value, span)
+	case part == "":
+		w.call(value, span)
+		w.check(kind, value)
 	}
+}
+
+// familyOf is the family that a series is of, and which part of a histogram.
+func familyOf(m model.Metric) (family, string) {
+	name := string(m[model.MetricNameLabel])
+	for _, f := range measured {
+		if part, ok := strings.CutPrefix(name, f.name); ok && (part == "" || f.isHistogram()) {
+			return f, part
+		}
+	}
+	return family{}, ""
 }
 
 func (t *webhookStats) call(value, span float64) {
-	t.called += value
-	t.perSecond += value / span
-}
-
-func (t *webhookStats) reject(kind string, value float64) {
-	if kind == refusal {
-		t.refused += value
-		return
-	}
-	t.failures[kind] += value
+	t.Calls += value
+	t.CallsPerSecond += value / span
 }
 
 // check adds checks of a policy by what was done about them, or by how they failed. A
@@ -82,12 +128,12 @@ func (t *webhookStats) reject(kind string, value float64) {
 func (t *webhookStats) check(kind string, value float64) {
 	switch kind {
 	case "deny":
-		t.refused += value
+		t.Refused += value
 	case "allow":
-		t.failedOpen += value
+		t.FailedOpen += value
 	case "audit", "warn", refusal:
 	default:
-		t.failures[kind] += value
+		t.Failures[kind] += value
 	}
 }
 
@@ -96,7 +142,9 @@ func (t *webhookStats) check(kind string, value float64) {
 func (t statsByWebhook) fill(o *inventory.Observation) {
 	o.Webhooks, o.Policies = make(map[inventory.Series]inventory.Behavior, len(t)), map[inventory.Series]inventory.Behavior{}
 	for series, w := range t {
-		b := w.behavior()
+		b := w.Behavior
+		b.P50, b.P99 = quantile(0.5, w.buckets), quantile(0.99, w.buckets)
+		b.Enough, b.Slow = enough(w.buckets), slowShare(w.buckets)
 		switch {
 		case b.Calls == 0 && b.Failed() == 0:
 		case series.Type.IsPolicy():
@@ -108,19 +156,6 @@ func (t statsByWebhook) fill(o *inventory.Observation) {
 			}
 		}
 	}
-}
-
-func (t *webhookStats) behavior() inventory.Behavior {
-	b := inventory.Behavior{
-		Calls: t.called, CallsPerSecond: t.perSecond,
-		Refused: t.refused, FailedOpen: t.failedOpen, Failures: t.failures,
-		Seconds: t.spent,
-	}
-	if len(t.buckets) > 0 {
-		b.P50, b.P99 = quantile(0.5, t.buckets), quantile(0.99, t.buckets)
-		b.Enough, b.Slow = enough(t.buckets), slowShare(t.buckets)
-	}
-	return b
 }
 
 // enough is the first edge by which nearly all calls had ended: within a bucket they may

@@ -8,6 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // forAlerts are the families that alerts read besides.
@@ -19,7 +20,13 @@ var exportedEdges = []float64{0.1, 0.5, 1, 2.5, 10}
 // Exported are the API server's families that an auditor can export, as Prometheus may
 // have no API server to scrape.
 func Exported() []string {
-	return slices.Concat(slices.DeleteFunc(slices.Clone(measured), func(name string) bool { return name == promql.OldConversionSeconds }), forAlerts)
+	var out []string
+	for _, f := range measured {
+		if (f.of == "" || f.of == inventory.Conversion) && f.name != promql.OldConversionSeconds {
+			out = append(out, f.name)
+		}
+	}
+	return append(out, forAlerts...)
 }
 
 // ExportedName is the name under which an auditor exports a family of the API server.

@@ -7,13 +7,11 @@ package observed
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -22,15 +20,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-)
-
-// measured are the families that say what was measured of a webhook, ofChecks those of a
-// policy, and families all that are read.
-var (
-	measured = []string{promql.Requests, promql.Rejections, promql.FailedOpen, promql.WebhookSeconds, promql.MatchConditionErrors, promql.ConversionSeconds, promql.OldConversionSeconds}
-	ofChecks = []string{promql.Validations, promql.ValidationSeconds, promql.Mutations, promql.MutationSeconds}
-	families = slices.Concat(measured, ofChecks, forAlerts, []string{promql.ProcessStart})
 )
 
 // The bounds. A large cluster's API server serves 100 MB of series, of which
@@ -48,124 +37,72 @@ const (
 type exposition struct {
 	// started is when the process started; zero where it does not say so.
 	started time.Time
-	samples map[string]sample
-	// families are what was read, by their names.
+	samples map[model.Fingerprint]*model.Sample
+	// families are those that were read, by their names.
 	families map[string]*dto.MetricFamily
 }
 
-// sample is one number of a series.
-type sample struct {
-	measure
-	series inventory.Series
-	value  float64
-}
-
-// measure is what a number counts.
-type measure struct {
-	what what
-	// kind is the error_type of a rejection or mutation, or the enforcement_action of
-	// a validation.
-	kind string
-	// edge is the upper bound of a bucket.
-	edge float64
-}
-
-type what int
-
-const (
-	called what = iota
-	checked
-	rejected
-	openFailures
-	conditionErrors
-	timed
-	seconds
-	bucket
-	unconverted
-)
-
-// parse reads a text exposition.
+// parse reads a text exposition, of which hardly any is in memory at a time.
 func parse(r io.Reader) (exposition, error) {
-	lines := newRelevantLines(r)
+	relevant, kept := io.Pipe()
+	failure := make(chan error, 1)
+	go func() {
+		err := copyRelevant(kept, r)
+		failure <- err
+		kept.CloseWithError(err)
+	}()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	parsed, err := parser.TextToMetricFamilies(lines)
-	if lines.err != nil {
-		err = lines.err
+	parsed, err := parser.TextToMetricFamilies(relevant)
+	relevant.CloseWithError(io.ErrClosedPipe)
+	if cause := <-failure; cause != nil && !errors.Is(cause, io.ErrClosedPipe) {
+		err = cause
 	}
 	if err != nil {
 		return exposition{}, fmt.Errorf("reading its metrics: %w", shortened(err))
 	}
-	out := exposition{samples: map[string]sample{}, families: parsed}
+	out := exposition{samples: map[model.Fingerprint]*model.Sample{}, families: parsed}
 	for name, family := range parsed {
 		if name == promql.ProcessStart {
 			out.started = startTime(family)
 		}
-		if !slices.Contains(measured, name) && !slices.Contains(ofChecks, name) {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			out.add(name, m)
+		samples, _ := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, family) // of a type that is not known there is none
+		for _, s := range samples {
+			if f, _ := familyOf(s.Metric); f.name != "" {
+				out.samples[s.Metric.Fingerprint()] = s
+			}
 		}
 	}
 	return out, nil
 }
 
-// relevantLines are the lines about webhooks: the others are nearly all. It reads as it is
-// read.
-type relevantLines struct {
-	limited *io.LimitedReader
-	lines   *bufio.Scanner
-	// line is the last relevant one, rest what is still to be read of it.
-	line, rest []byte
-	// read counts all lines, series and kept the relevant ones and their bytes.
-	read, series, kept int
-	// err is why the lines ended too early.
-	err error
-}
-
-func newRelevantLines(r io.Reader) *relevantLines {
+// copyRelevant writes the lines about webhooks: the others are nearly all.
+func copyRelevant(w io.Writer, r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: maxRead}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(make([]byte, 0, 16<<10), maxLine)
-	return &relevantLines{limited: limited, lines: lines}
-}
-
-// Read implements io.Reader.
-func (r *relevantLines) Read(p []byte) (int, error) {
-	for len(r.rest) == 0 && r.err == nil {
-		if !r.lines.Scan() {
-			r.err = r.end()
-			return 0, cmp.Or(r.err, io.EOF)
+	read, series, kept := 0, 0, 0
+	for lines.Scan() {
+		read++
+		if !concerns(lines.Bytes()) {
+			continue
 		}
-		r.read++
-		if line := r.lines.Bytes(); concerns(line) {
-			r.line = append(append(r.line[:0], line...), '\n')
-			r.rest = r.line
-			r.series++
-			r.kept += len(line)
+		series++
+		kept += len(lines.Bytes())
+		if series > maxSeries || kept > maxKept {
+			return errors.New("more series on webhooks than any cluster has")
 		}
-		if r.series > maxSeries || r.kept > maxKept {
-			r.err = errors.New("more series on webhooks than any cluster has")
+		if _, err := w.Write(append(lines.Bytes(), '\n')); err != nil {
+			return err
 		}
 	}
-	if r.err != nil {
-		return 0, r.err
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-// end says what is wrong with the end of the lines.
-func (r *relevantLines) end() error {
-	switch err := r.lines.Err(); {
+	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
 		return errors.New("a line is too long for a series")
 	case err != nil:
 		return err
-	case r.limited.N == 0:
+	case limited.N == 0:
 		return fmt.Errorf("more than %d MiB", maxRead>>20)
-	case r.series == 0 && r.read > 0:
+	case series == 0 && read > 0:
 		return errors.New("none of an API server are among them")
 	}
 	return nil
@@ -173,7 +110,8 @@ func (r *relevantLines) end() error {
 
 func concerns(line []byte) bool {
 	line = bytes.TrimPrefix(line, []byte("# TYPE "))
-	return slices.ContainsFunc(families, func(family string) bool { return bytes.HasPrefix(line, []byte(family)) })
+	begins := func(name string) bool { return bytes.HasPrefix(line, []byte(name)) }
+	return begins(promql.ProcessStart) || slices.ContainsFunc(forAlerts, begins) || slices.ContainsFunc(measured, func(f family) bool { return begins(f.name) })
 }
 
 func startTime(family *dto.MetricFamily) time.Time {
@@ -189,76 +127,6 @@ func startTime(family *dto.MetricFamily) time.Time {
 
 // counts reports whether a number can be a count: hostile ones cannot.
 func counts(v float64) bool { return v > 0 && !math.IsInf(v, 1) }
-
-// add keeps what the series says of a webhook.
-func (e exposition) add(family string, m *dto.Metric) {
-	labels := map[string]string{}
-	var id strings.Builder
-	id.WriteString(family)
-	for _, l := range m.GetLabel() {
-		labels[l.GetName()] = l.GetValue()
-		fmt.Fprintf(&id, "|%s=%q", l.GetName(), l.GetValue())
-	}
-	series, ok := seriesOf(family, labels)
-	if !ok {
-		return
-	}
-	for _, n := range numbersOf(family, labels, m) {
-		key := fmt.Sprintf("%s|%d|%g", id.String(), n.what, n.edge)
-		e.samples[key] = sample{measure: n.measure, series: series, value: n.value}
-	}
-}
-
-// seriesOf says which webhook or policy the labels are about.
-func seriesOf(family string, labels map[string]string) (inventory.Series, bool) {
-	series := inventory.Series{Type: inventory.Type(labels["type"]), Name: labels["name"]}
-	isOne := series.Type == inventory.Mutating || series.Type == inventory.Validating
-	switch family {
-	case promql.ConversionSeconds, promql.OldConversionSeconds:
-		series = inventory.Series{Type: inventory.Conversion, Name: labels["crd_name"]}
-		isOne = true
-	case promql.Validations, promql.ValidationSeconds:
-		series, isOne = inventory.Series{Type: inventory.ValidatingPolicy, Name: labels["policy"]}, true
-	case promql.Mutations, promql.MutationSeconds:
-		series, isOne = inventory.Series{Type: inventory.MutatingPolicy, Name: labels["policy"]}, true
-	case promql.MatchConditionErrors:
-		isOne = isOne && labels["kind"] == "webhook"
-	}
-	return series, isOne && series.Name != "" && len(series.Name) <= maxName && len(labels["error_type"]) <= maxName
-}
-
-type number struct {
-	measure
-	value float64
-}
-
-// numbersOf returns what a series of a webhook says.
-func numbersOf(family string, labels map[string]string, m *dto.Metric) []number {
-	value := max(m.GetCounter().GetValue(), m.GetUntyped().GetValue())
-	switch family {
-	case promql.Requests:
-		return []number{{measure{what: called}, value}}
-	case promql.Rejections:
-		return []number{{measure{what: rejected, kind: labels["error_type"]}, value}}
-	case promql.Validations, promql.Mutations:
-		return []number{{measure{what: checked, kind: cmp.Or(labels["enforcement_action"], labels["error_type"])}, value}}
-	case promql.FailedOpen:
-		return []number{{measure{what: openFailures}, value}}
-	case promql.MatchConditionErrors:
-		return []number{{measure{what: conditionErrors}, value}}
-	}
-	h := m.GetHistogram()
-	out := []number{{measure{what: timed}, float64(h.GetSampleCount())}, {measure{what: seconds}, h.GetSampleSum()}}
-	if labels["succeeded"] == "false" {
-		out = append(out, number{measure{what: unconverted}, float64(h.GetSampleCount())})
-	}
-	for _, b := range h.GetBucket() {
-		if edge := b.GetUpperBound(); !math.IsNaN(edge) {
-			out = append(out, number{measure{what: bucket, edge: edge}, float64(b.GetCumulativeCount())})
-		}
-	}
-	return out
-}
 
 const maxError = 300
 

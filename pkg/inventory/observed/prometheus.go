@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -124,13 +124,19 @@ func (q querier) history(ctx context.Context, o *inventory.Observation) error {
 // all queries what happened in the range.
 func (q querier) all(ctx context.Context, span time.Duration) (statsByWebhook, error) {
 	all := statsByWebhook{}
-	for _, one := range queries {
-		answers, err := q.run(ctx, one.over(span))
-		if err != nil {
-			return nil, err
+	for _, f := range measured {
+		if f.name == promql.OldConversionSeconds {
+			continue
 		}
-		for _, s := range answers {
-			all.answer(one, s, span.Seconds())
+		for name, expression := range f.queries() {
+			answers, err := q.run(ctx, strings.ReplaceAll(expression, "RANGE", model.Duration(span).String()))
+			if err != nil {
+				return nil, err
+			}
+			for _, s := range answers {
+				s.Metric[model.MetricNameLabel] = model.LabelValue(name)
+				all.count(s.Metric, float64(s.Value), span.Seconds())
+			}
 		}
 	}
 	return all, nil
@@ -262,27 +268,4 @@ func (q querier) calledLastWeek(ctx context.Context) (map[inventory.Series]bool,
 		out[inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}] = true
 	}
 	return out, nil
-}
-
-// answer adds an answer to a query.
-func (t statsByWebhook) answer(q query, s *model.Sample, span float64) {
-	series := inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}
-	if q.of != "" {
-		series = inventory.Series{Type: q.of, Name: string(cmp.Or(s.Metric["crd_name"], s.Metric["policy"]))}
-	}
-	isOne := series.Type == inventory.Mutating || series.Type == inventory.Validating || q.of != ""
-	if !isOne || series.Name == "" || len(series.Name) > maxName {
-		return
-	}
-	m := q.measure
-	m.kind = string(cmp.Or(s.Metric["enforcement_action"], s.Metric["error_type"]))
-	value := float64(s.Value)
-	if m.what == bucket {
-		edge, err := strconv.ParseFloat(string(s.Metric["le"]), 64)
-		if err != nil || math.IsNaN(edge) {
-			return
-		}
-		m.edge = edge
-	}
-	t.count(series, m, value, span)
 }

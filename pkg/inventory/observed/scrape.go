@@ -105,11 +105,11 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 		return inventory.ObservedServer{}, errors.New("no time passed between its scrapes")
 	}
 	for id, s := range after.samples {
-		value := s.value - past[id].value
-		if value < 0 { // the counter started anew
-			value = s.value
+		value := s.Value
+		if before, counted := past[id]; counted && before.Value <= value { // else the counter started anew
+			value -= before.Value
 		}
-		t.count(s.series, s.measure, value, span)
+		t.count(s.Metric, float64(value), span)
 	}
 	return server, nil
 }
