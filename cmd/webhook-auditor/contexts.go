@@ -14,6 +14,13 @@ import (
 // isSeveral reports whether the output is that of several clusters.
 func (a *clusterFlags) isSeveral() bool { return len(a.contextNames) > 1 }
 
+// in returns the flags for one of the contexts.
+func (a *clusterFlags) in(name string) *clusterFlags {
+	one := *a
+	one.contextNames = []string{name}
+	return &one
+}
+
 // contextFormats are the formats of a report of several clusters.
 var contextFormats = []string{"text", "table", "json"}
 
@@ -34,18 +41,26 @@ func (a *audit) checkContexts(paths []string) error {
 	return nil
 }
 
-// contexts reports on one context after the other. One that cannot be read is an error of
+// contextsReport reports on several clusters.
+type contextsReport struct {
+	*audit
+	policy   classify.Policy
+	selected selection
+	limit    classify.Severity
+}
+
+// read reports on one context after the other. One that cannot be read is an error of
 // its Document.
-func (a *audit) contexts(ctx context.Context, policy classify.Policy, s streams) ([]report.Document, error) {
+func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document, error) {
 	var out []report.Document
 	for i, name := range a.access.contextNames {
 		if slices.Contains(a.access.contextNames[:i], name) {
 			continue
 		}
-		one, access := *a, *a.access
-		one.access, access.contextNames = &access, []string{name}
+		one := *a.audit
+		one.access = a.access.in(name)
 		var document report.Document
-		evaluated, err := one.evaluate(ctx, policy, s)
+		evaluated, err := one.evaluate(ctx, a.policy, s)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -56,20 +71,20 @@ func (a *audit) contexts(ctx context.Context, policy classify.Policy, s streams)
 		}
 		out = append(out, document.InContext(name))
 	}
+	if err := a.selected.check(report.Merge(out), s.err); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		out[i] = a.selected.of(out[i])
+	}
 	return out, nil
 }
 
-// runContexts prints one report of all: a line for each finding and for each cluster, or JSON.
-func (a *audit) runContexts(ctx context.Context, policy classify.Policy, selected selection, s streams) error {
-	documents, err := a.contexts(ctx, policy, s)
+// run prints one report of all: a line for each finding and for each cluster, or JSON.
+func (a *contextsReport) run(ctx context.Context, s streams) error {
+	documents, err := a.read(ctx, s)
 	if err != nil {
 		return err
-	}
-	if err := selected.check(report.Merge(documents), s.err); err != nil {
-		return err
-	}
-	for i := range documents {
-		documents[i] = selected.of(documents[i])
 	}
 	merged := report.Merge(documents)
 	if a.output == "text" {
@@ -84,5 +99,5 @@ func (a *audit) runContexts(ctx context.Context, policy classify.Policy, selecte
 			return err
 		}
 	}
-	return cmp.Or(printErrors(merged.Errors, s), exitStatus(merged.Findings, a.failOn))
+	return cmp.Or(printErrors(merged.Errors, s), exitStatus(merged.Findings, a.limit))
 }

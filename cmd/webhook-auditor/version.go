@@ -16,7 +16,7 @@ func versionCommand(s streams) *cobra.Command {
 		Use:               "version",
 		Short:             "Print the version",
 		Example:           "  webhook-auditor version",
-		Args:              cobra.NoArgs,
+		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: running(s, func(_ context.Context, _ []string, s streams) error {
 			_, err := fmt.Fprintln(s.out, builtFrom())

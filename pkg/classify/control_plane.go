@@ -134,7 +134,7 @@ func (p *Policy) holdsUpControlPlane(w *inventory.Webhook) bool {
 }
 
 // controlPlaneRequests makes each request once, for all webhooks.
-func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests {
+func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlaneRequests {
 	out := controlPlaneRequests{}
 	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
 		for _, r := range resources {
@@ -144,10 +144,12 @@ func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests 
 				}
 				for _, subject := range subjectsOf(m.Snapshot, r, namespace) {
 					request, err := m.Request(op, r, subject)
-					if err != nil { // never: it serves the operation
-						continue
+					if err != nil {
+						w.fail(err)
+						return nil
 					}
-					if excluded := admission.Excluded(m.Snapshot.Exclusions, request); excluded != admission.Yes {
+					excluded := admission.Excluded(m.Snapshot.Exclusions, request)
+					if excluded != admission.Yes {
 						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace), excluded == admission.Maybe})
 					}
 				}

@@ -24,10 +24,11 @@ var duplicateName = &Check{
 
 // findSameNames finds the webhooks that share a name: the API server's own series
 // do not distinguish them. It costs a step for each webhook, and sorting.
-func findSameNames(w *work, profiles []*Profile) {
+func findSameNames(w *work, profiles []Profile) {
 	registered := map[inventory.Series][]string{}
-	for _, p := range profiles {
-		registered[p.Series()] = append(registered[p.Series()], p.Configuration)
+	for i := range profiles {
+		key := profiles[i].Series()
+		registered[key] = append(registered[key], profiles[i].Configuration)
 	}
 	for key, all := range registered {
 		if len(all) == 1 {
@@ -36,10 +37,10 @@ func findSameNames(w *work, profiles []*Profile) {
 			registered[key] = text.Distinct(all)
 		}
 	}
-	for _, p := range profiles {
+	for i := range profiles {
 		if !w.step() {
 			return
 		}
-		p.SameName = registered[p.Series()]
+		profiles[i].SameName = registered[profiles[i].Series()]
 	}
 }

@@ -40,3 +40,38 @@ func TestRunLevelExclusions(t *testing.T) {
 		})
 	}
 }
+
+func TestLackedExclusions(t *testing.T) {
+	other := metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpExists}
+	for name, test := range map[string]struct {
+		selector    metav1.LabelSelector
+		annotations map[string]string
+		platform    bool
+		want        []metav1.LabelSelectorRequirement
+	}{
+		"none":        {want: []metav1.LabelSelectorRequirement{notIn(levelLabel, "0"), notIn(nameLabel, "kube-system")}},
+		"other":       {selector: selector(other), want: []metav1.LabelSelectorRequirement{notIn(levelLabel, "0"), notIn(nameLabel, "kube-system")}},
+		"one of them": {selector: selector(notIn(levelLabel, "1", "0")), want: []metav1.LabelSelectorRequirement{notIn(nameLabel, "kube-system")}},
+		"both":        {selector: selector(notIn(levelLabel, "0"), notIn(nameLabel, "a", "kube-system")), want: []metav1.LabelSelectorRequirement{}},
+		"opted in":    {annotations: map[string]string{OptInAnnotation: "true"}},
+		"platform":    {platform: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := DefaultPolicy()
+			p.RunLevelZero = []string{"kube-system"}
+			w := &inventory.Webhook{
+				Registration: inventory.Registration{
+					Ref:            inventory.Ref{Type: inventory.Validating},
+					Object:         inventory.Object{Annotations: test.annotations},
+					MatchResources: inventory.MatchResources{NamespaceSelector: inventory.Selector{Raw: &test.selector}},
+				},
+			}
+			have := (&Profile{Facts: &Facts{Webhook: w, Platform: test.platform}, Snapshot: &inventory.Snapshot{}, Policy: &p}).lackedExclusions()
+			expect.Equal(t, test.want, have)
+		})
+	}
+}
+
+func selector(all ...metav1.LabelSelectorRequirement) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchExpressions: all}
+}

@@ -1,6 +1,20 @@
 package classify
 
-import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+import (
+	"time"
 
-var serviceMissing = backendCheck("service-missing", "The Service that a webhook calls does not exist.",
-	"WebhookServiceNotFound", inventory.ServiceNotFound)
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var serviceMissing = &Check{
+	Name:            "service-missing",
+	Summary:         "The Service that a webhook calls does not exist.",
+	Severity:        Critical,
+	Condition:       backendConditions(),
+	Reason:          "WebhookServiceNotFound",
+	Alerts:          backendAlerts(),
+	ConversionAlert: backendConversionAlert,
+	For:             4 * time.Minute,
+	Fails:           true,
+	Find:            findFault(inventory.ServiceNotFound),
+}

@@ -51,20 +51,22 @@ func ruleFor(resources []inventory.Resource) admissionv1.RuleWithOperations {
 
 // findUnmatchedSubresources finds the podEdits for which webhooks that validate Pods
 // are not called, nor another webhook of their configuration.
-func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []*Profile) {
+func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []Profile) {
 	type edited struct {
 		configuration inventory.Ref
 		resource      inventory.Resource
 	}
 	matched := map[edited]bool{}
-	for _, p := range profiles {
+	for i := range profiles {
+		p := &profiles[i]
 		for _, r := range podEdits {
-			if w.step() && seesPods(p) && p.operations(r).Has(admission.Update) {
+			if w.step() && seesPods(p.Facts) && p.operations(r).Has(admission.Update) {
 				matched[edited{p.WithoutName(), r}] = true
 			}
 		}
 	}
-	for _, p := range profiles {
+	for i := range profiles {
+		p := &profiles[i]
 		if all := p.operations(pods); !w.step() || p.Type != inventory.Validating || !all.Has(admission.Create) || !all.Has(admission.Update) {
 			continue
 		}
@@ -77,12 +79,12 @@ func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []*Profil
 }
 
 // seesPods reports whether the webhook validates requests to Pods or a subresource.
-func seesPods(f *Profile) bool {
+func seesPods(f *Facts) bool {
 	return f.Type == inventory.Validating && slices.ContainsFunc(f.Matched, func(r admission.MatchedResource) bool { return r.Parent() == pods })
 }
 
 // operations are those on the resource for which the webhook is called.
-func (f *Profile) operations(r inventory.Resource) admission.Operations {
+func (f *Facts) operations(r inventory.Resource) admission.Operations {
 	i, matched := find(f.Matched, r)
 	if !matched {
 		return 0

@@ -209,7 +209,8 @@ func refLabels(more ...string) []string {
 // perWebhook collects one series per webhook, where there is a value.
 func perWebhook(value func(*classify.Profile) (float64, bool)) func(*classify.Report, func(float64, ...string)) {
 	return func(r *classify.Report, emit func(float64, ...string)) {
-		for _, p := range r.Profiles {
+		for i := range r.Profiles {
+			p := &r.Profiles[i]
 			if v, ok := value(p); ok {
 				emit(v, string(p.Type), p.Configuration, p.Name)
 			}
@@ -218,7 +219,8 @@ func perWebhook(value func(*classify.Profile) (float64, bool)) func(*classify.Re
 }
 
 func webhookInfo(r *classify.Report, emit func(float64, ...string)) {
-	for _, p := range r.Profiles {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
 		emit(1, string(p.Type), p.Configuration, p.Name,
 			string(p.FailurePolicy), string(p.MatchPolicy),
 			string(p.Webhook.Backend.Kind), p.Webhook.Backend.Service.Namespace, p.Webhook.Backend.Service.Name,
@@ -303,7 +305,8 @@ func failureImpact(r *classify.Report, emit func(float64, ...string)) {
 // dangerous of all webhooks, not everything of the last ones.
 func matched(r *classify.Report, emit func(float64, ...string)) {
 	for _, class := range classify.ListedClasses {
-		for _, p := range r.Profiles {
+		for i := range r.Profiles {
+			p := &r.Profiles[i]
 			for _, res := range p.ByClass[class] {
 				emit(1, string(p.Type), p.Configuration, p.Name, string(class), res.Group, res.Path())
 			}
@@ -312,7 +315,8 @@ func matched(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func reachedResources(r *classify.Report, emit func(float64, ...string)) {
-	for _, p := range r.Profiles {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
 		for _, class := range classify.Classes {
 			emit(float64(len(p.ByClass[class])), string(p.Type), p.Configuration, p.Name, string(class))
 		}
@@ -320,7 +324,8 @@ func reachedResources(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
-	for _, p := range r.Profiles {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
 		authority := p.Webhook.Backend.Authority
 		if authority != nil && len(authority.Certificates) > 0 {
 			emit(seconds(authority.NotAfter), string(p.Type), p.Configuration, p.Name)
@@ -329,7 +334,8 @@ func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func configurationChanged(r *classify.Report, emit func(float64, ...string)) {
-	for _, p := range r.Profiles {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
 		if !p.Object.LastChanged.IsZero() {
 			emit(seconds(p.Object.LastChanged), string(p.Type), p.Configuration)
 		}
@@ -399,10 +405,11 @@ type sameName struct {
 
 // mergeByName returns one entry per type and name, in the order of the
 // profiles.
-func mergeByName(profiles []*classify.Profile) []*sameName {
+func mergeByName(profiles []classify.Profile) []*sameName {
 	index := make(map[inventory.Series]*sameName, len(profiles))
 	out := make([]*sameName, 0, len(profiles))
-	for _, p := range profiles {
+	for i := range profiles {
+		p := &profiles[i]
 		k := p.Series()
 		if m, seen := index[k]; seen {
 			m.merge(p)

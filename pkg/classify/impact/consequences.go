@@ -80,10 +80,11 @@ func compare(step func() bool, c Change, before, after *classify.Report) *Conseq
 		Weakened: []Weakened{}, Evicted: []Evicted{}, Unknown: []inventory.Ref{},
 	}
 	current := map[identity]*classify.Profile{}
-	for _, p := range after.Profiles {
-		current[identityOf(p)] = p
+	for i := range after.Profiles {
+		current[identityOf(&after.Profiles[i])] = &after.Profiles[i]
 	}
-	for _, was := range before.Profiles {
+	for i := range before.Profiles {
+		was := &before.Profiles[i]
 		out.add(c, was, current[identityOf(was)])
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })

@@ -31,7 +31,8 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 	down := map[inventory.Key]*classify.Profile{}
 	var refusing []*classify.Profile
 	var webhooks []start.Webhook
-	for _, p := range after.Profiles {
+	for i := range after.Profiles {
+		p := &after.Profiles[i]
 		if key := p.State.Service.Key; lost(c, before.Snapshot, p) {
 			down[key] = p
 			if p.CanBlock() {

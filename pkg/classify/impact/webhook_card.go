@@ -18,7 +18,8 @@ import (
 // given.
 func Cards(r *classify.Report, configuration, name string) []Card {
 	var out []Card
-	for _, p := range r.Profiles {
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
 		if p.Configuration == configuration && (name == "" || p.Name == name) {
 			out = append(out, NewCard(r, p))
 		}

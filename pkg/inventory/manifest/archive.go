@@ -67,7 +67,7 @@ func (r *reader) gzip(f *file, data io.Reader) {
 	packed := &counter{r: data}
 	unpacked, err := gzip.NewReader(packed)
 	if err != nil {
-		r.fail(f, 0, err)
+		r.failed(f, 0, err)
 		return
 	}
 	defer unpacked.Close()
@@ -121,13 +121,13 @@ func (r *reader) archive(f *file, data io.Reader) {
 		case errors.Is(err, io.EOF):
 			return
 		case err != nil && !errors.Is(err, tar.ErrInsecurePath):
-			r.fail(f, 0, fmt.Errorf("reading the archive after %s: %w: what follows is not read", last, broken(err)))
+			r.failed(f, 0, fmt.Errorf("reading the archive after %s: %w: what follows is not read", last, broken(err)))
 			return
 		}
 		last = h.Name
 		r.inArchive(f, h, &bounded{all, r.limits.member, "too large for an archive of objects: the rest of the file is not read"})
 	}
-	r.fail(f, 0, fmt.Errorf("more than %d entries: what follows %s is not read", r.limits.entries, last))
+	r.failed(f, 0, fmt.Errorf("more than %d entries: what follows %s is not read", r.limits.entries, last))
 }
 
 // broken names the unexpected end of an archive.
@@ -164,7 +164,7 @@ func (r *reader) inArchive(archive *file, h *tar.Header, data io.Reader) {
 	name, info := path.Clean(h.Name), h.FileInfo()
 	full := archive.name + "!" + name
 	if path.IsAbs(h.Name) || slices.Contains(strings.Split(h.Name, "/"), "..") {
-		r.fail(&file{input: archive.input, name: full}, 0, errors.New("its name leads out of the archive: not read"))
+		r.failed(&file{input: archive.input, name: full}, 0, errors.New("its name leads out of the archive: not read"))
 		return
 	}
 	archive.input.recognize(name)
@@ -172,9 +172,9 @@ func (r *reader) inArchive(archive *file, h *tar.Header, data io.Reader) {
 	switch {
 	case !read || info.IsDir():
 	case h.Typeflag == tar.TypeSymlink || h.Typeflag == tar.TypeLink:
-		r.fail(f, 0, fmt.Errorf("a link to %s: links in archives are not followed", h.Linkname))
+		r.failed(f, 0, fmt.Errorf("a link to %s: links in archives are not followed", h.Linkname))
 	case !info.Mode().IsRegular():
-		r.fail(f, 0, errors.New("not a regular file"))
+		r.failed(f, 0, errors.New("not a regular file"))
 	default:
 		r.member(f, info, data)
 	}

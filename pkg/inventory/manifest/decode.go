@@ -29,27 +29,28 @@ func decode(data []byte, into any) error {
 	return err
 }
 
-// badBundles are the CA bundles that are not base64: broken ones by their paths, and what
-// stands for one that is filled in later.
+// badBundles are the CA bundles that are not base64: why the broken ones cannot be read,
+// and what stands for one that is filled in later.
 type badBundles struct {
-	broken       []*field.Path
+	broken       []*problem
 	placeholders []string
 }
 
 // decodeObject decodes an object without the CA bundles that are not base64: the rest of
 // a webhook can be audited without.
-func decodeObject(data []byte, into metav1.Object) (bad badBundles, p *problem) {
+func (v value) decodeObject(into metav1.Object) (bad badBundles, p *problem) {
+	data := v.json
 	err := decode(data, into)
 	if _, isBundle := errors.AsType[base64.CorruptInputError](err); isBundle { // no other field is base64
 		var tree any
 		if err = decode(data, &tree); err == nil {
-			bad.cut(tree, nil)
+			bad.cut(tree, nil, v.showing(data))
 			data, err = json.Marshal(tree)
 		}
 		err = cmp.Or(err, decode(data, into))
 	}
 	if err != nil {
-		return bad, decodeProblem(data, err)
+		return bad, v.decodeProblem(err)
 	}
 	return bad, nil
 }
@@ -57,15 +58,15 @@ func decodeObject(data []byte, into metav1.Object) (bad badBundles, p *problem) 
 // placeholderBundle matches what tools replace: ${CA_BUNDLE}, {{ .Values.ca }}, <CA>, XYZ.
 var placeholderBundle = regexp.MustCompile(`^\s*(\$[({]?\w.*|\{\{.*\}\}|<.*>|[\w.-]{1,40})\s*$`)
 
-func (b *badBundles) cut(value any, path *field.Path) {
+func (b *badBundles) cut(value any, path *field.Path, at place) {
 	switch v := value.(type) {
 	case []any:
 		for i, element := range v {
-			b.cut(element, path.Index(i))
+			b.cut(element, path.Index(i), at.part(i))
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			b.cut(v[key], path.Child(key))
+			b.cut(v[key], path.Child(key), at.part(key))
 		}
 		bundle, _ := v["caBundle"].(string)
 		_, err := base64.StdEncoding.DecodeString(bundle)
@@ -76,7 +77,7 @@ func (b *badBundles) cut(value any, path *field.Path) {
 			b.placeholders = append(b.placeholders, strings.TrimSpace(bundle))
 		default:
 			delete(v, "caBundle")
-			b.broken = append(b.broken, path.Child("caBundle"))
+			b.broken = append(b.broken, problemf(at.part("caBundle").line, "%s: must be base64", path.Child("caBundle")))
 		}
 	}
 }
@@ -89,68 +90,42 @@ func emptyBundles(data []byte) []string {
 	return slices.Repeat([]string{emptyBundle}, bytes.Count(data, []byte(`"caBundle":"`+emptyBundle+`"`)))
 }
 
-// decodeProblem says which value has the wrong type, and what it must be, in the
-// words of the API server's validation.
-func decodeProblem(data []byte, err error) *problem {
+// decodeProblem says which field has the wrong type.
+func (v value) decodeProblem(err error) *problem {
 	mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
-		return problemf(1, "%v", err)
+		return problemf(v.line, "%v", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	path, value := valueAt(d, nil, mismatch.Offset)
-	if text, ok := value.(string); ok {
-		value = text[:min(len(text), 80)]
-	}
-	p := problemf(1+bytes.Count(data[:min(int(mismatch.Offset), len(data))], []byte("\n")),
-		"%v", field.Invalid(path, value, "must be of type "+typeName(mismatch.Type)))
-	p.field = path
+	path, at := fieldAt(json.NewDecoder(bytes.NewReader(v.json)), nil, v.showing(v.json), mismatch.Offset)
+	p := problemf(at.line, "%s: must be of type %s, not %s", path, mismatch.Type, mismatch.Value)
 	if mismatch.Type.Kind() == reflect.String {
 		p.message += ": write it in quotes"
 	}
 	return p
 }
 
-// valueAt reads the next value and returns the one in it, or itself, that the
-// decoder has read up to the offset, with its path: a scalar to its end, of an
-// object or array the first character.
-func valueAt(d *json.Decoder, path *field.Path, offset int64) (*field.Path, any) {
+// fieldAt reads the next value and returns the path and place of the one in it, or of
+// itself, that the decoder has read up to the offset: a scalar to its end, of an object or
+// array the first character. The path is nil where none is.
+func fieldAt(d *json.Decoder, path *field.Path, at place, offset int64) (*field.Path, place) {
 	start, _ := d.Token() // what is no JSON is not decoded
-	switch delim, isDelim := start.(json.Delim); {
-	case d.InputOffset() >= offset && isDelim:
-		return path, field.OmitValueType{}
+	delim, isDelim := start.(json.Delim)
+	switch {
 	case d.InputOffset() >= offset:
-		return path, start
+		return path, at
 	case !isDelim:
-		return nil, nil
-	default:
-		for i := 0; d.More(); i++ {
-			child := path.Index(i)
-			if delim == '{' {
-				key, _ := d.Token()
-				child = path.Child(fmt.Sprint(key))
-			}
-			if found, value := valueAt(d, child, offset); found != nil {
-				return found, value
-			}
-		}
-		_, _ = d.Token()
-		return nil, nil
+		return nil, at
 	}
-}
-
-// typeName names a type as an OpenAPI schema does; bytes are a string in base64.
-func typeName(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Slice, reflect.Array:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return "string"
+	for i := 0; d.More(); i++ {
+		child, part := path.Index(i), at.part(i)
+		if delim == '{' {
+			key, _ := d.Token()
+			child, part = path.Child(fmt.Sprint(key)), at.part(key)
 		}
-		return "array"
-	case reflect.Struct, reflect.Map, reflect.Pointer:
-		return "object"
-	case reflect.Bool:
-		return "boolean"
+		if found, place := fieldAt(d, child, part, offset); found != nil {
+			return found, place
+		}
 	}
-	return t.Kind().String()
+	_, _ = d.Token()
+	return nil, at
 }

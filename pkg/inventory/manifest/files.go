@@ -3,8 +3,6 @@ package manifest
 import (
 	"bufio"
 	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,17 +97,17 @@ func (r *reader) path(in *input) {
 	opened, err := os.Open(in.path)
 	if err != nil {
 		in.absent = true
-		r.fail(f, 0, err)
+		r.failed(f, 0, err)
 		return
 	}
 	defer opened.Close()
 	switch info, err := opened.Stat(); {
 	case err != nil:
-		r.fail(f, 0, err)
+		r.failed(f, 0, err)
 	case info.IsDir():
 		r.directory(in)
 	case slices.Contains(kustomizationNames, filepath.Base(in.path)):
-		r.kustomization(in, in.path)
+		r.built(in, kustomize(in.path))
 	default:
 		r.file(f, opened)
 	}
@@ -120,16 +118,16 @@ func (r *reader) path(in *input) {
 func (r *reader) directory(in *input) {
 	root, err := os.OpenRoot(in.path)
 	if err != nil {
-		r.fail(&file{input: in, name: in.path}, 0, err)
+		r.failed(&file{input: in, name: in.path}, 0, err)
 		return
 	}
 	defer root.Close()
-	done := r.kustomize(in)
+	done := r.kustomizations(in)
 	// What is visited returns no error.
 	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			r.fail(&file{input: in, name: filepath.Join(in.path, name)}, 0, err)
+			r.failed(&file{input: in, name: filepath.Join(in.path, name)}, 0, err)
 		case entry.IsDir() || done[filepath.Join(in.path, name)] || done[filepath.Dir(filepath.Join(in.path, name))]:
 		default:
 			r.inDirectory(in, root, name)
@@ -148,17 +146,17 @@ func (r *reader) inDirectory(in *input, root *os.Root, name string) {
 	info, err := root.Stat(name)
 	switch {
 	case err != nil:
-		r.fail(f, 0, err)
+		r.failed(f, 0, err)
 		return
 	case info.IsDir():
 		return
 	case !info.Mode().IsRegular():
-		r.fail(f, 0, errors.New("not a regular file"))
+		r.failed(f, 0, errors.New("not a regular file"))
 		return
 	}
 	opened, err := root.Open(name)
 	if err != nil {
-		r.fail(f, 0, err)
+		r.failed(f, 0, err)
 		return
 	}
 	defer opened.Close()
@@ -200,7 +198,7 @@ func (r *reader) file(f *file, data io.Reader) {
 		r.archive(f, buffered)
 	default:
 		if format := unreadable(start); format != "" {
-			r.fail(f, 0, fmt.Errorf("%s: unpack it first", format))
+			r.failed(f, 0, fmt.Errorf("%s: unpack it first", format))
 			return
 		}
 		r.text(f, buffered)
@@ -209,21 +207,21 @@ func (r *reader) file(f *file, data io.Reader) {
 
 // text cuts a file of YAML or JSON into parts.
 func (r *reader) text(f *file, data io.Reader) {
-	defer r.note(f, outcome{fileDone: true})
+	defer r.done(f)
 	buffered := bufio.NewReader(data)
 	if err := skipMark(buffered); err != nil {
-		r.fail(f, 1, err)
+		r.failed(f, 1, err)
 		return
 	}
 	s := splitter{emit: func(d document) {
 		if d.tooLarge {
-			r.fail(f, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
+			r.failed(f, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
 			return
 		}
-		r.document(text{file: f, line: d.line, data: d.data, implied: f.implied})
+		d.pieces(func(piece document) { r.read(text{file: f, line: piece.line, data: piece.data}) })
 	}}
 	if err := s.split(buffered); err != nil {
-		r.fail(f, s.line, err)
+		r.failed(f, s.line, err)
 	}
 }
 
@@ -238,51 +236,4 @@ func skipMark(r *bufio.Reader) error {
 		return errors.New("UTF-16: convert the file to UTF-8 first, as with iconv")
 	}
 	return nil
-}
-
-// document adds the objects of a document.
-func (r *reader) document(t text) {
-	if !isJSON(t.data) {
-		r.cut(t, blockOutline(t.data))
-		return
-	}
-	decoder := json.NewDecoder(bytes.NewReader(t.data))
-	for end, one := 0, t; decoder.More(); {
-		start := next(t.data, end)
-		one.line += bytes.Count(t.data[end:start], []byte("\n"))
-		if decoder.Decode(&ignored{}) != nil {
-			p := jsonProblem(t.data, start)
-			if end > 0 {
-				r.fail(t.file, t.line+p.line-1, errors.New(p.message))
-				return
-			}
-			t.notJSON = p // it may be YAML
-			r.read(t)
-			return
-		}
-		end = int(decoder.InputOffset())
-		one.data = t.data[start:end]
-		r.cut(one, jsonOutline(one.data))
-		one.line += bytes.Count(one.data, []byte("\n"))
-	}
-}
-
-// minCut is the size from which a list of YAML is cut into its items even if these
-// may share anchors: a parsed document takes some 15 times its size.
-const minCut = 1 << 20
-
-// cut adds an object, or the items of a list.
-func (r *reader) cut(t text, o outline) {
-	meta := cmp.Or(o.meta(), t.implied)
-	if !o.isList(meta) || !t.isJSON() && len(t.data) < minCut && hasAliases(t.data) {
-		t.shown = o
-		r.read(t)
-		return
-	}
-	var list outcome
-	items := list.listStart(t, meta, o)
-	r.note(t.file, list)
-	for _, item := range items {
-		r.read(t.item(item, meta))
-	}
 }

@@ -239,7 +239,7 @@ func TestLargeDocuments(t *testing.T) {
 	want := []string{
 		"a.yaml:1 Namespace /a",
 		"a.yaml:82 Namespace /b",
-		"! a.yaml:6: Namespace/large: an object of 16 MiB: more than 16 are not read in one piece",
+		"! a.yaml:6: Namespace: an object of 16 MiB: more than 16 are not read in one piece",
 		"! a.yaml:13: a document of more than 64 MiB: split the file",
 	}
 	expect.Equal(t, want, describe(o))
@@ -332,7 +332,7 @@ func TestBadBundles(t *testing.T) {
 		text, want string
 	}{
 		"YAML":          {start + "metadata:\n  name: a\nwebhooks:\n- name: b\n  clientConfig:\n    url: https://b\n    caBundle: '?'\n", "9: ValidatingWebhookConfiguration/a: webhooks[0]"},
-		"a name in {}":  {start + "metadata: {name: a}\nwebhooks: [{name: b, clientConfig: {url: https://b, caBundle: '?'}}]\n", "1: ValidatingWebhookConfiguration/a: webhooks[0]"},
+		"a name in {}":  {start + "metadata: {name: a}\nwebhooks: [{name: b, clientConfig: {url: https://b, caBundle: '?'}}]\n", "4: ValidatingWebhookConfiguration/a: webhooks[0]"},
 		"several lines": {start + "metadata: {name: a}\nwebhooks:\n- name: b\n  clientConfig:\n    caBundle: |\n      ?\n      ?\n", "7: ValidatingWebhookConfiguration/a: webhooks[0]"},
 		"JSON":          {`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",` + "\n" + `"metadata": {"name": "a"}, "webhooks": [{}, {"name": "b",` + "\n" + `"clientConfig": {"caBundle": "?"}}]}`, "3: ValidatingWebhookConfiguration/a: webhooks[1]"},
 		"shared by an alias": {

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -14,9 +13,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	kjson "sigs.k8s.io/json"
 
@@ -61,7 +60,7 @@ var decoders = map[string]decoder{
 	"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io": {policyVersions, false, empty[admissionv1.ValidatingAdmissionPolicyBinding]},
 	"MutatingAdmissionPolicy.admissionregistration.k8s.io":          {policyVersions, false, empty[admissionv1.MutatingAdmissionPolicy]},
 	"MutatingAdmissionPolicyBinding.admissionregistration.k8s.io":   {policyVersions, false, empty[admissionv1.MutatingAdmissionPolicyBinding]},
-	"CustomResourceDefinition.apiextensions.k8s.io":                 {[]string{"v1"}, false, empty[crd]},
+	"CustomResourceDefinition.apiextensions.k8s.io":                 {[]string{"v1"}, false, empty[apiextensionsv1.CustomResourceDefinition]},
 	"APIService.apiregistration.k8s.io":                             {[]string{"v1"}, false, empty[apiregistrationv1.APIService]},
 	"Namespace":                                                     {[]string{"v1"}, false, empty[metav1.PartialObjectMetadata]},
 	"Service":                                                       {[]string{"v1"}, true, empty[corev1.Service]},
@@ -111,8 +110,9 @@ func convert(object metav1.Object, version string) any {
 	case *admissionv1.MutatingAdmissionPolicyBinding:
 		defaultNamedRules(o.Spec.MatchResources)
 		defaultParamRef(version, o.Spec.ParamRef)
-	case *crd:
-		return o.whole()
+	case *apiextensionsv1.CustomResourceDefinition:
+		withoutSchemas(o)
+		defaultCRD(o)
 	case *corev1.Service:
 		defaultService(&o.Spec)
 	case *corev1.Pod:
@@ -152,112 +152,79 @@ type object struct {
 	value   any
 }
 
-// outcome is what a text holds.
-type outcome struct {
-	objects   []object
-	errors    []inventory.Error
-	skipped   int
-	openShift bool
-	// listed is set where there was a list, be it empty.
-	listed bool
-	// fileDone is set at the end of a file.
-	fileDone bool
-	// manifests are the objects that are still to be applied; stored says that an API
-	// server has stored one.
-	manifests []inventory.Manifest
-	stored    bool
-	// placeholders are what stands for CA bundles that are filled in later.
-	placeholders []string
-	// ended are the objects in versions that no server takes any more, each with its place.
-	ended []string
-}
-
-// fail adds a problem, whose line counts from the text's.
-func (o *outcome) fail(t text, object string, p *problem) {
-	o.errors = append(o.errors, inventory.Error{
-		Source:  inventory.Source{File: t.file.name, Line: t.line + p.line - 1},
-		Object:  object,
-		Message: p.message,
-	})
-}
-
 // skip counts objects of a type that is not read; a list counts as one at least.
-func (o *outcome) skip(meta schema.GroupVersionKind, count int) {
-	o.skipped += max(count, 1)
-	o.openShift = o.openShift || isOpenShift(meta.Group)
+func (r *reader) skip(f *file, meta schema.GroupVersionKind, count int) {
+	f.input.skipped += max(count, 1)
+	r.openShift = r.openShift || isOpenShift(meta.Group)
 }
 
-// object reads one API object, whose webhooks are in the spans of the text.
-func (o *outcome) object(t text, data []byte, meta schema.GroupVersionKind, webhooks []span) {
+// object reads one API object.
+func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	d, known := decoders[meta.GroupKind().String()]
+	in, named := v.file.input, func() string { return join(meta.Kind, nameIn(v.json)) }
 	switch {
 	case meta.Version == "" && isRegistration(meta.Kind):
-		o.fail(t, join(meta.Kind, nameIn(data)), problemf(1, "apiVersion is missing"))
+		r.fail(v.file, v.line, named(), "apiVersion is missing")
 		return
 	case !known:
-		o.skip(meta, 1)
-		o.metadata(t, meta, data)
+		r.skip(v.file, meta, 1)
+		r.metadata(v, meta)
 		return
 	case meta.Version == "v1beta1" && !slices.Contains(d.versions, meta.Version):
-		o.skip(meta, 1)
-		o.ended = append(o.ended, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", t.file.name, t.line, join(meta.Kind, nameIn(data)), meta.GroupVersion()))
+		r.skip(v.file, meta, 1)
+		in.ended = append(in.ended, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), meta.GroupVersion()))
 		return
 	case !slices.Contains(d.versions, meta.Version):
-		o.fail(t, join(meta.Kind, nameIn(data)), problemf(1, "%s is not a version that this binary reads: must be %s", meta.GroupVersion(), strings.Join(d.versions, " or ")))
+		r.fail(v.file, v.line, named(), fmt.Sprintf("%s is not a version that this binary reads: must be %s", meta.GroupVersion(), strings.Join(d.versions, " or ")))
 		return
 	}
-	o.openShift = o.openShift || isOpenShift(meta.Group)
-	value := d.object()
-	bad, p := decodeObject(data, value)
-	for _, path := range bad.broken {
-		o.fail(t, join(meta.Kind, value.GetName()), problemf(t.fieldLine(path, webhooks), "%s: must be base64", path))
+	r.openShift = r.openShift || isOpenShift(meta.Group)
+	decoded := d.object()
+	bad, p := v.decodeObject(decoded)
+	name := join(meta.Kind, decoded.GetName())
+	for _, broken := range bad.broken {
+		r.fail(v.file, broken.line, name, broken.message)
 	}
-	o.placeholders = append(o.placeholders, bad.placeholders...)
-	if value.GetUID() == "" && isRegistration(meta.Kind) && meta.Kind != inventory.KindCRD { // a finding says what becomes of a CRD
-		o.placeholders = append(o.placeholders, emptyBundles(data)...)
+	in.placeholders = append(in.placeholders, bad.placeholders...)
+	if decoded.GetUID() == "" && isRegistration(meta.Kind) && meta.Kind != inventory.KindCRD { // a finding says what becomes of a CRD
+		in.placeholders = append(in.placeholders, emptyBundles(v.json)...)
 	}
-	unknown := unknownFields(t, meta, data)
-	if crd, ok := value.(*crd); ok && p == nil {
-		p = crd.refused(unknown)
+	unknown := unknownFields(v, meta)
+	if crd, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok && p == nil {
+		p = refusedConversion(crd, v.place, unknown)
+	}
+	if p == nil && decoded.GetName() == "" {
+		p = problemf(v.line, "metadata.name is missing")
 	}
 	if p != nil {
-		if p.field != nil && p.line == 1 { // JSON that was YAML has one line
-			p.line = t.fieldLine(p.field, webhooks)
-		}
-		o.fail(t, join(meta.Kind, value.GetName()), p)
-		return
-	}
-	if value.GetName() == "" {
-		o.fail(t, meta.Kind, problemf(1, "metadata.name is missing"))
+		r.fail(v.file, p.line, name, p.message)
 		return
 	}
 	// Who owns which field is not read, and much of what an object is made of.
-	fields := value.GetManagedFields()
+	fields := decoded.GetManagedFields()
 	for i := range fields {
 		fields[i].FieldsV1 = nil
 	}
-	o.manifest(t, meta, value)
-	key := inventory.SourceKey{Kind: meta.Kind, Name: value.GetName()}
+	r.manifest(v.file, meta, decoded)
+	key := inventory.SourceKey{Kind: meta.Kind, Name: decoded.GetName()}
 	if d.namespaced {
-		value.SetNamespace(cmp.Or(value.GetNamespace(), "default")) // as kubectl does
-		key.Namespace = value.GetNamespace()
+		decoded.SetNamespace(cmp.Or(decoded.GetNamespace(), "default")) // as kubectl does
+		key.Namespace = decoded.GetNamespace()
 	}
-	o.objects = append(o.objects, object{
-		key:     key,
-		line:    t.line,
-		hooks:   hooks(value, t.line, webhooks),
-		unknown: unknown,
-		value:   convert(value, meta.Version),
-	})
+	read := object{key: key, file: v.file, line: v.line, unknown: unknown, value: convert(decoded, meta.Version)}
+	if isRegistration(meta.Kind) {
+		read.hooks = hooks(v)
+	}
+	r.add(read)
 }
 
 // unknownFields are those of a registration that is to be applied, for which kubectl
 // refuses it.
-func unknownFields(t text, meta schema.GroupVersionKind, data []byte) []string {
-	if !t.file.plain || meta.Group != admissionv1.GroupName && meta.Kind != inventory.KindCRD || meta.Version != "v1" {
+func unknownFields(v value, meta schema.GroupVersionKind) []string {
+	if !v.file.plain || meta.Group != admissionv1.GroupName && meta.Kind != inventory.KindCRD || meta.Version != "v1" {
 		return nil
 	}
-	strict, _ := kjson.UnmarshalStrict(data, decoders[meta.GroupKind().String()].object(), kjson.DisallowUnknownFields)
+	strict, _ := kjson.UnmarshalStrict(v.json, decoders[meta.GroupKind().String()].object(), kjson.DisallowUnknownFields)
 	var out []string
 	for _, err := range strict {
 		if path, unknown := strings.CutPrefix(err.Error(), "unknown field "); unknown {
@@ -265,23 +232,6 @@ func unknownFields(t text, meta schema.GroupVersionKind, data []byte) []string {
 		}
 	}
 	return out
-}
-
-// fieldLine returns the line of a field in the text, 1 where the webhooks do not show
-// theirs.
-func (t text) fieldLine(path *field.Path, webhooks []span) int {
-	place, webhook := span{end: len(t.data), line: 1}, 0
-	name := path.String()
-	key, _, _ := strings.Cut(name[strings.LastIndex(name, ".")+1:], "[")
-	switch n, _ := fmt.Sscanf(name, "webhooks[%d]", &webhook); {
-	case n == 1 && webhook >= len(webhooks):
-		return 1
-	case n == 1:
-		place = webhooks[webhook]
-	}
-	// The last one: kubectl's annotation, which comes first, may hold another.
-	at := max(0, bytes.LastIndex(t.data[place.start:place.end], []byte(key)))
-	return place.line + bytes.Count(t.data[place.start:place.start+at], []byte("\n"))
 }
 
 // nameIn returns the name of an object that is not decoded.
@@ -297,23 +247,20 @@ type hook struct {
 	line int
 }
 
-// hooks returns the webhooks of a configuration: each at its line, or all at the
-// line of the configuration if it does not show theirs.
-func hooks(configuration any, line int, shown []span) []hook {
-	var out []hook
-	switch c := configuration.(type) {
-	case *admissionv1.ValidatingWebhookConfiguration:
-		for _, w := range c.Webhooks {
-			out = append(out, hook{w.Name, line})
-		}
-	case *admissionv1.MutatingWebhookConfiguration:
-		for _, w := range c.Webhooks {
-			out = append(out, hook{w.Name, line})
-		}
+// hooks returns the webhooks of a configuration, each at its line.
+func hooks(v value) []hook {
+	var configuration struct {
+		Webhooks []struct {
+			Name string `json:"name"`
+		} `json:"webhooks"`
 	}
-	if len(shown) == len(out) {
-		for i := range out {
-			out[i].line += shown[i].line - 1
+	_ = decode(v.json, &configuration) // it was decoded once
+	shown := v.showing(v.json).part("webhooks")
+	out := make([]hook, len(configuration.Webhooks))
+	for i, w := range configuration.Webhooks {
+		out[i] = hook{w.Name, v.line}
+		if shown.elements() == len(out) {
+			out[i].line = shown.part(i).line
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -9,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	goyaml "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resource"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -19,70 +20,67 @@ import (
 // kustomizationNames are what kustomize looks for in a folder.
 var kustomizationNames = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// kustomization is what one of them names.
-type kustomization struct {
-	file      string
-	component bool
-	// deprecated is a field that kustomize warns of on the standard error, "" without one.
-	deprecated string
-	// folders and files are those that it names, and missing what it names that is neither.
-	folders, files, missing []string
+// build is what kustomize makes of a kustomization, without a network and plugins.
+type build struct {
+	filesys.FileSystem
+	// kustomization is the file, as the user names it, and folder the same on disk.
+	kustomization, folder string
+	resources             []*resource.Resource
+	// used are the files that it read, and the folders of the kustomizations among them.
+	used map[string]bool
+	err  error
 }
 
-// kustomizations are those of the folders below the path, by folder.
-func kustomizations(path string) map[string]kustomization {
-	out := map[string]kustomization{}
-	// What cannot be read here is reported where the folder is read.
-	_ = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains(kustomizationNames, entry.Name()) {
-			folder := filepath.Dir(file)
-			if k, ok := readKustomization(file); ok {
-				out[folder] = k
-			}
-		}
-		return nil
-	})
-	return out
-}
-
-func readKustomization(file string) (kustomization, bool) {
-	k, tree := kustomization{file: file}, map[string]any{}
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxObject {
-		return k, false
+// kustomize has kustomize build a file.
+func kustomize(file string) *build {
+	b := &build{FileSystem: filesys.MakeFsOnDisk(), kustomization: file, used: map[string]bool{}}
+	if b.folder, b.err = filepath.Abs(filepath.Dir(file)); b.err == nil {
+		b.folder, b.err = filepath.EvalSymlinks(b.folder)
 	}
-	data, err := os.ReadFile(file)
+	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(b, b.folder)
+	if b.err = cmp.Or(b.err, err); b.err == nil {
+		b.resources = made.Resources()
+	}
+	return b
+}
+
+// ReadFile implements filesys.FileSystem.
+func (b *build) ReadFile(full string) ([]byte, error) {
+	data, err := b.FileSystem.ReadFile(full)
 	if err != nil {
-		return k, false
+		return nil, err
 	}
-	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
-	k.component = tree["kind"] == "Component"
-	if i := slices.IndexFunc(deprecatedFields, func(name string) bool { return tree[name] != nil }); i >= 0 {
-		k.deprecated = deprecatedFields[i]
+	relative, err := filepath.Rel(b.folder, full)
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range pathsIn(tree, "") {
-		full := filepath.Join(filepath.Dir(file), name)
-		switch info, err := os.Stat(full); {
-		case err != nil:
-			k.missing = append(k.missing, name)
-		case info.IsDir():
-			k.folders = append(k.folders, full)
-		default:
-			k.files = append(k.files, full)
-		}
+	name := filepath.Join(filepath.Dir(b.kustomization), relative)
+	b.used[name] = true
+	if slices.Contains(kustomizationNames, filepath.Base(name)) {
+		b.used[filepath.Dir(name)] = true
+		err = local(name, data)
+		b.err = cmp.Or(b.err, err) // kustomize would say that the file is not there
 	}
-	return k, true
+	return data, err
 }
 
-// deprecatedFields are those of which kustomize prints a warning. Source:
-// CheckDeprecatedFields in sigs.k8s.io/kustomize/api/types.
-var deprecatedFields = []string{"bases", "commonLabels", "imageTags", "patchesJson6902", "patchesStrategicMerge", "vars"}
+// local refuses a kustomization that names something elsewhere, or not there.
+func local(file string, data []byte) error {
+	tree := map[string]any{}
+	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
+	for _, name := range pathsIn(tree, "") {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(file), name)); err != nil {
+			return fmt.Errorf("%s names %s, which is not there (nothing is fetched)", file, name)
+		}
+	}
+	return nil
+}
 
 // pathFields are the fields of a kustomization whose values are paths, or URLs, of which
 // none is fetched.
 var pathFields = []string{"bases", "components", "configurations", "crds", "env", "envs", "files", "generators", "patchesStrategicMerge", "path", "resources", "transformers", "validators"}
 
-// pathsIn are the paths in a value of the field. What has several lines is no path.
+// pathsIn are the paths in a value of the field. A text of several lines is no path.
 func pathsIn(value any, field string) []string {
 	var out []string
 	switch v := value.(type) {
@@ -109,111 +107,89 @@ func pathsIn(value any, field string) []string {
 	return out
 }
 
-// kustomize reads what kustomize makes of the folders that no other one includes, and
+// kustomizations reads what kustomize makes of the folders that no other one includes, and
 // returns the folders and files that are not to be read as they are.
-func (r *reader) kustomize(in *input) map[string]bool {
-	all, included, done := kustomizations(in.path), map[string]bool{}, map[string]bool{}
-	for _, k := range all {
-		for _, folder := range k.folders {
-			included[folder] = true
+func (r *reader) kustomizations(in *input) map[string]bool {
+	var builds []*build
+	included := map[string]bool{}
+	// A folder that cannot be read is reported where its files are read.
+	_ = filepath.WalkDir(in.path, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || !slices.Contains(kustomizationNames, entry.Name()) {
+			return nil
 		}
-	}
-	for _, folder := range slices.Sorted(maps.Keys(all)) {
-		if included[folder] || all[folder].component {
-			continue
+		var kind struct{ Kind string }
+		data, _ := os.ReadFile(file)
+		if _ = yaml.Unmarshal(data, &kind); kind.Kind == "Component" {
+			return nil
 		}
-		maps.Copy(done, r.kustomization(in, all[folder].file))
-	}
-	for _, folder := range slices.Sorted(maps.Keys(done)) {
-		if field := all[folder].deprecated; field != "" {
-			in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomize warns that %s in %s is deprecated: it is built all the same", field, all[folder].file))
-			break
+		b := kustomize(file)
+		builds = append(builds, b)
+		for folder := range b.used {
+			included[folder] = included[folder] || folder != filepath.Dir(file)
+		}
+		return nil
+	})
+	done := map[string]bool{}
+	for _, b := range builds {
+		if !included[filepath.Dir(b.kustomization)] && r.built(in, b) {
+			maps.Copy(done, b.used)
 		}
 	}
 	return done
 }
 
-// kustomization reads what kustomize makes of the file, and returns the folders and files
-// that it is made of; none where it cannot be built.
-func (r *reader) kustomization(in *input, file string) map[string]bool {
-	used := map[string]bool{}
-	built, err := build(filepath.Dir(file), used)
-	if err != nil {
-		in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomization %s cannot be built, and its files are read as they are: %s", file, strings.Join(strings.Fields(err.Error()), " ")))
-		return nil
+// built reads what kustomize made, and reports whether it made anything.
+func (r *reader) built(in *input, b *build) bool {
+	if b.err != nil {
+		in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomization %s cannot be built, and its files are read as they are: %s", b.kustomization, strings.Join(strings.Fields(b.err.Error()), " ")))
+		return false
 	}
-	r.built(in, file, built, originsIn(used))
-	return used
-}
-
-// build is what kustomize makes of the folder, without a network and plugins; used are
-// the folders and files that it is made of.
-func build(folder string, used map[string]bool) ([]*resource.Resource, error) {
-	if err := local(folder, used); err != nil {
-		return nil, err
-	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
-	if err != nil {
-		return nil, err
-	}
-	return resources.Resources(), nil
-}
-
-// local refuses a kustomization that names what is not there, or is elsewhere.
-func local(folder string, used map[string]bool) error {
-	if used[folder] {
-		return nil
-	}
-	used[folder] = true
-	for _, name := range kustomizationNames {
-		k, ok := readKustomization(filepath.Join(folder, name))
-		if !ok {
-			continue
+	in.roots = append(in.roots, b.kustomization)
+	origins := originsIn(b.used)
+	for _, made := range b.resources {
+		data, err := made.MarshalJSON()
+		if err != nil {
+			continue // unreachable: it was read from YAML
 		}
-		if len(k.missing) > 0 {
-			return fmt.Errorf("%s names %s, which is not there (nothing is fetched)", k.file, k.missing[0])
+		at := originOf(made, origins)
+		if at.line == 0 {
+			at = origin{file: b.kustomization, place: place{line: 1}}
 		}
-		for _, file := range k.files {
-			used[file] = true
-		}
-		for _, base := range k.folders {
-			if err := local(base, used); err != nil {
-				return err
-			}
-		}
-		return nil
+		f := &file{input: in, name: at.file, plain: true, member: b.kustomization}
+		r.value(value{file: f, place: at.place, json: data})
 	}
-	return fmt.Errorf("%s has no kustomization.yaml", folder)
+	r.done(&file{input: in, name: b.kustomization, plain: true})
+	return true
 }
 
 // origin is where an object stands that kustomize changed.
 type origin struct {
+	place
 	file string
-	line int
-	// hooks are the lines of its webhooks, without their text.
-	hooks []span
+	size int
 }
 
 // originsIn are those of the objects in the files, by "Kind/name". The longest counts: a
 // patch is a part of its object.
 func originsIn(used map[string]bool) map[string]origin {
-	out, size := map[string]origin{}, map[string]int{}
+	out := map[string]origin{}
 	for _, file := range slices.Sorted(maps.Keys(used)) {
 		opened, err := os.Open(file)
 		if err != nil || !isManifest(file) {
 			continue
 		}
 		s := splitter{emit: func(d document) {
-			o := blockOutline(d.data)
-			if name := o.name(d.data); len(d.data) > size[name] {
-				found := origin{file: file, line: d.line}
-				for _, element := range o.elements {
-					found.hooks = append(found.hooks, span{line: element.line})
-				}
-				out[name], size[name] = found, len(d.data)
+			var parsed goyaml.Node
+			if goyaml.Unmarshal(d.data, &parsed) != nil || len(parsed.Content) == 0 {
+				return
+			}
+			at := place{line: d.line + parsed.Content[0].Line - 1, node: parsed.Content[0], base: d.line - 1}
+			name := join(at.part("kind").word(), at.part("metadata").part("name").word())
+			if len(d.data) > out[name].size {
+				out[name] = origin{place: at, file: file, size: len(d.data)}
 			}
 		}}
-		_ = s.split(opened) // what cannot be read has no origin
+		_ = s.split(opened) // a file that cannot be read is no origin
 		opened.Close()
 	}
 	return out
@@ -230,23 +206,4 @@ func originOf(made *resource.Resource, origins map[string]origin) origin {
 		}
 	}
 	return origins[join(made.GetKind(), longest)]
-}
-
-// built reads what kustomize made.
-func (r *reader) built(in *input, kustomization string, resources []*resource.Resource, origins map[string]origin) {
-	in.roots = append(in.roots, kustomization)
-	for _, made := range resources {
-		data, err := made.AsYAML()
-		if err != nil {
-			continue // unreachable: it was read from YAML
-		}
-		at := originOf(made, origins)
-		if at.line == 0 {
-			at = origin{file: kustomization, line: 1}
-		}
-		meta := schema.FromAPIVersionAndKind(made.GetApiVersion(), made.GetKind())
-		shown := outline{span: span{end: len(data), line: 1}, words: map[string]string{"apiVersion": meta.GroupVersion().String(), "kind": meta.Kind}, list: "webhooks", elements: at.hooks}
-		r.read(text{file: &file{input: in, name: at.file, lenient: true, plain: true, member: kustomization}, line: at.line, data: data, shown: shown})
-	}
-	r.note(&file{input: in, name: kustomization, plain: true}, outcome{fileDone: true})
 }

@@ -1,10 +1,12 @@
 package manifest
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -112,30 +114,18 @@ func isManifest(name string) bool {
 	return false
 }
 
-// gathered are the resources of a must-gather that are read, and what a list of those
-// of a namespace is complete of.
-var gathered = map[string]objectSet{
-	"admissionregistration.k8s.io/validatingwebhookconfigurations":   nothing,
-	"admissionregistration.k8s.io/mutatingwebhookconfigurations":     nothing,
-	"admissionregistration.k8s.io/validatingadmissionpolicies":       nothing,
-	"admissionregistration.k8s.io/validatingadmissionpolicybindings": nothing,
-	"admissionregistration.k8s.io/mutatingadmissionpolicies":         nothing,
-	"admissionregistration.k8s.io/mutatingadmissionpolicybindings":   nothing,
-	"apiextensions.k8s.io/customresourcedefinitions":                 nothing,
-	"apiregistration.k8s.io/apiservices":                             nothing,
-	"config.openshift.io/clusterversions":                            nothing,
-	"config.openshift.io/clusteroperators":                           nothing,
-	"core/namespaces":                                                nothing,
-	"core/nodes":                                                     nothing,
-	"core/services":                                                  allServices,
-	"core/pods":                                                      allPods,
-	"discovery.k8s.io/endpointslices":                                allSlices,
-	"apps/deployments":                                               nothing,
-	"apps/statefulsets":                                              nothing,
-	"apps/daemonsets":                                                nothing,
-	"policy/poddisruptionbudgets":                                    nothing,
-	"networking.k8s.io/networkpolicies":                              nothing,
-}
+// gathered are the resources of a must-gather that are read, as GROUP/RESOURCE, and what a
+// list of those of a namespace is complete of.
+var gathered = func() map[string]objectSet {
+	out := map[string]objectSet{}
+	for name := range decoders {
+		kind := schema.ParseGroupKind(name)
+		resource, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
+		out[cmp.Or(kind.Group, "core")+"/"+resource.Resource] = nothing
+	}
+	out["core/services"], out["core/pods"], out["discovery.k8s.io/endpointslices"] = allServices, allPods, allSlices
+	return out
+}()
 
 // gatheredFile matches the files of all objects of a resource, GROUP/RESOURCE.yaml, or
 // of one, GROUP/RESOURCE/NAME.yaml; both may be in folders of the images that

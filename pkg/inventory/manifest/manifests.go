@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,45 +12,43 @@ import (
 )
 
 // manifest notes an object that is still to be applied.
-func (o *outcome) manifest(t text, meta schema.GroupVersionKind, object metav1.Object) {
+func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.Object) {
 	switch {
-	case !t.file.plain || object.GetName() == "":
+	case !f.plain || object.GetName() == "":
 		return
 	case object.GetUID() != "" || object.GetResourceVersion() != "":
-		o.stored = true
+		f.input.stored = true
 		return
 	}
 	m := inventory.Manifest{
-		Input: t.file.name,
+		Input: f.name,
 		Group: meta.Group, Version: meta.Version, Kind: meta.Kind,
 		Key:    inventory.Key{Namespace: object.GetNamespace(), Name: object.GetName()},
 		Labels: object.GetLabels(),
 	}
 	m.Finalizers = slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return !strings.Contains(f, "/") })
-	if t.file.member != "" {
-		m.Input = filepath.Dir(t.file.name)
+	if f.member != "" {
+		m.Input = filepath.Dir(f.name)
 	}
 	for _, key := range inventory.OrderAnnotations {
-		if _, annotated := object.GetAnnotations()[key]; annotated {
-			m.Order = append(m.Order, key)
+		if value, annotated := object.GetAnnotations()[key]; annotated {
+			if m.Order == nil {
+				m.Order = map[string]string{}
+			}
+			m.Order[key] = value
 		}
 	}
-	o.manifests = append(o.manifests, m)
+	if len(f.input.manifests) < r.limits.objects {
+		f.input.manifests = append(f.input.manifests, m)
+	}
 }
 
 // metadata notes an object of a kind that is not read, which need not be valid
 // otherwise. One that is stored is of a copy of a cluster.
-func (o *outcome) metadata(t text, meta schema.GroupVersionKind, data []byte) {
-	if !t.file.plain || len(data) > maxObject || bytes.Contains(data, []byte("resourceVersion")) {
-		return
-	}
-	var p *problem
-	if !isJSON(data) {
-		data, p = toJSON(data)
-	}
+func (r *reader) metadata(v value, meta schema.GroupVersionKind) {
 	var object metav1.PartialObjectMetadata
-	if p == nil && decode(data, &object) == nil {
-		o.manifest(t, meta, &object)
+	if v.file.plain && decode(v.json, &object) == nil && object.ResourceVersion == "" {
+		r.manifest(v.file, meta, &object)
 	}
 }
 

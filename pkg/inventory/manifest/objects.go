@@ -15,8 +15,6 @@ const maxErrors = 1000
 
 // kept is what the inputs hold together.
 type kept struct {
-	// limit is the most objects that are kept.
-	limit   int
 	objects []object
 	// index leads from a key to its index in objects.
 	index map[inventory.SourceKey]int
@@ -29,48 +27,31 @@ type kept struct {
 	openShift bool
 }
 
-// add keeps what a part of a file holds.
-func (k *kept) add(f *file, o outcome) {
-	f.failed = f.failed || len(o.errors) > 0
-	f.listed = f.listed || o.listed
-	f.input.skipped += o.skipped
-	f.input.stored = f.input.stored || o.stored
-	f.input.placeholders = append(f.input.placeholders, o.placeholders...)
-	f.input.ended = append(f.input.ended, o.ended...)
-	f.input.manifests = append(f.input.manifests, o.manifests[:min(len(o.manifests), k.limit-len(f.input.manifests))]...)
-	k.openShift = k.openShift || o.openShift
-	k.fail(o.errors...)
-	for _, object := range o.objects {
-		object.file = f
-		k.object(object)
+// fail reports what cannot be read of a file, or of an object in it.
+func (r *reader) fail(f *file, line int, object, message string) {
+	f.failed = true
+	if len(r.errors) == maxErrors {
+		r.dropped++
+		return
 	}
-	if o.fileDone {
-		k.files = append(k.files, f)
-	}
+	r.errors = append(r.errors, inventory.Error{Source: inventory.Source{File: f.name, Line: line}, Object: object, Message: message})
 }
 
-func (k *kept) fail(errors ...inventory.Error) {
-	fit := min(len(errors), max(0, maxErrors-len(k.errors)))
-	k.errors = append(k.errors, errors[:fit]...)
-	k.dropped += len(errors) - fit
-}
-
-// object replaces an earlier object of the same name, or is appended if there is
+// add replaces an earlier object of the same name, or appends it if there is
 // room. A file is not complete where there is none.
-func (k *kept) object(o object) {
-	i, known := k.index[o.key]
+func (r *reader) add(o object) {
+	i, known := r.index[o.key]
 	switch {
 	case known:
-		k.objects[i] = counted(k.objects[i], o)
-	case len(k.objects) < k.limit:
-		k.index[o.key] = len(k.objects)
-		k.objects = append(k.objects, o)
+		r.objects[i] = counted(r.objects[i], o)
+	case len(r.objects) < r.limits.objects:
+		r.index[o.key] = len(r.objects)
+		r.objects = append(r.objects, o)
+	case !r.full:
+		r.full = true
+		r.fail(o.file, o.line, "", fmt.Sprintf("more than %d objects: this and what follows is not read", r.limits.objects))
 	default:
 		o.file.failed = true
-		if !k.full {
-			k.full = true
-			k.fail(inventory.Error{Source: o.source(), Message: fmt.Sprintf("more than %d objects: this and what follows is not read", k.limit)})
-		}
 	}
 }
 
@@ -83,13 +64,13 @@ func counted(before, now object) object {
 		counts, which = before, "former"
 	}
 	if in := now.file.input; in.layout == plain && before.file.input.layout == plain {
-		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), place(before), place(now), which))
+		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), written(before), written(now), which))
 	}
 	return counts
 }
 
-// place is where the object is written, or the file of the kustomization that makes it.
-func place(o object) string {
+// written is where the object stands, or the file of the kustomization that makes it.
+func written(o object) string {
 	if slices.Contains(o.file.input.roots, o.file.member) {
 		return o.file.member
 	}
@@ -97,18 +78,18 @@ func place(o object) string {
 }
 
 // result returns all that was kept.
-func (k *kept) result() inventory.Objects {
+func (r *reader) result() inventory.Objects {
 	out := inventory.Objects{
-		Cluster: inventory.Cluster{OpenShift: k.openShift, Applied: map[inventory.SourceKey]inventory.Applied{}},
-		Sources: make(map[inventory.SourceKey]inventory.Source, len(k.objects)),
-		Errors:  k.errors,
+		Cluster: inventory.Cluster{OpenShift: r.openShift, Applied: map[inventory.SourceKey]inventory.Applied{}},
+		Sources: make(map[inventory.SourceKey]inventory.Source, len(r.objects)),
+		Errors:  r.errors,
 	}
-	if k.dropped > 0 {
-		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", k.dropped)})
+	if r.dropped > 0 {
+		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped)})
 	}
-	known := confirmed(k.files)
+	known := confirmed(r.files)
 	var best server
-	for _, o := range k.objects {
+	for _, o := range r.objects {
 		o.count()
 		o.addSources(out.Sources)
 		if s, ok := o.value.(server); ok && s.known() && s.better(best) {
@@ -123,8 +104,8 @@ func (k *kept) result() inventory.Objects {
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
 	out.Server = best.version
-	out.ResourcesKnown = slices.ContainsFunc(k.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
-	out.Nodes = nodes(k.objects, known)
+	out.ResourcesKnown = slices.ContainsFunc(r.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
+	out.Nodes = nodes(r.objects, known)
 	out.ServicesKnown.Namespaces = known[allServices]
 	out.EndpointsKnown.Namespaces = known[allSlices]
 	return out

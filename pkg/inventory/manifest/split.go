@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -97,15 +100,10 @@ func (d *document) add(line []byte) {
 	}
 }
 
-// flush passes the current document on, and starts the next one, in the same memory
-// unless that is large.
+// flush passes the current document on, and starts the next one.
 func (s *splitter) flush() {
 	d := s.current
 	s.current = document{}
-	if cap(d.data) <= 1<<20 {
-		s.current.data = d.data[:0]
-		d.data = bytes.Clone(d.data)
-	}
 	if d.line > 0 {
 		s.emit(d)
 	}
@@ -122,4 +120,43 @@ func isMarker(line []byte) bool {
 // isBlank reports whether the trimmed line is empty, a comment or a directive.
 func isBlank(content []byte) bool {
 	return len(content) == 0 || content[0] == '#' || content[0] == '%'
+}
+
+// pieceSize is from where a list of YAML is cut: parsed, it takes some 15 times its size.
+const pieceSize = 1 << 20
+
+// itemsLine is the key of a list in block style, and keyLine the start of a line after it.
+var (
+	itemsLine = regexp.MustCompile(`(?m)^items:[ \t]*\r?\n`)
+	keyLine   = regexp.MustCompile(`(?m)^[^ #\r\n-]`)
+)
+
+// pieces are the document itself, or those of a large list in block style: each has some
+// of the items, after the lines that are around all of them.
+func (d document) pieces(emit func(document)) {
+	at := itemsLine.FindIndex(d.data)
+	if len(d.data) <= pieceSize || at == nil {
+		emit(d)
+		return
+	}
+	list, around := d.data[at[1]:], bytes.Clone(d.data[:at[0]])
+	if end := keyLine.FindIndex(list); end != nil {
+		around = append(append(around, bytes.TrimRight(list[end[0]:], "\r\n")...), '\n')
+		list = list[:end[0]]
+	}
+	around = append(around, "items:\n"...)
+	indent := list[:len(list)-len(bytes.TrimLeft(list, " "))]
+	next := fmt.Appendf(nil, "\n%s-", indent)
+	line := d.line + bytes.Count(d.data[:at[1]], []byte("\n")) - bytes.Count(around, []byte("\n"))
+	for len(list) > 0 {
+		end := len(list)
+		if end > pieceSize {
+			if found := bytes.Index(list[pieceSize:], next); found >= 0 {
+				end = pieceSize + found + 1
+			}
+		}
+		emit(document{line: line, data: slices.Concat(around, list[:end])})
+		line += bytes.Count(list[:end], []byte("\n"))
+		list = list[end:]
+	}
 }

@@ -2,10 +2,15 @@ package manifest
 
 import (
 	"bytes"
-	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
 
-	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -16,143 +21,185 @@ const maxObject = 16 << 20
 // maxNested bounds the lists in one another. Tools write no list in a list.
 const maxNested = 8
 
-// text is a document, or an item of a list.
+// ignored is a value that is not read.
+type ignored struct{}
+
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
+
+// text is a document of a file.
 type text struct {
 	file *file
 	// line is that of its start in the file.
 	line int
 	data []byte
-	// shown is its outline, empty where that is not known yet.
-	shown outline
-	// implied is the type of an object that does not state its own.
-	implied schema.GroupVersionKind
-	// nested counts the lists around it.
-	nested int
-	// notJSON is why a text that starts as JSON does is none: it may be YAML.
-	notJSON *problem
 }
 
-func (t text) isJSON() bool { return t.notJSON == nil && isJSON(t.data) }
+// quotedKey is how an object of JSON starts. One in YAML's flow style has no quote there.
+var quotedKey = regexp.MustCompile(`^\s*\{\s*"`)
 
-// item returns an item of a list of the type; an empty span is one of which no more
-// is known than the list's line.
-func (t text) item(s span, list schema.GroupVersionKind) text {
-	t.data, t.line, t.implied, t.shown = t.data[s.start:s.end], t.line+max(0, s.line-1), itemType(list), outline{}
-	if content := bytes.TrimLeft(t.data, " "); bytes.HasPrefix(content, []byte("-")) {
-		content[0] = ' ' // without its dash, an item is a document
-	}
-	return t
-}
-
-// outline returns what the text shows before it is parsed.
-func (t text) outline() outline {
-	switch {
-	case t.shown.words != nil:
-		return t.shown
-	case t.isJSON():
-		return jsonOutline(t.data)
-	}
-	return blockOutline(t.data)
-}
-
-// read reads the object that the text is, and a list that could not be cut into
-// its items.
-func (t text) read() outcome {
-	var o outcome
-	shown := t.outline()
-	if meta := shown.meta(); isSkipped(meta) {
-		if p := t.malformed(); p != nil {
-			o.fail(t, shown.name(t.data), p)
-			return o
+// read reads the objects of the document. What starts as JSON and is none may be YAML.
+func (r *reader) read(t text) {
+	read, p := 0, (*problem)(nil)
+	if bytes.HasPrefix(bytes.TrimLeft(t.data, " \t\r\n"), []byte("{")) {
+		if read, p = r.json(t); p == nil {
+			return
 		}
-		o.skip(meta, len(shown.items()))
-		if !isList(meta) {
-			o.metadata(t, meta, t.data)
+	}
+	if read == 0 {
+		if notYAML := r.yaml(t); notYAML == nil {
+			return
+		} else if p == nil || !quotedKey.Match(t.data) {
+			p = notYAML
 		}
-		return o
 	}
-	data, p := t.data, (*problem)(nil)
-	switch {
-	case len(t.data) > maxObject:
-		p = problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(t.data)>>20, maxObject>>20)
-	case !t.isJSON():
-		data, p = toJSON(t.data)
-	}
-	switch {
-	case p == nil:
-		o.value(t, shown, data)
-	case t.file.lenient && !bytes.Contains(t.data, []byte("apiVersion")):
-		o.skipped++
-	default:
-		o.fail(t, shown.name(t.data), t.orTemplate(p))
-	}
-	return o
+	r.unparsed(t, p)
 }
 
-// malformed is why a document of a kind that is not read does not parse: it would not be
-// applied either. What stands in a list, and what a tool collected, was written by a tool.
-func (t text) malformed() *problem {
-	document := t.file.plain && t.shown.words != nil && !t.isJSON() && len(t.data) <= maxObject
-	if !document || t.file.lenient && bytes.Contains(t.data, []byte("{{")) {
-		return nil
+// json reads objects of JSON, one after the other. It returns how many there are, and why
+// what follows is none.
+func (r *reader) json(t text) (int, *problem) {
+	decoder, lines := json.NewDecoder(bytes.NewReader(t.data)), lineCounter{data: t.data, line: t.line}
+	for end, count := 0, 0; ; count++ {
+		err := decoder.Decode(&ignored{})
+		switch {
+		case errors.Is(err, io.EOF):
+			return count, nil
+		case err != nil:
+			at := int(decoder.InputOffset())
+			if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+				at = int(syntax.Offset)
+			}
+			if text := bytes.TrimSpace(t.data); at > len(text) || errors.Is(err, io.ErrUnexpectedEOF) {
+				at, err = len(text), errors.New("it ends in the middle of a value: the file is truncated")
+			}
+			return count, problemf(lines.at(min(at, len(t.data)))-t.line+1, "not JSON: %v", err)
+		}
+		start := nextValue(t.data, end)
+		end = int(decoder.InputOffset())
+		r.value(value{file: t.file, place: place{line: lines.at(start)}, json: t.data[start:end], implied: t.file.implied})
 	}
-	var syntax yaml.Node
-	if err := yaml.Unmarshal(t.data, &syntax); err != nil {
-		return t.orTemplate(yamlProblem(err, t.data))
-	}
-	return nil
 }
 
-// orTemplate says of a text that is not YAML what else it may be.
-func (t text) orTemplate(p *problem) *problem {
-	p = cmp.Or(t.notJSON, p)
-	if bytes.Contains(t.data, []byte("{{")) {
-		p.message += ": this looks like a template: render it first, as with helm template"
+// yaml reads a document of YAML.
+func (r *reader) yaml(t text) *problem {
+	if len(t.data) > maxObject {
+		return problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(t.data)>>20, maxObject>>20)
+	}
+	data, node, p := toJSON(t.data)
+	if p == nil {
+		at := place{line: max(1, t.line+node.Line-1), node: node, base: t.line - 1}
+		r.value(value{file: t.file, place: at, json: data, implied: t.file.implied})
 	}
 	return p
 }
 
-// value reads JSON: an object or the items of a list. Its text shows on which lines
-// they are, as YAML that was converted to JSON has but one.
-func (o *outcome) value(t text, shown outline, data []byte) {
-	e := shown
-	if meta := shown.meta(); !t.isJSON() && (meta.Version == "" || meta.Kind == "" || isList(meta)) {
-		e = jsonOutline(data) // it shows what the lines do not
+// typeLine is a line of the type in YAML or JSON that does not parse.
+var typeLine = regexp.MustCompile(`(?m)^(?:[{ \t]*")?(apiVersion|kind)"?:[ \t]*["']?([\w./-]+)`)
+
+// unparsed notes why the text cannot be parsed. In a directory, something that is no
+// object of Kubernetes need not be valid, nor a template of a kind that is not read.
+func (r *reader) unparsed(t text, p *problem) {
+	found := map[string]string{}
+	for _, m := range typeLine.FindAllSubmatch(t.data, 2) {
+		found[string(m[1])] = string(m[2])
 	}
-	meta := cmp.Or(e.meta(), t.implied)
-	switch {
-	case data[0] != '{':
-		if string(data) != "null" {
-			o.skipped++
-		}
-	case e.isList(meta) && t.nested >= maxNested:
-		o.fail(t, meta.Kind, problemf(1, "more than %d lists in one another: write the items into one", maxNested))
-	case e.isList(meta):
-		t.nested++
-		places := shown.elements
-		if len(places) != len(e.elements) {
-			places = make([]span, len(e.elements))
-		}
-		for i, item := range o.listStart(t, meta, e) {
-			one := t.item(places[i], meta)
-			o.value(one, one.outline(), data[item.start:item.end])
-		}
-	case meta.Empty() && e.isVersion():
-		o.objects = append(o.objects, object{key: inventory.SourceKey{Kind: "Version"}, line: t.line, value: readVersion(data)})
+	isTemplate := bytes.Contains(t.data, []byte("{{"))
+	switch meta := schema.FromAPIVersionAndKind(found["apiVersion"], found["kind"]); {
+	case t.file.lenient && (!bytes.Contains(t.data, []byte("apiVersion")) || isTemplate && isSkipped(meta)):
+		t.file.input.skipped++
+	case isTemplate:
+		p.message += ": this looks like a template: render it first, as with helm template"
+		fallthrough
 	default:
-		o.object(t, data, meta, shown.elements)
+		r.fail(t.file, max(1, t.line+p.line-1), meta.Kind, p.message)
 	}
 }
 
-// listStart notes what the list itself says. It returns the items to read.
-func (o *outcome) listStart(t text, meta schema.GroupVersionKind, e outline) []span {
-	o.listed = true
-	if meta.Version != "" && meta.Kind == "" { // its kind comes after its items
-		o.fail(t, "", problemf(1, "a list without a kind: the file is truncated"))
+// lineCounter counts the lines of a text up to places of which each is further on.
+type lineCounter struct {
+	data       []byte
+	read, line int
+}
+
+func (c *lineCounter) at(offset int) int {
+	c.line += bytes.Count(c.data[c.read:offset], []byte("\n"))
+	c.read = offset
+	return c.line
+}
+
+// nextValue is where the next value of JSON starts.
+func nextValue(data []byte, from int) int {
+	return len(data) - len(bytes.TrimLeft(data[from:], " \t\r\n,"))
+}
+
+// value is one of JSON, read from JSON or from YAML.
+type value struct {
+	file *file
+	place
+	json []byte
+	// implied is the type of an object that does not state its own.
+	implied schema.GroupVersionKind
+	// nested counts the lists around it.
+	nested int
+}
+
+// value reads an object, or the items of a list.
+func (r *reader) value(v value) {
+	var head struct {
+		metav1.TypeMeta `json:",inline"`
+		Items           json.RawMessage `json:"items"`
+		GitVersion      any             `json:"gitVersion"`
+		ServerVersion   any             `json:"serverVersion"`
 	}
-	if isSkipped(meta) {
-		o.skip(meta, len(e.elements))
-		return nil
+	if v.json[0] != '{' {
+		if string(v.json) != "null" {
+			v.file.input.skipped++
+		}
+		return
 	}
-	return e.elements
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(v.json, &head) // another type is that of no object
+	meta := schema.FromAPIVersionAndKind(head.APIVersion, head.Kind)
+	if meta.Empty() {
+		meta = v.implied
+	}
+	switch {
+	case bytes.HasPrefix(head.Items, []byte("[")) && (isList(meta) || meta.Kind == ""):
+		r.list(v, meta, head.Items)
+	case meta.Empty() && (head.GitVersion != nil || head.ServerVersion != nil):
+		r.add(object{key: inventory.SourceKey{Kind: "Version"}, file: v.file, line: v.line, value: readVersion(v.json)})
+	case len(v.json) > maxObject:
+		r.fail(v.file, v.line, meta.Kind, fmt.Sprintf("an object of %d MiB: more than %d are not read in one piece", len(v.json)>>20, maxObject>>20))
+	default:
+		r.object(v, meta)
+	}
+}
+
+// list reads the items of a list.
+func (r *reader) list(v value, meta schema.GroupVersionKind, list json.RawMessage) {
+	v.file.listed = true
+	var items []json.RawMessage
+	_ = json.Unmarshal(list, &items) // it is a list, and was decoded once
+	switch {
+	case v.nested >= maxNested:
+		r.fail(v.file, v.line, meta.Kind, fmt.Sprintf("more than %d lists in one another: write the items into one", maxNested))
+		return
+	case meta.Version != "" && meta.Kind == "": // its kind comes after its items
+		r.fail(v.file, v.line, "", "a list without a kind: the file is truncated")
+	case isSkipped(meta):
+		r.skip(v.file, meta, len(items))
+		return
+	}
+	shown, end := v.part("items"), bytes.Index(v.json, list)+1
+	lines := lineCounter{data: v.json, line: v.line}
+	for i, item := range items {
+		one := value{file: v.file, place: place{line: v.line}, json: item, implied: itemType(meta), nested: v.nested + 1}
+		switch {
+		case v.node == nil:
+			start := nextValue(v.json, end)
+			one.line, end = lines.at(start), start+len(item)
+		case shown.elements() == len(items):
+			one.place = shown.part(i)
+		}
+		r.value(one)
+	}
 }

@@ -111,8 +111,8 @@ func TestAliases(t *testing.T) {
 	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(bomb.String() + "---\n" + loop + "---\n" + fine)})
 	want := []string{
 		"<stdin>:24 Namespace /fine",
-		"! <stdin>:1: Namespace/bomb: aliases for more than 1048576 values",
-		"! <stdin>:17: Namespace/loop: not YAML: anchor 'l' value contains itself",
+		"! <stdin>:1: Namespace: aliases for more than 1048576 values",
+		"! <stdin>:17: Namespace: not YAML: anchor 'l' value contains itself",
 	}
 	expect.Equal(t, want, describe(o))
 	expect.Equal(t, map[string]string{"a": "d", "c": "b"}, o.Namespaces[0].Annotations)
@@ -145,5 +145,24 @@ func TestBlankedBundles(t *testing.T) {
 	s := o.Snapshot(metav1.Now().Time)
 	if a := s.Webhooks[0].Backend.Authority; a == nil || !a.Blanked {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestLargeLists: a list of YAML that is read in pieces has the type that follows its
+// items, and each item its line.
+func TestLargeLists(t *testing.T) {
+	for indent, start := range map[string]string{"": "apiVersion: v1\nitems:\n", "  ": "# all\napiVersion: v1\nitems:\n"} {
+		var list strings.Builder
+		list.WriteString(start)
+		const count = 5
+		for i := range count {
+			fmt.Fprintf(&list, "%[1]s- metadata:\n%[1]s    name: n%[2]d\n\n# between\n%[1]s    annotations: {a: %[3]s}\n", indent, i, strings.Repeat("x", pieceSize/2))
+		}
+		list.WriteString("kind: NamespaceList\nmetadata:\n  lists:\n  - none")
+		var want []string
+		for i := range count {
+			want = append(want, fmt.Sprintf("<stdin>:%d Namespace /n%d", strings.Count(start, "\n")+5*i+1, i))
+		}
+		expect.Equal(t, want, describe(readString(t, list.String())))
 	}
 }
