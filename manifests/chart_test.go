@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -35,14 +36,9 @@ func (s schema) keys(above string) []string {
 // TestChartKnowsThePolicy: the schema of the chart's values has the keys of the
 // Policy, so that a typing error is refused before a Pod reads it.
 func TestChartKnowsThePolicy(t *testing.T) {
-	text, err := os.ReadFile("chart/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("chart/values.schema.json"))(t)
 	var values schema
-	if err := json.Unmarshal(text, &values); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &values))
 	var want []string
 	for _, key := range classify.PolicyKeys {
 		want = append(want, key.Path)
@@ -58,14 +54,9 @@ func TestChartKnowsThePolicy(t *testing.T) {
 // TestReplicasOfARolloutAreApart: what keeps replicas apart counts those of the same
 // rollout alone. Pods that leave would push the new ones onto one node.
 func TestReplicasOfARolloutAreApart(t *testing.T) {
-	text, err := os.ReadFile("base/deployment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("base/deployment.yaml"))(t)
 	var d appsv1.Deployment
-	if err := yaml.UnmarshalStrict(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(text, &d))
 	spec, want := d.Spec.Template.Spec, []string{appsv1.DefaultDeploymentUniqueLabelKey}
 	for _, term := range spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 		if diff := cmp.Diff(want, term.PodAffinityTerm.MatchLabelKeys); diff != "" {

@@ -17,6 +17,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -39,10 +40,7 @@ var strict = admissionv1.Fail
 
 func compile(t *testing.T, variables []admissionv1.Variable, matching []admissionv1.MatchCondition) compiled {
 	t.Helper()
-	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := must.Get(plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())))(t)
 	options := plugincel.OptionalVariableDeclarations{}
 	for _, v := range variables {
 		compiler.CompileAndStoreVariable(variable(v), options, environment.NewExpressions)
@@ -52,9 +50,7 @@ func compile(t *testing.T, variables []admissionv1.Variable, matching []admissio
 		conditions = append(conditions, (*matchconditions.MatchCondition)(&matching[i]))
 	}
 	scheme := runtime.NewScheme()
-	if err := admissionv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, admissionv1.AddToScheme(scheme))
 	return compiled{
 		compiler: compiler,
 		matcher:  matchconditions.NewMatcher(compiler.CompileCondition(conditions, options, environment.NewExpressions), &strict, "policy", "validate", "policy"),
@@ -77,10 +73,7 @@ func (c compiled) request(t *testing.T, object, old *admissionv1.ValidatingWebho
 		before, operation = old, admission.Update
 	}
 	record := admission.NewAttributesRecord(object, before, kind, "", object.Name, validatingConfigurations, "", operation, nil, false, nil)
-	attributes, err := admission.NewVersionedAttributes(record, kind, c.objects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	attributes := must.Get(admission.NewVersionedAttributes(record, kind, c.objects))(t)
 	return attributes
 }
 
@@ -103,10 +96,7 @@ type guardEvaluator struct {
 
 func newGuard(t *testing.T, p classify.Policy) guardEvaluator {
 	t.Helper()
-	text, err := RunLevelGuard(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(RunLevelGuard(p))(t)
 	var guard admissionv1.MutatingAdmissionPolicy
 	documents(t, text, &guard, &admissionv1.MutatingAdmissionPolicyBinding{})
 	out := guardEvaluator{compiled: compile(t, guard.Spec.Variables, guard.Spec.MatchConditions)}

@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -35,10 +36,7 @@ func documents(t *testing.T, text []byte, objects ...any) {
 func TestGuardByName(t *testing.T) {
 	p := classify.DefaultPolicy()
 	p.RunLevelZero = []string{"kube-system", "default"}
-	text, err := RunLevelGuard(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(RunLevelGuard(p))(t)
 	var guard admissionv1.MutatingAdmissionPolicy
 	var binding admissionv1.MutatingAdmissionPolicyBinding
 	documents(t, text, &guard, &binding)
@@ -67,18 +65,13 @@ func TestGuardNeedsNames(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
-	text, err := RunLevelGuard(classify.DefaultPolicy())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(RunLevelGuard(classify.DefaultPolicy()))(t)
 	var guard admissionv1.MutatingAdmissionPolicy
 	documents(t, text, &guard, &admissionv1.MutatingAdmissionPolicyBinding{})
 	if have := *guard.Spec.FailurePolicy; have != admissionv1.Ignore {
 		t.Errorf("the guard's failurePolicy is %s: it must never block the change of a webhook", have)
 	}
-	if text, err = RegistrationWarnings(classify.DefaultPolicy()); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(RegistrationWarnings(classify.DefaultPolicy()))(t)
 	var warnings admissionv1.ValidatingAdmissionPolicy
 	var binding admissionv1.ValidatingAdmissionPolicyBinding
 	documents(t, text, &warnings, &binding)
@@ -99,10 +92,7 @@ func TestWarningsFollowThePolicy(t *testing.T) {
 		{Group: "example.com", Name: "vaults"},
 		{Group: "authentication.k8s.io", Name: "tokenreviews"},
 	}
-	b, err := RegistrationWarnings(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(RegistrationWarnings(p))(t)
 	text := string(b)
 	for _, want := range []string{
 		`g in ["*", "example.org"]`,
@@ -124,10 +114,7 @@ func TestPatternIsTheGlob(t *testing.T) {
 	for _, glob := range []string{"*", "a*", "*b", "a?b", "a.b", "[ab]", "[^a]", "[a-b]b", `a\*b`, "*.example.*", "a"} {
 		expression := regexp.MustCompile(pattern(glob))
 		for _, name := range names {
-			want, err := path.Match(glob, name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(path.Match(glob, name))(t)
 			if have := expression.MatchString(name); have != want {
 				t.Errorf("%s as %s matches %q: %t, want %t", glob, expression, name, have, want)
 			}

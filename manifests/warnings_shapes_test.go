@@ -14,6 +14,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -39,10 +40,7 @@ func (message) ReturnTypes() []*cel.Type { return []*cel.Type{cel.StringType} }
 
 func newWarner(t *testing.T, p classify.Policy) warner {
 	t.Helper()
-	text, err := RegistrationWarnings(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(RegistrationWarnings(p))(t)
 	var policy admissionv1.ValidatingAdmissionPolicy
 	documents(t, text, &policy, &admissionv1.ValidatingAdmissionPolicyBinding{})
 	out := warner{compiled: compile(t, policy.Spec.Variables, policy.Spec.MatchConditions)}

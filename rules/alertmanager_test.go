@@ -9,16 +9,14 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // TestAlertmanager holds that the example names only alerts that exist.
 // check.sh and the end-to-end tests load it into the real thing.
 func TestAlertmanager(t *testing.T) {
-	text, err := os.ReadFile("alertmanager.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("alertmanager.yaml"))(t)
 	names := regexp.MustCompile(`\bWebhook\w+`).FindAllString(string(text), -1)
 	if len(names) == 0 {
 		t.Fatal("found no alert")
@@ -71,16 +69,11 @@ type inhibitRule struct {
 
 func inhibitRules(t *testing.T) []inhibitRule {
 	t.Helper()
-	text, err := os.ReadFile("alertmanager.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("alertmanager.yaml"))(t)
 	var read struct {
 		Rules []inhibitRule `json:"inhibit_rules"`
 	}
-	if err := yaml.Unmarshal(text, &read); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(text, &read))
 	return read.Rules
 }
 

@@ -32,7 +32,7 @@ func (c cutOffServer) series(end int) []string {
 			if n == 2 {
 				tr.failures = c.failures(webhook)
 			}
-			out = append(out, tr.until(30, end, webhook, instance)...)
+			out = append(out, tr.series(kinds[0], 30, end, webhook, instance)...)
 		}
 	}
 	return out
@@ -56,17 +56,6 @@ func (c cutOffServer) failures(webhook string) func(int) int {
 	}
 	anew := from(c.restored()+c.again*60, evenly(c.perHour))
 	return func(s int) int { return lost(s) + anew(s) }
-}
-
-// until are the series of the webhook until the end, with so many seconds between
-// scrapes.
-func (tr traffic) until(scrape, end int, webhook, instance string) []string {
-	answered := func(s int) int { return tr.calls(s) - tr.failures(s) }
-	var out []string
-	for _, s := range slices.Concat(called(counter(scrape, end, answered)), failed(counter(scrape, end, tr.failures))) {
-		out = append(out, strings.NewReplacer(`instance="a"`, fmt.Sprintf("instance=%q", instance), `name="w"`, fmt.Sprintf("name=%q", webhook)).Replace(s))
-	}
-	return out
 }
 
 // fired are the alerts that ever fire, with when they first and last do, as minutes
@@ -137,7 +126,7 @@ func TestEverywhere(t *testing.T) {
 					if slices.Contains(servers, instance) {
 						tr.failures = from(600, evenly(hour))
 					}
-					series = append(series, tr.until(30, 1800, webhook, instance)...)
+					series = append(series, tr.series(kinds[0], 30, 1800, webhook, instance)...)
 				}
 			}
 			for _, webhook := range []string{"v", "w"} {
@@ -165,7 +154,7 @@ func TestBackendsThatAreDown(t *testing.T) {
 	var series []string
 	for _, webhook := range []string{"v", "w"} {
 		tr := traffic{evenly(hour), from(hour/2, evenly(hour))}
-		series = append(series, tr.until(30, end, webhook, "a")...)
+		series = append(series, tr.series(kinds[0], 30, end, webhook, "a")...)
 		of := fmt.Sprintf(`pod="one",type="validating",name=%q,service_namespace=%q`, webhook, webhook)
 		series = append(series,
 			fmt.Sprintf(`webhook_auditor_webhook_latency_threshold_seconds{%s} 1x120 stale`, of),

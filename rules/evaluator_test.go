@@ -3,8 +3,6 @@ package rules
 import (
 	"context"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +18,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/util/teststorage"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // tick is how often the tests scrape and evaluate, as most clusters do.
@@ -64,9 +64,7 @@ func evaluateOn(t testing.TB, file string, tick time.Duration, stored storage.St
 // scrapedSeries is a series, and what it says at each scrape.
 type scrapedSeries struct {
 	labels labels.Labels
-	// at returns the value at a scrape, and false where there is none.
-	at      func(scrape int) (float64, bool)
-	scrapes int
+	values []parser.SequenceValue
 }
 
 // parsed reads series in the notation of promtool's tests.
@@ -78,7 +76,7 @@ func parsed(t testing.TB, series []string) []scrapedSeries {
 		if err != nil {
 			t.Fatalf("parsing %q: %v", line, err)
 		}
-		out = append(out, scrapedSeries{l, func(scrape int) (float64, bool) { return values[scrape].Value, !values[scrape].Omitted }, len(values)})
+		out = append(out, scrapedSeries{l, values})
 	}
 	return out
 }
@@ -97,21 +95,19 @@ func scrapedInto(t testing.TB, interval time.Duration, series []scrapedSeries) *
 		appender := s.Appender(t.Context())
 		at := (time.Duration(scrape) * interval).Milliseconds()
 		for i, one := range series {
-			if scrape >= one.scrapes {
+			if scrape >= len(one.values) {
 				continue
 			}
 			more = true
-			if value, ok := one.at(scrape); ok {
-				ref, err := appender.Append(refs[i], one.labels, at, value)
+			if said := one.values[scrape]; !said.Omitted {
+				ref, err := appender.Append(refs[i], one.labels, at, said.Value)
 				if err != nil {
 					t.Fatalf("appending to %s: %v", one.labels, err)
 				}
 				refs[i] = ref
 			}
 		}
-		if err := appender.Commit(); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, appender.Commit())
 	}
 	s.ForceHeadMMap()
 	return s
@@ -180,8 +176,7 @@ func (p *evaluator) only(names ...string) {
 // ruleFile renders the alerts into a file.
 func ruleFile(t testing.TB, o Options) string {
 	t.Helper()
-	out, err := Render(RuleFile, o)
-	return writtenFile(t, out, err)
+	return must.File(t, "rules.yaml", string(must.Get(Render(RuleFile, o))(t)))
 }
 
 // readBy leaves in the groups the alerts of these names and the records that
@@ -223,10 +218,7 @@ func fileOf(t testing.TB, names ...string) string {
 // groupsOf renders some alerts, and the records that they read.
 func groupsOf(t testing.TB, names ...string) []monitoringv1.RuleGroup {
 	t.Helper()
-	groups, err := Options{}.groups()
-	if err != nil {
-		t.Fatal(err)
-	}
+	groups := must.Get(Options{}.groups())(t)
 	return readBy(plain(groups), func(r monitoringv1.Rule) bool { return slices.Contains(names, r.Alert) })
 }
 
@@ -252,21 +244,7 @@ func silenced(groups []monitoringv1.RuleGroup) []monitoringv1.RuleGroup {
 // groupFile writes groups that were rendered into a file.
 func groupFile(t testing.TB, groups []monitoringv1.RuleGroup) string {
 	t.Helper()
-	out, err := yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: groups})
-	return writtenFile(t, out, err)
-}
-
-// writtenFile is a file of rules that were rendered.
-func writtenFile(t testing.TB, out []byte, err error) string {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, out, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return must.File(t, "rules.yaml", string(must.Get(yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: groups}))(t)))
 }
 
 // until evaluates up to and including a time, and returns the alerts that

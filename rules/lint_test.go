@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
 )
@@ -116,10 +117,7 @@ func TestRunbookBlocks(t *testing.T) {
 	removes, restores := regexp.MustCompile(`(?m)^kubectl (delete|patch) `), regexp.MustCompile(`(?m)^kubectl (create|replace|patch) .*("\S+\.yaml"|conversion.json)`)
 	for _, a := range all() {
 		for _, runbook := range a.runbooks() {
-			text, err := os.ReadFile("../" + runbook)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile("../" + runbook))(t)
 			for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
 				if rest := restores.ReplaceAllString(block[1], ""); rest != block[1] && removes.MatchString(rest) {
 					t.Errorf("%s: a block undoes itself:\n%s", runbook, block[1])
@@ -140,10 +138,7 @@ func TestRunbookBlocks(t *testing.T) {
 
 // TestOrphanedRunbooks holds that no runbook is left behind by an alert.
 func TestOrphanedRunbooks(t *testing.T) {
-	files, err := os.ReadDir("runbooks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir("runbooks"))(t)
 	for _, f := range files {
 		if !slices.ContainsFunc(all(), func(a Alert) bool { return slices.Contains(a.runbooks(), "rules/runbooks/"+f.Name()) }) {
 			t.Errorf("runbooks/%s belongs to no alert", f.Name())
@@ -239,10 +234,7 @@ func TestForms(t *testing.T) {
 	selecting := longest
 	selecting.Selector = `job="apiserver",environment="production"`
 	for _, options := range []Options{longest, selecting} {
-		groups, err := options.groups()
-		if err != nil {
-			t.Fatal(err)
-		}
+		groups := must.Get(options.groups())(t)
 		var want []monitoringv1.RuleGroup
 		for _, g := range groups {
 			want = append(want, g.RuleGroup)
@@ -252,10 +244,7 @@ func TestForms(t *testing.T) {
 			Groups    []monitoringv1.RuleGroup
 		}
 		for _, form := range []Form{RuleFile, Mimir} {
-			out, err := Render(form, options)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(Render(form, options))(t)
 			if err := yaml.UnmarshalStrict(out, &file); err != nil || (file.Namespace != "") != (form == Mimir) {
 				t.Errorf("%s: namespace %q, %v", form, file.Namespace, err)
 			}
@@ -263,16 +252,11 @@ func TestForms(t *testing.T) {
 				t.Errorf("%s (-rules +read):\n%s", form, diff)
 			}
 		}
-		out, err := Render(PrometheusRule, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(Render(PrometheusRule, options))(t)
 		var read []monitoringv1.RuleGroup
 		for _, document := range documents(out) {
 			var object monitoringv1.PrometheusRule
-			if err := yaml.UnmarshalStrict(document, &object); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, yaml.UnmarshalStrict(document, &object))
 			if encoded, err := yaml.YAMLToJSON(document); err != nil || len(encoded) > largest || object.Labels["release"] != "monitoring" {
 				t.Errorf("%s: an object of %d bytes (%v), want %d at most, and its label", object.Name, len(encoded), err, largest)
 			}
@@ -289,10 +273,7 @@ func documents(out []byte) [][]byte { return bytes.Split(out, []byte("\n---\n"))
 // TestExpressionsAreShort holds that each expression can be read in Prometheus' page:
 // parts of what is longer are recorded.
 func TestExpressionsAreShort(t *testing.T) {
-	groups, err := Options{}.groups()
-	if err != nil {
-		t.Fatal(err)
-	}
+	groups := must.Get(Options{}.groups())(t)
 	for _, g := range groups {
 		for _, r := range g.Rules {
 			if got := len(r.Expr.String()); got > 4000 {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/webhook-auditor/webhook-auditor/dashboards"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // mixin is what jsonnet makes of the mixin.
@@ -44,10 +45,7 @@ func TestMixin(t *testing.T) {
 			halved[a.Name] = a.Threshold / 2
 		}
 	}
-	thresholds, err := json.Marshal(halved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	thresholds := must.Get(json.Marshal(halved))(t)
 	for config, o := range map[string]Options{
 		`{}`:                                     {},
 		`{clusterLabel: 'fleet'}`:                {ClusterLabel: "fleet"},
@@ -61,14 +59,8 @@ func TestMixin(t *testing.T) {
 		`{thresholds: {WebhookRejectionsHigh: 0.25}, clusterLabel: 'one'}`: {Thresholds: map[string]float64{"WebhookRejectionsHigh": 0.25}, ClusterLabel: "one"},
 	} {
 		t.Run(config, func(t *testing.T) {
-			got, err := evaluateMixin(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			groups, err := o.groups()
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(evaluateMixin(config))(t)
+			groups := must.Get(o.groups())(t)
 			alerts, records := comparable(t, plain(groups))
 			gotAlerts, none := comparable(t, got.Alerts.Groups)
 			noneEither, gotRecords := comparable(t, got.Rules.Groups)
@@ -86,18 +78,13 @@ func TestMixin(t *testing.T) {
 // compareBoards wants the boards that are printed.
 func compareBoards(t *testing.T, got mixin, o Options) {
 	t.Helper()
-	files, err := dashboards.Render(dashboards.JSON, dashboards.Options{PageURL: o.PageURL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(dashboards.Render(dashboards.JSON, dashboards.Options{PageURL: o.PageURL}))(t)
 	if len(got.Boards) != len(files) {
 		t.Errorf("%d boards, want %d", len(got.Boards), len(files))
 	}
 	for name, text := range files {
 		var want map[string]any
-		if err := json.Unmarshal(text, &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(text, &want))
 		board := "webhook-auditor-" + name
 		if name == "auditor.json" {
 			board = "webhook-auditor.json"
@@ -173,22 +160,5 @@ func TestMixinRefusesOptions(t *testing.T) {
 		if _, err := evaluateMixin(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one that says %q", config, err, want)
 		}
-	}
-}
-
-// TestMixinTwice holds what rules/README.md warns of: imports with different
-// selectors record different series under the same names.
-func TestMixinTwice(t *testing.T) {
-	var names, exprs []string
-	for _, selector := range []string{`env="one"`, `env="two"`} {
-		got, err := evaluateMixin(`{selector: '` + selector + `'}`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := got.Rules.Groups[0].Rules[0]
-		names, exprs = append(names, first.Record), append(exprs, first.Expr.String())
-	}
-	if names[0] == "" || names[0] != names[1] || exprs[0] == exprs[1] {
-		t.Errorf("the imports record %q with %q: correct rules/README.md", names, exprs)
 	}
 }

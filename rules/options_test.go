@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -35,10 +36,7 @@ func TestExpr(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := test.options.expr(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(test.options.expr(text))(t)
 			if got = strings.Join(strings.Fields(got), " "); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}

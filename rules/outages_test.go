@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // A scene is what happens from the first hour on to the calls of four webhooks of
@@ -80,10 +81,7 @@ func TestOutages(t *testing.T) {
 			})
 		}
 	})
-	encoded, err := json.MarshalIndent(got, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.MarshalIndent(got, "", "  "))(t)
 	golden.Compare(t, "outages.json", append(encoded, '\n'))
 }
 

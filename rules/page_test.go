@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"text/template"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestPageURL: with the address of the status page every alert leads there, those
@@ -11,17 +13,11 @@ import (
 func TestPageURL(t *testing.T) {
 	toWebhook := 0
 	for _, a := range all() {
-		bare, err := Options{}.rule(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bare := must.Get(Options{}.rule(a))(t)
 		if _, there := bare.Annotations["page_url"]; there {
 			t.Errorf("%s leads to a page that is not configured", a.Name)
 		}
-		rule, err := Options{PageURL: "https://auditor.example.com/"}.rule(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := must.Get(Options{PageURL: "https://auditor.example.com/"}.rule(a))(t)
 		got := expanded(t, rule.Annotations["page_url"])
 		switch {
 		case got == "https://auditor.example.com/webhooks?type=admit&q=a%26b.example.com":
@@ -38,13 +34,8 @@ func TestPageURL(t *testing.T) {
 // expanded is an annotation as Prometheus expands it.
 func expanded(t *testing.T, text string) string {
 	t.Helper()
-	parsed, err := template.New("").Parse("{{ $labels := . }}" + text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := must.Get(template.New("").Parse("{{ $labels := . }}" + text))(t)
 	var b strings.Builder
-	if err := parsed.Execute(&b, map[string]string{"type": "admit", "name": "a&b.example.com"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, parsed.Execute(&b, map[string]string{"type": "admit", "name": "a&b.example.com"}))
 	return b.String()
 }

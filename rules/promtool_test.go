@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // unitTests is what is read here of a file for "promtool test rules", which
@@ -61,14 +63,9 @@ func allUnitTests(t *testing.T) []unitTest {
 	}
 	var out []unitTest
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		var read unitTests
-		if err := yaml.Unmarshal(text, &read); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, yaml.Unmarshal(text, &read))
 		out = append(out, read.Tests...)
 	}
 	return out
@@ -119,13 +116,12 @@ func (u unitTest) tracesAt(t *testing.T, at time.Duration) []trace {
 	var out []trace
 	for _, s := range u.Series {
 		read := parsed(t, []string{s.Series + " " + s.Values})[0]
-		value, exists := read.at(min(now, read.scrapes-1))
-		earlier, existed := read.at(min(before, read.scrapes-1))
+		said, earlier := read.values[min(now, len(read.values)-1)], read.values[min(before, len(read.values)-1)]
 		switch {
-		case exists && existed && value > earlier:
-			out = append(out, grows(s.Series, value-earlier))
-		case exists:
-			out = append(out, stays(s.Series, value))
+		case !said.Omitted && !earlier.Omitted && said.Value > earlier.Value:
+			out = append(out, grows(s.Series, said.Value-earlier.Value))
+		case !said.Omitted:
+			out = append(out, stays(s.Series, said.Value))
 		}
 	}
 	return out

@@ -64,12 +64,10 @@ func TestScrapes(t *testing.T) {
 // series are what is scraped of the traffic.
 func (s scraping) series(t *testing.T, tr traffic, end int) []scrapedSeries {
 	t.Helper()
-	out := parsed(t, tr.until(s.seconds, end, "w", "a"))
-	for i := range out {
-		at := out[i].at
-		out[i].at = func(scrape int) (float64, bool) {
-			value, ok := at(scrape)
-			return value, ok && !s.fails(scrape)
+	out := parsed(t, tr.series(kinds[0], s.seconds, end, "w", "a"))
+	for _, one := range out {
+		for scrape := range one.values {
+			one.values[scrape].Omitted = one.values[scrape].Omitted || s.fails(scrape)
 		}
 	}
 	return out

@@ -9,20 +9,16 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // selectedBy are the names of the series that the rules select.
 func selectedBy(t *testing.T, o Options) []string {
 	t.Helper()
-	rendered, err := Render(RuleFile, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(Render(RuleFile, o))(t)
 	var file struct{ Groups []monitoringv1.RuleGroup }
-	if err := yaml.Unmarshal(rendered, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(rendered, &file))
 	var out []string
 	for _, g := range file.Groups {
 		for _, r := range g.Rules {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
@@ -30,21 +30,10 @@ func summaryOf(t *testing.T, series ...string) map[string]float64 {
 // recordsOf evaluates rules over series, and returns the values of their records.
 func recordsOf(t *testing.T, render func(Form, Options) ([]byte, error), o Options, series []string) map[string]float64 {
 	t.Helper()
-	out, err := render(RuleFile, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(file, out, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := evaluateFile(t, file, tick, series)
+	p := evaluateFile(t, must.File(t, "rules.yaml", string(must.Get(render(RuleFile, o))(t))), tick, series)
 	at := 10 * time.Minute
 	p.until(at)
-	q, err := p.storage.Querier(at.Milliseconds(), at.Milliseconds())
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := must.Get(p.storage.Querier(at.Milliseconds(), at.Milliseconds()))(t)
 	defer q.Close()
 	found, values := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, "__name__", "cluster.*:.*")), map[string]float64{}
 	for found.Next() {
@@ -161,10 +150,7 @@ func TestFleetForms(t *testing.T) {
 // TestMatchers: what the page of other systems matches is the summary, and nothing else that
 // the rules record.
 func TestMatchers(t *testing.T) {
-	page, err := os.ReadFile("FLEET.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("FLEET.md"))(t)
 	names := map[string]bool{}
 	for _, g := range append(Groups(), summaryGroup()) {
 		for _, r := range g.RecordingRules {
@@ -195,10 +181,7 @@ func TestMatchers(t *testing.T) {
 func TestRuleFiles(t *testing.T) {
 	for _, render := range []func(Form, Options) ([]byte, error){Render, RenderSummary, RenderCentral} {
 		for form, theirs := range map[Form]string{Thanos: "partial_response_strategy: warn\n", Mimir: "namespace: webhook-auditor\n"} {
-			out, err := render(form, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must.Get(render(form, Options{}))(t)
 			text := string(out)
 			if !strings.Contains(text, theirs) {
 				t.Errorf("%s lacks %s", form, theirs)

@@ -81,12 +81,12 @@ var scenarios = []struct {
 
 func none(int) int { return 0 }
 
-// series are what the API server counts of the webhook.
-func (tr traffic) series(k kind, webhook, instance string) []string {
-	const scrape = 30
+// series are what the API server counts of the webhook until the end, with so many
+// seconds between scrapes.
+func (tr traffic) series(k kind, scrape, end int, webhook, instance string) []string {
 	answered := func(s int) int { return tr.calls(s) - tr.failures(s) }
 	var out []string
-	for _, s := range slices.Concat(k.called(counter(scrape, ends, answered)), k.failed(counter(scrape, ends, tr.failures))) {
+	for _, s := range slices.Concat(k.called(counter(scrape, end, answered)), k.failed(counter(scrape, end, tr.failures))) {
 		out = append(out, strings.NewReplacer(`instance="a"`, fmt.Sprintf("instance=%q", instance), `name="w"`, fmt.Sprintf("name=%q", webhook)).Replace(s))
 	}
 	return out
@@ -101,7 +101,7 @@ func TestTraffic(t *testing.T) {
 	for i, s := range scenarios {
 		for _, k := range kindsOf(i) {
 			for n, server := range s.servers {
-				series = append(series, server.series(k, webhookOf(i, k), string(rune('a'+n)))...)
+				series = append(series, server.series(k, 30, ends, webhookOf(i, k), string(rune('a'+n)))...)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func TestTraffic(t *testing.T) {
 // compared with the calls of the few minutes of which there are records.
 func TestRulesInstalledLate(t *testing.T) {
 	tr := outage(evenly(hour), of(evenly(hour), 100))
-	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed"), tick, tr.series(kinds[0], "w", "a"))
+	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed"), tick, tr.series(kinds[0], 30, ends, "w", "a"))
 	p.now = (broken/30*30 + 2*hour) * time.Second
 	installed := p.now
 	for at := installed; at < (broken+3*hour)*time.Second; at += 5 * time.Minute {

@@ -17,7 +17,7 @@ func TestExceededNamesTheRowAndTheCure(t *testing.T) {
 		{9, 1, true},
 		{0, 3, false}, // not measured
 	} {
-		table := newTable()
+		table := &table{}
 		table.column(ours).add("watches", tt.ours)
 		table.column(stateMetrics).add("watches", tt.theirs)
 		err := table.exceeded(limits)

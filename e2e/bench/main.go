@@ -78,7 +78,7 @@ func run(ctx context.Context, o options) (err error) {
 // compare measures each program in turn, round after round, so that both meet the same
 // load of the machine.
 func compare(ctx context.Context, o options, c *filled) (*table, error) {
-	table := newTable()
+	table := &table{}
 	for range o.rounds {
 		for _, p := range []program{c.auditor(o.binary), c.kubeStateMetrics(o.peers)} {
 			if err := c.measure(ctx, o, p, table.column(p.name)); err != nil {

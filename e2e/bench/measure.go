@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"strings"
+	"regexp"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 )
 
 const (
@@ -125,16 +127,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 func fetch(ctx context.Context, url string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
+	return web.Get(ctx, http.DefaultClient, url)
 }
 
 // watches is the number of watches that the API server has open. A server that is
@@ -146,20 +139,10 @@ func (c *filled) watches(ctx context.Context) (float64, error) {
 		body, err = c.kube.Discovery().RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").Do(ctx).Raw()
 		return err == nil, ctx.Err()
 	})
-	total := 0.0
-	for line := range strings.Lines(string(body)) {
-		if strings.HasPrefix(line, "apiserver_longrunning_requests{") && strings.Contains(line, `verb="WATCH"`) {
-			total += value(line)
-		}
-	}
-	return total, err
-}
-
-func value(line string) float64 {
-	fields := strings.Fields(line)
-	v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	return v
+	const requests = "apiserver_longrunning_requests"
+	open, err := metrics.ParseOf(regexp.MustCompile(requests), body)
+	return open.Select(requests, metrics.Labels{"verb": "WATCH"}).Sum(), err
 }

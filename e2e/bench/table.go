@@ -21,8 +21,6 @@ type column struct {
 	values map[string][]float64
 }
 
-func newTable() *table { return &table{} }
-
 func (t *table) column(name string) *column {
 	for _, c := range t.columns {
 		if c.name == name {
@@ -54,19 +52,20 @@ func (c *column) addDelays(row string, delays []time.Duration) {
 // program, and behind those of the second how much the first one needs for each unit of
 // theirs.
 func (t *table) programs() string {
-	var to strings.Builder
-	header, rule := "| figure |", "| --- |"
+	rows := [][]string{{"figure"}, {"---"}}
 	for _, c := range t.columns {
-		header, rule = header+" "+c.name+" |", rule+" ---: |"
+		rows[0], rows[1] = append(rows[0], c.name), append(rows[1], "---:")
 	}
-	fmt.Fprintln(&to, header)
-	fmt.Fprintln(&to, rule)
-	for _, row := range t.rows {
-		fmt.Fprintf(&to, "| %s |", row)
+	for _, name := range t.rows {
+		row := []string{name}
 		for _, c := range t.columns {
-			fmt.Fprintf(&to, " %s |", t.cell(row, c))
+			row = append(row, t.cell(name, c))
 		}
-		fmt.Fprintln(&to)
+		rows = append(rows, row)
+	}
+	var to strings.Builder
+	for _, row := range rows {
+		fmt.Fprintf(&to, "| %s |\n", strings.Join(row, " | "))
 	}
 	return to.String()
 }

@@ -34,6 +34,7 @@ func (d *demo) startAlerts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("starting what e2e/prom/build.sh builds: %w", err)
 	}
+	d.stops = append(d.stops, d.alerts.Stop)
 	return nil
 }
 

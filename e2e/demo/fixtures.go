@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,9 @@ import (
 //go:embed *.yaml
 var fixtures embed.FS
 
+// clientConfig is what says how to reach a webhook.
+var clientConfig = regexp.MustCompile(`(?m)^( *)clientConfig:\n`)
+
 // fixture is one file: a kind of fault, or none.
 type fixture struct {
 	file, summary string // the summary is the first line of its header
@@ -33,9 +37,8 @@ func readFixtures(server *webhook.Server) ([]fixture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the fixtures: %w", err)
 	}
-	slices.SortStableFunc(files, func(a, b string) int {
-		return strings.Compare(order(a), order(b))
-	})
+	const healthy = "healthy.yaml"
+	files = append([]string{healthy}, slices.DeleteFunc(files, func(file string) bool { return file == healthy })...)
 	var out []fixture
 	for _, file := range files {
 		text, err := fs.ReadFile(fixtures, file)
@@ -43,12 +46,12 @@ func readFixtures(server *webhook.Server) ([]fixture, error) {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
 		}
 		fit := strings.ReplaceAll(string(text), "18443", fmt.Sprint(server.Port()))
+		if !strings.Contains(fit, "caBundle:") { // as CA injectors do in clusters
+			fit = clientConfig.ReplaceAllString(fit, "$0$1  caBundle: "+base64.StdEncoding.EncodeToString(server.CABundle())+"\n")
+		}
 		objects, err := apply.Objects([]byte(fit))
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", file, err)
-		}
-		for _, object := range objects {
-			trust(object, server.CABundle())
 		}
 		out = append(out, fixture{file: file, summary: summary(fit), objects: objects})
 	}
@@ -71,57 +74,15 @@ func byTime(all []fixture) (before, later []fixture) {
 	return before, later
 }
 
-// order sorts the healthy fixture before the broken ones.
-func order(file string) string {
-	if file == "healthy.yaml" {
-		return ""
-	}
-	return file
-}
-
 func summary(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return strings.TrimPrefix(line, "# ")
 }
 
-// trust fills in the caBundle of every webhook that has none, as CA injectors
-// do in clusters.
-func trust(object *unstructured.Unstructured, bundle []byte) {
-	for _, config := range clientConfigs(object.Object) {
-		if _, given := config["caBundle"]; !given {
-			config["caBundle"] = base64.StdEncoding.EncodeToString(bundle)
-		}
-	}
-}
-
-// clientConfigs finds the places in an object, however deep, that say how to
-// reach a webhook.
-func clientConfigs(value any) []map[string]any {
-	var out []map[string]any
-	switch v := value.(type) {
-	case map[string]any:
-		for key, child := range v {
-			if config, ok := child.(map[string]any); ok && key == "clientConfig" {
-				out = append(out, config)
-			}
-			out = append(out, clientConfigs(child)...)
-		}
-	case []any:
-		for _, child := range v {
-			out = append(out, clientConfigs(child)...)
-		}
-	}
-	return out
-}
-
 // load applies a fixture and puts the webhook server behind the Services that
 // ask for it.
 func load(ctx context.Context, config *rest.Config, f fixture, server *webhook.Server) error {
-	client, err := apply.New(config)
-	if err != nil {
-		return err
-	}
-	if err := client.Apply(ctx, f.objects...); err != nil {
+	if err := apply.Apply(ctx, config, f.objects...); err != nil {
 		return fmt.Errorf("loading %s: %w", f.file, err)
 	}
 	kube, err := kubernetes.NewForConfig(config)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -39,6 +40,7 @@ type demo struct {
 	hooks   *webhook.Server
 	auditor *auditor.Auditor
 	alerts  *monitoring.Stack
+	stops   []func() error
 }
 
 // What is run, as built, seen from the folder e2e.
@@ -104,10 +106,12 @@ func (d *demo) startCluster(ctx context.Context) error {
 	if d.plane, err = cluster.Start(ctx, cluster.Options{Binaries: binaries}); err != nil {
 		return logged(err)
 	}
+	d.stops = append(d.stops, d.plane.Stop)
 	d.say("the control plane is up after %.1f seconds", time.Since(begun).Seconds())
 	if d.hooks, err = webhook.Start(); err != nil {
 		return err
 	}
+	d.stops = append(d.stops, d.hooks.Close)
 	d.say("serving the healthy webhooks at %s", d.hooks.URL("/"))
 	return nil
 }
@@ -140,6 +144,9 @@ func (d *demo) startAuditor(ctx context.Context) error {
 	d.say("starting webhook-auditor run --observe=apiserver --kubeconfig=%s", d.plane.Kubeconfig())
 	var err error
 	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: program, Kubeconfig: d.plane.Kubeconfig(), Flags: []string{"--observe=apiserver"}})
+	if err == nil {
+		d.stops = append(d.stops, d.auditor.Stop)
+	}
 	return err
 }
 
@@ -169,21 +176,12 @@ func (d *demo) invite() {
 	d.say("open %s/", d.auditor.URL)
 }
 
-// stop ends whatever was started.
+// stop ends whatever was started, last started first.
 func (d *demo) stop() error {
 	d.say("stopping")
 	var failures []error
-	if d.alerts != nil {
-		failures = append(failures, d.alerts.Stop())
-	}
-	if d.auditor != nil {
-		failures = append(failures, d.auditor.Stop())
-	}
-	if d.plane != nil {
-		failures = append(failures, d.plane.Stop())
-	}
-	if d.hooks != nil {
-		failures = append(failures, d.hooks.Close())
+	for _, stop := range slices.Backward(d.stops) {
+		failures = append(failures, stop())
 	}
 	return errors.Join(failures...)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 )
 
 // elsewhere are series that nothing exports here: those of alerts and rules are Prometheus' own,
@@ -92,13 +93,10 @@ func called(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	values := strings.NewReplacer("PORT", strconv.Itoa(int(env.Hooks.Port())), "BUNDLE", base64.StdEncoding.EncodeToString(env.Hooks.CABundle()))
 	env.Install(t, []byte(values.Replace(webhooks)))
-	client, err := apply.New(env.Plane.Config())
-	testenv.Must(t, err)
-	written, err := apply.Objects([]byte(objects))
-	testenv.Must(t, err)
+	written := testenv.Get(apply.Objects([]byte(objects)))(t)
 	for range 5 {
 		for _, object := range written {
-			_ = client.Apply(t.Context(), object)
+			_ = apply.Apply(t.Context(), env.Plane.Config(), object)
 		}
 		time.Sleep(time.Second)
 	}
@@ -114,8 +112,7 @@ var request = regexp.MustCompile(`^apiserver_request_.*resource="configmaps"`)
 // are held against where no API server runs.
 func record(t *testing.T, env *testenv.Env, file string) {
 	t.Helper()
-	body, err := env.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
-	testenv.Must(t, err)
+	body := testenv.Get(env.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context()))(t)
 	var kept strings.Builder
 	for line := range strings.Lines(string(body)) {
 		if recorded.MatchString(line) && (!strings.HasPrefix(line, "apiserver_request_") || request.MatchString(line)) {
@@ -129,7 +126,7 @@ func record(t *testing.T, env *testenv.Env, file string) {
 func (p api) get(t *testing.T, path string, values url.Values) any {
 	t.Helper()
 	var answer struct{ Data any }
-	if err := monitoring.Get(t.Context(), string(p)+"/api/v1/"+path+"?"+values.Encode(), &answer); err != nil {
+	if err := web.JSON(t.Context(), string(p)+"/api/v1/"+path+"?"+values.Encode(), &answer); err != nil {
 		t.Error(err)
 	}
 	return answer.Data
@@ -159,11 +156,9 @@ var choices = strings.NewReplacer(`=~"${type:raw}"`, `=~".*"`, "${type:raw}", "v
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	names, err := filepath.Glob("../../dashboards/*.json")
-	testenv.Must(t, err)
+	names := testenv.Get(filepath.Glob("../../dashboards/*.json"))(t)
 	for _, name := range names {
-		file, err := os.ReadFile(name)
-		testenv.Must(t, err)
+		file := testenv.Get(os.ReadFile(name))(t)
 		var board any
 		testenv.Must(t, json.Unmarshal(file, &board))
 		walk(board, func(o map[string]any) {

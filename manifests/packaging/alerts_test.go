@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 // TestAlertsAreThoseOfTheCommandLine: the chart makes of its values what "print
@@ -24,15 +26,9 @@ func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 	} {
 		for _, platform := range []string{`prometheusOperator: {enabled: true}`, `openshift: {enabled: true}`} {
 			t.Run(platform+test.flags, func(t *testing.T) {
-				got, err := templated(t, namespace, `{`+platform+`, alerts: `+test.values+`}`)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must.Get(templated(t, namespace, `{`+platform+`, alerts: `+test.values+`}`))(t)
 				args := append([]string{"print", "rules", "--namespace=" + namespace}, strings.Fields(test.flags)...)
-				text, err := exec.CommandContext(t.Context(), "../../bin/webhook-auditor", args...).Output()
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Get(exec.CommandContext(t.Context(), "../../bin/webhook-auditor", args...).Output())(t)
 				want := objects{}
 				want.add(t, text)
 				if len(want) == 0 {
@@ -55,16 +51,10 @@ func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 // as those that are printed.
 func TestStatusPage(t *testing.T) {
 	const page = "https://auditor.example.com"
-	got, err := templated(t, namespace, `{prometheusOperator: {enabled: true}, grafana: {enabled: true}, statusPage: {url: "`+page+`/"}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(templated(t, namespace, `{prometheusOperator: {enabled: true}, grafana: {enabled: true}, statusPage: {url: "`+page+`/"}}`))(t)
 	want := objects{}
 	for _, args := range [][]string{{"rules", "--form=prometheusrule"}, {"dashboards", "--form=configmap"}} {
-		text, err := exec.CommandContext(t.Context(), "../../bin/webhook-auditor", append(append([]string{"print"}, args...), "--page-url="+page)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(exec.CommandContext(t.Context(), "../../bin/webhook-auditor", append(append([]string{"print"}, args...), "--page-url="+page)...).Output())(t)
 		want.add(t, text)
 	}
 	for id, object := range want {

@@ -14,6 +14,8 @@ import (
 	validator "github.com/operator-framework/api/pkg/validation/interfaces"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 const bundleDir = "../bundle"
@@ -24,10 +26,7 @@ var grantsOfRemovedAPIs = regexp.MustCompile(`Migrate the API\(s\) for ((endpoin
 
 // TestBundle validates the bundle as the catalogs do before they take it.
 func TestBundle(t *testing.T) {
-	bundle, err := manifests.GetBundleFromDir(bundleDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bundle := must.Get(manifests.GetBundleFromDir(bundleDir))(t)
 	// Without MultipleArchitecturesValidator, which pulls the image.
 	validators := append(validator.Validators{
 		validation.OperatorHubV2Validator, validation.StandardCapabilitiesValidator, validation.StandardCategoriesValidator,
@@ -52,10 +51,7 @@ func TestBundle(t *testing.T) {
 // TestSubscriptionSetsFlags: a Subscription sets environment variables alone, and
 // kubelet writes them into the arguments.
 func TestSubscriptionSetsFlags(t *testing.T) {
-	bundle, err := manifests.GetBundleFromDir(bundleDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bundle := must.Get(manifests.GetBundleFromDir(bundleDir))(t)
 	container := bundle.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
 	for _, test := range []struct{ argument, variable, usual string }{
 		{"--degraded=$(DEGRADED)", "DEGRADED", "on"},
@@ -72,10 +68,7 @@ func TestSubscriptionSetsFlags(t *testing.T) {
 // TestPrintedRulesReplaceThoseOfTheBundle: objects of a bundle depend on no variable,
 // so what is applied beside it has their names and is what the component makes.
 func TestPrintedRulesReplaceThoseOfTheBundle(t *testing.T) {
-	text, err := exec.CommandContext(t.Context(), "../../bin/webhook-auditor", "print", "rules", "--severities=enhancement", "--namespace="+openshift).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(exec.CommandContext(t.Context(), "../../bin/webhook-auditor", "print", "rules", "--severities=enhancement", "--namespace="+openshift).Output())(t)
 	printed, component, bundled := objects{}, objects{}, objects{}
 	printed.add(t, text)
 	for id, object := range with(t, "overlays/openshift", "parts/enhancement") {
@@ -84,15 +77,9 @@ func TestPrintedRulesReplaceThoseOfTheBundle(t *testing.T) {
 		}
 	}
 	compare(t, component, printed)
-	files, err := filepath.Glob(bundleDir + "/manifests/prometheusrule-*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(bundleDir + "/manifests/prometheusrule-*.yaml"))(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		bundled.add(t, text)
 	}
 	for id := range bundled {
@@ -119,10 +106,7 @@ func TestBundleHasTheObjectsOfTheOverlay(t *testing.T) {
 		"Role/" + openshift + "/prometheus-k8s":                      "prometheus-k8s-role.yaml",
 		"RoleBinding/" + openshift + "/prometheus-k8s":               "prometheus-k8s-rolebinding.yaml",
 	} {
-		text, err := os.ReadFile(filepath.Join(bundleDir, "manifests", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(bundleDir, "manifests", file)))(t)
 		var got map[string]any
 		if err := yaml.UnmarshalStrict(text, &got); err != nil {
 			t.Fatalf("%s: %v", file, err)

@@ -13,19 +13,15 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 // stages parses a Dockerfile as BuildKit does.
 func stages(t *testing.T, file string) []instructions.Stage {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := parser.Parse(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
+	parsed := must.Get(parser.Parse(bytes.NewReader(text)))(t)
 	if len(parsed.Warnings) > 0 {
 		t.Errorf("warnings of the parser: %v", parsed.Warnings)
 	}
@@ -43,10 +39,7 @@ func TestDockerfile(t *testing.T) {
 	if len(found) != 2 || found[1].BaseName != "scratch" {
 		t.Fatalf("stages are %+v, want one that compiles and one from scratch", found)
 	}
-	module, err := os.ReadFile("../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := must.Get(os.ReadFile("../../go.mod"))(t)
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(module)
 	if version == nil || found[0].BaseName != "golang:"+string(version[1]) {
 		t.Errorf("compiles in %s, and go.mod asks for Go %s", found[0].BaseName, version)
@@ -86,14 +79,9 @@ func TestBundleDockerfile(t *testing.T) {
 	if len(found) != 1 || found[0].BaseName != "scratch" {
 		t.Fatalf("stages are %+v", found)
 	}
-	text, err := os.ReadFile(bundleDir + "/metadata/annotations.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(bundleDir + "/metadata/annotations.yaml"))(t)
 	var metadata struct{ Annotations map[string]string }
-	if err := yaml.UnmarshalStrict(text, &metadata); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(text, &metadata))
 	labels, folders := map[string]string{}, map[string]string{}
 	for _, command := range found[0].Commands {
 		switch c := command.(type) {

@@ -7,19 +7,15 @@ import (
 	"testing"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 // notes are what Helm prints after an install, without a cluster.
 func notes(t *testing.T, namespace, values string) string {
 	t.Helper()
-	chart, err := loader.LoadDir("../chart")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := rendered(chart, namespace, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart := must.Get(loader.LoadDir("../chart"))(t)
+	files := must.Get(rendered(chart, namespace, values))(t)
 	return files["webhook-auditor/templates/NOTES.txt"]
 }
 
@@ -78,10 +74,7 @@ func TestNamespaceOfTheRelease(t *testing.T) {
 // TestDocumentedPoliciesAreAccepted: the chart takes each example of the
 // documentation.
 func TestDocumentedPoliciesAreAccepted(t *testing.T) {
-	text, err := os.ReadFile("../../pkg/classify/POLICY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../pkg/classify/POLICY.md"))(t)
 	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(examples) < 6 {
 		t.Fatalf("found %d examples only", len(examples))

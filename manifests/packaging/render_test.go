@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 // objects are objects by kind, namespace and name.
@@ -59,14 +61,8 @@ func kustomized(t *testing.T, dir string) objects {
 
 func built(t *testing.T, dir string) objects {
 	t.Helper()
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := made.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir))(t)
+	text := must.Get(made.AsYaml())(t)
 	out := objects{}
 	out.add(t, text)
 	return out
@@ -75,35 +71,21 @@ func built(t *testing.T, dir string) objects {
 // with is a kustomization of a user, of a folder and a component.
 func with(t *testing.T, resource, component string) objects {
 	t.Helper()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(os.Getwd())(t)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	relative := func(path string) string {
-		to, err := filepath.Rel(dir, filepath.Join(here, "..", path))
-		if err != nil {
-			t.Fatal(err)
-		}
+		to := must.Get(filepath.Rel(dir, filepath.Join(here, "..", path)))(t)
 		return to
 	}
 	text := fmt.Sprintf("resources: [%q]\ncomponents: [%q]\n", relative(resource), relative(component))
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600))
 	return built(t, dir)
 }
 
 // templated is what helm install sends.
 func templated(t *testing.T, namespace, values string) (objects, error) {
 	t.Helper()
-	chart, err := loader.LoadDir("../chart")
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart := must.Get(loader.LoadDir("../chart"))(t)
 	files, err := rendered(chart, namespace, values)
 	if err != nil {
 		return nil, err
@@ -149,10 +131,7 @@ func rendered(chart *v2.Chart, namespace, values string) (map[string]string, err
 // file is what kubectl apply -f sends.
 func file(t *testing.T, path string) objects {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", path)))(t)
 	out := objects{}
 	out.add(t, text)
 	return out
@@ -191,10 +170,7 @@ func TestWaysToInstallSayTheSame(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := templated(t, test.namespace, test.values)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(templated(t, test.namespace, test.values))(t)
 			compare(t, test.want, got)
 		})
 	}
@@ -217,10 +193,7 @@ func compare(t *testing.T, want, got objects) {
 
 // TestPrintedDashboards: kustomize makes the ConfigMaps that are printed.
 func TestPrintedDashboards(t *testing.T) {
-	text, err := exec.Command("../../bin/webhook-auditor", "print", "dashboards", "--form", "configmap").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(exec.Command("../../bin/webhook-auditor", "print", "dashboards", "--form", "configmap").Output())(t)
 	printed := objects{}
 	printed.add(t, text)
 	built := objects{}

@@ -13,6 +13,8 @@ import (
 
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 var update = flag.Bool("update", false, "write the table of the values")
@@ -23,14 +25,9 @@ type value struct{ path, usual, text string }
 // values are those of the chart, with their comments.
 func values(t *testing.T) []value {
 	t.Helper()
-	text, err := os.ReadFile("../chart/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../chart/values.yaml"))(t)
 	var document yamlv3.Node
-	if err := yamlv3.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yamlv3.Unmarshal(text, &document))
 	return below(t, "", document.Content[0])
 }
 
@@ -58,23 +55,15 @@ func below(t *testing.T, prefix string, mapping *yamlv3.Node) []value {
 func inline(t *testing.T, node *yamlv3.Node) string {
 	t.Helper()
 	var content any
-	if err := node.Decode(&content); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, node.Decode(&content))
+	text := must.Get(json.Marshal(content))(t)
 	return string(text)
 }
 
 // TestValuesAreDocumented: the table in the README is what values.yaml says.
 func TestValuesAreDocumented(t *testing.T) {
 	const path, begin, end = "../chart/README.md", "| Value | Default | What it is |\n| --- | --- | --- |\n", "\n## "
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	before, rest, found := strings.Cut(string(text), begin)
 	have, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
@@ -85,9 +74,7 @@ func TestValuesAreDocumented(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", v.path, v.usual, v.text)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644))
 		return
 	}
 	if have != want.String() {
@@ -164,16 +151,10 @@ func TestEachValueHasItsUse(t *testing.T) {
 // written are the objects of the chart, in the order of their names.
 func written(t *testing.T, values string) string {
 	t.Helper()
-	rendered, err := templated(t, namespace, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rendered := must.Get(templated(t, namespace, values))(t)
 	var out strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(rendered)) {
-		text, err := yaml.Marshal(rendered[id])
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(yaml.Marshal(rendered[id]))(t)
 		out.Write(text)
 		out.WriteString("---\n")
 	}
@@ -198,14 +179,8 @@ func TestTyposAreRefused(t *testing.T) {
 // TestPolicyNeedsNoRollout: it differs in the ConfigMap alone, which the Pods
 // read again when it changes.
 func TestPolicyNeedsNoRollout(t *testing.T) {
-	before, err := templated(t, namespace, `{}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := templated(t, namespace, uses["policy"].values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(templated(t, namespace, `{}`))(t)
+	after := must.Get(templated(t, namespace, uses["policy"].values))(t)
 	for id, object := range before {
 		if changed := !reflect.DeepEqual(object, after[id]); changed != strings.HasPrefix(id, "ConfigMap") {
 			t.Errorf("%s changed: %t", id, changed)

@@ -75,3 +75,14 @@ func TestLackedExclusions(t *testing.T) {
 func selector(all ...metav1.LabelSelectorRequirement) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchExpressions: all}
 }
+
+// TestGuardMissing: servers of 1.36 serve the API of which the guard is made, older ones do
+// not.
+func TestGuardMissing(t *testing.T) {
+	for minor, missing := range map[int]bool{35: true, 36: false} {
+		s := &inventory.Snapshot{Served: inventory.Builtins(inventory.Version{Major: 1, Minor: minor}, false)}
+		if text := guardMissing(s); (text != "") != missing {
+			t.Errorf("1.%d: %q", minor, text)
+		}
+	}
+}

@@ -37,50 +37,35 @@ func Objects(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Client applies objects of any kind the server serves.
-type Client struct {
-	dynamic   dynamic.Interface
-	discovery discovery.DiscoveryInterface
-}
-
-// New makes a Client.
-func New(config *rest.Config) (*Client, error) {
-	d, err := dynamic.NewForConfig(config)
+// Apply creates the objects, of any kind that the server serves, or brings them to the
+// wanted state, in order.
+func Apply(ctx context.Context, config *rest.Config, objects ...*unstructured.Unstructured) error {
+	clients, err := dynamic.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a dynamic client: %w", err)
+		return fmt.Errorf("making a dynamic client: %w", err)
 	}
 	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a discovery client: %w", err)
+		return fmt.Errorf("making a discovery client: %w", err)
 	}
-	return &Client{dynamic: d, discovery: discoverer}, nil
-}
-
-// Apply creates the objects or brings them to the wanted state, in order.
-func (c *Client) Apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
-	groups, err := restmapper.GetAPIGroupResources(c.discovery)
+	groups, err := restmapper.GetAPIGroupResources(discoverer)
 	if err != nil {
 		return fmt.Errorf("discovering resources: %w", err)
 	}
 	mapper := restmapper.NewDiscoveryRESTMapper(groups)
 	for _, object := range objects {
-		if err := c.apply(ctx, mapper, object); err != nil {
+		kind := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			return err
+		}
+		var client dynamic.ResourceInterface = clients.Resource(mapping.Resource)
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			client = clients.Resource(mapping.Resource).Namespace(object.GetNamespace())
+		}
+		if _, err := client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "e2e", Force: true}); err != nil {
 			return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
 	return nil
-}
-
-func (c *Client) apply(ctx context.Context, mapper meta.RESTMapper, object *unstructured.Unstructured) error {
-	kind := object.GroupVersionKind()
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return err
-	}
-	var client dynamic.ResourceInterface = c.dynamic.Resource(mapping.Resource)
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		client = c.dynamic.Resource(mapping.Resource).Namespace(object.GetNamespace())
-	}
-	_, err = client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "e2e", Force: true})
-	return err
 }

@@ -2,10 +2,7 @@ package auditor
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 )
@@ -19,12 +16,11 @@ const (
 
 // Scrape reads /metrics.
 func (a *Auditor) Scrape(ctx context.Context) (metrics.Metrics, error) {
-	response, err := a.get(ctx, "/metrics")
+	text, err := a.Page(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
-	return metrics.Parse(response.Body)
+	return metrics.Parse([]byte(text))
 }
 
 // Eventually scrapes until the condition holds and returns how long that took.
@@ -32,22 +28,12 @@ func (a *Auditor) Eventually(ctx context.Context, holds metrics.Condition) (time
 	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
 	begun := time.Now()
-	// Often at first, as the delay is printed.
-	pace := wait.Backoff{Duration: 25 * time.Millisecond, Factor: 1.2, Steps: 20, Cap: 250 * time.Millisecond}
-	for {
+	err := a.Await(ctx, func(ctx context.Context) error {
 		scrape, err := a.Scrape(ctx)
-		if err == nil {
-			err = holds(scrape)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			return time.Since(begun), nil
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("waiting %s for /metrics: %w", MaxWait, err)
-		case <-a.Done():
-			return 0, fmt.Errorf("waiting for /metrics: the auditor ended:\n%s", a.Output())
-		case <-time.After(pace.Step()):
-		}
-	}
+		return holds(scrape)
+	})
+	return time.Since(begun), err
 }

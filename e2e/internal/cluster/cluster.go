@@ -1,3 +1,6 @@
+// Package cluster runs a real Kubernetes control plane, for tests and for the
+// demo: kube-apiserver and, unless turned off, kube-controller-manager on the
+// loopback interface with fresh certificates, and etcd behind a socket.
 package cluster
 
 import (
@@ -25,7 +28,6 @@ const starting = 5 * time.Minute
 type Options struct {
 	Binaries           string   // folder with etcd, kube-apiserver and kube-controller-manager
 	APIServerFlags     []string // added last, so they win: --feature-gates=…, --emulated-version=…
-	Routing            Routing
 	WithoutControllers bool
 	Controllers        []string // those that run, in place of the usual ones
 }
@@ -92,10 +94,12 @@ func prepare(options Options) (*ControlPlane, error) {
 	if err := c.equip(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	c.Etcd = c.server("etcd", c.etcdFlags(), c.etcdHealthy)
-	c.APIServer = c.server("kube-apiserver", c.apiServerFlags(c.ports.apiServer), c.apiServerReady)
+	c.Etcd = c.server("etcd", c.etcdFlags(), answers(&rest.Config{Host: "http://localhost", Dial: c.dialStore}, "/health"))
+	c.APIServer = c.server("kube-apiserver", c.apiServerFlags(c.ports.apiServer), answers(c.admin, "/readyz"))
 	if !options.WithoutControllers {
-		c.Controllers = c.server("kube-controller-manager", c.controllerFlags(), c.controllersHealthy)
+		controllers := c.Config()
+		controllers.Host = c.ControllersURL()
+		c.Controllers = c.server("kube-controller-manager", c.controllerFlags(), answers(controllers, "/healthz"))
 	}
 	return c, nil
 }
@@ -109,11 +113,7 @@ func (c *ControlPlane) equip() error {
 	if c.users, err = ca.New("e2e"); err != nil {
 		return err
 	}
-	proxies, err := ca.New("e2e-front-proxy")
-	if err != nil {
-		return err
-	}
-	if err := c.folder.credentials(c.users, proxies); err != nil {
+	if err := Credentials(string(c.folder), c.users); err != nil {
 		return err
 	}
 	if c.admin, err = c.As("admin", "system:masters"); err != nil {
@@ -157,7 +157,7 @@ func (c *ControlPlane) Join(ctx context.Context, further ...string) (*rest.Confi
 		name, _, _ := strings.Cut(flag, "=")
 		return slices.ContainsFunc(further, func(f string) bool { return strings.HasPrefix(f, name+"=") })
 	})
-	added := c.server("kube-apiserver", append(flags, further...), func(ctx context.Context) error { return get(ctx, config, "/readyz") })
+	added := c.server("kube-apiserver", append(flags, further...), answers(config, "/readyz"))
 	added.log = c.folder.path(fmt.Sprintf("kube-apiserver-%d.log", len(c.joined)+2))
 	c.joined = append(c.joined, added)
 	if err := added.Start(ctx); err != nil {

@@ -13,20 +13,15 @@ type folder string
 
 func (f folder) path(name string) string { return filepath.Join(string(f), name) }
 
-// write writes several small files, by name.
-func (f folder) write(files map[string][]byte) error {
-	for name, content := range files {
-		if err := os.WriteFile(f.path(name), content, 0o600); err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
-		}
+// Credentials writes into a folder all that the servers need to trust each other: what
+// an API server with these names serves with, how they call each other, and the key of
+// service accounts.
+func Credentials(in string, users *ca.Authority, hosts ...string) error {
+	proxies, err := ca.New("front-proxy")
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// credentials writes everything the servers need to trust each other: what
-// they serve with, how they call each other, and the key of service accounts.
-func (f folder) credentials(users, proxies *ca.Authority) error {
-	serving, err := users.Serving("localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+	serving, err := users.Serving(append(hosts, "localhost", "127.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")...)
 	if err != nil {
 		return err
 	}
@@ -34,7 +29,7 @@ func (f folder) credentials(users, proxies *ca.Authority) error {
 	if err != nil {
 		return err
 	}
-	return f.write(map[string][]byte{
+	for name, content := range map[string][]byte{
 		"ca.crt":             users.Bundle,
 		"serving.crt":        serving.Certificate,
 		"serving.key":        serving.Key,
@@ -45,5 +40,31 @@ func (f folder) credentials(users, proxies *ca.Authority) error {
 		// use of one that exists.
 		"service-account.key": proxy.Key,
 		"service-account.crt": proxy.Certificate,
+	} {
+		if err := os.WriteFile(folder(in).path(name), content, 0o600); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Trust are the flags by which an API server uses the credentials of a folder.
+func Trust(in string) []string {
+	f := folder(in)
+	return flags(map[string]string{
+		"tls-cert-file":        f.path("serving.crt"),
+		"tls-private-key-file": f.path("serving.key"),
+
+		"client-ca-file":                     f.path("ca.crt"),
+		"requestheader-client-ca-file":       f.path("front-proxy-ca.crt"),
+		"requestheader-allowed-names":        "front-proxy-client",
+		"requestheader-username-headers":     "X-Remote-User",
+		"requestheader-group-headers":        "X-Remote-Group",
+		"requestheader-extra-headers-prefix": "X-Remote-Extra-",
+		"proxy-client-cert-file":             f.path("front-proxy.crt"),
+		"proxy-client-key-file":              f.path("front-proxy.key"),
+		"service-account-issuer":             "https://kubernetes.default.svc.cluster.local",
+		"service-account-key-file":           f.path("service-account.crt"),
+		"service-account-signing-key-file":   f.path("service-account.key"),
 	})
 }

@@ -38,17 +38,6 @@ var unread = []string{
 	"etcd_request_duration_seconds",
 }
 
-// Routing is how the API server finds the backend behind a Service.
-type Routing string
-
-const (
-	// Endpoints dials a ready address of an EndpointSlice; OpenShift does so.
-	// It is what an empty Routing means, as only it notices missing endpoints.
-	Endpoints Routing = "endpoints"
-	// ClusterIP dials the Service's own address; upstream's default.
-	ClusterIP Routing = "clusterip"
-)
-
 const etcdSocket = "etcd.sock"
 
 // Store is where etcd listens: a socket in a folder that is ours alone, so that
@@ -76,24 +65,10 @@ func (c *ControlPlane) apiServerFlags(port int) []string {
 		"advertise-address":        "127.0.0.1",
 		"endpoint-reconciler-type": "none", // or a loopback advertise-address is fatal
 		"secure-port":              fmt.Sprint(port),
-		"tls-cert-file":            c.folder.path("serving.crt"),
-		"tls-private-key-file":     c.folder.path("serving.key"),
-
-		"client-ca-file":                     c.folder.path("ca.crt"),
-		"requestheader-client-ca-file":       c.folder.path("front-proxy-ca.crt"),
-		"requestheader-allowed-names":        "front-proxy-client",
-		"requestheader-username-headers":     "X-Remote-User",
-		"requestheader-group-headers":        "X-Remote-Group",
-		"requestheader-extra-headers-prefix": "X-Remote-Extra-",
-		"proxy-client-cert-file":             c.folder.path("front-proxy.crt"),
-		"proxy-client-key-file":              c.folder.path("front-proxy.key"),
-		"service-account-issuer":             "https://kubernetes.default.svc",
-		"service-account-key-file":           c.folder.path("service-account.crt"),
-		"service-account-signing-key-file":   c.folder.path("service-account.key"),
-		"authorization-mode":                 "RBAC",
+		"authorization-mode":       "RBAC",
 
 		"service-cluster-ip-range":  ServiceRange,
-		"enable-aggregator-routing": fmt.Sprint(c.options.Routing != ClusterIP),
+		"enable-aggregator-routing": "true", // OpenShift has it, and it alone notices missing endpoints
 		"allow-privileged":          "true",
 		"disabled-metrics":          strings.Join(unread, ","),
 		// Without it, watches keep the server from stopping for a minute.
@@ -101,7 +76,7 @@ func (c *ControlPlane) apiServerFlags(port int) []string {
 		// Pods need no service account here; nothing runs them.
 		"disable-admission-plugins": "ServiceAccount",
 	})
-	return append(f, c.options.APIServerFlags...)
+	return slices.Concat(f, Trust(string(c.folder)), c.options.APIServerFlags)
 }
 
 func (c *ControlPlane) controllerFlags() []string {

@@ -3,13 +3,12 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 )
 
 // probe asks a server once whether it is ready.
@@ -26,7 +25,7 @@ type Server struct {
 
 // Start runs the server and returns once it is ready.
 func (s *Server) Start(ctx context.Context) error {
-	started, err := process.Sparingly(s.path, s.log, s.args...)
+	started, err := process.Sparingly("", s.path, s.log, s.args...)
 	if err != nil {
 		return err
 	}
@@ -60,43 +59,19 @@ func (s *Server) Restart(ctx context.Context) error {
 // PID is the process id of the server as last started.
 func (s *Server) PID() int { return s.process.PID() }
 
-func (c *ControlPlane) etcdHealthy(ctx context.Context) error {
-	return get(ctx, &rest.Config{Host: "http://localhost", Dial: c.dialStore}, "/health")
-}
-
 // dialStore connects to etcd, whatever the address says.
 func (c *ControlPlane) dialStore(ctx context.Context, _, _ string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", c.folder.path(etcdSocket))
 }
 
-func (c *ControlPlane) apiServerReady(ctx context.Context) error {
-	return get(ctx, c.admin, "/readyz")
-}
-
-func (c *ControlPlane) controllersHealthy(ctx context.Context) error {
-	client := rest.CopyConfig(c.admin)
-	client.Host = c.ControllersURL()
-	return get(ctx, client, "/healthz")
-}
-
-// get wants a 200 from a path of the server that the configuration names.
-func get(ctx context.Context, config *rest.Config, path string) error {
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+// answers wants a 200 from a path of the server that the configuration names.
+func answers(config *rest.Config, path string) probe {
+	return func(ctx context.Context) error {
+		client, err := rest.HTTPClientFor(config)
+		if err != nil {
+			return fmt.Errorf("making a client: %w", err)
+		}
+		_, err = web.Get(ctx, client, config.Host+path)
+		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
-	if err != nil {
-		return fmt.Errorf("making a request: %w", err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("asking for %s: %w", path, err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusOK {
-		return nil
-	}
-	body, _ := io.ReadAll(io.LimitReader(response.Body, 4096)) // only decorates the error
-	return fmt.Errorf("asking for %s: %s: %s", path, response.Status, body)
 }

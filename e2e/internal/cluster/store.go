@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,18 +9,13 @@ import (
 )
 
 // Put writes an object to etcd: one that the API server serves, but would not take.
-func (c *ControlPlane) Put(ctx context.Context, key string, value []byte) error {
+func (c *ControlPlane) Put(key string, value []byte) error {
 	body, err := json.Marshal(map[string][]byte{"key": []byte(key), "value": value})
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/v3/kv/put", bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", key, err)
-	}
-	transport := &http.Transport{DialContext: c.dialStore}
-	defer transport.CloseIdleConnections()
-	response, err := transport.RoundTrip(request)
+	client := http.Client{Transport: &http.Transport{DialContext: c.dialStore, DisableKeepAlives: true}}
+	response, err := client.Post("http://localhost/v3/kv/put", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", key, err)
 	}

@@ -2,27 +2,28 @@
 package metrics
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
+	"regexp"
 	"slices"
 	"strings"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/textparse"
 )
 
 // Labels are name and value pairs.
 type Labels map[string]string
 
-// Series is one line of /metrics; of a histogram or summary, its count.
+// Series is one line of /metrics.
 type Series struct {
 	Name   string
 	Labels Labels
 	Value  float64
+	Counts bool // as counters do, and what histograms consist of
 }
 
 func (s Series) String() string {
@@ -37,59 +38,36 @@ func (s Series) String() string {
 type Metrics []Series
 
 // Parse reads the text format that Prometheus scrapes, of any server.
-func Parse(text io.Reader) (Metrics, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(text)
-	if err != nil {
-		return nil, fmt.Errorf("parsing metrics: %w", err)
-	}
+func Parse(text []byte) (Metrics, error) { return ParseOf(nil, text) }
+
+// ParseOf reads the series whose names match, and skips all others: an API server has
+// thousands.
+func ParseOf(names *regexp.Regexp, text []byte) (Metrics, error) {
+	parser := textparse.NewPromParser(text, labels.NewSymbolTable(), false)
 	var out Metrics
-	for _, name := range slices.Sorted(maps.Keys(families)) {
-		for _, m := range families[name].Metric {
-			out = append(out, Series{Name: name, Labels: labels(m), Value: value(m)})
+	family, kind := "", model.MetricTypeUnknown
+	for {
+		switch entry, err := parser.Next(); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("parsing metrics: %w", err)
+		case entry == textparse.EntryType:
+			name, of := parser.Type()
+			family, kind = string(name), of
+		case entry == textparse.EntrySeries:
+			series, _, value := parser.Series()
+			name, _, _ := strings.Cut(string(series), "{")
+			if names != nil && !names.MatchString(name) {
+				continue
+			}
+			var of labels.Labels
+			parser.Labels(&of)
+			s := Series{Name: name, Labels: of.Map(), Value: value, Counts: !strings.HasPrefix(name, family) || kind != model.MetricTypeGauge}
+			delete(s.Labels, model.MetricNameLabel)
+			out = append(out, s)
 		}
 	}
-	return out, nil
-}
-
-// ParseOf reads the series whose names begin so, and skips all others: an API
-// server has thousands.
-func ParseOf(prefix string, text io.Reader) (Metrics, error) {
-	var kept strings.Builder
-	lines := bufio.NewScanner(text)
-	for lines.Scan() {
-		if line := lines.Text(); strings.HasPrefix(line, prefix) || strings.HasPrefix(line, "# TYPE "+prefix) {
-			kept.WriteString(line + "\n")
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading metrics: %w", err)
-	}
-	return Parse(strings.NewReader(kept.String()))
-}
-
-func labels(m *dto.Metric) Labels {
-	out := Labels{}
-	for _, pair := range m.Label {
-		out[pair.GetName()] = pair.GetValue()
-	}
-	return out
-}
-
-func value(m *dto.Metric) float64 {
-	switch {
-	case m.Gauge != nil:
-		return m.Gauge.GetValue()
-	case m.Counter != nil:
-		return m.Counter.GetValue()
-	case m.Untyped != nil:
-		return m.Untyped.GetValue()
-	case m.Histogram != nil:
-		return float64(m.Histogram.GetSampleCount())
-	case m.Summary != nil:
-		return float64(m.Summary.GetSampleCount())
-	}
-	return math.NaN()
 }
 
 // Select is the series of the given name that carry all the given labels.

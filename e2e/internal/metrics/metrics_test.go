@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"strings"
+	"regexp"
 	"testing"
 )
 
@@ -19,16 +19,21 @@ seconds_count 5
 `
 
 func TestParseOf(t *testing.T) {
-	for prefix, sum := range map[string]float64{"calls": 6, "seconds": 5, "up": 1, "": 12, "nothing": 0} {
-		m, err := ParseOf(prefix, strings.NewReader(scrape))
+	for names, sum := range map[string]float64{"^calls": 6, "^seconds_count$": 5, "^up": 1, "": 31, "nothing": 0} {
+		m, err := ParseOf(regexp.MustCompile(names), []byte(scrape))
 		if got := m.Sum(); err != nil || got != sum {
-			t.Errorf("%q: the sum is %v, want %v: %v", prefix, got, sum, err)
+			t.Errorf("%q: the sum is %v, want %v: %v", names, got, sum, err)
+		}
+		for _, s := range m {
+			if s.Counts != (s.Name != "up") {
+				t.Errorf("%s counts: %t", s, s.Counts)
+			}
 		}
 	}
 }
 
 func TestSelect(t *testing.T) {
-	m, err := Parse(strings.NewReader(scrape))
+	m, err := Parse([]byte(scrape))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +46,7 @@ func TestSelect(t *testing.T) {
 		{"calls", Labels{"name": "a"}, 4},
 		{"calls", Labels{"name": "a", "code": "500"}, 1},
 		{"calls", Labels{"name": "c"}, 0},
-		{"seconds", nil, 5},
+		{"seconds_bucket", Labels{"le": "1.0"}, 2},
 		{"up", nil, 1},
 	} {
 		if got := m.Select(test.name, test.want).Sum(); got != test.sum {
@@ -51,7 +56,7 @@ func TestSelect(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
-	m, err := Parse(strings.NewReader(scrape))
+	m, err := Parse([]byte(scrape))
 	if err != nil {
 		t.Fatal(err)
 	}

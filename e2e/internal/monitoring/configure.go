@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 )
@@ -34,9 +33,6 @@ const (
 type object = map[string]any
 
 func (s *Stack) configure(ctx context.Context) error {
-	if err := s.writeCredentials(s.options.APIServer); err != nil {
-		return err
-	}
 	if err := s.writeRules(ctx); err != nil {
 		return err
 	}
@@ -45,14 +41,6 @@ func (s *Stack) configure(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(s.writeJSON("alertmanager.json", routes), s.writeJSON("prometheus.json", s.prometheusConfig()))
-}
-
-func (s *Stack) writeCredentials(c *rest.Config) error {
-	var failures []error
-	for name, data := range map[string][]byte{"ca.crt": c.CAData, "client.crt": c.CertData, "client.key": c.KeyData} {
-		failures = append(failures, os.WriteFile(s.path(name), data, 0o600))
-	}
-	return errors.Join(failures...)
 }
 
 // writeRules has the auditor print its alerts.
@@ -89,6 +77,7 @@ func (s *Stack) prometheusConfig() object {
 // secured scrapes servers of the control plane, and keeps or drops series by
 // their names.
 func (s *Stack) secured(job string, hosts []string, byName ...object) object {
+	is := s.options.APIServer
 	for _, rule := range byName {
 		rule["source_labels"] = []string{"__name__"}
 	}
@@ -96,13 +85,9 @@ func (s *Stack) secured(job string, hosts []string, byName ...object) object {
 		"job_name": job,
 		"scheme":   "https",
 		// Compressing for the loopback would cost a busy machine whole scrapes.
-		"enable_compression": false,
-		"static_configs":     targets(hosts...),
-		"tls_config": object{
-			"ca_file":   s.path("ca.crt"),
-			"cert_file": s.path("client.crt"),
-			"key_file":  s.path("client.key"),
-		},
+		"enable_compression":     false,
+		"static_configs":         targets(hosts...),
+		"tls_config":             object{"ca": string(is.CAData), "cert": string(is.CertData), "key": string(is.KeyData)},
 		"metric_relabel_configs": byName,
 	}
 }
@@ -163,12 +148,8 @@ func ReadYAML(path string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	converted, err := yaml.ToJSON(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
-	}
 	var read object
-	if err := json.Unmarshal(converted, &read); err != nil {
+	if err := yaml.Unmarshal(text, &read); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return read, nil
@@ -193,9 +174,5 @@ func targets(urls ...string) []object {
 
 // Address is the host and port of a URL without path.
 func Address(url string) string {
-	_, address, found := strings.Cut(url, "://")
-	if !found {
-		return url
-	}
-	return address
+	return url[strings.LastIndex(url, "/")+1:]
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 )
 
 // starting bounds how long each of the two servers may take to be ready.
@@ -110,12 +112,15 @@ func (s *Stack) run(ctx context.Context, binary, url string, args ...string) err
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", binary, err)
 	}
-	p, err := process.SparinglyIn(s.dir, program, s.path(binary+".log"), args...)
+	p, err := process.Sparingly(s.dir, program, s.path(binary+".log"), args...)
 	if err != nil {
 		return err
 	}
 	s.processes = append(s.processes, p)
-	return p.Await(ctx, func(ctx context.Context) error { return Get(ctx, url+"/-/ready", nil) })
+	return p.Await(ctx, func(ctx context.Context) error {
+		_, err := web.Get(ctx, http.DefaultClient, url+"/-/ready")
+		return err
+	})
 }
 
 // Stop ends both and removes their data.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/apply"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 )
 
@@ -101,11 +103,7 @@ func (c *Cluster) dns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := apply.New(c.admin)
-	if err != nil {
-		return err
-	}
-	return client.Apply(ctx, objects...)
+	return apply.Apply(ctx, c.admin, objects...)
 }
 
 func (c *Cluster) prepare() error {
@@ -190,7 +188,7 @@ func (c *Cluster) controlPlane(ctx context.Context) error {
 // leaders starts kube-controller-manager and kube-scheduler.
 func (c *Cluster) leaders() error {
 	controllers := append(c.leader("controller-manager"), "--client-ca-file="+c.path("pki", "ca.crt"), "--requestheader-client-ca-file="+c.path("pki", "front-proxy-ca.crt"),
-		"--root-ca-file="+c.path("pki", "ca.crt"), "--service-account-private-key-file="+c.path("pki", "sa.key"), "--use-service-account-credentials",
+		"--root-ca-file="+c.path("pki", "ca.crt"), "--service-account-private-key-file="+c.path("pki", "service-account.key"), "--use-service-account-credentials",
 		"--controllers=*,bootstrapsigner,tokencleaner", "--service-cluster-ip-range="+services)
 	return errors.Join(c.Control().keep("kube-controller-manager", controllers...), c.Control().keep("kube-scheduler", c.leader("scheduler")...))
 }
@@ -220,18 +218,11 @@ func (c *Cluster) APIServer(ctx context.Context, further ...string) error {
 			_, err = c.Control().Ask(ctx, "https://127.0.0.1:6443/livez") // until its port is free
 		}
 	}
-	pki := func(name string) string { return c.path("pki", name) }
-	flags := []string{
+	flags := slices.Concat([]string{
 		"--advertise-address=" + c.Control().Address(), "--secure-port=6443", "--allow-privileged", "--authorization-mode=Node,RBAC",
-		"--client-ca-file=" + pki("ca.crt"), "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth", "--etcd-servers=http://127.0.0.1:2379",
-		"--kubelet-client-certificate=" + pki("kubelets.crt"), "--kubelet-client-key=" + pki("kubelets.key"), "--kubelet-preferred-address-types=InternalIP",
-		"--proxy-client-cert-file=" + pki("front-proxy.crt"), "--proxy-client-key-file=" + pki("front-proxy.key"),
-		"--requestheader-allowed-names=front-proxy-client", "--requestheader-client-ca-file=" + pki("front-proxy-ca.crt"),
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group", "--requestheader-username-headers=X-Remote-User",
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file=" + pki("sa.crt"), "--service-account-signing-key-file=" + pki("sa.key"),
-		"--service-cluster-ip-range=" + services, "--tls-cert-file=" + pki("apiserver.crt"), "--tls-private-key-file=" + pki("apiserver.key"),
-	}
-	flags = append(append(append(flags, c.emulated()...), c.options.APIServerFlags...), further...)
+		"--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth", "--etcd-servers=http://127.0.0.1:2379", "--service-cluster-ip-range=" + services,
+		"--kubelet-client-certificate=" + c.path("pki", "kubelets.crt"), "--kubelet-client-key=" + c.path("pki", "kubelets.key"), "--kubelet-preferred-address-types=InternalIP",
+	}, cluster.Trust(c.path("pki", "")), c.emulated(), c.options.APIServerFlags, further)
 	var err error
 	if c.api, err = c.Control().start("kube-apiserver", flags...); err != nil {
 		return err

@@ -1,12 +1,7 @@
 package nodes
 
 import (
-	"fmt"
 	"maps"
-	"os"
-	"slices"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
@@ -27,16 +22,7 @@ func (c *Cluster) credentials() error {
 	if err != nil {
 		return err
 	}
-	proxies, err := ca.New("front-proxy-ca")
-	if err != nil {
-		return err
-	}
-	serving, err := authority.Serving("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
-		"localhost", "127.0.0.1", kubernetesService, c.Control().Address())
-	if err != nil {
-		return err
-	}
-	front, err := proxies.Client("front-proxy-client")
+	err = cluster.Credentials(c.path("pki", ""), authority, "kubernetes.default.svc.cluster.local", kubernetesService, c.Control().Address())
 	if err != nil {
 		return err
 	}
@@ -44,49 +30,25 @@ func (c *Cluster) credentials() error {
 	if err != nil {
 		return err
 	}
-	files := map[string][]byte{
-		"ca.crt": authority.Bundle, "front-proxy-ca.crt": proxies.Bundle,
-		"apiserver.crt": serving.Certificate, "apiserver.key": serving.Key,
-		"front-proxy.crt": front.Certificate, "front-proxy.key": front.Key,
-		"kubelets.crt": kubelets.Certificate, "kubelets.key": kubelets.Key,
-		// Any key pair signs the tokens of service accounts: a second use of one.
-		"sa.crt": front.Certificate, "sa.key": front.Key,
+	err = write(map[string]string{c.path("pki", "kubelets.crt"): string(kubelets.Certificate), c.path("pki", "kubelets.key"): string(kubelets.Key)})
+	if err != nil {
+		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := os.WriteFile(c.path("pki", name), files[name], 0o600); err != nil {
-			return fmt.Errorf("writing credentials: %w", err)
-		}
-	}
-	return c.kubeconfigs(authority)
-}
-
-func (c *Cluster) kubeconfigs(authority *ca.Authority) error {
 	all := maps.Clone(users)
 	for _, n := range c.Nodes {
 		all[n.Name+".conf"] = []string{"system:node:" + n.Name, "system:nodes"}
 	}
-	for name, user := range all {
-		if err := c.kubeconfig(authority, name, user[0], user[1:]...); err != nil {
+	for file, user := range all {
+		config, err := cluster.ConfigOf("https://"+c.Control().Address()+":6443", authority, user[0], user[1:]...)
+		if err != nil {
 			return err
+		}
+		if err := cluster.WriteKubeconfig(c.path("pki", file), config); err != nil {
+			return err
+		}
+		if file == "super-admin.conf" {
+			c.admin = config
 		}
 	}
 	return nil
-}
-
-func (c *Cluster) kubeconfig(authority *ca.Authority, file, user string, groups ...string) error {
-	pair, err := authority.Client(user, groups...)
-	if err != nil {
-		return err
-	}
-	config := &rest.Config{
-		Host: "https://" + c.Control().Address() + ":6443",
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: authority.Bundle, CertData: pair.Certificate, KeyData: pair.Key,
-		},
-		QPS: -1, WarningHandler: rest.NoWarnings{},
-	}
-	if file == "super-admin.conf" {
-		c.admin = config
-	}
-	return cluster.WriteKubeconfig(c.path("pki", file), config)
 }

@@ -131,14 +131,10 @@ func isolate(folder string, alive *os.File) (int, error) {
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return 1, fmt.Errorf("running in namespaces: %w", err)
 	}
-	return max(cmd.ProcessState.ExitCode(), 0), signalled(cmd.ProcessState)
-}
-
-func signalled(state *os.ProcessState) error {
-	if state.ExitCode() >= 0 {
-		return nil
+	if cmd.ProcessState.ExitCode() < 0 {
+		return 0, fmt.Errorf("running in namespaces: %s", cmd.ProcessState)
 	}
-	return fmt.Errorf("running in namespaces: %s", state)
+	return cmd.ProcessState.ExitCode(), nil
 }
 
 // enter makes the namespaces usable: mounts that stay inside, and a network that is

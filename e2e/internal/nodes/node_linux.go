@@ -210,7 +210,7 @@ func (n *Node) Ask(ctx context.Context, url string, token ...string) (string, er
 // start starts a program in the node.
 func (n *Node) start(name string, flags ...string) (*process.Process, error) {
 	line := n.inside(append([]string{n.cluster.program(name)}, flags...)...)
-	return process.Sparingly(line[0], n.path(name+".log"), line[1:]...)
+	return process.Sparingly("", line[0], n.path(name+".log"), line[1:]...)
 }
 
 // keep starts a program in the node, and again when it ends, as leaders do that lose their

@@ -25,39 +25,27 @@ type Process struct {
 	done chan struct{} // closed once the process is gone and reaped
 }
 
-// Sparingly is what Run does for a server that shares the machine with many:
-// unless GOMAXPROCS says otherwise it computes on one core at a time. What such
-// a server has to itself, it spends on waiting for work.
-func Sparingly(path, log string, args ...string) (*Process, error) {
-	return SparinglyIn("", path, log, args...)
-}
-
-// SparinglyIn does the same in a working directory.
-func SparinglyIn(dir, path, log string, args ...string) (*Process, error) {
-	in := surroundings{dir: dir}
+// Sparingly is what Run does for a server that shares the machine with many, in a working
+// directory, or in that of this program if it is empty: unless GOMAXPROCS says otherwise it
+// computes on one core at a time. What such a server has to itself, it spends on waiting
+// for work.
+func Sparingly(dir, path, log string, args ...string) (*Process, error) {
+	var environment []string
 	if os.Getenv("GOMAXPROCS") == "" {
-		in.environment = append(os.Environ(), "GOMAXPROCS=1")
+		environment = []string{"GOMAXPROCS=1"}
 	}
-	return run(path, log, in, args...)
+	return run(dir, environment, path, log, args...)
 }
 
 // Run starts the program at path. Its output is appended to the file log.
-func Run(path, log string, args ...string) (*Process, error) {
-	return run(path, log, surroundings{}, args...)
-}
+func Run(path, log string, args ...string) (*Process, error) { return run("", nil, path, log, args...) }
 
 // RunWith is Run with further environment variables, as NAME=VALUE.
 func RunWith(environment []string, path, log string, args ...string) (*Process, error) {
-	return run(path, log, surroundings{environment: append(os.Environ(), environment...)}, args...)
+	return run("", environment, path, log, args...)
 }
 
-// surroundings are where a program runs; what is empty is as for this one.
-type surroundings struct {
-	dir         string
-	environment []string
-}
-
-func run(path, log string, in surroundings, args ...string) (*Process, error) {
+func run(dir string, environment []string, path, log string, args ...string) (*Process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", path, err)
@@ -66,7 +54,7 @@ func run(path, log string, in surroundings, args ...string) (*Process, error) {
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = attributes()
-	cmd.Dir, cmd.Env = in.dir, in.environment
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environment...)
 	p := &Process{Name: path, log: log, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.watch(started)

@@ -60,32 +60,27 @@ var Manifests = sync.OnceValues(func() (string, error) {
 // Helm builds Helm of major version 3 or 4 where that was not done before, and
 // returns its path.
 func Helm(major string) (string, error) {
-	root, err := Root()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(root, "e2e", "bin", "helm"+major)
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "helm.sh/helm/v"+major+"/cmd/helm")
-	build.Dir = filepath.Join(root, "e2e", "helm")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building Helm %s: %w\n%s", major, err, output)
-	}
-	return path, nil
+	return compile("helm", "helm"+major, "helm.sh/helm/v"+major+"/cmd/helm", os.Environ(), "-ldflags=-s -w")
 }
 
 // Defaults builds what sets the defaults of kube-apiserver, and returns its path. The flags
 // are those of e2e/build.sh, so that what that has compiled is not compiled again.
 func Defaults() (string, error) {
+	environment := append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false")
+	return compile("kube", "defaults", "./defaults", environment, "-gcflags=k8s.io/kubernetes/...=-N -l -dwarf=false", "-ldflags=-s -w")
+}
+
+// compile builds a package from the module in a folder of e2e into e2e/bin.
+func compile(module, program, of string, environment []string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(root, "e2e", "bin", "defaults")
-	build := exec.Command("go", "build", "-gcflags=k8s.io/kubernetes/...=-N -l -dwarf=false", "-ldflags=-s -w", "-o", path, "./defaults")
-	build.Dir = filepath.Join(root, "e2e", "kube")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -gcflags=all=-dwarf=false")
+	path := filepath.Join(root, "e2e", "bin", program)
+	build := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, of)...)
+	build.Dir, build.Env = filepath.Join(root, "e2e", module), environment
 	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w\n%s", path, err, output)
+		return "", fmt.Errorf("building %s: %w\n%s", program, err, output)
 	}
 	return path, nil
 }

@@ -25,8 +25,7 @@ type Fault func(w http.ResponseWriter, r *http.Request) bool
 type Proxy struct {
 	URL     string
 	server  *http.Server
-	forward *httputil.ReverseProxy
-	served  chan struct{}
+	forward http.Handler
 
 	mu    sync.Mutex
 	fault Fault
@@ -50,21 +49,22 @@ func Start(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the proxy: %w", err)
 	}
-	silent := log.New(io.Discard, "", 0) // broken connections are part of the tests
-	p := &Proxy{URL: "http://" + listener.Addr().String(), served: make(chan struct{})}
-	p.era, p.end = context.WithCancel(context.Background())
-	p.forward = &httputil.ReverseProxy{
+	return serve(listener, &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // watches are streams
 		ErrorLog:      silent,
-	}
+	}), nil
+}
+
+var silent = log.New(io.Discard, "", 0) // broken connections are part of the tests
+
+func serve(at net.Listener, forward http.Handler) *Proxy {
+	p := &Proxy{URL: "http://" + at.Addr().String(), forward: forward}
+	p.era, p.end = context.WithCancel(context.Background())
 	p.server = &http.Server{Handler: p, ErrorLog: silent}
-	go func() {
-		defer close(p.served)
-		_ = p.server.Serve(listener) // ends with ErrServerClosed
-	}()
-	return p, nil
+	go func() { _ = p.server.Serve(at) }() // ends with ErrServerClosed
+	return p
 }
 
 // Break has the fault see each request from now on; nil heals. What is open,
@@ -95,9 +95,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Close ends the proxy and all that is open.
 func (p *Proxy) Close() error {
 	p.end()
-	err := p.server.Close()
-	<-p.served
-	return err
+	return p.server.Close()
 }
 
 // Fail answers every request with a status of the API server's form.

@@ -15,8 +15,7 @@ import (
 // Kubectl runs kubectl as an administrator and returns what it prints.
 func (e *Env) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
-	output, err := e.TryKubectl(t.Context(), args...)
-	Must(t, err)
+	output := Get(e.TryKubectl(t.Context(), args...))(t)
 	return output
 }
 

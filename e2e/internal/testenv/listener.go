@@ -1,30 +1,24 @@
 package testenv
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 // Listen puts a listener behind the Service of a backend.
 func Listen(t testing.TB, b webhook.Backend) net.Listener {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Must(t, err)
+	listener := Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	redirect(t, b, listener.Addr())
 	return listener
 }
@@ -34,10 +28,8 @@ func Listen(t testing.TB, b webhook.Backend) net.Listener {
 // another server's.
 func RefuseConnections(t testing.TB, b webhook.Backend) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Must(t, err)
-	client, err := net.Dial("tcp", listener.Addr().String())
-	Must(t, err)
+	listener := Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	client := Get(net.Dial("tcp", listener.Addr().String()))(t)
 	t.Cleanup(func() {
 		Must(t, client.Close())
 		Must(t, listener.Close())
@@ -45,7 +37,7 @@ func RefuseConnections(t testing.TB, b webhook.Backend) {
 	redirect(t, b, client.LocalAddr())
 }
 
-// ServingCertificate is the self-signed certificate of a server.
+// ServingCertificate is the certificate of a server, by an authority of its own.
 type ServingCertificate struct {
 	DNSName string        // "" for none, as a mesh's sidecar has it
 	Left    time.Duration // until it expires
@@ -55,52 +47,27 @@ type ServingCertificate struct {
 // the end of the test, and returns the CA bundle that verifies it.
 func (c ServingCertificate) Serve(t testing.TB, b webhook.Backend, server *http.Server) []byte {
 	t.Helper()
-	certificate := c.sign(t)
+	authority := Get(ca.New("self"))(t)
+	var names []string
+	if c.DNSName != "" {
+		names = []string{c.DNSName}
+	}
+	pair := Get(authority.ServingUntil(time.Now().Add(c.Left), names...))(t)
+	certificate := Get(tls.X509KeyPair(pair.Certificate, pair.Key))(t)
 	if server.TLSConfig == nil {
 		server.TLSConfig = &tls.Config{}
 	}
 	server.TLSConfig.Certificates = []tls.Certificate{certificate}
 	server.ErrorLog = log.New(io.Discard, "", 0) // the API server's refusals
 	listener := Listen(t, b)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.ServeTLS(listener, "", "")
-	}()
-	t.Cleanup(func() {
-		Must(t, server.Close())
-		<-done
-	})
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
-}
-
-func (c ServingCertificate) sign(t testing.TB) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	Must(t, err)
-	end := time.Now().Add(c.Left)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(end.UnixNano()),
-		NotBefore:    end.AddDate(-1, 0, 0),
-		NotAfter:     end,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	if c.DNSName != "" {
-		template.DNSNames = []string{c.DNSName}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	Must(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	t.Cleanup(func() { Must(t, server.Close()) })
+	return authority.Bundle
 }
 
 // redirect makes the endpoint of a backend listen elsewhere.
 func redirect(t testing.TB, b webhook.Backend, address net.Addr) {
 	t.Helper()
-	slices := b.Client.DiscoveryV1().EndpointSlices(b.Namespace)
-	slice, err := slices.Get(t.Context(), b.Name, metav1.GetOptions{})
-	Must(t, err)
-	slice.Ports[0].Port = new(int32(address.(*net.TCPAddr).Port))
-	_, err = slices.Update(t.Context(), slice, metav1.UpdateOptions{})
-	Must(t, err)
-	Must(t, b.Publish(t.Context(), slice))
+	port := new(int32(address.(*net.TCPAddr).Port))
+	Must(t, b.Change(t.Context(), func(slice *discoveryv1.EndpointSlice) { slice.Ports[0].Port = port }))
 }

@@ -12,13 +12,10 @@ import (
 // end of the test.
 func (e *Env) Monitor(t testing.TB, o monitoring.Options) *monitoring.Stack {
 	t.Helper()
-	binaries, err := programs.Monitoring()
-	Must(t, err)
-	root, err := programs.Root()
-	Must(t, err)
+	binaries := Get(programs.Monitoring())(t)
+	root := Get(programs.Root())(t)
 	o.Binaries, o.Auditor, o.Routes, o.APIServer = binaries, Binary(t), filepath.Join(root, "rules/alertmanager.yaml"), e.Plane.Config()
-	stack, err := monitoring.Start(t.Context(), o)
-	Must(t, err)
+	stack := Get(monitoring.Start(t.Context(), o))(t)
 	t.Cleanup(func() { Must(t, stack.Stop()) })
 	return stack
 }

@@ -35,8 +35,7 @@ func PodSpec() corev1.PodSpec {
 // Namespace creates a namespace.
 func (e *Env) Namespace(t testing.TB, name string) {
 	t.Helper()
-	_, err := e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	Must(t, err)
+	Get(e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 }
 
 // Backend creates a namespace with a healthy backend called hook in it.
@@ -180,13 +179,17 @@ func (e *Env) Refused(t testing.TB, namespace, text string) error {
 func (e *Env) Widgets(t testing.TB, group string, conversion *apiextensionsv1.CustomResourceConversion) string {
 	t.Helper()
 	name := "widgets." + group
+	version := func(name string, stored bool) apiextensionsv1.CustomResourceDefinitionVersion {
+		anything := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}
+		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: stored, Schema: anything}
+	}
 	_, err := e.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group:      group,
 			Names:      apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Singular: "widget", Kind: "Widget", ListKind: "WidgetList"},
 			Scope:      apiextensionsv1.NamespaceScoped,
-			Versions:   []apiextensionsv1.CustomResourceDefinitionVersion{WidgetVersion("v1"), WidgetVersion("v2")},
+			Versions:   []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true), version("v2", false)},
 			Conversion: conversion,
 		},
 	}, metav1.CreateOptions{})
@@ -194,18 +197,6 @@ func (e *Env) Widgets(t testing.TB, group string, conversion *apiextensionsv1.Cu
 	t.Cleanup(func() { e.Uninstall(t, name) })
 	e.established(t, name)
 	return name
-}
-
-// WidgetVersion is a version without any fields; v1 is the stored one.
-func WidgetVersion(name string) apiextensionsv1.CustomResourceDefinitionVersion {
-	return apiextensionsv1.CustomResourceDefinitionVersion{
-		Name:    name,
-		Served:  true,
-		Storage: name == "v1",
-		Schema: &apiextensionsv1.CustomResourceValidation{
-			OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"},
-		},
-	}
 }
 
 // Uninstall removes a CRD, if it is still there.
@@ -244,11 +235,8 @@ func (e *Env) CreateWidget(t testing.TB, group, name string) error {
 // Install applies manifests, and waits for the CRDs among them.
 func (e *Env) Install(t testing.TB, manifest []byte) {
 	t.Helper()
-	objects, err := apply.Objects(manifest)
-	Must(t, err)
-	client, err := apply.New(e.Plane.Config())
-	Must(t, err)
-	Must(t, client.Apply(t.Context(), objects...))
+	objects := Get(apply.Objects(manifest))(t)
+	Must(t, apply.Apply(t.Context(), e.Plane.Config(), objects...))
 	for _, o := range objects {
 		if o.GetKind() == "CustomResourceDefinition" {
 			e.established(t, o.GetName())
@@ -259,15 +247,7 @@ func (e *Env) Install(t testing.TB, manifest []byte) {
 // OpenShift is a file of the module github.com/openshift/api.
 func OpenShift(t testing.TB, path string) []byte {
 	t.Helper()
-	return ModuleFile(t, "github.com/openshift/api", path)
-}
-
-// ModuleFile is a file of a module that the tests require.
-func ModuleFile(t testing.TB, module, path string) []byte {
-	t.Helper()
-	output, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
-	Must(t, err)
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), filepath.FromSlash(path)))
-	Must(t, err)
+	output := Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output())(t)
+	text := Get(os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), filepath.FromSlash(path))))(t)
 	return text
 }

@@ -2,7 +2,6 @@ package testenv
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
@@ -46,41 +47,22 @@ func (e *Env) InstallAPIs(t testing.TB) {
 // ManifestFile reads one of the files that a cluster applies.
 func ManifestFile(t testing.TB, path string) []byte {
 	t.Helper()
-	manifests, err := programs.Manifests()
-	Must(t, err)
-	text, err := os.ReadFile(filepath.Join(manifests, filepath.FromSlash(path)))
-	Must(t, err)
+	manifests := Get(programs.Manifests())(t)
+	text := Get(os.ReadFile(filepath.Join(manifests, filepath.FromSlash(path))))(t)
 	return text
 }
 
-// Status is what the tests read of a target.
-type Status struct {
-	Conditions []metav1.Condition `json:"conditions"`
-	Versions   []struct {
-		Name    string `json:"name"`
-		Version string `json:"version"`
-	} `json:"versions"`
-	RelatedObjects []struct {
-		Group    string `json:"group"`
-		Resource string `json:"resource"`
-		Name     string `json:"name"`
-	} `json:"relatedObjects"`
-}
-
-// Status reads a target.
-func (e *Env) Status(ctx context.Context, target Target) (Status, *unstructured.Unstructured, error) {
-	found, err := e.Dynamic.Resource(target.Resource).Get(ctx, target.Name, metav1.GetOptions{})
+// Status reads what a target says of itself; both say it alike.
+func (e *Env) Status(ctx context.Context, target Target) (status configv1.ClusterOperatorStatus, object *unstructured.Unstructured, err error) {
+	object, err = e.Dynamic.Resource(target.Resource).Get(ctx, target.Name, metav1.GetOptions{})
 	if err != nil {
-		return Status{}, nil, err
+		return status, nil, err
 	}
-	text, err := found.MarshalJSON()
+	written, _, err := unstructured.NestedMap(object.Object, "status")
 	if err != nil {
-		return Status{}, nil, err
+		return status, nil, err
 	}
-	var out struct {
-		Status Status `json:"status"`
-	}
-	return out.Status, found, json.Unmarshal(text, &out)
+	return status, object, runtime.DefaultUnstructuredConverter.FromUnstructured(written, &status)
 }
 
 // Condition wants a condition of a target to have the status, and a reason and
@@ -91,7 +73,7 @@ func (e *Env) Condition(ctx context.Context, target Target, want metav1.Conditio
 		return err
 	}
 	for _, c := range status.Conditions {
-		if c.Type == want.Type && c.Status == want.Status && strings.Contains(c.Reason, want.Reason) && strings.Contains(c.Message, want.Message) {
+		if string(c.Type) == want.Type && string(c.Status) == string(want.Status) && strings.Contains(c.Reason, want.Reason) && strings.Contains(c.Message, want.Message) {
 			return nil
 		}
 	}
@@ -140,53 +122,43 @@ func (e *Env) WaitForEvent(t testing.TB, object, kind, text string) {
 // WriteCondition gives a target a condition, as written by the manager.
 func (e *Env) WriteCondition(t testing.TB, target Target, manager string, condition metav1.Condition) {
 	t.Helper()
-	kinds := map[Target]string{ClusterOperator: "ClusterOperator", WebhookAudit: "WebhookAudit"}
-	object := func() *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{}}
-		o.SetAPIVersion(target.Resource.GroupVersion().String())
-		o.SetKind(kinds[target])
-		o.SetName(target.Name)
-		if target == ClusterOperator {
-			o.Object["spec"] = map[string]any{}
-		}
-		return o
+	kind, spec := "ClusterOperator", map[string]any{}
+	if target == WebhookAudit {
+		kind, spec = "WebhookAudit", nil // it has none
 	}
-	options := metav1.ApplyOptions{FieldManager: manager}
-	client := e.Dynamic.Resource(target.Resource)
-	_, err := client.Apply(t.Context(), target.Name, object(), options)
-	Must(t, err)
-	status := object()
-	status.Object["status"] = map[string]any{"conditions": []any{map[string]any{
+	e.writeStatus(t, target, kind, manager, spec, map[string]any{"conditions": []any{map[string]any{
 		"type": condition.Type, "status": string(condition.Status), "reason": "Old", "message": "",
 		"lastTransitionTime": condition.LastTransitionTime.UTC().Format(time.RFC3339),
-	}}}
-	_, err = client.ApplyStatus(t.Context(), target.Name, status, options)
-	Must(t, err)
+	}}})
 }
 
 // SetUpgrading sets whether the cluster is being upgraded.
 func (e *Env) SetUpgrading(t testing.TB, status metav1.ConditionStatus) {
 	t.Helper()
-	client := e.Dynamic.Resource(schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusterversions"})
-	version := func() *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
-			"metadata": map[string]any{"name": "version"},
-		}}
-	}
-	options := metav1.ApplyOptions{FieldManager: "cluster-version-operator"}
-	made := version()
-	made.Object["spec"] = map[string]any{"clusterID": "00000000-0000-4000-8000-000000000000"}
-	_, err := client.Apply(t.Context(), "version", made, options)
-	Must(t, err)
-	reported := version()
-	reported.Object["status"] = map[string]any{
+	version := Target{schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusterversions"}, "version"}
+	spec := map[string]any{"clusterID": "00000000-0000-4000-8000-000000000000"}
+	e.writeStatus(t, version, "ClusterVersion", "cluster-version-operator", spec, map[string]any{
 		"availableUpdates": nil, "observedGeneration": int64(1), "versionHash": "x",
 		"desired": map[string]any{"version": "4.22.0", "image": "x"},
 		"conditions": []any{map[string]any{
 			"type": "Progressing", "status": string(status), "reason": "Test", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
 		}},
+	})
+}
+
+// writeStatus makes an object where there is none, and gives it a status, as written by the
+// manager.
+func (e *Env) writeStatus(t testing.TB, target Target, kind, manager string, spec, status map[string]any) {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetAPIVersion(target.Resource.GroupVersion().String())
+	object.SetKind(kind)
+	object.SetName(target.Name)
+	if spec != nil {
+		object.Object["spec"] = spec
 	}
-	_, err = client.ApplyStatus(t.Context(), "version", reported, options)
-	Must(t, err)
+	client, options := e.Dynamic.Resource(target.Resource), metav1.ApplyOptions{FieldManager: manager}
+	Get(client.Apply(t.Context(), target.Name, object, options))(t)
+	object.Object["status"] = status
+	Get(client.ApplyStatus(t.Context(), target.Name, object, options))(t)
 }

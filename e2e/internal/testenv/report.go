@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ type Document struct {
 		Objects    int
 		Lacks      []string
 	}
-	Webhooks []struct{ Type, Configuration, Name string }
+	Webhooks []ReportedWebhook
 	Findings []ReportedFinding
 	Totals   struct{ Findings map[string]int }
 	Errors   []struct {
@@ -28,34 +29,26 @@ type Document struct {
 	}
 }
 
+// ReportedWebhook is one webhook of a document.
+type ReportedWebhook struct{ Type, Configuration, Name string }
+
 // ReportedFinding is one finding of a document.
 type ReportedFinding struct{ Check, Severity, Type, Configuration, Name, Message, Fix string }
 
 // HasWebhookOf says whether the document has a webhook of the configuration.
 func (d Document) HasWebhookOf(configuration string) bool {
-	for _, w := range d.Webhooks {
-		if w.Configuration == configuration {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Webhooks, func(w ReportedWebhook) bool { return w.Configuration == configuration })
 }
 
 // HasFinding says whether the check reports the configuration.
 func (d Document) HasFinding(check, configuration string) bool {
-	for _, f := range d.Findings {
-		if f.Check == check && f.Configuration == configuration {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Findings, func(f ReportedFinding) bool { return f.Check == check && f.Configuration == configuration })
 }
 
 // Command runs the auditor as a command.
 func Command(t testing.TB, args ...string) auditor.Result {
 	t.Helper()
-	result, err := auditor.Command(t.Context(), Binary(t), args...)
-	Must(t, err)
+	result := Get(auditor.Command(t.Context(), Binary(t), args...))(t)
 	return result
 }
 

@@ -23,16 +23,12 @@ type Scraper struct {
 	T testing.TB
 }
 
-// NewScraper returns a scraper of an auditor.
-func NewScraper(t testing.TB, a *auditor.Auditor) Scraper { return Scraper{a, t} }
-
 // Scraper returns a scraper of the auditor that watches the environment, and
 // starts that auditor before its first use.
 func (e *Env) Scraper(t testing.TB) Scraper {
 	t.Helper()
-	a, err := e.watching()
-	Must(t, err)
-	return NewScraper(t, a)
+	a := Get(e.watching())(t)
+	return Scraper{a, t}
 }
 
 // Await waits until /metrics fulfils a condition and logs how long that took.

@@ -75,8 +75,7 @@ func (s *Suite) Shared(options cluster.Options, prepare ...func(*Env) error) *Sh
 // Use returns the environment to a test that shares it.
 func (s *Shared) Use(t testing.TB) *Env {
 	t.Helper()
-	env, err := s.start()
-	Must(t, err)
+	env := Get(s.start())(t)
 	s.users.RLock()
 	t.Cleanup(s.users.RUnlock)
 	return env
@@ -86,8 +85,7 @@ func (s *Shared) Use(t testing.TB) *Env {
 // others would disturb: it registers what all requests meet, say.
 func (s *Shared) UseAlone(t testing.TB) *Env {
 	t.Helper()
-	env, err := s.start()
-	Must(t, err)
+	env := Get(s.start())(t)
 	s.users.Lock()
 	t.Cleanup(s.users.Unlock)
 	return env

@@ -6,6 +6,7 @@ package testenv
 import (
 	"context"
 	"errors"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -99,8 +100,7 @@ func run(kubeconfig string, flags ...string) (*auditor.Auditor, error) {
 // Binary is the path of the auditor.
 func Binary(t testing.TB) string {
 	t.Helper()
-	path, err := programs.Auditor()
-	Must(t, err)
+	path := Get(programs.Auditor())(t)
 	return path
 }
 
@@ -113,8 +113,7 @@ func (e *Env) Run(t testing.TB, flags ...string) *auditor.Auditor {
 // RunAs runs the auditor with a kubeconfig until the end of the test.
 func RunAs(t testing.TB, kubeconfig string, flags ...string) *auditor.Auditor {
 	t.Helper()
-	a, err := run(kubeconfig, flags...)
-	Must(t, err)
+	a := Get(run(kubeconfig, flags...))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the auditor's log:\n%s", a.Output())
@@ -129,11 +128,8 @@ func (e *Env) APIServerMetrics(t testing.TB, prefix string) metrics.Metrics {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), MaxWait) // also in a cleanup, when the test's own is done
 	defer cancel()
-	body, err := e.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").Stream(ctx)
-	Must(t, err)
-	defer body.Close()
-	scrape, err := metrics.ParseOf(prefix, body)
-	Must(t, err)
+	body := Get(e.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").DoRaw(ctx))(t)
+	scrape := Get(metrics.ParseOf(regexp.MustCompile("^"+prefix), body))(t)
 	return scrape
 }
 
@@ -170,5 +166,16 @@ func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Get returns what a function returned, and ends the test if it returned an error too:
+//
+//	text := testenv.Get(os.ReadFile(file))(t)
+func Get[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Must(t, err)
+		return value
 	}
 }

@@ -134,17 +134,13 @@ func (n notifier) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, err
 // start runs what an Alertmanager runs, until the test ends.
 func start(t *testing.T, p *pages) *mem.Alerts {
 	t.Helper()
-	conf, err := config.LoadFile(Routes)
-	testenv.Must(t, err)
+	conf := testenv.Get(config.LoadFile(Routes))(t)
 	logger, registry, recorder := promslog.NewNopLogger(), prometheus.NewRegistry(), eventrecorder.NopRecorder()
 	groups := marker.NewGroupMarker()
 	ctx, cancel := context.WithCancel(t.Context())
-	alerts, err := mem.NewAlerts(ctx, time.Minute, 0, nil, logger, recorder, registry, featurecontrol.NoopFlags{})
-	testenv.Must(t, err)
-	silences, err := silence.New(silence.Options{Retention: time.Hour, Metrics: registry})
-	testenv.Must(t, err)
-	log, err := nflog.New(nflog.Options{Retention: 192 * time.Hour, Metrics: registry})
-	testenv.Must(t, err)
+	alerts := testenv.Get(mem.NewAlerts(ctx, time.Minute, 0, nil, logger, recorder, registry, featurecontrol.NoopFlags{}))(t)
+	silences := testenv.Get(silence.New(silence.Options{Retention: time.Hour, Metrics: registry}))(t)
+	log := testenv.Get(nflog.New(nflog.Options{Retention: 192 * time.Hour, Metrics: registry}))(t)
 	receivers := map[string][]notify.Integration{}
 	for _, r := range conf.Receivers {
 		n := notifier{p, r.Name, sendsResolved(r)}
@@ -188,16 +184,13 @@ func sendsResolved(r config.Receiver) bool {
 // PageText is what the page about an alert says.
 func PageText(t *testing.T, labels, annotations model.LabelSet) string {
 	t.Helper()
-	conf, err := config.LoadFile(Routes)
-	testenv.Must(t, err)
-	texts, err := template.FromGlobs(conf.Templates)
-	testenv.Must(t, err)
+	conf := testenv.Get(config.LoadFile(Routes))(t)
+	texts := testenv.Get(template.FromGlobs(conf.Templates))(t)
 	texts.ExternalURL = &url.URL{}
 	a := &alert.Alert{}
 	a.Labels, a.Annotations, a.StartsAt, a.EndsAt = labels, annotations, time.Now(), time.Now().Add(time.Hour)
 	receiver := conf.Receivers[slices.IndexFunc(conf.Receivers, func(r config.Receiver) bool { return r.Name == "page" })]
 	page := receiver.PagerdutyConfigs[0]
-	text, err := texts.ExecuteTextString(fmt.Sprint(page.Description, page.Details["alerts"]), texts.Data("page", labels, nil, "", a))
-	testenv.Must(t, err)
+	text := testenv.Get(texts.ExecuteTextString(fmt.Sprint(page.Description, page.Details["alerts"]), texts.Data("page", labels, nil, "", a)))(t)
 	return text
 }

@@ -29,9 +29,8 @@ func Controllers(t testing.TB, plane *cluster.ControlPlane) Target {
 
 func ofPlane(t testing.TB, server *rest.Config, job, names string) Target {
 	t.Helper()
-	client, err := rest.HTTPClientFor(server)
-	testenv.Must(t, err)
-	kept := regexp.MustCompile(`^(` + names + `)[{ ]`)
+	client := testenv.Get(rest.HTTPClientFor(server))(t)
+	kept := regexp.MustCompile(`^(` + names + `)$`)
 	return Target{Job: job, Instance: monitoring.Address(server.Host), URL: server.Host + "/metrics", Client: client, Keep: kept}
 }
 

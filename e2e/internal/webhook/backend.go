@@ -11,6 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 )
@@ -29,22 +30,15 @@ type Backend struct {
 
 // Create makes the namespace, the Service and a ready endpoint.
 func (b Backend) Create(ctx context.Context) error {
-	if err := b.createNamespace(ctx); err != nil {
-		return err
-	}
-	if err := b.CreateService(ctx); err != nil {
-		return err
-	}
-	return b.CreateEndpoints(ctx)
-}
-
-func (b Backend) createNamespace(ctx context.Context) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.Namespace}}
 	_, err := b.Client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating namespace %s: %w", b.Namespace, err)
 	}
-	return nil
+	if err := b.CreateService(ctx); err != nil {
+		return err
+	}
+	return b.CreateEndpoints(ctx)
 }
 
 // CreateService makes the Service.
@@ -68,30 +62,19 @@ func (b Backend) CreateService(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return b.Publish(ctx, slice) // its Endpoints left with an earlier Service of the name
+	return b.publish(slice) // its Endpoints left with an earlier Service of the name
 }
 
 // DeleteService removes the Service; its endpoints stay.
 func (b Backend) DeleteService(ctx context.Context) error {
-	err := b.Client.CoreV1().Services(b.Namespace).Delete(ctx, b.Name, metav1.DeleteOptions{})
-	if err != nil {
-		return fmt.Errorf("deleting service %s/%s: %w", b.Namespace, b.Name, err)
-	}
-	return nil
+	return b.Client.CoreV1().Services(b.Namespace).Delete(ctx, b.Name, metav1.DeleteOptions{})
 }
 
 // SetPort changes the port under which the Service is reached.
 func (b Backend) SetPort(ctx context.Context, port int32) error {
-	services := b.Client.CoreV1().Services(b.Namespace)
-	service, err := services.Get(ctx, b.Name, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading service %s/%s: %w", b.Namespace, b.Name, err)
-	}
-	service.Spec.Ports[0].Port = port
-	if _, err := services.Update(ctx, service, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("changing the port of service %s/%s: %w", b.Namespace, b.Name, err)
-	}
-	return nil
+	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/ports/0/port","value":%d}]`, port)
+	_, err := b.Client.CoreV1().Services(b.Namespace).Patch(ctx, b.Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // CreateEndpoints makes the EndpointSlice with one ready endpoint. Loopback
@@ -113,12 +96,12 @@ func (b Backend) CreateEndpoints(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("creating the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return b.Publish(ctx, slice)
+	return b.publish(slice)
 }
 
-// Publish writes the EndpointSlice as the Endpoints object that older API servers route
+// publish writes the EndpointSlice as the Endpoints object that older API servers route
 // by: past the API server, which refuses loopback addresses there.
-func (b Backend) Publish(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+func (b Backend) publish(slice *discoveryv1.EndpointSlice) error {
 	if b.Server.Put == nil {
 		return nil
 	}
@@ -137,7 +120,7 @@ func (b Backend) Publish(ctx context.Context, slice *discoveryv1.EndpointSlice) 
 	if err != nil {
 		return fmt.Errorf("writing the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return b.Server.Put(ctx, "/registry/services/endpoints/"+b.Namespace+"/"+b.Name, text)
+	return b.Server.Put("/registry/services/endpoints/"+b.Namespace+"/"+b.Name, text)
 }
 
 // DeleteEndpoints removes the EndpointSlice.
@@ -146,7 +129,7 @@ func (b Backend) DeleteEndpoints(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("deleting the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return b.Publish(ctx, &discoveryv1.EndpointSlice{})
+	return b.publish(&discoveryv1.EndpointSlice{})
 }
 
 // Ready marks the endpoint ready.
@@ -156,16 +139,21 @@ func (b Backend) Ready(ctx context.Context) error { return b.setReady(ctx, new(t
 func (b Backend) Unready(ctx context.Context) error { return b.setReady(ctx, new(false)) }
 
 func (b Backend) setReady(ctx context.Context, ready *bool) error {
+	return b.Change(ctx, func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Conditions.Ready = ready })
+}
+
+// Change updates the EndpointSlice.
+func (b Backend) Change(ctx context.Context, change func(*discoveryv1.EndpointSlice)) error {
 	slices := b.Client.DiscoveryV1().EndpointSlices(b.Namespace)
 	slice, err := slices.Get(ctx, b.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	slice.Endpoints[0].Conditions.Ready = ready
+	change(slice)
 	if _, err := slices.Update(ctx, slice, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("changing the endpoints of %s/%s: %w", b.Namespace, b.Name, err)
 	}
-	return b.Publish(ctx, slice)
+	return b.publish(slice)
 }
 
 // Admission is the clientConfig of an admission webhook served at path.

@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 // conversion that is denied fails with the message.
 type Behaviour struct {
 	Deny      string        // message of the denial; empty: allow
-	Code      int32         // HTTP code of the denial; 0: 403
 	Patch     string        // JSON patch of a mutating webhook
 	Delay     time.Duration // before answering
 	FailEvery int           // every Nth call gets an HTTP 500; 1: all of them, 0: none
@@ -67,11 +65,4 @@ func (b *Behaviour) set(word, argument string) (int, error) {
 // fails reports whether the nth call, counted from 1, fails.
 func (b Behaviour) fails(nth int) bool {
 	return b.FailEvery > 0 && nth%b.FailEvery == 0
-}
-
-func (b Behaviour) code() int32 {
-	if b.Code == 0 {
-		return http.StatusForbidden
-	}
-	return b.Code
 }

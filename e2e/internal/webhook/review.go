@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -87,7 +88,7 @@ func (r review) answer(b Behaviour) []byte {
 func admit(request *admissionv1.AdmissionRequest, b Behaviour) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: b.Deny == ""}
 	if !response.Allowed {
-		response.Result = &metav1.Status{Message: b.Deny, Code: b.code()}
+		response.Result = &metav1.Status{Message: b.Deny, Code: http.StatusForbidden}
 		return response
 	}
 	if b.Patch != "" {

@@ -4,14 +4,13 @@
 package webhook
 
 import (
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -24,16 +23,14 @@ type Server struct {
 	authority *ca.Authority
 	address   string
 	// Put writes what older API servers route by, where one does; nil elsewhere.
-	Put func(ctx context.Context, key string, value []byte) error
+	Put func(key string, value []byte) error
 
-	mu           sync.Mutex
-	http         *http.Server // nil while gone
-	hangsUp      bool
-	served       chan struct{}
-	certificates map[string]*tls.Certificate // by server name
-	behaviours   map[string]Behaviour        // by path, where it differs from the path's own
-	counts       map[string]int              // calls by path
-	calls        []Call
+	mu         sync.Mutex
+	http       *http.Server // nil while gone
+	hangsUp    bool
+	behaviours map[string]Behaviour // by path, where it differs from the path's own
+	counts     map[string]int       // calls by path
+	calls      []Call
 }
 
 // Start runs a webhook server; the caller must Close it.
@@ -43,11 +40,10 @@ func Start() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		authority:    signer,
-		address:      "127.0.0.1:0",
-		certificates: map[string]*tls.Certificate{},
-		behaviours:   map[string]Behaviour{},
-		counts:       map[string]int{},
+		authority:  signer,
+		address:    "127.0.0.1:0",
+		behaviours: map[string]Behaviour{},
+		counts:     map[string]int{},
 	}
 	return s, s.Open()
 }
@@ -61,7 +57,6 @@ func (s *Server) Open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.address = listener.Addr().String()
-	s.served = make(chan struct{})
 	s.http = &http.Server{
 		Handler:           s,
 		TLSConfig:         &tls.Config{GetCertificate: s.certificate, MinVersion: tls.VersionTLS12},
@@ -69,7 +64,7 @@ func (s *Server) Open() error {
 		ErrorLog:          log.New(io.Discard, "", 0), // broken connections are part of the tests
 	}
 	s.http.SetKeepAlivesEnabled(!s.hangsUp)
-	go serve(s.http, listener, s.served)
+	go func(server *http.Server) { _ = server.ServeTLS(listener, "", "") }(s.http) // ends with ErrServerClosed
 	return nil
 }
 
@@ -81,37 +76,23 @@ func (s *Server) HangUp() {
 	s.http.SetKeepAlivesEnabled(false)
 }
 
-func serve(server *http.Server, listener net.Listener, served chan<- struct{}) {
-	defer close(served)
-	_ = server.ServeTLS(listener, "", "") // ends with ErrServerClosed
-}
-
 // Close makes the server gone: connections are refused, open ones broken.
 func (s *Server) Close() error {
 	s.mu.Lock()
-	server, served := s.http, s.served
-	s.http = nil
-	s.mu.Unlock()
-	if server == nil {
+	defer s.mu.Unlock()
+	if s.http == nil {
 		return nil
 	}
-	err := server.Close()
-	<-served
-	if err != nil {
-		return fmt.Errorf("closing the webhook server: %w", err)
-	}
-	return nil
+	err := s.http.Close()
+	s.http = nil
+	return err
 }
 
 // Port is the port the server listens on, also while it is closed.
 func (s *Server) Port() int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	address, err := net.ResolveTCPAddr("tcp", s.address)
-	if err != nil {
-		return 0 // cannot be: the address came from a listener
-	}
-	return int32(address.Port)
+	return int32(netip.MustParseAddrPort(s.address).Port())
 }
 
 // URL is how to reach a path of the server without a Service.
@@ -137,21 +118,12 @@ func (s *Server) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	if name == "" {
 		name = "127.0.0.1"
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if known := s.certificates[name]; known != nil {
-		return known, nil
-	}
 	pair, err := s.authority.Serving(name)
 	if err != nil {
 		return nil, err
 	}
 	certificate, err := tls.X509KeyPair(pair.Certificate, pair.Key)
-	if err != nil {
-		return nil, fmt.Errorf("loading the certificate of %s: %w", name, err)
-	}
-	s.certificates[name] = &certificate
-	return &certificate, nil
+	return &certificate, err
 }
 
 // ServeHTTP answers one call as the behaviour of its path says.
@@ -168,34 +140,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	if wait(r.Context(), behaviour.Delay) != nil {
+	select {
+	case <-r.Context().Done():
 		return // the client has gone
+	case <-time.After(behaviour.Delay):
 	}
 	if behaviour.fails(nth) {
 		http.Error(w, "failing as configured", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(reply(review, behaviour)) // an error is the client's to see
-}
-
-func reply(review review, b Behaviour) []byte {
-	if b.Garbage {
-		return []byte(`{"no": "review"}`)
+	answer := []byte(`{"no": "review"}`)
+	if !behaviour.Garbage {
+		answer = review.answer(behaviour)
 	}
-	return review.answer(b)
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return errors.New("the client has gone")
-	case <-time.After(d):
-		return nil
-	}
+	_, _ = w.Write(answer) // an error is the client's to see
 }
 
 // record writes the call down and says how to answer it, and the how manieth

@@ -172,7 +172,7 @@ func TestAlerts(t *testing.T) {
 	}
 	prometheus.settles(func(ctx context.Context) error { return finds(ctx, auditors, incidents) })
 	if _, there := sites[static]; there {
-		prometheus.settles(timeline.APIServer(t, w.Plane.Config()).Says("apiserver_admission_webhook_request_total", "name", sites[static].webhook()))
+		prometheus.settles(timeline.APIServer(t, w.Plane.Config()).Says("apiserver_admission_webhook_request_total", metrics.Labels{"name": sites[static].webhook()}))
 	}
 	prometheus.lasts(80 * time.Minute)
 

@@ -23,8 +23,8 @@ import (
 func TestOneAPIServer(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, cluster.Options{})
-	tunnel := newTunnel(t)
-	second, third := w.join(t), w.join(t, tunnelFlag(t, tunnel))
+	tunnel, flag := newTunnel(t)
+	second, third := w.join(t), w.join(t, flag)
 	pages, opens := newScenario(t, w, "pages"), newScenario(t, w, "opens")
 	failingClosedOnPods(t, pages)
 	failingOpen(t, opens)
@@ -38,7 +38,7 @@ func TestOneAPIServer(t *testing.T) {
 	prometheus.fires()
 
 	instance := monitoring.Address(third.Host)
-	tunnel.Lose(func(string) bool { return true })
+	tunnel.Lose()
 	prometheus.lasts(20 * time.Minute)
 	prometheus.fires("WebhookNoneReachable")
 	if text, label := prometheus.one("WebhookNoneReachable"); label("instance") != instance || !strings.Contains(text, instance) {
@@ -54,17 +54,12 @@ func TestOneAPIServer(t *testing.T) {
 	testenv.Must(t, cutOff.notifies(notified))
 }
 
-func newTunnel(t *testing.T) *proxy.Tunnel {
+// newTunnel is a tunnel, and the flag that has an API server reach webhooks through it.
+func newTunnel(t *testing.T) (tunnel proxy.Tunnel, flag string) {
 	t.Helper()
-	tunnel, err := proxy.StartTunnel(filepath.Join(t.TempDir(), "tunnel"))
-	testenv.Must(t, err)
+	socket := filepath.Join(t.TempDir(), "tunnel")
+	tunnel = testenv.Get(proxy.StartTunnel(socket))(t)
 	t.Cleanup(func() { testenv.Must(t, tunnel.Close()) })
-	return tunnel
-}
-
-// tunnelFlag has an API server reach webhooks through the tunnel.
-func tunnelFlag(t *testing.T, tunnel *proxy.Tunnel) string {
-	t.Helper()
 	file := filepath.Join(t.TempDir(), "egress.yaml")
 	testenv.Must(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
@@ -75,25 +70,22 @@ egressSelections:
     transport:
       uds:
         udsName: %s
-`, tunnel.Socket), 0o600))
-	return "--egress-selector-config-file=" + file
+`, socket), 0o600))
+	return tunnel, "--egress-selector-config-file=" + file
 }
 
 // join starts a further API server until the end of the test.
 func (w environment) join(t *testing.T, flags ...string) *rest.Config {
 	t.Helper()
-	config, err := w.Plane.Join(t.Context(), flags...)
-	testenv.Must(t, err)
+	config := testenv.Get(w.Plane.Join(t.Context(), flags...))(t)
 	return config
 }
 
 // via is the same scenario, with requests to another API server.
 func (s scenario) via(t *testing.T, config *rest.Config) scenario {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(config)
-	testenv.Must(t, err)
-	objects, err := dynamic.NewForConfig(config)
-	testenv.Must(t, err)
+	client := testenv.Get(kubernetes.NewForConfig(config))(t)
+	objects := testenv.Get(dynamic.NewForConfig(config))(t)
 	other := *s.Env
 	other.Kube, other.Dynamic = client, objects
 	s.environment = environment{Env: &other, manifests: s.manifests, users: s.environment.users}

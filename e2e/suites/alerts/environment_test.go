@@ -79,8 +79,7 @@ func neverSlow(t testing.TB, webhooks ...string) string {
 	for _, name := range webhooks {
 		thresholds[name] = 10
 	}
-	policy, err := json.Marshal(map[string]any{"latencyThresholds": thresholds})
-	testenv.Must(t, err)
+	policy := testenv.Get(json.Marshal(map[string]any{"latencyThresholds": thresholds}))(t)
 	file := filepath.Join(t.TempDir(), "policy.yaml")
 	testenv.Must(t, os.WriteFile(file, policy, 0o600))
 	return "--config=" + file

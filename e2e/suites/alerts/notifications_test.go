@@ -225,8 +225,7 @@ func (r routing) notified(all []timeline.Notification) error {
 // it and however long; what is notified again while it lasts is the same group.
 func TestOutages(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../rules/testdata/outages.json")
-	testenv.Must(t, err)
+	text := testenv.Get(os.ReadFile("../../../rules/testdata/outages.json"))(t)
 	var outages map[string][]struct {
 		Labels   map[string]string
 		From, To metav1.Duration

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 )
@@ -53,27 +54,27 @@ func TestPolicies(t *testing.T) {
 		s.traffic(2, s.createConfigMap)
 	}
 	const reloads = "apiserver_manifest_admission_config_controller_automatic_reloads_total"
-	reloaded := two.Grows(t, reloads, "status", "success")
+	reloaded := two.Grows(t, reloads, metrics.Labels{"status": "success"})
 	testenv.Must(t, os.WriteFile(first.file(denying), []byte("no manifest"), 0o600))
 	manifest := newScenario(t, w, static)
 	testenv.Must(t, second.add(manifest))
 	prometheus.settles(params.isRefused)
-	prometheus.settles(one.Says("apiserver_validating_admission_policy_check_total", "policy", open.name))
-	prometheus.settles(one.Says("apiserver_mutating_admission_policy_check_total", "policy", mutating.name))
+	prometheus.settles(one.Says("apiserver_validating_admission_policy_check_total", metrics.Labels{"policy": open.name}))
+	prometheus.settles(one.Says("apiserver_mutating_admission_policy_check_total", metrics.Labels{"policy": mutating.name}))
 	prometheus.settles(reloaded)
-	prometheus.lastsWhile(40*time.Minute, one.Grows(t, reloads, "status", "failure"))
+	prometheus.lastsWhile(40*time.Minute, one.Grows(t, reloads, metrics.Labels{"status": "failure"}))
 	prometheus.fires("WebhookManifestsDiffer", "WebhookManifestsNotReloaded", "WebhookPolicyConfigErrors", "WebhookPolicyFailingOpen", "WebhookPolicyMutationsFailing")
 	bindings := w.Kube.AdmissionregistrationV1()
 	testenv.Must(t, bindings.ValidatingAdmissionPolicyBindings().Delete(t.Context(), params.name, metav1.DeleteOptions{}))
 	testenv.Must(t, bindings.ValidatingAdmissionPolicyBindings().Delete(t.Context(), open.name, metav1.DeleteOptions{}))
 	testenv.Must(t, bindings.MutatingAdmissionPolicyBindings().Delete(t.Context(), mutating.name, metav1.DeleteOptions{}))
-	reloaded = one.Grows(t, reloads, "status", "success")
+	reloaded = one.Grows(t, reloads, metrics.Labels{"status": "success"})
 	testenv.Must(t, first.remove(denying))
 	testenv.Must(t, first.add(manifest)) // so that both have the same
 	prometheus.settles(reloaded)
 	prometheus.settles(func(ctx context.Context) error { return params.createConfigMap(ctx, 0) })
-	prometheus.settles(one.Rests("apiserver_validating_admission_policy_check_total", "policy", open.name))
-	prometheus.settles(one.Rests("apiserver_mutating_admission_policy_check_total", "policy", mutating.name))
+	prometheus.settles(one.Rests("apiserver_validating_admission_policy_check_total", metrics.Labels{"policy": open.name}))
+	prometheus.settles(one.Rests("apiserver_mutating_admission_policy_check_total", metrics.Labels{"policy": mutating.name}))
 	prometheus.lasts(time.Hour)
 	prometheus.fires()
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
@@ -52,8 +53,7 @@ func TestControllersHang(t *testing.T) {
 	// The API server notices once a client writes, up to half a minute later, and until then
 	// answers from its cache (MaxInternalErrorRetryDuration in k8s.io/apiserver/pkg/storage/cacher);
 	// controllers that have read everything before do not need to again until they start anew.
-	_, err := s.widgets("v1").Patch(t.Context(), "one", types.MergePatchType, touch(), metav1.PatchOptions{})
-	testenv.Must(t, err)
+	testenv.Get(s.widgets("v1").Patch(t.Context(), "one", types.MergePatchType, touch(), metav1.PatchOptions{}))(t)
 	eventually(t, func(ctx context.Context) error {
 		if _, err := s.widgets("v2").List(ctx, metav1.ListOptions{ResourceVersion: "0"}); err == nil {
 			return errors.New("widgets are still listed from the API server's cache")
@@ -62,8 +62,8 @@ func TestControllersHang(t *testing.T) {
 	})
 	testenv.Must(t, s.Plane.Controllers.Restart(t.Context()))
 	testenv.Must(t, create("after"))
-	prometheus.settles(timeline.Controllers(t, w.Plane).Says("workqueue_depth", "name", "resourcequota_primary"))
-	prometheus.settles(timeline.Controllers(t, w.Plane).Says("garbagecollector_controller_resources_sync_error_total"))
+	prometheus.settles(timeline.Controllers(t, w.Plane).Says("workqueue_depth", metrics.Labels{"name": "resourcequota_primary"}))
+	prometheus.settles(timeline.Controllers(t, w.Plane).Says("garbagecollector_controller_resources_sync_error_total", nil))
 	prometheus.lasts(20 * time.Minute)
 	prometheus.one("WebhookConversionBlocksControllers")
 	if err := computed(t.Context(), "after"); err == nil {

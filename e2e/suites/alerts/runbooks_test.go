@@ -29,8 +29,7 @@ func runbooks(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	for _, pattern := range []string{"../../../rules/runbooks/*.md", "../../../pkg/classify/*.md"} {
-		files, err := filepath.Glob(pattern)
-		testenv.Must(t, err)
+		files := testenv.Get(filepath.Glob(pattern))(t)
 		if len(files) == 0 {
 			t.Fatalf("no runbooks at %s", pattern)
 		}
@@ -45,8 +44,7 @@ func runbooks(t *testing.T) []string {
 // node, for which no API server can answer.
 func blocks(t *testing.T, file, section string) []string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	testenv.Must(t, err)
+	text := testenv.Get(os.ReadFile(file))(t)
 	_, rest, _ := strings.Cut(string(text), "\n## "+section+"\n")
 	body, _, _ := strings.Cut(rest, "\n## ")
 	var out []string
@@ -98,8 +96,7 @@ type shell struct {
 
 func (s scenario) shell(t *testing.T, file string) shell {
 	t.Helper()
-	binaries, err := programs.ControlPlane()
-	testenv.Must(t, err)
+	binaries := testenv.Get(programs.ControlPlane())(t)
 	crd := s.crd()
 	name := s.webhook()
 	if strings.HasPrefix(filepath.Base(file), "WebhookConversion") {
@@ -188,15 +185,13 @@ func typeWhatReads(t *testing.T, w environment) {
 // while after the kind.
 func (s scenario) createObjects(t *testing.T) {
 	t.Helper()
-	objects, err := filepath.Abs("testdata/objects.yaml")
-	testenv.Must(t, err)
+	objects := testenv.Get(filepath.Abs("testdata/objects.yaml"))(t)
 	sh := s.shell(t, "")
 	eventually(t, func(ctx context.Context) error {
 		_, err := sh.run(ctx, "kubectl apply -f "+objects)
 		return err
 	})
-	_, err = sh.run(t.Context(), "kubectl delete namespace hanging --wait=false")
-	testenv.Must(t, err)
+	testenv.Get(sh.run(t.Context(), "kubectl delete namespace hanging --wait=false"))(t)
 	testenv.Must(t, s.manifests.add(scenario{environment: s.environment, name: static, backend: s.backend}))
 }
 
@@ -359,8 +354,7 @@ func breakGlassOfConversion(t *testing.T, w environment) {
 		}
 	}
 	eventually(t, holds)
-	crd, err := s.CRDs.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), s.crd(), metav1.GetOptions{})
-	testenv.Must(t, err)
+	crd := testenv.Get(s.CRDs.ApiextensionsV1().CustomResourceDefinitions().Get(t.Context(), s.crd(), metav1.GetOptions{}))(t)
 	if service := crd.Spec.Conversion.Webhook.ClientConfig.Service; service == nil || service.Namespace != s.name {
 		t.Errorf("the conversion was not restored: %+v", crd.Spec.Conversion)
 	}

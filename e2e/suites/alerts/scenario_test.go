@@ -48,8 +48,7 @@ func newScenario(t testing.TB, w environment, name string) scenario {
 	t.Helper()
 	s := scenario{environment: w, name: name, backend: webhook.Backend{Client: w.Kube, Namespace: name, Name: "hook", Server: w.Hooks}}
 	testenv.Must(t, s.backend.Create(t.Context()))
-	_, err := w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace()}}, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace()}}, metav1.CreateOptions{}))(t)
 	return s
 }
 
@@ -146,8 +145,7 @@ func (s scenario) touching(t *testing.T, resource string, users int) {
 		object := &unstructured.Unstructured{Object: of}
 		object.SetAPIVersion("v1")
 		object.SetName(owned(user))
-		_, err := s.objects(resource).Create(t.Context(), object, metav1.CreateOptions{})
-		testenv.Must(t, err)
+		testenv.Get(s.objects(resource).Create(t.Context(), object, metav1.CreateOptions{}))(t)
 	}
 	s.traffic(users, s.touches(resource))
 }

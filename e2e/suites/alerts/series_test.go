@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
@@ -72,8 +71,7 @@ func TestSeries(t *testing.T) {
 // documented are the series that docs/operate.md says are exported in the release.
 func documented(t *testing.T) series {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/operate.md")
-	testenv.Must(t, err)
+	text := testenv.Get(os.ReadFile("../../../docs/operate.md"))(t)
 	out := series{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
 		if releases := strings.Split(row[3], ", "); row[3] == "all" || slices.Contains(releases, programs.Release()) {
@@ -88,8 +86,7 @@ func documented(t *testing.T) series {
 // want each to have.
 func readByAlerts(t *testing.T) series {
 	t.Helper()
-	text, err := os.ReadFile("../../../rules/adjustable.json")
-	testenv.Must(t, err)
+	text := testenv.Get(os.ReadFile("../../../rules/adjustable.json"))(t)
 	var read struct{ Series []string }
 	testenv.Must(t, json.Unmarshal(text, &read))
 	want := series{}
@@ -125,14 +122,14 @@ func family(name string) string {
 func (w environment) exported(t *testing.T, among series) (series, error) {
 	out := series{}
 	for _, target := range []timeline.Target{timeline.APIServer(t, w.Plane.Config()), timeline.Controllers(t, w.Plane)} {
-		exported, err := target.Series(t.Context())
+		exported, err := target.Scrape(t.Context())
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range exported {
-			if name := family(s.Get(model.MetricNameLabel)); among[name] != nil {
-				s = labels.NewBuilder(s).Del(model.MetricNameLabel, model.BucketLabel, model.JobLabel, model.InstanceLabel).Labels()
-				out[name] = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(out[name], maps.Keys(s.Map())))))
+			if name := family(s.Name); among[name] != nil {
+				delete(s.Labels, model.BucketLabel)
+				out[name] = slices.Compact(slices.Sorted(slices.Values(slices.AppendSeq(out[name], maps.Keys(s.Labels)))))
 			}
 		}
 	}

@@ -85,10 +85,8 @@ func closes(s step, lines []string, i int) bool {
 }
 
 func TestContributing(t *testing.T) {
-	root, err := programs.Root()
-	testenv.Must(t, err)
-	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
-	testenv.Must(t, err)
+	root := testenv.Get(programs.Root())(t)
+	page := testenv.Get(os.ReadFile(filepath.Join(root, "CONTRIBUTING.md")))(t)
 	limits := map[string]int{"Add a check": 4, "Add a metric": 2, "Add a panel": 1, "Add an alert": 3}
 	for _, s := range sections(t, string(page)) {
 		t.Run(s.title, func(t *testing.T) {
@@ -151,8 +149,7 @@ func (s step) write(t *testing.T, dir string) {
 		testenv.Must(t, os.WriteFile(path, []byte(s.text), 0o644))
 		return
 	}
-	text, err := os.ReadFile(path)
-	testenv.Must(t, err)
+	text := testenv.Get(os.ReadFile(path))(t)
 	at := 0
 	for _, line := range s.after {
 		i := bytes.Index(text[at:], []byte("\n"+line+"\n"))

@@ -108,12 +108,10 @@ func bundled(bundle []byte) func(*testing.T, webhook.Backend, *admissionv1.Valid
 func renamed(t *testing.T, b webhook.Backend) {
 	t.Helper()
 	services := b.Client.CoreV1().Services(b.Namespace)
-	service, err := services.Get(t.Context(), b.Name, metav1.GetOptions{})
-	testenv.Must(t, err)
+	service := testenv.Get(services.Get(t.Context(), b.Name, metav1.GetOptions{}))(t)
 	service.Spec.Type, service.Spec.ExternalName = corev1.ServiceTypeExternalName, "localhost"
 	service.Spec.ClusterIP, service.Spec.ClusterIPs = "", nil
-	_, err = services.Update(t.Context(), service, metav1.UpdateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(services.Update(t.Context(), service, metav1.UpdateOptions{}))(t)
 }
 
 // connected does something with each connection, and hangs up.
@@ -221,8 +219,7 @@ func TestExplainErrorOfPatches(t *testing.T) {
 	t.Parallel()
 	w := environment{stock.Use(t)}
 	b := w.Backend(t, "pasted-patch")
-	made, err := w.CreateConfigMap(t, b.Namespace)
-	testenv.Must(t, err)
+	made := testenv.Get(w.CreateConfigMap(t, b.Namespace))(t)
 	h := testenv.Hook(b, "/patch", testenv.Rule("", "configmaps"))
 	h.Rules[0].Operations = []admissionv1.OperationType{admissionv1.Delete}
 	w.Mutate(t, b.Namespace, testenv.Mutating(h))

@@ -71,9 +71,8 @@ func (q request) line(t *testing.T, k knowledge, folder string) string {
 	case k == byLabels && q.labels != nil:
 		words = append(words, labeled(q.labels))
 	case (k == byObject || k == live || k == offline) && q.object != nil:
-		file, err := os.CreateTemp(folder, "object-*.json")
-		testenv.Must(t, err)
-		_, err = file.Write(encoded(q.object))
+		file := testenv.Get(os.CreateTemp(folder, "object-*.json"))(t)
+		_, err := file.Write(encoded(q.object))
 		testenv.Must(t, errors.Join(err, file.Close()))
 		words = append(words, "--filename="+file.Name())
 	}
@@ -155,8 +154,7 @@ func (w environment) explainedObjects(t *testing.T) requests {
 	q := requests{env: w}
 	var crd apiextensionsv1.CustomResourceDefinition
 	testenv.Must(t, yaml.Unmarshal([]byte(explainedWidget), &crd))
-	made, err := w.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &crd, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	made := testenv.Get(w.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &crd, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { w.Uninstall(t, crd.Name) })
 	made.APIVersion, made.Kind = crd.APIVersion, crd.Kind
 	q.context = append(q.context, made)

@@ -86,8 +86,7 @@ func fuzzed(t *testing.T) (wanted int, seed uint64) {
 		if !ok {
 			return otherwise
 		}
-		n, err := strconv.ParseUint(text, 10, 32)
-		testenv.Must(t, err)
+		n := testenv.Get(strconv.ParseUint(text, 10, 32))(t)
 		return n
 	}
 	wanted, seed = int(number("FUZZ", asIs)), 1
@@ -170,8 +169,7 @@ func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 		}
 	}
 	if wrong {
-		registered, err := os.ReadFile(e.written(t, c))
-		testenv.Must(t, err)
+		registered := testenv.Get(os.ReadFile(e.written(t, c)))(t)
 		t.Logf("registered: %s", registered)
 	}
 	c.unregister(t)
@@ -201,8 +199,7 @@ func (e explainer) explain(t *testing.T, c *configurations, asked []request, k k
 	for _, q := range asked {
 		fmt.Fprintln(&lines, q.line(t, k, folder))
 	}
-	result, err := auditor.Piped(t.Context(), strings.NewReader(lines.String()), e.binary, append([]string{"explain", "--requests=-", "-o=json"}, where...)...)
-	testenv.Must(t, err)
+	result := testenv.Get(auditor.Piped(t.Context(), strings.NewReader(lines.String()), e.binary, append([]string{"explain", "--requests=-", "-o=json"}, where...)...))(t)
 	if result.Code != 0 {
 		t.Fatalf("explain --requests: exit code %d: %s", result.Code, result.Stderr)
 	}
@@ -259,12 +256,10 @@ func (e explainer) register(t *testing.T, c *configurations) {
 		if name := first.configuration; !done[name] {
 			done[name] = true
 			m, v := c.configuration(name)
-			made, err := mutating.Create(ctx, m, metav1.CreateOptions{})
-			testenv.Must(t, err)
+			made := testenv.Get(mutating.Create(ctx, m, metav1.CreateOptions{}))(t)
 			made.APIVersion, made.Kind = "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"
 			c.removes(t, func() error { return mutating.Delete(ctx, name, metav1.DeleteOptions{}) })
-			also, err := validating.Create(ctx, v, metav1.CreateOptions{})
-			testenv.Must(t, err)
+			also := testenv.Get(validating.Create(ctx, v, metav1.CreateOptions{}))(t)
 			also.APIVersion, also.Kind = made.APIVersion, "ValidatingWebhookConfiguration"
 			c.removes(t, func() error { return validating.Delete(ctx, name, metav1.DeleteOptions{}) })
 			c.objects = append(c.objects, made, also)
@@ -359,8 +354,7 @@ func (e explainer) awaitAll(t *testing.T, sentinels, policies []string) {
 // written puts what the auditor reads in the cluster into a file.
 func (e explainer) written(t *testing.T, c *configurations) string {
 	t.Helper()
-	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": slices.Concat(c.objects, e.context)})
-	testenv.Must(t, err)
+	text := testenv.Get(json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": slices.Concat(c.objects, e.context)}))(t)
 	file := filepath.Join(t.TempDir(), c.prefix+".json")
 	testenv.Must(t, os.WriteFile(file, text, 0o600))
 	return file

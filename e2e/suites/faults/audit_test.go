@@ -201,7 +201,7 @@ func written(ctx context.Context, w *testenv.Env, a *auditor.Auditor, want teste
 		}
 		var conditions []string
 		for _, c := range status.Conditions {
-			conditions = append(conditions, fmt.Sprint([]string{c.Type, string(c.Status), c.Reason}))
+			conditions = append(conditions, fmt.Sprint([]string{string(c.Type), string(c.Status), c.Reason}))
 		}
 		if err := sameLists("conditions of "+target.Name, served, conditions); err != nil {
 			return err

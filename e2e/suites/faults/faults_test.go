@@ -67,8 +67,7 @@ func newStage(t *testing.T) *stage {
 // newAct runs an auditor in a world that it reaches through a proxy of its own.
 func newAct(t *testing.T, w *testenv.Env, flags ...string) *stage {
 	t.Helper()
-	p, err := proxy.Start(w.Plane.Config())
-	testenv.Must(t, err)
+	p := testenv.Get(proxy.Start(w.Plane.Config()))(t)
 	t.Cleanup(func() { testenv.Must(t, p.Close()) })
 	s := &stage{Env: w, proxy: p}
 	s.Auditor = s.replica(t, flags...)
@@ -242,13 +241,11 @@ func catchAll(t *testing.T, s *stage) {
 func stampFuture(t *testing.T, s *stage) {
 	s.missing(t, "stamped")
 	client := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	made, err := client.Get(t.Context(), "stamped", metav1.GetOptions{})
-	testenv.Must(t, err)
+	made := testenv.Get(client.Get(t.Context(), "stamped", metav1.GetOptions{}))(t)
 	for i := range made.ManagedFields {
 		made.ManagedFields[i].Time = new(metav1.NewTime(time.Now().Add(10 * time.Minute)))
 	}
-	_, err = client.Update(t.Context(), made, metav1.UpdateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(client.Update(t.Context(), made, metav1.UpdateOptions{}))(t)
 	s.awaitReported(t, "stamped")
 	s.Unregister(t, "stamped")
 }

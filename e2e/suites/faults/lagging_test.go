@@ -36,13 +36,10 @@ func newLagging(t *testing.T) *lagging {
 	t.Helper()
 	w := testenv.New(t, cluster.Options{WithoutControllers: true})
 	w.InstallAPIs(t)
-	relay, err := proxy.StartRelay(w.Plane.Store()+"-relay", w.Plane.Store())
-	testenv.Must(t, err)
+	relay := testenv.Get(proxy.StartRelay(w.Plane.Store()+"-relay", w.Plane.Store()))(t)
 	t.Cleanup(func() { testenv.Must(t, errors.Join(w.Plane.Stop(), relay.Close())) })
-	server, err := w.Plane.Join(t.Context(), "--etcd-servers=unix://"+relay.Address)
-	testenv.Must(t, err)
-	third, err := w.Plane.Join(t.Context())
-	testenv.Must(t, err)
+	server := testenv.Get(w.Plane.Join(t.Context(), "--etcd-servers=unix://"+relay.Address))(t)
+	third := testenv.Get(w.Plane.Join(t.Context()))(t)
 	return &lagging{w, relay, server, third}
 }
 
@@ -63,8 +60,7 @@ func (l *lagging) cut(t *testing.T, s *stage) {
 func TestFaultLagging(t *testing.T) {
 	t.Parallel()
 	l := newLagging(t)
-	balancer, err := proxy.StartBalancer(address(t, l.server))
-	testenv.Must(t, err)
+	balancer := testenv.Get(proxy.StartBalancer(address(t, l.server)))(t)
 	t.Cleanup(func() { testenv.Must(t, balancer.Close()) })
 	config := l.Plane.Config()
 	config.Host = "https://" + balancer.Address
@@ -84,8 +80,7 @@ func TestFaultLaggingWatch(t *testing.T) {
 	t.Parallel()
 	l := newLagging(t)
 	s := newAct(t, l.Env, elected...)
-	slow, err := proxy.Start(l.server)
-	testenv.Must(t, err)
+	slow := testenv.Get(proxy.Start(l.server))(t)
 	t.Cleanup(func() { testenv.Must(t, slow.Close()) })
 	s.proxy.Break(func(w http.ResponseWriter, r *http.Request) bool {
 		pinned := strings.HasSuffix(r.URL.Path, "/validatingwebhookconfigurations") && r.URL.Query().Get("watch") != ""
@@ -102,8 +97,7 @@ func TestFaultLaggingWatch(t *testing.T) {
 
 func address(t *testing.T, config *rest.Config) string {
 	t.Helper()
-	host, err := url.Parse(config.Host)
-	testenv.Must(t, err)
+	host := testenv.Get(url.Parse(config.Host))(t)
 	return host.Host
 }
 

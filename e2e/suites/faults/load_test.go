@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,8 +29,7 @@ const (
 // value is the one value of a series.
 func (s *stage) value(t *testing.T, name string) float64 {
 	t.Helper()
-	m, err := s.Scrape(t.Context())
-	testenv.Must(t, err)
+	m := testenv.Get(s.Scrape(t.Context()))(t)
 	return m.Select(name, nil).Sum()
 }
 
@@ -69,8 +69,7 @@ func (s *stage) settles(t *testing.T, before float64) {
 // count is how many webhooks there are.
 func (s *stage) count(t *testing.T) int {
 	t.Helper()
-	m, err := s.Scrape(t.Context())
-	testenv.Must(t, err)
+	m := testenv.Get(s.Scrape(t.Context()))(t)
 	return len(m.Select(info, nil))
 }
 
@@ -156,7 +155,7 @@ func TestFaultTerminatedDuringAWrite(t *testing.T) {
 	})
 	s.missing(t, "last")
 	<-begun
-	testenv.Must(t, s.Terminate())
+	testenv.Must(t, syscall.Kill(s.PID(), syscall.SIGTERM))
 	close(finish)
 	<-s.Done()
 	if code := s.ExitCode(); code != 0 {

@@ -58,8 +58,7 @@ func (p *pair) broken(t *testing.T, name string, replicas ...*auditor.Auditor) {
 	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
 	p.Validate(t, name, h)
 	for _, a := range replicas {
-		_, err := a.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
-		testenv.Must(t, err)
+		testenv.Get(a.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name})))(t)
 	}
 }
 
@@ -131,8 +130,7 @@ func TestFaultHanging(t *testing.T) {
 	p.Validate(t, "subresources", h)
 	p.broken(t, "second", p.leader, p.other)
 	fresh := p.Run(t, elected...)
-	_, err := fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "second"}))
-	testenv.Must(t, err)
+	testenv.Get(fresh.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"configuration": "second"})))(t)
 	testenv.EventuallyWithin(t, takeover, func() error {
 		if !strings.Contains(p.leader.Output(), "webhook="+h.Name) {
 			return errors.New("the log does not name the webhook")

@@ -27,8 +27,7 @@ func TestFaultRestore(t *testing.T) {
 	first.missing(t, "restored")
 	shown(t, replicas, "restored")
 
-	backup, err := first.Plane.BackUp(t.Context())
-	testenv.Must(t, err)
+	backup := testenv.Get(first.Plane.BackUp(t.Context()))(t)
 	first.Unregister(t, "restored")
 	first.write(t, 500)
 	first.missing(t, "lost")
@@ -65,12 +64,10 @@ func TestFaultRestore(t *testing.T) {
 func (s *stage) write(t *testing.T, times int) {
 	t.Helper()
 	maps := s.Kube.CoreV1().ConfigMaps(metav1.NamespaceDefault)
-	written, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	written := testenv.Get(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "written"}}, metav1.CreateOptions{}))(t)
 	for i := range times {
 		written.Data = map[string]string{"times": fmt.Sprint(i)}
-		written, err = maps.Update(t.Context(), written, metav1.UpdateOptions{})
-		testenv.Must(t, err)
+		written = testenv.Get(maps.Update(t.Context(), written, metav1.UpdateOptions{}))(t)
 	}
 }
 

@@ -59,8 +59,7 @@ func TestAdmissionPolicies(t *testing.T) {
 		testenv.Eventually(t, func() error { return w.Refused(t, name, "no params found for policy binding") })
 		audited(true)
 		maps := w.Kube.CoreV1().ConfigMaps("default")
-		_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		testenv.Must(t, err)
+		testenv.Get(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
 		t.Cleanup(func() { _ = maps.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 		testenv.Eventually(t, func() error {
 			_, err := w.CreateConfigMap(t, name)
@@ -102,8 +101,7 @@ func TestAdmissionPolicies(t *testing.T) {
 		w.bind(t, name, func(*admissionv1.ValidatingAdmissionPolicyBinding) {})
 		scraper.AwaitFinding("resource-names-gap", "info", testenv.Identity("validatingpolicy", name, name))
 		maps := w.Kube.CoreV1().ConfigMaps(name)
-		_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{})
-		testenv.Must(t, err)
+		testenv.Get(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}))(t)
 		testenv.Eventually(t, func() error {
 			err := maps.Delete(t.Context(), "kept", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
 			if err == nil || !strings.Contains(err.Error(), name) {
@@ -135,8 +133,7 @@ func (w environment) policy(t *testing.T, name string, change func(*admissionv1.
 		},
 	}
 	change(p)
-	_, err := policies.Create(t.Context(), p, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(policies.Create(t.Context(), p, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { _ = policies.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 	return name
 }
@@ -150,7 +147,6 @@ func (w environment) bind(t *testing.T, name string, change func(*admissionv1.Va
 		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 	}
 	change(b)
-	_, err := bindings.Create(t.Context(), b, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(bindings.Create(t.Context(), b, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() { _ = bindings.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }

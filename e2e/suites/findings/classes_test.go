@@ -88,8 +88,7 @@ func TestDeadWebhookOnBindings(t *testing.T) {
 			w := environment{stock.Use(t)}
 			b := w.Backend(t, "dead-"+test.name)
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waiting"}, Spec: testenv.PodSpec()}
-			_, err := w.Kube.CoreV1().Pods(b.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
-			testenv.Must(t, err)
+			testenv.Get(w.Kube.CoreV1().Pods(b.Namespace).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 			h := testenv.Hook(b, "", testenv.Rule("", test.resource))
 			h.ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")} // nothing listens there
 			w.Validate(t, b.Namespace, h)
@@ -106,7 +105,7 @@ func TestDeadWebhookOnBindings(t *testing.T) {
 			})
 			place := binding(b)
 			place.Name = pod.Name
-			err = w.Kube.CoreV1().Pods(b.Namespace).Bind(t.Context(), place, metav1.CreateOptions{})
+			err := w.Kube.CoreV1().Pods(b.Namespace).Bind(t.Context(), place, metav1.CreateOptions{})
 			if refused := err != nil; refused != test.stops {
 				t.Errorf("placing the Pod: %v", err)
 			}

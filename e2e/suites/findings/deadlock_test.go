@@ -111,9 +111,8 @@ func TestDeadlock(t *testing.T) {
 // runs puts a Pod behind the Service of a backend.
 func (w environment) runs(t *testing.T, b webhook.Backend, app string) {
 	t.Helper()
-	_, err := w.Kube.CoreV1().Services(b.Namespace).Patch(t.Context(), b.Name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"selector":{"app":%q}}}`, app), metav1.PatchOptions{})
-	testenv.Must(t, err)
-	_, err = w.Kube.CoreV1().Pods(b.Namespace).Create(t.Context(), &corev1.Pod{
+	testenv.Get(w.Kube.CoreV1().Services(b.Namespace).Patch(t.Context(), b.Name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"selector":{"app":%q}}}`, app), metav1.PatchOptions{}))(t)
+	_, err := w.Kube.CoreV1().Pods(b.Namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Labels: map[string]string{"app": app}}, Spec: testenv.PodSpec(),
 	}, metav1.CreateOptions{})
 	testenv.Must(t, err)
@@ -147,6 +146,5 @@ func (w environment) clear(t *testing.T, check, configuration, step string) {
 		t.Fatalf("no patch of %s in %q", configuration, f.Fix)
 	}
 	t.Logf("%s\nfix: %s", f.Message, f.Fix)
-	_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), configuration, types.JSONPatchType, []byte(m[3]), metav1.PatchOptions{})
-	testenv.Must(t, err)
+	testenv.Get(w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), configuration, types.JSONPatchType, []byte(m[3]), metav1.PatchOptions{}))(t)
 }

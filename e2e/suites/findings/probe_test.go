@@ -47,7 +47,7 @@ func TestProbe(t *testing.T) {
 	// The cluster's DNS and cluster IPs do not exist here; endpoints do.
 	a := w.Run(t, "--probe=tls", "--aggregator-routing=true")
 	for _, x := range pitfalls {
-		t.Run(x.name, func(t *testing.T) { x.probed(t, w, testenv.NewScraper(t, a)) })
+		t.Run(x.name, func(t *testing.T) { x.probed(t, w, testenv.Scraper{Auditor: a, T: t}) })
 	}
 }
 
@@ -75,8 +75,7 @@ func (x pitfall) probed(t *testing.T, w environment, scraper testenv.Scraper) {
 	testenv.Eventually(t, func() error { return w.Refused(t, b.Namespace, x.error) })
 	if x.otherCA {
 		made.Webhooks[0].ClientConfig.CABundle = own
-		_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made, metav1.UpdateOptions{})
-		testenv.Must(t, err)
+		testenv.Get(w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), made, metav1.UpdateOptions{}))(t)
 		scraper.AwaitNoFinding(x.check, labels)
 		dialSucceeds(scraper, labels)
 	}

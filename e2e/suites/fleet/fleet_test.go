@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
@@ -34,25 +36,21 @@ type prometheus struct{ monitoring.Stack }
 func start(t *testing.T, config object, args ...string) prometheus {
 	t.Helper()
 	config["global"] = with(object{"scrape_interval": "1s", "evaluation_interval": "1s"}, asObject(config["global"]))
-	text, err := json.Marshal(config)
-	testenv.Must(t, err)
+	text := testenv.Get(json.Marshal(config))(t)
 	dir := t.TempDir()
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, "prometheus.json"), text, 0o600))
-	ports, err := process.FreePorts(1)
-	testenv.Must(t, err)
-	binaries, err := programs.Monitoring()
-	testenv.Must(t, err)
-	binary, err := filepath.Abs(filepath.Join(binaries, "prometheus"))
-	testenv.Must(t, err)
+	ports := testenv.Get(process.FreePorts(1))(t)
+	binaries := testenv.Get(programs.Monitoring())(t)
+	binary := testenv.Get(filepath.Abs(filepath.Join(binaries, "prometheus")))(t)
 	p := prometheus{monitoring.Stack{Prometheus: fmt.Sprintf("http://127.0.0.1:%d", ports[0])}}
-	running, err := process.SparinglyIn(dir, binary, filepath.Join(dir, "log"), append([]string{
+	running, err := process.Sparingly(dir, binary, filepath.Join(dir, "log"), append([]string{
 		"--config.file=" + filepath.Join(dir, "prometheus.json"),
 		"--storage.tsdb.path=" + filepath.Join(dir, "data"),
 		"--web.listen-address=" + monitoring.Address(p.Prometheus),
 	}, args...)...)
 	testenv.Must(t, err)
 	t.Cleanup(func() { testenv.Must(t, running.Stop()) })
-	testenv.Eventually(t, func() error { return monitoring.Get(t.Context(), p.Prometheus+"/-/ready", nil) })
+	testenv.Eventually(t, func() error { _, err := web.Get(t.Context(), http.DefaultClient, p.Prometheus+"/-/ready"); return err })
 	return p
 }
 
@@ -76,8 +74,7 @@ func asObject(o any) object {
 // scrape.
 func example(t *testing.T, name string, scrape object) object {
 	t.Helper()
-	config, err := monitoring.ReadYAML(filepath.Join(examples, name))
-	testenv.Must(t, err)
+	config := testenv.Get(monitoring.ReadYAML(filepath.Join(examples, name)))(t)
 	config["scrape_configs"] = []any{with(config["scrape_configs"].([]any)[0], scrape)}
 	return config
 }
@@ -108,10 +105,8 @@ func installation(t *testing.T, exists bool) *auditor.Auditor {
 // writeRules has the auditor print its alerts, with short waiting times.
 func writeRules(t *testing.T) string {
 	t.Helper()
-	printed, err := auditor.Command(t.Context(), testenv.Binary(t), "print", "rules", "--form=prometheus")
-	testenv.Must(t, err)
-	rules, err := monitoring.ScaleRules(printed.Stdout, 0.03)
-	testenv.Must(t, err)
+	printed := testenv.Get(auditor.Command(t.Context(), testenv.Binary(t), "print", "rules", "--form=prometheus"))(t)
+	rules := testenv.Get(monitoring.ScaleRules(printed.Stdout, 0.03))(t)
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	testenv.Must(t, os.WriteFile(path, rules, 0o600))
 	return path

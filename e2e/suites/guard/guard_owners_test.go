@@ -38,16 +38,14 @@ var owners = []owner{
 
 func bringServerSide(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	made, err := w.configurations(wanted.GetKind()).Apply(t.Context(), wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: "owner"})
-	testenv.Must(t, err)
+	made := testenv.Get(w.configurations(wanted.GetKind()).Apply(t.Context(), wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: "owner"}))(t)
 	return made
 }
 
 func bringClientSide(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "wanted.json")
-	encoded, err := json.Marshal(wanted.Object)
-	testenv.Must(t, err)
+	encoded := testenv.Get(json.Marshal(wanted.Object))(t)
 	testenv.Must(t, os.WriteFile(file, encoded, 0o600))
 	w.Kubectl(t, "apply", "-f", file)
 	return w.read(t, wanted)
@@ -57,14 +55,12 @@ func bringPut(t *testing.T, w environment, wanted *unstructured.Unstructured) *u
 	t.Helper()
 	live := w.read(t, wanted)
 	if live == nil {
-		made, err := w.configurations(wanted.GetKind()).Create(t.Context(), wanted, metav1.CreateOptions{FieldManager: "owner"})
-		testenv.Must(t, err)
+		made := testenv.Get(w.configurations(wanted.GetKind()).Create(t.Context(), wanted, metav1.CreateOptions{FieldManager: "owner"}))(t)
 		return made
 	}
 	live.Object["webhooks"] = wanted.DeepCopy().Object["webhooks"]
 	live.SetAnnotations(wanted.GetAnnotations())
-	made, err := w.configurations(wanted.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"})
-	testenv.Must(t, err)
+	made := testenv.Get(w.configurations(wanted.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"}))(t)
 	return made
 }
 
@@ -93,13 +89,6 @@ func (o owned) bring(t *testing.T, w environment) *unstructured.Unstructured {
 	return o.owner.bring(t, w, o.object)
 }
 
-// change makes the configuration as its owner wants it from now on.
-func (o owned) change(t *testing.T, w environment, annotations map[string]string) *unstructured.Unstructured {
-	t.Helper()
-	o.object.SetAnnotations(annotations)
-	return o.bring(t, w)
-}
-
 // allOwned are configurations of both kinds, with and without selectors, of
 // all owners. Their names begin with the prefix.
 func allOwned(prefix string) []owned {
@@ -119,8 +108,8 @@ func allOwned(prefix string) []owned {
 
 // TestReapplyIsNoHotLoop: however its owner brings a configuration to the state
 // that it wants, the guard leaves nothing to do for any client that watches, and
-// no other name in the managed fields. The owner's opt-in takes effect, and so
-// does its end.
+// no other name in the managed fields. What an opt-in does is tested in manifests, and in
+// TestRunLevelZeroStarts.
 func TestReapplyIsNoHotLoop(t *testing.T) {
 	t.Parallel()
 	w := useGuarded(t)
@@ -133,9 +122,6 @@ func TestReapplyIsNoHotLoop(t *testing.T) {
 				wantUnchanged(t, first, o.bring(t, w))
 			}
 			wantManagers(t, first, o.manager)
-			wantAsWritten(t, o, o.change(t, w, map[string]string{optIn: "true"}))
-			wantAsWritten(t, o, o.bring(t, w))
-			wantGuarded(t, o.change(t, w, nil))
 		})
 	}
 }
@@ -151,22 +137,10 @@ func (w environment) uninstallObjects(t *testing.T, objects []*unstructured.Unst
 // client is the client of a cluster-scoped object's kind.
 func (w environment) client(t *testing.T, object *unstructured.Unstructured) dynamic.ResourceInterface {
 	t.Helper()
-	groups, err := restmapper.GetAPIGroupResources(w.Kube.Discovery())
-	testenv.Must(t, err)
+	groups := testenv.Get(restmapper.GetAPIGroupResources(w.Kube.Discovery()))(t)
 	kind := object.GroupVersionKind()
-	mapping, err := restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version)
-	testenv.Must(t, err)
+	mapping := testenv.Get(restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version))(t)
 	return w.Dynamic.Resource(mapping.Resource)
-}
-
-// wantAsWritten wants the requirements that the owner wrote and no others.
-func wantAsWritten(t *testing.T, o owned, object *unstructured.Unstructured) {
-	t.Helper()
-	for i, h := range hooksOf(object) {
-		if have, want := requirements(h), requirements(hooksOf(o.object)[i]); text(have) != text(want) {
-			t.Errorf("%s: webhook %d requires %s, want %s", o.name(), i, text(have), text(want))
-		}
-	}
 }
 
 // wantGuarded wants the exclusion as the last requirement of all webhooks.

@@ -94,11 +94,7 @@ func strict(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 }
 
 func (w environment) apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
-	client, err := apply.New(w.Plane.Config())
-	if err != nil {
-		return err
-	}
-	return client.Apply(ctx, objects...)
+	return apply.Apply(ctx, w.Plane.Config(), objects...)
 }
 
 // awaitGuard waits until the guard changes what is registered.
@@ -197,8 +193,7 @@ func requirements(hook map[string]any) []any {
 // register creates the configuration until the end of the test.
 func (w environment) register(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	made, err := w.configurations(object.GetKind()).Create(t.Context(), object, metav1.CreateOptions{FieldManager: "owner"})
-	testenv.Must(t, err)
+	made := testenv.Get(w.configurations(object.GetKind()).Create(t.Context(), object, metav1.CreateOptions{FieldManager: "owner"}))(t)
 	w.unregisterLater(t, object)
 	return made
 }
@@ -244,8 +239,7 @@ func TestGuardCoversAnyNumberOfWebhooks(t *testing.T) {
 					t.Fatalf("%d webhooks are left of %d", have, n)
 				}
 				wantRequirements(t, made, exclusion)
-				again, err := w.configurations(kind).Update(t.Context(), made, metav1.UpdateOptions{})
-				testenv.Must(t, err)
+				again := testenv.Get(w.configurations(kind).Update(t.Context(), made, metav1.UpdateOptions{}))(t)
 				wantRequirements(t, again, exclusion)
 				wantUnchanged(t, made, again)
 			})
@@ -306,8 +300,7 @@ func TestRunLevelZeroStarts(t *testing.T) {
 // namespace makes a namespace until the end of the test.
 func (w environment) namespace(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
-	_, err := w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}))(t)
 	t.Cleanup(func() {
 		testenv.Gone(t, w.Kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,8 +17,7 @@ import (
 // warn installs the warnings until the end of the test.
 func (w environment) warn(t *testing.T) {
 	t.Helper()
-	policy, err := printed("registration-warnings")
-	testenv.Must(t, err)
+	policy := testenv.Get(printed("registration-warnings"))(t)
 	testenv.Must(t, w.apply(t.Context(), strict(policy)...))
 	t.Cleanup(func() { w.uninstallObjects(t, policy) })
 	testenv.Eventually(t, func() error { return w.wantWarning(t, "secrets.guard.example.com") })
@@ -44,20 +42,6 @@ func covering(resource string) map[string]any {
 	return hook
 }
 
-// found is a finding, as far as it is compared.
-type found struct{ Check, Type, Configuration, Name, Fix string }
-
-// foundIn are the findings of an audit.
-func foundIn(t *testing.T, args ...string) []found {
-	t.Helper()
-	result := testenv.Command(t, append([]string{"audit", "-o", "json", "--fail-on", "never"}, args...)...)
-	var out struct{ Findings []found }
-	if err := json.Unmarshal([]byte(result.Stdout), &out); err != nil {
-		t.Fatalf("auditing %v: %v\n%s", args, err, result.Stderr)
-	}
-	return out.Findings
-}
-
 // dryRun registers the configuration in a dry run and returns what the policy
 // warns of.
 func (w environment) dryRun(t *testing.T, object *unstructured.Unstructured) ([]string, error) {
@@ -65,9 +49,8 @@ func (w environment) dryRun(t *testing.T, object *unstructured.Unstructured) ([]
 	received := &warnings{}
 	config := w.Plane.Config()
 	config.WarningHandler = received
-	client, err := dynamic.NewForConfig(config)
-	testenv.Must(t, err)
-	_, err = client.Resource(guardedKinds[object.GetKind()]).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	client := testenv.Get(dynamic.NewForConfig(config))(t)
+	_, err := client.Resource(guardedKinds[object.GetKind()]).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return received.byPolicy(), err
 }
 
@@ -114,8 +97,7 @@ func TestRegistrationWarnings(t *testing.T) {
 	} {
 		for kind := range guardedKinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				printed, err := w.dryRun(t, configuration(kind, "guard-warned", test.hooks...))
-				testenv.Must(t, err)
+				printed := testenv.Get(w.dryRun(t, configuration(kind, "guard-warned", test.hooks...)))(t)
 				if test.want == "" && len(printed) > 0 || len(printed) > 1 || !strings.Contains(strings.Join(printed, ""), test.want) {
 					t.Errorf("prints %q, want %q", printed, test.want)
 				}

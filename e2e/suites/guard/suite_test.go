@@ -15,8 +15,6 @@ var (
 	unguarded = suite.Shared(cluster.Options{})
 	// guarded has the guard installed.
 	guarded = suite.Shared(cluster.Options{WithoutControllers: true}, installGuard)
-	// previous is a server without the API that the guard is made of.
-	previous = suite.Shared(cluster.Options{APIServerFlags: []string{"--emulated-version=1.35"}, WithoutControllers: true})
 )
 
 func TestMain(m *testing.M) { suite.Main(m) }

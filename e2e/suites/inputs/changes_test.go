@@ -76,11 +76,9 @@ func TestDiffAgainstTheCluster(t *testing.T) {
 		t.Errorf("the last field is %+v", timeout)
 	}
 	client := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	configuration, err := client.Get(t.Context(), "diff-cluster", metav1.GetOptions{})
-	testenv.Must(t, err)
+	configuration := testenv.Get(client.Get(t.Context(), "diff-cluster", metav1.GetOptions{}))(t)
 	configuration.Webhooks = []admissionv1.ValidatingWebhook{hook}
-	_, err = client.Update(t.Context(), configuration, metav1.UpdateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(client.Update(t.Context(), configuration, metav1.UpdateOptions{}))(t)
 	testenv.Eventually(t, func() error { return w.Refused(t, now.Namespace, "failed calling webhook") })
 	if err := secret(now.Namespace); err == nil {
 		t.Error("secrets are gained, and not refused")
@@ -97,13 +95,11 @@ func TestAgent(t *testing.T) {
 	w := environment{stock.Use(t)}
 	b := w.Backend(t, "agent")
 	w.Validate(t, "agent", testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
-	_, err := w.CreateConfigMap(t, b.Namespace)
-	testenv.Must(t, err)
+	testenv.Get(w.CreateConfigMap(t, b.Namespace))(t)
 	testenv.Must(t, b.DeleteService(t.Context()))
 
 	command := exec.Command(testenv.Binary(t), "mcp", "--kubeconfig", w.Plane.Kubeconfig())
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: command}, nil)
-	testenv.Must(t, err)
+	session := testenv.Get(mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, nil).Connect(t.Context(), &mcp.CommandTransport{Command: command}, nil))(t)
 	defer session.Close()
 	testenv.Eventually(t, func() error { return w.Refused(t, b.Namespace, "failed calling webhook") })
 	name := b.Namespace + ".e2e.example.com"
@@ -120,10 +116,8 @@ func TestAgent(t *testing.T) {
 		{"top", nil, name},
 		{"checks", nil, "service-missing"},
 	} {
-		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args})
-		testenv.Must(t, err)
-		text, err := json.Marshal(r.Content)
-		testenv.Must(t, err)
+		r := testenv.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args}))(t)
+		text := testenv.Get(json.Marshal(r.Content))(t)
 		if r.IsError || !strings.Contains(string(text), c.want) {
 			t.Errorf("%s %v: no %q in %s", c.tool, c.args, c.want, text)
 		}

@@ -14,17 +14,13 @@ import (
 func TestDefaultsAreTheAPIServers(t *testing.T) {
 	t.Parallel()
 	const folder = "../../../pkg/inventory/manifest/testdata/defaults/"
-	tables, err := programs.Defaults()
-	testenv.Must(t, err)
-	written, err := os.Open(folder + "written.yaml")
-	testenv.Must(t, err)
+	tables := testenv.Get(programs.Defaults())(t)
+	written := testenv.Get(os.Open(folder + "written.yaml"))(t)
 	defer written.Close()
-	recorded, err := os.ReadFile(folder + "stored.yaml")
-	testenv.Must(t, err)
+	recorded := testenv.Get(os.ReadFile(folder + "stored.yaml"))(t)
 	program := exec.CommandContext(t.Context(), tables)
 	program.Stdin = written
-	got, err := program.Output()
-	testenv.Must(t, err)
+	got := testenv.Get(program.Output())(t)
 	if string(got) != string(recorded) {
 		t.Errorf("stored.yaml is out of date: %s <written.yaml >stored.yaml in %s", tables, folder)
 	}

@@ -3,6 +3,7 @@ package inputs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,31 +24,39 @@ const root = "../../../"
 type integration struct {
 	// run runs its commands in a checkout and returns the exit code.
 	run func(t *testing.T, checkout string) int
-	// sarif is the file that it writes, if it compares with the target branch.
-	sarif string
+	// sarif and markdown are the files that it writes, if it compares with the target branch.
+	sarif, markdown string
 }
 
 var integrations = map[string]integration{
-	"GitHub action":    {runAction, "webhook-auditor.sarif"},
-	"GitLab component": {runComponent, "webhook-auditor.sarif"},
-	"pre-commit hook":  {runHook, ""},
+	"GitHub action":    {run: runAction, sarif: "webhook-auditor.sarif"},
+	"GitLab component": {run: runComponent, sarif: "webhook-auditor.sarif"},
+	"pre-commit hook":  {run: runHook},
 }
 
-// TestIntegrations runs what action.yml, the GitLab component and the pre-commit
-// hook run, on a checkout without a change, and with one that adds a webhook.
+// TestIntegrations runs what action.yml, the GitLab component, the pre-commit hook and
+// the examples in the documentation run, on a checkout without a change, and with one
+// that adds a webhook.
 func TestIntegrations(t *testing.T) {
-	for name, offered := range integrations {
+	all := examples(t)
+	maps.Copy(all, integrations)
+	for name, offered := range all {
 		t.Run(name, func(t *testing.T) {
 			checkout := cloned(t)
 			if code := offered.run(t, checkout); code != 0 {
 				t.Errorf("exit code %d without a change", code)
 			}
-			shell(t, checkout, "cp manifests/sound.yaml manifests/more.yaml && sed -i.bak 's/name: sound/name: more/; s/secrets/pods/' manifests/more.yaml")
+			bash(t, checkout, "rm -rf before && git worktree prune && cp manifests/sound.yaml manifests/more.yaml && sed -i.bak 's/name: sound/name: more/; s/secrets/pods/' manifests/more.yaml", nil)
 			if code := offered.run(t, checkout); code != 3 {
 				t.Errorf("exit code %d with a webhook for all pods, want 3", code)
 			}
 			if offered.sarif != "" {
 				annotated(t, filepath.Join(checkout, offered.sarif))
+			}
+			if offered.markdown != "" {
+				if text := string(read(t, filepath.Join(checkout, offered.markdown))); !testenv.ContainsAll(text, "#### Added", "manifests/more.yaml:") || testenv.ContainsAll(text, "manifests/sound.yaml:") {
+					t.Errorf("it is not about the change:\n%s", text)
+				}
 			}
 		})
 	}
@@ -135,8 +144,7 @@ func TestActionRefusesAnotherBinary(t *testing.T) {
 	testenv.Must(t, yaml.Unmarshal(text(t, "action.yml"), &a))
 	version := a.Inputs["version"].Default
 	releases := published(t, version)
-	checksums, err := filepath.Glob(filepath.Join(releases, "*", "checksums.txt"))
-	testenv.Must(t, err)
+	checksums := testenv.Get(filepath.Glob(filepath.Join(releases, "*", "checksums.txt")))(t)
 	bash(t, releases, "sed -i.bak 's/^..../0000/' "+checksums[0], nil)
 	step := filepath.Join(t.TempDir(), "step.sh")
 	testenv.Must(t, os.WriteFile(step, []byte(a.Runs.Steps[0].Run), 0o600))
@@ -184,15 +192,7 @@ func runComponent(t *testing.T, checkout string) int {
 		variables = append(variables, name+"="+value)
 	}
 	variables = append(variables, "AUDIT_BASE="+filepath.Join(t.TempDir(), "base"))
-	for _, command := range c.Job.Script {
-		if strings.HasPrefix(command, "go install ") {
-			continue
-		}
-		if code := bash(t, checkout, command, variables); code != 0 {
-			return code
-		}
-	}
-	return 0
+	return script(t, checkout, c.Job.Script, variables)
 }
 
 // hook is one of .pre-commit-hooks.yaml.
@@ -249,14 +249,12 @@ func text(t *testing.T, name string) []byte { return read(t, filepath.Join(root,
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	testenv.Must(t, err)
+	content := testenv.Get(os.ReadFile(path))(t)
 	return content
 }
 
 func absolute(t *testing.T, path string) string {
 	t.Helper()
-	out, err := filepath.Abs(path)
-	testenv.Must(t, err)
+	out := testenv.Get(filepath.Abs(path))(t)
 	return out
 }

@@ -20,8 +20,7 @@ func TestPlugin(t *testing.T) {
 	b := w.Backend(t, "plugin")
 	testenv.Must(t, b.DeleteService(t.Context()))
 	w.Validate(t, "plugin", testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
-	binaries, err := programs.ControlPlane()
-	testenv.Must(t, err)
+	binaries := testenv.Get(programs.ControlPlane())(t)
 	path := t.TempDir()
 	for _, name := range []string{"kubectl-webhook_auditor", "kubectl_complete-webhook_auditor"} {
 		testenv.Must(t, os.Symlink(testenv.Binary(t), filepath.Join(path, name)))

@@ -38,8 +38,7 @@ func constraints(changed fields) fields {
 // variants are those of testdata/refused.yaml of one kind.
 func variants(t *testing.T, of string) []fields {
 	t.Helper()
-	text, err := os.ReadFile("testdata/refused.yaml")
-	testenv.Must(t, err)
+	text := testenv.Get(os.ReadFile("testdata/refused.yaml"))(t)
 	var all fields
 	testenv.Must(t, yaml.Unmarshal(text, &all))
 	var out []fields
@@ -130,8 +129,7 @@ func refusals(t *testing.T, objects []*unstructured.Unstructured) map[string]str
 	for _, o := range objects {
 		list.Items = append(list.Items, *o)
 	}
-	text, err := list.MarshalJSON()
-	testenv.Must(t, err)
+	text := testenv.Get(list.MarshalJSON())(t)
 	file := filepath.Join(t.TempDir(), "objects.json")
 	testenv.Must(t, os.WriteFile(file, text, 0o600))
 	document, _ := testenv.Report(t, file)

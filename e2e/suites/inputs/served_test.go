@@ -31,8 +31,7 @@ func TestRecordedResourcesAreServed(t *testing.T) {
 	if os.Getenv("RECORD") == "1" {
 		testenv.Must(t, os.WriteFile(file, []byte(served), 0o644))
 	}
-	recorded, err := os.ReadFile(file)
-	testenv.Must(t, err)
+	recorded := testenv.Get(os.ReadFile(file))(t)
 	if served != string(recorded) {
 		t.Errorf("%s is out of date (RECORD=1 renews it); the server serves\n%s", file, served)
 	}

@@ -16,11 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/transport"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 )
 
 const (
@@ -47,14 +49,12 @@ type auditor struct {
 func start(t testing.TB, w *testenv.Env, namespace string, flags ...string) *auditor {
 	t.Helper()
 	a := prepare(t, w, namespace)
-	ports, err := process.FreePorts(1)
-	testenv.Must(t, err)
+	ports := testenv.Get(process.FreePorts(1))(t)
 	a.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
 	a.dir = t.TempDir()
 	args := append(arguments(t, w, a.dir), flags...)
 	args = append(args, "--kubeconfig="+a.kubeconfig(t, w, a.dir), "--namespace="+namespace, "--web.listen-address="+a.address)
-	a.Process, err = process.Run(testenv.Binary(t), filepath.Join(a.dir, "log"), args...)
-	testenv.Must(t, err)
+	a.Process = testenv.Get(process.Run(testenv.Binary(t), filepath.Join(a.dir, "log"), args...))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the auditor's log:\n%s", a.Output())
@@ -67,26 +67,21 @@ func start(t testing.TB, w *testenv.Env, namespace string, flags ...string) *aud
 // prepare gets the credentials: of the auditor's account, and of a Prometheus.
 func prepare(t testing.TB, w *testenv.Env, namespace string) *auditor {
 	t.Helper()
-	request, err := w.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	config, err := w.Plane.As(prometheus)
-	testenv.Must(t, err)
-	trusted, err := tls.X509KeyPair(config.CertData, config.KeyData)
-	testenv.Must(t, err)
+	request := testenv.Get(w.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
+	config := testenv.Get(w.Plane.As(prometheus))(t)
+	trusted := testenv.Get(tls.X509KeyPair(config.CertData, config.KeyData))(t)
 	return &auditor{token: request.Status.Token, trusted: trusted}
 }
 
 // arguments are those of the container, with the mounted folders in dir.
 func arguments(t testing.TB, w *testenv.Env, dir string) []string {
 	t.Helper()
-	deployments, err := w.Kube.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + account})
-	testenv.Must(t, err)
+	deployments := testenv.Get(w.Kube.AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + account}))(t)
 	if len(deployments.Items) != 1 {
 		t.Fatalf("%d Deployments, want one", len(deployments.Items))
 	}
 	installed := deployments.Items[0]
-	policy, err := w.Kube.CoreV1().ConfigMaps(installed.Namespace).Get(t.Context(), account, metav1.GetOptions{})
-	testenv.Must(t, err)
+	policy := testenv.Get(w.Kube.CoreV1().ConfigMaps(installed.Namespace).Get(t.Context(), account, metav1.GetOptions{}))(t)
 	for name, content := range policy.Data {
 		testenv.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
@@ -101,10 +96,8 @@ func arguments(t testing.TB, w *testenv.Env, dir string) []string {
 // serving writes what the Secret with the serving certificate holds.
 func (a *auditor) serving(t testing.TB) {
 	t.Helper()
-	signer, err := ca.New("serving")
-	testenv.Must(t, err)
-	pair, err := signer.Serving("127.0.0.1")
-	testenv.Must(t, err)
+	signer := testenv.Get(ca.New("serving"))(t)
+	pair := testenv.Get(signer.Serving("127.0.0.1"))(t)
 	a.roots = x509.NewCertPool()
 	a.roots.AppendCertsFromPEM(signer.Bundle)
 	testenv.Must(t, os.WriteFile(filepath.Join(a.dir, "tls.key"), pair.Key, 0o600))
@@ -125,40 +118,21 @@ func (a *auditor) kubeconfig(t testing.TB, w *testenv.Env, dir string) string {
 	return path
 }
 
-// get asks for a path, with a token or as the trusted Prometheus.
-func (a *auditor) get(ctx context.Context, path, token string) (*http.Response, error) {
+// scrape reads the metrics, with a token or as the trusted Prometheus.
+func (a *auditor) scrape(ctx context.Context, token string) (metrics.Metrics, error) {
 	// As the ServiceMonitors have it, of Kubernetes and of OpenShift.
 	config := &tls.Config{RootCAs: a.roots, InsecureSkipVerify: a.roots == nil}
+	var to http.RoundTripper = &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
 	if token == "" {
 		config.Certificates = []tls.Certificate{a.trusted}
+	} else {
+		to = transport.NewBearerAuthRoundTripper(token, to)
 	}
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 20 * time.Second}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+a.address+path, nil)
+	text, err := web.Get(ctx, &http.Client{Transport: to, Timeout: 20 * time.Second}, "https://"+a.address+"/metrics")
 	if err != nil {
 		return nil, err
 	}
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		response.Body.Close()
-		return nil, fmt.Errorf("asking for %s: %s", path, response.Status)
-	}
-	return response, nil
-}
-
-// scrape reads the metrics.
-func (a *auditor) scrape(ctx context.Context, token string) (metrics.Metrics, error) {
-	response, err := a.get(ctx, "/metrics", token)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return metrics.Parse(response.Body)
+	return metrics.Parse(text)
 }
 
 // scraper is the token of an account that may get /metrics, because of the

@@ -26,8 +26,7 @@ const manifests = "../../../manifests/"
 // broken is an environment with a critical finding: a dead webhook of either type.
 func broken(t testing.TB, flags ...string) *testenv.Env {
 	t.Helper()
-	_, err := programs.Manifests() // git has not all of what is installed
-	testenv.Must(t, err)
+	testenv.Get(programs.Manifests())(t) // git has not all of what is installed
 	w := testenv.New(t, cluster.Options{APIServerFlags: flags})
 	b := w.Backend(t, "backend")
 	h := testenv.Hook(b, "/allow", testenv.Rule("", "configmaps"))
@@ -64,8 +63,7 @@ func prometheusOperator(t testing.TB, w *testenv.Env) {
 	var module struct{ Dir string }
 	testenv.Must(t, json.Unmarshal(output, &module))
 	for _, name := range []string{"servicemonitors", "prometheusrules"} {
-		text, err := os.ReadFile(filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+name+".yaml"))
-		testenv.Must(t, err)
+		text := testenv.Get(os.ReadFile(filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+name+".yaml")))(t)
 		w.Install(t, text)
 	}
 }
@@ -98,19 +96,16 @@ func runs(t testing.TB, w *testenv.Env, namespace string) {
 func granted(t testing.TB, w *testenv.Env, namespace string) {
 	t.Helper()
 	quotas := w.Kube.CoreV1().ResourceQuotas(namespace)
-	quota, err := quotas.Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
-	testenv.Must(t, err)
+	quota := testenv.Get(quotas.Get(t.Context(), "webhook-auditor", metav1.GetOptions{}))(t)
 	quota.Status.Hard = quota.Spec.Hard
 	quota.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-	_, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{}))(t)
 }
 
 // refusals are why there are no Pods.
 func refusals(t testing.TB, w *testenv.Env, namespace string) string {
 	t.Helper()
-	events, err := w.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-	testenv.Must(t, err)
+	events := testenv.Get(w.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{}))(t)
 	var out []string
 	for _, e := range events.Items {
 		out = append(out, e.Message)

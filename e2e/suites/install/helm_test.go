@@ -63,8 +63,7 @@ func TestHelm(t *testing.T) {
 	w := broken(t)
 	for _, major := range []string{"3", "4"} {
 		t.Run("Helm "+major, func(t *testing.T) {
-			program, err := programs.Helm(major)
-			testenv.Must(t, err)
+			program := testenv.Get(programs.Helm(major))(t)
 			h := helm{program, t.TempDir(), w}
 			if version := h.run(t, "version", "--short"); !strings.HasPrefix(version, "v"+major+".") {
 				t.Fatalf("it is %s", version)
@@ -163,8 +162,7 @@ func (h helm) scrapes(t *testing.T, major string) {
 		t.Errorf("the Pod would fail: %v\n%s", err, output)
 	}
 	pod.Status.Phase = corev1.PodSucceeded
-	_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}))(t)
 	if err := <-ended; err != nil {
 		t.Errorf("helm test: %v", err)
 	}

@@ -108,12 +108,10 @@ func (a *auditor) works(t *testing.T, w *testenv.Env, namespace, reader string) 
 // hangsUp wants a connection to end that announces a body and never sends it.
 func (a *auditor) hangsUp(t *testing.T) {
 	t.Helper()
-	connection, err := tls.Dial("tcp", a.address, &tls.Config{InsecureSkipVerify: true})
-	testenv.Must(t, err)
+	connection := testenv.Get(tls.Dial("tcp", a.address, &tls.Config{InsecureSkipVerify: true}))(t)
 	defer connection.Close()
 	testenv.Must(t, connection.SetReadDeadline(time.Now().Add(2*testenv.MaxWait))) // its limit of 30 s and more
-	_, err = fmt.Fprint(connection, "GET /metrics HTTP/1.1\r\nHost: auditor\r\nContent-Length: 1000\r\n\r\n")
-	testenv.Must(t, err)
+	testenv.Get(fmt.Fprint(connection, "GET /metrics HTTP/1.1\r\nHost: auditor\r\nContent-Length: 1000\r\n\r\n"))(t)
 	if _, err := io.Copy(io.Discard, connection); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("it is held open")
 	}

@@ -27,8 +27,7 @@ func TestInstallOrder(t *testing.T) {
 	t.Parallel()
 	w := testenv.New(t, cluster.Options{})
 	for _, major := range []string{"3", "4"} {
-		program, err := programs.Helm(major)
-		testenv.Must(t, err)
+		program := testenv.Get(programs.Helm(major))(t)
 		h := helm{program, t.TempDir(), w}
 		for _, chart := range orderedCharts {
 			t.Run(chart.name+" with Helm "+major, func(t *testing.T) {

@@ -1,10 +1,7 @@
 package install
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -30,19 +27,17 @@ func TestPageOnOpenShift(t *testing.T) {
 	w.Namespace(t, home)
 	const page = "webhook-auditor-page"
 	w.Kubectl(t, "apply", "--server-side", "--validate=strict", "-k", manifests+"parts/openshift-page")
-	made, err := w.Kube.AppsV1().Deployments(home).Get(t.Context(), page, metav1.GetOptions{})
-	testenv.Must(t, err)
+	made := testenv.Get(w.Kube.AppsV1().Deployments(home).Get(t.Context(), page, metav1.GetOptions{}))(t)
 	args := made.Spec.Template.Spec.Containers[0].Args
 	if !slices.Contains(args, "--web.listen-address=127.0.0.1:8080") || slices.Contains(args, "--leader-elect") {
 		t.Errorf("the auditor runs with %q: want it on loopback, and writing nothing", args)
 	}
-	config, err := w.Plane.As("system:serviceaccount:"+home+":"+page, "system:serviceaccounts", "system:authenticated")
-	testenv.Must(t, err)
+	config := testenv.Get(w.Plane.As("system:serviceaccount:"+home+":"+page, "system:serviceaccounts", "system:authenticated"))(t)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
 	a := testenv.RunAs(t, kubeconfig)
 	testenv.Eventually(t, func() error {
-		text, err := read(t.Context(), a.URL+"/webhooks/validating/validating/backend.e2e.example.com")
+		text, err := a.Page(t.Context(), "/webhooks/validating/validating/backend.e2e.example.com")
 		if err == nil && !strings.Contains(text, "service-missing") {
 			err = fmt.Errorf("the page lacks the finding:\n%s", text)
 		}
@@ -51,21 +46,4 @@ func TestPageOnOpenShift(t *testing.T) {
 	if regexp.MustCompile(`(?i)forbidden|level=(warn|error)`).MatchString(a.Output()) {
 		t.Errorf("the auditor complains:\n%s", a.Output())
 	}
-}
-
-func read(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, text)
-	}
-	return string(text), err
 }

@@ -125,21 +125,17 @@ func grants(t *testing.T, w *testenv.Env) []grant {
 	t.Helper()
 	var out []grant
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: account}
-	everywhere, err := w.Kube.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{})
-	testenv.Must(t, err)
+	everywhere := testenv.Get(w.Kube.RbacV1().ClusterRoleBindings().List(t.Context(), metav1.ListOptions{}))(t)
 	for _, b := range everywhere.Items {
 		if slices.Contains(b.Subjects, subject) {
-			role, err := w.Kube.RbacV1().ClusterRoles().Get(t.Context(), b.RoleRef.Name, metav1.GetOptions{})
-			testenv.Must(t, err)
+			role := testenv.Get(w.Kube.RbacV1().ClusterRoles().Get(t.Context(), b.RoleRef.Name, metav1.GetOptions{}))(t)
 			out = append(out, split("", role.Rules)...)
 		}
 	}
-	somewhere, err := w.Kube.RbacV1().RoleBindings("").List(t.Context(), metav1.ListOptions{})
-	testenv.Must(t, err)
+	somewhere := testenv.Get(w.Kube.RbacV1().RoleBindings("").List(t.Context(), metav1.ListOptions{}))(t)
 	for _, b := range somewhere.Items {
 		if slices.Contains(b.Subjects, subject) {
-			role, err := w.Kube.RbacV1().Roles(b.Namespace).Get(t.Context(), b.RoleRef.Name, metav1.GetOptions{})
-			testenv.Must(t, err)
+			role := testenv.Get(w.Kube.RbacV1().Roles(b.Namespace).Get(t.Context(), b.RoleRef.Name, metav1.GetOptions{}))(t)
 			out = append(out, split(b.Namespace, role.Rules)...)
 		}
 	}
@@ -238,8 +234,7 @@ func sent(m metrics.Metrics, without grant) error {
 func bind(t *testing.T, w *testenv.Env, namespace string, all []grant) {
 	t.Helper()
 	w.Namespace(t, namespace)
-	_, err := w.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
-	testenv.Must(t, err)
+	testenv.Get(w.Kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}))(t)
 	rules := map[string][]rbacv1.PolicyRule{}
 	for _, g := range all {
 		if g.namespace == home {
@@ -258,9 +253,8 @@ func bind(t *testing.T, w *testenv.Env, namespace string, all []grant) {
 
 func everywhere(t *testing.T, w *testenv.Env, name string, rules []rbacv1.PolicyRule) {
 	t.Helper()
-	_, err := w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	_, err = w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	testenv.Get(w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}))(t)
+	_, err := w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: name, Name: account}},
@@ -270,9 +264,8 @@ func everywhere(t *testing.T, w *testenv.Env, name string, rules []rbacv1.Policy
 
 func within(t *testing.T, w *testenv.Env, where, name string, rules []rbacv1.PolicyRule) {
 	t.Helper()
-	_, err := w.Kube.RbacV1().Roles(where).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-	_, err = w.Kube.RbacV1().RoleBindings(where).Create(t.Context(), &rbacv1.RoleBinding{
+	testenv.Get(w.Kube.RbacV1().Roles(where).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}))(t)
+	_, err := w.Kube.RbacV1().RoleBindings(where).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: name, Name: account}},

@@ -32,8 +32,7 @@ func TestPrintedRules(t *testing.T) {
 		"long of some":   append([]string{selector}, long...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := exec.CommandContext(t.Context(), testenv.Binary(t), append([]string{"print", "rules"}, flags...)...).Output()
-			testenv.Must(t, err)
+			text := testenv.Get(exec.CommandContext(t.Context(), testenv.Binary(t), append([]string{"print", "rules"}, flags...)...).Output())(t)
 			file := filepath.Join(t.TempDir(), "rules.yaml")
 			testenv.Must(t, os.WriteFile(file, text, 0o600))
 			for range 2 {

@@ -1,7 +1,11 @@
+// Package installations compares the findings on real software with what is true of
+// it: the manifests of released versions, read from the Go modules that
+// ship them. The list is here, the manifests are not.
 package installations
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"os/exec"
@@ -28,21 +32,42 @@ type document struct {
 	} `json:"errors"`
 }
 
+// installation is what one module ships of one piece of software, as it is
+// applied: rendered, or a base that no overlay narrows. Left out are bases
+// whose overlay adds the selectors (kueue, jobset, lws, kruise, k8ssandra,
+// hierarchical namespaces), and templates.
+type installation struct {
+	Module, Version string
+	Path            string // a file or a directory of the module
+	Webhooks        int    // how many there are
+	Hits            []hit  // all findings above info
+}
+
+// hit is a finding above info on a webhook, and why it is right.
+type hit struct{ Check, Webhook, Because string }
+
+//go:embed testdata/installations.json
+var list []byte
+
 // TestInstallations: of real software each finding above info is one that the
 // list explains, each that it explains is found, and no check hits 3 % of the
 // webhooks.
 func TestInstallations(t *testing.T) {
+	var installations []installation
+	if err := json.Unmarshal(list, &installations); err != nil {
+		t.Fatal(err)
+	}
 	if len(installations) < 10 {
 		t.Fatalf("want at least 10 installations, got %d", len(installations))
 	}
-	auditor, folders := build(t), download(t)
+	auditor, folders := build(t), download(t, installations)
 	webhooks, hits := 0, map[string]int{}
 	for _, i := range installations {
-		t.Run(i.module+"/"+i.path, func(t *testing.T) {
-			d := audit(t, auditor, filepath.Join(folders[i.module+"@"+i.version], i.path))
+		t.Run(i.Module+"/"+i.Path, func(t *testing.T) {
+			d := audit(t, auditor, filepath.Join(folders[i.Module+"@"+i.Version], i.Path))
 			webhooks += len(d.Webhooks)
 			for _, h := range compare(t, i, d) {
-				hits[h.check]++
+				hits[h.Check]++
 			}
 		})
 	}
@@ -57,8 +82,8 @@ func TestInstallations(t *testing.T) {
 // compare holds what was found against the list, and returns it.
 func compare(t *testing.T, i installation, d document) []hit {
 	t.Helper()
-	if len(d.Webhooks) != i.webhooks {
-		t.Errorf("webhooks: %d, want %d", len(d.Webhooks), i.webhooks)
+	if len(d.Webhooks) != i.Webhooks {
+		t.Errorf("webhooks: %d, want %d", len(d.Webhooks), i.Webhooks)
 	}
 	for _, e := range d.Errors {
 		t.Errorf("error: %s: %s", e.Source, e.Message)
@@ -68,14 +93,14 @@ func compare(t *testing.T, i installation, d document) []hit {
 		if f.Severity == "info" {
 			continue
 		}
-		found = append(found, hit{check: f.Check, webhook: f.Name})
-		if !slices.ContainsFunc(i.hits, func(h hit) bool { return h.check == f.Check && h.webhook == f.Name }) {
+		found = append(found, hit{Check: f.Check, Webhook: f.Name})
+		if !slices.ContainsFunc(i.Hits, func(h hit) bool { return h.Check == f.Check && h.Webhook == f.Name }) {
 			t.Errorf("not explained: %s %s on %s: %s", f.Severity, f.Check, f.Name, f.Message)
 		}
 	}
-	for _, h := range i.hits {
-		if h.because == "" || !slices.Contains(found, hit{check: h.check, webhook: h.webhook}) {
-			t.Errorf("explained, but not found: %s on %s", h.check, h.webhook)
+	for _, h := range i.Hits {
+		if h.Because == "" || !slices.Contains(found, hit{Check: h.Check, Webhook: h.Webhook}) {
+			t.Errorf("explained, but not found: %s on %s", h.Check, h.Webhook)
 		}
 	}
 	return found
@@ -92,11 +117,11 @@ func build(t *testing.T) string {
 
 // download returns the directories of the installations' modules, by
 // module@version.
-func download(t *testing.T) map[string]string {
+func download(t *testing.T, installations []installation) map[string]string {
 	t.Helper()
 	command := exec.Command("go", "mod", "download", "-json")
 	for _, i := range installations {
-		command.Args = append(command.Args, i.module+"@"+i.version)
+		command.Args = append(command.Args, i.Module+"@"+i.Version)
 	}
 	command.Dir = t.TempDir()
 	out, failed := command.Output()
@@ -112,7 +137,7 @@ func download(t *testing.T) map[string]string {
 		t.Fatalf("downloading: %v\n%s", failed, exit.Stderr)
 	}
 	for _, i := range installations {
-		if at := i.module + "@" + i.version; failed != nil || folders[at] == "" {
+		if at := i.Module + "@" + i.Version; failed != nil || folders[at] == "" {
 			t.Fatalf("downloading %s: it was not downloaded: %v", at, failed)
 		}
 	}

@@ -54,15 +54,13 @@ func TestInstalled(t *testing.T) {
 		if err != nil || mode != real.ProxyMode() {
 			t.Errorf("kube-proxy of node %s runs in mode %q: %v", n.Name, mode, err)
 		}
-		text, err := n.Ask(t.Context(), real.url+"/metrics", real.token)
-		testenv.Must(t, err)
+		text := testenv.Get(n.Ask(t.Context(), real.url+"/metrics", real.token))(t)
 		contains(t, "/metrics through node "+n.Name, text, "webhook_auditor_findings")
 		if _, err := n.Ask(t.Context(), real.url+"/metrics"); err == nil || !strings.Contains(err.Error(), "401") {
 			t.Errorf("without a token: %v", err)
 		}
 	}
-	_, err := holder(t.Context(), pods)
-	testenv.Must(t, err)
+	testenv.Get(holder(t.Context(), pods))(t)
 	contains(t, "kubectl get webhookaudit", do(t, "get webhookaudit"), "cluster")
 	if said := says(t, "audit"); !strings.Contains(said, "0 critical") && !strings.Contains(said, "no webhooks") {
 		t.Errorf("of a healthy cluster audit says\n%s", said)
@@ -72,8 +70,7 @@ func TestInstalled(t *testing.T) {
 // apart are the auditor's Pods: two, on two nodes.
 func apart(t testing.TB) []corev1.Pod {
 	t.Helper()
-	pods, err := readyPods(t.Context(), home)
-	testenv.Must(t, err)
+	pods := testenv.Get(readyPods(t.Context(), home))(t)
 	if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
 		t.Errorf("want two Pods on two nodes, have %v", places(pods))
 	}
@@ -129,15 +126,11 @@ func awaitTwo(t testing.TB) {
 // TestKilledHolder kills the replica that writes: its container comes back, and findings
 // are written on.
 func TestKilledHolder(t *testing.T) {
-	pods, err := readyPods(t.Context(), home)
-	testenv.Must(t, err)
-	writer, err := holder(t.Context(), pods)
-	testenv.Must(t, err)
+	pods := testenv.Get(readyPods(t.Context(), home))(t)
+	writer := testenv.Get(holder(t.Context(), pods))(t)
 	n := real.Node(writer.Spec.NodeName)
-	pid, err := n.Run(t.Context(), "pidof", "webhook-auditor")
-	testenv.Must(t, err)
-	_, err = n.Run(t.Context(), append([]string{"kill", "-9"}, strings.Fields(pid)...)...)
-	testenv.Must(t, err)
+	pid := testenv.Get(n.Run(t.Context(), "pidof", "webhook-auditor"))(t)
+	testenv.Get(n.Run(t.Context(), append([]string{"kill", "-9"}, strings.Fields(pid)...)...))(t)
 	const ready = ".status.containerStatuses[?(@.ready==true)]"
 	awaitPrinted(t, "-n "+home+" get pod "+writer.Name+" -o jsonpath={"+ready+".lastState.terminated.exitCode}", "137")
 	h := hook{name: "after-kill"}
@@ -156,12 +149,9 @@ func TestOutOfMemory(t *testing.T) {
 		ready(t, home, "webhook-auditor")
 	})
 	awaitPrinted(t, "-n "+home+" get pods -o jsonpath={.items[*].status.containerStatuses}", "OOMKilled")
-	pods, err := readyPods(t.Context(), home)
-	testenv.Must(t, err)
-	_, err = holder(t.Context(), pods)
-	testenv.Must(t, err)
-	text, err := ask(t.Context(), "/metrics")
-	testenv.Must(t, err)
+	pods := testenv.Get(readyPods(t.Context(), home))(t)
+	testenv.Get(holder(t.Context(), pods))(t)
+	text := testenv.Get(ask(t.Context(), "/metrics"))(t)
 	contains(t, "/metrics of the replicas that are left", text, "webhook_auditor_findings")
 }
 
@@ -170,7 +160,6 @@ func TestOutOfMemory(t *testing.T) {
 func TestHelm(t *testing.T) {
 	shell(t, "helm4 install webhook-auditor "+filepath.Join(real.root, "manifests", "chart")+" --namespace webhook-auditor --take-ownership --server-side=false")
 	ready(t, home, "webhook-auditor")
-	printed, err := run(t.Context(), "", strings.Fields("helm4 test webhook-auditor --namespace webhook-auditor --logs --timeout=5m")...)
-	testenv.Must(t, err)
+	printed := testenv.Get(run(t.Context(), "", strings.Fields("helm4 test webhook-auditor --namespace webhook-auditor --logs --timeout=5m")...))(t)
 	contains(t, "helm test", printed, "Succeeded", "webhooks; snapshot ")
 }

@@ -51,8 +51,7 @@ func TestDeparture(t *testing.T) {
 				}
 				return nil
 			})
-			pods, err := readyPods(t.Context(), h.name)
-			testenv.Must(t, err)
+			pods := testenv.Get(readyPods(t.Context(), h.name))(t)
 			contains(t, "impact --down-node", says(t, "impact", "--down-node", pods[0].Spec.NodeName), d.said)
 			d.leaves(t, h, pods[0])
 			ready(t, h.name, h.name)
@@ -102,15 +101,13 @@ func TestDrain(t *testing.T) {
 	ready(t, h.name, h.name)
 	for _, n := range real.Nodes {
 		t.Run(n.Name, func(t *testing.T) {
-			before, err := readyPods(t.Context(), h.name)
-			testenv.Must(t, err)
+			before := testenv.Get(readyPods(t.Context(), h.name))(t)
 			said := predicted(t, "--down-node", n.Name)
 			scrapes, calls := failures(scrape), failures(h.call)
 			drain(t, n.Name)
 			awaitTwo(t)
 			ready(t, h.name, h.name)
-			after, err := readyPods(t.Context(), h.name)
-			testenv.Must(t, err)
+			after := testenv.Get(readyPods(t.Context(), h.name))(t)
 			var leave, left []string
 			for _, e := range said.Evicted {
 				leave = append(leave, fmt.Sprint(e.Workload, ": ", e.Pods))

@@ -100,8 +100,7 @@ func (h hook) render(manifest string, more ...string) string {
 // at the end of the test.
 func (h hook) start(t testing.TB) {
 	t.Helper()
-	authority, err := ca.New(h.name)
-	testenv.Must(t, err)
+	authority := testenv.Get(ca.New(h.name))(t)
 	apply(t, h.render(hookManifest))
 	t.Cleanup(h.remove(t))
 	h.certify(t, authority, year)
@@ -144,8 +143,7 @@ type serving struct {
 
 func (s serving) write(t testing.TB, authority *ca.Authority) {
 	t.Helper()
-	pair, err := authority.ServingUntil(time.Now().Add(s.lasts), s.host)
-	testenv.Must(t, err)
+	pair := testenv.Get(authority.ServingUntil(time.Now().Add(s.lasts), s.host))(t)
 	encoded := base64.StdEncoding.EncodeToString
 	apply(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": {"namespace": %q, "name": %q}, "data": {"tls.crt": %q, "tls.key": %q}}`,
 		s.namespace, s.secret, encoded(pair.Certificate), encoded(pair.Key)))

@@ -58,8 +58,7 @@ var outages = []outage{
 	{
 		name: "the CA bundle is rotated before the certificate",
 		breaks: func(t testing.TB, h hook) {
-			authority, err := ca.New(h.name)
-			testenv.Must(t, err)
+			authority := testenv.Get(ca.New(h.name))(t)
 			h.trust(t, authority)
 		},
 		heals:  func(t testing.TB, h hook) { recertify(t, h, year) },
@@ -161,15 +160,13 @@ func (h hook) breaksGlass(t *testing.T, explained string) {
 func shell(t testing.TB, line string) string {
 	t.Helper()
 	folder := t.TempDir()
-	_, err := run(t.Context(), "", "sh", "-ec", "cd "+folder+"\n"+line)
-	testenv.Must(t, err)
+	testenv.Get(run(t.Context(), "", "sh", "-ec", "cd "+folder+"\n"+line))(t)
 	return folder
 }
 
 func targetPort(t testing.TB, h hook, port string) {
 	t.Helper()
-	_, err := kubectl(context.Background(), "-n", h.name, "patch", "service", h.name, "-p", `{"spec":{"ports":[{"port":443,"targetPort":`+port+`}]}}`)
-	testenv.Must(t, err)
+	testenv.Get(kubectl(context.Background(), "-n", h.name, "patch", "service", h.name, "-p", `{"spec":{"ports":[{"port":443,"targetPort":`+port+`}]}}`))(t)
 }
 
 func environment(t testing.TB, h hook, variable string) {
@@ -180,8 +177,7 @@ func environment(t testing.TB, h hook, variable string) {
 // recertify replaces CA and certificate, as rotations do, and starts the Pods anew.
 func recertify(t testing.TB, h hook, lasts time.Duration) {
 	t.Helper()
-	authority, err := ca.New(h.name)
-	testenv.Must(t, err)
+	authority := testenv.Get(ca.New(h.name))(t)
 	h.certify(t, authority, lasts)
 	h.trust(t, authority)
 	do(t, "-n "+h.name+" rollout restart deployment/"+h.name)
@@ -210,11 +206,9 @@ func openPort(t testing.TB, h hook) {
 
 func enforce(t testing.TB, h hook, change string) {
 	t.Helper()
-	pods, err := real.Kube.CoreV1().Pods(h.name).List(t.Context(), metav1.ListOptions{})
-	testenv.Must(t, err)
+	pods := testenv.Get(real.Kube.CoreV1().Pods(h.name).List(t.Context(), metav1.ListOptions{}))(t)
 	for _, pod := range pods.Items {
-		_, err := real.Node(pod.Spec.NodeName).Run(t.Context(), "iptables", change, "FORWARD", "-d", pod.Status.PodIP, "-j", "DROP")
-		testenv.Must(t, err)
+		testenv.Get(real.Node(pod.Spec.NodeName).Run(t.Context(), "iptables", change, "FORWARD", "-d", pod.Status.PodIP, "-j", "DROP"))(t)
 	}
 }
 

@@ -43,15 +43,12 @@ func TestProbeFromOutside(t *testing.T) {
 	h := hook{name: "probed"}
 	h.start(t)
 	address := do(t, "-n "+h.name+" get service "+h.name+" -o jsonpath={.spec.clusterIP}")
-	_, err := run(t.Context(), "", "ip", "address", "add", address+"/32", "dev", "lo")
-	testenv.Must(t, err)
+	testenv.Get(run(t.Context(), "", "ip", "address", "add", address+"/32", "dev", "lo"))(t)
 	t.Cleanup(func() {
-		_, err := run(context.Background(), "", "ip", "address", "delete", address+"/32", "dev", "lo")
-		testenv.Must(t, err)
+		testenv.Get(run(context.Background(), "", "ip", "address", "delete", address+"/32", "dev", "lo"))(t)
 	})
 	other := httptest.NewUnstartedServer(nil)
-	listener, err := net.Listen("tcp", address+":443")
-	testenv.Must(t, err)
+	listener := testenv.Get(net.Listen("tcp", address+":443"))(t)
 	testenv.Must(t, other.Listener.Close())
 	other.Listener = listener
 	other.StartTLS()

@@ -45,13 +45,11 @@ func TestPrometheusOperator(t *testing.T) {
 	testenv.Must(t, real.Import(t.Context(), "admission-webhook"))
 	release := module(t, "prometheus-operator", "github.com/prometheus-operator/prometheus-operator")
 	shipped := func(path string, replaced ...string) string {
-		text, err := os.ReadFile(filepath.Join(release, path))
-		testenv.Must(t, err)
+		text := testenv.Get(os.ReadFile(filepath.Join(release, path)))(t)
 		return strings.NewReplacer(replaced...).Replace(string(text))
 	}
 	do(t, "apply --server-side -f "+filepath.Join(release, "example", "prometheus-operator-crd-full"))
-	authority, err := ca.New("prometheus-operator")
-	testenv.Must(t, err)
+	authority := testenv.Get(ca.New("prometheus-operator"))(t)
 	const service = "prometheus-operator-admission-webhook"
 	serving{namespace: "default", secret: "admission-webhook-certs", host: service + ".default.svc", lasts: year}.write(t, authority)
 	for _, file := range []string{"deployment", "pod-disruption-budget", "service-account", "service"} {
@@ -135,15 +133,13 @@ spec: {match: {kinds: [{apiGroups: [""], kinds: [ConfigMap]}], namespaces: [defa
 // certificates, it denies, and each finding on it is right.
 func TestGatekeeper(t *testing.T) {
 	testenv.Must(t, real.Import(t.Context(), "manager"))
-	text, err := os.ReadFile(filepath.Join(module(t, "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3"), "deploy", "gatekeeper.yaml"))
-	testenv.Must(t, err)
+	text := testenv.Get(os.ReadFile(filepath.Join(module(t, "gatekeeper", "github.com/open-policy-agent/gatekeeper/v3"), "deploy", "gatekeeper.yaml")))(t)
 	manifest := strings.NewReplacer("openpolicyagent/gatekeeper:v3.23.1", nodes.ImageName("manager"), "imagePullPolicy: Always", "imagePullPolicy: Never").Replace(string(text))
 	t.Cleanup(func() {
 		do(t, "delete validatingwebhookconfigurations,mutatingwebhookconfigurations -l gatekeeper.sh/system=yes")
 		do(t, "delete namespace gatekeeper-system --wait=false")
 	})
-	_, err = run(t.Context(), manifest, "kubectl", "apply", "--server-side", "-f", "-")
-	testenv.Must(t, err)
+	testenv.Get(run(t.Context(), manifest, "kubectl", "apply", "--server-side", "-f", "-"))(t)
 	ready(t, "gatekeeper-system", "gatekeeper-controller-manager")
 	ready(t, "gatekeeper-system", "gatekeeper-audit")
 	for _, object := range []string{required, constraint} { // the first makes the kind of the second
@@ -197,8 +193,7 @@ func TestKueue(t *testing.T) {
 	text := do(t, "kustomize "+filepath.Join(module(t, "kueue", "sigs.k8s.io/kueue"), "config", "default"))
 	manifest := strings.NewReplacer("us-central1-docker.pkg.dev/k8s-staging-images/kueue/kueue:main", nodes.ImageName("kueue"), "imagePullPolicy: Always", "imagePullPolicy: Never", "- /manager", "- /kueue").Replace(text)
 	t.Cleanup(func() {
-		_, err := run(context.Background(), manifest, "kubectl", "delete", "--ignore-not-found", "--wait=false", "-f", "-") // some go with the namespace
-		testenv.Must(t, err)
+		testenv.Get(run(context.Background(), manifest, "kubectl", "delete", "--ignore-not-found", "--wait=false", "-f", "-"))(t) // some go with the namespace
 	})
 	apply(t, manifest)
 	ready(t, "kueue-system", "kueue-controller-manager")
@@ -241,7 +236,6 @@ func findings(t testing.TB, domain string) []string {
 // module is the folder of a module that a module in e2e/node requires.
 func module(t testing.TB, name, path string) string {
 	t.Helper()
-	folder, err := run(t.Context(), "", "env", "GOWORK=off", "go", "list", "-C", filepath.Join(real.root, "e2e", "node", name), "-m", "-f", "{{.Dir}}", path)
-	testenv.Must(t, err)
+	folder := testenv.Get(run(t.Context(), "", "env", "GOWORK=off", "go", "list", "-C", filepath.Join(real.root, "e2e", "node", name), "-m", "-f", "{{.Dir}}", path))(t)
 	return strings.TrimSpace(folder)
 }

@@ -138,8 +138,7 @@ func kubectl(ctx context.Context, args ...string) (string, error) {
 // do is kubectl where it may not fail; the arguments are separated by blanks.
 func do(t testing.TB, line string) string {
 	t.Helper()
-	output, err := kubectl(context.Background(), strings.Fields(line)...)
-	testenv.Must(t, err)
+	output := testenv.Get(kubectl(context.Background(), strings.Fields(line)...))(t)
 	return output
 }
 
@@ -157,8 +156,7 @@ func awaitPrinted(t testing.TB, line, text string) {
 // apply applies a manifest.
 func apply(t testing.TB, manifest string) {
 	t.Helper()
-	_, err := run(context.Background(), manifest, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-")
-	testenv.Must(t, err)
+	testenv.Get(run(context.Background(), manifest, "kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-"))(t)
 }
 
 // says is what a command of the auditor prints, whatever it found.
@@ -226,7 +224,7 @@ func finding(ctx context.Context, at string, s sought) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	scrape, err := metrics.Parse(strings.NewReader(text))
+	scrape, err := metrics.Parse([]byte(text))
 	if err != nil {
 		return false, err
 	}

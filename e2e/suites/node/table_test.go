@@ -3,11 +3,12 @@
 package node
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/document"
 )
 
 // table is what was measured, in the order of the tests.
@@ -49,10 +50,23 @@ func (m measurements) write(path string) error {
 	if path == "" {
 		return nil
 	}
-	return document.Write(path, []document.Section{
-		{Name: "outages", Text: m.outages.String()},
-		{Name: "functions", Text: "| a dead webhook on | ends, in the whole cluster | `impact` names |\n| --- | --- | --- |\n" + m.functions},
-		{Name: "departures", Text: "| its only Pod leaves by | `impact` says before | requests refused, of five a second |\n| --- | --- | --- |\n" + m.departures},
-		{Name: "recovery", Text: m.recovery},
-	})
+	document, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"outages":    m.outages.String(),
+		"functions":  "| a dead webhook on | ends, in the whole cluster | `impact` names |\n| --- | --- | --- |\n" + m.functions,
+		"departures": "| its only Pod leaves by | `impact` says before | requests refused, of five a second |\n| --- | --- | --- |\n" + m.departures,
+		"recovery":   m.recovery,
+	} {
+		begin, end := []byte("<!-- begin "+name+" -->\n"), []byte("<!-- end "+name+" -->\n")
+		before, rest, begins := bytes.Cut(document, begin)
+		_, after, ends := bytes.Cut(rest, end)
+		if !begins || !ends {
+			return fmt.Errorf("%s has no section %s", path, name)
+		}
+		document = slices.Concat(before, begin, []byte(text), end, after)
+	}
+	return os.WriteFile(path, document, 0o644)
 }

@@ -48,15 +48,13 @@ func newSeveral(t *testing.T) several {
 	s := several{environment: w, traffic: &traffic{pause: 50 * time.Millisecond, answered: map[string][]time.Time{}}}
 	configs := []*rest.Config{w.Plane.Config()}
 	for range 2 {
-		config, err := w.Plane.Join(t.Context())
-		testenv.Must(t, err)
+		config := testenv.Get(w.Plane.Join(t.Context()))(t)
 		configs = append(configs, config)
 	}
 	for _, config := range configs {
 		s.addresses = append(s.addresses, strings.TrimPrefix(config.Host, "https://"))
 	}
-	balancer, err := proxy.StartBalancer(s.addresses...)
-	testenv.Must(t, err)
+	balancer := testenv.Get(proxy.StartBalancer(s.addresses...))(t)
 	t.Cleanup(func() { testenv.Must(t, balancer.Close()) })
 	behind := w.Plane.Config()
 	behind.Host, s.balancer = "https://"+balancer.Address, balancer.Address
@@ -84,8 +82,7 @@ func (s several) send(t *testing.T, configs []*rest.Config, namespace string) {
 	var clients sync.WaitGroup
 	t.Cleanup(func() { stop(); clients.Wait() })
 	for i, config := range configs {
-		client, err := kubernetes.NewForConfig(config)
-		testenv.Must(t, err)
+		client := testenv.Get(kubernetes.NewForConfig(config))(t)
 		other := *s.Env
 		other.Kube = client
 		one := environment{&other}
@@ -103,8 +100,7 @@ func (s several) endpoints(t *testing.T, addresses []string) {
 	for i, address := range addresses {
 		host, port, err := net.SplitHostPort(address)
 		testenv.Must(t, err)
-		number, err := strconv.ParseInt(port, 10, 32)
-		testenv.Must(t, err)
+		number := testenv.Get(strconv.ParseInt(port, 10, 32))(t)
 		slice := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Name: fmt.Sprintf("kubernetes-%d", i), Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
 			AddressType: discoveryv1.AddressTypeFQDN, // a loopback address is refused as IPv4
@@ -112,16 +108,14 @@ func (s several) endpoints(t *testing.T, addresses []string) {
 			Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(number))}},
 		}
 		testenv.Gone(t, slices.Delete(t.Context(), slice.Name, metav1.DeleteOptions{}))
-		_, err = slices.Create(t.Context(), slice, metav1.CreateOptions{})
-		testenv.Must(t, err)
+		testenv.Get(slices.Create(t.Context(), slice, metav1.CreateOptions{}))(t)
 	}
 }
 
 // closed are addresses at which nothing listens.
 func closed(t *testing.T, n int) []string {
 	t.Helper()
-	ports, err := process.FreePorts(n)
-	testenv.Must(t, err)
+	ports := testenv.Get(process.FreePorts(n))(t)
 	var out []string
 	for _, port := range ports {
 		out = append(out, fmt.Sprintf("127.0.0.1:%d", port))

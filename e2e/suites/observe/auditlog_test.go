@@ -117,11 +117,9 @@ func newAudited(t *testing.T, w environment, level string) *audited {
 // as is a client of the API server for a user.
 func (a *audited) as(t *testing.T, user string) kubernetes.Interface {
 	t.Helper()
-	config, err := a.Plane.As(user, "system:masters")
-	testenv.Must(t, err)
+	config := testenv.Get(a.Plane.As(user, "system:masters"))(t)
 	config.Host = a.config.Host
-	client, err := kubernetes.NewForConfig(config)
-	testenv.Must(t, err)
+	client := testenv.Get(kubernetes.NewForConfig(config))(t)
 	return client
 }
 

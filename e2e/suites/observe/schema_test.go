@@ -66,8 +66,7 @@ func schemas(t *testing.T, kubeconfig, namespace string) {
 func validate(t *testing.T, name, printed string) {
 	t.Helper()
 	schema := compileSchema(t, name)
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(printed))
-	testenv.Must(t, err)
+	document := testenv.Get(jsonschema.UnmarshalJSON(strings.NewReader(printed)))(t)
 	if err := schema.Validate(document); err != nil {
 		t.Errorf("schema %s: %v", name, err)
 	}
@@ -79,11 +78,9 @@ func validate(t *testing.T, name, printed string) {
 func compileSchema(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	printed := testenv.Command(t, "print", "schema", name).Stdout
-	document, err := jsonschema.UnmarshalJSON(strings.NewReader(printed))
-	testenv.Must(t, err)
+	document := testenv.Get(jsonschema.UnmarshalJSON(strings.NewReader(printed)))(t)
 	c := jsonschema.NewCompiler()
 	testenv.Must(t, c.AddResource(name, document))
-	schema, err := c.Compile(name)
-	testenv.Must(t, err)
+	schema := testenv.Get(c.Compile(name))(t)
 	return schema
 }

@@ -149,10 +149,8 @@ func announce(t *testing.T, w *testenv.Env) {
 	w.WaitForEvent(t, b.Namespace, "Warning", "service-missing: webhook announced.e2e.example.com")
 	testenv.Must(t, b.CreateService(t.Context()))
 	w.WaitForEvent(t, b.Namespace, "Normal", "service-missing: no longer true of webhook announced.e2e.example.com")
-	made, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), b.Namespace, metav1.GetOptions{})
-	testenv.Must(t, err)
-	events, err := w.Events(t.Context(), b.Namespace)
-	testenv.Must(t, err)
+	made := testenv.Get(w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), b.Namespace, metav1.GetOptions{}))(t)
+	events := testenv.Get(w.Events(t.Context(), b.Namespace))(t)
 	for _, e := range events {
 		if e.InvolvedObject.UID != made.UID {
 			t.Errorf("an Event on %+v, want uid %s", e.InvolvedObject, made.UID)
@@ -167,13 +165,11 @@ func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
 	c := w.Validate(t, b.Namespace, testenv.Hook(b, "/allow", testenv.Rule("", "configmaps")))
 	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is added")
 	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
-	_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{FieldManager: "webhook-editor"})
-	testenv.Must(t, err)
+	testenv.Get(w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{FieldManager: "webhook-editor"}))(t)
 	const sentence = "failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
 	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is changed, last written by webhook-editor")
 	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+": "+sentence)
-	page, err := a.Page(t.Context(), "/changes")
-	testenv.Must(t, err)
+	page := testenv.Get(a.Page(t.Context(), "/changes"))(t)
 	if !testenv.ContainsAll(page, sentence, "changed is added", "changed is changed, last written by webhook-editor") {
 		t.Errorf("the page lacks the change:\n%s", page)
 	}

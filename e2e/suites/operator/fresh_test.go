@@ -58,8 +58,7 @@ type activity struct {
 
 func activityOf(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity {
 	t.Helper()
-	scrape, err := scraper.Scrape(t.Context())
-	testenv.Must(t, err)
+	scrape := testenv.Get(scraper.Scrape(t.Context()))(t)
 	return activity{
 		evaluations: scrape.Select(evaluations, nil).Sum(),
 		asked:       asked(w.APIServerMetrics(t, "apiserver_request_total")),

@@ -51,13 +51,11 @@ func sends(t *testing.T, w *testenv.Env, a *auditor.Auditor, reviews bool) {
 	if reviews {
 		check = "virtual-resource"
 	}
-	_, err := a.Eventually(t.Context(), metrics.Present(auditor.Prefix+"finding", metrics.Labels{"check": check, "configuration": b.Namespace}))
-	testenv.Must(t, err)
+	testenv.Get(a.Eventually(t.Context(), metrics.Present(auditor.Prefix+"finding", metrics.Labels{"check": check, "configuration": b.Namespace})))(t)
 	if reviews {
 		w.WaitForCondition(t, metav1.Condition{Type: "VirtualResourceAdmissionError", Status: metav1.ConditionTrue})
 	}
-	got, err := auditor.Command(t.Context(), testenv.Binary(t), "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json", "--fail-on=never")
-	testenv.Must(t, err)
+	got := testenv.Get(auditor.Command(t.Context(), testenv.Binary(t), "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json", "--fail-on=never"))(t)
 	if got.Code != 0 || !contains(got.Stdout, `"check": "`+check+`"`, `"check":"`+check+`"`) {
 		t.Errorf("audit: %+v", got)
 	}
@@ -80,7 +78,7 @@ func olderBuild(t *testing.T, w *testenv.Env) *auditor.Auditor {
 		testenv.Must(t, err)
 		kept := map[string]bool{}
 		for _, c := range status.Conditions {
-			kept[c.Type] = true
+			kept[string(c.Type)] = true
 		}
 		if kept["DroppedError"] || !kept["ForeignCondition"] {
 			t.Errorf("%s: kept %v, want ForeignCondition and not DroppedError", target.Name, kept)

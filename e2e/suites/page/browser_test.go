@@ -53,8 +53,7 @@ type tab struct {
 // open starts a browser until the end of the test.
 func open(t *testing.T) *tab {
 	t.Helper()
-	path, err := installed()
-	testenv.Must(t, err)
+	path := testenv.Get(installed())(t)
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(timeout))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)

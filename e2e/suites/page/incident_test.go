@@ -30,8 +30,7 @@ func once(b *tab) {
 // changes by itself, and at an API server that goes.
 func TestIncident(t *testing.T) {
 	env := testenv.New(t, cluster.Options{WithoutControllers: true})
-	manifest, err := os.ReadFile("testdata/cluster.yaml")
-	testenv.Must(t, err)
+	manifest := testenv.Get(os.ReadFile("testdata/cluster.yaml"))(t)
 	env.Install(t, manifest)
 	address := env.Run(t).URL
 	b := open(t)

@@ -36,8 +36,7 @@ func withTraffic(t *testing.T) *testenv.Env {
 	t.Helper()
 	env := testenv.New(t, cluster.Options{WithoutControllers: true})
 	for _, file := range []string{"testdata/cluster.yaml", "testdata/observed.yaml"} {
-		manifest, err := os.ReadFile(file)
-		testenv.Must(t, err)
+		manifest := testenv.Get(os.ReadFile(file))(t)
 		env.Install(t, manifest)
 	}
 	go func() {

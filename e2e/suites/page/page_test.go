@@ -18,8 +18,7 @@ import (
 func served(t *testing.T) string {
 	t.Helper()
 	env := stock.UseAlone(t)
-	manifest, err := os.ReadFile("testdata/cluster.yaml")
-	testenv.Must(t, err)
+	manifest := testenv.Get(os.ReadFile("testdata/cluster.yaml"))(t)
 	env.Install(t, manifest)
 	env.Widgets(t, strings.ToLower(t.Name())+".example.com", &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,

@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -21,6 +19,8 @@ import (
 	"github.com/operator-framework/api/pkg/manifests"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 const image = "registry.example.com:5000/platform/webhook-auditor:v1.2.3"
@@ -35,12 +35,8 @@ func TestRelease(t *testing.T) {
 		root: "../../..", out: t.TempDir(), version: "v1.2.3", image: image,
 		url: "https://example.com/download", platforms: []string{platform},
 	}
-	if err := os.WriteFile(filepath.Join(r.out, "webhook-auditor-image.tar"), []byte("an image"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.write(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(r.out, "webhook-auditor-image.tar"), []byte("an image"), 0o600))
+	must.Succeed(t, r.write())
 	stem := "webhook-auditor_v1.2.3_" + runtime.GOOS + "_" + runtime.GOARCH
 	t.Run("checksums", func(t *testing.T) { checksumsHold(t, r.out) })
 	t.Run("provenance", func(t *testing.T) { provenanceNamesAll(t, r) })
@@ -79,10 +75,7 @@ func TestReleaseRefuses(t *testing.T) {
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return text
 }
 
@@ -94,10 +87,7 @@ func checksumsHold(t *testing.T, dir string) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		if name := entry.Name(); name != "checksums.txt" && !strings.Contains(string(output), name+": OK") {
 			t.Errorf("%s has no checksum", name)
@@ -109,9 +99,7 @@ func checksumsHold(t *testing.T, dir string) {
 // commit is named.
 func provenanceNamesAll(t *testing.T, r release) {
 	var s statement
-	if err := json.Unmarshal(read(t, filepath.Join(r.out, "provenance.json")), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(read(t, filepath.Join(r.out, "provenance.json")), &s))
 	var lines []string
 	for _, subject := range s.Subject {
 		lines = append(lines, subject.Digest["sha256"]+"  "+subject.Name)
@@ -130,10 +118,7 @@ func provenanceNamesAll(t *testing.T, r release) {
 // unpacked are the files of an archive.
 func unpacked(t *testing.T, path string) map[string][]byte {
 	t.Helper()
-	zipped, err := gzip.NewReader(bytes.NewReader(read(t, path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	zipped := must.Get(gzip.NewReader(bytes.NewReader(read(t, path))))(t)
 	out := map[string][]byte{}
 	archive := tar.NewReader(zipped)
 	for {
@@ -157,9 +142,7 @@ func runs(t *testing.T, archive string) {
 		t.Fatalf("the archive has %v", names)
 	}
 	path := filepath.Join(t.TempDir(), "kubectl-webhook_auditor")
-	if err := os.WriteFile(path, files[program], 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(path, files[program], 0o755))
 	output, err := exec.Command(path, "version").CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "v1.2.3") {
 		t.Errorf("%v\n%s", err, output)
@@ -168,9 +151,7 @@ func runs(t *testing.T, archive string) {
 
 func listsModules(t *testing.T, path string) {
 	var bom cyclonedx.BOM
-	if err := cyclonedx.NewBOMDecoder(bytes.NewReader(read(t, path)), cyclonedx.BOMFileFormatJSON).Decode(&bom); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cyclonedx.NewBOMDecoder(bytes.NewReader(read(t, path)), cyclonedx.BOMFileFormatJSON).Decode(&bom))
 	var names []string
 	for _, c := range *bom.Components {
 		if c.Version == "" || c.PackageURL == "" {
@@ -187,10 +168,7 @@ func listsModules(t *testing.T, path string) {
 
 // chartIsOfTheRelease: installed with no values, it takes the image of the release.
 func chartIsOfTheRelease(t *testing.T, path string) {
-	chart, err := loader.LoadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart := must.Get(loader.LoadFile(path))(t)
 	values := chart.Values["image"].(map[string]any)
 	if got := values["repository"].(string) + ":" + values["tag"].(string); got != image || chart.Metadata.AppVersion != "v1.2.3" {
 		t.Errorf("image %s, version %s", got, chart.Metadata.AppVersion)
@@ -208,17 +186,10 @@ func chartIsOfTheRelease(t *testing.T, path string) {
 func bundleIsOfTheRelease(t *testing.T, path string) {
 	dir := t.TempDir()
 	for name, content := range unpacked(t, path) {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	bundle, err := manifests.GetBundleFromDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bundle := must.Get(manifests.GetBundleFromDir(dir))(t)
 	if bundle.CSV.Name != "webhook-auditor.v1.2.3" || bundle.CSV.Spec.RelatedImages[0].Image != image {
 		t.Errorf("%s with %v", bundle.CSV.Name, bundle.CSV.Spec.RelatedImages)
 	}
@@ -226,14 +197,6 @@ func bundleIsOfTheRelease(t *testing.T, path string) {
 		t.Errorf("it lacks what makes its image: %v", err)
 	}
 }
-
-// The rules of krew's index for a manifest, as its documentation has them.
-var (
-	krewName   = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
-	krewSum    = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	krewKeys   = []string{"apiVersion", "kind", "metadata", "spec"}
-	krewLength = 50
-)
 
 // krewValidates: krew's own validator takes the manifest.
 func krewValidates(t *testing.T, r release) {
@@ -243,36 +206,19 @@ func krewValidates(t *testing.T, r release) {
 	}
 }
 
-// krewInstalls: the manifest is what krew's index takes, and its archive is the
-// one of the release.
+// krewInstalls: the archive that the manifest names is the one of the release.
 func krewInstalls(t *testing.T, r release, archive string) {
-	text := read(t, filepath.Join(r.out, "webhook-auditor.yaml"))
 	var p plugin
-	if err := yaml.UnmarshalStrict(text, &p); err != nil {
-		t.Fatal(err)
-	}
-	var top map[string]any
-	if err := yaml.Unmarshal(text, &top); err != nil || !slices.Equal(slices.Sorted(maps.Keys(top)), krewKeys) {
-		t.Errorf("%v, keys %v", err, top)
-	}
-	if p.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || p.Kind != "Plugin" || !krewName.MatchString(p.Metadata["name"]) || !semantic.MatchString(p.Spec.Version) {
-		t.Errorf("the head is %s %s %s %s", p.APIVersion, p.Kind, p.Metadata["name"], p.Spec.Version)
-	}
-	if d := p.Spec.ShortDescription; d == "" || len(d) > krewLength || strings.Contains(d, "\n") || strings.HasSuffix(d, ".") {
-		t.Errorf("the short description is %q", d)
-	}
+	must.Succeed(t, yaml.UnmarshalStrict(read(t, filepath.Join(r.out, "webhook-auditor.yaml")), &p))
 	if len(p.Spec.Platforms) != 1 {
 		t.Fatalf("%d platforms", len(p.Spec.Platforms))
 	}
 	d := p.Spec.Platforms[0]
-	sum, err := digest(filepath.Join(r.out, archive))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u, err := url.Parse(d.URI); err != nil || u.Scheme != "https" || d.URI != "https://example.com/download/v1.2.3/"+archive {
+	sum := must.Get(digest(filepath.Join(r.out, archive)))(t)
+	if d.URI != "https://example.com/download/v1.2.3/"+archive {
 		t.Errorf("the URI is %s", d.URI)
 	}
-	if !krewSum.MatchString(d.Sha256) || d.Sha256 != sum || unpacked(t, filepath.Join(r.out, archive))[d.Bin] == nil {
+	if d.Sha256 != sum || unpacked(t, filepath.Join(r.out, archive))[d.Bin] == nil {
 		t.Errorf("checksum %s, binary %s", d.Sha256, d.Bin)
 	}
 	if want := map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH}; !maps.Equal(d.Selector.MatchLabels, want) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 // stubs stand in for what the workflow runs: make says what it would do, and what
@@ -41,22 +43,13 @@ type workflow struct {
 // the files of a release.
 func workflowPublishes(t *testing.T, r release) {
 	var w workflow
-	if err := yaml.Unmarshal(read(t, "../../../.github/workflows/release.yml"), &w); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, yaml.Unmarshal(read(t, "../../../.github/workflows/release.yml"), &w))
 	dir := t.TempDir()
 	for name, body := range stubs {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\nset -eu\n"+body+"\n"+finds), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\nset -eu\n"+body+"\n"+finds), 0o755))
 	}
-	if err := os.Symlink(r.out, filepath.Join(dir, "dist")); err != nil {
-		t.Fatal(err)
-	}
-	root, err := filepath.Abs(r.root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Symlink(r.out, filepath.Join(dir, "dist")))
+	root := must.Get(filepath.Abs(r.root))(t)
 	steps := 0
 	for _, step := range w.Jobs["release"].Steps {
 		if step.Uses != "" {
