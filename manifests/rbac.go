@@ -97,21 +97,9 @@ func RBAC(namespace string) ([]byte, error) {
 		roleBinding(metav1.NamespaceDefault, name+"-events", name+"-events", auditor),
 		role(metav1.NamespaceSystem, name+"-client-ca", clientCA()),
 		roleBinding(metav1.NamespaceSystem, name+"-client-ca", name+"-client-ca", auditor),
-		params(),
-		clusterRoleBinding(name+"-params", auditor),
 		// For the scraper; the auditor itself does not need it.
 		metricsReader(),
 	)
-}
-
-// params grants what ClusterRoles with the label do, none by default: the params of
-// admission policies may be of any kind, which is for a cluster's owner to show.
-func params() object {
-	out := clusterRole(name+"-params", []rbacv1.PolicyRule{})
-	out["aggregationRule"] = rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{
-		MatchLabels: map[string]string{"webhook-auditor.io/aggregate-to-params": "true"},
-	}}}
-	return out
 }
 
 func metricsReader() object {

@@ -112,5 +112,5 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(e.output, report.NewExplanation(chain, snapshot), report.NewErrors(matcher.Errors()), s)
+	return printAnswer(e.output, report.NewExplanation(chain, snapshot), report.NewErrors(matcher.Snapshot.Errors), s)
 }

@@ -47,7 +47,7 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
-	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), report.NewErrors(evaluated.Matcher.Errors()), s)
+	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), report.NewErrors(evaluated.Snapshot.Errors), s)
 }
 
 // apiServerErrors are the errors in the text of --error, or of standard input.
@@ -88,7 +88,7 @@ func (e *explain) explainAudited(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(e.output, report.NewAuditedRequest(log, chain), report.NewErrors(matcher.Errors()), s)
+	return printAnswer(e.output, report.NewAuditedRequest(log, chain), report.NewErrors(matcher.Snapshot.Errors), s)
 }
 
 // audited is the chain of a request of the log. The stored object is of now, not of
@@ -146,7 +146,7 @@ func (e *explain) explainEach(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	err = printErrors(report.NewErrors(matcher.Errors()), s)
+	err = printErrors(report.NewErrors(matcher.Snapshot.Errors), s)
 	switch {
 	case scanner.Err() != nil:
 		return fmt.Errorf("reading the requests: %s: %w", e.requests, scanner.Err())

@@ -42,7 +42,7 @@ func TestBadInput(t *testing.T) {
 	if !slices.Contains(findingNames(r), "critical-resource rest.example.com") {
 		t.Error("the rest is not evaluated")
 	}
-	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com", `reading matchCondition "broken" of webhook condition.example.com: line 1, column 9: Syntax error`} {
+	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com"} {
 		if !slices.ContainsFunc(r.Errors, func(e inventory.Error) bool { return strings.Contains(e.Error(), want) }) {
 			t.Errorf("no error says %q: %v", want, r.Errors)
 		}

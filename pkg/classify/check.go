@@ -147,7 +147,6 @@ var Checks = []*Check{
 	caBundleExpiring,
 	failingMatchCondition,
 	paramKindMissing,
-	paramMissing,
 	applyWithoutType,
 	policyExpression,
 	backendUnreachable,

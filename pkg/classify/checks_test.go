@@ -45,22 +45,7 @@ func fixture(t testing.TB, file string) *inventory.Snapshot {
 	s := o.Snapshot(taken)
 	s.Probes = probes(t, s, text)
 	s.Observed = observed(header(text, "called-last-week"))
-	readParams(s, text)
 	return s
-}
-
-// readParams reads the comments "# params: BINDING" and "# params: BINDING in NAMESPACE":
-// whether the params of a binding exist is no part of manifests.
-func readParams(s *inventory.Snapshot, text string) {
-	for _, m := range regexp.MustCompile(`(?m)^# params: (\S+)(?: in (\S+))?$`).FindAllStringSubmatch(text, -1) {
-		for _, p := range s.Policies {
-			for _, b := range p.Bindings {
-				if b.Object.Name == m[1] {
-					b.ParamsKnown, b.ParamsIn = true, strings.Fields(m[2])
-				}
-			}
-		}
-	}
 }
 
 // observed is what a Prometheus knows of the last week, if anything.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -24,7 +25,7 @@ func (p Policy) EvaluateBy(ctx context.Context, m *admission.Matcher) (*Report, 
 }
 
 func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
-	r := &Report{Snapshot: m.Snapshot, Matcher: m, Errors: m.Errors()}
+	r := &Report{Snapshot: m.Snapshot, Matcher: m, Errors: slices.Clip(m.Snapshot.Errors)}
 	for _, step := range []func(*work, *Report){p.derive, p.analyze, p.findProblems, p.findOfPolicies, p.finish} {
 		if !w.ended {
 			step(w, r)

@@ -210,11 +210,6 @@ func renamed(t testing.TB, file, name string) *Report {
 		}
 	}
 	snapshot.Probes, snapshot.Observed = probes, calledLike(s, snapshot)
-	for i, p := range s.Policies {
-		for j, b := range p.Bindings {
-			snapshot.Policies[i].Bindings[j].ParamsIn, snapshot.Policies[i].Bindings[j].ParamsKnown = b.ParamsIn, b.ParamsKnown
-		}
-	}
 	return evaluate(t, policy, snapshot)
 }
 

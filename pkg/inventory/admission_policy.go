@@ -2,13 +2,11 @@ package inventory
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"k8s.io/utils/ptr"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The kinds of admission policies and of what binds them.
@@ -46,34 +44,6 @@ type PolicyBinding struct {
 	ParamRef *admissionv1.ParamRef
 	// Actions are empty for a mutating policy.
 	Actions []admissionv1.ValidationAction
-	// ParamsIn are the namespaces in which there are such params, "" for those that are
-	// cluster-scoped, where ParamsKnown says that this was read.
-	ParamsIn    []string
-	ParamsKnown bool
-}
-
-// ParamQuery is what is asked about the params of a binding: whether objects of a kind
-// exist that have the name, or that the selector selects, in the namespace or in any.
-type ParamQuery struct {
-	admissionv1.ParamKind
-	Namespace, Name, Selector string
-}
-
-// ParamQuery is what to ask about the params of the binding; false where it has none, or
-// its selector cannot be read.
-func (p *AdmissionPolicy) ParamQuery(b *PolicyBinding) (ParamQuery, bool) {
-	if p.ParamKind == nil || b.ParamRef == nil {
-		return ParamQuery{}, false
-	}
-	selector, err := metav1.LabelSelectorAsSelector(b.ParamRef.Selector)
-	if err != nil || (b.ParamRef.Selector == nil) == (b.ParamRef.Name == "") {
-		return ParamQuery{}, false
-	}
-	q := ParamQuery{ParamKind: *p.ParamKind, Namespace: b.ParamRef.Namespace, Name: b.ParamRef.Name}
-	if q.Name == "" {
-		q.Selector = selector.String()
-	}
-	return q, true
 }
 
 // AppliesConfigurations reports whether the policy changes objects as a server-side apply
@@ -107,7 +77,7 @@ func policyRef(t Type, name string) Ref { return Ref{Type: t, Configuration: nam
 // addPolicies adds the policies with their bindings, sorted by type and name, and the
 // bindings of those that the input lacks; they are those of before where all objects are.
 func (b *Builder) addPolicies(s *Snapshot, o Objects) {
-	if was := &b.objects; b.before != nil && maps.EqualFunc(o.Params, was.Params, slices.Equal) &&
+	if was := &b.objects; b.before != nil &&
 		slices.Equal(o.MutatingPolicies, was.MutatingPolicies) && slices.Equal(o.ValidatingPolicies, was.ValidatingPolicies) &&
 		slices.Equal(o.MutatingPolicyBindings, was.MutatingPolicyBindings) && slices.Equal(o.ValidatingPolicyBindings, was.ValidatingPolicyBindings) {
 		s.Policies, s.Unbound = b.before.Policies, b.before.Unbound
@@ -126,9 +96,6 @@ func (b *Builder) addPolicies(s *Snapshot, o Objects) {
 	}
 	for _, binding := range o.policyBindings() {
 		if p := byRef[binding.Policy]; p != nil {
-			if q, ok := p.ParamQuery(binding); ok {
-				binding.ParamsIn, binding.ParamsKnown = o.Params[q]
-			}
 			p.Bindings = append(p.Bindings, binding)
 		} else {
 			s.Unbound = append(s.Unbound, binding)

@@ -93,15 +93,3 @@ func TestGuard(t *testing.T) {
 		})
 	}
 }
-
-// TestGuardChanges: a budget that comes later counts in the next Snapshot alone.
-func TestGuardChanges(t *testing.T) {
-	var b Builder
-	o := Objects{Deployments: []*appsv1.Deployment{deployment("a", 1)}}
-	before := b.Snapshot(o, time.Time{})
-	o.DisruptionBudgets = append(o.DisruptionBudgets, budget("a", &metav1.LabelSelector{}))
-	now := b.Snapshot(o, time.Time{})
-	if before.Guard(&before.Workloads[0]).Blocks() || !now.Guard(&now.Workloads[0]).Blocks() {
-		t.Error("the new budget is not seen, or in the Snapshot before as well")
-	}
-}

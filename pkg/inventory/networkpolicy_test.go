@@ -115,18 +115,6 @@ func TestIsolatingByMany(t *testing.T) {
 	}
 }
 
-// TestIsolatingChanges: a policy that comes later counts in the next Snapshot alone.
-func TestIsolatingChanges(t *testing.T) {
-	var b Builder
-	o := Objects{Deployments: []*appsv1.Deployment{serving("a")}}
-	before := b.Snapshot(o, time.Time{})
-	o.NetworkPolicies = networkPolicies(t, "podSelector: {}")
-	now := b.Snapshot(o, time.Time{})
-	if len(before.Isolating(&before.Workloads[0], 8443)) > 0 || len(now.Isolating(&now.Workloads[0], 8443)) != 1 {
-		t.Error("the new policy is not seen, or in the Snapshot before as well")
-	}
-}
-
 func TestTargetPort(t *testing.T) {
 	ref := ServiceRef{Key: Key{"policy", "a"}, Port: 443}
 	for name, tt := range map[string]struct {

@@ -1,6 +1,9 @@
 package inventory
 
 import (
+	"reflect"
+	"sync"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -25,14 +28,11 @@ type Objects struct {
 	MutatingPolicyBindings   []*admissionv1.MutatingAdmissionPolicyBinding
 	ValidatingPolicies       []*admissionv1.ValidatingAdmissionPolicy
 	ValidatingPolicyBindings []*admissionv1.ValidatingAdmissionPolicyBinding
-	// Params are the namespaces in which there are params of a binding, "" for those
-	// that are cluster-scoped; what is not asked for, or may not be read, is unknown.
-	Params         map[ParamQuery][]string
-	CRDs           []*apiextensionsv1.CustomResourceDefinition
-	Namespaces     []*metav1.PartialObjectMetadata
-	Services       []*corev1.Service
-	EndpointSlices []*discoveryv1.EndpointSlice
-	APIServices    []*apiregistrationv1.APIService
+	CRDs                     []*apiextensionsv1.CustomResourceDefinition
+	Namespaces               []*metav1.PartialObjectMetadata
+	Services                 []*corev1.Service
+	EndpointSlices           []*discoveryv1.EndpointSlice
+	APIServices              []*apiregistrationv1.APIService
 	// Pods are those of the namespaces in which backends run; of a cluster
 	// their metadata, node, host network and priority class are enough.
 	Pods []*corev1.Pod
@@ -60,45 +60,22 @@ type Objects struct {
 	Errors  []Error
 }
 
+// lists are the fields of Objects by the type of the objects in them.
+var lists = sync.OnceValue(func() map[reflect.Type]int {
+	out := map[reflect.Type]int{}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Objects]()) {
+		if len(f.Index) == 1 && f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Pointer {
+			out[f.Type.Elem()] = f.Index[0]
+		}
+	}
+	return out
+})
+
 // Add appends an object to the list of its type; others are left out.
 func (o *Objects) Add(object any) {
-	switch v := object.(type) {
-	case *admissionv1.ValidatingWebhookConfiguration:
-		o.Validating = append(o.Validating, v)
-	case *admissionv1.MutatingWebhookConfiguration:
-		o.Mutating = append(o.Mutating, v)
-	case *admissionv1.MutatingAdmissionPolicy:
-		o.MutatingPolicies = append(o.MutatingPolicies, v)
-	case *admissionv1.MutatingAdmissionPolicyBinding:
-		o.MutatingPolicyBindings = append(o.MutatingPolicyBindings, v)
-	case *admissionv1.ValidatingAdmissionPolicy:
-		o.ValidatingPolicies = append(o.ValidatingPolicies, v)
-	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, v)
-	case *apiextensionsv1.CustomResourceDefinition:
-		o.CRDs = append(o.CRDs, v)
-	case *apiregistrationv1.APIService:
-		o.APIServices = append(o.APIServices, v)
-	case *metav1.PartialObjectMetadata:
-		o.Namespaces = append(o.Namespaces, v)
-	case *corev1.Service:
-		o.Services = append(o.Services, v)
-	case *discoveryv1.EndpointSlice:
-		o.EndpointSlices = append(o.EndpointSlices, v)
-	case *corev1.Pod:
-		o.Pods = append(o.Pods, v)
-	case *appsv1.Deployment:
-		o.Deployments = append(o.Deployments, v)
-	case *appsv1.StatefulSet:
-		o.StatefulSets = append(o.StatefulSets, v)
-	case *appsv1.DaemonSet:
-		o.DaemonSets = append(o.DaemonSets, v)
-	case *batchv1.Job:
-		o.Jobs = append(o.Jobs, v)
-	case *policyv1.PodDisruptionBudget:
-		o.DisruptionBudgets = append(o.DisruptionBudgets, v)
-	case *networkingv1.NetworkPolicy:
-		o.NetworkPolicies = append(o.NetworkPolicies, v)
+	if i, ok := lists()[reflect.TypeOf(object)]; ok {
+		list := reflect.ValueOf(o).Elem().Field(i)
+		list.Set(reflect.Append(list, reflect.ValueOf(object)))
 	}
 }
 

@@ -158,7 +158,7 @@ func admissionClient(c *apiextensionsv1.WebhookClientConfig) admissionv1.Webhook
 }
 
 func (o Objects) object(kind string, m *metav1.ObjectMeta) Object {
-	return Object{
+	out := Object{
 		Kind:              kind,
 		Name:              m.Name,
 		UID:               string(m.UID),
@@ -166,43 +166,32 @@ func (o Objects) object(kind string, m *metav1.ObjectMeta) Object {
 		Owner:             ownerOf(m),
 		CreationTimestamp: m.CreationTimestamp.Time,
 		Generation:        m.Generation,
-		LastChanged:       lastChanged(m),
-		Writers:           writers(m),
-		LastWrite:         lastWrite(m),
 		Source:            o.Sources[SourceKey{Kind: kind, Name: m.Name}],
 	}
+	out.readWrites(m)
+	return out
 }
 
-func lastChanged(m *metav1.ObjectMeta) time.Time {
-	last := m.CreationTimestamp.Time
+// readWrites takes from the managed fields who wrote the object, and when. A write of the
+// status is a change alone.
+func (o *Object) readWrites(m *metav1.ObjectMeta) {
+	o.LastChanged = m.CreationTimestamp.Time
 	for _, f := range m.ManagedFields {
-		if f.Time != nil && f.Time.After(last) {
-			last = f.Time.Time
+		at := ptr.Deref(f.Time, metav1.Time{}).Time
+		if at.After(o.LastChanged) {
+			o.LastChanged = at
+		}
+		if f.Subresource != "" {
+			continue
+		}
+		if f.Manager != "" {
+			o.Writers = append(o.Writers, f.Manager)
+		}
+		if f.Time != nil && !at.Before(o.LastWrite.At) {
+			o.LastWrite = Write{f.Manager, at}
 		}
 	}
-	return last
-}
-
-// writers returns who wrote anything but the status.
-func writers(m *metav1.ObjectMeta) []string {
-	var out []string
-	for _, f := range m.ManagedFields {
-		if f.Subresource == "" && f.Manager != "" {
-			out = append(out, f.Manager)
-		}
-	}
-	return text.Distinct(out)
-}
-
-// lastWrite returns the newest write of anything but the status.
-func lastWrite(m *metav1.ObjectMeta) Write {
-	var last Write
-	for _, f := range m.ManagedFields {
-		if f.Subresource == "" && f.Time != nil && !f.Time.Time.Before(last.At) {
-			last = Write{f.Manager, f.Time.Time}
-		}
-	}
-	return last
+	o.Writers = text.Distinct(o.Writers)
 }
 
 // ownTool is this program as the owner of objects.

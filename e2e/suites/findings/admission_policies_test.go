@@ -39,34 +39,6 @@ func TestAdmissionPolicies(t *testing.T) {
 		scraper.AwaitNoFinding("param-kind-missing", testenv.Identity("validatingpolicy", name, name))
 		scraper.AwaitFinding("policy-without-effect", "info", testenv.Identity("validatingpolicy", name, name))
 	})
-	t.Run("param-missing", func(t *testing.T) {
-		t.Parallel()
-		name := w.policy(t, "param-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {
-			p.Spec.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
-			p.Spec.Validations[0].Expression = "true"
-		})
-		w.bind(t, name, func(b *admissionv1.ValidatingAdmissionPolicyBinding) { // would only record it
-			b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
-			b.Spec.ParamRef = &admissionv1.ParamRef{Name: name, Namespace: "default", ParameterNotFoundAction: new(admissionv1.DenyAction)}
-		})
-		audited := func(want bool) {
-			t.Helper()
-			out := testenv.Command(t, "audit", "validatingadmissionpolicy/"+name, "--kubeconfig="+w.Plane.Kubeconfig(), "--fail-on=never", "-o=json").Stdout
-			if strings.Contains(out, `"param-missing"`) != want {
-				t.Errorf("param-missing is wanted: %v; audit says\n%s", want, out)
-			}
-		}
-		testenv.Eventually(t, func() error { return w.Refused(t, name, "no params found for policy binding") })
-		audited(true)
-		maps := w.Kube.CoreV1().ConfigMaps("default")
-		testenv.Get(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
-		t.Cleanup(func() { _ = maps.Delete(context.Background(), name, metav1.DeleteOptions{}) })
-		testenv.Eventually(t, func() error {
-			_, err := w.CreateConfigMap(t, name)
-			return err
-		})
-		audited(false)
-	})
 	t.Run("policy-expression", func(t *testing.T) {
 		t.Parallel()
 		name := w.policy(t, "expression-e2e", func(p *admissionv1.ValidatingAdmissionPolicy) {

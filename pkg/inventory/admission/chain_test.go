@@ -204,25 +204,6 @@ func TestConversionInTheChain(t *testing.T) {
 	}
 }
 
-// TestConditionsOnAnObject: what the object decides is decided once it is given.
-func TestConditionsOnAnObject(t *testing.T) {
-	s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("v", func(w *admissionv1.ValidatingWebhook) {
-		w.MatchConditions = []admissionv1.MatchCondition{{Name: "privileged", Expression: `object.spec.containers.exists(c, c.?securityContext.privileged.orValue(false))`}}
-	})}}.Snapshot(time.Time{})
-	pod := func(privileged bool) map[string]any {
-		return map[string]any{"metadata": map[string]any{"name": "p"}, "spec": map[string]any{"containers": []any{map[string]any{"securityContext": map[string]any{"privileged": privileged}}}}}
-	}
-	for _, test := range []struct {
-		object map[string]any
-		want   Match
-	}{{nil, Maybe}, {pod(true), Yes}, {pod(false), No}} {
-		r := must.Get(New(s).Request(Create, inventory.Resource{Name: "pods"}, Subject{Object: test.object}))(t)
-		if got := r.Match(s.Webhooks[0]); got.Match != test.want {
-			t.Errorf("%v: %+v, want %s", test.object, got, test.want)
-		}
-	}
-}
-
 // TestBadConditions: no expression makes the matcher crash or hang, and what is not
 // known is not reported.
 func TestBadConditions(t *testing.T) {

@@ -22,13 +22,12 @@ type FailingCondition struct {
 
 // FailingConditions returns the first matchCondition that always fails, by
 // resource, sorted. What is not known of a request, such as its object or user,
-// makes no failure. Webhooks that ask for the same share the result, which must
-// not be written to.
+// makes no failure. The result is kept, and must not be written to.
 func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 	if w.Type == inventory.Conversion || len(w.MatchConditions) == 0 {
 		return nil
 	}
-	return m.index.failing.getOrCompute(MatchKey(w), func() []FailingCondition {
+	return m.index.failing.getOrCompute(&w.Registration, func() []FailingCondition {
 		return m.failingConditions(&w.Registration, webhookParams, m.covered(w))
 	})
 }
@@ -43,7 +42,7 @@ func (m *Matcher) FailingPolicyConditions(p *inventory.AdmissionPolicy) []Failin
 	case p.ParamKind == nil:
 		params = nullParams
 	}
-	return m.index.failingPolicies.getOrCompute(p, func() []FailingCondition {
+	return m.index.failing.getOrCompute(&p.Registration, func() []FailingCondition {
 		return m.failingConditions(&p.Registration, params, m.PolicyResources(p))
 	})
 }
@@ -93,7 +92,7 @@ func (m *Matcher) alwaysFails(w *inventory.Registration, params paramsKnown, r i
 func (r Request) failing(w *inventory.Registration, at stage) (FailingCondition, bool) {
 	out, fails := FailingCondition{Alone: true}, false
 	for i, c := range w.MatchConditions {
-		o := r.cached.outcome(r, at, c.Expression)
+		o := r.outcome(at, c.Expression)
 		switch {
 		case o.Match == No:
 			return FailingCondition{}, false

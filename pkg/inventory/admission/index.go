@@ -39,11 +39,9 @@ type index struct {
 	// preferred is the best version of each group with CRDs.
 	preferred map[string]string
 	programs  programs
-	// matched and failing are those of webhooks by their MatchKeys.
+	// matched are those of webhooks by their MatchKeys.
 	matched *memo[string, []MatchedResource]
-	failing *memo[string, []FailingCondition]
-	// failingPolicies are the same of policies.
-	failingPolicies *memo[*inventory.AdmissionPolicy, []FailingCondition]
+	failing *memo[*inventory.Registration, []FailingCondition]
 }
 
 // target is a served resource in all its versions.
@@ -93,9 +91,7 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 		preferred: preferredVersions(s.CRDs),
 		programs:  p,
 		matched:   newMemo[string, []MatchedResource](),
-		failing:   newMemo[string, []FailingCondition](),
-
-		failingPolicies: newMemo[*inventory.AdmissionPolicy, []FailingCondition](),
+		failing:   newMemo[*inventory.Registration, []FailingCondition](),
 	}
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
 	for _, served := range s.Served {
@@ -127,7 +123,6 @@ func (x *index) next() {
 	x.programs.next()
 	x.matched.next()
 	x.failing.next()
-	x.failingPolicies.next()
 }
 
 // versions are all versions of all served resources, and those that CRDs

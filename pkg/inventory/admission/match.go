@@ -85,7 +85,7 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 // By is the request as the user makes it.
 func (r Request) By(u *User) Request {
 	as := *r.requestContext
-	as.user, as.cached = u, newConditionCache(r.cached.programs)
+	as.user, as.activations = u, newMemo[stage, activation]()
 	r.requestContext = &as
 	return r
 }

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -47,7 +46,7 @@ func (r Request) matchConditions(w *inventory.Registration, at stage) Verdict {
 func (r Request) conditions(w *inventory.Registration, at stage) (verdict Verdict, failed string) {
 	verdict = Verdict{Match: Yes}
 	for _, c := range w.MatchConditions {
-		o := r.cached.outcome(r, at, c.Expression)
+		o := r.outcome(at, c.Expression)
 		switch {
 		case o.Match == No:
 			return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}, ""
@@ -71,30 +70,18 @@ func failedConditions(w *inventory.Registration, rest Verdict, failed string) Ve
 	return Verdict{Match: Yes, Refused: true, Reason: ReasonMatchConditions, Detail: failed + ", which refuses the request (failurePolicy Fail)"}
 }
 
-// conditionCache holds what was computed for one request.
-type conditionCache struct {
-	programs programs
-	// activations are what expressions read of the request: to make one takes longer
-	// than to evaluate most expressions.
-	activations *memo[stage, activation]
-}
-
 // activation is the variables of a request, as far as they are known.
 type activation struct {
 	cel.PartialActivation
 	err error
 }
 
-func newConditionCache(p programs) *conditionCache {
-	return &conditionCache{p, newMemo[stage, activation]()}
+func (r Request) outcome(at stage, expression string) outcome {
+	return r.programs.of(sourceText{expression, at.params != webhookParams}).run(r, at)
 }
 
-func (c *conditionCache) outcome(r Request, at stage, expression string) outcome {
-	return c.programs.of(sourceText{expression, at.params != webhookParams}).run(r, at)
-}
-
-func (c *conditionCache) activation(r Request, at stage) activation {
-	return c.activations.getOrCompute(at, func() activation {
+func (r Request) activation(at stage) activation {
+	return r.activations.getOrCompute(at, func() activation {
 		vars, err := cel.PartialVars(r.variables(at), r.unknowns(at)...)
 		return activation{vars, err}
 	})
@@ -157,37 +144,12 @@ func issue(issues *cel.Issues) error {
 	return fmt.Errorf("line %d, column %d: %s", all[0].Location.Line(), all[0].Location.Column()+1, message)
 }
 
-// Errors returns the errors of the Snapshot and the matchConditions that do not
-// compile. The API server stores none such, but files may hold them.
-func (m *Matcher) Errors() []inventory.Error {
-	out := slices.Clone(m.Snapshot.Errors)
-	for _, w := range m.Snapshot.Webhooks {
-		out = m.appendErrors(out, &w.Registration)
-	}
-	for _, p := range m.Snapshot.Policies {
-		out = m.appendErrors(out, &p.Registration)
-	}
-	return out
-}
-
-func (m *Matcher) appendErrors(errors []inventory.Error, w *inventory.Registration) []inventory.Error {
-	if _, applied := m.Snapshot.Applied[inventory.SourceKey{Kind: w.Object.Kind, Name: w.Object.Name}]; applied {
-		return errors // it is refused
-	}
-	for _, c := range w.MatchConditions {
-		if p := m.index.programs.of(sourceText{c.Expression, w.Type.IsPolicy()}); p.err != nil {
-			errors = append(errors, w.Object.Unreadable(fmt.Sprintf("reading matchCondition %q of %s %s: %v", c.Name, w.Type.Noun(), w.Name, p.err)))
-		}
-	}
-	return errors
-}
-
 // run evaluates the expression as far as the request is known.
 func (p *program) run(r Request, at stage) outcome {
 	if p.err != nil {
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
 	}
-	vars := r.cached.activation(r, at)
+	vars := r.activation(at)
 	if vars.err != nil {
 		return outcome{Match: Maybe, doubt: vars.err.Error()}
 	}

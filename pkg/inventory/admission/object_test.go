@@ -16,14 +16,15 @@ import (
 // answers agree with e2e/suites/explain, which asks a real API server.
 func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 	const (
-		pod       = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {app: a}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1000m}}}]}}`
-		job       = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {metadata: {labels: {app: a}}}}}`
-		configMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`
-		secret    = `{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: b}}`
-		nameless  = `{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-}}`
-		space     = `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`
-		token     = `{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {audiences: [a]}}`
-		binding   = `{apiVersion: v1, kind: Binding, metadata: {name: p}, target: {kind: Node, name: node}}`
+		pod        = `{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {app: a}}, spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 1000m}}}]}}`
+		privileged = `{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i, securityContext: {privileged: true}}]}}`
+		job        = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {template: {metadata: {labels: {app: a}}}}}`
+		configMap  = `{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`
+		secret     = `{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: b}}`
+		nameless   = `{apiVersion: v1, kind: ConfigMap, metadata: {generateName: c-}}`
+		space      = `{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`
+		token      = `{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, spec: {audiences: [a]}}`
+		binding    = `{apiVersion: v1, kind: Binding, metadata: {name: p}, target: {kind: Node, name: node}}`
 	)
 	labeled := Subject{Name: "x", Labels: map[string]string{"app": "a"}}
 	for _, test := range []struct {
@@ -54,6 +55,8 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Create, "pods", Subject{}, pod, `object.spec.serviceAccountName == "default"`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `has(object.spec.hostNetwork) && object.spec.hostNetwork`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `object.spec.containers.all(c, c.image == "i" && !has(c.securityContext))`, Yes, false},
+		{Create, "pods", Subject{}, privileged, `object.spec.containers.exists(c, c.?securityContext.privileged.orValue(false))`, Yes, false},
+		{Create, "pods", Subject{}, pod, `object.spec.containers.exists(c, c.?securityContext.privileged.orValue(false))`, No, false},
 		{Create, "pods", Subject{}, pod, `object.spec.containers.exists(c, c.terminationMessagePath == "x")`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `object.spec.containers[0].resources.limits.cpu == "1"`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `object.spec.tolerations.exists(t, t.key == "x")`, Maybe, false},

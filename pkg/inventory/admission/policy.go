@@ -243,8 +243,7 @@ func kindOfParams(k *admissionv1.ParamKind) Kind {
 	return Kind{Group: gv.Group, Version: gv.Version, Kind: k.Kind}
 }
 
-// params is the verdict on the params that the binding asks for, of which not all that
-// exist are known.
+// params is the verdict on the params that the binding asks for: which exist is not known.
 func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
 	ref := b.ParamRef
 	if p.ParamKind == nil || ref == nil {
@@ -257,37 +256,15 @@ func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.P
 	case served && !params.Namespaced && ref.Namespace != "":
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
 	}
-	switch exist := r.paramsExist(b, params.Namespaced); {
-	case exist == Yes:
-		return Verdict{Match: Yes}
-	case exist == No && b.DeniesWithoutParams():
-		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Deny)%s", ParamName(p, ref), refusing)}
-	case exist == No:
-		return Verdict{Match: No, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Allow)", ParamName(p, ref))}
-	case b.DeniesWithoutParams() && p.FailsClosed():
-		return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("if %s does not exist, the request is refused (parameterNotFoundAction Deny)", ParamName(p, ref))}
+	detail := "only if %s exists"
+	if b.DeniesWithoutParams() && p.FailsClosed() {
+		detail = "if %s does not exist, the request is refused (parameterNotFoundAction Deny)"
 	}
-	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("only if %s exists", ParamName(p, ref))}
+	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf(detail, paramName(p, ref))}
 }
 
-// paramsExist says whether there are params of the binding for the request: where it
-// names no namespace for them, those in that of the request count.
-func (r Request) paramsExist(b *inventory.PolicyBinding, namespaced bool) Match {
-	switch {
-	case !b.ParamsKnown:
-		return Maybe
-	case len(b.ParamsIn) == 0:
-		return No
-	case !namespaced || b.ParamRef.Namespace != "" || slices.Contains(b.ParamsIn, r.Namespace):
-		return Yes
-	case r.namespaceUnknown:
-		return Maybe
-	}
-	return No
-}
-
-// ParamName names what a paramRef asks for, as "ConfigMap shop/limits".
-func ParamName(p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) string {
+// paramName names what a paramRef asks for, as "ConfigMap shop/limits".
+func paramName(p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) string {
 	name := ref.Name
 	if ref.Selector != nil {
 		name = "that its selector selects"

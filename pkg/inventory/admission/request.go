@@ -57,7 +57,7 @@ type Request struct {
 }
 
 // requestContext is what the API server knows of a request beyond what it
-// carries. All fields are read-only but the cache.
+// carries. All fields are read-only but the memo.
 type requestContext struct {
 	namespaced bool
 	// exempt says that the API server calls no webhook for it.
@@ -83,7 +83,10 @@ type requestContext struct {
 	// equivalents are the other versions, and resources, that are stored as one
 	// with it.
 	equivalents []apiVersion
-	cached      *conditionCache
+	programs    programs
+	// activations are what expressions read of it: to make one takes longer than to
+	// evaluate most expressions.
+	activations *memo[stage, activation]
 }
 
 // apiVersion is a version of a resource with its kind.
@@ -285,7 +288,8 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 			foreign:      x.isForeign(v),
 			patched:      subject.Patch,
 			equivalents:  x.equivalents(v),
-			cached:       newConditionCache(x.programs),
+			programs:     x.programs,
+			activations:  newMemo[stage, activation](),
 		},
 	}
 	if r.Resource.IsNamespaces() {

@@ -23,7 +23,6 @@ func assemble(options Options, all []contents, info serverInfo, reads *reads) in
 		},
 		ReviewsExcluded: info.reviewsExcluded,
 		Discovered:      info.served,
-		Params:          info.params,
 	}
 	if info.openShift {
 		// Source: OpenShift's kube-apiserver operator sets the flag.

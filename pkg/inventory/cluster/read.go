@@ -36,7 +36,7 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	ctx = klog.NewContext(ctx, klog.Logger{})
 	began := time.Now()
 	clients.connect(ctx)
-	r := reader{progress: progress, counts: map[string]int{}}
+	r := reader{progress: progress}
 	var info serverInfo
 	var group sync.WaitGroup
 	group.Go(func() { info = clients.fetchServerInfo(ctx, serverInfo{}) })
@@ -47,8 +47,7 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	if err := nothingRead(ctx, all, found.Errors); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	snapshot := found.Snapshot(began)
-	reads.follow(snapshot)
+	reads.follow(found.Snapshot(began))
 	for i := range all {
 		all[i].objects = slices.DeleteFunc(all[i].objects, func(object any) bool { return !reads.counts(all[i].resource, object) })
 	}
@@ -59,7 +58,7 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 		}
 	}
 	all = append(all, r.readAll(ctx, pods)...)
-	o := assemble(options, all, r.readParams(ctx, clients, snapshot, info), reads)
+	o := assemble(options, all, info, reads)
 	o.Current = began
 	return o, ctx.Err()
 }
@@ -78,11 +77,10 @@ func nothingRead(ctx context.Context, all []contents, errs []inventory.Error) er
 	return nil
 }
 
-// reader lists resources and counts the objects.
+// reader lists resources and reports how far it is.
 type reader struct {
 	mu       sync.Mutex
 	progress func(Progress)
-	counts   map[string]int
 	// done counts the lists of kinds that ended.
 	done, kinds int
 }
@@ -106,11 +104,7 @@ func (r *reader) readAll(ctx context.Context, resources []resource) []contents {
 
 func (r *reader) read(ctx context.Context, from resource) contents {
 	out := contents{resource: from}
-	before := 0
-	list, err := from.listPages(ctx, func(n int) {
-		r.count(from, n-before)
-		before = n
-	})
+	list, err := from.listPages(ctx, func(n int) { r.report(from, n) })
 	if err == nil {
 		err = meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
 			out.objects = append(out.objects, item)
@@ -129,12 +123,10 @@ func (r *reader) read(ctx context.Context, from resource) contents {
 	return out
 }
 
-func (r *reader) count(of resource, more int) {
+func (r *reader) report(of resource, objects int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := of.GroupResource.String()
-	r.counts[name] += more
-	r.progress(Progress{r.done, r.kinds, name, r.counts[name]})
+	r.progress(Progress{r.done, r.kinds, of.GroupResource.String(), objects})
 }
 
 func (r *reader) ended() {

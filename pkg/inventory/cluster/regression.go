@@ -102,7 +102,7 @@ func newestRevisions(ctx context.Context, watches []*objectWatch) (map[schema.Gr
 // isAnswer reports whether the error of a list says nothing about etcd.
 func isAnswer(err error) bool {
 	f := failure{err: err}
-	return err != nil && (f.refused() || f.notServed() || apierrors.IsTooManyRequests(err) || expired(err) || errors.Is(err, errTooBroad))
+	return err != nil && (f.refused() || f.notServed() || apierrors.IsTooManyRequests(err) || expired(err))
 }
 
 // reached returns up to which resource version the stream has come.

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
@@ -32,9 +30,8 @@ import (
 type resource struct {
 	schema.GroupResource
 	namespace string
-	// labels and fields are the selectors of the objects that are read; all are where
-	// both are empty.
-	labels, fields string
+	// labels is the selector of the objects that are read; "" is all.
+	labels string
 	// example has the type of the objects.
 	example runtime.Object
 	// page is how many objects are listed in one call: about a megabyte.
@@ -47,8 +44,6 @@ type resource struct {
 	// counts, if any, reports whether a Snapshot shows an object: others are kept until a
 	// webhook refers to their Service, or namespace.
 	counts func(*reads, metav1.Object) bool
-	// most is from how many objects on a list is too long; 0 if it never is.
-	most int
 
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -70,11 +65,11 @@ func typedResource[T, L any, PT client.Object[T], PL client.List[L]](group rest.
 // withClient returns the resource with the calls of a client.
 func withClient[L runtime.Object](c lister[L], r resource) resource {
 	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		o.LabelSelector, o.FieldSelector = r.labels, r.fields
+		o.LabelSelector = r.labels
 		return c.List(ctx, o)
 	}
 	r.watch = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-		o.LabelSelector, o.FieldSelector = r.labels, r.fields
+		o.LabelSelector = r.labels
 		return c.Watch(ctx, o)
 	}
 	return r
@@ -195,9 +190,6 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 			if err != nil {
 				return nil, err
 			}
-			if r.isTooBroad(page, n) {
-				return nil, errTooBroad
-			}
 			if err := r.stripAll(page); err != nil {
 				return nil, err
 			}
@@ -211,23 +203,6 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 		}
 	}
 	return nil, err
-}
-
-// errTooBroad is the error of a list that has more objects than it should have.
-var errTooBroad = errors.New("there are too many objects")
-
-// isTooBroad reports whether a list has too many objects, of which so many were
-// before this page.
-func (r resource) isTooBroad(page runtime.Object, before int) bool {
-	list, err := meta.ListAccessor(page)
-	if err != nil || r.most == 0 {
-		return false
-	}
-	rest := ptr.Deref(list.GetRemainingItemCount(), 0)
-	if list.GetContinue() != "" {
-		rest = max(rest, 1)
-	}
-	return before+meta.LenList(page)+int(rest) > r.most
 }
 
 // stripAll drops from a page what the inventory does not keep.

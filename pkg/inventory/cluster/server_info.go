@@ -50,10 +50,6 @@ type serverInfo struct {
 	attempted, complete time.Time
 	failures            []failure
 	errors              []inventory.Error
-	// params are those of policies, and paramsRefused what was asked about them in
-	// vain: that is not asked again until the gates are read again.
-	params        map[inventory.ParamQuery][]string
-	paramsRefused map[inventory.ParamQuery]bool
 }
 
 // fetchServerInfo fetches the serverInfo again, the gates only where gatesRead is
@@ -87,7 +83,7 @@ func (info serverInfo) same(o serverInfo) bool { return reflect.DeepEqual(info.s
 
 func (info serverInfo) shown() serverInfo {
 	info.errors = slices.Concat(info.errors, errorsByCause(info.failures))
-	info.failures, info.attempted, info.complete, info.gatesRead, info.paramsRefused = nil, time.Time{}, time.Time{}, time.Time{}, nil
+	info.failures, info.attempted, info.complete, info.gatesRead = nil, time.Time{}, time.Time{}, time.Time{}
 	return info
 }
 

@@ -11,12 +11,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
@@ -56,14 +54,6 @@ func heavyCRD() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-func heavyAPIService() *apiregistrationv1.APIService {
-	api := apiService("v1", "hive.example.com", "hive", "keep-hive")
-	api.ObjectMeta = heavy("v1.hive.example.com")
-	api.Spec.CABundle = []byte("DROP")
-	api.Status.Conditions = []apiregistrationv1.APIServiceCondition{{Type: "Keep-Available", Status: "True", Reason: "DROP"}}
-	return api
-}
-
 func heavyService() *corev1.Service {
 	svc := service("policy", "a")
 	svc.ObjectMeta = heavy("a")
@@ -94,18 +84,6 @@ func heavyTemplate() corev1.PodTemplateSpec {
 			Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"DROP"}}}},
 		}}},
 	}
-}
-
-func heavyNetworkPolicy() *networkingv1.NetworkPolicy {
-	return &networkingv1.NetworkPolicy{ObjectMeta: heavy("a"), Spec: networkingv1.NetworkPolicySpec{
-		PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"keep": "selector"}},
-		PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress},
-		Ingress: []networkingv1.NetworkPolicyIngressRule{{
-			Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(8443))}},
-			From:  []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.0.0.0/8"}}, {PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"keep": "keep-peer"}}}},
-		}},
-		Egress: []networkingv1.NetworkPolicyEgressRule{{To: []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "DROP"}}}}},
-	}}
 }
 
 func heavyConfiguration() *admissionv1.ValidatingWebhookConfiguration {
@@ -173,15 +151,12 @@ func TestStrip(t *testing.T) {
 		{"validating policy", heavyValidatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-warning"}, true},
 		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-patch"}, true},
 		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
-		{"APIService", heavyAPIService(), stripAPIService, []string{"keep-hive", "Keep-Available"}, false},
 		{"CRD without conversion", unconvertedCRD(), stripCRD, []string{"api-approved.openshift.io", "api-approved.kubernetes.io", "keep-scale", "keep-stored"}, false},
 		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, false},
 		{"Service", heavyService(), stripService, []string{"selector", "127.10.0.1", "443"}, false},
 		{"EndpointSlice", heavySlice(), stripSlice, []string{"keep-name", "keep-zone", "keep-address", "8443"}, false},
-		{"DaemonSet", &appsv1.DaemonSet{ObjectMeta: heavy("a"), Spec: appsv1.DaemonSetSpec{Template: heavyTemplate()}, Status: appsv1.DaemonSetStatus{Conditions: []appsv1.DaemonSetCondition{{Type: "DROP"}}}}, stripDaemonSet, []string{"keep-pod", "keep-class", "hostNetwork"}, false},
 		{"Deployment", &appsv1.Deployment{ObjectMeta: heavy("a"), Spec: appsv1.DeploymentSpec{Replicas: new(int32(7)), Template: heavyTemplate()}, Status: appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: "DROP"}}}}, stripDeployment, []string{"keep-pod", "keep-class", "hostNetwork", `"replicas":7`}, false},
 		{"PodDisruptionBudget", &policyv1.PodDisruptionBudget{ObjectMeta: heavy("a"), Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"keep": "selector"}}, MaxUnavailable: new(intstr.FromInt32(17))}, Status: policyv1.PodDisruptionBudgetStatus{Conditions: []metav1.Condition{{Type: "DROP"}}}}, stripDisruptionBudget, []string{"selector", "17"}, false},
-		{"NetworkPolicy", heavyNetworkPolicy(), stripNetworkPolicy, []string{"selector", "8443", "10.0.0.0/8", "keep-peer", "Ingress"}, false},
 		{"Pod", &corev1.Pod{ObjectMeta: heavy("a"), Spec: heavyTemplate().Spec, Status: corev1.PodStatus{Message: "DROP"}}, stripPod, []string{"keep-class", "keep-port", "readinessProbe", "preStop"}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

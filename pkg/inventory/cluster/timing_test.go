@@ -58,17 +58,6 @@ func TestSpend(t *testing.T) {
 	}
 }
 
-// TestSlowSnapshotDelaysTheNextByLittle: that a Snapshot took long on a machine without
-// a core to spare does not make the next one late.
-func TestSlowSnapshotDelaysTheNextByLittle(t *testing.T) {
-	s := schedule{timing: timing{debounce: time.Millisecond, resync: time.Hour}, published: at(0)}
-	s.spend(at(1), at(2))
-	s.changed = at(2)
-	if late := s.nextPublish(watchStatus{}).Sub(at(2)); late > longestPause {
-		t.Errorf("after a Snapshot that took a minute the next is due %s later", late)
-	}
-}
-
 func TestNextFetch(t *testing.T) {
 	timing := timing{resync: 10 * time.Minute, discoveryDelay: 2 * time.Minute, fetchInterval: time.Minute}
 	for _, tt := range []struct {
@@ -94,33 +83,5 @@ func TestNextFetch(t *testing.T) {
 				t.Errorf("fetched at %v, want %v", got, tt.want)
 			}
 		})
-	}
-}
-
-// TestServedChangesDoNotDelayTheFetch: of CRDs that change more often than discovery
-// takes to follow, the first decides when to ask.
-func TestServedChangesDoNotDelayTheFetch(t *testing.T) {
-	s := schedule{timing: timing{resync: 60 * time.Minute, discoveryDelay: 2 * time.Minute, fetchInterval: time.Minute}, fetched: at(5), revisionsCompared: at(5)}
-	for minute := 10; minute < 40; minute++ {
-		s.noteServedChange(at(minute))
-	}
-	if got := s.nextFetch(); !got.Equal(at(12)) {
-		t.Errorf("fetched at %v, want %v", got, at(12))
-	}
-}
-
-// TestNext: the loop wakes up for the earlier of both, and not for a fetch while
-// one is running.
-func TestNext(t *testing.T) {
-	s := schedule{timing: timing{resync: 10 * time.Minute, fetchInterval: time.Minute}, published: at(20), fetched: at(15), revisionsCompared: at(15)}
-	if got := s.next(at(22), watchStatus{}); !got.Equal(at(25)) {
-		t.Errorf("next at %v, want that of the fetch", got)
-	}
-	s.fetching = true
-	if got := s.next(at(22), watchStatus{}); !got.Equal(at(30)) {
-		t.Errorf("next at %v, want that of the Snapshot", got)
-	}
-	if got := s.next(at(22), watchStatus{empty: true}); !got.Equal(at(32)) {
-		t.Errorf("next at %v, want that of the resync", got)
 	}
 }

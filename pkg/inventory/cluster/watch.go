@@ -174,11 +174,7 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 	}
 	before := w.serverInfo
 	if w.schedule.recovered || now.Sub(before.gatesRead) >= w.schedule.gatesInterval {
-		before.gatesRead, before.paramsRefused = time.Time{}, nil
-	}
-	snapshot := &inventory.Snapshot{} // before the first, no policy is known
-	if w.matcher != nil {
-		snapshot = w.matcher.Snapshot
+		before.gatesRead = time.Time{}
 	}
 	var compared []*objectWatch
 	if w.schedule.beginComparison(now) {
@@ -186,9 +182,7 @@ func (w *watcher) fetchIfDue(ctx context.Context) {
 	}
 	w.schedule.beginFetch(now)
 	w.running.Go(func() {
-		info := w.clients.fetchServerInfo(ctx, before)
-		r := reader{progress: func(Progress) {}, counts: map[string]int{}}
-		w.setServerInfo(r.readParams(ctx, w.clients, snapshot, info))
+		w.setServerInfo(w.clients.fetchServerInfo(ctx, before))
 		w.clients.checkRevisions(ctx, compared, w.schedule.progressWait)
 	})
 }

@@ -331,33 +331,6 @@ func expectedRequests() map[string]int {
 	return out
 }
 
-func TestWatchFollowsWhatIsNamed(t *testing.T) {
-	s := startServer(t)
-	s.put(service("policy", "a"), service("policy", "b"), endpointSlice("policy", "a", true))
-	r := watching(s, Options{Debounce: time.Millisecond})
-	r.await("no webhooks", webhooks(0))
-
-	s.put(validating("one", kubetest.Client("policy", "a")), validating("two", kubetest.Client("policy", "a")))
-	named := r.await("the Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 1 && len(s.Webhooks) == 2 })
-	a, b := inventory.Key{Namespace: "policy", Name: "a"}, inventory.Key{Namespace: "policy", Name: "b"}
-	if !named.ServicesKnown.Services[a] || named.ServicesKnown.Services[b] || !named.EndpointsKnown.Services[a] {
-		t.Errorf("Services are known in %v, endpoints in %v", named.ServicesKnown, named.EndpointsKnown)
-	}
-	s.put(endpointSlice("policy", "a", true, true))
-	r.await("the second endpoint", func(s *inventory.Snapshot) bool {
-		return len(s.Services[inventory.Key{Namespace: "policy", Name: "a"}].Endpoints) == 2
-	})
-
-	s.remove(validating("one"))
-	r.await("the Service still", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 1 && len(s.Services) == 1 })
-	s.put(validating("two", kubetest.Client("policy", "b")))
-	r.await("the other Service", func(s *inventory.Snapshot) bool {
-		return len(s.Services) == 1 && s.Services[inventory.Key{Namespace: "policy", Name: "b"}].Name == "b"
-	})
-	s.remove(validating("two"))
-	r.await("no Service", func(s *inventory.Snapshot) bool { return len(s.Services) == 0 && len(s.Webhooks) == 0 })
-}
-
 func daemonSet(namespace, name string) *appsv1.DaemonSet {
 	d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	d.Spec.Template.Spec.PriorityClassName = "system-node-critical"
@@ -385,13 +358,6 @@ func TestWatchFollowsWhatNodesNeed(t *testing.T) {
 	r.await("what nodes need", shows("DaemonSet calico-system/network", "DaemonSet kube-system/proxy", "Deployment kube-system/coredns"))
 	s.put(daemonSet("kube-system", "storage"))
 	r.await("another DaemonSet", shows("DaemonSet calico-system/network", "DaemonSet kube-system/proxy", "DaemonSet kube-system/storage", "Deployment kube-system/coredns"))
-
-	s.refuse(http.StatusForbidden, func(r request) bool { return r.resource == "daemonsets" })
-	s.dropStreams()
-	cure := "grant the verbs list and watch on daemonsets.apps to auditor; its last known state"
-	r.await("the permission that is missing", errorAbout("daemonsets.apps", cure))
-	s.heal()
-	r.await("no error", func(s *inventory.Snapshot) bool { return len(s.Errors) == 0 })
 }
 
 // eventually waits for what happens in the server, which the test polls.
@@ -465,18 +431,6 @@ func TestWatchThatMayListButNotWatch(t *testing.T) {
 	}
 	s.put(namespace("third"))
 	r.await("the third namespace", func(s *inventory.Snapshot) bool { return len(s.Namespaces) == 3 })
-}
-
-func TestWatchTakesAbsenceForAFact(t *testing.T) {
-	s := populated(t)
-	s.refuse(http.StatusNotFound, func(r request) bool { return r.resource == "apiservices" })
-	r := watching(s, Options{})
-	got := r.await("anything", anything)
-	if len(got.Errors) != 0 || len(got.Webhooks) != 4 {
-		t.Errorf("webhooks %v, errors %v", refs(got), got.Errors)
-	}
-	s.heal()
-	r.await("the APIService", whole)
 }
 
 // TestWatchOfOlderServers: admission policies that the API server does not serve are
