@@ -70,7 +70,7 @@ func election() []rbacv1.PolicyRule {
 }
 
 // events is what it may do in the namespace default, where Events on
-// cluster-scoped objects live: record them, and after a restart read what they say.
+// cluster-scoped objects live: record them.
 func events() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "list"}}}
 }
