@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -40,8 +41,8 @@ func TestChartKnowsThePolicy(t *testing.T) {
 	var values schema
 	must.Succeed(t, json.Unmarshal(text, &values))
 	var want []string
-	for _, key := range classify.PolicyKeys {
-		want = append(want, key.Path)
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.+?)` \\|").FindAllStringSubmatch(classify.PolicyDocument(), -1) {
+		want = append(want, row[1])
 	}
 	slices.Sort(want)
 	got := values.Properties["policy"].keys("")

@@ -72,7 +72,7 @@ func election() []rbacv1.PolicyRule {
 // events is what it may do in the namespace default, where Events on
 // cluster-scoped objects live: record them.
 func events() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "list"}}}
+	return []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create"}}}
 }
 
 // clientCA is what it may do in the namespace kube-system: read the CA that the

@@ -100,7 +100,6 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := arguments.SplitTargets(args)
 	a.from = paths
 	selected := selection{targets, a.namespace.selected()}
-	limit := limitOf(a.failOn)
 	if err := a.check(paths); err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	if a.access.isSeveral() {
-		return (&contextsReport{a, policy, selected, limit}).run(ctx, s)
+		return a.runContexts(ctx, policy, selected, s)
 	}
 	var before report.Document
 	if a.baseline != "" {
@@ -127,14 +126,14 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	}
 	document = selected.of(document)
 	if a.baseline != "" {
-		return a.compare(selected.of(before), document, limit, s)
+		return a.compare(selected.of(before), document, s)
 	}
 	if a.output == htmlFormat {
 		err = page.WriteFile(s.out, evaluated, document, version.Version)
 	} else {
 		err = a.write(document, s)
 	}
-	return cmp.Or(err, printErrors(document.Errors, s), exitStatus(document.Findings, limit))
+	return cmp.Or(err, printErrors(document.Errors, s), exitStatus(document.Findings, a.failOn))
 }
 
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
@@ -198,7 +197,7 @@ func (a *audit) before() (report.Document, error) {
 
 // compare prints what the change adds and resolves; what it adds makes the exit
 // code.
-func (a *audit) compare(before, after report.Document, limit classify.Severity, s streams) error {
+func (a *audit) compare(before, after report.Document, s streams) error {
 	c := report.NewComparison(before, after)
 	var err error
 	if a.output == "sarif" {
@@ -206,7 +205,7 @@ func (a *audit) compare(before, after report.Document, limit classify.Severity, 
 	} else {
 		err = show(a.output, c, s)
 	}
-	return cmp.Or(err, printErrors(c.Errors, s), exitStatus(c.Added, limit))
+	return cmp.Or(err, printErrors(c.Errors, s), exitStatus(c.Added, a.failOn))
 }
 
 // write prints a report in the output format.
@@ -258,8 +257,10 @@ func printErrors(errs []report.Error, s streams) error {
 // grants is for a user who lacks rights.
 const grants = "the ClusterRole webhook-auditor grants all that is read: bind it to the user, after webhook-auditor print rbac | kubectl apply -f -"
 
-// exitStatus is the error of findings, which is an exit code.
-func exitStatus(findings []report.Finding, limit classify.Severity) error {
+// exitStatus is the error of findings at or above --fail-on, which is an exit code.
+func exitStatus(findings []report.Finding, failOn string) error {
+	var limit classify.Severity
+	_ = limit.UnmarshalText([]byte(failOn)) // "never" is none
 	if limit != 0 && slices.ContainsFunc(findings, func(f report.Finding) bool { return !f.Acknowledged && f.Severity >= limit }) {
 		return errFindings
 	}
@@ -276,20 +277,24 @@ type source struct {
 	observe observeFlags
 }
 
+// objects are those of the files, of a cluster whose API server routes as the flag says, else
+// those of the cluster.
+func (o *source) objects(ctx context.Context, s streams) (inventory.Objects, error) {
+	if len(o.from) == 0 {
+		return o.access.objects(ctx, o.input, s)
+	}
+	objects, err := o.input.objects(o.from, s)
+	objects.Routing = cmp.Or(routings[o.access.routing], objects.Routing)
+	return objects, err
+}
+
 func (o *source) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
 	observed := o.observe.start(ctx, o.access, s)
-	if len(o.from) > 0 {
-		snapshot, err := o.input.read(o.from, o.access, s)
-		if err != nil {
-			return nil, err
-		}
-		return observed(snapshot), nil
-	}
-	objects, err := o.access.objects(ctx, o.input, s)
+	objects, err := o.objects(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	snapshot, err := o.probe.dial(ctx, o.access, objects.Snapshot(time.Now()), s)
+	snapshot, err := o.probe.dial(ctx, o.access, objects.Snapshot(collected(objects.Inputs, time.Now())), s)
 	if err != nil {
 		return nil, err
 	}
@@ -388,17 +393,6 @@ func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 		return classify.Policy{}, usageError{fmt.Errorf("--%w", err)}
 	}
 	return policy, nil
-}
-
-// read reads files of a cluster whose API server routes as the flag says, with their
-// progress on a terminal.
-func (in *input) read(paths []string, of *clusterFlags, s streams) (*inventory.Snapshot, error) {
-	objects, err := in.objects(paths, s)
-	if err != nil {
-		return nil, err
-	}
-	objects.Routing = cmp.Or(routings[of.routing], objects.Routing)
-	return objects.Snapshot(collected(objects.Inputs, time.Now())), nil
 }
 
 // objects reads the objects of files, with their progress on a terminal.

@@ -25,7 +25,7 @@ func checksCommand(s streams) *cobra.Command {
 
   # Print what a check means, and what to do
   webhook-auditor explain service-missing`,
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: running(s, func(_ context.Context, _ []string, s streams) error {
 			t := &report.Table{Headings: []string{"Check", "Severity", "Summary"}, Cut: "Summary"}

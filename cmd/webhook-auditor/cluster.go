@@ -52,7 +52,7 @@ func (a *clusterFlags) loader() clientcmd.ClientConfig {
 func (a *clusterFlags) config() (*rest.Config, error) {
 	config, err := a.loader().ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("reading kubeconfig: there is none: name a cluster with --kubeconfig and --context, or audit files by their PATH")
+		err = errors.New("there is none")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w; name a cluster with --kubeconfig and --context, or audit files by their PATH", err)

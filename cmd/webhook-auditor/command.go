@@ -17,7 +17,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // program is the name of the program.
@@ -144,7 +143,7 @@ never changes a webhook.`,
 			c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 			near = arguments.Suggested(text.Similar("--"+unknown.GetSpecifiedName(), names, 1))
 		}
-		return fmt.Errorf("%s%w%s; see %s --help", subcommand(c), err, near, c.CommandPath())
+		return fmt.Errorf("%w%s; see %s --help", err, near, c.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: "questions", Title: "Commands:"}, &cobra.Group{ID: "advanced", Title: "Advanced:"})
 	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s), runCommand(s), demoCommand(s), checksCommand(s))
@@ -161,14 +160,6 @@ func addGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 		c.GroupID = group
 	}
 	root.AddCommand(commands...)
-}
-
-// subcommand is the prefix of an error: the command without the program.
-func subcommand(c *cobra.Command) string {
-	if !c.HasParent() {
-		return ""
-	}
-	return strings.TrimPrefix(c.CommandPath(), c.Root().CommandPath()+" ") + ": "
 }
 
 // running makes an action one of cobra's: it ends soon after its context.
@@ -190,14 +181,6 @@ func untilStopped(s streams, do action) func(*cobra.Command, []string) error {
 		}
 		return nil
 	}
-}
-
-// noArguments refuses arguments.
-func noArguments(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%sunexpected argument %q", subcommand(c), args[0])
-	}
-	return nil
 }
 
 // addFlags gives a command its flags, which its help lists by group.
@@ -224,7 +207,7 @@ func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 // expert are the flags that most users never need: help lists them last.
 var expert = []string{
 	"aggregator-routing", "as", "as-group", "request-timeout", "offline", "probe.urls", "prometheus-ca-file", "prometheus-selector", "prometheus-token-file",
-	"settle", "degraded", "degraded.inertia", "web.allow-anonymous", "web.allow-http", "web.allowed-hosts", "web.config.file",
+	"settle", "degraded", "degraded.inertia", "web.allow-anonymous", "web.allow-http", "web.allowed-hosts",
 	"web.max-series", "web.observed-metrics", "web.trusted-user", "api-version",
 }
 
@@ -289,13 +272,6 @@ func failOn(flags *pflag.FlagSet, target *string, usage string) {
 	enumFlag(flags, target, enum{"fail-on", "", "exit with code 3 " + usage, []string{"critical", "warning", "info", "never"}})
 }
 
-// limitOf is the severity of --fail-on, 0 for never.
-func limitOf(failOn string) classify.Severity {
-	var limit classify.Severity
-	_ = limit.UnmarshalText([]byte(failOn)) // "never" is none
-	return limit
-}
-
 // interruptGrace is how long an interrupted command may take to clean up.
 const interruptGrace = 300 * time.Millisecond
 
@@ -315,4 +291,39 @@ func interrupted(ctx context.Context, do func() error) error {
 	case <-time.After(interruptGrace):
 		return context.Cause(ctx)
 	}
+}
+
+// completeValues registers the completions of the flags of a few values.
+func completeValues(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		e, few := f.Value.(enumValue)
+		if !few {
+			return
+		}
+		if err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(e.values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+			panic(err) // no such flag, or registered twice
+		}
+	})
+}
+
+// completeOperation completes OPERATION.
+func completeOperation(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return arguments.Operations(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeType completes TYPE; other arguments may be files.
+func completeType(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	var types []string
+	for _, t := range arguments.ResourceTypes() {
+		if typed != "" && strings.HasPrefix(t, typed) {
+			types = append(types, t+"/")
+		}
+	}
+	if len(types) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return types, cobra.ShellCompDirectiveNoSpace
 }

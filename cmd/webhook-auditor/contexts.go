@@ -14,13 +14,6 @@ import (
 // isSeveral reports whether the output is that of several clusters.
 func (a *clusterFlags) isSeveral() bool { return len(a.contextNames) > 1 }
 
-// in returns the flags for one of the contexts.
-func (a *clusterFlags) in(name string) *clusterFlags {
-	one := *a
-	one.contextNames = []string{name}
-	return &one
-}
-
 // contextFormats are the formats of a report of several clusters.
 var contextFormats = []string{"text", "table", "json"}
 
@@ -41,26 +34,18 @@ func (a *audit) checkContexts(paths []string) error {
 	return nil
 }
 
-// contextsReport reports on several clusters.
-type contextsReport struct {
-	*audit
-	policy   classify.Policy
-	selected selection
-	limit    classify.Severity
-}
-
-// read reports on one context after the other. One that cannot be read is an error of
+// contexts reports on one context after the other. One that cannot be read is an error of
 // its Document.
-func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document, error) {
+func (a *audit) contexts(ctx context.Context, policy classify.Policy, s streams) ([]report.Document, error) {
 	var out []report.Document
 	for i, name := range a.access.contextNames {
 		if slices.Contains(a.access.contextNames[:i], name) {
 			continue
 		}
-		one := *a.audit
-		one.access = a.access.in(name)
+		one, access := *a, *a.access
+		one.access, access.contextNames = &access, []string{name}
 		var document report.Document
-		evaluated, err := one.evaluate(ctx, a.policy, s)
+		evaluated, err := one.evaluate(ctx, policy, s)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -71,20 +56,20 @@ func (a *contextsReport) read(ctx context.Context, s streams) ([]report.Document
 		}
 		out = append(out, document.InContext(name))
 	}
-	if err := a.selected.check(report.Merge(out), s.err); err != nil {
-		return nil, err
-	}
-	for i := range out {
-		out[i] = a.selected.of(out[i])
-	}
 	return out, nil
 }
 
-// run prints one report of all: a line for each finding and for each cluster, or JSON.
-func (a *contextsReport) run(ctx context.Context, s streams) error {
-	documents, err := a.read(ctx, s)
+// runContexts prints one report of all: a line for each finding and for each cluster, or JSON.
+func (a *audit) runContexts(ctx context.Context, policy classify.Policy, selected selection, s streams) error {
+	documents, err := a.contexts(ctx, policy, s)
 	if err != nil {
 		return err
+	}
+	if err := selected.check(report.Merge(documents), s.err); err != nil {
+		return err
+	}
+	for i := range documents {
+		documents[i] = selected.of(documents[i])
 	}
 	merged := report.Merge(documents)
 	if a.output == "text" {
@@ -99,5 +84,5 @@ func (a *contextsReport) run(ctx context.Context, s streams) error {
 			return err
 		}
 	}
-	return cmp.Or(printErrors(merged.Errors, s), exitStatus(merged.Findings, a.limit))
+	return cmp.Or(printErrors(merged.Errors, s), exitStatus(merged.Findings, a.failOn))
 }

@@ -164,7 +164,9 @@ func (d *daemon) serving(ofFiles *x509.Certificate, err error) {
 		d.certificateLog.change(nil)
 		d.log.Info("serving with the certificate of the files", "issuer", ofFiles.Issuer, "not_after", ofFiles.NotAfter.UTC().Format(time.RFC3339))
 	case ofFiles == nil:
-		d.logOnce(&d.certificateLog, "serving with a self-signed certificate until the files exist", err)
+		if added, _ := d.certificateLog.change([]string{err.Error()}); len(added) > 0 {
+			d.log.Info("serving with a self-signed certificate until the files exist", "because", err)
+		}
 	default:
 		d.logOnce(&d.certificateLog, "cannot read the serving certificate; the last good one stays in use", err)
 	}

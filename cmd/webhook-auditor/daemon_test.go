@@ -2,17 +2,20 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -157,5 +160,38 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 	if kept := d.history.After(0); len(kept) != 1 {
 		t.Errorf("%d changes are kept", len(kept))
+	}
+}
+
+// TestReady: not before the first Report. A metric has how long an evaluation is running.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newTestDaemon(&bytes.Buffer{})
+		for _, want := range []int{http.StatusServiceUnavailable, http.StatusOK} {
+			response := httptest.NewRecorder()
+			if d.ready(response, httptest.NewRequest(http.MethodGet, "/readyz", nil)); response.Code != want {
+				t.Errorf("/readyz answers %d, want %d: %s", response.Code, want, response.Body)
+			}
+			d.publish(t.Context(), admission.New(dead(time.Now())))
+		}
+		end := d.begin()
+		time.Sleep(20 * time.Second)
+		if got := d.elapsed(); got != 20*time.Second {
+			t.Errorf("running for %s", got)
+		}
+		if end(); d.elapsed() != 0 {
+			t.Error("it is over and still running")
+		}
+	})
+}
+
+// TestEvaluationEndsWithItsContext: what is not complete is not published.
+func TestEvaluationEndsWithItsContext(t *testing.T) {
+	d := newTestDaemon(&bytes.Buffer{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.publish(ctx, admission.New(dead(time.Now())))
+	if d.current() != nil {
+		t.Error("an evaluation that was ended is published")
 	}
 }

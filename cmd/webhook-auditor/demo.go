@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -15,8 +16,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 // recorded is a cluster with broken webhooks, that of "make demo" as
@@ -26,7 +25,7 @@ import (
 var recorded []byte
 
 // recordedVersion is the version of its API server, which the archive does not hold.
-var recordedVersion = inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}
+const recordedVersion = "v1.37.1"
 
 // demo is "webhook-auditor demo".
 type demo struct {
@@ -43,7 +42,7 @@ func demoCommand(s streams) *cobra.Command {
 status page on loopback until Ctrl-C. It needs no cluster.`,
 		Example: `  webhook-auditor demo
   webhook-auditor demo --once`,
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              untilStopped(s, d.run),
 	}
@@ -69,12 +68,13 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 
 // evaluateRecorded evaluates the recorded cluster as of the time of the record.
 func evaluateRecorded(ctx context.Context) (*classify.Report, error) {
-	objects, summary := manifest.Read([]string{"-"}, manifest.Options{Stdin: bytes.NewReader(recorded), Server: recordedVersion})
-	objects.Inputs = summary.Inputs
+	objects, err := (&input{server: recordedVersion}).objects([]string{"-"}, streams{in: bytes.NewReader(recorded), err: io.Discard})
+	if err != nil {
+		return nil, err
+	}
 	for i := range objects.Inputs {
 		objects.Inputs[i].Path = "a recorded cluster"
 	}
-	objects = assume(objects, recordedVersion)
 	return classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(collected(objects.Inputs, time.Now())))
 }
 

@@ -85,7 +85,7 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	changes := report.NewChanges(before, after, impact.Compare(before, after))
-	return cmp.Or(printAnswer(d.output, changes, changes.Errors, s), exitStatus(changes.Added, limitOf(d.failOn)))
+	return cmp.Or(printAnswer(d.output, changes, changes.Errors, s), exitStatus(changes.Added, d.failOn))
 }
 
 func (d *diff) checkArguments(args []string) error {
@@ -107,18 +107,17 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(args) == 2 {
-		before, err = d.input.read(args[:1], d.access, s)
-		return before, updated.Snapshot(collected(updated.Inputs, time.Now())), err
+	alone := len(args) == 2
+	if alone {
+		d.from = args[:1]
 	}
-	read := func() (inventory.Objects, error) { return d.access.objects(ctx, d.input, s) }
-	if len(d.from) > 0 {
-		read = func() (inventory.Objects, error) { return d.input.objects(d.from, s) }
-	}
-	old, err := read()
+	old, err := d.objects(ctx, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	now := collected(old.Inputs, time.Now())
+	if alone {
+		return old.Snapshot(now), updated.Snapshot(collected(updated.Inputs, time.Now())), nil
+	}
 	return old.Snapshot(now), old.Apply(updated).Snapshot(now), nil
 }

@@ -31,8 +31,8 @@ const asWritten = "the object is taken as it is written: a field that the API se
 type requestFlags struct {
 	subject admission.Subject
 	labels  string
-	// labeled says whether the labels are known, given whether anything is.
-	labeled, given func() bool
+	// labeled says whether the labels are known.
+	labeled func() bool
 	// file holds the object of the request.
 	file string
 }
@@ -44,10 +44,12 @@ func registerRequest(flags *pflag.FlagSet) *requestFlags {
 	flags.StringVar(&r.subject.Version, "api-version", "", "API version of the request, for example v1 or apps/v1 (default: the preferred one)")
 	flags.StringVarP(&r.file, "filename", "f", "", "file with the object (- for stdin); OPERATION defaults to create, RESOURCE to the kind of the object")
 	r.labeled = func() bool { return flags.Changed("labels") }
-	r.given = func() bool {
-		return slices.ContainsFunc([]string{"namespace", "labels", "api-version", "filename"}, flags.Changed)
-	}
 	return r
+}
+
+// given reports whether anything of a request is.
+func (r *requestFlags) given() bool {
+	return r.labeled() || r.subject.Namespace+r.subject.Version+r.file != ""
 }
 
 // requestArguments are a request to explain, as the user names it.

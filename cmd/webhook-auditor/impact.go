@@ -118,7 +118,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	document := report.NewConsequences(consequences, evaluated)
-	return cmp.Or(printAnswer(i.output, document, document.Errors, s), exitStatus(document.Appearing, limitOf(i.failOn)))
+	return cmp.Or(printAnswer(i.output, document, document.Errors, s), exitStatus(document.Appearing, i.failOn))
 }
 
 func (i *impactFlags) checkArguments(args []string) error {

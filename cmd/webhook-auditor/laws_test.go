@@ -17,7 +17,6 @@ var rooms = []struct {
 	{"pkg/inventory", []string{"k8s.io/client-go", "github.com/prometheus", "github.com/google/cel-go", module + "pkg/inventory/admission"}},
 	{"pkg/inventory/admission", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/inventory/cluster", []string{"github.com/prometheus"}},
-	{"pkg/inventory/installer", []string{"k8s.io/client-go", "github.com/prometheus"}},
 	{"pkg/inventory/manifest", []string{"k8s.io/client-go"}},
 	{"pkg/inventory/observed", []string{"k8s.io/client-go"}},
 	{"pkg/classify", []string{"k8s.io/client-go", "github.com/prometheus"}},

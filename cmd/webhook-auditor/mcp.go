@@ -34,7 +34,7 @@ starts it. The cluster is that of the kubeconfig, or the files of --from; a tool
 names neither files nor clusters. Nothing listens, and nothing is written.`,
 		Example: `  # Let an agent ask about a must-gather
   webhook-auditor mcp --from must-gather.tar.gz`,
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              untilStopped(s, a.run),
 	}

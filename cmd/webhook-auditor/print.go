@@ -1,18 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
 // artifact is something that is derived from the code: it can be printed, its
@@ -99,7 +102,7 @@ func artifactCommand(s streams, name, summary string, print func(*pflag.FlagSet)
 	c := &cobra.Command{
 		Use:               name,
 		Short:             "Print " + summary,
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Example:           printExamples[name],
 	}
@@ -145,4 +148,44 @@ func (a artifact) write(dir string, w io.Writer) error {
 		fmt.Fprintf(w, "wrote %s\n", name)
 	}
 	return nil
+}
+
+// schemaCommand is "print schema NAME".
+func schemaCommand(s streams) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "schema NAME",
+		Short: "Print the JSON Schema of what commands print with -o json",
+		Long: `Print the JSON Schema of what commands print with -o json. The names:
+` + schemaNames(),
+		Example: `  # Validate a report
+  webhook-auditor print schema audit > audit.schema.json`,
+	}
+	for _, schema := range report.Schemas {
+		c.ValidArgs = append(c.ValidArgs, schema.Name)
+	}
+	c.Args = cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)
+	c.RunE = running(s, func(_ context.Context, args []string, s streams) error {
+		return report.Schemas[slices.Index(c.ValidArgs, args[0])].WriteSchema(s.out)
+	})
+	return c
+}
+
+func schemaNames() string {
+	var b strings.Builder
+	for _, schema := range report.Schemas {
+		fmt.Fprintf(&b, "\n  %-15s %s", schema.Name, schema.Command)
+	}
+	return b.String()
+}
+
+func schemaFiles() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, schema := range report.Schemas {
+		var b bytes.Buffer
+		if err := schema.WriteSchema(&b); err != nil {
+			return nil, err
+		}
+		out["cmd/webhook-auditor/schema/"+schema.Name+".json"] = b.Bytes()
+	}
+	return out, nil
 }

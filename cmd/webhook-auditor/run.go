@@ -49,7 +49,7 @@ func runCommand(s streams) *cobra.Command {
 
   # In a cluster, with two replicas
   webhook-auditor run --leader-elect --namespace=webhook-auditor --web.self-signed`,
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              untilStopped(s, o.run),
 	}
@@ -70,8 +70,6 @@ func runCommand(s streams) *cobra.Command {
 	enumFlag(flags, &o.level, enum{"log.level", "", "only log messages of this level or above", []string{"info", "debug", "warn", "error"}})
 	enumFlag(flags, &o.format, enum{"log.format", "", "format of log messages", promslog.FormatFlagOptions})
 	addFlags(c, &groups)
-	c.MarkFlagsMutuallyExclusive("web.config.file", "web.tls-cert-file")
-	c.MarkFlagsMutuallyExclusive("web.config.file", "web.self-signed")
 	c.MarkFlagsRequiredTogether("web.tls-cert-file", "web.tls-private-key-file")
 	return c
 }

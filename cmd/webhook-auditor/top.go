@@ -45,7 +45,7 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 
   # Show whose requests webhooks denied, as a must-gather records it
   webhook-auditor top --audit-log must-gather --from must-gather --by user`,
-		Args: noArguments,
+		Args: cobra.NoArgs,
 		RunE: running(s, t.run),
 	}
 	var groups cliflag.NamedFlagSets

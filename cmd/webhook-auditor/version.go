@@ -16,7 +16,7 @@ func versionCommand(s streams) *cobra.Command {
 		Use:               "version",
 		Short:             "Print the version",
 		Example:           "  webhook-auditor version",
-		Args:              noArguments,
+		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: running(s, func(_ context.Context, _ []string, s streams) error {
 			_, err := fmt.Fprintln(s.out, builtFrom())

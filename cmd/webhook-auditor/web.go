@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/version"
-	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/spf13/pflag"
 	"golang.org/x/net/netutil"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -33,7 +32,6 @@ import (
 // webFlags are the addresses to serve on, the certificate and the clients.
 type webFlags struct {
 	listen           []string
-	config           string
 	certFile, key    string
 	trusted          []string
 	plain, anonymous bool
@@ -48,7 +46,6 @@ type webFlags struct {
 
 func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.listen, "web.listen-address", []string{":8443"}, "addresses to serve the status page, /metrics, /healthz and /readyz on")
-	flags.StringVar(&f.config, "web.config.file", "", "file with TLS and authentication for use outside a cluster, see https://github.com/prometheus/exporter-toolkit")
 	flags.StringVar(&f.certFile, "web.tls-cert-file", "", "serving certificate, in a cluster; reloaded when it changes")
 	flags.StringVar(&f.key, "web.tls-private-key-file", "", "key of the serving certificate")
 	flags.BoolVar(&f.selfSigned, "web.self-signed", false, "serve with a self-signed certificate, generated in memory, while --web.tls-cert-file is unset or missing")
@@ -65,12 +62,12 @@ func (f *webFlags) check() error {
 	switch {
 	case f.maxSeries < 1:
 		return usageError{fmt.Errorf("--web.max-series: must be at least 1, not %d", f.maxSeries)}
-	case f.ownTLS() || f.config != "" || f.plain:
+	case f.ownTLS() || f.plain:
 		return nil
 	}
 	for _, address := range f.listen {
 		if !loopback(address) {
-			return usageError{fmt.Errorf("--web.listen-address: must be a loopback address for plain HTTP, not %s: use TLS (--web.tls-cert-file, --web.self-signed or --web.config.file), listen on 127.0.0.1, or set --web.allow-http", address)}
+			return usageError{fmt.Errorf("--web.listen-address: must be a loopback address for plain HTTP, not %s: use TLS (--web.tls-cert-file or --web.self-signed), listen on 127.0.0.1, or set --web.allow-http", address)}
 		}
 	}
 	return nil
@@ -89,11 +86,25 @@ func loopback(address string) bool {
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
 	server := newServer(f.ownHosts(f.handler(d)))
 	server.ErrorLog = slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.own.LibraryMessages), slog.LevelWarn)
-	serve := f.toolkit
+	serve := server.Serve
 	if f.ownTLS() {
-		serve = f.inCluster
+		if err := f.secure(ctx, server, config, d); err != nil {
+			return err
+		}
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
 	}
-	err := serveUntil(ctx, server, f.linger(), func() error { return serve(ctx, server, config, d) })
+	listeners, err := listen(f.listen)
+	if err != nil {
+		return err
+	}
+	err = serveUntil(ctx, server, f.linger(), func() error {
+		ended := make(chan error, len(listeners))
+		for _, l := range listeners {
+			d.log.Info("serving", "address", l.Addr())
+			go func() { ended <- serve(l) }()
+		}
+		return <-ended
+	})
 	if err != nil {
 		return fmt.Errorf("serving on %v: %w", f.listen, err)
 	}
@@ -180,18 +191,9 @@ func serveUntil(ctx context.Context, server *http.Server, linger time.Duration, 
 	return nil
 }
 
-// toolkit serves as Prometheus' own programs do.
-func (f *webFlags) toolkit(_ context.Context, server *http.Server, _ *rest.Config, d *daemon) error {
-	listeners, err := listen(f.listen)
-	if err != nil {
-		return err
-	}
-	return web.ServeMultiple(listeners, server, &web.FlagConfig{WebConfigFile: &f.config}, d.log)
-}
-
-// inCluster serves HTTPS, the pages too, to whom the API server lets get /metrics. The probes
-// of the kubelet need no name.
-func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *rest.Config, d *daemon) error {
+// secure makes the server one of HTTPS, the pages too, for whom the API server lets get
+// /metrics. The probes of the kubelet need no name.
+func (f *webFlags) secure(ctx context.Context, server *http.Server, config *rest.Config, d *daemon) error {
 	pair, err := f.pair(d)
 	if err != nil {
 		return err
@@ -208,15 +210,7 @@ func (f *webFlags) inCluster(ctx context.Context, server *http.Server, config *r
 		server.Handler = guarded(reviewer, server.Handler)
 	}
 	server.TLSConfig = access.Config(pair, ca)
-	listeners, err := listen(f.listen)
-	if err != nil {
-		return err
-	}
-	ended := make(chan error, len(listeners))
-	for _, l := range listeners {
-		go func() { ended <- server.ServeTLS(l, "", "") }()
-	}
-	return <-ended
+	return nil
 }
 
 // pair is what is served with.

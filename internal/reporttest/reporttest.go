@@ -95,14 +95,14 @@ func Report() *classify.Report {
 	}
 	return &classify.Report{
 		Snapshot: &inventory.Snapshot{Cluster: inventory.Cluster{Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}}, Taken: Taken, Probes: probes(), Policies: []*inventory.AdmissionPolicy{limits()}},
-		Profiles: []classify.Profile{
-			{Facts: &classify.Facts{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}}},
-			{Facts: &classify.Facts{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, State: inventory.BackendState{Known: true}}},
-			{Facts: &classify.Facts{Webhook: policy, Threshold: 0.5, State: inventory.BackendState{Known: true, Fault: inventory.NoReadyEndpoints}, Approved: true, ByClass: map[classify.Class][]inventory.Resource{
+		Profiles: []*classify.Profile{
+			{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
+			{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, State: inventory.BackendState{Known: true}},
+			{Webhook: policy, Threshold: 0.5, State: inventory.BackendState{Known: true, Fault: inventory.NoReadyEndpoints}, Approved: true, ByClass: map[classify.Class][]inventory.Resource{
 				classify.ClassCritical: {pods},
 				classify.ClassCore:     {pods, deployments},
-			}}},
-			{Facts: &classify.Facts{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1}},
+			}},
+			{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1},
 		},
 		Costs: []classify.Cost{
 			{Resource: pods, Operation: admission.Create, Budget: admission.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -28,13 +29,13 @@ func (d Date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.
 
 // UnmarshalJSON reads a day as YYYY-MM-DD.
 func (d *Date) UnmarshalJSON(b []byte) error {
-	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
+	var written string
+	if err := json.Unmarshal(b, &written); err != nil {
 		return fmt.Errorf("reading a day: must be in quotes, as in \"2027-01-31\": %w", err)
 	}
-	day, err := time.Parse(time.DateOnly, text)
+	day, err := time.Parse(time.DateOnly, written)
 	if err != nil {
-		return fmt.Errorf("reading day %q: must be YYYY-MM-DD", text)
+		return fmt.Errorf("reading day %q: must be YYYY-MM-DD", written)
 	}
 	d.Time = day
 	return nil
@@ -116,27 +117,34 @@ func (a Acknowledgement) unusedFinding(why string) *Finding {
 
 // acknowledgeAnnotated marks what configurations acknowledge of themselves, never a
 // critical finding, which is for the cluster's owner. It returns the findings on
-// acknowledgements that cover nothing.
+// acknowledgements that cover nothing, each with the configuration's first webhook.
 func (r *Report) acknowledgeAnnotated() []*Finding {
-	known := r.annotated()
-	if len(known) == 0 {
-		return nil
+	type acknowledgement struct {
+		by    inventory.Ref
+		check string
+	}
+	checks, used := map[inventory.Ref][]string{}, map[acknowledgement]bool{}
+	var carriers []*inventory.Registration
+	for _, of := range r.registrations() {
+		annotation := of.Object.Annotations[acknowledgeAnnotation]
+		if key := of.WithoutName(); annotation != "" && checks[key] == nil {
+			checks[key], carriers = acknowledged(annotation), append(carriers, of)
+		}
 	}
 	for i, f := range r.Findings {
-		if checks := known[f.Webhook.WithoutName()]; checks != nil && f.Severity < Critical {
-			if _, ok := checks[f.Check.Name]; ok {
-				checks[f.Check.Name] = true
-				r.Findings[i] = f.acknowledged()
-			}
+		by := f.Webhook.WithoutName()
+		if f.Severity < Critical && slices.Contains(checks[by], f.Check.Name) {
+			used[acknowledgement{by, f.Check.Name}] = true
+			r.Findings[i] = f.acknowledged()
 		}
 	}
 	var unused []*Finding
-	for _, of := range r.registrations() {
-		key := of.WithoutName()
-		if checks := uncovered(known[key]); len(checks) > 0 {
-			unused = appendFindings(unused, staleAcknowledgement, of, []Problem{unusedAnnotation(of, checks)})
+	for _, of := range carriers {
+		by := of.WithoutName()
+		left := slices.DeleteFunc(checks[by], func(check string) bool { return used[acknowledgement{by, check}] })
+		if len(left) > 0 {
+			unused = appendFindings(unused, staleAcknowledgement, of, []Problem{unusedAnnotation(of, text.Distinct(left))})
 		}
-		delete(known, key) // reported once, with the configuration's first webhook
 	}
 	return unused
 }
@@ -144,27 +152,11 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 // registrations are those of all webhooks and policies.
 func (r *Report) registrations() []*inventory.Registration {
 	var out []*inventory.Registration
-	for i := range r.Profiles {
-		out = append(out, &r.Profiles[i].Registration)
+	for _, p := range r.Profiles {
+		out = append(out, &p.Registration)
 	}
 	for _, p := range r.Snapshot.Policies {
 		out = append(out, &p.Registration)
-	}
-	return out
-}
-
-// annotated are the checks that configurations acknowledge, each with whether
-// it covered a finding.
-func (r *Report) annotated() map[inventory.Ref]map[string]bool {
-	out := map[inventory.Ref]map[string]bool{}
-	for _, of := range r.registrations() {
-		annotation := of.Object.Annotations[acknowledgeAnnotation]
-		if key := of.WithoutName(); annotation != "" && out[key] == nil {
-			out[key] = map[string]bool{}
-			for _, check := range acknowledged(annotation) {
-				out[key][check] = false
-			}
-		}
 	}
 	return out
 }
@@ -181,16 +173,5 @@ func acknowledged(annotation string) []string {
 		}
 		out = append(out, check)
 	}
-	return out
-}
-
-func uncovered(checks map[string]bool) []string {
-	var out []string
-	for check, used := range checks {
-		if !used {
-			out = append(out, check)
-		}
-	}
-	slices.Sort(out)
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,24 +13,26 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// backendConditions are the operator conditions of a backend that cannot be
-// called.
-func backendConditions() map[inventory.Type]string {
-	return map[inventory.Type]string{
-		inventory.Mutating:   "MutatingAdmissionWebhookConfigurationError",
-		inventory.Validating: "ValidatingAdmissionWebhookConfigurationError",
-		inventory.Conversion: "CRDConversionWebhookConfigurationError",
+// backendCheck is the check of backends with the fault.
+func backendCheck(name, summary, reason string, fault inventory.BackendFault) *Check {
+	return &Check{
+		Name:     name,
+		Summary:  summary,
+		Severity: Critical,
+		Condition: map[inventory.Type]string{
+			inventory.Mutating:   "MutatingAdmissionWebhookConfigurationError",
+			inventory.Validating: "ValidatingAdmissionWebhookConfigurationError",
+			inventory.Conversion: "CRDConversionWebhookConfigurationError",
+		},
+		Reason: reason,
+		// Who pages depends on what the absence of the backend does.
+		Alerts:          map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownWarning"},
+		ConversionAlert: "WebhookConversionBackendDown",
+		For:             4 * time.Minute,
+		Fails:           true,
+		Find:            findFault(fault),
 	}
 }
-
-// backendAlerts are the alerts of a backend that cannot be called: who pages
-// depends on what its absence does.
-func backendAlerts() map[Severity]string {
-	return map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownWarning"}
-}
-
-// backendConversionAlert is that of a backend of conversions.
-const backendConversionAlert = "WebhookConversionBackendDown"
 
 // findFault reports a backend with the fault, as severe as its consequences.
 func findFault(fault inventory.BackendFault) func(*Profile) []Problem {

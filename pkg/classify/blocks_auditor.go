@@ -19,13 +19,42 @@ var blocksAuditor = &Check{
 		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform {
 			return nil
 		}
-		return blocked(p)
+		severity, what, where, resources := refusedNeeds(p.Snapshot, p.Policy, func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
+			return p.Matcher.InterceptsSubject(p.Webhook, r, op, subject).Match
+		})
+		if len(where) == 0 {
+			return nil
+		}
+		return []Problem{{
+			Severity: severity,
+			Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, requests for %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
+			Fix:      patch(p, excludeNamespaces(p, where)),
+		}}
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		if !p.FailsClosed() || p.Platform || p.Absent {
 			return nil
 		}
-		return refused(p)
+		// It has no backend to lose: what it surely refuses is a warning, what it may refuse is
+		// worth knowing.
+		severity, what, where, _ := refusedNeeds(p.Snapshot, p.Policy, func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
+			request, err := p.Matcher.Request(op, r, subject)
+			switch {
+			case err != nil || !p.isEvaluatedFor(request):
+				return admission.No
+			case p.Matcher.MatchPolicy(request, p.AdmissionPolicy, nil).Refused:
+				return admission.Yes
+			}
+			return admission.Maybe
+		})
+		if len(where) == 0 {
+			return nil
+		}
+		return []Problem{{
+			Severity: severity,
+			Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, requests for %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
+			Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), objectName(&p.Registration), changedBy(p.Object.Owner)),
+		}}
 	},
 }
 
@@ -41,67 +70,24 @@ var auditorNeeds = []struct {
 	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, admission.Unlabeled, "its lease"},
 }
 
-// blocked looks at the namespaces that exist: where webhook-auditor is not
-// installed, nothing of it can be blocked.
-func blocked(p *Profile) []Problem {
-	var what, where []string
-	var resources []inventory.Resource
-	severity := Info
-	for _, namespace := range p.Policy.AuditorNamespaces {
-		if _, installed := p.Snapshot.Namespaces[namespace]; !installed {
+// refusedNeeds are those of the needs that may be refused, in the namespaces that exist:
+// where webhook-auditor is not installed, nothing of it can be blocked.
+func refusedNeeds(s *inventory.Snapshot, p *Policy, refuses func(inventory.Resource, admission.Operation, admission.Subject) admission.Match) (severity Severity, what, where []string, resources []inventory.Resource) {
+	severity = Info
+	for _, namespace := range p.AuditorNamespaces {
+		if _, installed := s.Namespaces[namespace]; !installed {
 			continue
 		}
 		for _, n := range auditorNeeds {
-			subject := admission.Subject{Namespace: namespace, Labels: n.labels}
-			switch p.Matcher.InterceptsSubject(p.Webhook, n.resource, n.operation, subject).Match {
-			case admission.No:
-				continue
-			case admission.Yes:
-				severity = Warning
-			}
-			what = append(what, n.name)
-			resources = append(resources, n.resource)
-			where = append(where, namespace)
-		}
-	}
-	if len(where) == 0 {
-		return nil
-	}
-	what, where = text.Distinct(what), text.Distinct(where)
-	return []Problem{{
-		Severity: severity,
-		Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, requests for %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
-		Fix:      patch(p, excludeNamespaces(p, where)),
-	}}
-}
-
-// refused is blocked for an admission policy, which has no backend to lose: what it
-// surely refuses is a warning, what it may refuse is worth knowing.
-func refused(p *PolicyProfile) []Problem {
-	var what, where []string
-	severity := Info
-	for _, namespace := range p.Policy.AuditorNamespaces {
-		if _, installed := p.Snapshot.Namespaces[namespace]; !installed {
-			continue
-		}
-		for _, n := range auditorNeeds {
-			request, err := p.Matcher.Request(n.operation, n.resource, admission.Subject{Namespace: namespace, Labels: n.labels})
-			if err != nil || !p.isEvaluatedFor(request) {
+			match := refuses(n.resource, n.operation, admission.Subject{Namespace: namespace, Labels: n.labels})
+			if match == admission.No {
 				continue
 			}
-			if p.Matcher.MatchPolicy(request, p.AdmissionPolicy, nil).Refused {
+			if match == admission.Yes {
 				severity = Warning
 			}
-			what, where = append(what, n.name), append(where, namespace)
+			what, where, resources = append(what, n.name), append(where, namespace), append(resources, n.resource)
 		}
 	}
-	if len(where) == 0 {
-		return nil
-	}
-	what, where = text.Distinct(what), text.Distinct(where)
-	return []Problem{{
-		Severity: severity,
-		Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, requests for %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
-		Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), objectName(&p.Registration), changedBy(p.Object.Owner)),
-	}}
+	return severity, text.Distinct(what), text.Distinct(where), resources
 }

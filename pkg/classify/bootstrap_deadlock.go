@@ -7,6 +7,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var bootstrapDeadlock = &Check{
@@ -25,8 +26,8 @@ var bootstrapDeadlock = &Check{
 		}
 		return []Problem{{
 			Severity: severity,
-			Message: fmt.Sprintf("%s in a deadlock once its Pods are gone, through %s: %s%s",
-				isOrMayBe(severity), rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; "), p.Deadlock.others()),
+			Message: fmt.Sprintf("%s in a deadlock once its Pods are gone, through %s: %s",
+				isOrMayBe(severity), rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; ")),
 			Brief: "once its Pods are gone, it cannot start again: " + p.Deadlock.Steps[len(p.Deadlock.Steps)-1],
 			Fix:   patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)) + p.Deadlock.furtherNamespaces(),
 		}}
@@ -41,11 +42,11 @@ type Deadlock struct {
 }
 
 // CanBlock reports whether the webhook could keep anything from starting.
-func (f *Facts) CanBlock() bool { return start.CanBlock(f.Webhook, f.Matched) }
+func (f *Profile) CanBlock() bool { return start.CanBlock(f.Webhook, f.Matched) }
 
 // StartWebhook is the webhook as others may wait for it.
-func (f *Facts) StartWebhook() start.Webhook {
-	return start.Webhook{Webhook: f.Webhook, Service: f.State.Service.Key, Key: f.matchKey}
+func (f *Profile) StartWebhook() start.Webhook {
+	return start.Webhook{Webhook: f.Webhook, Service: f.State.Service.Key, Key: admission.MatchKey(f.Webhook)}
 }
 
 // findDeadlocks looks for the cycles in which webhooks keep what serves them from
@@ -65,9 +66,9 @@ func findDeadlocks(w *work, r *Report) {
 }
 
 // blocking are the webhooks that could keep anything from starting.
-func (r *Report) blocking() (blocking []*Facts, webhooks []start.Webhook) {
-	for i := range r.Profiles {
-		if f := r.Profiles[i].Facts; f.CanBlock() {
+func (r *Report) blocking() (blocking []*Profile, webhooks []start.Webhook) {
+	for _, f := range r.Profiles {
+		if f.CanBlock() {
 			blocking, webhooks = append(blocking, f), append(webhooks, f.StartWebhook())
 		}
 	}
@@ -106,14 +107,6 @@ func unlessExempt(w start.Wait) string {
 		return ""
 	}
 	return unless(w.Webhook, []string{w.Unless})
-}
-
-// others counts the webhooks that the steps do not name.
-func (d *Deadlock) others() string {
-	if d.Webhooks <= len(d.Steps) {
-		return ""
-	}
-	return fmt.Sprintf("; it is one of %d webhooks that keep each other's Pods from starting", d.Webhooks)
 }
 
 // furtherNamespaces says that the fix does not list all of them.

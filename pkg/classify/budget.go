@@ -23,10 +23,10 @@ type Cost struct {
 	admission.Budget
 }
 
-// chainCost is a Cost with the places of its webhooks among the profiles.
+// chainCost is a Cost with its webhooks.
 type chainCost struct {
 	Cost
-	chain []int
+	chain []*Profile
 }
 
 // Excess is a budget of the Policy that requests exceed.
@@ -38,11 +38,10 @@ type Excess struct {
 // costIndex maps resources to the webhooks that are called for them, with the
 // classes of namespaces that their selectors distinguish.
 type costIndex struct {
-	work     *work
-	matcher  *admission.Matcher
-	profiles []Profile
-	// chains are the places of the webhooks that a resource is sent to.
-	chains map[inventory.Resource][]int
+	work    *work
+	matcher *admission.Matcher
+	// chains are the webhooks that a resource is sent to.
+	chains map[inventory.Resource][]*Profile
 	// selectors are their namespaceSelectors by their keys: large clusters have many
 	// webhooks and few selectors.
 	selectors map[string]inventory.Selector
@@ -63,11 +62,17 @@ type namespaceClass struct {
 const maxCompared = 50_000
 
 // newCostIndex costs the webhooks and the namespaces, and up to maxCompared comparisons.
-func newCostIndex(w *work, m *admission.Matcher, profiles []Profile, resources []inventory.Resource) costIndex {
-	b := costIndex{work: w, matcher: m, profiles: profiles, chains: sentTo(profiles, resources), selectors: map[string]inventory.Selector{}}
+func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources []inventory.Resource) costIndex {
+	b := costIndex{work: w, matcher: m, chains: map[inventory.Resource][]*Profile{}, selectors: map[string]inventory.Selector{}}
 	for _, r := range resources {
-		for _, i := range b.chains[r] {
-			b.selectors[profiles[i].NamespaceSelector.Key] = profiles[i].NamespaceSelector
+		b.chains[r] = nil
+	}
+	for _, p := range profiles {
+		for _, matched := range p.Matched {
+			if chain, wanted := b.chains[matched.Resource]; wanted && p.Type != inventory.Conversion {
+				b.chains[matched.Resource] = append(chain, p)
+				b.selectors[p.NamespaceSelector.Key] = p.NamespaceSelector
+			}
 		}
 	}
 	if m.Snapshot.NamespacesKnown {
@@ -111,22 +116,6 @@ func (b *costIndex) incomplete() []inventory.Error {
 	return []inventory.Error{{Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(b.classes)+b.omitted, len(b.selectors), b.omitted)}}
 }
 
-// sentTo returns the places of the webhooks that each resource is sent to.
-func sentTo(profiles []Profile, resources []inventory.Resource) map[inventory.Resource][]int {
-	out := map[inventory.Resource][]int{}
-	for _, r := range resources {
-		out[r] = nil
-	}
-	for i := range profiles {
-		for _, matched := range profiles[i].Matched {
-			if at, wanted := out[matched.Resource]; wanted && profiles[i].Type != inventory.Conversion {
-				out[matched.Resource] = append(at, i)
-			}
-		}
-	}
-	return out
-}
-
 func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) {
 	return slices.BinarySearchFunc(sorted, r, func(matched admission.MatchedResource, r inventory.Resource) int {
 		return matched.Resource.Compare(r)
@@ -148,9 +137,8 @@ func (b costIndex) costs(resources []inventory.Resource) []chainCost {
 func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost {
 	chain, namespaced := b.called(r, op)
 	bySelector := map[string]admission.Budget{}
-	for _, i := range chain {
-		key := b.profiles[i].NamespaceSelector.Key
-		bySelector[key] = bySelector[key].Add(b.profiles[i].Webhook, op)
+	for _, p := range chain {
+		bySelector[p.NamespaceSelector.Key] = bySelector[p.NamespaceSelector.Key].Add(p.Webhook, op)
 	}
 	out := chainCost{Cost: Cost{Resource: r, Operation: op}}
 	if !namespaced || len(b.classes) == 0 {
@@ -173,17 +161,16 @@ func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost
 		}
 	}
 	out.Namespace = worst.name
-	out.chain = slices.DeleteFunc(chain, func(i int) bool { return !worst.selected[b.profiles[i].NamespaceSelector.Key] })
+	out.chain = slices.DeleteFunc(chain, func(p *Profile) bool { return !worst.selected[p.NamespaceSelector.Key] })
 	return out
 }
 
 // called returns the webhooks that the operation may meet in some namespace.
-func (b costIndex) called(r inventory.Resource, op admission.Operation) (chain []int, namespaced bool) {
-	for _, i := range b.chains[r] {
-		matched := b.profiles[i].Matched
-		at, _ := find(matched, r)
-		if matched[at].Operations.Has(op) {
-			chain, namespaced = append(chain, i), matched[at].Namespaced
+func (b costIndex) called(r inventory.Resource, op admission.Operation) (chain []*Profile, namespaced bool) {
+	for _, p := range b.chains[r] {
+		at, _ := find(p.Matched, r)
+		if p.Matched[at].Operations.Has(op) {
+			chain, namespaced = append(chain, p), p.Matched[at].Namespaced
 		}
 	}
 	return chain, namespaced
@@ -217,8 +204,8 @@ func (p *Policy) findCosts(w *work, r *Report) []inventory.Error {
 		if !exceeds {
 			continue
 		}
-		for _, i := range cost.chain {
-			r.Profiles[i].Excesses = append(r.Profiles[i].Excesses, Excess{cost.Cost, allowed})
+		for _, of := range cost.chain {
+			of.Excesses = append(of.Excesses, Excess{cost.Cost, allowed})
 		}
 	}
 	for _, cost := range b.costs(p.criticalResources()) {

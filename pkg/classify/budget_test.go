@@ -56,23 +56,6 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestCostsOfExempt: what leaves a namespace out does not count there.
-func TestCostsOfExempt(t *testing.T) {
-	exempt := mutatesPods("not-blue", 4, "")
-	exempt.Webhooks[0].NamespaceSelector = kubetest.Selector("color", metav1.LabelSelectorOpNotIn, "blue")
-	o := inventory.Objects{
-		Cluster:  inventory.Cluster{NamespacesKnown: true},
-		Mutating: []*admissionv1.MutatingWebhookConfiguration{mutatesPods("all", 1, ""), exempt, mutatesPods("blue", 3, "blue")},
-	}
-	for _, color := range []string{"blue", "green", "red"} {
-		o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: color, Labels: map[string]string{"color": color}}})
-	}
-	got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), admission.Create)
-	if got.Total() != 10*time.Second || got.Webhooks != 2 || got.Namespace == "blue" {
-		t.Errorf("%s for %d webhooks in %q, want 10s for 2 and not in blue", got.Total(), got.Webhooks, got.Namespace)
-	}
-}
-
 func costOf(t *testing.T, r *Report, op admission.Operation) Cost {
 	t.Helper()
 	for _, c := range r.Costs {

@@ -22,32 +22,23 @@ var caBundleInvalid = &Check{
 			return nil
 		}
 		severity, consequence := consequences(p)
+		why, brief := invalidity(a, p.Snapshot.Taken)
 		return []Problem{{
 			Severity: severity,
-			Message:  fmt.Sprintf("has a CA bundle %s, so that no call succeeds; %s", invalidity(a, p.Snapshot.Taken), consequence),
-			Brief:    briefly(consequence, "its CA bundle "+untrusted(a, p.Snapshot.Taken)),
+			Message:  fmt.Sprintf("has a CA bundle %s, so that no call succeeds; %s", why, consequence),
+			Brief:    briefly(consequence, "its CA bundle "+brief),
 			Fix:      renew(p),
 		}}
 	},
 }
 
-func invalidity(a *inventory.Authority, taken time.Time) string {
+// invalidity says why no CA of the bundle is valid, at length and in short.
+func invalidity(a *inventory.Authority, taken time.Time) (why, brief string) {
 	switch last := a.NotAfter; {
 	case len(a.Certificates) == 0:
-		return "without a certificate in it (it must be PEM, base64-encoded once)"
+		return "without a certificate in it (it must be PEM, base64-encoded once)", "has no certificate in it"
 	case last.Before(taken):
-		return "whose last CA expired on " + day(last)
+		return "whose last CA expired on " + day(last), "expired on " + day(last)
 	}
-	return "whose CAs are not valid yet"
-}
-
-// untrusted says the same of the CA bundle in short.
-func untrusted(a *inventory.Authority, taken time.Time) string {
-	if len(a.Certificates) == 0 {
-		return "has no certificate in it"
-	}
-	if a.NotAfter.Before(taken) {
-		return "expired on " + day(a.NotAfter)
-	}
-	return "is not valid yet"
+	return "whose CAs are not valid yet", "is not valid yet"
 }

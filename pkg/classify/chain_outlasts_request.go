@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -96,10 +97,10 @@ func explainCommand(c Cost) string {
 
 // findOutlasting finds the worst chain of each webhook with failurePolicy Ignore that
 // outlasts its requests, those to critical resources before others.
-func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []Profile) []inventory.Error {
+func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []*Profile) []inventory.Error {
 	var out []inventory.Error
 	// Where objectSelectors select some labels alone, no object may have all of them.
-	groups := map[string][]Profile{}
+	groups := map[string][]*Profile{}
 	for _, f := range profiles {
 		if f.Type == inventory.Conversion || f.FailsClosed() {
 			continue
@@ -117,7 +118,7 @@ func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []Profil
 }
 
 // findOutlastingOf is the same of the webhooks of which an object may meet all.
-func (p *Policy) findOutlastingOf(w *work, m *admission.Matcher, open []Profile) []inventory.Error {
+func (p *Policy) findOutlastingOf(w *work, m *admission.Matcher, open []*Profile) []inventory.Error {
 	b := newCostIndex(w, m, open, outlasted(m, open))
 	if !m.Snapshot.NamespacesKnown {
 		b.compareNamespaces()
@@ -151,11 +152,11 @@ func wantedLabels(selector inventory.Selector) map[string]string {
 
 // outlasted are the resources whose requests the webhooks could outlast if all of them
 // were called for each that one matches.
-func outlasted(m *admission.Matcher, open []Profile) []inventory.Resource {
+func outlasted(m *admission.Matcher, open []*Profile) []inventory.Resource {
 	total := map[inventory.Resource]admission.Budget{}
-	for i := range open {
-		for _, r := range open[i].Matched {
-			total[r.Resource] = total[r.Resource].Add(open[i].Webhook, admission.Create)
+	for _, p := range open {
+		for _, r := range p.Matched {
+			total[r.Resource] = total[r.Resource].Add(p.Webhook, admission.Create)
 		}
 	}
 	maps.DeleteFunc(total, func(r inventory.Resource, budget admission.Budget) bool {
@@ -173,18 +174,17 @@ func (p *Policy) addOutlasting(b costIndex, c chainCost) {
 	if !ended {
 		return
 	}
-	bounded := slices.DeleteFunc(c.chain, func(i int) bool { return by.Of != "" && b.profiles[i].Type != by.Of })
+	bounded := slices.DeleteFunc(c.chain, func(f *Profile) bool { return by.Of != "" && f.Type != by.Of })
 	if by.Of != "" {
 		c.Webhooks = len(bounded)
 	}
-	if !slices.ContainsFunc(bounded, func(i int) bool { return !b.profiles[i].NamespaceSelector.Empty() }) {
+	if !slices.ContainsFunc(bounded, func(f *Profile) bool { return !f.NamespaceSelector.Empty() }) {
 		c.Namespace = "" // it is the same in all
 	}
 	o := &Outlasting{Cost: c.Cost, By: by, End: end}
 	o.Critical = slices.Contains(p.Classes[ClassCritical], c.Resource) || slices.Contains(p.Classes[ClassVital], c.Resource)
-	o.Conditional = slices.ContainsFunc(bounded, func(i int) bool { return len(b.profiles[i].MatchConditions) > 0 })
-	for _, i := range bounded {
-		f := b.profiles[i].Facts
+	o.Conditional = slices.ContainsFunc(bounded, func(f *Profile) bool { return len(f.MatchConditions) > 0 })
+	for _, f := range bounded {
 		contributes := f.Type == inventory.Mutating || f.Timeout == c.Validating
 		if contributes && o.worseThan(f.Outlasting) {
 			f.Outlasting = o
@@ -192,16 +192,10 @@ func (p *Policy) addOutlasting(b costIndex, c chainCost) {
 	}
 }
 
+// worseThan puts critical resources first, then what takes longest.
 func (o *Outlasting) worseThan(other *Outlasting) bool {
-	switch {
-	case other == nil:
-		return true
-	case o.Critical != other.Critical:
-		return o.Critical
-	case o.Total() != other.Total():
-		return o.Total() > other.Total()
-	case o.Resource != other.Resource:
-		return o.Resource.Compare(other.Resource) < 0
+	if other == nil || o.Critical != other.Critical {
+		return other == nil || o.Critical
 	}
-	return o.Operation < other.Operation
+	return cmp.Or(cmp.Compare(o.Total(), other.Total()), other.Resource.Compare(o.Resource), cmp.Compare(other.Operation, o.Operation)) > 0
 }

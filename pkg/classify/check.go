@@ -175,11 +175,9 @@ var Checks = []*Check{
 	policyWithoutEffect,
 	resourceNamesGap,
 	neverCalled,
-	ineffectiveSelector,
 	equivalentGap,
 	subresourceGap,
 	duplicateName,
-	reinvocationOrder,
 	reviewVersion,
 	conversionUnneeded,
 	configurationChurn,
@@ -189,6 +187,13 @@ var Checks = []*Check{
 
 //go:embed *.md
 var runbooks embed.FS
+
+// PolicyDocument returns the documentation of the Policy file, without the defaults.
+func PolicyDocument() string {
+	b, _ := runbooks.ReadFile("POLICY.md")
+	text, _, _ := strings.Cut(string(b), "## Defaults\n")
+	return text
+}
 
 // FindCheck returns the check with the name, nil if there is none.
 func FindCheck(name string) *Check {

@@ -134,7 +134,7 @@ func (p *Policy) holdsUpControlPlane(w *inventory.Webhook) bool {
 }
 
 // controlPlaneRequests makes each request once, for all webhooks.
-func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlaneRequests {
+func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests {
 	out := controlPlaneRequests{}
 	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
 		for _, r := range resources {
@@ -144,12 +144,10 @@ func (p Policy) controlPlaneRequests(w *work, m *admission.Matcher) controlPlane
 				}
 				for _, subject := range subjectsOf(m.Snapshot, r, namespace) {
 					request, err := m.Request(op, r, subject)
-					if err != nil {
-						w.fail(err)
-						return nil
+					if err != nil { // never: it serves the operation
+						continue
 					}
-					excluded := admission.Excluded(m.Snapshot.Exclusions, request)
-					if excluded != admission.Yes {
+					if excluded := admission.Excluded(m.Snapshot.Exclusions, request); excluded != admission.Yes {
 						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace), excluded == admission.Maybe})
 					}
 				}

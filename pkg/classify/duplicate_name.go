@@ -24,11 +24,10 @@ var duplicateName = &Check{
 
 // findSameNames finds the webhooks that share a name: the API server's own series
 // do not distinguish them. It costs a step for each webhook, and sorting.
-func findSameNames(w *work, profiles []Profile) {
+func findSameNames(w *work, profiles []*Profile) {
 	registered := map[inventory.Series][]string{}
-	for i := range profiles {
-		key := profiles[i].Series()
-		registered[key] = append(registered[key], profiles[i].Configuration)
+	for _, p := range profiles {
+		registered[p.Series()] = append(registered[p.Series()], p.Configuration)
 	}
 	for key, all := range registered {
 		if len(all) == 1 {
@@ -37,10 +36,10 @@ func findSameNames(w *work, profiles []Profile) {
 			registered[key] = text.Distinct(all)
 		}
 	}
-	for i := range profiles {
+	for _, p := range profiles {
 		if !w.step() {
 			return
 		}
-		profiles[i].SameName = registered[profiles[i].Series()]
+		p.SameName = registered[p.Series()]
 	}
 }

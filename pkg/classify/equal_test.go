@@ -31,7 +31,7 @@ func TestCostsAreTheDearest(t *testing.T) {
 }
 
 // dearest is what the requests cost in the namespace where they cost most.
-func dearest(s *inventory.Snapshot, profiles []Profile, c Cost) time.Duration {
+func dearest(s *inventory.Snapshot, profiles []*Profile, c Cost) time.Duration {
 	names := []string{"default", "kube-system"}
 	for name := range s.Namespaces {
 		names = append(names, name)

@@ -28,15 +28,13 @@ var equivalentGap = &Check{
 // findUnmatchedVersions finds the versions for which webhooks with matchPolicy Exact
 // are not called. Several webhooks of one configuration, one for each version,
 // leave none. It goes once through the rules of a configuration and through what each webhook matches.
-func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []Profile) {
+func findUnmatchedVersions(w *work, m *admission.Matcher, profiles []*Profile) {
 	siblings := map[inventory.Ref][]*inventory.Webhook{}
-	for i := range profiles {
-		key := profiles[i].WithoutName()
-		siblings[key] = append(siblings[key], profiles[i].Webhook)
+	for _, p := range profiles {
+		siblings[p.WithoutName()] = append(siblings[p.WithoutName()], p.Webhook)
 	}
 	unmatchedBy := map[inventory.Ref]func(inventory.Resource) []string{}
-	for i := range profiles {
-		p := &profiles[i]
+	for _, p := range profiles {
 		if !isExact(p) {
 			continue
 		}

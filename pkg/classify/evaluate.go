@@ -2,7 +2,6 @@ package classify
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -16,8 +15,7 @@ func (p Policy) Evaluate(ctx context.Context, s *inventory.Snapshot) (*Report, e
 }
 
 // EvaluateBy runs all checks on the Snapshot of the Matcher. It returns an error when
-// ctx ends first, or when a check asks for a request that the API server would not
-// serve.
+// ctx ends first.
 // It costs a step for each webhook and each resource that one matches, as all
 // that it is made of; TestGrowth holds it to that.
 func (p Policy) EvaluateBy(ctx context.Context, m *admission.Matcher) (*Report, error) {
@@ -31,7 +29,7 @@ func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 			step(w, r)
 		}
 	}
-	if err := errors.Join(w.ctx.Err(), w.err); err != nil {
+	if err := w.ctx.Err(); err != nil {
 		return nil, fmt.Errorf("evaluating %d webhooks: %w", len(m.Snapshot.Webhooks), err)
 	}
 	return r, nil
@@ -40,15 +38,13 @@ func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 // derive derives what is known of each webhook alone.
 func (p *Policy) derive(w *work, r *Report) {
 	s := r.Snapshot
-	d := p.deriver(w, r.Matcher)
-	facts := make([]Facts, len(s.Webhooks))
-	r.Profiles = make([]Profile, len(s.Webhooks))
-	for i, webhook := range s.Webhooks {
+	d := &deriver{w, p, r.Matcher, map[string]Profile{}, map[inventory.Resource][]Class{}, p.onRunLevel(s, "0"), p.controlPlaneRequests(r.Matcher)}
+	r.Profiles = make([]*Profile, 0, len(s.Webhooks))
+	for _, webhook := range s.Webhooks {
 		if !w.step() {
 			break
 		}
-		d.derive(&facts[i], webhook)
-		r.Profiles[i] = Profile{Facts: &facts[i], Snapshot: s, Matcher: r.Matcher, Policy: p}
+		r.Profiles = append(r.Profiles, d.derive(webhook))
 	}
 }
 
@@ -72,8 +68,7 @@ func (p *Policy) analyze(w *work, r *Report) {
 
 // findProblems runs the checks of webhooks.
 func (p *Policy) findProblems(w *work, r *Report) {
-	for i := range r.Profiles {
-		of := &r.Profiles[i]
+	for _, of := range r.Profiles {
 		for _, check := range Checks {
 			if check.Find != nil && p.runs(check) {
 				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.Find(of))

@@ -2,10 +2,8 @@ package classify
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -32,36 +30,26 @@ func findFailingMatchCondition(p *Profile) []Problem {
 	problem := Problem{
 		Severity: Warning,
 		Message: fmt.Sprintf("is never called for %s: matchCondition %q always fails there (%s), which skips the webhook (failurePolicy Ignore)",
-			failedRequests(p, failing), condition, first.Reason),
+			failedRequests(failing), condition, first.Reason),
 		Fix: fmt.Sprintf("correct matchCondition %q of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\" or object != null && object.spec.paused%s",
 			condition, ObjectName(p), byOwner(p)),
 	}
 	if p.FailsClosed() {
 		problem.Severity = Critical
 		problem.Message = fmt.Sprintf("refuses every %s without being called, however healthy its backend is: matchCondition %q always fails there (%s)%s",
-			failedRequests(p, failing), condition, first.Reason, unlessSkipped(failing))
+			failedRequests(failing), condition, first.Reason, unlessSkipped(failing))
 	}
 	return []Problem{problem}
 }
 
-// failedRequests names what a matchCondition fails for: "CREATE of nodes; DELETE
-// of pods (rules[0])".
-func failedRequests(p *Profile, failing []admission.FailingCondition) string {
-	var order []admission.Operations
-	var all []inventory.Resource
-	byOperations := map[admission.Operations][]inventory.Resource{}
+// failedRequests names what a matchCondition fails for: "CREATE of nodes and DELETE of
+// pods".
+func failedRequests(failing []admission.FailingCondition) string {
+	var out []string
 	for _, f := range failing {
-		if byOperations[f.Operations] == nil {
-			order = append(order, f.Operations)
-		}
-		byOperations[f.Operations] = append(byOperations[f.Operations], f.Resource)
-		all = append(all, f.Resource)
+		out = append(out, fmt.Sprintf("%s of %s", operations(f.Operations), f.Resource))
 	}
-	var parts []string
-	for _, ops := range order {
-		parts = append(parts, operations(ops)+" of "+listed(byOperations[ops]))
-	}
-	return fmt.Sprintf("%s (%s)", strings.Join(parts, "; "), rulesFor(p, all))
+	return JoinBounded(out)
 }
 
 // unlessSkipped: a matchCondition that is false beside the one that fails skips

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/installer"
 )
 
 // installation is an input of manifests, which are applied together. Objects in it are
@@ -18,17 +16,12 @@ import (
 type installation struct {
 	matcher   *admission.Matcher
 	manifests []*inventory.Manifest
-	// at are the objects; without a namespace where their manifests state none.
-	at map[manifestKey]int
+	// at are the objects by kind and name.
+	at map[[2]string][]int
 	// namespace is that of objects whose manifests state none.
 	namespace string
 	// requests are those that write the objects, by operation.
 	requests map[admission.Operation][]admission.Request
-}
-
-type manifestKey struct {
-	kind string
-	inventory.Key
 }
 
 // installedWebhook is one that cannot answer before its backends run, which are installed
@@ -55,11 +48,11 @@ const maxPairs = 200_000
 
 // findStuck finds what webhooks refuse of what they are installed with, and what stays when
 // they are removed. The errors name inputs that are too large to be compared.
-func findStuck(w *work, m *admission.Matcher, profiles []Profile) (errs []inventory.Error) {
+func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inventory.Error) {
 	for _, in := range installations(m) {
 		var webhooks []installedWebhook
-		for i := range profiles {
-			if hook := in.webhook(&profiles[i]); len(hook.backends) > 0 {
+		for _, p := range profiles {
+			if hook := in.webhook(p); len(hook.backends) > 0 {
 				webhooks = append(webhooks, hook)
 			}
 		}
@@ -70,7 +63,7 @@ func findStuck(w *work, m *admission.Matcher, profiles []Profile) (errs []invent
 			})
 			continue
 		}
-		installs, uninstalls := installer.Programs(installer.Installers, in.manifests), installer.Programs(installer.Uninstallers, in.manifests)
+		installs, uninstalls := sequences(installers, in.manifests), sequences(uninstallers, in.manifests)
 		for _, hook := range webhooks {
 			if w.step() {
 				in.install(hook, installs)
@@ -87,25 +80,23 @@ func installations(m *admission.Matcher) (all []*installation) {
 		o := &m.Snapshot.Manifests[i]
 		in := byInput[o.Input]
 		if in == nil {
-			in = &installation{matcher: m, namespace: metav1.NamespaceDefault, at: map[manifestKey]int{}, requests: map[admission.Operation][]admission.Request{}}
+			in = &installation{matcher: m, namespace: metav1.NamespaceDefault, at: map[[2]string][]int{}, requests: map[admission.Operation][]admission.Request{}}
 			byInput[o.Input], all = in, append(all, in)
 		}
-		if key := (manifestKey{o.Kind, o.Key}); in.find(key) < 0 {
-			in.at[key] = len(in.manifests)
-		}
+		key := [2]string{o.Kind, o.Name}
+		in.at[key] = append(in.at[key], len(in.manifests))
 		in.manifests = append(in.manifests, o)
 	}
 	return all
 }
 
 // find returns the object, below 0 for none.
-func (in *installation) find(key manifestKey) int {
-	if i, stated := in.at[key]; stated {
-		return i
-	}
-	i, unstated := in.at[manifestKey{key.kind, inventory.Key{Name: key.Name}}]
-	if unstated && (key.Namespace == in.namespace || key.Namespace == metav1.NamespaceDefault) {
-		return i
+func (in *installation) find(kind string, key inventory.Key) int {
+	for _, i := range in.at[[2]string{kind, key.Name}] {
+		stated := in.manifests[i].Namespace
+		if stated == key.Namespace || stated == "" && (key.Namespace == in.namespace || key.Namespace == metav1.NamespaceDefault) {
+			return i
+		}
 	}
 	return -1
 }
@@ -114,19 +105,18 @@ func (in *installation) find(key manifestKey) int {
 // the input does not hold them or the configuration. One that names a Service whose
 // manifest states no namespace shows that of the installation.
 func (in *installation) webhook(p *Profile) installedWebhook {
-	configuration, held := in.at[manifestKey{p.Object.Kind, inventory.Key{Name: p.Configuration}}]
-	hook := installedWebhook{Profile: p, configuration: configuration}
-	if !held || !p.FailsClosed() || p.State.Service.Name == "" {
+	hook := installedWebhook{Profile: p, configuration: in.find(p.Object.Kind, inventory.Key{Name: p.Configuration})}
+	if hook.configuration < 0 || !p.FailsClosed() || p.State.Service.Name == "" {
 		return hook
 	}
 	key := p.State.Service.Key
 	service, known := in.matcher.Snapshot.Services[key]
-	if _, unstated := in.at[manifestKey{"Service", inventory.Key{Name: key.Name}}]; unstated && !known {
+	if !known && in.find("Service", inventory.Key{Name: key.Name}) >= 0 {
 		in.namespace = key.Namespace
 		service = in.matcher.Snapshot.Services[inventory.Key{Namespace: metav1.NamespaceDefault, Name: key.Name}]
 	}
 	for _, workload := range in.matcher.Snapshot.Behind(service) {
-		if i := in.find(manifestKey{workload.Kind, workload.Key}); i >= 0 && !workload.Static {
+		if i := in.find(workload.Kind, workload.Key); i >= 0 && !workload.Static {
 			hook.backends = append(hook.backends, i)
 		}
 	}
@@ -154,50 +144,52 @@ func (in *installation) refusedBy(w installedWebhook, op admission.Operation) ma
 	return out
 }
 
-// install finds what the webhook refuses between its registration and its first answer.
-// There are no custom resources before their CRD, so that a conversion is there from the
-// first step on.
-func (in *installation) install(w installedWebhook, programs []installer.Program) {
-	w.RefusedAtInstall = in.stuck(w, w.backends[0], programs, in.refusedBy(w, admission.Create), func(p installer.Program) (from, until int) {
-		if from = p.First(w.configuration); w.Type == inventory.Conversion {
-			from = min(from, 0)
+// install finds what the webhook refuses from its registration on: installers wait for no
+// backend. There are no custom resources before their CRD, so that a conversion is there
+// from the first step on.
+func (in *installation) install(w installedWebhook, all []sequence) {
+	w.RefusedAtInstall = in.stuck(w, w.backends[0], all, in.refusedBy(w, admission.Create), func(s sequence) (from, until int) {
+		if w.Type == inventory.Conversion {
+			return 0, len(s.steps)
 		}
-		return from, p.Ready(w.backends...)
+		return s.first(w.configuration), len(s.steps)
 	})
 }
 
 // uninstall finds what cannot be deleted between the end of the backend and that of the
 // configuration, and what has finalizers that nothing takes away once its controller is gone.
-func (in *installation) uninstall(w installedWebhook, programs []installer.Program) {
-	programs = slices.DeleteFunc(slices.Clone(programs), func(p installer.Program) bool { return p.First(w.configuration) < 0 || p.First(w.backends...) < 0 })
+func (in *installation) uninstall(w installedWebhook, all []sequence) {
 	backends := w.backends
-	if service := in.find(manifestKey{"Service", w.State.Service.Key}); service >= 0 {
+	if service := in.find("Service", w.State.Service.Key); service >= 0 {
 		backends = append([]int{service}, backends...)
 	}
-	w.RefusedAtUninstall = in.stuck(w, backends[0], programs, in.refusedBy(w, admission.Delete), func(p installer.Program) (from, until int) {
-		return p.First(backends...) + 1, p.First(w.configuration)
+	w.RefusedAtUninstall = in.stuck(w, backends[0], all, in.refusedBy(w, admission.Delete), func(s sequence) (from, until int) {
+		return s.first(backends...) + 1, s.first(w.configuration)
 	})
 	finalized := in.refusedBy(w, admission.Update)
 	maps.DeleteFunc(finalized, func(n int, _ admission.Match) bool { return len(in.manifests[n].Finalizers) == 0 })
-	w.FinalizedAtUninstall = in.stuck(w, w.backends[0], programs, finalized, func(p installer.Program) (from, until int) { return p.First(w.backends...) + 1, len(p.Steps) })
+	w.FinalizedAtUninstall = in.stuck(w, w.backends[0], all, finalized, func(s sequence) (from, until int) { return s.first(w.backends...) + 1, len(s.steps) })
 }
 
-// stuck are those of the objects that the programs take in the span of steps, nil for none; a
-// span that begins below 0 has none.
-func (in *installation) stuck(w installedWebhook, backend int, programs []installer.Program, of map[int]admission.Match, span func(installer.Program) (from, until int)) *Stuck {
+// stuck are those of the objects that come in the span of steps, nil for none. Where an
+// author has ordered the configuration or the backend, nothing is known.
+func (in *installation) stuck(w installedWebhook, backend int, all []sequence, of map[int]admission.Match, span func(sequence) (from, until int)) *Stuck {
 	out, certain, namespace := &Stuck{Backend: in.manifests[backend].String()}, false, ""
-	for _, p := range programs {
+	for _, s := range all {
+		if s.first(w.configuration) < 0 || s.first(w.backends...) < 0 {
+			continue
+		}
 		var names []string
-		from, until := span(p)
-		for _, s := range p.Steps[max(from, 0):max(from, until, 0)] {
-			if match, is := of[s.Object]; is && from >= 0 {
-				m := in.manifests[s.Object]
+		from, until := span(s)
+		for _, n := range s.steps[from:max(from, until)] {
+			if match, is := of[n]; is {
+				m := in.manifests[n]
 				certain, namespace = certain || match == admission.Yes, cmp.Or(namespace, m.Namespace, in.namespace)
 				names = append(names, m.String())
 			}
 		}
 		if len(names) > 0 {
-			out.By = append(out.By, p.Name)
+			out.By = append(out.By, s.by)
 		}
 		if len(names) > len(out.Names) {
 			out.Names = names

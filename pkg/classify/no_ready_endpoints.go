@@ -1,20 +1,6 @@
 package classify
 
-import (
-	"time"
+import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-)
-
-var noReadyEndpoints = &Check{
-	Name:            "no-ready-endpoints",
-	Summary:         "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
-	Severity:        Critical,
-	Condition:       backendConditions(),
-	Reason:          "WebhookServiceNoEndpoints",
-	Alerts:          backendAlerts(),
-	ConversionAlert: backendConversionAlert,
-	For:             4 * time.Minute,
-	Fails:           true,
-	Find:            findFault(inventory.NoReadyEndpoints),
-}
+var noReadyEndpoints = backendCheck("no-ready-endpoints", "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
+	"WebhookServiceNoEndpoints", inventory.NoReadyEndpoints)

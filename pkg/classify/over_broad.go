@@ -3,7 +3,6 @@ package classify
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,7 +19,7 @@ var overBroad = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("covers everything through %s: %d resources%s", sentence(broad, 0), len(p.Matched), classed(p)),
+			Message: fmt.Sprintf("covers everything through %s: %d resources", sentence(broad, 0), len(p.Matched)),
 			Fix:     fmt.Sprintf("list in %s of %s the groups and resources that it looks at%s", sentence(broad, 0), ObjectName(p), byOwner(p)),
 		}}
 	},
@@ -29,26 +28,11 @@ var overBroad = &Check{
 func broadRules(p *Profile) []string {
 	var out []string
 	for i, rule := range p.Rules {
-		everything := slices.ContainsFunc(rule.Resources, func(r string) bool { return r == "*" || r == "*/*" })
-		if everything && slices.Contains(rule.APIGroups, "*") {
+		if coversEverything(rule) {
 			out = append(out, fmt.Sprintf("rules[%d]", i))
 		}
 	}
 	return out
-}
-
-// classed names what of each class a webhook reaches.
-func classed(p *Profile) string {
-	var parts []string
-	for _, class := range []Class{ClassCritical, ClassVirtual, ClassSensitive} {
-		if r := p.ByClass[class]; len(r) > 0 {
-			parts = append(parts, fmt.Sprintf("%s: %s", class, listed(r)))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return ", among them " + strings.Join(parts, "; ")
 }
 
 // optIn reports whether a selector asks for a label: what does not carry it

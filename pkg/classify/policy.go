@@ -11,7 +11,7 @@ import (
 )
 
 // Policy is everything that a cluster's owner may legitimately decide.
-// PolicyKeys documents the fields.
+// POLICY.md documents the fields.
 type Policy struct {
 	Classes            map[Class][]inventory.Resource `json:"classes,omitempty"`
 	CoreGroups         []string                       `json:"coreGroups,omitempty"`
@@ -87,7 +87,7 @@ const (
 	OptInAnnotation = "webhook.openshift.io/run-level-0-opt-in"
 )
 
-func (p *Policy) threshold(f *Facts) float64 {
+func (p *Policy) threshold(f *Profile) float64 {
 	if set := p.LatencyThresholds[f.Name]; set > 0 {
 		return set
 	}

@@ -19,12 +19,8 @@ func failingConditions(p *PolicyProfile) []Problem {
 	if len(failing) == 0 {
 		return nil
 	}
-	var requests []string
-	for _, f := range failing {
-		requests = append(requests, fmt.Sprintf("%s of %s", operations(f.Operations), f.Resource))
-	}
 	problem := Problem{
-		Message: fmt.Sprintf("fails for every %s: matchCondition %q does (%s), which %s", JoinBounded(requests), p.MatchConditions[failing[0].Index].Name, failing[0].Reason, whatFailureDoes(p)),
+		Message: fmt.Sprintf("fails for every %s: matchCondition %q does (%s), which %s", failedRequests(failing), p.MatchConditions[failing[0].Index].Name, failing[0].Reason, whatFailureDoes(p)),
 		Fix: fmt.Sprintf("correct the matchCondition of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\"%s",
 			objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}

@@ -64,12 +64,12 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 
 // policyProfiles are those of the Snapshot's policies, and of those that it has
 // bindings of alone.
-func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
+func (p *Policy) policyProfiles(r *Report) []PolicyProfile {
 	s := r.Snapshot
 	out := make([]PolicyProfile, 0, len(s.Policies)+len(s.Unbound))
 	var requests controlPlaneRequests
 	if len(s.Policies) > 0 {
-		requests = p.controlPlaneRequests(w, r.Matcher)
+		requests = p.controlPlaneRequests(r.Matcher)
 	}
 	for _, of := range s.Policies {
 		out = append(out, PolicyProfile{of, matchAny(p.PlatformWebhooks, of.Name), false, s, r.Matcher, p, requests})
@@ -83,7 +83,7 @@ func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 
 // findOfPolicies runs the checks of admission policies.
 func (p *Policy) findOfPolicies(w *work, r *Report) {
-	for _, of := range p.policyProfiles(w, r) {
+	for _, of := range p.policyProfiles(r) {
 		for _, check := range Checks {
 			if !w.step() {
 				return

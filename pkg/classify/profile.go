@@ -1,26 +1,22 @@
 package classify
 
 import (
+	"slices"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Profile is a webhook as checks see it: what is derived of it, and what is around
-// it.
+// Profile is a webhook as checks see it: what is derived of it before they run, and what
+// is around it. It is never written to once a Report has it.
 type Profile struct {
-	*Facts
+	*inventory.Webhook
 	// Snapshot holds the facts around the webhook.
 	Snapshot *inventory.Snapshot
 	// Matcher answers what the API server does with requests.
 	Matcher *admission.Matcher
 	// Policy holds what the cluster's owner decided.
 	Policy *Policy
-}
-
-// Facts are what is derived of a webhook before checks run on it. They are never
-// written to once a Report has them.
-type Facts struct {
-	*inventory.Webhook
 	// Matched are all resources that the webhook is called for.
 	Matched []admission.MatchedResource
 	// UnusedRules are the indexes of the rules that match nothing.
@@ -69,24 +65,74 @@ type Facts struct {
 	// removed together, and FinalizedAtUninstall those whose finalizers stay then; each is
 	// nil for none.
 	RefusedAtInstall, RefusedAtUninstall, FinalizedAtUninstall *Stuck
-
-	// matchKey is the same for webhooks that are called for the same requests.
-	matchKey string
 }
 
-// derive fills in what is known of the webhook alone.
-func (d *deriver) derive(f *Facts, w *inventory.Webhook) {
-	f.Webhook = w
-	f.matchKey = admission.MatchKey(w)
-	class := d.classOf(w, f.matchKey)
-	f.Matched, f.UnusedRules, f.ByClass, f.RunLevelZero = class.matched, class.unused, class.byClass, class.runLevelZero
-	if d.policy.holdsUpControlPlane(w) {
-		f.ControlPlane = d.controlPlane(class, w)
+// deriver derives what is known of webhooks one by one.
+type deriver struct {
+	work    *work
+	policy  *Policy
+	matcher *admission.Matcher
+	// alike are what is derived of webhooks that are called for the same requests, by their
+	// admission.MatchKey: large clusters have many webhooks and few of these.
+	alike map[string]Profile
+	// classes are those of resources that a webhook matches.
+	classes map[inventory.Resource][]Class
+	// runLevelZero are the namespaces on run level 0, and requests those on the control
+	// plane's path.
+	runLevelZero []string
+	requests     controlPlaneRequests
+}
+
+// derive is what is known of the webhook alone.
+func (d *deriver) derive(w *inventory.Webhook) *Profile {
+	key := admission.MatchKey(w)
+	p, known := d.alike[key]
+	if !known || w.Type == inventory.Conversion { // which has no rules: what it matches is its CRD
+		p = d.matching(w)
+		d.alike[key] = p
 	}
-	f.Approval = w.Object.Annotations[ApprovalAnnotation]
-	f.Approved = approvalURL.MatchString(f.Approval)
-	f.Platform = matchAny(d.policy.PlatformWebhooks, w.Configuration) || matchAny(d.policy.PlatformWebhooks, w.Name) || stock(d.snapshot, w)
-	f.ThirdParty = !matchAny(d.policy.PlatformNamespaces, w.Backend.Namespace())
-	f.Threshold = d.policy.threshold(f)
-	f.State = d.snapshot.State(w.Backend)
+	p.Webhook = w
+	if !d.policy.holdsUpControlPlane(w) {
+		p.ControlPlane = nil
+	}
+	p.Approval = w.Object.Annotations[ApprovalAnnotation]
+	p.Approved = approvalURL.MatchString(p.Approval)
+	p.Platform = matchAny(d.policy.PlatformWebhooks, w.Configuration) || matchAny(d.policy.PlatformWebhooks, w.Name) || stock(p.Snapshot, w)
+	p.ThirdParty = !matchAny(d.policy.PlatformNamespaces, w.Backend.Namespace())
+	p.Threshold = d.policy.threshold(&p)
+	p.State = p.Snapshot.State(w.Backend)
+	return &p
+}
+
+// matching is what webhooks have in common that are called for the same requests.
+func (d *deriver) matching(w *inventory.Webhook) Profile {
+	p := Profile{Webhook: w, Snapshot: d.matcher.Snapshot, Matcher: d.matcher, Policy: d.policy, Matched: d.matcher.MatchedResources(w), ByClass: map[Class][]inventory.Resource{}}
+	for _, r := range p.Matched {
+		for _, class := range d.classesOf(r.Resource) {
+			p.ByClass[class] = append(p.ByClass[class], r.Resource)
+		}
+	}
+	if w.Type != inventory.Conversion {
+		p.UnusedRules = d.matcher.UnusedRules(&w.Registration)
+		p.RunLevelZero = d.matchedOnZero(&p)
+		p.ControlPlane = d.requests.matchedBy(d.work, w, p.Matched)
+	}
+	return p
+}
+
+// classesOf are the classes that the resource belongs to.
+func (d *deriver) classesOf(r inventory.Resource) []Class {
+	out, known := d.classes[r]
+	if !known {
+		for _, class := range ListedClasses {
+			if slices.Contains(d.policy.Classes[class], r) {
+				out = append(out, class)
+			}
+		}
+		if slices.Contains(d.policy.CoreGroups, r.Group) || isApprovedAPI(d.matcher.Snapshot, r) {
+			out = append(out, ClassCore)
+		}
+		d.classes[r] = out
+	}
+	return out
 }

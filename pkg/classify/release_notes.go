@@ -11,12 +11,10 @@ import (
 
 // ReleaseNote is what a release of Kubernetes changes for webhooks as they are.
 type ReleaseNote struct {
-	Release inventory.Version
-	Text    string
-	// Source is where that can be looked up.
-	Source string
-	// Webhooks counts those that it changes something for.
-	Webhooks int
+	Release  string `json:"release" jsonschema:"Release is the first that does, as \"v1.37\"."`
+	Text     string `json:"text"`
+	Source   string `json:"source"`
+	Webhooks int    `json:"webhooks" jsonschema:"Webhooks counts those that it is for."`
 }
 
 // releaseChange is a change, and the webhooks that it is one for.
@@ -62,7 +60,7 @@ func (r *Report) ReleaseNotes() []ReleaseNote {
 	for _, release := range []inventory.Version{server.Recorded(), {Major: server.Major, Minor: server.Recorded().Minor + 1}} {
 		for _, change := range releaseChanges {
 			if n := r.count(change.applies); n > 0 && change.minor == release.Minor {
-				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}, change.text, change.source, n})
+				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text, change.source, n})
 			}
 		}
 	}

@@ -17,7 +17,7 @@ type Report struct {
 	// Matcher answers what the API server of the Snapshot does with requests.
 	Matcher *admission.Matcher
 	// Profiles are in the order of the Snapshot's webhooks.
-	Profiles []Profile
+	Profiles []*Profile
 	// Costs are what the webhooks cost the requests to the critical resources.
 	Costs []Cost
 	// Findings are sorted: the worst first, then by check, webhook, resource.
@@ -32,8 +32,8 @@ type Report struct {
 // ByRef are the Profiles by what they are of.
 func (r *Report) ByRef() map[inventory.Ref]*Profile {
 	out := make(map[inventory.Ref]*Profile, len(r.Profiles))
-	for i := range r.Profiles {
-		out[r.Profiles[i].Ref] = &r.Profiles[i]
+	for _, p := range r.Profiles {
+		out[p.Ref] = p
 	}
 	return out
 }

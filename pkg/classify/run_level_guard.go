@@ -11,9 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// guardedBy is the resource that the run-level guard is made of.
-var guardedBy = inventory.Resource{Group: "admissionregistration.k8s.io", Name: "mutatingadmissionpolicies"}
-
 // RunLevelExclusions are the requirements that keep a namespaceSelector off
 // run level 0: one by the label, and one by name for the namespaces that the
 // Policy names. The Snapshot says which ones a glob stands for.

@@ -19,8 +19,8 @@ var runLevelZero = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("is called for %s in %s, on run level 0, without having opted in", byRule(p, zero.Resources), JoinBounded(zero.Namespaces)),
-			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true%s",
-				patch(p, excludeRunLevelZero(p)...), ObjectName(p), OptInAnnotation, guardMissing(p.Snapshot)),
+			Fix: fmt.Sprintf("%s; or opt in: kubectl annotate %s %s=true",
+				patch(p, excludeRunLevelZero(p)...), ObjectName(p), OptInAnnotation),
 		}}
 	},
 }
@@ -31,21 +31,17 @@ type RunLevelZero struct {
 	Namespaces []string
 }
 
-// matchedOnZero returns the namespaced core resources that the class is called for
+// matchedOnZero returns the namespaced core resources that the webhook is called for
 // in the namespaces on run level 0 that exist. It costs the core resources that the
-// class matches, and stops at the first namespace of each resource, and the first
+// webhook matches, and stops at the first namespace of each resource, and the first
 // resource of each namespace: a message needs no more.
-func (d *deriver) matchedOnZero(class *matchClass, w *inventory.Webhook) RunLevelZero {
+func (d *deriver) matchedOnZero(p *Profile) RunLevelZero {
 	var out RunLevelZero
 	if len(d.runLevelZero) == 0 {
 		return out
 	}
-	core := map[inventory.Resource]bool{}
-	for _, r := range class.byClass[ClassCore] {
-		core[r] = true
-	}
-	for _, r := range class.matched {
-		if !r.Namespaced || !core[r.Resource] {
+	for _, r := range p.Matched {
+		if !r.Namespaced || !slices.Contains(d.classesOf(r.Resource), ClassCore) {
 			continue
 		}
 		op := r.Operations.List()[0]
@@ -54,7 +50,7 @@ func (d *deriver) matchedOnZero(class *matchClass, w *inventory.Webhook) RunLeve
 			if !d.work.step() {
 				return out
 			}
-			if (!found || !slices.Contains(out.Namespaces, ns)) && d.matcher.Intercepts(w, r.Resource, op, ns).Match == admission.Yes {
+			if (!found || !slices.Contains(out.Namespaces, ns)) && d.matcher.Intercepts(p.Webhook, r.Resource, op, ns).Match == admission.Yes {
 				found = true
 				if !slices.Contains(out.Namespaces, ns) {
 					out.Namespaces = append(out.Namespaces, ns)
@@ -91,14 +87,4 @@ func excludeRunLevelZero(p *Profile) []edit {
 		edits = append(edits, set(p, "namespaceSelector/matchExpressions/-", e))
 	}
 	return edits
-}
-
-// guardMissing says that the server cannot have the run-level guard.
-func guardMissing(s *inventory.Snapshot) string {
-	served := slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Resource == guardedBy && r.Version == "v1" })
-	if served {
-		return ""
-	}
-	return "; the run-level guard, which does so for all webhooks, is not available: this server does not serve " +
-		"MutatingAdmissionPolicy v1, as Kubernetes 1.36 and newer do"
 }

@@ -1,20 +1,6 @@
 package classify
 
-import (
-	"time"
+import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
-)
-
-var serviceMissing = &Check{
-	Name:            "service-missing",
-	Summary:         "The Service that a webhook calls does not exist.",
-	Severity:        Critical,
-	Condition:       backendConditions(),
-	Reason:          "WebhookServiceNotFound",
-	Alerts:          backendAlerts(),
-	ConversionAlert: backendConversionAlert,
-	For:             4 * time.Minute,
-	Fails:           true,
-	Find:            findFault(inventory.ServiceNotFound),
-}
+var serviceMissing = backendCheck("service-missing", "The Service that a webhook calls does not exist.",
+	"WebhookServiceNotFound", inventory.ServiceNotFound)

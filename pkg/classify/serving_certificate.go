@@ -23,44 +23,22 @@ func findServingCertificate(p *Profile) []Problem {
 		return nil
 	}
 	severity, consequence := consequences(p)
-	severity = min(severity, Warning)
-	if probe.Outside {
-		return seenFromOutside(p, probe)
-	}
-	if probe.Answer == inventory.AnswerNoTLS {
-		return []Problem{{
-			Severity: severity,
-			Message:  fmt.Sprintf("calls %s, which does not answer with TLS where the auditor dials it (%s); %s", BackendName(p), probe.Error, consequence),
-			Fix:      "see that the port leads to the HTTPS listener of the backend, with TLS 1.2 or newer",
-		}}
+	problem := Problem{Severity: min(severity, Warning), Fix: renewal(p, probe.Certificate)}
+	by, meets := "the auditor", "the API server refuses it, and "+consequence
+	if probe.Outside { // the address may be another network's there
+		problem = Problem{Severity: Info, Fix: "run webhook-auditor in the cluster, with --probe=tls"}
+		by, meets = "the auditor, outside the cluster,", "another host may have answered, so what the API server meets is not known"
 	}
 	faults := certificateFaults(p, probe.Certificate)
-	if len(faults) == 0 {
-		return overdue(p, probe)
-	}
-	return []Problem{{
-		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, which shows the auditor a certificate that %s; the API server refuses it, and %s", BackendName(p), sentence(faults, 0), consequence),
-		Fix:      renewal(p, probe.Certificate),
-	}}
-}
-
-// seenFromOutside reports what answers at the Service's address outside the cluster, where
-// the address may be another network's.
-func seenFromOutside(p *Profile, probe inventory.Probe) []Problem {
-	faults := certificateFaults(p, probe.Certificate)
-	seen := "shows the auditor, outside the cluster, a certificate that " + sentence(faults, 0)
 	switch {
 	case probe.Answer == inventory.AnswerNoTLS:
-		seen = fmt.Sprintf("does not answer with TLS where the auditor dials it from outside the cluster (%s)", probe.Error)
+		problem.Message = fmt.Sprintf("calls %s, which does not answer with TLS where %s dials it (%s); %s", BackendName(p), by, probe.Error, meets)
 	case len(faults) == 0:
 		return overdue(p, probe)
+	default:
+		problem.Message = fmt.Sprintf("calls %s, which shows %s a certificate that %s; %s", BackendName(p), by, sentence(faults, 0), meets)
 	}
-	return []Problem{{
-		Severity: Info,
-		Message:  fmt.Sprintf("calls %s, which %s; another host may have answered, so what the API server meets is not known", BackendName(p), seen),
-		Fix:      "run webhook-auditor in the cluster, with --probe=tls",
-	}}
+	return []Problem{problem}
 }
 
 // certificateFaults say of a certificate why the API server refuses it. What
@@ -115,6 +93,8 @@ func renewal(p *Profile, c *inventory.ServingCertificate) string {
 	const restart = "restart its Pods if they do not read it again"
 	injector := injectorOf(p.Object.Annotations)
 	switch {
+	case c == nil:
+		return "see that the port leads to the HTTPS listener of the backend, with TLS 1.2 or newer"
 	case c.Misnamed != "" || c.Untrusted == "" || p.Snapshot.Taken.After(c.NotAfter):
 		return fmt.Sprintf("issue the backend a new certificate for the DNS name %s, and %s", quoted(p.Webhook.Backend.ServerName()), restart)
 	case injector.name != "":

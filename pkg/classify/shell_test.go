@@ -175,7 +175,7 @@ func fixesOf(t testing.TB, name string) map[string]string {
 	for _, file := range files {
 		report := renamed(t, file, name)
 		for _, f := range report.Findings {
-			i := slices.IndexFunc(report.Profiles, func(p Profile) bool { return p.Ref == f.Webhook })
+			i := slices.IndexFunc(report.Profiles, func(p *Profile) bool { return p.Ref == f.Webhook })
 			switch {
 			case i >= 0:
 				keep(f.Check.Name, &report.Profiles[i].Registration, f.Fix)
@@ -183,8 +183,7 @@ func fixesOf(t testing.TB, name string) map[string]string {
 				keep(f.Check.Name, &inventory.Registration{Ref: f.Webhook}, f.Fix)
 			}
 		}
-		for i := range report.Profiles {
-			p := &report.Profiles[i]
+		for _, p := range report.Profiles {
 			keep("explain", &p.Registration, "to let requests through meanwhile: "+DeleteCommand(p))
 			c := p.Commands()
 			keep("commands", &p.Registration, strings.Join(slices.Concat([]string{c.Save, c.Disable, c.Restore}, c.Inspect), "; "))

@@ -51,22 +51,20 @@ func ruleFor(resources []inventory.Resource) admissionv1.RuleWithOperations {
 
 // findUnmatchedSubresources finds the podEdits for which webhooks that validate Pods
 // are not called, nor another webhook of their configuration.
-func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []Profile) {
+func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []*Profile) {
 	type edited struct {
 		configuration inventory.Ref
 		resource      inventory.Resource
 	}
 	matched := map[edited]bool{}
-	for i := range profiles {
-		p := &profiles[i]
+	for _, p := range profiles {
 		for _, r := range podEdits {
-			if w.step() && seesPods(p.Facts) && p.operations(r).Has(admission.Update) {
+			if w.step() && seesPods(p) && p.operations(r).Has(admission.Update) {
 				matched[edited{p.WithoutName(), r}] = true
 			}
 		}
 	}
-	for i := range profiles {
-		p := &profiles[i]
+	for _, p := range profiles {
 		if all := p.operations(pods); !w.step() || p.Type != inventory.Validating || !all.Has(admission.Create) || !all.Has(admission.Update) {
 			continue
 		}
@@ -79,12 +77,12 @@ func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []Profile
 }
 
 // seesPods reports whether the webhook validates requests to Pods or a subresource.
-func seesPods(f *Facts) bool {
+func seesPods(f *Profile) bool {
 	return f.Type == inventory.Validating && slices.ContainsFunc(f.Matched, func(r admission.MatchedResource) bool { return r.Parent() == pods })
 }
 
 // operations are those on the resource for which the webhook is called.
-func (f *Facts) operations(r inventory.Resource) admission.Operations {
+func (f *Profile) operations(r inventory.Resource) admission.Operations {
 	i, matched := find(f.Matched, r)
 	if !matched {
 		return 0

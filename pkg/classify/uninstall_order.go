@@ -14,17 +14,20 @@ var uninstallOrder = &Check{
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		var remains, briefs, names []string
-		if o := p.RefusedAtUninstall; o != nil {
-			remains = append(remains, fmt.Sprintf("with %s %s goes first, and the deletion of %s is refused%s", sentence(o.By, 0), o.Backend, JoinBounded(o.Names), o.Unless))
-			briefs = append(briefs, fmt.Sprintf("with %s, %s cannot be deleted: %s goes first", sentence(o.By, 0), JoinBounded(o.Names), o.Backend))
-			names = append(names, quotedAll(o.Names)...)
+		for _, o := range []struct {
+			*Stuck
+			remains, brief string
+		}{
+			{p.RefusedAtUninstall, "with %s %s goes first, and the deletion of %s is refused%s", "with %s, %s cannot be deleted: %s goes first"},
+			{p.FinalizedAtUninstall, "with %s %s goes before %s, whose finalizers nothing removes then%s", "with %s, the finalizers of %s stay: %s goes first"},
+		} {
+			if o.Stuck != nil && !p.Platform {
+				remains = append(remains, fmt.Sprintf(o.remains, sentence(o.By, 0), o.Backend, JoinBounded(o.Names), o.Unless))
+				briefs = append(briefs, fmt.Sprintf(o.brief, sentence(o.By, 0), JoinBounded(o.Names), o.Backend))
+				names = append(names, quotedAll(o.Names)...)
+			}
 		}
-		if o := p.FinalizedAtUninstall; o != nil {
-			remains = append(remains, fmt.Sprintf("with %s %s goes before %s, whose finalizers nothing removes then%s", sentence(o.By, 0), o.Backend, JoinBounded(o.Names), o.Unless))
-			briefs = append(briefs, fmt.Sprintf("with %s, the finalizers of %s stay: %s goes first", sentence(o.By, 0), JoinBounded(o.Names), o.Backend))
-			names = append(names, quotedAll(o.Names)...)
-		}
-		if len(remains) == 0 || p.Platform {
+		if len(remains) == 0 {
 			return nil
 		}
 		// What stays can be removed before, and by force after that.

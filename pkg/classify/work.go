@@ -1,9 +1,6 @@
 package classify
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // work counts the steps of an evaluation and stops it once its context ends.
 type work struct {
@@ -12,16 +9,9 @@ type work struct {
 	every int
 	steps int
 	ended bool
-	// err is why the evaluation failed.
-	err error
 }
 
 func newWork(ctx context.Context) *work { return &work{ctx: ctx, every: checkEvery} }
-
-// fail ends the evaluation with the error.
-func (w *work) fail(err error) {
-	w.err, w.ended = errors.Join(w.err, err), true
-}
 
 // checkEvery steps take a millisecond or a few.
 const checkEvery = 1024

@@ -209,8 +209,7 @@ func refLabels(more ...string) []string {
 // perWebhook collects one series per webhook, where there is a value.
 func perWebhook(value func(*classify.Profile) (float64, bool)) func(*classify.Report, func(float64, ...string)) {
 	return func(r *classify.Report, emit func(float64, ...string)) {
-		for i := range r.Profiles {
-			p := &r.Profiles[i]
+		for _, p := range r.Profiles {
 			if v, ok := value(p); ok {
 				emit(v, string(p.Type), p.Configuration, p.Name)
 			}
@@ -219,8 +218,7 @@ func perWebhook(value func(*classify.Profile) (float64, bool)) func(*classify.Re
 }
 
 func webhookInfo(r *classify.Report, emit func(float64, ...string)) {
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		emit(1, string(p.Type), p.Configuration, p.Name,
 			string(p.FailurePolicy), string(p.MatchPolicy),
 			string(p.Webhook.Backend.Kind), p.Webhook.Backend.Service.Namespace, p.Webhook.Backend.Service.Name,
@@ -305,8 +303,7 @@ func failureImpact(r *classify.Report, emit func(float64, ...string)) {
 // dangerous of all webhooks, not everything of the last ones.
 func matched(r *classify.Report, emit func(float64, ...string)) {
 	for _, class := range classify.ListedClasses {
-		for i := range r.Profiles {
-			p := &r.Profiles[i]
+		for _, p := range r.Profiles {
 			for _, res := range p.ByClass[class] {
 				emit(1, string(p.Type), p.Configuration, p.Name, string(class), res.Group, res.Path())
 			}
@@ -315,8 +312,7 @@ func matched(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func reachedResources(r *classify.Report, emit func(float64, ...string)) {
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		for _, class := range classify.Classes {
 			emit(float64(len(p.ByClass[class])), string(p.Type), p.Configuration, p.Name, string(class))
 		}
@@ -324,8 +320,7 @@ func reachedResources(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		authority := p.Webhook.Backend.Authority
 		if authority != nil && len(authority.Certificates) > 0 {
 			emit(seconds(authority.NotAfter), string(p.Type), p.Configuration, p.Name)
@@ -334,8 +329,7 @@ func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
 }
 
 func configurationChanged(r *classify.Report, emit func(float64, ...string)) {
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		if !p.Object.LastChanged.IsZero() {
 			emit(seconds(p.Object.LastChanged), string(p.Type), p.Configuration)
 		}
@@ -405,11 +399,10 @@ type sameName struct {
 
 // mergeByName returns one entry per type and name, in the order of the
 // profiles.
-func mergeByName(profiles []classify.Profile) []*sameName {
+func mergeByName(profiles []*classify.Profile) []*sameName {
 	index := make(map[inventory.Series]*sameName, len(profiles))
 	out := make([]*sameName, 0, len(profiles))
-	for i := range profiles {
-		p := &profiles[i]
+	for _, p := range profiles {
 		k := p.Series()
 		if m, seen := index[k]; seen {
 			m.merge(p)

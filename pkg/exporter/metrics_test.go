@@ -134,31 +134,31 @@ func TestSameNameInTwoConfigurations(t *testing.T) {
 	url := inventory.Backend{Kind: inventory.BackendURL, URL: "https://example.com"}
 	for _, tc := range []struct {
 		name     string
-		profiles []classify.Profile
+		profiles []*classify.Profile
 		want     string
 	}{
-		{"disagree", []classify.Profile{
-			{Facts: &classify.Facts{Webhook: open, Threshold: 1}},
-			{Facts: &classify.Facts{Webhook: shared("jobset", reporttest.Service("jobset", "webhook")), Threshold: 0.5}},
+		{"disagree", []*classify.Profile{
+			{Webhook: open, Threshold: 1},
+			{Webhook: shared("jobset", reporttest.Service("jobset", "webhook")), Threshold: 0.5},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 0.5
 `},
-		{"agree", []classify.Profile{
-			{Facts: &classify.Facts{Webhook: open, Threshold: 0.5}},
-			{Facts: &classify.Facts{Webhook: shared("jobset", reporttest.Service("kueue", "other")), Threshold: 1}},
+		{"agree", []*classify.Profile{
+			{Webhook: open, Threshold: 0.5},
+			{Webhook: shared("jobset", reporttest.Service("kueue", "other")), Threshold: 1},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="kueue",type="admit"} 0.5
 `},
-		{"one is a URL", []classify.Profile{
-			{Facts: &classify.Facts{Webhook: open, Threshold: 1}},
-			{Facts: &classify.Facts{Webhook: shared("jobset", url), Threshold: 1}},
-			{Facts: &classify.Facts{Webhook: shared("third", reporttest.Service("kueue", "webhook")), Threshold: 1}},
+		{"one is a URL", []*classify.Profile{
+			{Webhook: open, Threshold: 1},
+			{Webhook: shared("jobset", url), Threshold: 1},
+			{Webhook: shared("third", reporttest.Service("kueue", "webhook")), Threshold: 1},
 		}, `webhook_auditor_webhook_failure_impact{impact="closed",name="mpod.kb.io",service_namespace="",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="",type="admit"} 1
 `},
 		{
 			"the same twice",
-			[]classify.Profile{{Facts: &classify.Facts{Webhook: open, Threshold: 1}}, {Facts: &classify.Facts{Webhook: open, Threshold: 1}}},
+			[]*classify.Profile{{Webhook: open, Threshold: 1}, {Webhook: open, Threshold: 1}},
 			`webhook_auditor_webhook_failure_impact{impact="open",name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
 webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_namespace="kueue",type="admit"} 1
 `,
@@ -295,10 +295,10 @@ func large(n int) *classify.Report {
 		w := reporttest.Webhook(ref, reporttest.Service("policy", "policy"))
 		w.Backend.Authority = ca
 		w.Object.LastChanged = reporttest.Taken
-		r.Profiles = append(r.Profiles, classify.Profile{Facts: &classify.Facts{
+		r.Profiles = append(r.Profiles, &classify.Profile{
 			Webhook: w, Threshold: 0.5, State: inventory.BackendState{Known: true},
 			ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
-		}})
+		})
 		r.Findings = append(r.Findings, &classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
 	}
 	return r

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -140,6 +140,39 @@ func TestScrapeEncodesWhatChanged(t *testing.T) {
 		same := len(before[name]) == 0 || &before[name][0] == &after[name][0]
 		if other := name == Prefix+"finding" || name == Prefix+"findings"; same == other {
 			t.Errorf("%s: kept: %t", name, same)
+		}
+	}
+}
+
+// get returns the answer of a handler.
+func get(t *testing.T, h http.Handler, target string, header ...string) (int, string) {
+	t.Helper()
+	request := httptest.NewRequest(http.MethodGet, target, nil)
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, request)
+	body := must.Get(io.ReadAll(w.Body))(t)
+	return w.Code, string(body)
+}
+
+func TestMetricsFollowTheReport(t *testing.T) {
+	var published atomic.Pointer[classify.Report]
+	published.Store(reporttest.Report())
+	h := NewHandler(published.Load, Families, nil, newOwn().Duration)
+	const series = `webhook_auditor_finding{check="no-ready-endpoints",configuration="policy"`
+	if _, body := get(t, h, "/metrics"); !strings.Contains(body, series) {
+		t.Errorf("got:\n%s\nwant %s", body, series)
+	}
+	published.Store(reporttest.Healthy())
+	_, body := get(t, h, "/metrics")
+	if strings.Contains(body, series) {
+		t.Errorf("a resolved finding stays: %s", series)
+	}
+	for _, want := range []string{"webhook_auditor_build_info{", "webhook_auditor_evaluation_duration_seconds_count 0", "go_goroutines "} {
+		if !strings.Contains(body, want) {
+			t.Errorf("got:\n%s\nwant %s", body, want)
 		}
 	}
 }

@@ -13,8 +13,8 @@ type Manifest struct {
 	// Finalizers keep it from being removed until a controller takes them away; without
 	// those that the API server takes away itself.
 	Finalizers []string
-	// Order are its OrderAnnotations.
-	Order map[string]string
+	// Order are those of OrderAnnotations that it has.
+	Order []string
 }
 
 // Applied is an object that is still to be applied.
@@ -27,14 +27,13 @@ type Applied struct {
 // The annotations by which installers order what they apply.
 const (
 	AnnotationHelmHook   = "helm.sh/hook"
-	AnnotationHookWeight = "helm.sh/hook-weight"
 	AnnotationArgoHook   = "argocd.argoproj.io/hook"
 	AnnotationSyncWave   = "argocd.argoproj.io/sync-wave"
 	AnnotationHelmPolicy = "helm.sh/resource-policy"
 )
 
 // OrderAnnotations are all of them.
-var OrderAnnotations = []string{AnnotationHelmHook, AnnotationHookWeight, AnnotationArgoHook, AnnotationSyncWave, AnnotationHelmPolicy}
+var OrderAnnotations = []string{AnnotationHelmHook, AnnotationArgoHook, AnnotationSyncWave, AnnotationHelmPolicy}
 
 // String names the object as messages do: "Widget team/first".
 func (m *Manifest) String() string {

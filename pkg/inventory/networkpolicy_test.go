@@ -166,31 +166,3 @@ func TestContainers(t *testing.T) {
 		})
 	}
 }
-
-func TestAllAtOnce(t *testing.T) {
-	for _, tt := range []struct {
-		strategy, unavailable string
-		replicas              int
-		want                  string
-	}{
-		{"", "", 2, ""},
-		{"Recreate", "", 2, "strategy: Recreate"},
-		{"Recreate", "", 0, ""},
-		{"RollingUpdate", "", 1, ""},
-		{"RollingUpdate", "25%", 1, ""},
-		{"RollingUpdate", "100%", 3, "maxUnavailable: 100%"},
-		{"RollingUpdate", "1", 1, "maxUnavailable: 1"},
-		{"RollingUpdate", "1", 2, ""},
-		{"RollingUpdate", "5", 2, "maxUnavailable: 5"},
-		{"RollingUpdate", "5", 0, ""},
-		{"RollingUpdate", "many", 2, ""},
-	} {
-		s := appsv1.DeploymentStrategy{Type: appsv1.DeploymentStrategyType(tt.strategy)}
-		if tt.unavailable != "" {
-			s.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxUnavailable: value(tt.unavailable)}
-		}
-		if got := allAtOnce(s, tt.replicas); got != tt.want {
-			t.Errorf("%+v: %q", tt, got)
-		}
-	}
-}

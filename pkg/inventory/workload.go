@@ -57,9 +57,6 @@ type Workload struct {
 	// ReadinessPort is what the readinessProbe asks, 0 where there is none, or more than
 	// one, or one that asks no port.
 	ReadinessPort int32
-	// AllAtOnce says which strategy of a Deployment lets a rollout take all Pods away at
-	// once; "" where none does.
-	AllAtOnce string
 }
 
 // Controller is an object that makes Pods, in their namespace.
@@ -126,9 +123,7 @@ var DNSSelector = dnsLabel + " in (" + strings.Join(dnsApps, ",") + ")"
 func (o Objects) workloads() []Workload {
 	var out []Workload
 	for _, d := range o.Deployments {
-		w := newWorkload("Deployment", &d.ObjectMeta, &d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1))
-		w.AllAtOnce = allAtOnce(d.Spec.Strategy, w.Replicas)
-		out = append(out, w)
+		out = append(out, newWorkload("Deployment", &d.ObjectMeta, &d.Spec.Template, ptr.Deref(d.Spec.Replicas, 1)))
 	}
 	for _, s := range o.StatefulSets {
 		out = append(out, newWorkload("StatefulSet", &s.ObjectMeta, &s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1)))
@@ -240,23 +235,6 @@ func readinessPort(c corev1.Container) int32 {
 		}
 	}
 	return port.IntVal
-}
-
-// allAtOnce says which strategy lets a rollout take so many Pods away at once.
-// Percentages round down. Source: ResolveFenceposts of
-// k8s.io/kubernetes/pkg/controller/deployment/util.
-func allAtOnce(s appsv1.DeploymentStrategy, replicas int) string {
-	if s.Type == appsv1.RecreateDeploymentStrategyType && replicas > 0 {
-		return "strategy: Recreate"
-	}
-	if s.RollingUpdate == nil || s.RollingUpdate.MaxUnavailable == nil || replicas == 0 {
-		return ""
-	}
-	most := s.RollingUpdate.MaxUnavailable
-	if n, err := intstr.GetScaledValueFromIntOrPercent(most, replicas, false); err != nil || n < replicas {
-		return ""
-	}
-	return "maxUnavailable: " + most.String()
 }
 
 func isDNS(namespace string, labels map[string]string) bool {

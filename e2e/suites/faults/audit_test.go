@@ -4,18 +4,14 @@ package faults
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
@@ -23,8 +19,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// settling bounds how long Events may take to say what is so: one is recorded in three
-// seconds after many at once, and one a minute of a finding that comes and goes.
+// settling bounds how long it may take until all says the same.
 const settling = 3 * time.Minute
 
 // delay is how long a change may take to show in what claims to be current.
@@ -39,7 +34,7 @@ func equalsAudit(t *testing.T, w *testenv.Env, auditors ...*auditor.Auditor) {
 	begun := time.Now()
 	testenv.EventuallyWithin(t, settling, func() error {
 		want := audited(t, w.Plane.Kubeconfig())
-		errs := []error{written(t.Context(), w, auditors[0], want), recorded(t.Context(), w, want)}
+		errs := []error{written(t.Context(), w, auditors[0], want)}
 		for _, a := range auditors {
 			errs = append(errs, serves(t.Context(), a, want), shows(t.Context(), a, want))
 		}
@@ -221,45 +216,4 @@ func written(ctx context.Context, w *testenv.Env, a *auditor.Auditor, want teste
 		}
 	}
 	return nil
-}
-
-// recorded wants the last Event of each finding to say what an audit says.
-func recorded(ctx context.Context, w *testenv.Env, want testenv.Document) error {
-	list, err := w.Kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "source=webhook-auditor"})
-	if err != nil {
-		return err
-	}
-	last := map[string]corev1.Event{}
-	for _, e := range list.Items {
-		if e.Reason == "WebhookConfigurationChanged" { // of no finding
-			continue
-		}
-		var of struct {
-			Check   string
-			Webhook struct{ Type, Configuration, Name string }
-		}
-		if err := json.Unmarshal([]byte(e.Annotations["webhook-auditor.io/finding"]), &of); err != nil {
-			return fmt.Errorf("the finding of Event %s: %w", e.Name, err)
-		}
-		about := fmt.Sprint([]string{of.Check, "critical", metricType(of.Webhook.Type), of.Webhook.Configuration, of.Webhook.Name})
-		if before, known := last[about]; !known || newer(e, before) {
-			last[about] = e
-		}
-	}
-	findings := findingsOf(want)
-	for _, about := range slices.Sorted(maps.Keys(last)) {
-		if e := last[about]; (e.Reason == "CriticalFinding") != slices.Contains(findings, about) {
-			return fmt.Errorf("the last Event of %s is %s: %s", about, e.Reason, e.Message)
-		}
-	}
-	return nil
-}
-
-func newer(a, b corev1.Event) bool {
-	if a.LastTimestamp.Equal(&b.LastTimestamp) {
-		first, _ := strconv.Atoi(b.ResourceVersion)
-		second, _ := strconv.Atoi(a.ResourceVersion)
-		return second > first
-	}
-	return a.LastTimestamp.After(b.LastTimestamp.Time)
 }

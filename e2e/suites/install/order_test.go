@@ -15,7 +15,6 @@ import (
 // by what works with it.
 var orderedCharts = []struct{ name, works string }{
 	{"sorted", "Helm 3"},
-	{"hooks", ""},
 	{"converted", ""},
 	{"last", "all"},
 }
@@ -103,7 +102,7 @@ func (o order) compare(t *testing.T, installer string, err error) {
 	if predicted != refused {
 		t.Errorf("refused: %t (%v), predicted: %t: %s", refused, err, predicted, message)
 	}
-	kind := map[string]string{"sorted": "Gadget", "hooks": "Widget", "last": "Widget", "converted": "Gizmo"}[filepath.Base(o.chart)]
+	kind := map[string]string{"sorted": "Gadget", "last": "Widget", "converted": "Gizmo"}[filepath.Base(o.chart)]
 	there := o.w.Kubectl(t, "get", strings.ToLower(kind)+"s.v1.order.example.com", "--namespace="+o.namespace, "--output=name")
 	if created := strings.Contains(there, "/first"); created == predicted {
 		t.Errorf("there is %q, predicted: %s", there, message)

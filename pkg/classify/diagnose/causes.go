@@ -282,7 +282,6 @@ var advices = map[Cause]advice{
 	"dry-run": {
 		Meaning: "the request was a dry run (kubectl diff, --dry-run=server). The webhook does not declare that it has no side effects, so it was not called",
 		Fix:     "set sideEffects of the webhook to None, or NoneOnDryRun",
-		Related: []string{"reinvocation-order"},
 	},
 	"patch": {
 		Meaning: "the mutating webhook answered with a patch where the request has no object to change (DELETE, CONNECT)",

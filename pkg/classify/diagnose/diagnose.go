@@ -71,7 +71,6 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
 	a.Notes = append(a.Notes, readyElsewhere(c.Cause, callers)...)
-	a.Notes = append(a.Notes, recognized(c)...)
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
 	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
 	return a
@@ -93,8 +92,8 @@ func readyElsewhere(cause Cause, profiles []*classify.Profile) []string {
 // about returns the webhooks that the APIServerError is about.
 func about(r *classify.Report, c APIServerError) []*classify.Profile {
 	var out []*classify.Profile
-	for i := range r.Profiles {
-		if p := &r.Profiles[i]; c.concerns(p) {
+	for _, p := range r.Profiles {
+		if c.concerns(p) {
 			out = append(out, p)
 		}
 	}
@@ -144,8 +143,8 @@ func (a *Answer) find(r *classify.Report, profiles []*classify.Profile) {
 
 // refused adds the findings about the registration that the API server refused.
 func (a Answer) refused(r *classify.Report) Answer {
-	for i := range r.Profiles {
-		if p := &r.Profiles[i]; strings.EqualFold(classify.ObjectName(p), a.Object) {
+	for _, p := range r.Profiles {
+		if strings.EqualFold(classify.ObjectName(p), a.Object) {
 			a.Profiles = append(a.Profiles, p)
 		}
 	}
@@ -165,9 +164,9 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 		return a
 	}
 	var meant []*classify.Profile
-	for i := range r.Profiles {
-		if r.Profiles[i].Type == t {
-			meant = append(meant, &r.Profiles[i])
+	for _, p := range r.Profiles {
+		if p.Type == t {
+			meant = append(meant, p)
 		}
 	}
 	slices.SortStableFunc(meant, func(p, q *classify.Profile) int { return cmp.Compare(q.Timeout, p.Timeout) })
@@ -222,8 +221,8 @@ func unregistered(r *classify.Report, c APIServerError) []string {
 // others names the webhooks that call the Service of the error.
 func others(r *classify.Report, c APIServerError) []string {
 	var out []string
-	for i := range r.Profiles {
-		if p := &r.Profiles[i]; c.calls(p.Webhook) {
+	for _, p := range r.Profiles {
+		if c.calls(p.Webhook) {
 			out = append(out, fmt.Sprintf("webhook %s of %s", p.Name, classify.ObjectName(p)))
 		}
 	}
@@ -302,21 +301,6 @@ var answered = []Cause{causeDenied, "gke-rules", "gke-autopilot", "slow-call", "
 var callFailures = []Cause{
 	"service-missing", "service-port-missing", causeNoEndpoints, causeRefused, "no-route",
 	"overlay-network", "proxy", "html-page", "connect-timeout", "timeout", "cut-off", causeServerError, causeOther,
-}
-
-// recognized says what of an error was understood whose cause was not.
-func recognized(c APIServerError) []string {
-	if c.Cause != causeOther {
-		return nil
-	}
-	known := "the name of the webhook"
-	if c.URL != "" {
-		known += " and the URL that was called"
-	}
-	if c.Detail == "" {
-		return []string{"Recognized: " + known + "; the error goes no further."}
-	}
-	return []string{"Recognized: " + known + "; no cause in the words that follow."}
 }
 
 // shared says which of several webhooks of one name the error is about.

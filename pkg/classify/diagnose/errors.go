@@ -115,8 +115,7 @@ var frame = regexp.MustCompile(`(?m)^[╷│╵] ?`)
 func Parse(text string) []APIServerError {
 	var out []APIServerError
 	for _, m := range messages(message{frame.ReplaceAllString(text, ""), 1}, 0) {
-		// A log has the words of one error twice, where it shows what wraps what.
-		for _, c := range distinct(parsed(unwrapped(m.text))) {
+		for _, c := range parsed(unwrapped(m.text)) {
 			c.Count = m.times
 			if i := slices.IndexFunc(out, c.same); i >= 0 {
 				out[i].Count += c.Count
@@ -159,24 +158,14 @@ func Unrecognized(message string) string {
 	return "no webhook error recognized"
 }
 
-// distinct are the errors of one message, each once.
-func distinct(found []APIServerError) []APIServerError {
-	var out []APIServerError
-	for _, c := range found {
-		if !slices.ContainsFunc(out, c.same) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
 // same reports whether two parsed differ in their words alone.
 func (c APIServerError) same(o APIServerError) bool {
 	c.Detail, o.Detail, c.Count, o.Count = "", "", 0, 0
 	return c == o
 }
 
-// parsed reads one record: each error ends where the next one begins.
+// parsed reads one record: each error ends where the next one begins. A log has the words
+// of one error twice, where it shows what wraps what.
 func parsed(text string) []APIServerError {
 	type match struct {
 		errorPattern
@@ -197,19 +186,21 @@ func parsed(text string) []APIServerError {
 		return within
 	})
 	var out []APIServerError
+	add := func(c APIServerError) {
+		if !slices.ContainsFunc(out, c.same) {
+			out = append(out, c)
+		}
+	}
 	for i, m := range matches {
 		end := len(text)
 		if i+1 < len(matches) {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(text[m.begin:m.end], text[m.end:end])
-		out = append(out, c)
+		add(c)
 		for _, field := range fieldsInConflict.FindAllStringSubmatch(c.Detail, -1) {
-			one := c
-			one.Webhook = field[1]
-			if !slices.ContainsFunc(out, one.same) {
-				out = append(out, one)
-			}
+			c.Webhook = field[1]
+			add(c)
 		}
 	}
 	return out

@@ -80,11 +80,10 @@ func compare(step func() bool, c Change, before, after *classify.Report) *Conseq
 		Weakened: []Weakened{}, Evicted: []Evicted{}, Unknown: []inventory.Ref{},
 	}
 	current := map[identity]*classify.Profile{}
-	for i := range after.Profiles {
-		current[identityOf(&after.Profiles[i])] = &after.Profiles[i]
+	for _, p := range after.Profiles {
+		current[identityOf(p)] = p
 	}
-	for i := range before.Profiles {
-		was := &before.Profiles[i]
+	for _, was := range before.Profiles {
 		out.add(c, was, current[identityOf(was)])
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })

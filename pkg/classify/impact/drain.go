@@ -22,8 +22,7 @@ type Evicted struct {
 func evictions(c Change, r *classify.Report) []Evicted {
 	var out []Evicted
 	seen := map[inventory.Key]bool{}
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		key := p.State.Service.Key
 		if len(c.Nodes) == 0 {
 			break
@@ -99,9 +98,6 @@ func risks(p *classify.Profile, w *inventory.Workload, guard inventory.Guard) []
 	} else if zone := classify.SharedByEndpoints(p, func(e *inventory.Endpoint) string { return e.Zone }); zone != "" && p.State.Ready > 1 {
 		out = append(out, fmt.Sprintf("all %d ready endpoints of Service %s are in zone %s", p.State.Ready, p.State.Service.Key, zone))
 	}
-	if w.AllAtOnce != "" {
-		out = append(out, fmt.Sprintf("a rollout of %s may take away %s at once (%s)", w, allOf(w.Replicas), w.AllAtOnce))
-	}
 	if w.NoReadiness {
 		out = append(out, fmt.Sprintf("no container of %s has a readinessProbe: a new Pod is called before it can answer", w))
 	}
@@ -117,13 +113,6 @@ func allowedOf(w *inventory.Workload, g inventory.Guard) int {
 		return w.Replicas
 	}
 	return min(g.Budgets[0].Allowed(g.Pods), w.Replicas)
-}
-
-func allOf(pods int) string {
-	if pods == 1 {
-		return "the one Pod"
-	}
-	return fmt.Sprintf("all %d Pods", pods)
 }
 
 func unguarded(g inventory.Guard) string {

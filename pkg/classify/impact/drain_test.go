@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -156,23 +155,12 @@ func TestCardOfDrains(t *testing.T) {
 		{1, []string{"a", "b"}, "all 2 ready endpoints of Service policy/policy are in zone z1"},
 		{1, []string{"a", "b"}, "no container of Deployment policy/policy has a readinessProbe: a new Pod is called before it can answer"},
 		{1, []string{"a", "b"}, "no container of Deployment policy/policy has a preStop hook"},
-		{1, nil, "a rollout of Deployment policy/engine may take away all 2 Pods at once (strategy: Recreate)"},
 	} {
 		o := guardedCluster(t, tt.maxUnavailable, tt.nodes...)
 		for _, slice := range o.EndpointSlices {
 			for i := range slice.Endpoints {
 				slice.Endpoints[i].Zone = new("z1")
 			}
-		}
-		if len(tt.nodes) == 0 {
-			o.Deployments = append(o.Deployments, &appsv1.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "engine"},
-				Spec: appsv1.DeploymentSpec{
-					Replicas: new(int32(2)),
-					Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
-					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "policy"}}},
-				},
-			})
 		}
 		card := Cards(evaluate(t, snapshot(o)), "policy", "")[0]
 		i := slices.IndexFunc(card.Sections, func(s Section) bool { return s.ID == "failure-modes" })

@@ -3,7 +3,6 @@ package impact
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,7 +24,12 @@ type FieldChange struct {
 // field is a field of a registration that changes are reported of.
 type field struct {
 	name string
+	// text is what it says, "" for nothing; none is written then.
 	text func(w *inventory.Webhook) string
+	none string
+	// choice says that it chooses requests by what the requests hold. A change of one is not
+	// evaluated, as that would need the requests.
+	choice bool
 	// meaning says what a change does; nil where the field says it.
 	meaning func(was, now *inventory.Webhook) string
 	// raw is what the text leaves out; nil where it leaves out nothing.
@@ -36,7 +40,7 @@ type field struct {
 
 var (
 	backendField = field{name: "backend", always: true, text: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL }}
-	bundleField  = field{name: "caBundle", text: bundleText, raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
+	bundleField  = field{name: "caBundle", text: bundleText, none: "none", raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
 )
 
 // admissionFields are those of admission webhooks, and conversionFields those of
@@ -45,15 +49,15 @@ var (
 	admissionFields = []field{
 		backendField,
 		bundleField,
-		{name: "rules", text: rulesText},
+		{name: "rules", text: rulesText, none: "none"},
 		{name: "failurePolicy", always: true, text: func(w *inventory.Webhook) string { return string(w.FailurePolicy) }, meaning: policyMeaning},
 		{name: "matchPolicy", text: func(w *inventory.Webhook) string { return string(w.MatchPolicy) }},
-		choiceField("namespaceSelector", "all"),
-		choiceField("objectSelector", "all"),
+		{name: "namespaceSelector", choice: true, none: "all", text: func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) }},
+		{name: "objectSelector", choice: true, none: "all", text: func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) }},
 		{name: "sideEffects", text: func(w *inventory.Webhook) string { return string(w.SideEffects) }},
 		{name: "timeoutSeconds", always: true, text: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }},
 		{name: "admissionReviewVersions", text: reviewVersionsText},
-		choiceField("matchConditions", "none"),
+		{name: "matchConditions", choice: true, none: "none", text: conditionsText},
 		{name: "reinvocationPolicy", text: func(w *inventory.Webhook) string { return string(w.Reinvocation) }},
 	}
 	conversionFields = []field{
@@ -84,10 +88,10 @@ func (p webhookPair) fields() []FieldChange {
 func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	change.Field = f.name
 	if p.was != nil {
-		change.Before = f.text(p.was)
+		change.Before = cmp.Or(f.text(p.was), f.none)
 	}
 	if p.now != nil {
-		change.After = f.text(p.now)
+		change.After = cmp.Or(f.text(p.now), f.none)
 	}
 	if p.was == nil || p.now == nil {
 		return change, true
@@ -99,6 +103,12 @@ func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	switch {
 	case same:
 		change.Meaning = "what is not shown of it differs"
+	case f.choice && f.text(p.was) == "":
+		change.Meaning = "requests may be skipped now"
+	case f.choice && f.text(p.now) == "":
+		change.Meaning = "it skips no request any more"
+	case f.choice:
+		change.Meaning = "which requests come and go by that is not compared"
 	case f.meaning != nil:
 		change.Meaning = f.meaning(p.was, p.now)
 	}
@@ -113,7 +123,7 @@ func backendText(w *inventory.Webhook) string { return w.Backend.String() + w.Ba
 func bundleText(w *inventory.Webhook) string {
 	switch a := w.Backend.Authority; {
 	case len(w.Backend.CABundle) == 0:
-		return "none"
+		return ""
 	case a == nil || len(a.Certificates) == 0:
 		return "no certificate that can be read"
 	default:
@@ -130,16 +140,7 @@ func rulesText(w *inventory.Webhook) string {
 	for i := range w.Rules {
 		out = append(out, ruleInWords(&w.Rules[i]))
 	}
-	return cmp.Or(strings.Join(out, "; "), "none")
-}
-
-// choices are what chooses requests by what the requests hold, by the names of the
-// fields; "" where it leaves out none. A change of one is not evaluated, as that would
-// need the requests.
-var choices = map[string]func(w *inventory.Webhook) string{
-	"namespaceSelector": func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) },
-	"objectSelector":    func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) },
-	"matchConditions":   conditionsText,
+	return strings.Join(out, "; ")
 }
 
 func selectorText(s inventory.Selector) string {
@@ -157,44 +158,22 @@ func conditionsText(w *inventory.Webhook) string {
 	return strings.Join(out, "; ")
 }
 
-// choiceField is the field of the name; without says that it leaves out none.
-func choiceField(name, without string) field {
-	text := choices[name]
-	return field{
-		name: name,
-		text: func(w *inventory.Webhook) string { return cmp.Or(text(w), without) },
-		meaning: func(was, now *inventory.Webhook) string {
-			switch {
-			case text(was) == "":
-				return "requests may be skipped now"
-			case text(now) == "":
-				return "it skips no request any more"
-			}
-			return "which requests come and go by that is not compared"
-		},
-	}
-}
-
 // notCompared are the choices that differ, sorted.
 func (p webhookPair) notCompared() []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(choices)) {
-		if text := choices[name]; text(p.was) != text(p.now) {
-			out = append(out, name)
+	for _, f := range admissionFields {
+		if f.choice && f.text(p.was) != f.text(p.now) {
+			out = append(out, f.name)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
 // isSelective reports whether the webhook is called for some of the requests alone
 // that its rules match.
 func isSelective(w *inventory.Webhook) bool {
-	for _, text := range choices {
-		if text(w) != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(admissionFields, func(f field) bool { return f.choice && f.text(w) != "" })
 }
 
 func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }

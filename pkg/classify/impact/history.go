@@ -61,8 +61,6 @@ func (h *History) FailingSince(ref inventory.Ref) time.Time {
 
 // fail keeps the times of what failed before.
 func (h *History) fail(r *classify.Report) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	var now map[inventory.Ref]time.Time
 	for _, f := range r.Findings {
 		if f.Check.Fails && !f.Acknowledged {
@@ -81,19 +79,16 @@ func (h *History) fail(r *classify.Report) {
 // Observe records what differs between two Reports in a row, and returns it; before is
 // nil for the first one, of which nothing is known to be new.
 func (h *History) Observe(before, after *classify.Report) []PastChange {
-	h.fail(after)
-	if before == nil {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.since = after.Snapshot.Taken
-		return nil
+	var changes []PastChange
+	if before != nil && !slices.Equal(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
+		changes = pastChanges(before, after)
 	}
-	if slices.Equal(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
-		return nil
-	}
-	changes := pastChanges(before, after)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.fail(after)
+	if before == nil {
+		h.since = after.Snapshot.Taken
+	}
 	for i := range changes {
 		h.count++
 		changes[i].Number = h.count

@@ -187,8 +187,7 @@ func TestStuck(t *testing.T) {
 // blocking says which Services wait for a webhook that they serve.
 func blocking(r *classify.Report, c *Consequences) map[inventory.Key]bool {
 	out := map[inventory.Key]bool{}
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		for _, b := range c.Stuck {
 			if b.Service == p.State.Service.Key.String() {
 				out[p.State.Service.Key] = out[p.State.Service.Key] || slices.Contains(b.By, p.Ref)
@@ -204,8 +203,7 @@ func TestStuckWhereDeadlocked(t *testing.T) {
 	r := cluster(t, "../testdata/bootstrap-deadlock.yaml")
 	c := consequences(t, Change{Nodes: nodesOf(r.Snapshot)}, r)
 	stuck := blocking(r, c)
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		if _, waits := stuck[p.State.Service.Key]; p.Deadlock != nil && !waits {
 			t.Errorf("%s is in a deadlock, and comes back: %v", p.Ref, c.Recovery)
 		}
@@ -268,8 +266,7 @@ func TestCards(t *testing.T) {
 	}
 	for _, file := range append(files, "testdata/cluster.yaml") {
 		r := cluster(t, file)
-		for i := range r.Profiles {
-			p := &r.Profiles[i]
+		for _, p := range r.Profiles {
 			onPath := slices.ContainsFunc(r.Findings, func(f *classify.Finding) bool {
 				return f.Webhook == p.Ref && f.Check.Name == "control-plane-path"
 			})

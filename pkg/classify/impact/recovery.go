@@ -31,8 +31,7 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 	down := map[inventory.Key]*classify.Profile{}
 	var refusing []*classify.Profile
 	var webhooks []start.Webhook
-	for i := range after.Profiles {
-		p := &after.Profiles[i]
+	for _, p := range after.Profiles {
 		if key := p.State.Service.Key; lost(c, before.Snapshot, p) {
 			down[key] = p
 			if p.CanBlock() {

@@ -63,9 +63,11 @@ func Compare(before, after *classify.Report) Difference {
 // Registrations returns what differs between the registrations of two Snapshots:
 // configurations in the order of their webhooks, those deleted last.
 func Registrations(before, after *admission.Matcher) []Registration {
-	was, now := byConfiguration(before.Snapshot), byConfiguration(after.Snapshot)
+	was, gone := byConfiguration(before.Snapshot)
+	now, keys := byConfiguration(after.Snapshot)
+	gone = slices.DeleteFunc(gone, func(key inventory.Ref) bool { return now[key] != nil })
 	var out []Registration
-	for _, key := range configurationKeys(after.Snapshot, before.Snapshot) {
+	for _, key := range slices.Concat(keys, gone) {
 		if slices.Equal(was[key], now[key]) { // several Snapshots share what did not change
 			continue
 		}
@@ -87,30 +89,18 @@ func Registrations(before, after *admission.Matcher) []Registration {
 	return out
 }
 
-// byConfiguration groups the webhooks by what registers them: Refs without names.
-func byConfiguration(s *inventory.Snapshot) map[inventory.Ref][]*inventory.Webhook {
-	out := map[inventory.Ref][]*inventory.Webhook{}
+// byConfiguration groups the webhooks by what registers them, Refs without names, and
+// returns those in their order.
+func byConfiguration(s *inventory.Snapshot) (of map[inventory.Ref][]*inventory.Webhook, keys []inventory.Ref) {
+	of = map[inventory.Ref][]*inventory.Webhook{}
 	for _, w := range s.Webhooks {
 		key := w.WithoutName()
-		out[key] = append(out[key], w)
-	}
-	return out
-}
-
-// configurationKeys are those of the Snapshots, each once, in their order.
-func configurationKeys(snapshots ...*inventory.Snapshot) []inventory.Ref {
-	var out []inventory.Ref
-	seen := map[inventory.Ref]bool{}
-	for _, s := range snapshots {
-		for _, w := range s.Webhooks {
-			key := w.WithoutName()
-			if !seen[key] {
-				seen[key] = true
-				out = append(out, key)
-			}
+		if of[key] == nil {
+			keys = append(keys, key)
 		}
+		of[key] = append(of[key], w)
 	}
-	return out
+	return of, keys
 }
 
 // newRegistration is that of a configuration, before its webhooks are compared.

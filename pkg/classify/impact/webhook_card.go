@@ -18,8 +18,7 @@ import (
 // given.
 func Cards(r *classify.Report, configuration, name string) []Card {
 	var out []Card
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		if p.Configuration == configuration && (name == "" || p.Name == name) {
 			out = append(out, NewCard(r, p))
 		}

@@ -30,9 +30,6 @@ type Deadlock struct {
 	Resources  []inventory.Resource
 	// More says that there are more Namespaces than are listed.
 	More bool
-	// Webhooks counts those that keep each other from starting, this one
-	// included.
-	Webhooks int
 }
 
 // Wait says that one component waits for another. Both complete "the Pods of …".
@@ -69,8 +66,6 @@ type cycles struct {
 	counts func(refusal) bool
 	// of are the numbers of the nodes' cycles, as components returns them.
 	of []int
-	// webhooks counts those that take part in each cycle.
-	webhooks map[int]int
 	// namespaces are those of what serves them, by class, as many as a fix may exclude and
 	// one more.
 	namespaces map[int][]string
@@ -78,15 +73,12 @@ type cycles struct {
 
 // deadlocks are those of each webhook by the refusals that count.
 func (g *Graph) deadlocks(counts func(refusal) bool) []*Deadlock {
-	c := &cycles{g, counts, g.components(counts), map[int]int{}, map[int][]string{}}
+	c := &cycles{g, counts, g.components(counts), map[int][]string{}}
 	for i, class := range g.blocking {
 		for _, m := range class.members {
 			at := m.own.class
 			if !c.takesPart(i, at) {
 				continue
-			}
-			if m.webhook != nil {
-				c.webhooks[c.of[at]]++
 			}
 			if len(c.namespaces[at]) <= maxExcluded {
 				c.namespaces[at] = appendMissing(c.namespaces[at], m.own.namespace)
@@ -149,7 +141,7 @@ func (c *cycles) refusalsBy(webhooks int) refusals {
 // deadlock describes how the webhook takes part in the cycle.
 func (c *cycles) deadlock(m member, refused refusals) *Deadlock {
 	d := &Deadlock{
-		Waits: c.shortest(m, refused.of), Webhooks: c.webhooks[c.of[m.own.class]],
+		Waits:      c.shortest(m, refused.of),
 		Namespaces: slices.Clone(refused.namespaces), More: refused.more, Resources: slices.Clone(refused.resources),
 	}
 	if _, own := refused.of[m.own.class]; own {

@@ -68,7 +68,7 @@ func TestNotCompared(t *testing.T) {
 		t.Errorf("%d kinds of webhooks, %d of Pods, %d pairs are not compared", webhooks, pods, g.NotCompared())
 	}
 	for i, d := range g.Deadlocks() {
-		if d == nil || d.Webhooks != 1 {
+		if d == nil || len(d.Waits) != 1 {
 			t.Errorf("webhook %d refuses its own Pods: %+v", i, d)
 		}
 	}
@@ -160,7 +160,7 @@ func (m *model) deadlocks() []*Deadlock {
 	for i := range m.blocking {
 		if d := possible[i]; len(d.Namespaces) > 0 {
 			if sure := certain[i]; len(sure.Namespaces) > 0 {
-				d.Certain, d.Webhooks = true, sure.Webhooks
+				d.Certain = true
 			}
 			out[i] = &d
 		}
@@ -202,14 +202,6 @@ func (m *model) reachable(certainly bool) []Deadlock {
 			}
 		}
 		out[i].Namespaces = slices.Sorted(maps.Keys(namespaces))
-	}
-	for i, f := range m.blocking {
-		for j, other := range m.blocking {
-			own, its := m.behind[f.Service], m.behind[other.Service]
-			if len(out[i].Namespaces) > 0 && len(out[j].Namespaces) > 0 && from[own][its] && from[its][own] {
-				out[i].Webhooks++
-			}
-		}
 	}
 	return out
 }

@@ -78,8 +78,6 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	kept := a.objects[path]
 	switch {
-	case r.Method == http.MethodGet && path == eventsPath:
-		kept = map[string]any{"kind": "EventList", "apiVersion": "v1", "items": a.events()}
 	case r.Method == http.MethodPost && kept != nil:
 		a.calls["conflict "+r.URL.Path]++
 		answer(w, http.StatusConflict, "exists")

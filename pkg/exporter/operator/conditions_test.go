@@ -46,7 +46,7 @@ func reportOf(t *testing.T, check string, w inventory.Webhook) *classify.Report 
 	c := checkNamed(t, check)
 	return &classify.Report{
 		Snapshot: s,
-		Profiles: []classify.Profile{{Facts: &classify.Facts{Webhook: s.Webhooks[0]}, Snapshot: s, Matcher: admission.New(s)}},
+		Profiles: []*classify.Profile{{Webhook: s.Webhooks[0], Snapshot: s, Matcher: admission.New(s)}},
 		Findings: []*classify.Finding{{Check: c, Webhook: w.Ref, Problem: classify.Problem{Severity: c.Severity, Message: "is broken"}}},
 	}
 }
@@ -202,7 +202,7 @@ func TestQuietDuringAnUpgrade(t *testing.T) {
 func TestQuietDuringARollout(t *testing.T) {
 	const longest = 10 * time.Minute
 	r := reportOf(t, "no-ready-endpoints", webhookOf(inventory.Validating))
-	p := &r.Profiles[0]
+	p := r.Profiles[0]
 	p.State = inventory.BackendState{Service: inventory.ServiceRef{Key: inventory.Key{Namespace: "policy", Name: "policy"}}, Fault: inventory.NoReadyEndpoints}
 	selector := map[string]string{"app": "policy"}
 	r.Snapshot.Services = map[inventory.Key]inventory.Service{p.State.Service.Key: {Key: p.State.Service.Key, Selector: selector}}

@@ -1,13 +1,10 @@
 package operator
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -40,9 +36,6 @@ const (
 // maxMessage bounds the message of an Event, which the API server limits to 1024 bytes.
 const maxMessage = 1000
 
-// findingAnnotation is the annotation of an Event that has its identity as JSON.
-const findingAnnotation = "webhook-auditor.io/finding"
-
 // The reasons of Events.
 const (
 	reasonCritical = "CriticalFinding"
@@ -53,11 +46,8 @@ const (
 type identity struct {
 	Check    string
 	Webhook  inventory.Ref
-	Resource resource
+	Resource inventory.Resource
 }
-
-// resource is an inventory.Resource that JSON can be read into.
-type resource inventory.Resource
 
 // state is that of a critical finding, with the UID of the object that registers the
 // webhook.
@@ -69,38 +59,18 @@ type state struct {
 	at       time.Time
 }
 
-// findingEvents records Events for critical findings that come and go: one where the
-// last Event of a finding says what is not so. One that comes and goes faster than
-// Events may be recorded costs none in between.
+// findingEvents records Events for critical findings that come and go, as this process sees
+// them: one where its last Event of a finding says what is not so. A finding that comes and
+// goes faster than Events may be recorded costs none in between. A replica that begins to
+// write records all findings.
 type findingEvents struct {
-	// begun is set once the Events of other processes were read.
-	begun bool
-	// last are the states that the last Events say, and seen the findings that this
-	// process has found.
+	// last are the states that the last Events say.
 	last map[identity]state
-	seen map[identity]bool
 }
 
-func newFindingEvents() findingEvents {
-	return findingEvents{last: map[identity]state{}, seen: map[identity]bool{}}
-}
+func newFindingEvents() findingEvents { return findingEvents{last: map[identity]state{}} }
 
 func newEventLimiter() *rate.Limiter { return rate.NewLimiter(rate.Every(eventInterval), maxEvents) }
-
-// begin continues from the Events that the API server has.
-func (q *findingEvents) begin(events []corev1.Event) {
-	q.begun = true
-	slices.SortStableFunc(events, func(a, b corev1.Event) int {
-		order, _ := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion) // decides within a second
-		return cmp.Or(a.LastTimestamp.Compare(b.LastTimestamp.Time), order)
-	})
-	for _, e := range events {
-		s := state{critical: e.Reason == reasonCritical, uid: string(e.InvolvedObject.UID), at: e.LastTimestamp.Time}
-		if json.Unmarshal([]byte(e.Annotations[findingAnnotation]), &s.identity) == nil {
-			q.last[s.identity] = s
-		}
-	}
-}
 
 // recorder creates Events, as many as the limit allows.
 type recorder struct {
@@ -140,14 +110,14 @@ func (q *findingEvents) flush(ctx context.Context, to *recorder, r *classify.Rep
 // otherwise.
 func (q *findingEvents) due(r *classify.Report, now time.Time) []state {
 	found := criticalFindings(r, now)
-	maps.DeleteFunc(q.seen, func(id identity, _ bool) bool { _, known := q.last[id]; return !known })
 	var wrong, missing []state
 	for id, last := range q.last {
 		if _, critical := found[id]; critical {
-			q.seen[id] = true
-		} else if last.critical && (q.seen[id] || len(r.Snapshot.Errors) == 0) { // what another process found may only be unknown to this one
+			continue
+		}
+		if last.critical {
 			wrong = append(wrong, state{identity: id, uid: last.uid, at: now})
-		} else if !last.critical && now.Sub(last.at) > findingInterval {
+		} else if now.Sub(last.at) > findingInterval {
 			delete(q.last, id)
 		}
 	}
@@ -176,7 +146,7 @@ func criticalFindings(r *classify.Report, now time.Time) map[identity]state {
 	out, uids := map[identity]state{}, uidsOf(r)
 	for _, f := range r.Findings {
 		if f.Severity == classify.Critical && !f.Acknowledged {
-			id := identity{f.Check.Name, f.Webhook, resource(f.Resource)}
+			id := identity{f.Check.Name, f.Webhook, f.Resource}
 			out[id] = state{id, true, uids[f.Webhook], f.Message, now}
 		}
 	}
@@ -203,8 +173,6 @@ func (s state) event() *corev1.Event {
 	}
 	out := newEvent(s.Webhook.Type, corev1.ObjectReference{Name: s.Webhook.Configuration, UID: types.UID(s.uid)}, s.at, message)
 	out.Type, out.Reason = kind, reason
-	id, _ := json.Marshal(s.identity) // strings alone: it has no error
-	out.Annotations = map[string]string{findingAnnotation: string(id)}
 	return out
 }
 
@@ -234,13 +202,6 @@ type changeEvents struct {
 	history *impact.History
 	// last is the number of the last change that has an Event, or gets none.
 	last int
-}
-
-func newChangeEvents(h *impact.History) changeEvents {
-	if h == nil {
-		h = &impact.History{}
-	}
-	return changeEvents{history: h}
 }
 
 // skip leaves what changed until now to the replica that writes.

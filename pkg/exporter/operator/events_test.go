@@ -21,6 +21,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -95,33 +96,24 @@ func TestEventsOfCriticalFindings(t *testing.T) {
 }
 
 // TestEventsOfAnObjectCreatedAgain: kubectl describe shows the Events of the UID, so that
-// an object that was deleted and created again has one of its own, whether this process
-// saw the other one or its Event alone.
+// an object that was deleted and created again has one of its own.
 func TestEventsOfAnObjectCreatedAgain(t *testing.T) {
-	for name, restarted := range map[string]bool{"between two Reports": false, "while no process ran": true} {
-		t.Run(name, func(t *testing.T) {
-			q := newQueue()
-			must.Succeed(t, q.report(down(), eventsBegin))
-			if restarted {
-				q.findingEvents = newFindingEvents()
-				q.begin(q.recordedEvents(t))
-			}
-			again := down()
-			for _, w := range again.Snapshot.Webhooks {
-				w.Object.UID = "5678"
-			}
-			for i := range 3 {
-				must.Succeed(t, q.report(again, eventsBegin.Add(time.Duration(i+1)*time.Hour)))
-			}
-			must.Succeed(t, q.report(up(), eventsBegin.Add(5*time.Hour)))
-			var got []string
-			for _, e := range q.recordedEvents(t) {
-				got = append(got, fmt.Sprint(e.LastTimestamp.Sub(eventsBegin), " ", e.Reason, " ", e.InvolvedObject.UID))
-			}
-			slices.Sort(got)
-			expect.Equal(t, []string{"0s CriticalFinding 1234", "1h0m0s CriticalFinding 5678", "5h0m0s CriticalFindingGone 5678"}, got)
-		})
+	q := newQueue()
+	must.Succeed(t, q.report(down(), eventsBegin))
+	again := down()
+	for _, w := range again.Snapshot.Webhooks {
+		w.Object.UID = "5678"
 	}
+	for i := range 3 {
+		must.Succeed(t, q.report(again, eventsBegin.Add(time.Duration(i+1)*time.Hour)))
+	}
+	must.Succeed(t, q.report(up(), eventsBegin.Add(5*time.Hour)))
+	var got []string
+	for _, e := range q.recordedEvents(t) {
+		got = append(got, fmt.Sprint(e.LastTimestamp.Sub(eventsBegin), " ", e.Reason, " ", e.InvolvedObject.UID))
+	}
+	slices.Sort(got)
+	expect.Equal(t, []string{"0s CriticalFinding 1234", "1h0m0s CriticalFinding 5678", "5h0m0s CriticalFindingGone 5678"}, got)
 }
 
 // TestEventsOutliveAnOutage: what a webhook kept from being recorded is recorded once
@@ -202,28 +194,12 @@ func TestEventsAfterAStorm(t *testing.T) {
 	if len(q.contradicted(t)) == 0 {
 		t.Error("all Events are right already, so the test shows nothing")
 	}
-	for range 250 {
+	for range 300 {
 		now = now.Add(time.Second)
 		must.Succeed(t, q.report(up(), now))
 	}
-	if left := q.contradicted(t); len(left) > 0 {
-		t.Errorf("critical by their last Event are %v", left)
-	}
-}
-
-// TestEventsOfWhatIsUnknown: after a restart, what cannot be read has not gone.
-func TestEventsOfWhatIsUnknown(t *testing.T) {
-	q := newQueue()
-	must.Succeed(t, q.report(down(), eventsBegin))
-	q.findingEvents = newFindingEvents()
-	q.begin(q.recordedEvents(t))
-	unread := up()
-	unread.Snapshot.Errors = []inventory.Error{{Object: "services"}}
-	for i, r := range []*classify.Report{unread, up()} {
-		must.Succeed(t, q.report(r, eventsBegin.Add(time.Duration(i+1)*findingInterval)))
-		if n := len(q.recordedEvents(t)); n != 1+i {
-			t.Errorf("%d Events after Report %d, want %d", n, i, 1+i)
-		}
+	if left := q.contradicted(t); len(left) > 0 || len(q.last) > 0 {
+		t.Errorf("critical by their last Event are %v; of %d findings that are gone something is kept", left, len(q.last))
 	}
 }
 
@@ -238,5 +214,100 @@ func TestEventsAreBounded(t *testing.T) {
 	must.Succeed(t, q.report(many(1000), eventsBegin.Add(time.Minute)))
 	if n, want := len(q.recordedEvents(t)), maxEvents+int(time.Minute/eventInterval); n != want {
 		t.Errorf("%d events a minute later, want %d", n, want)
+	}
+}
+
+// waits is a Report on n configurations, whose webhooks wait for so many seconds.
+func waits(n, seconds int, taken time.Time) *classify.Report {
+	var o inventory.Objects
+	for i := range n {
+		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("policy-%02d", i), UID: "1234",
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(taken))}},
+			},
+			Webhooks: []admissionv1.ValidatingWebhook{{
+				Name: "pods.policy.example.com", TimeoutSeconds: new(int32(seconds)),
+				ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/")},
+			}},
+		})
+	}
+	return reported(o.Snapshot(taken))
+}
+
+// haveChanged has a History see Reports one after the other.
+func haveChanged(t *testing.T, h *impact.History, reports ...*classify.Report) {
+	t.Helper()
+	for i := 1; i < len(reports); i++ {
+		h.Observe(reports[i-1], reports[i])
+	}
+}
+
+// changesIn are the messages of the Events on changes that the API server has.
+func changesIn(a *apiServer) []string {
+	var out []string
+	for _, e := range a.events() {
+		event := e.(map[string]any)
+		if event["reason"] == reasonChanged {
+			object := event["involvedObject"].(map[string]any)
+			out = append(out, fmt.Sprint(object["kind"], "/", object["name"], " ", object["uid"], " ", event["type"], ": ", event["message"]))
+		}
+	}
+	return out
+}
+
+// TestChangeEvents: the replica that writes records each change once, on the
+// configuration; the other one leaves it out, also once it writes.
+func TestChangeEvents(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	first, second := newReplica(t, a, c, "a"), newReplica(t, a, c, "b")
+	var histories []*impact.History
+	for _, r := range []*replica{first, second} {
+		h := &impact.History{}
+		r.changes, histories = changeEvents{history: h}, append(histories, h)
+		r.observes(up())
+	}
+	for _, h := range histories {
+		haveChanged(t, h, waits(1, 5, c.now), waits(1, 8, c.now))
+	}
+	first.passes(time.Minute, second)
+	want := "ValidatingWebhookConfiguration/policy-00 1234 Normal: validating webhook configuration policy-00 is changed, last written by helm at 2026-01-01T12:00:00Z. " +
+		"webhook pods.policy.example.com: timeoutSeconds 8, before 5"
+	if got := changesIn(a); len(got) != 1 || got[0] != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	second.passes(10 * leaseInterval)
+	if !second.leading {
+		t.Fatal("the other replica does not take over")
+	}
+	if got := changesIn(a); len(got) != 1 {
+		t.Errorf("the other replica records again: %q", got)
+	}
+	haveChanged(t, histories[1], waits(1, 8, c.now), waits(1, 9, c.now))
+	second.passes(leaseInterval)
+	if got := changesIn(a); len(got) != 2 {
+		t.Errorf("the other replica records nothing: %q", got)
+	}
+}
+
+// TestChangeEventsAreBounded: of a thousand edits the last get Events; what is recorded
+// is not kept.
+func TestChangeEventsAreBounded(t *testing.T) {
+	a, c := newAPIServer(t), newClock()
+	r, h := newReplica(t, a, c, "a"), &impact.History{}
+	r.changes = changeEvents{history: h}
+	var reports []*classify.Report
+	for i := range 1000 {
+		reports = append(reports, waits(1, 5+i%2, c.now.Add(time.Duration(i)*time.Second)))
+	}
+	haveChanged(t, h, reports...)
+	r.observes(up())
+	if got := changesIn(a); len(got) != maxEvents {
+		t.Fatalf("%d Events: %q", len(got), got)
+	}
+	haveChanged(t, h, waits(30, 5, c.now), waits(30, 6, c.now))
+	r.passes(2 * time.Minute)
+	if got := changesIn(a); len(got) < maxEvents+15 {
+		t.Errorf("%d Events after two minutes", len(got))
 	}
 }

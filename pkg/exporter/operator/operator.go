@@ -52,7 +52,7 @@ type Options struct {
 	Version string
 	// Tracker has what is written.
 	Tracker *Tracker
-	// History has the changes of registrations that get Events; nil where there are none.
+	// History has the changes of registrations that get Events.
 	History *impact.History
 	// Outcome is called after each attempt to write what is due: with how many writes
 	// failed now, and with all that are still failing, each as of its last attempt. It
@@ -113,7 +113,7 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		events:  newFindingEvents(),
 
 		eventLimit: newEventLimiter(),
-		changes:    newChangeEvents(o.History),
+		changes:    changeEvents{history: o.History},
 		statuses:   map[string]*status{},
 
 		failing: map[string]error{},
@@ -210,18 +210,9 @@ func (w *Writer) write(ctx context.Context) {
 	w.reportOutcome(ctx)
 }
 
-// writeEvents records what Events lack. A replica that begins to write reads first what
-// they say; without the permission for that, what went before is left out.
+// writeEvents records what Events lack.
 func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
-	events := client.Lister[corev1.Event, corev1.EventList](w.core, "events", eventNamespace)
-	if !w.events.begun {
-		found, err := events.List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("source", manager).String()})
-		w.note("reading events", err)
-		if err != nil && !refused(err) {
-			return
-		}
-		w.events.begin(found.Items)
-	}
+	events := client.Of[corev1.Event](w.core, "events", eventNamespace)
 	to := &recorder{create: events.Create, limiter: w.eventLimit}
 	err := w.events.flush(ctx, to, report, w.now())
 	if err == nil { // what blocks one blocks them all

@@ -19,6 +19,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
@@ -44,7 +45,7 @@ func newReplica(t *testing.T, a *apiServer, c *clock, identity string) *replica 
 	core := must.Get(client.Group(config, nil, corev1.SchemeGroupVersion))(t)
 	coordination := must.Get(client.Group(config, nil, coordinationv1.SchemeGroupVersion))(t)
 	r.Writer = newWriter(clients{d, core, coordination}, Options{
-		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker,
+		Identity: identity, Namespace: namespace, Version: version, Tracker: r.tracker, History: &impact.History{},
 		Outcome: func(failed int, failing []error) {
 			r.failed += failed
 			now := ""
@@ -346,22 +347,6 @@ func TestFlappingIsBounded(t *testing.T) {
 	}
 }
 
-// TestEventsOutliveARestart: what went while nothing watched gets its Event from the
-// replica that writes next, and what stands gets no second one.
-func TestEventsOutliveARestart(t *testing.T) {
-	a, c := newAPIServer(t), newClock()
-	for i, report := range []*classify.Report{down(), down(), up(), up(), down(), down()} {
-		r := newReplica(t, a, c, string(rune('a'+i)))
-		r.observes(report)
-		r.passes(2 * leaseDuration)
-	}
-	reasons := map[string]int{}
-	for _, e := range a.events() {
-		reasons[e.(map[string]any)["reason"].(string)]++
-	}
-	expect.Equal(t, (map[string]int{"CriticalFinding": 2, "CriticalFindingGone": 1}), reasons)
-}
-
 // TestUnservedTarget: where there are no ClusterOperators, nothing fails.
 func TestUnservedTarget(t *testing.T) {
 	a, c := newAPIServer(t), newClock()
@@ -377,5 +362,16 @@ func TestUnservedTarget(t *testing.T) {
 	r.passes(time.Minute)
 	if r.failed > 0 || len(a.conditions(t, webhookAuditPath)) == 0 {
 		t.Errorf("%d failures %q, written %v", r.failed, r.failing, statusesOf(a.conditions(t, webhookAuditPath)))
+	}
+}
+
+func TestBlocker(t *testing.T) {
+	expect.Results(t, func(message string) string { return Blocker(errors.New(message)) }, map[string]string{
+		`Internal error occurred: failed calling webhook "a.example.com": failed to call webhook: Post "https://x.y.svc:443/": dial tcp: no route`: "a.example.com",
+		`admission webhook "b.example.com" denied the request: no`:                                                                                 "b.example.com",
+		`leases.coordination.k8s.io "x" is forbidden: User "u" cannot update resource`:                                                             "",
+	})
+	if Blocker(nil) != "" {
+		t.Error("no error, no webhook")
 	}
 }

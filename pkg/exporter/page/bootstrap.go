@@ -14,8 +14,8 @@ const maxNeeds = 300
 // cycles says whether Pods of webhooks wait for each other: only then there is something
 // to see.
 func cycles(r *classify.Report) bool {
-	for i := range r.Profiles {
-		if r.Profiles[i].Deadlock != nil {
+	for _, p := range r.Profiles {
+		if p.Deadlock != nil {
 			return true
 		}
 	}

@@ -26,9 +26,9 @@ type view struct {
 
 func newView(r *classify.Report, l links) *view {
 	v := &view{Report: r, links: l, byRef: map[inventory.Ref]*classify.Profile{}, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
-	for i := range r.Profiles {
-		v.profiles = append(v.profiles, &r.Profiles[i])
-		v.byRef[r.Profiles[i].Ref] = &r.Profiles[i]
+	for _, p := range r.Profiles {
+		v.profiles = append(v.profiles, p)
+		v.byRef[p.Ref] = p
 	}
 	for _, f := range r.Findings {
 		v.ofWebhook[f.Webhook] = append(v.ofWebhook[f.Webhook], f)

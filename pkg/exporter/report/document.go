@@ -39,7 +39,7 @@ type Document struct {
 	Server       string                 `json:"server" jsonschema:"Server is the API server's version."`
 	Platform     inventory.Platform     `json:"platform,omitempty" jsonschema:"Platform is \"aks\", \"eks\", \"gke\" or \"openshift\"; absent where it is none of them, or not recognized."`
 	Presumptions []string               `json:"presumptions,omitempty" jsonschema:"Presumptions are sentences on what was taken for granted of the platform."`
-	ReleaseNotes []ReleaseNote          `json:"releaseNotes,omitempty" jsonschema:"ReleaseNotes are what the server's release and the next one change for its webhooks; absent where its version is not known."`
+	ReleaseNotes []classify.ReleaseNote `json:"releaseNotes,omitempty" jsonschema:"ReleaseNotes are what the server's release and the next one change for its webhooks; absent where its version is not known."`
 	Webhooks     []Webhook              `json:"webhooks" jsonschema:"Webhooks are sorted by type, configuration and name."`
 	Policies     []AdmissionPolicy      `json:"policies,omitempty" jsonschema:"Policies are the admission policies, sorted by type and name; absent where there are none, or none could be read."`
 	Findings     []Finding              `json:"findings" jsonschema:"Findings are sorted, the worst first."`
@@ -100,22 +100,6 @@ func presumptions(s *inventory.Snapshot) []string {
 		return nil
 	}
 	return []string{"EKS keeps its own exclusion rules secret: those that EKS Anywhere publishes keep requests from webhooks here"}
-}
-
-// ReleaseNote is what a release of Kubernetes changes for registered webhooks.
-type ReleaseNote struct {
-	Release  string `json:"release" jsonschema:"Release is the first that does, as \"v1.37\"."`
-	Text     string `json:"text"`
-	Source   string `json:"source"`
-	Webhooks int    `json:"webhooks" jsonschema:"Webhooks counts those that it is for."`
-}
-
-func newReleaseNotes(r *classify.Report) []ReleaseNote {
-	var out []ReleaseNote
-	for _, n := range r.ReleaseNotes() {
-		out = append(out, ReleaseNote{n.Release.String(), n.Text, n.Source, n.Webhooks})
-	}
-	return out
 }
 
 // Registered are the webhooks and, with their types and names alone, the policies.
@@ -235,7 +219,7 @@ func NewDocument(r *classify.Report) Document {
 		Platform: r.Snapshot.Platform(),
 
 		Presumptions: presumptions(r.Snapshot),
-		ReleaseNotes: newReleaseNotes(r),
+		ReleaseNotes: r.ReleaseNotes(),
 		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
 		Findings:     make([]Finding, 0, len(r.Findings)),
 		Errors:       NewErrors(r.Errors),
@@ -243,8 +227,8 @@ func NewDocument(r *classify.Report) Document {
 		Inputs:       newInputs(r.Snapshot),
 		Observed:     r.Snapshot.Observed,
 	}
-	for i := range r.Profiles {
-		d.Webhooks = append(d.Webhooks, newWebhook(&r.Profiles[i], r.Snapshot))
+	for _, p := range r.Profiles {
+		d.Webhooks = append(d.Webhooks, newWebhook(p, r.Snapshot))
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
 	for _, p := range r.Snapshot.Policies {

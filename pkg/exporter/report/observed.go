@@ -170,8 +170,7 @@ func (t Top) sort(by string) {
 // registers them.
 func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 	out, registered := map[inventory.Series]*TopWebhook{}, configurations(r.Snapshot)
-	for i := range r.Profiles {
-		p := &r.Profiles[i]
+	for _, p := range r.Profiles {
 		if out[p.Series()] == nil {
 			out[p.Series()] = &TopWebhook{Series: p.Series(), Configurations: registered[p.Series()], ThresholdSeconds: p.Threshold}
 		}

@@ -18,12 +18,12 @@ import (
 // observedReport has a webhook that was called, one that was not, and one that
 // nothing registers and that calls itself something hostile.
 func observedReport(o *inventory.Observation) *classify.Report {
-	profile := func(name string) classify.Profile {
+	profile := func(name string) *classify.Profile {
 		w := &inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: inventory.Validating, Configuration: "policy", Name: name}}}
-		return classify.Profile{Facts: &classify.Facts{Webhook: w, Threshold: 0.5}}
+		return &classify.Profile{Webhook: w, Threshold: 0.5}
 	}
 	s := &inventory.Snapshot{Taken: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Observed: o}
-	r := &classify.Report{Snapshot: s, Profiles: []classify.Profile{profile("busy"), profile("idle")}}
+	r := &classify.Report{Snapshot: s, Profiles: []*classify.Profile{profile("busy"), profile("idle")}}
 	for _, p := range r.Profiles {
 		s.Webhooks = append(s.Webhooks, p.Webhook)
 	}

@@ -31,11 +31,8 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 		m.Input = filepath.Dir(f.name)
 	}
 	for _, key := range inventory.OrderAnnotations {
-		if value, annotated := object.GetAnnotations()[key]; annotated {
-			if m.Order == nil {
-				m.Order = map[string]string{}
-			}
-			m.Order[key] = value
+		if _, annotated := object.GetAnnotations()[key]; annotated {
+			m.Order = append(m.Order, key)
 		}
 	}
 	if len(f.input.manifests) < r.limits.objects {

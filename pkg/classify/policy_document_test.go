@@ -2,7 +2,7 @@ package classify
 
 import (
 	"reflect"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -28,26 +28,26 @@ func pathsOf(t reflect.Type, above string) []string {
 // TestPolicyKeysAreDocumented: each key, in the order of the fields.
 func TestPolicyKeysAreDocumented(t *testing.T) {
 	var documented []string
-	for _, k := range PolicyKeys {
-		documented = append(documented, k.Path)
-		if !strings.HasSuffix(k.Text, ".") {
-			t.Errorf("%s: %q is no sentence", k.Path, k.Text)
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.+?)` \\| (.+) \\|$").FindAllStringSubmatch(PolicyDocument(), -1) {
+		documented = append(documented, row[1])
+		if !strings.HasSuffix(row[2], ".") {
+			t.Errorf("%s: %q is no sentence", row[1], row[2])
 		}
 	}
 	if diff := cmp.Diff(pathsOf(reflect.TypeFor[Policy](), ""), documented); diff != "" {
-		t.Errorf("PolicyKeys differs from the fields of Policy: -fields +documented\n%s", diff)
+		t.Errorf("POLICY.md differs from the fields of Policy: -fields +documented\n%s", diff)
 	}
 }
 
 // TestPolicyExamples: each one is valid and decides something, and together
 // they have every key.
 func TestPolicyExamples(t *testing.T) {
-	all := reflect.ValueOf(DefaultPolicy())
+	all, examples := reflect.ValueOf(DefaultPolicy()), ""
 	decided := map[string]bool{}
-	for _, e := range PolicyExamples {
-		p, err := ParsePolicy([]byte(e.YAML))
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(PolicyDocument(), -1) {
+		p, err := ParsePolicy([]byte(block[1]))
 		if err != nil {
-			t.Errorf("%s: %v", e.Title, err)
+			t.Errorf("%v in:\n%s", err, block[1])
 			continue
 		}
 		before := len(decided)
@@ -56,19 +56,19 @@ func TestPolicyExamples(t *testing.T) {
 				decided[all.Type().Field(i).Name] = true
 			}
 		}
-		if len(decided) == before && !strings.HasPrefix(e.YAML, "acknowledgements:") {
-			t.Errorf("%s: decides nothing that the examples before it do not", e.Title)
+		if len(decided) == before && !strings.HasPrefix(block[1], "acknowledgements:") {
+			t.Errorf("it decides nothing that the examples before it do not:\n%s", block[1])
 		}
+		examples += block[1]
 	}
 	for field := range all.Type().Fields() {
 		if !decided[field.Name] {
 			t.Errorf("no example decides %s", field.Name)
 		}
 	}
-	for _, k := range PolicyKeys {
-		key := k.Path[strings.LastIndex(k.Path, ".")+1:] + ":"
-		if !slices.ContainsFunc(PolicyExamples, func(e policyExample) bool { return strings.Contains(e.YAML, key) }) {
-			t.Errorf("no example has %s", k.Path)
+	for _, path := range pathsOf(reflect.TypeFor[Policy](), "") {
+		if key := path[strings.LastIndex(path, ".")+1:] + ":"; !strings.Contains(examples, key) {
+			t.Errorf("no example has %s", path)
 		}
 	}
 }

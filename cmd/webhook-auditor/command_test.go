@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -91,9 +92,9 @@ func TestHelp(t *testing.T) {
 		"print without a name":  {[]string{"print"}, exitUsage, "", "must be one of all, bundle, checks,"},
 		"print of another name": {[]string{"print", "rule"}, exitUsage, "", "did you mean rules?"},
 		"a typo":                {[]string{"adit"}, exitUsage, "", "webhook-auditor: unknown command \"adit\" for \"webhook-auditor\"\n\nDid you mean this?\n audit\n"},
-		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "audit: unknown flag: --formt; see webhook-auditor audit --help"},
+		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "unknown flag: --formt; see webhook-auditor audit --help"},
 		"no value":              {[]string{"run", "--settle", "soon"}, exitUsage, "", `invalid argument "soon" for "--settle"`},
-		"too much":              {[]string{"version", "please"}, exitUsage, "", `version: unexpected argument "please"`},
+		"too much":              {[]string{"version", "please"}, exitUsage, "", `unknown command "please" for "webhook-auditor version"`},
 		"--version":             {[]string{"--version"}, exitOK, "webhook-auditor ", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,5 +119,18 @@ func TestDisplayName(t *testing.T) {
 		if line := c.UseLine(); !strings.HasPrefix(line, "kubectl "+program) {
 			t.Errorf("%s names another program: %s", c.CommandPath(), line)
 		}
+	}
+}
+
+// TestModuleVersion: a program that "go install" builds knows its version.
+func TestModuleVersion(t *testing.T) {
+	expect.Results(t, func(recorded string) string {
+		return moduleVersion(&debug.BuildInfo{Main: debug.Module{Version: recorded}})
+	}, map[string]string{
+		"v1.2.3": "v1.2.3", "v0.0.0-20260101000000-0123456789ab+dirty": "v0.0.0-20260101000000-0123456789ab+dirty",
+		"(devel)": "unknown", "": "unknown",
+	})
+	if got := moduleVersion(nil); got != "unknown" {
+		t.Errorf("without information: %q", got)
 	}
 }
