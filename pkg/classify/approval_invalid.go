@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -27,3 +28,9 @@ var approvalInvalid = &Check{
 		return nil
 	},
 }
+
+// ApprovalPattern is what a valid approval looks like: an http or https URL
+// with a host and a path. The policy that warns at registration says the same.
+const ApprovalPattern = `^https?://[^/ ]+/`
+
+var approvalURL = regexp.MustCompile(ApprovalPattern)

@@ -24,12 +24,16 @@ var bootstrapDeadlock = &Check{
 		if p.Deadlock.Certain {
 			severity = Warning
 		}
+		fix := patch(p, excludeNamespaces(p, p.Deadlock.Namespaces))
+		if p.Deadlock.More {
+			fix += "; more namespaces of that cycle are to be excluded than are listed here: rather label them all, and exclude that label"
+		}
 		return []Problem{{
 			Severity: severity,
 			Message: fmt.Sprintf("%s in a deadlock once its Pods are gone, through %s: %s",
 				isOrMayBe(severity), rulesFor(p, p.Deadlock.Resources), strings.Join(p.Deadlock.Steps, "; ")),
 			Brief: "once its Pods are gone, it cannot start again: " + p.Deadlock.Steps[len(p.Deadlock.Steps)-1],
-			Fix:   patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)) + p.Deadlock.furtherNamespaces(),
+			Fix:   fix,
 		}}
 	},
 }
@@ -107,12 +111,4 @@ func unlessExempt(w start.Wait) string {
 		return ""
 	}
 	return unless(w.Webhook, []string{w.Unless})
-}
-
-// furtherNamespaces says that the fix does not list all of them.
-func (d *Deadlock) furtherNamespaces() string {
-	if !d.More {
-		return ""
-	}
-	return "; more namespaces of that cycle are to be excluded than are listed here: rather label them all, and exclude that label"
 }

@@ -183,19 +183,14 @@ func (p *Policy) criticalResources() []inventory.Resource {
 	return slices.Compact(critical)
 }
 
-// costedResources are those of which a cost is computed.
-func (p *Policy) costedResources() []inventory.Resource {
-	out := p.criticalResources()
-	for _, allowed := range p.Budgets {
-		out = append(out, allowed.Resource)
-	}
-	return out
-}
-
 // findCosts computes what the critical resources cost, and adds each exceeded
 // budget of the Policy to the webhooks of the chain.
 func (p *Policy) findCosts(w *work, r *Report) []inventory.Error {
-	b := newCostIndex(w, r.Matcher, r.Profiles, p.costedResources())
+	resources := p.criticalResources()
+	for _, allowed := range p.Budgets {
+		resources = append(resources, allowed.Resource)
+	}
+	b := newCostIndex(w, r.Matcher, r.Profiles, resources)
 	if w.ended {
 		return nil
 	}

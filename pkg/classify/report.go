@@ -40,10 +40,7 @@ func (r *Report) ByRef() map[inventory.Ref]*Profile {
 
 // AsOf is when all that the Report is about was known to be current.
 func (r *Report) AsOf() time.Time {
-	if r.Snapshot.Current.IsZero() {
-		return r.Snapshot.Taken
-	}
-	return r.Snapshot.Current
+	return cmp.Or(r.Snapshot.Current, r.Snapshot.Taken)
 }
 
 // appendFindings appends what the check finds of the webhook or policy.

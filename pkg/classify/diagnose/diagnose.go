@@ -64,9 +64,7 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		if google.MatchString(c.Webhook) && slices.Contains(callFailures, c.Cause) {
 			a.Fix = "try again. If it lasts, report it to Google: the backend is a part of GKE's control plane"
 		}
-	case a.Explaining > 0:
-		a.Fix = a.Findings[0].Fix
-	default:
+	case a.Explaining == 0:
 		a.Fix += meanwhile(c.Cause, callers)
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
@@ -112,7 +110,8 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	return c.Webhook != "" && p.Name == c.Webhook
 }
 
-// find adds the findings about the webhooks, in the order of the checks of the advice.
+// find adds the findings about the webhooks, in the order of the checks of the advice. The
+// fix of one that explains the Cause is the way out.
 func (a *Answer) find(r *classify.Report, profiles []*classify.Profile) {
 	advice := advices[a.Cause]
 	order := slices.Concat(advice.Checks, advice.Related)
@@ -137,7 +136,7 @@ func (a *Answer) find(r *classify.Report, profiles []*classify.Profile) {
 		}
 	}
 	if a.Explaining > 0 {
-		a.Related = a.Explaining
+		a.Related, a.Fix = a.Explaining, a.Findings[0].Fix
 	}
 }
 
@@ -149,9 +148,6 @@ func (a Answer) refused(r *classify.Report) Answer {
 		}
 	}
 	a.find(r, a.Profiles)
-	if a.Explaining > 0 {
-		a.Fix = a.Findings[0].Fix
-	}
 	return a
 }
 
@@ -181,9 +177,6 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 	a.Notes = append(a.Notes, note)
 	a.find(r, meant)
 	a.Findings, a.Related = a.Findings[:a.Explaining], a.Explaining
-	if a.Explaining > 0 {
-		a.Fix = a.Findings[0].Fix
-	}
 	return a
 }
 

@@ -79,12 +79,16 @@ func compare(step func() bool, c Change, before, after *classify.Report) *Conseq
 		Change: c.gone(), Effects: []Effect{}, Recovery: []Wave{}, Stuck: []Blocked{},
 		Weakened: []Weakened{}, Evicted: []Evicted{}, Unknown: []inventory.Ref{},
 	}
+	type identity struct { // legacy configurations may name two alike
+		inventory.Ref
+		index int
+	}
 	current := map[identity]*classify.Profile{}
 	for _, p := range after.Profiles {
-		current[identityOf(p)] = p
+		current[identity{p.Ref, p.Index}] = p
 	}
 	for _, was := range before.Profiles {
-		out.add(c, was, current[identityOf(was)])
+		out.add(c, was, current[identity{was.Ref, was.Index}])
 	}
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
 	out.Appearing, out.Disappearing = findingChanges(before.Findings, after.Findings)
@@ -92,14 +96,6 @@ func compare(step func() bool, c Change, before, after *classify.Report) *Conseq
 	out.recover(step, c, before, after)
 	return out
 }
-
-// identity is unique to a webhook: legacy configurations may name two alike.
-type identity struct {
-	inventory.Ref
-	index int
-}
-
-func identityOf(p *classify.Profile) identity { return identity{p.Ref, p.Index} }
 
 func rank(o Outcome) int { return slices.Index([]Outcome{Refused, Unconverted, Unchecked}, o) }
 
