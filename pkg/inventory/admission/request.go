@@ -355,9 +355,16 @@ func objectLabels(v apiVersion, op Operation, subject Subject) labelSet {
 	case subject.Labels == nil && subject.Object != nil:
 		subject.Labels = labelsOf(subject.Object)
 	}
-	takesThoseOfItsTemplate := v.Kind.Kind == "Job" || v.Kind.Kind == "ReplicationController"
-	if subject.Labels == nil || takesThoseOfItsTemplate && len(subject.Labels) == 0 {
+	isJob := v.Kind.Kind == "Job"
+	switch {
+	case subject.Labels == nil:
 		return anyLabels
+	case len(subject.Labels) == 0 && (isJob || v.Kind.Kind == "ReplicationController"):
+		// It takes those of its template, to which the strategy of Jobs adds. Source: SetDefaults_Job
+		// and SetDefaults_ReplicationController in k8s.io/kubernetes/pkg/apis.
+		spec, _ := subject.Object["spec"].(map[string]any)
+		template, _ := spec["template"].(map[string]any)
+		return labelSet{known: labelsOf(template), complete: !isJob && subject.Object != nil}
 	}
 	return labelSet{known: subject.Labels, complete: true}
 }
