@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"io"
@@ -24,8 +23,11 @@ func WriteFile(w io.Writer, r *classify.Report, d report.Document, version strin
 	v := newView(&selected, links{inFile: true})
 	v.profiles = slices.DeleteFunc(v.profiles, func(p *classify.Profile) bool { return !shown[p.Ref] })
 	overview, err := answer{template: "overview", data: v.overview()}.html()
-	table, failed := answer{template: "webhooks", data: v.table(query{})}.html()
-	if err = cmp.Or(err, failed); err != nil {
+	if err != nil {
+		return err
+	}
+	table, err := answer{template: "webhooks", data: v.table(query{})}.html()
+	if err != nil {
 		return err
 	}
 	file := document{File: newAssets(), Version: version, Project: report.Project, Status: status{Server: d.Server, AsOf: timeText(r.AsOf())}}
