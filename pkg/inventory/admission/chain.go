@@ -69,7 +69,7 @@ func (m *Matcher) Chain(r Request) Chain {
 		}
 	}
 	c.Conversion = m.conversion(c)
-	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes(), c.mirrorNotes())
+	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes(), c.kindNotes(), c.mirrorNotes())
 	return c
 }
 
@@ -85,6 +85,24 @@ func (c Chain) labelNotes() []string {
 		return nil
 	}
 	return []string{"objectSelectors are asked about the labels as given: a mutating webhook may change them before the others are asked"}
+}
+
+// kindNotes say that mutating policies meet the object in several versions. Each changes
+// a copy in its version, and the API server takes the last that was changed. Source:
+// dispatchInvocations in k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
+func (c Chain) kindNotes() []string {
+	kinds := map[Kind]bool{}
+	for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
+		unconverted := step.Reason == ReasonRules && step.Binding != nil // its copy may be the last all the same
+		if step.Policy.Type == inventory.MutatingPolicy && !step.Refused && (step.Match != No || unconverted) {
+			kind, _ := c.Request.covers(step.Policy.Type, &step.Policy.MatchResources)
+			kinds[kind] = true
+		}
+	}
+	if len(kinds) < 2 {
+		return nil
+	}
+	return []string{"mutating policies meet the object in several versions: the API server keeps what was changed in one of them, whichever comes last, and loses the rest"}
 }
 
 // mirrorNotes say what becomes of a mirror Pod that a webhook changes. Source: AdmitPod of

@@ -87,19 +87,28 @@ func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
 	return params
 }
 
-// mutable is the verdict on what a policy makes of an object, of which the API server takes
-// nothing back in another kind than the request's if it cannot convert that: some versions it
-// does not serve, others refuse the request, or lose what was changed. Source: dispatchOne in
+// mutable is the verdict on what a policy makes of an object that it meets in another
+// kind than the request's. One that the API server does not serve, as an unserved version
+// of a CRD, has no schema to mutate by: that refuses the request whatever the
+// failurePolicy. Source: dispatchOne in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
 func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v Verdict) Verdict {
-	scaled := r.Kind.Kind == scaleKind && m.Snapshot.CRDs[r.Resource.Name+"."+r.Resource.Group] != nil
+	_, served := m.index.kinds[kind]
 	switch {
 	case v.Refused || v.Match == No || p.Type != inventory.MutatingPolicy:
 		return v
-	case p.AppliesConfigurations() && !kind.Unsure && withoutType(r, kind):
+	case kind.Unsure:
+		return v.and(Verdict{Match: Maybe, Reason: ReasonRules, Detail: "it meets the object in one of several versions, and from some the API server converts nothing back"})
+	case p.AppliesConfigurations() && withoutType(r, kind):
 		return v.and(orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its applyConfiguration has no type to apply to (%s)%s", kind, refusing)}))
-	case kind.Unsure || kind != r.Kind || scaled:
-		return v.and(Verdict{Match: Maybe, Reason: ReasonRules, Detail: "it meets the object in another version than the request's, and the API server may be unable to convert that back"})
+	case v.Match == Maybe:
+		return v
+	case !served && kind != r.Kind:
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
+	case kind.Group == "" && r.Kind.Group == eventsGroup:
+		return Verdict{Match: Maybe, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, of which the API server takes no changes back", kind)}
+	case m.irreversible(r, kind):
+		return orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, which the API server cannot convert back%s", kind, refusing)})
 	}
 	return v
 }
@@ -143,6 +152,20 @@ func (m *Matcher) unapplied(r inventory.Resource, p *inventory.AdmissionPolicy) 
 		}
 	}
 	return out
+}
+
+// eventsGroup is the group in which Events are those of the core group.
+const eventsGroup = "events.k8s.io"
+
+// irreversible reports whether the API server fails to convert what a policy made of the
+// object: between two versions of its own kinds, and to the Scale of a custom resource.
+// Custom resources themselves are not converted there. Source: as of mutable, and the
+// converters of k8s.io/apiextensions-apiserver.
+func (m *Matcher) irreversible(r Request, kind Kind) bool {
+	if m.Snapshot.CRDs[r.Resource.Name+"."+r.Resource.Group] != nil {
+		return r.Kind.Kind == scaleKind
+	}
+	return kind != r.Kind
 }
 
 // orIgnored is a verdict that refuses nothing where the failurePolicy is Ignore.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -245,31 +246,78 @@ func stepOf(step PolicyStep) string {
 	return text
 }
 
-// TestMutatingPoliciesOfOtherVersions: none is asked about what is deleted, and of what one
-// makes of an object in another version than the request's, or of the Scale of a custom
-// resource, it is not known whether that can be converted back.
-func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
+// TestMutatingPoliciesOfWhatCannotBeMutated: none is asked about what is deleted, and in
+// a version of a CRD that is not served none has a schema to mutate by.
+func TestMutatingPoliciesOfWhatCannotBeMutated(t *testing.T) {
 	crd := kubetest.CRD("example.com", "widgets", "v2", "v1")
 	crd.Spec.Versions[0].Served = false
-	crd.Spec.Versions[1].Subresources = &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{}}
 	for _, test := range []struct {
-		operation               Operation
-		resource, version, rule string
-		want                    string
+		operation Operation
+		version   string
+		want      string
 	}{
-		{Create, "widgets.example.com", "v1", "v1", "p yes"},
-		{Create, "widgets.example.com", "v1", "v2", "p maybe: rules"},
-		{Delete, "widgets.example.com", "v1", "v1", "- no: rules"},
-		{Update, "widgets.example.com/scale", "v1", "*", "p maybe: rules"},
-		{Update, "deployments.apps/scale", "v1", "*", "p yes"},
-		{Update, "horizontalpodautoscalers.autoscaling", "v2", "v1", "p maybe: rules"},
-		{Update, "horizontalpodautoscalers.autoscaling", "v2", "v2", "p yes"},
-		{Update, "events", "v1", "v1", "p yes"},
+		{Create, "v1", "p yes"},
+		{Create, "v2", "p yes, refused: rules"},
+		{Delete, "v1", "- no: rules"},
 	} {
 		o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
-		mutatesAt(&o, "p", test.rule, admissionv1.Fail)
-		if got := steps(t, o.Snapshot(time.Time{}), test.operation, resource(t, test.resource), Subject{Namespace: "default", Name: "w", Version: test.version}); got != test.want {
-			t.Errorf("%s %s in %s by a rule for %s: %s, want %s", test.operation, test.resource, test.version, test.rule, got, test.want)
+		mutatesAt(&o, "p", test.version, admissionv1.Ignore)
+		if got := steps(t, o.Snapshot(time.Time{}), test.operation, resource(t, "widgets.example.com"), Subject{Namespace: "default", Name: "w"}); got != test.want {
+			t.Errorf("%s by a rule for %s: %s, want %s", test.operation, test.version, got, test.want)
+		}
+	}
+}
+
+// scaled has two versions and a scale.
+var scaled = func() *apiextensionsv1.CustomResourceDefinition {
+	version := func(name string) apiextensionsv1.CustomResourceDefinitionVersion {
+		return apiextensionsv1.CustomResourceDefinitionVersion{Name: name, Served: true, Storage: name == "v1", Subresources: &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{}}}
+	}
+	return &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+		Names:    apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1"), version("v2")},
+	}}
+}()
+
+// TestMutatingPoliciesOfOtherVersions: what one makes of a built-in object in another
+// version than the request's cannot be converted back, nor the Scale of a custom resource;
+// of several that meet a custom resource in several versions, one version is kept.
+func TestMutatingPoliciesOfOtherVersions(t *testing.T) {
+	const lost = "in several versions"
+	for _, test := range []struct {
+		resource, version, rule string
+		failure                 admissionv1.FailurePolicyType
+		want                    []string
+	}{
+		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Fail, []string{"p yes, refused: rules"}},
+		{"horizontalpodautoscalers.autoscaling", "v2", "v1", admissionv1.Ignore, []string{"p no: rules"}},
+		{"horizontalpodautoscalers.autoscaling", "v2", "v2", admissionv1.Fail, []string{"p yes"}},
+		{"horizontalpodautoscalers.autoscaling", "v2", "v2 v1", admissionv1.Ignore, []string{"p yes", "p no: rules", lost}},
+		{"events", "v1", "v1", admissionv1.Fail, []string{"p yes"}},
+		{"deployments.apps/scale", "v1", "*", admissionv1.Fail, []string{"p yes"}},
+		{"widgets.example.com/scale", "v1", "*", admissionv1.Fail, []string{"p yes, refused: rules"}},
+		{"widgets.example.com", "v1", "v2", admissionv1.Fail, []string{"p yes"}},
+		{"widgets.example.com", "v1", "v1 v2", admissionv1.Fail, []string{"p yes", "p yes", lost}},
+	} {
+		o := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{scaled}}
+		for i, version := range strings.Fields(test.rule) {
+			mutatesAt(&o, fmt.Sprintf("p%d", i), version, test.failure)
+		}
+		m := New(o.Snapshot(time.Time{}))
+		r := must.Get(m.Request(Update, resource(t, test.resource), Subject{Namespace: "default", Name: "w", Version: test.version}))(t)
+		c := m.Chain(r)
+		var got []string
+		for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
+			got = append(got, strings.Replace(stepOf(step), step.Policy.Object.Name, "p", 1))
+		}
+		for _, note := range c.Request.Notes {
+			if strings.Contains(note, lost) {
+				got = append(got, lost)
+			}
+		}
+		if !slices.Equal(test.want, got) {
+			t.Errorf("%s in %s by rules for %s: %q, want %q", test.resource, test.version, test.rule, got, test.want)
 		}
 	}
 }
