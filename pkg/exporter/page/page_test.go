@@ -402,6 +402,9 @@ func TestLinksLead(t *testing.T) {
 // maxBytes is what a page may have.
 const maxBytes = 200_000
 
+// maxFileBytes bounds a file, which has more causes than a page that is served.
+const maxFileBytes = 1_500_000
+
 // TestSizes: no page of a large cluster exceeds its bound, whatever the names and
 // the shape.
 func TestSizes(t *testing.T) {
@@ -413,6 +416,9 @@ func TestSizes(t *testing.T) {
 			if status != http.StatusOK && !strings.HasSuffix(target, "/none") || len(body) > maxBytes {
 				t.Errorf("%s: %s: %d, %d bytes, want %d at most", c.name, target, status, len(body), maxBytes)
 			}
+		}
+		if body := file(t, r); len(body) > maxFileBytes || !strings.Contains(body, "Left out: 4900 webhooks") {
+			t.Errorf("%s: the file has %d bytes, want %d at most and how many webhooks are left out", c.name, len(body), maxFileBytes)
 		}
 	}
 }
