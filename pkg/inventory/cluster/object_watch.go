@@ -226,14 +226,13 @@ func (o *objectWatch) fail(ctx context.Context, verb string, err error) {
 	if ctx.Err() != nil || expired(err) {
 		return
 	}
-	f, absent := o.resource.failure(verb, err), false
-	o.update(func() {
-		o.failed(f)
-		absent = o.isAbsent()
-	})
-	if !absent { // older API servers lack kinds, which is an answer
+	f := o.resource.failure(verb, err)
+	// It is counted first: no Snapshot shows the failure without it. That an older API
+	// server lacks the kind is an answer.
+	if o.progress() == synced || !f.notServed() {
 		o.onEvent(o, callFailed)
 	}
+	o.update(func() { o.failed(f) })
 }
 
 // update changes what is known of the watch, and reports what a Snapshot would

@@ -85,7 +85,7 @@ func TestObjectWatchSeesThroughAnEmptyStream(t *testing.T) {
 	if _, err := o.watchForReflector(t.Context(), metav1.ListOptions{}); err != errClosed {
 		t.Errorf("got %v, want %v", err, errClosed)
 	}
-	expect.Equal(t, []event{progressChanged, callFailed}, events())
+	expect.Equal(t, []event{callFailed, progressChanged}, events())
 	r := o.contents(time.Now())
 	if r.failure == nil || r.failure.asOf.IsZero() || !r.complete || len(r.objects) != 2 {
 		t.Errorf("result is %+v", r)

@@ -38,10 +38,11 @@ func TestWatchAmongUnrelatedServices(t *testing.T) {
 		t.Errorf("Services %v, errors %v", first.Services, first.Errors)
 	}
 	eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
-	s.put(endpointSlice("other", "unrelated", false), endpointSlice("policy", "more", true), service("policy", "another"))
+	// No order holds between the streams of two kinds: the last change of each is awaited.
+	s.put(endpointSlice("other", "unrelated", false), endpointSlice("policy", "more", true), endpointSlice("policy", "s0", false), service("policy", "another"))
 	s.remove(service("policy", "s3"))
 	missing := r.await("the missing Service", func(s *inventory.Snapshot) bool {
-		return len(s.Services) == 4 && s.ServicesKnown.Services[inPolicy("s3")]
+		return len(s.Services) == 4 && s.ServicesKnown.Services[inPolicy("s3")] && !s.Services[inPolicy("s0")].Endpoints[0].Ready
 	})
 	if missing.ServicesKnown.Services[inPolicy("more")] {
 		t.Errorf("a Service that nothing calls is covered: %v", missing.ServicesKnown)

@@ -49,7 +49,8 @@ func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	})
 	kept := *later
 	kept.Errors = nil
-	if !whole(&kept) || !later.Current.Equal(first.Current) {
+	// Not later: each watch has a time of its own, and the earliest of those that fail counts.
+	if !whole(&kept) || later.Current.After(first.Current) {
 		t.Errorf("webhooks %v, current at %v and then %v", refs(later), first.Current, later.Current)
 	}
 	s.put(validating("unseen", kubetest.Client("policy", "validate")))
