@@ -45,6 +45,9 @@ func Cluster(r *rand.Rand) inventory.Objects {
 		case 2:
 			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"discovery.k8s.io", "coordination.k8s.io"}, []string{"endpointslices", "leases"}[r.IntN(2):][:1]
 		}
+		if r.IntN(4) == 0 {
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: fmt.Sprintf(`!has(object.metadata.labels) || !('app' in object.metadata.labels) || object.metadata.labels['app'] != 'policy-%d'`, r.IntN(2))}}
+		}
 		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%d", i)}
 		if r.IntN(2) == 0 {
 			o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{kubetest.Reinvoked(w)}})

@@ -114,7 +114,7 @@ func (g *Graph) build(step func() bool, members []member, others []*component) {
 			class = &webhookClass{}
 			byKey[m.webhook.Key] = class
 			g.blocking = append(g.blocking, class)
-			s.byName = s.byName || len(m.webhook.MatchConditions) > 0
+			s.conditional = s.conditional || len(m.webhook.MatchConditions) > 0
 			ofNamespace, ofObject = append(ofNamespace, m.webhook.NamespaceSelector), append(ofObject, m.webhook.ObjectSelector)
 		}
 		class.members = append(class.members, m)
@@ -146,8 +146,8 @@ type sorter struct {
 	sorted            map[*component]bool
 	bySignature       map[string]int
 	namespace, object admission.Mentions
-	// byName says that the names of namespaces count, which matchConditions read.
-	byName bool
+	// conditional says that there are matchConditions, which may read the name of the namespace and any label.
+	conditional bool
 }
 
 // sort finds the component's class, or makes it.
@@ -170,8 +170,8 @@ func (s *sorter) sort(c *component) {
 func (s *sorter) signature(c *component) string {
 	known, exists := s.matcher.Snapshot.NamespaceLabels(c.namespace)
 	seen := []string{s.namespace.Seen(known)}
-	if s.byName {
-		seen = append(seen, c.namespace)
+	if s.conditional {
+		seen = append(seen, c.namespace, fmt.Sprint(c.labels, c.endpoints))
 	}
 	for _, set := range c.labels {
 		seen = append(seen, s.object.Seen(set))
