@@ -77,13 +77,13 @@ func annotated(t *testing.T, file string) {
 	}
 }
 
-// cloned is a checkout of a repository with a branch main and manifests in it.
-func cloned(t *testing.T) string {
+// cloned is a checkout of a repository with a branch main and the manifest in it.
+func cloned(t *testing.T, manifest string) string {
 	t.Helper()
 	dir := t.TempDir()
 	origin, checkout := filepath.Join(dir, "origin"), filepath.Join(dir, "checkout")
 	testenv.Must(t, os.MkdirAll(filepath.Join(origin, "manifests"), 0o755))
-	testenv.Must(t, os.WriteFile(filepath.Join(origin, "manifests", "sound.yaml"), []byte(sound), 0o600))
+	testenv.Must(t, os.WriteFile(filepath.Join(origin, "manifests", "sound.yaml"), []byte(manifest), 0o600))
 	bash(t, origin, "git init -q -b main . && git add . && git -c user.name=e2e -c user.email=e2e@example.com commit -q -m manifests", nil)
 	bash(t, dir, "git clone -q file://"+origin+" checkout", nil)
 	return checkout
