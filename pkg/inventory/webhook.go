@@ -110,13 +110,13 @@ func (r Ref) Compare(o Ref) int {
 // have it in common.
 func (r Ref) WithoutName() Ref { return Ref{Type: r.Type, Configuration: r.Configuration} }
 
-// staticSuffix ends the names of what API servers read from their staticManifestsDir,
+// StaticSuffix ends the names of what API servers read from their staticManifestsDir,
 // and of nothing else. Source: k8s.io/apiserver/pkg/admission/plugin/manifest.
-const staticSuffix = ".static.k8s.io"
+const StaticSuffix = ".static.k8s.io"
 
 // Static reports whether API servers read it from disk rather than from the API, which
 // a file may hold: it comes before the others of its type.
-func (r Ref) Static() bool { return strings.HasSuffix(r.Configuration, staticSuffix) }
+func (r Ref) Static() bool { return strings.HasSuffix(r.Configuration, StaticSuffix) }
 
 // rank is the place among those of a type, whatever the names.
 func (r Ref) rank() int {

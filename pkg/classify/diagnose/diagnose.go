@@ -195,7 +195,7 @@ func unregistered(r *classify.Report, c APIServerError) []string {
 		return nil
 	case google.MatchString(c.Webhook):
 		return []string{"Webhook " + c.Webhook + " is Google's own: GKE calls it, and no configuration registers it."}
-	case strings.HasSuffix(c.Webhook, ".static.k8s.io"):
+	case strings.HasSuffix(c.Webhook, inventory.StaticSuffix):
 		return []string{"Webhook " + c.Webhook + onDisk}
 	case c.Kind != "":
 		out = append(out, fmt.Sprintf("No CRD of kind %s in group %s is converted by a webhook in the input.", c.Kind, c.Group))

@@ -51,7 +51,7 @@ func policyFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	case p.FailsClosed():
 		outcome = "let through, as no binding denies"
 	}
-	return append([]string{"an expression fails, or costs more than the API server allows: the request is " + outcome}, paramFailures(r, p)...)
+	return append([]string{"where an expression fails, or costs more than the API server allows, the request is " + outcome}, paramFailures(r, p)...)
 }
 
 // paramFailures are what becomes of requests where params or their kind are missing:
@@ -60,7 +60,7 @@ func paramFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 	if p.ParamKind == nil {
 		return nil
 	}
-	missing := fmt.Sprintf("the kind of its params (%s %s) is not served: every request that its rules and selectors match is ", p.ParamKind.APIVersion, p.ParamKind.Kind)
+	missing := fmt.Sprintf("where the kind of its params (%s %s) is not served, every request that its rules and selectors match is ", p.ParamKind.APIVersion, p.ParamKind.Kind)
 	if !p.FailsClosed() {
 		return []string{missing + "let through (failurePolicy Ignore)"}
 	}
@@ -77,7 +77,7 @@ func paramFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 		}
 	}
 	if len(denying) > 0 {
-		out = append(out, fmt.Sprintf("its params do not exist: every request that it matches by %s is refused, whatever the validationActions say (parameterNotFoundAction Deny)", some(denying)))
+		out = append(out, fmt.Sprintf("where its params do not exist, every request that it matches by %s is refused, whatever the validationActions say (parameterNotFoundAction Deny)", some(denying)))
 	}
 	return out
 }

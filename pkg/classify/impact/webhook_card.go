@@ -150,8 +150,12 @@ func calledFor(p *classify.Profile) string {
 		return "no request: the API server calls it for none of the resources in its rules"
 	}
 	out := append([]string{matched(p)}, selectors(p.Snapshot, &p.MatchResources, p.Matched)...)
-	if n := len(p.MatchConditions); n > 0 {
-		out = append(out, "only where all of "+inventory.Counted(n, "matchCondition")+" are true")
+	switch n := len(p.MatchConditions); n {
+	case 0:
+	case 1:
+		out = append(out, "only where its matchCondition is true")
+	default:
+		out = append(out, fmt.Sprintf("only where all its %d matchConditions are true", n))
 	}
 	return strings.Join(out, "; ")
 }

@@ -118,15 +118,11 @@ func auditLines(s *inventory.Snapshot, by string) []AuditLine {
 	return out
 }
 
-// staticSuffix ends the names of webhooks that the API server reads from files. Source:
-// k8s.io/apiserver/pkg/admission/plugin/webhook (manifest-based admission control).
-const staticSuffix = ".static.k8s.io"
-
 func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations []string) string {
 	switch {
 	case len(configurations) > 0:
 		return "yes"
-	case series.Type == inventory.MutatingPolicy, series.Type == inventory.ValidatingPolicy, !s.NamespacesKnown, strings.HasSuffix(series.Name, staticSuffix):
+	case series.Type == inventory.MutatingPolicy, series.Type == inventory.ValidatingPolicy, !s.NamespacesKnown, strings.HasSuffix(series.Name, inventory.StaticSuffix):
 		return "unknown"
 	}
 	return "no"

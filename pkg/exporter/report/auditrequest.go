@@ -77,7 +77,7 @@ func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventor
 func unregisteredStep(series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
 	out := AuditedStep{Series: series, Recorded: recorded, Differs: true}
 	switch {
-	case strings.HasSuffix(series.Name, staticSuffix):
+	case strings.HasSuffix(series.Name, inventory.StaticSuffix):
 		out.Why = "it comes from a file of the API server, which no object shows"
 	case series.Type == inventory.MutatingPolicy || series.Type == inventory.ValidatingPolicy:
 		out.Differs, out.Why = false, "whether a policy is called is not compared"

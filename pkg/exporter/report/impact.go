@@ -51,7 +51,7 @@ func (i Impact) Text(TextOptions) Blocks {
 			b.Commands = nil // the last webhook of a configuration has those of all
 		}
 		for _, fact := range c.Summary {
-			b.Lines = append(b.Lines, Line{Label: fact.Label, Text: fact.Text})
+			b.Lines = append(b.Lines, Line{Label: fact.Label + ":", Text: fact.Text})
 		}
 		out = append(out, b)
 	}
