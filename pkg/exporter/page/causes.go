@@ -22,28 +22,29 @@ type cause struct {
 	findings []*classify.Finding
 	// profiles are the webhooks of the findings that are shown.
 	profiles []*classify.Profile
-	// Stops are functions of the cluster, everywhere how many of them stop in all
+	// stops are functions of the cluster, everywhere how many of them stop in all
 	// namespaces.
-	Stops      []string
+	stops      []string
 	everywhere int
+}
 
-	// The rest is what is written of it.
+// causeText is a cause in words.
+type causeText struct {
 	Title, Summary, Severity string
+	Stops                    []string
 	Check                    link
-	Findings                 []findingRow
-	More                     int
-	All                      link
-	Since                    since
-	Owner                    string
-	Alerts                   []string
+	// Findings are the first of Count.
+	Findings    []findingRow
+	Count, More int
+	All         link
+	Since       since
+	Owner       string
+	Alerts      []string
 	// Look shows the cause, Save keeps what a fix may change; "" for nothing.
 	Look, Save string
 	// Note is for the ticket of an incident.
 	Note string
 }
-
-// Count is how many findings it has.
-func (c *cause) Count() int { return len(c.findings) }
 
 // broken says that the webhooks fail now.
 func (c *cause) broken() bool { return c.check.Fails && c.severity > classify.Info }
@@ -98,7 +99,7 @@ func (v *view) causes() []*cause {
 	slices.SortStableFunc(out, func(a, b *cause) int {
 		return cmp.Or(
 			cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(b.severity, a.severity),
-			cmp.Compare(b.everywhere, a.everywhere), cmp.Compare(len(b.Stops), len(a.Stops)), cmp.Compare(b.Count(), a.Count()),
+			cmp.Compare(b.everywhere, a.everywhere), cmp.Compare(len(b.stops), len(a.stops)), cmp.Compare(len(b.findings), len(a.findings)),
 			cmp.Compare(slices.Index(classify.Checks, a.check), slices.Index(classify.Checks, b.check)), a.service.Compare(b.service),
 		)
 	})
@@ -112,8 +113,8 @@ func (c *cause) weigh() {
 	}
 	for _, p := range c.profiles {
 		for _, stop := range impact.StopsOf(p) {
-			if !slices.Contains(c.Stops, stop) {
-				c.Stops = append(c.Stops, stop)
+			if !slices.Contains(c.stops, stop) {
+				c.stops = append(c.stops, stop)
 				if p.NamespaceSelector.Empty() {
 					c.everywhere++
 				}
@@ -125,40 +126,41 @@ func (c *cause) weigh() {
 // maxPerCause bounds the findings of a cause on the overview.
 const maxPerCause = 3
 
-// describe fills in what is written of a cause.
-func (v *view) describe(c *cause) *cause {
+// describe says what the overview shows of a cause.
+func (v *view) describe(c *cause) *causeText {
 	first := c.findings[0]
-	c.Title, c.Summary, c.Severity = c.check.Name, c.check.Summary, c.severity.String()
-	c.Check, c.All, c.Look = v.check(c.check), v.search("all of them", c.check.Name), first.Look(v.byRef[first.Webhook])
-	c.Findings, c.More = v.rows(c.findings, maxPerCause)
-	c.Alerts = v.alertsOn(c.profiles)
+	t := &causeText{
+		Title: c.check.Name, Summary: c.check.Summary, Severity: c.severity.String(), Stops: c.stops, Check: v.check(c.check),
+		Count: len(c.findings), All: v.search("all of them", c.check.Name), Alerts: v.alertsOn(c.profiles), Look: first.Look(v.byRef[first.Webhook]),
+	}
+	t.Findings, t.More = v.rows(c.findings, maxPerCause)
 	switch {
 	case c.service.Name != "":
-		c.Title = classify.BackendName(c.profiles[0]) + " " + c.profiles[0].State.Detail
-		c.Summary, _, _ = strings.Cut(first.Brief, ": ")
-		c.All = v.search("all of them", c.service.String())
+		t.Title = classify.BackendName(c.profiles[0]) + " " + c.profiles[0].State.Detail
+		t.Summary, _, _ = strings.Cut(first.Brief, ": ")
+		t.All = v.search("all of them", c.service.String())
 	case len(c.findings) == 1:
-		c.Title, c.Summary = first.Webhook.Name, sentence(cmp.Or(first.Brief, first.Message))
+		t.Title, t.Summary = first.Webhook.Name, sentence(cmp.Or(first.Brief, first.Message))
 	}
 	if len(c.profiles) > 0 {
-		c.Owner = c.profiles[0].Object.Owner.String()
+		t.Owner = c.profiles[0].Object.Owner.String()
 	}
 	if c.broken() && len(c.profiles) > 0 {
-		c.Since, c.Save = v.since(c.profiles), c.profiles[0].Commands().Save
+		t.Since, t.Save = v.since(c.profiles), c.profiles[0].Commands().Save
 	}
-	c.once()
-	c.Note = v.note(c)
-	return c
+	t.once()
+	t.Note = v.note(urgencies[c.urgency()], t)
+	return t
 }
 
 // sentence begins with a capital letter.
 func sentence(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
 // once leaves each command, and a fix that several findings share, in one place.
-func (c *cause) once() {
-	seen := map[report.FixPart]bool{{Text: c.Look, Command: true}: true, {Text: c.Save, Command: true}: true}
-	for i := range c.Findings {
-		c.Findings[i].Fix = slices.DeleteFunc(c.Findings[i].Fix, func(p report.FixPart) bool {
+func (t *causeText) once() {
+	seen := map[report.FixPart]bool{{Text: t.Look, Command: true}: true, {Text: t.Save, Command: true}: true}
+	for i := range t.Findings {
+		t.Findings[i].Fix = slices.DeleteFunc(t.Findings[i].Fix, func(p report.FixPart) bool {
 			again := seen[p]
 			seen[p] = true
 			return again
@@ -208,28 +210,28 @@ func (v *view) alertsOn(profiles []*classify.Profile) []string {
 const maxNote = 400
 
 // note is the cause for the ticket of an incident.
-func (v *view) note(c *cause) string {
+func (v *view) note(urgency string, t *causeText) string {
 	var b strings.Builder
 	add := func(label, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, "%s: %s\n", label, text.Shorten(text.Clean(value), maxNote))
 		}
 	}
-	add(urgencies[c.urgency()], c.Title)
-	add("Stops", strings.Join(c.Stops, "; "))
-	for _, f := range c.Findings {
+	add(urgency, t.Title)
+	add("Stops", strings.Join(t.Stops, "; "))
+	for _, f := range t.Findings {
 		add("Webhook", f.Webhook.Text+" ("+f.Where+"): "+f.Message)
 	}
-	if c.More > 0 {
-		add("More webhooks", fmt.Sprint(c.More))
+	if t.More > 0 {
+		add("More webhooks", fmt.Sprint(t.More))
 	}
-	if c.Since.At != "" {
-		add(c.Since.What, c.Since.At)
+	if t.Since.At != "" {
+		add(t.Since.What, t.Since.At)
 	}
-	add("Alerts", strings.Join(c.Alerts, ", "))
-	add("Owner", c.Owner)
-	add("First command", c.Look)
-	add("Runbook", report.RunbookURL(c.Check.Text))
+	add("Alerts", strings.Join(t.Alerts, ", "))
+	add("Owner", t.Owner)
+	add("First command", t.Look)
+	add("Runbook", report.RunbookURL(t.Check.Text))
 	add("Cluster", fmt.Sprintf("Kubernetes %s, as of %s", v.Snapshot.Server, timeText(v.AsOf())))
 	return b.String()
 }

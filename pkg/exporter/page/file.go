@@ -11,9 +11,14 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// WriteFile writes the overview and the table of webhooks as one file that needs no other,
-// of what the Document selects. The policy allows its style and script by their digests.
-func WriteFile(w io.Writer, r *classify.Report, d report.Document, version string) error {
+// filePage is the overview and the table of webhooks.
+type filePage struct {
+	Overview *overview
+	Webhooks *table
+}
+
+// newFilePage has what the Document selects of the Report.
+func newFilePage(r *classify.Report, d report.Document) filePage {
 	shown := map[inventory.Ref]bool{}
 	for _, registered := range d.Registered() {
 		shown[registered.Ref] = true
@@ -22,16 +27,14 @@ func WriteFile(w io.Writer, r *classify.Report, d report.Document, version strin
 	selected.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f *classify.Finding) bool { return !shown[f.Webhook] })
 	v := newView(&selected, links{inFile: true})
 	v.profiles = slices.DeleteFunc(v.profiles, func(p *classify.Profile) bool { return !shown[p.Ref] })
-	overview, err := answer{template: "overview", data: v.overview()}.html()
-	if err != nil {
-		return err
-	}
-	table, err := answer{template: "webhooks", data: v.table(query{})}.html()
-	if err != nil {
-		return err
-	}
+	return filePage{v.overview(), v.table(query{})}
+}
+
+// WriteFile writes the overview and the table of webhooks as one file that needs no other,
+// of what the Document selects. The policy allows its style and script by their digests.
+func WriteFile(w io.Writer, r *classify.Report, d report.Document, version string) error {
 	file := document{File: newAssets(), Version: version, Project: report.Project, Status: status{Server: d.Server, AsOf: timeText(r.AsOf())}}
-	text, err := file.write(answer{title: "Webhook report", template: "file", data: []template.HTML{overview, table}})
+	text, err := file.write(answer{title: "Webhook report", template: "file", data: newFilePage(r, d)})
 	if err != nil {
 		return err
 	}

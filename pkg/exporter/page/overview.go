@@ -15,7 +15,7 @@ import (
 type overview struct {
 	Lead string
 	// Top is the cause that stops most; nil where nothing is broken.
-	Top    *cause
+	Top    *causeText
 	Groups []group
 	// Webhooks is how many there are.
 	Webhooks int
@@ -26,7 +26,7 @@ type overview struct {
 type group struct {
 	Title  string
 	Count  int
-	Causes []*cause
+	Causes []*causeText
 	More   int
 	All    link
 }

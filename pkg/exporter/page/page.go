@@ -64,15 +64,6 @@ type answer struct {
 	status int
 }
 
-// html is the answer, written.
-func (a answer) html() (template.HTML, error) {
-	var b bytes.Buffer
-	if err := templates().ExecuteTemplate(&b, a.template, a.data); err != nil {
-		return "", fmt.Errorf("writing page: %w", err)
-	}
-	return template.HTML(b.String()), nil
-}
-
 // document is what the template "document" renders around an answer.
 type document struct {
 	Title   string
@@ -176,16 +167,15 @@ func newDocument(r *classify.Report, section string, l links) document {
 
 // write returns the document with the answer in it.
 func (d document) write(a answer) ([]byte, error) {
-	var err error
+	var body, whole bytes.Buffer
 	if a.template != "" {
-		d.Title = a.title
-		if d.Body, err = a.html(); err != nil {
-			return nil, err
+		if err := templates().ExecuteTemplate(&body, a.template, a.data); err != nil {
+			return nil, fmt.Errorf("writing page: %w", err)
 		}
+		d.Title, d.Body = a.title, template.HTML(body.String())
 	}
-	var b bytes.Buffer
-	if err := templates().ExecuteTemplate(&b, "document", d); err != nil {
+	if err := templates().ExecuteTemplate(&whole, "document", d); err != nil {
 		return nil, fmt.Errorf("writing page: %w", err)
 	}
-	return b.Bytes(), nil
+	return whole.Bytes(), nil
 }
