@@ -20,6 +20,8 @@ const installers = "../../pkg/classify/installers/"
 func TestKinds(t *testing.T) {
 	golden(t, installers+"helm-3.txt", strings.Join(helm3.InstallOrder, "\n")+"\n")
 	golden(t, installers+"helm-4.txt", strings.Join(helm4.InstallOrder, "\n")+"\n")
+	golden(t, installers+"helm-3-removes.txt", strings.Join(helm3.UninstallOrder, "\n")+"\n")
+	golden(t, installers+"helm-4-removes.txt", strings.Join(helm4.UninstallOrder, "\n")+"\n")
 }
 
 // TestOrder has Helm sort the objects that TestHelm of the package classify sorts.

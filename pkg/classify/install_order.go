@@ -2,9 +2,12 @@ package classify
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -14,7 +17,7 @@ var installOrder = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		o := p.RefusedAtInstall
-		if o == nil || p.Platform {
+		if len(o.Names) == 0 {
 			return nil
 		}
 		severity, verb := Warning, "refuses"
@@ -23,19 +26,53 @@ var installOrder = &Check{
 		}
 		return []Problem{{
 			Severity: severity,
-			Message: fmt.Sprintf("%s what is installed with it before %s can serve%s: %s; fails with %s",
-				verb, o.Backend, o.Unless, JoinBounded(o.Names), sentence(o.By, 0)),
-			Fix: afterBackend(p, o),
+			Message:  verb + o.inWords(" what is installed with it before %[2]s can serve%[4]s: %[3]s; fails with %[1]s")[0],
+			Fix:      afterBackend(p, o),
 		}}
 	},
 }
 
 // afterBackend has the objects come once the backend is ready.
-func afterBackend(p *Profile, o *Stuck) string {
+func afterBackend(p *Profile, o Stuck) string {
 	later := fmt.Sprintf("have %s applied once %s is ready: annotated with %s: post-install,post-upgrade (helm install --wait; Argo CD) or in a later %s (Argo CD), or from a file that is applied later",
 		JoinBounded(quotedAll(o.Names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave)
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("write it in version %s, which needs no conversion; or %s", quoted(p.CRD.StorageVersion), later)
 	}
 	return later + "; or let requests pass while there is no answer: " + patch(p, set(p, "failurePolicy", admissionv1.Ignore))
+}
+
+var uninstallOrder = &Check{
+	Name:     "uninstall-order",
+	Summary:  "Objects that are uninstalled with a webhook stay: the webhook refuses their deletion, or nothing removes their finalizers.",
+	Severity: Info,
+	Find: func(p *Profile) []Problem {
+		refused, finalized := p.RefusedAtUninstall, p.FinalizedAtUninstall
+		names := slices.Concat(refused.Names, finalized.Names)
+		if len(names) == 0 {
+			return nil
+		}
+		// What stays can be removed before, and by force after that.
+		return []Problem{{
+			Message: "is uninstalled together with what it is called for: " + strings.Join(slices.Concat(
+				refused.inWords("with %[1]s %[2]s goes first, and the deletion of %[3]s is refused%[4]s"),
+				finalized.inWords("with %[1]s %[2]s goes before %[3]s, whose finalizers nothing removes then%[4]s"),
+			), "; "),
+			Brief: slices.Concat(
+				refused.inWords("with %[1]s, %[3]s cannot be deleted: %[2]s goes first"),
+				finalized.inWords("with %[1]s, the finalizers of %[3]s stay: %[2]s goes first"),
+			)[0],
+			Fix: fmt.Sprintf("before you uninstall it, delete %s and wait until they are gone, or have a hook of the chart do so (%s: pre-delete); once it is too late, delete %s and the finalizers by hand",
+				JoinBounded(text.Distinct(quotedAll(names))), inventory.AnnotationHelmHook, ObjectName(p)),
+		}}
+	},
+}
+
+// inWords fills in programs, backend, objects and condition; it is nothing where nothing is
+// stuck.
+func (s Stuck) inWords(format string) []string {
+	if len(s.Names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf(format, sentence(s.By, 0), s.Backend, JoinBounded(s.Names), s.Unless)}
 }

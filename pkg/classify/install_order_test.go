@@ -51,6 +51,24 @@ func widget(annotations string) string {
 	return "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first, namespace: team, annotations: {" + annotations + "}}\n"
 }
 
+// conversion is a CRD that converts by the chart's backend, and converted is written in
+// another version than it stores.
+const (
+	conversion = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.other.example.com}
+spec:
+  group: other.example.com
+  names: {kind: Widget, plural: widgets}
+  scope: Namespaced
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: team, name: policy}}}}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`
+	converted = "apiVersion: other.example.com/v1beta1\nkind: Widget\nmetadata: {name: first, namespace: team}\n"
+)
+
 // TestInstallOrder: with which installers an input works.
 func TestInstallOrder(t *testing.T) {
 	for name, test := range map[string]struct{ text, fails string }{
@@ -74,7 +92,10 @@ func TestInstallOrder(t *testing.T) {
 		"an open webhook":            {rendered(widget(""), "WEBHOOK", "failurePolicy: Ignore"), ""},
 		"by a condition on the name": {rendered(widget(""), "WEBHOOK", `matchConditions: [{name: first, expression: "request.name != 'first'"}]`), ""},
 		"of a cluster":               {rendered("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first, namespace: team, uid: x, resourceVersion: \"1\"}\n", "METADATA", `uid: some-uid`), ""},
-		"no backend":                 {strings.ReplaceAll(rendered(widget("")), "kind: Deployment", "kind: Other"), ""},
+		"converted":                  {rendered(conversion + "---\n" + converted), "Helm 3, Helm 4, kubectl apply and Argo CD"},
+		// Of kubectl the API server does not know the kind yet.
+		"converted, before its CRD": {rendered(converted + "---\n" + conversion), "Helm 3, Helm 4 and Argo CD"},
+		"no backend":                {strings.ReplaceAll(rendered(widget("")), "kind: Deployment", "kind: Other"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(test.text)})

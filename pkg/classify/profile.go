@@ -62,9 +62,8 @@ type Profile struct {
 	Outlasting *Outlasting
 	// RefusedAtInstall are the objects of its input that it refuses when they are
 	// installed together, RefusedAtUninstall those whose deletion it refuses when they are
-	// removed together, and FinalizedAtUninstall those whose finalizers stay then; each is
-	// nil for none.
-	RefusedAtInstall, RefusedAtUninstall, FinalizedAtUninstall *Stuck
+	// removed together, and FinalizedAtUninstall those whose finalizers stay then.
+	RefusedAtInstall, RefusedAtUninstall, FinalizedAtUninstall Stuck
 }
 
 // deriver derives what is known of webhooks one by one.
