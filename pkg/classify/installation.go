@@ -19,6 +19,8 @@ type installation struct {
 	manifests []*inventory.Manifest
 	// namespace is that of objects whose manifests state none.
 	namespace string
+	// orders are those in which programs do the operation.
+	orders map[admission.Operation][]sequence
 	// requests are those that write the objects, by operation.
 	requests map[admission.Operation][]admission.Request
 }
@@ -67,15 +69,16 @@ func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inven
 			})
 			continue
 		}
-		installs, removals := sequences(installers, in.manifests), sequences(uninstallers, in.manifests)
+		removals := sequences(uninstallers, in.manifests)
+		in.orders = map[admission.Operation][]sequence{admission.Create: sequences(installers, in.manifests), admission.Delete: removals, admission.Update: removals}
 		for _, hook := range webhooks {
 			if !w.step() {
 				break
 			}
 			// Installers wait for no backend. Nothing takes finalizers away once their controller is gone.
-			hook.RefusedAtInstall = in.stuck(hook, hook.workloads[0], admission.Create, installs, span{after: hook.configuration})
-			hook.RefusedAtUninstall = in.stuck(hook, hook.backends[0], admission.Delete, removals, span{after: hook.backends, before: hook.configuration})
-			hook.FinalizedAtUninstall = in.stuck(hook, hook.workloads[0], admission.Update, removals, span{after: hook.workloads})
+			hook.RefusedAtInstall = in.stuck(hook, hook.workloads[0], admission.Create, span{after: hook.configuration})
+			hook.RefusedAtUninstall = in.stuck(hook, hook.backends[0], admission.Delete, span{after: hook.backends, before: hook.configuration})
+			hook.FinalizedAtUninstall = in.stuck(hook, hook.workloads[0], admission.Update, span{after: hook.workloads})
 		}
 	}
 	return errs
@@ -117,10 +120,10 @@ func (in *installation) webhook(p *Profile) installedWebhook {
 
 // stuck are the objects in the span of which the webhook refuses the operation without its
 // backend. Where an author has ordered the configuration or the backend, nothing is known.
-func (in *installation) stuck(w installedWebhook, backend int, op admission.Operation, orders []sequence, of span) Stuck {
+func (in *installation) stuck(w installedWebhook, backend int, op admission.Operation, of span) Stuck {
 	out, certain, namespace := Stuck{Backend: in.manifests[backend].String()}, false, ""
 	refused := in.refusedBy(w, op)
-	for _, s := range orders {
+	for _, s := range in.orders[op] {
 		if s.first(w.configuration) < 0 || s.first(w.workloads) < 0 {
 			continue
 		}
