@@ -37,6 +37,8 @@ var profiles = map[string]profile{
 	"small":  {Configurations: 10, Hooks: 5, Services: 50, Namespaces: 50, CRDs: 10, OtherNamespaces: 50, Pods: 200},
 	"medium": {Configurations: 100, Hooks: 5, Services: 100, Namespaces: 50, CRDs: 100, Converting: 30, OtherNamespaces: 500, Unrelated: 1900, Pods: 2000},
 	"large":  {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Pods: 5000},
+	// Those of "medium", among ten times the Services.
+	"services": {Configurations: 100, Hooks: 5, Services: 100, Namespaces: 50, CRDs: 100, Converting: 30, OtherNamespaces: 500, Unrelated: 19900, Pods: 2000},
 }
 
 func profileNames() []string { return slices.Sorted(maps.Keys(profiles)) }

@@ -332,7 +332,7 @@ func (o *objectWatch) contents(now time.Time) contents {
 		o.sorted = make([]any, 0, len(o.objects))
 		for _, object := range o.objects {
 			if o.reads.counts(o.resource, object) {
-				o.sorted = append(o.sorted, object)
+				o.sorted = append(o.sorted, unpacked(object))
 			}
 		}
 		slices.SortFunc(o.sorted, func(a, b any) int { return keyOf(a).Compare(keyOf(b)) })
@@ -357,8 +357,8 @@ func (o *objectWatch) Add(obj any) error { return o.Update(obj) }
 // Update is called by the Reflector for a changed object. One that is the same
 // once it is stripped is no change that a Snapshot shows.
 func (o *objectWatch) Update(obj any) error {
-	stripped, key := o.stripped(obj)
-	o.set(key, stripped)
+	kept := o.kept(obj)
+	o.set(keyOf(kept), kept)
 	return nil
 }
 
@@ -401,13 +401,14 @@ func (o *objectWatch) Replace(list []any, revision string) error {
 	objects := make(map[inventory.Key]any, len(list))
 	changed := len(list) != len(o.objects)
 	for _, obj := range list {
-		stripped, key := o.stripped(obj)
-		if before, known := o.objects[key]; known && apiequality.Semantic.DeepEqual(before, stripped) {
-			stripped = before
+		kept := o.kept(obj)
+		key := keyOf(kept)
+		if before, known := o.objects[key]; known && apiequality.Semantic.DeepEqual(before, kept) {
+			kept = before
 		} else {
 			changed = true
 		}
-		objects[key] = stripped
+		objects[key] = kept
 	}
 	if changed {
 		o.objects, o.sorted = objects, nil
@@ -427,15 +428,8 @@ func (o *objectWatch) Replace(list []any, revision string) error {
 // Resync does nothing: the Reflector is not asked to resync.
 func (o *objectWatch) Resync() error { return nil }
 
-func (o *objectWatch) stripped(obj any) (any, inventory.Key) {
-	if m, ok := obj.(metav1.Object); ok {
-		o.strip(m)
-	}
-	return obj, keyOf(obj)
-}
-
 func keyOf(obj any) inventory.Key {
-	m, ok := obj.(metav1.Object)
+	m, ok := obj.(named)
 	if !ok {
 		return inventory.Key{}
 	}

@@ -107,7 +107,7 @@ func (r *reader) read(ctx context.Context, from resource) contents {
 	list, err := from.listPages(ctx, func(n int) { r.report(from, n) })
 	if err == nil {
 		err = meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
-			out.objects = append(out.objects, item)
+			out.objects = append(out.objects, unpacked(item))
 			return nil
 		})
 	}

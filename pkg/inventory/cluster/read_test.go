@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -17,10 +19,11 @@ import (
 
 func TestRead(t *testing.T) {
 	s := populated(t)
+	s.put(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "p"}}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "p"}})
 	counts := map[string]int{}
-	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(p Progress) { counts[p.Resource] = p.Objects }))(t)
+	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(p Progress) { counts[p.Resource] = max(counts[p.Resource], p.Objects) }))(t)
 	got := objects.Snapshot(time.Now())
-	if !whole(got) || got.Server.String() != "v1.37.1" || got.Current.IsZero() {
+	if !whole(got) || len(got.Workloads) != 1 || got.Server.String() != "v1.37.1" || got.Current.IsZero() {
 		t.Errorf("webhooks %v, Services %v, errors %v, server %v, current at %v", refs(got), got.Services, got.Errors, got.Server, got.Current)
 	}
 	want := map[string]int{
@@ -34,7 +37,7 @@ func TestRead(t *testing.T) {
 		"apiservices.apiregistration.k8s.io":                             1,
 		"namespaces":                                                     2,
 		"services":                                                       6,
-		"pods":                                                           0,
+		"pods":                                                           1,
 		"poddisruptionbudgets.policy":                                    0,
 		"networkpolicies.networking.k8s.io":                              0,
 		"endpointslices.discovery.k8s.io":                                6,

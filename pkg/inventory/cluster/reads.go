@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -26,26 +25,27 @@ func (n *reads) counts(r resource, object any) bool {
 	if r.counts == nil {
 		return true
 	}
-	m, ok := object.(metav1.Object)
+	m, ok := object.(named)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return ok && r.counts(n, m)
 }
 
 // calls reports whether a webhook calls the Service.
-func (n *reads) calls(service metav1.Object) bool { return n.services[keyOf(service)] }
+func (n *reads) calls(service named) bool { return n.services[keyOf(service)] }
 
 // callsServiceOf reports whether a webhook calls the Service of the EndpointSlice.
-func (n *reads) callsServiceOf(slice metav1.Object) bool {
-	return n.services[inventory.Key{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}]
+func (n *reads) callsServiceOf(slice named) bool {
+	labels := slice.(*discoveryv1.EndpointSlice).Labels
+	return n.services[inventory.Key{Namespace: slice.GetNamespace(), Name: labels[discoveryv1.LabelServiceName]}]
 }
 
 // nearBackend reports whether the object is in a namespace from which a failure would
 // close the API.
-func (n *reads) nearBackend(object metav1.Object) bool { return n.namespaces[object.GetNamespace()] }
+func (n *reads) nearBackend(object named) bool { return n.namespaces[object.GetNamespace()] }
 
 // ofSystem reports whether nodes may need the workload.
-func (*reads) ofSystem(workload metav1.Object) bool {
+func (*reads) ofSystem(workload named) bool {
 	return slices.Contains(inventory.SystemNamespaces, workload.GetNamespace())
 }
 

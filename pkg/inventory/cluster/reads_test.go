@@ -58,14 +58,17 @@ func TestWatchAmongUnrelatedServices(t *testing.T) {
 	r.await("no Service without its webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Services) == 4 })
 }
 
-// TestWatchNetworkPolicies: those of the namespaces in which backends run are followed,
+// TestWatchNearBackends: the Pods and NetworkPolicies of the namespaces in which backends run are followed,
 // others are not shown.
-func TestWatchNetworkPolicies(t *testing.T) {
+func TestWatchNearBackends(t *testing.T) {
 	policy := func(namespace string, rules ...networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deny"}, Spec: networkingv1.NetworkPolicySpec{Ingress: rules}}
 	}
+	pod := func(namespace, name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
 	s := startServer(t)
-	s.put(policy("elsewhere"), policy("policy"), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "p"}})
+	s.put(policy("elsewhere"), policy("policy"), pod("elsewhere", "p"), pod("policy", "p"))
 	s.put(validating("five", fiveServices(s)...))
 	r := watching(s, Options{Debounce: time.Millisecond})
 	r.await("its policy", func(s *inventory.Snapshot) bool {
@@ -73,4 +76,14 @@ func TestWatchNetworkPolicies(t *testing.T) {
 	})
 	s.put(policy("policy", networkingv1.NetworkPolicyIngressRule{}))
 	r.await("a rule that opens all", func(s *inventory.Snapshot) bool { return len(s.Isolating(&s.Workloads[0], 8443)) == 0 })
+	s.put(pod("elsewhere", "q"), pod("policy", "q"))
+	s.remove(pod("policy", "p"))
+	r.await("another Pod", func(s *inventory.Snapshot) bool { return len(s.Workloads) == 1 && s.Workloads[0].Name == "q" })
+	s.put(validating("elsewhere", kubetest.Client("elsewhere", "s")))
+	r.await("the Pods of another backend", func(s *inventory.Snapshot) bool {
+		if len(s.Webhooks) == 6 && len(s.Workloads) != 3 {
+			t.Errorf("the webhook comes without Pods of its namespace: %v", s.Workloads)
+		}
+		return len(s.Webhooks) == 6
+	})
 }

@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,7 +44,7 @@ type resource struct {
 	strip func(metav1.Object)
 	// counts, if any, reports whether a Snapshot shows an object: others are kept until a
 	// webhook refers to their Service, or namespace.
-	counts func(*reads, metav1.Object) bool
+	counts func(*reads, named) bool
 
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -190,12 +191,10 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 			if err != nil {
 				return nil, err
 			}
-			if err := r.stripAll(page); err != nil {
-				return nil, err
-			}
+			reduced, err := r.reduced(page)
 			n += meta.LenList(page)
 			progress(n)
-			return page, nil
+			return reduced, err
 		}}
 		var list runtime.Object
 		if list, _, err = pages.ListWithAlloc(ctx, metav1.ListOptions{}); err == nil || !expired(err) {
@@ -205,14 +204,24 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 	return nil, err
 }
 
-// stripAll drops from a page what the inventory does not keep.
-func (r resource) stripAll(page runtime.Object) error {
-	return meta.EachListItem(page, func(item runtime.Object) error {
-		if object, ok := item.(metav1.Object); ok {
-			r.strip(object)
-		}
+// reduced is a page with what the inventory keeps of its objects.
+func (r resource) reduced(page runtime.Object) (runtime.Object, error) {
+	of, err := meta.ListAccessor(page)
+	if err != nil {
+		return nil, err
+	}
+	out := &metainternalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}}
+	return out, meta.EachListItemWithAlloc(page, func(item runtime.Object) error {
+		out.Items = append(out.Items, r.kept(item).(runtime.Object))
 		return nil
 	})
+}
+
+func (r resource) kept(object any) any {
+	if m, ok := object.(metav1.Object); ok {
+		r.strip(m)
+	}
+	return packed(object)
 }
 
 // expired reports whether the API server no longer has the state of a continue

@@ -181,6 +181,9 @@ func TestStrip(t *testing.T) {
 			if diff := cmp.Diff(once, asJSON(t, tt.obj)); diff != "" {
 				t.Errorf("stripping twice differs: %s", diff)
 			}
+			if diff := cmp.Diff(once, asJSON(t, unpacked(packed(tt.obj)))); diff != "" {
+				t.Errorf("packing loses: %s", diff)
+			}
 		})
 	}
 }

@@ -244,7 +244,12 @@ func whole(s *inventory.Snapshot) bool {
 
 func TestWatchShowsTheCluster(t *testing.T) {
 	s := populated(t)
-	got := watching(s, Options{}).await("anything", anything)
+	finalizes := validating("validate", kubetest.Client("policy", "validate"))
+	finalizes.Webhooks[0].Rules = []admissionv1.RuleWithOperations{kubetest.Rule("", "namespaces/finalize")}
+	finalizes.Webhooks[0].MatchConditions = []admissionv1.MatchCondition{{Name: "tier", Expression: "object.metadata.labels.tier == 'a'"}}
+	s.put(finalizes)
+	r := watching(s, Options{})
+	got := r.await("anything", anything)
 	if !whole(got) {
 		t.Errorf("the first Snapshot has webhooks %v, Services %v, errors %v", refs(got), got.Services, got.Errors)
 	}
@@ -271,6 +276,10 @@ func TestWatchShowsTheCluster(t *testing.T) {
 	if got.Current.IsZero() || got.Current.After(got.Taken) {
 		t.Errorf("current at %v, taken at %v", got.Current, got.Taken)
 	}
+	labeled := namespace("other")
+	labeled.Labels = map[string]string{"tier": "a"} // which a condition reads on a subresource alone
+	s.put(labeled)
+	r.await("the label of a Namespace", func(s *inventory.Snapshot) bool { return s.Namespaces["other"].Labels["tier"] == "a" })
 }
 
 // openWatches has one for each kind.
