@@ -48,6 +48,7 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 		if p.State.Routing != inventory.RoutingUnknown {
 			severity = min(severity, Warning)
 			detail += "; whether this one does is not known: set --aggregator-routing"
+			consequence = fmt.Sprintf("with --enable-aggregator-routing=%t, %s", p.State.Routing == inventory.RoutingEndpoints, consequence)
 		}
 		if p.State.Draining {
 			severity = min(severity, Warning)
