@@ -103,11 +103,9 @@ func source(t testing.TB, file string) string {
 }
 
 func header(text, key string) string {
-	m := regexp.MustCompile(`(?m)^# ` + key + `: (.+)$`).FindStringSubmatch(text)
-	if m == nil {
-		return ""
-	}
-	return m[1]
+	_, after, _ := strings.Cut("\n"+text, "\n# "+key+": ")
+	value, _, _ := strings.Cut(after, "\n")
+	return value
 }
 
 var wanted = regexp.MustCompile(`# want ([a-z =-]+)$`)
@@ -144,10 +142,12 @@ func found(r *Report, want map[int][]string) map[int][]string {
 }
 
 // TestChecks: each check has a runbook and a fixture with its stem; of the
-// fixture it reports exactly what its comments want.
+// fixture it reports exactly what its comments want. A message completes a sentence,
+// and says how to get out.
 func TestChecks(t *testing.T) {
 	for _, check := range Checks {
 		t.Run(check.Name, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join("testdata", check.Name+".yaml")
 			want := wants(source(t, file))
 			report := reportOn(t, file)
@@ -156,6 +156,14 @@ func TestChecks(t *testing.T) {
 			}
 			if !slices.ContainsFunc(report.Findings, func(f *Finding) bool { return f.Check == check }) {
 				t.Errorf("%s shows no finding of the check: add a webhook that it reports, with \"# want %s\" on its line", file, check.Name)
+			}
+			for _, f := range report.Findings {
+				if f.Message == "" || strings.ToLower(f.Message[:1]) != f.Message[:1] || strings.HasSuffix(f.Message, ".") {
+					t.Errorf("%s: %s: %q does not complete the sentence \"webhook NAME …\"", file, f.Check.Name, f.Message)
+				}
+				if f.Fix == "" {
+					t.Errorf("%s: %s: no fix", file, f.Check.Name)
+				}
 			}
 		})
 	}
@@ -238,22 +246,6 @@ func TestEvaluateDoesNotWrite(t *testing.T) {
 		evaluate(t, DefaultPolicy(), used)
 		if diff := cmp.Diff(pristine, used, compareSnapshots...); diff != "" {
 			t.Errorf("%s: evaluating changed the Snapshot:\n%s", file, diff)
-		}
-	}
-}
-
-// TestMessages: a message completes a sentence, and says how to get out.
-func TestMessages(t *testing.T) {
-	t.Parallel()
-	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
-	for _, file := range files {
-		for _, f := range reportOn(t, file).Findings {
-			if f.Message == "" || strings.ToLower(f.Message[:1]) != f.Message[:1] || strings.HasSuffix(f.Message, ".") {
-				t.Errorf("%s: %s: %q does not complete the sentence \"webhook NAME …\"", file, f.Check.Name, f.Message)
-			}
-			if f.Fix == "" {
-				t.Errorf("%s: %s: no fix", file, f.Check.Name)
-			}
 		}
 	}
 }

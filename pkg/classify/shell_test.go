@@ -36,21 +36,17 @@ var hostileNames = []string{
 // of the names.
 func TestFixesInShell(t *testing.T) {
 	t.Parallel()
-	harmless := fixesOf(t, "x")
-	parts := make([]map[string]string, len(hostileNames))
+	harmless := fixesOf(t, must.Get(filepath.Glob("testdata/*.yaml"))(t), "x")
+	parts := make([][]string, len(hostileNames))
 	shown := map[string]bool{}
 	for i, key := range slices.Sorted(maps.Keys(harmless)) {
-		part := i % len(parts)
-		if parts[part] == nil {
-			parts[part] = map[string]string{}
-		}
-		parts[part][key] = harmless[key]
+		parts[i%len(parts)] = append(parts[i%len(parts)], key)
 		shown[strings.Fields(key)[0]] = true
 	}
 	for i, name := range hostileNames {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			runFixes(t, parts[i], name)
+			runFixes(t, harmless, parts[i], name)
 		})
 	}
 	for _, c := range Checks {
@@ -60,13 +56,20 @@ func TestFixesInShell(t *testing.T) {
 	}
 }
 
-func runFixes(t *testing.T, harmless map[string]string, name string) {
+// runFixes runs some of the fixes.
+func runFixes(t *testing.T, harmless map[string]shownFix, keys []string, name string) {
 	s := newStub(t)
-	hostile := fixesOf(t, name)
-	for _, key := range slices.Sorted(maps.Keys(harmless)) {
-		want, got := copied(harmless[key]), copied(hostile[key])
-		if len(want) != len(got) || strings.ContainsAny(hostile[key], "\n\r") {
-			t.Errorf("%s: want one line with %d commands, as in %q, not:\n%s", key, len(want)-1, harmless[key], hostile[key])
+	var files []string
+	for _, key := range keys {
+		files = append(files, harmless[key].file)
+	}
+	slices.Sort(files)
+	hostile := fixesOf(t, slices.Compact(files), name)
+	for _, key := range keys {
+		harmless, hostile := harmless[key].text, hostile[key].text
+		want, got := copied(harmless), copied(hostile)
+		if len(want) != len(got) || strings.ContainsAny(hostile, "\n\r") {
+			t.Errorf("%s: want one line with %d commands, as in %q, not:\n%s", key, len(want)-1, harmless, hostile)
 			continue
 		}
 		for i := range want {
@@ -160,16 +163,19 @@ func entries(t *testing.T, dir string) []string {
 	return out
 }
 
-// fixesOf returns the fixes that the fixtures show where their objects have
-// such names: of each check one for each owner and number of commands.
-func fixesOf(t testing.TB, name string) map[string]string {
+// A shownFix is a fix, and the fixture that shows it.
+type shownFix struct{ file, text string }
+
+// fixesOf returns the fixes that fixtures show where their objects have such names: of
+// each check one for each owner and number of commands, of its own fixture if that has it.
+func fixesOf(t testing.TB, files []string, name string) map[string]shownFix {
 	t.Helper()
-	files := must.Get(filepath.Glob("testdata/*.yaml"))(t)
-	out := map[string]string{}
-	keep := func(what string, r *inventory.Registration, fix string) {
+	out := map[string]shownFix{}
+	keep := func(file, what string, r *inventory.Registration, fix string) {
 		key := fmt.Sprintf("%s %s %s %d", what, r.Type, r.Object.Owner.Tool, len(copied(fix))-1)
-		if out[key] == "" {
-			out[key] = fix
+		own := "testdata/" + what + ".yaml"
+		if shown, found := out[key]; !found || file == own && shown.file != own {
+			out[key] = shownFix{file, fix}
 		}
 	}
 	for _, file := range files {
@@ -178,15 +184,15 @@ func fixesOf(t testing.TB, name string) map[string]string {
 			i := slices.IndexFunc(report.Profiles, func(p *Profile) bool { return p.Ref == f.Webhook })
 			switch {
 			case i >= 0:
-				keep(f.Check.Name, &report.Profiles[i].Registration, f.Fix)
+				keep(file, f.Check.Name, &report.Profiles[i].Registration, f.Fix)
 			case f.Webhook.Type.IsPolicy():
-				keep(f.Check.Name, &inventory.Registration{Ref: f.Webhook}, f.Fix)
+				keep(file, f.Check.Name, &inventory.Registration{Ref: f.Webhook}, f.Fix)
 			}
 		}
 		for _, p := range report.Profiles {
-			keep("explain", &p.Registration, "to let requests through meanwhile: "+DeleteCommand(p))
+			keep(file, "explain", &p.Registration, "to let requests through meanwhile: "+DeleteCommand(p))
 			c := p.Commands()
-			keep("commands", &p.Registration, strings.Join(slices.Concat([]string{c.Save, c.Disable, c.Restore}, c.Inspect), "; "))
+			keep(file, "commands", &p.Registration, strings.Join(slices.Concat([]string{c.Save, c.Disable, c.Restore}, c.Inspect), "; "))
 		}
 	}
 	return out
