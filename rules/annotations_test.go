@@ -19,6 +19,7 @@ import (
 // TestAnnotations holds what Prometheus makes of each alert's templates with the
 // values of an incident.
 func TestAnnotations(t *testing.T) {
+	t.Parallel()
 	texts := map[string]string{}
 	for name, traces := range incidents(t) {
 		p := evaluateFile(t, groupFile(t, groupsOf(t, alertsNeeded(name)...)), minute, faults[0].lines(traces))
@@ -118,7 +119,7 @@ func alertsNeeded(name string) []string {
 }
 
 func firingOf(alerts []*rules.Alert, names ...string) []*rules.Alert {
-	return slices.DeleteFunc(alerts, func(a *rules.Alert) bool { return !slices.Contains(names, a.Labels.Get("alertname")) })
+	return slices.DeleteFunc(slices.Clone(alerts), func(a *rules.Alert) bool { return !slices.Contains(names, a.Labels.Get("alertname")) })
 }
 
 // findingTexts are what the alerts on findings say, one for each check and failurePolicy.

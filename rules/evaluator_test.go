@@ -2,7 +2,9 @@ package rules
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +26,8 @@ import (
 
 // tick is how often the tests scrape and evaluate, as most clusters do.
 const tick = 30 * time.Second
+
+var _ = debug.SetGCPercent(400) // an evaluation leaves much garbage, and little that stays
 
 // evaluator evaluates all alerts, tick by tick, as Prometheus does, over series
 // that were written in advance.
@@ -245,6 +249,36 @@ func silenced(groups []monitoringv1.RuleGroup) []monitoringv1.RuleGroup {
 func groupFile(t testing.TB, groups []monitoringv1.RuleGroup) string {
 	t.Helper()
 	return must.File(t, "rules.yaml", string(must.Get(yaml.Marshal(monitoringv1.PrometheusRuleSpec{Groups: groups}))(t)))
+}
+
+// inClusters has the series of each name in a cluster of that name, unless they have one: the
+// alerts are about one cluster each, and to evaluate many at once costs hardly more than one.
+func inClusters(series map[string][]string) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(series)) {
+		for _, line := range series[name] {
+			if name != "" && !strings.Contains(line, "{cluster=") {
+				line = strings.Replace(line, "{", fmt.Sprintf("{cluster=%q,", name), 1)
+			}
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// over evaluates from one time to another, and returns what fires in a cluster at a time.
+func (p *evaluator) over(from, last, step time.Duration) func(cluster string, at time.Duration) []*rules.Alert {
+	p.t.Helper()
+	fires := map[time.Duration]map[string][]*rules.Alert{}
+	p.tick, p.now = step, from
+	for at := from; at <= last; at += step {
+		fires[at] = map[string][]*rules.Alert{}
+		for _, a := range p.until(at) {
+			cluster := a.Labels.Get("cluster")
+			fires[at][cluster] = append(fires[at][cluster], a)
+		}
+	}
+	return func(cluster string, at time.Duration) []*rules.Alert { return fires[at][cluster] }
 }
 
 // until evaluates up to and including a time, and returns the alerts that

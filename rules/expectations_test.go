@@ -143,6 +143,8 @@ func blockedQuota(running float64) []trace {
 }
 
 var expectations = []expectation{
+	{"what was counted long ago", onCalls(), longAgo(), 1, 1, 1, 101, 0, 0, 100},
+	{"one scrape in 18 succeeds", "WebhookInputMetricsMissing WebhookAllCallsFailing", seldom(), 1, 1, 1, 136, 0, 0, 135},
 	{"API servers that restart each hour count the same again", "WebhookAllCallsFailing", restartsEachHour(), 1, 1, 60, 361, 0, 0, 360},
 	{"a storm of eight minutes", "WebhookCriticalResourceSlow", storm(300, 8), 1, 1, 50, 181, 0, 0, 180},
 	{"a storm of ten minutes, of 18 calls a minute", "WebhookCriticalResourceSlow", storm(18, 10), 1, 1, 50, 181, 0, 0, 180},
@@ -154,8 +156,8 @@ var expectations = []expectation{
 	{"one refuses six requests a minute beside 180 that are denied", "WebhookPolicyConfigErrors", besideDenials(), 1, 1, 50, 60, 100, 240, 240},
 	{"a policy lets a request pass each hour", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 60)}, 1, 1, 50, 60, 260, 520, 520},
 	{"it does each three hours on each of three API servers", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 180), passedByPolicy("b", 170), passedByPolicy("c", 160)}, 1, 2, 50, 160, 600, 900, 900},
-	{"refusals each morning", "WebhookRejectionsHigh", mornings(), 4, 4, 4, 4321, 0, 0, 4320},
-	{"a hundred calls each night, all refused", "WebhookAllCallsFailing", nights(), 1, 4, 50, 90, 1560, 2880, 2880},
+	{"refusals each morning", "WebhookRejectionsHigh", mornings(), 4, 4, 4, 3401, 0, 0, 3400},
+	{"a hundred calls each night, all refused", "WebhookAllCallsFailing", nights(), 1, 4, 50, 90, 1560, 2200, 2200},
 	{"several API servers behind one address", "WebhookInputMetricsMissing", behindOneAddress(), 1, 1, 0, 5, 32, 180, 180},
 	{"no quota is computed since the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0), 1, 1, 50, 60, 75, 150, 150},
 	{"quotas are computed though the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0.02), 1, 1, 50, 151, 0, 0, 150},
@@ -166,11 +168,49 @@ var expectations = []expectation{
 	{"a webhook that is slow in clumps", "WebhookSlow", clumpy(), 1, 1, 50, 60, 120, 240, 240},
 	{"refusals after idle hours, for as long as they last", "WebhookRejectionsHigh", idleThenRefusing(), 1, 1, 440, 450, 490, 700, 700},
 	{"a hundred calls once a night, all fail", "WebhookAllCallsFailing", nightly(), 1, 1, 80, 90, 110, 145, 200},
-	{"four calls a day, all fail", "WebhookAllCallsFailing", fourADay(), 4, 4, 0, 720, 1230, 2880, 2880},
-	{"three of a hundred calls fail for half a day", "WebhookCallsFailing", threeInAHundred(), 2, 2, 50, 60, 360, 780, 780},
+	{"four calls a day, all fail", "WebhookAllCallsFailing", fourADay(), 4, 4, 0, 720, 1230, 2000, 2000},
+	{"three of a hundred calls fail for half a day", "WebhookCallsFailing", threeInAHundred(), 2, 2, 50, 60, 360, 600, 600},
 	{"an auditor whose clock is an hour ahead, with a broken watch", "WebhookAuditorStale", []trace{build, ahead}, 1, 1, 0, 60, 72, 150, 150},
 	{"an auditor that is away for a day and a half", "WebhookAuditorDown", []trace{build.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
 	{"the auditor of one of several clusters is away for a day and a half", "WebhookAuditorDown", []trace{buildOfEast.except(30, 5000, "_").except(30, 31, "stale")}, 1, 4, 0, 30, 52, 2160, 2160},
+}
+
+// longAgo are counters that counted failures and refusals before Prometheus started.
+func longAgo() []trace {
+	traces := []trace{
+		stays(requested("503"), 12), stays(requested("403"), 7), stays(rejected("calling_webhook_error"), 12), stays(rejected("no_error"), 7),
+		stays(promql.FailedOpen+`{instance="a",name="w",type="validating"}`, 5), stays(conversions("false"), 9), limited(knownHook, 0.5), reach,
+		stays(strings.Replace(matchConditionErrors, "{", "{"+calledHook+",", 1), 8), stays(gcErrors+`{instance="k"}`, 3),
+		grows(scraped+`{instance="a"}`, 1), seesAll, info,
+	}
+	for _, slow := range durations(promql.WebhookSeconds, calledHook, "1", 1) {
+		traces = append(traces, slow.idle())
+	}
+	return traces
+}
+
+// onCalls are the names of the alerts on calls.
+func onCalls() string {
+	var names []string
+	for _, a := range callsGroup().Alerts {
+		names = append(names, a.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// seldom is an API server of which one scrape in many succeeds in time: it lacks no series,
+// and its webhook answers most of its few calls.
+func seldom() []trace {
+	traces := []trace{seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0), stays(queued+`{instance="k",name="namespace"}`, 0)}
+	for _, t := range []trace{grows(scraped+`{instance="a"}`, 1), grows(requested("200"), 0.2), grows(requested("503"), 0.1), grows(rejected("calling_webhook_error"), 0.1)} {
+		traces = append(traces, trace{t.series, func(minute int) string {
+			if minute%18 > 0 {
+				return "stale"
+			}
+			return t.at(minute)
+		}})
+	}
+	return traces
 }
 
 // restartsEachHour answers twenty calls a minute, and fails three in an hour, in which all
@@ -278,6 +318,33 @@ func rollouts() []expectation {
 	return out
 }
 
+// auditorsGo expects that an alert is one and the same for as long as its cause lasts,
+// whatever happens to the auditors in the middle of the outage.
+func auditorsGo() []expectation {
+	goes := func(t trace) trace { return t.except(121, 122, "stale").except(122, 1000, "_") }
+	var out []expectation
+	for name, happens := range map[string]func(t trace) []trace{
+		"the auditor is away for 30 minutes": func(t trace) []trace { return []trace{t.except(110, 111, "stale").except(111, 140, "_")} },
+		"the replicas are replaced":          func(t trace) []trace { return []trace{goes(t), t.second().except(0, 120, "_")} },
+		"the backend moves": func(t trace) []trace {
+			return []trace{goes(t), t.second().renamed(inPolicy, `service_namespace="moved"`).except(0, 120, "_")}
+		},
+	} {
+		var traces []trace
+		for _, t := range append(pages("calling_webhook_error"), findingIn(60, 1000)[:2]...) {
+			if strings.HasPrefix(t.series, "webhook_auditor_") {
+				traces = append(traces, happens(t)...)
+			} else {
+				traces = append(traces, t)
+			}
+		}
+		for _, alert := range []string{"WebhookFailingClosed", "WebhookCallsFailing", "WebhookBackendDown"} {
+			out = append(out, expectation{name, alert, traces, 1, 1, 30, 60, 75, 190, 190})
+		}
+	}
+	return out
+}
+
 // nightly makes a hundred calls in two minutes of each night, all of which fail.
 func nightly() []trace {
 	failures := func(m int) int { return 100 + min(since(90, 50)(m), 100) }
@@ -316,54 +383,61 @@ var blindFor = trace{seesAll.series, func(m int) string {
 	return number(float64(60 * m))
 }}
 
-// TestExpectations evaluates what a person on call expects of one alert.
+// TestExpectations evaluates what a person on call expects of one alert. Those that are
+// scraped and evaluated alike are evaluated at once.
 func TestExpectations(t *testing.T) {
-	for _, e := range append(rollouts(), expectations...) {
-		t.Run(e.name+", "+e.alert, func(t *testing.T) {
+	alike := map[string][]expectation{}
+	for _, e := range slices.Concat(rollouts(), auditorsGo(), expectations) {
+		key := fmt.Sprint(e.scrape, e.step, e.from/400, e.last/250)
+		if strings.HasPrefix(e.alert, "WebhookAuditor") || strings.HasPrefix(e.alert, "WebhookInputMetricsMissing") {
+			key = e.name // they are about what is not there, in whichever cluster
+		}
+		alike[key] = append(alike[key], e)
+	}
+	for key, together := range alike {
+		t.Run(key, func(t *testing.T) {
 			t.Parallel()
-			names := strings.Fields(e.alert)
-			p := evaluateFile(t, fileOf(t, names...), time.Duration(e.scrape)*time.Minute, e.lines())
-			p.tick, p.now = time.Duration(e.step)*time.Minute, time.Duration(e.from)*time.Minute
-			identity := ""
-			for minute := e.from; minute <= e.last; minute += e.step {
-				alerts := firingOf(p.until(time.Duration(minute)*time.Minute), names...)
-				switch must := minute >= e.begins && minute <= e.ends; {
-				case minute < e.silent && len(alerts) > 0:
-					t.Fatalf("fires after %d minutes: %s", minute, alerts[0].Labels)
-				case must && len(alerts) != 1:
-					t.Fatalf("%d alerts fire after %d minutes, want one", len(alerts), minute)
-				case must && identity != "" && alerts[0].Labels.String() != identity:
-					t.Fatalf("after %d minutes %s fires, before it was %s", minute, alerts[0].Labels, identity)
-				case must:
-					identity = alerts[0].Labels.String()
-				}
+			var names []string
+			series := map[string][]string{}
+			all := together[0]
+			for _, e := range together {
+				names = append(names, strings.Fields(e.alert)...)
+				series[e.cluster()] = e.lines()
+				all.from, all.last = min(all.from, e.from), max(all.last, e.last)
+			}
+			p := evaluateFile(t, fileOf(t, names...), time.Duration(all.scrape)*minute, inClusters(series))
+			fires := p.over(time.Duration(all.from)*minute, time.Duration(all.last)*minute, time.Duration(all.step)*minute)
+			for _, e := range together {
+				t.Run(e.name+", "+e.alert, func(t *testing.T) {
+					identity := ""
+					for minute := e.from; minute <= e.last; minute += e.step {
+						alerts := firingOf(fires(e.cluster(), time.Duration(minute)*time.Minute), strings.Fields(e.alert)...)
+						switch must := minute >= e.begins && minute <= e.ends; {
+						case minute < e.silent && len(alerts) > 0:
+							t.Fatalf("fires after %d minutes: %s", minute, alerts[0].Labels)
+						case must && len(alerts) != 1:
+							t.Fatalf("%d alerts fire after %d minutes, want one", len(alerts), minute)
+						case must && identity != "" && alerts[0].Labels.String() != identity:
+							t.Fatalf("after %d minutes %s fires, before it was %s", minute, alerts[0].Labels, identity)
+						case must:
+							identity = alerts[0].Labels.String()
+						}
+					}
+				})
 			}
 		})
 	}
 }
 
-// TestNoHistory holds that a Prometheus that has just started, with counters that
-// counted failures and refusals long ago, raises nothing.
-func TestNoHistory(t *testing.T) {
-	traces := []trace{
-		stays(requested("503"), 12), stays(requested("403"), 7), stays(rejected("calling_webhook_error"), 12), stays(rejected("no_error"), 7),
-		stays(promql.FailedOpen+`{instance="a",name="w",type="validating"}`, 5), stays(conversions("false"), 9), limited(knownHook, 0.5), reach,
-		stays(strings.Replace(matchConditionErrors, "{", "{"+calledHook+",", 1), 8), stays(gcErrors+`{instance="k"}`, 3),
-		grows(scraped+`{instance="a"}`, 1), seesAll, info,
+// cluster is where the expectation is looked at.
+func (e expectation) cluster() string {
+	switch {
+	case strings.HasPrefix(e.name, "an auditor "):
+		return ""
+	case strings.Contains(e.name, "one of several clusters"):
+		return "east"
 	}
-	for _, slow := range durations(promql.WebhookSeconds, calledHook, "1", 1) {
-		traces = append(traces, slow.idle())
-	}
-	var names []string
-	for _, a := range callsGroup().Alerts {
-		names = append(names, a.Name)
-	}
-	p := evaluateFile(t, fileOf(t, names...), minute, faults[0].lines(traces))
-	for at := time.Duration(0); at <= 100*time.Minute; at += minute {
-		if got := p.firing(at); len(got) > 0 {
-			t.Fatalf("%q fire after %s", got, at)
-		}
-	}
+	return e.name
 }
 
 // bornLate are the series that exist only once what they count has happened: that
@@ -440,24 +514,27 @@ func TestRestart(t *testing.T) {
 // down for an hour, as the auditor finds: once it is back, the calls that
 // failed until then page no more when the alert on the backend ends.
 func TestNoSecondPage(t *testing.T) {
+	t.Parallel()
 	const down, up = 20, 80
+	series := map[string][]string{}
 	for _, period := range []int{1, 2, 5, 10} {
-		t.Run(fmt.Sprintf("called every %d minutes", period), func(t *testing.T) {
-			t.Parallel()
-			calls := func(from, to int) func(int) int {
-				return func(m int) int { return max(min(m, to)-from, 0) / period * max(1, period/2) }
-			}
-			found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
-			answered := func(m int) int { return calls(0, down)(m) + calls(up, watched)(m) }
-			p := evaluateFile(t, fileOf(t, "WebhookBackendDown", "WebhookFailingClosed"), minute, faults[0].lines([]trace{
-				counts(requested("200"), answered), counts(requested("503"), calls(down, up)), counts(rejected("calling_webhook_error"), calls(down, up)),
-				found.during(down, up), info, reach, seesAll, limited(knownHook, 0.5),
-			}))
-			p.now = 15 * minute
+		calls := func(from, to int) func(int) int {
+			return func(m int) int { return max(min(m, to)-from, 0) / period * max(1, period/2) }
+		}
+		found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
+		answered := func(m int) int { return calls(0, down)(m) + calls(up, watched)(m) }
+		series[fmt.Sprintf("called every %d minutes", period)] = faults[0].lines([]trace{
+			counts(requested("200"), answered), counts(requested("503"), calls(down, up)), counts(rejected("calling_webhook_error"), calls(down, up)),
+			found.during(down, up), info, reach, seesAll, limited(knownHook, 0.5),
+		})
+	}
+	fires := evaluateFile(t, fileOf(t, "WebhookBackendDown", "WebhookFailingClosed"), minute, inClusters(series)).over(15*minute, watched*minute, minute)
+	for name := range series {
+		t.Run(name, func(t *testing.T) {
 			paged := false
 			for at := 15; at <= watched; at++ {
-				fires := p.until(time.Duration(at) * minute)
-				down, failing := len(firingOf(slices.Clone(fires), "WebhookBackendDown")) > 0, len(firingOf(fires, "WebhookFailingClosed")) > 0
+				fires := fires(name, time.Duration(at)*minute)
+				down, failing := len(firingOf(fires, "WebhookBackendDown")) > 0, len(firingOf(fires, "WebhookFailingClosed")) > 0
 				paged = paged || down
 				if at > up && failing && !down {
 					t.Fatalf("WebhookFailingClosed fires alone %d minutes after the backend is back", at-up)
@@ -549,17 +626,22 @@ var silences = []silence{
 
 // TestSilences evaluates when what a person on call has cured ends.
 func TestSilences(t *testing.T) {
+	t.Parallel()
+	const last = 300
+	var names []string
+	series := map[string][]string{}
+	for _, s := range silences {
+		names = append(names, s.alert)
+		series[s.name] = expectation{traces: s.traces, scrape: 1, last: s.ends}.lines()
+	}
+	fires := evaluateFile(t, fileOf(t, names...), minute, inClusters(series)).over(50*minute, last*minute, minute)
 	for _, s := range silences {
 		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			e := expectation{traces: s.traces, scrape: 1, last: s.ends}
-			p := evaluateFile(t, fileOf(t, s.alert), minute, e.lines())
-			p.now = 50 * minute
-			if fires := p.until(time.Duration(s.fires) * minute); len(firingOf(fires, s.alert)) != 1 {
+			if fires := fires(s.name, time.Duration(s.fires)*minute); len(firingOf(fires, s.alert)) != 1 {
 				t.Fatalf("does not fire after %d minutes", s.fires)
 			}
 			for at := s.begins; at <= s.ends; at++ {
-				if got := firingOf(p.until(time.Duration(at)*minute), s.alert); at >= s.begins && len(got) > 0 {
+				if got := firingOf(fires(s.name, time.Duration(at)*minute), s.alert); len(got) > 0 {
 					t.Fatalf("fires after %d minutes: %s", at, got[0].Labels)
 				}
 			}
@@ -570,6 +652,7 @@ func TestSilences(t *testing.T) {
 // TestCutOffSeenByAuditors has one of three API servers reach no webhook, where two
 // auditors export what API servers count: one alert says so, and names it.
 func TestCutOffSeenByAuditors(t *testing.T) {
+	t.Parallel()
 	const end = cutOffAt + 30*60
 	var series []string
 	for _, auditor := range []string{"x", "y"} {
@@ -583,6 +666,7 @@ func TestCutOffSeenByAuditors(t *testing.T) {
 	}
 	p := evaluate(t, Options{Signals: AuditorSignals}, series...)
 	p.only("WebhookFailingClosed")
+	p.tick = minute
 	p.now = (cutOffAt - 30*60) * time.Second
 	fires := slices.DeleteFunc(p.until(end*time.Second), func(a *rules.Alert) bool {
 		return a.Labels.Get("component") == "" || strings.HasPrefix(a.Labels.Get("alertname"), "WebhookAuditor")

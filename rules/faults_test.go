@@ -355,8 +355,10 @@ func (f fault) lines(traces []trace) []string {
 }
 
 // TestFaults lets everything that happens in clusters happen while each alert
-// fires.
+// fires: each fault in a cluster of its own, and beside it one for each alert about all
+// that there is.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	var together []alertCase
 	var batches [][]alertCase
 	for _, s := range alertCases(t) {
@@ -366,37 +368,42 @@ func TestFaults(t *testing.T) {
 			together = append(together, s)
 		}
 	}
+	var names []string
+	series := map[string][]string{}
+	touched := map[string][]alertCase{}
 	for _, f := range faults {
-		t.Run(f.name, func(t *testing.T) {
-			t.Parallel()
-			for _, batch := range append(batches, together) {
-				touched := slices.DeleteFunc(slices.Clone(batch), func(s alertCase) bool { return !f.touches(s.traces) })
-				f.run(t, touched)
+		for n, batch := range append(batches, together) {
+			cluster := fmt.Sprintf("%s, %d", f.name, n)
+			for _, s := range batch {
+				if len(s.traces) > 0 && f.touches(s.traces) {
+					touched[cluster] = append(touched[cluster], s)
+					series[cluster] = append(series[cluster], f.lines(s.traces)...)
+					names = append(names, s.Name)
+				}
 			}
-		})
+		}
+	}
+	fires := evaluateFile(t, fileOf(t, names...), minute, inClusters(series)).over(begun*minute, watched*minute, minute)
+	for _, f := range faults {
+		for n := range len(batches) + 1 {
+			cluster := fmt.Sprintf("%s, %d", f.name, n)
+			t.Run(cluster, func(t *testing.T) {
+				f.run(t, touched[cluster], func(at int) []*rules.Alert { return fires(cluster, time.Duration(at)*minute) })
+			})
+		}
 	}
 }
 
-// run evaluates the alerts with the fault.
-func (f fault) run(t *testing.T, alertCases []alertCase) {
+// run holds the alerts while the fault happens.
+func (f fault) run(t *testing.T, alertCases []alertCase, fires func(at int) []*rules.Alert) {
 	t.Helper()
-	if len(alertCases) == 0 {
-		return
-	}
-	var series []string
 	seen := map[string]map[string]bool{}
 	for _, s := range alertCases {
-		series = append(series, f.lines(s.traces)...)
 		seen[s.Name] = map[string]bool{}
 	}
-	p := evaluateFile(t, only(t, alertCases), minute, series)
-	p.now = begun * minute
-	for at := begun; at <= watched; at++ {
-		fires := p.until(minute * time.Duration(at))
+	for at := looked; at <= watched; at++ {
 		for _, s := range alertCases {
-			if at >= looked {
-				f.check(t, s, at, seen[s.Name], fires)
-			}
+			f.check(t, s, at, seen[s.Name], fires(at))
 		}
 	}
 	for name, identities := range seen {
@@ -419,41 +426,6 @@ func (f fault) check(t *testing.T, s alertCase, at int, seen map[string]bool, fi
 		seen[labels.NewBuilder(a.Labels).Del("instance", "pod").Labels().String()] = true
 		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.hasBackend() && !strings.Contains(f.namespaces, got) {
 			t.Fatalf("%s: the backend is in %s after %d minutes, want %s", s.Name, got, at, f.namespaces)
-		}
-	}
-}
-
-// only writes a file with these alerts.
-func only(t *testing.T, alertCases []alertCase) string {
-	t.Helper()
-	var names []string
-	for _, s := range alertCases {
-		names = append(names, s.Name)
-	}
-	return fileOf(t, names...)
-}
-
-// TestSlowScrapes has an API server of which one scrape in many succeeds in
-// time: it lacks no series, and its webhook answers most of its few calls.
-func TestSlowScrapes(t *testing.T) {
-	traces := []trace{seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0), stays(queued+`{instance="k",name="namespace"}`, 0)}
-	for _, series := range []trace{
-		grows(`apiserver_admission_step_admission_duration_seconds_count{instance="a"}`, 1),
-		grows(requested("200"), 0.2),
-		grows(requested("503"), 0.1),
-		grows(rejected("calling_webhook_error"), 0.1),
-	} {
-		traces = append(traces, trace{series.series, func(tick int) string {
-			if tick%18 > 0 {
-				return "stale"
-			}
-			return series.at(tick)
-		}})
-	}
-	for _, alert := range []string{"WebhookInputMetricsMissing", "WebhookAllCallsFailing"} {
-		p := evaluateFile(t, fileOf(t, alert), minute, faults[0].lines(traces))
-		if got := p.first(alert, watched*minute); got >= 0 {
-			t.Errorf("%s fires after %s", alert, got)
 		}
 	}
 }

@@ -84,6 +84,7 @@ func (f findingOf) policy() string {
 // fires once for what two auditors report, whatever happens to a scrape, and
 // resolves.
 func TestFindingAlerts(t *testing.T) {
+	t.Parallel()
 	findings := findingsOfAll()
 	series := []string{fmt.Sprintf(`webhook_auditor_snapshot_timestamp_seconds{instance="one",pod="one"} 0+60x%d`, int(findingLooked/time.Minute))}
 	var names []string

@@ -47,6 +47,7 @@ func limit(name, kind string, seconds float64) string {
 // TestEdges looks at both sides of each edge that a threshold may be: exactly
 // one call in a hundred beyond it is not slow, hardly more is.
 func TestEdges(t *testing.T) {
+	t.Parallel()
 	for edge, seconds := range map[string]float64{"0.1": 0.1, "0.5": 0.5, "1": 1, "2.5": 2.5, "10": 10} {
 		for _, slow := range []float64{100, 102} {
 			t.Run(fmt.Sprintf("admission, %g in 10000 over %s", slow, edge), func(t *testing.T) {
@@ -70,6 +71,7 @@ func TestEdges(t *testing.T) {
 func expect(t *testing.T, alert string, fires bool, series []string) {
 	t.Helper()
 	p := evaluateFile(t, fileOf(t, alert), tick, series)
+	p.tick = minute
 	if got := p.first(alert, 30*time.Minute); (got >= 0) != fires {
 		t.Errorf("%s first fires after %s, want it to fire: %t", alert, got, fires)
 	}
@@ -77,6 +79,7 @@ func expect(t *testing.T, alert string, fires bool, series []string) {
 
 // TestUnevenHistograms has one histogram in many pieces.
 func TestUnevenHistograms(t *testing.T) {
+	t.Parallel()
 	bucket := func(instance, operation, le string, perTick float64) string {
 		return fmt.Sprintf(`apiserver_admission_webhook_admission_duration_seconds_bucket{instance=%q,name="w",type="validating",operation=%q,rejected="false",le=%q} 0+%gx60`, instance, operation, le, perTick)
 	}
@@ -121,6 +124,7 @@ func TestWithoutThreshold(t *testing.T) {
 // TestVital shows that it pages where the webhook reaches what the cluster's
 // stability depends on, whatever its failurePolicy: the wait is the outage.
 func TestVital(t *testing.T) {
+	t.Parallel()
 	registration := func(policy, class, resource string) []string {
 		const webhook = `pod="one",type="validating",name="w",configuration="c"`
 		series := []string{fmt.Sprintf(`webhook_auditor_webhook_info{%s,failure_policy=%q} 1x60`, webhook, policy)}

@@ -79,7 +79,7 @@ local select(text, name, matchers) =
 
   // pageOf is where on the page the subject of an alert is.
   local pageOf(rule) =
-    if std.length(std.findSubstr('$labels.name', rule.annotations.summary + rule.annotations.description)) == 0 then ''
+    if std.length(std.split(rule.annotations.summary + rule.annotations.description, '$labels.name')) == 1 then ''
     else 'webhooks?type={{ $labels.type | urlquery }}&q={{ $labels.name | urlquery }}',
 
   local pageLink(like, title, path) = like { title: title, url: page + path, targetBlank: true },

@@ -59,6 +59,7 @@ func TestMixin(t *testing.T) {
 		`{thresholds: {WebhookRejectionsHigh: 0.25}, clusterLabel: 'one'}`: {Thresholds: map[string]float64{"WebhookRejectionsHigh": 0.25}, ClusterLabel: "one"},
 	} {
 		t.Run(config, func(t *testing.T) {
+			t.Parallel()
 			got := must.Get(evaluateMixin(config))(t)
 			groups := must.Get(o.groups())(t)
 			alerts, records := comparable(t, plain(groups))

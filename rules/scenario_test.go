@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
-	"time"
 )
 
 // healthy is a cluster in which the webhook "w" is called once a second and
@@ -72,15 +70,6 @@ func others(ticks int) []string {
 	}
 }
 
-func TestHealthy(t *testing.T) {
-	p := evaluate(t, Options{}, healthy(240)...)
-	for at := time.Duration(0); at <= 2*time.Hour; at += 10 * time.Minute {
-		if got := p.firing(at); len(got) > 0 {
-			t.Fatalf("after %s: %q", at, got)
-		}
-	}
-}
-
 // kind is a kind of webhook, and how its calls are counted.
 type kind struct {
 	alert, page    string
@@ -116,14 +105,4 @@ func counter(scrape, end int, value func(second int) int) string {
 		}
 	}
 	return b.String()
-}
-
-// delayed lets the series begin some ticks later.
-func delayed(series []string, ticks int) []string {
-	var out []string
-	for _, s := range series {
-		end := strings.LastIndex(s, "} ") + 2
-		out = append(out, fmt.Sprintf("%s_x%d %s", s[:end], ticks-1, s[end:]))
-	}
-	return out
 }

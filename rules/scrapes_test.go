@@ -20,7 +20,7 @@ func third(scrape int) bool { return scrape%3 == 0 }
 func half(scrape int) bool  { return scrape%2 == 0 }
 
 var scrapings = map[string]scraping{
-	"every 30 s":                 {30, never, 7},
+	"every 30 s":                 {30, never, 8},
 	"every 30 s, a third fails":  {30, third, 8},
 	"every 30 s, half fail":      {30, half, 8},
 	"every 60 s":                 {60, never, 8},
@@ -46,12 +46,12 @@ func TestScrapes(t *testing.T) {
 				calls := evenly(hour)
 				tr := traffic{calls, from(begin, func(second int) int { return calls(second) * share / 10 })}
 				p := evaluateOn(t, fileOf(t, "WebhookFailingClosed"), tick, scrapedInto(t, time.Duration(s.seconds)*time.Second, s.series(t, tr, end)))
-				p.now = (begin - hour/6) * time.Second
+				p.tick, p.now = minute, (begin-hour/6)*time.Second
 				fires := p.first("WebhookFailingClosed", time.Duration(end)*time.Second)
 				if after := fires - begin*time.Second; after < 0 || after > time.Duration(s.within)*time.Minute {
 					t.Fatalf("pages after %s, want it within %d minutes", after, s.within)
 				}
-				for at := fires; at <= time.Duration(end)*time.Second; at += tick {
+				for at := fires; at <= time.Duration(end)*time.Second; at += minute {
 					if len(p.until(at)) != 1 {
 						t.Fatalf("no longer fires %s after it did", at-fires)
 					}

@@ -97,6 +97,7 @@ const ends = broken + 4*hour
 
 // TestTraffic evaluates the scenarios with each kind of webhook, all in one cluster.
 func TestTraffic(t *testing.T) {
+	t.Parallel()
 	var series []string
 	for i, s := range scenarios {
 		for _, k := range kindsOf(i) {
@@ -111,6 +112,9 @@ func TestTraffic(t *testing.T) {
 	p.record("webhook-auditor-history", broken*time.Second)
 	for p.now = broken / 30 * 30 * time.Second; p.now <= ends*time.Second; {
 		now := p.now
+		if now > (broken+hour)*time.Second {
+			p.tick = 2 * time.Minute // than which every expectation then is wider
+		}
 		for _, a := range p.until(now) {
 			id := a.Labels.Get("alertname") + " " + a.Labels.Get("name")
 			if _, seen := firsts[id]; !seen {
@@ -136,6 +140,7 @@ func TestTraffic(t *testing.T) {
 // one call in a hundred has failed for hours: the failures of these hours are not
 // compared with the calls of the few minutes of which there are records.
 func TestRulesInstalledLate(t *testing.T) {
+	t.Parallel()
 	tr := outage(evenly(hour), of(evenly(hour), 100))
 	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed"), tick, tr.series(kinds[0], 30, ends, "w", "a"))
 	p.now = (broken/30*30 + 2*hour) * time.Second
