@@ -144,7 +144,11 @@ func siblings(p *classify.Profile) []string {
 // calledFor are the resources, and what else decides.
 func calledFor(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.ServedVersions()), p.CRD.StorageVersion)
+		var names []string // of all, as one that is not served may be stored or asked for
+		for _, v := range p.CRD.Versions {
+			names = append(names, v.Name)
+		}
+		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(names), p.CRD.StorageVersion)
 	}
 	if p.KnowsReach() && len(p.Matched) == 0 {
 		return "no request: the API server calls it for none of the resources in its rules"

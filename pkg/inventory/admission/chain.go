@@ -197,25 +197,32 @@ func (m *Matcher) conversion(c Chain) *Step {
 		return nil
 	}
 	w := m.Snapshot.Webhooks[i]
-	if detail := c.converted(w.CRD); detail != "" {
-		return &Step{w, Verdict{Match: Yes, Detail: detail}}
+	v := c.converted(w.CRD)
+	if stored := storedVersions(w.CRD); v.Match != Yes && len(stored) > 1 && c.Request.Operation != Create {
+		v = Verdict{Match: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion)}
 	}
-	if stored := storedVersions(w.CRD); len(stored) > 1 && c.Request.Operation != Create {
-		return &Step{w, Verdict{Match: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion)}}
+	if v.Match == "" {
+		return nil
 	}
-	return nil
+	return &Step{w, v}
 }
 
-// converted says why objects are converted for certain, "" if they are not.
-func (c Chain) converted(crd *inventory.CRD) string {
+// converted says whether and why objects are converted, however they are stored.
+func (c Chain) converted(crd *inventory.CRD) Verdict {
 	if storage := crd.StorageVersion; storage != c.Request.Version {
-		return fmt.Sprintf("the request is in %s, the object is stored in %s", c.Request.Version, storage)
+		return Verdict{Match: Yes, Detail: fmt.Sprintf("the request is in %s, the object is stored in %s", c.Request.Version, storage)}
 	}
-	for _, step := range c.Steps {
-		kind, _ := c.Request.invocation(&step.Webhook.RuleSet, step.Webhook.MatchPolicy)
-		if step.Match == Yes && kind != c.Request.Kind {
-			return fmt.Sprintf("webhook %s asks for it in another version than %s", step.Webhook.Name, c.Request.Version)
+	var out Verdict
+	met := func(by *inventory.Registration, match Match) {
+		if (out.Match == "" || match == Yes) && c.Request.getsOther(by) {
+			out = Verdict{Match: match, Detail: fmt.Sprintf("%s %s asks for it in another version than %s", by.Type.Noun(), by.Name, c.Request.Version)}
 		}
 	}
-	return ""
+	for _, step := range c.Steps {
+		met(&step.Webhook.Registration, step.Match)
+	}
+	for _, step := range c.Policies {
+		met(&step.Policy.Registration, step.Match)
+	}
+	return out
 }

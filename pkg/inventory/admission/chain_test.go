@@ -177,6 +177,8 @@ func TestConversionInTheChain(t *testing.T) {
 	hook := validating("old", func(w *admissionv1.ValidatingWebhook) {
 		w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"example.com"}, []string{"v1beta1"}, []string{"widgets"}
 	})
+	perhaps := hook.DeepCopy()
+	perhaps.Webhooks[0].NamespaceSelector = kubetest.Selector("team", metav1.LabelSelectorOpNotIn, "a")
 	for _, test := range []struct {
 		name     string
 		op       Operation
@@ -188,6 +190,7 @@ func TestConversionInTheChain(t *testing.T) {
 		{"in the stored version", Create, "v1", nil, nil, ""},
 		{"in another version", Create, "v1beta1", nil, nil, Yes},
 		{"a webhook asks for another version", Create, "v1", []*admissionv1.ValidatingWebhookConfiguration{hook}, nil, Yes},
+		{"a webhook may ask for another version", Create, "v1", []*admissionv1.ValidatingWebhookConfiguration{perhaps}, nil, Maybe},
 		{"created while old objects are stored", Create, "v1", nil, []string{"v1beta1", "v1"}, ""},
 		{"an old object may be updated", Update, "v1", nil, []string{"v1beta1", "v1"}, Maybe},
 	} {

@@ -15,30 +15,68 @@ type ConversionNeed int
 
 // The needs, from none to all.
 const (
-	// NeverConverted: one version is served and stored; the webhook is never
-	// called.
+	// NeverConverted: one version is served and stored, and no webhook or policy
+	// asks for another; the webhook is never called.
 	NeverConverted ConversionNeed = iota
 	// ClientsConvert: only clients of versions other than the stored one need
 	// the webhook.
 	ClientsConvert
+	// WritesConvert: a webhook or a policy gets objects in another version than
+	// that of the request, so that these requests are refused.
+	WritesConvert
 	// ControllersConvert: the version that the garbage collector, the
 	// namespace controller and quota read differs from a stored one, so that
 	// they stop with the webhook.
 	ControllersConvert
 )
 
-// ConversionNeed computes the need from the CRD alone. The controllers read
-// the version that discovery prefers: the best version of the whole group, or
-// the CRD's own best where it does not serve that one.
+// ConversionNeed computes the need. The controllers read the version that
+// discovery prefers: the best version of the whole group, or the CRD's own best
+// where it does not serve that one.
 func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 	stored := storedVersions(c)
+	single := len(text.Distinct(slices.Concat(stored, c.ServedVersions()))) <= 1
 	switch {
-	case len(text.Distinct(slices.Concat(stored, c.ServedVersions()))) <= 1:
+	case !single && (len(stored) != 1 || m.preferredVersion(c) != stored[0]):
+		return ControllersConvert
+	case m.GetsOther(c) != nil:
+		return WritesConvert
+	case single:
 		return NeverConverted
-	case len(stored) == 1 && m.preferredVersion(c) == stored[0]:
-		return ClientsConvert
 	}
-	return ControllersConvert
+	return ClientsConvert
+}
+
+// GetsOther is a webhook or policy that gets some of the CRD's objects in another
+// version than that of the request: a rule may name any version, even one that is not
+// served. It is nil without one.
+func (m *Matcher) GetsOther(c *inventory.CRD) *inventory.Registration {
+	for _, v := range m.index.byName[c.Resource] {
+		for _, op := range m.Operations(v.Resource) {
+			r := m.cachedRequest(v, op, Subject{})
+			for _, w := range m.Snapshot.Webhooks {
+				if v.Served && r.getsOther(&w.Registration) && r.Match(w).Match != No {
+					return &w.Registration
+				}
+			}
+			for _, p := range m.Snapshot.Policies {
+				met := func(s PolicyStep) bool { return s.Match != No }
+				if v.Served && r.getsOther(&p.Registration) && slices.ContainsFunc(m.policySteps(r, p), met) {
+					return &p.Registration
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// getsOther reports whether the object is converted for what is registered, if that
+// meets the request: the API server gives it in the version of the rule. Without the
+// conversion it refuses the request, whatever the failurePolicy. Source:
+// NewVersionedAttributes in k8s.io/apiserver/pkg/admission.
+func (r Request) getsOther(by *inventory.Registration) bool {
+	kind, verdict := r.rulesCover(by.Type, &by.MatchResources)
+	return verdict.Match != No && kind != r.Kind
 }
 
 // storedVersions returns the versions in which objects may be stored. Manifests carry
