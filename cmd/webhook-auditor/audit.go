@@ -370,6 +370,9 @@ func (in *input) policyText() ([]byte, error) {
 	if in.config == "" {
 		return nil, nil
 	}
+	if err := exist([]string{in.config}); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(in.config)
 	if err == nil && !info.Mode().IsRegular() {
 		err = fmt.Errorf("%s: must be a regular file", in.config)

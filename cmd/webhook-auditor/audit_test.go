@@ -123,7 +123,7 @@ func TestAuditTexts(t *testing.T) {
 	of := func(flags ...string) string {
 		return squeezed(execute(t, "", append([]string{"audit", fixtures + "long-timeout.yaml", "--fail-on=never"}, flags...)...).out)
 	}
-	expect.Contains(t, of(), "TO REVIEW i ignore.example.com ../../pkg/classify/testdata/long-timeout.yaml:14 · and 1 other long-timeout May hold", "What to do: --fixes")
+	expect.Contains(t, of(), "TO REVIEW i ignore.example.com timeouts · ../../pkg/classify/testdata/long-timeout.yaml:14 long-timeout May hold each request for 16 s", "long-timeout May hold each request for 30 s", "What to do: --fixes")
 	expect.Contains(t, of("-v", "--fixes"), "i long.example.com", "fix write webhooks[0].timeoutSeconds (../../pkg/classify/testdata/long-timeout.yaml:6): timeoutSeconds: 10")
 	if got := of("-q"); strings.Contains(got, "REVIEW") || !strings.Contains(got, "0 critical, 0 warning, 2 info") {
 		t.Errorf("-q prints %q", got)

@@ -112,6 +112,9 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 		d.from = args[:1]
 	}
 	old, err := d.objects(ctx, s)
+	if err != nil && !alone && len(d.from) == 0 {
+		return nil, nil, fmt.Errorf("diff: without OLD or --from, NEW is compared with a cluster: %w", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -101,7 +101,7 @@ func (r *requestFlags) describe(a requestArguments, name []string) (requestArgum
 	}
 	set, err := labels.ConvertSelectorToLabelsMap(r.labels)
 	if err != nil {
-		return requestArguments{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
+		return requestArguments{}, usageError{fmt.Errorf("--labels %q: %s", r.labels, strings.TrimPrefix(err.Error(), "<nil>: "))}
 	}
 	a.subject.Labels = set
 	return a, nil

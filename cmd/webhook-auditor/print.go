@@ -163,7 +163,12 @@ func schemaCommand(s streams) *cobra.Command {
 	for _, schema := range report.Schemas {
 		c.ValidArgs = append(c.ValidArgs, schema.Name)
 	}
-	c.Args = cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs)
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || !slices.Contains(c.ValidArgs, args[0]) {
+			return fmt.Errorf("print schema: must be given one NAME of %s", strings.Join(c.ValidArgs, ", "))
+		}
+		return nil
+	}
 	c.RunE = running(s, func(_ context.Context, args []string, s streams) error {
 		return report.Schemas[slices.Index(c.ValidArgs, args[0])].WriteSchema(s.out)
 	})

@@ -45,7 +45,7 @@ func deadRules(s *inventory.Snapshot, r *inventory.Registration, unused []int, o
 // change by itself. Wildcards are left alone, for their intent is not known,
 // and so are groups of CRDs that are not served: optional integrations name them.
 func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1.RuleWithOperations) string {
-	if wildcards(rule) || len(rule.APIGroups) == 0 || len(rule.Resources) == 0 { // without them, the API server refuses the object
+	if wildcards(rule) || len(rule.APIGroups) == 0 || len(rule.Resources) == 0 || len(rule.Operations) == 0 { // without them, the API server refuses the object
 		return ""
 	}
 	for _, group := range rule.APIGroups {

@@ -44,6 +44,7 @@ webhooks:
 		"kube-system":        {rule("UPDATE", "namespaces") + inSystem, "control-plane-path", []string{"is on the path", "namespaces of kube-system are refused"}, []string{"unless"}},
 		"its status":         {rule("UPDATE", "namespaces/status") + inSystem, "control-plane-path", []string{"is on the path", "namespaces/status of kube-system are refused"}, []string{"unless"}},
 		"every Namespace":    {rule("UPDATE", "namespaces, namespaces/status"), "control-plane-path", []string{"namespaces and namespaces/status are refused"}, []string{"kube-system"}},
+		"no operation":       {rule("", "pods"), "dead-rule", nil, []string{"the API server"}},
 		"another, selecting": {rule("CREATE", "pods/exec") + selector, "dead-rule", []string{"the API server calls no webhook for CREATE of pods/exec"}, []string{"labels"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -109,17 +109,25 @@ func StopsOf(p *classify.Profile) []string {
 // of the cluster first, then writes of resources that no function needs.
 func Stopped(r *classify.Report) []string {
 	profiles := r.ByRef()
-	var functions, writes []string
+	var functions, writes, deletions []string
 	for _, f := range r.Findings {
 		p := profiles[f.Webhook]
 		if p == nil || f.Acknowledged || f.Severity != classify.Critical || !f.Check.Fails {
 			continue
 		}
+		if f.Check.Name == "failing-match-condition" {
+			p = failing(p)
+		}
 		stops := StopsOf(p)
 		functions = append(functions, stops...)
-		if len(stops) == 0 {
-			for _, m := range p.Matched {
+		if len(stops) > 0 {
+			continue
+		}
+		for _, m := range p.Matched {
+			if m.Operations.Has(admission.Create) || m.Operations.Has(admission.Update) {
 				writes = append(writes, m.Resource.String())
+			} else {
+				deletions = append(deletions, m.Resource.String())
 			}
 		}
 	}
@@ -127,7 +135,28 @@ func Stopped(r *classify.Report) []string {
 	if len(writes) > 0 {
 		functions = append(functions, "writes of "+strings.Join(text.Distinct(writes), ", "))
 	}
+	if len(deletions) > 0 {
+		functions = append(functions, "deletions of "+strings.Join(text.Distinct(deletions), ", "))
+	}
 	return functions
+}
+
+// failing is the Profile with those requests alone for which a matchCondition always fails.
+func failing(p *classify.Profile) *classify.Profile {
+	only := *p
+	only.Matched = nil
+	for _, m := range p.Matched {
+		fails := admission.Operations(0)
+		for _, f := range p.Matcher.FailingConditions(p.Webhook) {
+			if f.Resource == m.Resource {
+				fails |= f.Operations
+			}
+		}
+		if m.Operations &= fails; m.Operations != 0 {
+			only.Matched = append(only.Matched, m)
+		}
+	}
+	return &only
 }
 
 // distinct keeps the first of equal words, in their order.

@@ -176,13 +176,13 @@ func filters(p *classify.Profile) []string {
 func selectors(s *inventory.Snapshot, m *inventory.MatchResources, matched []admission.MatchedResource) []string {
 	var out []string
 	if !m.NamespaceSelector.Empty() {
-		out = append(out, "only in namespaces with the labels "+m.NamespaceSelector.String()+selected(s, m.NamespaceSelector))
+		out = append(out, "only in namespaces that match "+m.NamespaceSelector.String()+selected(s, m.NamespaceSelector))
 		if slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return !r.Namespaced }) {
 			out = append(out, "cluster-scoped objects are not excluded by that")
 		}
 	}
 	if !m.ObjectSelector.Empty() {
-		out = append(out, "only for objects with the labels "+m.ObjectSelector.String())
+		out = append(out, "only for objects that match "+m.ObjectSelector.String())
 	}
 	return out
 }

@@ -125,7 +125,7 @@ func TestPages(t *testing.T) {
 			// What a fix says to run is copied by itself.
 			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get deployments,pods,services -n legacy</code><button`,
 			`<code class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
-			"only in namespaces with the labels kubernetes.io/metadata.name=legacy", `href="../../../checks/service-missing"`,
+			"only in namespaces that match kubernetes.io/metadata.name=legacy", `href="../../../checks/service-missing"`,
 		},
 		"/ask?text=" + escaped("kind: Secret"): {`role="alert"`, "paste it into the box"},
 		"/bootstrap":                           {"<h3>Dependencies</h3>", "Deadlocks"},

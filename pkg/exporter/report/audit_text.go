@@ -118,18 +118,9 @@ type cause struct {
 	what     string
 }
 
-// causeOf groups the webhooks of one backend, those that one sentence says all of, and those
-// that one fix is for.
+// causeOf groups the webhooks that one sentence says all of.
 func causeOf(f Finding) cause {
-	first, _, _ := strings.Cut(f.Message, ";")
-	switch {
-	case strings.Contains(first, "Service ") || strings.Contains(first, "URL "):
-	case f.Brief != "":
-		first = f.Brief
-	default:
-		first = f.Fix
-	}
-	return cause{f.Severity, f.Check + first}
+	return cause{f.Severity, f.Check + strings.ReplaceAll(cmp.Or(f.Brief, f.Message), f.Name, "")}
 }
 
 // fixOf groups what one fix resolves.
@@ -137,8 +128,11 @@ func fixOf(f Finding) cause { return cause{f.Severity, f.Check + f.Fix} }
 
 // entries are the findings for a terminal, grouped.
 func (o TextOptions) entries(findings []Finding, of func(Finding) cause) []Line {
-	if o.Verbose || o.Fixes {
+	switch {
+	case o.Verbose: // which prints the sentence of each
 		of = fixOf
+	case o.Fixes:
+		of = func(f Finding) cause { return cause{f.Severity, causeOf(f).what + f.Fix} }
 	}
 	groups := grouped(findings, of)
 	var out []Line
@@ -267,6 +261,9 @@ func shortened(message string, most int) string {
 			message = message[:i]
 		}
 	}
+	for n := maxListed - 1; n >= leastListed && utf8.RuneCountInString(message) > most; n-- {
+		message = bounded(message, n)
+	}
 	return text.Shorten(message, most)
 }
 
@@ -313,7 +310,11 @@ func (d Document) stopsNow() string {
 	case len(subjects) == 0:
 		return ""
 	case len(d.Stops) > 0:
-		return fmt.Sprintf("%s. This stops: %s.", fail, strings.Join(d.Stops[:min(len(d.Stops), maxListed)], "; "))
+		stops := strings.Join(d.Stops[:min(len(d.Stops), maxListed)], "; ")
+		if more := len(d.Stops) - maxListed; more > 0 {
+			stops += fmt.Sprintf("; and %d more", more)
+		}
+		return fmt.Sprintf("%s. This stops: %s.", fail, stops)
 	case refuses:
 		return fail + ": requests are refused."
 	case slices.ContainsFunc(d.Webhooks, func(w Webhook) bool { return webhooks[w.Ref] && w.FailurePolicy == "Fail" }):
@@ -325,7 +326,7 @@ func (d Document) stopsNow() string {
 // approvals are the checks that a recorded approval ends.
 var approvals = []string{"critical-resource", "core-resource", "sensitive-resource"}
 
-// toReview has an entry for each check, and sums the webhooks up that a record would end;
+// toReview has the entries, and sums the webhooks up that a record would end;
 // with -v it lists them all.
 func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 	if o.Verbose {
@@ -340,7 +341,7 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 			others = append(others, f)
 		}
 	}
-	out := o.entries(others, func(f Finding) cause { return cause{what: f.Check} })
+	out := o.entries(others, causeOf)
 	if n := len(unapproved); n > 0 {
 		record := "webhook-auditor.io/acknowledge"
 		if d.Platform == inventory.PlatformOpenShift {

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,8 @@ type Explanation struct {
 	Line             int                    `json:"line,omitempty" jsonschema:"Line is which of many requests it answers; 0 where there is one."`
 	Inputs           []inventory.Input      `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
 	Taken            time.Time              `json:"taken" jsonschema:"Taken is when the facts were true."`
+	// endsForCertain says that the webhooks that are called for certain suffice for EndsAfterSeconds.
+	endsForCertain bool
 }
 
 // ExplainedRequest is the request of an Explanation.
@@ -87,6 +90,8 @@ type Deadline struct {
 	EndsRequest  bool   `json:"endsRequest,omitempty" jsonschema:"EndsRequest is set where the API server ends the request then, whatever it waits for."`
 	// within says that it begins with the validating webhooks.
 	within bool
+	// certain says that the webhooks that are called for certain suffice to miss it.
+	certain bool
 }
 
 // FromBegin reports whether it begins with the request.
@@ -148,9 +153,13 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 	}
 	if len(c.Steps) > 0 {
 		e.Budget = &Budget{wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating)}
-		e.Deadlines = deadlines(c.Limits, budget)
+		certain := c
+		certain.Steps = slices.DeleteFunc(slices.Clone(c.Steps), func(s admission.Step) bool { return s.Match != admission.Yes })
+		e.Deadlines = deadlines(c.Limits, budget, certain.Budget())
 		if _, after, ended := admission.End(c.Limits, budget); ended {
 			e.EndsAfterSeconds = wholeSeconds(after)
+			_, at, ends := admission.End(c.Limits, certain.Budget())
+			e.endsForCertain = ends && at == after
 		}
 	}
 	if step := c.Conversion; step != nil {
@@ -270,11 +279,11 @@ func bindingName(step admission.PolicyStep) string {
 func wholeSeconds(d time.Duration) int { return int(d.Seconds()) }
 
 // deadlines are the limits of the webhooks that a request meets, beside its worst case.
-func deadlines(limits []admission.Limit, b admission.Budget) []Deadline {
+func deadlines(limits []admission.Limit, b, certain admission.Budget) []Deadline {
 	var out []Deadline
 	for _, l := range limits {
 		if l.Bounded(b) > 0 {
-			out = append(out, Deadline{AfterSeconds: wholeSeconds(l.After), Whose: l.Whose, Missed: l.Missed(b), EndsRequest: l.Ends, within: l.Of == inventory.Validating})
+			out = append(out, Deadline{AfterSeconds: wholeSeconds(l.After), Whose: l.Whose, Missed: l.Missed(b), EndsRequest: l.Ends, within: l.Of == inventory.Validating, certain: l.Missed(certain)})
 		}
 	}
 	return out

@@ -19,22 +19,27 @@ func (e Explanation) Text(o TextOptions) Blocks {
 // Verdict is what becomes of the request as a whole.
 func (e Explanation) Verdict() string {
 	policies, webhooks := e.Count()
+	surePolicies, sureWebhooks := e.certain()
 	out := e.Request.Title() + " meets "
-	met := counted(webhooks, "webhook", "webhooks")
-	if skipped := len(e.Skipped); skipped > 0 && webhooks > 0 {
-		met = fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook"))
+	if len(e.Chain) > 0 && surePolicies+sureWebhooks == 0 {
+		out = e.Request.Title() + " may meet "
 	}
+	met := amount(sureWebhooks, webhooks, counted(webhooks, "webhook", "webhooks"))
+	if skipped := len(e.Skipped); skipped > 0 && webhooks > 0 {
+		met = amount(sureWebhooks, webhooks, fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook")))
+	}
+	metPolicies := amount(surePolicies, policies, countedPolicies(policies))
 	switch {
 	case len(e.Chain)+len(e.Skipped) == 0 && len(e.Inputs) > 0:
 		return out + "no webhook: no configuration was read."
 	case len(e.Chain) == 0:
 		return out + "no webhook."
 	case webhooks == 0:
-		out += countedPolicies(policies) + " and no webhook"
+		out += metPolicies + " and no webhook"
 	case policies == 0:
 		out += met
 	default:
-		out += countedPolicies(policies) + " and " + met
+		out += metPolicies + " and " + met
 	}
 	if refused := e.refused(); refused != "" {
 		return out + ": " + refused
@@ -42,7 +47,24 @@ func (e Explanation) Verdict() string {
 	if webhooks == 0 {
 		return out + "."
 	}
-	return out + ": " + e.wait(webhooks)
+	return out + ": " + e.wait(webhooks, sureWebhooks < webhooks)
+}
+
+// certain counts the policies and the webhooks that are met whatever is not known.
+func (e Explanation) certain() (policies, webhooks int) {
+	e.Chain = slices.DeleteFunc(slices.Clone(e.Chain), func(s ChainStep) bool { return s.Called == admission.Maybe })
+	return e.Count()
+}
+
+// amount is how many are met, where only some are so for certain.
+func amount(certain, all int, counted string) string {
+	switch {
+	case certain == all:
+		return counted
+	case certain == 0:
+		return "up to " + counted
+	}
+	return fmt.Sprintf("%d to %s", certain, counted)
 }
 
 func (e Explanation) skippedWebhooks() int {
@@ -70,28 +92,42 @@ func (e Explanation) refused() string {
 	return ""
 }
 
-// wait is how long the request waits at worst, and what ends it before.
-func (e Explanation) wait(webhooks int) string {
+// wait is how long the request waits at worst, and what ends it before. It is
+// conditional where it is not known that all webhooks are called.
+func (e Explanation) wait(webhooks int, perhaps bool) string {
 	ignored := 0
 	for _, s := range e.Chain {
 		if !s.Type.IsPolicy() && s.FailurePolicy == "Ignore" {
 			ignored++
 		}
 	}
+	all, are, hang := "all", "are", "hang"
+	if webhooks == 1 {
+		all, are, hang = "it", "is", "hangs"
+	}
+	slow := fmt.Sprintf("if %s %s slow", all, are)
+	called := fmt.Sprintf("if %s %s called", all, are)
+	hang = fmt.Sprintf("if %s %s", all, hang)
+	if perhaps && !e.endsForCertain {
+		slow, hang = called+" and slow", strings.Replace(hang, all, all+" "+are+" called and", 1)
+	}
 	switch end := e.EndsAfterSeconds; {
 	case end > 0 && e.Budget != nil && e.Budget.MutatingSeconds+e.Budget.ValidatingSeconds < end: // what hangs changes nothing, so that none is called again
-		return fmt.Sprintf("waits %d s if all hang; if they are slow, change the object and are called again, it is refused after %d s.", e.Budget.MutatingSeconds+e.Budget.ValidatingSeconds, end)
+		return fmt.Sprintf("waits %d s %s; if they are slow, change the object and are called again, it is refused after %d s.", e.Budget.MutatingSeconds+e.Budget.ValidatingSeconds, hang, end)
 	case end > 0 && ignored == webhooks && webhooks > 1:
-		return fmt.Sprintf("if all hang, it is refused after %d s, although all %d have failurePolicy Ignore.", end, webhooks)
+		return fmt.Sprintf("%s, it is refused after %d s, although all %d have failurePolicy Ignore.", hang, end, webhooks)
 	case end > 0 && ignored == webhooks:
-		return fmt.Sprintf("if it hangs, the request is refused after %d s, although it has failurePolicy Ignore.", end)
-	case end > 0:
-		return fmt.Sprintf("if nothing answers, it is refused after %d s.", end)
+		return fmt.Sprintf("%s, the request is refused after %d s, although it has failurePolicy Ignore.", hang, end)
+	case end > 0: // one that hangs refuses it earlier
+		return fmt.Sprintf("%s, it is refused after %d s.", slow, end)
 	}
 	worst := fmt.Sprintf("waits %d s at worst", e.BudgetSeconds)
+	if perhaps {
+		worst = fmt.Sprintf("waits up to %d s %s", e.BudgetSeconds, called)
+	}
 	for _, d := range slices.Backward(e.Deadlines) {
 		if d.Missed {
-			return fmt.Sprintf("%s, longer than %s.", worst, d)
+			return fmt.Sprintf("%s, and so misses %s.", worst, d)
 		}
 	}
 	return worst + "."
@@ -169,8 +205,12 @@ func (e Explanation) remarks() []Line {
 	if b := e.Budget; b != nil && len(b.Parts()) > 1 {
 		out = append(out, Line{Label: "worst", Text: fmt.Sprintf("%d s = %s", e.BudgetSeconds, strings.Join(b.Parts(), " + "))})
 	}
+	perhaps := slices.ContainsFunc(e.Chain, func(s ChainStep) bool { return s.Called == admission.Maybe && !s.Type.IsPolicy() })
 	for _, d := range e.Deadlines {
-		if d.Missed {
+		switch {
+		case d.Missed && perhaps && !d.certain:
+			out = append(out, Line{Label: "may miss", Text: d.String(), Tone: Warning})
+		case d.Missed:
 			out = append(out, Line{Label: "MISSES", Text: d.String(), Tone: Critical})
 		}
 	}
@@ -216,7 +256,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 	for _, s := range e.Skipped {
 		switch {
 		case s.Why != admission.ReasonRules || o.Verbose:
-			out = append(out, Line{Label: "skipped", Name: e.named(s.Ref), Text: s.Because(), Aside: s.Type.Title(), Tone: Dim})
+			out = append(out, Line{Label: "skipped", Name: e.named(s.Ref), Text: "(" + s.Type.Title() + ") " + s.Because(), Tone: Dim})
 		case s.Type.IsPolicy():
 			policies++
 		default:

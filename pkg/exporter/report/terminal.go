@@ -125,29 +125,39 @@ func unbrokenWords(text []word) []word {
 	return out
 }
 
-// maxListed is how many items of a list a person reads.
-const maxListed = 10
+const (
+	// maxListed is how many items of a list a person reads.
+	maxListed = 10
+	// leastListed is how many are left at least where there is no place for more.
+	leastListed = 3
+)
 
 // longList matches an enumeration of single words, as in "pods, secrets, … and
 // jobs" or "pods, secrets, … and 30 more".
-var longList = regexp.MustCompile(`([^\s,]+(?:, (?:and )?[^\s,]+){` + strconv.Itoa(maxListed) + `,})(?: and (\d+) more| and ([^\s,]+))?`)
+var longList = regexp.MustCompile(`([^\s,]+(?:, (?:and )?[^\s,]+){` + strconv.Itoa(leastListed) + `,})(?: and (\d+) more| and ([^\s,]+))?`)
 
 // shortenLists keeps the first items of long lists and counts the rest. The
 // JSON has them all.
-func shortenLists(s string) string {
-	if strings.Count(s, ", ") < maxListed {
+func shortenLists(s string) string { return bounded(s, maxListed) }
+
+// bounded keeps so many items of each list, not fewer than leastListed.
+func bounded(s string, most int) string {
+	if strings.Count(s, ", ") < most {
 		return s
 	}
 	return longList.ReplaceAllStringFunc(s, func(list string) string {
 		m := longList.FindStringSubmatch(list)
 		items := strings.Split(strings.ReplaceAll(m[1], ", and ", ", "), ", ")
+		if len(items) <= most {
+			return list
+		}
 		// Not a number where the list does not say how many it left out.
 		more, _ := strconv.Atoi(m[2])
-		more += len(items) - maxListed
+		more += len(items) - most
 		if m[3] != "" {
 			more++
 		}
 		end := list[len(strings.TrimRight(list, ".:;")):]
-		return fmt.Sprintf("%s and %d more%s", strings.Join(items[:maxListed], ", "), more, end)
+		return fmt.Sprintf("%s and %d more%s", strings.Join(items[:most], ", "), more, end)
 	})
 }

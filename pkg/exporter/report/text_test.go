@@ -61,6 +61,37 @@ func TestTextGroupsByCause(t *testing.T) {
 	}
 }
 
+// TestTextMergesEqualSentences: no webhook stands under the sentence of another, and
+// the rest of a list is counted.
+func TestTextMergesEqualSentences(t *testing.T) {
+	d := NewDocument(reporttest.Report())
+	d.Stops = nil
+	for i := range maxListed + 2 {
+		d.Stops = append(d.Stops, fmt.Sprintf("function %d", i))
+	}
+	broken, review := d.Findings[0], d.Findings[0]
+	review.Severity = classify.Info
+	d.Findings = nil
+	for i, f := range []Finding{broken, broken, review, review} {
+		f.Name, f.Message, f.Brief = fmt.Sprintf("w%d.example.com", i), "calls Service policy/policy:443", fmt.Sprintf("each CREATE of r%d is refused: Service policy/policy:443 is gone", i)
+		d.Findings = append(d.Findings, f)
+	}
+	for _, o := range []TextOptions{{}, {Fixes: true}, {Verbose: true}} {
+		text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, o) }))
+		expect.Contains(t, text, "function 9; and 2 more.")
+		if !o.Verbose {
+			expect.Contains(t, text, "w0.example.com", "w1.example.com", "w2.example.com", "w3.example.com", "Each CREATE of r1", "Each CREATE of r3")
+		}
+	}
+}
+
+// TestShortenedKeepsTheCause: where there is no place, the items of a list go first.
+func TestShortenedKeepsTheCause(t *testing.T) {
+	const message = "each CREATE, UPDATE, DELETE and CONNECT of bindings, configmaps, endpoints, events, limitranges and 98 more is refused: Service a/b:443 has no port 443, only 8443"
+	const want = "each CREATE, UPDATE, DELETE and CONNECT of bindings, configmaps, endpoints and 100 more is refused: Service a/b:443 has no port 443, only 8443"
+	expect.Equal(t, want, shortened(message, len(want)))
+}
+
 func TestColorChangesNothingButColor(t *testing.T) {
 	d := NewDocument(reporttest.Report())
 	sequences := regexp.MustCompile("\x1b\\[[0-9;]*m")
