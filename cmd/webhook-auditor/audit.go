@@ -30,8 +30,8 @@ type audit struct {
 	source
 	output string
 	failOn string
-	// fixes, quiet and allowEmpty say what to print, and whether nothing is enough.
-	fixes, quiet, allowEmpty bool
+	// fixes and quiet say what to print.
+	fixes, quiet bool
 	// served says that the status page follows.
 	served bool
 	// baseline is the file of the report to compare with.
@@ -82,11 +82,11 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats()})
 	flags.BoolVar(&a.fixes, "fixes", false, "print what to do about each finding: commands for a cluster, YAML for a file")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only how many findings there are, and what stops now")
-	flags.BoolVar(&a.allowEmpty, "allow-empty", false, "a PATH without webhooks, policies or CRDs is no error")
 	failOn(flags, &a.failOn, "on findings of this severity or higher")
 	flags.StringVar(&a.baseline, "baseline", "", "file written by audit -o json: show only findings added or resolved since this report; the exit code counts added ones")
 	a.namespace.register(flags, "report on")
 	a.input = inputFlags(groups.FlagSet("input"))
+	a.input.allowEmptyFlag(flags)
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").Lookup("context").Usage = "kubeconfig context to use; several, with commas or given several times, make one report of all"
 	a.probe.register(groups.FlagSet("probe"))
@@ -121,11 +121,14 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	document := report.NewDocument(evaluated)
-	if err := errors.Join(a.checkRead(paths, evaluated), selected.check(document, s.err)); err != nil {
+	if err := errors.Join(a.input.checkRead(paths, evaluated.Snapshot), selected.check(document, s.err)); err != nil {
 		return err
 	}
 	document = selected.of(document)
-	if a.baseline != "" {
+	switch {
+	case a.baseline != "" && a.output != "sarif" && len(document.Errors) > 0 && isEmpty(evaluated.Snapshot):
+		return printErrors(document.Errors, s) // all would pass for resolved
+	case a.baseline != "":
 		return a.compare(selected.of(before), document, s)
 	}
 	if a.output == htmlFormat {
@@ -138,8 +141,8 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
 // ever.
-func (a *audit) checkRead(paths []string, r *classify.Report) error {
-	if len(paths) == 0 || a.allowEmpty || len(r.Errors) > 0 || len(r.Snapshot.Webhooks)+len(r.Snapshot.Policies)+len(r.Snapshot.Unbound)+len(r.Snapshot.CRDs) > 0 {
+func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
+	if len(paths) == 0 || in.allowEmpty || len(s.Errors) > 0 || !isEmpty(s) {
 		return nil
 	}
 	var names []string
@@ -147,7 +150,7 @@ func (a *audit) checkRead(paths []string, r *classify.Report) error {
 		names = append(names, inputName(path))
 	}
 	var reasons []string
-	for _, in := range r.Snapshot.Inputs {
+	for _, in := range s.Inputs {
 		for _, lack := range in.Lacks {
 			if !strings.HasPrefix(lack, "no ") {
 				reasons = append(reasons, "; "+lack)
@@ -155,6 +158,11 @@ func (a *audit) checkRead(paths []string, r *classify.Report) error {
 		}
 	}
 	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty%s", strings.Join(names, ", "), strings.Join(reasons, ""))
+}
+
+// isEmpty reports whether the Snapshot holds nothing to audit.
+func isEmpty(s *inventory.Snapshot) bool {
+	return len(s.Webhooks)+len(s.Policies)+len(s.Unbound)+len(s.CRDs) == 0
 }
 
 // inputName is a PATH as messages name it.
@@ -339,6 +347,12 @@ type input struct {
 	server, config string
 	// checks are opt-in checks to run beside those of the Policy.
 	checks []string
+	// allowEmpty is whether paths may hold nothing to audit.
+	allowEmpty bool
+}
+
+func (in *input) allowEmptyFlag(flags *pflag.FlagSet) {
+	flags.BoolVar(&in.allowEmpty, "allow-empty", false, "a PATH without webhooks, policies or CRDs is no error")
 }
 
 // serverVersionUsage is the help of --server-version.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,8 @@ webhook. For each webhook: the resources and operations that it matches now or n
 longer, the effect of each changed field, and its failure policy. Then how long
 webhooks can hold up requests for critical resources, who wrote the object, and the
 findings that are added or resolved. Changed selectors and matchConditions are
-printed; the requests that they include are not compared.
+printed; the requests that they include are not compared. Admission policies that
+differ are named with the fields; neither their requests nor expressions are compared.
 
 OLD and NEW are files, directories or archives as for audit. Without OLD, the
 cluster of the kubeconfig, or that of --from, is compared with its state
@@ -59,6 +61,7 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&d.from, "from", nil, "file, directory or archive to read instead of a cluster, without OLD; may be repeated")
 	d.input = inputFlags(flags)
+	d.input.allowEmptyFlag(flags)
 	d.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	return c
@@ -103,11 +106,19 @@ func (d *diff) checkArguments(args []string) error {
 // snapshots are those before and after the change: of OLD and NEW, or of the cluster
 // and what it will be.
 func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before, after *inventory.Snapshot, err error) {
-	updated, err := d.input.objects(args[len(args)-1:], s)
+	paths := args[len(args)-1:]
+	updated, err := d.input.objects(paths, s)
 	if err != nil {
 		return nil, nil, err
 	}
 	alone := len(args) == 2
+	after = updated.Snapshot(collected(updated.Inputs, time.Now()))
+	// What is applied to a cluster may be without webhooks, but it is something.
+	if alone || !slices.ContainsFunc(updated.Inputs, func(in inventory.Input) bool { return in.Objects > 0 }) {
+		if err := d.checkRead(paths, after, s); err != nil {
+			return nil, nil, err
+		}
+	}
 	if alone {
 		d.from = args[:1]
 	}
@@ -119,8 +130,18 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 		return nil, nil, err
 	}
 	now := collected(old.Inputs, time.Now())
+	before = old.Snapshot(now)
 	if alone {
-		return old.Snapshot(now), updated.Snapshot(collected(updated.Inputs, time.Now())), nil
+		return before, after, d.checkRead(args[:1], before, s)
 	}
-	return old.Snapshot(now), old.Apply(updated).Snapshot(now), nil
+	return before, old.Apply(updated).Snapshot(now), nil
+}
+
+// checkRead refuses what a command that failed may have left of OLD or NEW: it would pass
+// for a change that adds or removes all webhooks.
+func (d *diff) checkRead(paths []string, read *inventory.Snapshot, s streams) error {
+	if isEmpty(read) && len(read.Errors) > 0 {
+		return printErrors(report.NewErrors(read.Errors), s)
+	}
+	return d.input.checkRead(paths, read)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ func TestDiff(t *testing.T) {
 	ignoring, slow := rewritten(t, "failurePolicy: Fail", "failurePolicy: Ignore"), rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 25")
 	unreadable := must.File(t, "unreadable.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: [")
 	namespaceAlone := must.File(t, "namespace.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
+	empty := t.TempDir()
 	for name, tc := range map[string]struct {
 		args []string
 		code int
@@ -32,7 +34,14 @@ func TestDiff(t *testing.T) {
 		"below the limit":  {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
 		"resolved":         {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
 		"the reverse":      {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},
-		"unreadable":       {[]string{impactCluster, unreadable, "--fail-on", "info"}, exitError, "is deleted"},
+		"unreadable":       {[]string{impactCluster, unreadable, "--fail-on", "info"}, exitError, ""},
+		"unreadable OLD":   {[]string{unreadable, impactCluster}, exitError, ""},
+		"unreadable patch": {[]string{unreadable, "--from", impactCluster}, exitError, ""},
+		"an empty NEW":     {[]string{impactCluster, "-"}, exitError, ""},
+		"an empty OLD":     {[]string{empty, impactCluster}, exitError, ""},
+		"nothing to apply": {[]string{"-", "--from", impactCluster}, exitError, ""},
+		"without webhooks": {[]string{impactCluster, namespaceAlone}, exitError, ""},
+		"allowed to be so": {[]string{impactCluster, empty, "--allow-empty"}, exitOK, "is deleted"},
 		"misspelt":         {[]string{impactCluster, "testdata/nowhere.yaml"}, exitUsage, ""},
 		"misspelt from":    {[]string{impactCluster, "--from", "testdata/nowhere.yaml"}, exitUsage, ""},
 		"applied to files": {[]string{namespaceAlone, "--from", impactCluster}, exitOK, "No registration of a webhook changes."},
@@ -44,7 +53,7 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := execute(t, "", append([]string{"diff"}, tc.args...)...)
-			if r.code != tc.code || !strings.Contains(squeezed(r.out), tc.want) {
+			if r.code != tc.code || !strings.Contains(squeezed(r.out), tc.want) || tc.code == exitError && (r.out != "" || r.err == "") {
 				t.Errorf("exit code %d, want %d, with %q:\n%s\n%s", r.code, tc.code, tc.want, r.out, r.err)
 			}
 		})
@@ -61,5 +70,43 @@ func TestDiffReadsStandardInput(t *testing.T) {
 	}
 	if len(c.Registrations) != 1 || c.Registrations[0].Webhooks[0].Fields[0].After != "7" || c.Budgets[0].AfterSeconds != 7 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestUnreadableAfterBaseline: nothing is resolved by what cannot be read.
+func TestUnreadableAfterBaseline(t *testing.T) {
+	unreadable := must.File(t, "unreadable.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: [")
+	r := execute(t, "", "audit", unreadable, "--baseline", written(t, impactCluster))
+	if r.code != exitError || r.out != "" || !strings.Contains(r.err, "cannot read") {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+}
+
+// TestDiffNamesPolicies: they are not compared, and that is printed where they differ.
+func TestDiffNamesPolicies(t *testing.T) {
+	const text = `
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: limits}, spec: {failurePolicy: Fail,
+  matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]}, validations: [{expression: "true"}]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: all}, spec: {policyName: limits, validationActions: [Deny]}}
+`
+	before, namespace := must.File(t, "before.yaml", text), "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
+	for old, now := range map[string]string{"Fail": "Ignore", "[CREATE]": "[DELETE]", "[Deny]": "[Audit]", "resources": "scope: Cluster, resources"} {
+		want := map[string]string{"Fail": "failurePolicy Ignore, before Fail", "[Deny]": "bindings"}[old]
+		r := execute(t, strings.Replace(text, old, now, 1), "diff", before, "-")
+		if want = "ValidatingAdmissionPolicy limits (" + cmp.Or(want, "matchConstraints") + ")"; !strings.Contains(r.out, "Not compared") || !strings.Contains(r.out, want) {
+			t.Errorf("%s: no %q: %s%s", now, want, r.out, r.err)
+		}
+	}
+	for name, r := range map[string]result{
+		"deleted": execute(t, namespace, "diff", before, "-", "--allow-empty"),
+		"added":   execute(t, text, "diff", "-", "--from", must.File(t, "namespace.yaml", namespace)),
+	} {
+		if want := "ValidatingAdmissionPolicy limits (" + name + ")"; !strings.Contains(r.out, want) {
+			t.Errorf("no %q: %s%s", want, r.out, r.err)
+		}
+	}
+	if r := execute(t, text, "diff", before, "-"); strings.Contains(r.out, "Not compared") {
+		t.Errorf("nothing differs: %s", r.out)
 	}
 }

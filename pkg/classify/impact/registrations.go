@@ -2,7 +2,11 @@ package impact
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -52,12 +56,76 @@ type ResourceOperations struct {
 // Difference is how the registrations of two Reports differ, and what that costs.
 type Difference struct {
 	Registrations []Registration `json:"registrations" jsonschema:"Registrations are the configurations, and CRDs with a conversion webhook, that register other webhooks, or register them otherwise."`
+	Policies      []string       `json:"policies,omitempty" jsonschema:"Policies are admission policies that differ, and the fields: what that does to requests is not compared, nor are their expressions."`
 	Budgets       []BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
 }
 
 // Compare compares two Reports.
 func Compare(before, after *classify.Report) Difference {
-	return Difference{append([]Registration{}, Registrations(before.Matcher, after.Matcher)...), append([]BudgetChange{}, budgetChanges(before, after)...)}
+	return Difference{
+		Registrations: append([]Registration{}, Registrations(before.Matcher, after.Matcher)...),
+		Policies:      differentPolicies(before.Snapshot, after.Snapshot),
+		Budgets:       append([]BudgetChange{}, budgetChanges(before, after)...),
+	}
+}
+
+// differentPolicies names the admission policies that differ, and in which fields.
+func differentPolicies(before, after *inventory.Snapshot) []string {
+	was := map[inventory.Ref]*inventory.AdmissionPolicy{}
+	for _, p := range before.Policies {
+		was[p.Ref] = p
+	}
+	var out []string
+	add := func(r inventory.Ref, fields ...string) {
+		out = append(out, fmt.Sprintf("%s %s (%s)", r.Type.RegisteredBy().Kind, r.Name, strings.Join(fields, ", ")))
+	}
+	for _, p := range after.Policies {
+		if old := was[p.Ref]; old != nil {
+			if fields := differentFields(old, p); len(fields) > 0 {
+				add(p.Ref, fields...)
+			}
+		} else if !before.Unread(p.Ref) {
+			add(p.Ref, string(Added))
+		}
+		delete(was, p.Ref)
+	}
+	for _, p := range before.Policies {
+		if was[p.Ref] != nil && !after.Unread(p.Ref) {
+			add(p.Ref, string(Deleted))
+		}
+	}
+	return out
+}
+
+// differentFields are those of a policy and its bindings, but for the expressions, which
+// a Snapshot need not hold.
+func differentFields(was, now *inventory.AdmissionPolicy) []string {
+	matched := func(m *inventory.MatchResources) []any {
+		return []any{m.RuleSet, m.Excluded, m.MatchPolicy, m.NamespaceSelector.Key, m.ObjectSelector.Key}
+	}
+	bindings := func(p *inventory.AdmissionPolicy) (out []any) {
+		for _, b := range p.Bindings {
+			out = append(out, b.Object.Name, b.Actions, b.ParamRef, matched(&b.MatchResources))
+		}
+		return out
+	}
+	var out []string
+	for _, f := range []struct {
+		name     string
+		was, now any
+	}{
+		{fmt.Sprintf("failurePolicy %s, before %s", now.FailurePolicy, was.FailurePolicy), was.FailurePolicy, now.FailurePolicy},
+		{"reinvocationPolicy", was.Reinvocation, now.Reinvocation},
+		{"matchConstraints", matched(&was.MatchResources), matched(&now.MatchResources)},
+		{"matchConditions", was.MatchConditions, now.MatchConditions},
+		{"paramKind", was.ParamKind, now.ParamKind},
+		{"bindings", bindings(was), bindings(now)},
+	} {
+		if !equality.Semantic.DeepEqual(f.was, f.now) {
+			out = append(out, f.name)
+		}
+	}
+	return out
 }
 
 // Registrations returns what differs between the registrations of two Snapshots:

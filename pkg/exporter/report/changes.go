@@ -56,10 +56,13 @@ func (c Changes) blocks() Blocks {
 		out = append(out, Block{Heading: capital(subject), Lines: Sentences(all.Lines()...)})
 	}
 	if len(out) == 0 {
-		return Blocks{{Heading: "No registration of a webhook changes."}}
+		out = Blocks{{Heading: "No registration of a webhook changes."}}
 	}
-	worst := Blocks{{Heading: "How long webhooks can hold up requests", Lines: lines(c.Budgets, impact.BudgetChange.String)}}
-	return append(out, worst.NonEmpty().Bounded(maxListed)...)
+	more := Blocks{
+		{Heading: "Not compared: admission policies that differ", Lines: Sentences(c.Policies...)},
+		{Heading: "How long webhooks can hold up requests", Lines: lines(c.Budgets, impact.BudgetChange.String)},
+	}
+	return append(out, more.NonEmpty().Bounded(maxListed)...)
 }
 
 // alike groups the registrations of admission webhooks of which the same is printed.
