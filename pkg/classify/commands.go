@@ -99,8 +99,9 @@ func (p *Profile) Commands() Commands {
 	return c
 }
 
-// restart is about what makes the Pods of the backend, and about all Deployments of its
-// namespace where that is not known.
+// restart is about what makes the Pods of the backend. Where that is not known, the user
+// fills it in: no object has a name in capitals, so that the command restarts nothing as
+// it stands, and never all that runs in the namespace.
 func restart(p *Profile) []string {
 	objects := map[string]bool{}
 	for _, w := range BehindWebhook(p) {
@@ -110,7 +111,7 @@ func restart(p *Profile) []string {
 		}
 	}
 	if len(objects) == 0 {
-		objects["deployment"] = true
+		objects[TypeAndName("deployment", "DEPLOYMENT-BEHIND-"+p.State.Service.Name)] = true
 	}
 	var out []string
 	for _, verb := range []string{"restart", "status"} {

@@ -92,14 +92,15 @@ func TestPreStop(t *testing.T) {
 }
 
 // TestRestart: what comes back late has the command that brings it back at once, of what
-// makes its Pods where that is known; so has the fix once it is down.
+// makes its Pods where that is known, and never of a whole namespace; so has the fix once
+// it is down.
 func TestRestart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nodes []string
 		want  []string
 	}{
 		"a Deployment": {[]string{"a"}, []string{"kubectl rollout restart deployment policy -n policy", "kubectl rollout status deployment policy -n policy"}},
-		"not known":    {nil, []string{"kubectl rollout restart deployment -n policy", "kubectl rollout status deployment -n policy"}},
+		"not known":    {nil, []string{"kubectl rollout restart deployment DEPLOYMENT-BEHIND-policy -n policy", "kubectl rollout status deployment DEPLOYMENT-BEHIND-policy -n policy"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := guardedCluster(t, 1, tt.nodes...)

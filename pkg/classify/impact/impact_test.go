@@ -406,7 +406,7 @@ func TestSummary(t *testing.T) {
 	}
 	expect.Equal(t, []string{"called for", "if it fails", "stops", "way out"}, labels)
 	expect.Contains(t, c.Summary[3].Text, classify.Late)
-	expect.Contains(t, strings.Join(c.Commands, "\n"), "kubectl delete validatingwebhookconfiguration policy", "kubectl rollout restart deployment -n policy")
+	expect.Contains(t, strings.Join(c.Commands, "\n"), "kubectl delete validatingwebhookconfiguration policy", "kubectl rollout restart deployment DEPLOYMENT-BEHIND-policy -n policy")
 }
 
 // answers are those to one question about one webhook.
