@@ -2,9 +2,7 @@ package classify
 
 import (
 	"slices"
-	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -16,8 +14,8 @@ var mirrorPods = &Check{
 	Summary:  "A mutating webhook is called for mirror Pods: where it changes one, the kubelet's request is refused.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.Type != inventory.Mutating || p.Platform || slices.ContainsFunc(p.MatchConditions, readsMirror) || !slices.ContainsFunc(p.ControlPlane, isStaticPod) || !slices.ContainsFunc(p.Matched, createsPods) ||
-			p.Matcher.CallsFor(p.Webhook, inventory.Resource{Name: "pods"}, admission.Create, admission.Subject{User: kubelet}) == admission.No {
+		if p.Type != inventory.Mutating || p.Platform || !slices.ContainsFunc(p.ControlPlane, isStaticPod) || !slices.ContainsFunc(p.Matched, createsPods) ||
+			p.Matcher.CallsFor(p.Webhook, inventory.Resource{Name: "pods"}, admission.Create, mirrorPod) == admission.No {
 			return nil
 		}
 		return []Problem{{
@@ -38,7 +36,12 @@ func createsPods(r admission.MatchedResource) bool {
 	return r.Resource == inventory.Resource{Name: "pods"} && r.Operations.Has(admission.Create)
 }
 
-// readsMirror reports whether a condition may leave mirror Pods out, by their annotations.
-func readsMirror(c admissionv1.MatchCondition) bool {
-	return strings.Contains(c.Expression, "config.mirror") || strings.Contains(c.Expression, "config.source")
-}
+// mirrorPod has what each mirror Pod of a file has, whatever the file says. Source:
+// CreateMirrorPod in k8s.io/kubernetes/pkg/kubelet/pod.
+var mirrorPod = admission.Subject{User: kubelet, Partial: true, Object: map[string]any{
+	"metadata": map[string]any{
+		"annotations":     map[string]any{corev1.MirrorPodAnnotationKey: "hash", "kubernetes.io/config.hash": "hash", "kubernetes.io/config.source": "file"},
+		"ownerReferences": []any{map[string]any{"apiVersion": "v1", "kind": "Node", "name": "node", "controller": true}},
+	},
+	"spec": map[string]any{"nodeName": "node"},
+}}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -83,7 +84,8 @@ func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, ma
 	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
 	root, metadata := map[string]any{}, map[string]any{}
 	if file != nil && !at.prepared {
-		k.written = true
+		k.written = !r.partial
+		k.mirror = at.Kind.Kind == "Pod" && nested(file, "metadata", "annotations", corev1.MirrorPodAnnotationKey) != ""
 		if own, ok := file["metadata"].(map[string]any); ok {
 			metadata = maps.Clone(own)
 		}
@@ -144,6 +146,9 @@ type knowledge struct {
 	labeled, patched bool
 	// written says that a file holds what the client sends.
 	written bool
+	// mirror says that it is a mirror Pod, which the API server refuses where it names a
+	// service account. Source: k8s.io/kubernetes plugin/pkg/admission/serviceaccount.
+	mirror bool
 	// stored says that the metadata are those of the stored object.
 	stored bool
 }
@@ -203,6 +208,8 @@ func (k knowledge) missing(path, key string) bool {
 		return !k.namespaced
 	case path == "metadata" && (key == "deletionTimestamp" || key == "deletionGracePeriodSeconds"):
 		return k.created
+	case k.mirror && path == "spec" && strings.HasPrefix(key, "serviceAccount"):
+		return true
 	case !k.written:
 		return false
 	case path == "metadata":

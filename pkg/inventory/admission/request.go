@@ -23,6 +23,8 @@ type Subject struct {
 	Version string
 	// Object is the object itself; nil where it is not known.
 	Object map[string]any
+	// Partial says that the object may have fields, and labels, that Object lacks.
+	Partial bool
 	// Patch says that an update is a PATCH, which creates an object as a server-side
 	// apply alone.
 	Patch bool
@@ -72,8 +74,8 @@ type requestContext struct {
 	namespaceLabels, objectLabels, oldLabels labelSet
 	// foreign says that the kind is not that of the parent.
 	foreign bool
-	// patched says that it is a PATCH.
-	patched bool
+	// patched says that it is a PATCH, partial that Object is not all of the object.
+	patched, partial bool
 	// stored is the metadata of the object as it is; nil where that is not known.
 	stored map[string]any
 	user   *User
@@ -287,6 +289,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 			objectLabels: objectLabels(v, op, sent),
 			foreign:      x.isForeign(v),
 			patched:      subject.Patch,
+			partial:      subject.Partial,
 			equivalents:  x.equivalents(v),
 			programs:     x.programs,
 			activations:  newMemo[stage, activation](),
@@ -352,7 +355,7 @@ func objectLabels(v apiVersion, op Operation, subject Subject) labelSet {
 		return labelSet{complete: true}
 	case op == Delete && subject.Stored != nil:
 		return storedLabels(subject)
-	case subject.Labels == nil && subject.Object != nil:
+	case subject.Labels == nil && subject.Object != nil && !subject.Partial:
 		subject.Labels = labelsOf(subject.Object)
 	}
 	isJob := v.Kind.Kind == "Job"
