@@ -47,8 +47,9 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 		}
 		if p.State.Routing != inventory.RoutingUnknown {
 			severity = min(severity, Warning)
-			detail += "; whether this one does is not known: set --aggregator-routing"
-			consequence = fmt.Sprintf("with --enable-aggregator-routing=%t, %s", p.State.Routing == inventory.RoutingEndpoints, consequence)
+			flag := fmt.Sprintf("--enable-aggregator-routing=%t", p.State.Routing == inventory.RoutingEndpoints)
+			detail = strings.Replace(detail, " ("+flag+")", "", 1) + "; whether this one does is not known: set --aggregator-routing"
+			consequence = "with " + flag + ", " + consequence
 		}
 		if p.State.Draining {
 			severity = min(severity, Warning)

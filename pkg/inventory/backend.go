@@ -201,7 +201,7 @@ func (s *Snapshot) readiness(service Service, state BackendState) BackendState {
 	switch {
 	case byIP.Fault == Sound && byEndpoint.Fault != Sound:
 		byEndpoint.Routing = RoutingEndpoints
-		byEndpoint.Detail += ", which the API server calls while it routes to endpoints (--enable-aggregator-routing=true)"
+		byEndpoint.Detail += ", which endpoint routing asks for (--enable-aggregator-routing=true)"
 		return byEndpoint
 	case byIP.Fault != Sound && byEndpoint.Fault == Sound:
 		byIP.Routing = RoutingClusterIP
