@@ -136,6 +136,10 @@ func (r Request) either(match func(Request) Verdict) Verdict {
 		return Verdict{Match: Maybe, Reason: created.Reason, Refused: false, Detail: "only if the object exists: the request creates it otherwise"}
 	case verdict.Match == Yes && created.Match == Maybe:
 		return created
+	case verdict.Refused && !created.Refused:
+		return Verdict{Match: Maybe, Reason: verdict.Reason, Detail: "if the object exists, " + verdict.Detail}
+	case !verdict.Refused && created.Refused:
+		return Verdict{Match: Maybe, Reason: created.Reason, Detail: "if the object does not exist, " + created.Detail}
 	}
 	return verdict
 }

@@ -32,6 +32,12 @@ func TestUpdates(t *testing.T) {
 	with := func(selector *metav1.LabelSelector) func(*admissionv1.ValidatingWebhook) {
 		return func(w *admissionv1.ValidatingWebhook) { w.ObjectSelector = selector }
 	}
+	// refusesUnless has a condition that fails, but for the operation.
+	refusesUnless := func(op string) func(*admissionv1.ValidatingWebhook) {
+		return func(w *admissionv1.ValidatingWebhook) {
+			w.MatchConditions = []admissionv1.MatchCondition{{Name: "c", Expression: `request.namespace == "a" || request.operation == "` + op + `"`}}
+		}
+	}
 	inSystem := func(w *admissionv1.ValidatingWebhook) { w.NamespaceSelector = system }
 	for name, test := range map[string]struct {
 		webhook  func(*admissionv1.ValidatingWebhook)
@@ -40,41 +46,43 @@ func TestUpdates(t *testing.T) {
 		subject  Subject
 		want     Match
 	}{
-		"the new labels match":            {with(web), Update, "pods", labeled("web"), Yes},
-		"the old labels may match":        {with(web), Update, "pods", labeled("db"), Maybe},
-		"so in a patch":                   {with(web), Update, "pods", patched("db"), Maybe},
-		"in an update of the status":      {with(web), Update, "pods/status", patched("db"), Maybe},
-		"a creation has no old labels":    {with(web), Create, "pods", labeled("db"), No},
-		"a deletion has no new labels":    {with(web), Delete, "pods", labeled("db"), No},
-		"a Scale carries no labels":       {with(web), Update, "deployments.apps/scale", labeled("web"), No},
-		"nor one with unknown labels":     {with(web), Update, "statefulsets.apps/scale", Subject{Patch: true}, No},
-		"what asks for none sees a Scale": {with(notWeb), Update, "deployments.apps/scale", labeled("web"), Yes},
-		"a PUT may create a status":       {on(admissionv1.Create), Update, "services/status", labeled("web"), Maybe},
-		"and does not always update it":   {on(admissionv1.Update), Update, "services/status", labeled("web"), Maybe},
-		"webhooks on both see it":         {on(admissionv1.Create, admissionv1.Update), Update, "services/status", labeled("web"), Yes},
-		"a PUT may create a lease":        {on(admissionv1.Create), Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
-		"so may a server-side apply":      {on(admissionv1.Create), Update, "leases.coordination.k8s.io", patched("web"), Maybe},
-		"of a pod too":                    {on(admissionv1.Create), Update, "pods", patched("web"), Maybe},
-		"which does not always update it": {on(admissionv1.Update), Update, "pods", patched("web"), Maybe},
-		"but not of its status":           {on(admissionv1.Create), Update, "pods/status", patched("web"), No},
-		"a pod that exists":               {on(admissionv1.Update), Update, "pods", stored(patched("web"), "web"), Yes},
-		"and is not created":              {on(admissionv1.Create), Update, "pods", stored(patched("web"), "web"), No},
-		"a pod that does not exist":       {on(admissionv1.Create), Update, "pods", absent(patched("web")), Yes},
-		"a Namespace that exists":         {on(admissionv1.Create), Update, "namespaces", stored(patched("web"), "web"), No},
-		"the stored labels match":         {with(web), Update, "pods", stored(labeled("db"), "web"), Yes},
-		"the stored labels do not match":  {with(web), Update, "pods", stored(labeled("db"), "db"), No},
-		"those of a deleted object":       {with(web), Delete, "pods", stored(Subject{Name: "x"}, "web"), Yes},
-		"a status that keeps its labels":  {with(web), Update, "volumeattachments.storage.k8s.io/status", labeled("web"), Maybe},
-		"or takes those that are sent":    {with(web), Update, "deployments.apps/status", stored(labeled("web"), "db"), Maybe},
-		"which match where both do":       {with(web), Update, "deployments.apps/status", stored(labeled("web"), "web"), Yes},
-		"a Job has those of its template": {with(web), Create, "jobs.batch", Subject{Name: "x", Labels: Unlabeled}, Maybe},
-		"a PUT never creates a pod":       {on(admissionv1.Create), Update, "pods", labeled("web"), No},
-		"a Namespace by its own name":     {inSystem, Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
-		"whatever labels it had":          {inSystem, Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
-		"its status":                      {inSystem, Update, "namespaces/status", Subject{Name: "kube-system"}, Yes},
-		"its end":                         {inSystem, Delete, "namespaces", Subject{Name: "kube-system"}, Yes},
-		"a new one":                       {inSystem, Create, "namespaces", Subject{Name: "x"}, No},
-		"one without a name":              {inSystem, Create, "namespaces", Subject{}, Maybe},
+		"the new labels match":                 {with(web), Update, "pods", labeled("web"), Yes},
+		"the old labels may match":             {with(web), Update, "pods", labeled("db"), Maybe},
+		"so in a patch":                        {with(web), Update, "pods", patched("db"), Maybe},
+		"in an update of the status":           {with(web), Update, "pods/status", patched("db"), Maybe},
+		"a creation has no old labels":         {with(web), Create, "pods", labeled("db"), No},
+		"a deletion has no new labels":         {with(web), Delete, "pods", labeled("db"), No},
+		"a Scale carries no labels":            {with(web), Update, "deployments.apps/scale", labeled("web"), No},
+		"nor one with unknown labels":          {with(web), Update, "statefulsets.apps/scale", Subject{Patch: true}, No},
+		"what asks for none sees a Scale":      {with(notWeb), Update, "deployments.apps/scale", labeled("web"), Yes},
+		"a PUT may create a status":            {on(admissionv1.Create), Update, "services/status", labeled("web"), Maybe},
+		"and does not always update it":        {on(admissionv1.Update), Update, "services/status", labeled("web"), Maybe},
+		"webhooks on both see it":              {on(admissionv1.Create, admissionv1.Update), Update, "services/status", labeled("web"), Yes},
+		"a PUT may create a lease":             {on(admissionv1.Create), Update, "leases.coordination.k8s.io", labeled("web"), Maybe},
+		"so may a server-side apply":           {on(admissionv1.Create), Update, "leases.coordination.k8s.io", patched("web"), Maybe},
+		"of a pod too":                         {on(admissionv1.Create), Update, "pods", patched("web"), Maybe},
+		"which does not always update it":      {on(admissionv1.Update), Update, "pods", patched("web"), Maybe},
+		"but not of its status":                {on(admissionv1.Create), Update, "pods/status", patched("web"), No},
+		"a pod that exists":                    {on(admissionv1.Update), Update, "pods", stored(patched("web"), "web"), Yes},
+		"and is not created":                   {on(admissionv1.Create), Update, "pods", stored(patched("web"), "web"), No},
+		"a pod that does not exist":            {on(admissionv1.Create), Update, "pods", absent(patched("web")), Yes},
+		"a condition fails, but if it creates": {refusesUnless("CREATE"), Update, "volumeattachments.storage.k8s.io", patched("web"), Maybe},
+		"or but if it does not":                {refusesUnless("UPDATE"), Update, "volumeattachments.storage.k8s.io", patched("web"), Maybe},
+		"a Namespace that exists":              {on(admissionv1.Create), Update, "namespaces", stored(patched("web"), "web"), No},
+		"the stored labels match":              {with(web), Update, "pods", stored(labeled("db"), "web"), Yes},
+		"the stored labels do not match":       {with(web), Update, "pods", stored(labeled("db"), "db"), No},
+		"those of a deleted object":            {with(web), Delete, "pods", stored(Subject{Name: "x"}, "web"), Yes},
+		"a status that keeps its labels":       {with(web), Update, "volumeattachments.storage.k8s.io/status", labeled("web"), Maybe},
+		"or takes those that are sent":         {with(web), Update, "deployments.apps/status", stored(labeled("web"), "db"), Maybe},
+		"which match where both do":            {with(web), Update, "deployments.apps/status", stored(labeled("web"), "web"), Yes},
+		"a Job has those of its template":      {with(web), Create, "jobs.batch", Subject{Name: "x", Labels: Unlabeled}, Maybe},
+		"a PUT never creates a pod":            {on(admissionv1.Create), Update, "pods", labeled("web"), No},
+		"a Namespace by its own name":          {inSystem, Update, "namespaces", Subject{Name: "kube-system", Labels: map[string]string{}}, Yes},
+		"whatever labels it had":               {inSystem, Update, "namespaces", Subject{Name: "x", Labels: map[string]string{}}, No},
+		"its status":                           {inSystem, Update, "namespaces/status", Subject{Name: "kube-system"}, Yes},
+		"its end":                              {inSystem, Delete, "namespaces", Subject{Name: "kube-system"}, Yes},
+		"a new one":                            {inSystem, Create, "namespaces", Subject{Name: "x"}, No},
+		"one without a name":                   {inSystem, Create, "namespaces", Subject{}, Maybe},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {
