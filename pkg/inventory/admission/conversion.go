@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
@@ -51,15 +52,21 @@ func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 // version than that of the request: a rule may name any version, even one that is not
 // served. It is nil without one.
 func (m *Matcher) GetsOther(c *inventory.CRD) *inventory.Registration {
+	return m.others.getOrCompute(c, func() *inventory.Registration { return m.findOther(c) })
+}
+
+func (m *Matcher) findOther(c *inventory.CRD) *inventory.Registration {
+	webhooks := slices.DeleteFunc(slices.Clone(m.Snapshot.Webhooks), func(w *inventory.Webhook) bool { return !namesVersion(w.Rules, c.Resource.Group) })
+	policies := slices.DeleteFunc(slices.Clone(m.Snapshot.Policies), func(p *inventory.AdmissionPolicy) bool { return !namesVersion(p.Rules, c.Resource.Group) })
 	for _, v := range m.index.byName[c.Resource] {
 		for _, op := range m.Operations(v.Resource) {
 			r := m.cachedRequest(v, op, Subject{})
-			for _, w := range m.Snapshot.Webhooks {
+			for _, w := range webhooks {
 				if v.Served && r.getsOther(&w.Registration) && r.Match(w).Match != No {
 					return &w.Registration
 				}
 			}
-			for _, p := range m.Snapshot.Policies {
+			for _, p := range policies {
 				met := func(s PolicyStep) bool { return s.Match != No }
 				if v.Served && r.getsOther(&p.Registration) && slices.ContainsFunc(m.policySteps(r, p), met) {
 					return &p.Registration
@@ -68,6 +75,14 @@ func (m *Matcher) GetsOther(c *inventory.CRD) *inventory.Registration {
 		}
 	}
 	return nil
+}
+
+// namesVersion reports whether a rule for the group names versions: others cover that of
+// the request.
+func namesVersion(rules []admissionv1.RuleWithOperations, group string) bool {
+	return slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
+		return !slices.Contains(r.APIVersions, "*") && (slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group))
+	})
 }
 
 // getsOther reports whether the object is converted for what is registered, if that

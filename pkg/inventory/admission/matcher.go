@@ -18,6 +18,8 @@ type Matcher struct {
 	Platform inventory.Platform // found once: it may cost the webhooks
 	index    *index
 	requests *memo[requestKey, Request]
+	// others are what GetsOther found.
+	others *memo[*inventory.CRD, *inventory.Registration]
 }
 
 // New returns the Matcher of a Snapshot. It costs the resources that the API
@@ -27,7 +29,7 @@ func New(s *inventory.Snapshot) *Matcher {
 }
 
 func newMatcher(s *inventory.Snapshot, x *index) *Matcher {
-	return &Matcher{Snapshot: s, Platform: s.Platform(), index: x, requests: newMemo[requestKey, Request]()}
+	return &Matcher{Snapshot: s, Platform: s.Platform(), index: x, requests: newMemo[requestKey, Request](), others: newMemo[*inventory.CRD, *inventory.Registration]()}
 }
 
 // WithProbes returns the Matcher of the same Snapshot with other probes, on which no
