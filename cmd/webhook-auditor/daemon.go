@@ -31,8 +31,10 @@ type daemon struct {
 	tracker    *operator.Tracker
 	// history has the last changes of registrations.
 	history *impact.History
-	log     *slog.Logger
-	writer  *operator.Writer // nil where nothing is written to the cluster
+	// clock is the time that conditions are computed for.
+	clock  func() time.Time
+	log    *slog.Logger
+	writer *operator.Writer // nil where nothing is written to the cluster
 
 	own *exporter.Own
 	// began is when the evaluation under way began; nil while there is none.
@@ -50,15 +52,18 @@ type daemon struct {
 }
 
 func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logger) *daemon {
-	d := &daemon{inEffect: policy, tracker: tracker, history: &impact.History{}, log: log}
+	d := &daemon{inEffect: policy, tracker: tracker, history: &impact.History{}, clock: time.Now, log: log}
 	d.own = exporter.NewOwn(func() float64 { return d.elapsed().Seconds() })
 	d.own.PolicyLoaded(time.Now())
 	d.panicLog = slog.New(newCountedLog(log.Handler(), d.own.PagePanics))
 	return d
 }
 
+// lastTaken is the clock of a recording: that of the last Snapshot, which the Tracker keeps.
+func lastTaken() time.Time { return time.Time{} }
+
 // current is the last Report, with the conditions as they are now.
-func (d *daemon) current() *classify.Report { return d.tracker.Current(time.Now()) }
+func (d *daemon) current() *classify.Report { return d.tracker.Current(d.clock()) }
 
 // publish makes the Report of the Matcher's Snapshot the current one, unless ctx ends
 // first. nil stands for the last one, which another Policy evaluates in another way.

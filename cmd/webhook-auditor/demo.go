@@ -7,18 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
 
+	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// recorded is a cluster with broken webhooks, that of "make demo" as
+// recorded is a cluster with broken webhooks, that of "make demo-live" as
 // e2e/demo/archive.sh writes it down.
 //
 //go:embed demo.tar.gz
@@ -37,60 +41,77 @@ func demoCommand(s streams) *cobra.Command {
 	d := &demo{}
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Show a recorded cluster with broken webhooks: its report, and its status page",
-		Long: `Prints the report of a recorded cluster with broken webhooks, and serves its
-status page on loopback until Ctrl-C. It needs no cluster.`,
+		Short: "Play a recorded incident: its status page, metrics and alerts, without a cluster",
+		Long: `Plays what happened to a recorded cluster, again and again, until Ctrl-C: all is
+well, two webhooks break, alerts fire, both are repaired. The status page and
+/metrics on loopback, and the terminal, say the same. It needs no cluster.`,
 		Example: `  webhook-auditor demo
+
+  # The report of the recorded cluster, with five broken webhooks
   webhook-auditor demo --once`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              untilStopped(s, d.run),
 	}
-	c.Flags().StringVar(&d.listen, "web.listen-address", "127.0.0.1:0", "loopback address to serve the status page on; port 0 is any free port")
-	c.Flags().BoolVar(&d.once, "once", false, "end after the report")
-	c.Flags().BoolVar(&d.fixes, "fixes", false, "print what to do about each finding")
+	c.Flags().StringVar(&d.listen, "web.listen-address", "127.0.0.1:0", "loopback address to serve the status page and /metrics on; port 0 is any free port")
+	c.Flags().BoolVar(&d.once, "once", false, "print the report of the recorded cluster, and end")
+	c.Flags().BoolVar(&d.fixes, "fixes", false, "with --once: print what to do about each finding")
 	return c
 }
 
 func (d *demo) run(ctx context.Context, _ []string, s streams) error {
-	if !loopback(d.listen) {
+	switch {
+	case !loopback(d.listen):
 		return usageError{fmt.Errorf("--web.listen-address: must be a loopback address, not %s", d.listen)}
+	case d.fixes && !d.once:
+		return usageError{errors.New("--fixes: must be given with --once: the status page has the commands")}
 	}
-	evaluated, err := evaluateRecorded(ctx)
+	objects, err := readRecorded()
 	if err != nil {
 		return fmt.Errorf("reading the recorded cluster: %w", err)
 	}
-	if err := (&audit{output: "text", fixes: d.fixes, served: true}).write(report.NewDocument(evaluated), s); err != nil || d.once {
+	taken := collected(objects.Inputs, time.Now())
+	if !d.once {
+		return d.play(ctx, &player{begun: taken, acts: newActs(objects)}, s)
+	}
+	evaluated, err := classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(taken))
+	if err != nil {
 		return err
 	}
-	return d.serve(ctx, evaluated, s)
+	return (&audit{output: "text", fixes: d.fixes, served: true}).write(report.NewDocument(evaluated), s)
 }
 
-// evaluateRecorded evaluates the recorded cluster as of the time of the record.
-func evaluateRecorded(ctx context.Context) (*classify.Report, error) {
+// readRecorded reads the recorded cluster.
+func readRecorded() (inventory.Objects, error) {
 	objects, err := (&input{server: recordedVersion}).objects([]string{"-"}, streams{in: bytes.NewReader(recorded), err: io.Discard})
-	if err != nil {
-		return nil, err
-	}
 	for i := range objects.Inputs {
 		objects.Inputs[i].Path = "a recorded cluster"
 	}
-	return classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(collected(objects.Inputs, time.Now())))
+	return objects, err
 }
 
-// serve serves the status page until the context ends.
-func (d *demo) serve(ctx context.Context, r *classify.Report, s streams) error {
+// play does what "run" does, over what the player shows, until the context ends.
+func (d *demo) play(ctx context.Context, p *player, s streams) error {
 	listener, err := net.Listen("tcp", d.listen)
 	if err != nil {
 		return fmt.Errorf("serving the status page: %w", err)
 	}
-	web := webFlags{}
-	taken := r.Snapshot.Taken
-	pages := page.NewHandler(func() *classify.Report { return r }, func() time.Time { return taken }, pageOptions())
-	server := newServer(web.ownHosts(pages))
-	fmt.Fprintf(s.out, "\nStatus page: http://%s/   (Ctrl-C ends)\n", listener.Addr())
-	err = serveUntil(ctx, server, 0, func() error { return server.Serve(listener) })
-	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+	p.out, p.options = s.out, formatOptions("text", s)
+	p.daemon = newDaemon(classify.DefaultPolicy(), operator.NewTracker(operator.TrackerOptions{
+		RollUp: operator.RollUpOn, Inertia: 2 * time.Minute, Version: version.Version,
+	}), slog.New(slog.DiscardHandler))
+	p.daemon.clock = lastTaken
+	p.say(report.Plain, fmt.Sprintf("A recorded incident plays, again and again. A minute of it takes %g seconds. Ctrl-C ends.", time.Minute.Seconds()/playSpeed))
+	p.say(report.Plain, fmt.Sprintf("Status page: http://%s/", listener.Addr()), fmt.Sprintf("Metrics: http://%s/metrics", listener.Addr()))
+	p.step(ctx, 0)
+	web := webFlags{maxSeries: exporter.DefaultMaxSeries}
+	server := newServer(web.ownHosts(web.handler(p.daemon)))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serveUntil(ctx, server, 0, func() error { return server.Serve(listener) })
+	}()
+	p.follow(ctx)
+	if err := <-ended; err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the status page: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -9,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
-// TestDemo: the report comes at once, and the page until the program is stopped.
+// TestDemo: what plays serves its page and metrics until the program is stopped.
 func TestDemo(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
@@ -23,7 +25,7 @@ func TestDemo(t *testing.T) {
 		writer.Close()
 	}()
 	var out strings.Builder
-	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`)
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/metrics`)
 	for buffer := make([]byte, 4096); !address.MatchString(out.String()); {
 		n, err := reader.Read(buffer)
 		out.Write(buffer[:n])
@@ -32,20 +34,48 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	go io.Copy(io.Discard, reader)
-	for _, want := range []string{"backups.storage.example.com", "configmaps.legacy.example.com", "chain-outlasts-request"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %s:\n%s", want, out.String())
+	metrics := address.FindString(out.String())
+	for target, want := range map[string]string{metrics: "webhook_auditor_webhook_info{", strings.TrimSuffix(metrics, "metrics"): "· recorded at <time"} {
+		answer := must.Get(http.Get(target))(t)
+		body := must.Get(io.ReadAll(answer.Body))(t)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s answers %s, without %q:\n%.900s", target, answer.Status, want, body)
 		}
-	}
-	answer := must.Get(http.Get(address.FindString(out.String())))(t)
-	defer answer.Body.Close()
-	body := must.Get(io.ReadAll(answer.Body))(t)
-	if answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "backups.storage.example.com") || !strings.Contains(string(body), "Kubernetes v1.37.1") {
-		t.Errorf("the page answers %s:\n%.500s", answer.Status, body)
 	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// TestPlay: each act shows on the page, in conditions and in Changes; what begins ends, and
+// a second round is as the first one.
+func TestPlay(t *testing.T) {
+	objects := must.Get(readRecorded())(t)
+	var rounds [2]string
+	p := &player{begun: collected(objects.Inputs, time.Now()), acts: newActs(objects), daemon: newTestDaemon(&bytes.Buffer{})}
+	p.clock = lastTaken
+	for round := range rounds {
+		var out strings.Builder
+		p.out = &out
+		for elapsed := time.Duration(0); elapsed < playLength; elapsed += playStep * playSpeed {
+			p.step(t.Context(), time.Duration(round)*playLength+elapsed)
+		}
+		rounds[round] = regexp.MustCompile(`\d\d:\d\d `).ReplaceAllString(out.String(), "")
+	}
+	expect.Contains(
+		t, rounds[0],
+		"ingresses.gateway.example.com fails: ", "Alert WebhookBackendDown (critical) of ingresses.gateway.example.com fires.",
+		"Condition ValidatingAdmissionWebhookConfigurationError is True.",
+		"ingresses.gateway.example.com can be called again, after 20 min.", "backups.storage.example.com can be called again, after 20 min.",
+		"Alert WebhookBackendDown (critical) of backups.storage.example.com ends, after ", "Condition CRDConversionWebhookConfigurationError is False again, after ",
+	)
+	_, first, _ := strings.Cut(rounds[0], "An upgrade")
+	_, second, _ := strings.Cut(rounds[1], "An upgrade")
+	expect.Equal(t, first, second)
+	if changes := p.history.After(0); len(changes) != 4 || len(changes[0].Added) == 0 || len(changes[1].Resolved) == 0 {
+		t.Errorf("Changes has %v", changes)
 	}
 }
 

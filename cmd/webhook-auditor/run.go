@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/promslog"
@@ -25,8 +26,10 @@ import (
 
 // operatorFlags are the flags of the command run.
 type operatorFlags struct {
-	access    *clusterFlags
-	input     *input
+	access *clusterFlags
+	input  *input
+	// from are the files that are read instead of a cluster.
+	from      []string
 	web       webFlags
 	probe     probeFlags
 	observe   observeFlags
@@ -43,18 +46,28 @@ func runCommand(s streams) *cobra.Command {
 	o := &operatorFlags{input: &input{}}
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Run the operator: watch a cluster, serve /metrics, write conditions",
+		Short: "Run the operator: watch a cluster, serve the status page and /metrics, write conditions",
 		Example: `  # Watch the cluster of the current kubeconfig context, serve on loopback only
   webhook-auditor run --web.listen-address=127.0.0.1:8443
+
+  # Serve what a must-gather, an archive or files say, on http://127.0.0.1:8443
+  webhook-auditor run --from must-gather.tar.gz
 
   # In a cluster, with two replicas
   webhook-auditor run --leader-elect --namespace=webhook-auditor --web.self-signed`,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              untilStopped(s, o.run),
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(o.from) > 0 && !c.Flags().Changed("web.listen-address") {
+			o.web.listen = []string{filesAddress}
+		}
+		return untilStopped(s, o.run)(c, args)
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("operator")
+	flags.StringSliceVar(&o.from, "from", nil, "files to read instead of a cluster, as audit PATH; read anew when they change")
+	flags.StringVar(&o.input.server, "server-version", "", serverVersionUsage+"; with --from")
 	flags.StringVar(&o.input.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements; reloaded when it changes")
 	o.input.checksFlag(flags)
 	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "minimum time between two evaluations")
@@ -90,7 +103,7 @@ func (o *operatorFlags) check() error {
 	case o.web.observed && o.observe.source != "apiserver":
 		return usageError{errors.New("--web.observed-metrics: must be given with --observe=apiserver: it exports what is observed there")}
 	}
-	return cmp.Or(o.probe.check(), o.observe.check(nil), o.web.check())
+	return cmp.Or(o.probe.check(), o.checkFiles(), o.observe.check(o.from), o.web.check())
 }
 
 func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
@@ -105,7 +118,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	c, err := o.access.connect()
+	c, first, err := o.begin(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -113,7 +126,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	log.Info("starting", "version", version.Info(), "cluster", c.config.Host)
+	log.Info("starting", "version", version.Info(), "cluster", cmp.Or(c.config.Host, strings.Join(o.from, ", ")))
 	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
 	d := newDaemon(policy, tracker, log)
 	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.own.LibraryMessages)))
@@ -125,10 +138,15 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	publish := o.probe.join(ctx, group, o.probe.options(c.config), func(m *admission.Matcher) { d.publish(ctx, m) })
-	group.Go(func() error {
-		return cluster.Watch(ctx, c.clients, cluster.Options{Debounce: o.settle, Routing: c.routing, OnStartupErrors: d.unread}, publish)
-	})
+	if len(o.from) > 0 {
+		d.clock = lastTaken
+		group.Go(func() error { return o.followFiles(ctx, d, first, time.Tick(policyInterval)) })
+	} else {
+		publish := o.probe.join(ctx, group, o.probe.options(c.config), func(m *admission.Matcher) { d.publish(ctx, m) })
+		group.Go(func() error {
+			return cluster.Watch(ctx, c.clients, cluster.Options{Debounce: o.settle, Routing: c.routing, OnStartupErrors: d.unread}, publish)
+		})
+	}
 	if o.input.config != "" {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }
 		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
@@ -143,6 +161,17 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// begin prepares to reach the cluster, or reads the files a first time: what cannot be read
+// at all ends the program.
+func (o *operatorFlags) begin(ctx context.Context, s streams) (connection, reading, error) {
+	if len(o.from) == 0 {
+		c, err := o.access.connect()
+		return c, reading{}, err
+	}
+	first := o.readFiles(ctx, s)
+	return connection{config: &rest.Config{}}, first, first.err
 }
 
 func (o *operatorFlags) log(s streams) (*slog.Logger, error) {

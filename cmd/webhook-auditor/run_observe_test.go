@@ -15,7 +15,7 @@ import (
 // TestObservedReport: the page shows what was observed last and why it failed;
 // what metrics and conditions are made of stays as it is.
 func TestObservedReport(t *testing.T) {
-	d := &daemon{tracker: operator.NewTracker(operator.TrackerOptions{})}
+	d := &daemon{clock: time.Now, tracker: operator.NewTracker(operator.TrackerOptions{})}
 	if d.observed() != nil {
 		t.Error("a Report before the first Snapshot")
 	}

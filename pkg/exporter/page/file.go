@@ -33,7 +33,8 @@ func newFilePage(r *classify.Report, d report.Document) filePage {
 // WriteFile writes the overview and the table of webhooks as one file that needs no other,
 // of what the Document selects. The policy allows its style and script by their digests.
 func WriteFile(w io.Writer, r *classify.Report, d report.Document, version string) error {
-	file := document{File: newAssets(), Version: version, Project: report.Project, Status: status{Server: d.Server, AsOf: timeText(r.AsOf())}}
+	file := document{File: newAssets(), Version: version, Project: report.Project, Status: statusOf(r, r.AsOf())}
+	file.Status.Age = "" // it grows while the file lies around
 	text, err := file.write(answer{title: "Webhook report", template: "file", data: newFilePage(r, d)})
 	if err != nil {
 		return err

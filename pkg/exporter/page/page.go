@@ -92,8 +92,9 @@ type navItem struct {
 // status is the state that each page shows.
 type status struct {
 	Server string
-	// AsOf is the time of the facts, Age how long that is ago; "" in a file.
-	AsOf, Age string
+	// AsOf is the time of the facts, When says of what: "as of", or how files got it. Age is
+	// how long that is ago; "" of files.
+	AsOf, When, Age string
 	// Seconds is Age in seconds.
 	Seconds        int
 	Stale, Waiting bool
@@ -111,7 +112,14 @@ func statusOf(r *classify.Report, now time.Time) status {
 		return status{Waiting: true}
 	}
 	asOf := r.AsOf()
-	s := status{Server: r.Snapshot.Server.String(), AsOf: timeText(asOf)}
+	s := status{Server: r.Snapshot.Server.String(), AsOf: timeText(asOf), When: "as of"}
+	if inputs := r.Snapshot.Inputs; len(inputs) > 0 {
+		s.When = "read at"
+		if slices.ContainsFunc(inputs, func(i inventory.Input) bool { return !i.Taken.IsZero() }) {
+			s.When = "recorded at"
+		}
+		return s
+	}
 	age := max(now.Sub(asOf), 0)
 	s.Age, s.Seconds, s.Stale = duration.HumanDuration(age), int(age.Seconds()), age > staleAfter
 	if outdated := r.Snapshot.Outdated; len(outdated) > 0 {

@@ -114,7 +114,7 @@ func reach(card impact.Card) report.Blocks {
 // observed is what was measured of the webhook.
 func (v *view) observed(p *classify.Profile) report.Blocks {
 	o := v.Snapshot.Observed
-	if o == nil {
+	if o == nil || len(o.Servers) == 0 {
 		return nil
 	}
 	c, failing, out := report.ObservedCells(o, p.Ref), report.Plain, report.Block{Heading: "Observed"}

@@ -86,7 +86,7 @@ func (v *view) tableRow(p *classify.Profile) tableRow {
 		Policy: string(p.FailurePolicy), Timeout: int(p.Timeout.Seconds()),
 		Backend: p.Webhook.Backend.String(), State: stateOf(p), Reach: reached(p), Counts: v.counts(p.Ref),
 	}
-	if o := v.Snapshot.Observed; o != nil {
+	if o := v.Snapshot.Observed; o != nil && len(o.Servers) > 0 {
 		cells, p99 := report.ObservedCells(o, p.Ref), o.Of(p.Series()).P99
 		row.Observed, row.Slow = &cells, p99.Known && p99.Seconds > p.Threshold
 	}

@@ -70,7 +70,7 @@ func (d Document) observed() map[inventory.Ref]*Observed {
 
 // SourceLine says where observed values come from; "" without a source.
 func SourceLine(o *inventory.Observation) string {
-	if o == nil {
+	if o == nil || len(o.Servers) == 0 {
 		return ""
 	}
 	var servers []string

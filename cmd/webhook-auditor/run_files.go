@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// filesAddress is where run serves what it reads of files, unless a flag names another address:
+// there is no API server to review who may see it.
+const filesAddress = "127.0.0.1:8443"
+
+// checkFiles refuses what only a cluster has.
+func (o *operatorFlags) checkFiles() error {
+	switch {
+	case len(o.from) == 0 && o.input.server != "":
+		return usageError{errors.New("--server-version: must be given with --from: a cluster says its version")}
+	case len(o.from) == 0:
+		return nil
+	case slices.Contains(o.from, "-"):
+		return usageError{errors.New("--from: must be a file, a directory or an archive, which is read anew when it changes, not standard input")}
+	case o.elect:
+		return usageError{errors.New("--from: must be given without --leader-elect: conditions are written to a cluster")}
+	case o.web.ownTLS():
+		return usageError{errors.New("--from: must be given without --web.tls-cert-file and --web.self-signed: no API server reviews who may read")}
+	}
+	return o.probe.needsCluster(o.from)
+}
+
+// reading is what files say, or why they cannot be read.
+type reading struct {
+	*admission.Matcher
+	// state differs from that of an earlier reading where a file has changed since.
+	state string
+	err   error
+}
+
+// readFiles reads the files once.
+func (o *operatorFlags) readFiles(ctx context.Context, s streams) reading {
+	files := source{access: o.access, input: o.input, from: o.from}
+	state := stateOfFiles(o.from)
+	objects, err := files.objects(ctx, s)
+	if err != nil {
+		return reading{state: state, err: err}
+	}
+	snapshot := objects.Snapshot(collected(objects.Inputs, time.Now()))
+	return reading{admission.New(snapshot), state, o.input.checkRead(o.from, snapshot)}
+}
+
+// followFiles publishes the first reading, and another one at the second tick after a
+// change, until ctx ends. Files that can no longer be read leave the last reading in effect.
+func (o *operatorFlags) followFiles(ctx context.Context, d *daemon, first reading, ticks <-chan time.Time) error {
+	d.publish(ctx, first.Matcher)
+	changes := policyChanges{first.state, first.state}
+	var unread messageLog
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticks:
+		}
+		if !changes.changed(stateOfFiles(o.from)) {
+			continue
+		}
+		again := o.readFiles(ctx, streams{out: io.Discard, err: io.Discard})
+		d.logOnce(&unread, "cannot read the files again; the last reading stays in effect", again.err)
+		if again.err == nil {
+			d.log.Info("read the files again", "taken", again.Snapshot.Taken)
+			d.publish(ctx, again.Matcher)
+		}
+	}
+}
+
+// stateOfFiles differs where a file at or below the paths was written, came or went.
+func stateOfFiles(paths []string) string {
+	var b strings.Builder
+	for _, path := range paths {
+		_ = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				fmt.Fprintln(&b, name, err)
+				return nil
+			}
+			if info, err := entry.Info(); err == nil && !entry.IsDir() {
+				fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano())
+			}
+			return nil
+		})
+	}
+	return b.String()
+}
