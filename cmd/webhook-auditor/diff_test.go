@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -55,6 +56,50 @@ func TestDiff(t *testing.T) {
 			r := execute(t, "", append([]string{"diff"}, tc.args...)...)
 			if r.code != tc.code || !strings.Contains(squeezed(r.out), tc.want) || tc.code == exitError && (r.out != "" || r.err == "") {
 				t.Errorf("exit code %d, want %d, with %q:\n%s\n%s", r.code, tc.code, tc.want, r.out, r.err)
+			}
+		})
+	}
+}
+
+// TestDiffChecksNew: NEW is checked as it is written, whether OLD is a file beside it, a
+// cluster that it is applied to, or that of a tool of mcp.
+func TestDiffChecksNew(t *testing.T) {
+	configuration := func(webhooks ...string) string {
+		out := "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: ["
+		for i, operations := range webhooks {
+			out += fmt.Sprintf("{name: w%d.example.com, clientConfig: {url: \"https://a.example.com\"}, sideEffects: None, admissionReviewVersions: [v1], rules: [{apiGroups: [apps], apiVersions: [v1], operations: [%s], resources: [deployments]}]},", i, operations)
+		}
+		return out + "]}\n"
+	}
+	crd := func(conversion string) string {
+		return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.com}, spec: {group: example.com, scope: Namespaced," +
+			"names: {plural: widgets, kind: Widget}, versions: [{name: v1, served: true, storage: true}], conversion: " + conversion + "}}\n"
+	}
+	const url = `{strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {url: "https://a.example.com"}}}`
+	for name, tc := range map[string]struct{ old, updated, want string }{
+		"one webhook more":       {configuration("CREATE"), configuration("CREATE", "UPDATE"), "webhook w1.example.com: added"},
+		"one less":               {configuration("CREATE", "UPDATE"), configuration("CREATE"), "webhook w1.example.com: deleted"},
+		"a conversion more":      {crd("{strategy: None}"), crd(url), "widgets.example.com is added"},
+		"a conversion less":      {crd(url), crd("{strategy: None}"), "widgets.example.com is deleted"},
+		"refused":                {configuration("CREATE"), configuration(`CREATE, "*"`), "refused-by-api"},
+		"refused, and one more":  {configuration("CREATE"), configuration("CREATE", `CREATE, "*"`), "refused-by-api"},
+		"refused, a conversion":  {crd("{strategy: None}"), crd("{strategy: Webhook, webhook: {clientConfig: {url: \"https://a.example.com\"}}}"), "refused-by-api"},
+		"refused before alone":   {configuration(`CREATE, "*"`), configuration("CREATE"), "RESOLVED"},
+		"another configuration":  {strings.ReplaceAll(configuration("CREATE"), "policy", "other"), configuration("CREATE"), "webhook w0.example.com: added"},
+		"a stored one of a dump": {strings.ReplaceAll(configuration("CREATE"), "name: policy", "name: policy, uid: a, resourceVersion: '1'"), configuration(`CREATE, "*"`, "UPDATE"), "refused-by-api"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, updated := must.File(t, "old.yaml", tc.old), must.File(t, "new.yaml", tc.updated)
+			agent := agents{access: &clusterFlags{}, input: &input{}, from: []string{old}}
+			answer := must.Get(agent.diff(diffTool{Manifests: tc.updated}))(t).answer(t.Context())
+			for source, out := range map[string]string{
+				"OLD NEW": execute(t, "", "diff", old, updated, "--fail-on", "never").out,
+				"--from":  execute(t, "", "diff", "--from", old, updated, "--fail-on", "never").out,
+				"mcp":     textOf(answer),
+			} {
+				if !strings.Contains(squeezed(out), tc.want) {
+					t.Errorf("%s: no %q:\n%s", source, tc.want, out)
+				}
 			}
 		})
 	}

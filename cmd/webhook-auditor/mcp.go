@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -14,6 +16,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // agents are the flags of the command mcp.
@@ -103,8 +107,7 @@ type (
 	checksTool struct{}
 )
 
-// server has the tools. Each runs the command of its name: the values of arguments
-// never become flags.
+// server has the tools. Each runs the command of its name.
 func (a *agents) server() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: program, Version: version.Version}, nil)
 	add(server, "audit", "Report what is wrong with the admission and conversion webhooks, with the fixes.", a.audit)
@@ -114,29 +117,44 @@ func (a *agents) server() *mcp.Server {
 	if len(a.from) == 0 {
 		add(server, "top", "Show which webhooks cost most now, as the API servers measure it: it takes 10 seconds.", a.top)
 	}
-	add(server, "checks", "List all checks with their runbooks.", func(checksTool) ([]string, string, error) { return []string{"print", "checks"}, "", nil })
+	add(server, "checks", "List all checks with their runbooks.", a.checks)
 	return server
 }
 
-// add adds a tool, which makes its arguments those of a command and its standard input.
-func add[In any](server *mcp.Server, name, description string, command func(In) (args []string, stdin string, err error)) {
+// add adds a tool, which makes its arguments a command with its flags.
+func add[In any](server *mcp.Server, name, description string, command func(In) (call, error)) {
 	local := false
 	tool := &mcp.Tool{Name: name, Description: description, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &local}}
 	mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		args, stdin, err := command(in)
+		c, err := command(in)
 		if err != nil {
 			return nil, nil, err
 		}
-		return answer(ctx, args, stdin), nil, nil
+		return c.answer(ctx), nil, nil
 	})
 }
 
+// call is a command with its flags, its arguments and its standard input.
+type call struct {
+	run   action
+	args  []string
+	stdin string
+}
+
 // answer runs a command and returns what it prints; findings are no error, and what
-// can be read is an answer where some cannot.
-func answer(ctx context.Context, args []string, stdin string) *mcp.CallToolResult {
+// can be read is an answer where some cannot. A panic costs this answer alone.
+func (c call) answer(ctx context.Context) *mcp.CallToolResult {
 	var stdout, stderr bytes.Buffer
-	err := run(ctx, args, streams{in: strings.NewReader(stdin), out: &stdout, err: &stderr})
-	code := exit(err, messages{&stderr})
+	s := streams{in: strings.NewReader(c.stdin), out: &stdout, err: messages{&stderr}}
+	err := interrupted(ctx, func() (err error) {
+		defer func() {
+			if fault := recover(); fault != nil {
+				err = fmt.Errorf("this call met a fault of %s, please report it: %v\n%s", program, fault, debug.Stack())
+			}
+		}()
+		return c.run(ctx, c.args, s)
+	})
+	code := exit(err, s.err)
 	result := &mcp.CallToolResult{IsError: code == exitUsage || code == exitError && stdout.Len() == 0}
 	for _, text := range []string{stdout.String(), stderr.String()} {
 		if text != "" {
@@ -146,78 +164,67 @@ func answer(ctx context.Context, args []string, stdin string) *mcp.CallToolResul
 	return result
 }
 
-// clusterArguments are the flags of this command that those of the tools take.
-func (a *agents) clusterArguments() []string {
-	out := []string{"--kubeconfig=" + a.access.kubeconfig, "--aggregator-routing=" + a.access.routing}
-	for _, name := range a.access.contextNames[:min(1, len(a.access.contextNames))] {
-		out = append(out, "--context="+name)
+// source is what the tools read from.
+func (a *agents) source() source { return source{access: a.access, input: a.input, from: a.from} }
+
+// never is the --fail-on of the tools: findings are no error.
+const never = "never"
+
+// choice is the value of an argument, the first of the values where there is none.
+func choice(name, value string, values []string) (string, error) {
+	out := values[0]
+	if value == "" {
+		return out, nil
 	}
-	if user := a.access.overrides.AuthInfo.Impersonate; user != "" {
-		out = append(out, "--as="+user)
+	if err := (enumValue{&out, values}).Set(value); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return append(out, repeated("as-group", a.access.overrides.AuthInfo.ImpersonateGroups)...)
+	return out, nil
 }
 
-// arguments are those of a command: the flags of this one, and those that have a
-// value, as "name=value".
-func (a *agents) arguments(command string, flags ...string) []string {
-	out := append([]string{command}, a.clusterArguments()...)
-	out = append(out, "--server-version="+a.input.server)
-	if command != "explain" {
-		out = append(out, "--config="+a.input.config)
-	}
-	for _, flag := range flags {
-		if !strings.HasSuffix(flag, "=") {
-			out = append(out, "--"+flag)
-		}
-	}
-	return out
-}
+var toolFormats = []string{"text", "json"}
 
-func repeated(flag string, values []string) []string {
-	var out []string
-	for _, value := range values {
-		out = append(out, "--"+flag+"="+value)
-	}
-	return out
-}
-
-func (a *agents) audit(in auditTool) ([]string, string, error) {
+func (a *agents) audit(in auditTool) (call, error) {
 	for _, name := range in.Targets {
 		if _, ok := arguments.ParseTarget(name); !ok || arguments.Exists(name) {
-			return nil, "", fmt.Errorf("targets: must be TYPE/NAME[/WEBHOOK], not %q", name)
+			return call{}, fmt.Errorf("targets: must be TYPE/NAME[/WEBHOOK], not %q", name)
 		}
 	}
-	args := a.arguments("audit", "output="+in.Format, "namespace="+in.Namespace, "fail-on=never")
-	return slices.Concat(args, []string{"--"}, a.from, in.Targets), "", nil
+	format, err := choice("format", in.Format, toolFormats)
+	c := audit{source: a.source(), output: format, failOn: never, namespace: namespaceFlags{name: in.Namespace}}
+	return call{run: c.run, args: slices.Concat(a.from, in.Targets)}, err
 }
 
-func (a *agents) explain(in explainTool) ([]string, string, error) {
-	args := append(a.arguments("explain", "output="+in.Format, "namespace="+in.Namespace, "labels="+in.Labels), repeated("from", a.from)...)
-	if in.Error != "" {
-		return append(args, "--error=-"), in.Error, nil
-	}
-	positional := slices.DeleteFunc([]string{in.Operation, in.Resource, in.Name}, func(s string) bool { return s == "" })
-	return slices.Concat(args, []string{"--"}, positional), "", nil
+func (a *agents) explain(in explainTool) (call, error) {
+	format, err := choice("format", in.Format, toolFormats)
+	c := explain{source: a.source(), output: format, errorText: in.Error, request: &requestFlags{
+		subject: admission.Subject{Namespace: in.Namespace}, labels: in.Labels, labeled: func() bool { return in.Labels != "" },
+	}}
+	args := slices.DeleteFunc([]string{in.Operation, in.Resource, in.Name}, func(s string) bool { return s == "" })
+	return call{run: c.run, args: args}, err
 }
 
-func (a *agents) impact(in impactTool) ([]string, string, error) {
-	args := a.arguments("impact", "output="+in.Format)
-	if in.Configuration == "" {
-		args = append(args, "--fail-on=never")
-	}
-	args = slices.Concat(args, repeated("from", a.from), repeated("down", in.Down), repeated("down-node", in.DownNodes), repeated("delete", in.Delete), []string{"--"})
-	if in.Configuration != "" {
-		args = append(args, in.Configuration)
-	}
-	return args, "", nil
+func (a *agents) impact(in impactTool) (call, error) {
+	format, err := choice("format", in.Format, toolFormats)
+	c := impactFlags{source: a.source(), output: format, failOn: never, down: in.Down, nodes: in.DownNodes, deleted: in.Delete}
+	args := slices.DeleteFunc([]string{in.Configuration}, func(s string) bool { return s == "" })
+	return call{run: c.run, args: args}, err
 }
 
-func (a *agents) diff(in diffTool) ([]string, string, error) {
-	args := append(a.arguments("diff", "output="+in.Format, "fail-on=never"), repeated("from", a.from)...)
-	return append(args, "--", "-"), in.Manifests, nil
+func (a *agents) diff(in diffTool) (call, error) {
+	format, err := choice("format", in.Format, toolFormats)
+	c := diff{source: a.source(), output: format, failOn: never}
+	return call{run: c.run, args: []string{"-"}, stdin: in.Manifests}, err
 }
 
-func (a *agents) top(in topTool) ([]string, string, error) {
-	return a.arguments("top", "output="+in.Format, "namespace="+in.Namespace, "sort="+in.Sort), "", nil
+func (a *agents) top(in topTool) (call, error) {
+	format, err := choice("format", in.Format, toolFormats)
+	sort, unknown := choice("sort", in.Sort, report.SortKeys)
+	c := top{source: a.source(), output: format, sort: sort, by: report.AuditDimensions[0], namespace: namespaceFlags{name: in.Namespace}}
+	return call{run: c.run}, errors.Join(err, unknown)
+}
+
+// checks prints what print checks does.
+func (a *agents) checks(checksTool) (call, error) {
+	return call{run: func(_ context.Context, _ []string, s streams) error { return report.WriteChecks(s.out) }}, nil
 }

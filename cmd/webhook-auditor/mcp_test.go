@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -41,6 +42,25 @@ func textOf(r *mcp.CallToolResult) string {
 		}
 	}
 	return out.String()
+}
+
+// TestToolPanics: a fault of the program costs the answer, and the next call gets its own.
+func TestToolPanics(t *testing.T) {
+	a := &agents{access: &clusterFlags{}, input: &input{}, from: []string{impactCluster}}
+	server := a.server()
+	add(server, "broken", "panics", func(checksTool) (call, error) {
+		return call{run: func(context.Context, []string, streams) error { panic("index out of range") }}, nil
+	})
+	here, there := mcp.NewInMemoryTransports()
+	serving := must.Get(server.Connect(t.Context(), there, nil))(t)
+	s := must.Get(mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), here, nil))(t)
+	t.Cleanup(func() { _, _ = s.Close(), serving.Close() })
+	for tool, want := range map[string]string{"broken": "index out of range", "audit": "pods.policy.example.com"} {
+		r := must.Get(s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool}))(t)
+		if text := textOf(r); r.IsError != (tool == "broken") || !strings.Contains(text, want) {
+			t.Errorf("%s: error %v, want %q: %s", tool, r.IsError, want, text)
+		}
+	}
 }
 
 // TestMCP asks each tool with the SDK's own client.

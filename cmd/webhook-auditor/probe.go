@@ -34,7 +34,7 @@ func (p *probeFlags) register(flags *pflag.FlagSet) {
 }
 
 func (p *probeFlags) check() error {
-	if p.mode == "off" && p.urls {
+	if p.mode != "tls" && p.urls {
 		return usageError{errors.New("--probe.urls: must be given with --probe=tls")}
 	}
 	return nil
@@ -43,7 +43,7 @@ func (p *probeFlags) check() error {
 // needsCluster refuses to dial for files: they may be of another cluster than
 // the one that would answer.
 func (p *probeFlags) needsCluster(paths []string) error {
-	if p.mode == "off" || len(paths) == 0 {
+	if p.mode != "tls" || len(paths) == 0 {
 		return nil
 	}
 	return usageError{errors.New("--probe=tls: must be given without a PATH: backends of files cannot be dialed")}
@@ -51,7 +51,7 @@ func (p *probeFlags) needsCluster(paths []string) error {
 
 // join puts a Prober in front of publish, where one is wanted.
 func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, o probe.Options, publish func(*admission.Matcher)) func(*admission.Matcher) {
-	if p.mode == "off" {
+	if p.mode != "tls" {
 		return publish
 	}
 	prober := probe.New(o, publish)

@@ -71,8 +71,7 @@ func more(n int) string {
 
 // isToApply reports whether a file holds the configuration, which no API server has stored.
 func (p *Profile) isToApply() bool {
-	_, applied := p.Snapshot.Applied[inventory.SourceKey{Kind: p.Object.Kind, Name: p.Object.Name}]
-	return applied && p.Object.LastChanged.IsZero()
+	return p.Object.Applied != nil && p.Object.LastChanged.IsZero()
 }
 
 // isUnserved reports whether the API server serves nothing by the CRD of a file until its

@@ -107,7 +107,7 @@ func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy) *Admissi
 	return &AdmissionPolicy{
 		Registration: Registration{
 			Ref:             policyRef(MutatingPolicy, p.Name),
-			Object:          o.object(KindMutatingPolicy, &p.ObjectMeta),
+			Object:          o.object(KindMutatingPolicy, p),
 			FailurePolicy:   ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail),
 			Reinvocation:    cmp.Or(p.Spec.ReinvocationPolicy, admissionv1.NeverReinvocationPolicy),
 			MatchResources:  matchResources(p.Spec.MatchConstraints),
@@ -123,7 +123,7 @@ func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) *Adm
 		TypeWarnings: ptr.Deref(p.Status.TypeChecking, admissionv1.TypeChecking{}).ExpressionWarnings,
 		Registration: Registration{
 			Ref:             policyRef(ValidatingPolicy, p.Name),
-			Object:          o.object(KindValidatingPolicy, &p.ObjectMeta),
+			Object:          o.object(KindValidatingPolicy, p),
 			FailurePolicy:   ptr.Deref(p.Spec.FailurePolicy, admissionv1.Fail),
 			MatchResources:  matchResources(p.Spec.MatchConstraints),
 			MatchConditions: p.Spec.MatchConditions,
@@ -137,7 +137,7 @@ func (o Objects) policyBindings() []*PolicyBinding {
 	var out []*PolicyBinding
 	for _, b := range o.MutatingPolicyBindings {
 		out = append(out, &PolicyBinding{
-			Object:         o.object(KindMutatingPolicyBinding, &b.ObjectMeta),
+			Object:         o.object(KindMutatingPolicyBinding, b),
 			Policy:         policyRef(MutatingPolicy, b.Spec.PolicyName),
 			MatchResources: matchResources(b.Spec.MatchResources),
 			ParamRef:       b.Spec.ParamRef,
@@ -145,7 +145,7 @@ func (o Objects) policyBindings() []*PolicyBinding {
 	}
 	for _, b := range o.ValidatingPolicyBindings {
 		out = append(out, &PolicyBinding{
-			Object:         o.object(KindValidatingPolicyBinding, &b.ObjectMeta),
+			Object:         o.object(KindValidatingPolicyBinding, b),
 			Policy:         policyRef(ValidatingPolicy, b.Spec.PolicyName),
 			MatchResources: matchResources(b.Spec.MatchResources),
 			ParamRef:       b.Spec.ParamRef,

@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -11,70 +13,119 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Apply returns the objects of a cluster with the configurations, admission policies,
-// CRDs, namespaces and new Services of manifests, as after kubectl apply: what the manifests lack
-// stays, also a CA bundle that an injector wrote. Of a Service that is new it is not
-// known what will be behind it.
+// Apply returns the objects of a cluster as they are after kubectl apply of manifests: what
+// the manifests lack stays, also a CA bundle that an injector wrote. Of a Service that is new,
+// or selects otherwise, it is not known what will be behind it.
 func (o Objects) Apply(manifests Objects) Objects {
-	o.Mutating = applied(o.Mutating, manifests.Mutating, withBundles)
-	o.Validating = applied(o.Validating, manifests.Validating, withBundles)
-	o.CRDs = applied(o.CRDs, manifests.CRDs, func(was, now *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceDefinition {
-		now = withBundles(was, now)
-		now.Status = was.Status
-		return now
-	})
-	o.Namespaces = applied(o.Namespaces, manifests.Namespaces, func(was, now *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
-		now, labels := now.DeepCopy(), map[string]string{}
-		maps.Copy(labels, was.Labels)
-		maps.Copy(labels, now.Labels)
-		now.Labels = labels
-		return now
-	})
-	o.MutatingPolicies = applied(o.MutatingPolicies, manifests.MutatingPolicies, replaced)
-	o.MutatingPolicyBindings = applied(o.MutatingPolicyBindings, manifests.MutatingPolicyBindings, replaced)
-	o.ValidatingPolicies = applied(o.ValidatingPolicies, manifests.ValidatingPolicies, replaced)
-	o.ValidatingPolicyBindings = applied(o.ValidatingPolicyBindings, manifests.ValidatingPolicyBindings, replaced)
-	o = o.withServices(manifests.Services)
-	o.Sources, o.Inputs = manifests.Sources, slices.Clone(manifests.Inputs)
-	for i := range o.Inputs {
-		o.Inputs[i].Lacks = nil // the cluster has it
+	old := o
+	for _, field := range lists() {
+		list, added := reflect.ValueOf(&o).Elem().Field(field), reflect.ValueOf(manifests).Field(field)
+		if added.Len() > 0 {
+			list.Set(old.applied(list, added))
+		}
+	}
+	o.EndpointsKnown = old.unchangedEndpoints(o.Services)
+	o.Manifests = old.manifestsAfter(manifests.Manifests)
+	o.Sources = maps.Clone(old.Sources)
+	if o.Sources == nil {
+		o.Sources = map[SourceKey]Origin{}
+	}
+	maps.Copy(o.Sources, manifests.Sources)
+	o.Inputs = slices.Clone(old.Inputs)
+	for _, in := range manifests.Inputs {
+		in.Lacks = nil // the cluster has it, or its own inputs say that they lack it
+		o.Inputs = append(o.Inputs, in)
 	}
 	o.Errors = slices.Concat(o.Errors, manifests.Errors)
 	return o
 }
 
-// applied replaces the objects of the same name by what merge makes of both, and
-// appends the others.
-func applied[T metav1.Object](old, updated []T, merge func(was, now T) T) []T {
-	out, at := slices.Clone(old), map[string]int{}
-	for i, object := range out {
-		at[object.GetName()] = i
+// applied is a list in which the objects of a name are updated, and to which the others are
+// appended, but for those whose Pods the cluster has already.
+func (o Objects) applied(list, added reflect.Value) reflect.Value {
+	out := reflect.MakeSlice(list.Type(), list.Len(), list.Len()+added.Len())
+	reflect.Copy(out, list)
+	places := map[Key]int{}
+	for i := range out.Len() {
+		places[keyOf(out.Index(i))] = i
 	}
-	for _, object := range updated {
-		if i, exists := at[object.GetName()]; exists {
-			out[i] = merge(out[i], object)
-		} else {
-			at[object.GetName()] = len(out)
-			out = append(out, object)
+	for i := range added.Len() {
+		now, key := added.Index(i), keyOf(added.Index(i))
+		if place, exists := places[key]; exists {
+			out.Index(place).Set(reflect.ValueOf(o.updated(out.Index(place).Interface(), now.Interface())))
+		} else if !o.hasPodsOf(now.Type().Elem().Name(), key) {
+			places[key] = out.Len()
+			out = reflect.Append(out, now)
 		}
 	}
 	return out
 }
 
-// replaced is an object of which nothing stays that the manifest lacks.
-func replaced[T any](_, now T) T { return now }
+func keyOf(object reflect.Value) Key {
+	m := object.Interface().(metav1.Object)
+	return Key{m.GetNamespace(), m.GetName()}
+}
 
-// withBundles is the object with the CA bundles that an injector has put in place of those
-// that say nothing.
-func withBundles[T runtime.Object](was, now T) T {
-	now = now.DeepCopyObject().(T)
+// hasPodsOf reports whether a controller of the kind made Pods, which stand for it.
+func (o Objects) hasPodsOf(kind string, key Key) bool {
+	return slices.ContainsFunc(o.Pods, func(p *corev1.Pod) bool {
+		return p.Namespace == key.Namespace && controllerOf(p) == Controller{kind, key.Name}
+	})
+}
+
+// updated is the object as it is once the manifest is applied: what the API server and
+// controllers wrote stays.
+func (o Objects) updated(before, manifest any) any {
+	if _, isPod := before.(*corev1.Pod); isPod {
+		return before
+	}
+	was, object := before.(metav1.Object), manifest.(runtime.Object).DeepCopyObject()
+	now := object.(metav1.Object)
+	namespace, isNamespace := object.(*metav1.PartialObjectMetadata)
+	if isNamespace {
+		namespace.DeletionTimestamp = was.GetDeletionTimestamp()
+	}
+	if isNamespace || isStored(was) {
+		now.SetLabels(merged(was.GetLabels(), now.GetLabels()))
+		now.SetAnnotations(merged(was.GetAnnotations(), now.GetAnnotations()))
+		if len(now.GetOwnerReferences()) == 0 {
+			now.SetOwnerReferences(was.GetOwnerReferences())
+		}
+	}
+	switch current := before.(type) {
+	case *apiextensionsv1.CustomResourceDefinition:
+		object.(*apiextensionsv1.CustomResourceDefinition).Status = current.Status
+	case *corev1.Service:
+		service := object.(*corev1.Service)
+		service.Spec.ClusterIP = cmp.Or(service.Spec.ClusterIP, current.Spec.ClusterIP)
+	}
+	keepBundles(before, object)
+	return object
+}
+
+// isStored reports whether an API server has the object.
+func isStored(object metav1.Object) bool {
+	return object.GetUID() != "" || object.GetResourceVersion() != "" || !object.GetCreationTimestamp().Time.IsZero()
+}
+
+func merged(was, now map[string]string) map[string]string {
+	if len(was) == 0 {
+		return now
+	}
+	out := maps.Clone(was)
+	maps.Copy(out, now)
+	return out
+}
+
+// keepBundles keeps the CA bundles that an injector has put in place of those that say
+// nothing.
+func keepBundles(was, now any) {
 	before := bundles(was)
 	for name, bundle := range bundles(now) {
 		if injected := before[name]; injected != nil && (len(*bundle) == 0 || placeholder(*bundle)) {
 			*bundle = *injected
 		}
 	}
-	return now
 }
 
 // bundles are the CA bundles of a registration, by the names of its webhooks.
@@ -97,29 +148,57 @@ func bundles(registration any) map[string]*[]byte {
 	return out
 }
 
-// withServices adds the Services that are new.
-func (o Objects) withServices(services []*corev1.Service) Objects {
-	applied := map[Key]bool{}
+// unchangedEndpoints says of which Services the endpoints are known once the Services are
+// those: of one that is new, or has another selector or port, they are not.
+func (o Objects) unchangedEndpoints(services []*corev1.Service) Coverage {
+	was, same := map[Key]*corev1.Service{}, Coverage{Services: map[Key]bool{}}
 	for _, s := range o.Services {
-		applied[Key{s.Namespace, s.Name}] = true
+		key := Key{s.Namespace, s.Name}
+		was[key], same.Services[key] = s, o.EndpointsKnown.Has(key)
 	}
-	unknown := map[Key]bool{}
+	changed := false
 	for _, s := range services {
-		if key := (Key{s.Namespace, s.Name}); !applied[key] && !unknown[key] {
-			unknown[key] = true
-			o.Services = append(slices.Clip(o.Services), s)
+		key := Key{s.Namespace, s.Name}
+		if old := was[key]; old == nil || old != s && !selectAlike(old, s) {
+			changed, same.Services[key] = true, false
 		}
 	}
-	if len(unknown) == 0 {
-		return o
+	if !changed {
+		return o.EndpointsKnown
 	}
-	coverage := o.EndpointsKnown
-	o.EndpointsKnown = Coverage{Services: map[Key]bool{}}
-	maps.Copy(o.EndpointsKnown.Services, coverage.Services)
-	for key := range applied {
-		if coverage.Has(key) {
-			o.EndpointsKnown.Services[key] = true
+	return same
+}
+
+// selectAlike reports whether two Services have the same endpoints.
+func selectAlike(a, b *corev1.Service) bool {
+	return maps.Equal(a.Spec.Selector, b.Spec.Selector) && slices.EqualFunc(a.Spec.Ports, b.Spec.Ports, func(p, o corev1.ServicePort) bool {
+		return p.Name == o.Name && p.Port == o.Port && p.TargetPort == o.TargetPort && p.Protocol == o.Protocol
+	})
+}
+
+// manifestsAfter are the objects that are still to be applied: those of the manifests that
+// no API server has, and those of files of before that the manifests lack.
+func (o Objects) manifestsAfter(manifests []Manifest) []Manifest {
+	stored, named := map[SourceKey]bool{}, map[SourceKey]bool{}
+	for kind, field := range lists() {
+		list := reflect.ValueOf(o).Field(field)
+		for i := range list.Len() {
+			key := keyOf(list.Index(i))
+			source := SourceKey{Kind: kind.Elem().Name(), Namespace: key.Namespace, Name: key.Name}
+			stored[source] = !o.Sources[source].ToApply
 		}
 	}
-	return o
+	var out []Manifest
+	for _, m := range manifests {
+		key := SourceKey{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}
+		if named[key] = true; !stored[key] {
+			out = append(out, m)
+		}
+	}
+	for _, m := range o.Manifests {
+		if !named[SourceKey{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}] {
+			out = append(out, m)
+		}
+	}
+	return out
 }

@@ -1,8 +1,11 @@
 package inventory_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -48,7 +51,7 @@ items:
   status: {storedVersions: [v1beta1, v1]}
 `
 
-const manifests = `
+const manifestsText = `
 apiVersion: v1
 kind: List
 items:
@@ -74,13 +77,51 @@ items:
     conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: Cg==, service: {namespace: shop, name: old}}}}
 `
 
+// TestApplyForgetsNothing: whatever the manifests hold is among the objects that they are
+// applied to, and is still to be applied there.
+func TestApplyForgetsNothing(t *testing.T) {
+	var manifests inventory.Objects
+	lists := 0
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[inventory.Objects]()) {
+		if len(f.Index) > 1 || f.Type.Kind() != reflect.Slice || f.Type.Elem().Kind() != reflect.Pointer {
+			continue
+		}
+		lists++
+		object := reflect.New(f.Type.Elem().Elem())
+		object.Interface().(metav1.Object).SetName(f.Name)
+		manifests.Add(object.Interface())
+	}
+	after := inventory.Objects{}.Apply(manifests)
+	for _, all := range []inventory.Objects{after, after.Apply(manifests)} {
+		seen := 0
+		for i := range reflect.ValueOf(all).NumField() {
+			if field := reflect.ValueOf(all).Field(i); field.Kind() == reflect.Slice && field.Len() == 1 {
+				seen++
+			}
+		}
+		if seen != lists {
+			t.Errorf("%d of %d lists have their object: %+v", seen, lists, all)
+		}
+	}
+	key := inventory.SourceKey{Kind: inventory.KindValidating, Name: "injected"}
+	if o := read(t, applied).Apply(read(t, manifestsText)); !o.Sources[key].ToApply || len(o.Manifests) == 0 || len(o.Inputs) != 2 {
+		t.Errorf("%+v, %v, %v", o.Sources[key], o.Manifests, o.Inputs)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an object of no list is dropped without a word")
+		}
+	}()
+	manifests.Add(&metav1.Status{})
+}
+
 // TestApply: what manifests lack stays, also the bundles that injectors wrote; what
 // is behind a new Service is unknown, and behind an old one as it was.
 func TestApply(t *testing.T) {
 	cluster := read(t, applied)
 	cluster.PoliciesKnown = true
 	cluster.NamespacesKnown, cluster.ServicesKnown.All, cluster.EndpointsKnown.All = true, true, true
-	s := cluster.Apply(read(t, manifests)).Snapshot(time.Unix(0, 0))
+	s := cluster.Apply(read(t, manifestsText)).Snapshot(time.Unix(0, 0))
 	found := map[string]*inventory.Webhook{}
 	for _, w := range s.Webhooks {
 		found[w.Name] = w
@@ -98,7 +139,7 @@ func TestApply(t *testing.T) {
 	if string(w.Backend.CABundle) != "A" || len(w.CRD.StoredVersions) != 2 {
 		t.Errorf("conversion: %+v", w.CRD)
 	}
-	if state := s.State(w.Backend); !state.Known || state.Fault != inventory.NoReadyEndpoints || state.Service.Port != 443 {
+	if state := s.State(w.Backend); !state.Known || state.Fault != inventory.PortNotFound || state.Service.Port != 443 {
 		t.Errorf("the old Service: %+v", state)
 	}
 	if len(s.Policies) != 1 || !s.Policies[0].FailsClosed() || len(s.Policies[0].Bindings) != 1 || len(s.Unbound) != 1 || !s.PoliciesKnown {

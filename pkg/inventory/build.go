@@ -123,7 +123,7 @@ func (o Objects) apiServices() map[string]APIService {
 
 func (o Objects) crd(c *apiextensionsv1.CustomResourceDefinition) *CRD {
 	return &CRD{
-		Object:         o.object(KindCRD, &c.ObjectMeta),
+		Object:         o.object(KindCRD, c),
 		Resource:       Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural},
 		CustomKind:     c.Spec.Names.Kind,
 		Aliases:        append([]string{c.Spec.Names.Singular}, c.Spec.Names.ShortNames...),

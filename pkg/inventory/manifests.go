@@ -17,7 +17,7 @@ type Manifest struct {
 	Order []string
 }
 
-// Applied is an object that is still to be applied.
+// Applied is an object that is still to be applied, with the API's defaults.
 type Applied struct {
 	Object any
 	// Unknown are the fields that it has and its kind has not, as paths.

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"reflect"
 	"sync"
 
@@ -56,7 +57,7 @@ type Objects struct {
 	Discovered []Served
 
 	// Sources is where an object, or one webhook in it, was read.
-	Sources map[SourceKey]Source
+	Sources map[SourceKey]Origin
 	Errors  []Error
 }
 
@@ -71,12 +72,15 @@ var lists = sync.OnceValue(func() map[reflect.Type]int {
 	return out
 })
 
-// Add appends an object to the list of its type; others are left out.
+// Add appends an object to the list of its type. It panics where there is none: what
+// reads a kind has to keep it.
 func (o *Objects) Add(object any) {
-	if i, ok := lists()[reflect.TypeOf(object)]; ok {
-		list := reflect.ValueOf(o).Elem().Field(i)
-		list.Set(reflect.Append(list, reflect.ValueOf(object)))
+	i, kept := lists()[reflect.TypeOf(object)]
+	if !kept {
+		panic(fmt.Sprintf("inventory.Objects has no list of %T", object))
 	}
+	list := reflect.ValueOf(o).Elem().Field(i)
+	list.Set(reflect.Append(list, reflect.ValueOf(object)))
 }
 
 // SourceKey names an object of Objects, and a webhook of it where Webhook is

@@ -75,9 +75,6 @@ type Cluster struct {
 	// Manifests are the objects that are still to be applied, in the order of the
 	// inputs; nil where these are of a cluster.
 	Manifests []Manifest
-	// Applied are the registrations, policies and bindings among them as they are written,
-	// with the API's defaults.
-	Applied map[SourceKey]Applied
 
 	// What the input does not cover is unknown, never missing.
 	// ResourcesKnown says that the CRDs, or the resources that are served, are all there are.

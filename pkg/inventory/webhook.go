@@ -192,6 +192,9 @@ type Object struct {
 	LastWrite Write
 	// Source is where the object was read; zero for a cluster.
 	Source Source
+	// Applied is the object itself where it is still to be applied; nil where an API server
+	// has stored it.
+	Applied *Applied
 }
 
 // Unreadable is the Error of something in the object that cannot be read.
@@ -209,6 +212,14 @@ type Write struct {
 type Source struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty" jsonschema:"Line is the first line of the object, or of the webhook in it; 1-based."`
+}
+
+// Origin is where an object was read, and whether that is a file that alone has it: Unknown
+// are then the fields that its kind has not.
+type Origin struct {
+	Source
+	ToApply bool
+	Unknown []string
 }
 
 // String returns "file:line", or "file" where the line is unknown.

@@ -64,7 +64,7 @@ func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration) []*Webhoo
 	out := make([]*Webhook, 0, len(c.Webhooks))
 	for i := range c.Webhooks {
 		w := AsValidating(c.Webhooks[i])
-		out = append(out, o.admissionWebhook(Mutating, &c.ObjectMeta, &w, i))
+		out = append(out, o.admissionWebhook(Mutating, c, &w, i))
 		out[i].Reinvocation = ptr.Deref(c.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
 	}
 	return out
@@ -73,19 +73,19 @@ func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration) []*Webhoo
 func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration) []*Webhook {
 	out := make([]*Webhook, 0, len(c.Webhooks))
 	for i := range c.Webhooks {
-		out = append(out, o.admissionWebhook(Validating, &c.ObjectMeta, &c.Webhooks[i], i))
+		out = append(out, o.admissionWebhook(Validating, c, &c.Webhooks[i], i))
 	}
 	return out
 }
 
-func (o Objects) admissionWebhook(t Type, m *metav1.ObjectMeta, w *admissionv1.ValidatingWebhook, index int) *Webhook {
-	object := o.object(t.RegisteredBy().Kind, m)
-	if place, ok := o.Sources[SourceKey{Kind: object.Kind, Name: m.Name, Webhook: w.Name, Index: index}]; ok {
-		object.Source = place
+func (o Objects) admissionWebhook(t Type, c metav1.ObjectMetaAccessor, w *admissionv1.ValidatingWebhook, index int) *Webhook {
+	object := o.object(t.RegisteredBy().Kind, c)
+	if place, ok := o.Sources[SourceKey{Kind: object.Kind, Name: object.Name, Webhook: w.Name, Index: index}]; ok {
+		object.Source = place.Source
 	}
 	return &Webhook{
 		Registration: Registration{
-			Ref:           Ref{Type: t, Configuration: m.Name, Name: w.Name},
+			Ref:           Ref{Type: t, Configuration: object.Name, Name: w.Name},
 			Object:        object,
 			FailurePolicy: ptr.Deref(w.FailurePolicy, admissionv1.Fail),
 			Reinvocation:  admissionv1.NeverReinvocationPolicy,
@@ -157,7 +157,9 @@ func admissionClient(c *apiextensionsv1.WebhookClientConfig) admissionv1.Webhook
 	return out
 }
 
-func (o Objects) object(kind string, m *metav1.ObjectMeta) Object {
+func (o Objects) object(kind string, registration metav1.ObjectMetaAccessor) Object {
+	m := registration.GetObjectMeta().(*metav1.ObjectMeta)
+	origin := o.Sources[SourceKey{Kind: kind, Name: m.Name}]
 	out := Object{
 		Kind:              kind,
 		Name:              m.Name,
@@ -166,7 +168,10 @@ func (o Objects) object(kind string, m *metav1.ObjectMeta) Object {
 		Owner:             ownerOf(m),
 		CreationTimestamp: m.CreationTimestamp.Time,
 		Generation:        m.Generation,
-		Source:            o.Sources[SourceKey{Kind: kind, Name: m.Name}],
+		Source:            origin.Source,
+	}
+	if origin.ToApply {
+		out.Applied = &Applied{registration, origin.Unknown}
 	}
 	out.readWrites(m)
 	return out

@@ -28,7 +28,7 @@ import (
 func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 	v := validator{compile: m.compiler()}
 	at := field.NewPath("webhooks").Index(w.Index)
-	applied := m.Snapshot.Applied[inventory.SourceKey{Kind: w.Object.Kind, Name: w.Object.Name}]
+	applied := ptr.Deref(w.Object.Applied, inventory.Applied{})
 	var hooks []admissionv1.ValidatingWebhook
 	switch c := applied.Object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:

@@ -24,7 +24,7 @@ import (
 func (m *Matcher) RefusedPolicy(p *inventory.AdmissionPolicy) field.ErrorList {
 	v := &validator{compile: m.compiler()}
 	spec := field.NewPath("spec")
-	applied := m.Snapshot.Applied[inventory.SourceKey{Kind: p.Object.Kind, Name: p.Object.Name}]
+	applied := ptr.Deref(p.Object.Applied, inventory.Applied{})
 	switch o := applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
 		v.policy(o.Name, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, allOfOperations)
@@ -49,7 +49,7 @@ func (m *Matcher) RefusedPolicy(p *inventory.AdmissionPolicy) field.ErrorList {
 func (m *Matcher) RefusedBinding(b *inventory.PolicyBinding) field.ErrorList {
 	v := &validator{}
 	spec := field.NewPath("spec")
-	applied := m.Snapshot.Applied[inventory.SourceKey{Kind: b.Object.Kind, Name: b.Object.Name}]
+	applied := ptr.Deref(b.Object.Applied, inventory.Applied{})
 	switch o := applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
 		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)

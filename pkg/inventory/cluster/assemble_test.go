@@ -7,10 +7,12 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -62,5 +64,12 @@ func TestPermissionsAreWhatIsRead(t *testing.T) {
 	gets := slices.ContainsFunc(Permissions(), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.NonResourceURLs, metricsPath) })
 	if !gets {
 		t.Errorf("%s is not granted", metricsPath)
+	}
+}
+
+// TestWatchedKindsAreKept: Objects have a list of each kind that is watched.
+func TestWatchedKindsAreKept(t *testing.T) {
+	for _, r := range must.Get(NewClients(&rest.Config{Host: "http://127.0.0.1:1"}))(t).watchedResources() {
+		new(inventory.Objects).Add(unpacked(packed(r.example)))
 	}
 }

@@ -80,8 +80,8 @@ func written(o object) string {
 // result returns all that was kept.
 func (r *reader) result() inventory.Objects {
 	out := inventory.Objects{
-		Cluster: inventory.Cluster{OpenShift: r.openShift, Applied: map[inventory.SourceKey]inventory.Applied{}},
-		Sources: make(map[inventory.SourceKey]inventory.Source, len(r.objects)),
+		Cluster: inventory.Cluster{OpenShift: r.openShift},
+		Sources: make(map[inventory.SourceKey]inventory.Origin, len(r.objects)),
 		Errors:  r.errors,
 	}
 	if r.dropped > 0 {
@@ -92,14 +92,11 @@ func (r *reader) result() inventory.Objects {
 	for _, o := range r.objects {
 		o.count()
 		o.addSources(out.Sources)
-		if s, ok := o.value.(server); ok && s.known() && s.better(best) {
+		switch s, isServer := o.value.(server); {
+		case isServer && s.known() && s.better(best):
 			best = s
-		}
-		if !known.replacedByPods(o.key) {
+		case !isServer && !known.replacedByPods(o.key):
 			out.Add(o.value)
-		}
-		if o.file.input.toApply() && (isRegistration(o.key.Kind) || slices.Contains(policyKinds, o.key.Kind)) {
-			out.Applied[o.key] = inventory.Applied{Object: o.value, Unknown: o.unknown}
 		}
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
@@ -128,12 +125,12 @@ func (o object) source() inventory.Source {
 }
 
 // addSources adds the positions of an object and its webhooks.
-func (o object) addSources(sources map[inventory.SourceKey]inventory.Source) {
-	sources[o.key] = o.source()
+func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
+	sources[o.key] = inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply(), Unknown: o.unknown}
 	for i, h := range o.hooks {
 		key := o.key
 		key.Webhook, key.Index = h.name, i
-		sources[key] = inventory.Source{File: o.file.name, Line: h.line}
+		sources[key] = inventory.Origin{Source: inventory.Source{File: o.file.name, Line: h.line}}
 	}
 }
 

@@ -15,10 +15,10 @@ func describe(o inventory.Objects) []string {
 	var out []string
 	add := func(kind, namespace, name string, hooks ...string) {
 		key := inventory.SourceKey{Kind: kind, Namespace: namespace, Name: name}
-		out = append(out, fmt.Sprintf("%s %s %s/%s", at(o.Sources[key]), kind, namespace, name))
+		out = append(out, fmt.Sprintf("%s %s %s/%s", at(o.Sources[key].Source), kind, namespace, name))
 		for i, h := range hooks {
 			key.Webhook, key.Index = h, i
-			out = append(out, fmt.Sprintf("%s   %s", at(o.Sources[key]), h))
+			out = append(out, fmt.Sprintf("%s   %s", at(o.Sources[key].Source), h))
 		}
 	}
 	for _, v := range o.Validating {
