@@ -136,11 +136,102 @@ func TestAuditLogIsBoundedInText(t *testing.T) {
 	}
 }
 
+// mutatingCalls are annotations of calls, each as "ROUND INDEX WEBHOOK PATCH", in which /
+// is a Metadata level's missing patch.
+func mutatingCalls(calls ...string) string {
+	annotations := map[string]string{}
+	for _, call := range calls {
+		words := strings.SplitN(call, " ", 4)
+		place := ".webhook.admission.k8s.io/round_" + words[0] + "_index_" + words[1]
+		annotations["mutation"+place] = fmt.Sprintf(`{"configuration":"c","webhook":%q,"mutated":true}`, words[2])
+		if len(words) == 4 {
+			annotations["patch"+place] = fmt.Sprintf(`{"configuration":"c","webhook":%q,"patch":[%s],"patchType":"JSONPatch"}`, words[2], words[3])
+		}
+	}
+	text, _ := json.Marshal(annotations)
+	return `"responseStatus":{"code":201},"annotations":` + string(text)
+}
+
+const mutatingPolicies = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: owner.example.com}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  mutations:
+  - {patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("a/b"), value: "policy"}]'}}
+  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{spec: Object.spec{priorityClassName: object.metadata.labels["a/b"]}}'}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: owner.example.com}
+spec: {policyName: owner.example.com}
+`
+
+// TestWhoChanged: the calls in their order, each with its patch, and what a later one
+// overwrote; the fields by webhook, and what is written again and again.
+func TestWhoChanged(t *testing.T) {
+	policies := must.File(t, "policies.yaml", mutatingPolicies)
+	patched := mutatingCalls(`1 2 first `+`{"op":"replace","path":"/metadata/labels/a~1b","value":"2"}`,
+		`0 10 last {"op":"add","path":"/spec/containers/-","value":{"name":"proxy","env":[{"name":"A","value":"TOPSECRET"}]}}`,
+		`0 2 first {"op":"replace","path":"/metadata/labels/a~1b","value":"1"}`)
+	object := `,"requestObject":{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"x":"y"}},"spec":{"containers":[{"name":"c"}]}}`
+	for name, c := range map[string]struct {
+		text  string
+		flags []string
+		want  []string
+	}{
+		"in order": {auditLine("shop", "zoe", patched+object), []string{"-v"}, []string{
+			`owner.example.com recorded: nothing; called by what is registered: yes (a log records no mutating policy) mutating policy`,
+			`add /metadata/labels/a~1b "policy" (overwritten by first) add /spec/priorityClassName "policy" DIFFERS first round 0, index 2:`,
+			`replace /metadata/labels/a~1b "policy" → "1" (overwritten by first) DIFFERS last round 0, index 10:`,
+			`add /spec/containers/1 {"env":"(hidden)","name":"proxy"} DIFFERS first round 1, index 2:`,
+			`replace /metadata/labels/a~1b "1" → "2"`,
+		}},
+		"without values": {auditLine("shop", "zoe", patched+object), nil, []string{`replace /metadata/labels/a~1b (overwritten by first)`}},
+		"Metadata": {auditLine("shop", "zoe", mutatingCalls("0 0 first")), nil, []string{
+			"first round 0, index 0: recorded: mutated", "this log, of level Metadata, has no patch: which fields were changed needs level Request for pods in the audit policy",
+			"owner.example.com recorded: nothing; called by what is registered: yes (a log records no mutating policy; its changes are not known: the object is not known)",
+		}},
+	} {
+		r := execute(t, c.text, append([]string{"explain", "--audit-log", "-", "--request-id", "36dc0368", "--from", policies}, c.flags...)...)
+		for _, want := range c.want {
+			if r.code != exitOK || !strings.Contains(squeezed(r.out), want) || strings.Contains(r.out, "TOPSECRET") {
+				t.Errorf("%s: exit code %d, %s, no %q in\n%s", name, r.code, r.err, want, r.out)
+			}
+		}
+	}
+	rewrite := func(user, name, webhook, patch string) string {
+		return strings.Replace(auditLine("shop", user, mutatingCalls("0 0 "+webhook+patch)), "pod-of-zoe", name, 1)
+	}
+	const image = ` {"op":"replace","path":"/spec/containers/0/image","value":"x"},{"op":"replace","path":"/spec/containers/1/image","value":"y"}`
+	var text strings.Builder
+	for i := range 4 {
+		text.WriteString(rewrite("operator", fmt.Sprint("pg-", i), "images", image))
+		text.WriteString(rewrite("system:serviceaccount:kube-system:replicaset-controller", fmt.Sprintf("web-6d4cf56db6-ab%dcd", i), "images", image))
+		text.WriteString(rewrite("gitops", "web", "replicas", ""))
+		text.WriteString(strings.Replace(rewrite("ci", "web", "dry", ""), `"stage"`, `"requestURI":"/api/v1/pods?dryRun=All","stage"`, 1))
+	}
+	r := execute(t, text.String(), "top", "--audit-log", "-", "--from", policies)
+	for _, want := range []string{
+		"4 times operator CREATE pods pg-… in shop in 0s: /spec/containers/*/image replaced each time by images",
+		"4 times gitops CREATE pods web in shop in 0s: the object (level Request shows the fields) changed each time by replicas",
+		"images pods replace /spec/containers/*/image 8", "Which fields were changed in 4 requests is not recorded",
+	} {
+		if !strings.Contains(squeezed(r.out), want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
+	}
+	if strings.Count(r.out, "4 times") != 2 {
+		t.Errorf("loops of a controller, or of dry runs:\n%s", r.out)
+	}
+}
+
 // TestExplainRequestID: what the log records of a request, beside what is registered, and
 // why the two differ.
 func TestExplainRequestID(t *testing.T) {
 	mutation := func(webhook string) string {
-		return `"mutation.webhook.admission.k8s.io/` + webhook + `":"{\"configuration\":\"policy\",\"webhook\":\"` + webhook + `\",\"mutated\":true}"`
+		return `"mutation.webhook.admission.k8s.io/round_0_index_0":"{\"configuration\":\"policy\",\"webhook\":\"` + webhook + `\",\"mutated\":true}"`
 	}
 	object := func(labels string) string {
 		return `"requestObject":{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{` + labels + `}},"spec":{"containers":[{"securityContext":{"privileged":true}}]}}`
@@ -163,11 +254,11 @@ func TestExplainRequestID(t *testing.T) {
 		},
 		"nothing registers it": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("ghost.example.com")+`}`),
-			[]string{"DIFFERS ghost.example.com recorded: mutated; called by what is registered: not registered (nothing registers it", "the log does not hold the object"},
+			[]string{"DIFFERS ghost.example.com round 0, index 0: recorded: mutated; called by what is registered: not registered (nothing registers it", "the log does not hold the object"},
 		},
 		"static": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("x.static.k8s.io")+`}`),
-			[]string{"DIFFERS x.static.k8s.io recorded: mutated", "it comes from a file of the API server"},
+			[]string{"DIFFERS x.static.k8s.io round 0, index 0: recorded: mutated", "it comes from a file of the API server"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

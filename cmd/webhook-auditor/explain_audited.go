@@ -29,7 +29,11 @@ func (e *explain) explainAudited(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	return printAnswer(e.output, report.NewAuditedRequest(log, chain), report.NewErrors(matcher.Snapshot.Errors), s)
+	answer := report.NewAuditedRequest(log, chain)
+	if !textOptions(s.out).Verbose {
+		answer = answer.WithoutValues()
+	}
+	return printAnswer(e.output, answer, report.NewErrors(matcher.Snapshot.Errors), s)
 }
 
 // audited is the chain of a request of the log. The stored object is of now, not of

@@ -89,10 +89,10 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	}
 	document = selected.of(document)
 	if logged {
-		table := report.NewAuditTop(evaluated, t.by)
 		if selected.namespace != "" {
-			table = table.Select(document)
+			evaluated = document.At(evaluated)
 		}
+		table := report.NewAuditTop(evaluated, t.by)
 		return printAnswer(t.output, table, table.Errors, s)
 	}
 	table := report.NewTop(evaluated, t.sort)

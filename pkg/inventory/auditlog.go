@@ -20,6 +20,8 @@ type AuditLog struct {
 	To     time.Time `json:"to,omitzero"`
 	// Rows are sorted by key.
 	Rows []AuditRow `json:"-"`
+	// Changes are what mutating webhooks changed, sorted by key.
+	Changes []AuditChange `json:"-"`
 	// Merged counts the requests whose namespace, user and message are left out, as
 	// there are too many different ones.
 	Merged int `json:"-"`
@@ -80,6 +82,34 @@ type AuditRow struct {
 	AuditSum
 }
 
+// AuditCall is a call of a mutating webhook.
+type AuditCall struct {
+	Round         int          `json:"round" jsonschema:"Round is 0, and 1 of a reinvocation; calls are in the order of rounds and indexes."`
+	Index         int          `json:"index"`
+	Configuration string       `json:"configuration"`
+	Webhook       string       `json:"-"`
+	Outcome       AuditOutcome `json:"-"`
+	Patch         []Change     `json:"patch,omitempty" jsonschema:"Patch is what it changed; absent below the level Request."`
+}
+
+// AuditChangeKey is what changes of objects have in common. Path has * for indexes; it is
+// "" below the level Request.
+type AuditChangeKey struct {
+	AuditKey
+	Name, Change, Path string
+}
+
+// AuditChange are the requests in which a webhook made a change.
+type AuditChange struct {
+	AuditChangeKey
+	AuditSum
+}
+
+// Compare sorts by webhook first.
+func (k AuditChangeKey) Compare(o AuditChangeKey) int {
+	return cmp.Or(k.AuditKey.Compare(o.AuditKey), cmp.Compare(k.Path, o.Path), cmp.Compare(k.Change, o.Change), cmp.Compare(k.Name, o.Name))
+}
+
 // AuditRequest is what became of one request.
 type AuditRequest struct {
 	AuditID   string    `json:"auditID" jsonschema:"AuditID names the event."`
@@ -91,6 +121,9 @@ type AuditRequest struct {
 	Name      string    `json:"name"`
 	Code      int       `json:"code" jsonschema:"Code and Message are those of the response."`
 	Message   string    `json:"message"`
+	Level     string    `json:"level" jsonschema:"Level is that of the audit policy: below Request, no patch is recorded."`
+	// Calls are those of mutating webhooks, in their order.
+	Calls []AuditCall `json:"-"`
 	// Operation and Version are those of admission.
 	Operation string `json:"-"`
 	Version   string `json:"-"`

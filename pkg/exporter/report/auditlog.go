@@ -18,6 +18,10 @@ type AuditLog struct {
 	Requests   []AuditLine    `json:"requests" jsonschema:"Requests are those at each webhook and policy, grouped and sorted."`
 	Messages   []AuditMessage `json:"messages" jsonschema:"Messages are those of denials and failures, the most frequent first; OfMessages counts them, as they are bounded."`
 	OfMessages int            `json:"ofMessages"`
+	Changes    []ChangedField `json:"changes" jsonschema:"Changes are the fields that mutating webhooks changed, the most frequent first; OfChanges counts them, as they are bounded."`
+	OfChanges  int            `json:"ofChanges"`
+	Loops      []ChangeLoop   `json:"loops" jsonschema:"Loops are objects that one user writes again and again, and a webhook changes each time, the most frequent first; OfLoops counts them."`
+	OfLoops    int            `json:"ofLoops"`
 	Notes      []string       `json:"notes" jsonschema:"Notes say what the log shows of all webhooks together, and what it cannot show."`
 }
 
@@ -76,6 +80,15 @@ func NewAuditTop(r *classify.Report, by string) AuditTop {
 	return AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: NewErrors(r.Snapshot.Errors)}
 }
 
+// At is the Report with the requests of the audit log at the webhooks of the Document alone.
+func (d Document) At(r *classify.Report) *classify.Report {
+	selected, log, snapshot, out := d.series(), *r.Snapshot.AuditLog, *r.Snapshot, *r
+	log.Rows = slices.DeleteFunc(slices.Clone(log.Rows), func(l inventory.AuditRow) bool { return l.Name != "" && !selected[l.Series] })
+	log.Changes = slices.DeleteFunc(slices.Clone(log.Changes), func(c inventory.AuditChange) bool { return !selected[c.Series] })
+	snapshot.AuditLog, out.Snapshot = &log, &snapshot
+	return &out
+}
+
 func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 	log := s.AuditLog
 	if log == nil {
@@ -83,6 +96,8 @@ func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 	}
 	out := &AuditLog{AuditLog: log, Requests: auditLines(s, by)}
 	out.Messages, out.OfMessages = auditMessages(log)
+	out.Changes, out.OfChanges = changedFields(log)
+	out.Loops, out.OfLoops = changeLoops(log)
 	out.Notes = auditNotes(out)
 	return out
 }
@@ -222,7 +237,7 @@ func (l *AuditLog) blocks() Blocks {
 		out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("… and %s more.", inventory.Counted(more, "message"))})
 	}
 	out.Lines = append(out.Lines, Sentences(l.Notes...)...)
-	return Blocks{out}
+	return append(Blocks{out}, l.changeBlocks()...)
 }
 
 func auditCells(l AuditLine) []string {

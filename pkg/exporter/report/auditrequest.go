@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,39 +20,127 @@ type AuditedRequest struct {
 	Notes    []string      `json:"notes"`
 }
 
-// AuditedStep is one webhook or policy.
+// AuditedStep is one call of a mutating webhook, or another webhook or policy.
 type AuditedStep struct {
 	inventory.Series
+	Call     *inventory.AuditCall   `json:"call,omitempty" jsonschema:"Call is what the log records of a call of a mutating webhook."`
+	Computed []inventory.Change     `json:"computed,omitempty" jsonschema:"Computed is what a mutating policy changes, of which a log says nothing; absent where its expressions need more than is known."`
 	Recorded inventory.AuditOutcome `json:"recorded,omitempty" jsonschema:"Recorded is what the log says: denied, failed, failedOpen, mutated, audited or unchanged; absent where it names the webhook nowhere."`
 	Called   admission.Match        `json:"called,omitempty" jsonschema:"Called is what the registrations say: yes, no or maybe; absent where the input has no such registration."`
 	Differs  bool                   `json:"differs,omitempty" jsonschema:"Differs is set where the two cannot both be true of one registration."`
 	Why      string                 `json:"why,omitempty" jsonschema:"Why explains a difference, or what the log leaves open."`
 }
 
-// NewAuditedRequest compares a request of the log with its chain.
+// NewAuditedRequest compares a request of the log with its chain: mutating policies come
+// first, then the calls in their order.
 func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedRequest {
 	r := log.Request
 	out := AuditedRequest{
-		Version: documentVersion, AuditRequest: *r, Webhooks: []AuditedStep{}, Notes: append([]string{}, c.Request.Notes...),
+		Version: documentVersion, AuditRequest: *r, Webhooks: policySteps(c), Notes: append([]string{}, c.Request.Notes...),
 	}
 	if r.Object == nil {
 		out.Notes = append(out.Notes, "the log does not hold the object: what depends on its labels or fields is open")
 	}
-	seen := map[inventory.Series]bool{}
+	out.Notes = append(out.Notes, patchNotes(r)...)
+	var others []AuditedStep
+	compared := map[inventory.Series]AuditedStep{}
 	for _, step := range slices.Concat(c.Steps, c.Skipped) {
 		series := step.Webhook.Series()
-		if recorded := r.At[series]; !seen[series] && (recorded != "" || step.Match != admission.No) {
-			out.Webhooks = append(out.Webhooks, compareStep(log, step, recorded))
-			seen[series] = true
+		recorded := r.At[series]
+		if _, seen := compared[series]; !seen && (recorded != "" || step.Match != admission.No) {
+			compared[series] = compareStep(log, step, recorded)
+			others = append(others, compared[series])
 		}
 	}
 	for series, recorded := range r.At {
-		if !seen[series] {
-			out.Webhooks = append(out.Webhooks, unregisteredStep(series, recorded))
+		if _, seen := compared[series]; !seen {
+			compared[series] = unregisteredStep(series, recorded)
+			others = append(others, compared[series])
 		}
 	}
-	slices.SortStableFunc(out.Webhooks, func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) })
+	for i, call := range r.Calls {
+		step := compared[inventory.Series{Type: inventory.Mutating, Name: call.Webhook}]
+		again := func(o inventory.AuditCall) bool { return o.Webhook == call.Webhook }
+		if step.Call = &r.Calls[i]; slices.ContainsFunc(r.Calls[i+1:], again) || step.Recorded == inventory.AuditMutated {
+			step.Recorded = call.Outcome // the worst is that of the last call, if any
+		}
+		out.Webhooks = append(out.Webhooks, step)
+	}
+	isCall := func(s AuditedStep) bool {
+		return slices.ContainsFunc(r.Calls, func(c inventory.AuditCall) bool {
+			return s.Series == inventory.Series{Type: inventory.Mutating, Name: c.Webhook}
+		})
+	}
+	others = slices.DeleteFunc(others, isCall)
+	slices.SortStableFunc(others, func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) })
+	out.Webhooks = append(out.Webhooks, others...)
+	out.markOverwritten()
 	return out
+}
+
+// patchNotes say what the log lacks of the changes.
+func patchNotes(r *inventory.AuditRequest) []string {
+	lacks := func(c inventory.AuditCall) bool { return c.Outcome == inventory.AuditMutated && c.Patch == nil }
+	if !slices.ContainsFunc(r.Calls, lacks) {
+		return nil
+	}
+	return []string{fmt.Sprintf("this log, of level %s, has no patch: which fields were changed needs level Request for %s in the audit policy", cmp.Or(r.Level, "Metadata"), r.Resource)}
+}
+
+// policySteps are the mutating policies, which come before the webhooks.
+func policySteps(c admission.Chain) []AuditedStep {
+	out := []AuditedStep{}
+	for _, step := range c.Policies {
+		if step.Policy.Type != inventory.MutatingPolicy {
+			continue
+		}
+		s := AuditedStep{Series: step.Policy.Series(), Called: step.Match, Why: "a log records no mutating policy"}
+		changes, err := c.Request.Mutations(step)
+		if s.Computed = changes; err != nil {
+			s.Why += "; its changes are not known: " + err.Error()
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// changes are those of the step.
+func (s AuditedStep) changes() []inventory.Change {
+	if s.Call != nil {
+		return s.Call.Patch
+	}
+	return s.Computed
+}
+
+// markOverwritten also fills in what was there before, where the log holds the object and
+// the patches apply to it without its defaults.
+func (r AuditedRequest) markOverwritten() {
+	var patches []inventory.Patch
+	object := r.Object
+	for _, s := range r.Webhooks {
+		raw, _ := json.Marshal(s.changes()) // it was read from JSON
+		if after, changes, err := inventory.ApplyPatch(object, raw); object != nil && err == nil && len(changes) == len(s.changes()) {
+			copy(s.changes(), changes)
+			object = after
+		}
+		patches = append(patches, inventory.Patch{Webhook: s.Name, Changes: s.changes()})
+	}
+	inventory.MarkOverwritten(patches)
+	for _, p := range patches {
+		for i, c := range p.Changes {
+			p.Changes[i] = c.Redacted(r.Resource)
+		}
+	}
+}
+
+// WithoutValues is the request without the values of changes.
+func (r AuditedRequest) WithoutValues() AuditedRequest {
+	for _, s := range r.Webhooks {
+		for i, changes := 0, s.changes(); i < len(changes); i++ {
+			changes[i].Value, changes[i].Old = nil, nil
+		}
+	}
+	return r
 }
 
 // compareStep compares what is recorded of a registered webhook with its verdict.
@@ -101,7 +190,10 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 		notes = append(notes, Line{Label: "note:", Text: note, Tone: Note})
 	}
 	for _, step := range r.Webhooks {
-		line := Line{Label: " ", Name: step.Name, Aside: step.Type.Title(), Text: "recorded: " + cmp.Or(string(step.Recorded), "nothing") + "; called by what is registered: " + cmp.Or(string(step.Called), "not registered")}
+		line := Line{Label: " ", Name: step.Name, Aside: step.Type.Title(), Text: "recorded: " + cmp.Or(string(step.Recorded), "nothing") + "; called by what is registered: " + cmp.Or(string(step.Called), "not registered"), Under: changeLines(step.changes())}
+		if step.Call != nil {
+			line.Text = fmt.Sprintf("round %d, index %d: %s", step.Call.Round, step.Call.Index, line.Text)
+		}
 		if step.Differs {
 			line.Label, line.Tone = "DIFFERS", Critical
 		}
@@ -114,4 +206,39 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 		steps = Sentences("No webhook and no policy is recorded, and none is registered for such a request.")
 	}
 	return append(Blocks{{Heading: strings.TrimSpace(title)}}, Blocks{{Lines: notes}, {Lines: steps}}.NonEmpty()...)
+}
+
+// changeLines are changes, one a line, with the values that they have.
+func changeLines(changes []inventory.Change) []Line {
+	var out []Line
+	for _, c := range changes {
+		line := Line{Label: c.Operation, Name: cmp.Or(c.Path, "(the whole object)")}
+		if c.From != "" {
+			line.Text = "from " + c.From
+		}
+		if c.Old != nil {
+			line.Text += shortJSON(c.Old) + " →"
+		}
+		if c.Value != nil {
+			line.Text = strings.TrimSpace(line.Text + " " + shortJSON(c.Value))
+		}
+		if c.OverwrittenBy != "" {
+			line.Text, line.Tone = strings.TrimSpace(line.Text+" (overwritten by "+c.OverwrittenBy+")"), Warning
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// shortJSON is a value on one line.
+func shortJSON(v any) string {
+	const most = 200
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	if r := []rune(string(raw)); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return string(raw)
 }

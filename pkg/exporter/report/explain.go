@@ -118,6 +118,7 @@ type ChainStep struct {
 	TimeoutSeconds    int             `json:"timeoutSeconds,omitempty" jsonschema:"TimeoutSeconds is that of a webhook: policies have none."`
 	Called            admission.Match `json:"called" jsonschema:"Called says whether a webhook is called, or a policy evaluated."`
 	Reinvocable       bool            `json:"reinvocable,omitempty" jsonschema:"Reinvocable is set where that may be done again, if the object is changed after it."`
+	Unseen            []int           `json:"unseen,omitempty" jsonschema:"Unseen are the steps whose changes it does not see: they come after it, and its reinvocationPolicy is Never. Its own is among them where several policies share it."`
 	Refuses           bool            `json:"refuses,omitempty" jsonschema:"Refuses is set where the request is refused instead of sent to the webhook."`
 	Detail            string          `json:"detail,omitempty" jsonschema:"Detail is what decides, where that is not the request alone."`
 	Backend           string          `json:"backend,omitempty" jsonschema:"Backend is what the API server calls; absent of a policy."`
@@ -234,7 +235,28 @@ func chainSteps(c admission.Chain, s *inventory.Snapshot) []ChainStep {
 			}
 		}
 	}
+	if c.Request.Operation != admission.Delete {
+		markUnseen(out)
+	}
 	return out
+}
+
+// markUnseen says which steps change the object after another has seen it for the last
+// time. What is refused before changes nothing. Source: Dispatch in
+// k8s.io/apiserver/pkg/admission/plugin/webhook/mutating and plugin/policy/mutating.
+func markUnseen(chain []ChainStep) {
+	changes := func(s ChainStep) bool { return !s.Type.Validates() && !s.Refuses }
+	for i := range chain {
+		if !changes(chain[i]) || chain[i].Reinvocable {
+			continue
+		}
+		for n, later := range chain {
+			if n != i && changes(later) && (later.Step > chain[i].Step || later.Step == chain[i].Step && later.Ref != chain[i].Ref) {
+				chain[i].Unseen = append(chain[i].Unseen, later.Step)
+			}
+		}
+		chain[i].Unseen = slices.Compact(chain[i].Unseen)
+	}
 }
 
 func newWebhookStep(step admission.Step, op admission.Operation, s *inventory.Snapshot) ChainStep {

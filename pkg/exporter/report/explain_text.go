@@ -202,6 +202,7 @@ func (e Explanation) remarks() []Line {
 		}
 		add("audit log", strings.Join(s.AuditLog, "; "), Note)
 	}
+	out = append(out, e.unseen()...)
 	if b := e.Budget; b != nil && len(b.Parts()) > 1 {
 		out = append(out, Line{Label: "worst", Text: fmt.Sprintf("%d s = %s", e.BudgetSeconds, strings.Join(b.Parts(), " + "))})
 	}
@@ -221,6 +222,51 @@ func (e Explanation) remarks() []Line {
 		out = append(out, c.line())
 	}
 	return out
+}
+
+// unseen says which steps do not see what another one changes.
+func (e Explanation) unseen() []Line {
+	var blind, later []int
+	for _, s := range e.Chain {
+		if len(s.Unseen) > 0 {
+			blind, later = append(blind, s.Step), append(later, s.Unseen...)
+		}
+	}
+	slices.Sort(later)
+	blind, later = slices.Compact(blind), slices.Compact(later)
+	changes := "what a later one adds"
+	switch {
+	case len(blind) == 0:
+		return nil
+	case len(blind) == 1 && slices.Equal(blind, later):
+		changes = "what each other add: policies have no order"
+	case len(blind) == 1 && slices.Contains(later, blind[0]):
+		changes = "what each other or " + steps(later[1:]) + " add"
+	case len(blind) == 1 && len(later) == 1:
+		changes = "what " + steps(later) + " adds"
+	case len(blind) == 1:
+		changes = "what " + steps(later) + " add"
+	}
+	does := "does"
+	if len(blind) > 1 || slices.Contains(later, blind[0]) {
+		does = "do"
+	}
+	return []Line{{Label: "order", Text: fmt.Sprintf("%s %s not see %s (reinvocationPolicy Never)", steps(blind), does, changes), Tone: Note}}
+}
+
+// steps names steps: "step 1", "steps 1 to 3", "steps 1, 3".
+func steps(numbers []int) string {
+	if len(numbers) == 1 {
+		return fmt.Sprintf("step %d", numbers[0])
+	}
+	if last := len(numbers) - 1; last > 1 && numbers[last]-numbers[0] == last {
+		return fmt.Sprintf("steps %d to %d", numbers[0], numbers[last])
+	}
+	words := make([]string, len(numbers))
+	for i, n := range numbers {
+		words[i] = fmt.Sprint(n)
+	}
+	return "steps " + strings.Join(words, ", ")
 }
 
 // particulars are how often a step is taken, and what puts a policy into effect.

@@ -37,11 +37,3 @@ func (d Document) series() map[inventory.Series]bool {
 	}
 	return out
 }
-
-// Select returns the requests at the webhooks of the Document.
-func (t AuditTop) Select(d Document) AuditTop {
-	selected, log := d.series(), t.AuditLog
-	log.Requests = slices.DeleteFunc(log.Requests, func(l AuditLine) bool { return !selected[l.Series] })
-	log.Messages = slices.DeleteFunc(log.Messages, func(m AuditMessage) bool { return !selected[m.Series] })
-	return t
-}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,11 +18,10 @@ import (
 
 // auditEvent is what is read of an event of audit.k8s.io/v1.
 type auditEvent struct {
-	APIVersion, Stage, AuditID, Verb string
-	User                             struct{ Username string }
-	ImpersonatedUser                 struct{ Username string }
-	ObjectRef                        struct{ Resource, Namespace, Name, APIGroup, APIVersion, Subresource string }
-	ResponseStatus                   struct {
+	APIVersion, Stage, Level, AuditID, Verb, RequestURI string
+	User, ImpersonatedUser                              struct{ Username string }
+	ObjectRef                                           struct{ Resource, Namespace, Name, APIGroup, APIVersion, Subresource string }
+	ResponseStatus                                      struct {
 		Code    int
 		Message string
 	}
@@ -76,15 +76,23 @@ func (t *auditTable) event(text []byte) error {
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" {
 		return nil
 	}
-	at, err := e.outcomes()
+	calls, err := e.calls()
+	if err != nil {
+		return err
+	}
+	at, err := e.outcomes(calls)
 	if err != nil {
 		return err
 	}
 	for _, row := range e.rows(at) {
 		t.addRow(row)
 	}
+	for key := range e.changes(calls) {
+		t.addChange(key, e.StageTimestamp)
+	}
 	if t.logs.RequestID != "" && e.AuditID == t.logs.RequestID {
 		t.result.Request = e.request(at)
+		t.result.Request.Calls = calls
 	}
 	return nil
 }
@@ -94,6 +102,7 @@ func (t *auditTable) event(text []byte) error {
 // pkg/admission/plugin/policy/validating/dispatcher.go, pkg/endpoints/filters/audit.go.
 const (
 	keyMutation             = "mutation.webhook.admission.k8s.io/"
+	keyPatch                = "patch.webhook.admission.k8s.io/"
 	keyMutatingFailedOpen   = "failed-open.mutation.webhook.admission.k8s.io/"
 	keyValidatingFailedOpen = "failed-open.validating.webhook.admission.k8s.io/"
 	keyValidationFailure    = "validation.policy.admission.k8s.io/validation_failure"
@@ -118,26 +127,88 @@ func (s results) note(series inventory.Series, r result) {
 	}
 }
 
-// outcomes are those of the annotations and of the message of the response.
-func (e *auditEvent) outcomes() (results, error) {
-	out := results{}
-	for key, value := range e.Annotations {
+// calls are those of mutating webhooks, in their order.
+func (e *auditEvent) calls() ([]inventory.AuditCall, error) {
+	made := map[string]*inventory.AuditCall{}
+	for _, key := range slices.Sorted(maps.Keys(e.Annotations)) { // failed-open, mutation, patch
+		prefix := cmp.Or(prefixOf(key, keyMutatingFailedOpen), prefixOf(key, keyMutation), prefixOf(key, keyPatch))
+		place := strings.TrimPrefix(key, prefix)
+		c := made[place]
 		switch {
-		case strings.HasPrefix(key, keyMutation):
-			var called struct {
-				Webhook string
-				Mutated bool
-			}
-			if err := json.Unmarshal([]byte(value), &called); err != nil {
+		case prefix == "":
+			continue
+		case c == nil:
+			c = &inventory.AuditCall{Outcome: inventory.AuditUnchanged}
+			if _, err := fmt.Sscanf(place, "round_%d_index_%d", &c.Round, &c.Index); err != nil {
 				return nil, fmt.Errorf("annotation %s: %w", key, err)
 			}
-			o := result{outcome: inventory.AuditUnchanged}
-			if called.Mutated {
-				o.outcome = inventory.AuditMutated
+			made[place] = c
+		}
+		if prefix == keyMutatingFailedOpen {
+			c.Webhook, c.Outcome = e.Annotations[key], inventory.AuditFailedOpen
+			continue
+		}
+		mutated := struct {
+			*inventory.AuditCall
+			Webhook *string
+			Mutated bool
+		}{c, &c.Webhook, false}
+		if err := json.Unmarshal([]byte(e.Annotations[key]), &mutated); err != nil {
+			return nil, fmt.Errorf("annotation %s: %w", key, err)
+		}
+		if mutated.Mutated {
+			c.Outcome = inventory.AuditMutated
+		}
+	}
+	var out []inventory.AuditCall
+	for _, c := range made {
+		out = append(out, *c)
+	}
+	slices.SortFunc(out, func(a, b inventory.AuditCall) int { return cmp.Or(a.Round-b.Round, a.Index-b.Index) })
+	return out, nil
+}
+
+// prefixOf is the prefix where the key has it, else "".
+func prefixOf(key, prefix string) string {
+	if strings.HasPrefix(key, prefix) {
+		return prefix
+	}
+	return ""
+}
+
+// changes are those of the calls, each once. A dry run changes nothing, nor does a request
+// that was refused.
+func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditChangeKey]bool {
+	out := map[inventory.AuditChangeKey]bool{}
+	if strings.Contains(e.RequestURI, "dryRun=") || e.ResponseStatus.Code >= 400 {
+		return out
+	}
+	for _, call := range calls {
+		if call.Outcome != inventory.AuditMutated {
+			continue
+		}
+		key := inventory.AuditChangeKey{AuditKey: e.key(), Name: e.ObjectRef.Name}
+		key.Series = inventory.Series{Type: inventory.Mutating, Name: call.Webhook}
+		if call.Patch == nil {
+			out[key] = true
+		}
+		for _, c := range call.Patch {
+			if key.Change, key.Path = c.Operation, inventory.GeneralPath(c.Path); c.Operation != "test" {
+				out[key] = true
 			}
-			out.note(inventory.Series{Type: inventory.Mutating, Name: called.Webhook}, o)
-		case strings.HasPrefix(key, keyMutatingFailedOpen):
-			out.note(inventory.Series{Type: inventory.Mutating, Name: value}, result{outcome: inventory.AuditFailedOpen})
+		}
+	}
+	return out
+}
+
+// outcomes are those of the calls, of the annotations and of the message of the response.
+func (e *auditEvent) outcomes(calls []inventory.AuditCall) (results, error) {
+	out := results{}
+	for _, c := range calls {
+		out.note(inventory.Series{Type: inventory.Mutating, Name: c.Webhook}, result{outcome: c.Outcome})
+	}
+	for key, value := range e.Annotations {
+		switch {
 		case strings.HasPrefix(key, keyValidatingFailedOpen):
 			out.note(inventory.Series{Type: inventory.Validating, Name: value}, result{outcome: inventory.AuditFailedOpen})
 		case key == keyValidationFailure:
@@ -264,7 +335,7 @@ func (e *auditEvent) request(at results) *inventory.AuditRequest {
 	out := &inventory.AuditRequest{
 		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Resource: key.Resource, Namespace: key.Namespace, Name: e.ObjectRef.Name,
 		Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message, Operation: key.Operation, Version: e.ObjectRef.APIVersion,
-		At: map[inventory.Series]inventory.AuditOutcome{},
+		At: map[inventory.Series]inventory.AuditOutcome{}, Level: e.Level,
 	}
 	for series, o := range at {
 		if series.Name != "" {

@@ -41,7 +41,7 @@ const maxEvent = 8 << 20
 // the rest is read.
 func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.Error) {
 	files, errs := l.files()
-	t := &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}}
+	t := newAuditTable(l)
 	for _, file := range files {
 		if err := t.readFile(ctx, file); err != nil {
 			errs = append(errs, auditError(file, err))
@@ -229,6 +229,12 @@ type auditTable struct {
 	logs   AuditLogs
 	result inventory.AuditLog
 	rows   map[inventory.AuditKey]*inventory.AuditSum
+	// changes are what webhooks changed.
+	changes map[inventory.AuditChangeKey]*inventory.AuditSum
+}
+
+func newAuditTable(l AuditLogs) *auditTable {
+	return &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}, changes: map[inventory.AuditChangeKey]*inventory.AuditSum{}}
 }
 
 // addRow adds requests. Where the table is full, what is left of the key is what
@@ -244,11 +250,26 @@ func (t *auditTable) addRow(r inventory.AuditRow) {
 	t.rows[r.AuditKey].Add(r.AuditSum)
 }
 
+// addChange adds a request with a change, as addRow does.
+func (t *auditTable) addChange(key inventory.AuditChangeKey, time time.Time) {
+	if t.changes[key] == nil && len(t.changes) >= maxRows {
+		key.Namespace, key.User, key.Name = "", "", ""
+	}
+	if t.changes[key] == nil {
+		t.changes[key] = &inventory.AuditSum{}
+	}
+	t.changes[key].Add(inventory.AuditSum{Requests: 1, First: time, Last: time})
+}
+
 // log is the result, when all is added.
 func (t *auditTable) log() *inventory.AuditLog {
 	for key, sum := range t.rows {
 		t.result.Rows = append(t.result.Rows, inventory.AuditRow{AuditKey: key, AuditSum: *sum})
 	}
+	for key, sum := range t.changes {
+		t.result.Changes = append(t.result.Changes, inventory.AuditChange{AuditChangeKey: key, AuditSum: *sum})
+	}
+	slices.SortFunc(t.result.Changes, func(a, b inventory.AuditChange) int { return a.Compare(b.AuditChangeKey) })
 	slices.SortFunc(t.result.Rows, func(a, b inventory.AuditRow) int { return a.Compare(b.AuditKey) })
 	slices.Sort(t.result.Files)
 	return &t.result

@@ -287,7 +287,7 @@ func TestAuditLogErrors(t *testing.T) {
 
 // TestAuditBounds: however many names a log holds, the counts of a webhook stay exact.
 func TestAuditBounds(t *testing.T) {
-	table := &auditTable{rows: map[inventory.AuditKey]*inventory.AuditSum{}}
+	table := newAuditTable(AuditLogs{})
 	const requests = maxRows + 1000
 	for i := range requests {
 		row := inventory.AuditRow{AuditSum: inventory.AuditSum{Requests: 1}}
@@ -328,7 +328,7 @@ func FuzzAuditLog(f *testing.F) {
 				want++
 			}
 		}
-		table := &auditTable{logs: AuditLogs{RequestID: "x"}, rows: map[inventory.AuditKey]*inventory.AuditSum{}}
+		table := newAuditTable(AuditLogs{RequestID: "x"})
 		err := table.readLines(t.Context(), "x", iotest.OneByteReader(bytes.NewReader(data)))
 		if got := table.result; err != nil && got.Broken < got.Lines || got.Lines != want || got.Broken > want || got.Bytes != int64(len(data)) {
 			t.Errorf("%d lines, %d broken, %d bytes, want %d lines of %d bytes; %v", got.Lines, got.Broken, got.Bytes, want, len(data), err)

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// ChangedField is a field of a resource that a webhook changed.
+type ChangedField struct {
+	inventory.Series
+	Resource inventory.Resource `json:"resource"`
+	Change   string             `json:"change" jsonschema:"Change is the operation of the patch: add, replace, remove, move or copy; \"\" where the log has no patch."`
+	Path     string             `json:"path" jsonschema:"Path is a JSON pointer with * for each index of a list; \"\" where the log has no patch."`
+	Requests int                `json:"requests"`
+}
+
+// ChangeLoop is an object that one user writes again and again, and what a webhook changes
+// each time.
+type ChangeLoop struct {
+	ChangedField
+	User      string `json:"user"`
+	Operation string `json:"operation"`
+	Namespace string `json:"namespace"`
+	Object    string `json:"object" jsonschema:"Object is its name, with … for what differs between several."`
+	// span is from the first to the last.
+	span string
+}
+
+// leastLoop is how often a write is repeated to be a loop.
+const leastLoop = 3
+
+// changedFields are the fields by webhook and resource, and how many there are.
+func changedFields(log *inventory.AuditLog) ([]ChangedField, int) {
+	counts := map[ChangedField]int{}
+	for _, c := range log.Changes {
+		counts[ChangedField{Series: c.Series, Resource: c.Resource, Change: c.Change, Path: c.Path}] += c.Requests
+	}
+	out := []ChangedField{}
+	for f, n := range counts {
+		f.Requests = n
+		out = append(out, f)
+	}
+	slices.SortFunc(out, ChangedField.compare)
+	return out[:min(len(out), maxAuditLines)], len(out)
+}
+
+func (f ChangedField) compare(o ChangedField) int {
+	return cmp.Or(
+		cmp.Compare(o.Requests, f.Requests), cmp.Compare(f.Name, o.Name), f.Resource.Compare(o.Resource), cmp.Compare(f.Path, o.Path), cmp.Compare(f.Change, o.Change),
+	)
+}
+
+// numbered matches what differs between the names of objects that replace each other.
+var numbered = regexp.MustCompile(`-[a-z0-9]*[0-9][a-z0-9]*(-[a-z0-9]+)*$|-[a-z0-9]{5}$`)
+
+// loopName is the name of the object of a change, as a loop has it. Who replaces an object
+// by one of another name does so because of what was set otherwise; the controllers of the
+// control plane do not look at that.
+func loopName(c inventory.AuditChange) string {
+	overrides := c.Operation == "CREATE" && (c.Change == "replace" || c.Change == "remove")
+	if overrides && !strings.HasPrefix(c.User, "system:serviceaccount:kube-system:") && !strings.HasPrefix(c.User, "system:kube-") {
+		return numbered.ReplaceAllString(c.Name, "-…")
+	}
+	return c.Name
+}
+
+// changeLoops are those of one object, or of objects that replace each other, and how
+// many there are.
+func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
+	sums := map[ChangeLoop]inventory.AuditSum{}
+	for _, c := range log.Changes {
+		if name := loopName(c); name != "" && c.User != "" {
+			key := ChangeLoop{ChangedField: ChangedField{c.Series, c.Resource, c.Change, c.Path, 0}, User: c.User, Operation: c.Operation, Namespace: c.Namespace, Object: name}
+			sum := sums[key]
+			sum.Add(c.AuditSum)
+			sums[key] = sum
+		}
+	}
+	out := []ChangeLoop{}
+	for l, sum := range sums {
+		if l.Requests = sum.Requests; l.Requests >= leastLoop {
+			l.span = duration.HumanDuration(sum.Last.Sub(sum.First))
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b ChangeLoop) int {
+		return cmp.Or(a.compare(b.ChangedField), cmp.Compare(a.User, b.User), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Object, b.Object))
+	})
+	return out[:min(len(out), maxAuditMessages)], len(out)
+}
+
+// changeVerbs are the operations of patches, as participles.
+var changeVerbs = map[string]string{"add": "set", "replace": "replaced", "remove": "removed", "move": "moved", "copy": "set", "": "changed"}
+
+// changeBlocks are the fields as a table, and the loops.
+func (l *AuditLog) changeBlocks() Blocks {
+	loops, fields := Block{Heading: "Again and again"}, Block{Heading: "Changed fields"}
+	for _, c := range l.Loops {
+		object := c.Object
+		if c.Namespace != "" {
+			object += " in " + c.Namespace
+		}
+		field := cmp.Or(c.Path, "the object (level Request shows the fields)")
+		loops.Lines = append(loops.Lines, Line{Label: fmt.Sprintf("%d times", c.Requests), Tone: Warning, Name: inventory.UserName(c.User), Text: fmt.Sprintf(
+			"%s %s %s in %s: %s %s each time by %s", c.Operation, c.Resource, object, c.span, field, changeVerbs[c.Change], c.Name,
+		)})
+	}
+	if more := l.OfLoops - len(l.Loops); more > 0 {
+		loops.Lines = append(loops.Lines, Line{Text: fmt.Sprintf("… and %s more.", inventory.Counted(more, "loop"))})
+	}
+	t := &Table{Headings: []string{"Name", "Resource", "Change", "Path", "Requests"}, Cut: "Path"}
+	unpatched := 0
+	for _, f := range l.Changes {
+		if f.Path == "" && f.Change == "" {
+			unpatched += f.Requests
+			continue
+		}
+		t.Rows = append(t.Rows, []string{f.Name, f.Resource.String(), f.Change, cmp.Or(f.Path, "(the whole object)"), fmt.Sprint(f.Requests)})
+	}
+	fields.Table = t
+	if more := l.OfChanges - len(l.Changes); more > 0 {
+		fields.Lines = append(fields.Lines, Line{Text: fmt.Sprintf("… and %s more, of %d.", inventory.Counted(more, "field"), l.OfChanges)})
+	}
+	if unpatched > 0 {
+		fields.Lines = append(fields.Lines, Line{Text: fmt.Sprintf("Which fields were changed in %s is not recorded: that needs level Request in the audit policy.", inventory.Counted(unpatched, "request"))})
+	}
+	return Blocks{loops, fields}.NonEmpty()
+}

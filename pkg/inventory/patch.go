@@ -1,0 +1,231 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Change is what an operation of a JSON patch does to an object.
+type Change struct {
+	Operation string `json:"op"`
+	Path      string `json:"path" jsonschema:"Path is a JSON pointer."`
+	From      string `json:"from,omitempty"`
+	Value     any    `json:"value,omitempty" jsonschema:"Value is set with -v alone; \"(hidden)\" where it may be secret."`
+	Old       any    `json:"old,omitempty" jsonschema:"Old is the value before, as far as it is known."`
+	// OverwrittenBy names the webhook that set another value later.
+	OverwrittenBy string `json:"overwrittenBy,omitempty" jsonschema:"OverwrittenBy names the webhook that set another value later, or removed it."`
+}
+
+// Patch is what one call changed.
+type Patch struct {
+	Webhook string
+	Changes []Change
+}
+
+// ApplyPatch returns the object as a JSON patch leaves it, and its changes with the values
+// before. It fails as the API server does, with the library that this uses.
+func ApplyPatch(object map[string]any, patch []byte) (map[string]any, []Change, error) {
+	operations, err := jsonpatch.DecodePatch(patch)
+	if err != nil {
+		return nil, nil, err
+	}
+	document, err := json.Marshal(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	var changes []Change
+	after := object
+	for _, o := range operations {
+		c := newChange(o, after)
+		if document, err = (jsonpatch.Patch{o}).Apply(document); err != nil {
+			return nil, nil, err
+		}
+		after = nil
+		if err := utiljson.Unmarshal(document, &after); err != nil {
+			return nil, nil, err
+		}
+		if c.Operation != "test" {
+			changes = append(changes, c)
+		}
+	}
+	return after, changes, nil
+}
+
+// newChange is an operation on the object. The place of what is appended to a list is its
+// index.
+func newChange(o jsonpatch.Operation, object map[string]any) Change {
+	c := Change{Operation: o.Kind()}
+	c.Path, _ = o.Path()
+	if o["from"] != nil {
+		c.From, _ = o.From()
+	}
+	if raw := o["value"]; raw != nil {
+		_ = utiljson.Unmarshal(*raw, &c.Value) // the library has read it
+	}
+	if list, ok := strings.CutSuffix(c.Path, "/-"); ok {
+		if elements, ok := ValueAt(object, list).([]any); ok {
+			c.Path = fmt.Sprintf("%s/%d", list, len(elements))
+		}
+	}
+	if c.From != "" {
+		c.Value = ValueAt(object, c.From)
+	}
+	if c.Operation != "add" || !isIndex(c.Path) {
+		c.Old = ValueAt(object, c.Path)
+	}
+	return c
+}
+
+// ValueAt returns the value at a JSON pointer, nil without one.
+func ValueAt(v any, pointer string) any {
+	if pointer == "" {
+		return v
+	}
+	for _, key := range strings.Split(pointer, "/")[1:] {
+		switch in := v.(type) {
+		case map[string]any:
+			v = in[unescape.Replace(key)]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if err != nil || i < 0 || i >= len(in) {
+				return nil
+			}
+			v = in[i]
+		default:
+			return nil
+		}
+	}
+	return v
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// mapsOfUsers have keys that may be numbers.
+var mapsOfUsers = []string{"annotations", "binaryData", "data", "labels", "matchLabels", "stringData"}
+
+// isIndex reports whether the pointer ends with the index of a list.
+func isIndex(pointer string) bool {
+	path := strings.Split(pointer, "/")
+	_, err := strconv.Atoi(path[len(path)-1])
+	return err == nil && (len(path) < 2 || !slices.Contains(mapsOfUsers, path[len(path)-2]))
+}
+
+// GeneralPath is the pointer with * for each index of a list.
+func GeneralPath(pointer string) string {
+	path := strings.Split(pointer, "/")
+	for i := range path {
+		if path[i] == "-" || isIndex(strings.Join(path[:i+1], "/")) {
+			path[i] = "*"
+		}
+	}
+	return strings.Join(path, "/")
+}
+
+// placed is where a change of an earlier call is now.
+type placed struct {
+	*Change
+	path string
+}
+
+// MarkOverwritten marks the changes that a later call undoes. What is added to a list, or
+// removed from it, moves the elements after it.
+func MarkOverwritten(patches []Patch) {
+	var earlier []*placed
+	for _, p := range patches {
+		var own []*placed
+		for i := range p.Changes {
+			c := &p.Changes[i]
+			if c.Operation == "move" {
+				moveEarlier(earlier, Change{Operation: "remove", Path: c.From}, p.Webhook)
+			}
+			moveEarlier(earlier, *c, p.Webhook)
+			own = append(own, &placed{c, c.Path})
+		}
+		earlier = append(earlier, own...)
+	}
+}
+
+// moveEarlier marks what the change overwrites of the earlier ones, and moves the others.
+func moveEarlier(earlier []*placed, c Change, webhook string) {
+	shift := 0
+	if isIndex(c.Path) {
+		shift = map[string]int{"add": 1, "copy": 1, "move": 1, "remove": -1}[c.Operation]
+	}
+	for _, e := range earlier {
+		under := e.path == c.Path || strings.HasPrefix(e.path, c.Path+"/")
+		same := e.path == c.Path && c.Operation != "remove" && e.Operation != "remove" && reflect.DeepEqual(e.Value, c.Value)
+		if under && shift <= 0 && !same && e.OverwrittenBy == "" {
+			e.OverwrittenBy = webhook
+		}
+		if shift != 0 {
+			e.path = shifted(e.path, c.Path, shift)
+		}
+	}
+}
+
+// shifted is the path after an element of a list came or went.
+func shifted(path, element string, shift int) string {
+	list := element[:strings.LastIndexByte(element, '/')+1]
+	rest, ok := strings.CutPrefix(path, list)
+	index, below, _ := strings.Cut(rest, "/")
+	own, err := strconv.Atoi(index)
+	begin, _ := strconv.Atoi(strings.TrimPrefix(element, list))
+	if !ok || err != nil || own < begin || own == begin && shift < 0 {
+		return path
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%s%d/%s", list, own+shift, below), "/")
+}
+
+// hiddenValue stands for what may be secret.
+const hiddenValue = "(hidden)"
+
+// secretFields hold values that may be secret, whatever the kind.
+var secretFields = []string{"env", "stringData", "kubectl.kubernetes.io/last-applied-configuration"}
+
+// Redacted is the change of an object of the resource without values that may be secret:
+// those of Secrets, and of env.
+func (c Change) Redacted(r Resource) Change {
+	hidden := r.Parent() == Resource{Name: "secrets"}
+	for _, key := range strings.Split(c.Path+c.From, "/") {
+		hidden = hidden || slices.Contains(secretFields, unescape.Replace(key))
+	}
+	for _, v := range []*any{&c.Value, &c.Old} {
+		switch {
+		case *v == nil:
+		case hidden:
+			*v = hiddenValue
+		default:
+			*v = withoutSecrets(*v)
+		}
+	}
+	return c
+}
+
+// withoutSecrets is a value with the secret parts hidden.
+func withoutSecrets(v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = withoutSecrets(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			out[key] = withoutSecrets(value)
+			if slices.Contains(secretFields, key) || v["kind"] == "Secret" && key == "data" {
+				out[key] = hiddenValue
+			}
+		}
+		return out
+	}
+	return v
+}
