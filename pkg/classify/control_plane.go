@@ -11,47 +11,28 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// defaultControlPlane is what nodes need to join, a control plane to recover
+// controlPlaneParts is what nodes need to join, a control plane to recover
 // and leaders to stay leaders. Each outage that taught it is in
 // testdata/outages.
-var defaultControlPlane = map[string][]inventory.Resource{
+var controlPlaneParts = map[string][]inventory.Resource{
 	"": {
-		{Name: "namespaces"},
 		{Name: "namespaces", Subresource: "finalize"},
 		{Name: "namespaces", Subresource: "status"},
 		{Name: "nodes"},
 		{Name: "nodes", Subresource: "status"},
 		{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"},
-		{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions", Subresource: "status"},
-		{Group: "apiregistration.k8s.io", Name: "apiservices"},
-		{Group: "apiregistration.k8s.io", Name: "apiservices", Subresource: "status"},
 		{Group: "certificates.k8s.io", Name: "certificatesigningrequests"},
 		{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "approval"},
 		{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "status"},
-		{Group: "flowcontrol.apiserver.k8s.io", Name: "flowschemas"},
-		{Group: "flowcontrol.apiserver.k8s.io", Name: "flowschemas", Subresource: "status"},
-		{Group: "flowcontrol.apiserver.k8s.io", Name: "prioritylevelconfigurations"},
-		{Group: "flowcontrol.apiserver.k8s.io", Name: "prioritylevelconfigurations", Subresource: "status"},
-		{Group: "rbac.authorization.k8s.io", Name: "clusterrolebindings"},
-		{Group: "rbac.authorization.k8s.io", Name: "clusterroles"},
-		{Group: "scheduling.k8s.io", Name: "priorityclasses"},
 		{Group: "storage.k8s.io", Name: "csinodes"},
-	},
-	"default": {
-		{Name: "endpoints"},
-		{Name: "services"},
-		{Group: "discovery.k8s.io", Name: "endpointslices"},
 	},
 	"kube-node-lease": {
 		{Group: "coordination.k8s.io", Name: "leases"},
 	},
 	"kube-public": {
 		{Name: "configmaps"},
-		{Group: "rbac.authorization.k8s.io", Name: "rolebindings"},
-		{Group: "rbac.authorization.k8s.io", Name: "roles"},
 	},
 	"kube-system": {
-		{Name: "configmaps"},
 		{Name: "endpoints"},
 		{Name: "pods"},
 		{Name: "pods", Subresource: "binding"},
@@ -73,12 +54,28 @@ var defaultControlPlane = map[string][]inventory.Resource{
 		{Group: "apps", Name: "statefulsets"},
 		{Group: "apps", Name: "statefulsets", Subresource: "scale"},
 		{Group: "apps", Name: "statefulsets", Subresource: "status"},
-		{Group: "coordination.k8s.io", Name: "leases"},
 		{Group: "discovery.k8s.io", Name: "endpointslices"},
 		{Group: "networking.k8s.io", Name: "networkpolicies"},
-		{Group: "rbac.authorization.k8s.io", Name: "rolebindings"},
-		{Group: "rbac.authorization.k8s.io", Name: "roles"},
 	},
+}
+
+// defaultControlPlane adds what API servers write themselves, but for what they write on
+// behalf of a request in whichever namespace.
+func defaultControlPlane() map[string][]inventory.Resource {
+	out := map[string][]inventory.Resource{}
+	for namespace, resources := range controlPlaneParts {
+		out[namespace] = slices.Clone(resources)
+	}
+	for _, w := range admission.ServerWrites {
+		if w.Namespace != admission.AnyNamespace {
+			out[w.Namespace] = append(out[w.Namespace], w.Resource)
+		}
+	}
+	for namespace := range out {
+		slices.SortFunc(out[namespace], inventory.Resource.Compare)
+		out[namespace] = slices.Compact(out[namespace])
+	}
+	return out
 }
 
 // ControlPlaneMatch is a request on the control plane's path that a webhook is

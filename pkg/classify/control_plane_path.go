@@ -161,7 +161,17 @@ func leaveAlone(p *Profile, matches []ControlPlaneMatch) []edit {
 		out = append(out, excludeNamespaces(p, namespaces))
 	}
 	if len(clusterScoped) > 0 {
-		out = append(out, excludeRequests(p, requestsTo(clusterScoped)))
+		out = append(out, excludeRequests(p, byServerOr(requestsTo(clusterScoped), clusterScoped)))
 	}
 	return out
+}
+
+// byServerOr adds the requests of the API server itself, where it writes one of the
+// resources: it also writes in whichever namespace, and a later release writes more.
+func byServerOr(requests string, resources []inventory.Resource) string {
+	isWritten := func(w admission.ServerWrite) bool { return slices.Contains(resources, w.Resource) }
+	if !slices.ContainsFunc(admission.ServerWrites, isWritten) {
+		return requests
+	}
+	return fmt.Sprintf("request.userInfo.username == %q || %s", admission.APIServerUser, requests)
 }

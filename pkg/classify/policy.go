@@ -2,7 +2,6 @@ package classify
 
 import (
 	"errors"
-	"maps"
 	"path"
 	"slices"
 	"time"
@@ -59,7 +58,7 @@ func DefaultPolicy() Policy {
 		CoreGroups:                 coreGroups(),
 		PlatformNamespaces:         []string{"openshift-*", "kube-system"},
 		RunLevelLabel:              "openshift.io/run-level",
-		ControlPlane:               maps.Clone(defaultControlPlane),
+		ControlPlane:               defaultControlPlane(),
 		AuditorNamespaces:          []string{"webhook-auditor", "openshift-webhook-auditor"},
 		LongTimeoutSeconds:         15,
 		ControlPlaneTimeoutSeconds: 15,

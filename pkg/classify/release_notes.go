@@ -15,6 +15,8 @@ type ReleaseNote struct {
 	Text     string `json:"text"`
 	Source   string `json:"source"`
 	Webhooks int    `json:"webhooks" jsonschema:"Webhooks counts those that it is for."`
+	// StopsServer says that an API server of the release may not start.
+	StopsServer bool `json:"-"`
 }
 
 // releaseChange is a change, and the webhooks that it is one for.
@@ -22,17 +24,23 @@ type releaseChange struct {
 	minor        int
 	text, source string
 	applies      func(*inventory.Webhook) bool
+	// routing is the only one that it is for; RoutingUnknown is all.
+	routing inventory.Routing
 }
+
+// serverWritesMinor is the release since which API servers write to networking.k8s.io.
+const serverWritesMinor = 33
 
 // releaseChanges are those that no rule of the webhook shows. The check subresource-gap
 // is about subresources that a release adds.
 var releaseChanges = []releaseChange{
-	{32, "garbage collection goes on after 30 s without the resources whose conversion fails; before, it stopped for all", "kubernetes/kubernetes PR 125796", isConversion},
-	{34, "where the API server dials Pods rather than the address of a Service, it finds them by EndpointSlices, no longer by Endpoints", "k8s.io/apiserver pkg/util/proxy", hasService},
-	{36, "MutatingAdmissionPolicies are on: they change requests before mutating webhooks do, which are called again for that if their reinvocationPolicy is IfNeeded", "k8s.io/apiserver pkg/admission/plugin/policy/mutating", isMutating},
-	{37, "the six reviews of authentication and authorization are no longer sent to webhooks", "gate ExcludeAdmissionWebhookVirtualResources, beta", coversReviews},
-	{37, "the API server resolves the Service before each call: a proxy exemption of .svc alone no longer matches, the network of Services must be exempt too, and with aggregator routing that of Pods", "gate WebhookRoundTripLoadBalancing, beta", hasService},
-	{37, "an object whose conversion fails counts as corrupt: a delete with ignoreStoreReadErrorWithClusterBreakingPotential removes it though nothing is wrong with it", "gate AllowUnsafeMalformedObjectDeletion, beta", isConversion},
+	{32, "garbage collection goes on after 30 s without the resources whose conversion fails; before, it stopped for all", "kubernetes/kubernetes PR 125796", isConversion, inventory.RoutingUnknown},
+	{serverWritesMinor, "API servers write servicecidrs and ipaddresses of networking.k8s.io through admission: refused, a new one does not start and no Service gets a cluster IP", "kubernetes/kubernetes issue 137356", refusesServerWrites, inventory.RoutingUnknown},
+	{34, "the API server finds the Pods behind a Service by EndpointSlices, no longer by Endpoints (--enable-aggregator-routing)", "k8s.io/apiserver pkg/util/proxy", hasService, inventory.RoutingEndpoints},
+	{36, "MutatingAdmissionPolicies are on: they change requests before mutating webhooks do, which are called again for that if their reinvocationPolicy is IfNeeded", "k8s.io/apiserver pkg/admission/plugin/policy/mutating", isMutating, inventory.RoutingUnknown},
+	{37, "the six reviews of authentication and authorization are no longer sent to webhooks", "gate ExcludeAdmissionWebhookVirtualResources, beta", coversReviews, inventory.RoutingUnknown},
+	{37, "the API server resolves the Service before each call: a proxy exemption of .svc alone no longer matches, the network of Services must be exempt too, and with aggregator routing that of Pods", "gate WebhookRoundTripLoadBalancing, beta", hasService, inventory.RoutingUnknown},
+	{37, "an object whose conversion fails counts as corrupt: a delete with ignoreStoreReadErrorWithClusterBreakingPotential removes it though nothing is wrong with it", "gate AllowUnsafeMalformedObjectDeletion, beta", isConversion, inventory.RoutingUnknown},
 }
 
 func isConversion(w *inventory.Webhook) bool { return w.Type == inventory.Conversion }
@@ -49,6 +57,17 @@ func coversReviews(w *inventory.Webhook) bool {
 	})
 }
 
+// refusesServerWrites reports whether a rule of a webhook that fails closed asks for what
+// API servers write since 1.33.
+func refusesServerWrites(w *inventory.Webhook) bool {
+	return w.Type != inventory.Conversion && w.FailsClosed() && slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool {
+		group := slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, "networking.k8s.io")
+		return group && slices.ContainsFunc(r.Resources, func(name string) bool {
+			return name == "*" || name == "*/*" || strings.HasPrefix(name, "servicecidrs") || name == "ipaddresses"
+		})
+	})
+}
+
 // ReleaseNotes are those of the API server's own release and of the next one, as far as
 // they are for any of its webhooks; none where its version is not known.
 func (r *Report) ReleaseNotes() []ReleaseNote {
@@ -59,8 +78,9 @@ func (r *Report) ReleaseNotes() []ReleaseNote {
 	var out []ReleaseNote
 	for _, release := range []inventory.Version{server.Recorded(), {Major: server.Major, Minor: server.Recorded().Minor + 1}} {
 		for _, change := range releaseChanges {
-			if n := r.count(change.applies); n > 0 && change.minor == release.Minor {
-				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text, change.source, n})
+			routed := change.routing == inventory.RoutingUnknown || change.routing == r.Snapshot.Routing
+			if n := r.count(change.applies); n > 0 && routed && change.minor == release.Minor {
+				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text, change.source, n, change.minor == serverWritesMinor})
 			}
 		}
 	}

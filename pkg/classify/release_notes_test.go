@@ -28,6 +28,11 @@ webhooks:
   rules: [{operations: [CREATE], apiGroups: [authentication.k8s.io], apiVersions: [v1], resources: [tokenreviews]}]
   sideEffects: None
   admissionReviewVersions: [v1]
+- name: addresses.example.com
+  clientConfig: {url: "https://hook.example.com"}
+  rules: [{operations: [CREATE], apiGroups: [networking.k8s.io], apiVersions: [v1], resources: [ipaddresses]}]
+  sideEffects: None
+  admissionReviewVersions: [v1]
 `
 
 // TestReleaseNotes: the server's release and the next one, for webhooks that they change
@@ -39,11 +44,13 @@ func TestReleaseNotes(t *testing.T) {
 		want   []string
 	}{
 		{"", nil},
-		{"v1.32.4", nil},
-		{"v1.33.1", []string{"v1.34 1 where the API server dials Pods"}},
+		{"v1.31.4", nil},
+		{"v1.32.4", []string{"v1.33 1 API servers write servicecidrs"}},
+		{"v1.33.1", []string{"v1.33 1 API servers write servicecidrs", "v1.34 1 the API server finds the Pods"}},
 		{"v1.36.0", []string{"v1.37 1 the six reviews", "v1.37 1 the API server resolves"}},
 		{"v1.37.1", []string{"v1.37 1 the six reviews", "v1.37 1 the API server resolves"}},
 	} {
+		o.Routing = inventory.RoutingEndpoints
 		if test.server != "" {
 			o.Server = must.Get(inventory.ParseVersion(test.server))(t)
 		}

@@ -14,7 +14,7 @@ var (
 	replicaSets         = admission.NewUser("system:serviceaccount:kube-system:replicaset-controller", nil)
 	scheduler           = admission.NewUser("system:kube-scheduler", []string{"system:authenticated"})
 	controllerManager   = admission.NewUser("system:kube-controller-manager", []string{"system:authenticated"})
-	apiServer           = admission.NewUser("system:apiserver", []string{"system:masters"})
+	apiServer           = admission.NewUser(admission.APIServerUser, []string{"system:masters"})
 )
 
 // byWriters is the request on the control plane's path as each of its writers makes it.

@@ -93,7 +93,7 @@ func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []string
 		return nil
 	}
 	return stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
-		subject := admission.Subject{Namespace: f.namespace}
+		subject := admission.Subject{Namespace: f.namespace, User: f.user}
 		if f.inNew != "" {
 			subject = admission.Subject{Namespace: "new-namespace", Name: f.inNew}
 		}

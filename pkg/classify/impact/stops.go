@@ -19,39 +19,57 @@ type function struct {
 	namespace string
 	// inNew is the object that is created in each new namespace, where it is about these.
 	inNew string
+	// user makes the request; nil where it is not one that matchConditions know.
+	user *admission.User
+}
+
+// allFunctions are functions and what API servers need of the cluster.
+func allFunctions() []function {
+	server := admission.NewUser(admission.APIServerUser, []string{"system:masters"})
+	var out []function
+	for _, w := range admission.ServerWrites {
+		if !w.StopsStart() {
+			continue
+		}
+		for _, op := range w.Operations {
+			out = append(out, function{"the start of an API server after an upgrade", w.Resource, op, w.Namespace, "", server})
+		}
+	}
+	return slices.Concat(out, functions)
 }
 
 // functions are what a cluster does by requests that webhooks may meet. Sources:
 // client-go's leaderelection, kubelet, kube-scheduler and the controllers of
 // kube-controller-manager.
 var functions = []function{
-	{"leader election of the scheduler and the controllers", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, "kube-system", ""},
-	{"heartbeats of nodes, which turn NotReady without", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, "kube-node-lease", ""},
-	{"nodes joining the cluster", inventory.Resource{Name: "nodes"}, admission.Create, "", ""},
-	{"certificates of kubelets, for nodes that join and for rotation", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests"}, admission.Create, "", ""},
-	{"approval of the certificates of kubelets", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "approval"}, admission.Update, "", ""},
-	{"signing of the certificates of kubelets", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "status"}, admission.Update, "", ""},
-	{"the status of nodes", inventory.Resource{Name: "nodes", Subresource: "status"}, admission.Update, "", ""},
-	{"creation of Pods, also those of Deployments, Jobs and nodes", inventory.Resource{Name: "pods"}, admission.Create, "", ""},
-	{"Pods of new namespaces: they do not start without ConfigMap kube-root-ca.crt", inventory.Resource{Name: "configmaps"}, admission.Create, "", "kube-root-ca.crt"},
-	{"Pods of new namespaces: they are refused without ServiceAccount default", inventory.Resource{Name: "serviceaccounts"}, admission.Create, "", "default"},
-	{"rollouts of Deployments", inventory.Resource{Group: "apps", Name: "replicasets"}, admission.Create, "", ""},
-	{"rollouts of StatefulSets and DaemonSets", inventory.Resource{Group: "apps", Name: "controllerrevisions"}, admission.Create, "", ""},
-	{"scheduling", inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, "", ""},
-	{"the status of Pods, by which they turn ready", inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, "", ""},
-	{"tokens of Pods, without which they do not start", inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, "", ""},
-	{"the endpoints of new Services", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Create, "", ""},
-	{"the endpoints of Services following their Pods", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, "", ""},
-	{"removal of Pods: garbage collection and node drains", inventory.Resource{Name: "pods"}, admission.Delete, "", ""},
-	{"evictions: node drains", inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, "", ""},
-	{"deletion of namespaces", inventory.Resource{Name: "namespaces"}, admission.Delete, "", ""},
-	{"deletion of namespaces: they stay Terminating", inventory.Resource{Name: "namespaces", Subresource: "finalize"}, admission.Update, "", ""},
-	{"creation of namespaces", inventory.Resource{Name: "namespaces"}, admission.Create, "", ""},
-	{"quota: usage is not written any more", inventory.Resource{Name: "resourcequotas", Subresource: "status"}, admission.Update, "", ""},
-	{"installation of CRDs", inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}, admission.Create, "", ""},
-	{"Events", inventory.Resource{Name: "events"}, admission.Create, "", ""},
-	{"Events", inventory.Resource{Group: "events.k8s.io", Name: "events"}, admission.Create, "", ""},
-	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, admission.Connect, "", ""},
+	{"leader election of the scheduler and the controllers", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, "kube-system", "", nil},
+	{"heartbeats of nodes, which turn NotReady without", inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, "kube-node-lease", "", nil},
+	{"nodes joining the cluster", inventory.Resource{Name: "nodes"}, admission.Create, "", "", nil},
+	{"certificates of kubelets, for nodes that join and for rotation", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests"}, admission.Create, "", "", nil},
+	{"approval of the certificates of kubelets", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "approval"}, admission.Update, "", "", nil},
+	{"signing of the certificates of kubelets", inventory.Resource{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "status"}, admission.Update, "", "", nil},
+	{"the status of nodes", inventory.Resource{Name: "nodes", Subresource: "status"}, admission.Update, "", "", nil},
+	{"creation of Pods, also those of Deployments, Jobs and nodes", inventory.Resource{Name: "pods"}, admission.Create, "", "", nil},
+	{"Pods of new namespaces: they do not start without ConfigMap kube-root-ca.crt", inventory.Resource{Name: "configmaps"}, admission.Create, "", "kube-root-ca.crt", nil},
+	{"Pods of new namespaces: they are refused without ServiceAccount default", inventory.Resource{Name: "serviceaccounts"}, admission.Create, "", "default", nil},
+	{"rollouts of Deployments", inventory.Resource{Group: "apps", Name: "replicasets"}, admission.Create, "", "", nil},
+	{"rollouts of StatefulSets and DaemonSets", inventory.Resource{Group: "apps", Name: "controllerrevisions"}, admission.Create, "", "", nil},
+	{"scheduling", inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, "", "", nil},
+	{"the status of Pods, by which they turn ready", inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, "", "", nil},
+	{"tokens of Pods, without which they do not start", inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, "", "", nil},
+	{"new Services: none gets a cluster IP", inventory.Resource{Group: "networking.k8s.io", Name: "ipaddresses"}, admission.Create, "", "", nil},
+	{"the endpoints of new Services", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Create, "", "", nil},
+	{"the endpoints of Services following their Pods", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, "", "", nil},
+	{"removal of Pods: garbage collection and node drains", inventory.Resource{Name: "pods"}, admission.Delete, "", "", nil},
+	{"evictions: node drains", inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, "", "", nil},
+	{"deletion of namespaces", inventory.Resource{Name: "namespaces"}, admission.Delete, "", "", nil},
+	{"deletion of namespaces: they stay Terminating", inventory.Resource{Name: "namespaces", Subresource: "finalize"}, admission.Update, "", "", nil},
+	{"creation of namespaces", inventory.Resource{Name: "namespaces"}, admission.Create, "", "", nil},
+	{"quota: usage is not written any more", inventory.Resource{Name: "resourcequotas", Subresource: "status"}, admission.Update, "", "", nil},
+	{"installation of CRDs", inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"}, admission.Create, "", "", nil},
+	{"Events", inventory.Resource{Name: "events"}, admission.Create, "", "", nil},
+	{"Events", inventory.Resource{Group: "events.k8s.io", Name: "events"}, admission.Create, "", "", nil},
+	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, admission.Connect, "", "", nil},
 }
 
 // Stops are the functions of the cluster that need requests for which the webhook is
@@ -60,7 +78,7 @@ var functions = []function{
 func Stops(p *classify.Profile) []string {
 	if p.Type != inventory.Conversion {
 		return stops(p.Matched, func(f function) bool {
-			v := p.Matcher.Intercepts(p.Webhook, f.resource, f.operation, f.namespace)
+			v := p.Matcher.InterceptsSubject(p.Webhook, f.resource, f.operation, admission.Subject{Namespace: f.namespace, User: f.user})
 			if f.inNew != "" {
 				v = p.MeetsInNewNamespace(f.resource, f.inNew)
 			}
@@ -77,7 +95,7 @@ func Stops(p *classify.Profile) []string {
 // in whichever namespace, some request may be met.
 func stops(covered []admission.MatchedResource, meets func(function) bool) []string {
 	var out []string
-	for _, f := range functions {
+	for _, f := range allFunctions() {
 		i := slices.IndexFunc(covered, func(r admission.MatchedResource) bool {
 			return r.Resource == f.resource && r.Operations.Has(f.operation)
 		})

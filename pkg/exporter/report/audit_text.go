@@ -353,13 +353,15 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 	return out
 }
 
-// upgradeNotes are what releases above the server's change.
+// upgradeNotes are what releases above the server's change. The version beside files may
+// be the one to upgrade to.
 func (d Document) upgradeNotes(o TextOptions) []Line {
 	server, err := inventory.ParseVersion(d.Server)
 	var out []Line
 	for _, n := range d.ReleaseNotes {
 		release, _ := inventory.ParseVersion(n.Release)
-		if err != nil || !o.Verbose && !release.AtLeast(server.Major, server.Minor+1) {
+		ahead := release.AtLeast(server.Major, server.Minor+1) || n.StopsServer && len(d.Inputs) > 0 && !d.recorded()
+		if err != nil || !o.Verbose && !ahead {
 			continue
 		}
 		out = append(out, Line{Text: fmt.Sprintf("From %s on: %s (%s).", n.Release, n.Text, inventory.Counted(n.Webhooks, "webhook")), Aside: n.Source})

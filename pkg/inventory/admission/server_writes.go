@@ -1,0 +1,117 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// APIServerUser is the user by whose name an API server writes to itself. Source:
+// k8s.io/apiserver pkg/authentication/user.
+const APIServerUser = "system:apiserver"
+
+// AnyNamespace is the namespace of a ServerWrite that is made in whichever.
+const AnyNamespace = "*"
+
+// ServerWrite is what an API server writes by itself, through admission: at its start,
+// and while it serves a request.
+type ServerWrite struct {
+	inventory.Resource
+	// Namespace is "" of a cluster-scoped resource.
+	Namespace  string
+	Operations []Operation
+	// When says when it does, and Loss what is lost where that is refused; "" where no user
+	// would notice.
+	When, Loss string
+	// Source is the package of k8s.io/kubernetes, or the module, that writes it.
+	Source string
+}
+
+// writes are the operations by which an object is kept as it should be.
+var writes = []Operation{Create, Update}
+
+const (
+	atStart = "at its start"
+	inUse   = "while it serves"
+	// noStart: the hook ends the process, or /readyz waits for it.
+	noStart = "an API server of a new release does not start"
+)
+
+// ServerWrites are all of them. A test compares them with the audit log of an API server
+// that starts.
+var ServerWrites = []ServerWrite{
+	{inventory.Resource{Name: "namespaces"}, "", []Operation{Create}, atStart, "the system namespaces are missing", "pkg/controlplane/controller/systemnamespaces"},
+	{rbac("clusterroles"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{rbac("clusterrolebindings"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{rbac("roles"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{rbac("rolebindings"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{rbac("roles"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{rbac("rolebindings"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.Resource{Group: "scheduling.k8s.io", Name: "priorityclasses"}, "", []Operation{Create}, atStart, noStart, "pkg/registry/scheduling/rest"},
+	{flowControl("flowschemas", ""), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
+	{flowControl("prioritylevelconfigurations", ""), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
+	{flowControl("flowschemas", "status"), "", []Operation{Update}, inUse, "their status is stale", "k8s.io/apiserver pkg/util/flowcontrol"},
+	{flowControl("prioritylevelconfigurations", "status"), "", []Operation{Update}, inUse, "their status is stale", "pkg/registry/flowcontrol"},
+	{networking("servicecidrs", ""), "", writes, atStart, noStart, "pkg/controlplane/controller/defaultservicecidr, v1.33"},
+	{networking("servicecidrs", "status"), "", []Operation{Update}, atStart, "no new Service gets a cluster IP", "pkg/controlplane/controller/defaultservicecidr, v1.33"},
+	{networking("ipaddresses", ""), "", []Operation{Create, Delete}, "for each Service with a cluster IP", "no new Service gets a cluster IP", "pkg/registry/core/service/ipallocator, v1.33"},
+	{inventory.Resource{Name: "services"}, metav1.NamespaceDefault, writes, atStart, "Pods of a new cluster do not find the API server", "pkg/controlplane/controller/kubernetesservice"},
+	{inventory.Resource{Name: "endpoints"}, metav1.NamespaceDefault, writes, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
+	{inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, metav1.NamespaceDefault, []Operation{Create, Update, Delete}, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
+	{inventory.Resource{Name: "configmaps"}, metav1.NamespaceSystem, writes, atStart, "aggregated API servers trust no request", "pkg/controlplane/controller/clusterauthenticationtrust, …/legacytokentracking"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, metav1.NamespaceSystem, []Operation{Create, Update, Delete}, atStart, "it counts as gone", "pkg/controlplane/apiserver, identity leases"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leasecandidates"}, metav1.NamespaceSystem, []Operation{Update}, inUse, "no leader is chosen", "pkg/controlplane/controller/leaderelection"},
+	{inventory.Resource{Group: "apiregistration.k8s.io", Name: "apiservices"}, "", []Operation{Create, Update, Delete}, atStart, noStart, "k8s.io/kube-aggregator pkg/controllers/autoregister"},
+	{inventory.Resource{Group: "apiregistration.k8s.io", Name: "apiservices", Subresource: "status"}, "", []Operation{Update}, inUse, "APIs count as they were", "k8s.io/kube-aggregator pkg/controllers/status"},
+	{inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions", Subresource: "status"}, "", []Operation{Update}, "for each new CRD", "it is not served", "k8s.io/apiextensions-apiserver pkg/controller"},
+	{inventory.Resource{Group: "internal.apiserver.k8s.io", Name: "storageversions"}, "", writes, atStart, "it refuses other writes", "k8s.io/apiserver pkg/storageversion, alpha"},
+	{inventory.Resource{Group: "internal.apiserver.k8s.io", Name: "storageversions", Subresource: "status"}, "", []Operation{Update}, atStart, "it refuses other writes", "k8s.io/apiserver pkg/storageversion, alpha"},
+	{inventory.Resource{Group: "policy", Name: "poddisruptionbudgets", Subresource: "status"}, AnyNamespace, []Operation{Update}, "for each eviction", "no Pod under the budget is evicted", "pkg/registry/core/pod/storage"},
+	{inventory.Resource{Name: "resourcequotas", Subresource: "status"}, AnyNamespace, []Operation{Update}, "for each request that a quota counts", "the request is refused", "k8s.io/apiserver pkg/admission/plugin/resourcequota"},
+	{inventory.Resource{Name: "secrets"}, AnyNamespace, []Operation{Update}, "for each day on which a token of it is used", "", "pkg/serviceaccount, annotates the last use"},
+	{inventory.Resource{Name: "events"}, AnyNamespace, writes, inUse, "the Event is lost", "k8s.io/client-go tools/record"},
+	{inventory.Resource{Group: eventsGroup, Name: "events"}, AnyNamespace, writes, inUse, "the Event is lost", "k8s.io/client-go tools/events"},
+}
+
+func rbac(name string) inventory.Resource {
+	return inventory.Resource{Group: "rbac.authorization.k8s.io", Name: name}
+}
+
+func flowControl(name, subresource string) inventory.Resource {
+	return inventory.Resource{Group: "flowcontrol.apiserver.k8s.io", Name: name, Subresource: subresource}
+}
+
+func networking(name, subresource string) inventory.Resource {
+	return inventory.Resource{Group: "networking.k8s.io", Name: name, Subresource: subresource}
+}
+
+// StopsStart reports whether an API server does not start where the write is refused.
+func (w ServerWrite) StopsStart() bool { return w.Loss == noStart }
+
+// isMadeIn reports whether the write is made in the namespace.
+func (w ServerWrite) isMadeIn(namespace string) bool {
+	return w.Namespace == "" || w.Namespace == AnyNamespace || w.Namespace == namespace
+}
+
+// serverNotes say that the API server makes the request itself, where a webhook or policy
+// that may refuse it is on its way.
+func (c Chain) serverNotes() []string {
+	closed := slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Webhook.FailsClosed() && s.byServer(c.Request) }) ||
+		slices.ContainsFunc(c.Policies, func(s PolicyStep) bool { return s.Policy.FailsClosed() })
+	i := slices.IndexFunc(ServerWrites, func(w ServerWrite) bool {
+		return w.Resource == c.Request.Resource && slices.Contains(w.Operations, c.Request.Operation) && w.isMadeIn(c.Request.Namespace)
+	})
+	if !closed || i < 0 || ServerWrites[i].Loss == "" {
+		return nil
+	}
+	w := ServerWrites[i]
+	return []string{fmt.Sprintf("the API server itself writes %s, %s: where that is refused, %s", w.Resource, w.When, w.Loss)}
+}
+
+// byServer reports whether the webhook may be called where the API server makes the request.
+func (s Step) byServer(r Request) bool {
+	return r.requestContext == nil || r.By(NewUser(APIServerUser, []string{"system:masters"})).Match(s.Webhook).Match != No
+}
