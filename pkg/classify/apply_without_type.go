@@ -75,5 +75,5 @@ func leaveSubresourcesOut(p *PolicyProfile, resources []inventory.Resource) stri
 	if len(p.Excluded.Rules) > 0 {
 		add = edit{"add", add.Path + "/-", rule}
 	}
-	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", objectName(&p.Registration), quoted(document([]edit{add})), changedBy(p.Object.Owner))
+	return edited(&p.Registration, "patch", "--type=json -p "+quoted(document([]edit{add})))
 }

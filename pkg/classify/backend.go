@@ -175,9 +175,9 @@ func conversionConsequences(p *Profile) (Severity, string) {
 // repair is the way out of a dead backend.
 func repair(p *Profile) string {
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; if its software is gone for good and the versions differ in name only: %s", restore(p), noConversion(p))
+		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; %s", restore(p), removal(p))
 	}
-	return fmt.Sprintf("%s%s; if its software is gone for good: kubectl delete %s%s", restore(p), hasten(p), ObjectName(p), byOwner(p))
+	return fmt.Sprintf("%s%s; %s", restore(p), hasten(p), removal(p))
 }
 
 // hasten is about the Pods that come back late: those of the backend, and those that it
@@ -211,7 +211,8 @@ func callOther(p *Profile, ports []corev1.ServicePort) string {
 	case len(ports) != 1:
 		return "set clientConfig.service.port to a port of the Service, or " + give
 	case p.Type == inventory.Conversion:
-		return fmt.Sprintf(`call the port that the Service has: kubectl patch %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'%s; or %s`, ObjectName(p), ports[0].Port, byOwner(p), give)
+		patch := fmt.Sprintf(`--type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'`, ports[0].Port)
+		return fmt.Sprintf("call the port that the Service has: %s; or %s", edited(&p.Registration, "patch", patch), give)
 	}
 	return fmt.Sprintf("call the port that the Service has: %s; or %s", patch(p, set(p, "clientConfig/service/port", ports[0].Port)), give)
 }

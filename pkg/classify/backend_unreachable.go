@@ -41,8 +41,7 @@ func (p *Profile) unreachable() bool {
 // reachAdvice says how to find out whether no process listens or the network is blocked.
 func reachAdvice(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
-		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; if it is gone for good: kubectl delete %s",
-			quoted(p.Webhook.Backend.Host()), ObjectName(p))
+		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; %s", quoted(p.Webhook.Backend.Host()), removal(p))
 	}
 	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: %s", p.lookAtBackend())
 }

@@ -13,8 +13,8 @@ import (
 // Commands are what a user types about one webhook. Names in them are quoted for
 // a shell.
 type Commands struct {
-	// Save keeps the object that Disable changes, Restore brings it back.
-	Save, Disable, Restore string
+	// Disable keeps a copy of the object before it changes it, Restore brings it back.
+	Disable, Restore string
 	// Reverts says who undoes Disable; "" where nothing is known to.
 	Reverts string
 	// Inspect shows the backend.
@@ -30,7 +30,7 @@ const Late = "after an outage, controllers may wait as long again before they cr
 
 // DeleteBinding is the command that ends what a policy does by the binding.
 func DeleteBinding(b *inventory.PolicyBinding) string {
-	return "kubectl delete " + TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name)
+	return DeleteCommands(strings.ToLower(b.Object.Kind), b.Object.Name, b.Object.Owner).Disable
 }
 
 // MaxBindings bounds the bindings that PolicyCommands name.
@@ -54,13 +54,23 @@ func DeleteCommands(kind, name string, owner inventory.Owner) Commands {
 
 func deleteCommands(objects, file string, owner inventory.Owner) Commands {
 	return Commands{
-		// Pasted again after the deletion, it must not empty the copy: the second command
-		// writes only what the first one could read.
-		Save:    "kubectl get " + objects + " -o yaml > raw.yaml && grep -v '^ *resourceVersion: .' raw.yaml > " + file,
-		Disable: "kubectl delete " + objects,
+		Disable: behindCopy(objects, file, "kubectl delete "+objects),
 		Restore: "kubectl create -f " + file,
 		Reverts: revertedBy(owner),
 	}
+}
+
+// behindCopy is the command that changes the objects, behind one that keeps a copy: nothing
+// is changed where that fails. Pasted again after a deletion, it must not empty the copy: the
+// second command writes only what the first one could read.
+func behindCopy(objects, file, command string) string {
+	return "kubectl get " + objects + " -o yaml > raw.yaml && grep -v '^ *resourceVersion: .' raw.yaml > " + file + " && " + command
+}
+
+// edited is the command of kubectl that edits what registers a webhook, or is a policy, with
+// who reverts that.
+func edited(r *inventory.Registration, verb, flags string) string {
+	return behindCopy(objectName(r), backup(kindOf(r), r.Configuration), "kubectl "+verb+" "+objectName(r)+" "+flags) + changedBy(r.Object.Owner)
 }
 
 // backup is the file that keeps the object: each has its own, so that the commands about
@@ -84,8 +94,6 @@ func (p *Profile) Commands() Commands {
 	if p.Type == inventory.Conversion {
 		c.Disable = withoutConversion(p)
 		c.Restore = strings.Replace(c.Restore, "create", "replace", 1)
-		// Nor must it replace the copy with the CRD without its conversion.
-		c.Save = strings.Replace(c.Save, "&& ", "&& grep -q 'strategy: Webhook' raw.yaml && ", 1)
 	}
 	if service := p.State.Service; service.Name != "" {
 		namespace := ShellFlag("-n", service.Namespace)

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -25,8 +26,9 @@ var conversionUnneeded = &Check{
 // noConversion is withoutConversion, and who reverts it.
 func noConversion(p *Profile) string { return withoutConversion(p) + byOwner(p) }
 
-// withoutConversion is the command that takes the conversion webhook out of a
-// CRD.
+// withoutConversion is the command that takes the conversion webhook out of a CRD. Pasted
+// again, it must not replace the copy with the CRD without its conversion.
 func withoutConversion(p *Profile) string {
-	return fmt.Sprintf(`kubectl patch %s --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`, ObjectName(p))
+	patch := behindCopy(ObjectName(p), backup("crd", p.Configuration), "kubectl patch "+ObjectName(p)+` --type=merge -p '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'`)
+	return strings.Replace(patch, "&& ", "&& grep -q 'strategy: Webhook' raw.yaml && ", 1)
 }

@@ -48,15 +48,17 @@ func BlockedBy(w *inventory.Workload, g inventory.Guard) string {
 
 // allowEvictions is the change after which the Pods are evicted one by one.
 func allowEvictions(p *Profile, w *inventory.Workload, g inventory.Guard) string {
-	first := g.Budgets[0]
-	namespace := ShellFlag("-n", first.Namespace)
+	budget := g.Budgets[len(g.Budgets)-1]
+	object, namespace := TypeAndName("poddisruptionbudget", budget.Name), " "+ShellFlag("-n", budget.Namespace)
+	changed := func(command string) string {
+		return behindCopy(object+namespace, backup("poddisruptionbudget", budget.Name), command+namespace)
+	}
 	if len(g.Budgets) > 1 {
-		return fmt.Sprintf("keep one of them: kubectl delete %s %s%s", TypeAndName("poddisruptionbudget", g.Budgets[1].Name), namespace, byOwner(p))
+		return "keep one of them: " + changed("kubectl delete "+object)
 	}
 	scale := ""
 	if g.Pods == 1 {
 		scale = fmt.Sprintf("run two replicas of %s, then ", quoted(w.String()))
 	}
-	return fmt.Sprintf(`%slet one Pod go at a time: kubectl patch %s --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}' %s%s`,
-		scale, TypeAndName("poddisruptionbudget", first.Name), namespace, byOwner(p))
+	return scale + "let one Pod go at a time: " + changed("kubectl patch "+object+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`)
 }

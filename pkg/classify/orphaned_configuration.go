@@ -56,5 +56,5 @@ func removal(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return "if its software is gone for good and the versions differ in name only: " + noConversion(p)
 	}
-	return fmt.Sprintf("if its software is gone for good: kubectl delete %s%s", ObjectName(p), byOwner(p))
+	return "if its software is gone for good: " + DeleteCommand(p)
 }

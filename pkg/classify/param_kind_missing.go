@@ -19,7 +19,7 @@ var paramKindMissing = &Check{
 		return []Problem{{
 			Message: fmt.Sprintf("refuses %s, whatever its bindings and matchConditions say: the API server does not serve %s %s, the kind of its params (failurePolicy Fail); an API server that has served it lets requests pass until it starts anew",
 				ruledRequests(p), p.ParamKind.APIVersion, p.ParamKind.Kind),
-			Fix: fmt.Sprintf("%s; then create the CustomResourceDefinition of %s, and the bindings half a minute after it", deleteBindings(p.Bindings), quoted(p.ParamKind.Kind)),
+			Fix: fmt.Sprintf("%s; then create the CustomResourceDefinition of %s, and the bindings half a minute after it", deleteBindings(p.AdmissionPolicy), quoted(p.ParamKind.Kind)),
 		}}
 	},
 }

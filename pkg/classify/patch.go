@@ -25,7 +25,7 @@ type edit struct {
 // webhook's name first, so that it never hits another one that took its place.
 func patch(p *Profile, edits ...edit) string {
 	test := edit{"test", at(p, "name"), p.Name}
-	return fmt.Sprintf("kubectl patch %s --type=json -p %s%s", ObjectName(p), quoted(document(append([]edit{test}, edits...))), byOwner(p))
+	return edited(&p.Registration, "patch", "--type=json -p "+quoted(document(append([]edit{test}, edits...))))
 }
 
 // at returns the JSON pointer to a field of the webhook.
@@ -136,6 +136,5 @@ func revertedBy(owner inventory.Owner) string {
 // DeleteCommand lets requests through by deleting the configuration, after a
 // backup of it.
 func DeleteCommand(p *Profile) string {
-	c := disabling(p)
-	return c.Save + " && " + c.Disable + byOwner(p)
+	return disabling(p).Disable + byOwner(p)
 }

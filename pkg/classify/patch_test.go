@@ -24,7 +24,7 @@ var (
 	patchCommand    = regexp.MustCompile(`kubectl patch (\S+) (\S+) --type=(json|merge) -p '((?:[^']|'"'"')*)'`)
 	annotateCommand = regexp.MustCompile(`kubectl annotate (?:--overwrite )?(\S+) (\S+) ([^\s=;]+?)(-|=(?:'([^']*)'|([^\s;']*)))(?:;| |$)`)
 	applyCommand    = regexp.MustCompile(`echo '([^']*)' \| kubectl apply -f -`)
-	deleteCommand   = regexp.MustCompile(`kubectl delete (\S+) ([^\s;]+)`)
+	deleteCommand   = regexp.MustCompile(`kubectl delete ([^\s/]+)[ /]([^\s;]+)`)
 )
 
 // change is one command of a fix: what it makes of which object.

@@ -3,7 +3,6 @@ package classify
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -95,16 +94,13 @@ func (p *Policy) findOfPolicies(w *work, r *Report) {
 	}
 }
 
-// deleteBindings is the command that ends what a policy does by the bindings.
-func deleteBindings(bindings []*inventory.PolicyBinding) string {
-	var commands []string
-	for _, b := range bindings[:min(len(bindings), 3)] {
-		commands = append(commands, DeleteBinding(b))
+// deleteBindings is the command that ends what the policy does by its bindings.
+func deleteBindings(p *inventory.AdmissionPolicy) string {
+	out := PolicyCommands(p).Disable + changedBy(p.Bindings[0].Object.Owner)
+	if rest := len(p.Bindings) - MaxBindings; rest > 0 {
+		out += fmt.Sprintf("; delete %s more", inventory.Counted(rest, "binding"))
 	}
-	if rest := len(bindings) - len(commands); rest > 0 {
-		commands = append(commands, fmt.Sprintf("and so on for %s more", inventory.Counted(rest, "binding")))
-	}
-	return strings.Join(commands, " && ") + changedBy(bindings[0].Object.Owner)
+	return out
 }
 
 // ruledRequests are what the rules of a policy ask for, in words.

@@ -21,9 +21,10 @@ var policyWithoutEffect = &Check{
 				Fix:     "create the policy, or " + DeleteBinding(p.Bindings[0]) + changedBy(binding.Owner),
 			}}
 		case p.Snapshot.PoliciesKnown && len(p.Bindings) == 0: // files need not hold all of them
+			remove := DeleteCommands(kindOf(&p.Registration), p.Name, p.Object.Owner)
 			return []Problem{{
 				Message: "has no effect: no binding names it",
-				Fix:     fmt.Sprintf("create a %sBinding with policyName %s, or kubectl delete %s%s", p.Object.Kind, quoted(p.Name), objectName(&p.Registration), changedBy(p.Object.Owner)),
+				Fix:     fmt.Sprintf("create a %sBinding with policyName %s, or %s%s", p.Object.Kind, quoted(p.Name), remove.Disable, changedBy(p.Object.Owner)),
 			}}
 		}
 		return nil

@@ -25,7 +25,7 @@ var reviewVersion = &Check{
 
 func takeV1(p *Profile) string {
 	if p.Type == inventory.Conversion {
-		return fmt.Sprintf(`kubectl patch %s --type=json -p '[{"op":"add","path":"/spec/conversion/webhook/conversionReviewVersions/-","value":"v1"}]'%s`, ObjectName(p), byOwner(p))
+		return edited(&p.Registration, "patch", `--type=json -p '[{"op":"add","path":"/spec/conversion/webhook/conversionReviewVersions/-","value":"v1"}]'`)
 	}
 	return patch(p, set(p, "admissionReviewVersions/-", "v1"))
 }

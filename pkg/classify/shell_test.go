@@ -103,7 +103,7 @@ type stub struct{ bin, work string }
 func newStub(t *testing.T) stub {
 	t.Helper()
 	s := stub{bin: t.TempDir(), work: t.TempDir()}
-	script := "#!/bin/sh\n{ printf 'CALL %s\\n' \"$0\"; for a in \"$@\"; do printf 'ARG %s\\n' \"$a\"; done; } >>\"$CALLS\"\necho kept\n"
+	script := "#!/bin/sh\n{ printf 'CALL %s\\n' \"$0\"; for a in \"$@\"; do printf 'ARG %s\\n' \"$a\"; done; } >>\"$CALLS\"\necho strategy: Webhook\n"
 	must.Succeed(t, os.Symlink(must.Get(exec.LookPath("grep"))(t), filepath.Join(s.bin, "grep")))
 	for _, name := range []string{"kubectl", "webhook-auditor"} {
 		must.Succeed(t, os.WriteFile(filepath.Join(s.bin, name), []byte(script), 0o700))
@@ -192,7 +192,7 @@ func fixesOf(t testing.TB, files []string, name string) map[string]shownFix {
 		for _, p := range report.Profiles {
 			keep(file, "explain", &p.Registration, "to let requests through meanwhile: "+DeleteCommand(p))
 			c := p.Commands()
-			keep(file, "commands", &p.Registration, strings.Join(slices.Concat([]string{c.Save, c.Disable, c.Restore}, c.Inspect), "; "))
+			keep(file, "commands", &p.Registration, strings.Join(slices.Concat([]string{c.Disable, c.Restore}, c.Inspect), "; "))
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -21,9 +22,19 @@ var singleEndpoint = &Check{
 		return []Problem{{
 			Message: fmt.Sprintf("is called for %s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.ByClass[ClassCritical]), p.State.Service.Key, where),
 			Brief:   fmt.Sprintf("requests for %s need Service %s, which has %s", listed(p.ByClass[ClassCritical]), p.State.Service.Key, where),
-			Fix:     fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget of maxUnavailable 1: kubectl scale %s deployment/NAME --replicas=2%s", ShellFlag("-n", p.State.Service.Namespace), byOwner(p)),
+			Fix:     fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget of maxUnavailable 1: kubectl scale %s %s --replicas=2%s", ShellFlag("-n", p.State.Service.Namespace), scaled(p), byOwner(p)),
 		}}
 	},
+}
+
+// scaled is the workload behind the webhook whose replicas a user can set.
+func scaled(p *Profile) string {
+	for _, w := range BehindWebhook(p) {
+		if maker := w.Maker(); maker.Kind == "Deployment" || maker.Kind == "StatefulSet" {
+			return quoted(strings.ToLower(maker.Kind) + "/" + maker.Name)
+		}
+	}
+	return "deployment/NAME"
 }
 
 // aloneAt says where all ready endpoints are if one fault takes them away.

@@ -315,7 +315,7 @@ func aboutConfigurations(typed []string) []string {
 
 // expected is what must hold after a block: whether requests get through.
 func (s scenario) expected(block string) func(context.Context) error {
-	switch last := block[strings.LastIndex(block, "\n")+1:]; strings.Fields(last)[1] {
+	switch last := block[strings.LastIndexAny(block, "\n&")+1:]; strings.Fields(last)[1] {
 	case "patch", "delete":
 		return func(ctx context.Context) error { return s.createConfigMap(ctx, 0) }
 	case "create", "replace":

@@ -121,6 +121,9 @@ func otherServer(detail string) bool {
 // a better one.
 type advice struct {
 	Meaning, Fix string
+	// Conversion is the Fix where the webhook converts: the CRD registers it, and all objects
+	// go with that.
+	Conversion string
 	// Checks are the names of those whose findings explain the Cause, the likeliest
 	// first: their fix is the way out.
 	Checks []string
@@ -133,8 +136,10 @@ type advice struct {
 var advices = map[Cause]advice{
 	"service-missing": {
 		Meaning: "the Service that the webhook calls does not exist",
-		Fix:     "install what the Service belongs to again. If its software is gone for good, delete the configuration that names it",
-		Checks:  []string{"service-missing", "orphaned-configuration"},
+		Fix:     "install what the Service belongs to again. If its software is gone for good, keep a copy of the configuration that names the Service, then delete that",
+		Conversion: "install what the Service belongs to again. If its software is gone for good and the versions differ in name only, keep a copy of the CRD, then set its spec.conversion.strategy to None. " +
+			"Never delete the CRD: all its objects go with it",
+		Checks: []string{"service-missing", "orphaned-configuration"},
 	},
 	"service-port-missing": {
 		Meaning: "the Service exists, but has no port of the number in clientConfig.service.port (443 by default)",

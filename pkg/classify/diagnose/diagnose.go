@@ -42,6 +42,9 @@ const ofTheService = "in the namespace of the Service"
 func Explain(r *classify.Report, c APIServerError) Answer {
 	advice := advices[c.Cause]
 	a := Answer{APIServerError: c, Meaning: advice.Meaning, Fix: advice.Fix}
+	if c.Kind != "" {
+		a.Fix = cmp.Or(advice.Conversion, advice.Fix)
+	}
 	if c.Policy.Name != "" {
 		a.addPolicy(r)
 		return a

@@ -21,7 +21,7 @@ func APIServiceCards(r *classify.Report, name string) []Card {
 	commands := classify.DeleteCommands("apiservice", a.Name, inventory.Owner{})
 	return []Card{{
 		APIService: &a, Name: a.Name, Title: fmt.Sprintf("APIService %s, served by Service %s", a.Name, a.Service.Key),
-		Commands: []string{commands.Save, commands.Disable}, Sections: []Section{},
+		Commands: []string{commands.Disable}, Sections: []Section{},
 		Summary: []Fact{
 			{"called for", servesInWords(r, a)},
 			{"if it fails", fmt.Sprintf("every request to %s/%s fails with 503", a.Group, a.Version)},

@@ -106,7 +106,7 @@ func foundNow(r *classify.Report, ref inventory.Ref) []string {
 
 // disabling is how something is disabled, and what puts it back.
 func disabling(c classify.Commands) Answer {
-	a := Answer{Commands: []string{c.Save, c.Disable}}
+	a := Answer{Commands: []string{c.Disable}}
 	if c.Reverts == "" {
 		a.ToFillIn = []string{"whether its operator puts it back, and how that is stopped"}
 	} else {

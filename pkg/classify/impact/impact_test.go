@@ -321,8 +321,8 @@ func TestPolicyCard(t *testing.T) {
 			t.Errorf("%s of %s: want %q in:\n%s", c.label, c.name, c.want, got)
 		}
 	}
-	disable := PolicyCards(r, inventory.Ref{Type: inventory.ValidatingPolicy, Configuration: "limits"})[0].Commands[1]
-	expect.Equal(t, "kubectl delete validatingadmissionpolicybinding/strict validatingadmissionpolicybinding/trial", disable)
+	disable := PolicyCards(r, inventory.Ref{Type: inventory.ValidatingPolicy, Configuration: "limits"})[0].Commands[0]
+	expect.Contains(t, disable, "> validatingadmissionpolicybinding-limits.yaml && kubectl delete validatingadmissionpolicybinding/strict validatingadmissionpolicybinding/trial", disable)
 }
 
 // found is the finding of the check on the only webhook of the configuration policy.

@@ -38,7 +38,7 @@ func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
 		return out
 	}
 	c := classify.PolicyCommands(p)
-	out.Commands = []string{c.Save, c.Disable}
+	out.Commands = []string{c.Disable}
 	out.Summary = append(out.Summary, Fact{"way out", "delete its bindings by the commands below; " + classify.Late})
 	return out
 }

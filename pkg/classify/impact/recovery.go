@@ -63,8 +63,7 @@ func (b *Blocked) add(p *classify.Profile) {
 		b.Steps = p.Deadlock.Steps
 	}
 	b.By = append(b.By, p.Ref)
-	commands := p.Commands()
-	b.Commands = append(b.Commands, commands.Save, commands.Disable)
+	b.Commands = append(b.Commands, p.Commands().Disable)
 }
 
 // keyNames are the keys in words, sorted.

@@ -38,7 +38,7 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 	c := Card{
 		Profile: p, Name: p.Name, Sections: sections(webhookAnswers(r, p, evidence)),
 		Title:    fmt.Sprintf("%s%s, calls %s", Named(p.Ref), installed(&p.Registration), p.Webhook.Backend),
-		Commands: append([]string{commands.Save, commands.Disable}, commands.Restart...),
+		Commands: append([]string{commands.Disable}, commands.Restart...),
 		Summary:  []Fact{{"called for", calledFor(p)}, {"if it fails", ifItFails(p)}, {"stops", stopsOf(p)}, {"way out", wayOut}},
 	}
 	if elsewhere := classify.ReadyElsewhere(p); elsewhere != "" {

@@ -40,8 +40,8 @@ type causeText struct {
 	Since       since
 	Owner       string
 	Alerts      []string
-	// Look shows the cause, Save keeps what a fix may change; "" for nothing.
-	Look, Save string
+	// Look shows the cause; "" for nothing.
+	Look string
 	// Note is for the ticket of an incident.
 	Note string
 }
@@ -146,7 +146,7 @@ func (v *view) describe(c *cause) *causeText {
 		t.Owner = c.profiles[0].Object.Owner.String()
 	}
 	if c.broken() && len(c.profiles) > 0 {
-		t.Since, t.Save = v.since(c.profiles), c.profiles[0].Commands().Save
+		t.Since = v.since(c.profiles)
 	}
 	t.once()
 	t.Note = v.note(urgencies[c.urgency()], t)
@@ -158,7 +158,7 @@ func sentence(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[
 
 // once leaves each command, and a fix that several findings share, in one place.
 func (t *causeText) once() {
-	seen := map[report.FixPart]bool{{Text: t.Look, Command: true}: true, {Text: t.Save, Command: true}: true}
+	seen := map[report.FixPart]bool{{Text: t.Look, Command: true}: true}
 	for i := range t.Findings {
 		t.Findings[i].Fix = slices.DeleteFunc(t.Findings[i].Fix, func(p report.FixPart) bool {
 			again := seen[p]

@@ -40,7 +40,7 @@ const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect 
 
 // templates are parsed once a page is asked for: other commands do not wait for that.
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"breaks": breaks, "counted": inventory.Counted}).ParseFS(templateFiles, "templates/*.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"breaks": breaks, "counted": inventory.Counted, "complete": report.Complete}).ParseFS(templateFiles, "templates/*.html"))
 })
 
 // Options are what the pages show besides the Report.

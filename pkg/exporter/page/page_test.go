@@ -30,7 +30,13 @@ import (
 // demo is the cluster of make demo, as far as its manifests go.
 func demo(t testing.TB) *classify.Report {
 	t.Helper()
-	objects, _ := manifest.Read([]string{"../../../e2e/demo"}, manifest.Options{})
+	return clusterOf(t, "../../../e2e/demo")
+}
+
+// clusterOf is a cluster that has just what the files hold.
+func clusterOf(t testing.TB, files string) *classify.Report {
+	t.Helper()
+	objects, _ := manifest.Read([]string{files}, manifest.Options{})
 	objects.NamespacesKnown, objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true, true
 	return reporttest.Evaluated(t, objects.Snapshot(reporttest.Taken))
 }
@@ -124,7 +130,7 @@ func TestPages(t *testing.T) {
 			"<h1>configmaps.legacy.example.com</h1>", "service-missing",
 			// What a fix says to run is copied by itself.
 			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get deployments,pods,services -n legacy</code><button`,
-			`<code class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
+			`<code class="block" tabindex="0">kubectl get validatingwebhookconfiguration legacy-operator -o yaml &gt; raw.yaml`, `&amp;&amp; kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
 			"only in namespaces that match kubernetes.io/metadata.name=legacy", `href="../../../checks/service-missing"`,
 		},
 		"/ask?text=" + escaped("kind: Secret"): {`role="alert"`, "paste it into the box"},
@@ -320,7 +326,7 @@ func TestFile(t *testing.T) {
 	body := file(t, demo(t))
 	expect.Contains(
 		t, body, `content="default-src &#39;none&#39;`, "<style>", "<script>", "<h1>Webhook report</h1>", "<h2>Webhooks</h2>", "configmaps.legacy.example.com",
-		`class="block" tabindex="0">kubectl delete validatingwebhookconfiguration legacy-operator</code>`, report.RunbookURL("service-missing"), "v1.2.3",
+		` &amp;&amp; kubectl delete validatingwebhookconfiguration legacy-operator</code>`, report.RunbookURL("service-missing"), "v1.2.3",
 	)
 	for _, m := range regexp.MustCompile(`(?:href|src)="([^"#][^"]*)"`).FindAllStringSubmatch(body, -1) {
 		if m[1] != "data:," && !strings.HasPrefix(m[1], "https://github.com/webhook-auditor/") {

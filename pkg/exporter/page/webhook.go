@@ -39,7 +39,8 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	}
 	card := impact.NewCard(v.Report, p)
 	if len(w.Findings) > 0 {
-		w.Incident = w.without(incident(card))
+		w.Incident = incident(card)
+		w.leaveTo(w.Incident)
 	}
 	w.Registered, w.Backend, w.Reach = append(v.observed(p), v.registration(p)...), backend(p).Bounded(maxAnswered), reach(card)
 	return w
@@ -51,21 +52,26 @@ func incident(card impact.Card) report.Blocks {
 	return report.Blocks{
 		{Heading: "Who is affected", Lines: b.Lines},
 		{Heading: "Look at it", Commands: commands.Inspect},
-		{Heading: "Disable it", Commands: []string{commands.Save, commands.Disable}},
+		{Heading: "Disable it", Commands: []string{commands.Disable}},
 		{Heading: "Put it back", Commands: append([]string{commands.Restore}, commands.Restart...)},
 	}.NonEmpty()
 }
 
-// without leaves out the commands that the findings have.
-func (w *webhookPage) without(blocks report.Blocks) report.Blocks {
-	for i := range blocks {
-		blocks[i].Commands = slices.DeleteFunc(blocks[i].Commands, func(command string) bool {
-			return slices.ContainsFunc(w.Findings, func(f findingRow) bool {
-				return slices.Contains(f.Fix, report.FixPart{Text: command, Command: true})
-			})
-		})
+// leaveTo leaves the commands of the blocks out of the findings, with the words that lead up
+// to one: each stands once.
+func (w *webhookPage) leaveTo(blocks report.Blocks) {
+	for i, f := range w.Findings {
+		var kept []report.FixPart
+		for _, part := range f.Fix {
+			again := part.Command && slices.ContainsFunc(blocks, func(b report.Block) bool { return slices.Contains(b.Commands, part.Text) })
+			if last := len(kept) - 1; again && last >= 0 && strings.HasSuffix(kept[last].Text, ":") {
+				kept = kept[:last]
+			} else if !again {
+				kept = append(kept, part)
+			}
+		}
+		w.Findings[i].Fix = kept
 	}
-	return blocks.NonEmpty()
 }
 
 func (v *view) registration(p *classify.Profile) report.Blocks {

@@ -29,11 +29,11 @@ func (b Blocks) HTML() (template.HTML, error) {
 var classes = map[Tone]string{Critical: "state state-bad", Warning: "state state-unknown", Good: "state state-ok", Note: "tag", Dim: "dim"}
 
 var blocksHTML = template.Must(template.New("blocks").Funcs(template.FuncMap{
-	"clean": text.Clean,
+	"clean": text.Clean, "complete": Complete,
 	"class": func(t Tone) string { return classes[t] },
 	"parts": func(s string) []FixPart { return fixParts(text.Clean(shortenLists(s))) },
 }).Parse(`
-{{- define "command"}}<div class="command"><code class="block" tabindex="0">{{clean .}}</code><button type="button" class="copy" hidden>Copy</button></div>{{end}}
+{{- define "command"}}<div class="command"><code class="block" tabindex="0">{{clean .}}</code>{{if complete .}}<button type="button" class="copy" hidden>Copy</button>{{end}}</div>{{end}}
 {{- define "link"}}{{if .URL}}<a href="{{.URL}}">{{clean .Text}}</a>{{else}}{{clean .Text}}{{end}}{{end}}
 {{- define "line"}}{{with .Label}}<span class="label">{{with class $.Tone}}<span class="{{.}}">{{clean $.Label}}</span>{{else}}{{clean .}}{{end}}</span> {{end}}
 {{- with .Name}}<strong>{{if $.URL}}<a href="{{$.URL}}">{{clean .}}</a>{{else}}{{clean .}}{{end}}</strong> {{end}}

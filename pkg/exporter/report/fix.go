@@ -32,6 +32,12 @@ func FixParts(fix string) []FixPart {
 	return out
 }
 
+// placeholder matches what a user fills in: no object has a name in capitals.
+var placeholder = regexp.MustCompile(`[ /='][A-Z][A-Z-]{3,}(?:[ /'-]|$)`)
+
+// Complete reports whether the command can be run as it stands.
+func Complete(command string) bool { return !placeholder.MatchString(command) }
+
 // quotedOrCommand matches the commands of a fix, and the quoted names before
 // them: what a name holds is no command.
 var quotedOrCommand = regexp.MustCompile(`'[^']*'|"[^"]*"|(` + command + `)`)
@@ -80,7 +86,7 @@ type edit struct {
 }
 
 // jsonPatch matches the patch in a command for kubectl.
-var jsonPatch = regexp.MustCompile(`^kubectl patch .* --type=json -p '(\[.*\])'`)
+var jsonPatch = regexp.MustCompile(`kubectl patch .* --type=json -p '(\[.*\])'`)
 
 // patchEdits are those of a command that patches; none of any other.
 func patchEdits(command string) []edit {
