@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/version"
 	"github.com/spf13/pflag"
-	"golang.org/x/net/netutil"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -115,7 +114,8 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) er
 // reading the answer. A scrape takes milliseconds, and the reviews before it some seconds.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler:           countRequests(handler),
+		ConnContext:       withConnection,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      2 * time.Minute,
@@ -263,23 +263,6 @@ func guarded(reviewer *access.Reviewer, next http.Handler) http.Handler {
 	mux.Handle("GET /healthz", next)
 	mux.Handle("GET /readyz", next)
 	return mux
-}
-
-// maxConnections is how many connections an address has: replicas of Prometheus, browsers
-// and the kubelet need some dozens, and each takes about 50 kB.
-const maxConnections = 512
-
-// listen listens on all addresses, each with a bound on its connections.
-func listen(addresses []string) ([]net.Listener, error) {
-	var out []net.Listener
-	for _, address := range addresses {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, netutil.LimitListener(l, maxConnections))
-	}
-	return out, nil
 }
 
 func pageOptions() page.Options {

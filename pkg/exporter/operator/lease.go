@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -82,15 +83,17 @@ func (l *lease) expired() bool {
 }
 
 // result is that of an attempt to hold the lease. A replica that lost a race saw
-// another holder; one that a webhook kept from writing, that lacks the
-// permission, or that cannot reach the server, did not.
+// another holder; one that the API server refused for any other reason (a webhook, a
+// policy, a quota, a missing permission) did not, and leads. One that had no answer stays
+// as it was.
 func (l *lease) result(err error) (bool, error) {
+	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
 		l.leading = true
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+	case Blocker(err) == "" && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)):
 		return false, nil // the next read shows the holder
-	case Blocker(err) != "", apierrors.IsForbidden(err):
+	case errors.As(err, &answer):
 		l.leading = true // two writers are harmless, none is not
 	}
 	return l.leading, err

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -49,7 +52,7 @@ func (r *replicas) block(err error) {
 func (r *replicas) heal() { r.kube.ReactionChain = r.kube.ReactionChain[2:] }
 
 var (
-	errDead        = errors.New(`internal error occurred: failed calling webhook "all.example.com": failed to call webhook: service "gone" not found`)
+	errDead        = apierrors.NewInternalError(errors.New(`failed calling webhook "all.example.com": failed to call webhook: service "gone" not found`))
 	errUnreachable = errors.New("dial tcp 127.0.0.1:6443: connect: connection refused")
 )
 
@@ -115,18 +118,47 @@ func TestTheHolderGoesOnUnderADeadWebhook(t *testing.T) {
 	}
 }
 
-// TestSomebodyWritesAfterARestartUnderADeadWebhook: the old holder is gone and
-// the lease cannot be taken; no writer would be worse than two.
-func TestSomebodyWritesAfterARestartUnderADeadWebhook(t *testing.T) {
-	r := newReplicas()
-	want(t, "at first", r.a, true)
-	r.block(errDead)
-	want(t, "while the old holder may live", r.b, false)
-	r.pass(leaseDuration + time.Second)
-	want(t, "when it has expired", r.b, true)
-	r.heal()
-	want(t, "healed", r.b, true)
-	want(t, "the old one, back", r.a, false)
+// refusals are the answers by which an API server keeps a lease from being written.
+var refusals = map[string]error{
+	"dead webhook":         errDead,
+	"webhook that has 409": &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 409, Reason: metav1.StatusReasonConflict, Message: `admission webhook "all.example.com" denied the request: no`}},
+	"policy":               apierrors.NewInvalid(schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}, manager, field.ErrorList{field.Invalid(nil, nil, "ValidatingAdmissionPolicy 'no-leases' with binding 'no-leases' denied request: no")}),
+	"policy of 401":        apierrors.NewUnauthorized("ValidatingAdmissionPolicy 'no-leases' with binding 'no-leases' denied request: no"),
+	"policy of 413":        apierrors.NewRequestEntityTooLargeError("ValidatingAdmissionPolicy 'no-leases' with binding 'no-leases' denied request: no"),
+	"quota or RBAC":        apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, manager, errors.New("exceeded quota: none")),
+	"no such namespace":    apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace),
+	"too many requests":    apierrors.NewTooManyRequests("later", 1),
+	"deadline":             apierrors.NewTimeoutError("timed out", 1),
+	"etcd away":            apierrors.NewInternalError(errors.New("etcdserver: no leader")),
+	"unknown bad answer":   apierrors.NewGenericServerResponse(502, "PUT", schema.GroupResource{Resource: "leases"}, manager, "", 0, true),
+}
+
+// TestSomebodyWritesAfterARestartUnderARefusal: the old holder is gone and the lease
+// cannot be taken; no writer would be worse than two.
+func TestSomebodyWritesAfterARestartUnderARefusal(t *testing.T) {
+	for name, err := range refusals {
+		t.Run(name, func(t *testing.T) {
+			r := newReplicas()
+			want(t, "at first", r.a, true)
+			r.block(err)
+			want(t, "while the old holder may live", r.b, false)
+			r.pass(leaseDuration + time.Second)
+			want(t, "when it has expired", r.b, true)
+			r.heal()
+			want(t, "healed", r.b, true)
+			want(t, "the old one, back", r.a, false)
+		})
+	}
+}
+
+// TestSomebodyWritesWhereNoLeaseCanBeCreated: each replica leads from the start.
+func TestSomebodyWritesWhereNoLeaseCanBeCreated(t *testing.T) {
+	for name, err := range refusals {
+		r := newReplicas()
+		r.block(err)
+		want(t, name, r.a, true)
+		want(t, name, r.b, true)
+	}
 }
 
 // TestAnUnreachableServerMakesNoLeader: who never led does not begin to.
