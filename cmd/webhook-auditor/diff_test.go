@@ -105,6 +105,29 @@ func TestDiffChecksNew(t *testing.T) {
 	}
 }
 
+// TestDiffOfUnread: what one side has, and cannot be read of the other, is neither added nor
+// deleted, and its findings neither added nor resolved.
+func TestDiffOfUnread(t *testing.T) {
+	const policy = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: limits}, spec: {failurePolicy: Fail}}`
+	text := string(must.Get(os.ReadFile(impactCluster))(t)) + "\n---\n" + policy
+	for name, rest := range map[string]string{
+		"broken YAML":   "{apiVersion: v1, kind: Namespace, metadata: {name: [",
+		"broken object": "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: 1}",
+	} {
+		partial := must.File(t, "partial.yaml", "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: other}}\n---\n"+rest)
+		for _, args := range [][]string{{partial, "-"}, {"-", partial}, {"-", "--from", partial}} {
+			r := execute(t, text, append([]string{"diff", "--fail-on", "never"}, args...)...)
+			if out := squeezed(r.out); r.code != exitError || !strings.Contains(out, "Not compared: one side has them") ||
+				strings.Contains(out, "pods.policy.example.com: added") || strings.Contains(out, "ADDED\nc pods.policy") {
+				t.Errorf("%s, %v: exit code %d:\n%s%s", name, args, r.code, r.out, r.err)
+			}
+			if broken := name == "broken YAML"; strings.Contains(r.out, "limits (added)") == broken && args[0] == partial {
+				t.Errorf("%s, %v: %s", name, args, r.out)
+			}
+		}
+	}
+}
+
 // TestDiffReadsStandardInput: what helm template writes is compared with a file.
 func TestDiffReadsStandardInput(t *testing.T) {
 	text := must.Get(os.ReadFile(rewritten(t, "timeoutSeconds: 5", "timeoutSeconds: 7")))(t)

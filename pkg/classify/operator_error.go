@@ -85,7 +85,9 @@ func (r *Report) OperatorErrors(extent Extent) []OperatorError {
 }
 
 func unreadable(errs []inventory.Error, resources []string) *inventory.Error {
-	i := slices.IndexFunc(errs, func(e inventory.Error) bool { return slices.Contains(resources, e.Object) })
+	i := slices.IndexFunc(errs, func(e inventory.Error) bool {
+		return slices.ContainsFunc(resources, func(r string) bool { return e.Object == r || !e.Stale && e.Concerns(r) })
+	})
 	if i < 0 {
 		return nil
 	}

@@ -111,6 +111,21 @@ type Error struct {
 	Namespaces string
 	// Forbidden says that the user lacks the right to read it.
 	Forbidden bool
+	// Resources are those of which it keeps objects from being read, as RESOURCE.GROUP and
+	// separated by commas; AnyResource where it may be any, "" where it is none. Name is
+	// that of the object, "" where it may be any.
+	Resources, Name string
+	// Stale says that they were read before, and are as they were then.
+	Stale bool
+}
+
+// AnyResource stands for all resources: a file that cannot be read may hold any.
+const AnyResource = "*"
+
+// Concerns reports whether objects of the resource, as RESOURCE.GROUP, may be among those
+// that cannot be read.
+func (e Error) Concerns(resource string) bool {
+	return e.Resources == AnyResource || slices.Contains(strings.Split(e.Resources, ","), resource)
 }
 
 // Error returns the place, the object and the reason on one line.
@@ -131,10 +146,12 @@ func (e Error) Error() string {
 }
 
 // Unread reports whether the object that registers the webhook, or is the policy, may be
-// there and cannot be read.
+// there and was never read.
 func (s *Snapshot) Unread(r Ref) bool {
-	kind := r.Type.RegisteredBy().Kind
-	return slices.ContainsFunc(s.Errors, func(e Error) bool { return e.Object == kind || e.Object == kind+"/"+r.Configuration })
+	resource := r.Type.Resource().GroupResource().String()
+	return slices.ContainsFunc(s.Errors, func(e Error) bool {
+		return !e.Stale && e.Concerns(resource) && (e.Name == "" || e.Name == r.Configuration)
+	})
 }
 
 // Input is what one path was taken for.

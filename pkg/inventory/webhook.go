@@ -197,7 +197,7 @@ type Object struct {
 	Applied *Applied
 }
 
-// Unreadable is the Error of something in the object that cannot be read.
+// Unreadable is the Error of something in the object that cannot be read: the object is.
 func (o *Object) Unreadable(message string) Error {
 	return Error{Source: o.Source, Object: o.Kind + "/" + o.Name, Message: message}
 }

@@ -123,10 +123,7 @@ func (h *History) Last() int {
 
 // pastChanges are what differs between two Reports, in words.
 func pastChanges(before, after *classify.Report) []PastChange {
-	unread := unread(before.Snapshot)
-	changes := slices.DeleteFunc(Registrations(before.Matcher, after.Matcher), func(r Registration) bool {
-		return r.Edit == Added && slices.Contains(unread, r.Type)
-	})
+	changes := Registrations(before.Matcher, after.Matcher)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -140,19 +137,6 @@ func pastChanges(before, after *classify.Report) []PastChange {
 		c.Webhooks, c.Order = nil, nil
 		c.Added, c.Resolved = pastFindings(added, with), pastFindings(resolved, with)
 		out = append(out, c)
-	}
-	return out
-}
-
-// unread are the types of webhooks of which nothing is known as what registers them
-// cannot be read: what is there once it can be is not new.
-func unread(s *inventory.Snapshot) []inventory.Type {
-	var out []inventory.Type
-	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
-		if slices.ContainsFunc(s.Errors, func(e inventory.Error) bool { return strings.HasPrefix(e.Object, t.Resource().Resource) }) &&
-			!slices.ContainsFunc(s.Webhooks, func(w *inventory.Webhook) bool { return w.Type == t }) {
-			out = append(out, t)
-		}
 	}
 	return out
 }

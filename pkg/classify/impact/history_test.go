@@ -116,12 +116,10 @@ func TestHistoryOfNothing(t *testing.T) {
 	relisted := report(hooks(50, nil))
 	annotated := hooks(50, nil)
 	annotated.Validating[0].Annotations = map[string]string{"a": "b"}
-	unreadable := *report(inventory.Objects{})
-	s := *unreadable.Snapshot
-	s.Errors = []inventory.Error{{Object: "validatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}}
-	unreadable.Snapshot = &s
+	unread := inventory.Error{Resources: "validatingwebhookconfigurations.admissionregistration.k8s.io", Message: "list is forbidden"}
+	unreadable := report(inventory.Objects{Errors: []inventory.Error{unread}})
 	for name, pair := range map[string][2]*classify.Report{
-		"relisted": {second, relisted}, "annotated": {relisted, report(annotated)}, "readable at last": {&unreadable, first},
+		"relisted": {second, relisted}, "annotated": {relisted, report(annotated)}, "readable at last": {unreadable, first},
 	} {
 		if got := h.Observe(pair[0], pair[1]); len(got) > 0 {
 			t.Errorf("%s: %v", name, got)

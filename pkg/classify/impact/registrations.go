@@ -57,25 +57,31 @@ type ResourceOperations struct {
 type Difference struct {
 	Registrations []Registration `json:"registrations" jsonschema:"Registrations are the configurations, and CRDs with a conversion webhook, that register other webhooks, or register them otherwise."`
 	Policies      []string       `json:"policies,omitempty" jsonschema:"Policies are admission policies that differ, and the fields: what that does to requests is not compared, nor are their expressions."`
+	Unread        []string       `json:"unread,omitempty" jsonschema:"Unread are registrations and policies that one side has, and of which the other side was not read: it may have them, too. Budgets are not compared then."`
 	Budgets       []BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
 }
 
 // Compare compares two Reports.
 func Compare(before, after *classify.Report) Difference {
-	return Difference{
-		Registrations: append([]Registration{}, Registrations(before.Matcher, after.Matcher)...),
-		Policies:      differentPolicies(before.Snapshot, after.Snapshot),
-		Budgets:       append([]BudgetChange{}, budgetChanges(before, after)...),
+	registrations, unread := registrations(before.Matcher, after.Matcher)
+	policies, others := differentPolicies(before.Snapshot, after.Snapshot)
+	d := Difference{Registrations: append([]Registration{}, registrations...), Policies: policies, Budgets: []BudgetChange{}}
+	for _, r := range slices.Concat(unread, others) {
+		d.Unread = append(d.Unread, r.Type.RegisteredBy().Kind+" "+r.Configuration)
 	}
+	if len(unread) == 0 {
+		d.Budgets = append(d.Budgets, budgetChanges(before, after)...)
+	}
+	return d
 }
 
-// differentPolicies names the admission policies that differ, and in which fields.
-func differentPolicies(before, after *inventory.Snapshot) []string {
+// differentPolicies names the admission policies that differ, and in which fields; unread
+// are those that one side has, and the other may have.
+func differentPolicies(before, after *inventory.Snapshot) (out []string, unread []inventory.Ref) {
 	was := map[inventory.Ref]*inventory.AdmissionPolicy{}
 	for _, p := range before.Policies {
 		was[p.Ref] = p
 	}
-	var out []string
 	add := func(r inventory.Ref, fields ...string) {
 		out = append(out, fmt.Sprintf("%s %s (%s)", r.Type.RegisteredBy().Kind, r.Name, strings.Join(fields, ", ")))
 	}
@@ -84,17 +90,24 @@ func differentPolicies(before, after *inventory.Snapshot) []string {
 			if fields := differentFields(old, p); len(fields) > 0 {
 				add(p.Ref, fields...)
 			}
-		} else if !before.Unread(p.Ref) {
+		} else if before.Unread(p.Ref) {
+			unread = append(unread, p.Ref)
+		} else {
 			add(p.Ref, string(Added))
 		}
 		delete(was, p.Ref)
 	}
 	for _, p := range before.Policies {
-		if was[p.Ref] != nil && !after.Unread(p.Ref) {
+		if was[p.Ref] == nil {
+			continue
+		}
+		if after.Unread(p.Ref) {
+			unread = append(unread, p.Ref)
+		} else {
 			add(p.Ref, string(Deleted))
 		}
 	}
-	return out
+	return out, unread
 }
 
 // differentFields are those of a policy and its bindings, but for the expressions, which
@@ -131,15 +144,21 @@ func differentFields(was, now *inventory.AdmissionPolicy) []string {
 // Registrations returns what differs between the registrations of two Snapshots:
 // configurations in the order of their webhooks, those deleted last.
 func Registrations(before, after *admission.Matcher) []Registration {
+	out, _ := registrations(before, after)
+	return out
+}
+
+// registrations are Registrations; unread are those that one has, and the other may have.
+func registrations(before, after *admission.Matcher) (out []Registration, unread []inventory.Ref) {
 	was, gone := byConfiguration(before.Snapshot)
 	now, keys := byConfiguration(after.Snapshot)
 	gone = slices.DeleteFunc(gone, func(key inventory.Ref) bool { return now[key] != nil })
-	var out []Registration
 	for _, key := range slices.Concat(keys, gone) {
 		if slices.Equal(was[key], now[key]) { // several Snapshots share what did not change
 			continue
 		}
 		if len(was[key]) == 0 && before.Snapshot.Unread(key) || len(now[key]) == 0 && after.Snapshot.Unread(key) {
+			unread = append(unread, key)
 			continue
 		}
 		r := newRegistration(key, was[key], now[key])
@@ -154,7 +173,7 @@ func Registrations(before, after *admission.Matcher) []Registration {
 			out = append(out, r)
 		}
 	}
-	return out
+	return out, unread
 }
 
 // byConfiguration groups the webhooks by what registers them, Refs without names, and

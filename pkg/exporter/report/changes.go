@@ -19,8 +19,9 @@ type Changes struct {
 
 // NewChanges returns how two Reports differ as it is handed out.
 func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
-	old := NewDocument(before)
-	out := Changes{NewComparison(old, NewDocument(after)), d}
+	old, now := NewDocument(before), NewDocument(after)
+	was, is := old.withoutUnread(after.Snapshot, now.Webhooks), now.withoutUnread(before.Snapshot, old.Webhooks)
+	out := Changes{NewComparison(was, is), d}
 	known := map[Error]bool{}
 	out.Errors = slices.DeleteFunc(append(old.Errors, out.Errors...), func(e Error) bool {
 		again := known[e]
@@ -28,6 +29,17 @@ func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
 		return again
 	})
 	return out
+}
+
+// withoutUnread leaves out the findings of what the other side may have and was not read, so
+// that it may have the same.
+func (d Document) withoutUnread(other *inventory.Snapshot, others []Webhook) Document {
+	read := map[inventory.Ref]bool{}
+	for _, w := range others {
+		read[w.Ref] = true
+	}
+	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f Finding) bool { return !read[f.Ref] && other.Unread(f.Ref) })
+	return d
 }
 
 // Text has the changes, and the findings that they add and resolve.
@@ -60,6 +72,7 @@ func (c Changes) blocks() Blocks {
 	}
 	more := Blocks{
 		{Heading: "Not compared: admission policies that differ", Lines: Sentences(c.Policies...)},
+		{Heading: "Not compared: one side has them, and of the other they cannot be read", Lines: Sentences(c.Unread...)},
 		{Heading: "How long webhooks can hold up requests", Lines: lines(c.Budgets, impact.BudgetChange.String)},
 	}
 	return append(out, more.NonEmpty().Bounded(maxListed)...)

@@ -118,15 +118,18 @@ func networkReason(err error) string {
 
 // errorsByCause returns an Error for each cause of the failures.
 func errorsByCause(failures []failure) []inventory.Error {
-	namespaces := map[cause]map[string]bool{}
+	namespaces, resources := map[cause]map[string]bool{}, map[cause]map[string]bool{}
 	oldest := map[cause]time.Time{}
 	for _, f := range failures {
 		c := f.cause()
 		if namespaces[c] == nil {
-			namespaces[c], oldest[c] = map[string]bool{}, f.asOf
+			namespaces[c], resources[c], oldest[c] = map[string]bool{}, map[string]bool{}, f.asOf
 		}
 		if f.namespace != "" && c.object != APIServer {
 			namespaces[c][f.namespace] = true
+		}
+		if !strings.HasPrefix(f.resource, "/") {
+			resources[c][f.resource] = true
 		}
 		if f.asOf.Before(oldest[c]) {
 			oldest[c] = f.asOf
@@ -144,6 +147,8 @@ func errorsByCause(failures []failure) []inventory.Error {
 			Message:    message + "; " + lastKnown(oldest[c]),
 			Namespaces: strings.Join(sorted, ","),
 			Forbidden:  c.forbidden,
+			Resources:  strings.Join(slices.Sorted(maps.Keys(resources[c])), ","),
+			Stale:      !c.unknown,
 		})
 	}
 	slices.SortFunc(out, func(a, b inventory.Error) int {

@@ -7,10 +7,13 @@ import (
 	"net/url"
 	"syscall"
 	"testing"
+	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // explanations are failures and their Errors.
@@ -106,5 +109,24 @@ func TestExplain(t *testing.T) {
 			}
 			expect.Equal(t, tt.want, got)
 		})
+	}
+}
+
+// TestFailuresLeaveUnread: whatever keeps a list from being read, what is on it is unknown,
+// but for one that was read before.
+func TestFailuresLeaveUnread(t *testing.T) {
+	configurations := admissionv1.Resource("validatingwebhookconfigurations")
+	for name, err := range map[string]error{
+		"forbidden":    apierrors.NewForbidden(configurations, "", errors.New("no")),
+		"unauthorized": apierrors.NewUnauthorized("no"),
+		"error":        apierrors.NewInternalError(errors.New("etcd")),
+		"timeout":      context.DeadlineExceeded,
+	} {
+		for read, asOf := range map[bool]time.Time{false: {}, true: time.Now()} {
+			s := inventory.Objects{Errors: errorsByCause([]failure{{verb: "list", resource: configurations.String(), err: err, asOf: asOf}})}.Snapshot(time.Now())
+			if s.Unread(inventory.Ref{Type: inventory.Validating, Configuration: "a"}) == read || s.Unread(inventory.Ref{Type: inventory.Mutating, Configuration: "a"}) {
+				t.Errorf("%s, read before %v: %+v", name, read, s.Errors)
+			}
+		}
 	}
 }

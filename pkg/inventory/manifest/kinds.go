@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -75,6 +76,18 @@ var decoders = map[string]decoder{
 	"NetworkPolicy.networking.k8s.io":                               {[]string{"v1"}, true, empty[networkingv1.NetworkPolicy]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
 	"ClusterOperator.config.openshift.io":                           {[]string{"v1"}, false, empty[clusterStatus]},
+}
+
+// resourceOf is the resource of a kind, or of a list of it; any where the kind is not read.
+func resourceOf(kind string) string {
+	kind = itemType(schema.GroupVersionKind{Kind: kind}).Kind
+	for name := range decoders {
+		if k, group, _ := strings.Cut(name, "."); k == kind {
+			resource, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: group, Kind: kind})
+			return resource.GroupResource().String()
+		}
+	}
+	return inventory.AnyResource
 }
 
 // policyVersions are those of policies and bindings, whose fields are the same.

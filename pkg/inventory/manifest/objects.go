@@ -3,6 +3,7 @@ package manifest
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -34,7 +35,10 @@ func (r *reader) fail(f *file, line int, object, message string) {
 		r.dropped++
 		return
 	}
-	r.errors = append(r.errors, inventory.Error{Source: inventory.Source{File: f.name, Line: line}, Object: object, Message: message})
+	kind, name, _ := strings.Cut(object, "/")
+	r.errors = append(r.errors, inventory.Error{
+		Source: inventory.Source{File: f.name, Line: line}, Object: object, Message: message, Resources: resourceOf(kind), Name: name,
+	})
 }
 
 // add replaces an earlier object of the same name, or appends it if there is
@@ -85,7 +89,7 @@ func (r *reader) result() inventory.Objects {
 		Errors:  r.errors,
 	}
 	if r.dropped > 0 {
-		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped)})
+		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped), Resources: inventory.AnyResource})
 	}
 	known := confirmed(r.files)
 	var best server

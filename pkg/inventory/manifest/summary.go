@@ -156,7 +156,7 @@ func withoutWebhooks(o inventory.Objects, inputs []*input) []inventory.Error {
 			cure = "; templates are not read: render it first, as with helm template"
 		}
 		out = append(out, inventory.Error{
-			Source:  inventory.Source{File: in.name()},
+			Source: inventory.Source{File: in.name()}, Resources: inventory.AnyResource,
 			Message: fmt.Sprintf("no webhook in it, read as %s, nor a list that says that there is none%s", in.layout.name(), cure),
 		})
 	}
