@@ -145,19 +145,21 @@ func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 	if len(paths) == 0 || in.allowEmpty || len(s.Errors) > 0 || !isEmpty(s) {
 		return nil
 	}
-	var names []string
+	var names, reasons []string
 	for _, path := range paths {
 		names = append(names, inputName(path))
 	}
-	var reasons []string
 	for _, in := range s.Inputs {
 		for _, lack := range in.Lacks {
-			if !strings.HasPrefix(lack, "no ") {
-				reasons = append(reasons, "; "+lack)
+			if !strings.HasPrefix(lack, "no ") && !strings.HasPrefix(lack, "Service") {
+				reasons = append(reasons, lack)
 			}
 		}
 	}
-	return fmt.Errorf("reading %s: no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty%s", strings.Join(names, ", "), strings.Join(reasons, ""))
+	if len(reasons) == 0 {
+		reasons = []string{"no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty"}
+	}
+	return fmt.Errorf("reading %s: %s", strings.Join(names, ", "), strings.Join(reasons, "; "))
 }
 
 // isEmpty reports whether the Snapshot holds nothing to audit.

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // stdinName is the file name of positions in the standard input.
@@ -40,7 +38,7 @@ type input struct {
 	objects, skipped int
 	// manifests are the objects that are still to be applied; stored is set where an
 	// API server has stored one.
-	manifests []inventory.Manifest
+	manifests []noted
 	stored    bool
 	// kinds are those of which an object was read.
 	kinds map[string]bool
@@ -49,14 +47,24 @@ type input struct {
 	// placeholders stand for CA bundles, twice says which objects have one name, and ended
 	// which are in a version that no server takes any more.
 	placeholders, twice, ended []string
-	// roots are the files that kustomize built, and unbuilt those that it could not.
-	roots, unbuilt []string
+	// roots are the files that kustomize built; unread says what of the input is not read, and
+	// patches which objects are taken for parts of others.
+	roots, unread, patches []string
+	// units are the parts of a directory that are applied together, by folder those of files.
+	// What is found of them is kept once all are read.
+	units   []*unit
+	folders map[string]*unit
+	found   []object
+	// templates are the files that look like those of a chart.
+	templates []*file
 }
 
 // file is one that is read: it is named by the user, or in a directory or archive.
 type file struct {
 	input *input
-	name  string
+	// unit is set where it is in a directory.
+	unit *unit
+	name string
 	// lenient is set where something that is no object of Kubernetes need not be
 	// valid YAML: a directory holds other files, too.
 	lenient bool
@@ -107,7 +115,12 @@ func (r *reader) path(in *input) {
 	case info.IsDir():
 		r.directory(in)
 	case slices.Contains(kustomizationNames, filepath.Base(in.path)):
-		r.built(in, kustomize(in.path))
+		if b := kustomize(in.path); b.err != nil {
+			in.unread = append(in.unread, b.failure())
+		} else {
+			r.built(in, b)
+			r.keep(in)
+		}
 	default:
 		r.file(f, opened)
 	}
@@ -122,18 +135,24 @@ func (r *reader) directory(in *input) {
 		return
 	}
 	defer root.Close()
-	done := r.kustomizations(in)
+	d := survey(in)
+	r.builtBelow(in, d)
 	// What is visited returns no error.
 	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		full := filepath.Join(in.path, name)
 		switch {
 		case err != nil:
-			r.failed(&file{input: in, name: filepath.Join(in.path, name)}, 0, err)
-		case entry.IsDir() || done[filepath.Join(in.path, name)] || done[filepath.Dir(filepath.Join(in.path, name))]:
+			r.failed(&file{input: in, name: full}, 0, err)
+		case d.skipped[full] && entry.IsDir():
+			return fs.SkipDir
+		case d.skipped[full] || entry.IsDir():
 		default:
 			r.inDirectory(in, root, name)
 		}
 		return nil
 	})
+	r.keep(in)
+	r.rendered(in)
 }
 
 // inDirectory reads a file of a directory.
@@ -143,6 +162,7 @@ func (r *reader) inDirectory(in *input, root *os.Root, name string) {
 	if !read {
 		return
 	}
+	f.unit = in.unitOf(filepath.Dir(f.name))
 	info, err := root.Stat(name)
 	switch {
 	case err != nil:
@@ -163,12 +183,21 @@ func (r *reader) inDirectory(in *input, root *os.Root, name string) {
 	r.member(f, info, opened)
 }
 
+// unitOf is that of the files of the folder.
+func (in *input) unitOf(name string) *unit {
+	if in.folders[name] == nil {
+		in.folders[name] = &unit{name: name}
+		in.units = append(in.units, in.folders[name])
+	}
+	return in.folders[name]
+}
+
 // member says how to read a file of a directory or archive, and false for one that
 // is not read.
 func (in *input) member(full, name string) (*file, bool) {
 	in.noteHosted(name)
-	if in.archive && len(in.unbuilt) == 0 && in.layout == plain && slices.Contains(kustomizationNames, path.Base(name)) {
-		in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomization %s is in an archive, where none is built, and its files are read as they are: unpack it", full))
+	if in.archive && len(in.unread) == 0 && in.layout == plain && slices.Contains(kustomizationNames, path.Base(name)) {
+		in.unread = append(in.unread, fmt.Sprintf("kustomization %s is in an archive, where none is built, and its files are read as they are: unpack it", full))
 	}
 	role, read := in.layout.role(name)
 	in.listed = in.listed || read && configurationList.MatchString(name)

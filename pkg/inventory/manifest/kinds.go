@@ -206,6 +206,11 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	if crd, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok && p == nil {
 		p = refusedConversion(crd, v.place, unknown)
 	}
+	if p == nil && v.file.isPatch(decoded) || p != nil && v.file.lenient && strings.HasPrefix(p.message, "status.") {
+		in.patches = append(in.patches, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line))
+		r.skip(v.file, meta, 1)
+		return
+	}
 	if p == nil && decoded.GetName() == "" {
 		p = problemf(v.line, "metadata.name is missing")
 	}
@@ -228,7 +233,7 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	if isRegistration(meta.Kind) {
 		read.hooks = hooks(v)
 	}
-	r.add(read)
+	r.found(read)
 }
 
 // unknownFields are those of a registration that is to be applied, for which kubectl

@@ -1,18 +1,24 @@
 package manifest
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
-	"io/fs"
+	"log"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	goyaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/api/resource"
+	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
@@ -25,24 +31,83 @@ type build struct {
 	filesys.FileSystem
 	// kustomization is the file, as the user names it, and folder the same on disk.
 	kustomization, folder string
-	resources             []*resource.Resource
+	objects               []made
 	// used are the files that it read, and the folders of the kustomizations among them.
 	used map[string]bool
-	err  error
+	// whole is set to read schemas too, blanked where one was left out.
+	whole, blanked bool
+	// missing says what a kustomization names that is not there: kustomize would say that the
+	// file itself is not there.
+	missing, err error
 }
 
-// kustomize has kustomize build a file.
+// made is an object that kustomize made, of the file origin.
+type made struct {
+	*resource.Resource
+	json   []byte
+	origin string
+}
+
+// kustomize has kustomize build a file. Where a patch needs the schema of a CRD, it is built
+// again with the schemas.
 func kustomize(file string) *build {
 	b := &build{FileSystem: filesys.MakeFsOnDisk(), kustomization: file, used: map[string]bool{}}
 	if b.folder, b.err = filepath.Abs(filepath.Dir(file)); b.err == nil {
 		b.folder, b.err = filepath.EvalSymlinks(b.folder)
 	}
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(b, b.folder)
-	if b.err = cmp.Or(b.err, err); b.err == nil {
-		b.resources = made.Resources()
+	if b.err != nil {
+		return b
+	}
+	b.run()
+	if b.err != nil && b.blanked && b.missing == nil {
+		b.whole = true
+		b.run()
 	}
 	return b
 }
+
+func (b *build) run() {
+	var all resmap.ResMap
+	quietly(func() { all, b.err = krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(b, b.folder) })
+	if b.err = cmp.Or(b.missing, b.err); b.err != nil {
+		return
+	}
+	for _, r := range all.Resources() {
+		m := made{Resource: r, origin: b.kustomization}
+		if origin, err := r.GetOrigin(); err == nil && origin != nil && origin.Path != "" {
+			m.origin = filepath.Join(filepath.Dir(b.kustomization), origin.Path)
+		}
+		_ = r.SetOrigin(nil) // an annotation that was read is removed
+		if m.json, b.err = r.MarshalJSON(); b.err != nil {
+			return
+		}
+		b.objects = append(b.objects, m)
+	}
+}
+
+// quietly runs what writes warnings of its own: kustomize's name no file, and cannot be
+// turned off.
+var quietly = func() func(func()) {
+	var one sync.Mutex
+	return func(run func()) {
+		one.Lock()
+		defer one.Unlock()
+		null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		if err != nil {
+			run()
+			return
+		}
+		defer null.Close()
+		stderr, logged := os.Stderr, log.Writer()
+		os.Stderr = null
+		log.SetOutput(null)
+		defer func() {
+			os.Stderr = stderr
+			log.SetOutput(logged)
+		}()
+		run()
+	}
+}()
 
 // ReadFile implements filesys.FileSystem.
 func (b *build) ReadFile(full string) ([]byte, error) {
@@ -56,13 +121,87 @@ func (b *build) ReadFile(full string) ([]byte, error) {
 	}
 	name := filepath.Join(filepath.Dir(b.kustomization), relative)
 	b.used[name] = true
-	if slices.Contains(kustomizationNames, filepath.Base(name)) {
-		b.used[filepath.Dir(name)] = true
-		err = local(name, data)
-		b.err = cmp.Or(b.err, err) // kustomize would say that the file is not there
+	if !slices.Contains(kustomizationNames, filepath.Base(name)) {
+		if b.whole {
+			return data, nil
+		}
+		blanked := blankSchemas(data)
+		b.blanked = b.blanked || len(blanked) < len(data)
+		return blanked, nil
 	}
-	return data, err
+	b.used[filepath.Dir(name)] = true
+	b.missing = cmp.Or(b.missing, local(name, data))
+	if relative == filepath.Base(relative) {
+		data = withOrigins(data)
+	}
+	return data, nil
 }
+
+// withOrigins has kustomize note of which file each object is.
+func withOrigins(data []byte) []byte {
+	tree := map[string]any{}
+	if yaml.UnmarshalStrict(data, &tree) != nil {
+		return data // kustomize says why
+	}
+	noted, _ := tree["buildMetadata"].([]any)
+	tree["buildMetadata"] = append(noted, types.OriginAnnotations)
+	noting, err := yaml.Marshal(tree)
+	if err != nil {
+		return data
+	}
+	return noting
+}
+
+var (
+	crdLine    = regexp.MustCompile(`(?m)^[ -]*kind: *"?CustomResourceDefinition"?\s*$`)
+	schemaLine = regexp.MustCompile(`^([ -]*)openAPIV3Schema:\s*$`)
+)
+
+// blankSchemas leaves the schemas of CRDs empty, which no check reads and which are most of
+// what kustomize would parse and copy. Each line stays where it is.
+func blankSchemas(data []byte) []byte {
+	if !crdLine.Match(data) {
+		return data
+	}
+	out, indent := make([]byte, 0, len(data)/8), -1
+	for line := range bytes.Lines(data) {
+		content := bytes.TrimLeft(line, " ")
+		switch {
+		case indent >= 0 && (len(line)-len(content) > indent || isBlank(bytes.TrimSpace(content))):
+			out = append(out, '\n')
+			continue
+		case schemaLine.Match(line):
+			indent = bytes.IndexByte(line, 'o')
+			line = append(bytes.TrimRight(line, "\r\n"), " {}\n"...)
+		default:
+			indent = -1
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+// failure is why it cannot be built, without the paths of this machine.
+func (b *build) failure() string {
+	reason := strings.Join(strings.Fields(b.err.Error()), " ")
+	if outside := outsideError.FindString(reason); outside != "" {
+		reason = outside
+	} else if at := recursedError.FindAllStringIndex(reason, -1); at != nil {
+		reason = reason[at[len(at)-1][1]:]
+	}
+	if above := strings.TrimSuffix(b.folder, filepath.Clean(filepath.Dir(b.kustomization))); above != "" {
+		reason = strings.ReplaceAll(reason, above, "")
+	}
+	reason = strings.Replace(reason, b.kustomization+" names", "it names", 1)
+	return fmt.Sprintf("kustomization %s cannot be built: %s", b.kustomization, reason)
+}
+
+// What kustomize says of a base is around what it says of the cause; what it says of a file
+// that it may not read comes before what it tries next.
+var (
+	recursedError = regexp.MustCompile(`recursed (accumulation of|merging from) path '[^']*': `)
+	outsideError  = regexp.MustCompile(`file '[^']*' is not in or below '[^']*'`)
+)
 
 // local refuses a kustomization that names something elsewhere, or not there.
 func local(file string, data []byte) error {
@@ -107,59 +246,20 @@ func pathsIn(value any, field string) []string {
 	return out
 }
 
-// kustomizations reads what kustomize makes of the folders that no other one includes, and
-// returns the folders and files that are not to be read as they are.
-func (r *reader) kustomizations(in *input) map[string]bool {
-	var builds []*build
-	included := map[string]bool{}
-	// A folder that cannot be read is reported where its files are read.
-	_ = filepath.WalkDir(in.path, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || !slices.Contains(kustomizationNames, entry.Name()) {
-			return nil
-		}
-		var kind struct{ Kind string }
-		data, _ := os.ReadFile(file)
-		if _ = yaml.Unmarshal(data, &kind); kind.Kind == "Component" {
-			return nil
-		}
-		b := kustomize(file)
-		builds = append(builds, b)
-		for folder := range b.used {
-			included[folder] = included[folder] || folder != filepath.Dir(file)
-		}
-		return nil
-	})
-	done := map[string]bool{}
-	for _, b := range builds {
-		if !included[filepath.Dir(b.kustomization)] && r.built(in, b) {
-			maps.Copy(done, b.used)
-		}
-	}
-	return done
-}
-
-// built reads what kustomize made, and reports whether it made anything.
-func (r *reader) built(in *input, b *build) bool {
-	if b.err != nil {
-		in.unbuilt = append(in.unbuilt, fmt.Sprintf("kustomization %s cannot be built, and its files are read as they are: %s", b.kustomization, strings.Join(strings.Fields(b.err.Error()), " ")))
-		return false
-	}
+// built reads the objects that kustomize made.
+func (r *reader) built(in *input, b *build) {
 	in.roots = append(in.roots, b.kustomization)
-	origins := originsIn(b.used)
-	for _, made := range b.resources {
-		data, err := made.MarshalJSON()
-		if err != nil {
-			continue // unreachable: it was read from YAML
+	u := &unit{name: filepath.Dir(b.kustomization), kustomized: true}
+	in.units = append(in.units, u)
+	for _, m := range b.objects {
+		at := origin{file: b.kustomization, place: place{line: 1}}
+		if !isSkipped(schema.FromAPIVersionAndKind(m.GetApiVersion(), m.GetKind())) {
+			at = r.originOf(m, at)
 		}
-		at := originOf(made, origins)
-		if at.line == 0 {
-			at = origin{file: b.kustomization, place: place{line: 1}}
-		}
-		f := &file{input: in, name: at.file, plain: true, member: b.kustomization}
-		r.value(value{file: f, place: at.place, json: data})
+		f := &file{input: in, unit: u, name: at.file, plain: true, member: b.kustomization}
+		r.value(value{file: f, place: at.place, json: m.json})
 	}
 	r.done(&file{input: in, name: b.kustomization, plain: true})
-	return true
 }
 
 // origin is where an object stands that kustomize changed.
@@ -169,41 +269,41 @@ type origin struct {
 	size int
 }
 
-// originsIn are those of the objects in the files, by "Kind/name". The longest counts: a
-// patch is a part of its object.
-func originsIn(used map[string]bool) map[string]origin {
+// originsIn are those of the objects in a file, by "Kind/name". The longest counts: a patch
+// is a part of its object.
+func originsIn(file string) map[string]origin {
 	out := map[string]origin{}
-	for _, file := range slices.Sorted(maps.Keys(used)) {
-		opened, err := os.Open(file)
-		if err != nil || !isManifest(file) {
-			continue
+	data, _ := os.ReadFile(file) // a file that cannot be read is no origin
+	s := splitter{emit: func(d document) {
+		var parsed goyaml.Node
+		if goyaml.Unmarshal(d.data, &parsed) != nil || len(parsed.Content) == 0 {
+			return
 		}
-		s := splitter{emit: func(d document) {
-			var parsed goyaml.Node
-			if goyaml.Unmarshal(d.data, &parsed) != nil || len(parsed.Content) == 0 {
-				return
-			}
-			at := place{line: d.line + parsed.Content[0].Line - 1, node: parsed.Content[0], base: d.line - 1}
-			name := join(at.part("kind").word(), at.part("metadata").part("name").word())
-			if len(d.data) > out[name].size {
-				out[name] = origin{place: at, file: file, size: len(d.data)}
-			}
-		}}
-		_ = s.split(opened) // a file that cannot be read is no origin
-		opened.Close()
-	}
+		at := place{line: d.line + parsed.Content[0].Line - 1, node: parsed.Content[0], base: d.line - 1}
+		name := join(at.part("kind").word(), at.part("metadata").part("name").word())
+		if len(d.data) > out[name].size {
+			out[name] = origin{place: at, file: file, size: len(d.data)}
+		}
+	}}
+	_ = s.split(bytes.NewReader(blankSchemas(data)))
 	return out
 }
 
-// originOf is where the object stands that was made, the zero origin of one that is not in
-// a file. Kustomize keeps no name of before its prefixes and suffixes.
-func originOf(made *resource.Resource, origins map[string]origin) origin {
+// originOf is where the object stands that was made, unless its file does not show it.
+// Kustomize keeps no name of before its prefixes and suffixes.
+func (r *reader) originOf(m made, unknown origin) origin {
+	if r.origins[m.origin] == nil {
+		r.origins[m.origin] = originsIn(m.origin)
+	}
 	longest := ""
-	for name := range origins {
+	for name := range r.origins[m.origin] {
 		kind, name, _ := strings.Cut(name, "/")
-		if kind == made.GetKind() && strings.Contains(made.GetName(), name) && len(name) > len(longest) {
+		if kind == m.GetKind() && strings.Contains(m.GetName(), name) && len(name) > len(longest) {
 			longest = name
 		}
 	}
-	return origins[join(made.GetKind(), longest)]
+	if at, shown := r.origins[m.origin][join(m.GetKind(), longest)]; shown {
+		return at
+	}
+	return unknown
 }

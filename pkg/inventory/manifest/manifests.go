@@ -17,7 +17,7 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 	case !f.plain || object.GetName() == "":
 		return
 	case object.GetUID() != "" || object.GetResourceVersion() != "":
-		f.input.stored = true
+		f.input.stored = f.input.stored || !f.lenient || isRegistration(meta.Kind) || slices.Contains(policyKinds, meta.Kind)
 		return
 	}
 	m := inventory.Manifest{
@@ -36,7 +36,7 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 		}
 	}
 	if len(f.input.manifests) < r.limits.objects {
-		f.input.manifests = append(f.input.manifests, m)
+		f.input.manifests = append(f.input.manifests, noted{m, f.unit})
 	}
 }
 
@@ -57,8 +57,10 @@ func (in *input) toApply() bool { return !in.stored && !in.archive && in.layout 
 func toApply(inputs []*input) []inventory.Manifest {
 	var out []inventory.Manifest
 	for _, in := range inputs {
-		if in.toApply() {
-			out = append(out, in.manifests...)
+		for _, m := range in.manifests {
+			if in.toApply() && (m.unit == nil || !m.unit.left) {
+				out = append(out, m.Manifest)
+			}
 		}
 	}
 	return out

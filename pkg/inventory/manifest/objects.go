@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -41,6 +42,15 @@ func (r *reader) fail(f *file, line int, object, message string) {
 	})
 }
 
+// found adds an object, or keeps it until its directory is read.
+func (r *reader) found(o object) {
+	if in := o.file.input; o.file.unit != nil && len(in.found) < r.limits.objects {
+		in.found = append(in.found, o)
+		return
+	}
+	r.add(o)
+}
+
 // add replaces an earlier object of the same name, or appends it if there is
 // room. A file is not complete where there is none.
 func (r *reader) add(o object) {
@@ -67,7 +77,7 @@ func counted(before, now object) object {
 	if len(before.hooks) > 0 && len(now.hooks) == 0 {
 		counts, which = before, "former"
 	}
-	if in := now.file.input; in.layout == plain && before.file.input.layout == plain {
+	if in := now.file.input; in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
 		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), written(before), written(now), which))
 	}
 	return counts
@@ -97,7 +107,7 @@ func (r *reader) result() inventory.Objects {
 		o.count()
 		o.addSources(out.Sources)
 		switch s, isServer := o.value.(server); {
-		case isServer && s.known() && s.better(best):
+		case o.statesVersion() && s.better(best):
 			best = s
 		case !isServer && !known.replacedByPods(o.key):
 			out.Add(o.value)
@@ -119,9 +129,16 @@ func (o object) count() {
 	if s, isService := o.value.(*corev1.Service); isService && inventory.LacksPorts(s.Spec) {
 		in.partial = append(in.partial, o.key.Namespace+"/"+o.key.Name)
 	}
-	if s, isServer := o.value.(server); !isServer || s.known() {
+	if _, isServer := o.value.(server); !isServer || o.statesVersion() {
 		in.kinds[o.key.Kind] = true
 	}
+}
+
+// statesVersion reports whether the object states the version of the cluster: among the
+// sources of what is still to be applied it is some other one's.
+func (o object) statesVersion() bool {
+	s, _ := o.value.(server)
+	return s.known() && (!o.file.lenient || !o.file.input.toApply() || !slices.ContainsFunc(o.file.input.manifests, func(m noted) bool { return isRegistration(m.Kind) }))
 }
 
 func (o object) source() inventory.Source {

@@ -34,13 +34,15 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 		stdin:  cmp.Or[io.Reader](options.Stdin, strings.NewReader("")),
 		limits: cmp.Or(options.limits, defaultLimits),
 		kept:   kept{index: map[inventory.SourceKey]int{}},
+
+		origins: map[string]map[string]origin{},
 	}
 	if r.progress = options.Progress; r.progress == nil {
 		r.progress = func(int, int) {}
 	}
 	inputs := make([]*input, len(paths))
 	for i, path := range paths {
-		inputs[i] = &input{path: path, hosted: map[string]bool{}, kinds: map[string]bool{}}
+		inputs[i] = &input{path: path, hosted: map[string]bool{}, folders: map[string]*unit{}, kinds: map[string]bool{}}
 		r.path(inputs[i])
 	}
 	// Without a collection, what the caller computes next would add to the garbage.
@@ -56,6 +58,8 @@ type reader struct {
 	limits   limits
 	progress func(files, objects int)
 	kept
+	// origins are the places of the objects in the files of kustomizations.
+	origins map[string]map[string]origin
 }
 
 // failed reports why a file cannot be read.

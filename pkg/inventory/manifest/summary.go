@@ -58,7 +58,7 @@ func atMost(objects []string, are string) []string {
 	if len(objects) <= most {
 		return objects
 	}
-	return append(slices.Clip(objects[:most]), fmt.Sprintf("%d more objects %s", len(objects)-most, are))
+	return append(slices.Clip(objects[:most]), fmt.Sprintf("%d more %s", len(objects)-most, are))
 }
 
 // summary returns how the input was read and what it lacks.
@@ -70,7 +70,7 @@ func (in *input) summary(server inventory.Version) Input {
 	if in.archive {
 		out.Kind += " (archive)"
 	}
-	out.Lacks = lacking(in.kinds)
+	out.Lacks = append(atMost(in.unread, "are not read either"), lacking(in.kinds)...)
 	if (in.kinds[inventory.KindValidatingPolicy] || in.kinds[inventory.KindMutatingPolicy]) && !in.kinds[inventory.KindValidatingPolicyBinding] && !in.kinds[inventory.KindMutatingPolicyBinding] {
 		out.Lacks = append(out.Lacks, "no policy bindings: whether the policies have an effect is unknown")
 	}
@@ -83,12 +83,14 @@ func (in *input) summary(server inventory.Version) Input {
 	if len(in.partial) > 0 {
 		out.Lacks = append(out.Lacks, partialServices(in.partial))
 	}
-	out.Lacks = append(out.Lacks, in.unbuilt...)
 	if len(in.placeholders) > 0 {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%s to be filled in later, as %s: unknown", inventory.Counted(len(in.placeholders), "CA bundle"), in.placeholders[0]))
 	}
-	out.Lacks = append(out.Lacks, atMost(in.twice, "have the name of another")...)
-	out.Lacks = append(out.Lacks, atMost(in.ended, "are in such a version")...)
+	out.Lacks = append(out.Lacks, atMost(in.twice, "objects have the name of another")...)
+	out.Lacks = append(out.Lacks, atMost(in.ended, "objects are in such a version")...)
+	if in.layout == plain && !in.archive && len(in.roots) == 0 {
+		out.Lacks = append(out.Lacks, atMost(in.patches, "are patches")...)
+	}
 	if in.layout == insights {
 		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
 	}

@@ -107,6 +107,8 @@ func (r *reader) unparsed(t text, p *problem) {
 	switch meta := schema.FromAPIVersionAndKind(found["apiVersion"], found["kind"]); {
 	case t.file.lenient && (!bytes.Contains(t.data, []byte("apiVersion")) || isTemplate && isSkipped(meta)):
 		t.file.input.skipped++
+	case isTemplate && t.file.lenient:
+		t.file.input.templates = append(t.file.input.templates, t.file)
 	case isTemplate:
 		p.message += ": this looks like a template: render it first, as with helm template"
 		fallthrough
@@ -166,7 +168,7 @@ func (r *reader) value(v value) {
 	case bytes.HasPrefix(head.Items, []byte("[")) && (isList(meta) || meta.Kind == ""):
 		r.list(v, meta, head.Items)
 	case meta.Empty() && (head.GitVersion != nil || head.ServerVersion != nil):
-		r.add(object{key: inventory.SourceKey{Kind: "Version"}, file: v.file, line: v.line, value: readVersion(v.json)})
+		r.found(object{key: inventory.SourceKey{Kind: "Version"}, file: v.file, line: v.line, value: readVersion(v.json)})
 	case len(v.json) > maxObject:
 		r.fail(v.file, v.line, meta.Kind, fmt.Sprintf("an object of %d MiB: more than %d are not read in one piece", len(v.json)>>20, maxObject>>20))
 	default:

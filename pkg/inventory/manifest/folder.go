@@ -1,0 +1,348 @@
+package manifest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// folder is a directory as a source tree: which of its files are objects. What a
+// kustomization that builds lists are the objects; a file that none lists is one where it is
+// whole.
+type folder struct {
+	kustomizations map[string]*kustomization // by folder
+	// skipped are the folders that are not read, and the files that were built or are a part
+	// of a kustomization without being an object.
+	skipped map[string]bool
+}
+
+// kustomization is what the file of one lists.
+type kustomization struct {
+	file, folder string
+	// bases are the folders that it builds on.
+	bases     []string
+	component bool
+}
+
+// chartFile marks the folder of a Helm chart.
+const chartFile = "Chart.yaml"
+
+// survey looks for the kustomizations and charts below a directory.
+func survey(in *input) *folder {
+	d := &folder{kustomizations: map[string]*kustomization{}, skipped: map[string]bool{}}
+	// A folder that cannot be read is reported where its files are read.
+	_ = filepath.WalkDir(in.path, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+		case entry.IsDir():
+			return d.enter(in, name)
+		case entry.Type().IsRegular() && slices.Contains(kustomizationNames, entry.Name()):
+			d.add(in, name)
+		}
+		return nil
+	})
+	return d
+}
+
+// enter skips the folders that hold no objects of the tree: charts, and code of others.
+func (d *folder) enter(in *input, name string) error {
+	chart := name
+	if filepath.Base(name) == "templates" {
+		chart = filepath.Dir(name)
+	}
+	_, err := os.Stat(filepath.Join(chart, chartFile))
+	switch base := filepath.Base(name); {
+	case err == nil:
+		in.unread = append(in.unread, fmt.Sprintf("chart %s is not rendered: helm template --include-crds %s | webhook-auditor audit -", chart, chart))
+	case name == in.path || base != "node_modules" && (base != "vendor" || filepath.Base(filepath.Dir(name)) == "namespaces"):
+		return nil
+	}
+	d.skipped[name] = true
+	return fs.SkipDir
+}
+
+// add reads what a kustomization lists.
+func (d *folder) add(in *input, file string) {
+	k := &kustomization{file: file, folder: filepath.Dir(file)}
+	tree := map[string]any{}
+	data, _ := os.ReadFile(file)
+	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
+	k.component = tree["kind"] == "Component"
+	for field, value := range tree {
+		for _, name := range pathsIn(map[string]any{field: value}, "") {
+			full := filepath.Join(k.folder, name)
+			switch info, err := os.Stat(full); {
+			case err == nil && info.IsDir():
+				k.bases = append(k.bases, full)
+			case field != "resources" && field != "bases", k.component && k.folder != in.path:
+				d.skipped[full] = true
+			}
+		}
+	}
+	d.kustomizations[k.folder] = k
+}
+
+// below are the folders of the kustomizations that one builds on, however indirectly.
+func (d *folder) below(k *kustomization) map[string]bool {
+	out, queue := map[string]bool{}, slices.Clone(k.bases)
+	for len(queue) > 0 {
+		name := queue[0]
+		queue = queue[1:]
+		if base := d.kustomizations[name]; base != nil && !out[name] {
+			out[name] = true
+			queue = append(queue, base.bases...)
+		}
+	}
+	return out
+}
+
+// roots are the kustomizations on which no other one builds, by name; of some that build on
+// one another, all.
+func (d *folder) roots() []*kustomization {
+	below, based := map[string]map[string]bool{}, map[string]bool{}
+	for name, k := range d.kustomizations {
+		if !k.component {
+			below[name] = d.below(k)
+		}
+	}
+	for name, bases := range below {
+		for base := range bases {
+			based[base] = based[base] || !below[base][name]
+		}
+	}
+	var out []*kustomization
+	for _, name := range slices.Sorted(maps.Keys(below)) {
+		if !based[name] {
+			out = append(out, d.kustomizations[name])
+		}
+	}
+	return out
+}
+
+// unit are the objects that are applied together: what a kustomization makes, or the files of
+// a folder.
+type unit struct {
+	// name is its folder, and kustomized is set where it was built.
+	name       string
+	kustomized bool
+	// webhooks are how many its registrations have; left is set where it is not read.
+	webhooks int
+	left     bool
+}
+
+// noted is an object that is still to be applied, and its unit, if it has one.
+type noted struct {
+	inventory.Manifest
+	unit *unit
+}
+
+// builtBelow reads what kustomize makes of the roots. One that cannot be built hands on to
+// those that it builds on.
+func (r *reader) builtBelow(in *input, d *folder) {
+	tried := map[string]bool{}
+	for next := d.roots(); len(next) > 0; {
+		pending := next
+		next = nil
+		for _, k := range pending {
+			if tried[k.folder] || k.component {
+				continue
+			}
+			tried[k.folder] = true
+			b := kustomize(k.file)
+			if b.err != nil {
+				in.unread = append(in.unread, b.failure())
+				next = append(next, d.bases(k)...)
+				continue
+			}
+			for name := range b.used {
+				tried[name] = tried[name] || d.kustomizations[name] != nil
+				d.skipped[name] = d.skipped[name] || d.kustomizations[name] == nil
+			}
+			r.built(in, b)
+		}
+	}
+}
+
+// bases are the kustomizations below the directory that one builds on.
+func (d *folder) bases(k *kustomization) []*kustomization {
+	var out []*kustomization
+	for _, name := range k.bases {
+		if base := d.kustomizations[name]; base != nil {
+			out = append(out, base)
+		}
+	}
+	return out
+}
+
+// keep adds the objects of the units. Of those that make other forms of the same objects, as
+// overlays of one base do, a cluster has one: that with the most webhooks is read.
+func (r *reader) keep(in *input) {
+	if in.layout == plain {
+		in.exclude()
+	}
+	for _, o := range in.found {
+		if !o.file.unit.left {
+			r.add(o)
+		}
+	}
+	in.found = nil
+}
+
+// exclude marks the units that are not read, and says of what they are other forms.
+func (in *input) exclude() {
+	forms := map[*unit]map[string]string{}
+	for _, o := range in.found {
+		if forms[o.file.unit] == nil {
+			forms[o.file.unit] = map[string]string{}
+		}
+		o.addForms(forms[o.file.unit])
+	}
+	sorted := slices.SortedStableFunc(slices.Values(in.units), func(a, b *unit) int { return cmp.Compare(a.rank(), b.rank()) })
+	taken, owner, others := map[string]string{}, map[string]*unit{}, map[*unit][]string{}
+	for _, u := range sorted {
+		if rival := rivalOf(u, forms[u], taken, owner); rival != nil {
+			u.left = true
+			if u.name != rival.name && !slices.Contains(others[rival], u.name) {
+				others[rival] = append(others[rival], u.name)
+			}
+			continue
+		}
+		for key := range forms[u] {
+			if taken[key] == "" {
+				taken[key], owner[key] = forms[u][key], u
+			}
+		}
+	}
+	for _, u := range in.units {
+		if len(others[u]) > 0 {
+			in.unread = append(in.unread, overlays(u.name, others[u]))
+		}
+	}
+}
+
+// rank sorts what is built before files, more webhooks before fewer, and the overlay that
+// kubebuilder names default before others.
+func (u *unit) rank() string {
+	return fmt.Sprintf("%t %06d %t", !u.kustomized, 999_999-u.webhooks, filepath.Base(u.name) != "default")
+}
+
+// rivalOf is the unit that makes another form of one of the objects, nil where none does.
+// Other objects than registrations decide where leaving the unit out loses no registration.
+func rivalOf(u *unit, forms, taken map[string]string, owner map[string]*unit) *unit {
+	keys := slices.Sorted(maps.Keys(forms))
+	isNew := func(key string) bool { return strings.HasPrefix(key, registered) && taken[key] == "" }
+	adds := !u.kustomized || slices.ContainsFunc(keys, isNew)
+	for _, key := range keys {
+		if taken[key] != "" && taken[key] != forms[key] && (strings.HasPrefix(key, registered) || !adds) {
+			return owner[key]
+		}
+	}
+	return nil
+}
+
+// registered starts the keys of the forms of registrations and policies.
+const registered = "+"
+
+// addForms adds the object as it is kept, by kind and name; a webhook configuration by the
+// names of its webhooks, which no overlay changes.
+func (o object) addForms(forms map[string]string) {
+	if o.key.Kind == "Namespace" {
+		return
+	}
+	kept, _ := json.Marshal(o.value) // it was read from JSON
+	key, form := fmt.Sprint(o.key), join(o.key.Kind, o.key.Name)+string(kept)
+	for _, h := range o.hooks {
+		forms[registered+o.key.Kind+h.name] = form
+	}
+	o.file.unit.webhooks += len(o.hooks)
+	switch {
+	case len(o.hooks) > 0:
+	case o.key.Kind == inventory.KindCRD || slices.Contains(policyKinds, o.key.Kind):
+		forms[registered+key] = form
+	default:
+		forms[key] = form
+	}
+}
+
+// overlays says which of them is read.
+func overlays(read string, left []string) string {
+	slices.Sort(left)
+	all := strings.Join(left[:min(3, len(left))], ", ")
+	if more := len(left) - 3; more > 0 {
+		all += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("not read, as other forms of the objects of %s: %s; for one: webhook-auditor audit %s", read, all, left[0])
+}
+
+// isPatch reports whether an object of the file is a part that is merged into another one: of a
+// file that is named, a CRD without a group, else whatever lacks what an API server requires.
+// What an API server has stored, or a kustomization made, is whole.
+func (f *file) isPatch(object metav1.Object) bool {
+	crd, isCRD := object.(*apiextensionsv1.CustomResourceDefinition)
+	switch {
+	case !f.plain || object.GetUID() != "" || object.GetResourceVersion() != "" || !f.lenient && f.member != "":
+		return false
+	case !f.lenient:
+		return isCRD && crd.Spec.Group == ""
+	}
+	return object.GetName() == "" || isPartial(object)
+}
+
+// isPartial reports whether an object lacks what an API server requires of it.
+func isPartial(object metav1.Object) bool {
+	isCalled := func(c admissionv1.WebhookClientConfig, rules []admissionv1.RuleWithOperations) bool {
+		return (c.Service != nil || c.URL != nil) && len(rules) > 0
+	}
+	switch o := object.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		return !slices.ContainsFunc(o.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return isCalled(w.ClientConfig, w.Rules) })
+	case *admissionv1.MutatingWebhookConfiguration:
+		return !slices.ContainsFunc(o.Webhooks, func(w admissionv1.MutatingWebhook) bool { return isCalled(w.ClientConfig, w.Rules) })
+	case *apiextensionsv1.CustomResourceDefinition:
+		return o.Spec.Group == "" || len(o.Spec.Versions) == 0
+	case *admissionv1.ValidatingAdmissionPolicy:
+		return o.Spec.MatchConstraints == nil
+	case *admissionv1.MutatingAdmissionPolicy:
+		return o.Spec.MatchConstraints == nil
+	case *appsv1.Deployment:
+		return o.Spec.Selector == nil
+	case *appsv1.StatefulSet:
+		return o.Spec.Selector == nil
+	case *appsv1.DaemonSet:
+		return o.Spec.Selector == nil
+	case *corev1.Service:
+		return inventory.LacksPorts(o.Spec)
+	}
+	return false
+}
+
+// rendered reports the templates, which are files of a chart: one line for all.
+func (r *reader) rendered(in *input) {
+	if len(in.templates) == 0 {
+		return
+	}
+	first := in.templates[0].name
+	chart := filepath.Dir(first)
+	for name := chart; name != filepath.Dir(name); name = filepath.Dir(name) {
+		if filepath.Base(name) == "templates" {
+			chart = filepath.Dir(name)
+			break
+		}
+	}
+	r.failed(in.templates[0], 0, fmt.Errorf("%s to render first: helm template %s | webhook-auditor audit -", inventory.Counted(len(in.templates), "template"), chart))
+}
