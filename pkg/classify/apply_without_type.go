@@ -2,12 +2,14 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var applyWithoutType = &Check{
@@ -19,40 +21,109 @@ var applyWithoutType = &Check{
 		if len(unapplied) == 0 {
 			return nil
 		}
-		resources := resourceNames(unapplied)
+		resources := make([]inventory.Resource, len(unapplied))
+		for i, u := range unapplied {
+			resources[i] = u.Resource
+		}
 		problem := Problem{
 			Severity: Info,
 			Message:  fmt.Sprintf("does nothing for %s: the API server has no type of what they carry to apply its configuration to (failurePolicy Ignore)", listed(resources)),
 			Fix:      leaveSubresourcesOut(p, resources),
 		}
 		if p.FailsClosed() {
-			stops := whatStops(resources)
-			if problem.Severity = Warning; stops != "" {
-				problem.Severity = Critical
-			}
-			problem.Brief = "it refuses all requests to " + listed(resources)
+			refused, stops := unappliedRequests(unapplied), whatStops(p, unapplied)
+			problem.Severity = unappliedSeverity(p, unapplied)
+			problem.Brief = "it refuses " + refused
 			if stops != "" {
+				problem.Severity = Critical
 				problem.Brief = strings.TrimPrefix(stops, ", so that ") + ": " + problem.Brief
 			}
-			problem.Message = fmt.Sprintf("refuses all requests to %s%s: the API server has no type of what they carry to apply its configuration to (no corresponding type; failurePolicy Fail)", listed(resources), stops)
+			problem.Message = fmt.Sprintf("refuses %s%s: the API server has no type of what they carry to apply its configuration to (no corresponding type; failurePolicy Fail)", refused, stops)
 		}
 		return []Problem{problem}
 	},
 }
 
-// vital are the subresources whose requests the cluster itself depends on, and what
-// stops without them.
-var vital = map[inventory.Resource]string{
-	{Name: "pods", Subresource: "eviction"}:         "node drains stop",
-	{Name: "serviceaccounts", Subresource: "token"}: "Pods get no tokens and do not start",
+// unappliedSeverity is that of requests on which no work of the cluster itself depends. What
+// an objectSelector or names let through is little: most subresources carry no labels.
+func unappliedSeverity(p *PolicyProfile, unapplied []admission.Unapplied) Severity {
+	if slices.ContainsFunc(unapplied, admission.Unapplied.Certain) || len(p.MatchConditions) > 0 {
+		return Warning
+	}
+	return Info
 }
 
-// whatStops says it in words that follow the resources.
-func whatStops(resources []inventory.Resource) string {
+// unappliedRequests says which requests are refused: all of them, those in some namespaces,
+// or those that something lets through.
+func unappliedRequests(unapplied []admission.Unapplied) string {
+	const all = "all requests to %s"
+	var scopes []string
+	resources := map[string][]inventory.Resource{}
+	for _, u := range unapplied {
+		scope := all
+		switch {
+		case u.All:
+		case len(u.Namespaces) > 0:
+			scope = "in " + theNamespaces(u.Namespaces) + " those to %s"
+		default:
+			scope = "those requests to %s that its " + filterNames[u.Filter] + " let through"
+		}
+		if resources[scope] == nil {
+			scopes = append(scopes, scope)
+		}
+		resources[scope] = append(resources[scope], u.Resource)
+	}
+	slices.Sort(scopes) // all, in namespaces, those
 	var out []string
-	for _, r := range resources {
-		if stops, ok := vital[r]; ok {
-			out = append(out, stops)
+	for _, scope := range scopes {
+		out = append(out, fmt.Sprintf(scope, listed(resources[scope])))
+	}
+	return strings.Join(out, ", and ")
+}
+
+// filterNames are what lets requests through, in the plural.
+var filterNames = map[admission.Reason]string{
+	admission.ReasonRules:             "rules",
+	admission.ReasonExcludeRules:      "excludeResourceRules",
+	admission.ReasonNamespaceSelector: "namespaceSelectors",
+	admission.ReasonObjectSelector:    "objectSelectors",
+	admission.ReasonMatchConditions:   "matchConditions",
+	admission.ReasonParams:            "params",
+	admission.ReasonExclusionRules:    "platform's exclusion rules",
+}
+
+func theNamespaces(names []string) string {
+	if len(names) == 1 {
+		return "namespace " + names[0]
+	}
+	return "namespaces " + JoinBounded(names)
+}
+
+// vital are the subresources whose requests the cluster itself depends on, who makes them,
+// where that is known, and what stops without them.
+var vital = map[inventory.Resource]struct {
+	user  *admission.User
+	stops string
+}{
+	{Name: "pods", Subresource: "eviction"}:         {nil, "node drains stop"},
+	{Name: "serviceaccounts", Subresource: "token"}: {kubelet, "Pods get no tokens and do not start"},
+}
+
+// whatStops says it in words that follow the resources: of requests that are certainly
+// refused, and carry no labels.
+func whatStops(p *PolicyProfile, unapplied []admission.Unapplied) string {
+	var out []string
+	for _, u := range unapplied {
+		v, ok := vital[u.Resource]
+		if !ok {
+			continue
+		}
+		refused := p.Matcher.UnappliedRequests(p.AdmissionPolicy, u.MatchedResource, admission.Subject{User: v.user, Labels: admission.Unlabeled})
+		switch {
+		case refused.All || refused.Presumed:
+			out = append(out, v.stops)
+		case len(refused.Namespaces) > 0:
+			out = append(out, v.stops+" in "+theNamespaces(refused.Namespaces))
 		}
 	}
 	if len(out) == 0 {

@@ -73,10 +73,10 @@ func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) 
 
 func hasPods(w *inventory.Workload) bool { return w.Replicas > 0 || w.Daemon }
 
-// lacksPort reports whether the workload is none of the webhook's by the ports that it
-// declares.
+// lacksPort reports whether the workload is none of the webhook's by the ports that each of
+// its containers declares. One that declares none may listen at any, but in a Job.
 func lacksPort(p *Profile, w *inventory.Workload) bool {
-	return w.Declared != nil && !slices.Contains(w.Declared, p.Snapshot.TargetPort(p.State.Service, w))
+	return w.Declared != nil && (!w.Undeclared || w.Kind == "Job") && !slices.Contains(w.Declared, p.Snapshot.TargetPort(p.State.Service, w))
 }
 
 // makersOfPods are the kinds beside those of Workloads whose objects make Pods that serve:
@@ -125,7 +125,7 @@ func WithoutPort(p *Profile, behind []inventory.Workload) (own, foreign []*inven
 		case w.Declared == nil || !hasPods(w):
 		case lacksPort(p, w):
 			foreign = append(foreign, w)
-		default:
+		case slices.Contains(w.Declared, p.Snapshot.TargetPort(p.State.Service, w)):
 			own = append(own, w)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -45,8 +46,7 @@ type costIndex struct {
 	// selectors are their namespaceSelectors by their keys: large clusters have many
 	// webhooks and few selectors.
 	selectors map[string]inventory.Selector
-	// classes are those of namespaces that are compared, omitted how many are not; none
-	// where they are not known, and one may exist that all webhooks select.
+	// classes are those of namespaces that are compared, omitted how many are not.
 	classes []namespaceClass
 	omitted int
 }
@@ -75,9 +75,7 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources 
 			}
 		}
 	}
-	if m.Snapshot.NamespacesKnown {
-		b.compareNamespaces()
-	}
+	b.compareNamespaces()
 	return b
 }
 
@@ -133,35 +131,149 @@ func (b costIndex) costs(resources []inventory.Resource) []chainCost {
 	return out
 }
 
-// worst finds the namespace where the requests cost most.
+// worst is what costs most of what the requests meet.
 func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost {
-	chain, namespaced := b.called(r, op)
-	bySelector := map[string]admission.Budget{}
-	for _, p := range chain {
-		bySelector[p.NamespaceSelector.Key] = bySelector[p.NamespaceSelector.Key].Add(p.Webhook, op)
-	}
 	out := chainCost{Cost: Cost{Resource: r, Operation: op}}
-	if !namespaced || len(b.classes) == 0 {
-		for _, here := range bySelector {
-			out.Budget = out.Plus(here)
+	for _, c := range b.meetings(r, op) {
+		if cmp.Or(cmp.Compare(c.Total(), out.Total()), cmp.Compare(c.Webhooks, out.Webhooks)) > 0 {
+			out = c
 		}
-		out.chain = chain
+	}
+	return out
+}
+
+// meetings are the webhooks that one object meets in one namespace. Each webhook is in one
+// of those at least, of the namespace where most time can pass.
+func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chainCost {
+	chain, namespaced := b.called(r, op)
+	bySelector := map[string][]*Profile{}
+	for _, p := range chain {
+		bySelector[p.NamespaceSelector.Key] = append(bySelector[p.NamespaceSelector.Key], p)
+	}
+	var out []chainCost
+	add := func(namespace string, met []*Profile, asks func(*Profile) asked) {
+		for _, group := range b.together(met, asks) {
+			out = append(out, chainCost{Cost{r, op, namespace, budgetOf(group, op)}, group})
+		}
+	}
+	switch {
+	case r.IsNamespaces():
+		add("", chain, func(p *Profile) asked {
+			return asked{object: []inventory.Selector{p.ObjectSelector, p.NamespaceSelector}}
+		})
+		return out
+	case !namespaced:
+		add("", chain, asksObject)
 		return out
 	}
-	worst := b.classes[0]
+	for _, class := range b.costliest(bySelector, op) {
+		var met []*Profile
+		for _, key := range slices.Sorted(maps.Keys(bySelector)) {
+			if class.selected[key] {
+				met = append(met, bySelector[key]...)
+			}
+		}
+		add(class.name, met, asksObject)
+	}
+	if !b.matcher.Snapshot.NamespacesKnown {
+		add("", chain, func(p *Profile) asked {
+			return asked{[]inventory.Selector{p.ObjectSelector}, []inventory.Selector{p.NamespaceSelector}}
+		})
+	}
+	return out
+}
+
+// costliest are the classes of namespaces that select a webhook which none before does.
+func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Operation) []namespaceClass {
+	budgets, totals := map[string]admission.Budget{}, map[string]time.Duration{}
+	for key, chain := range bySelector {
+		budgets[key] = budgetOf(chain, op)
+	}
 	for _, class := range b.classes {
 		here := admission.Budget{}
-		for selector, budget := range bySelector {
-			if class.selected[selector] {
+		for key, budget := range budgets {
+			if class.selected[key] {
 				here = here.Plus(budget)
 			}
 		}
-		if cmp.Or(cmp.Compare(here.Total(), out.Total()), cmp.Compare(here.Webhooks, out.Webhooks)) > 0 {
-			worst, out.Budget = class, here
+		totals[class.name] = here.Total()
+	}
+	var out []namespaceClass
+	seen := map[string]bool{}
+	for _, class := range slices.SortedStableFunc(slices.Values(b.classes), func(x, y namespaceClass) int { return cmp.Compare(totals[y.name], totals[x.name]) }) {
+		before := len(seen)
+		for key := range bySelector {
+			if class.selected[key] {
+				seen[key] = true
+			}
+		}
+		if len(seen) > before {
+			out = append(out, class)
 		}
 	}
-	out.Namespace = worst.name
-	out.chain = slices.DeleteFunc(chain, func(p *Profile) bool { return !worst.selected[p.NamespaceSelector.Key] })
+	return out
+}
+
+func budgetOf(chain []*Profile, op admission.Operation) admission.Budget {
+	var out admission.Budget
+	for _, p := range chain {
+		out = out.Add(p.Webhook, op)
+	}
+	return out
+}
+
+// asked are the selectors that are asked about the object, and about a namespace of which
+// nothing is known.
+type asked struct{ object, namespace []inventory.Selector }
+
+func asksObject(p *Profile) asked { return asked{object: []inventory.Selector{p.ObjectSelector}} }
+
+func (a asked) and(o asked) asked {
+	return asked{slices.Concat(a.object, o.object), slices.Concat(a.namespace, o.namespace)}
+}
+
+// met reports whether one object, in one namespace, can have the labels for all of them.
+func (a asked) met() bool {
+	return admission.OneObject(a.object...) && admission.OneNamespace(a.namespace...)
+}
+
+// maxAsked bounds how many selectors of one chain are compared with each other: those of
+// the webhooks that cost most.
+const maxAsked = 32
+
+// together splits the webhooks into those that one object can meet, the costliest first.
+func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Profile {
+	alike := map[string][]*Profile{}
+	for _, p := range met {
+		key := p.ObjectSelector.Key
+		if a := asks(p); len(a.object)+len(a.namespace) > 1 {
+			key += " " + p.NamespaceSelector.Key
+		}
+		alike[key] = append(alike[key], p)
+	}
+	keys := slices.SortedFunc(maps.Keys(alike), func(x, y string) int {
+		return cmp.Or(cmp.Compare(budgetOf(alike[y], admission.Delete).Total(), budgetOf(alike[x], admission.Delete).Total()), cmp.Compare(x, y))
+	})
+	keys = keys[:min(len(keys), maxAsked)]
+	var out [][]*Profile
+	grouped := map[string]bool{}
+	for _, key := range keys {
+		all := asks(alike[key][0])
+		if grouped[key] || !all.met() {
+			continue
+		}
+		group := slices.Clip(alike[key])
+		for _, other := range keys {
+			if !b.work.step() {
+				return nil
+			}
+			if joined := all.and(asks(alike[other][0])); other != key && joined.met() {
+				all, grouped[other] = joined, true
+				group = append(group, alike[other]...)
+			}
+		}
+		out = append(out, group)
+	}
 	return out
 }
 

@@ -8,9 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
-
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -98,56 +95,24 @@ func explainCommand(c Cost) string {
 // findOutlasting finds the worst chain of each webhook with failurePolicy Ignore that
 // outlasts its requests, those to critical resources before others.
 func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []*Profile) []inventory.Error {
-	var out []inventory.Error
-	// Where objectSelectors select some labels alone, no object may have all of them.
-	groups := map[string][]*Profile{}
+	var open []*Profile
 	for _, f := range profiles {
-		if f.Type == inventory.Conversion || f.FailsClosed() {
-			continue
+		if f.Type != inventory.Conversion && !f.FailsClosed() {
+			open = append(open, f)
 		}
-		wanted := ""
-		if !f.ObjectSelector.Parsed.Matches(labels.Set{}) {
-			wanted = f.ObjectSelector.Parsed.String()
-		}
-		groups[wanted] = append(groups[wanted], f)
 	}
-	for _, wanted := range slices.Sorted(maps.Keys(groups)) {
-		out = append(out, p.findOutlastingOf(w, m, groups[wanted])...)
-	}
-	return out
-}
-
-// findOutlastingOf is the same of the webhooks of which an object may meet all.
-func (p *Policy) findOutlastingOf(w *work, m *admission.Matcher, open []*Profile) []inventory.Error {
 	b := newCostIndex(w, m, open, outlasted(m, open))
-	if !m.Snapshot.NamespacesKnown {
-		b.compareNamespaces()
-		for _, key := range slices.Sorted(maps.Keys(b.selectors)) {
-			b.compareNamespace("", wantedLabels(b.selectors[key]))
-		}
-	}
 	for r := range b.chains {
 		for _, op := range m.Operations(r) {
 			if !w.step() {
 				return nil
 			}
-			p.addOutlasting(b, b.worst(r, op))
+			for _, c := range b.meetings(r, op) {
+				p.addOutlasting(b, c)
+			}
 		}
 	}
 	return b.incomplete()
-}
-
-// wantedLabels are those of a namespace that the selector selects, where any are enough.
-func wantedLabels(selector inventory.Selector) map[string]string {
-	out := map[string]string{}
-	requirements, _ := selector.Parsed.Requirements()
-	for _, r := range requirements {
-		switch r.Operator() {
-		case selection.In, selection.Equals, selection.DoubleEquals, selection.Exists:
-			out[r.Key()] = strings.Join(r.Values().List()[:min(1, r.Values().Len())], "")
-		}
-	}
-	return out
 }
 
 // outlasted are the resources whose requests the webhooks could outlast if all of them
@@ -197,5 +162,5 @@ func (o *Outlasting) worseThan(other *Outlasting) bool {
 	if other == nil || o.Critical != other.Critical {
 		return other == nil || o.Critical
 	}
-	return cmp.Or(cmp.Compare(o.Total(), other.Total()), other.Resource.Compare(o.Resource), cmp.Compare(other.Operation, o.Operation)) > 0
+	return cmp.Or(cmp.Compare(o.Total(), other.Total()), other.Resource.Compare(o.Resource), cmp.Compare(other.Operation, o.Operation), cmp.Compare(o.Namespace, other.Namespace)) > 0
 }

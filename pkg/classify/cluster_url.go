@@ -14,7 +14,7 @@ var clusterURL = &Check{
 	Find: func(p *Profile) []Problem {
 		b := p.Webhook.Backend
 		host := b.Host()
-		if b.Kind != inventory.BackendURL || p.Platform || !strings.HasSuffix(host, ".svc") && !strings.HasSuffix(host, ".svc.cluster.local") {
+		if b.Kind != inventory.BackendURL || p.Platform || !isServiceName(p.Snapshot, host) {
 			return nil
 		}
 		return []Problem{{
@@ -22,4 +22,19 @@ var clusterURL = &Check{
 			Fix:     fmt.Sprintf("name the Service in clientConfig.service in place of clientConfig.url%s", byOwner(p)),
 		}}
 	},
+}
+
+// isServiceName reports whether the DNS of the cluster alone has the host: a name that ends
+// as those of Services do, or that is one of a Service in the input.
+func isServiceName(s *inventory.Snapshot, host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local") {
+		return true
+	}
+	name := strings.SplitN(host, ".", 4)
+	if len(name) < 2 || len(name) > 2 && name[2] != "svc" {
+		return false
+	}
+	_, ok := s.Services[inventory.Key{Namespace: name[1], Name: name[0]}]
+	return ok
 }

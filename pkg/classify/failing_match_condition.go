@@ -36,8 +36,8 @@ func findFailingMatchCondition(p *Profile) []Problem {
 	}
 	if p.FailsClosed() {
 		problem.Severity = Critical
-		problem.Message = fmt.Sprintf("refuses every %s without being called, however healthy its backend is: matchCondition %q always fails there (%s)%s",
-			failedRequests(failing), condition, first.Reason, unlessSkipped(failing))
+		problem.Message = fmt.Sprintf("refuses every %s%s without being called, however healthy its backend is: matchCondition %q always fails there (%s)%s",
+			failedRequests(failing), ifSelected(p), condition, first.Reason, unlessSkipped(failing))
 	}
 	return []Problem{problem}
 }
@@ -50,6 +50,14 @@ func failedRequests(failing []admission.FailingCondition) string {
 		out = append(out, fmt.Sprintf("%s of %s", operations(f.Operations), f.Resource))
 	}
 	return JoinBounded(out)
+}
+
+// ifSelected says that selectors leave some of the requests out.
+func ifSelected(p *Profile) string {
+	if p.NamespaceSelector.Empty() && p.ObjectSelector.Empty() {
+		return ""
+	}
+	return " that its selectors select"
 }
 
 // unlessSkipped: a matchCondition that is false beside the one that fails skips

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var hostPort = &Check{
@@ -16,45 +21,87 @@ var hostPort = &Check{
 		for i := range behind {
 			w := &behind[i]
 			port := p.Snapshot.TargetPort(p.State.Service, w)
-			if !w.HostNetwork || port == 0 {
+			if !w.HostNetwork || port == 0 || !hasPods(w) {
 				continue
 			}
-			if holder := portHolder(p, behind, port); holder != "" {
-				return []Problem{{
-					Message: fmt.Sprintf("calls %s on port %d of its hosts, which is also that of %s: one of the two cannot listen, or the other one answers the calls", w, port, holder),
-					Fix:     fmt.Sprintf("serve the webhook on a port that is free on the nodes: change it in %s and in targetPort of Service %s%s", quoted(w.String()), quoted(p.State.Service.Key.String()), byOwner(p)),
-				}}
+			if holder := nodePorts[port]; holder != "" {
+				return []Problem{sharedPort(p, w, port, holder+": one of the two cannot listen, or the other one answers the calls")}
+			}
+			other := portHolder(p, behind, w, port)
+			switch {
+			case other == nil:
+			case slices.Contains(w.Declared, port): // both have it as hostPort, by default
+				problem := sharedPort(p, w, port, other.String()+": the scheduler puts no two of them on one node, so that Pods stay Pending where no node is left")
+				problem.Severity = Info
+				return []Problem{problem}
+			default:
+				return []Problem{sharedPort(p, w, port, other.String()+": one of the two cannot listen, or the other one answers the calls")}
 			}
 		}
 		return nil
 	},
 }
 
+func sharedPort(p *Profile, w *inventory.Workload, port int32, holder string) Problem {
+	return Problem{
+		Message: fmt.Sprintf("calls %s on port %d of its hosts, which is also that of %s", w, port, holder),
+		Fix:     fmt.Sprintf("serve the webhook on a port that is free on the nodes: change it in %s and in targetPort of Service %s%s", quoted(w.String()), quoted(p.State.Service.Key.String()), byOwner(p)),
+	}
+}
+
 // nodePorts are the ports that each node of a stock cluster has taken. Source:
 // k8s.io/kubernetes/pkg/cluster/ports.
 var nodePorts = map[int32]string{10250: "the kubelet", 10256: "kube-proxy"}
 
-// portHolder names who else has the port on the network of the hosts, "" for none.
-func portHolder(p *Profile, behind []inventory.Workload, port int32) string {
-	if name := nodePorts[port]; name != "" {
-		return name
-	}
+// portHolder is who else has the port on the network of the hosts, nil for none.
+func portHolder(p *Profile, behind []inventory.Workload, w *inventory.Workload, port int32) *inventory.Workload {
 	for i := range p.Snapshot.Workloads {
-		w := &p.Snapshot.Workloads[i]
-		own := slices.ContainsFunc(behind, func(b inventory.Workload) bool { return b.Key == w.Key && b.Kind == w.Kind })
-		if w.HostNetwork && !own && slices.Contains(w.Declared, port) && slices.ContainsFunc(behind, func(b inventory.Workload) bool { return mayShareNode(&b, w) }) {
-			return w.String()
+		other := &p.Snapshot.Workloads[i]
+		own := slices.ContainsFunc(behind, func(b inventory.Workload) bool { return b.Key == other.Key && b.Kind == other.Kind })
+		if other.HostNetwork && !own && hasPods(other) && slices.Contains(other.Declared, port) && mayShareNode(w, other) {
+			return other
 		}
 	}
-	return ""
+	return nil
 }
 
 // mayShareNode reports whether Pods of both may run on one node.
 func mayShareNode(a, b *inventory.Workload) bool {
-	for key, value := range a.NodeSelector {
-		if other, selected := b.NodeSelector[key]; selected && other != value {
-			return false
+	if len(a.Nodes) > 0 && len(b.Nodes) > 0 {
+		return slices.ContainsFunc(a.Nodes, func(node string) bool { return slices.Contains(b.Nodes, node) })
+	}
+	for _, ofA := range nodeSelectors(a) {
+		for _, ofB := range nodeSelectors(b) {
+			if admission.OneObject(ofA, ofB) {
+				return true
+			}
 		}
 	}
-	return len(a.Nodes) == 0 || len(b.Nodes) == 0 || slices.ContainsFunc(a.Nodes, func(node string) bool { return slices.Contains(b.Nodes, node) })
+	return false
+}
+
+// nodeSelectors are those of nodes that the workload may run on: one is enough.
+func nodeSelectors(w *inventory.Workload) []inventory.Selector {
+	required := labels.SelectorFromSet(w.NodeSelector)
+	if len(w.NodeTerms) == 0 {
+		return []inventory.Selector{{Parsed: required}}
+	}
+	var out []inventory.Selector
+	for _, term := range w.NodeTerms {
+		selector := required
+		for _, e := range slices.Concat(term.MatchExpressions, term.MatchFields) { // a field is metadata.name
+			if r, err := labels.NewRequirement(e.Key, nodeOperators[e.Operator], e.Values); err == nil {
+				selector = selector.Add(*r)
+			}
+		}
+		out = append(out, inventory.Selector{Parsed: selector})
+	}
+	return out
+}
+
+// nodeOperators are those of a node affinity as label selectors have them.
+var nodeOperators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
+	corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
+	corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
 }

@@ -32,7 +32,8 @@ var labelOptOut = &Check{
 			}}
 		}
 		key := optOutKey(p.NamespaceSelector)
-		if key == "" {
+		inNamespaces := func(r admission.MatchedResource) bool { return r.Namespaced || r.IsNamespaces() }
+		if key == "" || !slices.ContainsFunc(p.Matched, inNamespaces) {
 			return nil
 		}
 		return []Problem{{
@@ -57,7 +58,7 @@ func optOutKey(s inventory.Selector) string {
 }
 
 // literal is a text in an expression, or a label that is read as a field.
-var literal = regexp.MustCompile(`"([^"]*)"|'([^']*)'|labels\.(\w+)`)
+var literal = regexp.MustCompile(`"([^"]*)"|'([^']*)'|labels\.\??(\w+)(?:[^\w(]|$)`)
 
 // conditionOptOut is a label with which a matchCondition leaves its object out, "" for
 // none. Which labels and values it asks for is tried with the texts that it has.

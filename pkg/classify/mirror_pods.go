@@ -11,7 +11,7 @@ import (
 
 var mirrorPods = &Check{
 	Name:     "mirror-pods",
-	Summary:  "A mutating webhook is called for mirror Pods: where it changes one, the kubelet's request is refused.",
+	Summary:  "A mutating webhook is called for mirror Pods: where it adds a ServiceAccount, a Secret or a ConfigMap, the kubelet's request is refused.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		if p.Type != inventory.Mutating || p.Platform || !slices.ContainsFunc(p.ControlPlane, isStaticPod) || !slices.ContainsFunc(p.Matched, createsPods) ||
@@ -19,7 +19,7 @@ var mirrorPods = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: "is called for mirror Pods, by which kubelets show static Pods: if it changes one, the API server refuses it and the static Pod is invisible",
+			Message: "is called for mirror Pods, by which kubelets show static Pods: if it adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses the Pod, and no list shows it",
 			Fix:     patch(p, excludeRequests(p, `request.resource.resource == "pods" && object != null && "`+corev1.MirrorPodAnnotationKey+`" in object.metadata.?annotations.orValue({})`)),
 		}}
 	},

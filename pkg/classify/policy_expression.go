@@ -12,17 +12,21 @@ var policyExpression = &Check{
 	FindPolicy: func(p *PolicyProfile) []Problem { return append(failingConditions(p), badlyTyped(p)...) },
 }
 
-// failingConditions is what a matchCondition does that fails whatever the request holds:
-// the API server's type checking knows it not, as the name of a field alone is right.
+// failingConditions is what an expression does that fails whatever the request holds: the
+// API server's type checking knows it not, as the name of a field alone is right.
 func failingConditions(p *PolicyProfile) []Problem {
 	failing := p.Matcher.FailingPolicyConditions(p.AdmissionPolicy)
 	if len(failing) == 0 {
 		return nil
 	}
+	what := failing[0].Field
+	if what == "" {
+		what = fmt.Sprintf("matchCondition %q", p.MatchConditions[failing[0].Index].Name)
+	}
 	problem := Problem{
-		Message: fmt.Sprintf("fails for every %s: matchCondition %q does (%s), which %s", failedRequests(failing), p.MatchConditions[failing[0].Index].Name, failing[0].Reason, whatFailureDoes(p)),
-		Fix: fmt.Sprintf("correct the matchCondition of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\"%s",
-			objectName(&p.Registration), changedBy(p.Object.Owner)),
+		Message: fmt.Sprintf("fails for every %s that it is evaluated for: %s does (%s), which %s%s", failedRequests(failing), what, failing[0].Reason, whatFailureDoes(p), unlessSkipped(failing)),
+		Fix: fmt.Sprintf("correct %s of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\"%s",
+			what, objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
 	if !p.FailsClosed() || !p.Denies() || !failing[0].Alone {
 		problem.Severity = Info

@@ -26,9 +26,11 @@ type AdmissionPolicy struct {
 	// TypeWarnings are what the controller manager found by type checking the
 	// expressions; none of a mutating policy.
 	TypeWarnings []admissionv1.ExpressionWarning
-	// Mutations are those of a mutating policy; of a cluster, without the expressions of
-	// apply configurations.
-	Mutations []admissionv1.Mutation
+	// Variables are what Mutations, those of a mutating policy, and Validations, those of a
+	// validating one, may read.
+	Variables   []admissionv1.Variable
+	Mutations   []admissionv1.Mutation
+	Validations []admissionv1.Validation
 	// Bindings are sorted by name. Without any, the policy has no effect.
 	Bindings []*PolicyBinding
 }
@@ -115,6 +117,7 @@ func (o Objects) mutatingPolicy(p *admissionv1.MutatingAdmissionPolicy) *Admissi
 		},
 		ParamKind: p.Spec.ParamKind,
 		Mutations: p.Spec.Mutations,
+		Variables: p.Spec.Variables,
 	}
 }
 
@@ -128,7 +131,9 @@ func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) *Adm
 			MatchResources:  matchResources(p.Spec.MatchConstraints),
 			MatchConditions: p.Spec.MatchConditions,
 		},
-		ParamKind: p.Spec.ParamKind,
+		ParamKind:   p.Spec.ParamKind,
+		Variables:   p.Spec.Variables,
+		Validations: p.Spec.Validations,
 	}
 }
 

@@ -16,7 +16,7 @@ type Authority struct {
 	// carry the old and the new CA during a rotation.
 	NotAfter time.Time
 	// Placeholder says that the bundle is there only because something had to
-	// be: a line break, as generators write it for an injector to replace.
+	// be: a line break, or an x, as generators write it for an injector to replace.
 	Placeholder bool
 	// TooLarge says that the bundle was not read.
 	TooLarge bool
@@ -68,13 +68,14 @@ func readAuthority(bundle []byte) *Authority {
 	return a
 }
 
-// placeholder reports whether the bundle is white space: kubebuilder's
+// placeholder reports whether the bundle is white space, or an x: kubebuilder's
 // generators write base64 of a line break, or of a backslash and an n.
 func placeholder(bundle []byte) bool {
 	rest := bytes.ReplaceAll(bundle, []byte(`\n`), nil)
-	return len(bytes.TrimSpace(rest)) == 0
+	rest = bytes.TrimSpace(rest)
+	return len(rest) == 0 || string(rest) == "x"
 }
 
 // blanked reports whether the bundle was made unreadable on purpose.
 // Source: the anonymizer of github.com/openshift/insights-operator.
-func blanked(bundle []byte) bool { return len(bytes.Trim(bundle, "x")) == 0 }
+func blanked(bundle []byte) bool { return len(bundle) > 1 && len(bytes.Trim(bundle, "x")) == 0 }

@@ -42,6 +42,9 @@ type Workload struct {
 	// that they may run on.
 	Nodes        []string
 	NodeSelector map[string]string
+	// NodeTerms are those of its required node affinity, of which a node must fulfill one;
+	// none for all nodes.
+	NodeTerms []corev1.NodeSelectorTerm
 	// Newest is when the newest of its Pods was created, where known, and
 	// Terminating says that some of them are on their way out.
 	Newest      time.Time
@@ -50,6 +53,8 @@ type Workload struct {
 	// nil where the input shows no containers.
 	Ports    map[string]int32
 	Declared []int32
+	// Undeclared says that a container declares no port, and so may listen at any.
+	Undeclared bool
 	// NoReadiness says that no container has a readinessProbe, PreStop that one has a
 	// preStop hook and NoPreStop that none has; all are false where the input shows no
 	// containers.
@@ -148,6 +153,7 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 		PodLabels:    t.Labels,
 		HostNetwork:  t.Spec.HostNetwork,
 		NodeSelector: t.Spec.NodeSelector,
+		NodeTerms:    nodeTerms(t.Spec),
 		ClusterDNS:   isDNS(m.Namespace, t.Labels),
 		Replicas:     int(replicas),
 	}
@@ -161,6 +167,7 @@ func (w *Workload) addContainers(containers []corev1.Container) {
 		if w.Declared == nil {
 			w.Declared = []int32{}
 		}
+		w.Undeclared = w.Undeclared || len(c.Ports) == 0
 		for _, p := range c.Ports {
 			w.addPort(p)
 		}
@@ -185,16 +192,21 @@ func (w *Workload) addPort(p corev1.ContainerPort) {
 
 // ReducedPod returns what is read of a Pod's spec: Pods are most of the objects of a
 // cluster, and their containers most of a Pod. One container stands for all: it has
-// their TCP ports, and a readinessProbe, or a preStop hook, where any has.
+// their TCP ports, and a readinessProbe, or a preStop hook, where any has; one before it stands
+// for those without ports, where others have some.
 func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 	out := corev1.PodSpec{NodeName: s.NodeName, HostNetwork: s.HostNetwork, PriorityClassName: s.PriorityClassName}
 	if s.HostNetwork {
 		out.NodeSelector = s.NodeSelector
+		if terms := nodeTerms(s); len(terms) > 0 {
+			out.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		}
 	}
 	if len(s.Containers) == 0 {
 		return out
 	}
 	var one corev1.Container
+	undeclared := false
 	for i, c := range slices.Concat(s.Containers, s.InitContainers) {
 		if c.ReadinessProbe != nil {
 			port := readinessPort(c)
@@ -207,6 +219,7 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 			one.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
 		}
 		goesOn := i < len(s.Containers) || ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways // EndpointSlices have the ports of no other
+		undeclared = undeclared || goesOn && len(c.Ports) == 0
 		for _, p := range c.Ports {
 			if goesOn && isTCP(p.Protocol) {
 				one.Ports = append(one.Ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort})
@@ -214,7 +227,18 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 		}
 	}
 	out.Containers = []corev1.Container{one}
+	if undeclared && len(one.Ports) > 0 {
+		out.Containers = []corev1.Container{{}, one}
+	}
 	return out
+}
+
+// nodeTerms are those of the required node affinity.
+func nodeTerms(s corev1.PodSpec) []corev1.NodeSelectorTerm {
+	if s.Affinity == nil || s.Affinity.NodeAffinity == nil || s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
 // readinessPort is the port that the readinessProbe of the container asks.

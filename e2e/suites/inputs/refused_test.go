@@ -78,6 +78,9 @@ func written(t *testing.T) []*unstructured.Unstructured {
 	}
 	add("MutatingWebhookConfiguration", "m", 0, fields{"webhooks": []any{with(hook, fields{"reinvocationPolicy": "Always"})}})
 	add("MutatingWebhookConfiguration", "m", 1, fields{"webhooks": []any{hook, hook}})
+	for n, changed := range variants(t, "metadata") {
+		add("ValidatingWebhookConfiguration", "n", n, fields{"metadata": with(fields{"name": fmt.Sprintf("refused-n-%d", n)}, changed), "webhooks": []any{hook}})
+	}
 	policy := with(constraints(nil), fields{"validations": []any{fields{"expression": "true"}}})
 	for n, changed := range variants(t, "policies") {
 		add("ValidatingAdmissionPolicy", "p", n, fields{"spec": with(policy, changed)})

@@ -22,7 +22,9 @@ const (
 	causePolicyDenied     Cause = "policy-denied"
 	causePolicyWarned     Cause = "policy-warned"
 	causePolicyExpression Cause = "policy-expression"
-	causeOtherServer      Cause = "other-server"
+	// The same where the binding does not deny: the request went on.
+	causePolicyExpressionWarned Cause = "policy-expression-warned"
+	causeOtherServer            Cause = "other-server"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -320,7 +322,7 @@ var advices = map[Cause]advice{
 		Fix:     "change the object, or the policy. Only the first validation that fails is reported",
 	},
 	"policy-warned": {
-		Meaning: "the policy finds the object at fault. The request went on: validationActions of the binding is Warn",
+		Meaning: "the policy finds the object at fault. The request went on: validationActions of the binding is Warn or Audit",
 		Fix:     "change the object before the binding is set to Deny",
 	},
 	"policy-failed": {
@@ -335,6 +337,15 @@ var advices = map[Cause]advice{
 	"policy-expression": {
 		Meaning: "an expression of the policy could not be evaluated on the object, or cost too much. With failurePolicy Fail that refuses the request",
 		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…). request.name, request.subResource and params may be missing as well",
+	},
+	"policy-expression-warned": {
+		Meaning: "an expression of the policy could not be evaluated on the object. The request went on: validationActions of the binding is Warn or Audit",
+		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…). With Deny the policy would refuse the request",
+	},
+	"mirror-pod": {
+		Meaning: "the API server refused the Pod by which the kubelet shows a static Pod. Most often a mutating webhook or policy added a ServiceAccount, a Secret or a ConfigMap to it",
+		Fix:     "see which it meets: webhook-auditor explain create pods -n kube-system. Then leave Pods with the annotation kubernetes.io/config.mirror out by a matchCondition",
+		Checks:  []string{"mirror-pods"},
 	},
 	"params-missing": {
 		Meaning: "the params of the binding do not exist, and its parameterNotFoundAction is Deny. All that the policy matches is refused, whatever validationActions are",

@@ -79,11 +79,23 @@ var patterns = func() []errorPattern {
 	plugin := func(c *APIServerError, groups []string) { c.Plugin, c.Detail = groups[1], groups[0] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
 	validates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.ValidatingPolicy, groups) }
+	annotates := func(c *APIServerError, groups []string) {
+		if strings.Contains(groups[4], "Deny") {
+			c.Cause = causePolicyDenied
+		}
+		c.setPolicy(inventory.ValidatingPolicy, []string{"", groups[2], groups[3], ""})
+		if m := failingExpressions.FindStringSubmatch(groups[1]); m != nil {
+			c.setPolicy(inventory.ValidatingPolicy, []string{"", groups[2], groups[3], m[1]})
+		}
+		c.Detail = groups[1]
+	}
 	mutates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.MutatingPolicy, groups) }
 	return []errorPattern{
 		{regexp.MustCompile(`Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)':` + failingExpression), validates, nil, causePolicyWarned},
+		{failureAnnotation, annotates, nil, causePolicyWarned},
 		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
 		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, "policy-failed"},
+		{regexp.MustCompile(`a mirror pod may not (?:reference|use) |node "[^"]+" can (?:not create pods that reference|only create mirror pods|only create pods with) `), whole, nil, "mirror-pod"},
 		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, "not-ready"},
 		{regexp.MustCompile(`(?:Internal error occurred: )?failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},

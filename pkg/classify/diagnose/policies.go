@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -11,6 +12,14 @@ import (
 // failingExpression is what may follow the name of a policy. It belongs to the policy's
 // error, and is none of a webhook's.
 const failingExpression = `(?: expression '(.+?)' resulted in error:)?`
+
+// failingExpressions is what the message of a validation says whose expression failed.
+var failingExpressions = regexp.MustCompile(`^expression '(.+?)' resulted in error:`)
+
+// failureAnnotation is what the annotation validation_failure of an audit event holds, in
+// JSON or as a tool prints it. Source: ValidationFailureValue in k8s.io/apiserver
+// pkg/admission/plugin/policy/validating.
+var failureAnnotation = regexp.MustCompile(`\{"?message"?: ?"?(.*?)"?, ?"?policy"?: ?"?([^",}]+)"?(?:, ?"?binding"?: ?"?([^",}]+)"?)?(?:, ?"?expressionIndex"?: ?\d+)?, ?"?validationActions"?: ?\[([^\]]*)\]\}?`)
 
 // policyCauses are the causes of a policy's error beside its own verdict. Source:
 // k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
@@ -28,7 +37,11 @@ var policyCauses = []cause{
 func (c *APIServerError) setPolicy(t inventory.Type, groups []string) {
 	c.Policy = inventory.Ref{Type: t, Configuration: groups[1], Name: groups[1]}
 	c.Binding, c.Expression = groups[2], groups[3]
-	if c.Expression != "" && c.Cause != causePolicyWarned {
+	switch {
+	case c.Expression == "":
+	case c.Cause == causePolicyWarned:
+		c.Cause = causePolicyExpressionWarned
+	default:
 		c.Cause = causePolicyExpression
 	}
 }
@@ -46,7 +59,7 @@ func (a *Answer) addPolicy(r *classify.Report) {
 		a.Notes = append(a.Notes, "Policy "+a.Policy.Name+onDisk)
 	case p == nil:
 		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s.", a.Policy.Name))
-	case a.Cause != causePolicyWarned:
+	case a.Cause != causePolicyWarned && a.Cause != causePolicyExpressionWarned:
 		for _, b := range p.Bindings {
 			if b.Object.Name == a.Binding || a.Binding == "" {
 				a.Fix += "; to let requests through meanwhile: " + classify.DeleteBinding(b)
@@ -54,7 +67,7 @@ func (a *Answer) addPolicy(r *classify.Report) {
 			}
 		}
 	}
-	if p != nil && !p.FailsClosed() && a.Cause != causePolicyDenied && a.Cause != causePolicyWarned {
+	if p != nil && !p.FailsClosed() && !slices.Contains([]Cause{causePolicyDenied, causePolicyWarned, causePolicyExpressionWarned}, a.Cause) {
 		a.Notes = append(a.Notes, "Its failurePolicy is Ignore: the policy was Fail at the time.")
 	}
 }

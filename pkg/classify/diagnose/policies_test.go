@@ -33,6 +33,13 @@ func TestPolicyErrors(t *testing.T) {
 		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: expression 'E' resulted in error: no such key: x`:                        {causePolicyExpression, true, "limits-b"},
 		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: error applying patch: invalid ApplyConfiguration: may not mutate: .spec`: {"policy-failed", true, "limits-b"},
 		`configmaps "x" is forbidden: policy "limits" denied request: failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:      {"param-kind", true, ""},
+		// A warning, and the annotation of audit events as JSON, within an event and as a tool prints it.
+		`Warning: Validation failed for ValidatingAdmissionPolicy 'limits' with binding 'limits-b': expression 'object.spec.x == 1' resulted in error: no such key: x`:                                                                                   {causePolicyExpressionWarned, false, "limits-b"},
+		`[{"message":"expression 'object.spec.x == 1' resulted in error: no such key: x","policy":"limits","binding":"limits-b","expressionIndex":0,"validationActions":["Warn","Audit"]}]`:                                                              {causePolicyExpressionWarned, false, "limits-b"},
+		`[{message: expression 'object.spec.x == 1' resulted in error: no such key, policy: limits, validationActions: [Warn, Audit]}]`:                                                                                                                  {causePolicyExpressionWarned, false, ""},
+		`{"kind":"Event","responseStatus":{"code":201},"annotations":{"validation.policy.admission.k8s.io/validation_failure":"[{\"message\":\"must have a team\",\"policy\":\"limits\",\"binding\":\"limits-b\",\"validationActions\":[\"Audit\"]}]"}}`: {causePolicyWarned, false, "limits-b"},
+		`validation.policy.admission.k8s.io/validation_failure: '[{"message":"must have a team, a policy: of ours","policy":"limits","binding":"limits-b","expressionIndex":0,"validationActions":["Audit"]}]'`:                                          {causePolicyWarned, false, "limits-b"},
+		`validation_failure="[{\"message\":\"failed expression: has(object.spec)\",\"policy\":\"limits\",\"binding\":\"limits-b\",\"expressionIndex\":0,\"validationActions\":[\"Deny\",\"Audit\"]}]"`:                                                   {causePolicyDenied, false, "limits-b"},
 	} {
 		got := Parse(text)
 		if len(got) != 1 || got[0].Cause != want.cause || got[0].Policy.Name != "limits" || got[0].Binding != want.binding || (got[0].Policy.Type == inventory.MutatingPolicy) != want.mutates || got[0].Webhook != "" {

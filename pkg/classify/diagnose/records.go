@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"regexp"
@@ -105,6 +106,9 @@ func texts(value any, times int, out []message) []message {
 			out = texts(e, times, out)
 		}
 	case map[string]any:
+		if v["policy"] != nil && v["validationActions"] != nil { // an element of an annotation
+			return append(out, message{fmt.Sprintf("{message: %v, policy: %v, binding: %v, validationActions: %v}", v["message"], v["policy"], v["binding"], v["validationActions"]), times})
+		}
 		series, _ := v["series"].(map[string]any)
 		for _, counts := range []map[string]any{v, series} {
 			if n, ok := counts["count"].(float64); ok && v["kind"] == "Event" {

@@ -105,14 +105,14 @@ func (c Chain) kindNotes() []string {
 	return []string{"mutating policies meet the object in several versions: the API server keeps what was changed in one of them, whichever comes last, and loses the rest"}
 }
 
-// mirrorNotes say what becomes of a mirror Pod that a webhook changes. Source: AdmitPod of
-// the plugin NodeRestriction, k8s.io/kubernetes pkg/registry/core/pod.
+// mirrorNotes say what becomes of a mirror Pod that a webhook changes. Source: the plugins
+// NodeRestriction and ServiceAccount of k8s.io/kubernetes.
 func (c Chain) mirrorNotes() []string {
 	mutating := func(s Step) bool { return s.Webhook.Type == inventory.Mutating }
 	if nested(c.Request.Object, "metadata", "annotations", corev1.MirrorPodAnnotationKey) == "" || !slices.ContainsFunc(c.Steps, mutating) {
 		return nil
 	}
-	return []string{"this is a mirror Pod: if a mutating webhook changes it, the API server refuses it and the static Pod is invisible; a matchCondition on " + corev1.MirrorPodAnnotationKey + " leaves it out"}
+	return []string{"this is a mirror Pod: if a mutating webhook adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses it; a matchCondition on " + corev1.MirrorPodAnnotationKey + " leaves it out"}
 }
 
 // excludedBy names the label of the namespace for which its namespaceSelector skips the

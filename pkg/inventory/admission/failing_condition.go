@@ -1,18 +1,27 @@
 package admission
 
 import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// FailingCondition is a matchCondition that fails for every request to a
+// FailingCondition is a matchCondition, or another expression of a policy, that fails for every request to a
 // resource, so that its webhook is never called for that: the API server refuses
 // the request, or skips the webhook, as its failurePolicy says.
 type FailingCondition struct {
 	inventory.Resource
 	// Operations are those for which it fails.
 	Operations Operations
-	// Index is that in the webhook's matchConditions.
+	// Index is that in the webhook's matchConditions, Field that of another expression of a
+	// policy, "" for a matchCondition.
 	Index int
+	Field string
 	// Reason is what the API server says.
 	Reason string
 	// Alone says that no other matchCondition can be false, which would skip the
@@ -28,35 +37,63 @@ func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 		return nil
 	}
 	return m.index.failing.getOrCompute(&w.Registration, func() []FailingCondition {
-		return m.failingConditions(&w.Registration, webhookParams, m.covered(w))
+		return m.failingConditions(evaluated{Registration: &w.Registration}, m.covered(w))
 	})
 }
 
-// FailingPolicyConditions returns the same of a policy with a binding. Where it takes
-// params, these are not known.
+// FailingPolicyConditions returns the same of a policy with a binding, and of its
+// validations and mutations. Where it takes params, these are not known.
 func (m *Matcher) FailingPolicyConditions(p *inventory.AdmissionPolicy) []FailingCondition {
-	params := openParams
-	switch {
-	case len(p.MatchConditions) == 0 || len(p.Bindings) == 0:
+	if len(p.Bindings) == 0 {
 		return nil
-	case p.ParamKind == nil:
+	}
+	params := openParams
+	if p.ParamKind == nil {
 		params = nullParams
 	}
 	return m.index.failing.getOrCompute(&p.Registration, func() []FailingCondition {
-		return m.failingConditions(&p.Registration, params, m.PolicyResources(p))
+		return m.failingConditions(evaluated{&p.Registration, policyExpressions(p), p.Variables, params}, m.PolicyResources(p))
 	})
 }
 
-func (m *Matcher) failingConditions(w *inventory.Registration, params paramsKnown, covered []MatchedResource) []FailingCondition {
+// evaluated is what an API server evaluates: matchConditions and, of a policy, its own
+// expressions.
+type evaluated struct {
+	*inventory.Registration
+	expressions []policyExpression
+	variables   []admissionv1.Variable
+	params      paramsKnown
+}
+
+// policyExpression is one that is evaluated where the matchConditions let a request through.
+type policyExpression struct{ field, text string }
+
+func policyExpressions(p *inventory.AdmissionPolicy) []policyExpression {
+	var out []policyExpression
+	for i, v := range p.Validations {
+		out = append(out, policyExpression{fmt.Sprintf("validations[%d]", i), v.Expression})
+	}
+	for i, mutation := range p.Mutations {
+		switch {
+		case mutation.JSONPatch != nil:
+			out = append(out, policyExpression{fmt.Sprintf("mutations[%d].jsonPatch", i), mutation.JSONPatch.Expression})
+		case mutation.ApplyConfiguration != nil:
+			out = append(out, policyExpression{fmt.Sprintf("mutations[%d].applyConfiguration", i), mutation.ApplyConfiguration.Expression})
+		}
+	}
+	return out
+}
+
+func (m *Matcher) failingConditions(w evaluated, covered []MatchedResource) []FailingCondition {
 	var out []FailingCondition
 	for _, r := range covered {
 		first := len(out)
 		for _, op := range r.Operations.List() {
-			f, fails := m.alwaysFails(w, params, r.Resource, op)
+			f, fails := m.alwaysFails(w, r.Resource, op)
 			f.Resource, f.Operations = r.Resource, operationsOf(op)
 			switch {
 			case !fails:
-			case len(out) > first && out[first].Index == f.Index && out[first].Alone == f.Alone:
+			case len(out) > first && out[first].Index == f.Index && out[first].Field == f.Field && out[first].Alone == f.Alone:
 				out[first].Operations |= f.Operations
 			default:
 				out = append(out, f)
@@ -66,30 +103,30 @@ func (m *Matcher) failingConditions(w *inventory.Registration, params paramsKnow
 	return out
 }
 
-// alwaysFails asks the matchConditions about a request of which nothing is known
-// but its resource and operation, in every version.
-func (m *Matcher) alwaysFails(w *inventory.Registration, params paramsKnown, r inventory.Resource, op Operation) (FailingCondition, bool) {
+// alwaysFails asks the expressions about a request of which nothing is known but its
+// resource and operation, in every version.
+func (m *Matcher) alwaysFails(w evaluated, r inventory.Resource, op Operation) (FailingCondition, bool) {
 	out := FailingCondition{Alone: true}
 	versions := m.index.servedVersions(r)
 	for i, v := range versions {
 		request := m.cachedRequest(v, op, Subject{})
 		at := request.stageOf(w.Type, request.unresolvedKind())
-		at.params = params
+		at.params = w.params
 		f, fails := request.failing(w, at)
 		if !fails {
 			return FailingCondition{}, false
 		}
 		if i == 0 {
-			out.Index, out.Reason = f.Index, f.Reason
+			out.Index, out.Field, out.Reason = f.Index, f.Field, f.Reason
 		}
 		out.Alone = out.Alone && f.Alone
 	}
 	return out, len(versions) > 0
 }
 
-// failing returns the first matchCondition that fails. Where another one is
-// false, none counts.
-func (r Request) failing(w *inventory.Registration, at stage) (FailingCondition, bool) {
+// failing returns the first expression that fails. Where a matchCondition is false, none
+// counts.
+func (r Request) failing(w evaluated, at stage) (FailingCondition, bool) {
 	out, fails := FailingCondition{Alone: true}, false
 	for i, c := range w.MatchConditions {
 		o := r.outcome(at, c.Expression)
@@ -102,5 +139,41 @@ func (r Request) failing(w *inventory.Registration, at stage) (FailingCondition,
 			out.Alone = false
 		}
 	}
-	return out, fails
+	if fails || len(w.expressions) == 0 {
+		return out, fails
+	}
+	at.ofPolicy = true
+	vars := r.withVariables(w.variables, at)
+	for _, e := range w.expressions {
+		if o := r.programs.of(sourceText{e.text, expressionOfPolicy}).run(vars); o.failure != nil {
+			out.Field, out.Reason = e.field, o.failure.Error()
+			return out, true
+		}
+	}
+	return out, false
+}
+
+// withVariables is the activation in which the variables of a policy have their values: an
+// error where they have none, which is that of an expression that reads it.
+func (r Request) withVariables(variables []admissionv1.Variable, at stage) activation {
+	if len(variables) == 0 {
+		return r.activation(at)
+	}
+	values, unknowns := map[string]any{}, r.unknowns(at)
+	known := r.variables(at)
+	known[plugincel.VariableVarName] = values
+	for _, v := range variables {
+		vars, err := cel.PartialVars(known, unknowns...)
+		value, err := r.programs.of(sourceText{v.Expression, expressionOfPolicy}).value(activation{vars, err})
+		switch {
+		case err != nil:
+			values[v.Name] = types.WrapErr(err)
+		case types.IsUnknown(value):
+			unknowns = append(unknowns, cel.AttributePattern(plugincel.VariableVarName).QualString(v.Name))
+		default:
+			values[v.Name] = value
+		}
+	}
+	vars, err := cel.PartialVars(known, unknowns...)
+	return activation{vars, err}
 }

@@ -54,6 +54,26 @@ func (l labelSet) match(s inventory.Selector) Match {
 	return answer
 }
 
+// OneObject reports whether an object may have labels that all of the selectors select.
+func OneObject(selectors ...inventory.Selector) bool { return anyLabels.mayMeet(selectors) }
+
+// OneNamespace is OneObject of a namespace.
+func OneNamespace(selectors ...inventory.Selector) bool { return anyNamespaceLabels.mayMeet(selectors) }
+
+func (l labelSet) mayMeet(selectors []inventory.Selector) bool {
+	var all labels.Requirements
+	for _, s := range selectors {
+		requirements, _ := s.Parsed.Requirements()
+		all = append(all, requirements...)
+	}
+	for _, requirements := range byKey(all) {
+		if l.matchKey(requirements) == No {
+			return false
+		}
+	}
+	return true
+}
+
 func certain(yes bool) Match {
 	if yes {
 		return Yes

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/apiserver/pkg/cel/mutation"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -77,7 +81,11 @@ type activation struct {
 }
 
 func (r Request) outcome(at stage, expression string) outcome {
-	return r.programs.of(sourceText{expression, at.params != webhookParams}).run(r, at)
+	kind := conditionOfWebhook
+	if at.params != webhookParams {
+		kind = conditionOfPolicy
+	}
+	return r.programs.of(sourceText{expression, kind}).run(r.activation(at))
 }
 
 func (r Request) activation(at stage) activation {
@@ -94,11 +102,20 @@ type programs struct {
 	compilers *memo[int, plugincel.Compiler]
 }
 
-// sourceText is an expression, of a policy or of a webhook.
+// sourceText is an expression and what it is.
 type sourceText struct {
 	expression string
-	ofPolicy   bool
+	kind       expressionKind
 }
+
+type expressionKind int
+
+// The matchConditions are bools; other expressions of policies have types of their own.
+const (
+	conditionOfWebhook expressionKind = iota
+	conditionOfPolicy
+	expressionOfPolicy
+)
 
 func newPrograms() programs {
 	return programs{newMemo[sourceText, *program](), newMemo[int, plugincel.Compiler]()}
@@ -116,7 +133,7 @@ type program struct {
 
 func compile(text sourceText) *program {
 	env, err := conditionEnv()
-	if text.ofPolicy {
+	if text.kind != conditionOfWebhook {
 		env, err = policyEnv()
 	}
 	if err != nil {
@@ -126,11 +143,11 @@ func compile(text sourceText) *program {
 	if issues.Err() != nil {
 		return &program{err: issue(issues)}
 	}
-	if !ast.OutputType().IsExactType(cel.BoolType) {
+	if text.kind != expressionOfPolicy && !ast.OutputType().IsExactType(cel.BoolType) {
 		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
 	p := &program{}
-	p.Program, p.err = env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost))
+	p.Program, p.err = env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost), cel.CustomDecorator(decoratePartial))
 	return p
 }
 
@@ -144,21 +161,32 @@ func issue(issues *cel.Issues) error {
 	return fmt.Errorf("line %d, column %d: %s", all[0].Location.Line(), all[0].Location.Column()+1, message)
 }
 
+// errCostly is why an expression has no value here that it may have on an API server, which
+// counts each question to its authorizer as more than we follow.
+var errCostly = errors.New("asks the authorizer what the user may do, or costs too much to be evaluated here")
+
 // run evaluates the expression as far as the request is known.
-func (p *program) run(r Request, at stage) outcome {
-	if p.err != nil {
+func (p *program) run(vars activation) outcome {
+	switch value, err := p.value(vars); {
+	case p.err != nil:
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
+	case vars.err != nil || errors.Is(err, errCostly):
+		return outcome{Match: Maybe, doubt: cmp.Or(vars.err, err).Error()}
+	default:
+		return outcomeOf(value, err)
 	}
-	vars := r.activation(at)
-	if vars.err != nil {
-		return outcome{Match: Maybe, doubt: vars.err.Error()}
+}
+
+// value is unknown where it cannot be told.
+func (p *program) value(vars activation) (ref.Val, error) {
+	if p.err != nil || vars.err != nil {
+		return unknown, nil
 	}
 	value, details, err := p.Eval(vars.PartialActivation)
 	if cost := details.ActualCost(); cost != nil && *cost > maxCost {
-		// The API server counts each question to its authorizer as more than we follow.
-		return outcome{Match: Maybe, doubt: "asks the authorizer what the user may do, or costs too much to be evaluated here"}
+		return unknown, errCostly
 	}
-	return outcomeOf(value, err)
+	return value, err
 }
 
 func outcomeOf(value ref.Val, err error) outcome {
@@ -236,8 +264,11 @@ func (r Request) unknowns(at stage) []*cel.AttributePatternType {
 	if at.Kind.Kind == "" {
 		out = append(out, request("kind", "kind"), request("requestKind", "kind"))
 	}
-	if at.params != webhookParams {
+	if at.params != webhookParams && !at.ofPolicy {
 		out = append(out, cel.AttributePattern(plugincel.VariableVarName))
+	}
+	if at.ofPolicy && (r.namespaced || r.namespaceUnknown) && !r.Resource.IsNamespaces() { // matchConditions meet null
+		out = append(out, cel.AttributePattern(plugincel.NamespaceVarName))
 	}
 	if at.params == openParams {
 		out = append(out, cel.AttributePattern(plugincel.ParamsVarName))
@@ -254,11 +285,13 @@ func (r Request) unknowns(at stage) []*cel.AttributePatternType {
 // NewValidatingAdmissionWebhook of k8s.io/apiserver/pkg/admission/plugin/webhook.
 var conditionEnv = sync.OnceValues(func() (*cel.Env, error) { return newEnv() })
 
-// policyEnv is the same for policies, of whose variables only the names are read.
+// policyEnv is the same for policies, with what mutations are made of.
 var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return newEnv(
 		cel.Variable(plugincel.ParamsVarName, cel.DynType),
 		cel.Variable(plugincel.VariableVarName, cel.MapType(cel.StringType, cel.DynType)),
+		common.ResolverEnvOption(&mutation.DynamicTypeResolver{}),
+		environment.UnversionedLib(library.JSONPatch),
 	)
 })
 
@@ -266,16 +299,19 @@ func newEnv(more ...cel.EnvOption) (*cel.Env, error) {
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
 	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
-		EnvOptions: append([]cel.EnvOption{
+		EnvOptions: []cel.EnvOption{
 			cel.Variable(plugincel.ObjectVarName, cel.DynType),
 			cel.Variable(plugincel.OldObjectVarName, cel.DynType),
 			cel.Variable(plugincel.NamespaceVarName, namespace.CelType()), // declared, but always null
 			cel.Variable(plugincel.RequestVarName, request.CelType()),
 			cel.Variable(plugincel.AuthorizerVarName, library.AuthorizerType),
 			cel.Variable(plugincel.RequestResourceAuthorizerVarName, library.ResourceCheckType),
-		}, more...),
+		},
 		DeclTypes: []*apiservercel.DeclType{request, namespace},
 	}, environment.StrictCostOpt)
+	if err == nil { // types are declared before any is looked up
+		set, err = set.Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: more})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing the environment of matchConditions: %w", err)
 	}

@@ -5,9 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -23,6 +27,8 @@ type stage struct {
 	prepared bool
 	// params are those of a policy.
 	params paramsKnown
+	// ofPolicy says that the expression is a policy's own, rather than a matchCondition.
+	ofPolicy bool
 }
 
 // paramsKnown says what an expression may read of params.
@@ -164,7 +170,7 @@ func (k knowledge) value(path string, v any) ref.Val {
 		for i := range v {
 			elements[i] = k.value(path, v[i])
 		}
-		return types.NewRefValList(types.DefaultTypeAdapter, elements)
+		return partialList{types.NewRefValList(types.DefaultTypeAdapter, elements)}
 	case string:
 		if slices.Contains(quantities, last(parent(path))) {
 			return unknown // 1000m is stored as 1
@@ -306,10 +312,108 @@ func (m partialMap) Iterator() traits.Iterator {
 			keys = append(keys, types.String(key))
 		}
 	}
-	if !m.userMap(m.path) || m.path == "metadata.labels" && !m.labeled {
+	if !m.complete() {
 		keys = append(keys, unknown)
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, keys).Iterator()
+}
+
+// complete reports whether no other keys may be there. LimitRanger annotates Pods.
+func (m partialMap) complete() bool {
+	switch {
+	case m.path == "metadata.labels":
+		return m.labeled
+	case m.stored && strings.HasPrefix(m.path, "metadata."):
+		return true
+	}
+	return m.written && m.userMap(m.path) && !(m.kind == "Pod" && m.path == "metadata.annotations")
+}
+
+// partialCall is a call that asks for the size of its argument, or compares two: the
+// interpreter takes the size of a map for known, and the left of two for the one to ask.
+type partialCall struct{ interpreter.InterpretableCall }
+
+// decoratePartial makes partialCalls.
+func decoratePartial(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if ok && slices.Contains([]string{overloads.Size, operators.Equals, operators.NotEquals}, call.Function()) {
+		return partialCall{call}, nil
+	}
+	return i, nil
+}
+
+// Eval evaluates the arguments, then the call.
+func (c partialCall) Eval(vars cel.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
+
+// Exec is Eval in a frame.
+func (c partialCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	values := make([]ref.Val, len(c.Args()))
+	for i, arg := range c.Args() {
+		values[i] = arg.Exec(frame)
+	}
+	if i := slices.IndexFunc(values, types.IsUnknownOrError); i >= 0 {
+		return values[i]
+	}
+	switch m, isMap := values[0].(partialMap); {
+	case c.Function() != overloads.Size:
+		equal := equalInPart(values[0], values[1])
+		if b, ok := equal.(types.Bool); ok && c.Function() == operators.NotEquals {
+			return !b
+		}
+		return equal
+	case isMap && !m.complete():
+		return unknown
+	}
+	sizer, ok := values[0].(traits.Sizer)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(values[0])
+	}
+	return sizer.Size()
+}
+
+// equalInPart compares values, each of which may be known in part.
+func equalInPart(a, b ref.Val) ref.Val {
+	switch b.(type) {
+	case partialMap, partialList:
+		return types.Equal(b, a)
+	}
+	return types.Equal(a, b)
+}
+
+// partialList is a list whose elements may be known in part: those are equal to nothing for
+// certain.
+type partialList struct{ traits.Lister }
+
+// Contains says whether an element is equal to the value.
+func (l partialList) Contains(value ref.Val) ref.Val {
+	var out ref.Val = types.False
+	for i := l.Iterator(); i.HasNext() == types.True; {
+		switch equal := equalInPart(i.Next(), value); {
+		case equal == types.True:
+			return equal
+		case types.IsUnknown(equal):
+			out = equal
+		}
+	}
+	return out
+}
+
+// Equal compares with another value, element by element.
+func (l partialList) Equal(other ref.Val) ref.Val {
+	list, ok := other.(traits.Lister)
+	if !ok || l.Size() != list.Size() {
+		return types.False
+	}
+	var out ref.Val = types.True
+	for i := types.Int(0); i < l.Size().(types.Int); i++ {
+		switch equal := equalInPart(l.Get(i), list.Get(i)); {
+		case equal == types.False:
+			return equal
+		case types.IsUnknown(equal):
+			out = equal
+		}
+	}
+	return out
 }
 
 // asDecoded is an object as it is sent without what the API server decodes into other

@@ -90,6 +90,21 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Create, "pods", Subject{User: NewUser("system:serviceaccount:shop:a", nil)}, "", `"system:serviceaccounts:shop" in request.userInfo.groups`, Yes, false},
 		{Create, "pods", Subject{User: NewUser("alice", nil)}, "", `has(request.userInfo.uid)`, Maybe, false},
 		{Connect, "pods/exec", Subject{}, "", `object != null && oldObject == null`, Yes, false},
+		// What is known in part has no size, and is equal to nothing for certain.
+		{Create, "namespaces", Subject{Name: "x"}, "", `object.?metadata.?labels.orValue({}).size() > 1`, Maybe, false},
+		{Create, "pods", labeled, "", `object.metadata.labels.size() == 1`, Yes, false},
+		{Create, "pods", Subject{Object: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "b"}}}, Partial: true}, "", `size(object.metadata.annotations) == 1`, Maybe, false},
+		{Create, "pods", Subject{Object: map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "b"}}}, Partial: true}, "", `object.metadata.annotations.exists(k, k == "c")`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `object.spec.size() > 3`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `size(object.spec.containers[0]) > 4`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `object.metadata.size() > 4`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `object.spec.containers.size() == 1`, Yes, false},
+		{Create, "pods", Subject{}, pod, `object.spec.containers == [{"name": "c", "image": "i"}]`, Maybe, false},
+		{Create, "pods", Subject{}, pod, `{"name": "c", "image": "i"} in object.spec.containers`, Maybe, false},
+		{Create, "pods", Subject{}, "", `{"app": "a"} != object.metadata.labels`, Maybe, false},
+		{Create, "pods", Subject{}, "", `request.resource.resource.size() == 4 && "pods" != request.operation`, Yes, false},
+		{Create, "configmaps", Subject{}, configMap, `object.metadata.labels.map(k, k).size() > 0`, Yes, true},
+		{Update, "pods", Subject{Name: "x", Stored: map[string]any{"name": "x", "labels": map[string]any{"app": "a"}}}, "", `oldObject.metadata.labels.size() == 1`, Yes, false},
 	} {
 		t.Run(string(test.op)+" "+test.resource+" "+test.expression, func(t *testing.T) {
 			s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,34 +122,103 @@ func withoutType(r Request, kind Kind) bool {
 	return r.Operation == Connect || r.Resource.Subresource != "" && kind.Group != r.Resource.Group
 }
 
-// UnappliedResources are those among the policy's whose requests it certainly changes
-// nothing of, as there is no type to apply its configuration to, sorted. Whether they are
-// refused is for the failurePolicy to say.
-func (m *Matcher) UnappliedResources(p *inventory.AdmissionPolicy) []MatchedResource {
+// Unapplied are requests to a resource of which a policy changes nothing, as there is no
+// type to apply its configuration to. Whether they are refused is for the failurePolicy to
+// say.
+type Unapplied struct {
+	MatchedResource
+	// All says that it is so of all requests, Namespaces are those in which it is so of all,
+	// and Presumed says that it is so but where a namespace has a label that is not known.
+	All, Presumed bool
+	Namespaces    []string
+	// Filter is what decides about other requests.
+	Filter Reason
+}
+
+// Certain reports whether some requests are known of which it is so.
+func (u Unapplied) Certain() bool { return u.All || u.Presumed || len(u.Namespaces) > 0 }
+
+// UnappliedResources are those of which some requests may be Unapplied, sorted.
+func (m *Matcher) UnappliedResources(p *inventory.AdmissionPolicy) []Unapplied {
+	var out []Unapplied
 	if !p.AppliesConfigurations() {
 		return nil
 	}
-	closed := *p
-	closed.FailurePolicy = admissionv1.Fail // what is ignored refuses nothing
-	var out []MatchedResource
 	for _, r := range m.PolicyResources(p) {
-		r.Operations &= m.unapplied(r.Resource, &closed)
-		if r.Operations != 0 {
-			out = append(out, r)
+		if u := m.UnappliedRequests(p, r, Subject{}); u.Operations != 0 {
+			out = append(out, u)
 		}
 	}
 	return out
 }
 
-func (m *Matcher) unapplied(r inventory.Resource, p *inventory.AdmissionPolicy) Operations {
-	var out Operations
-	for _, v := range m.index.servedVersions(r) {
-		for _, op := range m.Operations(r) {
-			request := m.cachedRequest(v, op, Subject{})
-			evaluated := func(b *inventory.PolicyBinding) bool { return m.MatchPolicy(request, p, b).Match != No }
-			if withoutType(request, v.Kind) && slices.ContainsFunc(p.Bindings, evaluated) {
-				out |= operationBits[op]
+// UnappliedRequests are those of the subject, in all namespaces.
+func (m *Matcher) UnappliedRequests(p *inventory.AdmissionPolicy, r MatchedResource, subject Subject) Unapplied {
+	closed := *p
+	closed.FailurePolicy = admissionv1.Fail // what is ignored refuses nothing
+	out, verdict := Unapplied{}, Verdict{}
+	out.MatchedResource = r
+	out.Operations, verdict = m.unapplied(&closed, r, subject)
+	out.All, out.Filter = verdict.Match == Yes, verdict.Reason
+	out.Presumed = verdict.Presumed() && len(p.MatchConditions) == 0 && !m.Snapshot.NamespacesKnown
+	if verdict.Match != Maybe || !r.Namespaced || !m.Snapshot.NamespacesKnown {
+		return out
+	}
+	selectors := []inventory.Selector{p.NamespaceSelector}
+	for _, b := range p.Bindings {
+		selectors = append(selectors, b.NamespaceSelector)
+	}
+	reads := slices.ContainsFunc(p.MatchConditions, func(c admissionv1.MatchCondition) bool { return strings.Contains(c.Expression, "amespace") })
+	others := false
+	for _, class := range MentionsOf(selectors...).Namespaces(m.Snapshot) {
+		for i, name := range class {
+			if i == 0 || reads {
+				subject.Namespace = name
+				_, verdict = m.unapplied(&closed, r, subject)
 			}
+			if others = others || verdict.Match != Yes; verdict.Match == Yes {
+				out.Namespaces = append(out.Namespaces, name)
+			}
+		}
+	}
+	slices.Sort(out.Namespaces)
+	out.All = !others
+	return out
+}
+
+// unapplied says of which operations some requests may be Unapplied, and whether all are.
+func (m *Matcher) unapplied(p *inventory.AdmissionPolicy, r MatchedResource, subject Subject) (ops Operations, all Verdict) {
+	for _, v := range m.index.servedVersions(r.Resource) {
+		for _, op := range r.Operations.List() {
+			request := m.cachedRequest(v, op, subject)
+			if !withoutType(request, v.Kind) {
+				continue
+			}
+			verdict := m.refusedByRules(p, request)
+			if verdict.Match != No {
+				ops |= operationBits[op]
+			}
+			switch {
+			case all.Match == "":
+				all = verdict
+			case all.Match != verdict.Match:
+				all = Verdict{Match: Maybe, Reason: cmp.Or(all.Reason, verdict.Reason)}
+			}
+		}
+	}
+	return ops, all
+}
+
+// refusedByRules is the surest verdict of a binding that refuses what the policy has no
+// type for, with a Reason where it is not certain.
+func (m *Matcher) refusedByRules(p *inventory.AdmissionPolicy, r Request) Verdict {
+	out := Verdict{Match: No, Reason: ReasonRules}
+	for _, b := range p.Bindings {
+		switch v := m.MatchPolicy(r, p, b); {
+		case v.Refused && v.Reason == ReasonRules:
+			return Verdict{Match: Yes}
+		case v.Match == Maybe:
+			out = v
 		}
 	}
 	return out

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/utils/ptr"
 
@@ -33,12 +34,15 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 	switch c := applied.Object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		hooks = c.Webhooks
+		v.metadata(&c.ObjectMeta, w.Index)
 	case *admissionv1.MutatingWebhookConfiguration:
+		v.metadata(&c.ObjectMeta, w.Index)
 		for i := range c.Webhooks {
 			hooks = append(hooks, inventory.AsValidating(c.Webhooks[i]))
 		}
 		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy), reinvocationPolicies)
 	case *apiextensionsv1.CustomResourceDefinition:
+		v.metadata(&c.ObjectMeta, 0)
 		v.conversion(field.NewPath("spec", "conversion"), c.Spec.Conversion)
 		return v.errors
 	default:
@@ -50,9 +54,6 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 		if strings.HasPrefix(path, at.String()+".") || w.Index == 0 && !strings.HasPrefix(path, "webhooks[") {
 			v.unknown(path)
 		}
-	}
-	if w.Index == 0 {
-		v.name(field.NewPath("metadata", "name"), w.Object.Name)
 	}
 	return v.errors
 }
@@ -117,8 +118,14 @@ func (v *validator) unknown(path string) {
 	v.errors = slices.Insert(v.errors, 0, field.Forbidden(field.NewPath(path), "there is no such field"))
 }
 
-func (v *validator) name(at *field.Path, name string) {
-	v.invalid(at, name, apivalidation.NameIsDNSSubdomain(name, false)...)
+// metadata checks those of a cluster-scoped object, once for all of its webhooks.
+func (v *validator) metadata(m *metav1.ObjectMeta, index int) {
+	if index > 0 {
+		return
+	}
+	checked := *m
+	checked.Namespace = "" // as the API server does
+	v.errors = append(v.errors, apivalidation.ValidateObjectMeta(&checked, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
 }
 
 func oneOf[T ~string](v *validator, at *field.Path, value T, all []T) {
@@ -273,6 +280,13 @@ func (v *validator) expression(at *field.Path, text string, d declared) {
 		return
 	}
 	v.compiled(at, v.compile().CompileCELExpression(accessor{text: text, types: d.types}, d.options(), environment.NewExpressions))
+}
+
+// isIdentifier reports whether an expression may read a variable of the name: those that
+// CEL reserves are escaped with underscores alone.
+func isIdentifier(name string) bool {
+	escaped, _ := apiservercel.Escape(name)
+	return identifier.MatchString(name) && escaped != "__"+name+"__"
 }
 
 var identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)

@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -27,11 +30,11 @@ func (m *Matcher) RefusedPolicy(p *inventory.AdmissionPolicy) field.ErrorList {
 	applied := ptr.Deref(p.Object.Applied, inventory.Applied{})
 	switch o := applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
-		v.policy(o.Name, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, allOfOperations)
+		v.policy(&o.ObjectMeta, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, allOfOperations)
 		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
 		v.validations(spec, o)
 	case *admissionv1.MutatingAdmissionPolicy:
-		v.policy(o.Name, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, mutatingOperations)
+		v.policy(&o.ObjectMeta, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, mutatingOperations)
 		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
 		v.required(spec.Child("mutations"), "mutations must contain at least one item", len(o.Spec.Mutations) == 0)
 		for i := range o.Spec.Mutations {
@@ -52,10 +55,12 @@ func (m *Matcher) RefusedBinding(b *inventory.PolicyBinding) field.ErrorList {
 	applied := ptr.Deref(b.Object.Applied, inventory.Applied{})
 	switch o := applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		v.metadata(&o.ObjectMeta, 0)
 		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
 		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, allOfOperations)
 		v.actions(spec.Child("validationActions"), o.Spec.ValidationActions)
 	case *admissionv1.MutatingAdmissionPolicyBinding:
+		v.metadata(&o.ObjectMeta, 0)
 		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
 		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, mutatingOperations)
 	default:
@@ -64,7 +69,6 @@ func (m *Matcher) RefusedBinding(b *inventory.PolicyBinding) field.ErrorList {
 	for _, path := range applied.Unknown {
 		v.unknown(path)
 	}
-	v.name(field.NewPath("metadata", "name"), b.Object.Name)
 	return v.errors
 }
 
@@ -76,9 +80,9 @@ type policySpec struct {
 	conditions    []admissionv1.MatchCondition
 }
 
-func (v *validator) policy(name string, p policySpec, operations []admissionv1.OperationType) {
+func (v *validator) policy(m *metav1.ObjectMeta, p policySpec, operations []admissionv1.OperationType) {
 	spec := field.NewPath("spec")
-	v.name(field.NewPath("metadata", "name"), name)
+	v.metadata(m, 0)
 	oneOf(v, spec.Child("failurePolicy"), ptr.Deref(p.failurePolicy, admissionv1.Fail), failurePolicies)
 	if p.paramKind != nil {
 		v.paramKind(spec.Child("paramKind"), *p.paramKind)
@@ -175,12 +179,13 @@ func (v *validator) mutation(at *field.Path, m *admissionv1.Mutation, d declared
 func (v *validator) binding(spec *field.Path, policy string, ref *admissionv1.ParamRef) {
 	v.required(spec.Child("policyName"), "", policy == "")
 	if policy != "" {
-		v.name(spec.Child("policyName"), policy)
+		v.invalid(spec.Child("policyName"), policy, apivalidation.NameIsDNSSubdomain(policy, false)...)
 	}
 	if ref == nil {
 		return
 	}
 	at := spec.Child("paramRef")
+	v.invalid(at.Child("name"), ref.Name, content.IsPathSegmentName(ref.Name)...)
 	if ref.Name != "" && ref.Selector != nil {
 		v.errors = append(v.errors, field.Forbidden(at.Child("name"), "name and selector are mutually exclusive"))
 	}
@@ -245,7 +250,7 @@ func (v *validator) variables(at *field.Path, variables []admissionv1.Variable, 
 	v.compile = func() plugincel.Compiler { return composed }
 	for i, variable := range variables {
 		one := at.Index(i)
-		if !identifier.MatchString(variable.Name) {
+		if !isIdentifier(variable.Name) {
 			v.invalid(one.Child("name"), variable.Name, "must be a valid CEL identifier")
 		}
 		v.required(one.Child("expression"), "", strings.TrimSpace(variable.Expression) == "")

@@ -53,19 +53,13 @@ func writers(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return slices.Clip(out)
 }
 
-// stripPolicy drops most of what a policy does to a request: of its expressions, which may
-// be long, the matchConditions and JSON patches alone are read.
+// stripPolicy drops what a validating policy writes to the audit log, and its status but
+// for the type checking.
 func stripPolicy(obj metav1.Object) {
 	stripMeta(obj)
-	switch p := obj.(type) {
-	case *admissionv1.ValidatingAdmissionPolicy:
-		p.Spec.Validations, p.Spec.AuditAnnotations, p.Spec.Variables = nil, nil, nil
+	if p, ok := obj.(*admissionv1.ValidatingAdmissionPolicy); ok {
+		p.Spec.AuditAnnotations = nil
 		p.Status = admissionv1.ValidatingAdmissionPolicyStatus{TypeChecking: p.Status.TypeChecking}
-	case *admissionv1.MutatingAdmissionPolicy:
-		p.Spec.Variables = nil
-		for i := range p.Spec.Mutations {
-			p.Spec.Mutations[i].ApplyConfiguration = nil // its type is what counts
-		}
 	}
 }
 

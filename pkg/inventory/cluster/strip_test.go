@@ -98,7 +98,7 @@ var (
 		RuleWithOperations: admissionv1.RuleWithOperations{Rule: admissionv1.Rule{Resources: []string{"keep-resource"}}},
 	}}}
 	policyConditions = []admissionv1.MatchCondition{{Name: "keep-condition", Expression: "true"}}
-	policyVariables  = []admissionv1.Variable{{Name: "DROP", Expression: "true"}}
+	policyVariables  = []admissionv1.Variable{{Name: "keep-variable", Expression: "true"}}
 )
 
 func heavyValidatingPolicy() *admissionv1.ValidatingAdmissionPolicy {
@@ -108,7 +108,7 @@ func heavyValidatingPolicy() *admissionv1.ValidatingAdmissionPolicy {
 			MatchConstraints: policyMatch,
 			MatchConditions:  policyConditions,
 			Variables:        policyVariables,
-			Validations:      []admissionv1.Validation{{Expression: "DROP"}},
+			Validations:      []admissionv1.Validation{{Expression: "keep-validation"}},
 			AuditAnnotations: []admissionv1.AuditAnnotation{{Key: "DROP"}},
 		},
 		Status: admissionv1.ValidatingAdmissionPolicyStatus{
@@ -125,7 +125,7 @@ func heavyMutatingPolicy() *admissionv1.MutatingAdmissionPolicy {
 			MatchConstraints: policyMatch,
 			MatchConditions:  policyConditions,
 			Variables:        policyVariables,
-			Mutations:        []admissionv1.Mutation{{JSONPatch: &admissionv1.JSONPatch{Expression: "keep-patch"}}, {ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: "DROP"}}},
+			Mutations:        []admissionv1.Mutation{{JSONPatch: &admissionv1.JSONPatch{Expression: "keep-patch"}}, {ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: "keep-configuration"}}},
 		},
 	}
 }
@@ -148,8 +148,8 @@ func TestStrip(t *testing.T) {
 		writers bool
 	}{
 		{"configuration", heavyConfiguration(), stripMeta, []string{"keep-uid", "keep-backend", "a2VlcC1jYQ"}, true},
-		{"validating policy", heavyValidatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-warning"}, true},
-		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-patch"}, true},
+		{"validating policy", heavyValidatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-warning", "keep-variable", "keep-validation"}, true},
+		{"mutating policy", heavyMutatingPolicy(), stripPolicy, []string{"keep-uid", "keep-resource", "keep-condition", "keep-patch", "keep-variable", "keep-configuration"}, true},
 		{"CRD", heavyCRD(), stripCRD, []string{"keep-uid", "keep-service", "keep-scale", "keep-stored", "Keep-Established"}, true},
 		{"CRD without conversion", unconvertedCRD(), stripCRD, []string{"api-approved.openshift.io", "api-approved.kubernetes.io", "keep-scale", "keep-stored"}, false},
 		{"namespace", &metav1.PartialObjectMetadata{ObjectMeta: heavy("policy")}, stripNamespace, []string{"label", "annotation"}, false},

@@ -37,11 +37,12 @@ type badBundles struct {
 }
 
 // decodeObject decodes an object without the CA bundles that are not base64: the rest of
-// a webhook can be audited without.
+// a webhook can be audited without. One that is null is one that is empty.
 func (v value) decodeObject(into metav1.Object) (bad badBundles, p *problem) {
 	data := v.json
 	err := decode(data, into)
-	if _, isBundle := errors.AsType[base64.CorruptInputError](err); isBundle { // no other field is base64
+	_, isBundle := errors.AsType[base64.CorruptInputError](err) // no other field is base64
+	if isBundle || bytes.Contains(data, []byte(`"caBundle":null`)) {
 		var tree any
 		if err = decode(data, &tree); err == nil {
 			bad.cut(tree, nil, v.showing(data))
@@ -68,12 +69,15 @@ func (b *badBundles) cut(value any, path *field.Path, at place) {
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			b.cut(v[key], path.Child(key), at.part(key))
 		}
+		if null, stated := v["caBundle"]; stated && null == nil {
+			v["caBundle"] = "" // the field is its manager's all the same
+		}
 		bundle, _ := v["caBundle"].(string)
 		_, err := base64.StdEncoding.DecodeString(bundle)
 		switch {
 		case err == nil:
 		case placeholderBundle.MatchString(bundle):
-			v["caBundle"] = base64.StdEncoding.EncodeToString([]byte("x")) // as one that is not known: Authority.Blanked
+			v["caBundle"] = base64.StdEncoding.EncodeToString([]byte("xx")) // as one that is not known: Authority.Blanked
 			b.placeholders = append(b.placeholders, strings.TrimSpace(bundle))
 		default:
 			delete(v, "caBundle")

@@ -211,6 +211,10 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 		r.skip(v.file, meta, 1)
 		return
 	}
+	if decoded.GetName() == "" && decoded.GetGenerateName() != "" { // the API server ends it by five letters
+		decoded.SetName(fmt.Sprintf("%s%05d", decoded.GetGenerateName(), v.line))
+		name = join(meta.Kind, decoded.GetName())
+	}
 	if p == nil && decoded.GetName() == "" {
 		p = problemf(v.line, "metadata.name is missing")
 	}

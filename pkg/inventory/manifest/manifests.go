@@ -26,7 +26,7 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 		Key:    inventory.Key{Namespace: object.GetNamespace(), Name: object.GetName()},
 		Labels: object.GetLabels(),
 	}
-	m.Finalizers = slices.DeleteFunc(slices.Clone(object.GetFinalizers()), func(f string) bool { return !strings.Contains(f, "/") })
+	m.Finalizers = slices.DeleteFunc(slices.Clone(object.GetFinalizers()), removedByCluster)
 	if f.member != "" {
 		m.Input = filepath.Dir(f.name)
 	}
@@ -64,4 +64,14 @@ func toApply(inputs []*input) []inventory.Manifest {
 		}
 	}
 	return out
+}
+
+// removedByCluster reports whether the API server or a controller of the cluster itself
+// takes the finalizer away. Source: pkg/volume/util/finalizer.go of k8s.io/kubernetes, and
+// the constants of k8s.io/api and k8s.io/cloud-provider.
+func removedByCluster(finalizer string) bool {
+	return !strings.Contains(finalizer, "/") || slices.Contains([]string{
+		"batch.kubernetes.io/job-tracking", "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection", "kubernetes.io/vac-protection",
+		"networking.k8s.io/service-cidr-finalizer", "resource.kubernetes.io/delete-protection", "service.kubernetes.io/load-balancer-cleanup",
+	}, finalizer)
 }
