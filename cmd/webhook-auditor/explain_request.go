@@ -21,6 +21,7 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -128,7 +129,7 @@ func (a requestArguments) chain(known knowledge) (admission.Chain, error) {
 		notes = append(notes, "not all admission policies were read: they may refuse or change the request as well")
 	}
 	request.Notes = slices.Concat(request.Notes, notes)
-	return known.Chain(request), nil
+	return known.withParams(request), nil
 }
 
 func (a requestArguments) request(matcher *admission.Matcher) (admission.Request, error) {
@@ -234,6 +235,32 @@ type knowledge struct {
 	// stored reads the metadata of the object of a request, or says that there is
 	// none, or why it cannot be read; nil without a cluster.
 	stored func(admission.Request) (metadata map[string]any, absent bool, note string)
+	// exists says whether there are such params, by the rights of who asks; nil without a
+	// cluster.
+	exists func(admission.ParamQuery) (bool, error)
+}
+
+// withParams is the chain of the request by what the cluster has of the params that
+// policies ask for.
+func (k knowledge) withParams(r admission.Request) admission.Chain {
+	c := k.Chain(r)
+	if k.exists == nil {
+		return c
+	}
+	var notes []string
+	exist := map[*inventory.PolicyBinding]admission.Match{}
+	for b, q := range k.ParamQueries(c) {
+		exist[b] = admission.No
+		if found, err := k.exists(q); err != nil {
+			exist[b] = admission.Maybe
+			notes = append(notes, fmt.Sprintf("whether the params of binding %s exist is not known: %v", b.Object.Name, err))
+		} else if found {
+			exist[b] = admission.Yes
+		}
+	}
+	slices.Sort(notes)
+	r.Notes = slices.Concat(r.Notes, notes)
+	return k.WithParams(exist).Chain(r)
 }
 
 func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge {
@@ -260,6 +287,20 @@ func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge
 			return nil, true, ""
 		}
 		return nil, false, fmt.Sprintf("the object is not known: reading %s %s: %v", parent, r.Name, err)
+	}
+	k.exists = func(q admission.ParamQuery) (bool, error) {
+		c, err := connect()
+		if err != nil {
+			return false, err
+		}
+		at := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource.Name}
+		if q.Name == "" {
+			return c.clients.Selects(ctx, at, q.Namespace, q.Selector)
+		}
+		if _, err = c.clients.Metadata(ctx, at, q.Namespace, q.Name); apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
 	}
 	return k
 }

@@ -20,6 +20,9 @@ type Matcher struct {
 	requests *memo[requestKey, Request]
 	// others are what GetsOther found.
 	others *memo[*inventory.CRD, *inventory.Registration]
+	// params says of bindings whether there are such params, where that was read for one
+	// request.
+	params map[*inventory.PolicyBinding]Match
 }
 
 // New returns the Matcher of a Snapshot. It costs the resources that the API
@@ -37,6 +40,14 @@ func newMatcher(s *inventory.Snapshot, x *index) *Matcher {
 func (m *Matcher) WithProbes(probes map[inventory.Ref]inventory.Probe) *Matcher {
 	s, out := *m.Snapshot, *m
 	s.Probes, out.Snapshot = probes, &s
+	return &out
+}
+
+// WithParams returns the Matcher of the same Snapshot for one request, of whose bindings it
+// is known whether there are such params.
+func (m *Matcher) WithParams(exist map[*inventory.PolicyBinding]Match) *Matcher {
+	out := *m
+	out.params = exist
 	return &out
 }
 

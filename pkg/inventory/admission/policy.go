@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -59,7 +60,7 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 	if bound.Match == No {
 		return orRefused(p, ofKind, Verdict{Match: No, Reason: ReasonBinding, Detail: fmt.Sprintf("binding %s leaves it out by its %s", b.Object.Name, bound.Reason)})
 	}
-	params := m.params(r, p, b)
+	params := m.paramsVerdict(r, p, b)
 	verdict = verdict.and(bound).and(params)
 	if verdict.Match == No || verdict.Refused {
 		return orIgnored(p, verdict)
@@ -336,24 +337,66 @@ func kindOfParams(k *admissionv1.ParamKind) Kind {
 	return Kind{Group: gv.Group, Version: gv.Version, Kind: k.Kind}
 }
 
-// params is the verdict on the params that the binding asks for: which exist is not known.
-func (m *Matcher) params(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
+// paramsVerdict is the verdict on the params that the binding asks for: which exist is
+// known where WithParams says so.
+func (m *Matcher) paramsVerdict(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
 	ref := b.ParamRef
 	if p.ParamKind == nil || ref == nil {
 		return Verdict{Match: Yes}
 	}
 	params, served := m.index.kinds[kindOfParams(p.ParamKind)]
+	exist := m.params[b]
 	switch {
 	case served && params.Namespaced && ref.Namespace == "" && r.isClusterScoped():
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names no namespace for its params, nor has a cluster-scoped request one%s", b.Object.Name, refusing)}
 	case served && !params.Namespaced && ref.Namespace != "":
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
 	}
+	switch {
+	case exist == Yes:
+		return Verdict{Match: Yes}
+	case exist == No && b.DeniesWithoutParams():
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Deny)%s", paramName(p, ref), refusing)}
+	case exist == No:
+		return Verdict{Match: No, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Allow)", paramName(p, ref))}
+	}
 	detail := "only if %s exists"
 	if b.DeniesWithoutParams() && p.FailsClosed() {
 		detail = "if %s does not exist, the request is refused (parameterNotFoundAction Deny)"
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf(detail, paramName(p, ref))}
+}
+
+// ParamQuery is what to ask about the params of a binding: whether the resource has an
+// object of the name, or one that the selector selects, in the namespace.
+type ParamQuery struct {
+	inventory.Resource
+	Version, Namespace, Name, Selector string
+}
+
+// ParamQueries are those on which the chain depends, by their bindings. There is none where
+// the namespace of the request is not known, or the API server does not serve the kind.
+func (m *Matcher) ParamQueries(c Chain) map[*inventory.PolicyBinding]ParamQuery {
+	out := map[*inventory.PolicyBinding]ParamQuery{}
+	for _, step := range c.Policies {
+		b := step.Binding
+		if b == nil || b.ParamRef == nil || step.Policy.ParamKind == nil {
+			continue
+		}
+		params, served := m.index.kinds[kindOfParams(step.Policy.ParamKind)]
+		q := ParamQuery{Resource: params.Resource, Version: params.Version, Namespace: b.ParamRef.Namespace, Name: b.ParamRef.Name}
+		selector, err := metav1.LabelSelectorAsSelector(b.ParamRef.Selector)
+		if q.Name == "" {
+			q.Selector = selector.String()
+		}
+		if params.Namespaced {
+			q.Namespace = cmp.Or(q.Namespace, c.Request.Namespace)
+		}
+		if served && err == nil && params.Namespaced == (q.Namespace != "") {
+			out[b] = q
+		}
+	}
+	return out
 }
 
 // paramName names what a paramRef asks for, as "ConfigMap shop/limits".

@@ -173,7 +173,9 @@ func TestPolicySteps(t *testing.T) {
 		// resource is pods where it is "".
 		resource string
 		cluster  bool
-		want     string
+		// exist says whether the params do, where that is known.
+		exist Match
+		want  string
 	}{
 		"is evaluated":                   {binding: bound, want: "p yes"},
 		"no binding":                     {want: "- no: binding"},
@@ -194,6 +196,13 @@ func TestPolicySteps(t *testing.T) {
 		"params of a CRD outside the input":                   {policy: custom, binding: allow, want: "p maybe: params"},
 		"params of a CRD that is gone":                        {policy: custom, binding: allow, cluster: true, want: "- yes, refused: params"},
 		"params for a cluster-scoped object":                  {policy: maps, binding: allow, resource: "nodes", want: "p yes, refused: params"},
+		"params that exist":                                   {policy: maps, binding: deny, exist: Yes, want: "p yes"},
+		"params that do not exist":                            {policy: maps, binding: deny, exist: No, want: "p yes, refused: params"},
+		"params that do not exist, before a condition":        {policy: maps + never, binding: deny, exist: No, want: "p yes, refused: params"},
+		"params that do not exist, ignored":                   {policy: maps + ignored, binding: deny, exist: No, want: "p no: params"},
+		"params that need not exist":                          {policy: maps, binding: allow, exist: No, want: "p no: params"},
+		"params that exist, elsewhere bound":                  {policy: maps, binding: elsewhere + "\n" + deny, exist: Yes, want: "p no: binding"},
+		"params that cannot be read":                          {policy: maps, binding: deny, exist: Maybe, want: "p maybe: params"},
 		"params in a named namespace":                         {policy: maps, binding: allowShop, resource: "nodes", want: "p maybe: params"},
 		"cluster-scoped params in one":                        {policy: nodes, binding: allowShop, want: "p yes, refused: params"},
 
@@ -211,8 +220,11 @@ func TestPolicySteps(t *testing.T) {
 				must.Succeed(t, yaml.UnmarshalStrict([]byte(test.binding), &binding.Spec))
 				o.ValidatingPolicyBindings = append(o.ValidatingPolicyBindings, binding)
 			}
-			s := o.Snapshot(time.Time{})
-			if got := steps(t, s, Create, what, Subject{Namespace: "default"}); got != test.want {
+			m := New(o.Snapshot(time.Time{}))
+			if test.exist != "" {
+				m = m.WithParams(map[*inventory.PolicyBinding]Match{m.Snapshot.Policies[0].Bindings[0]: test.exist})
+			}
+			if got := stepsOf(t, m, Create, what, Subject{Namespace: "default"}); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
@@ -222,7 +234,11 @@ func TestPolicySteps(t *testing.T) {
 // steps are what policies do to a request.
 func steps(t *testing.T, s *inventory.Snapshot, operation Operation, what inventory.Resource, subject Subject) string {
 	t.Helper()
-	m := New(s)
+	return stepsOf(t, New(s), operation, what, subject)
+}
+
+func stepsOf(t *testing.T, m *Matcher, operation Operation, what inventory.Resource, subject Subject) string {
+	t.Helper()
 	c := m.Chain(must.Get(m.Request(operation, what, subject))(t))
 	var out []string
 	for _, step := range slices.Concat(c.Policies, c.SkippedPolicies) {
