@@ -80,6 +80,15 @@ func Edits(a, b string) int {
 	return row[len(b)]
 }
 
+// Capital is the text with a capital letter first.
+func Capital(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 || first == utf8.RuneError {
+		return s
+	}
+	return string(unicode.ToUpper(first)) + s[size:]
+}
+
 // Distinct sorts the words in place, and returns each once.
 func Distinct(words []string) []string {
 	slices.Sort(words)

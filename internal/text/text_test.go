@@ -51,6 +51,14 @@ func TestSimilar(t *testing.T) {
 
 // TestEdits: the distance is 0 for equal texts alone, the same both ways, and no more
 // than the longer text.
+func TestCapital(t *testing.T) {
+	for in, want := range map[string]string{"": "", "a b": "A b", "élan": "Élan", "日": "日", "\xff": "\xff"} {
+		if got := Capital(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestEdits(t *testing.T) {
 	words := []string{"", "a", "pods", "pod", "podtemplates", strings.Repeat("x", 50)}
 	for _, a := range words {

@@ -51,7 +51,7 @@ func allowEvictions(p *Profile, w *inventory.Workload, g inventory.Guard) string
 	budget := g.Budgets[len(g.Budgets)-1]
 	object, namespace := TypeAndName("poddisruptionbudget", budget.Name), " "+ShellFlag("-n", budget.Namespace)
 	changed := func(command string) string {
-		return behindCopy(object+namespace, backup("poddisruptionbudget", budget.Name), command+namespace)
+		return behindCopy(object+namespace, backup("poddisruptionbudget", budget.Name), command+namespace) + changedBy(budget.Owner)
 	}
 	if len(g.Budgets) > 1 {
 		return "keep one of them: " + changed("kubectl delete "+object)

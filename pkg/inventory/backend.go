@@ -105,12 +105,24 @@ func (b Backend) Loopback() bool {
 	return b.Kind == BackendURL && (b.Host() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
+// BareURL is the URL without its query and credentials, which may hold a token.
+func (b Backend) BareURL() string {
+	bare, _, _ := strings.Cut(b.URL, "?")
+	bare, _, _ = strings.Cut(bare, "#")
+	if scheme, rest, has := strings.Cut(bare, "://"); has {
+		host, path, _ := strings.Cut(rest, "/")
+		if at := strings.LastIndex(host, "@"); at >= 0 {
+			bare = scheme + "://" + host[at+1:] + strings.TrimSuffix("/"+path, "/")
+		}
+	}
+	return bare
+}
+
 // String names the backend for people: "service policy/policy:443" or the URL
 // without its query.
 func (b Backend) String() string {
 	if b.Kind == BackendURL {
-		bare, _, _ := strings.Cut(b.URL, "?")
-		return "URL " + bare
+		return "URL " + b.BareURL()
 	}
 	return fmt.Sprintf("Service %s:%d", b.Service.Key, b.Service.Port)
 }

@@ -12,6 +12,7 @@ import (
 // evictions leave.
 type DisruptionBudget struct {
 	Key
+	Owner    Owner
 	Selector labels.Selector
 	// At most one of them is set.
 	MinAvailable, MaxUnavailable *intstr.IntOrString
@@ -127,6 +128,7 @@ func (o Objects) disruptionBudgets() []DisruptionBudget {
 	for _, b := range o.DisruptionBudgets {
 		out = append(out, DisruptionBudget{
 			Key:            Key{b.Namespace, b.Name},
+			Owner:          ownerOf(&b.ObjectMeta),
 			Selector:       podSelector(b.Spec.Selector),
 			MinAvailable:   b.Spec.MinAvailable,
 			MaxUnavailable: b.Spec.MaxUnavailable,

@@ -106,7 +106,10 @@ type user struct {
 type answer struct {
 	user user
 	ok   bool
-	time time.Time
+	// doubtful says that the API server could not look, or that the token is bad: its answer is
+	// the same.
+	doubtful bool
+	time     time.Time
 }
 
 // The ways to be refused.
@@ -245,8 +248,11 @@ func (v *Reviewer) review(kind Kind, key string, ask func(context.Context) (answ
 	if v.OnReview != nil {
 		v.OnReview(kind, err)
 	}
+	grant, old := v.grants.Get(key)
 	switch a.time = v.Clock.Now(); {
 	case err != nil:
+	case a.doubtful && old:
+		return grant.(answer), nil
 	case a.ok:
 		v.grants.Add(key, a, stale)
 	default:
@@ -263,7 +269,8 @@ func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error
 		return answer{}, fmt.Errorf("reviewing a token: %w", err)
 	}
 	u := got.Status.User
-	return answer{user: user{u.Username, u.UID, u.Groups, extra(u.Extra)}, ok: got.Status.Authenticated}, nil
+	ok := got.Status.Authenticated
+	return answer{user: user{u.Username, u.UID, u.Groups, extra(u.Extra)}, ok: ok, doubtful: !ok && got.Status.Error != ""}, nil
 }
 
 // extra converts the extra of a TokenReview to that of a SubjectAccessReview.

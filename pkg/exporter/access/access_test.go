@@ -31,6 +31,8 @@ type server struct {
 	failed  int
 	// asked is the last question about access.
 	asked authorizationv1.SubjectAccessReviewSpec
+	// doubt is the error in the status of token reviews.
+	doubt string
 	// scheme is that of tokens.
 	scheme string
 }
@@ -45,7 +47,8 @@ func newServer() *server {
 		s.reviews++
 		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
 		name := review.Spec.Token
-		review.Status.Authenticated = strings.HasPrefix(name, "good") || name == "other"
+		review.Status.Error = s.doubt
+		review.Status.Authenticated = s.doubt == "" && (strings.HasPrefix(name, "good") || name == "other")
 		review.Status.User = authenticationv1.UserInfo{
 			Username: "user-of-" + name, UID: "1234", Groups: []string{"system:authenticated"},
 			Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
@@ -171,6 +174,17 @@ func TestAnswersAreRemembered(t *testing.T) {
 	if s.reviews != 4 {
 		t.Errorf("%d reviews, want both again", s.reviews)
 	}
+}
+
+// TestDoubtfulReviews: an authenticator that fails takes no grant away, and gives none.
+func TestDoubtfulReviews(t *testing.T) {
+	s := newServer()
+	s.get("/metrics", "good", "")
+	s.doubt = "webhook authenticator: connection refused"
+	s.now = s.now.Add(granted)
+	expect.Equal(t, []int{200, 401, 401}, []int{s.get("/metrics", "good", ""), s.get("/metrics", "good-2", ""), s.get("/metrics", "bad", "")})
+	s.doubt, s.now = "", s.now.Add(2*refused)
+	expect.Equal(t, []int{200, 200, 401}, []int{s.get("/metrics", "good", ""), s.get("/metrics", "good-2", ""), s.get("/metrics", "bad", "")})
 }
 
 // TestMadeUpTokensDoNotFillTheMemory, nor do they drive out who may scrape.

@@ -140,7 +140,7 @@ func (v *view) describe(c *cause) *causeText {
 		t.Summary, _, _ = strings.Cut(first.Brief, ": ")
 		t.All = v.search("all of them", c.service.String())
 	case len(c.findings) == 1:
-		t.Title, t.Summary = first.Webhook.Name, sentence(cmp.Or(first.Brief, first.Message))
+		t.Title, t.Summary = first.Webhook.Name, text.Capital(cmp.Or(first.Brief, first.Message))
 	}
 	if len(c.profiles) > 0 {
 		t.Owner = c.profiles[0].Object.Owner.String()
@@ -152,9 +152,6 @@ func (v *view) describe(c *cause) *causeText {
 	t.Note = v.note(urgencies[c.urgency()], t)
 	return t
 }
-
-// sentence begins with a capital letter.
-func sentence(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
 
 // once leaves each command, and a fix that several findings share, in one place.
 func (t *causeText) once() {

@@ -231,7 +231,7 @@ func (o TextOptions) brief(f Finding, lines int) []Line {
 	if o.Width == 0 {
 		width = longest
 	}
-	text := capital(cmp.Or(f.Brief, f.Message))
+	text := text.Capital(cmp.Or(f.Brief, f.Message))
 	short := shortened(text, width)
 	check := classify.FindCheck(f.Check)
 	whole := short == shortened(text, longest) || check != nil && check.Fails

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -65,7 +66,7 @@ func (c Changes) blocks() Blocks {
 				all.Webhooks = slices.Concat(all.Webhooks, r.Webhooks)
 			}
 		}
-		out = append(out, Block{Heading: capital(subject), Lines: Sentences(all.Lines()...)})
+		out = append(out, Block{Heading: text.Capital(subject), Lines: Sentences(all.Lines()...)})
 	}
 	if len(out) == 0 {
 		out = Blocks{{Heading: "No registration of a webhook changes."}}

@@ -281,7 +281,7 @@ func (w Webhook) compare(o Webhook) int {
 
 func newBackend(b inventory.Backend) Backend {
 	if b.Kind == inventory.BackendURL {
-		return Backend{URL: b.URL}
+		return Backend{URL: b.BareURL()}
 	}
 	return Backend{Service: &Service{
 		Namespace: b.Service.Namespace,

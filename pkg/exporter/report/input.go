@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -87,7 +86,7 @@ func whatLacks(lack string) (what string, is bool) {
 }
 
 // sentence is a text with a capital and a full stop.
-func sentence(s string) string { return capital(strings.TrimSuffix(s, ".")) + "." }
+func sentence(s string) string { return text.Capital(strings.TrimSuffix(s, ".")) + "." }
 
 // inputText is the detected type of the input, and what it lacks.
 func inputText(i inventory.Input) string {
@@ -114,5 +113,3 @@ func inputName(i inventory.Input) string {
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func capital(s string) string { return strings.ToUpper(cmp.Or(s, " ")[:1]) + s[min(1, len(s)):] }

@@ -181,7 +181,8 @@ func stripTemplate(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 // stripDisruptionBudget drops the status, which changes with each Pod.
 func stripDisruptionBudget(obj metav1.Object) {
 	b := obj.(*policyv1.PodDisruptionBudget)
-	b.ObjectMeta = metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}
+	stripMeta(b) // who installed it is read
+	b.ObjectMeta = metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name, Labels: b.Labels, Annotations: b.Annotations, OwnerReferences: b.OwnerReferences}
 	b.Spec = policyv1.PodDisruptionBudgetSpec{Selector: b.Spec.Selector, MinAvailable: b.Spec.MinAvailable, MaxUnavailable: b.Spec.MaxUnavailable}
 	b.Status = policyv1.PodDisruptionBudgetStatus{}
 }
