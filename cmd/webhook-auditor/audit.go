@@ -49,9 +49,6 @@ const auditExamples = `  # Report on the cluster of the current kubeconfig conte
   # Print what to do about each finding
   webhook-auditor audit --fixes
 
-  # Report on several clusters, a line for each finding and for each cluster
-  webhook-auditor audit --context staging,production
-
   # Report on manifests before they are applied
   helm template policy | webhook-auditor audit -
 
@@ -88,7 +85,6 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	a.input = inputFlags(groups.FlagSet("input"))
 	a.input.allowEmptyFlag(flags)
 	a.access = registerCluster(groups.FlagSet("cluster"))
-	groups.FlagSet("cluster").Lookup("context").Usage = "kubeconfig context to use; several, with commas or given several times, make one report of all"
 	a.probe.register(groups.FlagSet("probe"))
 	a.observe.registerSources(groups.FlagSet("observation"))
 	addFlags(c, &groups)
@@ -106,9 +102,6 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	policy, err := a.input.policy()
 	if err != nil {
 		return err
-	}
-	if a.access.isSeveral() {
-		return a.runContexts(ctx, policy, selected, s)
 	}
 	var before report.Document
 	if a.baseline != "" {
@@ -177,7 +170,7 @@ func inputName(path string) string {
 
 // check validates the flags before anything is read.
 func (a *audit) check(paths []string) error {
-	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.observe.check(paths), a.checkContexts(paths)); err != nil {
+	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.observe.check(paths)); err != nil {
 		return err
 	}
 	if a.output == htmlFormat && a.baseline != "" {

@@ -14,19 +14,16 @@ import (
 
 // clusterFlags name a cluster and how its API server routes.
 type clusterFlags struct {
-	kubeconfig, routing string
+	kubeconfig, context, routing string
 	// overrides are flags of kubectl.
 	overrides clientcmd.ConfigOverrides
-	// contextNames are all values of --context: what reads one cluster takes the last, as
-	// kubectl does.
-	contextNames []string
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 	a := &clusterFlags{}
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
-	flags.StringSliceVar(&a.contextNames, "context", nil, "kubeconfig context to use")
+	flags.StringVar(&a.context, "context", "", "kubeconfig context to use")
 	names.AuthOverrideFlags.Impersonate.Description = "user to impersonate"
 	names.AuthOverrideFlags.Impersonate.BindStringFlag(flags, &a.overrides.AuthInfo.Impersonate)
 	names.AuthOverrideFlags.ImpersonateGroups.Description = "group to impersonate; may be repeated"
@@ -42,9 +39,7 @@ func (a *clusterFlags) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = a.kubeconfig
 	overrides := a.overrides
-	if n := len(a.contextNames); n > 0 {
-		overrides.CurrentContext = a.contextNames[n-1]
-	}
+	overrides.CurrentContext = a.context
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &overrides)
 }
 

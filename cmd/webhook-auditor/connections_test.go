@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"testing"
@@ -44,7 +45,7 @@ func TestProbesAmongConnections(t *testing.T) {
 		"slow headers, TLS":               {sent("GET /metrics HTTP/1.1\r\nHost: ", true), 600, true},
 		"kept alive":                      {sent("GET /healthz"+whole, false), 2000, false},
 		"slow bodies":                     {sent("POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", false), 600, false},
-		"answers that nobody reads":       {sent("GET /large"+whole, false), 600, false},
+		"answers that are not read":       {sent("GET /large"+whole, false), 600, false},
 		"requests that wait, as reviews":  {sent("GET /waiting"+whole, false), 600, false},
 		"requests that wait, HTTPS alone": {sent("GET /waiting"+whole, true), 600, true},
 	} {
@@ -84,6 +85,7 @@ func serveProbes(t *testing.T, secured bool) string {
 	mux.HandleFunc("GET /large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 16<<20)) })
 	mux.HandleFunc("POST /slow", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })
 	server := newServer(mux)
+	server.ErrorLog = log.New(io.Discard, "", 0) // of connections that ended
 	listener := must.Get(listen([]string{"127.0.0.1:0"}))(t)[0]
 	serve := func() error { return server.Serve(listener) }
 	if secured {

@@ -100,9 +100,6 @@ type controlPlaneRequest struct {
 	request   admission.Request
 	// byWriters are the same as those make it who write the resource.
 	byWriters []admission.Request
-	// excluded says that the API server keeps some of the requests from webhooks by its
-	// exclusion rules.
-	excluded bool
 }
 
 // maxOnRunLevel bounds the namespaces of a run level that are considered: an
@@ -144,9 +141,7 @@ func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests 
 					if err != nil { // never: it serves the operation
 						continue
 					}
-					if excluded := admission.Excluded(m.Snapshot.Exclusions, request); excluded != admission.Yes {
-						out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace), excluded == admission.Maybe})
-					}
+					out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace)})
 				}
 			}
 		}
@@ -179,9 +174,6 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 				return nil
 			}
 			verdict := askedByWriters(known, w)
-			if verdict.Match == admission.Yes && known.excluded {
-				verdict = admission.Verdict{Match: admission.Maybe, Reason: admission.ReasonExclusionRules}
-			}
 			if verdict.Match != admission.No && !verdict.OptIn {
 				out = append(out, ControlPlaneMatch{r.Resource, known.namespace, verdict.Match, verdict.Reason})
 			}

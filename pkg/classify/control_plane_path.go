@@ -109,21 +109,18 @@ func isOrMayBe(s Severity) string {
 // unlessOf says what would keep the webhook off the path; "" where nothing
 // would.
 func unlessOf(p *Profile, matches []ControlPlaneMatch) string {
-	var namespaces, reasons []string
+	var namespaces []string
 	decided := true
 	for _, v := range matches {
 		decided = decided && v.Match == admission.Yes
 		if v.Match == admission.Maybe && v.Reason == admission.ReasonNamespaceSelector {
 			namespaces = append(namespaces, cmp.Or(v.Namespace, "the namespace"))
 		}
-		if v.Reason == admission.ReasonExclusionRules {
-			reasons = []string{"the API server's exclusion rules keep them from webhooks"}
-		}
 	}
 	if decided {
 		return ""
 	}
-	return unless(p.Webhook, namespaces, reasons...)
+	return unless(p.Webhook, namespaces)
 }
 
 // controlPlaneNames names what is on the path: "nodes, leases… in kube-system".

@@ -53,7 +53,7 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 			continue
 		}
 		for _, known := range requests {
-			if !known.excluded && p.isEvaluatedFor(known.request) {
+			if p.isEvaluatedFor(known.request) {
 				out = append(out, ControlPlaneMatch{Resource: r, Namespace: known.namespace, Match: admission.Yes})
 			}
 		}

@@ -29,7 +29,6 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		Taken:           taken,
 		Cluster:         o.Cluster,
 		ReviewsExcluded: o.reviewsExcluded(),
-		Exclusions:      o.exclusions(),
 
 		Namespaces:        o.namespaces(),
 		APIServices:       o.apiServices(),

@@ -19,8 +19,6 @@ type Snapshot struct {
 	// ReviewsExcluded says that the server never sends the six authentication
 	// and authorization reviews to webhooks (Kubernetes 1.37 by default).
 	ReviewsExcluded bool
-	// Exclusions are the requests that the server presumably calls no webhook for.
-	Exclusions []Exclusion
 
 	// Webhooks are sorted by type, configuration and place in it, which is the
 	// order in which the API server calls the mutating ones. Several Snapshots

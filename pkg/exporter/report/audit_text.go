@@ -49,9 +49,6 @@ func (d Document) Text(o TextOptions) Blocks {
 		d.Findings = each(d.Findings, func(f *Finding) { f.Source = inventory.Source{} })
 	}
 	out := Blocks{{Lines: Sentences(d.summary())}}
-	if d.Presumptions != nil {
-		out[0].Lines = append(out[0].Lines, Line{Text: fmt.Sprintf("Taken for granted (platform %s): %s.", d.Platform, strings.Join(d.Presumptions, "; ")), Tone: Dim})
-	}
 	if stops := d.stopsNow(); stops != "" {
 		out = append(out, Block{Lines: Sentences(stops)})
 	}

@@ -38,7 +38,6 @@ type Document struct {
 	Taken        time.Time              `json:"taken" jsonschema:"Taken is when the facts were true: now for a cluster and for manifests, else when the newest of the inputs was collected."`
 	Server       string                 `json:"server" jsonschema:"Server is the API server's version."`
 	Platform     inventory.Platform     `json:"platform,omitempty" jsonschema:"Platform is \"aks\", \"eks\", \"gke\" or \"openshift\"; absent where it is none of them, or not recognized."`
-	Presumptions []string               `json:"presumptions,omitempty" jsonschema:"Presumptions are sentences on what was taken for granted of the platform."`
 	ReleaseNotes []classify.ReleaseNote `json:"releaseNotes,omitempty" jsonschema:"ReleaseNotes are what the server's release and the next one change for its webhooks; absent where its version is not known."`
 	Webhooks     []Webhook              `json:"webhooks" jsonschema:"Webhooks are sorted by type, configuration and name."`
 	Policies     []AdmissionPolicy      `json:"policies,omitempty" jsonschema:"Policies are the admission policies, sorted by type and name; absent where there are none, or none could be read."`
@@ -46,14 +45,12 @@ type Document struct {
 	Stops        []string               `json:"stops,omitempty" jsonschema:"Stops are what stops now, as webhooks that refuse requests without them fail: functions of the cluster, and writes of resources."`
 	Errors       []Error                `json:"errors" jsonschema:"Errors are what cannot be read."`
 	Totals       Totals                 `json:"totals"`
-	Contexts     []ContextTotals        `json:"contexts,omitempty" jsonschema:"Contexts are the clusters, the worst first; absent unless several were read."`
 	Inputs       []inventory.Input      `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
 	Observed     *inventory.Observation `json:"observed,omitempty" jsonschema:"Observed is where observed values come from; absent without a source."`
 }
 
 // Webhook is one registered webhook of a Document.
 type Webhook struct {
-	Context string `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
 	inventory.Ref
 	FailurePolicy  string           `json:"failurePolicy"`
 	MatchPolicy    string           `json:"matchPolicy"`
@@ -69,7 +66,6 @@ type Webhook struct {
 
 // AdmissionPolicy is one admission policy of a Document.
 type AdmissionPolicy struct {
-	Context string `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
 	inventory.Series
 	FailurePolicy string           `json:"failurePolicy"`
 	ParamKind     string           `json:"paramKind,omitempty" jsonschema:"ParamKind is the kind of its params, as \"v1 ConfigMap\"; absent without any."`
@@ -91,15 +87,7 @@ func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
 
 // registered is what selects it as TYPE/NAME does a webhook.
 func (p AdmissionPolicy) registered() Webhook {
-	return Webhook{Context: p.Context, Ref: inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}}
-}
-
-// presumptions are what is taken for granted of the API servers of the platform.
-func presumptions(s *inventory.Snapshot) []string {
-	if len(s.Exclusions) == 0 {
-		return nil
-	}
-	return []string{"EKS keeps its own exclusion rules secret: those that EKS Anywhere publishes keep requests from webhooks here"}
+	return Webhook{Ref: inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}}
 }
 
 // Registered are the webhooks and, with their types and names alone, the policies.
@@ -149,7 +137,6 @@ type Service struct {
 
 // Finding is one finding of a Document.
 type Finding struct {
-	Context  string            `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
 	Check    string            `json:"check"`
 	Severity classify.Severity `json:"severity"`
 	inventory.Ref
@@ -167,7 +154,6 @@ type Finding struct {
 
 // Error is an object or a file that cannot be read.
 type Error struct {
-	Context string `json:"context,omitempty" jsonschema:"Context is that of the kubeconfig; absent unless several were read."`
 	Source  string `json:"source" jsonschema:"Source is a file, or the object of a cluster."`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
@@ -175,25 +161,12 @@ type Error struct {
 	Forbidden bool `json:"-"`
 }
 
-// String returns "source:line: message", after the context if several were read.
+// String returns "source:line: message".
 func (e Error) String() string {
-	if e.Context != "" {
-		context := e.Context
-		e.Context = ""
-		return "context " + context + ": " + e.String()
-	}
 	if e.Source == "" {
 		return e.Message
 	}
 	return inventory.Source{File: e.Source, Line: e.Line}.String() + ": " + e.Message
-}
-
-// ContextTotals are what a Document of several clusters holds of one.
-type ContextTotals struct {
-	Context string  `json:"context" jsonschema:"Context is that of the kubeconfig."`
-	Server  string  `json:"server" jsonschema:"Server is the API server's version, \"\" if unknown."`
-	Totals  *Totals `json:"totals,omitempty" jsonschema:"Totals are absent where the cluster could not be read."`
-	Errors  int     `json:"errors" jsonschema:"Errors counts what cannot be read."`
 }
 
 // Totals count what a Document holds.
@@ -218,7 +191,6 @@ func NewDocument(r *classify.Report) Document {
 		Server:   r.Snapshot.Server.String(),
 		Platform: r.Snapshot.Platform(),
 
-		Presumptions: presumptions(r.Snapshot),
 		ReleaseNotes: r.ReleaseNotes(),
 		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
 		Findings:     make([]Finding, 0, len(r.Findings)),
@@ -365,4 +337,13 @@ func ReadDocument(r io.Reader) (Document, error) {
 		return Document{}, fmt.Errorf("reading report: version is %q, must be %q: write it again with audit -o json of this release", d.Version, documentVersion)
 	}
 	return d, nil
+}
+
+// each returns a copy of the list with a change of each element.
+func each[T any](list []T, change func(*T)) []T {
+	out := slices.Clone(list)
+	for i := range out {
+		change(&out[i])
+	}
+	return out
 }

@@ -15,18 +15,11 @@ func (d Document) Table() Blocks {
 	return Blocks{{Table: t}, {Lines: lines}}.NonEmpty()
 }
 
-// findingsTable has a row for each finding, with its context where there are several.
+// findingsTable has a row for each finding.
 func findingsTable(findings []Finding) *Table {
 	t := &Table{Headings: []string{"Severity", "Check", "Configuration", "Webhook", "Message"}, Cut: "Message"}
-	contexts := slices.ContainsFunc(findings, func(f Finding) bool { return f.Context != "" })
-	if contexts {
-		t.Headings = slices.Insert(t.Headings, 0, "Context")
-	}
 	for _, f := range findings {
 		cells := []string{severityCell(f), f.Check, f.Configuration, f.Name, shortened(cmp.Or(f.Brief, f.Message), longest)}
-		if contexts {
-			cells = slices.Insert(cells, 0, f.Context)
-		}
 		t.Rows = append(t.Rows, cells)
 	}
 	return t

@@ -42,13 +42,13 @@ type Step struct {
 // Chain returns what the request meets, in the order of the Snapshot's
 // webhooks: that in which the API server calls them.
 func (m *Matcher) Chain(r Request) Chain {
-	c, excluding := Chain{Request: r, Limits: m.Limits(r.Operation, r.Resource)}, m.excluding(r)
+	c := Chain{Request: r, Limits: m.Limits(r.Operation, r.Resource)}
 	for i := range m.Snapshot.Webhooks {
 		w := m.Snapshot.Webhooks[i]
 		if w.Type == inventory.Conversion {
 			continue
 		}
-		step := Step{w, excluding(r.either(func(q Request) Verdict { return q.Match(w) }))}
+		step := Step{w, r.either(func(q Request) Verdict { return q.Match(w) })}
 		if step.Match == No {
 			step.Detail = cmp.Or(step.Detail, m.excludedBy(r, step))
 			c.Skipped = append(c.Skipped, step)
@@ -58,9 +58,6 @@ func (m *Matcher) Chain(r Request) Chain {
 	}
 	for _, p := range m.Snapshot.Policies {
 		for _, step := range m.policySteps(r, p) {
-			if m.Snapshot.Server.AtLeast(1, 33) { // before, only webhooks were left out
-				step.Verdict = excluding(step.Verdict)
-			}
 			if step.Match == No {
 				c.SkippedPolicies = append(c.SkippedPolicies, step)
 			} else {

@@ -31,8 +31,6 @@ const (
 	ReasonNamespaceSelector Reason = "namespaceSelector"
 	ReasonObjectSelector    Reason = "objectSelector"
 	ReasonMatchConditions   Reason = "matchConditions"
-	// ReasonExclusionRules: by Snapshot.Exclusions.
-	ReasonExclusionRules Reason = "exclusionRules"
 )
 
 // The reasons that policies have beside those.
