@@ -89,7 +89,6 @@ var filterNames = map[admission.Reason]string{
 	admission.ReasonObjectSelector:    "objectSelectors",
 	admission.ReasonMatchConditions:   "matchConditions",
 	admission.ReasonParams:            "params",
-	admission.ReasonExclusionRules:    "platform's exclusion rules",
 }
 
 func theNamespaces(names []string) string {
