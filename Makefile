@@ -1,18 +1,21 @@
-# All that a user or a CI needs. Go, git and make are enough: no C compiler, no
-# root, no container engine, no cluster.
+# All that a user or a CI needs. Go, git and make are enough: no C compiler, no root, no
+# container engine, no cluster. Tests that need more are in "make e2e".
 
 GO      ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 BUILDER = https://github.com/webhook-auditor/webhook-auditor/blob/main/Makefile
 PLATFORMS = linux/amd64,linux/arm64,darwin/arm64
 DOWNLOADS = https://github.com/webhook-auditor/webhook-auditor/releases/download
+# The flags of all builds of the auditor, those of images and releases too: what one has
+# compiled no other compiles again. "go test ./..." shares it as well. A release adds
+# -trimpath, by GOFLAGS.
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
-# No target changes the flags of the compiler for tests, so that "go test ./..." and
-# make share what they compile.
+# A loaded machine takes longer than Go's ten minutes for a package.
+GOTEST  := $(GO) test -timeout 60m
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
-.PHONY: build manifests control-plane monitoring servers unit test packaging installations notifications e2e e2e-suites test-faults e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check demo docs screenshots lint generate image release-names release clean
+.PHONY: build demo demo-live test unit packaging e2e e2e-suites notifications installations manifests generate lint control-plane monitoring servers test-faults e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check docs screenshots image release-names release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -29,26 +32,45 @@ monitoring: ## Prometheus and Alertmanager from source, in e2e/bin; the first ti
 servers: # side by side, as one waits for downloads while the other compiles
 	@$(MAKE) --no-print-directory --jobs=3 build control-plane monitoring
 
-unit: ## the fast loop: everything but the end-to-end tests
-	$(GO) test -timeout 40m ./...
+# In the foreground of a terminal (+) a demo is a job of its own (set -m), so that
+# Ctrl-C is sent to it alone: make, and "go run" as well, would call it an error.
+FOREGROUND = case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac
+
+demo: build ## a recorded incident plays, on a status page and in the terminal; DEMO_ONCE=1 prints its report and ends
+	@$(FOREGROUND); bin/webhook-auditor demo $(if $(DEMO_ONCE),--once)
+
+demo-live: ## broken webhooks in a real control plane, audited, with alerts; DEMO_ONCE=1 ends after the report
+	@test -e e2e/bin/.stamp || echo 'Kubernetes and Prometheus are built first, for five to twenty minutes. "make demo" shows a recorded incident at once.'
+	@$(MAKE) --no-print-directory build
+	@e2e/found.sh e2e/bin
+	@cd e2e && $(GO) build -o ../bin/demo ./demo
+	@$(FOREGROUND); cd e2e && ../bin/demo
+
+test: ## all packages and the packaging; no control plane, no browser
+	@mkdir -p bin
+	@{ $(MAKE) --no-print-directory --jobs=2 unit packaging; echo $$? >bin/test.code; } 2>&1 | tee bin/test.log
+	@echo 'The slowest packages:'
+	@awk '$$1 == "ok" && $$3 ~ /^[0-9.]+s$$/ { print $$3, $$2 }' bin/test.log | sort -rn | head -n 5
+	@exit $$(cat bin/test.code)
+
+unit:
+	$(GOTEST) ./...
+
+packaging: manifests # kustomize, Helm and install.yaml say the same; the image holds what it should; Helm sorts as the auditor says
+	cd manifests/packaging && $(GOTEST) -count=1 ./...
+	cd e2e/helm && $(GOTEST) -count=1 ./...
 
 # What computes first and side by side, then what a loaded machine would disturb.
-test: ## everything
-	@$(MAKE) --no-print-directory --jobs=4 unit packaging manifests control-plane monitoring
-	@$(MAKE) --no-print-directory e2e installations
-
-packaging: manifests ## kustomize, Helm and install.yaml say the same; the image holds what it should; Helm sorts as the auditor says
-	cd manifests/packaging && $(GO) test -count=1 ./...
-	cd e2e/helm && $(GO) test -count=1 ./...
+e2e: ## all other tests: against a real control plane and in Chromium, promtool, real software; builds both servers the first time
+	@$(MAKE) --no-print-directory --jobs=3 manifests control-plane monitoring
+	@$(MAKE) --no-print-directory --jobs=2 e2e-suites bin/rules-checked
+	@$(MAKE) --no-print-directory installations
 
 notifications: build ## what outages page and open, by Alertmanager's own code in virtual time; a part of e2e
-	cd e2e && $(GO) test -count=1 -run 'TestNotifications|TestOutages|TestTexts' ./suites/alerts
+	cd e2e && $(GOTEST) -count=1 -run 'TestNotifications|TestOutages|TestTexts' ./suites/alerts
 
-installations: build ## the findings on real software, from its released manifests
-	cd e2e/suites/installations && nice $(GO) test -count=1 -timeout 40m ./...
-
-e2e: manifests control-plane monitoring ## the finished binary against a real control plane
-	@$(MAKE) --no-print-directory --jobs=2 e2e-suites bin/rules-checked
+installations: build ## the findings on real software, from its released manifests; a part of e2e
+	cd e2e/suites/installations && nice $(GOTEST) -count=1 ./...
 
 # The alerts by promtool and amtool, when one of them or the alerts have changed.
 bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard rules/tests/*.yaml e2e/bin/promtool e2e/bin/amtool)
@@ -57,11 +79,11 @@ bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml 
 	@mv $@.new $@
 
 e2e-suites:
-	cd e2e && nice $(GO) test -count=1 -p 3 -timeout 30m ./...
+	cd e2e && nice $(GOTEST) -count=1 -p 3 ./...
 
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./suites/faults && \
-		$(GO) test -count=1 -tags faults -timeout 40m -parallel 4 -run TestFault ./suites/faults
+		$(GOTEST) -count=1 -tags faults -parallel 4 -run TestFault ./suites/faults
 
 e2e-matrix: build ## the auditor in real releases of Kubernetes, or in RELEASES="1.31 1.36"; builds each once, see e2e/README.md
 	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice matrix/run.sh $(RELEASES)
@@ -72,26 +94,25 @@ node-programs: ## kubelet, kube-proxy, kube-scheduler and CoreDNS from source, i
 # Root is for namespaces, mounts and control groups; nothing of it touches the machine's network.
 cluster: build node-programs ## real nodes until Ctrl-C, as root: NODES=3 PROXY_MODE=nftables APISERVER_FLAGS= EMULATED_VERSION=1.36
 	@cd e2e && $(GO) build -o ../bin/cluster ./node
-	@case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac; cd e2e && ../bin/cluster
+	@$(FOREGROUND); cd e2e && ../bin/cluster
 
 # NODEFLAGS="-write ../../../docs/real-cluster.md" writes what was measured there.
-NODETEST = $(GO) test -count=1 -v -tags node -timeout 60m
-e2e-node: build image ## the image and the manifests as shipped, and webhooks of others, in a cluster of real nodes; as root
+NODETEST = $(GOTEST) -count=1 -v -tags node
+e2e-node: build ## the image and the manifests as shipped, and webhooks of others, in a cluster of real nodes; as root
+	@$(MAKE) --no-print-directory image ARCHITECTURES=$$($(GO) env GOARCH)
 	e2e/node/build.sh software
 	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && $(NODETEST) ./internal/nodes && $(NODETEST) ./suites/node $(NODEFLAGS) && \
 		PROXY_MODE=nftables EMULATED_VERSION=1.36 $(NODETEST) -run 'Installed|NothingLeaves|Outages/(scaled|targetPort)' ./suites/node
 
 # The worst that can happen: three minutes once all is built. "e2e/node/build.sh able" says
 # whether this machine can have nodes.
-e2e-node-worst: build dist/webhook-auditor-image.tar node-programs
+e2e-node-worst: build node-programs
+	@$(MAKE) --no-print-directory image ARCHITECTURES=$$($(GO) env GOARCH)
 	cd e2e && $(GO) vet -tags node ./internal/nodes ./suites/node && \
-		$(GO) test -count=1 -p 1 -tags node -timeout 20m -run 'Left|Installed|NothingLeaves|KilledHolder|Departure/drained|StopsFunctions/(configmaps|serviceaccounts)|Outages/(scaled|targetPort|expired)' ./internal/nodes ./suites/node
-
-dist/webhook-auditor-image.tar:
-	@$(MAKE) --no-print-directory image
+		$(GOTEST) -count=1 -p 1 -tags node -run 'Left|Installed|NothingLeaves|KilledHolder|Departure/drained|StopsFunctions/(configmaps|serviceaccounts)|Outages/(scaled|targetPort|expired)' ./internal/nodes ./suites/node
 
 contributing: ## follows CONTRIBUTING.md as printed, in copies of the repository
-	cd e2e && nice $(GO) test -count=1 -tags contributing -timeout 60m ./suites/contributing
+	cd e2e && nice $(GOTEST) -count=1 -tags contributing ./suites/contributing
 
 # What is compared with is compiled once for each of its versions: that takes minutes.
 bin/bench-peers: e2e/bench/peers/build.sh $(wildcard e2e/bench/peers/*/go.mod)
@@ -109,12 +130,6 @@ bench: bench-programs ## what the auditor costs beside kube-state-metrics; see B
 bench-check: ## the ratios of one short run of bench within their limits, whatever else the machine does
 	$(MAKE) bench BENCH=small ROUNDS=1 BENCHFLAGS="--changes 0 --settle 5s"
 
-# In the foreground of a terminal (+) the demo is a job of its own (set -m), so that
-# Ctrl-C is sent to it alone: make, and "go run" as well, would call it an error.
-demo: servers ## a control plane with broken webhooks, audited; DEMO_ONCE=1 ends by itself
-	@cd e2e && $(GO) build -o ../bin/demo ./demo
-	@case $$(ps -o stat= -p $$$$ 2>/dev/null) in *+*) set -m ;; esac; cd e2e && ../bin/demo
-
 docs: ## the documents as a site in dist/docs, its links checked; needs npm
 	docs/build.sh
 
@@ -131,8 +146,10 @@ lint: ## go vet, gofumpt, staticcheck, go fix
 
 generate: manifests ## what is derived, written anew by "print all"; a test compares it
 
-image: ## the container image for amd64 and arm64, as an OCI archive in dist/; no daemon, no base image
-	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -out $(CURDIR)/dist/webhook-auditor-image.tar
+ARCHITECTURES = amd64,arm64
+image: build ## the container image for ARCHITECTURES, as an OCI archive in dist/; no daemon, no base image
+	cd manifests/packaging && $(GO) run ./image -version '$(VERSION)' -ldflags '$(LDFLAGS)' -built $(CURDIR)/bin/webhook-auditor \
+		-architectures '$(ARCHITECTURES)' -out $(CURDIR)/dist/webhook-auditor-image.tar
 
 # It fails before it compiles, and compiles once for each platform: the image, its
 # binaries and the program that writes the manifests share what they compile. Two cores
@@ -143,7 +160,7 @@ release-names:
 
 release: export GOFLAGS = -trimpath
 release: release-names manifests image ## the files of a release in dist/; needs VERSION=v1.2.3 and IMAGE=REGISTRY/webhook-auditor:v1.2.3, takes PLATFORMS
-	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -builder '$(BUILDER)' -platforms '$(PLATFORMS)' -out $(CURDIR)/dist
+	cd manifests/packaging && $(GO) run ./release -version '$(VERSION)' -ldflags '$(LDFLAGS)' -image '$(IMAGE)' -url '$(DOWNLOADS)' -builder '$(BUILDER)' -platforms '$(PLATFORMS)' -out $(CURDIR)/dist
 
 clean:
 	rm -rf bin dist e2e/bin

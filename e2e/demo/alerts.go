@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 )
 
 // timeScale makes a minute of the alerts three seconds, as no user watches a
@@ -22,14 +23,18 @@ const timeScale = 0.05
 
 func (d *demo) startAlerts(ctx context.Context) error {
 	d.say("starting Prometheus and Alertmanager with the rules of webhook-auditor print rules")
-	var err error
+	ports, err := process.FreePorts(1)
+	if err != nil {
+		return err
+	}
+	d.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
 	d.alerts, err = monitoring.Start(ctx, monitoring.Options{
 		Binaries:  binaries,
 		Auditor:   program,
 		Routes:    "../rules/alertmanager.yaml",
 		TimeScale: timeScale,
 		APIServer: d.plane.Config(),
-		Targets:   monitoring.Targets{Controllers: d.plane.ControllersURL(), Auditors: []string{d.auditor.URL}},
+		Targets:   monitoring.Targets{Controllers: d.plane.ControllersURL(), Auditors: []string{"http://" + d.address}},
 	})
 	if err != nil {
 		return fmt.Errorf("starting what e2e/prom/build.sh builds: %w", err)
@@ -40,7 +45,7 @@ func (d *demo) startAlerts(ctx context.Context) error {
 
 // sendRequests plays the users of the cluster, who meet healthy and broken
 // webhooks, until the demo ends. The outcome of a request shows in the alerts,
-// each of which is printed once. Users may delete whatever they like meanwhile.
+// of which begin and end are printed. Users may delete whatever they like meanwhile.
 func (d *demo) sendRequests(ctx context.Context) error {
 	kube, err := kubernetes.NewForConfig(d.plane.Config())
 	if err != nil {
@@ -51,7 +56,7 @@ func (d *demo) sendRequests(ctx context.Context) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	stored := false
-	printed, begun := map[string]bool{}, time.Now()
+	firing, begun := map[string]bool{}, time.Now()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -59,7 +64,7 @@ func (d *demo) sendRequests(ctx context.Context) error {
 		_, _ = kube.CoreV1().ConfigMaps("legacy").Create(ctx, &corev1.ConfigMap{ObjectMeta: generated}, dryRun)
 		_, _ = kube.BatchV1().Jobs("policy").Create(ctx, &batchv1.Job{ObjectMeta: generated, Spec: job}, dryRun)
 		_, _ = backups(objects, "v2").Get(ctx, "daily", metav1.GetOptions{})
-		d.printAlerts(ctx, printed, begun)
+		firing = d.printAlerts(ctx, firing, begun)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -68,24 +73,29 @@ func (d *demo) sendRequests(ctx context.Context) error {
 	}
 }
 
-// printAlerts prints the alerts that Alertmanager has and that were not printed
-// before.
-func (d *demo) printAlerts(ctx context.Context, printed map[string]bool, begun time.Time) {
+// printAlerts prints the alerts that Alertmanager has now and did not have before, and those
+// that ended; it returns what it has now.
+func (d *demo) printAlerts(ctx context.Context, before map[string]bool, begun time.Time) map[string]bool {
 	all, err := d.alerts.Alerts(ctx)
 	if err != nil {
-		return // it is asked again soon
+		return before // it is asked again soon
 	}
+	now, elapsed := map[string]bool{}, time.Since(begun).Seconds()
 	for _, a := range all {
 		line := fmt.Sprintf("%s (%s): %s", a.Labels["alertname"], a.Labels["severity"], a.Annotations["summary"])
-		if printed[line] {
-			continue
-		}
-		printed[line] = true
 		if a.Status.State == "suppressed" {
 			line += " (suppressed: another alert explains it)"
 		}
-		d.say("alert after %.0f s: %s", time.Since(begun).Seconds(), line)
+		if now[line] = true; !before[line] {
+			d.say("alert after %.0f s: %s", elapsed, line)
+		}
 	}
+	for line := range before {
+		if !now[line] {
+			d.say("ended after %.0f s: %s", elapsed, line)
+		}
+	}
+	return now
 }
 
 // storeBackup stores what can be read in no other version.

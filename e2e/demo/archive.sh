@@ -1,6 +1,6 @@
 #!/bin/sh
 # archive.sh FILE: the cluster of KUBECONFIG as an archive in the layout of a must-gather.
-# Of the cluster of "make demo" it is cmd/webhook-auditor/demo.tar.gz.
+# Of the cluster of "make demo-live" it is cmd/webhook-auditor/demo.tar.gz.
 set -eu
 kubectl=$(cd "$(dirname "$0")/../bin" && pwd)/kubectl
 file=${1:?a file to write}

@@ -14,8 +14,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
@@ -36,10 +40,12 @@ func main() {
 // demo is everything that is running.
 type demo struct {
 	out     io.Writer
+	width   int
 	plane   *cluster.ControlPlane
 	hooks   *webhook.Server
 	auditor *auditor.Auditor
-	alerts  *monitoring.Stack
+	alerts  *monitoring.Stack // nil with DEMO_ONCE
+	address string            // of the auditor, where Prometheus scrapes it; "" for any
 	stops   []func() error
 }
 
@@ -49,8 +55,8 @@ const (
 	program  = "../bin/webhook-auditor"
 )
 
-func run(ctx context.Context, out io.Writer) error {
-	d := &demo{out: out}
+func run(ctx context.Context, out *os.File) error {
+	d := &demo{out: out, width: widthOf(out)}
 	err := d.show(ctx)
 	failure := d.stop()
 	if ctx.Err() != nil { // Ctrl-C is how a demo ends
@@ -74,6 +80,11 @@ func (d *demo) show(ctx context.Context) error {
 	if err := d.register(ctx, "registering", sound); err != nil {
 		return err
 	}
+	if os.Getenv("DEMO_ONCE") != "1" {
+		if err := d.startAlerts(ctx); err != nil {
+			return err
+		}
+	}
 	if err := d.startAuditor(ctx); err != nil {
 		return err
 	}
@@ -83,20 +94,39 @@ func (d *demo) show(ctx context.Context) error {
 	if err := d.report(ctx); err != nil {
 		return err
 	}
-	if os.Getenv("DEMO_ONCE") == "1" {
+	if d.alerts == nil {
 		d.say("the same as a page, until the demo ends: %s/", d.auditor.URL)
 		return nil
-	}
-	if err := d.startAlerts(ctx); err != nil {
-		return err
 	}
 	d.invite()
 	return d.sendRequests(ctx)
 }
 
-// say prints what happens next.
+// say prints what happens next, wrapped between words.
 func (d *demo) say(format string, args ...any) {
-	fmt.Fprintf(d.out, "==> "+format+"\n", args...)
+	width := 0
+	for i, word := range strings.Fields(fmt.Sprintf("==> "+format, args...)) {
+		switch length := utf8.RuneCountInString(word); {
+		case i == 0:
+			width = length
+		case width+1+length > d.width:
+			fmt.Fprint(d.out, "\n    ")
+			width = 4 + length
+		default:
+			fmt.Fprint(d.out, " ")
+			width += 1 + length
+		}
+		fmt.Fprint(d.out, word)
+	}
+	fmt.Fprintln(d.out)
+}
+
+// widthOf is how wide the lines are that the terminal shows; 100 where there is none.
+func widthOf(out *os.File) int {
+	if width, _, err := term.GetSize(int(out.Fd())); err == nil && width > 0 {
+		return width
+	}
+	return 100
 }
 
 func (d *demo) startCluster(ctx context.Context) error {
@@ -141,9 +171,13 @@ func (d *demo) register(ctx context.Context, doing string, all []fixture) error 
 }
 
 func (d *demo) startAuditor(ctx context.Context) error {
-	d.say("starting webhook-auditor run --observe=apiserver --kubeconfig=%s", d.plane.Kubeconfig())
+	flags := []string{"--observe=apiserver"}
+	if d.alerts != nil {
+		flags = []string{"--prometheus-url=" + d.alerts.Prometheus, "--observe-for=1m"}
+	}
+	d.say("starting webhook-auditor run --kubeconfig=%s %s", d.plane.Kubeconfig(), strings.Join(flags, " "))
 	var err error
-	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: program, Kubeconfig: d.plane.Kubeconfig(), Flags: []string{"--observe=apiserver"}})
+	d.auditor, err = auditor.Start(ctx, auditor.Options{Binary: program, Kubeconfig: d.plane.Kubeconfig(), Address: d.address, Flags: flags})
 	if err == nil {
 		d.stops = append(d.stops, d.auditor.Stop)
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +20,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 )
 
 // maxWait bounds each wait: a busy machine takes minutes to start all of it.
@@ -86,22 +90,26 @@ func (s *terminal) sees(t *testing.T, pattern string) []string {
 	}
 }
 
-// TestMakeDemo does what a user does: runs make demo, waits for its alerts, deletes what
+// TestMakeDemo does what a user does: runs make demo-live, waits for its alerts, deletes what
 // the report invites to delete, and ends it by Ctrl-C.
 func TestMakeDemo(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command("make", "--directory=../..", "--old-file=servers", "demo") // the servers are built
+	cmd := exec.Command("make", "--directory=../..", "--old-file=build", "demo-live") // all is built
 	cmd.Env = append(os.Environ(), "DEMO_ONCE=", "MAKEFLAGS=", "MAKELEVEL=")
 	s := open(t, cmd)
 	kubeconfig := s.sees(t, `audit --kubeconfig=(\S+)`)[1]
 	s.sees(t, `\d+ critical`)
-	s.sees(t, `open http://\S+/`)
 	for _, alert := range []string{"WebhookBackendDown", "WebhookCallsFailing", "WebhookConversionFailing", "WebhookOnVirtualResource"} {
 		s.sees(t, `alert after \d+ s: `+alert+` `)
+	}
+	page := s.sees(t, `open (http://\S+/)`)[1]
+	if text, err := web.Get(t.Context(), http.DefaultClient, page); err != nil || !strings.Contains(string(text), "Firing alerts") {
+		t.Errorf("the page shows no alert: %v\n%s", err, text)
 	}
 	if err := deleteInvited(t.Context(), kubeconfig); err != nil {
 		t.Fatal(err)
 	}
+	s.sees(t, `ended after \d+ s: WebhookCallsFailing`)
 	if _, err := s.WriteString("\x03"); err != nil { // Ctrl-C
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@
 package auditor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type Options struct {
 	Binary     string
 	Kubeconfig string
 	Flags      []string // further flags of "run"
+	Address    string   // to serve on; empty for a free one
 }
 
 // Auditor is a running "webhook-auditor run".
@@ -61,7 +63,7 @@ func Launch(o Options) (*Auditor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a folder: %w", err)
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	address := cmp.Or(o.Address, fmt.Sprintf("127.0.0.1:%d", ports[0]))
 	args := append([]string{"run", "--kubeconfig=" + o.Kubeconfig, "--web.listen-address=" + address}, o.Flags...)
 	p, err := process.RunWith(append(inPod(o.Kubeconfig), "GOGC=50"), o.Binary, filepath.Join(dir, "log"), args...) // as the manifests have it
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 
 const explainRequests = 20 // requests to each of the generated configurations
 
-// asIs is what "make test" asks: the same each time.
+// asIs is what "make e2e" asks: the same each time.
 const asIs = 420
 
 // explanation is what "explain -o json" prints.

@@ -58,7 +58,7 @@ func (b build) write(path string) error {
 
 func (b build) index(dir string) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for _, architecture := range architectures {
+	for _, architecture := range b.architectures {
 		path, err := b.compile(architecture, dir)
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AA
 
 func hello() build {
 	return build{
-		root: ".", program: "./testdata/hello", ldflags: "-s -w", version: "v1.2.3",
+		root: ".", program: "./testdata/hello", ldflags: "-s -w", version: "v1.2.3", architectures: []string{"amd64", "arm64"},
 		created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 }
@@ -108,6 +108,21 @@ func checkLayer(t *testing.T, image v1.Image, machine elf.Machine) {
 	}
 	if _, err := files.Next(); err != io.EOF {
 		t.Errorf("there is more in the layer: %v", err)
+	}
+}
+
+// TestBuiltIsTaken: a static binary that is there is packed, for its architecture alone.
+func TestBuiltIsTaken(t *testing.T) {
+	b := hello()
+	path, err := b.compile("arm64", t.TempDir())
+	must(t, err)
+	b.built, b.program = path, "./testdata/none"
+	got, err := b.compile("arm64", t.TempDir())
+	if err != nil || got != path {
+		t.Errorf("%q, %v, want %q", got, err, path)
+	}
+	if _, err := b.compile("amd64", t.TempDir()); err == nil {
+		t.Error("a binary for arm64 is taken for amd64")
 	}
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"flag"
 	"fmt"
 	"os"
@@ -11,9 +12,6 @@ import (
 	"strings"
 	"time"
 )
-
-// architectures are those that the image is for.
-var architectures = []string{"amd64", "arm64"}
 
 func main() {
 	if err := run(); err != nil {
@@ -28,8 +26,11 @@ func run() error {
 	flag.StringVar(&b.program, "program", "./cmd/webhook-auditor", "the program, as go build takes it")
 	flag.StringVar(&b.ldflags, "ldflags", "-s -w", "flags of the linker")
 	flag.StringVar(&b.version, "version", "unknown", "the version of the program")
+	flag.StringVar(&b.built, "built", "", "a binary of the program that is there: it is taken for its architecture")
+	architectures := flag.String("architectures", "amd64,arm64", "architectures that the image is for")
 	out := flag.String("out", "../../dist/webhook-auditor-image.tar", "the archive to write")
 	flag.Parse()
+	b.architectures = strings.Split(*architectures, ",")
 	b.created = committed(b.root)
 	if err := b.write(*out); err != nil {
 		return err
@@ -38,7 +39,7 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("reading %s back: %w", *out, err)
 	}
-	fmt.Printf("%s: version %s for %s, %s\n", *out, b.version, strings.Join(architectures, " and "), digest)
+	fmt.Printf("%s: version %s for %s, %s\n", *out, b.version, strings.Join(b.architectures, " and "), digest)
 	return nil
 }
 
@@ -61,12 +62,18 @@ func committed(root string) time.Time {
 // build is what an image is made from.
 type build struct {
 	root, program, ldflags, version string
-	created                         time.Time
+	// built is a binary that is there, "" for none.
+	built         string
+	architectures []string
+	created       time.Time
 }
 
 // compile makes a static binary, with the flags of "make build": what is compiled for
-// both is compiled once.
+// both is compiled once. It takes the binary that is there where that is for the architecture.
 func (b build) compile(architecture, into string) (string, error) {
+	if b.built != "" && isFor(b.built, architecture) {
+		return b.built, nil
+	}
 	path := filepath.Join(into, architecture)
 	compiler := exec.Command("go", "build", "-ldflags", b.ldflags, "-o", path, b.program)
 	compiler.Dir = b.root
@@ -75,4 +82,20 @@ func (b build) compile(architecture, into string) (string, error) {
 		return "", fmt.Errorf("compiling for %s: %w\n%s", architecture, err, output)
 	}
 	return path, nil
+}
+
+// isFor reports whether Go recorded that the binary is a static one for Linux on the
+// architecture.
+func isFor(path, architecture string) bool {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	want := map[string]string{"GOOS": "linux", "GOARCH": architecture, "CGO_ENABLED": "0"}
+	for _, setting := range info.Settings {
+		if want[setting.Key] == setting.Value {
+			delete(want, setting.Key)
+		}
+	}
+	return len(want) == 0
 }

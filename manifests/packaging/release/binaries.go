@@ -50,8 +50,9 @@ func (r release) binaries() ([]string, error) {
 	return archives, nil
 }
 
+// build has the flags of "make build", so that what is compiled for both is compiled once.
 func (r release) build(system, architecture, into string) error {
-	compiler := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/prometheus/common/version.Version="+r.version, "-o", into, "./cmd/"+program)
+	compiler := exec.Command("go", "build", "-ldflags", r.ldflags, "-o", into, "./cmd/"+program)
 	compiler.Dir = r.root
 	compiler.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture)
 	if output, err := compiler.CombinedOutput(); err != nil {

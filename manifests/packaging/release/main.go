@@ -30,6 +30,7 @@ func main() {
 	flag.StringVar(&r.out, "out", "../../dist", "directory to write to")
 	flag.StringVar(&r.version, "version", "", "version, as v1.2.3")
 	flag.StringVar(&r.image, "image", "", "image that the manifests name, with its tag or digest")
+	flag.StringVar(&r.ldflags, "ldflags", "-s -w", "flags of the linker")
 	flag.StringVar(&r.url, "url", home+"/releases/download", "URL under which releases are published")
 	flag.StringVar(&r.builder, "builder", home+"/blob/main/Makefile#release", "URI of the builder, for the provenance")
 	names := flag.String("platforms", strings.Join(platforms, ","), "platforms to build for")
@@ -43,8 +44,8 @@ func main() {
 
 // release is what is made, of what, and where.
 type release struct {
-	root, out, version, image, url, builder string
-	platforms                               []string
+	root, out, version, image, url, builder, ldflags string
+	platforms                                        []string
 }
 
 var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)

@@ -33,7 +33,7 @@ func TestRelease(t *testing.T) {
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	r := release{
 		root: "../../..", out: t.TempDir(), version: "v1.2.3", image: image,
-		url: "https://example.com/download", platforms: []string{platform},
+		url: "https://example.com/download", ldflags: "-s -w -X github.com/prometheus/common/version.Version=v1.2.3", platforms: []string{platform},
 	}
 	must.Succeed(t, os.WriteFile(filepath.Join(r.out, "webhook-auditor-image.tar"), []byte("an image"), 0o600))
 	must.Succeed(t, r.write())

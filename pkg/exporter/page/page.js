@@ -67,7 +67,7 @@ async function refresh() {
 prepare(document);
 if (served) {
   setInterval(showAge, 1000);
-  setInterval(refresh, 30000);
+  setInterval(refresh, 10000);
 }
 
 addEventListener('keydown', (event) => {
