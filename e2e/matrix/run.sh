@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh [RELEASE…]: the end-to-end tests of each column of the table "What was run in which
-# release" of docs/operate.md, in real releases of Kubernetes, and its rows. ONLY="install
+# release" of docs/releases.md, in real releases of Kubernetes, and its rows. ONLY="install
 # alerts" runs some columns.
 set -u
 cd "$(dirname "$0")/.."

@@ -64,14 +64,14 @@ func TestSeries(t *testing.T) {
 		return have.lack(want)
 	})
 	if diff := cmp.Diff(documented(t), have, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("docs/operate.md (-) and the servers (+) differ:\n%s", diff)
+		t.Errorf("docs/releases.md (-) and the servers (+) differ:\n%s", diff)
 	}
 }
 
-// documented are the series that docs/operate.md says are exported in the release.
+// documented are the series that docs/releases.md says are exported in the release.
 func documented(t *testing.T) series {
 	t.Helper()
-	text := testenv.Get(os.ReadFile("../../../docs/operate.md"))(t)
+	text := testenv.Get(os.ReadFile("../../../docs/releases.md"))(t)
 	out := series{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
 		if releases := strings.Split(row[3], ", "); row[3] == "all" || slices.Contains(releases, programs.Release()) {

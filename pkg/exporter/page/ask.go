@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,10 +91,23 @@ var isObject = regexp.MustCompile(`(?m)(^|[{,\s"])kind"?\s*:`)
 // verbs begin a request; the last ones read, which no webhook is asked about.
 var verbs = []string{"create", "update", "patch", "apply", "scale", "delete", "connect", "get", "list", "watch"}
 
+// inNamespace matches the namespace of a request as people write it, and articles what they
+// write besides.
+var (
+	inNamespace = regexp.MustCompile(`(?i)\s(?:in|into)\s+(?:the\s+)?(?:namespace\s+|ns\s+)?([a-z0-9][-a-z0-9]*)(?:\s+namespace)?(?:\s|$)`)
+	articles    = []string{"a", "an", "the", "named", "called"}
+)
+
 // requestWords are those of a request as "explain" and kubectl take it; nil where the
 // text is none.
 func requestWords(text string) []string {
-	words := strings.Fields(text)
+	var words []string
+	for _, word := range strings.Fields(inNamespace.ReplaceAllString(text, " -n $1 ")) {
+		value := len(words) > 0 && strings.HasPrefix(words[len(words)-1], "-")
+		if value || !slices.Contains(articles, strings.ToLower(word)) {
+			words = append(words, word)
+		}
+	}
 	for len(words) > 0 && slices.Contains([]string{"$", "kubectl", "oc", "webhook-auditor", "explain"}, words[0]) {
 		words = words[1:]
 	}
@@ -119,7 +133,19 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 			b.Lines[i].Text = strings.TrimSuffix(b.Lines[i].Text, " (-v)") // a page has no flags
 		}
 	}
-	p.Verdict, p.Drawing, p.Answer = blocks[0].Heading, draw(e), v.linked(blocks[1:]).Bounded(maxAnswered)
+	p.Verdict, p.Drawing, p.Answer = blocks[0].Heading, draw(e), v.linked(slices.Concat(v.look(e), blocks[1:])).Bounded(maxAnswered)
+	return nil
+}
+
+// look has the first command where a webhook that fails refuses the request.
+func (v *view) look(e report.Explanation) report.Blocks {
+	for _, step := range e.Chain {
+		for _, f := range v.ofWebhook[step.Ref] {
+			if p := v.byRef[step.Ref]; p != nil && f.Check.Fails && f.Severity > classify.Info && !f.Acknowledged {
+				return report.Blocks{{Heading: "First, look at " + p.Name, Commands: []string{f.Look(p)}}}
+			}
+		}
+	}
 	return nil
 }
 
@@ -161,17 +187,37 @@ func copyable(l report.Line) report.Line {
 
 // examples are an error of the worst webhook, an object and a request.
 func (v *view) examples() []example {
-	worst := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return p.Type == inventory.Conversion })
+	worst := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool {
+		return p.Type == inventory.Conversion || p.Webhook.Backend.Service.Name == ""
+	})
 	v.worstFirst(worst)
-	name := "policy.example.com"
+	failed := `Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": context deadline exceeded`
 	if len(worst) > 0 {
-		name = worst[0].Name
+		failed = v.failedCall(worst[0])
 	}
 	return []example{
-		{"an error", fmt.Sprintf(`Internal error occurred: failed calling webhook %q: failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": context deadline exceeded`, name)},
+		{"an error", failed},
 		{"an object", "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: default\n"},
 		{"a request", "create pods -n default"},
 	}
+}
+
+// failedCall is the error of a call of the webhook, as API servers word it.
+func (v *view) failedCall(p *classify.Profile) string {
+	service, why := p.Webhook.Backend.Service, "context deadline exceeded"
+	if slices.ContainsFunc(v.ofWebhook[p.Ref], func(f *classify.Finding) bool { return f.Check.Name == "ca-bundle-invalid" }) {
+		why = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+	}
+	switch p.State.Fault {
+	case inventory.ServiceNotFound:
+		why = fmt.Sprintf("service %q not found", service.Name)
+	case inventory.PortNotFound:
+		why = fmt.Sprintf("no service port %d found for service %q", service.Port, service.Name)
+	case inventory.NoReadyEndpoints:
+		why = fmt.Sprintf("no endpoints available for service %q", service.Name)
+	}
+	return fmt.Sprintf(`Internal error occurred: failed calling webhook %q: failed to call webhook: Post "https://%s.%s.svc:%d%s?timeout=%ds": %s`,
+		p.Name, service.Name, service.Namespace, service.Port, cmp.Or(service.Path, "/"), int(p.Timeout.Seconds()), why)
 }
 
 // find searches webhooks, their configurations and backends, and checks.

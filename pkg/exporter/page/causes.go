@@ -63,8 +63,8 @@ func (c *cause) urgency() int {
 	return 2
 }
 
-// since says when it began, as far as that is known.
-type since struct{ What, At string }
+// since says for how long, and since when, as far as that is known.
+type since struct{ What, For, At string }
 
 // causes groups the findings that are not acknowledged: what fails now and stops most
 // comes first.
@@ -139,8 +139,15 @@ func (v *view) describe(c *cause) *causeText {
 		t.Title = classify.BackendName(c.profiles[0]) + " " + c.profiles[0].State.Detail
 		t.Summary, _, _ = strings.Cut(first.Brief, ": ")
 		t.All = v.search("all of them", c.service.String())
-	case len(c.findings) == 1:
-		t.Title, t.Summary = first.Webhook.Name, text.Capital(cmp.Or(first.Brief, first.Message))
+	case len(c.findings) > 1:
+		t.Title, _, _ = strings.Cut(strings.TrimSuffix(c.check.Summary, "."), ": ")
+		t.Summary = c.check.Name
+	default:
+		what, why, both := strings.Cut(cmp.Or(first.Brief, first.Message), ": ")
+		if !both || !c.broken() {
+			what, why = "", cmp.Or(first.Brief, first.Message)
+		}
+		t.Title, t.Summary = text.Capital(why), strings.TrimSuffix(first.Webhook.Name+": "+what, ": ")
 	}
 	if len(c.profiles) > 0 {
 		t.Owner = c.profiles[0].Object.Owner.String()
@@ -165,40 +172,51 @@ func (t *causeText) once() {
 	}
 }
 
-// since is when the first of the webhooks began to fail, as this process saw it or as
-// Prometheus counts failed calls.
+// since is when the first of the webhooks began to fail: as the oldest of their alerts has it,
+// or as this process saw it where that is older, or as Prometheus counts failed calls.
 func (v *view) since(profiles []*classify.Profile) since {
-	if v.history != nil {
-		var begin time.Time
-		for _, p := range profiles {
-			if at := v.history.FailingSince(p.Ref); !at.IsZero() && (begin.IsZero() || at.Before(begin)) {
-				begin = at
+	var begin time.Time
+	older := func(t time.Time) bool { return !t.IsZero() && (begin.IsZero() || t.Before(begin)) }
+	what := "Failing for at least"
+	for _, a := range v.alertsOf(profiles) {
+		if older(a.Since) {
+			begin = a.Since
+		}
+	}
+	for _, p := range profiles {
+		if v.history == nil {
+			break
+		}
+		if seen := v.history.FailingSince(p.Ref); older(seen) {
+			if begin = seen; seen.After(v.history.Since()) {
+				what = "Failing for"
 			}
 		}
-		switch {
-		case begin.IsZero():
-		case begin.After(v.history.Since()):
-			return since{"Failing since", timeText(begin)}
-		default:
-			return since{"Failing at least since", timeText(begin)}
-		}
 	}
-	if ago, failing := v.Snapshot.Observed.Of(profiles[0].Series()).FailingFor(); failing {
-		return since{"Its calls fail since about", timeText(v.Snapshot.Observed.Servers[0].To.Add(-ago))}
+	if ago, failing := v.Snapshot.Observed.Of(profiles[0].Series()).FailingFor(); begin.IsZero() && failing {
+		begin, what = v.Snapshot.Observed.Servers[0].To.Add(-ago), "Its calls fail for about"
 	}
-	return since{}
+	if begin.IsZero() {
+		return since{}
+	}
+	return since{what, spanText(max(v.now.Sub(begin), 0)), timeText(begin)}
 }
 
-// alertsOn are the alerts that fire on the webhooks.
-func (v *view) alertsOn(profiles []*classify.Profile) []string {
-	var out []string
+// alertsOf are the alerts that fire on the webhooks.
+func (v *view) alertsOf(profiles []*classify.Profile) []inventory.Alert {
 	if v.Snapshot.Observed == nil {
 		return nil
 	}
-	for _, a := range v.Snapshot.Observed.Alerts {
-		if slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Series() == a.Series }) {
-			out = append(out, fmt.Sprintf("%s (%s)", a.Name, a.Severity))
-		}
+	return slices.DeleteFunc(slices.Clone(v.Snapshot.Observed.Alerts), func(a inventory.Alert) bool {
+		return !slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Series() == a.Series })
+	})
+}
+
+// alertsOn are their names.
+func (v *view) alertsOn(profiles []*classify.Profile) []string {
+	var out []string
+	for _, a := range v.alertsOf(profiles) {
+		out = append(out, fmt.Sprintf("%s (%s)", a.Name, a.Severity))
 	}
 	return text.Distinct(out)
 }
@@ -223,7 +241,7 @@ func (v *view) note(urgency string, t *causeText) string {
 		add("More webhooks", fmt.Sprint(t.More))
 	}
 	if t.Since.At != "" {
-		add(t.Since.What, t.Since.At)
+		add(t.Since.What+" "+t.Since.For, "since "+t.Since.At)
 	}
 	add("Alerts", strings.Join(t.Alerts, ", "))
 	add("Owner", t.Owner)

@@ -34,7 +34,7 @@ func (h *handler) changes(v *view, _ *http.Request) answer {
 
 // change leads to the webhooks of the configuration.
 func (v *view) change(c impact.PastChange) report.Block {
-	b := report.Block{Heading: timeText(c.At) + ": " + c.Subject()}
+	b := report.Block{Heading: v.ago(c.At) + ": " + c.Subject()}
 	b.Lines = append(b.Lines, report.Line{Name: c.Configuration, URL: v.search("", c.Configuration).URL, Under: report.Sentences(c.Differences...)})
 	for _, text := range c.Added {
 		b.Lines = append(b.Lines, report.Line{Label: "came with it", Tone: report.Critical, Text: text})

@@ -153,6 +153,9 @@ func (h *handler) render(section string, r *http.Request, show show) (status int
 	if current != nil {
 		v := newView(current, l)
 		v.history = h.History
+		if d.Status.Age != "" {
+			v.now = h.now()
+		}
 		a = show(v, r)
 		status = cmp.Or(a.status, http.StatusOK)
 	}

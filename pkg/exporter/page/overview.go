@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -14,6 +13,8 @@ import (
 // overview is the first page: what stops most, the other causes, then the rest.
 type overview struct {
 	Lead string
+	// Failing are the webhooks whose calls fail, as observed.
+	Failing string
 	// Top is the cause that stops most; nil where nothing is broken.
 	Top    *causeText
 	Groups []group
@@ -40,7 +41,8 @@ const failingShare = 0.01
 
 func (v *view) overview() *overview {
 	causes := v.causes()
-	o := &overview{Webhooks: len(v.profiles), Lead: lead(causes, v.failing())}
+	failing := v.failing()
+	o := &overview{Webhooks: len(v.profiles), Lead: lead(causes, len(failing)), Failing: bounded(failing)}
 	if len(causes) > 0 && causes[0].broken() {
 		o.Top, causes = v.describe(causes[0]), causes[1:]
 	}
@@ -49,8 +51,8 @@ func (v *view) overview() *overview {
 	return o
 }
 
-// lead says in a sentence what fails now.
-func lead(causes []*cause, failing []string) string {
+// lead says in ten words at most what fails now; failing is how many webhooks do as observed.
+func lead(causes []*cause, failing int) string {
 	webhooks, broken := map[inventory.Ref]bool{}, 0
 	for _, c := range causes {
 		if c.broken() {
@@ -60,17 +62,15 @@ func lead(causes []*cause, failing []string) string {
 			}
 		}
 	}
-	var parts []string
-	if n := len(webhooks); n > 0 {
-		parts = append(parts, inventory.Counted(n, "webhook")+" cannot be called")
-		if broken > 1 {
-			parts[0] += fmt.Sprintf(", for %d causes; this one stops most", broken)
-		}
+	switch {
+	case broken > 1:
+		return inventory.Counted(len(webhooks), "webhook") + " down; this one stops most"
+	case broken == 1:
+		return inventory.Counted(len(webhooks), "webhook") + " down"
+	case failing > 0:
+		return inventory.Counted(failing, "webhook") + " failing now"
 	}
-	if n := len(failing); n > 0 {
-		parts = append(parts, fmt.Sprintf("%s failing now, as observed: %s", inventory.Counted(n, "webhook"), bounded(failing)))
-	}
-	return strings.Join(parts, "; ")
+	return ""
 }
 
 // failing are the webhooks whose calls fail, the worst first, with the share of them.
@@ -129,7 +129,7 @@ func (v *view) alerts() report.Blocks {
 	}
 	t := &report.Table{Headings: []string{"Alert", "Severity", "Webhook", "Since"}, Tones: map[string]report.Tone{"critical": report.Critical, "warning": report.Warning}}
 	for _, a := range v.Snapshot.Observed.Alerts {
-		t.Rows = append(t.Rows, []string{a.Name, a.Severity, a.Series.Name, timeText(a.Since)})
+		t.Rows = append(t.Rows, []string{a.Name, a.Severity, a.Series.Name, v.ago(a.Since)})
 	}
 	return v.linked(report.Blocks{{Heading: "Firing alerts", Table: t}}.NonEmpty()).Bounded(maxAnswered)
 }

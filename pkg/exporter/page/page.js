@@ -22,7 +22,7 @@ function prepare(root) {
   }
   for (const time of root.querySelectorAll('time')) {
     const local = new Date(time.dateTime);
-    if (!isNaN(local)) time.title = local.toLocaleString() + ' here';
+    if (!isNaN(local)) time.title = (time.title ? time.title + ', ' : '') + local.toLocaleString() + ' here';
   }
 }
 

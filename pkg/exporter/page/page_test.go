@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -184,6 +185,7 @@ func TestAsk(t *testing.T) {
 		failed:                           {"<h2>Webhook configmaps.legacy.example.com: service-missing</h2>", `href="./webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="./checks/service-missing"`, `kubectl get deployments,pods,services -n legacy</code><button`},
 		"create pods -n shop":            {"CREATE pods in shop", `<svg class="chain"`, "there is no namespace shop", `href="./webhooks/validating/guard/pods.guard.example.com"`},
 		"kubectl create configmaps -n a": {"CREATE configmaps in a"},
+		"create the pods in namespace b": {"CREATE pods in b"},
 		`{"kind": "ConfigMap"}`:          {"no such request"}, // by the stand-in for explain
 		"legacy":                         {"Names with legacy", `configmaps.legacy.example.com">`},
 		"nothing at all":                 {`role="alert"`, "no webhook error recognized; nor is it an object"},
@@ -194,6 +196,10 @@ func TestAsk(t *testing.T) {
 		} else {
 			expect.Contains(t, w.Body.String(), wants...)
 		}
+	}
+	example := html.UnescapeString(regexp.MustCompile(`value="(Internal error[^"]*)"`).FindStringSubmatch(form)[1])
+	if answer := post(h, example, "same-origin").Body.String(); !regexp.MustCompile(`<h2>Webhook ([^:]+): [a-z-]+</h2>`).MatchString(answer) || strings.Contains(answer, "timeout</h2>") {
+		t.Errorf("the example %s is answered:\n%s", example, answer)
 	}
 	for _, site := range []string{"cross-site", "same-site"} {
 		if w := post(h, "create pods", site); w.Code != http.StatusForbidden {
@@ -213,16 +219,16 @@ func TestIncident(t *testing.T) {
 	}, Alerts: []inventory.Alert{{Name: "WebhookBackendDown", Severity: "critical", Series: backups, Since: reporttest.Taken.Add(-time.Minute)}}}
 	serves(t, serve(r), http.StatusOK, map[string][]string{
 		"/": {
-			"; 1 webhook failing now, as observed: configmaps.legacy.example.com (40 %)</b>",
+			" webhooks down; this one stops most</b>", "Calls fail, as observed: configmaps.legacy.example.com (40 %)",
 			// The cause that stops most comes first, whatever the order of the findings.
 			`<details class="top-cause" open><summary><b>Service storage/backup-operator:443 does not exist</b>`, "This stops: garbage collection",
 			`First, look</span><div class="command"><code class="block" tabindex="0">kubectl get deployments,pods,services -n storage</code>`,
-			"Its calls fail since about <time", "Broken now: Service storage/backup-operator:443 does not exist\nStops: garbage collection",
+			"Failing for at least <time", "Its calls fail for about <time", "Broken now: Service storage/backup-operator:443 does not exist\nStops: garbage collection",
 			"Broken now: Service legacy/legacy-operator:443 does not exist\n", "At risk: ",
 			"<h3>Firing alerts</h3>", "Firing: Webhook<wbr>Backend<wbr>Down (critical)",
 		},
 		"/webhooks":               {`<td class="n" data-title="Failing"><span class="state state-bad">40.0%</span></td>`},
-		"/" + webhookName(legacy): {"<h3>Who is affected</h3>", "Its calls fail since about"},
+		"/" + webhookName(legacy): {"<h3>Who is affected</h3>", "Its calls fail for about <time"},
 	})
 }
 
@@ -239,7 +245,7 @@ func TestUnknown(t *testing.T) {
 	}{
 		{files, "/webhooks", `data-title="Reach">not known</td>`},
 		{files, "/webhooks/validating/custom/custom.example.com", "Not known: the input does not have the CustomResourceDefinitions"},
-		{cluster, "/webhooks", `data-title="Reach">0</td>`},
+		{cluster, "/webhooks", `data-title="Reach">nothing</td>`},
 		{cluster, "/webhooks/validating/custom/custom.example.com", "It is called for nothing that the API server serves."},
 		{inventory.Objects{}, "/", "There is no webhook to say anything about."},
 		{inventory.Objects{}, "/webhooks", "There is no webhook</p>"},

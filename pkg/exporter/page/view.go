@@ -2,10 +2,12 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -17,6 +19,8 @@ import (
 type view struct {
 	*classify.Report
 	links
+	// now is the time for which it is; of a recording, that of the record.
+	now time.Time
 	// history knows since when webhooks fail; nil without it.
 	history   *impact.History
 	profiles  []*classify.Profile
@@ -25,7 +29,7 @@ type view struct {
 }
 
 func newView(r *classify.Report, l links) *view {
-	v := &view{Report: r, links: l, byRef: map[inventory.Ref]*classify.Profile{}, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
+	v := &view{Report: r, links: l, now: r.AsOf(), byRef: map[inventory.Ref]*classify.Profile{}, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
 	for _, p := range r.Profiles {
 		v.profiles = append(v.profiles, p)
 		v.byRef[p.Ref] = p
@@ -65,21 +69,27 @@ func (v *view) rows(findings []*classify.Finding, most int) (rows []findingRow, 
 	return rows, max(len(findings)-most, 0)
 }
 
-// worst is the severity of the webhook's worst finding that is not acknowledged;
-// 0 without one.
-func (v *view) worst(ref inventory.Ref) classify.Severity {
-	for _, f := range v.ofWebhook[ref] {
-		if !f.Acknowledged {
-			return f.Severity
-		}
+// ago is a time, and how long ago it is.
+func (v *view) ago(t time.Time) string {
+	layout := "2006-01-02 15:04 UTC"
+	if v.now.Sub(t) < 12*time.Hour {
+		layout = "15:04 UTC"
 	}
-	return 0
+	return fmt.Sprintf("%s, %s ago", t.UTC().Format(layout), spanText(max(v.now.Sub(t), 0)))
 }
 
-// worstFirst sorts webhooks: by their findings, then by the share of calls that fail.
+// worstFirst sorts webhooks as the overview has their causes, then by the share of calls that
+// fail.
 func (v *view) worstFirst(profiles []*classify.Profile) {
+	place := map[inventory.Ref]int{}
+	causes := v.causes()
+	for i, c := range slices.Backward(causes) {
+		for _, f := range c.findings {
+			place[f.Webhook] = i - len(causes)
+		}
+	}
 	slices.SortStableFunc(profiles, func(a, b *classify.Profile) int {
-		return cmp.Or(cmp.Compare(v.worst(b.Ref), v.worst(a.Ref)), cmp.Compare(v.failedShare(b), v.failedShare(a)), a.Ref.Compare(b.Ref))
+		return cmp.Or(cmp.Compare(place[a.Ref], place[b.Ref]), cmp.Compare(v.failedShare(b), v.failedShare(a)), a.Ref.Compare(b.Ref))
 	})
 }
 

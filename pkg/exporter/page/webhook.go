@@ -32,7 +32,7 @@ type webhookPage struct {
 const maxFindings = 50
 
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
-	w := &webhookPage{Type: p.Type.Title(), State: stateOf(p), Changed: timeText(p.Object.LastChanged)}
+	w := &webhookPage{Type: p.Type.Title(), State: v.stateOf(p), Changed: timeText(p.Object.LastChanged)}
 	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], maxFindings)
 	if p.State.Fault != inventory.Sound {
 		w.Since = v.since([]*classify.Profile{p})

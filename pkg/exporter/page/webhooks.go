@@ -84,7 +84,7 @@ func (v *view) tableRow(p *classify.Profile) tableRow {
 	row := tableRow{
 		Webhook: v.webhook(p.Ref), Type: p.Type.Title(), Registered: p.Configuration,
 		Policy: string(p.FailurePolicy), Timeout: int(p.Timeout.Seconds()),
-		Backend: p.Webhook.Backend.String(), State: stateOf(p), Reach: reached(p), Counts: v.counts(p.Ref),
+		Backend: p.Webhook.Backend.String(), State: v.stateOf(p), Reach: reached(p), Counts: v.counts(p.Ref),
 	}
 	if o := v.Snapshot.Observed; o != nil && len(o.Servers) > 0 {
 		cells, p99 := report.ObservedCells(o, p.Ref), o.Of(p.Series()).P99
@@ -93,21 +93,38 @@ func (v *view) tableRow(p *classify.Profile) tableRow {
 	return row
 }
 
-// reached counts the resources that the webhook is called for, by class where they have one.
+// maxReached is how many resources the table names of a webhook.
+const maxReached = 2
+
+// reached names the resources that the webhook is called for, those of the gravest class
+// first, and counts the others.
 func reached(p *classify.Profile) string {
-	var out []string
+	var names []string
 	for _, class := range classify.Classes {
-		if n := len(p.ByClass[class]); n > 0 {
-			out = append(out, fmt.Sprintf("%s %d", class, n))
+		for _, r := range p.ByClass[class] {
+			names = append(names, r.String())
 		}
 	}
+	for _, r := range p.Matched {
+		names = append(names, r.String())
+	}
 	switch {
-	case len(out) > 0:
-		return strings.Join(out, ", ")
-	case len(p.Matched) == 0 && !p.KnowsReach():
+	case len(names) > 0:
+	case p.KnowsReach():
+		return "nothing"
+	default:
 		return "not known"
 	}
-	return strconv.Itoa(len(p.Matched))
+	out := names[:0]
+	for _, name := range names {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	if more := len(out) - maxReached; more > 0 {
+		return fmt.Sprintf("%s +%d", strings.Join(out[:maxReached], ", "), more)
+	}
+	return strings.Join(out, ", ")
 }
 
 // counts are the findings of the webhook that are not acknowledged, by severity.
@@ -130,9 +147,15 @@ func (v *view) counts(ref inventory.Ref) []severityCount {
 // backendState is whether a backend can be called.
 type backendState struct{ Text, Style string }
 
-func stateOf(p *classify.Profile) backendState {
+// stateOf is that of the webhook's backend, and of what else makes its calls fail.
+func (v *view) stateOf(p *classify.Profile) backendState {
 	s := p.State
+	failing := slices.IndexFunc(v.ofWebhook[p.Ref], func(f *classify.Finding) bool {
+		return f.Check.Fails && f.Severity > classify.Info && !f.Acknowledged
+	})
 	switch {
+	case failing >= 0 && s.Fault == inventory.Sound:
+		return backendState{v.ofWebhook[p.Ref][failing].Check.Name, "bad"}
 	case !s.Known:
 		return backendState{"not known", "unknown"}
 	case s.Fault != inventory.Sound:
