@@ -25,6 +25,8 @@ const (
 	// The same where the binding does not deny: the request went on.
 	causePolicyExpressionWarned Cause = "policy-expression-warned"
 	causeOtherServer            Cause = "other-server"
+	causeMirrorPod              Cause = "mirror-pod"
+	causeEvictionDenied         Cause = "eviction-denied"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -103,21 +105,55 @@ var refusedCauses = []cause{
 // conflictCauses are the fields on which a server-side apply ends in a conflict.
 var conflictCauses = []cause{{regexp.MustCompile(`caBundle`), "ca-bundle-conflict"}}
 
-// foreignName are the names in certificates of other servers: hosts of clouds, of
-// Fargate, ingress controllers, and the API server.
-var foreignName = regexp.MustCompile(`certificate is valid for (?:[^"]*?[ ,])??(?:(?:fargate-)?ip-\d|[\w.*-]+\.(?:internal|compute\.\S+|local|traefik\.default)\b|ingress\.local|kubernetes(?:\.default\S*)?[, ])`)
+// certifiedNames are the names of a certificate, and the host that was called.
+var certifiedNames = regexp.MustCompile(`certificate is valid for (.+?), not ([\w.*-]+)`)
 
-// certifiedName is the one name of a certificate, and the host that was called.
-var certifiedName = regexp.MustCompile(`certificate is valid for ([\w-]+), not ([\w-]+)`)
-
-// otherServer reports whether the names in the certificate are those of another server. A
-// kubelet issues itself one for the plain name of its node.
+// otherServer reports whether no name in the certificate is one that the backend would
+// have: a kubelet's, an ingress's, the API server's or that of another Service's.
 func otherServer(detail string) bool {
-	if m := certifiedName.FindStringSubmatch(detail); m != nil && m[1] != "localhost" && m[1] != m[2] {
-		return true
+	m := certifiedNames.FindStringSubmatch(detail)
+	if m == nil {
+		return false
 	}
-	return foreignName.MatchString(strings.ReplaceAll(detail, ".cluster.local", ""))
+	own := false
+	for name := range strings.SplitSeq(strings.ReplaceAll(m[1], ".cluster.local", ""), ", ") {
+		named := isOwnName(name, m[2])
+		if !named && strings.HasSuffix(name, ".svc") {
+			return true
+		}
+		own = own || named
+	}
+	return !own
 }
+
+// isOwnName reports whether a backend that is called by the host may have a certificate for
+// the name: one by hand, of a Service that was renamed or moved, of the same domain.
+func isOwnName(name, host string) bool {
+	service, isService := strings.CutSuffix(host, ".svc")
+	first, rest, hasDots := strings.Cut(service, ".")
+	labels := strings.Split(strings.TrimSuffix(name, ".svc"), ".")
+	switch {
+	case name == "localhost":
+		return true
+	case !isService: // a URL: the domain above the host
+		return hasDots && strings.Contains(rest, ".") && strings.HasSuffix(name, "."+rest)
+	case len(labels) == 1:
+		return strings.Contains(name, first) || strings.Contains(name, "webhook")
+	}
+	return labels[0] == first || labels[len(labels)-1] == rest
+}
+
+// framed are causes of a denial that the words of the client around it show.
+var framed = []struct {
+	*regexp.Regexp
+	Cause
+}{
+	{regexp.MustCompile(`(?i)failed creating a mirror pod`), causeMirrorPod},
+	{regexp.MustCompile(`(?i)(?:error when|when|cannot|unable to|failed to) evict(?:ing)? pods?\b|eviction of pod`), causeEvictionDenied},
+}
+
+// ownFailure are words by which a backend denies requests as it failed itself.
+var ownFailure = regexp.MustCompile(`(?i)\bcache\b|failed to (?:get|list|fetch)|error to get|context deadline exceeded|connection refused|no such host|too many requests|unexpected end of JSON`)
 
 // advice is what a Cause means, and the way out of it where no finding has
 // a better one.
@@ -150,7 +186,7 @@ var advices = map[Cause]advice{
 	},
 	"no-ready-endpoints": {
 		Meaning: "the Service exists, but no Pod behind its port is ready",
-		Fix:     "bring the Pods back: kubectl get endpointslices,pods " + ofTheService + ". Then see whether the webhook refuses its own Pods. Before Kubernetes 1.34 the Service needs an Endpoints object too",
+		Fix:     "bring the Pods back, and see whether the webhook refuses its own. Before Kubernetes 1.34 the Service needs an Endpoints object too: kubectl get endpointslices,pods " + ofTheService,
 		Checks:  []string{"no-ready-endpoints"},
 		Related: []string{"bootstrap-deadlock", "single-endpoint"},
 	},
@@ -206,12 +242,12 @@ var advices = map[Cause]advice{
 	},
 	"tunnel": {
 		Meaning: "the tunnel from the API server to the cluster's network (konnectivity, a VPN, k3s) is down, or its end does not reach the Pod. Where it is down, no webhook in the cluster can be called",
-		Fix:     "bring the agents of the tunnel back: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent. See that the node of the agent reaches the Pod: a NetworkPolicy may close it",
+		Fix:     "bring the agents of the tunnel back, and see that their node reaches the Pod, which a NetworkPolicy may close: kubectl get pods -n kube-system -l k8s-app=konnectivity-agent",
 	},
 	"connection-refused": {
 		Meaning: "no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
 		Fix:     "see that the Pods run and listen on the targetPort of the Service, and that their readinessProbe asks the webhook's own port",
-		Checks:  []string{"no-ready-endpoints", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "backend-selector", "host-port", "backend-unreachable"},
 		Related: []string{"single-endpoint"},
 	},
 	"no-route": {
@@ -249,6 +285,7 @@ var advices = map[Cause]advice{
 	"not-found": {
 		Meaning: "a server answered that does not know the path. clientConfig.service.path is wrong, or another server listens at the port",
 		Fix:     "set clientConfig.service.path to the path that the backend serves. An upgrade of the backend may have changed it",
+		Checks:  []string{"backend-selector", "host-port"},
 	},
 	"unauthorized": {
 		Meaning: "the backend demands credentials. The API server calls webhooks without, unless its --admission-control-config-file has them",
@@ -286,6 +323,14 @@ var advices = map[Cause]advice{
 		Meaning: "the webhook works: it was called and denied the request, by its own rules",
 		Fix:     "change the object, or the policy behind the webhook. The words after the colon are the webhook's own",
 	},
+	"mirror-pod": {
+		Meaning: "a webhook denied the mirror Pod by which a kubelet shows a static Pod. The static Pod runs all the same, the API server does not show it",
+		Fix:     "leave mirror Pods out by a matchCondition of the webhook: !has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
+	},
+	"eviction-denied": {
+		Meaning: "the webhook is called for evictions and refused this one. Those of operators do so on purpose: they move the Pod themselves, and the drain has to try again",
+		Fix:     "drain again once the Pod has moved. AKS ends a node upgrade at the first refusal: restart the workload first, so that its Pods leave the node",
+	},
 	"dry-run": {
 		Meaning: "the request was a dry run (kubectl diff, --dry-run=server). The webhook does not declare that it has no side effects, so it was not called",
 		Fix:     "set sideEffects of the webhook to None, or NoneOnDryRun",
@@ -296,7 +341,7 @@ var advices = map[Cause]advice{
 	},
 	"patch-failed": {
 		Meaning: "the JSON patch of a mutating webhook or policy does not fit the object. The request is refused whatever the failurePolicy, and the error names neither",
-		Fix:     "see which mutating webhooks the request meets: webhook-auditor explain OPERATION RESOURCE. A JSON patch of the client's own gives the same error",
+		Fix:     "see which mutating webhooks the request meets; a JSON patch of the client's own gives the same error: webhook-auditor explain OPERATION RESOURCE",
 	},
 	"match-condition": {
 		Meaning: "a matchCondition could not be evaluated on the object. With failurePolicy Fail that refuses the request; the webhook was not called",
@@ -351,8 +396,13 @@ var advices = map[Cause]advice{
 		Meaning: "the params of the binding do not exist, and its parameterNotFoundAction is Deny. All that the policy matches is refused, whatever validationActions are",
 		Fix:     "create the params, or set paramRef.parameterNotFoundAction of the binding to Allow",
 	},
+	"policy-configuration": {
+		Meaning: "the policy or its binding is wrong, no expression was evaluated. All that the policy matches is refused, whatever validationActions and matchConditions are",
+		Fix:     "correct in the policy or its binding what the words after the colon name",
+		Checks:  []string{"refused-by-api"},
+	},
 	"param-kind": {
-		Meaning: "the API server does not serve the kind of the policy's params, or not yet. All that the policy matches is refused, whatever its bindings say",
+		Meaning: "the API server does not serve the kind of the policy's params, or not yet. All that the policy matches is refused, whatever its bindings and matchConditions say",
 		Fix:     "create the CRD and wait 30 s, or set failurePolicy of the policy to Ignore",
 	},
 	"params-unsynced": {
@@ -387,9 +437,9 @@ var advices = map[Cause]advice{
 		Checks:  []string{"serving-certificate"},
 	},
 	"other-server": {
-		Meaning: "another server answered with its own certificate: a kubelet, an ingress or the API server. The backend was not reached",
-		Fix:     "see who listens at the targetPort on the Pod's address: kubectl get endpointslices,pods -o wide " + ofTheService + ". With hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's)",
-		Checks:  []string{"host-port"},
+		Meaning: "another server answered with its own certificate: a kubelet, an ingress, the API server or another Service's backend. This one was not reached",
+		Fix:     "with hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's). Else see who listens at the targetPort on the Pod's address: kubectl get endpointslices,pods -o wide " + ofTheService,
+		Checks:  []string{"host-port", "backend-selector"},
 	},
 	"envoy": {
 		Meaning: "an Envoy proxy of a mesh or gateway answered in place of the backend, which may not have seen the call",
@@ -398,13 +448,13 @@ var advices = map[Cause]advice{
 	},
 	"slow-call": {
 		Meaning: "the call was slow, and the API server logged how long it took. The request was not refused for it",
-		Fix:     "see how long its calls take: webhook-auditor top. Then look at the load and the log of the backend",
+		Fix:     "look at the load and the log of the backend. See how long its calls take: webhook-auditor top",
 		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
 		Related: []string{"long-timeout", "budget-exceeded"},
 	},
 	"plugin-timeout": {
 		Meaning: "OpenShift ends an admission plugin after 13 s, whatever the failurePolicy of its webhooks. It took longer; the error names no webhook",
-		Fix:     "see which of them are slow: webhook-auditor top. Then lower timeoutSeconds until a request takes less than 13 s: webhook-auditor explain OPERATION RESOURCE",
+		Fix:     "lower timeoutSeconds until a request takes less than 13 s (webhook-auditor explain OPERATION RESOURCE). See which of them are slow: webhook-auditor top",
 		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded", "long-timeout"},
 	},
 	"gke-rules": {

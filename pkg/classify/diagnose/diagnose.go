@@ -40,6 +40,9 @@ const ofTheService = "in the namespace of the Service"
 
 // Explain looks the error up in the Report.
 func Explain(r *classify.Report, c APIServerError) Answer {
+	if c.Cause == causeDenied && onlyEvictions(about(r, c)) {
+		c.Cause = causeEvictionDenied
+	}
 	advice := advices[c.Cause]
 	a := Answer{APIServerError: c, Meaning: advice.Meaning, Fix: advice.Fix}
 	if c.Kind != "" {
@@ -71,10 +74,21 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Fix += meanwhile(c.Cause, callers)
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
+	if slices.Contains([]Cause{causeDenied, causeMirrorPod, causeEvictionDenied}, c.Cause) && ownFailure.MatchString(c.Detail) {
+		a.Notes = append(a.Notes, "Its words are of a failure of the backend itself, not of the object: look at its log.")
+	}
 	a.Notes = append(a.Notes, readyElsewhere(c.Cause, callers)...)
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
 	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
 	return a
+}
+
+// onlyEvictions reports whether the webhooks are called for evictions alone.
+func onlyEvictions(profiles []*classify.Profile) bool {
+	other := func(p *classify.Profile) bool {
+		return len(p.Matched) != 1 || p.Matched[0].Resource != inventory.Resource{Name: "pods", Subresource: "eviction"}
+	}
+	return len(profiles) > 0 && !slices.ContainsFunc(profiles, other)
 }
 
 // readyElsewhere says of a backend that does not listen how its Pods can be ready.
@@ -110,7 +124,7 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	case c.Expression != "":
 		return slices.ContainsFunc(p.MatchConditions, func(m admissionv1.MatchCondition) bool { return unwrapped(m.Expression) == c.Expression })
 	}
-	return c.Webhook != "" && p.Name == c.Webhook
+	return c.Webhook != "" && slices.Contains(c.names(), p.Name)
 }
 
 // find adds the findings about the webhooks, in the order of the checks of the advice. The
@@ -251,7 +265,7 @@ func (c APIServerError) calls(w *inventory.Webhook) bool {
 // "" where it is not the call that fails, or not certain whose.
 func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	switch cause {
-	case causeDenied, "dry-run", "match-condition", "client-gone", "request-timeout", "patch", "patch-failed", "tunnel", "slow-call", "gke-rules", "gke-autopilot", "apply-conflict", "ca-bundle-conflict":
+	case causeDenied, causeMirrorPod, causeEvictionDenied, "dry-run", "match-condition", "client-gone", "request-timeout", "patch", "patch-failed", "tunnel", "slow-call", "gke-rules", "gke-autopilot", "apply-conflict", "ca-bundle-conflict":
 		return ""
 	}
 	if len(profiles) != 1 {
@@ -290,7 +304,7 @@ func failsOpen(cause Cause, callers []*classify.Profile) []string {
 }
 
 // answered are the causes that refuse a request whatever failurePolicy says.
-var answered = []Cause{causeDenied, "gke-rules", "gke-autopilot", "slow-call", "apply-conflict", "ca-bundle-conflict", "dry-run", "patch", "patch-failed", "request-timeout", "api-server"}
+var answered = []Cause{causeDenied, causeMirrorPod, causeEvictionDenied, "gke-rules", "gke-autopilot", "slow-call", "apply-conflict", "ca-bundle-conflict", "dry-run", "patch", "patch-failed", "request-timeout", "api-server"}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.

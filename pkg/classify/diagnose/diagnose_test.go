@@ -207,7 +207,7 @@ func TestAnswers(t *testing.T) {
 		"the request went on":            {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "", "failurePolicy is Ignore: the request went on"},
 		"denied":                         {"backend-unreachable", `admission webhook "healthy.example.com" denied the request: no`, 1, "", "change the object", ""},
 		"two configurations":             {"duplicate-name", `failed calling webhook "mjob.kb.io": EOF`, 3, "", "", "3 webhooks are registered that it may be about"},
-		"a namespace":                    {"backend-unreachable", call(`no endpoints available for service "hook"`), 0, "", "kubectl get endpointslices,pods -n policy.", ""},
+		"a namespace":                    {"backend-unreachable", call(`no endpoints available for service "hook"`), 0, "", "kubectl get endpointslices,pods -n policy", ""},
 		"a ghost":                        {"backend-unreachable", call(`EOF`), 0, "", "", "No configuration in the input registers webhook w.example.com"},
 		"a ghost whose Service is there": {"backend-unreachable", `failed calling webhook "old.example.com": failed to call webhook: Post "https://policy.policy.svc:443/x": EOF`, 0, "", "", "is called by webhook refused.example.com"},
 		"a static manifest":              {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
@@ -16,8 +17,8 @@ import (
 // APIServerError is what an API server reported about a webhook or policy, in an error that a
 // user pasted: from kubectl, an Event, a condition or the log of a controller.
 type APIServerError struct {
-	// Webhook is the name of an admission webhook; "" where the error does not
-	// name it, and for a conversion.
+	// Webhook is the name of an admission webhook, or of several, with commas; "" where the
+	// error does not name it, and for a conversion.
 	Webhook string
 	// Policy is that of an admission policy, "" where the error names none, and Binding
 	// that by which it applied, "" where it is the policy that is wrong.
@@ -75,6 +76,17 @@ var patterns = func() []errorPattern {
 	}
 	conflicting := func(c *APIServerError, groups []string) {
 		c.Webhook, c.Detail = groups[1], groups[0]+c.Detail
+		for _, field := range fieldsInConflict.FindAllStringSubmatch(c.Detail, -1) {
+			if !slices.Contains(c.names(), field[1]) {
+				c.Webhook += ", " + field[1]
+			}
+		}
+	}
+	traced := func(c *APIServerError, groups []string) {
+		c.Webhook = groups[1]
+		if m := trace.FindStringSubmatch(groups[0] + c.Detail); m != nil {
+			c.Detail = tracedCall(m)
+		}
 	}
 	plugin := func(c *APIServerError, groups []string) { c.Plugin, c.Detail = groups[1], groups[0] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
@@ -100,7 +112,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`(?:Internal error occurred: )?failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
 		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in [\w.]+`), plugin, nil, "plugin-timeout"},
-		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), named, nil, "slow-call"},
+		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), traced, nil, "slow-call"},
 		{regexp.MustCompile(`"Call conversion webhook" custom-resource-definition:[^, ]+`), whole, nil, "slow-call"},
 		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, "refused-by-api"},
 		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, "refused-by-api"},
@@ -198,21 +210,19 @@ func parsed(text string) []APIServerError {
 		return within
 	})
 	var out []APIServerError
-	add := func(c APIServerError) {
-		if !slices.ContainsFunc(out, c.same) {
-			out = append(out, c)
-		}
-	}
 	for i, m := range matches {
 		end := len(text)
 		if i+1 < len(matches) {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(text[m.begin:m.end], text[m.end:end])
-		add(c)
-		for _, field := range fieldsInConflict.FindAllStringSubmatch(c.Detail, -1) {
-			c.Webhook = field[1]
-			add(c)
+		for _, f := range framed {
+			if c.Cause == causeDenied && f.MatchString(text[:m.begin]) {
+				c.Cause = f.Cause
+			}
+		}
+		if !slices.ContainsFunc(out, c.same) {
+			out = append(out, c)
 		}
 	}
 	return out
@@ -223,6 +233,26 @@ const webhookField = `\.webhooks\[name="([^"]+)"\]`
 
 // fieldsInConflict are those of an apply that ended in a conflict.
 var fieldsInConflict = regexp.MustCompile(`\B` + webhookField)
+
+// names are those of the webhooks.
+func (c APIServerError) names() []string { return strings.Split(c.Webhook, ", ") }
+
+// trace is how an API server logs a slow call: its configuration, group, resource,
+// subresource, operation and duration.
+var trace = regexp.MustCompile(`configuration:([^,]*),webhook:[^, ]+,resource:([^,/]*)/[^,]*, Resource=([\w.-]+)(?:,subresource:([\w-]*),operation:(\w*))?.*?(?:total time: | )([\d.]+m?s)\b`)
+
+// tracedCall is a slow call in words, as "CREATE jobs.batch: 4.7 s, configuration c".
+func tracedCall(m []string) string {
+	what := strings.TrimSpace(m[5] + " " + inventory.Resource{Group: m[2], Name: m[3], Subresource: m[4]}.String())
+	took, err := time.ParseDuration(m[6])
+	if err != nil {
+		return what + ", configuration " + m[1]
+	}
+	return fmt.Sprintf("%s: %.1f s, configuration %s", what, took.Seconds(), m[1])
+}
+
+// structTail is what klog prints of a Status after its message.
+var structTail = regexp.MustCompile(`",? Reason:"[^"]*", Details:.*$`)
 
 // unwrapped undoes what carries errors about: quotes in quotes of logs, lines
 // that a terminal broke, quotes that a chat made pretty.
@@ -254,7 +284,7 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	if c.Cause == causeName && otherServer(rest) {
 		c.Cause = causeOtherServer
 	}
-	c.Detail = text.Shorten(unquoted(strings.TrimLeft(c.Detail, ",")), maxDetail)
+	c.Detail = text.Shorten(unquoted(strings.TrimLeft(structTail.ReplaceAllString(c.Detail, ""), ",")), maxDetail)
 	return c
 }
 

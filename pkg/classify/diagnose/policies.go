@@ -21,15 +21,19 @@ var failingExpressions = regexp.MustCompile(`^expression '(.+?)' resulted in err
 // pkg/admission/plugin/policy/validating.
 var failureAnnotation = regexp.MustCompile(`\{"?message"?: ?"?(.*?)"?, ?"?policy"?: ?"?([^",}]+)"?(?:, ?"?binding"?: ?"?([^",}]+)"?)?(?:, ?"?expressionIndex"?: ?\d+)?, ?"?validationActions"?: ?\[([^\]]*)\]\}?`)
 
+// misconfigured begins what is no verdict on an object.
+const misconfigured = `^failed to configure (?:policy|binding): `
+
 // policyCauses are the causes of a policy's error beside its own verdict. Source:
 // k8s.io/apiserver pkg/admission/plugin/policy/generic/policy_dispatcher.go.
 var policyCauses = []cause{
 	{regexp.MustCompile(`no params found for policy binding`), "params-missing"},
-	{regexp.MustCompile(`failed to find resource referenced by paramKind`), "param-kind"},
+	{regexp.MustCompile(`failed to find resource referenced by paramKind|` + misconfigured + `(?:paramKind kind .* not known|failed to find REST mapping)`), "param-kind"},
 	{regexp.MustCompile(`not yet synced to use for admission`), "params-unsynced"},
 	{regexp.MustCompile(`paramRef\.namespace must not be provided`), "param-scope"},
 	{regexp.MustCompile(`cannot use namespaced paramRef in policy binding`), "param-namespace"},
 	{regexp.MustCompile(`no corresponding type for`), "apply-without-type"},
+	{regexp.MustCompile(misconfigured), "policy-configuration"},
 	{regexp.MustCompile(`actual cost limit exceeded|out of cost budget|compilation error`), causePolicyExpression},
 }
 

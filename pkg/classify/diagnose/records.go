@@ -60,10 +60,17 @@ var quotedValue = regexp.MustCompile(`\b\w+=("(?:[^"\\]|\\.)*\\"(?:[^"\\]|\\.)*"
 // value is the value of a line of a structured log that an error stands in; the line, where
 // that is not known.
 func value(line string) string {
-	for _, m := range quotedValue.FindAllStringSubmatch(line, -1) {
-		if s, err := strconv.Unquote(m[1]); err == nil && len(parsed(unwrapped(s))) > 0 {
-			return s
+	for _, at := range quotedValue.FindAllStringSubmatchIndex(line, -1) {
+		s, err := strconv.Unquote(line[at[2]:at[3]])
+		if err != nil || len(parsed(unwrapped(s))) == 0 {
+			continue
 		}
+		for _, f := range framed {
+			if around := f.FindString(line[:at[0]]); around != "" {
+				return around + ": " + s
+			}
+		}
+		return s
 	}
 	return line
 }
