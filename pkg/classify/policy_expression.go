@@ -2,14 +2,19 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 var policyExpression = &Check{
-	Name:       "policy-expression",
-	Summary:    "An expression of an admission policy fails for a kind that the policy matches.",
-	Severity:   Warning,
-	FindPolicy: func(p *PolicyProfile) []Problem { return append(failingConditions(p), badlyTyped(p)...) },
+	Name:     "policy-expression",
+	Summary:  "An expression of an admission policy fails for a kind that the policy matches.",
+	Severity: Warning,
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		return slices.Concat(failingConditions(p), badlyTyped(p), panicking(p))
+	},
 }
 
 // failingConditions is what an expression does that fails whatever the request holds: the
@@ -49,6 +54,24 @@ func badlyTyped(p *PolicyProfile) []Problem {
 		Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
 	if !p.FailsClosed() || !p.Denies() {
+		problem.Severity = Info
+	}
+	return []Problem{problem}
+}
+
+// panicking is what an API server of an older release does not survive the request by.
+func panicking(p *PolicyProfile) []Problem {
+	at := admission.ObjectsInLists(p.AdmissionPolicy)
+	server := p.Snapshot.Server
+	if len(at) == 0 || server.AtLeast(1, admission.PanicsBefore) {
+		return nil
+	}
+	problem := Problem{
+		Message: fmt.Sprintf("sets a list or map with an Object in it by mutations[%d]: API servers before v1.%d panic at that, so that each request it matches fails, whatever the failurePolicy (v1.35 and v1.36: before the fixes of August 2026)", at[0], admission.PanicsBefore),
+		Brief:   fmt.Sprintf("API servers before v1.%d panic at the Object in a list or map that mutations[%d] sets", admission.PanicsBefore, at[0]),
+		Fix:     fmt.Sprintf("write maps in place of Objects in the value of the JSONPatch, as in value: [{\"key\": \"spot\"}], or use an applyConfiguration%s", changedBy(p.Object.Owner)),
+	}
+	if !server.Known() {
 		problem.Severity = Info
 	}
 	return []Problem{problem}

@@ -25,7 +25,7 @@ const (
 	// The same where the binding does not deny: the request went on.
 	causePolicyExpressionWarned Cause = "policy-expression-warned"
 	causeOtherServer            Cause = "other-server"
-	causeMirrorPod              Cause = "mirror-pod"
+	causeMirrorPod              Cause = "mirror-pod-denied"
 	causeEvictionDenied         Cause = "eviction-denied"
 )
 
@@ -323,7 +323,7 @@ var advices = map[Cause]advice{
 		Meaning: "the webhook works: it was called and denied the request, by its own rules",
 		Fix:     "change the object, or the policy behind the webhook. The words after the colon are the webhook's own",
 	},
-	"mirror-pod": {
+	"mirror-pod-denied": {
 		Meaning: "a webhook denied the mirror Pod by which a kubelet shows a static Pod. The static Pod runs all the same, the API server does not show it",
 		Fix:     "leave mirror Pods out by a matchCondition of the webhook: !has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
 	},

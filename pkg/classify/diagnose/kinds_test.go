@@ -60,8 +60,8 @@ func TestFrames(t *testing.T) {
 	const mirror = `admission webhook "w.example.com" denied the request: not from cache`
 	evicted := `admission webhook "drain.example.com" denied the request: the operator moves the Pod`
 	expect.Results(t, summary, map[string]string{
-		`E1129 09:00:00.1 1 kubelet.go:1] "Failed creating a mirror pod" err="` + `admission webhook \"w.example.com\" denied the request: not from cache" pod="kube-system/proxy-n1"`: "mirror-pod w.example.com ×1",
-		`Failed creating a mirror pod for "proxy-n1_kube-system(1)": ` + mirror:                                                                                                        "mirror-pod w.example.com ×1",
+		`E1129 09:00:00.1 1 kubelet.go:1] "Failed creating a mirror pod" err="` + `admission webhook \"w.example.com\" denied the request: not from cache" pod="kube-system/proxy-n1"`: "mirror-pod-denied w.example.com ×1",
+		`Failed creating a mirror pod for "proxy-n1_kube-system(1)": ` + mirror:                                                                                                        "mirror-pod-denied w.example.com ×1",
 		`"Failed creating a mirror pod" err="Internal error occurred: failed calling webhook \"w.example.com\": EOF"`:                                                                  "cut-off w.example.com ×1",
 		`error when evicting pods/"db-0" -n "queue" (will retry after 5s): ` + evicted:                                                                                                 "eviction-denied drain.example.com ×1",
 		`error when evicting pods/"db-0" -n "queue": ` + evicted:                                                                                                                       "eviction-denied drain.example.com ×1",

@@ -30,10 +30,12 @@ func (m *Matcher) RefusedPolicy(p *inventory.AdmissionPolicy) field.ErrorList {
 	applied := ptr.Deref(p.Object.Applied, inventory.Applied{})
 	switch o := applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
+		v.served(p.Type, o.APIVersion, m.Snapshot.Server)
 		v.policy(&o.ObjectMeta, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, allOfOperations)
 		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
 		v.validations(spec, o)
 	case *admissionv1.MutatingAdmissionPolicy:
+		v.served(p.Type, o.APIVersion, m.Snapshot.Server)
 		v.policy(&o.ObjectMeta, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, mutatingOperations)
 		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
 		v.required(spec.Child("mutations"), "mutations must contain at least one item", len(o.Spec.Mutations) == 0)
@@ -55,11 +57,13 @@ func (m *Matcher) RefusedBinding(b *inventory.PolicyBinding) field.ErrorList {
 	applied := ptr.Deref(b.Object.Applied, inventory.Applied{})
 	switch o := applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		v.served(b.Policy.Type, o.APIVersion, m.Snapshot.Server)
 		v.metadata(&o.ObjectMeta, 0)
 		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
 		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, allOfOperations)
 		v.actions(spec.Child("validationActions"), o.Spec.ValidationActions)
 	case *admissionv1.MutatingAdmissionPolicyBinding:
+		v.served(b.Policy.Type, o.APIVersion, m.Snapshot.Server)
 		v.metadata(&o.ObjectMeta, 0)
 		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
 		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, mutatingOperations)
