@@ -57,8 +57,10 @@ func TestPolicyVersions(t *testing.T) {
 		kind     string
 		gone     int
 	}{
-		{&v1alpha1.ValidatingAdmissionPolicy{}, "v1alpha1", 32}, {&v1beta1.ValidatingAdmissionPolicyBinding{}, "v1beta1", 34},
-		{&v1alpha1.MutatingAdmissionPolicyBinding{}, "v1alpha1", 38}, {&v1beta1.MutatingAdmissionPolicy{}, "v1beta1", 40},
+		{&v1alpha1.ValidatingAdmissionPolicy{}, "v1alpha1", 32},
+		{&v1beta1.ValidatingAdmissionPolicyBinding{}, "v1beta1", 34},
+		{&v1alpha1.MutatingAdmissionPolicyBinding{}, "v1alpha1", 38},
+		{&v1beta1.MutatingAdmissionPolicy{}, "v1beta1", 40},
 	} {
 		if _, minor := life.upstream.APILifecycleRemoved(); minor != life.gone {
 			t.Errorf("%T in %s is gone from v1.%d on, not v1.%d", life.upstream, life.kind, minor, life.gone)
