@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -14,9 +15,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
@@ -42,29 +41,9 @@ const unnamed = "no name"
 
 func newServer() *server {
 	s := &server{scheme: "Bearer", now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	kube := fake.NewClientset()
-	kube.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		s.reviews++
-		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-		name := review.Spec.Token
-		review.Status.Error = s.doubt
-		review.Status.Authenticated = s.doubt == "" && (strings.HasPrefix(name, "good") || name == "other")
-		review.Status.User = authenticationv1.UserInfo{
-			Username: "user-of-" + name, UID: "1234", Groups: []string{"system:authenticated"},
-			Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
-		}
-		return true, review, s.broken
-	})
-	kube.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		s.reviews++
-		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
-		s.asked = review.Spec
-		review.Status.Allowed = strings.HasPrefix(review.Spec.User, "user-of-good") && review.Spec.NonResourceAttributes.Path == "/metrics"
-		return true, review, s.broken
-	})
 	s.Reviewer = NewReviewer(&Reviewer{
-		Tokens:   kube.AuthenticationV1().TokenReviews().Create,
-		Subjects: kube.AuthorizationV1().SubjectAccessReviews().Create,
+		Tokens:   s.reviewToken,
+		Subjects: s.reviewAccess,
 		Path:     "/metrics",
 		Trusted:  []string{"prometheus"},
 		OnReview: func(_ Kind, err error) {
@@ -78,6 +57,32 @@ func newServer() *server {
 }
 
 func (s *server) Now() time.Time { return s.now }
+
+type (
+	tokenReview  = authenticationv1.TokenReview
+	accessReview = authorizationv1.SubjectAccessReview
+)
+
+func (s *server) reviewToken(_ context.Context, sent *tokenReview, _ metav1.CreateOptions) (*tokenReview, error) {
+	s.reviews++
+	review := sent.DeepCopy()
+	name := review.Spec.Token
+	review.Status.Error = s.doubt
+	review.Status.Authenticated = s.doubt == "" && (strings.HasPrefix(name, "good") || name == "other")
+	review.Status.User = authenticationv1.UserInfo{
+		Username: "user-of-" + name, UID: "1234", Groups: []string{"system:authenticated"},
+		Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
+	}
+	return review, s.broken
+}
+
+func (s *server) reviewAccess(_ context.Context, sent *accessReview, _ metav1.CreateOptions) (*accessReview, error) {
+	s.reviews++
+	review := sent.DeepCopy()
+	s.asked = review.Spec
+	review.Status.Allowed = strings.HasPrefix(review.Spec.User, "user-of-good") && review.Spec.NonResourceAttributes.Path == "/metrics"
+	return review, s.broken
+}
 
 // get asks for a path with a token, or with a verified certificate.
 func (s *server) get(path, token, certificate string) int {

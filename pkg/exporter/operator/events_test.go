@@ -13,9 +13,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
@@ -47,14 +44,24 @@ func up() *classify.Report {
 	return reported(inventory.Objects{}.Snapshot(time.Date(2026, 1, 1, 12, 1, 0, 0, time.UTC)))
 }
 
-// queueOf is a queue that records to a fake API server.
+// queueOf is a queue that records to an API server, which refuses Events while it is broken.
 type queueOf struct {
 	findingEvents
-	kube  *fake.Clientset
-	limit *rate.Limiter
+	recorded []corev1.Event
+	broken   error
+	limit    *rate.Limiter
 }
 
-func newQueue() *queueOf { return &queueOf{newFindingEvents(), fake.NewClientset(), newEventLimiter()} }
+func newQueue() *queueOf {
+	return &queueOf{findingEvents: newFindingEvents(), limit: newEventLimiter()}
+}
+
+func (q *queueOf) create(_ context.Context, e *corev1.Event, _ metav1.CreateOptions) (*corev1.Event, error) {
+	if q.broken == nil {
+		q.recorded = append(q.recorded, *e.DeepCopy())
+	}
+	return e, q.broken
+}
 
 // report has the queue see a Report, and flush.
 func (q *queueOf) report(r *classify.Report, taken time.Time) error {
@@ -62,18 +69,11 @@ func (q *queueOf) report(r *classify.Report, taken time.Time) error {
 	s.Taken = taken
 	moved := *r
 	moved.Snapshot = &s
-	err := q.flush(context.Background(), &recorder{create: q.kube.CoreV1().Events(eventNamespace).Create, limiter: q.limit}, &moved, taken)
+	err := q.flush(context.Background(), &recorder{create: q.create, limiter: q.limit}, &moved, taken)
 	if errors.Is(err, errLimited) {
 		return nil
 	}
 	return err
-}
-
-// recordedEvents are the Events that the API server has.
-func (q *queueOf) recordedEvents(t *testing.T) []corev1.Event {
-	t.Helper()
-	list := must.Get(q.kube.CoreV1().Events(eventNamespace).List(context.Background(), metav1.ListOptions{}))(t)
-	return list.Items
 }
 
 var eventsBegin = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -84,7 +84,7 @@ func TestEventsOfCriticalFindings(t *testing.T) {
 		must.Succeed(t, q.report(r, eventsBegin.Add(time.Duration(i)*findingInterval)))
 	}
 	var got []string
-	for _, e := range q.recordedEvents(t) {
+	for _, e := range q.recorded {
 		got = append(got, strings.Join([]string{e.Type, e.Reason, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Message[:strings.IndexByte(e.Message, ':')]}, " "))
 	}
 	slices.Sort(got)
@@ -109,7 +109,7 @@ func TestEventsOfAnObjectCreatedAgain(t *testing.T) {
 	}
 	must.Succeed(t, q.report(up(), eventsBegin.Add(5*time.Hour)))
 	var got []string
-	for _, e := range q.recordedEvents(t) {
+	for _, e := range q.recorded {
 		got = append(got, fmt.Sprint(e.LastTimestamp.Sub(eventsBegin), " ", e.Reason, " ", e.InvolvedObject.UID))
 	}
 	slices.Sort(got)
@@ -120,14 +120,14 @@ func TestEventsOfAnObjectCreatedAgain(t *testing.T) {
 // that ends, as it is then.
 func TestEventsOutliveAnOutage(t *testing.T) {
 	q := newQueue()
-	q.kube.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errDead })
+	q.broken = errDead
 	if err := q.report(down(), eventsBegin); Blocker(err) != "all.example.com" {
 		t.Errorf("want the webhook's name, have %v", err)
 	}
-	q.kube.ReactionChain = q.kube.ReactionChain[1:]
+	q.broken = nil
 	for i, r := range []*classify.Report{down(), up()} {
 		must.Succeed(t, q.report(r, eventsBegin.Add(time.Duration(i+1)*findingInterval)))
-		if n := len(q.recordedEvents(t)); n != i+1 {
+		if n := len(q.recorded); n != i+1 {
 			t.Errorf("%d events after Report %d, want one of the coming and one of the going", n, i)
 		}
 	}
@@ -150,7 +150,7 @@ func many(webhooks int) *classify.Report {
 func (q *queueOf) contradicted(t *testing.T) []string {
 	t.Helper()
 	last := map[string]corev1.Event{}
-	for _, e := range q.recordedEvents(t) {
+	for _, e := range q.recorded {
 		_, about, _ := strings.Cut(e.Message, "webhook-")
 		webhook := strings.FieldsFunc(about, func(r rune) bool { return r == ' ' || r == ';' })[0]
 		if before, ok := last[webhook]; !ok || e.LastTimestamp.After(before.LastTimestamp.Time) {
@@ -208,11 +208,11 @@ func TestEventsAfterAStorm(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	q := newQueue()
 	must.Succeed(t, q.report(many(1000), eventsBegin))
-	if n := len(q.recordedEvents(t)); n != maxEvents {
+	if n := len(q.recorded); n != maxEvents {
 		t.Errorf("%d events, want %d", n, maxEvents)
 	}
 	must.Succeed(t, q.report(many(1000), eventsBegin.Add(time.Minute)))
-	if n, want := len(q.recordedEvents(t)), maxEvents+int(time.Minute/eventInterval); n != want {
+	if n, want := len(q.recorded), maxEvents+int(time.Minute/eventInterval); n != want {
 		t.Errorf("%d events a minute later, want %d", n, want)
 	}
 }

@@ -3,17 +3,15 @@ package operator
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
@@ -25,31 +23,67 @@ type clock struct{ now time.Time }
 
 func (c *clock) pass(d time.Duration) { c.now = c.now.Add(d) }
 
+// storedLease is an API server with one Lease, whose resourceVersion is a counter.
+type storedLease struct {
+	lease   *coordinationv1.Lease
+	version int
+	// refusal is the answer to each write.
+	refusal error
+}
+
+func (s *storedLease) Get(context.Context, string, metav1.GetOptions) (*coordinationv1.Lease, error) {
+	if s.lease == nil {
+		return nil, apierrors.NewNotFound(leasesResource, manager)
+	}
+	return s.lease.DeepCopy(), nil
+}
+
+func (s *storedLease) Create(_ context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	if s.refusal == nil && s.lease != nil {
+		return nil, apierrors.NewAlreadyExists(leasesResource, manager)
+	}
+	return s.write(l)
+}
+
+func (s *storedLease) Update(_ context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if s.refusal == nil && l.ResourceVersion != s.lease.ResourceVersion {
+		return nil, apierrors.NewConflict(leasesResource, manager, errors.New("modified"))
+	}
+	return s.write(l)
+}
+
+func (s *storedLease) write(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+	if s.refusal != nil {
+		return nil, s.refusal
+	}
+	s.version++
+	s.lease = l.DeepCopy()
+	s.lease.ResourceVersion = strconv.Itoa(s.version)
+	return s.lease.DeepCopy(), nil
+}
+
+var leasesResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
 // replicas are two that compete for one lease.
 type replicas struct {
-	kube *fake.Clientset
+	server *storedLease
 	clock
 	a, b *lease
 }
 
 func newReplicas() *replicas {
-	r := &replicas{kube: fake.NewClientset(), clock: clock{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
+	r := &replicas{server: &storedLease{}, clock: clock{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}}
 	one := func(identity string) *lease {
-		return &lease{client: r.kube.CoordinationV1().Leases(namespace), name: manager, identity: identity, now: func() time.Time { return r.now }}
+		return &lease{client: r.server, name: manager, identity: identity, now: func() time.Time { return r.now }}
 	}
 	r.a, r.b = one("a"), one("b")
 	return r
 }
 
 // block makes every write of a lease fail with the error.
-func (r *replicas) block(err error) {
-	fail := func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
-	r.kube.PrependReactor("update", "leases", fail)
-	r.kube.PrependReactor("create", "leases", fail)
-}
+func (r *replicas) block(err error) { r.server.refusal = err }
 
-// heal takes the newest two reactors, those of block, away.
-func (r *replicas) heal() { r.kube.ReactionChain = r.kube.ReactionChain[2:] }
+func (r *replicas) heal() { r.server.refusal = nil }
 
 var (
 	errDead        = apierrors.NewInternalError(errors.New(`failed calling webhook "all.example.com": failed to call webhook: service "gone" not found`))
@@ -125,7 +159,7 @@ var refusals = map[string]error{
 	"policy":               apierrors.NewInvalid(schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}, manager, field.ErrorList{field.Invalid(nil, nil, "ValidatingAdmissionPolicy 'no-leases' with binding 'no-leases' denied request: no")}),
 	"policy of 401":        apierrors.NewUnauthorized("ValidatingAdmissionPolicy 'no-leases' with binding 'no-leases' denied request: no"),
 	"policy of 413":        apierrors.NewRequestEntityTooLargeError("ValidatingAdmissionPolicy 'no-leases' with binding 'no-leases' denied request: no"),
-	"quota or RBAC":        apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, manager, errors.New("exceeded quota: none")),
+	"quota or RBAC":        apierrors.NewForbidden(leasesResource, manager, errors.New("exceeded quota: none")),
 	"no such namespace":    apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace),
 	"too many requests":    apierrors.NewTooManyRequests("later", 1),
 	"deadline":             apierrors.NewTimeoutError("timed out", 1),
@@ -191,7 +225,7 @@ func TestOneWinsTheRace(t *testing.T) {
 	r := newReplicas()
 	holder, seconds := "gone", int32(15)
 	stale := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: manager, Namespace: namespace}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds}}
-	must.Succeed(t, r.kube.Tracker().Add(stale))
+	must.Get(r.server.write(stale))(t)
 	want(t, "before it expired", r.a, false)
 	want(t, "before it expired", r.b, false)
 	r.pass(leaseDuration + time.Second)
