@@ -126,7 +126,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	log.Info("starting", "version", version.Info(), "cluster", cmp.Or(c.config.Host, strings.Join(o.from, ", ")))
+	log.Info("starting", "version", version.Version, "cluster", cmp.Or(c.config.Host, strings.Join(o.from, ", ")))
 	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
 	d := newDaemon(policy, tracker, log)
 	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.own.LibraryMessages)))

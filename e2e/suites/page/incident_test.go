@@ -36,11 +36,11 @@ func TestIncident(t *testing.T) {
 	b := open(t)
 	b.look("light", 1440, 900)
 	b.get(address + "/")
-	b.until(within(".headline", "cannot be called"))
+	b.until(within(".headline", " down"))
 	b.shoot("incident")
 	b.until(within(".headline", "This stops: creation of Pods"))
 	b.until(within(".headline .command", "kubectl get services,endpointslices,pods -n guard"))
-	b.until(within(".headline", "Failing at least since"))
+	b.until(within(".headline", "Failing for at least"))
 	b.until(within("details.group summary", "Service policy/policy:443 does not exist"))
 	b.until(`document.documentElement.scrollHeight <= 1800`) // two screens
 	once(b)

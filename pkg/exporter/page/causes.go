@@ -196,10 +196,10 @@ func (v *view) since(profiles []*classify.Profile) since {
 	if ago, failing := v.Snapshot.Observed.Of(profiles[0].Series()).FailingFor(); begin.IsZero() && failing {
 		begin, what = v.Snapshot.Observed.Servers[0].To.Add(-ago), "Its calls fail for about"
 	}
-	if begin.IsZero() {
+	if begin.IsZero() || !begin.Before(v.now) { // of a single look, nothing is known of before
 		return since{}
 	}
-	return since{what, spanText(max(v.now.Sub(begin), 0)), timeText(begin)}
+	return since{what, spanText(v.now.Sub(begin)), timeText(begin)}
 }
 
 // alertsOf are the alerts that fire on the webhooks.
