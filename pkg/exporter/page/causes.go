@@ -22,10 +22,9 @@ type cause struct {
 	findings []*classify.Finding
 	// profiles are the webhooks of the findings that are shown.
 	profiles []*classify.Profile
-	// stops are functions of the cluster, everywhere how many of them stop in all
-	// namespaces.
-	stops      []string
-	everywhere int
+	// stops are functions of the cluster, most how many of them one of the webhooks stops.
+	stops []string
+	most  int
 }
 
 // causeText is a cause in words.
@@ -96,28 +95,24 @@ func (v *view) causes() []*cause {
 	for _, c := range out {
 		c.weigh()
 	}
+	// The order of audit: a test compares them.
 	slices.SortStableFunc(out, func(a, b *cause) int {
-		return cmp.Or(
-			cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(b.severity, a.severity),
-			cmp.Compare(b.everywhere, a.everywhere), cmp.Compare(len(b.stops), len(a.stops)), cmp.Compare(len(b.findings), len(a.findings)),
-			cmp.Compare(slices.Index(classify.Checks, a.check), slices.Index(classify.Checks, b.check)), a.service.Compare(b.service),
-		)
+		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(b.severity, a.severity), cmp.Compare(b.most, a.most))
 	})
 	return out
 }
 
 // weigh finds what of the cluster stops, where the webhooks fail now.
 func (c *cause) weigh() {
-	if !c.broken() || c.severity < classify.Critical {
+	if !c.broken() {
 		return
 	}
 	for _, p := range c.profiles {
-		for _, stop := range impact.StopsOf(p) {
-			if !slices.Contains(c.stops, stop) {
+		stops := impact.StopsOf(p)
+		c.most = max(c.most, len(stops))
+		for _, stop := range stops {
+			if c.severity == classify.Critical && !slices.Contains(c.stops, stop) {
 				c.stops = append(c.stops, stop)
-				if p.NamespaceSelector.Empty() {
-					c.everywhere++
-				}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -206,6 +207,40 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: %d", site, w.Code)
 		}
 	}
+}
+
+// TestOneOrder: audit, the overview and the table have what is broken in one order, by the
+// first webhook of each cause.
+func TestOneOrder(t *testing.T) {
+	r, name := demo(t), regexp.MustCompile(`[a-z-]+\.[a-z-]+\.example\.com`)
+	v := newView(r, links{})
+	var causes, audited, table []string
+	for _, c := range v.causes() {
+		if name := c.findings[0].Webhook.Name; c.broken() && !slices.Contains(causes, name) {
+			causes = append(causes, name)
+		}
+	}
+	add := func(names *[]string, name string) {
+		if slices.Contains(causes, name) && !slices.Contains(*names, name) {
+			*names = append(*names, name)
+		}
+	}
+	for _, b := range report.NewDocument(r).Text(report.TextOptions{}) {
+		for _, l := range b.Lines {
+			if b.Heading == "BROKEN NOW" {
+				add(&audited, name.FindString(fmt.Sprint(l)))
+			}
+		}
+	}
+	for _, row := range v.table(query{}).Rows {
+		add(&table, row.Webhook.Text)
+	}
+	both := slices.DeleteFunc(slices.Clone(causes), func(name string) bool { return !slices.Contains(audited, name) }) // audit groups by sentence
+	if len(both) < 4 {
+		t.Errorf("only %v are in both", both)
+	}
+	expect.Equal(t, audited, both)
+	expect.Equal(t, causes, table)
 }
 
 // TestIncident: the headline says what fails, as observed too, and since when; the page
