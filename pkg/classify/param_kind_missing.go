@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,9 +18,18 @@ var paramKindMissing = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("refuses %s, whatever its bindings and matchConditions say: the API server does not serve %s %s, the kind of its params (failurePolicy Fail); an API server that has served it lets requests pass until it starts anew",
-				ruledRequests(p), p.ParamKind.APIVersion, p.ParamKind.Kind),
+			Message: fmt.Sprintf("refuses %s%s, whatever its bindings and matchConditions say: the API server does not serve %s %s, the kind of its params (failurePolicy Fail); an API server that has served it lets requests pass until it starts anew",
+				ruledRequests(p), ifMatched(p), p.ParamKind.APIVersion, p.ParamKind.Kind),
 			Fix: fmt.Sprintf("%s; then create the CustomResourceDefinition of %s, and the bindings half a minute after it", deleteBindings(p.AdmissionPolicy), quoted(p.ParamKind.Kind)),
 		}}
 	},
+}
+
+// ifMatched says that selectors or names leave some of the requests out.
+func ifMatched(p *PolicyProfile) string {
+	if p.NamespaceSelector.Empty() && p.ObjectSelector.Empty() && len(p.Excluded.Rules) == 0 &&
+		!slices.ContainsFunc(p.ResourceNames, func(names []string) bool { return len(names) > 0 }) {
+		return ""
+	}
+	return " that its matchConstraints let through"
 }

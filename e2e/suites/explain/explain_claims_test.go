@@ -1,0 +1,504 @@
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+)
+
+// The tests in this file hold what "audit" says an API server does against the API server:
+// generated registrations around a check, each for a resource of its own, real requests to
+// all of these, and each claim compared. FUZZ=3000 makes so many registrations.
+
+// subject is what a round registers for one resource, to be judged by what became of the
+// requests to it. A twin is selected as it is, and shows by which requests.
+type subject struct {
+	check, name string
+	kind        explained
+	objects     []any
+	hooks       []claimedHook
+	judge       func(*subject, []testenv.ReportedFinding, []probe) verdict
+}
+
+type claimedHook struct {
+	mutating bool
+	admissionv1.ValidatingWebhook
+	reinvocation admissionv1.ReinvocationPolicyType
+}
+
+// probe is a request and what became of it.
+type probe struct {
+	namespace string
+	err       error
+	warned    []string // policies
+	paths     []string // webhooks
+}
+
+// verdict is what is wrong with the findings, and whether one is missing.
+type verdict struct {
+	wrong  []string
+	silent string
+}
+
+// claimTally counts by check.
+type claimTally struct{ registrations, claims, wrong, silent int }
+
+func TestClaimsHold(t *testing.T) {
+	t.Parallel()
+	wanted, seed := fuzzed(t)
+	if _, set := os.LookupEnv("FUZZ"); !set {
+		wanted = 20
+	}
+	r := rand.New(rand.NewPCG(7, seed))
+	e := newExplainer(t, environment{stock.UseAlone(t)}, "v"+programs.Release())
+	total := map[string]*claimTally{}
+	for made, round := 0, 0; made < wanted; round++ {
+		made += e.claims(t, r, round, total)
+	}
+	for _, check := range slices.Sorted(maps.Keys(total)) {
+		n := *total[check]
+		t.Logf("seed %d: %s: %d registrations, %d claims, %d wrong, %d silent", seed, check, n.registrations, n.claims, n.wrong, n.silent)
+		if n.claims == 0 && wanted > 100 {
+			t.Errorf("%s claims nothing", check)
+		}
+	}
+}
+
+// claims registers a subject for each kind, makes requests and judges.
+func (e explainer) claims(t *testing.T, r *rand.Rand, round int, total map[string]*claimTally) int {
+	t.Helper()
+	c := &configurations{prefix: fmt.Sprintf("claims-%04d", round)}
+	subjects := e.subjects(r, c.prefix)
+	for _, s := range subjects {
+		e.create(t, c, s.objects)
+		e.createHooks(t, c, s)
+	}
+	e.awaitAll(t, e.sentinels(t, c), e.registerPolicies(t, c))
+	document, _ := testenv.Report(t, "--kubeconfig="+e.Plane.Kubeconfig())
+	for _, s := range subjects {
+		findings := slices.DeleteFunc(slices.Clone(document.Findings), func(f testenv.ReportedFinding) bool {
+			return f.Check != s.check || !strings.HasPrefix(f.Configuration, s.name)
+		})
+		v := s.judge(s, findings, e.probes(t, s))
+		if total[s.check] == nil {
+			total[s.check] = &claimTally{}
+		}
+		n := total[s.check]
+		n.registrations++
+		n.claims += len(findings)
+		n.wrong += len(v.wrong)
+		for _, problem := range v.wrong {
+			t.Errorf("%s of %s: %s\n%s\n%s", s.check, s.kind.resource, problem, s.text(), findings)
+		}
+		if v.silent != "" && len(findings) == 0 {
+			n.silent++
+			t.Errorf("%s of %s is silent: %s\n%s", s.check, s.kind.resource, v.silent, s.text())
+		}
+	}
+	c.unregister(t)
+	return len(subjects)
+}
+
+func written(object any) string {
+	text, err := json.Marshal(object)
+	if err != nil {
+		panic(err) // unreachable: they are types of the API
+	}
+	return string(text)
+}
+
+func (s *subject) text() string {
+	var out []string
+	for _, o := range s.objects {
+		out = append(out, written(o))
+	}
+	for _, h := range s.hooks {
+		out = append(out, fmt.Sprintf("mutating %t, %s", h.mutating, written(h.ValidatingWebhook)))
+	}
+	return strings.Join(out, "\n")
+}
+
+// subjects are one for each kind: no request meets what another subject refuses.
+func (e explainer) subjects(r *rand.Rand, prefix string) []*subject {
+	makers := []func(*rand.Rand, *subject){chainSubject, expressionSubject, conditionSubject, chainSubject, expressionSubject, conditionSubject, paramKindSubject}
+	var out []*subject
+	for i, resource := range []string{"pods", "services", "secrets", "serviceaccounts", "deployments.apps", "jobs.batch", "replicationcontrollers"} {
+		k := explainedKinds[slices.IndexFunc(explainedKinds, func(k explained) bool { return k.resource == resource })]
+		s := &subject{name: fmt.Sprintf("%s-%c", prefix, 'a'+i), kind: k}
+		makers[(i+r.IntN(len(makers)))%len(makers)](r, s)
+		out = append(out, s)
+	}
+	for i, resource := range []string{"pods/eviction", "serviceaccounts/token", "deployments.apps/scale"} {
+		if e.mutates {
+			s := &subject{name: fmt.Sprintf("%s-%c", prefix, 'p'+i), kind: explained{resource: resource}}
+			e.applySubject(r, s)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// rule is for the creation of the subject's kind.
+func (s *subject) rule() admissionv1.RuleWithOperations {
+	name, sub, isSub := strings.Cut(s.kind.resource, "/")
+	name, group, _ := strings.Cut(name, ".")
+	if isSub {
+		name += "/" + sub
+	}
+	out := testenv.Rule(group, name)
+	out.Operations = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
+	return out
+}
+
+// claimedSelector selects by what the probes have, in whichever writing.
+func claimedSelector(r *rand.Rand, namespaces bool) *metav1.LabelSelector {
+	texts := []string{"", "", "", "app=a", "app in (a)", "app", "app notin (b)", "app in (a,b)", "!app", "app=b", "tier=a", "app=a,tier", "app in (a,c),app notin (c)"}
+	if namespaces {
+		texts = []string{"", "", "", "", "kubernetes.io/metadata.name=explain-a", "kubernetes.io/metadata.name in (explain-b)", "tier", "tier=a", "app notin (a)", "kubernetes.io/metadata.name notin (explain-a)"}
+	}
+	selector, err := metav1.ParseToLabelSelector(pick(r, texts...))
+	if err != nil {
+		panic(err) // a mistake in the table above
+	}
+	return selector
+}
+
+// match narrows to what it names, and the names of others.
+func (s *subject) match(r *rand.Rand) admissionv1.MatchResources {
+	out := admissionv1.MatchResources{NamespaceSelector: claimedSelector(r, true), ObjectSelector: claimedSelector(r, false)}
+	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: s.rule(), ResourceNames: pick(r, nil, nil, nil, []string{"exp"}, []string{"ex"}, []string{"other"})}
+	out.ResourceRules = []admissionv1.NamedRuleWithOperations{rule}
+	if r.IntN(5) == 0 {
+		excluded := admissionv1.NamedRuleWithOperations{RuleWithOperations: s.rule(), ResourceNames: pick(r, []string{"exp"}, []string{"exp-long"})}
+		out.ExcludeResourceRules = []admissionv1.NamedRuleWithOperations{excluded}
+	}
+	return out
+}
+
+// seen is the twin of a policy.
+func (s *subject) seen(match admissionv1.MatchResources, bound *admissionv1.MatchResources) policy {
+	return policy{
+		name: s.name + "-twin", failure: admissionv1.Ignore, match: match,
+		bindings: []policyBinding{{name: s.name + "-twin", match: bound, actions: []admissionv1.ValidationAction{admissionv1.Warn}}},
+	}
+}
+
+// alwaysFail are expressions that fail for every creation, the others for some or none.
+var (
+	alwaysFail = []string{`request.subResource == "x"`, `1 / 0 == 1`, `oldObject.metadata.name == "x"`, `["a"][3] == "a"`, `request.subResource.startsWith("x") && true`}
+	mayFail    = []string{`object.metadata.labels["app"] == "a"`, `request.name == "exp"`}
+	neverFail  = []string{`true`, `has(object.metadata)`, `!has(request.subResource)`, `oldObject == null`, `request.userInfo.username != "nobody"`}
+	neverTrue  = []string{`request.userInfo.username == "nobody"`, `object.?metadata.?labels[?"app"].orValue("") == "z"`, `request.operation == "DELETE"`}
+)
+
+func somethingThatFails(r *rand.Rand) string {
+	return pick(r, pick(r, alwaysFail, alwaysFail, mayFail, neverFail)...)
+}
+
+func expressionSubject(r *rand.Rand, s *subject) {
+	s.check = "policy-expression"
+	match := s.match(r)
+	p := policy{name: s.name, failure: pick(r, admissionv1.Fail, admissionv1.Fail, admissionv1.Ignore), match: match}
+	bound := pick(r, nil, nil, &admissionv1.MatchResources{NamespaceSelector: claimedSelector(r, true)})
+	p.bindings = []policyBinding{{name: s.name, match: bound, actions: pick(r, []admissionv1.ValidationAction{admissionv1.Deny}, []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Audit}, []admissionv1.ValidationAction{admissionv1.Audit})}}
+	if r.IntN(3) == 0 {
+		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: pick(r, pick(r, neverFail, neverTrue, mayFail, alwaysFail)...)}}
+	}
+	objects := p.objects()
+	spec := &objects[0].(*admissionv1.ValidatingAdmissionPolicy).Spec
+	spec.Validations = []admissionv1.Validation{{Expression: somethingThatFails(r)}}
+	if r.IntN(3) == 0 {
+		spec.Variables = []admissionv1.Variable{{Name: "v", Expression: pick(r, `request.subResource`, `request.?subResource.orValue("")`, `object.metadata.name`)}}
+		spec.Validations = append(spec.Validations, admissionv1.Validation{Expression: pick(r, `variables.v != "x"`, `true`)})
+	}
+	s.objects = append(objects, s.seen(match, bound).objects()...)
+	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+		evaluated := slices.DeleteFunc(probes, func(p probe) bool { return !slices.Contains(p.warned, s.name+"-twin") })
+		failed := func(p probe) bool { return p.refused("'"+s.name+"'", "resulted in error") }
+		return judged(findings, evaluated, evaluated, failed)
+	}
+}
+
+// judged compares findings that say "refuses" of every request, or of those that are let
+// through, unless they say what else may decide.
+func judged(findings []testenv.ReportedFinding, all, selected []probe, refused func(probe) bool) verdict {
+	var out verdict
+	for _, f := range findings {
+		of := all
+		if strings.Contains(f.Message, " that its ") {
+			of = selected
+		}
+		if !strings.Contains(f.Message, "CREATE") {
+			continue
+		}
+		refuses := strings.Contains(f.Message, "refuses") && !strings.Contains(f.Message, "unless another matchCondition")
+		if i := slices.IndexFunc(of, func(p probe) bool { return !refused(p) }); i >= 0 && refuses {
+			out.wrong = append(out.wrong, fmt.Sprintf("passes in %s: %v", of[i].namespace, of[i].err))
+		}
+		if strings.Contains(f.Message, "is let through") || strings.Contains(f.Message, "lets the request pass") {
+			if i := slices.IndexFunc(of, refused); i >= 0 {
+				out.wrong = append(out.wrong, fmt.Sprintf("refused: %v", of[i].err))
+			}
+		}
+	}
+	if len(selected) > 0 && !slices.ContainsFunc(selected, func(p probe) bool { return !refused(p) }) {
+		out.silent = fmt.Sprintf("%d of %d requests are refused: %v", len(selected), len(all), selected[0].err)
+	}
+	return out
+}
+
+func (p probe) refused(words ...string) bool {
+	for _, word := range words {
+		if p.err == nil || !strings.Contains(p.err.Error(), word) {
+			return false
+		}
+	}
+	return true
+}
+
+func conditionSubject(r *rand.Rand, s *subject) {
+	s.check = "failing-match-condition"
+	h := s.hook("main", r)
+	h.MatchConditions = []admissionv1.MatchCondition{{Name: "c0", Expression: somethingThatFails(r)}}
+	if r.IntN(3) == 0 {
+		h.MatchConditions = append(h.MatchConditions, admissionv1.MatchCondition{Name: "c1", Expression: pick(r, pick(r, neverFail, neverTrue)...)})
+	}
+	h.FailurePolicy = new(pick(r, admissionv1.Fail, admissionv1.Fail, admissionv1.Ignore))
+	twin := h.ValidatingWebhook
+	twin.Name = "twin." + s.name + ".example.com"
+	twin.ClientConfig.Service = h.ClientConfig.Service.DeepCopy()
+	twin.ClientConfig.Service.Path, twin.MatchConditions, twin.FailurePolicy = new("/"+twin.Name), nil, new(admissionv1.Ignore)
+	s.hooks = []claimedHook{{true, twin, admissionv1.NeverReinvocationPolicy}, h}
+	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+		selected := slices.DeleteFunc(slices.Clone(probes), func(p probe) bool { return !slices.Contains(p.paths, "/twin."+s.name+".example.com") })
+		v := judged(findings, probes, selected, func(p probe) bool { return p.refused("resulted in error") })
+		for _, p := range probes {
+			if called := slices.Contains(p.paths, "/main."+s.name+".example.com"); called && len(findings) > 0 && !strings.Contains(findings[0].Message, "unless") {
+				v.wrong = append(v.wrong, "it is called in "+p.namespace)
+			}
+		}
+		return v
+	}
+}
+
+// hook is called for the subject, and has its path by its name.
+func (s *subject) hook(name string, r *rand.Rand) claimedHook {
+	name += "." + s.name + ".example.com"
+	h := claimedHook{mutating: r.IntN(2) == 0, reinvocation: pick(r, admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)}
+	h.Name, h.NamespaceSelector, h.ObjectSelector = name, claimedSelector(r, true), claimedSelector(r, false)
+	h.ClientConfig.Service = &admissionv1.ServiceReference{Path: new("/" + name)}
+	h.Rules, h.FailurePolicy, h.SideEffects, h.AdmissionReviewVersions = []admissionv1.RuleWithOperations{s.rule()}, new(admissionv1.Ignore), new(admissionv1.SideEffectClassNone), []string{"v1"}
+	return h
+}
+
+func paramKindSubject(r *rand.Rand, s *subject) {
+	s.check = "param-kind-missing"
+	match := s.match(r)
+	p := policy{name: s.name, failure: pick(r, admissionv1.Fail, admissionv1.Fail, admissionv1.Ignore), match: match, params: &admissionv1.ParamKind{APIVersion: "explain.example.com/v1", Kind: "Missing"}}
+	p.bindings = []policyBinding{{name: s.name, match: pick(r, nil, &admissionv1.MatchResources{NamespaceSelector: claimedSelector(r, true)}), actions: pick(r, []admissionv1.ValidationAction{admissionv1.Deny}, []admissionv1.ValidationAction{admissionv1.Warn})}}
+	if r.IntN(2) == 0 {
+		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: pick(r, pick(r, neverFail, neverTrue)...)}}
+	}
+	s.objects = append(p.objects(), s.seen(match, nil).objects()...)
+	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+		refused := func(p probe) bool {
+			return p.refused("'"+s.name+"'", "failed to find resource referenced by paramKind")
+		}
+		// What is refused shows no warnings: the twin says of those that pass alone.
+		selected := slices.DeleteFunc(slices.Clone(probes), func(p probe) bool { return !refused(p) && !slices.Contains(p.warned, s.name+"-twin") })
+		return judged(findings, probes, selected, refused)
+	}
+}
+
+// chainSubject is judged by the webhooks that requests meet, and what these may take
+// together: none of them hangs.
+func chainSubject(r *rand.Rand, s *subject) {
+	s.check = "chain-outlasts-request"
+	for i := range 1 + r.IntN(6) {
+		h := s.hook(fmt.Sprint("hook-", i), r)
+		h.TimeoutSeconds = new(pick(r, int32(5), 10, 12, 18, 20, 30))
+		s.hooks = append(s.hooks, h)
+	}
+	s.judge = judgedChain
+}
+
+var inNamespaces = regexp.MustCompile(`^in namespaces? (.+?) those to `)
+
+var outlasts = regexp.MustCompile(`(?: in namespace (\S+?))?(?: meets)?: .*refused after 34 s of (\S+ s|\d+ min(?: \d+ s)?) \(`)
+
+func judgedChain(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+	var out verdict
+	for _, h := range s.hooks {
+		chains := map[string]bool{} // "NAMESPACE TOTAL", and " TOTAL" of any
+		for _, p := range probes {
+			if chain := s.chainOf(p); chain.total >= 34*time.Second && slices.Contains(p.paths, "/"+h.Name) && (h.mutating || seconds(h) == chain.slowest) {
+				chains[fmt.Sprintf("%s %s", p.namespace, chain.total)], chains[fmt.Sprintf(" %s", chain.total)] = true, true
+			}
+		}
+		i := slices.IndexFunc(findings, func(f testenv.ReportedFinding) bool { return f.Name == h.Name })
+		switch {
+		case i < 0 && len(chains) > 0:
+			out.wrong = append(out.wrong, fmt.Sprintf("silent of %s: %v", h.Name, slices.Sorted(maps.Keys(chains))))
+		case i >= 0:
+			m := outlasts.FindStringSubmatch(findings[i].Message)
+			if m == nil {
+				out.wrong = append(out.wrong, "not read: "+findings[i].Message)
+				continue
+			}
+			total, err := time.ParseDuration(strings.NewReplacer(" min", "m", " ", "").Replace(m[2]))
+			if _, probed := explainedNamespaces[m[1]]; !probed { // one as explain-c is
+				m[1] = ""
+			}
+			if err != nil || !chains[fmt.Sprintf("%s %s", m[1], total)] {
+				out.wrong = append(out.wrong, fmt.Sprintf("%q of %s, want one of %v", m[0], h.Name, slices.Sorted(maps.Keys(chains))))
+			}
+		}
+	}
+	return out
+}
+
+func seconds(h claimedHook) time.Duration { return time.Duration(*h.TimeoutSeconds) * time.Second }
+
+type chain struct{ total, slowest time.Duration }
+
+// chainOf is what the webhooks of the probe take at most, each called once, and the
+// observer of all requests.
+func (s *subject) chainOf(p probe) chain {
+	out := chain{total: 10 * time.Second}
+	for _, h := range s.hooks {
+		switch {
+		case !slices.Contains(p.paths, "/"+h.Name):
+		case h.mutating:
+			out.total += seconds(h)
+		default:
+			out.slowest = max(out.slowest, seconds(h))
+		}
+	}
+	out.total += out.slowest
+	return out
+}
+
+func (e explainer) applySubject(r *rand.Rand, s *subject) {
+	s.check = "apply-without-type"
+	p := policy{name: s.name, mutating: true, applies: true, failure: pick(r, admissionv1.Fail, admissionv1.Fail, admissionv1.Fail, admissionv1.Ignore), reinvocation: admissionv1.NeverReinvocationPolicy, match: s.match(r)}
+	b := policyBinding{name: s.name, match: pick(r, nil, nil, &admissionv1.MatchResources{NamespaceSelector: claimedSelector(r, true)})}
+	switch r.IntN(6) {
+	case 0:
+		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: pick(r, `request.userInfo.username == "bob"`, `request.userInfo.username != "bob"`, `has(object.metadata.labels)`, `request.namespace == "explain-a"`, `true`)}}
+	case 1:
+		p.params = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+		b.params = &admissionv1.ParamRef{Name: pick(r, "exp", "none"), Namespace: "explain-a", ParameterNotFoundAction: new(pick(r, admissionv1.AllowAction, admissionv1.DenyAction))}
+	}
+	p.bindings = []policyBinding{b}
+	s.objects = p.objects()
+	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+		refused := func(p probe) bool { return p.refused(s.name, "no corresponding type") }
+		var out verdict
+		for _, f := range findings {
+			_, requests, _ := strings.Cut(f.Message, "refuses ")
+			scope := func(p probe) bool { return strings.HasPrefix(requests, "all requests to ") }
+			if m := inNamespaces.FindStringSubmatch(requests); m != nil {
+				scope = func(p probe) bool {
+					return slices.Contains(regexp.MustCompile(`[\w-]+`).FindAllString(m[1], -1), p.namespace)
+				}
+			}
+			i := slices.IndexFunc(probes, func(p probe) bool { return requests != "" && scope(p) && !refused(p) })
+			if i >= 0 {
+				out.wrong = append(out.wrong, fmt.Sprintf("passes in %s: %v", probes[i].namespace, probes[i].err))
+			}
+			if f.Severity == "critical" && !slices.ContainsFunc(probes, refused) {
+				out.wrong = append(out.wrong, "critical, and nothing is refused")
+			}
+		}
+		if i := slices.IndexFunc(probes, refused); i >= 0 {
+			out.silent = probes[i].err.Error()
+		}
+		return out
+	}
+}
+
+// createHooks registers the webhooks of a subject in its two configurations.
+func (e explainer) createHooks(t *testing.T, c *configurations, s *subject) {
+	t.Helper()
+	m, v := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.name}}, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
+	for _, h := range s.hooks {
+		h.ClientConfig = e.backend.Admission(*h.ClientConfig.Service.Path)
+		if !h.mutating {
+			v.Webhooks = append(v.Webhooks, h.ValidatingWebhook)
+			continue
+		}
+		one := testenv.Mutating(h.ValidatingWebhook)
+		one.ObjectSelector, one.MatchConditions, one.ReinvocationPolicy = h.ObjectSelector, h.MatchConditions, &h.reinvocation
+		m.Webhooks = append(m.Webhooks, one)
+	}
+	ctx, api := context.Background(), e.Kube.AdmissionregistrationV1()
+	if len(m.Webhooks) > 0 {
+		testenv.Get(api.MutatingWebhookConfigurations().Create(ctx, m, metav1.CreateOptions{}))(t)
+		c.removes(t, func() error { return api.MutatingWebhookConfigurations().Delete(ctx, s.name, metav1.DeleteOptions{}) })
+	}
+	if len(v.Webhooks) > 0 {
+		testenv.Get(api.ValidatingWebhookConfigurations().Create(ctx, v, metav1.CreateOptions{}))(t)
+		c.removes(t, func() error { return api.ValidatingWebhookConfigurations().Delete(ctx, s.name, metav1.DeleteOptions{}) })
+	}
+}
+
+// probes makes requests of all labels, in all namespaces.
+func (e explainer) probes(t *testing.T, s *subject) []probe {
+	t.Helper()
+	var out []probe
+	for _, namespace := range slices.Sorted(maps.Keys(explainedNamespaces)) {
+		for i, labels := range []map[string]string{nil, {"app": "a"}, {"app": "b"}, {"app": "c"}, {"tier": "a"}, {"app": "a", "tier": "a"}, {"app": "b", "tier": "a"}} {
+			e.Hooks.Forget()
+			notes := &record{}
+			out = append(out, probe{namespace: namespace, err: e.probe(context.WithValue(t.Context(), recordKey{}, notes), s, namespace, labels, i)})
+			p := &out[len(out)-1]
+			for _, warning := range notes.warnings {
+				if m := policyWarning.FindStringSubmatch(warning); m != nil {
+					p.warned = append(p.warned, m[1])
+				}
+			}
+			for _, call := range e.Hooks.Calls() {
+				if call.DryRun {
+					p.paths = append(p.paths, call.Path)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// probe creates an object of the kind, every other time under a name that is generated or
+// begins as another; or makes a request to the subresource.
+func (e explainer) probe(ctx context.Context, s *subject, namespace string, labels map[string]string, number int) error {
+	metadata := `{name: exp, labels: ` + written(labels) + `}`
+	switch s.kind.resource {
+	case "pods/eviction":
+		return e.post(namespace, s.kind.resource, `{apiVersion: policy/v1, kind: Eviction, metadata: `+metadata+`, deleteOptions: {dryRun: [All]}}`).do(ctx)
+	case "serviceaccounts/token":
+		return e.post(namespace, s.kind.resource, `{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, metadata: `+metadata+`, spec: {audiences: [a]}}`).do(ctx)
+	case "deployments.apps/scale":
+		return e.scale(namespace, "deployments.apps", "update").do(ctx)
+	}
+	object := s.kind.object([]string{"exp-long", "other"}[number%2], namespace)
+	object.SetLabels(labels)
+	if number%3 == 2 {
+		object.SetName("")
+		object.SetGenerateName("exp")
+	}
+	_, err := e.client(s.kind, namespace).Create(ctx, object, metav1.CreateOptions{DryRun: dryRun})
+	return err
+}
