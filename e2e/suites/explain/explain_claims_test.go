@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -50,8 +51,9 @@ type probe struct {
 
 // verdict is what is wrong with the findings, and whether one is missing.
 type verdict struct {
-	wrong  []string
-	silent string
+	wrong []string
+	// missed is what no finding says, silent what one at least should.
+	missed, silent string
 }
 
 // claimTally counts by check.
@@ -104,9 +106,12 @@ func (e explainer) claims(t *testing.T, r *rand.Rand, round int, total map[strin
 		for _, problem := range v.wrong {
 			t.Errorf("%s of %s: %s\n%s\n%s", s.check, s.kind.resource, problem, s.text(), findings)
 		}
-		if v.silent != "" && len(findings) == 0 {
+		if len(findings) == 0 {
+			v.missed = cmp.Or(v.missed, v.silent)
+		}
+		if v.missed != "" {
 			n.silent++
-			t.Errorf("%s of %s is silent: %s\n%s", s.check, s.kind.resource, v.silent, s.text())
+			t.Errorf("%s of %s is silent: %s\n%s", s.check, s.kind.resource, v.missed, s.text())
 		}
 	}
 	c.unregister(t)
@@ -338,34 +343,38 @@ func chainSubject(r *rand.Rand, s *subject) {
 
 var inNamespaces = regexp.MustCompile(`^in namespaces? (.+?) those to `)
 
-var outlasts = regexp.MustCompile(`(?: in namespace (\S+?))?(?: meets)?: .*refused after 34 s of (\S+ s|\d+ min(?: \d+ s)?) \(`)
+var outlasts = regexp.MustCompile(`(?: in namespace (\S+?))?(?: meets)?: .*refused after 34 s of (\S+ s) \(`)
 
+// judgedChain wants a finding on a webhook at least of each request that can be outlasted,
+// and of each finding a request that meets its webhook and takes so long.
 func judgedChain(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 	var out verdict
-	for _, h := range s.hooks {
-		chains := map[string]bool{} // "NAMESPACE TOTAL", and " TOTAL" of any
-		for _, p := range probes {
-			if chain := s.chainOf(p); chain.total >= 34*time.Second && slices.Contains(p.paths, "/"+h.Name) && (h.mutating || seconds(h) == chain.slowest) {
-				chains[fmt.Sprintf("%s %s", p.namespace, chain.total)], chains[fmt.Sprintf(" %s", chain.total)] = true, true
-			}
-		}
-		i := slices.IndexFunc(findings, func(f testenv.ReportedFinding) bool { return f.Name == h.Name })
-		switch {
-		case i < 0 && len(chains) > 0:
-			out.wrong = append(out.wrong, fmt.Sprintf("silent of %s: %v", h.Name, slices.Sorted(maps.Keys(chains))))
-		case i >= 0:
-			m := outlasts.FindStringSubmatch(findings[i].Message)
-			if m == nil {
-				out.wrong = append(out.wrong, "not read: "+findings[i].Message)
+	met := map[string]bool{} // "WEBHOOK NAMESPACE SECONDS", and of any namespace
+	for _, p := range probes {
+		total := s.total(p)
+		found := total < 34*time.Second
+		for _, h := range s.hooks {
+			if !slices.Contains(p.paths, "/"+h.Name) {
 				continue
 			}
-			total, err := time.ParseDuration(strings.NewReplacer(" min", "m", " ", "").Replace(m[2]))
-			if _, probed := explainedNamespaces[m[1]]; !probed { // one as explain-c is
-				m[1] = ""
-			}
-			if err != nil || !chains[fmt.Sprintf("%s %s", m[1], total)] {
-				out.wrong = append(out.wrong, fmt.Sprintf("%q of %s, want one of %v", m[0], h.Name, slices.Sorted(maps.Keys(chains))))
-			}
+			met[fmt.Sprintf("%s %s %s", h.Name, p.namespace, total)], met[fmt.Sprintf("%s  %s", h.Name, total)] = true, true
+			found = found || slices.ContainsFunc(findings, func(f testenv.ReportedFinding) bool { return f.Name == h.Name })
+		}
+		if len(s.hooks) > 0 && !found && out.missed == "" {
+			out.missed = fmt.Sprintf("a request in %s may take %s, by %v", p.namespace, total, p.paths)
+		}
+	}
+	for _, f := range findings {
+		m := outlasts.FindStringSubmatch(f.Message)
+		if m == nil {
+			out.wrong = append(out.wrong, "not read: "+f.Message)
+			continue
+		}
+		if _, probed := explainedNamespaces[m[1]]; !probed { // one as explain-c is
+			m[1] = ""
+		}
+		if total, err := time.ParseDuration(strings.ReplaceAll(m[2], " ", "")); err != nil || !met[fmt.Sprintf("%s %s %s", f.Name, m[1], total)] {
+			out.wrong = append(out.wrong, fmt.Sprintf("%q: none of its requests takes so long: %v", f.Message, slices.Sorted(maps.Keys(met))))
 		}
 	}
 	return out
@@ -373,23 +382,20 @@ func judgedChain(s *subject, findings []testenv.ReportedFinding, probes []probe)
 
 func seconds(h claimedHook) time.Duration { return time.Duration(*h.TimeoutSeconds) * time.Second }
 
-type chain struct{ total, slowest time.Duration }
-
-// chainOf is what the webhooks of the probe take at most, each called once, and the
-// observer of all requests.
-func (s *subject) chainOf(p probe) chain {
-	out := chain{total: 10 * time.Second}
+// total is what the webhooks of the probe take at most, each called once, with the observer
+// of all requests.
+func (s *subject) total(p probe) time.Duration {
+	total, slowest := 10*time.Second, time.Duration(0)
 	for _, h := range s.hooks {
 		switch {
 		case !slices.Contains(p.paths, "/"+h.Name):
 		case h.mutating:
-			out.total += seconds(h)
+			total += seconds(h)
 		default:
-			out.slowest = max(out.slowest, seconds(h))
+			slowest = max(slowest, seconds(h))
 		}
 	}
-	out.total += out.slowest
-	return out
+	return total + slowest
 }
 
 func (e explainer) applySubject(r *rand.Rand, s *subject) {
