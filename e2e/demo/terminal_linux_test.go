@@ -103,8 +103,14 @@ func TestMakeDemo(t *testing.T) {
 		s.sees(t, `alert after \d+ s: `+alert+` `)
 	}
 	page := s.sees(t, `open (http://\S+/)`)[1]
-	if text, err := web.Get(t.Context(), http.DefaultClient, page); err != nil || !strings.Contains(string(text), "Firing alerts") {
-		t.Errorf("the page shows no alert: %v\n%s", err, text)
+	for deadline := time.Now().Add(maxWait); ; time.Sleep(time.Second) { // it asks Prometheus once a minute
+		text, err := web.Get(t.Context(), http.DefaultClient, page)
+		if err == nil && strings.Contains(string(text), "Firing alerts") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the page shows no alert: %v", err)
+		}
 	}
 	if err := deleteInvited(t.Context(), kubeconfig); err != nil {
 		t.Fatal(err)

@@ -86,6 +86,7 @@ func with(t *testing.T, resource, component string) objects {
 func templated(t *testing.T, namespace, values string) (objects, error) {
 	t.Helper()
 	chart := must.Get(loader.LoadDir("../chart"))(t)
+	chart.Metadata.AppVersion = "latest" // the other ways name the image that make image builds
 	files, err := rendered(chart, namespace, values)
 	if err != nil {
 		return nil, err

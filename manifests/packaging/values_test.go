@@ -84,7 +84,7 @@ func TestValuesAreDocumented(t *testing.T) {
 
 // uses are each value, changed, and what that makes of the objects.
 var uses = map[string]struct{ values, want string }{
-	"image.repository":               {`{image: {repository: registry.example.com/auditor}}`, "image: registry.example.com/auditor:v0.1.0"},
+	"image.repository":               {`{image: {repository: registry.example.com/auditor}}`, "image: registry.example.com/auditor:latest"},
 	"image.tag":                      {`{image: {tag: "sha256:0123"}}`, "image: webhook-auditor@sha256:0123"},
 	"image.pullPolicy":               {`{image: {pullPolicy: Always}}`, "imagePullPolicy: Always"},
 	"imagePullSecrets":               {`{imagePullSecrets: [{name: registry}]}`, "imagePullSecrets:\n      - name: registry"},
