@@ -44,7 +44,7 @@ func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *
 		}
 		to.addDelays(kind.row, delays)
 	}
-	return errors.Join(c.measureFirstScrapes(ctx, o, r, to), c.measureMany(ctx, r, to))
+	return errors.Join(c.measureFirstScrapes(ctx, o, r, to), c.measureMany(ctx, r, to), c.measurePodChanges(ctx, r, to))
 }
 
 // measureFirstScrapes is what the first scrape after a change takes, which has what later
@@ -89,6 +89,34 @@ func (c *filled) measureMany(ctx context.Context, r *running, to *column) error 
 	to.add(fmt.Sprintf("CPU of %d changes, one each %s, s", many, pace), cpuSeconds(r.process.PID())-cpu)
 	return nil
 }
+
+// measurePodChanges is what changes of Pods cost, as kubelets and rollouts make them.
+func (c *filled) measurePodChanges(ctx context.Context, r *running, to *column) error {
+	rate := c.size.PodChanges
+	if rate == 0 {
+		return nil
+	}
+	const seconds = 60
+	cpu := cpuSeconds(r.process.PID())
+	for i := range rate * seconds {
+		namespace, name := c.size.pod(i % c.size.Pods)
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"changed":"%d"}},"status":{"conditions":[{"type":"Ready","status":"%s"}]}}`, i, readiness[i%2])
+		if _, err := c.kube.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, subresource[i%2]...); err != nil {
+			return err
+		}
+		if err := sleep(ctx, time.Second/time.Duration(rate)); err != nil {
+			return err
+		}
+	}
+	to.add(fmt.Sprintf("CPU of %d changes of Pods, %d a second, s", rate*seconds, rate), cpuSeconds(r.process.PID())-cpu)
+	to.add("RSS after them, MiB", memory(r.process.PID(), "VmRSS"))
+	return nil
+}
+
+var (
+	readiness   = []string{"False", "True"}
+	subresource = [][]string{nil, {"status"}}
+)
 
 func delays(ctx context.Context, n int, url string, change func(context.Context, int) error) ([]time.Duration, error) {
 	var out []time.Duration

@@ -29,8 +29,8 @@ type profile struct {
 	// quarter of them in one namespace with Services of webhooks, the rest in all
 	// of those namespaces alike.
 	Unrelated int
-	// Pods are spread over all namespaces.
-	Pods int
+	// Pods are spread over all namespaces. PodChanges of them change each second, for a minute.
+	Pods, PodChanges int
 }
 
 var profiles = map[string]profile{
@@ -39,6 +39,8 @@ var profiles = map[string]profile{
 	"large":  {Configurations: 1000, Hooks: 5, Services: 500, Namespaces: 50, CRDs: 300, Converting: 85, OtherNamespaces: 4950, Pods: 5000},
 	// Those of "medium", among ten times the Services.
 	"services": {Configurations: 100, Hooks: 5, Services: 100, Namespaces: 50, CRDs: 100, Converting: 30, OtherNamespaces: 500, Unrelated: 19900, Pods: 2000},
+	// Those of "medium", among the Pods of a large cluster.
+	"pods": {Configurations: 100, Hooks: 5, Services: 100, Namespaces: 50, CRDs: 100, Converting: 30, OtherNamespaces: 1950, Unrelated: 1900, Pods: 50000, PodChanges: 20},
 }
 
 func profileNames() []string { return slices.Sorted(maps.Keys(profiles)) }
@@ -157,11 +159,17 @@ func (c *filled) createService(ctx context.Context, namespace string, of object)
 }
 
 func (c *filled) createPod(ctx context.Context, i int) error {
-	namespace := fmt.Sprintf("other-%d", i%c.size.OtherNamespaces)
+	namespace, name := c.size.pod(i)
+	return c.create(ctx, "/api/v1/namespaces/"+namespace, "pods", object{"Name": name, "App": fmt.Sprintf("app-%d", i%100)})
+}
+
+// pod is the namespace and the name of the i-th Pod.
+func (p profile) pod(i int) (namespace, name string) {
+	namespace, name = fmt.Sprintf("other-%d", i%p.OtherNamespaces), fmt.Sprintf("pod-%d", i)
 	if i%10 == 0 {
-		namespace = hookNamespace(i / 10 % c.size.Namespaces)
+		namespace = hookNamespace(i / 10 % p.Namespaces)
 	}
-	return c.create(ctx, "/api/v1/namespaces/"+namespace, "pods", object{"Name": fmt.Sprintf("pod-%d", i), "App": fmt.Sprintf("app-%d", i%100)})
+	return namespace, name
 }
 
 // createCRD gives some CRDs an older version, and a webhook that converts it.
