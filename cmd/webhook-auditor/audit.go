@@ -273,8 +273,10 @@ func exitStatus(findings []report.Finding, failOn string) error {
 // source is where a command reads from: a cluster, or the files of from; with what is
 // dialed and observed besides.
 type source struct {
-	access  *clusterFlags
-	input   *input
+	access *clusterFlags
+	input  *input
+	// byUser says that the answer depends on who asks, with files as well.
+	byUser  bool
 	from    []string
 	probe   probeFlags
 	observe observeFlags
@@ -286,9 +288,36 @@ func (o *source) objects(ctx context.Context, s streams) (inventory.Objects, err
 	if len(o.from) == 0 {
 		return o.access.objects(ctx, o.input, s)
 	}
+	if flags := o.withoutCluster(); len(flags) > 0 {
+		return inventory.Objects{}, usageError{fmt.Errorf("%s: must be given without files: they are of no cluster", strings.Join(flags, ", "))}
+	}
 	objects, err := o.input.objects(o.from, s)
 	objects.Routing = cmp.Or(routings[o.access.routing], objects.Routing)
 	return objects, err
+}
+
+// withoutCluster are the flags that have no effect without a cluster.
+func (o *source) withoutCluster() []string {
+	a, user := o.access, o.access.overrides.AuthInfo
+	if o.byUser {
+		user.Impersonate, user.ImpersonateGroups = "", nil
+	}
+	var out []string
+	for _, flag := range []struct {
+		name  string
+		given bool
+	}{
+		{"--kubeconfig", a.kubeconfig != ""},
+		{"--context", a.context != ""},
+		{"--as", user.Impersonate != ""},
+		{"--as-group", len(user.ImpersonateGroups) > 0},
+		{"--request-timeout", cmp.Or(a.overrides.Timeout, "0") != "0"},
+	} {
+		if flag.given {
+			out = append(out, flag.name)
+		}
+	}
+	return out
 }
 
 func (o *source) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, error) {
@@ -354,10 +383,16 @@ func (in *input) allowEmptyFlag(flags *pflag.FlagSet) {
 const serverVersionUsage = "Kubernetes version to assume, for example v1.36 (default: detected, else newest supported)"
 
 func inputFlags(flags *pflag.FlagSet) *input {
+	in := policyFlags(flags)
+	in.checksFlag(flags)
+	return in
+}
+
+// policyFlags are those without --checks, of commands that print no report.
+func policyFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
 	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
 	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
-	in.checksFlag(flags)
 	return in
 }
 

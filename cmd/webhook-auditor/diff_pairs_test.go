@@ -189,11 +189,11 @@ func comparePair(t *testing.T, m pairMaker) {
 	for _, r := range want.Registrations {
 		named += " " + r.Type.RegisteredBy().Kind + " " + r.Configuration
 	}
-	for key, text := range after { // no side is silent
+	for key, text := range after { // each is named
 		kind, name, _ := strings.Cut(key, " ")
 		registers := strings.HasSuffix(kind, "WebhookConfiguration") && text != old[key] && strings.Contains(text+old[key], "clientConfig") || kind == "ValidatingAdmissionPolicy" && old[key] == ""
 		if registers && !strings.Contains(named, kind+" "+name) {
-			t.Errorf("nothing is said of %s:\n%s\n%s", key, old[key], text)
+			t.Errorf("no line names %s:\n%s\n%s", key, old[key], text)
 		}
 	}
 }

@@ -26,7 +26,7 @@ type explain struct {
 }
 
 func explainCommand(s streams) *cobra.Command {
-	e := &explain{source: source{input: &input{}}}
+	e := &explain{source: source{byUser: true, input: &input{}}}
 	c := &cobra.Command{
 		Use:   "explain [OPERATION RESOURCE[/SUB] [NAME] | CHECK]",
 		Short: "Show which webhooks a request meets, or what an error or a check means",
@@ -79,6 +79,9 @@ not serve the resource, 2 usage error.`,
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	if err := e.observe.check(e.from); err != nil {
 		return err
+	}
+	if e.offline && len(e.from) > 0 {
+		return usageError{errors.New("--offline: must be given without files: they have no object to read")}
 	}
 	switch {
 	case e.observe.audit.requestID+e.errorText+e.requests == "":

@@ -80,7 +80,7 @@ input cannot be read or has no such object, 2 usage error.`,
 	failOn(flags, &i.failOn, "if findings of this severity or higher appear")
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&i.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
-	i.input = inputFlags(flags)
+	i.input = policyFlags(flags)
 	i.observe.registerSources(groups.FlagSet("observation"))
 	i.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
@@ -128,6 +128,8 @@ func (i *impactFlags) checkArguments(args []string) error {
 		return usageError{fmt.Errorf("impact: unexpected argument %q", args[1])}
 	case len(args)+changes == 0:
 		return usageError{errors.New("impact: must be given CONFIGURATION[/NAME], --down, --down-node or --delete")}
+	case len(args) > 0 && (i.failOn != "critical" && i.failOn != never || i.namespace != ""):
+		return usageError{errors.New("impact: --fail-on and --namespace: must be given with --down, --down-node or --delete")}
 	case len(args) > 0 && changes > 0:
 		return usageError{errors.New("impact: --down, --down-node and --delete must be given without CONFIGURATION")}
 	}

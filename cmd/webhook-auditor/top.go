@@ -56,7 +56,7 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	enumFlag(flags, &t.by, enum{"by", "", "with --audit-log, group the requests", report.AuditDimensions})
 	t.observe.registerSources(groups.FlagSet("observation"))
 	groups.FlagSet("input").StringArrayVar(&t.from, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
-	t.input = inputFlags(groups.FlagSet("input"))
+	t.input = policyFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	c.MarkFlagsMutuallyExclusive("audit-log", "sort")
