@@ -39,19 +39,21 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	}
 	card := impact.NewCard(v.Report, p)
 	if len(w.Findings) > 0 {
-		w.Incident = incident(card)
+		w.Incident = incident(card, v.ofWebhook[p.Ref][0].Look(p))
 		w.leaveTo(w.Incident)
 	}
 	w.Registered, w.Backend, w.Reach = append(v.observed(p), v.registration(p)...), backend(p).Bounded(maxAnswered), reach(card)
 	return w
 }
 
-// incident is what "impact" says first, with the commands that look at the backend.
-func incident(card impact.Card) report.Blocks {
+// incident is what "impact" says first, with the commands that look at the cause, first the
+// one that all pages have first.
+func incident(card impact.Card, first string) report.Blocks {
 	b, commands := report.NewImpact([]impact.Card{card}).Text(report.TextOptions{})[0], card.Profile.Commands()
+	look := append([]string{first}, slices.DeleteFunc(slices.Clone(commands.Inspect), func(command string) bool { return command == first })...)
 	return report.Blocks{
 		{Heading: "Who is affected", Lines: b.Lines},
-		{Heading: "Look at it", Commands: commands.Inspect},
+		{Heading: "Look at it", Commands: look},
 		{Heading: "Disable it", Commands: []string{commands.Disable}},
 		{Heading: "Put it back", Commands: append([]string{commands.Restore}, commands.Restart...)},
 	}.NonEmpty()
