@@ -200,6 +200,9 @@ func restore(p *Profile) string {
 	case p.State.Fault == inventory.PortNotFound:
 		return callOther(p, p.Snapshot.Services[p.State.Service.Key].Ports)
 	}
+	if likely, found := p.Snapshot.LikelyService(p.State.Service.Key); found && p.State.Fault == inventory.ServiceNotFound {
+		return fmt.Sprintf("bring %s back (%s); did you mean Service %s?", backend(p), p.lookAtBackend(), likely)
+	}
 	return fmt.Sprintf("bring %s back (%s)", backend(p), p.lookAtBackend())
 }
 

@@ -2,14 +2,13 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 var serviceElsewhere = &Check{
 	Name:     "service-elsewhere",
-	Summary:  "The Service that a webhook calls is in other namespaces only.",
+	Summary:  "The Service that a webhook calls is missing, and one of almost its name, or in other namespaces, is there.",
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		called := p.State.Service
@@ -19,27 +18,27 @@ var serviceElsewhere = &Check{
 		if _, ok := p.Snapshot.Services[called.Key]; ok {
 			return nil
 		}
-		namespaces := p.Snapshot.NamespacesOfService(called.Name)
-		// The installer adds its own namespace where a file states none.
-		anywhere := slices.ContainsFunc(p.Snapshot.Manifests, func(m inventory.Manifest) bool {
-			return m.Kind == "Service" && m.Group == "" && m.Key == inventory.Key{Name: called.Name}
-		})
-		if len(namespaces) == 0 || anywhere {
-			return nil
-		}
-		which := quoted(namespaces[0])
-		if len(namespaces) > 1 {
-			which = "that of the Service of its software"
-		}
 		severity, consequence := consequences(p)
-		if len(namespaces) > 1 { // which of them is meant, or another one, is not known
-			severity = Info
+		likely, found := p.Snapshot.LikelyService(called.Key)
+		namespaces := p.Snapshot.NamespacesOfService(called.Name)
+		meant, value, field := "", quoted(likely.Namespace), "namespace"
+		switch {
+		case found && likely.Namespace == called.Namespace:
+			value, field = quoted(likely.Name), "name"
+			fallthrough
+		case found:
+			meant = fmt.Sprintf("did you mean Service %s?", likely)
+		case len(namespaces) > 1 && !p.Snapshot.Unplaced(called.Name): // which of them, or another one, is not known
+			severity, value = Info, "that of the Service of its software"
+			meant = "a Service of that name is in " + theNamespaces(namespaces)
+		default:
+			return nil
 		}
 		return []Problem{{
 			Severity: min(severity, Warning),
-			Message: fmt.Sprintf("calls %s, and the input has Service %s in %s alone; if %s/%s is not installed by other means, %s",
-				BackendName(p), called.Name, theNamespaces(namespaces), called.Namespace, called.Name, consequence),
-			Fix: fmt.Sprintf("set clientConfig.service.namespace to %s%s", which, byOwner(p)),
+			Message: fmt.Sprintf("calls %s, which the input lacks (%s); if %s is not installed by other means, %s",
+				BackendName(p), meant, called.Key, consequence),
+			Fix: fmt.Sprintf("set clientConfig.service.%s to %s%s", field, value, byOwner(p)),
 		}}
 	},
 }

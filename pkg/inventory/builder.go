@@ -43,6 +43,7 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 	s.Served = o.served(s.CRDs)
 	b.register(s, o)
 	b.addPolicies(s, o)
+	s.Inputs = s.withUnchecked(o.Inputs)
 	if presumed := s.presumed(); len(presumed) > 0 {
 		s.Served = slices.SortedFunc(slices.Values(slices.Concat(s.Served, presumed)), compareServed)
 	}

@@ -12,8 +12,11 @@ import (
 // webhooks lead to. It is made when the first of them is asked.
 type placement struct {
 	once sync.Once
-	// services says which namespaces have a Service.
-	services map[string]bool
+	// services are the names of those of each namespace, and unplaced those of files that
+	// state no namespace; called are those that webhooks call.
+	services map[string][]string
+	unplaced []string
+	called   map[Key]bool
 	// byName are the namespaces of the Services of each name, sorted.
 	byName map[string][]string
 	// workloads are those of each namespace, and carrying those that carry a label.
@@ -37,14 +40,22 @@ func (s *Snapshot) place() *placement {
 		p = &placement{}
 	}
 	p.once.Do(func() {
-		p.services, p.byName = map[string]bool{}, map[string][]string{}
+		p.services, p.byName, p.called = map[string][]string{}, map[string][]string{}, map[Key]bool{}
 		p.workloads, p.carrying = map[string][]*Workload{}, map[placedLabel][]*Workload{}
 		for key := range s.Services {
-			p.services[key.Namespace] = true
+			p.services[key.Namespace] = append(p.services[key.Namespace], key.Name)
 			p.byName[key.Name] = append(p.byName[key.Name], key.Namespace)
 		}
 		for _, namespaces := range p.byName {
 			slices.Sort(namespaces)
+		}
+		for _, m := range s.Manifests {
+			if m.Kind == "Service" && m.Group == "" && m.Namespace == "" {
+				p.unplaced = append(p.unplaced, m.Name)
+			}
+		}
+		for i := range s.Webhooks {
+			p.called[s.Webhooks[i].Backend.Service.Key] = true
 		}
 		for i := range s.Workloads {
 			w := &s.Workloads[i]
@@ -59,12 +70,14 @@ func (s *Snapshot) place() *placement {
 }
 
 // HasServiceIn reports whether a Service of the namespace is known.
-func (s *Snapshot) HasServiceIn(namespace string) bool { return s.place().services[namespace] }
+func (s *Snapshot) HasServiceIn(namespace string) bool { return len(s.place().services[namespace]) > 0 }
 
 // NamespacesOfService returns the namespaces with a Service of the name, sorted.
-func (s *Snapshot) NamespacesOfService(name string) []string {
-	return s.place().byName[name]
-}
+func (s *Snapshot) NamespacesOfService(name string) []string { return s.place().byName[name] }
+
+// Unplaced reports whether a file has a Service of the name without a namespace, to which the
+// installer adds its own.
+func (s *Snapshot) Unplaced(name string) bool { return slices.Contains(s.place().unplaced, name) }
 
 // Behind returns the workloads whose Pods a Service of the Snapshot sends calls
 // to. A Service without a selector has none that could be known.
