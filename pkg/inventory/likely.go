@@ -9,17 +9,18 @@ import (
 )
 
 // maxCompared bounds the names that a missing one is compared with.
-const maxCompared = 200
+const maxCompared = 50
 
 // LikelyService is the Service that a reference to a missing one most likely means: one of
 // the namespace with almost its name, else the one of its name in another namespace. It is
 // false where there is none, or where several are as likely.
 func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
 	p := s.place()
-	names := slices.Concat(p.services[missing.Namespace], p.unplaced)
-	if slices.Contains(p.unplaced, missing.Name) || len(names) > maxCompared {
+	placed := p.services[missing.Namespace]
+	if slices.Contains(p.unplaced, missing.Name) || len(placed)+len(p.unplaced) > maxCompared {
 		return Key{}, false // the installer adds its own namespace where a file states none
 	}
+	names := slices.Concat(placed, p.unplaced)
 	isNear := func(name string) bool {
 		part := isPartOf(missing.Name, name) && !p.called[Key{missing.Namespace, name}]
 		return part || isMisspelt(missing.Name, name)
@@ -51,7 +52,8 @@ func nearest(name string, candidates []string) string {
 // isMisspelt reports whether few letters differ. What differs by a number or a single letter
 // between hyphens is the name of another one: hook-a, hook-b, hook-2.
 func isMisspelt(name, other string) bool {
-	if name == other || text.Edits(name, other) > 1+len(name)/8 {
+	most := 1 + len(name)/8
+	if name == other || max(len(name), len(other))-min(len(name), len(other)) > most || text.Edits(name, other) > most {
 		return false
 	}
 	a, b := strings.Split(name, "-"), strings.Split(other, "-")

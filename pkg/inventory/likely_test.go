@@ -26,7 +26,7 @@ func TestLikelyService(t *testing.T) {
 		{"two as likely", "sys/policy", "sys/policy-a sys/policy-b", ""},
 		{"metrics alone", "sys/policy", "sys/policy-metrics", ""},
 		{"a number", "sys/hook-1", "sys/hook-2", ""},
-		{"a letter that tells two apart", "sys/hook-a", "sys/hook-b", ""},
+		{"a single letter", "sys/hook-a", "sys/hook-b", ""},
 		{"another name", "sys/policy", "sys/gateway", ""},
 	} {
 		s := Objects{Services: services(test.there)}.Snapshot(time.Time{})

@@ -300,7 +300,7 @@ func (f *file) isPatch(object metav1.Object) bool {
 	case !f.lenient:
 		return isCRD && crd.Spec.Group == ""
 	}
-	return object.GetName() == "" || isPartial(object)
+	return object.GetName()+object.GetGenerateName() == "" || isPartial(object)
 }
 
 // isPartial reports whether an object lacks what an API server requires of it.
@@ -314,7 +314,7 @@ func isPartial(object metav1.Object) bool {
 	case *admissionv1.MutatingWebhookConfiguration:
 		return !slices.ContainsFunc(o.Webhooks, func(w admissionv1.MutatingWebhook) bool { return isCalled(w.ClientConfig, w.Rules) })
 	case *apiextensionsv1.CustomResourceDefinition:
-		return o.Spec.Group == "" || len(o.Spec.Versions) == 0
+		return o.Spec.Group == "" || len(o.Spec.Versions) == 0 && o.Spec.Names.Kind == ""
 	case *admissionv1.ValidatingAdmissionPolicy:
 		return o.Spec.MatchConstraints == nil
 	case *admissionv1.MutatingAdmissionPolicy:

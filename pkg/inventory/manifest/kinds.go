@@ -185,6 +185,9 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 		return
 	case meta.Version == "v1beta1" && !slices.Contains(d.versions, meta.Version):
 		r.skip(v.file, meta, 1)
+		if o := d.object(); decode(v.json, o) == nil && v.file.isPatch(o) {
+			return
+		}
 		in.ended = append(in.ended, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), meta.GroupVersion()))
 		return
 	case !slices.Contains(d.versions, meta.Version):
@@ -195,6 +198,11 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	decoded := d.object()
 	bad, p := v.decodeObject(decoded)
 	name := join(meta.Kind, decoded.GetName())
+	if p == nil && v.file.isPatch(decoded) || p != nil && v.file.lenient && strings.HasPrefix(p.message, "status.") {
+		in.patches = append(in.patches, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line))
+		r.skip(v.file, meta, 1)
+		return
+	}
 	for _, broken := range bad.broken {
 		r.fail(v.file, broken.line, name, broken.message)
 	}
@@ -205,11 +213,6 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	unknown := unknownFields(v, meta)
 	if crd, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok && p == nil {
 		p = refusedConversion(crd, v.place, unknown)
-	}
-	if p == nil && v.file.isPatch(decoded) || p != nil && v.file.lenient && strings.HasPrefix(p.message, "status.") {
-		in.patches = append(in.patches, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line))
-		r.skip(v.file, meta, 1)
-		return
 	}
 	if decoded.GetName() == "" && decoded.GetGenerateName() != "" { // the API server ends it by five letters
 		decoded.SetName(fmt.Sprintf("%s%05d", decoded.GetGenerateName(), v.line))
