@@ -214,10 +214,7 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	if crd, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok && p == nil {
 		p = refusedConversion(crd, v.place, unknown)
 	}
-	if decoded.GetName() == "" && decoded.GetGenerateName() != "" { // the API server ends it by five letters
-		decoded.SetName(fmt.Sprintf("%s%05d", decoded.GetGenerateName(), v.line))
-		name = join(meta.Kind, decoded.GetName())
-	}
+	name = cmp.Or(nameGenerated(decoded, v.line, meta.Kind), name)
 	if p == nil && decoded.GetName() == "" {
 		p = problemf(v.line, "metadata.name is missing")
 	}
@@ -241,6 +238,16 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 		read.hooks = hooks(v)
 	}
 	r.found(read)
+}
+
+// nameGenerated gives an object that has generateName alone a name, as the API server does,
+// which ends it by five letters. It returns "Kind/name" then.
+func nameGenerated(object metav1.Object, line int, kind string) string {
+	if object.GetName() != "" || object.GetGenerateName() == "" {
+		return ""
+	}
+	object.SetName(fmt.Sprintf("%s%05d", object.GetGenerateName(), line))
+	return join(kind, object.GetName())
 }
 
 // unknownFields are those of a registration that is to be applied, for which kubectl
