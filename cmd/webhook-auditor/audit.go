@@ -275,6 +275,8 @@ func exitStatus(findings []report.Finding, failOn string) error {
 type source struct {
 	access *clusterFlags
 	input  *input
+	// applied, if any, is what a cluster is to be compared with: what that calls is read, too.
+	applied *inventory.Objects
 	// byUser says that the answer depends on who asks, with files as well.
 	byUser  bool
 	from    []string
@@ -286,7 +288,7 @@ type source struct {
 // those of the cluster.
 func (o *source) objects(ctx context.Context, s streams) (inventory.Objects, error) {
 	if len(o.from) == 0 {
-		return o.access.objects(ctx, o.input, s)
+		return o.clusterObjects(ctx, s)
 	}
 	if flags := o.withoutCluster(); len(flags) > 0 {
 		return inventory.Objects{}, usageError{fmt.Errorf("%s: must be given without files: they are of no cluster", strings.Join(flags, ", "))}
@@ -342,19 +344,19 @@ func (o *source) evaluate(ctx context.Context, policy classify.Policy, s streams
 	return policy.Evaluate(ctx, snapshot)
 }
 
-// objects reads the objects of a cluster, with its progress on a terminal.
-func (a *clusterFlags) objects(ctx context.Context, in *input, s streams) (inventory.Objects, error) {
-	c, err := a.connect()
+// clusterObjects reads the objects of a cluster, with its progress on a terminal.
+func (o *source) clusterObjects(ctx context.Context, s streams) (inventory.Objects, error) {
+	c, err := o.access.connect()
 	if err != nil {
 		return inventory.Objects{}, err
 	}
-	server, err := in.version(s.err)
+	server, err := o.input.version(s.err)
 	if err != nil {
 		return inventory.Objects{}, err
 	}
 	line := newProgress(s.err)
 	defer line.clear()
-	objects, err := cluster.Read(ctx, c.clients, cluster.Options{Routing: c.routing}, func(p cluster.Progress) {
+	objects, err := cluster.Read(ctx, c.clients, cluster.Options{Routing: c.routing, Applied: o.applied}, func(p cluster.Progress) {
 		line.show("reading %d of %d kinds: %d %s…", min(p.Done+1, p.Kinds), p.Kinds, p.Objects, p.Resource)
 	})
 	if unread := (inventory.Error{}); errors.As(err, &unread) && unread.Forbidden {

@@ -122,6 +122,7 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 	if alone {
 		d.from = args[:1]
 	}
+	d.applied = &updated
 	old, err := d.objects(ctx, s)
 	if err != nil && !alone && len(d.from) == 0 {
 		return nil, nil, fmt.Errorf("diff: without OLD or --from, NEW is compared with a cluster: %w", err)

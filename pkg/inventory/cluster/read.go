@@ -47,7 +47,13 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	if err := nothingRead(ctx, all, found.Errors); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
 	}
-	reads.follow(found.Snapshot(began))
+	called := found.Snapshot(began)
+	if options.Applied != nil {
+		after := found.Apply(*options.Applied).Snapshot(began)
+		after.Webhooks = append(after.Webhooks, called.Webhooks...)
+		called = after
+	}
+	reads.follow(called)
 	for i := range all {
 		all[i].objects = slices.DeleteFunc(all[i].objects, func(object any) bool { return !reads.counts(all[i].resource, object) })
 	}

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -56,6 +58,28 @@ func readOnce(t *testing.T, s *fakeServer) *inventory.Snapshot {
 	t.Helper()
 	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(Progress) {}))(t)
 	return objects.Snapshot(time.Now())
+}
+
+// TestReadWhatIsApplied: what webhooks will call once they are applied is read, and what they
+// call now.
+func TestReadWhatIsApplied(t *testing.T) {
+	s := populated(t)
+	s.put(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "new", Name: "new"}})
+	applied := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("new", kubetest.Client("new", "new"), kubetest.Client("new", "gone"))}}
+	plain := must.Get(Read(t.Context(), s.clients(), Options{}, func(Progress) {}))(t)
+	objects := must.Get(Read(t.Context(), s.clients(), Options{Applied: &applied}, func(Progress) {}))(t)
+	got := objects.Snapshot(time.Now())
+	for name, exists := range map[string]bool{"new": true, "gone": false} {
+		key := inventory.Key{Namespace: "new", Name: name}
+		if _, has := got.Services[key]; has != exists || !got.ServicesKnown.Has(key) || plain.ServicesKnown.Has(key) {
+			t.Errorf("%s: %v, known %v", key, got.Services[key], got.ServicesKnown)
+		}
+	}
+	for key := range plain.ServicesKnown.Services {
+		if !got.ServicesKnown.Has(key) {
+			t.Errorf("%s is not known any more", key)
+		}
+	}
 }
 
 func TestReadNothing(t *testing.T) {

@@ -28,6 +28,8 @@ type Options struct {
 	// Routing is where the API server sends calls to Services; RoutingUnknown
 	// takes what the cluster shows.
 	Routing inventory.Routing
+	// Applied, if any, are objects that are to be applied: Read reads also what they call.
+	Applied *inventory.Objects
 	// OnStartupErrors, if any, gets the errors that delay the first Snapshot,
 	// each time that they change.
 	OnStartupErrors func([]inventory.Error)
