@@ -33,14 +33,11 @@ func DeleteBinding(b *inventory.PolicyBinding) string {
 	return DeleteCommands(strings.ToLower(b.Object.Kind), b.Object.Name, b.Object.Owner).Disable
 }
 
-// MaxBindings bounds the bindings that PolicyCommands name.
-const MaxBindings = 10
-
 // PolicyCommands returns the commands about the policy, which has a binding: its bindings
 // are what puts it into effect.
 func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
 	var names []string
-	for _, b := range p.Bindings[:min(len(p.Bindings), MaxBindings)] {
+	for _, b := range p.Bindings {
 		names = append(names, quoted(strings.ToLower(b.Object.Kind)+"/"+b.Object.Name))
 	}
 	return deleteCommands(strings.Join(names, " "), backup(p.Bindings[0].Object.Kind, p.Name), p.Bindings[0].Object.Owner)

@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -96,11 +95,7 @@ func (p *Policy) findOfPolicies(w *work, r *Report) {
 
 // deleteBindings is the command that ends what the policy does by its bindings.
 func deleteBindings(p *inventory.AdmissionPolicy) string {
-	out := PolicyCommands(p).Disable + changedBy(p.Bindings[0].Object.Owner)
-	if rest := len(p.Bindings) - MaxBindings; rest > 0 {
-		out += fmt.Sprintf("; delete %s more", inventory.Counted(rest, "binding"))
-	}
-	return out
+	return PolicyCommands(p).Disable + changedBy(p.Bindings[0].Object.Owner)
 }
 
 // ruledRequests are what the rules of a policy ask for, in words.

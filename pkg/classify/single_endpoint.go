@@ -20,8 +20,8 @@ var singleEndpoint = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called for %s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.ByClass[ClassCritical]), p.State.Service.Key, where),
-			Brief:   fmt.Sprintf("requests for %s need Service %s, which has %s", listed(p.ByClass[ClassCritical]), p.State.Service.Key, where),
+			Message: fmt.Sprintf("is called for %s%s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.ByClass[ClassCritical]), scopeOf(p, p.ByClass[ClassCritical]), p.State.Service.Key, where),
+			Brief:   fmt.Sprintf("requests for %s%s need Service %s, which has %s", listed(p.ByClass[ClassCritical]), scopeOf(p, p.ByClass[ClassCritical]), p.State.Service.Key, where),
 			Fix:     fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget of maxUnavailable 1: kubectl scale %s %s --replicas=2%s", ShellFlag("-n", p.State.Service.Namespace), scaled(p), byOwner(p)),
 		}}
 	},

@@ -40,7 +40,7 @@ func findVirtualResource(p *Profile) []Problem {
 	}
 	return []Problem{{
 		Severity: virtualSeverity(p, virtual),
-		Message:  fmt.Sprintf("intercepts %s, never stored; %s: %s", byRule(p, virtual), consequence, decided),
+		Message:  fmt.Sprintf("intercepts %s%s, never stored; %s: %s", byRule(p, virtual), scopeOf(p, virtual), consequence, decided),
 		Brief:    virtualBrief(p, virtual),
 		Fix:      fmt.Sprintf("take them out of the rules of %s, or exclude them: %s", ObjectName(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
 	}}
@@ -50,14 +50,21 @@ func findVirtualResource(p *Profile) []Problem {
 func virtualBrief(p *Profile, virtual []inventory.Resource) string {
 	down := "while it is down, "
 	if !p.FailsClosed() {
-		return fmt.Sprintf("while its backend hangs, requests for %s wait %s each time", listed(virtual), text.Seconds(p.Timeout))
+		return fmt.Sprintf("while its backend hangs, requests for %s%s wait %s each time", listed(virtual), scopeOf(p, virtual), text.Seconds(p.Timeout))
 	}
 	for _, d := range virtualDecisions {
 		if slices.Contains(virtual, d.resource) && d.without != "" {
-			return down + d.without
+			return down + d.without + scopeOf(p, []inventory.Resource{d.resource})
 		}
 	}
-	return down + "requests for " + listed(virtual) + " are refused"
+	return down + "requests for " + listed(virtual) + scopeOf(p, virtual) + " are refused"
+}
+
+// scopeOf is Scope for those of the resources that the webhook is called for.
+func scopeOf(p *Profile, resources []inventory.Resource) string {
+	return Scope(p, slices.DeleteFunc(slices.Clone(p.Matched), func(m admission.MatchedResource) bool {
+		return !slices.Contains(resources, m.Resource)
+	}))
 }
 
 // decision is a virtual resource and what it decides.
@@ -86,7 +93,7 @@ func (d decision) refused() string {
 // (delegated authentication and authorization), github.com/openshift/oauth-apiserver,
 // oauth-proxy and oc (pkg/cli/policy, pkg/cli/admin/policy).
 var virtualDecisions = []decision{
-	{placement, "the scheduler's placement of each Pod", "no new Pod starts in the namespaces that it is called for"},
+	{placement, "the scheduler's placement of each Pod", "no new Pod starts"},
 	{inventory.Resource{Group: "oauth.openshift.io", Name: "tokenreviews"}, "the API server's check of OAuth tokens", "oc login and the console fail"},
 	{inventory.Resource{Group: "authorization.k8s.io", Name: "subjectaccessreviews"}, "the authorization of requests that kubelets (logs, exec, metrics), aggregated API servers and proxies serve", ""},
 	{inventory.Resource{Group: "authentication.k8s.io", Name: "tokenreviews"}, "the check of tokens that kubelets, aggregated API servers and proxies are shown, which the webhook reads in plain text", ""},

@@ -69,13 +69,14 @@ func resourceNames(reached []admission.MatchedResource) []inventory.Resource {
 	return out
 }
 
-// intercepted says what a webhook is called for: "each CREATE and UPDATE of pods".
+// intercepted says what a webhook is called for: "each CREATE and UPDATE of pods in namespace
+// shop".
 func intercepted(p *Profile) string {
 	var ops admission.Operations
 	for _, r := range p.Matched {
 		ops |= r.Operations
 	}
-	return "each " + operations(ops) + " of " + listed(resourceNames(p.Matched))
+	return "each " + operations(ops) + " of " + listed(resourceNames(p.Matched)) + Scope(p, p.Matched)
 }
 
 // operations lists the operations as prose does.

@@ -2,13 +2,9 @@ package impact
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -153,7 +149,7 @@ func effectOf(p *classify.Profile, outcome Outcome) Effect {
 	if !p.NamespaceSelector.Empty() {
 		e.NamespaceSelector = p.NamespaceSelector.String()
 		if p.Snapshot.NamespacesKnown {
-			e.Namespaces = SelectedNamespaces(p)
+			e.Namespaces = classify.NamespacesOf(p.Snapshot, p.NamespaceSelector)
 		}
 	}
 	if !p.ObjectSelector.Empty() {
@@ -190,33 +186,4 @@ func ruleResources(rules []admissionv1.RuleWithOperations) []string {
 		}
 	}
 	return text.Distinct(out)
-}
-
-// SelectedNamespaces are the namespaces that the webhook's selector selects,
-// sorted; never nil.
-func SelectedNamespaces(p *classify.Profile) []string {
-	return namespacesOf(p.Snapshot, p.NamespaceSelector)
-}
-
-// namespacesOf are the namespaces that the selector selects, sorted.
-func namespacesOf(s *inventory.Snapshot, selector inventory.Selector) []string {
-	out := []string{}
-	for _, name := range namedNamespaces(s, selector) {
-		if namespace, exists := s.Namespaces[name]; exists && selector.Parsed.Matches(labels.Set(namespace.Labels)) {
-			out = append(out, name)
-		}
-	}
-	return text.Distinct(out)
-}
-
-// namedNamespaces are those that the selector could select: where it names them, no
-// others have to be asked.
-func namedNamespaces(s *inventory.Snapshot, selector inventory.Selector) []string {
-	requirements, _ := selector.Parsed.Requirements()
-	for _, r := range requirements {
-		if o := r.Operator(); r.Key() == corev1.LabelMetadataName && (o == selection.In || o == selection.Equals) {
-			return r.ValuesUnsorted()
-		}
-	}
-	return slices.Collect(maps.Keys(s.Namespaces))
 }

@@ -92,7 +92,7 @@ func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []string
 	if !p.FailsClosed() || len(refusing.Bindings) == 0 {
 		return nil
 	}
-	return stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
+	return functionNames(stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
 		subject := admission.Subject{Namespace: f.namespace, User: f.user}
 		if f.inNew != "" {
 			subject = admission.Subject{Namespace: "new-namespace", Name: f.inNew}
@@ -102,5 +102,5 @@ func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []string
 			v := r.Matcher.MatchPolicy(request, &refusing, b)
 			return v.Match != admission.No && !v.OptIn
 		})
-	})
+	}))
 }

@@ -1,6 +1,7 @@
 package impact
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,48 +78,68 @@ var functions = []function{
 // another version than is stored.
 func Stops(p *classify.Profile) []string {
 	if p.Type != inventory.Conversion {
-		return stops(p.Matched, func(f function) bool {
-			v := p.Matcher.InterceptsSubject(p.Webhook, f.resource, f.operation, admission.Subject{Namespace: f.namespace, User: f.user})
-			if f.inNew != "" {
-				v = p.MeetsInNewNamespace(f.resource, f.inNew)
-			}
-			return v.Match != admission.No && !v.OptIn
-		})
+		return functionNames(stopped(p))
 	}
 	if p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert {
 		return nil
 	}
-	return []string{"garbage collection", "deletion of namespaces, in the whole cluster", "resource quota"}
+	return []string{"garbage collection", "deletion of namespaces in the whole cluster", "resource quota"}
+}
+
+// stopped are the functions that need requests for which the admission webhook is called.
+func stopped(p *classify.Profile) []need {
+	return stops(p.Matched, func(f function) bool {
+		v := p.Matcher.InterceptsSubject(p.Webhook, f.resource, f.operation, admission.Subject{Namespace: f.namespace, User: f.user})
+		if f.inNew != "" {
+			v = p.MeetsInNewNamespace(f.resource, f.inNew)
+		}
+		return v.Match != admission.No && !v.OptIn
+	})
+}
+
+// need is a function that needs requests for the resource covered.
+type need struct {
+	function
+	covered admission.MatchedResource
+}
+
+func functionNames(needs []need) []string {
+	var out []string
+	for _, n := range needs {
+		out = append(out, n.name)
+	}
+	return out
 }
 
 // stops are the functions, each once, that need a request of those covered. Of a function
 // in whichever namespace, some request may be met.
-func stops(covered []admission.MatchedResource, meets func(function) bool) []string {
-	var out []string
+func stops(covered []admission.MatchedResource, meets func(function) bool) []need {
+	var out []need
 	for _, f := range allFunctions() {
 		i := slices.IndexFunc(covered, func(r admission.MatchedResource) bool {
 			return r.Resource == f.resource && r.Operations.Has(f.operation)
 		})
-		if i >= 0 && !slices.Contains(out, f.name) && (f.namespace == "" && f.inNew == "" && covered[i].Namespaced || meets(f)) {
-			out = append(out, f.name)
+		if i >= 0 && !slices.Contains(functionNames(out), f.name) && (f.namespace == "" && f.inNew == "" && covered[i].Namespaced || meets(f)) {
+			out = append(out, need{f, covered[i]})
 		}
 	}
 	return out
 }
 
-// StopsOf names what stops without the webhook, and in how many namespaces where that is
-// known.
+// StopsOf names what stops without the webhook, and what narrows it.
 func StopsOf(p *classify.Profile) []string {
-	if !p.FailsClosed() {
+	switch {
+	case !p.FailsClosed():
 		return nil
-	}
-	where := ""
-	if p.Snapshot.NamespacesKnown && p.NamespaceSelector.Parsed != nil && !p.NamespaceSelector.Empty() {
-		where = " in " + inventory.Counted(len(SelectedNamespaces(p)), "namespace")
+	case p.Type == inventory.Conversion:
+		return Stops(p)
 	}
 	var out []string
-	for _, stop := range Stops(p) {
-		out = append(out, stop+where)
+	for _, n := range stopped(p) {
+		if n.namespace != "" || n.inNew != "" {
+			n.covered.Namespaced = false // no namespaceSelector keeps a part of it
+		}
+		out = append(out, n.name+classify.Scope(p, []admission.MatchedResource{n.covered}))
 	}
 	return out
 }
@@ -127,7 +148,8 @@ func StopsOf(p *classify.Profile) []string {
 // of the cluster first, then writes of resources that no function needs.
 func Stopped(r *classify.Report) []string {
 	profiles := r.ByRef()
-	var functions, writes, deletions []string
+	var functions []string
+	writes, deletions := scoped{}, scoped{}
 	for _, f := range r.Findings {
 		p := profiles[f.Webhook]
 		if p == nil || f.Acknowledged || f.Severity != classify.Critical || !f.Check.Fails {
@@ -143,26 +165,38 @@ func Stopped(r *classify.Report) []string {
 		}
 		for _, m := range p.Matched {
 			if m.Operations.Has(admission.Create) || m.Operations.Has(admission.Update) {
-				writes = append(writes, m.Resource.String())
+				writes.add(p, m)
 			} else {
-				deletions = append(deletions, m.Resource.String())
+				deletions.add(p, m)
 			}
 		}
 	}
-	functions = distinct(functions)
-	if len(writes) > 0 {
-		functions = append(functions, "writes of "+strings.Join(text.Distinct(writes), ", "))
-	}
-	if len(deletions) > 0 {
-		functions = append(functions, "deletions of "+strings.Join(text.Distinct(deletions), ", "))
-	}
-	return functions
+	return slices.Concat(distinct(functions), writes.inWords("writes of "), deletions.inWords("deletions of "))
 }
 
-// failing is the Profile with those requests alone for which a matchCondition always fails.
+// scoped are resources by what narrows their requests.
+type scoped map[string][]string
+
+func (s scoped) add(p *classify.Profile, m admission.MatchedResource) {
+	where := classify.Scope(p, []admission.MatchedResource{m})
+	s[where] = append(s[where], m.Resource.String())
+}
+
+// inWords are the resources in words: those without a limit first.
+func (s scoped) inWords(verb string) []string {
+	var out []string
+	for _, where := range slices.Sorted(maps.Keys(s)) {
+		out = append(out, verb+strings.Join(text.Distinct(s[where]), ", ")+where)
+	}
+	return out
+}
+
+// failing is the Profile with those requests alone for which a matchCondition always fails,
+// which is then no limit.
 func failing(p *classify.Profile) *classify.Profile {
-	only := *p
-	only.Matched = nil
+	only, webhook := *p, *p.Webhook
+	webhook.MatchConditions = nil
+	only.Webhook, only.Matched = &webhook, nil
 	for _, m := range p.Matched {
 		fails := admission.Operations(0)
 		for _, f := range p.Matcher.FailingConditions(p.Webhook) {

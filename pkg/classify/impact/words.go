@@ -111,7 +111,7 @@ func selected(s *inventory.Snapshot, selector inventory.Selector) string {
 	if !s.NamespacesKnown {
 		return ""
 	}
-	names := namespacesOf(s, selector)
+	names := classify.NamespacesOf(s, selector)
 	switch len(names) {
 	case 0:
 		return ", of which this cluster has none"

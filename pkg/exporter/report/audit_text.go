@@ -186,20 +186,17 @@ func (o TextOptions) entry(group []Finding) Line {
 			out.Under = append(out.Under, Line{Text: f.Message})
 		}
 	} else {
-		lines := 1
-		if out.Text = o.fitting(out, first, others); o.Width > 0 && length(out) > o.Width {
-			lines++
-		}
-		out.Under = o.brief(first, maxLines-lines)
+		out.Text = o.fitting(out, first, others)
+		out.Under = o.brief(first)
 	}
 	if o.Fixes {
-		out.Under = append(out.Under, fixLines(first)...)
+		fix := fixLines(first)
+		out.Under = append(slices.DeleteFunc(out.Under, func(l Line) bool {
+			return l.Command != "" && slices.ContainsFunc(fix, func(f Line) bool { return f.Command == l.Command })
+		}), fix...)
 	}
 	return out
 }
-
-// maxLines is how many lines an entry has without its fix.
-const maxLines = 3
 
 // length is that of the first line of an entry.
 func length(l Line) int {
@@ -222,20 +219,28 @@ func (o TextOptions) fitting(l Line, first Finding, others string) string {
 	return strings.TrimPrefix(others, " · ")
 }
 
-// brief is what breaks and why, and one command to look, in so many lines.
-func (o TextOptions) brief(f Finding, lines int) []Line {
+// brief is what breaks and why, and one command to look. Two lines are enough for what is for
+// information; of the others nothing is cut but clauses that follow, and lists.
+func (o TextOptions) brief(f Finding) []Line {
 	width := o.Width - underIndent
 	if o.Width == 0 {
 		width = longest
 	}
-	text := text.Capital(cmp.Or(f.Brief, f.Message))
-	short := shortened(text, width)
-	check := classify.FindCheck(f.Check)
-	whole := short == shortened(text, longest) || check != nil && check.Fails
-	if f.Look != "" && f.Severity > classify.Info && whole && lines > 1 && utf8.RuneCountInString(short) <= width {
-		return []Line{{Text: short}, {Label: "look", Command: f.Look}}
+	most, message := 2*width-longestWord, text.Capital(cmp.Or(f.Brief, f.Message))
+	if f.Severity == classify.Info {
+		return Sentences(text.Shorten(shortened(message, most), most))
 	}
-	return Sentences(shortened(text, lines*width-(lines-1)*longestWord))
+	// A Brief says what breaks, and after a colon why.
+	if breaks, why, ok := strings.Cut(message, ": "); ok && f.Brief != "" {
+		message = shortened(breaks, most-utf8.RuneCountInString(why)) + ": " + shortened(why, len(why))
+	} else {
+		message = shortened(message, most)
+	}
+	out, check := Sentences(message), classify.FindCheck(f.Check)
+	if f.Look != "" && (check != nil && check.Fails || utf8.RuneCountInString(message) <= width) {
+		out = append(out, Line{Label: "look", Command: f.Look})
+	}
+	return out
 }
 
 const (
@@ -261,7 +266,7 @@ func shortened(message string, most int) string {
 	for n := maxListed - 1; n >= leastListed && utf8.RuneCountInString(message) > most; n-- {
 		message = bounded(message, n)
 	}
-	return text.Shorten(message, most)
+	return message
 }
 
 // particulars are where a webhook is registered: its type, its configuration, its file.

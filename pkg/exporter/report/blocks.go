@@ -107,8 +107,8 @@ func (b Blocks) NonEmpty() Blocks {
 	})
 }
 
-// Bounded keeps so many lines, commands and rows of each Block, and says how many more
-// there are.
+// Bounded keeps so many lines and rows of each Block, and says how many more there are.
+// Commands are never cut: a user who pastes them needs all.
 func (b Blocks) Bounded(most int) Blocks {
 	out := slices.Clone(b)
 	for i, block := range out {
@@ -116,7 +116,6 @@ func (b Blocks) Bounded(most int) Blocks {
 		if more > 0 {
 			out[i].Lines = append(slices.Clone(block.Lines[:most]), Line{Text: fmt.Sprintf("… and %d more", more), Tone: Dim})
 		}
-		out[i].Commands = block.Commands[:min(len(block.Commands), most)]
 		if block.Table != nil {
 			out[i].Table = block.Table.bounded(most)
 		}

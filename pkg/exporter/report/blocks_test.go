@@ -47,7 +47,7 @@ func TestBounded(t *testing.T) {
 	if err := many.Bounded(2).WriteText(&b, TextOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\n… and 1 more\n    a\n    b\n"
+	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\n… and 1 more\n    a\n    b\n    c\n"
 	if b.String() != want {
 		t.Errorf("got %q, want %q", b.String(), want)
 	}

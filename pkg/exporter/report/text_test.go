@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest/mixed"
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 func TestText(t *testing.T) {
@@ -90,6 +93,45 @@ func TestShortenedKeepsTheCause(t *testing.T) {
 	const message = "each CREATE, UPDATE, DELETE and CONNECT of bindings, configmaps, endpoints, events, limitranges and 98 more is refused: Service a/b:443 has no port 443, only 8443"
 	const want = "each CREATE, UPDATE, DELETE and CONNECT of bindings, configmaps, endpoints and 100 more is refused: Service a/b:443 has no port 443, only 8443"
 	expect.Equal(t, want, shortened(message, len(want)))
+}
+
+// TestTextHasEachCause: whatever the width, nothing that fails or can fail is cut off, and a
+// cause stands whole.
+func TestTextHasEachCause(t *testing.T) {
+	objects, _ := manifest.Read([]string{"../../../e2e/demo"}, manifest.Options{})
+	objects.NamespacesKnown, objects.ServicesKnown.All, objects.EndpointsKnown.All = true, true, true
+	snapshots := []*inventory.Snapshot{objects.Snapshot(reporttest.Taken)}
+	for seed := range uint64(60) {
+		objects := mixed.Cluster(rand.New(rand.NewPCG(seed, 0)))
+		objects.EndpointSlices = nil
+		snapshots = append(snapshots, objects.Snapshot(reporttest.Taken))
+	}
+	causes := 0
+	for _, s := range snapshots {
+		d := NewDocument(reporttest.Evaluated(t, s))
+		for width := 60; width <= 140; width += 20 {
+			var said strings.Builder
+			for _, b := range d.Text(TextOptions{Width: width}) {
+				for _, l := range b.Lines {
+					for _, u := range l.Under {
+						said.WriteString(u.Text + u.Command + "\n")
+						if b.Heading != "TO REVIEW" && strings.Contains(u.Text, "…") {
+							t.Errorf("at %d columns, %s is cut: %s", width, l.Name, u.Text)
+						}
+					}
+				}
+			}
+			now, _, _ := byUrgency(d.Findings)
+			for _, f := range now[:min(len(now), maxEntries)] {
+				_, why, _ := strings.Cut(f.Brief, ": ")
+				causes++
+				expect.Contains(t, said.String(), shortenLists(why))
+			}
+		}
+	}
+	if causes < 500 {
+		t.Errorf("%d causes", causes)
+	}
 }
 
 func TestColorChangesNothingButColor(t *testing.T) {
