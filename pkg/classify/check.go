@@ -112,7 +112,9 @@ type Problem struct {
 	// Brief says what breaks and why in a sentence without the webhook; where it is "",
 	// the Message does.
 	Brief string
-	Fix   string
+	// Details stand below the Brief, a line each: the Message has them too.
+	Details []string
+	Fix     string
 }
 
 // Finding is a Problem with the check that found it and the webhook that has it.

@@ -69,8 +69,9 @@ func (p *Policy) analyze(w *work, r *Report) {
 // findProblems runs the checks of webhooks.
 func (p *Policy) findProblems(w *work, r *Report) {
 	for _, of := range r.Profiles {
+		refused := p.runs(refusedByAPI) && len(r.Matcher.RefusedWebhook(of.Webhook)) > 0 // all else follows from that
 		for _, check := range Checks {
-			if check.Find != nil && p.runs(check) {
+			if check.Find != nil && p.runs(check) && (!refused || check == refusedByAPI) {
 				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.Find(of))
 			}
 		}

@@ -82,11 +82,12 @@ func (p *Policy) policyProfiles(r *Report) []PolicyProfile {
 // findOfPolicies runs the checks of admission policies.
 func (p *Policy) findOfPolicies(w *work, r *Report) {
 	for _, of := range p.policyProfiles(r) {
+		refused := p.runs(refusedByAPI) && !of.Absent && len(r.Matcher.RefusedPolicy(of.AdmissionPolicy)) > 0
 		for _, check := range Checks {
 			if !w.step() {
 				return
 			}
-			if check.FindPolicy != nil && p.runs(check) {
+			if check.FindPolicy != nil && p.runs(check) && (!refused || check == refusedByAPI) {
 				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.FindPolicy(&of))
 			}
 		}

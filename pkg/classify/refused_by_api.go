@@ -13,7 +13,7 @@ import (
 var refusedByAPI = &Check{
 	Name:     "refused-by-api",
 	Summary:  "The API server will refuse a registration in the files, or never serve it.",
-	Severity: Warning,
+	Severity: Critical, // nothing of the object will be registered
 	Find: func(p *Profile) []Problem {
 		refused := p.Matcher.RefusedWebhook(p.Webhook)
 		if len(refused) == 0 {
@@ -38,35 +38,25 @@ func refusal(refused field.ErrorList, object string) []Problem {
 	if len(refused) == 0 {
 		return nil
 	}
+	out := Problem{Brief: "the API server refuses it", Fix: "correct the file; kubectl diff -f FILE ends in the same error until then"}
 	var faults []string
-	brief := ""
 	for _, e := range refused {
-		brief = cmp.Or(brief, fmt.Sprintf("the API server refuses it: %s: %s", e.Field, parsed(cmp.Or(e.Detail, e.ErrorBody()))))
+		out.Details = append(out.Details, e.Field+": "+parsed(cmp.Or(e.Detail, e.ErrorBody())))
 		text := strings.Join(strings.Fields(strings.Replace(e.ErrorBody(), "Forbidden: ", "", 1)), " ")
 		faults = append(faults, e.Field+": "+text)
 	}
-	if others := len(faults) - 1; others > 0 {
-		brief += fmt.Sprintf(", and %s", inventory.Counted(others, "other error"))
+	if out.Message = fmt.Sprintf("is refused by the API server when %s is applied: %s", object, strings.Join(faults, "; ")); len(faults) > 1 {
+		out.Brief += ", for " + inventory.Counted(len(faults), "error")
+	} else {
+		out.Brief, out.Details = out.Brief+": "+out.Details[0], nil
 	}
-	return []Problem{{
-		Message: fmt.Sprintf("is refused by the API server when %s is applied: %s", object, strings.Join(faults[:min(len(faults), maxListed)], "; ")) + more(len(faults)-maxListed),
-		Brief:   brief,
-		Fix:     "correct the file; kubectl diff -f FILE ends in the same error until then",
-	}}
+	return []Problem{out}
 }
 
 // parsed is an error of CEL's parser without all that it would have taken.
 func parsed(detail string) string {
 	detail, _, _ = strings.Cut(detail, " expecting {")
 	return detail
-}
-
-// more says that there are as many others.
-func more(n int) string {
-	if n <= 0 {
-		return ""
-	}
-	return fmt.Sprintf("; and %d more", n)
 }
 
 // isToApply reports whether a file holds the configuration, which no API server has stored.
@@ -88,8 +78,9 @@ func invalidConversionBundle(p *Profile) []Problem {
 		return nil
 	}
 	return []Problem{{
-		Message: fmt.Sprintf("has a caBundle without a certificate in it: from v1.31 on the API server does not serve %s until it has one, and refuses to apply the CRD a second time", p.CRD.Resource),
-		Brief:   fmt.Sprintf("from v1.31 on the API server does not serve %s: its caBundle has no certificate in it", p.CRD.Resource),
-		Fix:     "leave spec.conversion.webhook.clientConfig.caBundle out of the file: who issues the certificate fills it in",
+		Severity: Warning,
+		Message:  fmt.Sprintf("has a caBundle without a certificate in it: from v1.31 on the API server does not serve %s until it has one, and refuses to apply the CRD a second time", p.CRD.Resource),
+		Brief:    fmt.Sprintf("from v1.31 on the API server does not serve %s: its caBundle has no certificate in it", p.CRD.Resource),
+		Fix:      "leave spec.conversion.webhook.clientConfig.caBundle out of the file: who issues the certificate fills it in",
 	}}
 }

@@ -24,9 +24,9 @@ func TestScope(t *testing.T) {
 						named, isNamed := strings.CutPrefix(scope, " in namespace")
 						switch {
 						case scope == "" && match != admission.Yes:
-							t.Errorf("seed %d: %s of %s is said of all, and is %s of %+v: %s", seed, op, m.Resource, match, subject, p.Name)
+							t.Errorf("seed %d: %s of %s is printed of all, and is %s of %+v: %s", seed, op, m.Resource, match, subject, p.Name)
 						case isNamed && p.Snapshot.NamespacesKnown && !slices.Contains(strings.FieldsFunc(named, func(r rune) bool { return r == ' ' || r == ',' }), subject.Namespace) && match != admission.No:
-							t.Errorf("seed %d: %s of %s is said%s, and is %s of %+v: %s", seed, op, m.Resource, scope, match, subject, p.Name)
+							t.Errorf("seed %d: %s of %s is printed%s, and is %s of %+v: %s", seed, op, m.Resource, scope, match, subject, p.Name)
 						case scope == "":
 							unlimited++
 						case isNamed:

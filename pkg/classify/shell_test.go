@@ -67,6 +67,9 @@ func runFixes(t *testing.T, harmless map[string]shownFix, keys []string, name st
 	hostile := fixesOf(t, slices.Compact(files), name)
 	for _, key := range keys {
 		harmless, hostile := harmless[key].text, hostile[key].text
+		if hostile == "" && strings.HasPrefix(key, "bundle-conflict ") {
+			continue // the API server refuses it, and the fix has no command
+		}
 		want, got := copied(harmless), copied(hostile)
 		if len(want) != len(got) || strings.ContainsAny(hostile, "\n\r") {
 			t.Errorf("%s: want one line with %d commands, as in %q, not:\n%s", key, len(want)-1, harmless, hostile)
@@ -198,6 +201,9 @@ func fixesOf(t testing.TB, files []string, name string) map[string]shownFix {
 	return out
 }
 
+// aboutFiles are the fixtures of checks that look at what is still to be applied.
+var aboutFiles = []string{"refused-by-api.yaml", "bundle-conflict.yaml"}
+
 // renamed is the opinion on a fixture whose objects have other names.
 func renamed(t testing.TB, file, name string) *Report {
 	t.Helper()
@@ -212,6 +218,14 @@ func renamed(t testing.TB, file, name string) *Report {
 	for i, w := range s.Webhooks {
 		if probe, ok := s.Probes[w.Ref]; ok {
 			probes[snapshot.Webhooks[i].Ref] = probe
+		}
+	}
+	if !slices.Contains(aboutFiles, filepath.Base(file)) { // of such names the API server refuses most
+		for _, w := range snapshot.Webhooks {
+			w.Object.Applied = nil
+		}
+		for _, policy := range snapshot.Policies {
+			policy.Object.Applied = nil
 		}
 	}
 	snapshot.Probes, snapshot.Observed = probes, calledLike(s, snapshot)

@@ -117,7 +117,7 @@ type cause struct {
 
 // causeOf groups the webhooks that one sentence says all of.
 func causeOf(f Finding) cause {
-	return cause{f.Severity, f.Check + strings.ReplaceAll(cmp.Or(f.Brief, f.Message), f.Name, "")}
+	return cause{f.Severity, f.Check + strings.ReplaceAll(cmp.Or(f.Brief, f.Message)+strings.Join(f.Details, "; "), f.Name, "")}
 }
 
 // fixOf groups what one fix resolves.
@@ -236,7 +236,7 @@ func (o TextOptions) brief(f Finding) []Line {
 	} else {
 		message = shortened(message, most)
 	}
-	out, check := Sentences(message), classify.FindCheck(f.Check)
+	out, check := Sentences(append([]string{message}, f.Details...)...), classify.FindCheck(f.Check)
 	if f.Look != "" && (check != nil && check.Fails || utf8.RuneCountInString(message) <= width) {
 		out = append(out, Line{Label: "look", Command: f.Look})
 	}
@@ -349,8 +349,8 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 		if d.Platform == inventory.PlatformOpenShift {
 			record = classify.ApprovalAnnotation
 		}
-		text := fmt.Sprintf("%s Pods, Secrets or the like; no annotation %s records that this is wanted", counted(n, "webhook sees", "webhooks see"), record)
-		out = append(out, Line{Label: "i", Tone: Note, Text: text, Aside: "-v"})
+		text := fmt.Sprintf("%s Pods, Secrets or the like; no annotation %s records that this is wanted; -v lists them", counted(n, "webhook sees", "webhooks see"), record)
+		out = append(out, Line{Label: "i", Tone: Note, Text: text})
 	}
 	return out
 }

@@ -143,6 +143,7 @@ type Finding struct {
 	Resource     string           `json:"resource" jsonschema:"Resource is set only where the check is about one."`
 	Message      string           `json:"message" jsonschema:"Message completes the sentence \"webhook NAME …\", or \"policy NAME …\"."`
 	Brief        string           `json:"brief,omitempty" jsonschema:"Brief says what breaks and why in a sentence of its own; absent where the Message does."`
+	Details      []string         `json:"details,omitempty" jsonschema:"Details stand below the Brief, a line each: the Message has them too."`
 	Fix          string           `json:"fix"`
 	Look         string           `json:"look,omitempty" jsonschema:"Look is a command that shows the cause; absent for files."`
 	Runbook      string           `json:"runbook" jsonschema:"Runbook is the address of the check's runbook."`
@@ -280,6 +281,7 @@ func newFinding(f *classify.Finding) Finding {
 		Resource:     f.Resource.String(),
 		Message:      f.Message,
 		Brief:        f.Brief,
+		Details:      f.Details,
 		Fix:          f.Fix,
 		Runbook:      RunbookURL(f.Check.Name),
 		Acknowledged: f.Acknowledged,
