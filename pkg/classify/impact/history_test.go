@@ -41,7 +41,7 @@ func TestHistory(t *testing.T) {
 	for _, c := range now.Validating {
 		if c.Name == "policy" {
 			c.UID = "1234"
-			c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Time: new(metav1.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))}}
+			c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", Time: new(metav1.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))}}
 			c.Webhooks[0].TimeoutSeconds, c.Webhooks[0].FailurePolicy = new(int32(25)), new(admissionv1.Ignore)
 		}
 	}
