@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -9,12 +10,21 @@ import (
 
 var clusterURL = &Check{
 	Name:     "cluster-url",
-	Summary:  "A webhook is called by a URL with the name of a Service, which the API server's host cannot resolve by default.",
+	Summary:  "A webhook is called by a URL that the API server's host may not reach: the name of a Service, or the host itself.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		b := p.Webhook.Backend
 		host := b.Host()
-		if b.Kind != inventory.BackendURL || p.Platform || !isServiceName(p.Snapshot, host) {
+		switch {
+		case b.Kind != inventory.BackendURL || p.Platform:
+			return nil
+		case isOwnHost(host):
+			return []Problem{{
+				Message: fmt.Sprintf("is called by URL at %s, the API server's own host: it must run beside each API server; on a managed control plane it cannot, and %s", host, Consequence(p)),
+				Brief:   fmt.Sprintf("%s is the API server's own host: it must run beside each API server", host),
+				Fix:     fmt.Sprintf("name its Service in clientConfig.service in place of clientConfig.url, unless it runs on the control plane's hosts%s", byOwner(p)),
+			}}
+		case !isServiceName(p.Snapshot, host):
 			return nil
 		}
 		return []Problem{{
@@ -22,6 +32,14 @@ var clusterURL = &Check{
 			Fix:     fmt.Sprintf("name the Service in clientConfig.service in place of clientConfig.url%s", byOwner(p)),
 		}}
 	},
+}
+
+// isOwnHost reports whether the name or address is each host's own.
+func isOwnHost(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	own := err == nil && (address.IsLoopback() || address.IsUnspecified() || address.IsLinkLocalUnicast())
+	return own || host == "localhost" || strings.HasSuffix(host, ".localhost") || host == "localhost.localdomain"
 }
 
 // isServiceName reports whether the DNS of the cluster alone has the host: a name that ends

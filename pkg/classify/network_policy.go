@@ -47,20 +47,20 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 	for _, n := range by {
 		opens := func(number int32) bool { return n.Open.Has(number, w.Ports) || n.OpenToPods.Has(number, w.Ports) }
 		if called := p.State.Service.Port; opens(called) && !opens(port) {
-			evidence = fmt.Sprintf("; NetworkPolicy %s opens port %d, which is the Service's: NetworkPolicies count the Pod's, %d", n.Key, called, port) + evidence
-			brief = fmt.Sprintf("the API server is probably shut out: NetworkPolicy %s opens port %d of the Service, not port %d of the Pods", n.Key, called, port)
+			evidence = fmt.Sprintf("; %s opens port %d, which is the Service's: NetworkPolicies count the Pod's, %d", n, called, port) + evidence
+			brief = fmt.Sprintf("the API server is probably shut out: %s opens port %d of the Service, not port %d of the Pods", n, called, port)
 			break
 		}
 	}
 	if plugin := pluginPolicy(p); against && plugin != "" {
-		brief = fmt.Sprintf("NetworkPolicy %s closes port %d of the Pods; %s may open it for the API server, and is not read", by[0].Key, port, plugin)
+		brief = fmt.Sprintf("%s closes port %d of the Pods; %s may open it for the API server, and is not read", by[0], port, plugin)
 	}
 	if against {
 		severity = Info
 	}
-	closing := fmt.Sprintf("NetworkPolicy %s closes", by[0].Key)
+	closing := by[0].String() + " closes"
 	if more := len(by) - 1; more > 0 {
-		closing = fmt.Sprintf("NetworkPolicy %s and %d more close", by[0].Key, more)
+		closing = fmt.Sprintf("%s and %d more close", by[0], more)
 	}
 	return Problem{
 		Severity: min(severity, Warning),
@@ -84,18 +84,23 @@ func pluginPolicy(p *Profile) string {
 	}
 	for i := range s.Manifests {
 		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && mayOpen(strings.ToLower(m.Kind)) && m.Group != "networking.k8s.io" &&
-			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) {
+			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) && !isRead(s, m) {
 			return m.String()
 		}
 	}
 	return ""
 }
 
+// isRead reports whether what the policy says is known.
+func isRead(s *inventory.Snapshot, m *inventory.Manifest) bool {
+	return slices.ContainsFunc(s.NetworkPolicies, func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })
+}
+
 // mayOpen reports whether policies of a kind can open what a NetworkPolicy closes: those of
-// Multus are about other networks, and a baseline yields to any NetworkPolicy. Source:
-// network-policy-api.sigs.k8s.io.
+// Multus are about other networks, and the peers of Admin policies are Pods, never a host.
+// Source: network-policy-api.sigs.k8s.io.
 func mayOpen(kind string) bool {
-	return !strings.HasPrefix(kind, "multi") && !strings.HasPrefix(kind, "baseline")
+	return !strings.HasPrefix(kind, "multi") && !strings.HasPrefix(kind, "baseline") && !strings.HasPrefix(kind, "admin")
 }
 
 // ciliumRuns reports whether the input shows Cilium, whose policies by CIDR match no

@@ -37,6 +37,8 @@ func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
 		DisruptionBudgets: o.disruptionBudgets(),
 		NetworkPolicies:   o.networkPolicies(),
 		placement:         &placement{},
+
+		PeerAuthentications: o.PeerAuthentications,
 	}
 	s.ResourcesKnown = o.ResourcesKnown || o.NamespacesKnown || o.Discovered != nil
 	b.addCRDs(s, o)

@@ -13,10 +13,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// NetworkPolicy is what a NetworkPolicy says of calls to the Pods that it selects.
+// NetworkPolicy is what a NetworkPolicy, or a policy of a network plugin, says of calls to
+// the Pods that it selects.
 type NetworkPolicy struct {
+	Kind string
+	// Key has no namespace where it is for all that Namespaces selects by their names.
 	Key
-	Selector labels.Selector
+	Selector, Namespaces labels.Selector
+	// Order is Calico's: the first policy that has a rule for a call decides.
+	Order float64
+	// Closed are the TCP ports that it closes whatever others open.
+	Closed OpenPorts
 	// Open are the TCP ports that it opens to more than Pods, OpenToPods those that it
 	// opens to Pods alone, and OpenToBlocks those of Open that need an ipBlock.
 	Open, OpenToPods, OpenToBlocks OpenPorts
@@ -43,7 +50,7 @@ func (o OpenPorts) Has(port int32, named map[string]int32) bool {
 // namespaces never select the network of a host, from which an API server calls. Which
 // addresses an ipBlock must have is not known, so each is taken for the right one.
 func newNetworkPolicy(p *networkingv1.NetworkPolicy, openShift bool) NetworkPolicy {
-	out := NetworkPolicy{Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector)}
+	out := NetworkPolicy{Kind: "NetworkPolicy", Order: orderOfKubernetes, Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector)}
 	for _, r := range p.Spec.Ingress {
 		switch {
 		case len(r.From) == 0, slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return admitsHosts(p, openShift) }):
@@ -107,8 +114,23 @@ func (o Objects) networkPolicies() []NetworkPolicy {
 			out = append(out, newNetworkPolicy(p, o.OpenShift))
 		}
 	}
-	slices.SortFunc(out, func(a, b NetworkPolicy) int { return a.Key.Compare(b.Key) })
+	for _, p := range o.PluginPolicies {
+		if policy, isolates := p.networkPolicy(); isolates {
+			out = append(out, policy)
+		}
+	}
+	slices.SortFunc(out, func(a, b NetworkPolicy) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), a.Key.Compare(b.Key), cmp.Compare(a.Kind, b.Kind))
+	})
 	return out
+}
+
+// String names the policy as messages do.
+func (n *NetworkPolicy) String() string {
+	if n.Namespace == "" {
+		return n.Kind + " " + n.Name
+	}
+	return n.Kind + " " + n.Key.String()
 }
 
 // Isolating returns the NetworkPolicies that select the Pods of a workload of the
@@ -116,8 +138,16 @@ func (o Objects) networkPolicies() []NetworkPolicy {
 // it is not known. They do not apply to Pods on the network of their host.
 func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
 	policies := s.isolating(w)
-	if port == 0 || slices.ContainsFunc(policies, func(p *NetworkPolicy) bool { return p.Open.Has(port, w.Ports) }) {
+	if port == 0 {
 		return nil
+	}
+	for i, p := range policies {
+		switch {
+		case p.Closed.Has(port, w.Ports):
+			return slices.Concat([]*NetworkPolicy{p}, policies[:i], policies[i+1:])
+		case p.Open.Has(port, w.Ports):
+			return nil
+		}
 	}
 	return policies
 }
@@ -160,15 +190,31 @@ func (s *Snapshot) findIsolating() map[workloadID][]*NetworkPolicy {
 	selects := s.place().newSelection()
 	for i := range s.NetworkPolicies {
 		p := &s.NetworkPolicies[i]
-		for _, w := range selects.in(p.Namespace, p.Selector) {
-			if !w.HostNetwork {
-				out[w.id()] = append(out[w.id()], p)
+		for _, namespace := range s.namespacesOf(p) {
+			for _, w := range selects.in(namespace, p.Selector) {
+				if !w.HostNetwork {
+					out[w.id()] = append(out[w.id()], p)
+				}
 			}
 		}
 	}
 	for id, policies := range out {
 		if selects.left[id.Namespace] < 0 || len(policies) > comparisons {
 			delete(out, id)
+		}
+	}
+	return out
+}
+
+// namespacesOf are those with workloads that a policy is for.
+func (s *Snapshot) namespacesOf(p *NetworkPolicy) []string {
+	if p.Namespace != "" || p.Namespaces == nil {
+		return []string{p.Namespace}
+	}
+	var out []string
+	for name := range s.place().workloads {
+		if p.Namespaces.Matches(labels.Set{corev1.LabelMetadataName: name}) {
+			out = append(out, name)
 		}
 	}
 	return out

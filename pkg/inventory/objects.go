@@ -49,6 +49,10 @@ type Objects struct {
 	// backends run.
 	DisruptionBudgets []*policyv1.PodDisruptionBudget
 	NetworkPolicies   []*networkingv1.NetworkPolicy
+	// PluginPolicies are those of Cilium and Calico, of files alone; so are
+	// PeerAuthentications of Istio.
+	PluginPolicies      []*PluginPolicy
+	PeerAuthentications []*PeerAuthentication
 	// ReviewsExcluded overrides what the version says, where the feature gate
 	// itself could be read.
 	ReviewsExcluded *bool

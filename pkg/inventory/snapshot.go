@@ -43,6 +43,8 @@ type Snapshot struct {
 	// NetworkPolicies are those that isolate Pods for ingress, sorted by namespace and
 	// name.
 	NetworkPolicies []NetworkPolicy
+	// PeerAuthentications are Istio's, of files alone.
+	PeerAuthentications []*PeerAuthentication
 	// Probes are what dialing the backends showed, where that was done.
 	Probes map[Ref]Probe
 	// Observed is what API servers measured; nil where no source was read.

@@ -24,6 +24,8 @@ type Workload struct {
 	Controller Controller
 	// PodLabels are those of its Pods.
 	PodLabels map[string]string
+	// MeshAnnotations are those of its Pods that say what a sidecar of Istio takes.
+	MeshAnnotations map[string]string
 	// HostNetwork says that its Pods start without the Pod network.
 	HostNetwork bool
 	// Static says that the kubelet runs it from a file: no admission can keep
@@ -156,6 +158,14 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 		NodeTerms:    nodeTerms(t.Spec),
 		ClusterDNS:   isDNS(m.Namespace, t.Labels),
 		Replicas:     int(replicas),
+	}
+	for key, value := range t.Annotations {
+		if strings.Contains(key, "sidecar.istio.io/") {
+			if w.MeshAnnotations == nil {
+				w.MeshAnnotations = map[string]string{}
+			}
+			w.MeshAnnotations[key] = value
+		}
 	}
 	w.addContainers(t.Spec.Containers)
 	return w

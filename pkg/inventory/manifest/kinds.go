@@ -74,6 +74,13 @@ var decoders = map[string]decoder{
 	"Job.batch":                                                     {[]string{"v1"}, true, empty[batchv1.Job]},
 	"PodDisruptionBudget.policy":                                    {[]string{"v1"}, true, empty[policyv1.PodDisruptionBudget]},
 	"NetworkPolicy.networking.k8s.io":                               {[]string{"v1"}, true, empty[networkingv1.NetworkPolicy]},
+	"CiliumNetworkPolicy.cilium.io":                                 {[]string{"v2"}, true, empty[inventory.PluginPolicy]},
+	"CiliumClusterwideNetworkPolicy.cilium.io":                      {[]string{"v2"}, false, empty[inventory.PluginPolicy]},
+	"NetworkPolicy.projectcalico.org":                               {[]string{"v3"}, true, empty[inventory.PluginPolicy]},
+	"NetworkPolicy.crd.projectcalico.org":                           {[]string{"v1"}, true, empty[inventory.PluginPolicy]},
+	"GlobalNetworkPolicy.projectcalico.org":                         {[]string{"v3"}, false, empty[inventory.PluginPolicy]},
+	"GlobalNetworkPolicy.crd.projectcalico.org":                     {[]string{"v1"}, false, empty[inventory.PluginPolicy]},
+	"PeerAuthentication.security.istio.io":                          {[]string{"v1", "v1beta1"}, true, empty[inventory.PeerAuthentication]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
 	"ClusterOperator.config.openshift.io":                           {[]string{"v1"}, false, empty[clusterStatus]},
 }

@@ -1,0 +1,72 @@
+package classify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+var platformLimits = &Check{
+	Name:     "platform-limits",
+	Summary:  "GKE and EKS close ports of the nodes to the control plane, and GKE Autopilot refuses webhooks for everything.",
+	Severity: Info,
+	Find: func(p *Profile) []Problem {
+		if p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
+			return nil
+		}
+		var out []Problem
+		port := targetPort(p)
+		if p.Matcher.Platform == inventory.PlatformGKE && slices.ContainsFunc(p.Rules, coversEverything) {
+			out = append(out, Problem{
+				Message: "covers everything by * in apiGroups and resources: GKE Autopilot refuses such a registration",
+				Fix:     "name the API groups and resources in the rules" + byOwner(p),
+			})
+		}
+		closed, known := closedPorts[p.Matcher.Platform]
+		if !known || port == 0 || slices.Contains(closed.open, port) {
+			return out
+		}
+		return append(out, Problem{
+			Message: fmt.Sprintf("is called on port %d of its Pods: %s, and calls end in a timeout", port, closed.text),
+			Fix:     strings.ReplaceAll(closed.fix, "PORT", fmt.Sprint(port)),
+		})
+	},
+}
+
+// closedPorts are what platforms let the control plane reach. On AKS a tunnel ends on the
+// nodes, which closes none. Source: cloud.google.com/kubernetes-engine, firewall rules;
+// github.com/terraform-aws-modules/terraform-aws-eks, node_groups.tf.
+var closedPorts = map[inventory.Platform]struct {
+	open      []int32
+	text, fix string
+}{
+	inventory.PlatformGKE: {
+		[]int32{443, 10250},
+		"in a private cluster of GKE the control plane reaches ports 443 and 10250 of the nodes alone",
+		"in a private cluster, open the port: gcloud compute firewall-rules create webhook-PORT --direction=INGRESS --network=NETWORK --source-ranges=CONTROL_PLANE_CIDR --target-tags=NODE_TAG --allow=tcp:PORT",
+	},
+	inventory.PlatformEKS: {
+		[]int32{443, 4443, 6443, 8443, 9443, 10250, 10251},
+		"the node security group of the usual Terraform module of EKS opens ports 443, 4443, 6443, 8443, 9443, 10250 and 10251 to the control plane alone",
+		"where the nodes have a security group of their own, open the port: aws ec2 authorize-security-group-ingress --group-id NODE_SECURITY_GROUP --source-group CLUSTER_SECURITY_GROUP --protocol tcp --port PORT",
+	},
+}
+
+func coversEverything(r admissionv1.RuleWithOperations) bool {
+	return slices.Contains(r.APIGroups, "*") && (slices.Contains(r.Resources, "*") || slices.Contains(r.Resources, "*/*"))
+}
+
+// targetPort is the port of the Pods that the calls of the webhook end at; 0 where it is
+// not known.
+func targetPort(p *Profile) int32 {
+	for _, w := range BehindWebhook(p) {
+		if port := p.Snapshot.TargetPort(p.State.Service, &w); port != 0 {
+			return port
+		}
+	}
+	return p.Snapshot.TargetPort(p.State.Service, &inventory.Workload{})
+}

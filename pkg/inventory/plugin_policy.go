@@ -1,0 +1,295 @@
+package inventory
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	operators "k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+// PluginPolicy is a policy of a network plugin, Cilium's or Calico's, as far as it says who
+// may call Pods. Source: docs.cilium.io, Network Policy; docs.tigera.io, Network policy.
+type PluginPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		// Of Cilium.
+		EndpointSelector  *metav1.LabelSelector `json:"endpointSelector"`
+		IngressDeny       []pluginRule          `json:"ingressDeny"`
+		EnableDefaultDeny struct {
+			Ingress *bool `json:"ingress"`
+		} `json:"enableDefaultDeny"`
+		// Of Calico.
+		Order             *float64 `json:"order"`
+		Selector          string   `json:"selector"`
+		NamespaceSelector string   `json:"namespaceSelector"`
+		Types             []string `json:"types"`
+		Egress            []any    `json:"egress"`
+		// Of both.
+		Ingress []pluginRule `json:"ingress"`
+	} `json:"spec"`
+}
+
+// pluginRule is an ingress rule of either.
+type pluginRule struct {
+	FromEntities  []string `json:"fromEntities"`
+	FromEndpoints []any    `json:"fromEndpoints"`
+	FromCIDR      []any    `json:"fromCIDR"`
+	FromCIDRSet   []any    `json:"fromCIDRSet"`
+	FromNodes     []any    `json:"fromNodes"`
+	ToPorts       []struct {
+		Ports []struct {
+			Port     string `json:"port"`
+			EndPort  int32  `json:"endPort"`
+			Protocol string `json:"protocol"`
+		} `json:"ports"`
+	} `json:"toPorts"`
+
+	Action   string             `json:"action"`
+	Protocol intstr.IntOrString `json:"protocol"`
+	Source   struct {
+		Nets              []any  `json:"nets"`
+		Selector          string `json:"selector"`
+		NamespaceSelector string `json:"namespaceSelector"`
+		ServiceAccounts   any    `json:"serviceAccounts"`
+		Services          struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"services"`
+	} `json:"source"`
+	Destination struct {
+		Ports []intstr.IntOrString `json:"ports"`
+	} `json:"destination"`
+}
+
+// callers are who a rule is for.
+type callers int
+
+const (
+	onlyPods callers = iota
+	blocks
+	anyCaller
+)
+
+// orderOfKubernetes is that of a NetworkPolicy among Calico's.
+const orderOfKubernetes = 1000
+
+// networkPolicy is what the policy says of calls to the Pods that it selects; ok is false
+// where it does not isolate them, or its selectors cannot be read.
+func (p *PluginPolicy) networkPolicy() (out NetworkPolicy, ok bool) {
+	out = NetworkPolicy{Kind: p.Kind, Key: Key{p.Namespace, p.Name}}
+	if strings.HasPrefix(p.APIVersion, "cilium.io/") {
+		return p.ofCilium(out)
+	}
+	return p.ofCalico(out)
+}
+
+func (p *PluginPolicy) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
+	if p.Spec.EndpointSelector == nil || len(p.Spec.Ingress)+len(p.Spec.IngressDeny) == 0 || !ptr.Deref(p.Spec.EnableDefaultDeny.Ingress, true) {
+		return out, false
+	}
+	all, err := metav1.LabelSelectorAsSelector(withoutSources(p.Spec.EndpointSelector))
+	if err != nil {
+		return out, false
+	}
+	out.Selector, out.Namespaces = labels.NewSelector(), labels.NewSelector()
+	requirements, _ := all.Requirements()
+	for _, r := range requirements {
+		if key := r.Key(); key == "io.kubernetes.pod.namespace" {
+			out.Namespaces = with(out.Namespaces, corev1.LabelMetadataName, r.Operator(), r.ValuesUnsorted())
+		} else {
+			out.Selector = with(out.Selector, key, r.Operator(), r.ValuesUnsorted())
+		}
+	}
+	for _, r := range p.Spec.IngressDeny {
+		if r.ciliumCallers() == anyCaller {
+			out.Closed.addCilium(r)
+		}
+	}
+	for _, r := range p.Spec.Ingress {
+		if to := out.openedTo(r.ciliumCallers()); len(r.ToPorts)+len(r.FromEntities)+len(r.FromEndpoints)+len(r.FromCIDR)+len(r.FromCIDRSet)+len(r.FromNodes) > 0 {
+			for _, ports := range to {
+				ports.addCilium(r)
+			}
+		}
+	}
+	return out, true
+}
+
+// withoutSources is a selector of Cilium without where its labels come from ("k8s:app").
+func withoutSources(s *metav1.LabelSelector) *metav1.LabelSelector {
+	bare := func(key string) string { return key[strings.Index(key, ":")+1:] }
+	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	for key, value := range s.MatchLabels {
+		out.MatchLabels[bare(key)] = value
+	}
+	for _, e := range s.MatchExpressions {
+		e.Key = bare(e.Key)
+		out.MatchExpressions = append(out.MatchExpressions, e)
+	}
+	return out
+}
+
+func with(s labels.Selector, key string, o operators.Operator, values []string) labels.Selector {
+	if r, err := labels.NewRequirement(key, o, values); err == nil {
+		return s.Add(*r)
+	}
+	return labels.Nothing()
+}
+
+// openedTo are the lists of ports that a rule for the callers adds to.
+func (n *NetworkPolicy) openedTo(c callers) []*OpenPorts {
+	switch c {
+	case anyCaller:
+		return []*OpenPorts{&n.Open}
+	case blocks:
+		return []*OpenPorts{&n.Open, &n.OpenToBlocks}
+	}
+	return []*OpenPorts{&n.OpenToPods}
+}
+
+// ciliumCallers: an API server is of the entity kube-apiserver, on a node remote-node, and
+// of a managed control plane world; host is the Pod's own node alone.
+func (r pluginRule) ciliumCallers() callers {
+	isServer := func(e string) bool {
+		return slices.Contains([]string{"all", "cluster", "kube-apiserver", "remote-node", "world"}, e)
+	}
+	switch {
+	case slices.ContainsFunc(r.FromEntities, isServer), len(r.FromNodes) > 0,
+		r.FromEntities == nil && r.FromEndpoints == nil && r.FromCIDR == nil && r.FromCIDRSet == nil:
+		return anyCaller
+	case len(r.FromCIDR)+len(r.FromCIDRSet) > 0:
+		return blocks
+	}
+	return onlyPods
+}
+
+func (o *OpenPorts) addCilium(r pluginRule) {
+	if len(r.ToPorts) == 0 {
+		o.Ranges = append(o.Ranges, PortRange{0, maxPort})
+	}
+	for _, to := range r.ToPorts {
+		for _, p := range to.Ports {
+			if p.Protocol == "" || p.Protocol == "ANY" || p.Protocol == "TCP" {
+				o.addText(p.Port, p.EndPort)
+			}
+		}
+	}
+}
+
+// maxPort is the highest port.
+const maxPort = 65535
+
+// addText adds a port by its number, 0 for all, or its name.
+func (o *OpenPorts) addText(port string, end int32) {
+	number, err := strconv.ParseInt(port, 10, 32)
+	switch {
+	case err != nil:
+		o.Names = append(o.Names, port)
+	case number == 0:
+		o.Ranges = append(o.Ranges, PortRange{0, maxPort})
+	default:
+		o.Ranges = append(o.Ranges, PortRange{int32(number), max(int32(number), end)})
+	}
+}
+
+func (p *PluginPolicy) ofCalico(out NetworkPolicy) (NetworkPolicy, bool) {
+	isolates := slices.Contains(p.Spec.Types, "Ingress") || len(p.Spec.Types) == 0 && (len(p.Spec.Ingress) > 0 || len(p.Spec.Egress) == 0)
+	var read, readNamespaces bool
+	out.Selector, read = calicoSelector(p.Spec.Selector)
+	out.Namespaces, readNamespaces = calicoSelector(strings.ReplaceAll(p.Spec.NamespaceSelector, "projectcalico.org/name", corev1.LabelMetadataName))
+	if !isolates || !read || !readNamespaces || !namesNamespaces(out.Namespaces) {
+		return out, false
+	}
+	out.Order = ptr.Deref(p.Spec.Order, 1e12)
+	for _, r := range p.Spec.Ingress {
+		c := r.calicoCallers()
+		switch {
+		case r.Protocol.Type == intstr.String && r.Protocol.StrVal != "" && r.Protocol.StrVal != "TCP":
+		case r.Action == "Allow":
+			for _, ports := range out.openedTo(c) {
+				ports.addCalico(r)
+			}
+		case c == anyCaller && (r.Action == "Deny" || r.Action == "Pass") && len(r.Destination.Ports) == 0:
+			return out, r.Action == "Deny" // what follows is never reached
+		case c == anyCaller && r.Action == "Deny":
+			out.Closed.addCalico(r)
+		}
+	}
+	return out, true
+}
+
+// calicoCallers: selectors are of Pods, and of hosts that Calico manages, which API servers'
+// mostly are not.
+func (r pluginRule) calicoCallers() callers {
+	s := r.Source
+	switch {
+	case s.Services.Name == "kubernetes" && s.Services.Namespace == metav1.NamespaceDefault:
+		return anyCaller
+	case len(s.Nets) > 0:
+		return blocks
+	case s.Selector+s.NamespaceSelector+s.Services.Name != "" || s.ServiceAccounts != nil:
+		return onlyPods
+	}
+	return anyCaller
+}
+
+func (o *OpenPorts) addCalico(r pluginRule) {
+	if len(r.Destination.Ports) == 0 {
+		o.Ranges = append(o.Ranges, PortRange{0, maxPort})
+	}
+	for _, p := range r.Destination.Ports {
+		first, last, _ := strings.Cut(p.String(), ":")
+		end, _ := strconv.ParseInt(last, 10, 32)
+		o.addText(first, int32(end))
+	}
+}
+
+// The terms of Calico's selectors, as they are written in those of Kubernetes.
+var calicoTerms = []struct {
+	*regexp.Regexp
+	as string
+}{
+	{regexp.MustCompile(`^(?:all\(\))?$`), ""},
+	{regexp.MustCompile(`^has\(([\w./-]+)\)$`), "$1"},
+	{regexp.MustCompile(`^!\s*has\(([\w./-]+)\)$`), "!$1"},
+	{regexp.MustCompile(`^([\w./-]+)\s*(==|!=)\s*['"]([^'"]*)['"]$`), "$1$2$3"},
+	{regexp.MustCompile(`^([\w./-]+)\s+in\s*\{(.*)\}$`), "$1 in ($2)"},
+	{regexp.MustCompile(`^([\w./-]+)\s+not\s+in\s*\{(.*)\}$`), "$1 notin ($2)"},
+}
+
+// calicoSelector reads a selector of terms that all hold; ok is false for any other.
+func calicoSelector(text string) (selector labels.Selector, ok bool) {
+	var terms []string
+	for term := range strings.SplitSeq(text, "&&") {
+		term = strings.TrimSpace(term)
+		i := slices.IndexFunc(calicoTerms, func(t struct {
+			*regexp.Regexp
+			as string
+		},
+		) bool {
+			return t.MatchString(term)
+		})
+		if i < 0 || strings.HasPrefix(term, "projectcalico.org/") {
+			return nil, false
+		}
+		if as := calicoTerms[i].ReplaceAllString(term, calicoTerms[i].as); as != "" {
+			terms = append(terms, strings.NewReplacer("'", "", `"`, "").Replace(as))
+		}
+	}
+	selector, err := labels.Parse(strings.Join(terms, ","))
+	return selector, err == nil
+}
+
+// namesNamespaces reports whether names alone decide which namespaces are selected.
+func namesNamespaces(s labels.Selector) bool {
+	requirements, _ := s.Requirements()
+	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
+}
