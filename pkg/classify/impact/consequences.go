@@ -36,6 +36,7 @@ type Consequences struct {
 	Restart      []string            `json:"restart,omitempty" jsonschema:"Restart are commands that create those Pods at once, and wait for them."`
 	Weakened     []Weakened          `json:"weakened" jsonschema:"Weakened are webhooks that keep fewer ready endpoints."`
 	Evicted      []Evicted           `json:"evicted" jsonschema:"Evicted are the Pods of backends that a drain of the nodes evicts."`
+	Evictions    []AskedOfEviction   `json:"evictions" jsonschema:"Evictions are the webhooks and policies that the evictions of a drain meet, as far as the input has the Pods on its nodes."`
 	Unknown      []inventory.Ref     `json:"unknown" jsonschema:"Unknown are webhooks of which the input does not show whether they can still be called: of a node that goes, their Pods may have been on it."`
 }
 
@@ -89,6 +90,7 @@ func compare(step func() bool, c Change, before, after *classify.Report) *Conseq
 	slices.SortStableFunc(out.Effects, func(a, b Effect) int { return rank(a.Outcome) - rank(b.Outcome) })
 	out.Appearing, out.Disappearing = findingChanges(before.Findings, after.Findings)
 	out.Evicted = append(out.Evicted, evictions(c, before)...)
+	out.Evictions = askedOfEvictions(c, before)
 	out.recover(step, c, before, after)
 	return out
 }

@@ -3,10 +3,13 @@ package impact
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Evicted are the Pods of a workload behind webhooks that leave with nodes.
@@ -120,4 +123,92 @@ func unguarded(g inventory.Guard) string {
 		return "no PodDisruptionBudget of the input selects them"
 	}
 	return fmt.Sprintf("PodDisruptionBudget %s (%s) lets them go", g.Budgets[0].Key, g.Budgets[0])
+}
+
+// AskedOfEviction is a webhook or policy that the evictions of a drain meet, and may be
+// refused by.
+type AskedOfEviction struct {
+	inventory.Ref
+	Pods     []string `json:"pods" jsonschema:"Pods are some of those on the nodes whose eviction it is asked about, OfPods counts all."`
+	OfPods   int      `json:"ofPods"`
+	Maybe    bool     `json:"maybe,omitempty" jsonschema:"Maybe says that selectors or conditions decide whether it is asked."`
+	WhenDown string   `json:"whenDown,omitempty" jsonschema:"WhenDown says what becomes of evictions while a webhook cannot be called."`
+}
+
+// maxAsked bounds the Pods that are named.
+const maxAsked = 3
+
+// String is it in words, with what kubectl drain prints. An eviction carries the name of
+// its Pod and none of its labels. Source: k8s.io/kubectl pkg/drain, which tries again after
+// 429 alone.
+func (a AskedOfEviction) String() string {
+	asks, denied := "is asked", fmt.Sprintf(`admission webhook %q denied the request`, a.Name)
+	if a.Maybe {
+		asks = "may be asked"
+	}
+	if a.Type.IsPolicy() {
+		denied = fmt.Sprintf("ValidatingAdmissionPolicy '%s' … denied request", a.Name)
+	}
+	namespace, name, _ := strings.Cut(a.Pods[0], "/")
+	out := fmt.Sprintf("%s %s about the eviction of %s; a refusal ends kubectl drain with `error when evicting pods/%q -n %q: %s`, which tries again after 429 alone",
+		Named(a.Ref), asks, classify.JoinBounded(append(slices.Clone(a.Pods), more(a.OfPods-len(a.Pods))...)), name, namespace, denied)
+	if a.WhenDown != "" {
+		out += "; while it cannot be called, " + a.WhenDown
+	}
+	return out
+}
+
+// more counts those that are not named.
+func more(n int) []string {
+	if n <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d more", n)}
+}
+
+// askedOfEvictions are those that the evictions of the Change's nodes meet, in the order of
+// the Snapshot. Pods of one namespace meet the same: an eviction has no labels.
+func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
+	pods := map[string][]string{}
+	for i := range r.Snapshot.Workloads {
+		w := &r.Snapshot.Workloads[i]
+		leaves := slices.ContainsFunc(w.Nodes, func(node string) bool { return slices.Contains(c.Nodes, node) })
+		if leaves && !w.Daemon && !w.Static {
+			pods[w.Namespace] = append(pods[w.Namespace], w.Key.String())
+		}
+	}
+	out := []AskedOfEviction{}
+	add := func(ref inventory.Ref, match admission.Match, namespace, down string) {
+		i := slices.IndexFunc(out, func(a AskedOfEviction) bool { return a.Ref == ref })
+		if i < 0 {
+			i, out = len(out), append(out, AskedOfEviction{Ref: ref, Maybe: match == admission.Maybe, WhenDown: down})
+		}
+		a := &out[i]
+		a.OfPods += len(pods[namespace])
+		for _, name := range pods[namespace] {
+			if len(a.Pods) < maxAsked {
+				a.Pods = append(a.Pods, name)
+			}
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(pods)) {
+		request, err := r.Matcher.OpenRequest(admission.Create, inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Subject{Namespace: namespace, Labels: admission.Unlabeled})
+		if err != nil { // not served
+			continue
+		}
+		chain := r.Matcher.Chain(request)
+		for _, s := range chain.Policies {
+			if s.Policy.Type == inventory.ValidatingPolicy && s.Policy.Denies() {
+				add(s.Policy.Ref, s.Match, namespace, "")
+			}
+		}
+		for _, s := range chain.Steps {
+			down := "evictions pass (failurePolicy Ignore)"
+			if s.Webhook.FailsClosed() {
+				down = "evictions are refused (failurePolicy Fail)"
+			}
+			add(s.Webhook.Ref, s.Match, namespace, down)
+		}
+	}
+	return out
 }

@@ -54,6 +54,7 @@ func (c Consequences) Blocks() Blocks {
 		c.effects(impact.Unchecked, "Requests that pass unchecked"),
 		{Heading: "Functions of the cluster that stop", Lines: Sentences(c.Stops()...)},
 		{Heading: "What blocks the drain", Lines: lines(c.Evicted, func(e impact.Evicted) string { return e.BlockedBy })},
+		{Heading: "What may refuse evictions", Lines: lines(c.Evictions, impact.AskedOfEviction.String)},
 		{Heading: "Pods behind webhooks that the drain evicts", Lines: lines(c.Evicted, impact.Evicted.String)},
 		{Heading: "Webhooks that keep fewer ready endpoints", Lines: lines(c.Weakened, impact.Weakened.String)},
 		{Heading: "Webhooks that the input does not decide", Lines: lines(c.Unknown, impact.Named)},
