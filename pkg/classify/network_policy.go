@@ -97,10 +97,10 @@ func isRead(s *inventory.Snapshot, m *inventory.Manifest) bool {
 }
 
 // mayOpen reports whether policies of a kind can open what a NetworkPolicy closes: those of
-// Multus are about other networks, and the peers of Admin policies are Pods, never a host.
-// Source: network-policy-api.sigs.k8s.io.
+// Multus are about other networks, and a baseline yields to any NetworkPolicy. Source:
+// network-policy-api.sigs.k8s.io.
 func mayOpen(kind string) bool {
-	return !strings.HasPrefix(kind, "multi") && !strings.HasPrefix(kind, "baseline") && !strings.HasPrefix(kind, "admin")
+	return !strings.HasPrefix(kind, "multi") && !strings.HasPrefix(kind, "baseline")
 }
 
 // ciliumRuns reports whether the input shows Cilium, whose policies by CIDR match no

@@ -7,7 +7,7 @@ import (
 )
 
 // TestWaysOfTheNetwork: what stands between an API server and the port 9443 of a webhook's
-// Pods. Seventeen of the twenty-seven were wrong.
+// Pods. Sixteen of the twenty-seven were wrong.
 func TestWaysOfTheNetwork(t *testing.T) {
 	const cluster = `
 apiVersion: v1
@@ -65,7 +65,7 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		"calico: by order":                    {"", "", of(calico, `selector: all(), order: 10, ingress: [{action: Allow, destination: {ports: [9443]}}]`, "1") + of(calico, `selector: all(), order: 20, ingress: [{action: Deny}]`, "2"), ""},
 		"calico: of the cluster":              {"", "", of(global, `namespaceSelector: "projectcalico.org/name not in {'kube-system'}", types: [Ingress]`), closed},
 		"Admin policies are about Pods":       {"", "", of(admin, "Deny"), ""},
-		"Admin policies open nothing":         {"", "", deny + of(admin, "Allow"), closed},
+		"Admin policies are not read":         {"", "", deny + of(admin, "Allow"), "network-policy info"},
 		"mesh: STRICT":                        {enabled, "", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), strict},
 		"mesh: of the mesh, with a revision":  {", istio.io/rev: canary", "", of(peer, "d, namespace: istio-system", "mtls: {mode: STRICT}"), strict},
 		"mesh: the port is permissive":        {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, mtls: {mode: STRICT}, portLevelMtls: {9443: {mode: PERMISSIVE}}"), ""},

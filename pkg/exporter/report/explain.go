@@ -120,7 +120,8 @@ type ChainStep struct {
 	Reinvocable       bool            `json:"reinvocable,omitempty" jsonschema:"Reinvocable is set where that may be done again, if the object is changed after it."`
 	Unseen            []int           `json:"unseen,omitempty" jsonschema:"Unseen are the steps whose changes it does not see: they come after it, and its reinvocationPolicy is Never. Its own is among them where several policies share it."`
 	Refuses           bool            `json:"refuses,omitempty" jsonschema:"Refuses is set where the request is refused instead of sent to the webhook."`
-	Detail            string          `json:"detail,omitempty" jsonschema:"Detail is what decides, where that is not the request alone."`
+	Denies            bool            `json:"denies,omitempty" jsonschema:"Denies is set where a validation of the policy is false for the object that was given, which is refused."`
+	Detail            string          `json:"detail,omitempty" jsonschema:"Detail is what decides, where that is not the request alone; of a validating policy that is evaluated, what it says of the object."`
 	Backend           string          `json:"backend,omitempty" jsonschema:"Backend is what the API server calls; absent of a policy."`
 	Ready             int             `json:"ready,omitempty" jsonschema:"Ready counts the ready endpoints of its Service; absent where that is not known."`
 	Unreachable       string          `json:"unreachable,omitempty" jsonschema:"Unreachable completes \"its backend …\": why it cannot be called now; absent where nothing is known to be wrong."`
@@ -281,7 +282,7 @@ func newPolicyStep(step admission.PolicyStep, op admission.Operation) ChainStep 
 	out := ChainStep{
 		Ref: p.Ref, Binding: bindingName(step),
 		FailurePolicy: string(p.FailurePolicy),
-		Called:        step.Match, Refuses: step.Refused, Detail: step.Detail,
+		Called:        step.Match, Refuses: step.Refused, Denies: step.Denied, Detail: step.Detail,
 		Reinvocable: p.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != admission.Delete,
 	}
 	if step.Binding != nil {

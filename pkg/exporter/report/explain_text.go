@@ -82,8 +82,8 @@ func (e Explanation) skippedWebhooks() int {
 func (e Explanation) refused() string {
 	for _, s := range e.Chain {
 		switch {
-		case s.Called != admission.Yes || s.FailurePolicy != "Fail" && !s.Refuses:
-		case s.Refuses:
+		case s.Called != admission.Yes || s.FailurePolicy != "Fail" && !s.Refuses && !s.Denies:
+		case s.Refuses || s.Denies:
 			return fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), s.Detail)
 		case s.Unreachable != "":
 			return fmt.Sprintf("refused now, as %s cannot be called: %s %s.", e.named(s.Ref), s.Backend, s.Unreachable)
@@ -190,8 +190,12 @@ func (e Explanation) remarks() []Line {
 		switch {
 		case s.Refuses:
 			add("refused", s.Detail, Critical)
+		case s.Denies:
+			add("denied", s.Detail, Critical)
 		case s.Called == admission.Maybe:
 			add("maybe", s.Detail, Warning)
+		case s.Type == inventory.ValidatingPolicy:
+			add("verdict", s.Detail, Note)
 		}
 		if s.Unreachable != "" {
 			add("down", s.Backend+" "+s.Unreachable, Critical)

@@ -53,6 +53,9 @@ type Verdict struct {
 	OptIn bool
 	// Detail says more, in words that follow "because"; it may be "".
 	Detail string
+	// Denied says that a validation of a policy is false for the object, which refuses the
+	// request.
+	Denied bool
 }
 
 // Presumed reports whether the webhook is called unless the namespace has a label
