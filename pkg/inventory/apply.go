@@ -63,6 +63,9 @@ func (o Objects) applied(list, added reflect.Value) reflect.Value {
 
 func keyOf(object reflect.Value) Key {
 	m := object.Interface().(metav1.Object)
+	if p, ofPlugin := m.(*PluginPolicy); ofPlugin { // of several kinds
+		return Key{p.Namespace, p.APIVersion + p.Kind + "/" + p.Name}
+	}
 	return Key{m.GetNamespace(), m.GetName()}
 }
 

@@ -5,11 +5,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // PeerAuthentication is Istio's: whether the sidecars of Pods take calls without the
 // mesh's mutual TLS. Source: istio.io, reference of PeerAuthentication.
 type PeerAuthentication struct {
+	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
 		Selector      *metav1.LabelSelector `json:"selector"`
@@ -17,6 +19,9 @@ type PeerAuthentication struct {
 		PortLevelMTLS map[string]meshTLS    `json:"portLevelMtls"`
 	} `json:"spec"`
 }
+
+// DeepCopyObject copies what is ever written to.
+func (p *PeerAuthentication) DeepCopyObject() runtime.Object { out := *p; return &out }
 
 type meshTLS struct {
 	Mode string `json:"mode"`

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	operators "k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -36,6 +37,9 @@ type PluginPolicy struct {
 		Ingress []pluginRule `json:"ingress"`
 	} `json:"spec"`
 }
+
+// DeepCopyObject copies what is ever written to.
+func (p *PluginPolicy) DeepCopyObject() runtime.Object { out := *p; return &out }
 
 // pluginRule is an ingress rule of either.
 type pluginRule struct {

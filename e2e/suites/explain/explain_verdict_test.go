@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func TestVerdictsOfPolicies(t *testing.T) {
 	policies, file := filepath.Join(folder, "policies.yaml"), filepath.Join(folder, "object.json")
 	testenv.Must(t, os.WriteFile(policies, []byte(manifests.String()), 0o600))
 	w.Kubectl(t, "apply", "-f", policies)
-	t.Cleanup(func() { w.Kubectl(t, "delete", "-f", policies) })
+	t.Cleanup(func() { _ = testenv.Get(w.TryKubectl(context.Background(), "delete", "-f", policies))(t) })
 	testenv.Eventually(t, func() error { // the last one is in effect
 		if _, err := w.validate(t, validatedObject(len(validationCases)-2, "one", nil)); err == nil {
 			return errors.New("the policies do nothing yet")

@@ -236,6 +236,9 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	}
 	r.manifest(v.file, meta, decoded)
 	key := inventory.SourceKey{Kind: meta.Kind, Name: decoded.GetName()}
+	if _, ofPlugin := decoded.(*inventory.PluginPolicy); ofPlugin { // Calico has a NetworkPolicy, too
+		key.Kind = meta.GroupKind().String()
+	}
 	if d.namespaced {
 		decoded.SetNamespace(cmp.Or(decoded.GetNamespace(), "default")) // as kubectl does
 		key.Namespace = decoded.GetNamespace()
