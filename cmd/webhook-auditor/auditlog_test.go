@@ -160,7 +160,7 @@ spec:
   matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
   mutations:
   - {patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("a/b"), value: "policy"}]'}}
-  - {patchType: ApplyConfiguration, applyConfiguration: {expression: 'Object{spec: Object.spec{priorityClassName: object.metadata.labels["a/b"]}}'}}
+  - {patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/spec/priorityClassName", value: object.metadata.labels["a/b"]}]'}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type explain struct {
 	output              string
 	// offline says not to read the object of a request.
 	offline bool
+	call    callFlags
 }
 
 func explainCommand(s streams) *cobra.Command {
@@ -46,6 +48,9 @@ not serve the resource, 2 usage error.`,
   # Show the webhooks that this very object meets
   webhook-auditor explain -f pod.yaml
 
+  # Call these webhooks as dry runs, and show what each changes
+  webhook-auditor explain -f pod.yaml --call
+
   # Print what a check means, and what to do
   webhook-auditor explain service-missing
 
@@ -66,7 +71,8 @@ not serve the resource, 2 usage error.`,
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
-	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "json"}})
+	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "markdown", "json"}})
+	e.call.register(groups.FlagSet("calls"))
 	e.observe.registerSources(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
@@ -77,7 +83,7 @@ not serve the resource, 2 usage error.`,
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
-	if err := e.observe.check(e.from); err != nil {
+	if err := cmp.Or(e.observe.check(e.from), e.checkCall(args)); err != nil {
 		return err
 	}
 	if e.offline && len(e.from) > 0 {
@@ -114,6 +120,16 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	chain, err := arguments.chain(e.knowledge(ctx, matcher))
 	if err != nil {
 		return err
+	}
+	if e.call.call {
+		answer, err := e.callChain(ctx, arguments, chain, matcher)
+		if err != nil {
+			return fmt.Errorf("explain: %w", err)
+		}
+		if e.call.ignore {
+			answer = answer.WithIgnoreRules()
+		}
+		return printAnswer(e.output, answer, report.NewErrors(matcher.Snapshot.Errors), s)
 	}
 	return printAnswer(e.output, report.NewExplanation(chain, snapshot), report.NewErrors(matcher.Snapshot.Errors), s)
 }

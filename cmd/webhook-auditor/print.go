@@ -178,7 +178,7 @@ func schemaCommand(s streams) *cobra.Command {
 func schemaNames() string {
 	var b strings.Builder
 	for _, schema := range report.Schemas {
-		fmt.Fprintf(&b, "\n  %-15s %s", schema.Name, schema.Command)
+		fmt.Fprintf(&b, "\n- %-18s %s", schema.Name, schema.Command)
 	}
 	return b.String()
 }

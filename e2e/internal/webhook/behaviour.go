@@ -15,6 +15,9 @@ type Behaviour struct {
 	Delay     time.Duration // before answering
 	FailEvery int           // every Nth call gets an HTTP 500; 1: all of them, 0: none
 	Garbage   bool          // answer with something that is no review
+	Warn      string        // a warning beside the answer
+	Redirect  string        // answer with a redirect to this address
+	Padding   int           // so many bytes before the answer
 }
 
 // labelPatch is what "/patch" does: add an annotation that shows the webhook

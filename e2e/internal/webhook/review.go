@@ -87,6 +87,9 @@ func (r review) answer(b Behaviour) []byte {
 
 func admit(request *admissionv1.AdmissionRequest, b Behaviour) *admissionv1.AdmissionResponse {
 	response := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: b.Deny == ""}
+	if b.Warn != "" {
+		response.Warnings = []string{b.Warn}
+	}
 	if !response.Allowed {
 		response.Result = &metav1.Status{Message: b.Deny, Code: http.StatusForbidden}
 		return response

@@ -4,6 +4,7 @@
 package webhook
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -149,10 +150,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "failing as configured", http.StatusInternalServerError)
 		return
 	}
+	if behaviour.Redirect != "" {
+		http.Redirect(w, r, behaviour.Redirect, http.StatusFound)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	answer := []byte(`{"no": "review"}`)
 	if !behaviour.Garbage {
-		answer = review.answer(behaviour)
+		answer = append(bytes.Repeat([]byte(" "), behaviour.Padding), review.answer(behaviour)...)
 	}
 	_, _ = w.Write(answer) // an error is the client's to see
 }

@@ -95,7 +95,7 @@ func policySteps(c admission.Chain) []AuditedStep {
 			continue
 		}
 		s := AuditedStep{Series: step.Policy.Series(), Called: step.Match, Why: "a log records no mutating policy"}
-		changes, err := c.Request.Mutations(step)
+		changes, _, err := c.Request.Mutations(step)
 		if s.Computed = changes; err != nil {
 			s.Why += "; its changes are not known: " + err.Error()
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // View is what a command answers. The answers that have other forms have methods Markdown
-// and Table.
+// and Table; without the first, Markdown has the text.
 type View interface{ Text(o TextOptions) Blocks }
 
 // Write writes a View as text, table, markdown or json.
@@ -16,7 +16,10 @@ func Write(w io.Writer, format string, v View, o TextOptions) error {
 	case "json":
 		return WriteJSON(w, v)
 	case "markdown":
-		return v.(interface{ Markdown() Blocks }).Markdown().WriteMarkdown(w)
+		if m, ok := v.(interface{ Markdown() Blocks }); ok {
+			return m.Markdown().WriteMarkdown(w)
+		}
+		return v.Text(o).WriteMarkdown(w)
 	case "table":
 		return v.(interface{ Table() Blocks }).Table().WriteText(w, o)
 	}

@@ -27,6 +27,7 @@ var Schemas = []Schema{
 	{"audit", "audit", Document{}},
 	{"audit-baseline", "audit --baseline", Comparison{}},
 	{"explain", "explain", Explanation{}},
+	{"explain-call", "explain --call", CalledRequest{}},
 	{"explain-error", "explain --error", Diagnosis{}},
 	{"explain-request-id", "explain --request-id", AuditedRequest{}},
 	{"impact", "impact CONFIGURATION", Impact{}},

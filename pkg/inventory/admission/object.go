@@ -54,6 +54,9 @@ func (r Request) newObject(at stage) ref.Val {
 	case r.Operation == Connect: // the options of the connection, which have no metadata
 		return knowledge{}.value("", map[string]any{})
 	}
+	if r.whole && at.Kind == r.Kind {
+		return knowledge{whole: true}.value("", r.Object)
+	}
 	k, root := r.known(at, r.Object, r.labelsAt(at))
 	return k.value("", root)
 }
@@ -73,6 +76,9 @@ func (r Request) oldObject(at stage) ref.Val {
 		return types.NullValue
 	}
 	at.prepared = false
+	if r.whole && r.storedWhole != nil {
+		return knowledge{whole: true}.value("", r.storedWhole)
+	}
 	k, root := r.known(at, nil, r.oldLabels)
 	if r.Operation == Delete {
 		k, root = r.known(at, r.Object, r.objectLabels)
@@ -155,8 +161,9 @@ type knowledge struct {
 	// mirror says that it is a mirror Pod, which the API server refuses where it names a
 	// service account. Source: k8s.io/kubernetes plugin/pkg/admission/serviceaccount.
 	mirror bool
-	// stored says that the metadata are those of the stored object.
-	stored bool
+	// stored says that the metadata are those of the stored object, whole that nothing is
+	// missing of the object.
+	stored, whole bool
 }
 
 // value is a value of the object at the path, in which elements of lists add
@@ -172,7 +179,7 @@ func (k knowledge) value(path string, v any) ref.Val {
 		}
 		return partialList{types.NewRefValList(types.DefaultTypeAdapter, elements)}
 	case string:
-		if slices.Contains(quantities, last(parent(path))) {
+		if !k.whole && slices.Contains(quantities, last(parent(path))) {
 			return unknown // 1000m is stored as 1
 		}
 	}
@@ -204,6 +211,8 @@ var (
 // missing reports whether the object has certainly no such field.
 func (k knowledge) missing(path, key string) bool {
 	switch {
+	case k.whole:
+		return true
 	case k.stored && (path == "metadata" || strings.HasPrefix(path, "metadata.")):
 		return true
 	case path == "metadata" && key == "labels":
@@ -235,6 +244,9 @@ func (k knowledge) userMap(path string) bool {
 func (k knowledge) find(path, key string, in map[string]any) (ref.Val, bool) {
 	at := strings.TrimPrefix(path+"."+key, ".")
 	value, ok := in[key]
+	if k.whole && ok {
+		return k.value(at, value), true
+	}
 	pointer := strings.Contains(at, "securityContext") // whose fields keep false and 0
 	if ok && (pointer || !empty(value) || k.userMap(path)) && !slices.Contains(extended[k.kind], at) {
 		return k.value(at, value), true
@@ -321,6 +333,8 @@ func (m partialMap) Iterator() traits.Iterator {
 // complete reports whether no other keys may be there. LimitRanger annotates Pods.
 func (m partialMap) complete() bool {
 	switch {
+	case m.whole:
+		return true
 	case m.path == "metadata.labels":
 		return m.labeled
 	case m.stored && strings.HasPrefix(m.path, "metadata."):

@@ -78,7 +78,11 @@ type requestContext struct {
 	patched, partial bool
 	// stored is the metadata of the object as it is; nil where that is not known.
 	stored map[string]any
-	user   *User
+	// whole says that Object is all of the object as admission has it, and storedWhole all
+	// of the one that is stored.
+	whole       bool
+	storedWhole map[string]any
+	user        *User
 	// created is what an update of Matcher.OpenRequest is where its object does not
 	// exist yet; nil where the API server refuses that.
 	created *Request

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/dryrun"
+)
+
+// callFlags say whether webhooks are called. No other command does that.
+type callFlags struct{ call, urls, ignore bool }
+
+func (c *callFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&c.call, "call", false, "with -f, call the webhooks as dry runs, and show what each changes; needs create on services/proxy")
+	flags.BoolVar(&c.urls, "call-urls", false, "with --call, also call webhooks that are registered by URL, from here")
+	flags.BoolVar(&c.ignore, "ignore-differences", false, "with --call, print what webhooks change as the ignore rules of Argo CD and Flux")
+}
+
+// operations are those that are called, with the method and the options of the request.
+var callOperations = map[string]struct{ method, options string }{
+	"create": {http.MethodPost, "CreateOptions"}, "update": {http.MethodPut, "UpdateOptions"},
+	"apply": {http.MethodPatch, "PatchOptions"}, "delete": {http.MethodDelete, "DeleteOptions"},
+}
+
+// check refuses flags that do not go together.
+func (e *explain) checkCall(args []string) error {
+	c := e.call
+	switch {
+	case !c.call && (c.urls || c.ignore):
+		return usageError{errors.New("--call-urls and --ignore-differences: must be given with --call")}
+	case !c.call:
+		return nil
+	case e.request.file == "" || len(e.from) > 0 || e.offline:
+		return usageError{errors.New("--call: must be given with -f and a cluster, without --from and --offline")}
+	case len(args) > 0 && callOperations[args[0]].method == "":
+		return usageError{fmt.Errorf("--call: must be given for create, update, apply or delete, not %s", args[0])}
+	case len(args) > 1 && strings.Contains(args[1], "/"):
+		return usageError{errors.New("--call: must be given for an object, not a subresource")}
+	}
+	return nil
+}
+
+// maxReview bounds the answer of a webhook, in bytes.
+const maxReview = 10 << 20
+
+// caller sends reviews, and requests to the API server.
+type caller struct {
+	api  rest.Interface
+	urls bool
+}
+
+// newCaller makes a client that follows no redirect and reads no endless answer.
+func newCaller(config *rest.Config) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes, config.QPS = "application/json", "application/json", -1
+	config.WarningHandler = rest.NoWarnings{}
+	h, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
+	}
+	h = &http.Client{Transport: boundedAnswers{h.Transport}, Timeout: h.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return client.Group(config, h, corev1.SchemeGroupVersion)
+}
+
+// boundedAnswers reads no more of an answer than maxReview.
+type boundedAnswers struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, maxReview)
+	}
+	return answer, err
+}
+
+// send calls a webhook by the way that the API server takes.
+func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) ([]byte, error) {
+	b, api := w.Backend, c.api
+	at := b.Service.Path
+	switch b.Kind {
+	case inventory.BackendService:
+		at = path.Join("/api/v1/namespaces", b.Service.Namespace, "services", fmt.Sprintf("https:%s:%d", b.Service.Name, cmp.Or(b.Service.Port, 443)), "proxy") + "/" + strings.TrimPrefix(at, "/")
+	case inventory.BackendURL:
+		u, err := url.Parse(b.URL)
+		if err != nil {
+			return nil, err
+		}
+		if api, err = newCaller(&rest.Config{Host: u.Scheme + "://" + u.Host, TLSClientConfig: rest.TLSClientConfig{CAData: withSystemRoots(b.CABundle)}}); err != nil {
+			return nil, err
+		}
+		at = cmp.Or(u.Path, "/")
+	}
+	request := api.Post().AbsPath(at).MaxRetries(0).Body(review).SetHeader("Content-Type", "application/json")
+	answer, err := request.Param("timeout", fmt.Sprintf("%ds", int(w.Timeout.Seconds()))).DoRaw(ctx)
+	if tooLarge := (&http.MaxBytesError{}); errors.As(err, &tooLarge) {
+		return nil, fmt.Errorf("its answer has more than %d MB", maxReview>>20)
+	}
+	return answer, err
+}
+
+// skip says why a webhook is not called; "" where it is.
+func (c caller) skip(w *inventory.Webhook) string {
+	if w.Backend.Kind == inventory.BackendURL && !c.urls {
+		return "it is registered by URL, which --call-urls calls from here"
+	}
+	return ""
+}
+
+// withSystemRoots is the bundle; an empty one leaves the roots of the system.
+func withSystemRoots(bundle []byte) []byte {
+	if x509.NewCertPool().AppendCertsFromPEM(bundle) {
+		return bundle
+	}
+	return nil
+}
+
+// warnings collects the warnings of an answer.
+type warnings []string
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
+
+// fieldManager is the manager of the fields of dry runs.
+const fieldManager = program
+
+// resourcePath is where the API server has the resource.
+func resourcePath(r admission.Request) string {
+	at := path.Join("/apis", r.Resource.Group, r.Version)
+	if r.Resource.Group == "" {
+		at = "/api/" + r.Version
+	}
+	if r.Namespace != "" && !r.Resource.IsNamespaces() {
+		at = path.Join(at, "namespaces", r.Namespace)
+	}
+	return path.Join(at, r.Resource.Name)
+}
+
+// dryRun sends the request to the API server as a dry run.
+func (c caller) dryRun(ctx context.Context, verb string, r admission.Request, object map[string]any) (dryrun.Answer, error) {
+	at := resourcePath(r)
+	if verb != "create" {
+		at = path.Join(at, r.Name)
+	}
+	request := c.api.Verb(callOperations[verb].method).AbsPath(at).Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type", "application/json")
+	switch verb {
+	case "apply":
+		request.SetHeader("Content-Type", string(types.ApplyPatchType)).Param("force", "true").Param("fieldManager", fieldManager)
+	case "create", "update":
+		request.Param("fieldManager", fieldManager)
+	}
+	if object != nil {
+		raw, err := json.Marshal(object)
+		if err != nil {
+			return dryrun.Answer{}, err
+		}
+		request.Body(raw)
+	}
+	var out dryrun.Answer
+	result := request.WarningHandler((*warnings)(&out.Warnings)).MaxRetries(0).Do(ctx)
+	raw, err := result.StatusCode(&out.Code).Raw()
+	status := (&apierrors.StatusError{})
+	switch {
+	case errors.As(err, &status):
+		out.Code, out.Message = int(status.ErrStatus.Code), status.ErrStatus.Message
+		return out, nil
+	case err != nil || object == nil:
+		return out, err
+	}
+	return out, utiljson.Unmarshal(raw, &out.Object)
+}
+
+// stored is the object as the API server has it, nil where there is none.
+func (c caller) stored(ctx context.Context, r admission.Request) (map[string]any, error) {
+	raw, err := c.api.Get().AbsPath(resourcePath(r), r.Name).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	var out map[string]any
+	if err == nil {
+		err = utiljson.Unmarshal(raw, &out)
+	}
+	return out, err
+}
+
+// user is who makes the requests, as the API server has it.
+func (c caller) user(ctx context.Context) (authenticationv1.UserInfo, error) {
+	var review authenticationv1.SelfSubjectReview
+	raw, err := c.api.Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").SetHeader("Content-Type", "application/json").
+		Body([]byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)).DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(raw, &review)
+	}
+	if err != nil {
+		return review.Status.UserInfo, fmt.Errorf("asking the API server who the user is (SelfSubjectReview): %w", err)
+	}
+	return review.Status.UserInfo, nil
+}
+
+// callChain calls the webhooks of the chain, and the API server.
+func (e *explain) callChain(ctx context.Context, a requestArguments, chain admission.Chain, m *admission.Matcher) (report.CalledRequest, error) {
+	config, err := e.access.config()
+	if err != nil {
+		return report.CalledRequest{}, err
+	}
+	c := caller{urls: e.call.urls}
+	if c.api, err = newCaller(config); err != nil {
+		return report.CalledRequest{}, err
+	}
+	r := dryrun.Request{Request: chain.Request, Sent: a.subject.Object}
+	if r.User, err = c.user(ctx); err != nil {
+		return report.CalledRequest{}, err
+	}
+	if a.operation != "create" {
+		if r.Stored, err = c.stored(ctx, chain.Request); err != nil {
+			return report.CalledRequest{}, fmt.Errorf("reading the object: %w", err)
+		}
+	}
+	if a.operation == "delete" {
+		r.Sent = nil
+	}
+	if r.Answer, err = c.dryRun(ctx, a.operation, chain.Request, r.Sent); err != nil {
+		return report.CalledRequest{}, fmt.Errorf("sending the request to the API server as a dry run: %w", err)
+	}
+	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": callOperations[a.operation].options, "dryRun": []string{metav1.DryRunAll}}
+	if r.Sent != nil {
+		r.Options["fieldManager"] = fieldManager
+	}
+	if name, _ := r.Answer.Object["metadata"].(map[string]any); r.Name == "" && name != nil {
+		r.Name, _ = name["name"].(string)
+	}
+	result := dryrun.Call(ctx, m, r, dryrun.Caller{Send: c.send, Skip: c.skip})
+	return report.NewCalledRequest(chain.Request, result), nil
+}

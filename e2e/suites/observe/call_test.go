@@ -1,0 +1,269 @@
+package observe
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
+	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
+)
+
+const (
+	callSpace = "call-shop"
+	callLabel = "call.example.com/"
+	// hooksOfChain is how many webhooks a chain may have.
+	hooksOfChain = 6
+)
+
+// callPatches are what webhooks do to an object: some do not apply to what others leave.
+var callPatches = map[string][]string{
+	"ConfigMap": {
+		`{"op":"add","path":"/data/a","value":"A"}`, `{"op":"add","path":"/data/a","value":"B"}`, `{"op":"replace","path":"/data/k","value":"w"}`, `{"op":"remove","path":"/data/k"}`,
+		`{"op":"add","path":"/metadata/annotations","value":{"e2e/x":"y"}}`, `{"op":"add","path":"/metadata/annotations/e2e~1x","value":"z"}`, `{"op":"copy","from":"/data/k","path":"/data/copied"}`,
+		`{"op":"move","from":"/data/k","path":"/data/moved"}`, `{"op":"test","path":"/data/k","value":"v"},{"op":"add","path":"/data/tested","value":"yes"}`,
+		`{"op":"replace","path":"/data","value":{}}`, `{"op":"add","path":"/data/k","value":"v"}`, `{"op":"add","path":"/immutable","value":false}`,
+	},
+	"Pod": {
+		`{"op":"add","path":"/spec/containers/-","value":{"name":"proxy","image":"proxy"}}`, `{"op":"add","path":"/spec/containers/0","value":{"name":"first","image":"first","ports":[{"containerPort":80}]}}`,
+		`{"op":"replace","path":"/spec/containers/0/image","value":"mirror/i"}`, `{"op":"replace","path":"/spec/containers/0/imagePullPolicy","value":"Never"}`, `{"op":"remove","path":"/spec/containers/0/env"}`,
+		`{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"A","value":"TOPSECRET"}}`, `{"op":"add","path":"/spec/containers/0/resources","value":{"limits":{"cpu":"1000m"}}}`,
+		`{"op":"add","path":"/metadata/annotations","value":{"e2e/x":"y"}}`, `{"op":"add","path":"/spec/volumes","value":[{"name":"v","configMap":{"name":"c"}}]}`, `{"op":"replace","path":"/spec/restartPolicy","value":"Never"}`,
+	},
+}
+
+const (
+	calledPod       = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":"call-shop","labels":%s},"spec":{"containers":[{"name":"c","image":"i","env":[{"name":"E","value":"e"}],"resources":{"requests":{"cpu":"0.5"}}}]}}`
+	calledConfigMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"call-shop","labels":%s},"data":{"k":"v"}}`
+)
+
+// behaviour is how a webhook answers.
+func behaviour(random *rand.Rand, kind, elsewhere string) webhook.Behaviour {
+	patches := callPatches[kind]
+	patch := "[" + patches[random.IntN(len(patches))] + "]"
+	switch n := random.IntN(40); n {
+	case 0, 1:
+		return webhook.Behaviour{Deny: "because"}
+	case 2:
+		return webhook.Behaviour{Garbage: true}
+	case 3:
+		return webhook.Behaviour{FailEvery: 1}
+	case 4:
+		return webhook.Behaviour{Delay: 3 * time.Second}
+	case 5:
+		return webhook.Behaviour{Redirect: elsewhere}
+	case 6:
+		return webhook.Behaviour{Patch: "{"}
+	case 7, 8, 9:
+		return webhook.Behaviour{}
+	case 10, 11, 12:
+		return webhook.Behaviour{Patch: patch, Warn: "mind"}
+	}
+	return webhook.Behaviour{Patch: patch}
+}
+
+// reachable makes the endpoint of the Service one of a Pod, as its proxy asks for.
+func (w environment) reachable(t *testing.T, b webhook.Backend) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "hook"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pods := w.Kube.CoreV1().Pods(b.Namespace)
+	pod = testenv.Get(pods.Create(t.Context(), pod, metav1.CreateOptions{}))(t)
+	pod.Status.PodIP, pod.Status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
+	testenv.Get(pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}))(t)
+	testenv.Must(t, b.Change(t.Context(), func(slice *discoveryv1.EndpointSlice) {
+		slice.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Namespace: b.Namespace, Name: "hook"}
+	}))
+}
+
+// registerCalled registers the webhooks of the chains, each once for either reinvocationPolicy.
+func (w environment) registerCalled(t *testing.T) {
+	t.Helper()
+	b := w.Backend(t, callSpace)
+	w.reachable(t, b)
+	rule := testenv.Rule("", "configmaps")
+	rule.Operations, rule.Resources = []admissionv1.OperationType{"CREATE", "UPDATE", "DELETE"}, []string{"configmaps", "pods"}
+	var hooks []admissionv1.MutatingWebhook
+	for i := range hooksOfChain {
+		for value, policy := range map[string]admissionv1.ReinvocationPolicyType{"again": "IfNeeded", "never": "Never"} {
+			h := testenv.Mutating(testenv.Hook(b, fmt.Sprintf("/h%d", i), rule))
+			h.Name, h.ReinvocationPolicy, h.TimeoutSeconds = fmt.Sprintf("h%d-%s.call.example.com", i, value), &policy, new(int32(1))
+			h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{fmt.Sprint(callLabel, i): value}}
+			h.FailurePolicy = new([]admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}[i%2])
+			hooks = append(hooks, h)
+		}
+	}
+	w.Mutate(t, "call", hooks...)
+	validating := testenv.Hook(b, "/v", rule)
+	validating.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{callLabel + "v": "yes"}}
+	w.Validate(t, "call", validating)
+}
+
+// calledAnswer is what "explain --call -o json" prints.
+type calledAnswer struct {
+	Refused string
+	Server  struct {
+		Code     int
+		Message  string
+		Warnings []string
+	}
+	Steps []struct {
+		Name, Outcome string
+		Round         int
+		Warnings      []string
+		Patch         []struct{ Op, Path string }
+	}
+	Differences []struct{ Path, Webhook string }
+}
+
+// patches are those of the steps.
+func (a calledAnswer) patches() map[string]string {
+	out := map[string]string{}
+	for _, s := range a.Steps {
+		for _, p := range s.Patch {
+			out[fmt.Sprint(s.Round, " ", s.Name)] += p.Op + " " + p.Path + "\n"
+		}
+	}
+	return out
+}
+
+// logged are the patches of the log, of the dry run of an object.
+func (a *audited) logged(t *testing.T, name string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	testenv.Eventually(t, func() error {
+		for line := range bytes.Lines(testenv.Get(os.ReadFile(a.log))(t)) {
+			var event struct {
+				Stage, RequestURI string
+				ObjectRef         struct{ Name string }
+				Annotations       map[string]string
+			}
+			if json.Unmarshal(line, &event) != nil || event.ObjectRef.Name != name || event.Stage != "ResponseComplete" || !strings.Contains(event.RequestURI, "dryRun=All") {
+				continue
+			}
+			for key, value := range event.Annotations {
+				place, ok := strings.CutPrefix(key, "patch.webhook.admission.k8s.io/round_")
+				var patch struct {
+					Webhook string
+					Patch   []struct{ Op, Path string }
+				}
+				if !ok || json.Unmarshal([]byte(value), &patch) != nil {
+					continue
+				}
+				for _, p := range patch.Patch {
+					if p.Op != "test" {
+						out[place[:1]+" "+patch.Webhook] += p.Op + " " + p.Path + "\n"
+					}
+				}
+			}
+			return nil
+		}
+		return fmt.Errorf("no dry run of %s in %s", name, a.log)
+	})
+	return out
+}
+
+// TestCall holds "explain --call" to the API server's own dry run of the same request, and
+// its patches to the audit log, over generated objects and chains. OBJECTS=300 is the whole.
+func TestCall(t *testing.T) {
+	t.Parallel()
+	w := environment{testenv.New(t, cluster.Options{WithoutControllers: true})}
+	w.registerCalled(t)
+	a := newAudited(t, w, "Request")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := testenv.Get(os.ReadFile(w.Plane.Kubeconfig()))(t)
+	testenv.Must(t, os.WriteFile(kubeconfig, bytes.ReplaceAll(text, []byte(w.Plane.Config().Host), []byte(a.config.Host)), 0o600))
+	w.Hooks.Behave("/v", webhook.Behaviour{Deny: "ready"})
+	testenv.Eventually(t, func() error { // the API server calls what is registered
+		_, err := a.as(t, "admin").CoreV1().ConfigMaps(callSpace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: "ready", Labels: map[string]string{callLabel + "v": "yes", callLabel + "0": "never"},
+		}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || len(w.Hooks.CallsOf("/h0")) == 0 || !strings.Contains(err.Error(), "ready") {
+			return fmt.Errorf("not called yet: %w", err)
+		}
+		return nil
+	})
+	objects, _ := strconv.Atoi(os.Getenv("OBJECTS"))
+	random, outcomes := rand.New(rand.NewPCG(59, 59)), map[string]int{}
+	for i := range max(objects, 16) {
+		a.call(t, kubeconfig, fmt.Sprint("o-", i), random, outcomes)
+	}
+	t.Logf("%v", outcomes)
+}
+
+// call sends one object, and counts what became of it.
+func (a *audited) call(t *testing.T, kubeconfig, name string, random *rand.Rand, outcomes map[string]int) {
+	t.Helper()
+	kind, template := "ConfigMap", calledConfigMap
+	operation := []string{"create", "create", "create", "update", "apply", "delete"}[random.IntN(6)]
+	if operation == "create" && random.IntN(2) == 0 {
+		kind, template = "Pod", calledPod
+	}
+	labels := map[string]string{}
+	for i := range hooksOfChain {
+		a.Hooks.Behave(fmt.Sprintf("/h%d", i), webhook.Behaviour{})
+		if n := random.IntN(3); n > 0 {
+			labels[fmt.Sprint(callLabel, i)] = []string{"", "never", "again"}[n]
+		}
+	}
+	a.Hooks.Behave("/v", webhook.Behaviour{})
+	if random.IntN(3) == 0 {
+		labels[callLabel+"v"] = "yes"
+	}
+	object := fmt.Appendf(nil, template, name, testenv.Get(json.Marshal(labels))(t))
+	if operation != "create" {
+		err := a.Kube.CoreV1().RESTClient().Post().Namespace(callSpace).Resource("configmaps").Body(object).SetHeader("Content-Type", "application/json").Do(t.Context()).Error()
+		if !apierrors.IsAlreadyExists(err) {
+			testenv.Must(t, err)
+		}
+	}
+	described := []string{operation, kind}
+	for i := range hooksOfChain {
+		b := behaviour(random, kind, a.Hooks.URL("/nowhere"))
+		a.Hooks.Behave(fmt.Sprintf("/h%d", i), b)
+		described = append(described, fmt.Sprintf("%s %+v", labels[fmt.Sprint(callLabel, i)], b))
+	}
+	a.Hooks.Behave("/v", webhook.Behaviour{Deny: []string{"", "", "never"}[random.IntN(3)], Warn: "valid"})
+	printed := testenv.Get(auditor.Piped(t.Context(), bytes.NewReader(object), testenv.Binary(t), "explain", operation, "-f", "-", "--call", "-o", "json", "--kubeconfig", kubeconfig))(t)
+	var got calledAnswer
+	if err := json.Unmarshal([]byte(printed.Stdout), &got); err != nil || printed.Code != 0 {
+		t.Fatalf("%s: exit code %d, %v: %s", name, printed.Code, err, printed.Stderr)
+	}
+	validate(t, "explain-call", printed.Stdout)
+	outcomes[fmt.Sprint(operation, " ", kind, " refused ", got.Refused != "")]++
+	refused := got.Server.Code >= 400
+	if refused != (got.Refused != "") || len(got.Differences) > 0 || strings.Contains(printed.Stdout, "TOPSECRET") {
+		t.Errorf("%s: %s\nchain:\n%s", name, printed.Stdout, strings.Join(described, "\n"))
+	}
+	if strings.Contains(got.Refused, "denied the request") && got.Server.Message != got.Refused {
+		t.Errorf("%s: refused with %q, by the API server with %q", name, got.Refused, got.Server.Message)
+	}
+	logged, ours := a.logged(t, name), got.patches()
+	for key, patch := range logged {
+		if slices.Equal(strings.Split(patch, "/-\n"), strings.Split(ours[key], "/-\n")) {
+			continue
+		}
+		if before, ok := strings.CutSuffix(patch, "/-\n"); !ok || !strings.HasPrefix(ours[key], before+"/") {
+			t.Errorf("%s: the log has %q of %s, not %q\n%s", name, patch, key, ours[key], strings.Join(described, "\n"))
+		}
+	}
+	if len(logged) != len(ours) {
+		t.Errorf("%s: the log has %v, not %v\n%s", name, slices.Sorted(maps.Keys(logged)), slices.Sorted(maps.Keys(ours)), strings.Join(described, "\n"))
+	}
+}

@@ -1,0 +1,222 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/dryrun"
+)
+
+// CalledRequest is what "explain --call" prints: what became of a request at each webhook.
+type CalledRequest struct {
+	Version string           `json:"version"`
+	Request ExplainedRequest `json:"request"`
+	dryrun.Result
+	Fights []Fight  `json:"fights" jsonschema:"Fights are paths that two webhooks set to different values."`
+	Ignore []string `json:"ignoreDifferences,omitempty" jsonschema:"IgnoreDifferences are rules, as YAML, by which Argo CD and Flux leave out what webhooks change; with --ignore-differences."`
+	Notes  []string `json:"notes,omitempty"`
+	kind   admission.Kind
+}
+
+// Fight is a path that two webhooks set to different values.
+type Fight struct {
+	Path    string `json:"path"`
+	Webhook string `json:"webhook"`
+	Later   string `json:"later" jsonschema:"Later is the webhook whose value remains, unless another one sets it again."`
+}
+
+// NewCalledRequest returns the view of a request that was sent through its chain. Values
+// that may be secret are hidden.
+func NewCalledRequest(r admission.Request, result dryrun.Result) CalledRequest {
+	out := CalledRequest{
+		Version: documentVersion, Result: result, Fights: []Fight{}, kind: r.Kind,
+		Request: ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name},
+	}
+	for _, s := range result.Steps {
+		for i, c := range s.Patch {
+			if s.Patch[i] = c.Redacted(r.Resource); c.OverwrittenBy != "" && c.OverwrittenBy != s.Name {
+				out.Fights = append(out.Fights, Fight{c.Path, s.Name, c.OverwrittenBy})
+			}
+		}
+		for i, c := range s.Again {
+			s.Again[i] = c.Redacted(r.Resource)
+		}
+	}
+	if result.Server.Object == nil && result.Before != nil {
+		out.Notes = append(out.Notes, "webhooks got the object without the defaults of the API server, as it refuses the dry run")
+	}
+	return out
+}
+
+// Text is the verdict, a line for each call with what it changed, and what differs at the
+// API server.
+func (r CalledRequest) Text(o TextOptions) Blocks {
+	var calls, findings []Line
+	called := 0
+	for _, s := range r.Steps {
+		calls = append(calls, callLine(s))
+		if s.Outcome != dryrun.NotCalled && !s.Type.IsPolicy() {
+			called++
+		}
+		if len(s.Again) > 0 {
+			findings = append(findings, Line{Label: "not idempotent", Name: s.Name, Tone: Warning, Text: "changes its own output again: it never settles under GitOps and reinvocation", Under: changeLines(s.Again)})
+		}
+	}
+	for _, f := range r.Fights {
+		findings = append(findings, Line{Label: "fight", Name: f.Path, Tone: Warning, Text: fmt.Sprintf("%s sets it, and %s sets it otherwise", f.Webhook, f.Later)})
+	}
+	verdict := "let pass"
+	if r.Refused != "" {
+		verdict = "refused: " + r.Refused
+	}
+	out := Blocks{{Heading: fmt.Sprintf("%s, as a dry run at %s: %s", r.Request.Title(), inventory.Counted(called, "webhook"), verdict)}}
+	rest := Blocks{{Lines: calls}, {Lines: findings}, {Heading: "The API server's own dry run", Lines: r.serverLines(o)}}
+	for i, rule := range r.Ignore {
+		rest = append(rest, Block{Heading: []string{"Argo CD: spec of the Application", "Flux: spec of the HelmRelease"}[i], Commands: strings.Split(strings.TrimSpace(rule), "\n")})
+	}
+	var notes []Line
+	for _, n := range r.Notes {
+		notes = append(notes, Line{Label: "note:", Text: n, Tone: Note})
+	}
+	return append(out, append(rest, Block{Lines: notes}).NonEmpty()...)
+}
+
+// callLine is one step with its changes.
+func callLine(s dryrun.Step) Line {
+	line := Line{Label: fmt.Sprintf("%d ms", s.Milliseconds), Name: s.Name, Aside: s.Type.Title(), Text: string(s.Outcome), Under: changeLines(s.Patch)}
+	switch s.Outcome {
+	case dryrun.NotCalled:
+		line.Label, line.Text, line.Tone = "not called", s.Message, Dim
+	case dryrun.Allowed:
+		if s.Type.IsPolicy() {
+			line.Label, line.Text = "computed", "evaluated by the API server"
+		}
+	case dryrun.Ignored:
+		line.Text, line.Tone = "failed, and is ignored: "+s.Message, Warning
+	default:
+		line.Text, line.Tone = string(s.Outcome)+": "+s.Message, Critical
+	}
+	if s.Round > 0 {
+		line.Text += ", called again"
+	}
+	if s.Maybe != "" {
+		line.Text += " (an API server may not call it: " + s.Maybe + ")"
+	}
+	for _, w := range s.Warnings {
+		line.Under = append(line.Under, Line{Label: "warning", Text: w, Tone: Warning})
+	}
+	return line
+}
+
+// maxDifferences bounds the fields that are listed of the API server.
+const maxDifferences = 20
+
+// serverLines say what the API server made of the request.
+func (r CalledRequest) serverLines(o TextOptions) []Line {
+	var own []string
+	out := []Line{{Label: strconv.Itoa(r.Server.Code), Text: cmp.Or(r.Server.Message, "let pass")}}
+	for _, w := range r.Server.Warnings {
+		out = append(out, Line{Label: "warning", Text: w, Tone: Warning})
+	}
+	for _, d := range r.Differences {
+		if d.Webhook == "" {
+			own = append(own, d.Path)
+			continue
+		}
+		out = append(out, Line{Label: "differs", Name: d.Path, Tone: Warning, Text: d.Webhook + " set it here: it answers the API server otherwise, or the API server dropped it"})
+	}
+	if more := len(own) - maxDifferences; more > 0 && !o.Verbose {
+		own = append(own[:maxDifferences:maxDifferences], fmt.Sprintf("… and %d more (-v)", more))
+	}
+	if len(own) > 0 {
+		out = append(out, Line{Label: "besides", Text: "by the API server (defaults, built-in plugins, policies): " + strings.Join(own, ", ")})
+	}
+	return out
+}
+
+// WithIgnoreRules has the rules by which Argo CD and Flux leave out what webhooks and
+// mutating policies change.
+func (r CalledRequest) WithIgnoreRules() CalledRequest {
+	var pointers, queries, all []string
+	for _, s := range r.Steps {
+		for _, c := range s.Patch {
+			for _, pointer := range leaves(c) {
+				query, listed := jqPath(pointer, r.After)
+				if all = append(all, pointer); listed {
+					queries = append(queries, query)
+				} else {
+					pointers = append(pointers, pointer)
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		r.Notes = append(r.Notes, "nothing to ignore: no webhook and no policy changes the object")
+		return r
+	}
+	distinct := func(list []string) []string { slices.Sort(list); return slices.Compact(list) }
+	argo := map[string]any{"group": r.kind.Group, "kind": r.kind.Kind}
+	if len(pointers) > 0 {
+		argo["jsonPointers"] = distinct(pointers)
+	}
+	if len(queries) > 0 {
+		argo["jqPathExpressions"] = distinct(queries)
+	}
+	target := map[string]any{"kind": r.kind.Kind}
+	if r.kind.Group != "" {
+		target["group"] = r.kind.Group
+	}
+	for _, rule := range []any{
+		map[string]any{"ignoreDifferences": []any{argo}, "syncPolicy": map[string]any{"syncOptions": []string{"RespectIgnoreDifferences=true"}}},
+		map[string]any{"driftDetection": map[string]any{"mode": "enabled", "ignore": []any{map[string]any{"paths": distinct(all), "target": target}}}},
+	} {
+		text, err := yaml.Marshal(rule)
+		if err != nil {
+			r.Notes = append(r.Notes, err.Error())
+			continue
+		}
+		r.Ignore = append(r.Ignore, string(text))
+	}
+	return r
+}
+
+// leaves are the pointers of a change: of labels and annotations that come with their map,
+// their own.
+func leaves(c inventory.Change) []string {
+	own, isMap := c.Value.(map[string]any)
+	if !isMap || !strings.HasSuffix(c.Path, "/labels") && !strings.HasSuffix(c.Path, "/annotations") {
+		return []string{c.Path}
+	}
+	var out []string
+	for key := range own {
+		out = append(out, c.Path+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	return out
+}
+
+// jqPath is a pointer as jq has it, with elements of lists by their names, and whether it
+// leads through a list.
+func jqPath(pointer string, object map[string]any) (query string, listed bool) {
+	at := ""
+	for _, key := range strings.Split(pointer, "/")[1:] {
+		_, inList := inventory.ValueAt(object, at).([]any)
+		at += "/" + key
+		element, _ := inventory.ValueAt(object, at).(map[string]any)
+		switch name, _ := element["name"].(string); {
+		case inList && name != "":
+			query, listed = query+fmt.Sprintf("[] | select(.name == %q) | ", name), true
+		case inList:
+			query, listed = query+"["+key+"]", true
+		default:
+			query += "." + strconv.Quote(strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
+		}
+	}
+	return strings.TrimSuffix(query, " | "), listed
+}

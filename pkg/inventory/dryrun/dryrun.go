@@ -1,0 +1,372 @@
+// Package dryrun calls the webhooks of one request as an API server does in a dry run:
+// what each changes of the object, and what the API server makes of that. How a review
+// gets to a webhook is for the caller to say.
+package dryrun
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+// Caller is how reviews get to webhooks.
+type Caller struct {
+	// Send sends a review, and returns the body of the answer. The error completes
+	// "failed to call webhook: ".
+	Send func(ctx context.Context, w *inventory.Webhook, review []byte) ([]byte, error)
+	// Skip says why a webhook is not called, "" where it is.
+	Skip func(w *inventory.Webhook) string
+}
+
+// Request is a request whose webhooks are called.
+type Request struct {
+	admission.Request
+	// Sent is the object that is written, nil for a delete; Stored is the object as it is.
+	Sent, Stored map[string]any
+	User         authenticationv1.UserInfo
+	// Options are those of the operation.
+	Options map[string]any
+	// Answer is what the API server answers to the same request as a dry run.
+	Answer Answer
+}
+
+// Answer is that of an API server to a dry run.
+type Answer struct {
+	Code     int            `json:"code"`
+	Message  string         `json:"message,omitempty"`
+	Warnings []string       `json:"warnings,omitempty"`
+	Object   map[string]any `json:"-"`
+}
+
+// Outcome is what became of the request at one step.
+type Outcome string
+
+// The outcomes. Ignored is a failed call with failurePolicy Ignore; Refused is what the API
+// server refuses whatever the failurePolicy.
+const (
+	Allowed   Outcome = "allowed"
+	Denied    Outcome = "denied"
+	Failed    Outcome = "failed"
+	Ignored   Outcome = "failedOpen"
+	Refused   Outcome = "refused"
+	NotCalled Outcome = "notCalled"
+)
+
+// Step is a call of a webhook, or a mutating policy.
+type Step struct {
+	inventory.Ref
+	Round        int                `json:"round" jsonschema:"Round is 1 where it is called again, as the object was changed after it."`
+	Outcome      Outcome            `json:"outcome" jsonschema:"Outcome is allowed, denied, failed, failedOpen, refused or notCalled."`
+	Milliseconds int64              `json:"milliseconds"`
+	Message      string             `json:"message,omitempty" jsonschema:"Message is the error that clients get, or why it is not called."`
+	Warnings     []string           `json:"warnings,omitempty"`
+	Patch        []inventory.Change `json:"patch,omitempty" jsonschema:"Patch is what it changed."`
+	Again        []inventory.Change `json:"again,omitempty" jsonschema:"Again is what it changed of its own output: it is not idempotent."`
+	Maybe        string             `json:"maybe,omitempty" jsonschema:"Maybe is why an API server may not call it."`
+}
+
+// Difference is a field that the API server has otherwise.
+type Difference struct {
+	Path    string `json:"path"`
+	Webhook string `json:"webhook,omitempty" jsonschema:"Webhook set the field here; absent of what the API server set: defaults, built-in plugins, policies."`
+}
+
+// Result is what became of the request.
+type Result struct {
+	Steps       []Step       `json:"steps" jsonschema:"Steps are mutating policies and the calls, in their order; validating webhooks are called at once."`
+	Refused     string       `json:"refused,omitempty" jsonschema:"Refused is the error that clients get; absent where the request is let pass."`
+	Server      Answer       `json:"server" jsonschema:"Server is the answer of the API server to the same request with dryRun=All."`
+	Differences []Difference `json:"differences" jsonschema:"Differences are the fields that the API server has otherwise, after its dry run."`
+	// Before and After are the object before and after the webhooks.
+	Before, After map[string]any `json:"-"`
+}
+
+// run is a request on its way.
+type run struct {
+	Request
+	matcher *admission.Matcher
+	Caller
+	result Result
+	object map[string]any
+	// again are to be called in round 1, where any changed the object; invoked may be.
+	again, invoked map[inventory.Ref]bool
+	changed        bool
+}
+
+// Call sends the request through its chain. Each mutating webhook that changes the object
+// gets its own output as well.
+func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result {
+	x := &run{Request: r, matcher: m, Caller: c, again: map[inventory.Ref]bool{}, invoked: map[inventory.Ref]bool{}}
+	if r.Stored != nil && r.Options["kind"] == "PatchOptions" {
+		r.Sent = asMap(merged(r.Stored, r.Sent))
+	}
+	if r.Sent != nil {
+		x.object = base(r.Sent, r.Stored, r.Answer.Object)
+	}
+	x.result.Before, x.result.Server = x.object, r.Answer
+	x.round(ctx, 0)
+	if x.changed {
+		x.round(ctx, 1)
+	}
+	x.validate(ctx)
+	var patches []inventory.Patch
+	for _, s := range x.result.Steps {
+		patches = append(patches, inventory.Patch{Webhook: s.Name, Changes: s.Patch})
+	}
+	inventory.MarkOverwritten(patches)
+	x.result.After = x.object
+	x.compare()
+	return x.result
+}
+
+// seen is the request as admission has it now.
+func (x *run) seen() admission.Request {
+	if x.object == nil {
+		return x.WithObject(x.Stored, x.Stored)
+	}
+	return x.WithObject(x.object, x.Stored)
+}
+
+// round asks the mutating policies, then the mutating webhooks. Source: Dispatch in
+// k8s.io/apiserver/pkg/admission/plugin/webhook/mutating.
+func (x *run) round(ctx context.Context, number int) {
+	output := x.object
+	x.policies(number)
+	if number == 1 && !reflect.DeepEqual(output, x.object) {
+		x.requireAgain()
+	}
+	for _, w := range x.matcher.Snapshot.Webhooks {
+		if w.Type != inventory.Mutating || x.result.Refused != "" || number == 1 && !x.again[w.Ref] {
+			continue
+		}
+		step, called := x.begin(w, number)
+		if !called {
+			continue
+		}
+		before := x.object
+		if step.Outcome == "" {
+			x.callMutating(ctx, w, &step)
+		}
+		x.add(step)
+		if len(paths(before, x.object, "")) > 0 {
+			x.requireAgain()
+			x.changed = true
+		}
+		if w.Reinvocation == admissionregistrationv1.IfNeededReinvocationPolicy {
+			x.invoked[w.Ref] = true
+		}
+	}
+}
+
+// requireAgain has all that were called before and may be called again.
+func (x *run) requireAgain() {
+	for ref := range x.invoked {
+		x.again[ref] = true
+	}
+	clear(x.invoked)
+}
+
+// policies are the mutating ones, as far as they can be computed.
+func (x *run) policies(number int) {
+	if x.object == nil {
+		return
+	}
+	for _, p := range x.matcher.Snapshot.Policies {
+		for _, b := range p.Bindings {
+			if p.Type != inventory.MutatingPolicy || number == 1 && p.Reinvocation != admissionregistrationv1.IfNeededReinvocationPolicy {
+				continue
+			}
+			seen := x.seen()
+			verdict := x.matcher.MatchPolicy(seen, p, b)
+			if verdict.Match == admission.No {
+				continue
+			}
+			changes, after, err := seen.Mutations(admission.PolicyStep{Policy: p, Binding: b, Verdict: verdict})
+			if err != nil {
+				x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: NotCalled, Message: "its changes cannot be computed here: " + err.Error()})
+				continue
+			}
+			x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: Allowed, Patch: changes})
+			x.changed = x.changed || len(paths(x.object, after, "")) > 0
+			x.object = after
+		}
+	}
+}
+
+// begin is the step of a webhook, and whether it is called for the object as it is now.
+func (x *run) begin(w *inventory.Webhook, number int) (Step, bool) {
+	seen := x.seen()
+	verdict := seen.Match(w)
+	step := Step{Ref: w.Ref, Round: number}
+	if verdict.Match == admission.Maybe {
+		step.Maybe = verdict.Detail
+	}
+	kind := seen.KindFor(w)
+	switch {
+	case verdict.Refused:
+		step.Outcome, step.Message = Refused, verdict.Detail
+	case w.SideEffects != admissionregistrationv1.SideEffectClassNone && w.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
+		step.Outcome, step.Message = NotCalled, fmt.Sprintf("it declares sideEffects %s, and gets no dry run", w.SideEffects)
+	case x.Skip(w) != "":
+		step.Outcome, step.Message = NotCalled, x.Skip(w)
+	case kind != x.Kind:
+		step.Outcome, step.Message = NotCalled, fmt.Sprintf("it gets the object as %s, which the API server alone converts to", kind)
+	}
+	return step, verdict.Match != admission.No
+}
+
+// add adds a step; the first that refuses is the answer.
+func (x *run) add(s Step) {
+	if x.result.Refused == "" && (s.Outcome == Denied || s.Outcome == Failed || s.Outcome == Refused) {
+		x.result.Refused = s.Message
+	}
+	x.result.Steps = append(x.result.Steps, s)
+}
+
+// callMutating calls a mutating webhook, and again with what it made of the object.
+func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step) {
+	patch := x.call(ctx, w, x.object, step)
+	if len(bytes.TrimSpace(patch)) == 0 || string(bytes.TrimSpace(patch)) == "[]" {
+		return
+	}
+	if x.object == nil {
+		step.Outcome, step.Message = Refused, fmt.Sprintf("admission webhook %q attempted to modify the object, which is not supported for this operation", w.Name)
+		return
+	}
+	var operations []json.RawMessage
+	if err := json.Unmarshal(patch, &operations); err != nil {
+		x.fail(w, step, fmt.Errorf("received undecodable patch in webhook response: %w", err))
+		return
+	}
+	after, changes, err := inventory.ApplyPatch(x.object, patch)
+	if err != nil {
+		step.Outcome, step.Message = Refused, fmt.Sprintf("its patch does not apply: %v", err)
+		return
+	}
+	if x.Answer.Object != nil {
+		after = asMap(completed(after, x.Answer.Object, nil))
+	}
+	step.Patch = changes
+	if len(paths(x.object, after, "")) > 0 {
+		second := Step{Ref: w.Ref}
+		if patch := x.call(ctx, w, after, &second); second.Outcome == Allowed && len(patch) > 0 {
+			if twice, changes, err := inventory.ApplyPatch(after, patch); err == nil && len(paths(after, twice, "")) > 0 {
+				step.Again = changes
+			}
+		}
+	}
+	x.object = after
+}
+
+// call sends a review and fills in the step. It returns the patch of the answer.
+func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]any, step *Step) []byte {
+	review, err := x.newReview(w, object)
+	if err != nil {
+		x.fail(w, step, err)
+		return nil
+	}
+	body, err := json.Marshal(review)
+	if err != nil {
+		x.fail(w, step, err)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
+	defer cancel()
+	begun := time.Now()
+	answer, err := x.Send(ctx, w, body)
+	step.Milliseconds = time.Since(begun).Milliseconds()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		x.fail(w, step, fmt.Errorf("failed to call webhook: %w", err))
+		return nil
+	}
+	response, err := verify(answer, review, w.Type)
+	if err != nil {
+		x.fail(w, step, err)
+		return nil
+	}
+	step.Outcome, step.Warnings = Allowed, response.Warnings
+	if !response.Allowed {
+		step.Outcome = Denied
+		step.Message = denial(w, response.Result)
+		return nil
+	}
+	return response.Patch
+}
+
+// fail is a call without a valid answer.
+func (x *run) fail(w *inventory.Webhook, step *Step, err error) {
+	step.Outcome, step.Message = Failed, fmt.Sprintf("failed calling webhook %q: %v", w.Name, err)
+	if !w.FailsClosed() {
+		step.Outcome = Ignored
+	}
+}
+
+// validate calls the validating webhooks at once, with what the API server would store.
+func (x *run) validate(ctx context.Context) {
+	if x.result.Refused != "" {
+		return
+	}
+	object := x.object
+	if x.object != nil && x.Answer.Object != nil {
+		object = x.Answer.Object
+	}
+	var steps []*Step
+	var calls sync.WaitGroup
+	for _, w := range x.matcher.Snapshot.Webhooks {
+		if w.Type != inventory.Validating {
+			continue
+		}
+		step, called := x.begin(w, 0)
+		if !called {
+			continue
+		}
+		steps = append(steps, &step)
+		if step.Outcome == "" {
+			calls.Go(func() { x.call(ctx, w, object, &step) })
+		}
+	}
+	calls.Wait()
+	for _, s := range steps {
+		x.add(*s)
+	}
+}
+
+// ofServer are fields that the API server alone sets, after the webhooks.
+var ofServer = []string{"/metadata/managedFields", "/metadata/uid", "/metadata/creationTimestamp", "/metadata/resourceVersion", "/metadata/generation", "/metadata/selfLink", "/status"}
+
+// compare says what the API server has otherwise.
+func (x *run) compare() {
+	x.result.Differences = []Difference{}
+	if x.object == nil || x.Answer.Object == nil || x.result.Refused != "" {
+		return
+	}
+	for _, path := range paths(x.object, x.Answer.Object, "") {
+		if slices.ContainsFunc(ofServer, func(of string) bool { return path == of || strings.HasPrefix(path, of+"/") }) {
+			continue
+		}
+		d := Difference{Path: path}
+		for _, s := range x.result.Steps {
+			for _, c := range s.Patch {
+				if set := c.Path; path == set || strings.HasPrefix(path, set+"/") || strings.HasPrefix(set, path+"/") {
+					d.Webhook = s.Name
+				}
+			}
+		}
+		x.result.Differences = append(x.result.Differences, d)
+	}
+}

@@ -1,0 +1,158 @@
+package dryrun
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+)
+
+func parsed(t *testing.T, text string) (object map[string]any) {
+	t.Helper()
+	if text != "" {
+		must.Succeed(t, utiljson.Unmarshal([]byte(text), &object))
+	}
+	return object
+}
+
+// answers are what webhooks answer, by name: a patch, or words.
+type answers map[string]string
+
+func (a answers) send(_ context.Context, w *inventory.Webhook, body []byte) ([]byte, error) {
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(body, &review); err != nil || !*review.Request.DryRun {
+		return nil, fmt.Errorf("no dry run: %s, %w", body, err)
+	}
+	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+	switch text := a[w.Name]; {
+	case text == "dead":
+		return nil, errors.New("connection refused")
+	case text == "garbage":
+		return []byte("<html>"), nil
+	case text == "another":
+		response.UID = "x"
+	case text == "deny":
+		response.Allowed, response.Result = false, &metav1.Status{Message: "no"}
+	case text == "untyped":
+		response.Patch = []byte("[]")
+	case text != "":
+		response.Patch, response.PatchType = []byte(text), new(admissionv1.PatchTypeJSONPatch)
+	}
+	review.Request, review.Response = nil, response
+	return json.Marshal(review)
+}
+
+// called writes the steps of the request at webhooks a (called again), b and c, each on a line, and why it is refused.
+func called(t *testing.T, op admission.Operation, object, answer string, a answers) string {
+	t.Helper()
+	rule := kubetest.Rule("", "configmaps", registrationv1.OperationAll)
+	var hooks []registrationv1.MutatingWebhook
+	for _, name := range []string{"a", "b", "c"} {
+		w := kubetest.Reinvoked(kubetest.Webhook(name, kubetest.Client("n", "s"), rule))
+		if name != "a" {
+			w.ReinvocationPolicy = nil
+		}
+		if a[name] == "ignored" {
+			w.FailurePolicy = new(registrationv1.Ignore)
+		}
+		if hooks = append(hooks, w); a[name] == "labelled" {
+			hooks[len(hooks)-1].ObjectSelector = metav1.SetAsLabelSelector(labels.Set{"x": "y"})
+		}
+	}
+	for name, text := range a {
+		a[name] = map[string]string{"ignored": "dead", "labelled": ""}[text] + strings.TrimPrefix(strings.TrimPrefix(text, "ignored"), "labelled")
+	}
+	m := admission.New(inventory.Objects{Mutating: []*registrationv1.MutatingWebhookConfiguration{kubetest.Mutating("m", hooks...)}}.Snapshot(time.Time{}))
+	sent := parsed(t, object)
+	request := must.Get(m.Request(op, inventory.Resource{Name: "configmaps"}, admission.Subject{Namespace: "shop", Object: sent}))(t)
+	if op == admission.Delete {
+		sent = nil
+	}
+	r := Call(t.Context(), m, Request{Request: request, Sent: sent, Stored: parsed(t, object), Answer: Answer{Object: parsed(t, answer)}},
+		Caller{Send: a.send, Skip: func(*inventory.Webhook) string { return "" }})
+	var out []string
+	for _, s := range r.Steps {
+		line := fmt.Sprintf("%d%s %s", s.Round, s.Name, s.Outcome)
+		for _, c := range s.Patch {
+			line += " " + c.Path
+		}
+		if len(s.Again) > 0 {
+			line += " twice"
+		}
+		out = append(out, line)
+	}
+	for _, d := range r.Differences {
+		out = append(out, "differs "+d.Path+" "+d.Webhook)
+	}
+	return strings.TrimSpace(strings.Join(append(out, r.Refused), "\n"))
+}
+
+const configMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"o","namespace":"shop"},"data":{"k":"v"}}`
+
+// TestCall: the order, the reinvocation, and what refuses a request, as at an API server.
+func TestCall(t *testing.T) {
+	set := func(path, value string) string {
+		return fmt.Sprintf(`[{"op":"add","path":%q,"value":%s}]`, path, value)
+	}
+	for name, c := range map[string]struct {
+		op     admission.Operation
+		answer string
+		a      answers
+		want   string
+	}{
+		"nothing":                 {admission.Create, "", answers{}, "0a allowed\n0b allowed\n0c allowed"},
+		"called again":            {admission.Create, "", answers{"b": set("/data/b", `"1"`)}, "0a allowed\n0b allowed /data/b\n0c allowed\n1a allowed"},
+		"its own change":          {admission.Create, "", answers{"a": set("/data/a", `"1"`)}, "0a allowed /data/a\n0b allowed\n0c allowed"},
+		"without effect":          {admission.Create, "", answers{"b": set("/data/k", `"v"`)}, "0a allowed\n0b allowed /data/k\n0c allowed"},
+		"selected by a change":    {admission.Create, "", answers{"b": set("/metadata/labels", `{"x":"y"}`), "c": "labelled"}, "0a allowed\n0b allowed /metadata/labels\n0c allowed\n1a allowed"},
+		"not selected":            {admission.Create, "", answers{"c": "labelled"}, "0a allowed\n0b allowed"},
+		"not idempotent":          {admission.Create, "", answers{"c": `[{"op":"move","from":"/data","path":"/x"},{"op":"add","path":"/data","value":{}},{"op":"move","from":"/x","path":"/data/y"}]`}, "0a allowed\n0b allowed\n0c allowed /x /data /data/y twice\n1a allowed"},
+		"denied":                  {admission.Create, "", answers{"a": "deny"}, "0a denied\nadmission webhook \"a\" denied the request: no"},
+		"dead":                    {admission.Create, "", answers{"a": "dead"}, "0a failed\nfailed calling webhook \"a\": failed to call webhook: connection refused"},
+		"dead and ignored":        {admission.Create, "", answers{"a": "ignored"}, "0a failedOpen\n0b allowed\n0c allowed"},
+		"no review":               {admission.Create, "", answers{"c": "garbage"}, "0a allowed\n0b allowed\n0c failed\nfailed calling webhook \"c\": failed to call webhook: invalid character '<' looking for beginning of value"},
+		"another UID":             {admission.Create, "", answers{"a": "another"}, "0a failed\nfailed calling webhook \"a\": received invalid webhook response: response.uid must be"},
+		"a patch without a type":  {admission.Create, "", answers{"a": "untyped"}, "0a failed\nfailed calling webhook \"a\": received invalid webhook response: webhook returned one of"},
+		"no patch":                {admission.Create, "", answers{"a": `{`}, "0a failed\nfailed calling webhook \"a\": received undecodable patch"},
+		"what is not there":       {admission.Create, "", answers{"a": `[{"op":"remove","path":"/data/z"}]`}, "0a refused\nits patch does not apply: "},
+		"a patch on a delete":     {admission.Delete, "", answers{"a": set("/data/a", `"1"`)}, "0a refused\nadmission webhook \"a\" attempted to modify the object, which is not supported for this operation"},
+		"a delete":                {admission.Delete, "", answers{}, "0a allowed\n0b allowed\n0c allowed"},
+		"other at the API server": {admission.Create, strings.Replace(configMap, `"v"`, `"v","b":"2","c":"3"`, 1), answers{"b": set("/data/b", `"1"`)}, "0a allowed\n0b allowed /data/b\n0c allowed\n1a allowed\ndiffers /data/b b\ndiffers /data/c"},
+	} {
+		if got := called(t, c.op, configMap, c.answer, c.a); !strings.HasPrefix(got, c.want) || strings.Count(got, "\n") != strings.Count(c.want, "\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+}
+
+// TestBase: what the first webhook gets has the defaults, and nothing that a webhook set.
+func TestBase(t *testing.T) {
+	const managed = `"managedFields":[{"fieldsV1":{"f:spec":{"f:restartPolicy":{},"f:tolerations":{},"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:name":{},"f:image":{},"f:imagePullPolicy":{},"f:resources":{"f:limits":{"f:cpu":{}}}}}}}}]`
+	const sent = `{"kind":"Pod","metadata":{"name":"o"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1000m"}}}],"tolerations":[{"key":"own"}]}}`
+	const answer = `{"kind":"Pod","metadata":{"name":"o","uid":"u","labels":{"by":"webhook"},` + managed + `},"status":{"phase":"Pending"},"spec":{"restartPolicy":"Always","priority":0,
+		"containers":[{"name":"first","image":"x"},{"name":"c","image":"mirror/i","imagePullPolicy":"Always","env":[],"resources":{"limits":{"cpu":"1"}}}],"tolerations":[{"key":"own"},{"key":"node.kubernetes.io/not-ready"}]}}`
+	const want = `{"kind":"Pod","metadata":{"name":"o","uid":"u",` + managed + `},"spec":{"restartPolicy":"Always","priority":0,
+		"containers":[{"name":"c","image":"i","imagePullPolicy":"Always","resources":{"limits":{"cpu":"1"}}}],"tolerations":[{"key":"own"}]}}`
+	if got := paths(base(parsed(t, sent), nil, parsed(t, answer)), parsed(t, want), ""); len(got) > 0 {
+		t.Errorf("differs at %v", got)
+	}
+	secret := base(parsed(t, `{"kind":"Secret","stringData":{"a":"b"}}`), nil, nil)
+	if got := paths(secret, parsed(t, `{"kind":"Secret","data":{"a":"Yg=="}}`), ""); len(got) > 0 || slices.Contains(got, "/data") {
+		t.Errorf("stringData: %v", secret)
+	}
+}
