@@ -113,7 +113,11 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 		at = cmp.Or(u.Path, "/")
 	}
 	request := api.Post().AbsPath(at).MaxRetries(0).Body(review).SetHeader("Content-Type", "application/json")
-	answer, err := request.Param("timeout", fmt.Sprintf("%ds", int(w.Timeout.Seconds()))).DoRaw(ctx)
+	result := request.Param("timeout", fmt.Sprintf("%ds", int(w.Timeout.Seconds()))).Do(ctx)
+	answer, err := result.Raw()
+	if err != nil {
+		err = result.Error() // which reads the Status
+	}
 	if tooLarge := (&http.MaxBytesError{}); errors.As(err, &tooLarge) {
 		return nil, fmt.Errorf("its answer has more than %d MB", maxReview>>20)
 	}
@@ -180,6 +184,9 @@ func (c caller) dryRun(ctx context.Context, verb string, r admission.Request, ob
 	var out dryrun.Answer
 	result := request.WarningHandler((*warnings)(&out.Warnings)).MaxRetries(0).Do(ctx)
 	raw, err := result.StatusCode(&out.Code).Raw()
+	if err != nil {
+		err = result.Error() // which reads the Status
+	}
 	status := (&apierrors.StatusError{})
 	switch {
 	case errors.As(err, &status):

@@ -104,14 +104,22 @@ type audited struct {
 // newAudited starts an API server beside the one of the environment.
 func newAudited(t *testing.T, w environment, level string) *audited {
 	t.Helper()
-	folder := t.TempDir()
-	policy := filepath.Join(folder, "policy.yaml")
-	testenv.Must(t, os.WriteFile(policy, fmt.Appendf(nil, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: %s}]\n", level), 0o600))
-	a := &audited{environment: w, level: level, log: filepath.Join(folder, "audit.log"), sent: map[string][]string{}}
+	log, flags := auditFlags(t, level)
+	a := &audited{environment: w, level: level, log: log, sent: map[string][]string{}}
 	var err error
-	a.config, err = w.Plane.Join(t.Context(), "--audit-log-path="+a.log, "--audit-policy-file="+policy)
+	a.config, err = w.Plane.Join(t.Context(), flags...)
 	testenv.Must(t, err)
 	return a
+}
+
+// auditFlags are those of an API server that writes an audit log, and its file.
+func auditFlags(t *testing.T, level string) (log string, flags []string) {
+	t.Helper()
+	folder := t.TempDir()
+	policy := filepath.Join(folder, "policy.yaml")
+	log = filepath.Join(folder, "audit.log")
+	testenv.Must(t, os.WriteFile(policy, fmt.Appendf(nil, "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: %s}]\n", level), 0o600))
+	return log, []string{"--audit-log-path=" + log, "--audit-policy-file=" + policy}
 }
 
 // as is a client of the API server for a user.

@@ -147,6 +147,33 @@ func completed(value, answer any, set fieldSet) any {
 	return value
 }
 
+// userMaps are fields with maps that an API server leaves out where they are empty.
+var userMaps = []string{"annotations", "binaryData", "data", "labels", "limits", "matchLabels", "nodeSelector", "overhead", "requests", "stringData"}
+
+// encoded is a value of a kind of the API server as it writes it: without null, empty lists
+// and empty maps of the user's.
+func encoded(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, value := range v {
+			value = encoded(value)
+			_, isMap := value.(map[string]any)
+			if !isEmpty(value) || isMap && !slices.Contains(userMaps, key) {
+				out[key] = value
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = encoded(v[i])
+		}
+		return out
+	}
+	return v
+}
+
 // emptied is a map without its fields, of which some may be managed; or another value.
 func emptied(v any) any {
 	if m := asMap(v); m != nil {

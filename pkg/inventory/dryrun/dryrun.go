@@ -113,7 +113,7 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 		r.Sent = asMap(merged(r.Stored, r.Sent))
 	}
 	if r.Sent != nil {
-		x.object = base(r.Sent, r.Stored, r.Answer.Object)
+		x.object = x.stores(base(r.Sent, r.Stored, r.Answer.Object))
 	}
 	x.result.Before, x.result.Server = x.object, r.Answer
 	x.round(ctx, 0)
@@ -129,6 +129,14 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 	x.result.After = x.object
 	x.compare()
 	return x.result
+}
+
+// stores is the object as the API server encodes it: custom resources as they are.
+func (x *run) stores(object map[string]any) map[string]any {
+	if x.matcher.Snapshot.CRDs[x.Resource.Name+"."+x.Resource.Group] != nil {
+		return object
+	}
+	return asMap(encoded(object))
 }
 
 // seen is the request as admission has it now.
@@ -200,7 +208,7 @@ func (x *run) policies(number int) {
 			}
 			x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: Allowed, Patch: changes})
 			x.changed = x.changed || len(paths(x.object, after, "")) > 0
-			x.object = after
+			x.object = x.stores(after)
 		}
 	}
 }
@@ -255,7 +263,7 @@ func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step
 		step.Outcome, step.Message = Refused, fmt.Sprintf("its patch does not apply: %v", err)
 		return
 	}
-	if x.Answer.Object != nil {
+	if after = x.stores(after); x.Answer.Object != nil {
 		after = asMap(completed(after, x.Answer.Object, nil))
 	}
 	step.Patch = changes
