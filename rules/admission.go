@@ -12,24 +12,24 @@ func admissionAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "WebhookRejectionsHigh", Asks: "Which webhooks refuse over three times as many requests as they used to?",
-			Severity: classify.Warning, For: 15 * time.Minute, KeepFiring: 15 * time.Minute, Threshold: 0.1,
+			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(rejectionsJumped),
 			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
-			Description: `{{ $value | humanizePercentage }} of the requests to ` + admissionWebhook + ` are refused on purpose` + sinceWhen + `. That is over three times its usual share: its policy has changed, or the requests have. Clients see the reason in the reply.` + itsBackend + webhookVariables,
+			Description: `{{ $value | humanizePercentage }} of the requests to ` + admissionWebhook + ` in 15 minutes are refused on purpose` + sinceWhen + `. That is over three times its usual share: its policy has changed, or the requests have. Clients see the reason in the reply.` + itsBackend + webhookVariables,
 		},
 		{
 			Name: "WebhookMatchConditionErrors", Asks: "Whose matchConditions fail again and again?",
-			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        withBackend(recurring(isUnevaluated)),
+			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
+			Expr:        withBackend(recurring("WebhookMatchConditionErrors", isUnevaluated)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
-			Description: `The matchConditions of ` + admissionWebhook + ` fail` + sinceWhen + `, for {{ $value | printf "%.0f" }} requests in 15 minutes.{{ if eq $policy "Fail" }} Those are refused with code 403.{{ else if eq $policy "Ignore" }} Those pass without the webhook.{{ end }} Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject + webhookVariables,
+			Description: `The matchConditions of ` + admissionWebhook + ` fail` + sinceWhen + `. {{ $value | printf "%.0f" }} requests met that in the last 15 minutes.{{ if eq $policy "Fail" }} Those are refused with code 403.{{ else if eq $policy "Ignore" }} Those pass without the webhook.{{ end }} Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject + webhookVariables,
 		},
 		{
 			Name: "WebhookInternalErrors", Asks: "Whose answers can the API server not use, again and again?",
-			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
+			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
+			Expr:        withBackend(recurring("WebhookInternalErrors", isClosed+`, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use the answers of webhook {{ $labels.name }}.`,
-			Description: `The API server refused {{ $value | printf "%.0f" }} requests in 15 minutes` + sinceWhen + `. It cannot use the answers of ` + admissionWebhook + `: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
+			Description: `The API server cannot use the answers of ` + admissionWebhook + sinceWhen + `, and refused {{ $value | printf "%.0f" }} requests in the last 15 minutes: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
 		},
 	}
 }
@@ -44,21 +44,21 @@ var notInInventory = Alert{
 
 // recurring returns how often calls of a webhook failed so in the last 15 minutes,
 // where they did in the 15 minutes before as well: often enough to be no
-// accident, whatever the traffic and whichever API server it meets.
-func recurring(ways string) string {
-	return strings.ReplaceAll(`sum by (type, name) (increase(FAILED[15m])) > 0 and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0`, "FAILED", failures+`{`+ways+`}`)
+// accident, whatever the traffic and whichever API server it meets. It begins
+// while they do.
+func recurring(alert, ways string) string {
+	return strings.NewReplacer("FAILED", failures+`{`+ways+`}`, "NAME", alert).Replace(`sum by (type, name) (increase(FAILED[15m])) > 0
+		and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0
+		and on (type, name) (sum by (type, name) (increase(FAILED[3m])) > 0 or on (type, name) ALERTS{alertname="NAME", alertstate="firing"})`)
 }
 
-// rejectionsJumped is the share of the calls that the webhook refused on
-// purpose, where it is high and over three times that of the six hours before,
-// or, where there were no calls in these, of all calls before, and that of each hour of
-// the last days: what is refused each morning is ordinary. A webhook that
-// was not there before has not changed. Once it fires, what is usual is what was
-// usual then: a new share that lasts is no old one.
+// rejectionsJumped is the share of the calls that the webhook refuses on purpose, where it has
+// been large for 15 minutes and still is: what has ended raises nothing.
 const rejectionsJumped = refusedShare + ` > $threshold
 	and on (type, name) (
-		` + refusedShare + ` > on (type, name) 3 * ` + refusedBefore + `
-		or on (type, name) ALERTS{alertname="WebhookRejectionsHigh"}
+		count_over_time(` + refusalsJumped + `[15m:1m]) >= 13
+		and on (type, name) sum by (type, name) (increase(` + intended + `[3m])) > on (type, name) 0.15 * ` + refused + `
+		or on (type, name) ALERTS{alertname="WebhookRejectionsHigh", alertstate="firing"}
 	)`
 
 // The records of webhooks that refuse on purpose, and often enough to matter.
@@ -66,6 +66,12 @@ const (
 	refused       = `cluster_type_name:webhook_auditor_calls_refused:increase15m`
 	refusedShare  = `cluster_type_name:webhook_auditor_calls_refused:ratio_increase15m`
 	refusedBefore = `cluster_type_name:webhook_auditor_calls_refused:ratio_before`
+	// refusalsJumped is that share where it is high and over three times that of the six hours
+	// before, or, where there were no calls in these, of all calls before, and that of each hour
+	// of the last days: what is refused each morning is ordinary. A webhook that was not there
+	// before has not changed. Then, what is usual is what was usual before: a new share that
+	// lasts is no old one.
+	refusalsJumped = `cluster_type_name:webhook_auditor_calls_refused:ratio_jumped`
 )
 
 var refusalRecords = []RecordingRule{
@@ -81,6 +87,7 @@ var refusalRecords = []RecordingRule{
 			or on (type, name) 0 * sum by (type, name) (` + promql.Requests + ` offset 6h and on (type, name) REFUSED)
 		)`),
 	},
+	{Name: refusalsJumped, Asks: "Where is the share over the threshold, and over three times what it was?", Expr: refusedShare + ` > $WebhookRejectionsHigh and on (type, name) (` + refusedShare + ` > on (type, name) 3 * ` + refusedBefore + ` or on (type, name) ` + refusalsJumped + `)`},
 }
 
 // uncharted counts the calls to webhooks that a running auditor does not see.

@@ -16,31 +16,21 @@ type Alert struct {
 	// Asks is what Expr asks, in one sentence.
 	Asks     string
 	Severity classify.Severity
-	// Enhancement is how OpenShift's enhancement differs; the zero value stands
-	// for no difference.
-	Enhancement Enhancement
+	// Enhancement is the severity by OpenShift's enhancement, where it differs.
+	Enhancement classify.Severity
 	// For is how long Expr must hold before the alert fires, KeepFiring how long
 	// the alert goes on after Expr no longer holds.
 	For, KeepFiring time.Duration
-	// Expr is PromQL. Windows are those of production and no label names the
-	// cluster: Options change both in the parsed expression. No label of the
-	// result may change while the cause of the alert lasts.
+	// Expr is PromQL, with "$threshold" and the names of other Numbers. Windows are those of
+	// production and no label names the cluster: Options change both in the parsed expression.
+	// No label of the result may change while the cause of the alert lasts.
 	Expr string
-	// Threshold replaces "$threshold" in Expr; 0 stands for an alert without one.
-	Threshold float64
 	// Summary is one line; Description alone must be enough to act on. Both
 	// are Prometheus templates.
 	Summary, Description string
 	// Checks are those whose findings the alert is about, if it is about findings. Their
 	// runbooks are its runbooks; others have one of their own.
 	Checks []*classify.Check
-}
-
-// Enhancement is the severity and the threshold of an alert by OpenShift's
-// enhancement, each where it differs from ours.
-type Enhancement struct {
-	Severity  classify.Severity
-	Threshold float64
 }
 
 // RecordingRule is an expression that is recorded under its name, as
@@ -78,6 +68,15 @@ func Groups() []Group {
 		{Name: selfGroup, Alerts: selfAlerts()},
 		inputsGroup(),
 	}
+}
+
+// allAlerts are the alerts of all groups.
+func allAlerts() []Alert {
+	var out []Alert
+	for _, g := range Groups() {
+		out = append(out, g.Alerts...)
+	}
+	return out
 }
 
 // runbooks are the paths of the alert's runbooks in the repository.

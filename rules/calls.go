@@ -25,15 +25,15 @@ const (
 	intended     = promql.Rejections + `{error_type="no_error"}`
 )
 
-// calls6h is how often each webhook was called in six hours. Only the calls of the
-// affected webhooks are counted in other windows.
-const calls6h = `cluster_type_name:webhook_auditor_calls:increase6h`
+// callsRecorded is the record of how often each webhook was called for each operation, in six
+// hours of all webhooks, in other windows of the affected ones alone.
+const callsRecorded = `cluster_type_name:webhook_auditor_calls:increase6h`
 
 var callsRecord = RecordingRule{
-	Name: calls6h, Asks: "How often was each webhook called in six hours?",
+	Name: callsRecorded, Asks: "How often was each webhook called in six hours, for each operation?",
 	Expr: `
-		sum by (type, name) (increase(` + promql.Requests + `[6h]) or increase(` + matchConditionErrors + `[6h])) > 0
-		or ` + asWebhook(`sum by (crd_name) (increase(`+promql.ConversionSeconds+`_count[6h])) > 0`),
+		sum by (type, name, operation) (increase(` + promql.Requests + `[6h]) or increase(` + matchConditionErrors + `[6h])) > 0
+		or sum by (type, name, operation) (` + asCalls(`increase(`+promql.ConversionSeconds+`_count[6h])`) + `) > 0`,
 }
 
 // affected are the webhooks that alerts may be about: those of which calls
@@ -48,12 +48,18 @@ const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
 // of calls are known by then, and at least half of the last 30.
 const counters = `cluster_instance_type_name_operation_code:webhook_auditor_calls_affected:last5m`
 
-// reported says that some API server was scraped.
-const reported = `cluster:webhook_auditor_calls_affected:group15m`
+// callsOn is the record of how often each of these was called in the window, on
+// each API server, for each operation; in six hours on all of them.
+func callsOn(window string) string {
+	if window == "6h" {
+		return `cluster_type_name:webhook_auditor_calls_affected:increase6h`
+	}
+	return `cluster_instance_type_name:webhook_auditor_calls:increase` + window
+}
 
 // affectedCalls are how often each of these was called in the window.
 func affectedCalls(window string) string {
-	return `cluster_type_name:webhook_auditor_calls_affected:increase` + window
+	return `sum by (type, name) (` + callsOn(window) + `)`
 }
 
 // affectedRecords are about the affected webhooks: their calls, and what the auditor
@@ -71,18 +77,17 @@ func affectedRecords() []RecordingRule {
 			Name: counters, Asks: "What did each API server last count of the calls of affected webhooks?",
 			Expr: `(
 				last_over_time(` + promql.Requests + `[5m]) or last_over_time(` + matchConditionErrors + `[5m])
-				or ` + asWebhook(`last_over_time(`+promql.ConversionSeconds+`_count[5m])`) + `
+				or ` + asCalls(`last_over_time(`+promql.ConversionSeconds+`_count[5m])`) + `
 			) and on (type, name) ` + affected,
 		},
-		{Name: reported, Asks: "Is any API server scraped?", Expr: `group(last_over_time(` + counters + `[15m]))`},
 	}
-	for _, window := range []string{"2m", "3m", "5m", "30m"} {
+	for _, window := range []string{"3m", "5m", "30m"} {
 		out = append(out, RecordingRule{
-			Name: affectedCalls(window), Asks: "How often was each affected webhook called in " + window + "?",
-			Expr: `sum by (type, name) (increase(` + counters + `[` + window + `])) > 0`,
+			Name: callsOn(window), Asks: "How often was each affected webhook called in " + window + ", on each API server?",
+			Expr: `sum by (instance, type, name, operation) (increase(` + counters + `[` + window + `])) > 0`,
 		})
 	}
-	out = append(out, RecordingRule{Name: affectedCalls("6h"), Asks: "How often was each affected webhook called in 6h?", Expr: calls6h + ` and on (type, name) ` + affected})
+	out = append(out, RecordingRule{Name: callsOn("6h"), Asks: "How often was each affected webhook called in 6h?", Expr: callsRecorded + ` and on (type, name) ` + affected})
 	return append(out, affectedInventory()...)
 }
 
@@ -94,37 +99,43 @@ const (
 	isAdmission   = `failure=~"closed|open"`
 )
 
-// perFailure is what failures are joined by.
-const perFailure = `(type, name, failure)`
+// perFailure is what failures are joined by. A share is that of all calls of a webhook, with
+// neither operation nor instance, or that of an operation, or of one on an API server.
+const perFailure = `(type, name, failure, operation, instance)`
 
 // failures are the counters of failed calls as they were scraped last. Like counters,
 // they have a value at each evaluation, so that calls and their failures are seen in
 // the same window, however seldom API servers are scraped.
-const failures = `cluster_instance_type_name_failure:webhook_auditor_calls_failed:last5m`
+const failures = `cluster_instance_type_name_failure:webhook_auditor_failed:last5m`
+
+// passedCalls are the calls that failed and let the request through, as the counter of calls has
+// them: promql.FailedOpen does not say for which operation.
+const passedCalls = promql.Requests + `{rejected="false", code!="200"}`
 
 // byFailure is what function makes of the counters of failed calls, labelled with the way
 // in which they fail.
 func byFailure(function string) string {
-	of := func(counter, failure string) string {
+	label := func(counter, failure string) string {
 		return `label_replace(` + strings.ReplaceAll(function, "COUNTER", counter) + `, "failure", "` + failure + `", "", "")`
 	}
-	return of(failedClosed, "closed") + ` or ` + of(promql.FailedOpen, "open") + ` or ` + of(matchConditionErrors, "unevaluated") + ` or ` + asWebhook(of(unconverted, "conversion"))
+	return label(failedClosed, "closed") + ` or ` + label(passedCalls, "open") + ` or on (instance, type, name, failure) ` + label(promql.FailedOpen, "open") +
+		` or ` + label(matchConditionErrors, "unevaluated") + ` or ` + asCalls(label(unconverted, "conversion"))
 }
 
-// failedOn is the record of the failures of each webhook on each API server.
+// failedOn is the record of the failures of each webhook on each API server, for each operation.
 func failedOn(window string) string {
-	return `cluster_instance_type_name_failure:webhook_auditor_calls_failed:increase` + window
+	return `cluster_instance_type_name_failure:webhook_auditor_failed:increase` + window
 }
 
-// failedIn is that of the failures of each webhook, without those of API servers that
-// reach no webhook at all: these have an alert of their own.
+// failedIn is that of the failures of each webhook, and of each of its operations, without
+// those of API servers that reach no webhook at all: these have an alert of their own.
 func failedIn(window string) string {
-	return `cluster_type_name_failure:webhook_auditor_calls_failed:increase` + window
+	return `cluster_type_name_failure:webhook_auditor_failed:increase` + window
 }
 
 // ratio is the record of the share of the calls that failed in the window.
 func ratio(window string) string {
-	return `cluster_type_name_failure:webhook_auditor_calls_failed:ratio` + window
+	return `cluster_type_name_failure:webhook_auditor_failed:ratio` + window
 }
 
 // seen is an increase for short windows: those that hold one scrape, or none,
@@ -135,16 +146,14 @@ func seen(counter string) string {
 
 var failureRecords = []RecordingRule{
 	{Name: failures, Asks: "What did each API server last count of failed calls, by the way in which they fail?", Expr: byFailure("last_over_time(COUNTER[5m])")},
-	{
-		Name: failedOn("2m"), Asks: "How many calls of each webhook failed in 2m on each API server?",
-		Expr: `sum by (instance, type, name, failure) (` + byFailure(seen("COUNTER")) + `) > 0`,
-	},
+	{Name: failedOn("3m"), Asks: "How many calls of each webhook failed in 3m on each API server, for each operation?", Expr: failedSince("3m")},
 	{Name: failedOn("5m"), Asks: "How many in 5m?", Expr: failedSince("5m")},
+	{Name: failedOn("30m"), Asks: "How many in 30m?", Expr: failedSince("30m")},
 	{Name: failedOn("6h"), Asks: "How many in 6h?", Expr: failedSince("6h")},
 }
 
 func failedSince(window string) string {
-	return `sum by (instance, type, name, failure) (increase(` + failures + `[` + window + `])) > 0`
+	return `sum by (instance, type, name, failure, operation) (increase(` + failures + `[` + window + `])) > 0`
 }
 
 // The records of which failures are worth an alert.
@@ -153,132 +162,169 @@ const (
 	// hardly any failed in the last three minutes, or, if the webhook is called more
 	// seldom, in the last 15, or the auditor found the backend down and no longer does:
 	// that has paged, and what failed until then must not page again.
-	recovered = `cluster_type_name_failure:webhook_auditor_calls_failed:recovered`
+	recovered = `cluster_type_name_failure:webhook_auditor_failed:recovered`
 	// calm are those that are over but for stray failures, which a busy webhook always has:
 	// a tenth of what failed at worst. What failed in the hours before must not page for these.
-	calm = `cluster_type_name_failure:webhook_auditor_calls_failed:calm`
+	calm = `cluster_type_name_failure:webhook_auditor_failed:calm`
+	// fresh is the share of the last three minutes, where it is what it was a minute ago:
+	// nothing begins to fire whose cause has ended.
+	fresh = `cluster_type_name_failure:webhook_auditor_failed:ratio_fresh3m`
 	// spells is whether calls fail now, 1, or failed before, 0.
-	spells = `cluster_type_name_failure:webhook_auditor_calls_failed:spells`
+	spells = `cluster_type_name_failure:webhook_auditor_failed:spells`
+	// respelled are the failures that ended and began again twice, and go on.
+	respelled = `cluster_type_name_failure:webhook_auditor_failed:ratio_respelled`
+	// shortOutage and longOutage are the shares that page, of webhooks that are called all the
+	// time and of those that are called now and then.
+	shortOutage = `cluster_type_name_failure:webhook_auditor_failed:ratio_outage30m`
+	longOutage  = `cluster_type_name_failure:webhook_auditor_failed:ratio_outage6h`
 	// burning is the share of the calls that fail, where it pages.
-	burning = `cluster_type_name_failure:webhook_auditor_calls_failed:ratio_burning`
+	burning = `cluster_type_name_failure:webhook_auditor_failed:ratio_burning`
 	// lasting are the failures that may warn: there are three, and they are not over.
-	lasting = `cluster_type_name_failure:webhook_auditor_calls_failed:lasting`
-	// slots is in how many slots of 6 hours one call in twenty failed, and more than one
-	// in a hundred.
-	slots = `cluster_type_name_failure:webhook_auditor_calls_failed:slots6h`
+	lasting = `cluster_type_name_failure:webhook_auditor_failed:lasting`
+	// slots is in how many slots of 6 hours one call in twenty failed.
+	slots = `cluster_type_name_failure:webhook_auditor_failed:slots6h`
+	// overTicket is the share of 5 minutes where it is over the threshold of a ticket.
+	overTicket = `cluster_type_name_failure:webhook_auditor_failed:ratio_over5m`
+	// worrying is the share of the calls that fail, where it warns.
+	worrying = `cluster_type_name_failure:webhook_auditor_failed:ratio_worrying`
 )
 
 // shareRecords are what the alerts compare. All count the minutes in which the share
 // of failed calls was too large, so that the stray failures of a busy webhook do not
-// make an outage of what passes.
+// make an outage of what passes. The numbers are those of Numbers.
 //
-// Those of burning page, by two windows. The short one is for webhooks that are
-// called all the time: over a fifth in the last 5 minutes, and over 15 % for more than 5 of
-// the last 30 minutes. A failure is seen for 3 minutes, so an outage of two minutes
-// shows for less, and nothing but the failures must go on for the alert to fire: neither
-// a failed scrape nor a minute without calls starts it anew.
+// An outage of a webhook that is called all the time lasts for minutes: a failure is seen
+// for 3 of them, so an outage of two minutes shows for less than it takes, and nothing but
+// the failures must go on for the alert to fire: neither a failed scrape nor a minute
+// without calls starts it anew.
 //
-// The long one is for webhooks that are called now and then: over 6 % in 6 hours,
-// and over one in twenty in 3 of their slots. It lasts until calls are
-// answered for half an hour, or 20 of them and none failed for a quarter, or
-// until the webhook is not called any more, or no API server is scraped.
+// One of a webhook that is called now and then lasts until calls are answered for half an
+// hour, or 20 of them and none failed for a quarter, or until the webhook is not called any
+// more, or no API server is scraped.
 //
-// Either ends within three minutes where enough calls are answered. What has ended and
-// begun again twice goes on for a quarter of an hour after the last failure: a backend
-// that comes and goes is one page.
+// The first begins while calls fail. Either ends within three minutes where enough calls are
+// answered. What has ended and begun again twice goes on for a quarter of an hour after the
+// last failure: a backend that comes and goes is one page.
 func shareRecords() []RecordingRule {
-	var out []RecordingRule
-	for _, window := range []string{"30m", "6h"} {
-		out = append(out, RecordingRule{
-			Name: failedIn(window), Asks: "How many calls of each webhook failed in " + window + ", without those of API servers that reach none?",
-			Expr: failedWithin(window) + ` > 0`,
-		})
+	return slices.Concat(ratioRecords(), outageRecords())
+}
+
+// ratioRecords are the shares. What fails for an operation, or for one on an API server, is
+// looked at by itself where most of its calls fail: healthy calls of others must not hide it.
+func ratioRecords() []RecordingRule {
+	cleared := func(window string) string { return failedOn(window) + ` unless on (instance, type, name) ` + excluded }
+	parted := func(failed, window string) string {
+		return ofWebhook(failed, window) + ` or clamp_max(
+			(sum by (type, name, failure, operation) (` + failed + `) or ` + failed + `)
+			/ on (type, name, operation, instance) group_left () (sum by (type, name, operation) (` + callsOn(window) + `) or ` + callsOn(window) + `), 1) > $partShare`
 	}
-	out = append(
-		out,
+	summed := func(window string) string {
+		return `clamp_max(` + failedIn(window) + `{instance=""} / on (type, name, operation) group_left () ` + callsBy(window) + `, 1)`
+	}
+	levels := func(failed string) string {
+		return `sum by (type, name, failure) (` + failed + `) or sum by (type, name, failure, operation) (` + failed + `)`
+	}
+	return []RecordingRule{
+		{Name: failedIn("30m"), Asks: "How many calls of each webhook, of its operations, and of these on each API server, failed in 30m, without those of API servers that reach none?", Expr: levels(cleared("30m")) + ` or ` + cleared("30m")},
+		{Name: failedIn("6h"), Asks: "How many failed in 6h?", Expr: levels(cleared("6h"))},
 		// What is left out counts here, so that a webhook whose calls fail again is known by the minutes in which they did.
-		RecordingRule{Name: ratio("3m"), Asks: "Which share of the calls of each webhook failed in 3m, on all API servers?", Expr: shareOf(`sum by `+perFailure+` (increase(`+failures+`[3m]))`, "3m")},
-		RecordingRule{Name: ratio("5m"), Asks: "Which share failed in 5m, without those of API servers that reach none?", Expr: shareOf(failedWithin("5m"), "5m")},
-	)
-	for _, window := range []string{"30m", "6h"} {
-		out = append(out, RecordingRule{Name: ratio(window), Asks: "Which share failed in " + window + "?", Expr: shareOf(failedIn(window), window)})
+		{Name: ratio("3m"), Asks: "Which share of the calls failed in 3m, on all API servers? Which of an operation, or on an API server, where most fail?", Expr: parted(failedOn("3m"), "3m")},
+		{Name: ratio("5m"), Asks: "Which share failed in 5m, without those of API servers that reach none?", Expr: parted(`(`+cleared("5m")+`)`, "5m")},
+		{Name: ratio("30m"), Asks: "Which share failed in 30m?", Expr: summed("30m")},
+		{Name: ratio("6h"), Asks: "Which share failed in 6h?", Expr: summed("6h")},
 	}
-	without := ` unless on ` + perFailure + ` (`
-	short := ratio("5m") + ` > 0.2
-		and on ` + perFailure + ` count_over_time((` + ratio("3m") + ` > 0.15)[30m:30s]) >= 11
-		and on ` + perFailure + ` ` + failedIn("30m") + ` >= 5`
-	long := ratio("6h") + ` >= 0.06
-		and on ` + perFailure + ` ` + slots + ` >= 3
-		and on ` + perFailure + ` ` + failedIn("6h") + ` >= 5
-		and on ` + perFailure + ` last_over_time(` + ratio("5m") + `[75m])
-		and on () ` + reported + without + ratio("6h") + ` and on (type, name) ` + affectedCalls("30m") + ` >= 5` + without + ratio("30m") + ` > 0.03))`
-	again := ratio("30m") + `
-		and on ` + perFailure + ` ` + burning + `
-		and on ` + perFailure + ` resets(` + spells + `[75m]) >= 2
-		and on ` + perFailure + ` last_over_time(` + ratio("3m") + `[15m])
-		unless on (type, name) ` + backendRepaired
-	return append(
-		out,
-		RecordingRule{Name: recovered, Asks: "Of which webhooks do calls no longer fail?", Expr: `
-			` + failedIn("6h") + ` and on (type, name) (` + affectedCalls("3m") + ` >= 20 or on (type, name) ` + backendRepaired + `)` + without + ratio("3m") + ` > 0.01)
-			or on ` + perFailure + ` (
-				` + failedIn("6h") + ` and on (type, name) ` + affectedCalls("30m") + ` >= 20` + without + ratio("30m") + ` > 0.5)` + without + `max_over_time(` + ratio("3m") + `[15m]) > 0.01)
+}
+
+// callsBy is how often each webhook was called, and for each operation.
+func callsBy(window string) string {
+	return `(` + affectedCalls(window) + ` or sum by (type, name, operation) (` + callsOn(window) + `))`
+}
+
+// ofWebhook is the share of the calls of a webhook that failed.
+func ofWebhook(failed, window string) string {
+	return `clamp_max(sum by (type, name, failure) (` + failed + `) / on (type, name) group_left () ` + affectedCalls(window) + `, 1)`
+}
+
+// outageRecords are the failures that are worth an alert.
+func outageRecords() []RecordingRule {
+	names := strings.NewReplacer("PER", perFailure, "RATIO30", ratio("30m"), "RATIO3", ratio("3m"), "RATIO5", ratio("5m"), "RATIO6H", ratio("6h"),
+		"FAILED30", failedIn("30m"), "FAILED6H", failedIn("6h"), "CALLED30", callsBy("30m"), "CALLED3", callsBy("3m"), "COUNTERS", counters,
+		"FRESH", fresh, "SPELLS", spells, "REPAIRED", backendRepaired, "RECOVERED", recovered, "CALM", calm, "AGAIN", respelled, "SHORT", shortOutage, "LONG", longOutage,
+		"BURNING", burning, "LASTING", lasting, "SLOTS", slots, "OVER", overTicket, "WORRYING", worrying)
+	out := []RecordingRule{
+		{Name: recovered, Asks: "Of which webhooks do calls no longer fail?", Expr: `
+			FAILED6H and on (type, name, operation) (CALLED3 >= 20) unless on PER (RATIO3 > $recoveredShare)
+			or on PER (FAILED6H and on (type, name) REPAIRED unless on PER (RATIO3 > $recoveredShare))
+			or on PER (
+				FAILED6H and on (type, name, operation) (CALLED30 >= 20) unless on PER (RATIO30 > 0.5) unless on PER (max_over_time(RATIO3[15m]) > $recoveredShare)
 			)`},
-		RecordingRule{Name: calm, Asks: "Of which webhooks do a few of many calls fail, where far more did within 6h?", Expr: failedIn("6h") + ` and on (type, name) ` + affectedCalls("3m") + ` >= 40` + without + ratio("3m") + ` > on ` + perFailure + ` 0.1 * max_over_time(` + ratio("5m") + `[6h:4m]))`},
-		RecordingRule{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(` + ratio("3m") + ` > 0.1) ^ 0 or on ` + perFailure + ` 0 * last_over_time(` + ratio("3m") + `[75m])`},
-		RecordingRule{Name: slots, Asks: "In how many slots of 4 minutes did one call in twenty fail, in 6h?", Expr: `count_over_time((` + ratio("5m") + ` > 0.05)[6h:4m])`},
-		RecordingRule{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `((` + short + ` or on ` + perFailure + ` ` + long + `)` + without + recovered + ` or ` + calm + `)) or on ` + perFailure + ` (` + again + `)`},
-		RecordingRule{Name: lasting, Asks: "Where did three calls fail in 30m, and do calls still fail?", Expr: failedIn("30m") + ` >= 3` + without + recovered + `)`},
-	)
-}
-
-// failedWithin counts the failures of each webhook in the window.
-func failedWithin(window string) string {
-	return `sum by ` + perFailure + ` (increase(` + failures + `[` + window + `]) unless on (instance, type, name) ` + excluded + `)`
-}
-
-func shareOf(failed, window string) string {
-	return `clamp_max(` + failed + ` / on (type, name) group_left () ` + affectedCalls(window) + `, 1) > 0`
+		{Name: calm, Asks: "Of which webhooks do a few of many calls fail, where far more did within 6h?", Expr: `FAILED6H and on (type, name, operation) (CALLED3 >= 40) unless on PER (RATIO3 > on PER 0.1 * max_over_time(RATIO5[6h:4m]))`},
+		{Name: fresh, Asks: "Which share failed in 3m, where it is what it was a minute ago?", Expr: `RATIO3 > on PER 0.95 * max_over_time(RATIO3[90s])`},
+		{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(RATIO3 > 0.1) ^ 0 or on PER 0 * last_over_time(RATIO3[75m])`},
+		{Name: respelled, Asks: "Which share failed in 30m, where calls began to fail three times in 75m, and failed within 15m?", Expr: `
+			RATIO30 and on PER resets(SPELLS[75m]) >= 2 and on PER last_over_time(RATIO3[15m]) unless on (type, name) REPAIRED`},
+		{Name: slots, Asks: "In how many slots of 4 minutes did one call in twenty fail, in 6h?", Expr: `count_over_time((RATIO5 > 0.05)[6h:4m])`},
+		{Name: shortOutage, Asks: "Which share fails, of a webhook that is called all the time, where it is an outage?", Expr: `
+			RATIO5 > $pageShare
+			and on PER count_over_time((RATIO3 > $pageHalfMinuteShare)[30m:30s]) >= $pageHalfMinutes
+			and on PER FAILED30 >= $pageFailures`},
+		{Name: longOutage, Asks: "Which share fails, of one that is called now and then?", Expr: `
+			RATIO6H >= $WebhookFailingClosed
+			and on PER count_over_time((RATIO5 > 0.8 * $WebhookFailingClosed)[6h:4m]) >= $pageSlots
+			and on PER FAILED6H >= $pageFailures
+			and on PER last_over_time(RATIO5[75m])
+			and on () group(last_over_time(COUNTERS[15m]))
+			unless on PER (RATIO6H and on (type, name, operation) (CALLED30 > 4.5) unless on PER (RATIO30 > 0.5 * $WebhookFailingClosed))`},
+		{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `
+			(
+				(SHORT and on PER (FRESH or on PER BURNING) or on PER LONG) unless on PER (RECOVERED or CALM)
+			) or on PER (AGAIN and on PER BURNING)`},
+		{Name: lasting, Asks: "Where did three calls fail in 30m, and do calls still fail?", Expr: `FAILED30 >= 3 unless on PER RECOVERED`},
+		{Name: overTicket, Asks: "Which share of 5m is over the threshold of a ticket?", Expr: `
+			RATIO5{failure=~"closed|unevaluated"} > $WebhookCallsFailing or RATIO5{failure="open"} > $WebhookFailingOpen or RATIO5{` + isConversion + `} > $WebhookConversionFailing`},
+		{Name: worrying, Asks: "Which share fails, where it is worth a ticket? It begins while calls fail, and goes on where they come and go.", Expr: `
+			BURNING
+			or on PER (
+				(
+					(OVER and on PER count_over_time(OVER[30m:1m]) >= 10 or on PER (OVER and on PER SLOTS >= 5)) unless on PER CALM
+					or on PER (RATIO6H > 0.02 and on PER count_over_time((RATIO5 > 0.01)[6h:4m]) >= 45)
+				) and on PER LASTING and on PER (last_over_time(FRESH[2m]) or on PER WORRYING)
+			)
+			or on PER (AGAIN and on PER WORRYING)`},
+	}
+	for i := range out {
+		out[i].Expr = names.Replace(out[i].Expr)
+	}
+	return out
 }
 
 // failing is the share of the calls that fail in these ways, where it is worth a
-// warning: an outage, or over the threshold in 10 of the last 30 minutes or in 5 slots,
+// warning: an outage, or over the threshold in 10 of the last 30 minutes, or in 5 slots,
 // or over two in a hundred in half of the slots of 6 hours.
-func failing(ways string) string {
-	return strings.NewReplacer("{}", `{`+ways+`}`, "PER", perFailure).Replace(`(
-		` + burning + `{}
-		or on PER (
-			(
-				` + ratio("5m") + `{} > $threshold and on PER count_over_time((` + ratio("5m") + `{} > $threshold)[30m:1m]) >= 10
-				or on PER ` + ratio("30m") + `{} > $threshold and on PER ` + slots + ` >= 5
-			) unless on PER ` + calm + `
-			or on PER ` + ratio("6h") + `{} > 0.02 and on PER count_over_time((` + ratio("5m") + `{} > 0.01)[6h:4m]) >= 45
-		) and on PER ` + lasting + `
-	)`)
-}
+func failing(ways string) string { return worrying + `{` + ways + `}` }
 
 // refusing are the failures for which requests are refused, passing those for which
 // they pass.
 func refusing(share func(string) string) string {
-	return `max by (type, name) (` + share(`failure=~"closed|unevaluated"`) + ` unless on ` + perFailure + ` (` + ratio("6h") + `{` + isUnevaluated + `} unless on (type, name) ` + failsClosed + `))`
+	return `max by (type, name) (` + share(`failure=~"closed|unevaluated"`) + ` unless on (type, name, failure) (` + ratio("6h") + `{` + isUnevaluated + `} unless on (type, name) ` + failsClosed + `))`
 }
 
 func passing(share func(string) string) string {
-	return `max by (type, name) (` + share(`failure=~"open|unevaluated"`) + ` unless on ` + perFailure + ` (` + ratio("6h") + `{` + isUnevaluated + `} and on (type, name) ` + failsClosed + `))`
+	return `max by (type, name) (` + share(`failure=~"open|unevaluated"`) + ` unless on (type, name, failure) (` + ratio("6h") + `{` + isUnevaluated + `} and on (type, name) ` + failsClosed + `))`
 }
 
 // The records of API servers that reach no webhook at all.
 const (
-	noneReachable = `cluster_instance:webhook_auditor_calls_failed:ratio_all`
-	cutOff        = `cluster_instance:webhook_auditor_calls_failed:max5m`
+	noneReachable = `cluster_instance:webhook_auditor_failed:ratio_all`
+	cutOff        = `cluster_instance:webhook_auditor_failed:max5m`
 	// excluded are the failures that are none of single webhooks: what an API server
 	// counted while it was cut off, and what was counted of a webhook that was then
 	// deleted. They are in the windows for hours after that, and are left out until
 	// calls of that webhook fail for a while on that API server, which is for
 	// another reason. A call that fails now and then brings nothing back.
-	excluded = `cluster_instance_type_name:webhook_auditor_calls_failed:group`
+	excluded = `cluster_instance_type_name:webhook_auditor_failed:excluded`
 	// afresh are those of which calls fail since then, for as long as that is seen.
-	afresh = `cluster_instance_type_name:webhook_auditor_calls_failed_again:group2m`
+	afresh = `cluster_instance_type_name:webhook_auditor_failed:afresh`
 )
 
 // backendRepaired is the record of the webhooks whose backends the auditor found
@@ -308,7 +354,7 @@ const unreached = `cluster_instance_type_name:webhook_auditor_calls_unreached:in
 // servers reach two of the webhooks, or where the webhooks have two backends that
 // are not known to be down: it is not for a backend that they cannot be called.
 var cutOffRecords = []RecordingRule{
-	{Name: unreached, Asks: "How many calls got no answer on each API server in 2m?", Expr: `sum by (instance, type, name) (` + failedOn("2m") + `{` + isAdmission + `})`},
+	{Name: unreached, Asks: "How many calls got no answer on each API server in 2m?", Expr: `sum by (instance, type, name) (` + seen(failedClosed) + ` or ` + seen(promql.FailedOpen) + `) > 0`},
 	{
 		Name: noneReachable, Asks: "Which API servers reach none of their webhooks, though it is for no single backend?",
 		Expr: `
@@ -316,7 +362,7 @@ var cutOffRecords = []RecordingRule{
 			and on (instance) sum by (instance) (` + failedOn("5m") + `{` + isAdmission + `}) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (
-					` + affectedCalls("2m") + ` * 0.9 > on (type, name) sum by (type, name) (increase(` + failures + `{` + isAdmission + `}[2m]))
+					` + affectedCalls("3m") + ` * 0.9 > on (type, name) sum by (type, name) (` + failedOn("3m") + `{` + isAdmission + `})
 				)) >= 2
 				or on (instance)
 				count by (instance) (group by (instance, namespace) ((` + unreached + ` unless on (type, name) ` + backendDown + `) * on (type, name) group_left (namespace) ` + backends + `)) >= 2
@@ -326,7 +372,7 @@ var cutOffRecords = []RecordingRule{
 	{Name: cutOff, Asks: "Which API servers reached no webhook within 5m?", Expr: `max_over_time(` + noneReachable + `[5m:1m])`},
 	{
 		Name: afresh, Asks: "What fails again of what is left out?",
-		Expr: `group by (instance, type, name) (` + failedOn("2m") + `) and on (instance, type, name) ` + excluded + ` unless on (instance) ` + cutOff + ` unless on (type, name) ` + deregistered,
+		Expr: `group by (instance, type, name) (` + failedOn("3m") + `) and on (instance, type, name) ` + excluded + ` unless on (instance) ` + cutOff + ` unless on (type, name) ` + deregistered,
 	},
 	{
 		Name: excluded, Asks: "Whose failures are left out, as they were none of single webhooks?",
@@ -359,7 +405,7 @@ func callsGroup() Group {
 	return Group{
 		Name: "webhook-auditor-calls",
 		RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords, shareRecords(),
-			[]RecordingRule{slowLongRecord, controllersStuck}),
+			[]RecordingRule{slowLongRecord, slowNowRecord, controllersStuck}),
 		Alerts: slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts()),
 	}
 }

@@ -11,17 +11,17 @@ func conversionAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "WebhookConversionFailing", Asks: "Of which CRDs do conversions fail, or was none answered in an hour?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(`max by (type, name) (` + failing(isConversion) + `) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `} < 20) ^ 0`),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail` + sinceWhen + `. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
+			Description: ofCalls + ` to ` + conversionOf + ` fail` + sinceWhen + `. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 		},
 		{
 			Name: "WebhookConversionSlow", Asks: "Of which CRDs are conversions slow?",
-			Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 10 * time.Minute, KeepFiring: 10 * time.Minute,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute, KeepFiring: 10 * time.Minute,
 			Expr:        withBackend(slowConversion),
 			Summary:     `Objects of {{ $labels.name }} are slow to convert.`,
-			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer` + sinceWhen + `. A list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
+			Description: `One in a hundred calls to ` + conversionOf + ` in 5 minutes, or in 15 if there are few, takes {{ $value | humanizeDuration }} or longer` + sinceWhen + `. A list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
 		},
 		{
 			Name: "WebhookConversionBlocksControllers", Asks: "Of which CRDs do all conversions fail while controllers that read everything hang?",

@@ -13,6 +13,8 @@ import (
 const (
 	admissionWebhook = `the {{ if eq $labels.type "admit" }}mutating{{ else }}{{ $labels.type }}{{ end }} webhook {{ $labels.name }}`
 	conversionOf     = `the conversion webhook of the CRD {{ $labels.name }}`
+	ofCalls          = `{{ $value | humanizePercentage }} of the calls in 5 minutes, or in six hours if there are few,`
+	ofPart           = ` It may be those for one operation, or on one API server.`
 	sinceWhen        = `{{ with $since }} since {{ . }}{{ end }}`
 	forReached       = `{{ with $reached }} for{{ . }}{{ end }}`
 	answering        = `{{ with $code }} The code of the answer is {{ . }}.{{ end }}`
@@ -47,48 +49,48 @@ func outages(ways string) string { return burning + `{` + ways + `}` }
 // warned are the webhooks that alerts which say more are about: how many calls fail, or hang.
 const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|WebhookFailingOpen|WebhookCriticalResourceSlow"}`
 
-// unlessHanging leaves out the webhooks that page, or are about to, as requests wait for them
-// until the timeout: the page says more, and must not be preceded by a ticket.
-const unlessHanging = ` unless on (type, name) ALERTS{alertname="WebhookCriticalResourceSlow"}`
+// unlessHanging leaves out the webhooks that page as requests wait for them until the
+// timeout: the page says more.
+const unlessHanging = ` unless on (type, name) ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}`
 
 func failureAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "WebhookFailingClosed", Asks: "Which outages refuse requests that the cluster depends on, or may?",
-			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.06,
+			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(refusing(outages) + ` > $threshold unless on (type, name) ` + harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `. The API server refuses the requests` + forReached + `.{{ if not $reached }} No auditor says for which resources it is called.{{ end }}` + answering + ofSome + itsBackend + breakGlass + failureVariables,
+			Description: ofCalls + ` to ` + admissionWebhook + ` fail` + sinceWhen + `.` + ofPart + ` The API server refuses the requests` + forReached + `.{{ if not $reached }} No auditor says for which resources it is called.{{ end }}` + answering + ofSome + itsBackend + breakGlass + failureVariables,
 		},
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `. The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + failureVariables,
+			Description: ofCalls + ` to ` + admissionWebhook + ` fail` + sinceWhen + `.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
-			Severity: classify.Warning, Enhancement: Enhancement{classify.Critical, 0.01}, For: 30 * time.Second, KeepFiring: 3 * time.Minute, Threshold: 0.05,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(passing(failing) + unlessHanging),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-			Description: `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` fail` + sinceWhen + `. Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
+			Description: ofCalls + ` to ` + admissionWebhook + ` fail` + sinceWhen + `.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
 		},
 		{
 			Name: "WebhookAllCallsFailing", Asks: "Which webhooks are called seldom, and answer none of the calls?",
-			Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 15 * time.Minute, KeepFiring: 5 * time.Minute,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 15 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr: withBackend(`
 				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
 				unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
-			Description: `All of the last {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` failed` + sinceWhen + `. The webhook is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
+			Description: `All {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` in an hour, or in a day if there are few, failed. It is so` + sinceWhen + `. The webhook is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
 		},
 		{
 			Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
 			Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3`,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks fail` + sinceWhen + `{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".` + variables("INSTANCE", "$labels.instance"),
+			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks in 3 minutes fail` + sinceWhen + `{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".` + variables("INSTANCE", "$labels.instance"),
 		},
 	}
 }
@@ -106,13 +108,15 @@ const (
 // scraped is a series that each API server has, whatever it is asked.
 const scraped = promql.StepSeconds + `_count`
 
-// The records of the counters of answers, refusals among them, of the affected
-// webhooks, and of what they were an hour ago: one that did not exist then has
-// counted its answers since.
-const (
-	answers       = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last5m`
-	answersBefore = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:before1h`
-)
+// answers is the record of the counters of answers, refusals among them, of the affected
+// webhooks, before those of an hour ago: one that did not exist then has counted its answers
+// since.
+const answers = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last5m`
+
+var answersBefore = `(
+	last_over_time(` + promql.Requests + `{code="200"}[5m] offset 1h) or last_over_time(` + intended + `[5m] offset 1h)
+	or ` + asCalls(`last_over_time(`+promql.ConversionSeconds+`_count{succeeded="true"}[5m] offset 1h)`) + `
+)`
 
 var answerRecords = []RecordingRule{
 	{
@@ -120,20 +124,13 @@ var answerRecords = []RecordingRule{
 		Expr: `last_over_time(` + counters + `{code="200"}[5m]) or last_over_time(` + counters + `{succeeded="true"}[5m]) or last_over_time(` + intended + `[5m])`,
 	},
 	{
-		Name: answersBefore, Asks: "And what had it counted an hour ago?",
-		Expr: `(
-			last_over_time(` + promql.Requests + `{code="200"}[5m] offset 1h) or last_over_time(` + intended + `[5m] offset 1h)
-			or ` + asWebhook(`last_over_time(`+promql.ConversionSeconds+`_count{succeeded="true"}[5m] offset 1h)`) + `
-		) and on (type, name) ` + affected,
-	},
-	{
 		// A counter of failures that did not exist an hour ago, when its API server was
-		// scraped, has counted all of them. Those of one that reaches no webhook are its own.
+		// scraped and the rules evaluated, has counted all of them. Those of one that reaches no webhook are its own.
 		Name: unanswered, Asks: "How many calls failed in the last hour, of webhooks that answered none?",
 		Expr: `
-			sum by ` + perFailure + ` (
-				((` + failures + ` unless (` + byFailure("last_over_time(COUNTER[5m] offset 1h)") + `) and on (instance) last_over_time(` + scraped + `[5m] offset 1h))
-				or increase(` + failures + `[1h]))
+			sum by (type, name, failure) (
+				(` + failures + ` unless ` + failures + ` offset 1h and on (instance) last_over_time(` + scraped + `[5m] offset 1h) and on () ` + watching + ` offset 1h)
+				or increase(` + failures + `[1h])
 				unless on (instance, type, name) ` + excluded + `
 			) >= 3
 			unless on (type, name) (increase(` + answers + `[1h]) > 0 or last_over_time(` + answers + `[1h]) unless ` + answersBefore + `)`,

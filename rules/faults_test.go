@@ -133,6 +133,7 @@ var triggers = map[string][]trace{
 		perRequest("apiserver_request_sli_duration_seconds_count", "", 10),
 		reach,
 	},
+	"WebhookErrorsExplained":     {grows(rejected("calling_webhook_error"), 3), grows(`apiserver_request_total{instance="a",verb="POST",resource="pods",code="500"}`, 4)},
 	"WebhookInputMetricsMissing": {seesAll, stays(gcErrors+`{instance="k"}`, 0), stays(longestRun+`{instance="k",name="namespace"}`, 0), stays(queued+`{instance="k",name="namespace"}`, 0)},
 	"WebhookAuditorDown":         {},
 	"WebhookNoneReachable":       unreachable(),
@@ -209,7 +210,7 @@ func alertCases(t *testing.T) []alertCase {
 
 // isGlobal reports whether the alert is about all that there is, or is not.
 func (s alertCase) isGlobal() bool {
-	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale", "WebhookAuditorPolicyInvalid", "WebhookNoneReachable", "WebhookResourceLatencyHigh", "WebhookPolicyConfigErrors"}, s.Name)
+	return slices.Contains([]string{"WebhookInputMetricsMissing", "WebhookAuditorDown", "WebhookAuditorStale", "WebhookAuditorPolicyInvalid", "WebhookErrorsExplained", "WebhookNoneReachable", "WebhookResourceLatencyHigh", "WebhookPolicyConfigErrors"}, s.Name)
 }
 
 // hasBackend reports whether the alert says where the webhook's backend is.

@@ -63,7 +63,19 @@ var findingRecords = []RecordingRule{
 }
 
 func findingsGroup(checks []*classify.Check) Group {
-	return Group{Name: "webhook-auditor-findings", RecordingRules: findingRecords, Alerts: findingAlerts(checks)}
+	return Group{Name: "webhook-auditor-findings", RecordingRules: findingRecords, Alerts: append(findingAlerts(checks), expiresSoon(checks))}
+}
+
+// expiresSoon is about the CA bundles of which little time is left, beside the alert that
+// tells it for a month.
+func expiresSoon(checks []*classify.Check) Alert {
+	at := slices.IndexFunc(checks, func(c *classify.Check) bool { return c.Name == "ca-bundle-expiring" })
+	out := Alert{
+		Name: "WebhookCaBundleExpiresSoon", Severity: classify.Warning, For: time.Hour, Checks: checks[at : at+1],
+		Expr: `FOUND{CHECKS, severity="warning"} and on PER min by PER (last_over_time(webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds[5m])) - time() < 86400 * $expiresSoonDays`,
+	}
+	complete(&out)
+	return out
 }
 
 // findingAlerts derives the alerts from the checks: one for each name, about the
@@ -183,7 +195,10 @@ func consequence(c *classify.Check) string {
 	impact := firstParagraph(c.Runbook(), "Impact")
 	if strings.Contains(impact, "failurePolicy: Fail") {
 		when := " when its call fails"
-		if c.Fails {
+		switch {
+		case strings.Contains(c.Summary, "or will soon"):
+			when = " when the API server refuses that"
+		case c.Fails:
 			when = ""
 		}
 		return `{{ if eq $labels.type "conversion" }} Its objects cannot be read in another version than they are stored in.` +

@@ -34,14 +34,15 @@ const (
 	queued       = `workqueue_depth`
 )
 
-// The records of whether there are any calls, as several inputs depend on them.
+// The records of whether any calls are counted, and any API server is scraped.
 const (
-	timedCalls   = `cluster:webhook_auditor_admission_duration:group`
+	timedCalls   = promql.WebhookSeconds + `_count`
 	countedCalls = `cluster:webhook_auditor_admission_request:group`
+	watching     = `cluster:webhook_auditor_apiserver:group`
 )
 
 var inputRecords = []RecordingRule{
-	{Name: timedCalls, Asks: "Are calls timed?", Expr: `group(` + promql.WebhookSeconds + `_count)`},
+	{Name: watching, Asks: "Is any API server scraped?", Expr: `group(` + scraped + `)`},
 	{Name: countedCalls, Asks: "Are calls counted?", Expr: `group(` + promql.Requests + `)`},
 }
 
@@ -60,13 +61,16 @@ func inputs() []input {
 		{promql.Rejections, promql.Requests + `{rejected="true"}`, promql.Rejections},
 		{promql.FailedOpen, promql.Requests + `{rejected="false", code=~"[45].."}`, promql.FailedOpen},
 		{promql.WebhookSeconds + `_count`, countedCalls, timedCalls},
-		{promql.ConversionSeconds + `_count`, promql.ConversionRequests + `{result="success"} or (last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]) unless on () group(` + promql.ConversionRequests + `))`, promql.ConversionSeconds + `_count`},
-		{promql.ConversionSeconds + `_bucket`, promql.ConversionSeconds + `_count`, promql.ConversionSeconds + `_bucket`},
-		{sliDuration + `_sum`, anyRequest, sliDuration + `_sum{resource="leases"}`},
-		{sliDuration + `_count`, anyRequest, sliDuration + `_count{resource="leases"}`},
+		{
+			promql.ConversionSeconds + `_count or ` + promql.ConversionSeconds + `_bucket`,
+			promql.ConversionRequests + `{result="success"} or (last_over_time(webhook_auditor_webhook_info{type="conversion"}[5m]) unless on () group(` + promql.ConversionRequests + `))`,
+			promql.ConversionSeconds + `_count and on () ` + promql.ConversionSeconds + `_bucket`,
+		},
+		{sliDuration + `_sum or ` + sliDuration + `_count`, anyRequest, sliDuration + `_sum{resource="leases"} and ` + sliDuration + `_count{resource="leases"}`},
 		{fullDuration + `_sum`, anyRequest, fullDuration + `_sum{resource="leases"}`},
 	}
-	out = append(out, input{severalServers, `resets(` + scraped + `[30m]) > 3`, ""})
+	// The start of one that restarts again and again only grows.
+	out = append(out, input{severalServers, `resets(` + scraped + `[30m]) > 3 unless on (instance) (resets(process_start_time_seconds[30m]) == 0)`, ""})
 	// "1" and "1.0" are the same edge.
 	edges := `count(count by (edge) (label_replace(
 		group by (le) (` + promql.WebhookSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}), "edge", "$1", "le", "([0-9.]+?)(?:[.]0)?"))) >= 5`
@@ -75,7 +79,6 @@ func inputs() []input {
 		{promql.Requests, "name", "type", "code", "rejected", "instance"},
 		{promql.Rejections, "name", "type", "error_type", "instance"},
 		{promql.FailedOpen, "name", "type", "instance"},
-		{promql.WebhookSeconds + `_count`, "name", "type"},
 		{promql.ConversionSeconds + `_count`, "crd_name", "succeeded", "instance"},
 	} {
 		var without []string
@@ -126,7 +129,7 @@ func (i input) missing() RecordingRule {
 // selected are the names of the series that an expression selects. One that cannot be
 // parsed selects none: rendering it returns the error.
 func selected(expr string) []string {
-	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(expr, "$threshold", "1"))
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(placedNumber.ReplaceAllString(expr, "1"))
 	if err != nil {
 		return nil
 	}

@@ -100,3 +100,9 @@ func withBackend(expr string) string {
 func asWebhook(expr string) string {
 	return `label_replace(label_replace(` + expr + `, "name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`
 }
+
+// asCalls gives counters of conversions the labels of calls: the operation is the pair of
+// versions.
+func asCalls(expr string) string {
+	return `label_join(` + asWebhook(expr) + `, "operation", " to ", "from_version", "to_version")`
+}

@@ -9,20 +9,22 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-const slowCalls = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` take longer than its threshold`
+// slowCalls says how many calls are slow, and how slow. Their window is that of slowShare, or
+// of slowLong.
+const slowCalls = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` in 6 minutes, or in six hours if it is called seldom, take longer than its threshold{{ with $limit }} of {{ . }}{{ end }}{{ with $average }}, and {{ . }} on average{{ end }}`
 
 func latencyAlerts() []Alert {
 	return []Alert{
 		{
-			Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on?",
-			Severity: classify.Critical, For: 15 * time.Minute, KeepFiring: 5 * time.Minute, Threshold: 0.01,
-			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + hanging),
+			Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on, where they have been for 10 minutes, or calls hang?",
+			Severity: classify.Critical, For: 5 * time.Minute, KeepFiring: 5 * time.Minute,
+			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + ` and on (type, name) (` + hangs + ` or ` + slowForLong + `)` + unlessFailing),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
 			Description: slowCalls + sinceWhen + `. Each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
 		},
 		{
 			Name: "WebhookSlow", Asks: "Which others are slow?",
-			Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 10 * time.Minute, KeepFiring: 5 * time.Minute, Threshold: 0.01,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
 			Description: slowCalls + sinceWhen + `. Each request that it is called for waits that long.` + itsBackend + webhookVariables,
@@ -48,17 +50,26 @@ const (
 	// hour, or 20 times within five minutes, or not called any more.
 	slowLong = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6h`
 
-	// quickNow are those of which at least five calls should have been slow in the last
-	// two minutes, or in four if it is called or scraped seldom, and none was: a storm that
-	// is over pages no more.
+	// slowLately is the share of slow calls of 4 minutes, of those of slowShare.
+	slowLately = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase4m`
+	// quickNow are those of which at least five calls should have been slow in the last four
+	// minutes, and none was: a storm that is over pages no more.
 	quickNow = `cluster_type_name:webhook_auditor_calls_quick:group`
 
-	// hanging leaves out the webhooks that page as their calls fail. Those that time
+	// unlessFailing leaves out the webhooks that page as their calls fail. Those that time
 	// out are slow as well, and for longer: they must not page again when calls are
 	// answered.
-	hanging = ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`
+	unlessFailing = ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`
 
-	slow = `(` + slowShort + ` unless on (type, name) ` + quickNow + ` or on (type, name) ` + slowLong + `) > $threshold`
+	// slowNow is the share of slow calls, of either kind.
+	slowNow = `cluster_type_name:webhook_auditor_calls_slow:share`
+	slow    = slowNow + ` > $threshold`
+
+	// slowForLong are the webhooks that have been slow for 10 minutes, or for which it pages.
+	slowForLong = `count_over_time((` + slow + `)[10m:1m]) >= 10 or ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}`
+
+	// hangs is the share of the calls that take so long that nobody waits for them.
+	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`
 )
 
 // tooMany is the share of the calls that are slow, with a margin for the
@@ -101,15 +112,20 @@ var slowRecords = []RecordingRule{
 		Name: slowShort, Asks: "And which share, where five calls were made?",
 		Expr: slowShare + ` and on (type, name) ` + slowCount + ` / on (type, name) ` + slowShare + ` > 4.99`, // 5, up to rounding
 	},
-	{
-		Name: quickNow, Asks: "And which of these have become quick?",
-		Expr: quickIn("2m") + ` or on (type, name) ` + quickIn("4m"),
-	},
+	{Name: slowLately, Asks: "Which share of the calls of 4m was slow, of these?", Expr: lately(`(1 - ` + quick + ` / on (type, name) (` + answered + `)) and on (type, name) ` + slowShare)},
+	{Name: quickNow, Asks: "Which of these have become quick?", Expr: lately(`group by (type, name) (` + answered + ` * on (type, name) ` + slowShare + ` > 5) unless on (type, name) ` + slowLately + ` > 0.0001`)},
+	{Name: hangs, Asks: "Which share of the calls of 4m took over 2.5 s, where it is most of them?", Expr: lately(`
+		(1 - (
+			sum by (type, name) (increase(` + promql.WebhookSeconds + `_bucket{le="2.5"}[WINDOW])) or on (type, name) (1 - ` + slowLately + `) * on (type, name) (` + answered + `)
+		) / on (type, name) (` + answered + `)) > $hangingShare and on (type, name) ` + slowShare)},
 }
 
-// quickIn are those of which five calls should have been slow in the window, and none was.
-func quickIn(window string) string {
-	return strings.ReplaceAll(`group by (type, name) (`+answered+` * on (type, name) `+slowShare+` > 5) unless on (type, name) (1 - `+quick+` / on (type, name) (`+answered+`) > 0.0001)`, "WINDOW", window)
+// lately is an expression about the last four minutes.
+func lately(expr string) string { return strings.ReplaceAll(expr, "WINDOW", "4m") }
+
+var slowNowRecord = RecordingRule{
+	Name: slowNow, Asks: "Which share of the calls is slow, of webhooks that are?",
+	Expr: slowShort + ` unless on (type, name) ` + quickNow + ` or on (type, name) ` + slowLong,
 }
 
 var slowLongRecord = RecordingRule{
@@ -135,26 +151,24 @@ const (
 	conversionLimit = `cluster_type_name:webhook_auditor_conversion_limit_seconds:max`
 	quantile5m      = `cluster_type_name:webhook_auditor_conversion_seconds:p99_5m`
 	quantile15m     = `cluster_type_name:webhook_auditor_conversion_seconds:p99_15m`
-	quantileBefore  = `cluster_type_name:webhook_auditor_conversion_seconds:p99_before15m`
 )
 
 var slowConversionRecords = []RecordingRule{
 	{Name: conversionLimit, Asks: "How long may a conversion of each CRD take?", Expr: `1.001 * 1.024 * (max by (type, name) (` + thresholds + ` and on (type, name) ` + convertedIn("30m") + `) or on (type, name) ` + convertedIn("30m") + ` ^ 0)`},
-	{Name: quantile5m, Asks: "How long do all but one in a hundred take, in 5m?", Expr: quantileOf("[5m]")},
-	{Name: quantile15m, Asks: "How long in 15m?", Expr: quantileOf("[15m]")},
-	{Name: quantileBefore, Asks: "And in the 15m before?", Expr: quantileOf("[15m] offset 15m")},
+	{Name: quantile5m, Asks: "How long do all but one in a hundred take, in 5m?", Expr: quantileOf("5m")},
+	{Name: quantile15m, Asks: "How long in 15m?", Expr: quantileOf("15m")},
 	{Name: slowConversion, Asks: "Of which CRDs are conversions slow?", Expr: `
 		` + quantile5m + ` > on (type, name) ` + conversionLimit + ` and on (type, name) ` + convertedIn("5m") + ` >= 5
 		or on (type, name) (
 			` + quantile15m + ` > on (type, name) ` + conversionLimit + `
-			and on (type, name) (` + quantileBefore + ` > on (type, name) ` + conversionLimit + `)
+			and on (type, name) (` + quantile15m + ` offset 15m > on (type, name) ` + conversionLimit + `)
 			and on (type, name) ` + convertedIn("30m") + ` >= 5
 		)`},
 }
 
 // quantileOf is the 99th percentile of the conversions in a window.
 func quantileOf(window string) string {
-	return asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(` + promql.ConversionSeconds + `_bucket` + window + `)))`)
+	return asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(` + promql.ConversionSeconds + `_bucket[` + window + `])))`)
 }
 
 func convertedIn(window string) string {

@@ -20,13 +20,7 @@ import (
 )
 
 // all returns every alert.
-func all() []Alert {
-	var out []Alert
-	for _, g := range Groups() {
-		out = append(out, g.Alerts...)
-	}
-	return out
-}
+func all() []Alert { return allAlerts() }
 
 // TestRecordNames holds that what is recorded is read, and what is read recorded:
 // in the same group before it, or in another.
@@ -195,7 +189,7 @@ func TestJoins(t *testing.T) {
 func walk(t *testing.T, visit func(string, parser.Node, []parser.Node)) {
 	t.Helper()
 	visitAll := func(reader, text string) {
-		expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(text, "$threshold", "1"))
+		expr, err := parser.NewParser(parser.Options{}).ParseExpr(placedNumber.ReplaceAllString(text, "1"))
 		if err != nil {
 			t.Fatalf("%s: %v", reader, err)
 		}

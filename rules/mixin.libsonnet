@@ -36,7 +36,9 @@ local select(text, name, matchers) =
     alertLabels: {},
     // Names of alerts to leave out.
     disabled: [],
-    // Thresholds of alerts by name, as { WebhookFailingOpen: 0.1 }.
+    // Names of alerts that page.
+    critical: [],
+    // The numbers of ALERTS.md by name, as { WebhookFailingOpen: 0.1, pageShare: 0.3 }.
     thresholds: {},
   },
 
@@ -47,13 +49,30 @@ local select(text, name, matchers) =
   local known(name, what) =
     if std.objectHas(adjustable.alerts, name) then name else error '%s "%s": there is no such alert' % [what, name],
   local disabled = [known(name, 'disabled alert') for name in c.disabled],
+  local critical = [known(name, 'critical alert') for name in c.critical],
   local thresholds = {
-    [known(name, 'threshold of')]:
-      if !std.objectHas(adjustable.alerts[name], 'threshold') then error 'threshold of %s: the alert has none' % name
-      else if c.thresholds[name] <= 0 || c.thresholds[name] >= 1 then error 'threshold of %s: must be above 0 and below 1' % name
-      else '' + c.thresholds[name]
+    [name]:
+      if !std.objectHas(adjustable.numbers, name) then error 'threshold of "%s": there is no such number' % name
+      else
+        local n = adjustable.numbers[name];
+        if c.thresholds[name] < n.lowest || c.thresholds[name] >= n.below then error 'threshold of %s: must be at least %s, the lowest that works, and below %s' % [name, n.lowest, n.below]
+        else '' + c.thresholds[name]
     for name in std.objectFields(c.thresholds)
   },
+
+  // numbered is the expression of a rule with other numbers. Each is named first, as one may
+  // become what another was.
+  local numbered(rule, expr) =
+    local written = std.get(adjustable.rules, rule, {});
+    local number(literal) =
+      local name = written[literal];
+      if std.objectHas(thresholds, name) then thresholds[name]
+      else if enhancement && std.objectHas(adjustable.numbers[name], 'enhancement') then '' + adjustable.numbers[name].enhancement
+      else literal;
+    local pairs(from, to) = [[' ' + from(literal) + after, ' ' + to(literal) + after] for literal in std.objectFields(written) for after in [' ', '\n', ')']];
+    local named(literal) = '$' + written[literal];
+    local whole = replace(replace(expr + '\n', pairs(function(literal) literal, named)), pairs(named, number));
+    std.substr(whole, 0, std.length(whole) - 1),
 
   // ours is what the installation makes of an expression.
   local ours(text) =
@@ -111,17 +130,11 @@ local select(text, name, matchers) =
     },
 
   local alert(rule) =
-    local of = adjustable.alerts[rule.alert];
-    local threshold =
-      if std.objectHas(thresholds, rule.alert) then thresholds[rule.alert]
-      else if enhancement && std.objectHas(of, 'enhancementThreshold') then of.enhancementThreshold
-      else std.get(of, 'threshold', '');
+    local severity = if std.member(critical, rule.alert) then 'critical' else if enhancement then adjustable.alerts[rule.alert] else '';
+    assert std.isString(std.toString(thresholds)); // each is looked at, be it in an expression or not
     rule {
-      expr: ours(if threshold == '' then super.expr else replace(super.expr, [
-        [' ' + of.threshold + after, ' ' + threshold + after]
-        for after in [' ', '\n', ')']
-      ])),
-      labels+: c.alertLabels + (if enhancement && std.objectHas(of, 'enhancementSeverity') then { severity: of.enhancementSeverity } else {}),
+      expr: ours(numbered(rule.alert, super.expr)),
+      labels+: c.alertLabels + (if severity != '' then { severity: severity } else {}),
       annotations+: {
         description: described(super.description),
         runbook_url: c.runbookBaseURL + std.strReplace(super.runbook_url, project, ''),
@@ -131,7 +144,7 @@ local select(text, name, matchers) =
   // Prometheus refuses two groups of one name in a file.
   prometheusRules+:: {
     groups+: [
-      g { name: g.name + '.rules', rules: [r { expr: ours(r.expr) } for r in g.rules if 'record' in r] }
+      g { name: g.name + '.rules', rules: [r { expr: ours(numbered(r.record, r.expr)) } for r in g.rules if 'record' in r] }
       for g in groups
       if std.length([r for r in g.rules if 'record' in r]) > 0
     ],

@@ -39,11 +39,9 @@ func evaluateMixin(config string) (mixin, error) {
 // TestMixin holds that the mixin and "print rules" make the same of the same
 // options.
 func TestMixin(t *testing.T) {
-	halved := map[string]float64{}
-	for _, a := range all() {
-		if a.Threshold > 0 {
-			halved[a.Name] = a.Threshold / 2
-		}
+	halved := map[string]float64{} // or the lowest
+	for _, n := range Numbers {
+		halved[n.Name] = max(n.Value/2, n.Lowest)
 	}
 	thresholds := must.Get(json.Marshal(halved))(t)
 	for config, o := range map[string]Options{
@@ -55,6 +53,7 @@ func TestMixin(t *testing.T) {
 		`{severities: 'enhancement'}`:                                      {Severities: EnhancementSeverities},
 		`{alertLabels: {team: 'platform'}}`:                                {Labels: map[string]string{"team": "platform"}},
 		`{disabled: ['WebhookSlow']}`:                                      {Disabled: []string{"WebhookSlow"}},
+		`{critical: ['WebhookFailingOpen']}`:                               {Critical: []string{"WebhookFailingOpen"}},
 		`{thresholds: ` + string(thresholds) + `}`:                         {Thresholds: halved},
 		`{thresholds: {WebhookRejectionsHigh: 0.25}, clusterLabel: 'one'}`: {Thresholds: map[string]float64{"WebhookRejectionsHigh": 0.25}, ClusterLabel: "one"},
 	} {
@@ -154,9 +153,9 @@ func TestMixinRefusesOptions(t *testing.T) {
 	for config, want := range map[string]string{
 		`{severities: 'mine'}`:                    `severities "mine"`,
 		`{disabled: ['WebhookNone']}`:             `disabled alert "WebhookNone"`,
-		`{thresholds: {Slow: 0.1}}`:               `threshold of "Slow"`,
-		`{thresholds: {WebhookAuditorDown: 0.1}}`: `threshold of WebhookAuditorDown: the alert has none`,
-		`{thresholds: {WebhookSlow: 5}}`:          `threshold of WebhookSlow: must be above 0 and below 1`,
+		`{critical: ['WebhookNone']}`:             `critical alert "WebhookNone"`,
+		`{thresholds: {WebhookAuditorDown: 0.1}}`: `threshold of "WebhookAuditorDown": there is no such number`,
+		`{thresholds: {WebhookSlow: 0.005}}`:      `threshold of WebhookSlow: must be at least 0.01, the lowest that works, and below 1`,
 	} {
 		if _, err := evaluateMixin(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one that says %q", config, err, want)

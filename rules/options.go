@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -56,9 +54,9 @@ type Options struct {
 	Signals Signals
 	// Labels are added to every alert.
 	Labels map[string]string
-	// Disabled are the names of alerts that are left out.
-	Disabled []string
-	// Thresholds replace those of alerts, by name.
+	// Disabled are the names of alerts that are left out, Critical those of alerts that page.
+	Disabled, Critical []string
+	// Thresholds replace the values of Numbers, by name.
 	Thresholds map[string]float64
 	// Namespace is that of the rendered objects; "" stands for webhook-auditor.
 	Namespace string
@@ -70,22 +68,13 @@ type Options struct {
 func (o Options) disables(a Alert) bool { return slices.Contains(o.Disabled, a.Name) }
 
 func (o Options) severity(a Alert) classify.Severity {
-	if o.Severities == EnhancementSeverities && a.Enhancement.Severity != 0 {
-		return a.Enhancement.Severity
+	switch {
+	case slices.Contains(o.Critical, a.Name):
+		return classify.Critical
+	case o.Severities == EnhancementSeverities && a.Enhancement != 0:
+		return a.Enhancement
 	}
 	return a.Severity
-}
-
-// threshold returns the alert's threshold, as given or as decided by who decides
-// over its severity.
-func (o Options) threshold(a Alert) float64 {
-	if given, ok := o.Thresholds[a.Name]; ok {
-		return given
-	}
-	if o.Severities == EnhancementSeverities && a.Enhancement.Threshold != 0 {
-		return a.Enhancement.Threshold
-	}
-	return a.Threshold
 }
 
 // clusterLabel returns the label that distinguishes clusters.
@@ -93,7 +82,7 @@ func (o Options) clusterLabel() string { return cmp.Or(o.ClusterLabel, DefaultCl
 
 // alertExpr returns the expression of the alert as the installation needs it.
 func (o Options) alertExpr(a Alert) (string, error) {
-	return o.expr(strings.ReplaceAll(a.Expr, "$threshold", strconv.FormatFloat(o.threshold(a), 'g', -1, 64)))
+	return o.expr(strings.ReplaceAll(a.Expr, "$threshold", "$"+a.Name))
 }
 
 // expr returns the expression as the installation needs it. It changes what
@@ -103,7 +92,7 @@ func (o Options) expr(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(o.numbered(text))
 	if err != nil {
 		return "", fmt.Errorf("parsing %q: %w", text, err)
 	}
@@ -130,6 +119,13 @@ const activeAlerts = "ALERTS"
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
+// lookup returns a template that sets a variable to what format makes of the last that an
+// expression yields, and to "" where it yields nothing.
+func (o Options) lookup(variable, expr, format string) (string, error) {
+	query, err := o.query(expr)
+	return "{{ " + variable + " := \"\" }}{{ range " + query + " }}{{ " + variable + " = " + format + " }}{{ end }}", err
+}
+
 // registrations returns a template that sets $configuration to the name of the only
 // configuration that registers the webhook.
 func (o Options) registrations(Alert) (string, error) {
@@ -140,15 +136,25 @@ func (o Options) registrations(Alert) (string, error) {
 // reached returns a template that sets $reached to at most three of the resources that the
 // webhook is called for and the cluster depends on.
 func (o Options) reached(Alert) (string, error) {
-	query, err := o.query(`group by (resource) (last_over_time(webhook_auditor_webhook_reach{name="$name", type="$type", ` + vitalClasses + `}[1d]))`)
-	return "{{ $reached := \"\" }}{{ range $i, $r := " + query + " | sortByLabel \"resource\" }}{{ if lt $i 3 }}" +
-		"{{ if $i }}{{ $reached = printf \"%s,\" $reached }}{{ end }}{{ $reached = printf \"%s %s\" $reached (label \"resource\" $r) }}{{ end }}{{ end }}", err
+	query, err := o.query(`topk(3, group by (resource) (last_over_time(webhook_auditor_webhook_reach{name="$name", type="$type", ` + vitalClasses + `}[1d])))`)
+	return "{{ $reached := \"\" }}{{ range $i, $r := " + query + " | sortByLabel \"resource\" }}" +
+		"{{ if $i }}{{ $reached = printf \"%s,\" $reached }}{{ end }}{{ $reached = printf \"%s %s\" $reached (label \"resource\" $r) }}{{ end }}", err
 }
 
 // code returns a template that sets $code to the code that most failed calls are answered with.
 func (o Options) code(Alert) (string, error) {
-	query, err := o.query(`topk(1, sum by (rejection_code) (increase(` + promql.Rejections + `{error_type!="no_error", name="$name", type="$type", rejection_code!=""}[30m])) > 0)`)
-	return "{{ $code := \"\" }}{{ range " + query + " }}{{ $code = label \"rejection_code\" . }}{{ end }}", err
+	return o.lookup("$code", `topk(1, sum by (rejection_code) (increase(`+promql.Rejections+`{error_type!="no_error", name="$name", type="$type", rejection_code!=""}[30m])) > 0)`, `label "rejection_code" .`)
+}
+
+// limit returns a template that sets $limit to how long calls of the webhook may take.
+func (o Options) limit(Alert) (string, error) {
+	return o.lookup("$limit", `max(`+thresholds+`{name="$name", type="$type"})`, "value . | humanizeDuration")
+}
+
+// average returns a template that sets $average to how long calls of the webhook take.
+func (o Options) average(Alert) (string, error) {
+	of := `{name="$name", type="$type"}[10m]))`
+	return o.lookup("$average", `sum(rate(`+promql.WebhookSeconds+`_sum`+of+` / sum(rate(`+promql.WebhookSeconds+`_count`+of, "value . | humanizeDuration")
 }
 
 // identifying are the labels that distinguish alerts of one name.
@@ -162,8 +168,7 @@ func (o Options) since(a Alert) (string, error) {
 			matchers = append(matchers, fmt.Sprintf(`%[1]s="$%[1]s"`, label))
 		}
 	}
-	query, err := o.query(`min(ALERTS_FOR_STATE{` + strings.Join(matchers, ", ") + `})`)
-	return "{{ $since := \"\" }}{{ range " + query + " }}{{ $since = (. | value | toTime).UTC.Format \"Jan 2 15:04 UTC\" }}{{ end }}", err
+	return o.lookup("$since", `min(ALERTS_FOR_STATE{`+strings.Join(matchers, ", ")+`})`, `(value . | toTime).UTC.Format "Jan 2 15:04 UTC"`)
 }
 
 // service returns a template that sets $service to the Service that the webhook
@@ -320,44 +325,16 @@ func (o Options) checkLabels() error {
 
 // checkAlerts refuses decisions about alerts that do not exist.
 func (o Options) checkAlerts() error {
-	known := map[string]Alert{}
-	for _, g := range Groups() {
-		for _, a := range g.Alerts {
-			known[a.Name] = a
+	names := make([]string, 0, 50)
+	for _, a := range allAlerts() {
+		names = append(names, a.Name)
+	}
+	for flag, given := range map[string][]string{"--disable": o.Disabled, "--critical": o.Critical} {
+		for _, name := range given {
+			if !slices.Contains(names, name) {
+				return fmt.Errorf("%s: %q: must be the name of an alert%s", flag, name, cmp.Or(nearest(name, names), `; "webhook-auditor print rules" lists all`))
+			}
 		}
 	}
-	for _, name := range o.Disabled {
-		if _, ok := known[name]; !ok {
-			return fmt.Errorf("--disable: %q: must be the name of an alert%s", name, nearest(name, known))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
-		switch a, ok := known[name]; {
-		case !ok:
-			return fmt.Errorf("--threshold: %q: must be the name of an alert%s", name, nearest(name, known))
-		case a.Threshold == 0:
-			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(thresholded(known), ", "))
-		case o.Thresholds[name] <= 0 || o.Thresholds[name] >= 1:
-			return fmt.Errorf("--threshold: %s=%v: must be a share of the calls, above 0 and below 1", name, o.Thresholds[name])
-		}
-	}
-	return nil
-}
-
-// nearest suggests an alert that looks like the name, or contains it.
-func nearest(name string, known map[string]Alert) string {
-	for _, k := range text.Similar(name, slices.Sorted(maps.Keys(known)), 1) {
-		return ", did you mean " + k + "?"
-	}
-	return `; "webhook-auditor print rules" lists all`
-}
-
-func thresholded(known map[string]Alert) []string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if known[name].Threshold != 0 {
-			out = append(out, name)
-		}
-	}
-	return out
+	return o.checkNumbers()
 }

@@ -60,9 +60,12 @@ func TestRefusedOptions(t *testing.T) {
 		`--signals: must be one of apiserver, auditor, not "prometheus"`:                                          {Signals: "prometheus"},
 		`--disable: "WebhookNone": must be the name of an alert`:                                                  {Disabled: []string{"WebhookNone"}},
 		`--disable: "webhookslow": must be the name of an alert, did you mean WebhookSlow?`:                       {Disabled: []string{"webhookslow"}},
-		`--threshold: "Slow": must be the name of an alert`:                                                       {Thresholds: map[string]float64{"Slow": 0.1}},
-		`--threshold: WebhookAuditorDown has none: must be one of WebhookCallsFailing, `:                          {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
-		`--threshold: WebhookSlow=5: must be a share of the calls, above 0 and below 1`:                           {Thresholds: map[string]float64{"WebhookSlow": 5}},
+		`--critical: "WebhookOpen": must be the name of an alert`:                                                 {Critical: []string{"WebhookOpen"}},
+		`--threshold: "pageshare": must be one of WebhookFailingClosed, `:                                         {Thresholds: map[string]float64{"pageshare": 0.1}},
+		`, did you mean pageShare?`: {Thresholds: map[string]float64{"pageshare": 0.1}},
+		`--threshold: WebhookAuditorDown has none: must be one of WebhookFailingClosed, `:           {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
+		`--threshold: WebhookSlow=5: must be at least 0.01, the lowest that works, and below 1`:     {Thresholds: map[string]float64{"WebhookSlow": 5}},
+		`--threshold: WebhookSlow=0.005: must be at least 0.01, the lowest that works, and below 1`: {Thresholds: map[string]float64{"WebhookSlow": 0.005}},
 	} {
 		if _, err := Render(RuleFile, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one that says %q", o, err, want)
@@ -77,6 +80,7 @@ func TestRefusedOptions(t *testing.T) {
 func TestDecisions(t *testing.T) {
 	out, err := Render(RuleFile, Options{
 		Disabled:   []string{"WebhookNotInInventory"},
+		Critical:   []string{"WebhookFailingOpen"},
 		Thresholds: map[string]float64{"WebhookFailingOpen": 0.123},
 		Labels:     map[string]string{"team": "platform"},
 	})
@@ -84,9 +88,10 @@ func TestDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(out)
-	if strings.Contains(text, "alert: WebhookNotInInventory") || !strings.Contains(text, " 0.123\n") ||
+	_, open, _ := strings.Cut(text, "alert: WebhookFailingOpen")
+	if open, _, _ = strings.Cut(open, "- alert:"); !strings.Contains(open, "severity: critical") || strings.Contains(text, "alert: WebhookNotInInventory") || !strings.Contains(text, " 0.123\n") ||
 		strings.Count(text, "team: platform") != strings.Count(text, "alert: ") {
-		t.Error("want no WebhookNotInInventory, another threshold and a label more")
+		t.Error("want no WebhookNotInInventory, a page more, another threshold and a label more")
 	}
 }
 

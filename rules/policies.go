@@ -17,7 +17,6 @@ const plugins = promql.PluginSeconds + `_count`
 // The records of requests that policies refused, by the plugin that evaluates them.
 const (
 	policiesRefused = `cluster_plugin:webhook_auditor_policies_refused:increase10m`
-	policiesDenied  = `cluster_plugin:webhook_auditor_policies_denied:increase10m`
 	// policiesBroken are the refusals that are neither denials nor failures of an
 	// expression, which count once at least for each request.
 	policiesBroken = `cluster_plugin:webhook_auditor_policies_broken:increase10m`
@@ -31,13 +30,15 @@ func sinceBirth(counter, plugin string) string {
 			"plugin", "PLUGIN", "", "")`)
 }
 
+// policiesDenied is how often a policy denied a request, or failed to evaluate it.
+var policiesDenied = `sum by (plugin) (
+	` + sinceBirth(promql.Validations+`{enforcement_action="deny"}`, "ValidatingAdmissionPolicy") + `
+	or ` + sinceBirth(promql.Mutations+`{error_type!="no_error"}`, "MutatingAdmissionPolicy") + `)`
+
 var policyRecords = []RecordingRule{
 	{Name: policiesRefused, Asks: "How many requests did policies refuse in 10m, by their kind?", Expr: `sum by (plugin) (label_replace(
 			increase(` + plugins + `{name=~"ValidatingAdmissionPolicy|MutatingAdmissionPolicy", rejected="true"}[10m]),
 			"plugin", "$1", "name", "(.+)")) > 0`},
-	{Name: policiesDenied, Asks: "How often did a policy deny one, or fail to evaluate it?", Expr: `sum by (plugin) (
-			` + sinceBirth(promql.Validations+`{enforcement_action="deny"}`, "ValidatingAdmissionPolicy") + `
-			or ` + sinceBirth(promql.Mutations+`{error_type!="no_error"}`, "MutatingAdmissionPolicy") + `)`},
 	{
 		Name: policiesBroken, Asks: "How many were refused by no denial, where it is one in twenty, or thirty?",
 		Expr: strings.NewReplacer("REFUSED", policiesRefused, "DENIED", policiesDenied).Replace(
@@ -74,21 +75,21 @@ var policiesGroup = Group{
 			Severity: classify.Warning, For: 15 * time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        brokenPolicies,
 			Summary:     `A {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
-			Description: `A {{ $labels.plugin }} refused {{ $value | printf "%.0f" }} requests` + sinceWhen + ` because it cannot be evaluated. Params are missing or of a kind that is not served, or matchConditions or a patch fail. No series names the policy: a refused client's reply does. Delete its bindings until it is repaired, which nothing can forbid. See "kubectl get {{ if eq $labels.plugin "MutatingAdmissionPolicy" }}mutating{{ else }}validating{{ end }}admissionpolicybindings".`,
+			Description: `A {{ $labels.plugin }} cannot be evaluated` + sinceWhen + `, and refused {{ $value | printf "%.0f" }} requests within 10 minutes. Params are missing or of a kind that is not served, or matchConditions or a patch fail. No series names the policy: a refused client's reply does. Delete its bindings until it is repaired, which nothing can forbid. See "kubectl get {{ if eq $labels.plugin "MutatingAdmissionPolicy" }}mutating{{ else }}validating{{ end }}admissionpolicybindings".`,
 		},
 		{
 			Name: "WebhookPolicyFailingOpen", Asks: "Which policies let requests pass as they cannot be evaluated, again and again?",
-			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        recurringPolicy(promql.Validations + `{enforcement_action="allow"}`),
+			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
+			Expr:        recurringPolicy("WebhookPolicyFailingOpen", promql.Validations+`{enforcement_action="allow"}`),
 			Summary:     `Requests pass policy {{ $labels.policy }} because it cannot be evaluated.`,
-			Description: `{{ $value | printf "%.0f" }} requests passed policy ` + policyAndBinding + ` unchecked` + sinceWhen + `, as it could not be evaluated (failurePolicy Ignore). Mostly an expression reads a field that some objects lack. Its status has warnings: "kubectl get validatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
+			Description: `{{ $value | printf "%.0f" }} requests passed policy ` + policyAndBinding + ` unchecked in the last six hours, and it goes on` + sinceWhen + `, as it could not be evaluated (failurePolicy Ignore). Mostly an expression reads a field that some objects lack. Its status has warnings: "kubectl get validatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
 		},
 		{
 			Name: "WebhookPolicyMutationsFailing", Asks: "Which policies fail to mutate, again and again?",
-			Severity: classify.Warning, For: 5 * time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        recurringPolicy(promql.Mutations + `{error_type!="no_error"}`),
+			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
+			Expr:        recurringPolicy("WebhookPolicyMutationsFailing", promql.Mutations+`{error_type!="no_error"}`),
 			Summary:     `Mutations of policy {{ $labels.policy }} fail.`,
-			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed` + sinceWhen + `.{{ if eq $policy "Fail" }} Its failurePolicy is Fail: the requests are refused.{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: objects lack its changes.{{ end }} Its expression or its patch does not fit some objects; a refused client's reply says why. See "kubectl get mutatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
+			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed in the last six hours, and it goes on` + sinceWhen + `.{{ if eq $policy "Fail" }} Its failurePolicy is Fail: the requests are refused.{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: objects lack its changes.{{ end }} Its expression or its patch does not fit some objects; a refused client's reply says why. See "kubectl get mutatingadmissionpolicy {{ $labels.policy }} -o yaml".` + policyVariables,
 		},
 		{
 			Name: "WebhookManifestsNotReloaded", Asks: "Which API servers cannot read their admission manifests?",
@@ -107,16 +108,17 @@ var policiesGroup = Group{
 	},
 }
 
-// recurringPolicy is how often the counters of a policy and binding grew in the last 15
-// minutes, where they did in the 15 before as well, or in six hours, where they did in
-// three slots of them, still do, and seldom.
-func recurringPolicy(counter string) string {
-	return strings.NewReplacer("COUNTER", counter, "POLICY", "(policy, policy_binding)").Replace(`
-		sum by POLICY (increase(COUNTER[15m])) > 0 and on POLICY sum by POLICY (increase(COUNTER[15m] offset 15m)) > 0
-		or on POLICY (
-			sum by POLICY (increase(COUNTER[6h])) > 0
-			and on POLICY sum by POLICY (increase(COUNTER[2h])) > 0
-			and on POLICY count_over_time((sum by POLICY (increase(COUNTER[20m])) > 0)[6h:15m]) >= 3
-			unless on POLICY max_over_time(sum by POLICY (increase(COUNTER[15m]))[2h:15m]) > 10
-		)`)
+// recurringPolicy is how often the counters of a policy and binding grew in six hours, where
+// they did in the last 15 minutes and in the 15 before as well, or in three slots of the six
+// hours, and seldom. It begins while they do.
+func recurringPolicy(alert, counter string) string {
+	return strings.NewReplacer("COUNTER", counter, "POLICY", "(policy, policy_binding)", "NAME", alert).Replace(`
+		sum by POLICY (increase(COUNTER[6h])) > 0 and on POLICY (
+			sum by POLICY (increase(COUNTER[15m])) > 0 and on POLICY sum by POLICY (increase(COUNTER[15m] offset 15m)) > 0
+			or on POLICY (
+				sum by POLICY (increase(COUNTER[2h])) > 0
+				and on POLICY count_over_time((sum by POLICY (increase(COUNTER[20m])) > 0)[6h:15m]) >= 3
+				unless on POLICY max_over_time(sum by POLICY (increase(COUNTER[15m]))[2h:15m]) > 10
+			)
+		) and on POLICY (sum by POLICY (increase(COUNTER[4m])) > 0 or on POLICY ALERTS{alertname="NAME", alertstate="firing"})`)
 }

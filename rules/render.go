@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/common/model"
+	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -88,7 +90,11 @@ func EnhancementPatches() (map[string][]Operation, error) {
 				changes = append(changes, Operation{"replace", path + "/labels/severity", severity})
 			}
 			if len(changes) > 0 {
-				out[g.Name] = append(append(out[g.Name], Operation{"test", path + "/alert", rule.Alert}), changes...)
+				test := Operation{"test", path + "/alert", rule.Alert}
+				if rule.Record != "" {
+					test = Operation{"test", path + "/record", rule.Record}
+				}
+				out[g.Name] = append(append(out[g.Name], test), changes...)
 			}
 		}
 	}
@@ -126,99 +132,109 @@ func (o Options) groups() ([]group, error) { return o.rendered(o.available(Group
 // written are groups in a form. For an API, each is an object, as all together are
 // larger than the annotation in which "kubectl apply" keeps one.
 func (o Options) written(form Form, groups []group) ([]byte, error) {
-	var b strings.Builder
-	b.WriteString(generated)
-	switch form {
-	case PrometheusRule:
-		for i, g := range groups {
-			if i > 0 {
-				b.WriteString("---\n")
-			}
-			fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  labels:\n", monitoringv1.SchemeGroupVersion, monitoringv1.PrometheusRuleKind)
-			labels := map[string]string{"app.kubernetes.io/name": "webhook-auditor"}
-			maps.Copy(labels, o.ObjectLabels)
-			writeMap(&b, "    ", labels)
-			fmt.Fprintf(&b, "  name: %s\n  namespace: %s\nspec:\n  groups:\n", g.Name, cmp.Or(o.Namespace, "webhook-auditor"))
-			g.write(&b, "  ")
-		}
-		return []byte(b.String()), nil
-	case Mimir:
-		b.WriteString("namespace: webhook-auditor\n")
-	case RuleFile, Thanos:
-	default:
+	if !slices.Contains(Forms, form) || form == Markdown {
 		return nil, fmt.Errorf("form %q of rules: must be one of %q", form, Forms)
 	}
-	b.WriteString("groups:\n")
+	file := writtenFile{}
+	if form == Mimir {
+		file.Namespace = "webhook-auditor"
+	}
+	var documents []any
 	for _, g := range groups {
-		if form == Thanos { // a cluster that does not answer must not stop the rules of all others
-			g.PartialResponseStrategy = "warn"
+		written, err := g.written(form)
+		if err != nil {
+			return nil, err
 		}
-		g.write(&b, "")
+		if file.Groups = append(file.Groups, written); form == PrometheusRule {
+			documents = append(documents, o.object(written))
+		}
 	}
-	return []byte(b.String()), nil
+	if form != PrometheusRule {
+		documents = []any{file}
+	}
+	var b bytes.Buffer
+	b.WriteString(generated)
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	for _, d := range documents {
+		if err := encoder.Encode(d); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), encoder.Close()
 }
 
-// write writes the group as YAML: what a rule is called first, after what it asks.
-func (g group) write(b *strings.Builder, indent string) {
-	fmt.Fprintf(b, "%s- name: %s\n", indent, g.Name)
-	if g.Interval != nil {
-		fmt.Fprintf(b, "%s  interval: %s\n", indent, *g.Interval)
+// writtenFile is a file of rules, as it is written: what a rule is called first, after what it
+// asks.
+type writtenFile struct {
+	Namespace string         `yaml:"namespace,omitempty"` // Mimir's
+	Groups    []writtenGroup `yaml:"groups"`
+}
+
+type writtenGroup struct {
+	Name     string      `yaml:"name"`
+	Interval string      `yaml:"interval,omitempty"`
+	Partial  string      `yaml:"partial_response_strategy,omitempty"` // Thanos'
+	Rules    []yaml.Node `yaml:"rules"`
+}
+
+type writtenRule struct {
+	Record        string            `yaml:"record,omitempty"`
+	Alert         string            `yaml:"alert,omitempty"`
+	Expr          string            `yaml:"expr"`
+	For           string            `yaml:"for,omitempty"`
+	KeepFiringFor string            `yaml:"keep_firing_for,omitempty"`
+	Labels        map[string]string `yaml:"labels,omitempty"`
+	Annotations   map[string]string `yaml:"annotations,omitempty"`
+}
+
+// prometheusRule is the object of a group.
+type prometheusRule struct {
+	APIVersion string      `yaml:"apiVersion"`
+	Kind       string      `yaml:"kind"`
+	Metadata   metadata    `yaml:"metadata"`
+	Spec       writtenFile `yaml:"spec"`
+}
+
+type metadata struct {
+	Labels    map[string]string `yaml:"labels"`
+	Name      string            `yaml:"name"`
+	Namespace string            `yaml:"namespace"`
+}
+
+func (o Options) object(g writtenGroup) prometheusRule {
+	labels := map[string]string{"app.kubernetes.io/name": "webhook-auditor"}
+	maps.Copy(labels, o.ObjectLabels)
+	return prometheusRule{
+		monitoringv1.SchemeGroupVersion.String(), monitoringv1.PrometheusRuleKind,
+		metadata{labels, g.Name, cmp.Or(o.Namespace, "webhook-auditor")},
+		writtenFile{Groups: []writtenGroup{g}},
 	}
-	if g.PartialResponseStrategy != "" {
-		fmt.Fprintf(b, "%s  partial_response_strategy: %s\n", indent, g.PartialResponseStrategy)
+}
+
+func (g group) written(form Form) (writtenGroup, error) {
+	out := writtenGroup{Name: g.Name, Interval: written(g.Interval)}
+	if form == Thanos { // a cluster that does not answer must not stop the rules of all others
+		out.Partial = "warn"
 	}
-	b.WriteString(indent + "  rules:\n")
-	indent += "  "
 	for i, r := range g.Rules {
-		fmt.Fprintf(b, "%s# %s\n", indent, g.asks[i])
-		if r.Record != "" {
-			fmt.Fprintf(b, "%s- record: %s\n", indent, r.Record)
-		} else {
-			fmt.Fprintf(b, "%s- alert: %s\n", indent, r.Alert)
+		node := yaml.Node{}
+		if err := node.Encode(writtenRule{r.Record, r.Alert, r.Expr.String(), written(r.For), written(r.KeepFiringFor), r.Labels, r.Annotations}); err != nil {
+			return out, fmt.Errorf("rendering %s%s: %w", r.Record, r.Alert, err)
 		}
-		fmt.Fprintf(b, "%s  expr: %s\n", indent, scalar(indent+"    ", r.Expr.String()))
-		if r.For != nil {
-			fmt.Fprintf(b, "%s  for: %s\n", indent, *r.For)
-		}
-		if r.KeepFiringFor != nil {
-			fmt.Fprintf(b, "%s  keep_firing_for: %s\n", indent, *r.KeepFiringFor)
-		}
-		for _, m := range []struct {
-			key    string
-			values map[string]string
-		}{{"labels", r.Labels}, {"annotations", r.Annotations}} {
-			if len(m.values) > 0 {
-				fmt.Fprintf(b, "%s  %s:\n", indent, m.key)
-				writeMap(b, indent+"    ", m.values)
-			}
-		}
+		node.HeadComment = "# " + g.asks[i]
+		out.Rules = append(out.Rules, node)
 	}
+	return out, nil
 }
 
-func writeMap(b *strings.Builder, indent string, values map[string]string) {
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		fmt.Fprintf(b, "%s%s: %s\n", indent, key, scalar(indent+"  ", values[key]))
+// written is a duration; none is "".
+func written[D ~string](d *D) string {
+	if d == nil {
+		return ""
 	}
-}
-
-// scalar is a text in YAML: a word as it is, a line between quotes, lines as a block.
-func scalar(indent, text string) string {
-	switch {
-	case strings.HasPrefix(text, " "):
-		return "|2-\n" + indent + strings.ReplaceAll(text, "\n", "\n"+indent)
-	case strings.Contains(text, "\n"):
-		return "|-\n" + indent + strings.ReplaceAll(text, "\n", "\n"+indent)
-	case word(text):
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
-}
-
-// word reports whether YAML reads the text as a string without quotes.
-func word(text string) bool {
-	plain := func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') }
-	return text != "" && !strings.ContainsFunc(text, plain) && text[0] != '-' &&
-		!slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "null", "y", "n"}, strings.ToLower(text))
+	return string(*d)
 }
 
 // Component is the label that all alerts carry, for routes.
@@ -302,6 +318,8 @@ func (o Options) description(a Alert) (string, error) {
 		{[]string{"$configuration"}, o.registrations},
 		{[]string{"$reached"}, o.reached},
 		{[]string{"$code"}, o.code},
+		{[]string{"$limit"}, o.limit},
+		{[]string{"$average"}, o.average},
 		{[]string{"$since"}, o.since},
 		{[]string{"$apiservers"}, o.apiServers},
 		{[]string{"$service", "$policy"}, o.service},

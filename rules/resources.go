@@ -12,13 +12,26 @@ const resourcesGroup = "webhook-auditor-resources"
 
 var resourceAlerts = []Alert{
 	{
+		Name: "WebhookErrorsExplained", Asks: "Are most errors of the API servers refusals for failed calls?",
+		Severity: classify.Info, For: time.Minute, KeepFiring: 5 * time.Minute,
+		Expr:        explained,
+		Summary:     `Failed calls to webhooks are most errors of the API servers.`,
+		Description: `{{ $value | humanizePercentage }} of the errors that API servers answered in 30 minutes are refusals for failed calls to webhooks` + sinceWhen + `. It explains KubeAPIErrorBudgetBurn, and needs no receiver: the alerts on the webhooks say what to do. See "kubectl get --raw /metrics | grep apiserver_admission_webhook_rejection_count".`,
+	},
+	{
 		Name: "WebhookResourceLatencyHigh", Asks: "Which requests wait for webhooks, where no slow webhook explains it?",
-		Severity: classify.Warning, Enhancement: Enhancement{Severity: classify.Critical}, For: 10 * time.Minute,
+		Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute,
 		Expr:        perResource,
 		Summary:     `Webhooks slow down requests for {{ $labels.resource }}{{ with $labels.group }}.{{ . }}{{ end }}.`,
 		Description: request + `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + ` for the CRD's conversion webhook.{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + `. It waits for all of its admission webhooks together, or in queues (apiserver_flowcontrol_request_wait_duration_seconds).{{ end }} Where one webhook alone is slow, WebhookSlow names it. See "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide".` + variables("OPERATION RESOURCE", "$operation $name"),
 	},
 }
+
+// explained is the share of the errors of API servers in 30 minutes that are refusals for failed
+// calls.
+const explained = `
+	sum(increase(` + failedClosed + `[30m]) or increase(` + unconverted + `[30m]))
+	/ on () sum(increase(apiserver_request_total{code=~"5.."}[30m])) > $explainedShare`
 
 // request sets $operation and $name to what "webhook-auditor explain" calls the
 // requests that an alert is about.

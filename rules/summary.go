@@ -17,15 +17,15 @@ const SummarySeries = 20
 // number, three severities, two versions while an auditor is updated, and the worst
 // webhooks.
 func summaryGroup() Group {
-	failed := `sum by (type, name) (rate(` + failedClosed + `[5m]) or rate(` + promql.FailedOpen + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+unconverted+`[5m]))`)
-	called := `sum by (type, name) (rate(` + promql.Requests + `[5m])) or ` + asWebhook(`sum by (crd_name) (rate(`+promql.ConversionSeconds+`_count[5m]))`)
+	failed := `sum by (type, name) (increase(` + failedClosed + `[10m]) or increase(` + promql.FailedOpen + `[10m])) or ` + asWebhook(`sum by (crd_name) (increase(`+unconverted+`[10m]))`)
+	called := `sum by (type, name) (increase(` + promql.Requests + `[10m])) or ` + asWebhook(`sum by (crd_name) (increase(`+promql.ConversionSeconds+`_count[10m]))`)
 	p99 := `histogram_quantile(0.99, sum by (type, name, le) (rate(` + promql.WebhookSeconds + `_bucket[5m]))) or ` +
 		asWebhook(`histogram_quantile(0.99, sum by (crd_name, le) (rate(`+promql.ConversionSeconds+`_bucket[5m])))`)
 	threshold := `1.001 * max by (type, name) (webhook_auditor_webhook_latency_threshold_seconds)` // a quantile on the edge of a bucket is rounded
 	info := `max by (type, configuration, name) (webhook_auditor_webhook_info)`
 	return Group{Name: "webhook-auditor-summary", RecordingRules: []RecordingRule{
 		{Name: promql.SummaryWebhooks, Asks: "How many webhooks are there?", Expr: `count(` + info + `)`},
-		{Name: promql.SummaryFailing, Asks: "Of how many do calls fail?", Expr: `count((` + failed + `) > 0) or 0 * count(` + called + `)`},
+		{Name: promql.SummaryFailing, Asks: "Of how many do calls fail, where it is more than the stray failures of a busy one?", Expr: `count((` + failed + `) >= 3 and on (type, name) ((` + failed + `) / on (type, name) (` + called + `) > $WebhookCallsFailing)) or 0 * count(` + called + `)`},
 		{Name: promql.SummarySlow, Asks: "How many are slow?", Expr: `count((` + p99 + `) > on (type, name) ` + threshold + `) or 0 * count(` + called + `)`},
 		{Name: promql.SummaryWithoutBackend, Asks: "How many have no ready backend?", Expr: `count(max by (type, configuration, name) (webhook_auditor_webhook_backend_ready) == 0) or 0 * count(` + info + `)`},
 		{Name: promql.SummaryFindings, Asks: "How many findings are there, by severity?", Expr: `max by (severity) (webhook_auditor_findings{acknowledged="false"})`},

@@ -100,7 +100,8 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringToStringVar(&o.ObjectLabels, "labels", nil, "labels of the object, for example release=prometheus")
 	flags.StringToStringVar(&o.Labels, "alert-labels", nil, "labels added to every alert, for example team=platform")
 	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")
-	thresholds := flags.StringToString("threshold", nil, "thresholds of alerts, for example WebhookFailingOpen=0.1")
+	flags.StringSliceVar(&o.Critical, "critical", nil, "names of alerts that page, for example WebhookFailingOpen where a webhook enforces signatures")
+	thresholds := flags.StringToString("threshold", nil, "numbers that decide when alerts fire, for example WebhookFailingOpen=0.1; --form=markdown lists them")
 	return func(w io.Writer) error {
 		o.Severities, o.Signals = rules.Severities(severities), rules.Signals(signals)
 		if err := readThresholds(&o, *thresholds); err != nil {

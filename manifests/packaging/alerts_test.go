@@ -22,7 +22,8 @@ func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 		{`{severities: enhancement}`, `--severities=enhancement`},
 		{`{severities: enhancement, thresholds: {WebhookFailingOpen: 0.2}}`, `--severities=enhancement --threshold=WebhookFailingOpen=0.2`},
 		{`{disabled: [WebhookSlow, WebhookBackendDown]}`, `--disable=WebhookSlow,WebhookBackendDown`},
-		{`{thresholds: {WebhookFailingClosed: 0.1, WebhookRejectionsHigh: 0.25}}`, `--threshold=WebhookFailingClosed=0.1,WebhookRejectionsHigh=0.25`},
+		{`{thresholds: {WebhookFailingClosed: 0.03, pageShare: 0.15, pageHalfMinuteShare: 0.2, pageSlots: 5}}`, `--threshold=WebhookFailingClosed=0.03,pageShare=0.15,pageHalfMinuteShare=0.2,pageSlots=5`},
+		{`{critical: [WebhookFailingOpen]}`, `--critical=WebhookFailingOpen`},
 	} {
 		for _, platform := range []string{`prometheusOperator: {enabled: true}`, `openshift: {enabled: true}`} {
 			t.Run(platform+test.flags, func(t *testing.T) {

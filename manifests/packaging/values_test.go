@@ -123,6 +123,7 @@ var uses = map[string]struct{ values, want string }{
 	"alerts.labels":                  {`{prometheusOperator: {enabled: true}, alerts: {labels: {team: platform}}}`, "team: platform"},
 	"alerts.severities":              {`{prometheusOperator: {enabled: true}, alerts: {severities: enhancement}}`, `{failure="conversion"} > 0.01`},
 	"alerts.disabled":                {`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow]}}`, "kind: PrometheusRule"},
+	"alerts.critical":                {`{prometheusOperator: {enabled: true}, alerts: {disabled: [], critical: [WebhookFailingOpen]}}`, "severity: critical"},
 	"alerts.thresholds":              {`{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookFailingOpen: 0.123}}}`, "0.123"},
 	"statusPage.url":                 {`{prometheusOperator: {enabled: true}, statusPage: {url: "https://auditor.example.com/"}}`, "page_url: https://auditor.example.com/"},
 	"grafana.enabled":                {`{grafana: {enabled: true}}`, "grafana_dashboard:"},
@@ -165,7 +166,7 @@ func written(t *testing.T, values string) string {
 // has no effect.
 func TestTyposAreRefused(t *testing.T) {
 	for _, wrong := range []string{
-		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{alerts: {thresholds: {WebhookSlow: 5}}}`, `{alerts: {runbookBaseURL: example.com}}`,
+		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookSlow: 0.005}}}`, `{alerts: {runbookBaseURL: example.com}}`,
 		`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookNone]}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookAuditorDown: 0.1}}}`,
 		`{replica: 3}`, `{ingress: {enabled: true}}`, `{httpRoute: {enabled: true}}`, `{image: {repo: x}}`, `{grafana: true}`, `{statusPage: {url: auditor.example.com}}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
 		`{policy: {longTimeout: 5}}`, `{policy: {budgets: [{resource: pods}]}}`, `{policy: {acknowledgements: [{check: over-broad}]}}`, `{policy: {latencyThresholds: {a: 3}}}`,

@@ -181,16 +181,28 @@ func sendsResolved(r config.Receiver) bool {
 	return true
 }
 
-// PageText is what the page about an alert says.
-func PageText(t *testing.T, labels, annotations model.LabelSet) string {
+// Told is an alert that a page tells of, or that is over.
+type Told struct {
+	Labels, Annotations model.LabelSet
+	Over                bool
+}
+
+// PageText is what the page about alerts says.
+func PageText(t *testing.T, told ...Told) string {
 	t.Helper()
 	conf := testenv.Get(config.LoadFile(Routes))(t)
 	texts := testenv.Get(template.FromGlobs(conf.Templates))(t)
 	texts.ExternalURL = &url.URL{}
-	a := &alert.Alert{}
-	a.Labels, a.Annotations, a.StartsAt, a.EndsAt = labels, annotations, time.Now(), time.Now().Add(time.Hour)
+	var all []*alert.Alert
+	for _, one := range told {
+		a := &alert.Alert{}
+		a.Labels, a.Annotations, a.StartsAt, a.EndsAt = one.Labels, one.Annotations, time.Now().Add(-2*time.Hour), time.Now().Add(time.Hour)
+		if one.Over {
+			a.EndsAt = time.Now().Add(-time.Hour)
+		}
+		all = append(all, a)
+	}
 	receiver := conf.Receivers[slices.IndexFunc(conf.Receivers, func(r config.Receiver) bool { return r.Name == "page" })]
 	page := receiver.PagerdutyConfigs[0]
-	text := testenv.Get(texts.ExecuteTextString(fmt.Sprint(page.Description, page.Details["alerts"]), texts.Data("page", labels, nil, "", a)))(t)
-	return text
+	return testenv.Get(texts.ExecuteTextString(fmt.Sprint(page.Description, "\n", page.Details["alerts"]), texts.Data("page", told[0].Labels, nil, "", all...)))(t)
 }

@@ -88,8 +88,18 @@ func routings(ours, enhancement printedAlerts) []routing {
 	return []routing{
 		{
 			"refused requests explain the API server's errors",
-			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
-			map[string][]string{"page": {"WebhookFailingClosed"}},
+			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("WebhookErrorsExplained"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
+			map[string][]string{"page": {"WebhookFailingClosed"}, "nobody": {"WebhookErrorsExplained"}},
+		},
+		{
+			"errors of the API server beside a webhook that fails",
+			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical")},
+			map[string][]string{"page": {"WebhookFailingClosed"}, "default": {"KubeAPIErrorBudgetBurn"}},
+		},
+		{
+			"a CA bundle that expires soon",
+			[]sent{ours.about("one", "WebhookCaBundleExpiresSoon"), ours.about("one", "WebhookCaBundleExpiring").explained()},
+			map[string][]string{"ticket": {"WebhookCaBundleExpiresSoon"}},
 		},
 		{
 			"a policy whose params are of a kind that is not served",
@@ -254,15 +264,96 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestTexts: a page says how severe it is, what it is about, and what to do.
+// An occurrence is what fires from a minute until another, and whom it tells.
+type occurrence struct {
+	fires     []sent
+	from, to  time.Duration
+	receivers string
+}
+
+// occurrences are seven, of which the last is over soon.
+func occurrences(ours printedAlerts) []occurrence {
+	at := func(alert, name, namespace string) sent {
+		return ours.of(alert, "type", "validating", "name", name, "namespace", namespace)
+	}
+	var dead []sent
+	for _, name := range []string{"one", "two", "three"} {
+		dead = append(dead, ours.about(name, "WebhookBackendDown"), ours.about(name, "WebhookFailingClosed").explained(), ours.about(name, "WebhookCallsFailing").explained())
+	}
+	hour := time.Hour
+	return []occurrence{
+		{dead, 0, hour, "page"},
+		{[]sent{at("WebhookCriticalResourceSlow", "slow", "other")}, 0, hour, "page"},
+		{[]sent{at("WebhookFailingOpen", "open", "third")}, 0, hour, "ticket"},
+		{[]sent{at("WebhookCallsFailing", "odd", "fourth")}, 0, hour, "ticket"},
+		{[]sent{ours.of("WebhookConversionBackendDown", "type", "conversion", "name", "crd", "namespace", "fifth")}, 0, hour, "ticket"},
+		{[]sent{ours.of("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy")}, 0, hour, "ticket"},
+		{[]sent{ours.of("WebhookAuditorDown")}, 8 * time.Minute, 19 * time.Minute, "ticket"},
+		{[]sent{at("WebhookSlow", "joins", "fourth")}, 8 * time.Minute, 19 * time.Minute, "ticket"},
+	}
+}
+
+// TestIncidents: at once or in turn, whom an alert concerns is told once that it fires and once
+// that it is over, and of what others explain nobody is.
+func TestIncidents(t *testing.T) {
+	t.Parallel()
+	for name, apart := range map[string]time.Duration{"at once": 0, "in turn": 90 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			all := occurrences(printAlerts(t))
+			var fire []span
+			for i, one := range all {
+				for _, s := range one.fires {
+					from, ends := one.from+time.Duration(i)*apart, one.to+time.Duration(i)*apart
+					if s.suppressed { // what explains it goes on for longer
+						from, ends = from+time.Minute, ends-time.Minute
+					}
+					fire = append(fire, span{s.labels, from, ends})
+				}
+			}
+			told, over := map[string]int{}, map[string]int{}
+			for _, n := range timeline.Notifications(t, sendings(fire)) {
+				for _, l := range n.New {
+					told[n.Receiver+" "+string(l["alertname"])+" "+string(l["name"])]++
+				}
+				for _, l := range n.Over {
+					over[n.Receiver+" "+string(l["alertname"])+" "+string(l["name"])]++
+				}
+			}
+			want := map[string]int{}
+			for _, one := range all {
+				for _, s := range one.fires {
+					if !s.suppressed {
+						want[one.receivers+" "+s.labels["alertname"]+" "+s.labels["name"]] = 1
+					}
+				}
+			}
+			if !maps.Equal(told, want) || !maps.Equal(over, want) {
+				t.Errorf("told %v, over %v, want %v of both", told, over, want)
+			}
+		})
+	}
+}
+
+// TestTexts: a page says how severe it is, what it is about, and what to do; what is over is
+// its webhook, not an alert that others explained, and no title.
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	got := timeline.PageText(t, model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "one"}, model.LabelSet{
+	failing := timeline.Told{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "one"}, Annotations: model.LabelSet{
 		"summary": "Something is wrong.", "description": "start with kubectl", "runbook_url": "https://example.com/WebhookFailingClosed.md",
-	})
-	for _, want := range []string{"WebhookFailingClosed (critical), webhook one", "Runbook: https://example.com/WebhookFailingClosed.md", "start with kubectl"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("the page lacks %q:\n%s", want, got)
+	}}
+	down := timeline.Told{Labels: model.LabelSet{"alertname": "WebhookBackendDown", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It was down."}, Over: true}
+	explained := timeline.Told{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It failed."}, Over: true}
+	for text, wants := range map[string][]string{
+		timeline.PageText(t, down, explained, failing): {"[FIRING 1] Something is wrong.\n", "WebhookFailingClosed (critical), webhook one", "Runbook: https://example.com/WebhookFailingClosed.md", "start with kubectl", "Resolved: webhook two\n"},
+		timeline.PageText(t, explained, down):          {"[RESOLVED] webhook two\n", "Resolved: webhook two\n"},
+	} {
+		for _, want := range wants {
+			if strings.Count(text, want) != 1 {
+				t.Errorf("want %q once:\n%s", want, text)
+			}
+		}
+		if strings.Contains(text, "It failed") || strings.Contains(text, "Resolved: WebhookFailingClosed") {
+			t.Errorf("tells what nobody was told of:\n%s", text)
 		}
 	}
 }

@@ -1,12 +1,15 @@
 {{- /* Changes the alerts of an object as "webhook-auditor print rules" does with its options. Takes a dict of the object and the root. */}}
 {{- define "adjustAlerts" }}
 {{- $values := .root.Values.alerts }}
-{{- $adjustable := (.root.Files.Get "files/alerts/adjustable.json" | fromJson).alerts }}
-{{- range $name := concat $values.disabled (keys $values.thresholds) }}
-{{- if not (hasKey $adjustable $name) }}{{ fail (printf "alerts: there is no alert %q" $name) }}{{ end }}
+{{- $adjustable := .root.Files.Get "files/alerts/adjustable.json" | fromJson }}
+{{- range $name := concat $values.disabled $values.critical }}
+{{- if not (hasKey $adjustable.alerts $name) }}{{ fail (printf "alerts: there is no alert %q" $name) }}{{ end }}
 {{- end }}
-{{- range $name := keys $values.thresholds }}
-{{- if not (get $adjustable $name).threshold }}{{ fail (printf "alerts.thresholds: %s has none" $name) }}{{ end }}
+{{- range $name, $value := $values.thresholds }}
+{{- if not (hasKey $adjustable.numbers $name) }}{{ fail (printf "alerts.thresholds: there is no number %q" $name) }}{{ end }}
+{{- with get $adjustable.numbers $name }}
+{{- if or (lt (float64 $value) .lowest) (ge (float64 $value) .below) }}{{ fail (printf "alerts.thresholds: %s must be at least %v, the lowest that works, and below %v" $name .lowest .below) }}{{ end }}
+{{- end }}
 {{- end }}
 {{- range $group := .object.spec.groups }}
 {{- $rules := list }}
@@ -14,18 +17,19 @@
 {{- $name := default "" $rule.alert }}
 {{- $labelled := printf "${1}%s${2}" $values.clusterLabel }}
 {{- $_ := set $rule "expr" (regexReplaceAll "([({,])cluster([,)=!])" $rule.expr $labelled) }}
-{{- $adjustment := default (dict) (get $adjustable $name) }}
-{{- $wanted := "" }}
-{{- if eq $values.severities "enhancement" }}
-{{- $wanted = default "" $adjustment.enhancementThreshold }}
-{{- with $adjustment.enhancementSeverity }}{{ $_ := set $rule.labels "severity" . }}{{ end }}
+{{- $numbers := default (dict) (get $adjustable.rules (default $name $rule.record)) }}
+{{- range $literal, $number := $numbers }}
+{{- $_ := set $rule "expr" (regexReplaceAll (printf "(\\s)%s(\\s|\\)|$)" (regexQuoteMeta $literal)) $rule.expr (printf "${1}$$%s;${2}" $number)) }}
 {{- end }}
-{{- if hasKey $values.thresholds $name }}{{ $wanted = get $values.thresholds $name }}{{ end }}
-{{- if $wanted }}
-{{- $threshold := regexQuoteMeta $adjustment.threshold }}
-{{- $_ := set $rule "expr" (regexReplaceAll (printf ">(\\s+)%s\\b" $threshold) $rule.expr (printf ">${1}%v" $wanted)) }}
+{{- range $literal, $number := $numbers }}
+{{- $wanted := $literal }}
+{{- if eq $values.severities "enhancement" }}{{ with (get $adjustable.numbers $number).enhancement }}{{ $wanted = . }}{{ end }}{{ end }}
+{{- if hasKey $values.thresholds $number }}{{ $wanted = get $values.thresholds $number }}{{ end }}
+{{- $_ := set $rule "expr" (replace (printf "$%s;" $number) (toString $wanted) $rule.expr) }}
 {{- end }}
 {{- if $name }}
+{{- if eq $values.severities "enhancement" }}{{ with get $adjustable.alerts $name }}{{ $_ := set $rule.labels "severity" . }}{{ end }}{{ end }}
+{{- if has $name $values.critical }}{{ $_ := set $rule.labels "severity" "critical" }}{{ end }}
 {{- $_ := set $rule "labels" (merge (dict) $rule.labels $values.labels) }}
 {{- $description := regexReplaceAll "([({,])cluster([,)=!])" $rule.annotations.description $labelled }}
 {{- $description = regexReplaceAll "\\$labels\\.cluster\\b" $description (printf "$$labels.%s" $values.clusterLabel) }}

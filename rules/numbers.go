@@ -1,0 +1,119 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
+)
+
+// A Number decides when alerts fire. Expressions have it as "$Name"; that of an alert is its
+// threshold, and is "$threshold" in its own.
+type Number struct {
+	Name  string
+	Value float64
+	// Enhancement is the value by OpenShift's enhancement, where it differs.
+	Enhancement float64
+	// Lowest is the least that works: below, something else in the rules ends the alert.
+	// Below is more than the most.
+	Lowest, Below float64
+	// Means is the sentence of the table.
+	Means string
+}
+
+// leastShare is what the records of slow and failed calls keep.
+const leastShare = 0.01
+
+// Numbers is the table of all that options, chart and mixin can change. An alert of the name is
+// what the first ones are about.
+var Numbers = []Number{
+	{"WebhookFailingClosed", 0.06, 0, leastShare, 1, "An outage of a webhook that is called now and then: this share of the calls of six hours fails. No page is for less."},
+	{"WebhookCallsFailing", 0.05, 0.01, leastShare, 1, "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes."},
+	{"WebhookFailingOpen", 0.05, 0.01, leastShare, 1, "The same, where requests pass."},
+	{"WebhookConversionFailing", 0.05, 0.01, leastShare, 1, "The same, of conversions."},
+	{"WebhookCriticalResourceSlow", 0.01, 0, leastShare, 1, "Over this share of the calls takes longer than the webhook's threshold, and the cluster depends on it."},
+	{"WebhookSlow", 0.01, 0, leastShare, 1, "The same, where the cluster does not."},
+	{"WebhookRejectionsHigh", 0.1, 0, 0.001, 1, "Over this share of the requests is refused on purpose."},
+	{"pageShare", 0.2, 0, 0.02, 1, "An outage of a webhook that is called all the time: over this share of the calls of 5 minutes fails."},
+	{"pageHalfMinuteShare", 0.15, 0, 0.02, 1, "A half minute of it counts where over this share of the 3 minutes before failed."},
+	{"pageHalfMinutes", 11, 0, 1, 61, "So many of the 60 half minutes of 30 minutes must count. An outage of two minutes counts for 10."},
+	{"pageFailures", 5, 0, 1, 1000, "Fewer failures than these in 30 minutes, or in six hours of a webhook that is called now and then, never page."},
+	{"pageSlots", 3, 0, 1, 91, "So many of the 90 slots of six hours must count, of a webhook that is called now and then."},
+	{"partShare", 0.5, 0, 0.02, 1, "An operation, also on one API server, is looked at by itself where over this share of its calls fails."},
+	{"recoveredShare", 0.01, 0, 0.001, 0.02, "An outage is over where at most this share of 20 calls failed in 3 minutes."},
+	{"expiresSoonDays", 7, 0, 1, 31, "A CA bundle expires soon where fewer days are left: a ticket each day, and no longer each week."},
+	{"explainedShare", 0.5, 0, 0.1, 1, "The errors of API servers are explained where over this share of them in 30 minutes is of webhooks."},
+	{"hangingShare", 0.5, 0, 0.02, 1, "Calls hang where over this share of them takes over 2.5 s: it pages after 5 minutes instead of 15."},
+}
+
+// findNumber returns the number of the name, if there is one.
+func findNumber(name string) (Number, bool) {
+	at := slices.IndexFunc(Numbers, func(n Number) bool { return n.Name == name })
+	if at < 0 {
+		return Number{}, false
+	}
+	return Numbers[at], true
+}
+
+// value is that of a number as given, or as decided by who decides over severities.
+func (o Options) value(n Number) float64 {
+	given, isGiven := o.Thresholds[n.Name]
+	switch {
+	case isGiven:
+		return given
+	case o.Severities == EnhancementSeverities && n.Enhancement != 0:
+		return n.Enhancement
+	}
+	return n.Value
+}
+
+// numbered is an expression with the values of its numbers.
+func (o Options) numbered(expr string) string {
+	return placedNumber.ReplaceAllStringFunc(expr, func(name string) string {
+		if n, exists := findNumber(name[1:]); exists {
+			return decimal(o.value(n))
+		}
+		return name
+	})
+}
+
+var placedNumber = regexp.MustCompile(`\$[A-Za-z]+`)
+
+func decimal(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
+
+// checkNumbers refuses values that would do nothing, and names that are none.
+func (o Options) checkNumbers() error {
+	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
+		n, exists := findNumber(name)
+		value := o.Thresholds[name]
+		switch {
+		case !exists && slices.ContainsFunc(allAlerts(), func(a Alert) bool { return a.Name == name }):
+			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(numberNames(), ", "))
+		case !exists:
+			return fmt.Errorf("--threshold: %q: must be one of %s%s", name, strings.Join(numberNames(), ", "), nearest(name, numberNames()))
+		case value < n.Lowest || value >= n.Below:
+			return fmt.Errorf("--threshold: %s=%v: must be at least %s, the lowest that works, and below %s", name, value, decimal(n.Lowest), decimal(n.Below))
+		}
+	}
+	return nil
+}
+
+func numberNames() []string {
+	var out []string
+	for _, n := range Numbers {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+// nearest suggests a name that looks like the one given, or contains it.
+func nearest(name string, names []string) string {
+	for _, k := range text.Similar(name, slices.Sorted(slices.Values(names)), 1) {
+		return ", did you mean " + k + "?"
+	}
+	return ""
+}
