@@ -68,7 +68,9 @@ func kustomize(file string) *build {
 
 func (b *build) run() {
 	var all resmap.ResMap
-	quietly(func() { all, b.err = krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(b, b.folder) })
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified // as the command line does: webhooks last
+	quietly(func() { all, b.err = krusty.MakeKustomizer(options).Run(b, b.folder) })
 	if b.err = cmp.Or(b.missing, b.err); b.err != nil {
 		return
 	}
