@@ -38,7 +38,8 @@ func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 // derive derives what is known of each webhook alone.
 func (p *Policy) derive(w *work, r *Report) {
 	s := r.Snapshot
-	d := &deriver{w, p, r.Matcher, map[string]Profile{}, map[inventory.Resource][]Class{}, p.onRunLevel(s, "0"), p.controlPlaneRequests(r.Matcher)}
+	w.requests = p.controlPlaneRequests(r.Matcher)
+	d := &deriver{w, p, r.Matcher, map[string]Profile{}, map[inventory.Resource][]Class{}, p.onRunLevel(s, "0")}
 	r.Profiles = make([]*Profile, 0, len(s.Webhooks))
 	for _, webhook := range s.Webhooks {
 		if !w.step() {

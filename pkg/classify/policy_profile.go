@@ -62,15 +62,11 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 
 // policyProfiles are those of the Snapshot's policies, and of those that it has
 // bindings of alone.
-func (p *Policy) policyProfiles(r *Report) []PolicyProfile {
+func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 	s := r.Snapshot
 	out := make([]PolicyProfile, 0, len(s.Policies)+len(s.Unbound))
-	var requests controlPlaneRequests
-	if len(s.Policies) > 0 {
-		requests = p.controlPlaneRequests(r.Matcher)
-	}
 	for _, of := range s.Policies {
-		out = append(out, PolicyProfile{of, matchAny(p.PlatformWebhooks, of.Name), false, s, r.Matcher, p, requests})
+		out = append(out, PolicyProfile{of, matchAny(p.PlatformWebhooks, of.Name), false, s, r.Matcher, p, w.requests})
 	}
 	for _, b := range s.Unbound {
 		of := &inventory.AdmissionPolicy{Registration: inventory.Registration{Ref: b.Policy, Object: b.Object}, Bindings: []*inventory.PolicyBinding{b}}
@@ -81,7 +77,7 @@ func (p *Policy) policyProfiles(r *Report) []PolicyProfile {
 
 // findOfPolicies runs the checks of admission policies.
 func (p *Policy) findOfPolicies(w *work, r *Report) {
-	for _, of := range p.policyProfiles(r) {
+	for _, of := range p.policyProfiles(w, r) {
 		refused := p.runs(refusedByAPI) && !of.Absent && len(r.Matcher.RefusedPolicy(of.AdmissionPolicy)) > 0
 		for _, check := range Checks {
 			if !w.step() {

@@ -76,10 +76,8 @@ type deriver struct {
 	alike map[string]Profile
 	// classes are those of resources that a webhook matches.
 	classes map[inventory.Resource][]Class
-	// runLevelZero are the namespaces on run level 0, and requests those on the control
-	// plane's path.
+	// runLevelZero are the namespaces on run level 0.
 	runLevelZero []string
-	requests     controlPlaneRequests
 }
 
 // derive is what is known of the webhook alone.
@@ -114,7 +112,7 @@ func (d *deriver) matching(w *inventory.Webhook) Profile {
 	if w.Type != inventory.Conversion {
 		p.UnusedRules = d.matcher.UnusedRules(&w.Registration)
 		p.RunLevelZero = d.matchedOnZero(&p)
-		p.ControlPlane = d.requests.matchedBy(d.work, w, p.Matched)
+		p.ControlPlane = d.work.requests.matchedBy(d.work, w, p.Matched)
 	}
 	return p
 }

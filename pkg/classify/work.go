@@ -8,7 +8,9 @@ type work struct {
 	// every is the number of steps between two looks at the context.
 	every int
 	steps int
-	ended bool
+	// requests are those on the path of the control plane, made once for all.
+	requests controlPlaneRequests
+	ended    bool
 }
 
 func newWork(ctx context.Context) *work { return &work{ctx: ctx, every: checkEvery} }
