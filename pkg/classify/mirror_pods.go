@@ -1,8 +1,11 @@
 package classify
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -11,7 +14,7 @@ import (
 
 var mirrorPods = &Check{
 	Name:     "mirror-pods",
-	Summary:  "A mutating webhook is called for mirror Pods: where it adds a ServiceAccount, a Secret or a ConfigMap, the kubelet's request is refused.",
+	Summary:  "A mutating webhook or policy meets mirror Pods: where it adds a ServiceAccount, a Secret or a ConfigMap, the kubelet's request is refused.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		if p.Type != inventory.Mutating || p.Platform || !slices.ContainsFunc(p.ControlPlane, isStaticPod) || !slices.ContainsFunc(p.Matched, createsPods) ||
@@ -20,9 +23,40 @@ var mirrorPods = &Check{
 		}
 		return []Problem{{
 			Message: "is called for mirror Pods, by which kubelets show static Pods: if it adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses the Pod, and no list shows it",
-			Fix:     patch(p, excludeRequests(p, `request.resource.resource == "pods" && object != null && "`+corev1.MirrorPodAnnotationKey+`" in object.metadata.?annotations.orValue({})`)),
+			Fix:     patch(p, excludeRequests(p, `request.resource.resource == "pods" && `+isMirrorPod)),
 		}}
 	},
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		if p.Type != inventory.MutatingPolicy || p.Platform || !slices.ContainsFunc(p.Mutations, addsReference) || !meetsMirrorPods(p) {
+			return nil
+		}
+		return []Problem{{
+			Message: "is evaluated for mirror Pods, by which kubelets show static Pods: if it adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses the Pod, and no list shows it",
+			Fix:     fmt.Sprintf("add a matchCondition to %s, with the expression %s%s", objectName(&p.Registration), quoted("!("+isMirrorPod+")"), changedBy(p.Object.Owner)),
+		}}
+	},
+}
+
+// isMirrorPod is the CEL expression that is true for a mirror Pod.
+const isMirrorPod = `object != null && "` + corev1.MirrorPodAnnotationKey + `" in object.metadata.?annotations.orValue({})`
+
+// meetsMirrorPods reports whether a binding may put the policy into effect for them.
+func meetsMirrorPods(p *PolicyProfile) bool {
+	subject := mirrorPod
+	subject.Namespace = "kube-system"
+	request, err := p.Matcher.Request(admission.Create, inventory.Resource{Name: "pods"}, subject)
+	return err == nil && slices.ContainsFunc(p.Bindings, func(b *inventory.PolicyBinding) bool {
+		return p.Matcher.MatchPolicy(request, p.AdmissionPolicy, b).Match != admission.No
+	})
+}
+
+// references are the fields by which a Pod refers to what no mirror Pod may.
+var references = regexp.MustCompile(`(?i)serviceAccount|secret|configMap|envFrom`)
+
+// addsReference reports whether the mutation names one of them.
+func addsReference(m admissionv1.Mutation) bool {
+	return m.JSONPatch != nil && references.MatchString(m.JSONPatch.Expression) ||
+		m.ApplyConfiguration != nil && references.MatchString(m.ApplyConfiguration.Expression)
 }
 
 // isStaticPod reports whether the match is one of Pods in kube-system, where static Pods
