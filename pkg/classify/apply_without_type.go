@@ -33,7 +33,7 @@ var applyWithoutType = &Check{
 		if p.FailsClosed() {
 			refused, stops := unappliedRequests(unapplied), whatStops(p, unapplied)
 			problem.Severity = unappliedSeverity(p, unapplied)
-			problem.Brief = "it refuses " + refused
+			problem.Brief = "it refuses requests to " + listed(resources[:min(len(resources), 3)])
 			if stops != "" {
 				problem.Severity = Critical
 				problem.Brief = strings.TrimPrefix(stops, ", so that ") + ": " + problem.Brief

@@ -31,7 +31,7 @@ var hostPort = &Check{
 			switch {
 			case other == nil:
 			case slices.Contains(w.Declared, port): // both have it as hostPort, by default
-				problem := sharedPort(p, w, port, other.String()+": the scheduler puts no two of them on one node, so that Pods stay Pending where no node is left")
+				problem := sharedPort(p, w, port, other.String()+": the scheduler keeps their Pods apart, and some may stay Pending")
 				problem.Severity = Info
 				return []Problem{problem}
 			default:

@@ -22,7 +22,7 @@ var mirrorPods = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: "is called for mirror Pods, by which kubelets show static Pods: if it adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses the Pod, and no list shows it",
+			Message: "is called for mirror Pods: if it adds a ServiceAccount, a Secret or a ConfigMap, the kubelet's request is refused, and no list shows the static Pod",
 			Fix:     patch(p, excludeRequests(p, `request.resource.resource == "pods" && `+isMirrorPod)),
 		}}
 	},
@@ -31,7 +31,7 @@ var mirrorPods = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: "is evaluated for mirror Pods, by which kubelets show static Pods: if it adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses the Pod, and no list shows it",
+			Message: "is evaluated for mirror Pods: if it adds a ServiceAccount, a Secret or a ConfigMap, the kubelet's request is refused, and no list shows the static Pod",
 			Fix:     fmt.Sprintf("add a matchCondition to %s, with the expression %s%s", objectName(&p.Registration), quoted("!("+isMirrorPod+")"), changedBy(p.Object.Owner)),
 		}}
 	},

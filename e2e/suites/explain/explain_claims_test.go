@@ -25,14 +25,14 @@ import (
 // generated registrations around a check, each for a resource of its own, real requests to
 // all of these, and each claim compared. FUZZ=3000 makes so many registrations.
 
-// subject is what a round registers for one resource, to be judged by what became of the
+// subject is what a round registers for one resource, to be compared with what became of the
 // requests to it. A twin is selected as it is, and shows by which requests.
 type subject struct {
 	check, name string
 	kind        explained
 	objects     []any
 	hooks       []claimedHook
-	judge       func(*subject, []testenv.ReportedFinding, []probe) verdict
+	compare     func(*subject, []testenv.ReportedFinding, []probe) verdict
 }
 
 type claimedHook struct {
@@ -80,7 +80,7 @@ func TestClaimsHold(t *testing.T) {
 	}
 }
 
-// claims registers a subject for each kind, makes requests and judges.
+// claims registers a subject for each kind, makes requests and compares.
 func (e explainer) claims(t *testing.T, r *rand.Rand, round int, total map[string]*claimTally) int {
 	t.Helper()
 	c := &configurations{prefix: fmt.Sprintf("claims-%04d", round)}
@@ -95,7 +95,7 @@ func (e explainer) claims(t *testing.T, r *rand.Rand, round int, total map[strin
 		findings := slices.DeleteFunc(slices.Clone(document.Findings), func(f testenv.ReportedFinding) bool {
 			return f.Check != s.check || !strings.HasPrefix(f.Configuration, s.name)
 		})
-		v := s.judge(s, findings, e.probes(t, s))
+		v := s.compare(s, findings, e.probes(t, s))
 		if total[s.check] == nil {
 			total[s.check] = &claimTally{}
 		}
@@ -206,8 +206,8 @@ func (s *subject) seen(match admissionv1.MatchResources, bound *admissionv1.Matc
 var (
 	alwaysFail = []string{`request.subResource == "x"`, `1 / 0 == 1`, `oldObject.metadata.name == "x"`, `["a"][3] == "a"`, `request.subResource.startsWith("x") && true`}
 	mayFail    = []string{`object.metadata.labels["app"] == "a"`, `request.name == "exp"`}
-	neverFail  = []string{`true`, `has(object.metadata)`, `!has(request.subResource)`, `oldObject == null`, `request.userInfo.username != "nobody"`}
-	neverTrue  = []string{`request.userInfo.username == "nobody"`, `object.?metadata.?labels[?"app"].orValue("") == "z"`, `request.operation == "DELETE"`}
+	neverFail  = []string{`true`, `has(object.metadata)`, `!has(request.subResource)`, `oldObject == null`, `request.userInfo.username != "alice"`}
+	neverTrue  = []string{`request.userInfo.username == "alice"`, `object.?metadata.?labels[?"app"].orValue("") == "z"`, `request.operation == "DELETE"`}
 )
 
 func somethingThatFails(r *rand.Rand) string {
@@ -231,16 +231,16 @@ func expressionSubject(r *rand.Rand, s *subject) {
 		spec.Validations = append(spec.Validations, admissionv1.Validation{Expression: pick(r, `variables.v != "x"`, `true`)})
 	}
 	s.objects = append(objects, s.seen(match, bound).objects()...)
-	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 		evaluated := slices.DeleteFunc(probes, func(p probe) bool { return !slices.Contains(p.warned, s.name+"-twin") })
 		failed := func(p probe) bool { return p.refused("'"+s.name+"'", "resulted in error") }
-		return judged(findings, evaluated, evaluated, failed)
+		return compareFindings(findings, evaluated, evaluated, failed)
 	}
 }
 
-// judged compares findings that say "refuses" of every request, or of those that are let
+// compareFindings compares findings that say "refuses" of every request, or of those that are let
 // through, unless they say what else may decide.
-func judged(findings []testenv.ReportedFinding, all, selected []probe, refused func(probe) bool) verdict {
+func compareFindings(findings []testenv.ReportedFinding, all, selected []probe, refused func(probe) bool) verdict {
 	var out verdict
 	for _, f := range findings {
 		of := all
@@ -288,9 +288,9 @@ func conditionSubject(r *rand.Rand, s *subject) {
 	twin.ClientConfig.Service = h.ClientConfig.Service.DeepCopy()
 	twin.ClientConfig.Service.Path, twin.MatchConditions, twin.FailurePolicy = new("/"+twin.Name), nil, new(admissionv1.Ignore)
 	s.hooks = []claimedHook{{true, twin, admissionv1.NeverReinvocationPolicy}, h}
-	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 		selected := slices.DeleteFunc(slices.Clone(probes), func(p probe) bool { return !slices.Contains(p.paths, "/twin."+s.name+".example.com") })
-		v := judged(findings, probes, selected, func(p probe) bool { return p.refused("resulted in error") })
+		v := compareFindings(findings, probes, selected, func(p probe) bool { return p.refused("resulted in error") })
 		for _, p := range probes {
 			if called := slices.Contains(p.paths, "/main."+s.name+".example.com"); called && len(findings) > 0 && !strings.Contains(findings[0].Message, "unless") {
 				v.wrong = append(v.wrong, "it is called in "+p.namespace)
@@ -319,17 +319,17 @@ func paramKindSubject(r *rand.Rand, s *subject) {
 		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: pick(r, pick(r, neverFail, neverTrue)...)}}
 	}
 	s.objects = append(p.objects(), s.seen(match, nil).objects()...)
-	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 		refused := func(p probe) bool {
 			return p.refused("'"+s.name+"'", "failed to find resource referenced by paramKind")
 		}
 		// What is refused shows no warnings: the twin says of those that pass alone.
 		selected := slices.DeleteFunc(slices.Clone(probes), func(p probe) bool { return !refused(p) && !slices.Contains(p.warned, s.name+"-twin") })
-		return judged(findings, probes, selected, refused)
+		return compareFindings(findings, probes, selected, refused)
 	}
 }
 
-// chainSubject is judged by the webhooks that requests meet, and what these may take
+// chainSubject is compared by the webhooks that requests meet, and what these may take
 // together: none of them hangs.
 func chainSubject(r *rand.Rand, s *subject) {
 	s.check = "chain-outlasts-request"
@@ -338,16 +338,16 @@ func chainSubject(r *rand.Rand, s *subject) {
 		h.TimeoutSeconds = new(pick(r, int32(5), 10, 12, 18, 20, 30))
 		s.hooks = append(s.hooks, h)
 	}
-	s.judge = judgedChain
+	s.compare = checkChain
 }
 
 var inNamespaces = regexp.MustCompile(`^in namespaces? (.+?) those to `)
 
 var outlasts = regexp.MustCompile(`(?: in namespace (\S+?))?(?: meets)?: .*refused after 34 s of (\S+ s) \(`)
 
-// judgedChain wants a finding on a webhook at least of each request that can be outlasted,
+// checkChain wants a finding on a webhook at least of each request that can be outlasted,
 // and of each finding a request that meets its webhook and takes so long.
-func judgedChain(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+func checkChain(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 	var out verdict
 	met := map[string]bool{} // "WEBHOOK NAMESPACE SECONDS", and of any namespace
 	for _, p := range probes {
@@ -411,7 +411,7 @@ func (e explainer) applySubject(r *rand.Rand, s *subject) {
 	}
 	p.bindings = []policyBinding{b}
 	s.objects = p.objects()
-	s.judge = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
+	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 		refused := func(p probe) bool { return p.refused(s.name, "no corresponding type") }
 		var out verdict
 		for _, f := range findings {

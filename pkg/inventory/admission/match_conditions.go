@@ -177,7 +177,7 @@ func (p *program) run(vars activation) outcome {
 	}
 }
 
-// value is unknown where it cannot be told.
+// value is unknown where more than is known decides.
 func (p *program) value(vars activation) (ref.Val, error) {
 	if p.err != nil || vars.err != nil {
 		return unknown, nil
