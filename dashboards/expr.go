@@ -37,7 +37,7 @@ type scope struct {
 	window string
 }
 
-func (s scope) over(window string) scope {
+func (s scope) withWindow(window string) scope {
 	s.window = window
 	return s
 }
@@ -130,8 +130,8 @@ func overallRatio(part, whole string) string {
 }
 
 // topBy returns the series of now that lead the ranking of the whole range.
-func topBy(now, ranking, by string) string {
-	return fmt.Sprintf("(%s)\nand on (%s) topk(%d, (%s) > 0)", now, by, topSeries, ranking)
+func topBy(now, ranking, labelNames string) string {
+	return fmt.Sprintf("(%s)\nand on (%s) topk(%d, (%s) > 0)", now, labelNames, topSeries, ranking)
 }
 
 // countOrZero counts the series of expr; it is 0 only where all has series: a
@@ -183,19 +183,19 @@ type lookup struct{ key, all string }
 
 // labels adds labels of the expression from, if there are any; of several series,
 // one stands for all.
-func (l lookup) labels(rows, labels, from string) string {
-	return fmt.Sprintf("(%s)\n* on (%[2]s) group_left (%[3]s) (topk by (%[2]s) (1, %[4]s) or on (%[2]s) (%[5]s))", rows, l.key, labels, from, l.all)
+func (l lookup) labels(rows, labels, expression string) string {
+	return fmt.Sprintf("(%s)\n* on (%[2]s) group_left (%[3]s) (topk by (%[2]s) (1, %[4]s) or on (%[2]s) (%[5]s))", rows, l.key, labels, expression, l.all)
 }
 
 // number adds the values of from as a label.
-func (l lookup) number(rows, label, from string) string {
-	return withDefault(l.labels(rows, label, asLabel("round("+from+", 0.001)", l.key, label)), label, "-")
+func (l lookup) number(rows, label, expression string) string {
+	return withDefault(l.labels(rows, label, asLabel("round("+expression+", 0.001)", l.key, label)), label, "-")
 }
 
 // asLabel is 1 for each series of expr, whose value becomes a label. The console
 // sorts rows by labels alone.
-func asLabel(expr, by, label string) string {
-	return fmt.Sprintf("count_values by (%s) (%q, %s)", by, label, expr)
+func asLabel(expr, labelName, label string) string {
+	return fmt.Sprintf("count_values by (%s) (%q, %s)", labelName, label, expr)
 }
 
 // orUnknown adds a series of the state unknown where there is no other: Grafana has no

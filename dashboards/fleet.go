@@ -30,8 +30,8 @@ const mostRows = 20
 
 // summarized is what the rules record of each cluster, once: in a store, a Ruler's may
 // stand beside that of the cluster.
-func summarized(record, by string, matchers ...string) string {
-	return fmt.Sprintf("max by (%s) (%s{%s})", by, record, join(append(matchers, `cluster=~"$cluster"`)...))
+func summarized(record, labelNames string, matchers ...string) string {
+	return fmt.Sprintf("max by (%s) (%s{%s})", labelNames, record, join(append(matchers, `cluster=~"$cluster"`)...))
 }
 
 // cells are the numbers of a cluster in a table, as expressions with a series for each
@@ -208,7 +208,9 @@ func drift() string {
 }
 
 // recordedOf is what the rules of a store of all clusters record, once where replicas do.
-func recordedOf(record, by string) string { return fmt.Sprintf("max by (%s) (%s)", by, record) }
+func recordedOf(record, labelNames string) string {
+	return fmt.Sprintf("max by (%s) (%s)", labelNames, record)
+}
 
 func driftPanel() Panel {
 	rows := fmt.Sprintf("topk(%d, %s)", mostRows, drift())

@@ -204,9 +204,9 @@ func stackStyle(p Panel) any {
 
 // thresholds begin with the step for all smaller values, and for none at all,
 // which is neither good nor bad.
-func thresholds(from []Threshold) *dashboard.ThresholdsConfig {
+func thresholds(levels []Threshold) *dashboard.ThresholdsConfig {
 	steps := []dashboard.Threshold{{Color: grey}}
-	for _, t := range from {
+	for _, t := range levels {
 		steps = append(steps, dashboard.Threshold{Color: t.Color, Value: new(t.From)})
 	}
 	return &dashboard.ThresholdsConfig{Mode: dashboard.ThresholdsModeAbsolute, Steps: steps}

@@ -141,7 +141,7 @@ func deadBackends() string {
 }
 
 func unhealthyPanel() Panel {
-	whole := selected.over(rangeWindow)
+	whole := selected.withWindow(rangeWindow)
 	registered := fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)
 	with := lookup{webhookLabels, evidence()}
 	rows := with.labels(with.labels(unhealthyWebhooks(), registration, withDefault(registered, "owner", "none")), "blocks", blocks())

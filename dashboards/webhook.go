@@ -65,7 +65,7 @@ func (p Panel) withTexts(texts ...Text) Panel {
 
 // webhookStats are the four numbers that an incident asks for first.
 func webhookStats() []Panel {
-	whole := oneWebhook.over(rangeWindow)
+	whole := oneWebhook.withWindow(rangeWindow)
 	return widened(6, []Panel{
 		statPanel("Backend", "Whether the backend has a ready endpoint.",
 			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+oneWebhook.auditor+`}))`, red).
@@ -90,7 +90,7 @@ func untilExpiry(title, description, metric string) Panel {
 // thirty days. It is asked of one webhook alone: of all, it would read more
 // samples than Prometheus allows.
 func budgetPanel() Panel {
-	month := oneWebhook.over("[30d]")
+	month := oneWebhook.withWindow("[30d]")
 	left := "clamp_min(1 - 100 * " + overallRatio(month.failures(), month.calls()) + ", 0)"
 	return statPanel("Failure budget left", "What is left of the failure budget of the last thirty days: one call of a hundred may fail.", left, red).
 		withUnit(unitPercent, Threshold{orange, 0}, Threshold{green, 0.25}).withTexts(Text{"0", "spent", red})

@@ -197,7 +197,7 @@ func latencyPanels() []Panel {
 			Description: "One call of a hundred takes longer than this. The ten slowest webhooks of the chosen time range, and all webhooks together.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: topBy(selected.latency("0.99"), selected.over(rankWindow).latency("0.99"), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{Expr: topBy(selected.latency("0.99"), selected.withWindow(rankWindow).latency("0.99"), webhookLabels), Legend: "{{name}} {{cluster}}"},
 				{Expr: allLatency("0.99"), Legend: "all admission webhooks", Total: true},
 			},
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
@@ -207,7 +207,7 @@ func latencyPanels() []Panel {
 			Title:       "p99 as a multiple of its threshold",
 			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the Policy sets others. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitTimes, Width: 24, Height: 9,
-			Queries:    []Query{{Expr: topBy(excess(selected), excess(selected.over(rankWindow)), webhookLabels), Legend: "{{name}} {{cluster}}"}},
+			Queries:    []Query{{Expr: topBy(excess(selected), excess(selected.withWindow(rankWindow)), webhookLabels), Legend: "{{name}} {{cluster}}"}},
 			Thresholds: []Threshold{{red, 1}},
 			Links:      drillDown("__field.labels"),
 		},
@@ -216,7 +216,7 @@ func latencyPanels() []Panel {
 			Description: "Seconds of waiting per second: latency times calls. The first of them costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: topBy(selected.waitTime(), selected.over(rankWindow).waitTime(), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{Expr: topBy(selected.waitTime(), selected.withWindow(rankWindow).waitTime(), webhookLabels), Legend: "{{name}} {{cluster}}"},
 				{Expr: "sum(" + selected.waitTime() + ")", Legend: "all webhooks", Total: true},
 			},
 			Links: drillDown("__field.labels"),
@@ -234,7 +234,7 @@ func allLatency(q string) string {
 
 func failurePanels() []Panel {
 	shares := func(title, description string, part func(scope) string) Panel {
-		now, whole := selected, selected.over(rankWindow)
+		now, whole := selected, selected.withWindow(rankWindow)
 		return Panel{
 			Title:       title,
 			Description: description + " The ten worst of the chosen time range, and the share over all webhooks.",
@@ -254,7 +254,7 @@ func failurePanels() []Panel {
 }
 
 func resourcePanels() []Panel {
-	now, whole := selected, selected.over(rankWindow)
+	now, whole := selected, selected.withWindow(rankWindow)
 	const by = "cluster, group, resource"
 	return []Panel{
 		{

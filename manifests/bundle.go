@@ -119,8 +119,8 @@ func olmClusterRules() []rbacv1.PolicyRule {
 
 // ownedCRD describes the status to the OpenShift console.
 func ownedCRD() object {
-	described := func(path, display, description string, descriptors ...string) object {
-		return object{"path": path, "displayName": display, "description": description, "x-descriptors": descriptors}
+	described := func(location, display, description string, descriptors ...string) object {
+		return object{"path": location, "displayName": display, "description": description, "x-descriptors": descriptors}
 	}
 	return object{
 		"name": "webhookaudits.webhook-auditor.io", "kind": "WebhookAudit", "version": "v1alpha1",

@@ -181,8 +181,8 @@ func quoted(v any) string {
 func lines(values []string) string {
 	var rows []string
 	for row := range slices.Chunk(values, 4) {
-		text := quoted(row)
-		rows = append(rows, text[1:len(text)-1])
+		content := quoted(row)
+		rows = append(rows, content[1:len(content)-1])
 	}
 	return "[" + strings.Join(rows, ",\n          ") + "]"
 }

@@ -138,9 +138,9 @@ func ratio(window string) string {
 	return `cluster_type_name_failure:webhook_auditor_failed:ratio` + window
 }
 
-// seen is an increase for short windows: those that hold one scrape, or none,
+// seenCounter is an increase for short windows: those that hold one scrape, or none,
 // as API servers are scraped seldom or their scrapes fail, reach back five minutes.
-func seen(counter string) string {
+func seenCounter(counter string) string {
 	return `(increase(` + counter + `[2m]) or increase(` + counter + `[5m]))`
 }
 
@@ -354,11 +354,11 @@ const unreached = `cluster_instance_type_name:webhook_auditor_calls_unreached:in
 // servers reach two of the webhooks, or where the webhooks have two backends that
 // are not known to be down: it is not for a backend that they cannot be called.
 var cutOffRecords = []RecordingRule{
-	{Name: unreached, Asks: "How many calls got no answer on each API server in 2m?", Expr: `sum by (instance, type, name) (` + seen(failedClosed) + ` or ` + seen(promql.FailedOpen) + `) > 0`},
+	{Name: unreached, Asks: "How many calls got no answer on each API server in 2m?", Expr: `sum by (instance, type, name) (` + seenCounter(failedClosed) + ` or ` + seenCounter(promql.FailedOpen) + `) > 0`},
 	{
 		Name: noneReachable, Asks: "Which API servers reach none of their webhooks, though it is for no single backend?",
 		Expr: `
-			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (` + seen(promql.Requests) + `), 1) > 0.95
+			clamp_max(sum by (instance) (` + unreached + `) / on (instance) sum by (instance) (` + seenCounter(promql.Requests) + `), 1) > 0.95
 			and on (instance) sum by (instance) (` + failedOn("5m") + `{` + isAdmission + `}) >= 5
 			and on (instance) (
 				count by (instance) (` + unreached + ` and on (type, name) (

@@ -140,10 +140,10 @@ func (p *evaluator) load(file string) {
 
 // eval evaluates the groups whose turn it is. They are in the order of their
 // names, so that some read what others recorded at the evaluation before.
-func (p *evaluator) eval(at time.Duration) {
+func (p *evaluator) eval(offset time.Duration) {
 	for _, g := range p.groups {
-		if at%g.Interval() < p.tick {
-			g.Eval(p.t.Context(), time.Unix(0, 0).Add(at))
+		if offset%g.Interval() < p.tick {
+			g.Eval(p.t.Context(), time.Unix(0, 0).Add(offset))
 		}
 	}
 }
@@ -160,14 +160,14 @@ func (p *evaluator) record(group string, end time.Duration) {
 }
 
 // restart starts Prometheus anew: it evaluates once, and restores the alerts.
-func (p *evaluator) restart(file string, at time.Duration) {
+func (p *evaluator) restart(file string, offset time.Duration) {
 	p.t.Helper()
 	p.load(file)
 	for _, g := range p.groups {
-		g.Eval(p.t.Context(), time.Unix(0, 0).Add(at))
-		g.RestoreForState(time.Unix(0, 0).Add(at))
+		g.Eval(p.t.Context(), time.Unix(0, 0).Add(offset))
+		g.RestoreForState(time.Unix(0, 0).Add(offset))
 	}
-	p.now = at + p.tick
+	p.now = offset + p.tick
 }
 
 // only leaves out the groups that neither hold one of the alerts nor record anything.
@@ -267,18 +267,18 @@ func inClusters(series map[string][]string) []string {
 }
 
 // over evaluates from one time to another, and returns what fires in a cluster at a time.
-func (p *evaluator) over(from, last, step time.Duration) func(cluster string, at time.Duration) []*rules.Alert {
+func (p *evaluator) over(start, last, step time.Duration) func(cluster string, offset time.Duration) []*rules.Alert {
 	p.t.Helper()
 	fires := map[time.Duration]map[string][]*rules.Alert{}
-	p.tick, p.now = step, from
-	for at := from; at <= last; at += step {
+	p.tick, p.now = step, start
+	for at := start; at <= last; at += step {
 		fires[at] = map[string][]*rules.Alert{}
 		for _, a := range p.until(at) {
 			cluster := a.Labels.Get("cluster")
 			fires[at][cluster] = append(fires[at][cluster], a)
 		}
 	}
-	return func(cluster string, at time.Duration) []*rules.Alert { return fires[at][cluster] }
+	return func(cluster string, offset time.Duration) []*rules.Alert { return fires[offset][cluster] }
 }
 
 // until evaluates up to and including a time, and returns the alerts that
@@ -306,10 +306,10 @@ func active(r *rules.AlertingRule) []*rules.Alert {
 
 // firing returns what fires at a time, each alert as "Name subject", where
 // the subject is what the alert is about: a webhook, a resource or a series.
-func (p *evaluator) firing(at time.Duration) []string {
+func (p *evaluator) firing(offset time.Duration) []string {
 	p.t.Helper()
 	var out []string
-	for _, a := range p.until(at) {
+	for _, a := range p.until(offset) {
 		out = append(out, strings.TrimSpace(a.Labels.Get("alertname")+" "+subject(a.Labels)))
 	}
 	slices.Sort(out)

@@ -621,9 +621,9 @@ func TestRestart(t *testing.T) {
 	file := fileOf(t, "WebhookFailingClosed", "WebhookBackendDown", "WebhookAllCallsFailing")
 	p := evaluateFile(t, file, tick, slices.Concat(called("0+20x240"), failed("0+10x240"), others(240), auditor("one", "policy", "x240"), []string{finding + " 1x240"}))
 	p.now = 20 * time.Minute
-	identities := func(at time.Duration) []string {
+	identities := func(offset time.Duration) []string {
 		var out []string
-		for _, a := range p.until(at) {
+		for _, a := range p.until(offset) {
 			out = append(out, a.Labels.String())
 		}
 		slices.Sort(out)

@@ -83,7 +83,7 @@ func TestOutages(t *testing.T) {
 	golden.Compare(t, "outages.json", append(encoded, '\n'))
 }
 
-func (o scene) notices(fires func(cluster string, at time.Duration) []*rules.Alert) []notice {
+func (o scene) notices(fires func(cluster string, offset time.Duration) []*rules.Alert) []notice {
 	begins, out := map[string]int{}, []notice{}
 	for at := outageBegins - 10*60; at <= o.last(); at += 60 {
 		now := time.Duration(at) * time.Second

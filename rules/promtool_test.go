@@ -109,10 +109,10 @@ func triggersOf(t *testing.T, tests []unitTest, alert string) []trace {
 	return nil
 }
 
-func (u unitTest) tracesAt(t *testing.T, at time.Duration) []trace {
+func (u unitTest) tracesAt(t *testing.T, offset time.Duration) []trace {
 	t.Helper()
 	interval := cmp.Or(time.Duration(u.Interval), minute)
-	now, before := int(at/interval), int((at-minute)/interval)
+	now, before := int(offset/interval), int((offset-minute)/interval)
 	var out []trace
 	for _, s := range u.Series {
 		read := parsed(t, []string{s.Series + " " + s.Values})[0]

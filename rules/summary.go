@@ -73,7 +73,9 @@ func RenderCentral(form Form, o Options) ([]byte, error) {
 // every two minutes; as they count clusters, they do not group by them.
 func (o Options) centralGroup() group {
 	label := o.clusterLabel()
-	per := func(by, metric string) string { return fmt.Sprintf("max by (%s, %s) (%s)", label, by, metric) }
+	per := func(labelNames, metric string) string {
+		return fmt.Sprintf("max by (%s, %s) (%s)", label, labelNames, metric)
+	}
 	out := group{RuleGroup: monitoringv1.RuleGroup{Name: "webhook-auditor-clusters", Interval: duration(2 * time.Minute)}}
 	for _, r := range []RecordingRule{
 		{Name: promql.FleetRegistrations, Asks: "In how many clusters is a webhook registered so?", Expr: "count by (" + promql.Variant + ") (" + per(promql.Variant, "webhook_auditor_webhook_info") + ")"},

@@ -132,21 +132,21 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 }
 
 // checkPageURL refuses what a browser would take for a path of the page with the link.
-func checkPageURL(text string) error {
-	u, err := url.Parse(text)
-	if text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+func checkPageURL(content string) error {
+	u, err := url.Parse(content)
+	if content == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
 		return nil
 	}
-	return usageError{fmt.Errorf("--page-url: must be a URL as https://auditor.example.com, not %q", text)}
+	return usageError{fmt.Errorf("--page-url: must be a URL as https://auditor.example.com, not %q", content)}
 }
 
 // readThresholds reads numbers, which a flag of names and texts does not.
 func readThresholds(o *rules.Options, texts map[string]string) error {
 	o.Thresholds = map[string]float64{}
-	for name, text := range texts {
-		value, err := strconv.ParseFloat(text, 64)
+	for name, content := range texts {
+		value, err := strconv.ParseFloat(content, 64)
 		if err != nil {
-			return fmt.Errorf("--threshold: %s=%s: must be a number, as %s=0.1", name, text, name)
+			return fmt.Errorf("--threshold: %s=%s: must be a number, as %s=0.1", name, content, name)
 		}
 		o.Thresholds[name] = value
 	}

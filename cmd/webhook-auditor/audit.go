@@ -94,7 +94,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 
 func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	targets, paths := arguments.SplitTargets(args)
-	a.from = paths
+	a.paths = paths
 	selected := selection{targets, a.namespace.selected()}
 	if err := a.check(paths); err != nil {
 		return err
@@ -117,12 +117,12 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if err := errors.Join(a.input.checkRead(paths, evaluated.Snapshot), selected.check(document, s.err)); err != nil {
 		return err
 	}
-	document = selected.of(document)
+	document = selected.narrowed(document)
 	switch {
 	case a.baseline != "" && a.output != "sarif" && len(document.Errors) > 0 && isEmpty(evaluated.Snapshot):
 		return printErrors(document.Errors, s) // all would pass for resolved
 	case a.baseline != "":
-		return a.compare(selected.of(before), document, s)
+		return a.compare(selected.narrowed(before), document, s)
 	}
 	if a.output == htmlFormat {
 		err = page.WriteFile(s.out, evaluated, document, version.Version)
@@ -279,7 +279,7 @@ type source struct {
 	applied *inventory.Objects
 	// byUser says that the answer depends on who asks, with files as well.
 	byUser  bool
-	from    []string
+	paths   []string
 	probe   probeFlags
 	observe observeFlags
 }
@@ -287,13 +287,13 @@ type source struct {
 // objects are those of the files, of a cluster whose API server routes as the flag says, else
 // those of the cluster.
 func (o *source) objects(ctx context.Context, s streams) (inventory.Objects, error) {
-	if len(o.from) == 0 {
+	if len(o.paths) == 0 {
 		return o.clusterObjects(ctx, s)
 	}
 	if flags := o.withoutCluster(); len(flags) > 0 {
 		return inventory.Objects{}, usageError{fmt.Errorf("%s: must be given without files: they are of no cluster", strings.Join(flags, ", "))}
 	}
-	objects, err := o.input.objects(o.from, s)
+	objects, err := o.input.objects(o.paths, s)
 	objects.Routing = cmp.Or(routings[o.access.routing], objects.Routing)
 	return objects, err
 }
@@ -306,8 +306,8 @@ func (o *source) withoutCluster() []string {
 	}
 	var out []string
 	for _, flag := range []struct {
-		name  string
-		given bool
+		name    string
+		isGiven bool
 	}{
 		{"--kubeconfig", a.kubeconfig != ""},
 		{"--context", a.context != ""},
@@ -315,7 +315,7 @@ func (o *source) withoutCluster() []string {
 		{"--as-group", len(user.ImpersonateGroups) > 0},
 		{"--request-timeout", cmp.Or(a.overrides.Timeout, "0") != "0"},
 	} {
-		if flag.given {
+		if flag.isGiven {
 			out = append(out, flag.name)
 		}
 	}
@@ -454,7 +454,7 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 		return inventory.Objects{}, err
 	}
 	line := newProgress(s.err)
-	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.in, Server: server, Progress: func(files, objects int) {
+	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.reader, Server: server, Progress: func(files, objects int) {
 		line.show("reading: %d files, %d objects", files, objects)
 	}})
 	line.clear()
@@ -495,15 +495,15 @@ func (in *input) version(notices io.Writer) (inventory.Version, error) {
 	if in.server == "" {
 		return inventory.Version{}, nil
 	}
-	version, err := inventory.ParseVersion(in.server)
+	serverVersion, err := inventory.ParseVersion(in.server)
 	if err != nil {
-		return version, usageError{fmt.Errorf("--server-version: %w", err)}
+		return serverVersion, usageError{fmt.Errorf("--server-version: %w", err)}
 	}
-	if nearest := version.Recorded(); nearest.Major != version.Major || nearest.Minor != version.Minor {
+	if nearest := serverVersion.Recorded(); nearest.Major != serverVersion.Major || nearest.Minor != serverVersion.Minor {
 		complain(notices, "warning: --server-version %s: this binary knows %s to %s: assuming the resources of %s",
 			in.server, inventory.Oldest, inventory.Newest, nearest)
 	}
-	return version, nil
+	return serverVersion, nil
 }
 
 // assume makes the objects those of another release, if one is given: the feature gates

@@ -40,7 +40,7 @@ func (a *auditLogFlags) addTo(ctx context.Context, snapshot *inventory.Snapshot,
 	}
 	line := newProgress(s.err)
 	defer line.clear()
-	logs := observed.AuditLogs{Paths: a.paths, Stdin: s.in, RequestID: a.requestID, Progress: func(bytes int64) {
+	logs := observed.AuditLogs{Paths: a.paths, Stdin: s.reader, RequestID: a.requestID, Progress: func(bytes int64) {
 		line.show("reading the audit log: %d MiB", bytes>>20)
 	}}
 	out := *snapshot

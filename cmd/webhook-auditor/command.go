@@ -24,7 +24,7 @@ const program = "webhook-auditor"
 
 // streams are what a command reads and writes.
 type streams struct {
-	in       io.Reader
+	reader   io.Reader
 	out, err io.Writer
 }
 
@@ -131,7 +131,7 @@ never changes a webhook.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetIn(s.in)
+	root.SetIn(s.reader)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -27,13 +27,13 @@ import (
 )
 
 // dead is a cluster with a webhook whose Service is missing.
-func dead(taken time.Time) *inventory.Snapshot {
+func dead(snapshotTime time.Time) *inventory.Snapshot {
 	return inventory.Objects{
 		Cluster: inventory.Cluster{ServicesKnown: inventory.Coverage{All: true}},
 		Validating: []*admissionv1.ValidatingWebhookConfiguration{
 			kubetest.Validating("policy", kubetest.Webhook("jobs.policy.example.com", kubetest.Client("policy", "gone"), kubetest.Rule("batch", "jobs", "CREATE"))),
 		},
-	}.Snapshot(taken)
+	}.Snapshot(snapshotTime)
 }
 
 func newTestDaemon(log *bytes.Buffer) *daemon {

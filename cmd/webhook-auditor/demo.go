@@ -83,7 +83,7 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 
 // readRecorded reads the recorded cluster.
 func readRecorded() (inventory.Objects, error) {
-	objects, err := (&input{server: recordedVersion}).objects([]string{"-"}, streams{in: bytes.NewReader(recorded), err: io.Discard})
+	objects, err := (&input{server: recordedVersion}).objects([]string{"-"}, streams{reader: bytes.NewReader(recorded), err: io.Discard})
 	for i := range objects.Inputs {
 		objects.Inputs[i].Path = "a recorded cluster"
 	}

@@ -110,8 +110,8 @@ type player struct {
 	begun time.Time
 	// last is the act that was played last.
 	last string
-	// standing are the facts that hold, with their begin.
-	standing map[fact]time.Time
+	// firingSince are the facts that hold, with their begin.
+	firingSince map[fact]time.Time
 }
 
 // fact is what holds for a time, in words for its begin and its end.
@@ -152,27 +152,27 @@ func (p *player) step(ctx context.Context, elapsed time.Duration) {
 }
 
 // compareFacts says what begins and what ends.
-func (p *player) compareFacts(facts []fact, taken time.Time) {
+func (p *player) compareFacts(facts []fact, snapshotTime time.Time) {
 	standing := map[fact]time.Time{}
 	for _, f := range facts {
-		begun, before := p.standing[f]
+		begun, before := p.firingSince[f]
 		if !before {
-			begun = taken
+			begun = snapshotTime
 			p.say(report.Critical, f.begin)
 		}
 		standing[f] = begun
 	}
-	for _, f := range slices.SortedFunc(maps.Keys(p.standing), func(a, b fact) int { return cmp.Compare(a.end, b.end) }) {
+	for _, f := range slices.SortedFunc(maps.Keys(p.firingSince), func(a, b fact) int { return cmp.Compare(a.end, b.end) }) {
 		if _, stands := standing[f]; !stands {
-			p.say(report.Good, fmt.Sprintf("%s, after %.0f min.", f.end, taken.Sub(p.standing[f]).Minutes()))
+			p.say(report.Good, fmt.Sprintf("%s, after %.0f min.", f.end, snapshotTime.Sub(p.firingSince[f]).Minutes()))
 		}
 	}
-	p.standing = standing
+	p.firingSince = standing
 }
 
 // facts are the webhooks that fail, the alerts that would fire and the conditions that are
 // True.
-func (p *player) facts(taken time.Time) (out []fact, alerts []inventory.Alert) {
+func (p *player) facts(snapshotTime time.Time) (out []fact, alerts []inventory.Alert) {
 	now := p.current()
 	for _, f := range now.Findings {
 		if !f.Check.Fails || f.Acknowledged {
@@ -180,7 +180,7 @@ func (p *player) facts(taken time.Time) (out []fact, alerts []inventory.Alert) {
 		}
 		out = append(out, fact{f.Webhook.Name + " fails: " + f.Brief + ".", f.Webhook.Name + " can be called again"})
 		name, since := f.Check.Alerts[f.Severity], p.history.FailingSince(f.Webhook)
-		if name != "" && taken.Sub(since) >= f.Check.For {
+		if name != "" && snapshotTime.Sub(since) >= f.Check.For {
 			alerts = append(alerts, inventory.Alert{Name: name, Severity: f.Severity.String(), Series: f.Webhook.Series(), Since: since.Add(f.Check.For)})
 			subject := fmt.Sprintf("Alert %s (%s) of %s ", name, f.Severity, f.Webhook.Name)
 			out = append(out, fact{subject + "fires.", subject + "ends"})

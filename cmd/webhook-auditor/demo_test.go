@@ -21,7 +21,7 @@ func TestDemo(t *testing.T) {
 	reader, writer := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, []string{"demo"}, streams{in: strings.NewReader(""), out: writer, err: io.Discard})
+		ended <- run(ctx, []string{"demo"}, streams{reader: strings.NewReader(""), out: writer, err: io.Discard})
 		writer.Close()
 	}()
 	var out strings.Builder
@@ -82,7 +82,7 @@ func TestPlay(t *testing.T) {
 // TestDemoOnce: with --once it ends after the report, without an error.
 func TestDemoOnce(t *testing.T) {
 	var out strings.Builder
-	if err := run(t.Context(), []string{"demo", "--once"}, streams{in: strings.NewReader(""), out: &out, err: io.Discard}); err != nil {
+	if err := run(t.Context(), []string{"demo", "--once"}, streams{reader: strings.NewReader(""), out: &out, err: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(out.String(), "http://") || !strings.Contains(out.String(), "19 webhooks") {

@@ -59,7 +59,7 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	enumFlag(flags, &d.output, enum{"output", "o", "output format", impactFormats})
 	failOn(flags, &d.failOn, "if findings of this severity or higher are added")
 	flags = groups.FlagSet("input")
-	flags.StringArrayVar(&d.from, "from", nil, "file, directory or archive to read instead of a cluster, without OLD; may be repeated")
+	flags.StringArrayVar(&d.paths, "from", nil, "file, directory or archive to read instead of a cluster, without OLD; may be repeated")
 	d.input = inputFlags(flags)
 	d.input.allowEmptyFlag(flags)
 	d.access = registerCluster(groups.FlagSet("cluster"))
@@ -95,12 +95,12 @@ func (d *diff) checkArguments(args []string) error {
 	switch {
 	case len(args) != 1 && len(args) != 2:
 		return usageError{fmt.Errorf("diff: must be given [OLD] NEW, not %d paths", len(args))}
-	case len(args) == 2 && len(d.from) > 0:
+	case len(args) == 2 && len(d.paths) > 0:
 		return usageError{errors.New("diff: --from must be given without OLD")}
 	case len(args) == 2 && args[0] == "-" && args[1] == "-":
 		return usageError{errors.New("diff: standard input (-) must be one of OLD and NEW, not both")}
 	}
-	return exist(append(args, d.from...))
+	return exist(append(args, d.paths...))
 }
 
 // snapshots are those before and after the change: of OLD and NEW, or of the cluster
@@ -114,17 +114,17 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 	alone := len(args) == 2
 	after = updated.Snapshot(collected(updated.Inputs, time.Now()))
 	// What is applied to a cluster may be without webhooks, but it is something.
-	if alone || !slices.ContainsFunc(updated.Inputs, func(in inventory.Input) bool { return in.Objects > 0 }) {
+	if alone || !slices.ContainsFunc(updated.Inputs, func(input inventory.Input) bool { return input.Objects > 0 }) {
 		if err := d.checkRead(paths, after, s); err != nil {
 			return nil, nil, err
 		}
 	}
 	if alone {
-		d.from = args[:1]
+		d.paths = args[:1]
 	}
 	d.applied = &updated
 	old, err := d.objects(ctx, s)
-	if err != nil && !alone && len(d.from) == 0 {
+	if err != nil && !alone && len(d.paths) == 0 {
 		return nil, nil, fmt.Errorf("diff: without OLD or --from, NEW is compared with a cluster: %w", err)
 	}
 	if err != nil {

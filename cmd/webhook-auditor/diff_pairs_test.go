@@ -160,7 +160,7 @@ func comparePair(t *testing.T, m pairMaker) {
 	old, applied, after := m.pair()
 	before, updated, whole := m.file(t, "old.yaml", old), m.file(t, "new.yaml", applied), m.file(t, "whole.yaml", after)
 	run := func(format, file string, from ...string) call {
-		d := &diff{source: source{access: &clusterFlags{}, input: &input{allowEmpty: true}, from: from}, output: format, failOn: never}
+		d := &diff{source: source{access: &clusterFlags{}, input: &input{allowEmpty: true}, paths: from}, output: format, failOn: never}
 		if len(from) > 0 {
 			return call{run: d.run, args: []string{file}}
 		}
@@ -168,7 +168,7 @@ func comparePair(t *testing.T, m pairMaker) {
 	}
 	want := changesOf(t, run("json", whole))
 	expect.Equal(t, want, changesOf(t, run("json", updated, before)))
-	agent := agents{access: &clusterFlags{}, input: &input{allowEmpty: true}, from: []string{before}}
+	agent := agents{access: &clusterFlags{}, input: &input{allowEmpty: true}, paths: []string{before}}
 	expect.Equal(t, want, changesOf(t, must.Get(agent.diff(diffTool{Manifests: string(must.Get(os.ReadFile(updated))(t)), Format: "json"}))(t)))
 	for _, c := range []call{run("markdown", whole), run("text", updated, before), run("text", updated)} {
 		if text := textOf(c.answer(t.Context())); text == "" || strings.Contains(text, "met a fault") {
@@ -204,7 +204,7 @@ func history(t *testing.T, files ...string) []impact.PastChange {
 	var h impact.History
 	var before *classify.Report
 	for _, file := range files {
-		objects := must.Get((&input{}).objects([]string{file}, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}))(t)
+		objects := must.Get((&input{}).objects([]string{file}, streams{reader: strings.NewReader(""), out: io.Discard, err: io.Discard}))(t)
 		r := must.Get(classify.DefaultPolicy().Evaluate(context.Background(), objects.Snapshot(time.Now())))(t)
 		h.Observe(before, r)
 		before = r

@@ -69,7 +69,7 @@ not serve the resource, 2 usage error.`,
 	flags.StringVar(&e.errorText, "error", "", "message of kubectl, an Event or a log about a webhook (- for stdin)")
 	flags.StringVar(&e.observe.audit.requestID, "request-id", "", "with --audit-log, auditID of the request: show its result beside the webhooks that are registered for it")
 	flags = groups.FlagSet("input")
-	flags.StringArrayVar(&e.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
+	flags.StringArrayVar(&e.paths, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
 	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "markdown", "json"}})
 	e.call.register(groups.FlagSet("calls"))
@@ -83,15 +83,15 @@ not serve the resource, 2 usage error.`,
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
-	if err := cmp.Or(e.observe.check(e.from), e.checkCall(args)); err != nil {
+	if err := cmp.Or(e.observe.check(e.paths), e.checkCall(args)); err != nil {
 		return err
 	}
-	if e.offline && len(e.from) > 0 {
+	if e.offline && len(e.paths) > 0 {
 		return usageError{errors.New("--offline: must be given without files: they have no object to read")}
 	}
 	switch {
 	case e.observe.audit.requestID+e.errorText+e.requests == "":
-	case len(args) > 0 || e.request.given():
+	case len(args) > 0 || e.request.isGiven():
 		return usageError{errors.New("explain: --error, --requests and --request-id: must be given without a request: neither OPERATION and RESOURCE nor flags of a request")}
 	case e.observe.audit.requestID != "":
 		return e.explainAudited(ctx, s)
@@ -100,7 +100,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	default:
 		return e.explainEach(ctx, s)
 	}
-	if len(args) == 1 && !e.request.given() {
+	if len(args) == 1 && !e.request.isGiven() {
 		if check := classify.FindCheck(args[0]); check != nil {
 			return explainCheck(check, s)
 		}
@@ -108,7 +108,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 			return usageError{fmt.Errorf("explain: no check is named %q%s", args[0], arguments.Suggested(near))}
 		}
 	}
-	arguments, err := e.request.read(args, s)
+	request, err := e.request.read(args, s)
 	if err != nil {
 		return err
 	}
@@ -117,12 +117,12 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	matcher := admission.New(snapshot)
-	chain, err := arguments.chain(e.knowledge(ctx, matcher))
+	chain, err := request.chain(e.knowledge(ctx, matcher))
 	if err != nil {
 		return err
 	}
 	if e.call.call {
-		answer, err := e.callChain(ctx, arguments, chain, matcher)
+		answer, err := e.callChain(ctx, request, chain, matcher)
 		if err != nil {
 			return fmt.Errorf("explain: %w", err)
 		}

@@ -51,7 +51,7 @@ func (e *explain) checkCall(args []string) error {
 		return usageError{errors.New("--call-urls and --ignore-differences: must be given with --call")}
 	case !c.call:
 		return nil
-	case e.request.file == "" || len(e.from) > 0 || e.offline:
+	case e.request.file == "" || len(e.paths) > 0 || e.offline:
 		return usageError{errors.New("--call: must be given with -f and a cluster, without --from and --offline")}
 	case len(args) > 0 && callOperations[args[0]].method == "":
 		return usageError{fmt.Errorf("--call: must be given for create, update, apply or delete, not %s", args[0])}

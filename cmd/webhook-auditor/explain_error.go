@@ -28,7 +28,7 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 		return err
 	}
 	evaluated, unread := e.evaluate(ctx, policy, s)
-	if unread != nil && (len(e.from) > 0 || ctx.Err() != nil) {
+	if unread != nil && (len(e.paths) > 0 || ctx.Err() != nil) {
 		return unread
 	}
 	if unread != nil { // the message alone says much, in the outage that it is about too
@@ -48,7 +48,7 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) {
 	text := e.errorText
 	if text == "-" {
-		b, err := io.ReadAll(io.LimitReader(s.in, maxErrorText))
+		b, err := io.ReadAll(io.LimitReader(s.reader, maxErrorText))
 		if err != nil {
 			return nil, fmt.Errorf("reading the error: %w", err)
 		}

@@ -48,8 +48,8 @@ func registerRequest(flags *pflag.FlagSet) *requestFlags {
 	return r
 }
 
-// given reports whether anything of a request is.
-func (r *requestFlags) given() bool {
+// isGiven reports whether anything of a request is.
+func (r *requestFlags) isGiven() bool {
 	return r.labeled() || r.subject.Namespace+r.subject.Version+r.file != ""
 }
 
@@ -109,27 +109,27 @@ func (r *requestFlags) describe(a requestArguments, name []string) (requestArgum
 }
 
 // chain is what becomes of the request where the Snapshot was taken.
-func (a requestArguments) chain(known knowledge) (admission.Chain, error) {
-	a.subject.User = known.user
-	request, err := a.request(known.Matcher)
+func (a requestArguments) chain(knowledge knowledge) (admission.Chain, error) {
+	a.subject.User = knowledge.user
+	request, err := a.request(knowledge.Matcher)
 	if err != nil {
 		return admission.Chain{}, err
 	}
 	notes := a.notes
-	if known.stored != nil && request.Name != "" && (request.Operation == admission.Update || request.Operation == admission.Delete) {
+	if knowledge.stored != nil && request.Name != "" && (request.Operation == admission.Update || request.Operation == admission.Delete) {
 		note := ""
-		if a.subject.Stored, a.subject.Absent, note = known.stored(request); note != "" {
+		if a.subject.Stored, a.subject.Absent, note = knowledge.stored(request); note != "" {
 			notes = append(notes, note)
 		}
-		if request, err = a.request(known.Matcher); err != nil {
+		if request, err = a.request(knowledge.Matcher); err != nil {
 			return admission.Chain{}, err
 		}
 	}
-	if len(known.Snapshot.Inputs) == 0 && !known.Snapshot.PoliciesKnown {
+	if len(knowledge.Snapshot.Inputs) == 0 && !knowledge.Snapshot.PoliciesKnown {
 		notes = append(notes, "not all admission policies were read: they may refuse or change the request as well")
 	}
 	request.Notes = slices.Concat(request.Notes, notes)
-	return known.withParams(request), nil
+	return knowledge.withParams(request), nil
 }
 
 func (a requestArguments) request(matcher *admission.Matcher) (admission.Request, error) {
@@ -203,7 +203,7 @@ func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
 // opened is a file to read, or standard input.
 func opened(path string, s streams) (io.ReadCloser, error) {
 	if path == "-" {
-		return io.NopCloser(s.in), nil
+		return io.NopCloser(s.reader), nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -265,7 +265,7 @@ func (k knowledge) withParams(r admission.Request) admission.Chain {
 
 func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge {
 	k := knowledge{Matcher: m, user: admission.NewUser(e.access.overrides.AuthInfo.Impersonate, e.access.overrides.AuthInfo.ImpersonateGroups)}
-	if len(e.from) > 0 || e.offline {
+	if len(e.paths) > 0 || e.offline {
 		return k
 	}
 	connect := sync.OnceValues(e.access.connect)

@@ -65,7 +65,7 @@ func (e *explain) explainEach(ctx context.Context, s streams) error {
 }
 
 // explainLine answers a request that is written as on the command line.
-func explainLine(words []string, known knowledge) (admission.Chain, error) {
+func explainLine(words []string, knowledge knowledge) (admission.Chain, error) {
 	flags := pflag.NewFlagSet("explain", pflag.ContinueOnError)
 	flags.Usage = func() {} // that of the command would not help
 	request := registerRequest(flags)
@@ -82,5 +82,5 @@ func explainLine(words []string, known knowledge) (admission.Chain, error) {
 	if err != nil {
 		return admission.Chain{}, err
 	}
-	return arguments.chain(known)
+	return arguments.chain(knowledge)
 }

@@ -25,7 +25,7 @@ type result struct {
 func execute(t *testing.T, in string, args ...string) result {
 	t.Helper()
 	var out, err bytes.Buffer
-	code := exit(run(t.Context(), args, streams{in: strings.NewReader(in), out: &out, err: &err}), &err)
+	code := exit(run(t.Context(), args, streams{reader: strings.NewReader(in), out: &out, err: &err}), &err)
 	return result{out.String(), err.String(), code}
 }
 

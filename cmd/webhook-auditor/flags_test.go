@@ -72,7 +72,7 @@ func TestFlagsHaveEffects(t *testing.T) {
 
 // newRootOf are the flags of a command.
 func newRootOf(command string) (*pflag.FlagSet, error) {
-	found, _, err := newRoot(program, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}).Find([]string{command})
+	found, _, err := newRoot(program, streams{reader: strings.NewReader(""), out: io.Discard, err: io.Discard}).Find([]string{command})
 	return found.Flags(), err
 }
 

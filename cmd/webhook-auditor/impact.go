@@ -79,7 +79,7 @@ input cannot be read or has no such object, 2 usage error.`,
 	enumFlag(flags, &i.output, enum{"output", "o", "output format", impactFormats})
 	failOn(flags, &i.failOn, "if findings of this severity or higher appear")
 	flags = groups.FlagSet("input")
-	flags.StringArrayVar(&i.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
+	flags.StringArrayVar(&i.paths, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	i.input = policyFlags(flags)
 	i.observe.registerSources(groups.FlagSet("observation"))
 	i.access = registerCluster(groups.FlagSet("cluster"))
@@ -93,7 +93,7 @@ var impactFormats = []string{"text", "json", "markdown"}
 func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	args = joined(args)
 	change, err := i.change()
-	if err := errors.Join(err, i.checkArguments(args), i.observe.check(i.from)); err != nil {
+	if err := errors.Join(err, i.checkArguments(args), i.observe.check(i.paths)); err != nil {
 		return err
 	}
 	policy, err := i.input.policy()
@@ -167,7 +167,7 @@ func (i *impactFlags) change() (impact.Change, error) {
 // existing are those nodes of a list that the cluster has. Files do not say: the
 // nodes that they know are those of endpoints.
 func (i *impactFlags) existing(ctx context.Context, nodes []string) ([]string, error) {
-	if len(nodes) == 0 || len(i.from) > 0 {
+	if len(nodes) == 0 || len(i.paths) > 0 {
 		return nil, nil
 	}
 	c, err := i.access.connect()

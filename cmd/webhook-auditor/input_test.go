@@ -46,7 +46,7 @@ func TestInterrupted(t *testing.T) {
 			in, typed := io.Pipe()
 			t.Cleanup(func() { typed.Close() })
 			ended := make(chan error, 1)
-			go func() { ended <- run(ctx, args, streams{in: in, out: io.Discard, err: io.Discard}) }()
+			go func() { ended <- run(ctx, args, streams{reader: in, out: io.Discard, err: io.Discard}) }()
 			cancel()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				t.Errorf("the error is %v", err)

@@ -25,13 +25,13 @@ type libraryLog struct {
 	limiter *rate.Limiter
 }
 
-func newLibraryLog(to slog.Handler, library string, messages *prometheus.CounterVec) libraryLog {
-	return newCountedLog(to.WithAttrs([]slog.Attr{slog.String("library", library)}), messages.WithLabelValues(library))
+func newLibraryLog(handler slog.Handler, library string, messages *prometheus.CounterVec) libraryLog {
+	return newCountedLog(handler.WithAttrs([]slog.Attr{slog.String("library", library)}), messages.WithLabelValues(library))
 }
 
 // newCountedLog is the log of anything that may log each event.
-func newCountedLog(to slog.Handler, counter prometheus.Counter) libraryLog {
-	return libraryLog{Handler: to, counter: counter, limiter: rate.NewLimiter(rate.Every(libraryInterval), libraryBurst)}
+func newCountedLog(handler slog.Handler, counter prometheus.Counter) libraryLog {
+	return libraryLog{Handler: handler, counter: counter, limiter: rate.NewLimiter(rate.Every(libraryInterval), libraryBurst)}
 }
 
 // Handle logs or counts a message. One of a call that was ended, as SIGTERM ends all, is

@@ -45,7 +45,7 @@ func bundleFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringVar(&o.Version, "bundle-version", o.Version, "version of the bundle, without v")
 	flags.StringVar(&o.Image, "image", o.Image, "image of the auditor")
 	return func(w io.Writer) error {
-		return print(w, func() ([]byte, error) { return manifests.ClusterServiceVersion(o) })
+		return printTo(w, func() ([]byte, error) { return manifests.ClusterServiceVersion(o) })
 	}
 }
 
@@ -70,25 +70,25 @@ func rbacFlags(flags *pflag.FlagSet) func(io.Writer) error {
 		if *openshift {
 			write, usual = manifests.OpenShiftRBAC, manifests.OpenShiftNamespace
 		}
-		return print(w, func() ([]byte, error) { return write(cmp.Or(*namespace, usual)) })
+		return printTo(w, func() ([]byte, error) { return write(cmp.Or(*namespace, usual)) })
 	}
 }
 
 func installFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	image := flags.String("image", manifests.Image, "image of the auditor")
 	return func(w io.Writer) error {
-		return print(w, func() ([]byte, error) { return manifests.Install(*image) })
+		return printTo(w, func() ([]byte, error) { return manifests.Install(*image) })
 	}
 }
 
 // crdFlags is for an artifact that is written by hand: it has no files.
 func crdFlags(*pflag.FlagSet) func(io.Writer) error {
-	return func(w io.Writer) error { return print(w, manifests.CRD) }
+	return func(w io.Writer) error { return printTo(w, manifests.CRD) }
 }
 
 func noFiles() (map[string][]byte, error) { return nil, nil }
 
-func print(w io.Writer, write func() ([]byte, error)) error {
+func printTo(w io.Writer, write func() ([]byte, error)) error {
 	text, err := write()
 	if err != nil {
 		return fmt.Errorf("printing: %w", err)

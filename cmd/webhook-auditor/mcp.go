@@ -24,7 +24,7 @@ import (
 type agents struct {
 	access *clusterFlags
 	input  *input
-	from   []string
+	paths  []string
 }
 
 func mcpCommand(s streams) *cobra.Command {
@@ -44,7 +44,7 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("input")
-	flags.StringArrayVar(&a.from, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
+	flags.StringArrayVar(&a.paths, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	a.input = inputFlags(flags)
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
@@ -59,7 +59,7 @@ func (a *agents) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	transport := &mcp.IOTransport{Reader: io.NopCloser(s.in), Writer: unclosed{s.out}}
+	transport := &mcp.IOTransport{Reader: io.NopCloser(s.reader), Writer: unclosed{s.out}}
 	if err := a.server().Run(ctx, transport); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving tools: %w", err)
 	}
@@ -114,7 +114,7 @@ func (a *agents) server() *mcp.Server {
 	add(server, "explain", "Show which webhooks a request meets, in which order, or what an error about a webhook means and how to resolve it.", a.explain)
 	add(server, "impact", "Show what a webhook adds, or what happens when Services, nodes or configurations go away.", a.impact)
 	add(server, "diff", "Show what applying manifests would change: which requests webhooks are called for, what fails, which findings are added and resolved.", a.diff)
-	if len(a.from) == 0 {
+	if len(a.paths) == 0 {
 		add(server, "top", "Show which webhooks cost most now, as the API servers measure it: it takes 10 seconds.", a.top)
 	}
 	add(server, "checks", "List all checks with their runbooks.", a.checks)
@@ -125,8 +125,8 @@ func (a *agents) server() *mcp.Server {
 func add[In any](server *mcp.Server, name, description string, command func(In) (call, error)) {
 	local := false
 	tool := &mcp.Tool{Name: name, Description: description, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &local}}
-	mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
-		c, err := command(in)
+	mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest, input In) (*mcp.CallToolResult, any, error) {
+		c, err := command(input)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -145,7 +145,7 @@ type call struct {
 // can be read is an answer where some cannot. A panic costs this answer alone.
 func (c call) answer(ctx context.Context) *mcp.CallToolResult {
 	var stdout, stderr bytes.Buffer
-	s := streams{in: strings.NewReader(c.stdin), out: &stdout, err: messages{&stderr}}
+	s := streams{reader: strings.NewReader(c.stdin), out: &stdout, err: messages{&stderr}}
 	err := interrupted(ctx, func() (err error) {
 		defer func() {
 			if fault := recover(); fault != nil {
@@ -165,7 +165,7 @@ func (c call) answer(ctx context.Context) *mcp.CallToolResult {
 }
 
 // source is what the tools read from.
-func (a *agents) source() source { return source{access: a.access, input: a.input, from: a.from} }
+func (a *agents) source() source { return source{access: a.access, input: a.input, paths: a.paths} }
 
 // never is the --fail-on of the tools: findings are no error.
 const never = "never"
@@ -184,43 +184,43 @@ func choice(name, value string, values []string) (string, error) {
 
 var toolFormats = []string{"text", "json"}
 
-func (a *agents) audit(in auditTool) (call, error) {
-	for _, name := range in.Targets {
+func (a *agents) audit(tool auditTool) (call, error) {
+	for _, name := range tool.Targets {
 		if _, ok := arguments.ParseTarget(name); !ok || arguments.Exists(name) {
 			return call{}, fmt.Errorf("targets: must be TYPE/NAME[/WEBHOOK], not %q", name)
 		}
 	}
-	format, err := choice("format", in.Format, toolFormats)
-	c := audit{source: a.source(), output: format, failOn: never, namespace: namespaceFlags{name: in.Namespace}}
-	return call{run: c.run, args: slices.Concat(a.from, in.Targets)}, err
+	format, err := choice("format", tool.Format, toolFormats)
+	c := audit{source: a.source(), output: format, failOn: never, namespace: namespaceFlags{name: tool.Namespace}}
+	return call{run: c.run, args: slices.Concat(a.paths, tool.Targets)}, err
 }
 
-func (a *agents) explain(in explainTool) (call, error) {
-	format, err := choice("format", in.Format, toolFormats)
-	c := explain{source: a.source(), output: format, errorText: in.Error, request: &requestFlags{
-		subject: admission.Subject{Namespace: in.Namespace}, labels: in.Labels, labeled: func() bool { return in.Labels != "" },
+func (a *agents) explain(tool explainTool) (call, error) {
+	format, err := choice("format", tool.Format, toolFormats)
+	c := explain{source: a.source(), output: format, errorText: tool.Error, request: &requestFlags{
+		subject: admission.Subject{Namespace: tool.Namespace}, labels: tool.Labels, labeled: func() bool { return tool.Labels != "" },
 	}}
-	args := slices.DeleteFunc([]string{in.Operation, in.Resource, in.Name}, func(s string) bool { return s == "" })
+	args := slices.DeleteFunc([]string{tool.Operation, tool.Resource, tool.Name}, func(s string) bool { return s == "" })
 	return call{run: c.run, args: args}, err
 }
 
-func (a *agents) impact(in impactTool) (call, error) {
-	format, err := choice("format", in.Format, toolFormats)
-	c := impactFlags{source: a.source(), output: format, failOn: never, down: in.Down, nodes: in.DownNodes, deleted: in.Delete}
-	args := slices.DeleteFunc([]string{in.Configuration}, func(s string) bool { return s == "" })
+func (a *agents) impact(tool impactTool) (call, error) {
+	format, err := choice("format", tool.Format, toolFormats)
+	c := impactFlags{source: a.source(), output: format, failOn: never, down: tool.Down, nodes: tool.DownNodes, deleted: tool.Delete}
+	args := slices.DeleteFunc([]string{tool.Configuration}, func(s string) bool { return s == "" })
 	return call{run: c.run, args: args}, err
 }
 
-func (a *agents) diff(in diffTool) (call, error) {
-	format, err := choice("format", in.Format, toolFormats)
+func (a *agents) diff(tool diffTool) (call, error) {
+	format, err := choice("format", tool.Format, toolFormats)
 	c := diff{source: a.source(), output: format, failOn: never}
-	return call{run: c.run, args: []string{"-"}, stdin: in.Manifests}, err
+	return call{run: c.run, args: []string{"-"}, stdin: tool.Manifests}, err
 }
 
-func (a *agents) top(in topTool) (call, error) {
-	format, err := choice("format", in.Format, toolFormats)
-	sort, unknown := choice("sort", in.Sort, report.SortKeys)
-	c := top{source: a.source(), output: format, sort: sort, by: report.AuditDimensions[0], namespace: namespaceFlags{name: in.Namespace}}
+func (a *agents) top(tool topTool) (call, error) {
+	format, err := choice("format", tool.Format, toolFormats)
+	sort, unknown := choice("sort", tool.Sort, report.SortKeys)
+	c := top{source: a.source(), output: format, sort: sort, column: report.AuditDimensions[0], namespace: namespaceFlags{name: tool.Namespace}}
 	return call{run: c.run}, errors.Join(err, unknown)
 }
 

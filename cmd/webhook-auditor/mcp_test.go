@@ -23,7 +23,7 @@ func session(t *testing.T, args ...string) *mcp.ClientSession {
 	fromServer, toClient := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(t.Context(), append([]string{"mcp"}, args...), streams{in: fromClient, out: toClient, err: io.Discard})
+		ended <- run(t.Context(), append([]string{"mcp"}, args...), streams{reader: fromClient, out: toClient, err: io.Discard})
 	}()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	s := must.Get(client.Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil))(t)
@@ -49,7 +49,7 @@ func textOf(r *mcp.CallToolResult) string {
 
 // TestToolPanics: a fault of the program costs the answer, and the next call gets its own.
 func TestToolPanics(t *testing.T) {
-	a := &agents{access: &clusterFlags{}, input: &input{}, from: []string{impactCluster}}
+	a := &agents{access: &clusterFlags{}, input: &input{}, paths: []string{impactCluster}}
 	server := a.server()
 	add(server, "broken", "panics", func(checksTool) (call, error) {
 		return call{run: func(context.Context, []string, streams) error { panic("index out of range") }}, nil

@@ -56,8 +56,8 @@ func (o *observeFlags) registerSources(flags *pflag.FlagSet) {
 	o.audit.register(flags)
 }
 
-// given reports whether there is any source.
-func (o *observeFlags) given() bool { return o.enabled() || len(o.audit.paths) > 0 }
+// isGiven reports whether there is any source.
+func (o *observeFlags) isGiven() bool { return o.enabled() || len(o.audit.paths) > 0 }
 
 // enabled reports whether anything is to be observed.
 func (o *observeFlags) enabled() bool { return o.source == "apiserver" || o.prometheus.URL != "" }

@@ -98,7 +98,7 @@ var printExamples = map[string]string{
 	"run-level-guard": `  webhook-auditor print run-level-guard --config policy.yaml | kubectl apply -f -`,
 }
 
-func artifactCommand(s streams, name, summary string, print func(*pflag.FlagSet) func(io.Writer) error) *cobra.Command {
+func artifactCommand(s streams, name, summary string, printTo func(*pflag.FlagSet) func(io.Writer) error) *cobra.Command {
 	c := &cobra.Command{
 		Use:               name,
 		Short:             "Print " + summary,
@@ -106,7 +106,7 @@ func artifactCommand(s streams, name, summary string, print func(*pflag.FlagSet)
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Example:           printExamples[name],
 	}
-	write := print(c.Flags())
+	write := printTo(c.Flags())
 	completeValues(c)
 	c.RunE = running(s, func(_ context.Context, _ []string, s streams) error { return write(s.out) })
 	return c

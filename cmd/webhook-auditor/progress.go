@@ -14,11 +14,11 @@ import (
 type progress struct {
 	w io.Writer
 	// width is how long the line may be: one that wraps cannot be drawn over.
-	width int
-	mu    sync.Mutex
-	line  string
-	next  time.Time
-	shown int
+	width  int
+	mu     sync.Mutex
+	line   string
+	next   time.Time
+	length int
 	// first draws the line where a read that hangs calls show no more.
 	first *time.Timer
 }
@@ -55,18 +55,18 @@ func (p *progress) draw() {
 	p.next = time.Now().Add(redraw)
 	line := []rune(text.Clean(p.line))
 	line = line[:min(len(line), p.width-1)]
-	fmt.Fprintf(p.w, "\r%-*s", p.shown, string(line))
-	p.shown = len(line)
+	fmt.Fprintf(p.w, "\r%-*s", p.length, string(line))
+	p.length = len(line)
 }
 
 func (p *progress) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.shown > 0 {
-		fmt.Fprintf(p.w, "\r%*s\r", p.shown, "")
+	if p.length > 0 {
+		fmt.Fprintf(p.w, "\r%*s\r", p.length, "")
 	}
 	if p.w != nil {
 		p.first.Stop()
 	}
-	p.w, p.shown = nil, 0
+	p.w, p.length = nil, 0
 }

@@ -28,8 +28,8 @@ import (
 type operatorFlags struct {
 	access *clusterFlags
 	input  *input
-	// from are the files that are read instead of a cluster.
-	from      []string
+	// paths are the files that are read instead of a cluster.
+	paths     []string
 	web       webFlags
 	probe     probeFlags
 	observe   observeFlags
@@ -59,14 +59,14 @@ func runCommand(s streams) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(o.from) > 0 && !c.Flags().Changed("web.listen-address") {
+		if len(o.paths) > 0 && !c.Flags().Changed("web.listen-address") {
 			o.web.listen = []string{filesAddress}
 		}
 		return untilStopped(s, o.run)(c, args)
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("operator")
-	flags.StringSliceVar(&o.from, "from", nil, "files to read instead of a cluster, as audit PATH; read anew when they change")
+	flags.StringSliceVar(&o.paths, "from", nil, "files to read instead of a cluster, as audit PATH; read anew when they change")
 	flags.StringVar(&o.input.server, "server-version", "", serverVersionUsage+"; with --from")
 	flags.StringVar(&o.input.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements; reloaded when it changes")
 	o.input.checksFlag(flags)
@@ -103,7 +103,7 @@ func (o *operatorFlags) check() error {
 	case o.web.observed && o.observe.source != "apiserver":
 		return usageError{errors.New("--web.observed-metrics: must be given with --observe=apiserver: it exports what is observed there")}
 	}
-	return cmp.Or(o.probe.check(), o.checkFiles(), o.observe.check(o.from), o.web.check())
+	return cmp.Or(o.probe.check(), o.checkFiles(), o.observe.check(o.paths), o.web.check())
 }
 
 func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
@@ -126,7 +126,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	log.Info("starting", "version", version.Version, "cluster", cmp.Or(c.config.Host, strings.Join(o.from, ", ")))
+	log.Info("starting", "version", version.Version, "cluster", cmp.Or(c.config.Host, strings.Join(o.paths, ", ")))
 	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
 	d := newDaemon(policy, tracker, log)
 	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.own.LibraryMessages)))
@@ -138,7 +138,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		d.writer.Seed(ctx)
 		group.Go(func() error { d.writer.Run(ctx); return ctx.Err() })
 	}
-	if len(o.from) > 0 {
+	if len(o.paths) > 0 {
 		d.clock = lastTaken
 		group.Go(func() error { return o.followFiles(ctx, d, first, time.Tick(policyInterval)) })
 	} else {
@@ -166,7 +166,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 // begin prepares to reach the cluster, or reads the files a first time: what cannot be read
 // at all ends the program.
 func (o *operatorFlags) begin(ctx context.Context, s streams) (connection, reading, error) {
-	if len(o.from) == 0 {
+	if len(o.paths) == 0 {
 		c, err := o.access.connect()
 		return c, reading{}, err
 	}

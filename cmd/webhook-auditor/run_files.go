@@ -21,18 +21,18 @@ const filesAddress = "127.0.0.1:8443"
 // checkFiles refuses what only a cluster has.
 func (o *operatorFlags) checkFiles() error {
 	switch {
-	case len(o.from) == 0 && o.input.server != "":
+	case len(o.paths) == 0 && o.input.server != "":
 		return usageError{errors.New("--server-version: must be given with --from: a cluster says its version")}
-	case len(o.from) == 0:
+	case len(o.paths) == 0:
 		return nil
-	case slices.Contains(o.from, "-"):
+	case slices.Contains(o.paths, "-"):
 		return usageError{errors.New("--from: must be a file, a directory or an archive, which is read anew when it changes, not standard input")}
 	case o.elect:
 		return usageError{errors.New("--from: must be given without --leader-elect: conditions are written to a cluster")}
 	case o.web.ownTLS():
 		return usageError{errors.New("--from: must be given without --web.tls-cert-file and --web.self-signed: no API server reviews who may read")}
 	}
-	return o.probe.needsCluster(o.from)
+	return o.probe.needsCluster(o.paths)
 }
 
 // reading is what files say, or why they cannot be read.
@@ -45,14 +45,14 @@ type reading struct {
 
 // readFiles reads the files once.
 func (o *operatorFlags) readFiles(ctx context.Context, s streams) reading {
-	files := source{access: o.access, input: o.input, from: o.from}
-	state := stateOfFiles(o.from)
+	files := source{access: o.access, input: o.input, paths: o.paths}
+	state := stateOfFiles(o.paths)
 	objects, err := files.objects(ctx, s)
 	if err != nil {
 		return reading{state: state, err: err}
 	}
 	snapshot := objects.Snapshot(collected(objects.Inputs, time.Now()))
-	return reading{admission.New(snapshot), state, o.input.checkRead(o.from, snapshot)}
+	return reading{admission.New(snapshot), state, o.input.checkRead(o.paths, snapshot)}
 }
 
 // followFiles publishes the first reading, and another one at the second tick after a
@@ -67,7 +67,7 @@ func (o *operatorFlags) followFiles(ctx context.Context, d *daemon, first readin
 			return ctx.Err()
 		case <-ticks:
 		}
-		if !changes.changed(stateOfFiles(o.from)) {
+		if !changes.changed(stateOfFiles(o.paths)) {
 			continue
 		}
 		again := o.readFiles(ctx, streams{out: io.Discard, err: io.Discard})

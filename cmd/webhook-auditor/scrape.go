@@ -90,9 +90,9 @@ func (o *scrape) check(address string) (*url.URL, error) {
 }
 
 // orFile is a file that there is, where none is given.
-func orFile(given, path string) string {
-	if given != "" || !arguments.Exists(path) {
-		return given
+func orFile(value, path string) string {
+	if value != "" || !arguments.Exists(path) {
+		return value
 	}
 	return path
 }

@@ -47,8 +47,8 @@ func (s selection) keeps(w report.Webhook) bool {
 	return len(s.targets) == 0 || slices.ContainsFunc(s.targets, func(t arguments.Target) bool { return t.Selects(w) })
 }
 
-// of narrows a document to the selection.
-func (s selection) of(d report.Document) report.Document {
+// narrowed narrows a document to the selection.
+func (s selection) narrowed(d report.Document) report.Document {
 	if s.namespace == "" && len(s.targets) == 0 {
 		return d
 	}

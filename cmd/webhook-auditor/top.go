@@ -18,8 +18,8 @@ import (
 type top struct {
 	source
 	output, sort string
-	// by is what requests of audit logs are grouped by.
-	by        string
+	// column is what requests of audit logs are grouped by.
+	column    string
 	namespace namespaceFlags
 }
 
@@ -53,9 +53,9 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	enumFlag(flags, &t.output, enum{"output", "o", "output format", []string{"text", "json"}})
 	enumFlag(flags, &t.sort, enum{"sort", "", "sort by this column", report.SortKeys})
 	t.namespace.register(flags, "show")
-	enumFlag(flags, &t.by, enum{"by", "", "with --audit-log, group the requests", report.AuditDimensions})
+	enumFlag(flags, &t.column, enum{"by", "", "with --audit-log, group the requests", report.AuditDimensions})
 	t.observe.registerSources(groups.FlagSet("observation"))
-	groups.FlagSet("input").StringArrayVar(&t.from, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
+	groups.FlagSet("input").StringArrayVar(&t.paths, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
 	t.input = policyFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
@@ -67,13 +67,13 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 
 func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	logged := len(t.observe.audit.paths) > 0
-	if !logged && (t.by != report.AuditDimensions[0] || len(t.from) > 0) {
+	if !logged && (t.column != report.AuditDimensions[0] || len(t.paths) > 0) {
 		return usageError{errors.New("--by and --from: must be given with --audit-log: no metric has users or namespaces, and files no metrics")}
 	}
-	if !t.observe.given() {
+	if !t.observe.isGiven() {
 		t.observe.source = "apiserver"
 	}
-	if err := t.observe.check(t.from); err != nil {
+	if err := t.observe.check(t.paths); err != nil {
 		return err
 	}
 	evaluated, err := t.evaluated(ctx, s)
@@ -87,12 +87,12 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	if err := selected.check(document, s.err); err != nil {
 		return err
 	}
-	document = selected.of(document)
+	document = selected.narrowed(document)
 	if logged {
 		if selected.namespace != "" {
 			evaluated = document.At(evaluated)
 		}
-		table := report.NewAuditTop(evaluated, t.by)
+		table := report.NewAuditTop(evaluated, t.column)
 		return printAnswer(t.output, table, table.Errors, s)
 	}
 	table := report.NewTop(evaluated, t.sort)
@@ -110,7 +110,7 @@ func (t *top) evaluated(ctx context.Context, s streams) (*classify.Report, error
 		return nil, err
 	}
 	_, unconfigured := t.access.loader().ClientConfig()
-	if len(t.observe.audit.paths) > 0 && len(t.from) == 0 && clientcmd.IsEmptyConfig(unconfigured) {
+	if len(t.observe.audit.paths) > 0 && len(t.paths) == 0 && clientcmd.IsEmptyConfig(unconfigured) {
 		return policy.Evaluate(ctx, t.observe.audit.addTo(ctx, inventory.Objects{}.Snapshot(time.Now()), s))
 	}
 	return t.evaluate(ctx, policy, s)

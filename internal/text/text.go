@@ -41,7 +41,7 @@ func Shorten(s string, most int) string {
 
 // Similar returns the known names that look like what was typed or contain it, the
 // nearest first, at most so many.
-func Similar(typed string, known []string, most int) []string {
+func Similar(typed string, names []string, most int) []string {
 	typed = strings.ToLower(typed)
 	distance := func(name string) int {
 		name = strings.ToLower(name)
@@ -50,7 +50,7 @@ func Similar(typed string, known []string, most int) []string {
 		}
 		return Edits(typed, name)
 	}
-	near := slices.DeleteFunc(slices.Clone(known), func(name string) bool { return distance(name) > 1+len(typed)/5 })
+	near := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return distance(name) > 1+len(typed)/5 })
 	slices.SortStableFunc(near, func(a, b string) int { return distance(a) - distance(b) })
 	return near[:min(len(near), most)]
 }

@@ -41,8 +41,8 @@ func (d *Date) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// over reports whether the day has passed.
-func (d Date) over(now time.Time) bool { return !d.IsZero() && !now.Before(d.AddDate(0, 0, 1)) }
+// isOver reports whether the day has passed.
+func (d Date) isOver(now time.Time) bool { return !d.IsZero() && !now.Before(d.AddDate(0, 0, 1)) }
 
 // String names the acknowledgement as the Policy writes it.
 func (a Acknowledgement) String() string {
@@ -73,7 +73,7 @@ func (p Policy) acknowledge(w *work, r *Report) {
 			}
 			if a.covers(f) {
 				used[n] = true
-				if !a.Until.over(r.Snapshot.Taken) {
+				if !a.Until.isOver(r.Snapshot.Taken) {
 					r.Findings[i] = f.acknowledged()
 				}
 			}
@@ -82,7 +82,7 @@ func (p Policy) acknowledge(w *work, r *Report) {
 	var unused []*Finding
 	for i, a := range list {
 		switch {
-		case a.Until.over(r.Snapshot.Taken):
+		case a.Until.isOver(r.Snapshot.Taken):
 			unused = append(unused, a.unusedFinding("which ended on "+day(a.Until.Time)))
 		case !used[i]:
 			unused = append(unused, a.unusedFinding("which matches no finding"))
@@ -120,7 +120,7 @@ func (a Acknowledgement) unusedFinding(why string) *Finding {
 // acknowledgements that cover nothing, each with the configuration's first webhook.
 func (r *Report) acknowledgeAnnotated() []*Finding {
 	type acknowledgement struct {
-		by    inventory.Ref
+		ref   inventory.Ref
 		check string
 	}
 	checks, used := map[inventory.Ref][]string{}, map[acknowledgement]bool{}

@@ -31,12 +31,12 @@ var backendSelector = &Check{
 
 // noPods reports a Service of files whose selector takes in no Pod of what is applied
 // with it. Of a cluster, its endpoints say so.
-func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
+func noPods(p *Profile, service inventory.Service, workloads []inventory.Workload) *Problem {
 	if p.State.Known || len(p.Snapshot.Manifests) == 0 {
 		return nil
 	}
 	severity, consequence := consequences(p)
-	if len(behind) == 0 {
+	if len(workloads) == 0 {
 		inNamespace := slices.ContainsFunc(p.Snapshot.Workloads, func(w inventory.Workload) bool { return w.Namespace == service.Namespace })
 		others := slices.ContainsFunc(p.Snapshot.Manifests, func(m inventory.Manifest) bool {
 			return slices.Contains(makersOfPods, m.Kind) && (m.Namespace == "" || m.Namespace == service.Namespace)
@@ -51,8 +51,8 @@ func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) 
 		}
 	}
 	stopped, beside := -1, ""
-	for i := range behind {
-		switch w := &behind[i]; {
+	for i := range workloads {
+		switch w := &workloads[i]; {
 		case hasPods(w) && !lacksPort(p, w):
 			return nil
 		case hasPods(w):
@@ -61,13 +61,13 @@ func noPods(p *Profile, service inventory.Service, behind []inventory.Workload) 
 			stopped = i
 		}
 	}
-	if stopped < 0 || beside != "" && lacksPort(p, &behind[stopped]) {
+	if stopped < 0 || beside != "" && lacksPort(p, &workloads[stopped]) {
 		return nil
 	}
 	return &Problem{
 		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas%s; %s", BackendName(p), &behind[stopped], beside, consequence),
-		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(behind[stopped].String()), byOwner(p)),
+		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas%s; %s", BackendName(p), &workloads[stopped], beside, consequence),
+		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(workloads[stopped].String()), byOwner(p)),
 	}
 }
 
@@ -84,12 +84,12 @@ func lacksPort(p *Profile, w *inventory.Workload) bool {
 var makersOfPods = []string{"ReplicaSet", "ReplicationController", "DeploymentConfig", "Rollout", "CloneSet", "AdvancedStatefulSet"}
 
 // noSuchPort reports a target port by a name that no container has.
-func noSuchPort(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
+func noSuchPort(p *Profile, service inventory.Service, workloads []inventory.Workload) *Problem {
 	name := targetName(service, p.State.Service.Port)
-	if p.State.Known || name == "" || len(behind) == 0 {
+	if p.State.Known || name == "" || len(workloads) == 0 {
 		return nil
 	}
-	for _, w := range behind {
+	for _, w := range workloads {
 		if _, ok := w.Ports[name]; ok || w.Declared == nil {
 			return nil
 		}
@@ -97,8 +97,8 @@ func noSuchPort(p *Profile, service inventory.Service, behind []inventory.Worklo
 	severity, consequence := consequences(p)
 	return &Problem{
 		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, whose targetPort %s is the name of no container port of %s; %s", BackendName(p), name, &behind[0], consequence),
-		Brief:    briefly(consequence, fmt.Sprintf("targetPort %s of %s is no port of %s", name, BackendName(p), &behind[0])),
+		Message:  fmt.Sprintf("calls %s, whose targetPort %s is the name of no container port of %s; %s", BackendName(p), name, &workloads[0], consequence),
+		Brief:    briefly(consequence, fmt.Sprintf("targetPort %s of %s is no port of %s", name, BackendName(p), &workloads[0])),
 		Fix:      fmt.Sprintf("set targetPort of Service %s to the name or number of the port that the container serves%s", quoted(service.Key.String()), byOwner(p)),
 	}
 }
@@ -115,12 +115,12 @@ func targetName(service inventory.Service, port int32) string {
 
 // WithoutPort splits what is behind the webhook into the workloads that declare its port,
 // and those that get calls and, by their ports, are none of the webhook's.
-func WithoutPort(p *Profile, behind []inventory.Workload) (own, foreign []*inventory.Workload) {
+func WithoutPort(p *Profile, workloads []inventory.Workload) (own, foreign []*inventory.Workload) {
 	if targetName(p.Snapshot.Services[p.State.Service.Key], p.State.Service.Port) != "" {
 		return nil, nil // endpoints are made of the Pods that have the name
 	}
-	for i := range behind {
-		w := &behind[i]
+	for i := range workloads {
+		w := &workloads[i]
 		switch {
 		case w.Declared == nil || !hasPods(w):
 		case lacksPort(p, w):
@@ -133,8 +133,8 @@ func WithoutPort(p *Profile, behind []inventory.Workload) (own, foreign []*inven
 }
 
 // foreignPods reports workloads of which only one has the webhook's port.
-func foreignPods(p *Profile, service inventory.Service, behind []inventory.Workload) *Problem {
-	own, foreign := WithoutPort(p, behind)
+func foreignPods(p *Profile, service inventory.Service, workloads []inventory.Workload) *Problem {
+	own, foreign := WithoutPort(p, workloads)
 	if len(own) == 0 || len(foreign) == 0 {
 		return nil
 	}

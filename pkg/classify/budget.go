@@ -89,7 +89,7 @@ func (b *costIndex) compareNamespaces() {
 }
 
 // compareNamespace asks each selector about a namespace, unless that is too much.
-func (b *costIndex) compareNamespace(name string, known map[string]string) {
+func (b *costIndex) compareNamespace(name string, namespaceLabels map[string]string) {
 	if len(b.classes) > 0 && (len(b.classes)+1)*len(b.selectors) > maxCompared {
 		b.omitted++
 		return
@@ -99,7 +99,7 @@ func (b *costIndex) compareNamespace(name string, known map[string]string) {
 		if !b.work.step() {
 			return
 		}
-		if selector.Parsed.Matches(labels.Set(known)) {
+		if selector.Parsed.Matches(labels.Set(namespaceLabels)) {
 			selected[key] = true
 		}
 	}

@@ -41,11 +41,11 @@ func contributes(p *Profile, e Excess) bool {
 
 // where names the requests.
 func where(c Cost) string {
-	text := fmt.Sprintf("%s of %s", c.Operation, c.Resource)
+	content := fmt.Sprintf("%s of %s", c.Operation, c.Resource)
 	if c.Namespace != "" {
-		text += " in namespace " + c.Namespace
+		content += " in namespace " + c.Namespace
 	}
-	return text
+	return content
 }
 
 // endedBy says that the API server does not wait for all of them.

@@ -33,11 +33,11 @@ var caBundleInvalid = &Check{
 }
 
 // invalidity says why no CA of the bundle is valid, at length and in short.
-func invalidity(a *inventory.Authority, taken time.Time) (why, brief string) {
+func invalidity(a *inventory.Authority, snapshotTime time.Time) (why, brief string) {
 	switch last := a.NotAfter; {
 	case len(a.Certificates) == 0:
 		return "without a certificate in it (it must be PEM, base64-encoded once)", "has no certificate in it"
-	case last.Before(taken):
+	case last.Before(snapshotTime):
 		return "whose last CA expired on " + day(last), "expired on " + day(last)
 	}
 	return "whose CAs are not valid yet", "is not valid yet"

@@ -185,13 +185,13 @@ func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reache
 
 // askedByWriters is what becomes of the request: of users that a matchCondition keeps
 // apart, those count that write the resource.
-func askedByWriters(known controlPlaneRequest, w *inventory.Webhook) admission.Verdict {
-	verdict := known.request.Match(w)
+func askedByWriters(pathRequest controlPlaneRequest, w *inventory.Webhook) admission.Verdict {
+	verdict := pathRequest.request.Match(w)
 	if verdict.Match != admission.Maybe || verdict.Reason != admission.ReasonMatchConditions {
 		return verdict
 	}
-	first := known.byWriters[0].Match(w)
-	for _, request := range known.byWriters[1:] {
+	first := pathRequest.byWriters[0].Match(w)
+	for _, request := range pathRequest.byWriters[1:] {
 		if request.Match(w).Match != first.Match {
 			return verdict
 		}

@@ -103,8 +103,8 @@ func (p *Profile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Registrat
 // KnowsReach is the same of a policy.
 func (p *PolicyProfile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Registration) }
 
-func knowsReach(s *inventory.Snapshot, of *inventory.Registration) bool {
-	return s.ResourcesKnown || !slices.ContainsFunc(of.Rules, func(r admissionv1.RuleWithOperations) bool {
+func knowsReach(s *inventory.Snapshot, registration *inventory.Registration) bool {
+	return s.ResourcesKnown || !slices.ContainsFunc(registration.Rules, func(r admissionv1.RuleWithOperations) bool {
 		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(s, group) })
 	})
 }

@@ -44,9 +44,9 @@ var deletePath = &Check{
 // who asks for it: people where that is nil.
 type deletion struct {
 	inventory.Resource
-	by    admission.Operation
-	stops string
-	users []*admission.User
+	operation admission.Operation
+	stops     string
+	users     []*admission.User
 	// called is how sure it is that the webhook is called for it, where it is looked for.
 	called admission.Match
 }
@@ -55,11 +55,13 @@ type deletion struct {
 // certain ones first: what its matchConditions read need not be known.
 func blockedDeletions(p *Profile) (blocked []deletion) {
 	for _, d := range deletions {
-		asked := slices.ContainsFunc(p.Matched, func(r admission.MatchedResource) bool { return r.Resource == d.Resource && r.Operations.Has(d.by) })
+		asked := slices.ContainsFunc(p.Matched, func(r admission.MatchedResource) bool {
+			return r.Resource == d.Resource && r.Operations.Has(d.operation)
+		})
 		if !asked || slices.ContainsFunc(blocked, func(b deletion) bool { return b.Resource == d.Resource }) {
 			continue
 		}
-		if d.called = callsForAny(p, d.Resource, d.by, d.users); d.called != admission.No {
+		if d.called = callsForAny(p, d.Resource, d.operation, d.users); d.called != admission.No {
 			blocked = append(blocked, d)
 		}
 	}

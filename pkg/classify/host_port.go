@@ -54,10 +54,10 @@ func sharedPort(p *Profile, w *inventory.Workload, port int32, holder string) Pr
 var nodePorts = map[int32]string{10250: "the kubelet", 10256: "kube-proxy"}
 
 // portHolder is who else has the port on the network of the hosts, nil for none.
-func portHolder(p *Profile, behind []inventory.Workload, w *inventory.Workload, port int32) *inventory.Workload {
+func portHolder(p *Profile, workloads []inventory.Workload, w *inventory.Workload, port int32) *inventory.Workload {
 	for i := range p.Snapshot.Workloads {
 		other := &p.Snapshot.Workloads[i]
-		own := slices.ContainsFunc(behind, func(b inventory.Workload) bool { return b.Key == other.Key && b.Kind == other.Kind })
+		own := slices.ContainsFunc(workloads, func(b inventory.Workload) bool { return b.Key == other.Key && b.Kind == other.Kind })
 		if other.HostNetwork && !own && hasPods(other) && slices.Contains(other.Declared, port) && mayShareNode(w, other) {
 			return other
 		}

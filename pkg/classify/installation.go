@@ -76,9 +76,9 @@ func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inven
 				break
 			}
 			// Installers wait for no backend. Nothing takes finalizers away once their controller is gone.
-			hook.RefusedAtInstall = in.stuck(hook, hook.workloads[0], admission.Create, span{after: hook.configuration})
-			hook.RefusedAtUninstall = in.stuck(hook, hook.backends[0], admission.Delete, span{after: hook.backends, before: hook.configuration})
-			hook.FinalizedAtUninstall = in.stuck(hook, hook.workloads[0], admission.Update, span{after: hook.workloads})
+			hook.RefusedAtInstall = in.stuckWebhook(hook, hook.workloads[0], admission.Create, span{after: hook.configuration})
+			hook.RefusedAtUninstall = in.stuckWebhook(hook, hook.backends[0], admission.Delete, span{after: hook.backends, before: hook.configuration})
+			hook.FinalizedAtUninstall = in.stuckWebhook(hook, hook.workloads[0], admission.Update, span{after: hook.workloads})
 		}
 	}
 	return errs
@@ -118,9 +118,9 @@ func (in *installation) webhook(p *Profile) installedWebhook {
 	return hook
 }
 
-// stuck are the objects in the span of which the webhook refuses the operation without its
+// stuckWebhook are the objects in the span of which the webhook refuses the operation without its
 // backend. Where an author has ordered the configuration or the backend, nothing is known.
-func (in *installation) stuck(w installedWebhook, backend int, op admission.Operation, of span) Stuck {
+func (in *installation) stuckWebhook(w installedWebhook, backend int, op admission.Operation, span span) Stuck {
 	out, certain, namespace := Stuck{Backend: in.manifests[backend].String()}, false, ""
 	refused := in.refusedBy(w, op)
 	for _, s := range in.orders[op] {
@@ -128,7 +128,7 @@ func (in *installation) stuck(w installedWebhook, backend int, op admission.Oper
 			continue
 		}
 		var names []string
-		for _, n := range s.within(of) {
+		for _, n := range s.indexesIn(span) {
 			if match, is := refused[n]; is {
 				m := in.manifests[n]
 				certain, namespace = certain || match == admission.Yes, cmp.Or(namespace, m.Namespace, in.namespace)
@@ -136,7 +136,7 @@ func (in *installation) stuck(w installedWebhook, backend int, op admission.Oper
 			}
 		}
 		if len(names) > 0 {
-			out.By = append(out.By, s.by)
+			out.By = append(out.By, s.writer)
 		}
 		if len(names) > len(out.Names) {
 			out.Names = names

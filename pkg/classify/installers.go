@@ -54,14 +54,14 @@ var uninstallers = []installer{
 
 // sequence is the order in which an installer takes objects, by their indexes in the input.
 type sequence struct {
-	by    string
-	steps []int
+	writer string
+	steps  []int
 }
 
-func sequences(of []installer, all []*inventory.Manifest) []sequence {
+func sequences(installers []installer, all []*inventory.Manifest) []sequence {
 	var out []sequence
-	for _, i := range of {
-		s := sequence{by: i.name}
+	for _, i := range installers {
+		s := sequence{writer: i.name}
 		for n, m := range all {
 			if !slices.ContainsFunc(i.apart, func(key string) bool { return slices.Contains(m.Order, key) }) {
 				s.steps = append(s.steps, n)
@@ -87,9 +87,9 @@ func manifestName(m *inventory.Manifest) string { return m.Name }
 // others, if any.
 type span struct{ after, before []int }
 
-// within are the objects of the span.
-func (s sequence) within(of span) []int {
-	from, until := s.first(of.after)+1, s.first(of.before)
+// indexesIn are the objects of the span.
+func (s sequence) indexesIn(span span) []int {
+	from, until := s.first(span.after)+1, s.first(span.before)
 	if until < 0 {
 		until = len(s.steps)
 	}

@@ -12,10 +12,10 @@ import (
 )
 
 // namesInOrder are the names of the objects in the order of the program.
-func namesInOrder(of []installer, name string, all []*inventory.Manifest) string {
-	found := sequences(of, all)
+func namesInOrder(installers []installer, name string, all []*inventory.Manifest) string {
+	found := sequences(installers, all)
 	var out []string
-	for _, n := range found[slices.IndexFunc(found, func(s sequence) bool { return s.by == name })].steps {
+	for _, n := range found[slices.IndexFunc(found, func(s sequence) bool { return s.writer == name })].steps {
 		out = append(out, all[n].Name)
 	}
 	return strings.Join(out, " ")
@@ -52,7 +52,7 @@ func TestOrders(t *testing.T) {
 	all := manifests("Widget/wagon Widget/ant ValidatingWebhookConfiguration/bee PriorityClass/cat Deployment/dog Service/eel CustomResourceDefinition/crd " +
 		"MutatingWebhookConfiguration/mule APIService/api Namespace/fox Job/hook/helm.sh/hook Job/wave/argocd.argoproj.io/sync-wave Widget/kept/helm.sh/resource-policy")
 	for _, test := range []struct {
-		of         []installer
+		installers []installer
 		name, want string
 	}{
 		{installers, "kubectl apply", "wagon ant bee cat dog eel crd mule api fox hook wave kept"},
@@ -60,7 +60,7 @@ func TestOrders(t *testing.T) {
 		{uninstallers, "Helm 3", "api eel wave dog crd fox cat mule bee wagon ant"},
 		{uninstallers, "Helm 4", "bee mule api eel wave dog crd fox cat wagon ant"},
 	} {
-		if got := namesInOrder(test.of, test.name, all); got != test.want {
+		if got := namesInOrder(test.installers, test.name, all); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}

@@ -84,11 +84,11 @@ func conditionOptOut(p *Profile) string {
 
 // calledWith reports whether the matchConditions let an object with the labels through, or
 // may do so.
-func calledWith(p *Profile, labels map[string]string) bool {
+func calledWith(p *Profile, labelSet map[string]string) bool {
 	first := p.Matched[0]
 	for _, op := range []admission.Operation{admission.Create, admission.Update} {
 		if first.Operations.Has(op) {
-			return p.Matcher.CallsFor(p.Webhook, first.Resource, op, admission.Subject{Labels: labels}) != admission.No
+			return p.Matcher.CallsFor(p.Webhook, first.Resource, op, admission.Subject{Labels: labelSet}) != admission.No
 		}
 	}
 	return true

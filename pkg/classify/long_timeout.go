@@ -47,9 +47,9 @@ func usefulTimeout(p *Profile, seconds int) time.Duration {
 
 // endedAlone is the limit that ends a request for which the webhook alone is called. One
 // that hangs changes nothing, so that it is not called again.
-func endedAlone(p *Profile) (by admission.Limit, ended bool) {
+func endedAlone(p *Profile) (limit admission.Limit, ended bool) {
 	budget := admission.Budget{}.Add(p.Webhook, admission.Create)
 	budget.Reinvocable = 0
-	by, _, ended = admission.End(p.Matcher.Limits(admission.Create, inventory.Resource{}), budget)
-	return by, ended
+	limit, _, ended = admission.End(p.Matcher.Limits(admission.Create, inventory.Resource{}), budget)
+	return limit, ended
 }

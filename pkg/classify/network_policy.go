@@ -35,16 +35,16 @@ var networkPolicy = &Check{
 	},
 }
 
-func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.NetworkPolicy) Problem {
+func isolated(p *Profile, w *inventory.Workload, port int32, policies []*inventory.NetworkPolicy) Problem {
 	severity, consequence := consequences(p)
 	consequence += waitsFirst(p)
 	evidence, against := evidenceOfCalls(p)
 	to := "to all"
-	if slices.ContainsFunc(by, func(n *inventory.NetworkPolicy) bool { return n.OpenToPods.Has(port, w.Ports) }) {
+	if slices.ContainsFunc(policies, func(n *inventory.NetworkPolicy) bool { return n.OpenToPods.Has(port, w.Ports) }) {
 		to = "to all but Pods"
 	}
 	brief := ""
-	for _, n := range by {
+	for _, n := range policies {
 		opens := func(number int32) bool { return n.Open.Has(number, w.Ports) || n.OpenToPods.Has(number, w.Ports) }
 		if called := p.State.Service.Port; opens(called) && !opens(port) {
 			evidence = fmt.Sprintf("; %s opens port %d, which is the Service's: NetworkPolicies count the Pod's, %d", n, called, port) + evidence
@@ -53,14 +53,14 @@ func isolated(p *Profile, w *inventory.Workload, port int32, by []*inventory.Net
 		}
 	}
 	if plugin := pluginPolicy(p); against && plugin != "" {
-		brief = fmt.Sprintf("%s closes port %d of the Pods; %s may open it for the API server, and is not read", by[0], port, plugin)
+		brief = fmt.Sprintf("%s closes port %d of the Pods; %s may open it for the API server, and is not read", policies[0], port, plugin)
 	}
 	if against {
 		severity = Info
 	}
-	closing := by[0].String() + " closes"
-	if more := len(by) - 1; more > 0 {
-		closing = fmt.Sprintf("%s and %d more close", by[0], more)
+	closing := policies[0].String() + " closes"
+	if more := len(policies) - 1; more > 0 {
+		closing = fmt.Sprintf("%s and %d more close", policies[0], more)
 	}
 	return Problem{
 		Severity: min(severity, Warning),
@@ -120,12 +120,12 @@ func ciliumRuns(s *inventory.Snapshot) bool {
 }
 
 // openToBlock reports a port that an ipBlock alone opens, where Cilium runs.
-func openToBlock(p *Profile, w *inventory.Workload, port int32, by *inventory.NetworkPolicy) Problem {
+func openToBlock(p *Profile, w *inventory.Workload, port int32, policy *inventory.NetworkPolicy) Problem {
 	return Problem{
 		Severity: Info,
 		Message: fmt.Sprintf("calls %s, and NetworkPolicy %s opens port %d of %s to an ipBlock alone; under Cilium an ipBlock matches no node, unless policyCIDRMatchMode is nodes; if the API server is shut out, %s",
-			BackendName(p), by.Key, port, w, Consequence(p)),
-		Brief: fmt.Sprintf("under Cilium the ipBlock by which NetworkPolicy %s opens port %d matches no node, unless policyCIDRMatchMode is nodes", by.Key, port),
+			BackendName(p), policy.Key, port, w, Consequence(p)),
+		Brief: fmt.Sprintf("under Cilium the ipBlock by which NetworkPolicy %s opens port %d matches no node, unless policyCIDRMatchMode is nodes", policy.Key, port),
 		Fix:   openPort(p, port),
 	}
 }

@@ -60,8 +60,8 @@ const ResourceControllersError = "ResourceControllersError"
 // operatorErrors are the conditions and the resources each is derived from, in
 // the order in which they are written.
 var operatorErrors = []struct {
-	name string
-	from []string
+	name    string
+	sources []string
 }{
 	{"VirtualResourceAdmissionError", []string{mutatingResource, validatingResource}},
 	{"MutatingAdmissionWebhookConfigurationError", []string{mutatingResource, serviceResource, sliceResource}},
@@ -78,7 +78,7 @@ func (r *Report) OperatorErrors(extent Extent) []OperatorError {
 		out = append(out, OperatorError{
 			Name:         e.name,
 			Degradations: degradations[e.name],
-			Unreadable:   unreadable(r.Errors, e.from),
+			Unreadable:   unreadable(r.Errors, e.sources),
 		})
 	}
 	return out

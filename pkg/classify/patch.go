@@ -24,12 +24,14 @@ type edit struct {
 // patch is the command that makes the edits to the webhook. It tests the
 // webhook's name first, so that it never hits another one that took its place.
 func patch(p *Profile, edits ...edit) string {
-	test := edit{"test", at(p, "name"), p.Name}
+	test := edit{"test", fieldPointer(p, "name"), p.Name}
 	return edited(&p.Registration, "patch", "--type=json -p "+quoted(document(append([]edit{test}, edits...))))
 }
 
-// at returns the JSON pointer to a field of the webhook.
-func at(p *Profile, field string) string { return fmt.Sprintf("/webhooks/%d/%s", p.Index, field) }
+// fieldPointer returns the JSON pointer to a field of the webhook.
+func fieldPointer(p *Profile, field string) string {
+	return fmt.Sprintf("/webhooks/%d/%s", p.Index, field)
+}
 
 // document writes the edits as a JSON patch.
 func document(edits []edit) string {
@@ -43,7 +45,7 @@ func document(edits []edit) string {
 }
 
 // set replaces a field of the webhook, or adds it.
-func set(p *Profile, field string, value any) edit { return edit{"add", at(p, field), value} }
+func set(p *Profile, field string, value any) edit { return edit{"add", fieldPointer(p, field), value} }
 
 // excludeNamespaces excludes the objects in the namespaces.
 func excludeNamespaces(p *Profile, namespaces []string) edit {

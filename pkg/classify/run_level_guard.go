@@ -53,9 +53,9 @@ func (p *Profile) lackedExclusions() []metav1.LabelSelectorRequirement {
 	if p.Type == inventory.Conversion || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
 		return nil
 	}
-	return slices.DeleteFunc(p.Policy.RunLevelExclusions(p.Snapshot), func(wanted metav1.LabelSelectorRequirement) bool {
+	return slices.DeleteFunc(p.Policy.RunLevelExclusions(p.Snapshot), func(requirement metav1.LabelSelectorRequirement) bool {
 		return slices.ContainsFunc(p.NamespaceSelector.Raw.MatchExpressions, func(have metav1.LabelSelectorRequirement) bool {
-			return have.Key == wanted.Key && have.Operator == wanted.Operator && containsAll(have.Values, wanted.Values)
+			return have.Key == requirement.Key && have.Operator == requirement.Operator && containsAll(have.Values, requirement.Values)
 		})
 	})
 }

@@ -50,7 +50,7 @@ func aloneAt(p *Profile) string {
 
 // SharedByEndpoints returns what all ready endpoints of the webhook's Service have in
 // common, "" where they differ, or that of one is not known.
-func SharedByEndpoints(p *Profile, of func(*inventory.Endpoint) string) string {
+func SharedByEndpoints(p *Profile, domain func(*inventory.Endpoint) string) string {
 	shared := ""
 	endpoints := p.Snapshot.Services[p.State.Service.Key].Endpoints
 	for i := range endpoints {
@@ -58,10 +58,10 @@ func SharedByEndpoints(p *Profile, of func(*inventory.Endpoint) string) string {
 		if !e.Ready {
 			continue
 		}
-		if of(e) == "" || shared != "" && of(e) != shared {
+		if domain(e) == "" || shared != "" && domain(e) != shared {
 			return ""
 		}
-		shared = of(e)
+		shared = domain(e)
 	}
 	return shared
 }

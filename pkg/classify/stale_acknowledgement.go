@@ -15,14 +15,14 @@ var staleAcknowledgement = &Check{
 }
 
 // unusedAnnotation is the problem of what carries the annotation.
-func unusedAnnotation(of *inventory.Registration, checks []string) Problem {
+func unusedAnnotation(registration *inventory.Registration, checks []string) Problem {
 	carrier := "is in a configuration whose annotation %s acknowledges"
-	if of.Type.IsPolicy() {
+	if registration.Type.IsPolicy() {
 		carrier = "has an annotation %s that acknowledges"
 	}
 	return Problem{
 		Severity: Info,
 		Message:  fmt.Sprintf(carrier+" %s, which covers no finding", acknowledgeAnnotation, JoinBounded(checks)),
-		Fix:      fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", objectName(of), acknowledgeAnnotation, changedBy(of.Object.Owner)),
+		Fix:      fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", objectName(registration), acknowledgeAnnotation, changedBy(registration.Object.Owner)),
 	}
 }

@@ -53,8 +53,8 @@ func virtualBrief(p *Profile, virtual []inventory.Resource) string {
 		return fmt.Sprintf("while its backend hangs, requests for %s%s wait %s each time", listed(virtual), scopeOf(p, virtual), text.Seconds(p.Timeout))
 	}
 	for _, d := range virtualDecisions {
-		if slices.Contains(virtual, d.resource) && d.without != "" {
-			return down + d.without + scopeOf(p, []inventory.Resource{d.resource})
+		if slices.Contains(virtual, d.resource) && d.consequence != "" {
+			return down + d.consequence + scopeOf(p, []inventory.Resource{d.resource})
 		}
 	}
 	return down + "requests for " + listed(virtual) + scopeOf(p, virtual) + " are refused"
@@ -71,8 +71,8 @@ func scopeOf(p *Profile, resources []inventory.Resource) string {
 type decision struct {
 	resource inventory.Resource
 	decides  string
-	// without completes "so that …" where it is refused; it may be "".
-	without string
+	// consequence completes "so that …" where it is refused; it may be "".
+	consequence string
 }
 
 // delayed says what waits for the webhook.
@@ -80,10 +80,10 @@ func (d decision) delayed() string { return fmt.Sprintf("%s: %s", d.resource, d.
 
 // refused says what is refused, and what follows.
 func (d decision) refused() string {
-	if d.without == "" {
+	if d.consequence == "" {
 		return d.delayed()
 	}
-	return d.delayed() + ", so that " + d.without
+	return d.delayed() + ", so that " + d.consequence
 }
 
 // virtualDecisions says what each virtual resource decides, the gravest first.
@@ -134,11 +134,11 @@ func decidedBy(virtual []inventory.Resource, say func(decision) string) string {
 	for _, r := range rest {
 		known = append(known, r.String())
 	}
-	text := strings.Join(known[:min(len(known), maxListed)], "; ")
+	content := strings.Join(known[:min(len(known), maxListed)], "; ")
 	if more := len(known) - maxListed; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
+		content += fmt.Sprintf("; and %d more", more)
 	}
-	return text
+	return content
 }
 
 // virtualSeverity: with failurePolicy Ignore a webhook that asks for them by

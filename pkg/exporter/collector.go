@@ -32,15 +32,15 @@ type familyWriter struct {
 	Family
 	// names are the labels as series carry them: sorted. order is the index of
 	// each in the family's order.
-	names   []string
-	order   []int
-	seen    map[string]bool
-	metrics []*dto.Metric
-	dropped int
+	names         []string
+	order         []int
+	writtenSeries map[string]bool
+	metrics       []*dto.Metric
+	dropped       int
 }
 
 func newFamilyWriter(f Family) *familyWriter {
-	w := &familyWriter{Family: f, names: slices.Sorted(slices.Values(f.Labels)), seen: map[string]bool{}}
+	w := &familyWriter{Family: f, names: slices.Sorted(slices.Values(f.Labels)), writtenSeries: map[string]bool{}}
 	for _, name := range w.names {
 		w.order = append(w.order, slices.Index(f.Labels, name))
 	}
@@ -61,10 +61,10 @@ func (w *familyWriter) send(value float64, labels ...string) {
 		return
 	}
 	id := strings.Join(labels, "\xff") // occurs in no valid UTF-8
-	if w.seen[id] {
+	if w.writtenSeries[id] {
 		return
 	}
-	w.seen[id] = true
+	w.writtenSeries[id] = true
 	m := &dto.Metric{Label: make([]*dto.LabelPair, len(labels))}
 	for i := range w.names {
 		m.Label[i] = &dto.LabelPair{Name: &w.names[i], Value: &labels[w.order[i]]}

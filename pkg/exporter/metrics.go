@@ -248,7 +248,7 @@ func backendReady(p *classify.Profile) (float64, bool) {
 
 // perProbe collects one series per webhook whose backend was dialed, where
 // there is a value.
-func perProbe(value func(p inventory.Probe, taken time.Time) (float64, bool)) func(*classify.Report, func(float64, ...string)) {
+func perProbe(value func(p inventory.Probe, snapshotTime time.Time) (float64, bool)) func(*classify.Report, func(float64, ...string)) {
 	return func(r *classify.Report, emit func(float64, ...string)) {
 		perWebhook(func(p *classify.Profile) (float64, bool) {
 			return value(r.Snapshot.Probes[p.Ref], r.Snapshot.Taken)
@@ -256,17 +256,17 @@ func perProbe(value func(p inventory.Probe, taken time.Time) (float64, bool)) fu
 	}
 }
 
-func probeSuccess(p inventory.Probe, taken time.Time) (float64, bool) {
-	if succeeds(p, taken) {
+func probeSuccess(p inventory.Probe, snapshotTime time.Time) (float64, bool) {
+	if succeeds(p, snapshotTime) {
 		return 1, true
 	}
 	return 0, p.Answer != inventory.AnswerNone
 }
 
 // succeeds reports whether a call at the time gets through the handshake.
-func succeeds(p inventory.Probe, at time.Time) bool {
+func succeeds(p inventory.Probe, now time.Time) bool {
 	c := p.Certificate
-	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" && !at.Before(c.NotBefore) && !at.After(c.NotAfter)
+	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" && !now.Before(c.NotBefore) && !now.After(c.NotAfter)
 }
 
 func probeDuration(p inventory.Probe, _ time.Time) (float64, bool) {

@@ -19,11 +19,11 @@ var (
 
 // ObservedServers are the metrics of how many API servers were read, and of how many; of
 // is 0 where that is not known.
-func ObservedServers(read, of int) []*dto.MetricFamily {
+func ObservedServers(read, total int) []*dto.MetricFamily {
 	servers, all := newFamilyWriter(observedServers), newFamilyWriter(clusterServers)
 	servers.send(float64(read))
-	if of > 0 {
-		all.send(float64(of))
+	if total > 0 {
+		all.send(float64(total))
 	}
 	return append(servers.families(), all.families()...)
 }

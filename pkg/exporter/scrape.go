@@ -84,7 +84,7 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *scraper) textsOf(r *classify.Report, format expfmt.Format) map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept, dropped := s.kept(format), map[string]int{}
+	kept, dropped := s.keptEncodings(format), map[string]int{}
 	out := make(map[string][]byte, len(s.families))
 	for _, f := range s.families {
 		name := f.Series()
@@ -98,8 +98,8 @@ func (s *scraper) textsOf(r *classify.Report, format expfmt.Format) map[string][
 	return out
 }
 
-// kept returns the texts of the format.
-func (s *scraper) kept(format expfmt.Format) map[string]encoded {
+// keptEncodings returns the texts of the format.
+func (s *scraper) keptEncodings(format expfmt.Format) map[string]encoded {
 	if s.texts[format] == nil {
 		if len(s.texts) >= maxFormats {
 			clear(s.texts)

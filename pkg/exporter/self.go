@@ -104,9 +104,9 @@ func (o *Own) Collectors() []prometheus.Collector {
 }
 
 // PolicyLoaded notes that a Policy is in effect since then.
-func (o *Own) PolicyLoaded(at time.Time) {
+func (o *Own) PolicyLoaded(now time.Time) {
 	o.successful.Set(1)
-	o.reloaded.Set(seconds(at))
+	o.reloaded.Set(seconds(now))
 }
 
 // PolicyFailed notes that the Policy file cannot be read or is invalid.

@@ -16,7 +16,9 @@ import (
 )
 
 // Snapshot turns the objects into facts. It never writes to the objects.
-func (o Objects) Snapshot(taken time.Time) *Snapshot { return new(Builder).Snapshot(o, taken) }
+func (o Objects) Snapshot(snapshotTime time.Time) *Snapshot {
+	return new(Builder).Snapshot(o, snapshotTime)
+}
 
 // reviewsExcluded is what the feature gate says, else what its default is in
 // the server's version. An unknown server counts as the newest.
@@ -248,14 +250,14 @@ func (s *Snapshot) errors() []Error {
 }
 
 // errors are the selectors that cannot be read.
-func (m *MatchResources) errors(object *Object, of string) []Error {
+func (m *MatchResources) errors(object *Object, kind string) []Error {
 	var out []Error
 	for _, s := range []struct {
 		field string
 		Selector
 	}{{"namespaceSelector", m.NamespaceSelector}, {"objectSelector", m.ObjectSelector}} {
 		if s.Err != nil {
-			out = append(out, object.Unreadable("reading "+s.field+of+": "+strings.TrimSpace(s.Err.Error())))
+			out = append(out, object.Unreadable("reading "+s.field+kind+": "+strings.TrimSpace(s.Err.Error())))
 		}
 	}
 	return out

@@ -24,9 +24,9 @@ type Builder struct {
 }
 
 // Snapshot turns the objects into facts. It never writes to the objects.
-func (b *Builder) Snapshot(o Objects, taken time.Time) *Snapshot {
+func (b *Builder) Snapshot(o Objects, snapshotTime time.Time) *Snapshot {
 	s := &Snapshot{
-		Taken:           taken,
+		Taken:           snapshotTime,
 		Cluster:         o.Cluster,
 		ReviewsExcluded: o.reviewsExcluded(),
 

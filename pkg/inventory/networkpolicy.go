@@ -191,7 +191,7 @@ func (s *Snapshot) findIsolating() map[workloadID][]*NetworkPolicy {
 	for i := range s.NetworkPolicies {
 		p := &s.NetworkPolicies[i]
 		for _, namespace := range s.namespacesOf(p) {
-			for _, w := range selects.in(namespace, p.Selector) {
+			for _, w := range selects.workloadsIn(namespace, p.Selector) {
 				if !w.HostNetwork {
 					out[w.id()] = append(out[w.id()], p)
 				}

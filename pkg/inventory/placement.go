@@ -132,8 +132,8 @@ func (p *placement) newSelection() selection {
 	return selection{p, left}
 }
 
-// in returns those of the namespace whose Pods the selector selects.
-func (s selection) in(namespace string, selector labels.Selector) []*Workload {
+// workloadsIn returns those of the namespace whose Pods the selector selects.
+func (s selection) workloadsIn(namespace string, selector labels.Selector) []*Workload {
 	var out []*Workload
 	candidates := s.candidates(namespace, selector)
 	if s.left[namespace] -= len(candidates); s.left[namespace] < 0 {

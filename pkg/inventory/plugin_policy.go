@@ -107,9 +107,9 @@ func (p *PluginPolicy) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
 	requirements, _ := all.Requirements()
 	for _, r := range requirements {
 		if key := r.Key(); key == "io.kubernetes.pod.namespace" {
-			out.Namespaces = with(out.Namespaces, corev1.LabelMetadataName, r.Operator(), r.ValuesUnsorted())
+			out.Namespaces = withRequirement(out.Namespaces, corev1.LabelMetadataName, r.Operator(), r.ValuesUnsorted())
 		} else {
-			out.Selector = with(out.Selector, key, r.Operator(), r.ValuesUnsorted())
+			out.Selector = withRequirement(out.Selector, key, r.Operator(), r.ValuesUnsorted())
 		}
 	}
 	for _, r := range p.Spec.IngressDeny {
@@ -141,7 +141,7 @@ func withoutSources(s *metav1.LabelSelector) *metav1.LabelSelector {
 	return out
 }
 
-func with(s labels.Selector, key string, o operators.Operator, values []string) labels.Selector {
+func withRequirement(s labels.Selector, key string, o operators.Operator, values []string) labels.Selector {
 	if r, err := labels.NewRequirement(key, o, values); err == nil {
 		return s.Add(*r)
 	}
@@ -259,7 +259,7 @@ func (o *OpenPorts) addCalico(r pluginRule) {
 // The terms of Calico's selectors, as they are written in those of Kubernetes.
 var calicoTerms = []struct {
 	*regexp.Regexp
-	as string
+	replacement string
 }{
 	{regexp.MustCompile(`^(?:all\(\))?$`), ""},
 	{regexp.MustCompile(`^has\(([\w./-]+)\)$`), "$1"},
@@ -276,7 +276,7 @@ func calicoSelector(text string) (selector labels.Selector, ok bool) {
 		term = strings.TrimSpace(term)
 		i := slices.IndexFunc(calicoTerms, func(t struct {
 			*regexp.Regexp
-			as string
+			replacement string
 		},
 		) bool {
 			return t.MatchString(term)
@@ -284,7 +284,7 @@ func calicoSelector(text string) (selector labels.Selector, ok bool) {
 		if i < 0 || strings.HasPrefix(term, "projectcalico.org/") {
 			return nil, false
 		}
-		if as := calicoTerms[i].ReplaceAllString(term, calicoTerms[i].as); as != "" {
+		if as := calicoTerms[i].ReplaceAllString(term, calicoTerms[i].replacement); as != "" {
 			terms = append(terms, strings.NewReplacer("'", "", `"`, "").Replace(as))
 		}
 	}

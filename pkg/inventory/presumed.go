@@ -97,12 +97,12 @@ func (s *Snapshot) rules() []*admissionv1.RuleWithOperations {
 
 // namedBy are the resources of the group that the rule names, each with its parent, in the
 // versions that it names.
-func namedBy(rule *admissionv1.RuleWithOperations, group string, shown map[Resource]bool) []Served {
+func namedBy(rule *admissionv1.RuleWithOperations, group string, servedResources map[Resource]bool) []Served {
 	var out []Served
 	for _, name := range rule.Resources {
 		plain, sub, _ := strings.Cut(name, "/")
 		r := Resource{Group: group, Name: plain}
-		if plain == "" || plain == "*" || shown[r] {
+		if plain == "" || plain == "*" || servedResources[r] {
 			continue
 		}
 		subresources := []string{sub}

@@ -320,7 +320,7 @@ type CRDVersion struct {
 
 // NamespaceLabels are the labels that are known of a namespace, and whether the
 // Snapshot has it.
-func (s *Snapshot) NamespaceLabels(name string) (known map[string]string, exists bool) {
+func (s *Snapshot) NamespaceLabels(name string) (labels map[string]string, exists bool) {
 	if n, ok := s.Namespaces[name]; ok {
 		return n.Labels, true
 	}

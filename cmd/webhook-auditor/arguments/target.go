@@ -166,10 +166,10 @@ const maxSuggested = 5
 
 // Like are the names that look like what was typed, or contain it; all of
 // them where they are few and none does.
-func Like(typed string, known []string) []string {
-	near := text.Similar(typed, known, maxSuggested)
-	if len(near) == 0 && len(known) <= maxSuggested {
-		return known
+func Like(typed string, names []string) []string {
+	near := text.Similar(typed, names, maxSuggested)
+	if len(near) == 0 && len(names) <= maxSuggested {
+		return names
 	}
 	return near
 }

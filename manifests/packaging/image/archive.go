@@ -146,15 +146,15 @@ func (b build) pack(dir, path string) error {
 		return fmt.Errorf("writing the archive: %w", err)
 	}
 	w := tar.NewWriter(file)
-	err = filepath.WalkDir(dir, func(from string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(location string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(dir, from)
+		name, err := filepath.Rel(dir, location)
 		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(from)
+		content, err := os.ReadFile(location)
 		if err != nil {
 			return err
 		}

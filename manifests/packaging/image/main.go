@@ -70,11 +70,11 @@ type build struct {
 
 // compile makes a static binary, with the flags of "make build": what is compiled for
 // both is compiled once. It takes the binary that is there where that is for the architecture.
-func (b build) compile(architecture, into string) (string, error) {
+func (b build) compile(architecture, folder string) (string, error) {
 	if b.built != "" && isFor(b.built, architecture) {
 		return b.built, nil
 	}
-	path := filepath.Join(into, architecture)
+	path := filepath.Join(folder, architecture)
 	compiler := exec.Command("go", "build", "-ldflags", b.ldflags, "-o", path, b.program)
 	compiler.Dir = b.root
 	compiler.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)

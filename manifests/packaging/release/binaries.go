@@ -51,8 +51,8 @@ func (r release) binaries() ([]string, error) {
 }
 
 // build has the flags of "make build", so that what is compiled for both is compiled once.
-func (r release) build(system, architecture, into string) error {
-	compiler := exec.Command("go", "build", "-ldflags", r.ldflags, "-o", into, "./cmd/"+program)
+func (r release) build(system, architecture, binary string) error {
+	compiler := exec.Command("go", "build", "-ldflags", r.ldflags, "-o", binary, "./cmd/"+program)
 	compiler.Dir = r.root
 	compiler.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture)
 	if output, err := compiler.CombinedOutput(); err != nil {

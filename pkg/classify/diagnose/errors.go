@@ -136,9 +136,9 @@ var frame = regexp.MustCompile(`(?m)^[╷│╵] ?`)
 
 // Parse returns the errors in a text that name a webhook or policy, each once with its
 // Count, in the order of the text.
-func Parse(text string) []APIServerError {
+func Parse(content string) []APIServerError {
 	var out []APIServerError
-	for _, m := range messages(message{frame.ReplaceAllString(text, ""), 1}, 0) {
+	for _, m := range messages(message{frame.ReplaceAllString(content, ""), 1}, 0) {
 		for _, c := range parsed(unwrapped(m.text)) {
 			c.Count = m.times
 			if i := slices.IndexFunc(out, c.same); i >= 0 {
@@ -154,7 +154,7 @@ func Parse(text string) []APIServerError {
 // refusals are the texts in which other parts of the API server refuse a request.
 var refusals = []struct {
 	*regexp.Regexp
-	by string
+	webhook string
 }{
 	{regexp.MustCompile(`violates PodSecurity`), "Pod Security admission"},
 	{regexp.MustCompile(`exceeded quota|must specify \S+ for`), "a ResourceQuota"},
@@ -171,7 +171,7 @@ func Unrecognized(message string) string {
 	message = unwrapped(message)
 	for _, r := range refusals {
 		if r.MatchString(message) && !namesWebhook.MatchString(message) {
-			return r.by + " refused the request, no webhook did"
+			return r.webhook + " refused the request, no webhook did"
 		}
 	}
 	for _, known := range callCauses {
@@ -190,14 +190,14 @@ func (c APIServerError) same(o APIServerError) bool {
 
 // parsed reads one record: each error ends where the next one begins. A log has the words
 // of one error twice, where it shows what wraps what.
-func parsed(text string) []APIServerError {
+func parsed(content string) []APIServerError {
 	type match struct {
 		errorPattern
 		begin, end int
 	}
 	var matches []match
 	for _, s := range patterns {
-		for _, at := range s.FindAllStringIndex(text, -1) {
+		for _, at := range s.FindAllStringIndex(content, -1) {
 			matches = append(matches, match{s, at[0], at[1]})
 		}
 	}
@@ -211,13 +211,13 @@ func parsed(text string) []APIServerError {
 	})
 	var out []APIServerError
 	for i, m := range matches {
-		end := len(text)
+		end := len(content)
 		if i+1 < len(matches) {
 			end = max(m.end, matches[i+1].begin)
 		}
-		c := m.parse(text[m.begin:m.end], text[m.end:end])
+		c := m.parse(content[m.begin:m.end], content[m.end:end])
 		for _, f := range framed {
-			if c.Cause == causeDenied && f.MatchString(text[:m.begin]) {
+			if c.Cause == causeDenied && f.MatchString(content[:m.begin]) {
 				c.Cause = f.Cause
 			}
 		}
@@ -256,18 +256,18 @@ var structTail = regexp.MustCompile(`",? Reason:"[^"]*", Details:.*$`)
 
 // unwrapped undoes what carries errors about: quotes in quotes of logs, lines
 // that a terminal broke, quotes that a chat made pretty.
-func unwrapped(text string) string {
-	for strings.Contains(text, `\\`) {
-		text = strings.ReplaceAll(text, `\\`, `\`)
+func unwrapped(content string) string {
+	for strings.Contains(content, `\\`) {
+		content = strings.ReplaceAll(content, `\\`, `\`)
 	}
-	text = strings.NewReplacer(`\"`, `"`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "&#34;", `"`, "&quot;", `"`).Replace(text)
-	text = strings.Map(func(r rune) rune {
+	content = strings.NewReplacer(`\"`, `"`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "&#34;", `"`, "&quot;", `"`).Replace(content)
+	content = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, text)
-	return strings.Join(strings.Fields(text), " ")
+	}, content)
+	return strings.Join(strings.Fields(content), " ")
 }
 
 // parse reads one match: what the errorPattern covers, and what follows.

@@ -32,20 +32,20 @@ var counted = regexp.MustCompile(`\(x(\d+) over \w+\)`)
 
 // messages cuts a text into the messages that it holds: the strings of JSON and YAML,
 // the lines of logs and of tables of Events.
-func messages(in message, nested int) []message {
+func messages(outer message, nested int) []message {
 	var out []message
-	if values, ok := decoded(in.text); ok && nested < maxNested {
-		for _, m := range texts(values, in.times, nil) {
+	if values, ok := decoded(outer.text); ok && nested < maxNested {
+		for _, m := range texts(values, outer.times, nil) {
 			out = append(out, messages(m, nested+1)...)
 		}
 		return out
 	}
-	for _, r := range records(in.text) {
+	for _, r := range records(outer.text) {
 		if nested < maxNested && strings.HasPrefix(r, "{") && json.Valid([]byte(r)) {
-			out = append(out, messages(message{r, in.times}, nested)...)
+			out = append(out, messages(message{r, outer.times}, nested)...)
 			continue
 		}
-		times := in.times
+		times := outer.times
 		if m := counted.FindStringSubmatch(r); m != nil {
 			times, _ = strconv.Atoi(m[1])
 		}

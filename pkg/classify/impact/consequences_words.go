@@ -12,8 +12,8 @@ import (
 func (c *Consequences) Verdict() string {
 	var parts []string
 	for _, part := range []struct {
-		text string
-		of   func(Effect) bool
+		text    string
+		selects func(Effect) bool
 	}{
 		{"requests to %s are refused already", func(e Effect) bool { return e.Already != "" && e.Outcome == Refused }},
 		{"requests to %s are refused", func(e Effect) bool { return e.Already == "" && !e.PreStop && e.Outcome == Refused }},
@@ -23,7 +23,7 @@ func (c *Consequences) Verdict() string {
 	} {
 		n := 0
 		for _, e := range c.Effects {
-			if part.of(e) {
+			if part.selects(e) {
 				n++
 			}
 		}

@@ -169,10 +169,10 @@ func findingChanges(before, after []*classify.Finding) (added, resolved []*class
 }
 
 // pastFindings are some of the findings that are meant, in words.
-func pastFindings(all []*classify.Finding, meant func(*classify.Finding) bool) []string {
+func pastFindings(all []*classify.Finding, selects func(*classify.Finding) bool) []string {
 	var out []string
 	for _, f := range all {
-		if meant(f) {
+		if selects(f) {
 			out = append(out, inWords(f))
 		}
 	}

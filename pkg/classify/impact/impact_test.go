@@ -300,7 +300,7 @@ func TestPolicyCard(t *testing.T) {
 		t.Errorf("%d cards of a policy of the other type", len(cards))
 	}
 	for _, c := range []struct {
-		of                inventory.Type
+		webhookType       inventory.Type
 		name, label, want string
 	}{
 		{inventory.ValidatingPolicy, "limits", "called for", "pods (CREATE), services (DELETE)"},
@@ -312,7 +312,7 @@ func TestPolicyCard(t *testing.T) {
 		{inventory.ValidatingPolicy, "watched", "stops", "no function of the cluster"},
 		{inventory.MutatingPolicy, "forgotten", "way out", "there is nothing to disable"},
 	} {
-		cards := PolicyCards(r, inventory.Ref{Type: c.of, Configuration: c.name})
+		cards := PolicyCards(r, inventory.Ref{Type: c.webhookType, Configuration: c.name})
 		if len(cards) != 1 {
 			t.Fatalf("%s: %d cards", c.name, len(cards))
 		}

@@ -178,16 +178,16 @@ func registrations(before, after *admission.Matcher) (out []Registration, unread
 
 // byConfiguration groups the webhooks by what registers them, Refs without names, and
 // returns those in their order.
-func byConfiguration(s *inventory.Snapshot) (of map[inventory.Ref][]*inventory.Webhook, keys []inventory.Ref) {
-	of = map[inventory.Ref][]*inventory.Webhook{}
+func byConfiguration(s *inventory.Snapshot) (webhooks map[inventory.Ref][]*inventory.Webhook, keys []inventory.Ref) {
+	webhooks = map[inventory.Ref][]*inventory.Webhook{}
 	for _, w := range s.Webhooks {
 		key := w.WithoutName()
-		if of[key] == nil {
+		if webhooks[key] == nil {
 			keys = append(keys, key)
 		}
-		of[key] = append(of[key], w)
+		webhooks[key] = append(webhooks[key], w)
 	}
-	return of, keys
+	return webhooks, keys
 }
 
 // newRegistration is that of a configuration, before its webhooks are compared.

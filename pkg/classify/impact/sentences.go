@@ -16,11 +16,11 @@ func (r Registration) String() string {
 
 // Subject is what registers the webhooks, what became of it, by whom and when.
 func (r Registration) Subject() string {
-	text := fmt.Sprintf("%s is %s", r.Object(), r.Edit)
+	content := fmt.Sprintf("%s is %s", r.Object(), r.Edit)
 	if r.Written.Manager != "" {
-		text += fmt.Sprintf(", last written by %s at %s", r.Written.Manager, r.Written.At.UTC().Format(time.RFC3339))
+		content += fmt.Sprintf(", last written by %s at %s", r.Written.Manager, r.Written.At.UTC().Format(time.RFC3339))
 	}
-	return text
+	return content
 }
 
 // Object names what registers the webhooks.

@@ -48,15 +48,15 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 	return c
 }
 
-// of is the text for a webhook of its type.
-func of(p *classify.Profile, mutating, validating, conversion string) string {
+// wordOfType is the text for a webhook of its type.
+func wordOfType(p *classify.Profile, mutating, validating, conversion string) string {
 	return map[inventory.Type]string{inventory.Mutating: mutating, inventory.Validating: validating, inventory.Conversion: conversion}[p.Type]
 }
 
 // webhookAnswers are the answers to the questions, of a webhook.
 func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) map[string]Answer {
 	commands := p.Commands()
-	effects := []string{fmt.Sprintf("adds up to %s to each ", text.Seconds(p.Timeout)) + of(p, "request that it is called for, beside the other mutating webhooks",
+	effects := []string{fmt.Sprintf("adds up to %s to each ", text.Seconds(p.Timeout)) + wordOfType(p, "request that it is called for, beside the other mutating webhooks",
 		"request that it is called for; of validating webhooks, which are called at once, the slowest counts", "object that is read or written in another version than it is stored in")}
 	if p.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
 		effects = append(effects, "as much again where it is called again (reinvocationPolicy IfNeeded)")
@@ -68,7 +68,7 @@ func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) ma
 	if len(p.MatchConditions) > 0 {
 		failures = append(failures, "a matchCondition cannot be evaluated: with failurePolicy "+string(p.FailurePolicy)+" the request "+map[bool]string{true: "is refused", false: "passes"}[p.FailsClosed()])
 	}
-	failures = append(failures, of(p, "it answers with a patch that does not apply: the request is refused, whatever the failurePolicy",
+	failures = append(failures, wordOfType(p, "it answers with a patch that does not apply: the request is refused, whatever the failurePolicy",
 		"it refuses requests that it should not: these fail with its message", "it answers with an object that is not the one it was sent: reading it fails"))
 	disable := disabling(commands)
 	if others := siblings(p); len(others) > 0 {
@@ -77,8 +77,8 @@ func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) ma
 	return map[string]Answer{
 		"adds": {Answers: webhookAdds(p)},
 		"modifies": {
-			Answers:  []string{of(p, "it may change and refuse the objects that it is called for", "it may refuse the objects that it is called for; it changes none", "objects are read and written in all served versions, each conversion by a call")},
-			ToFillIn: []string{of(p, "which fields of which objects it sets, and to what", "what it refuses, and why", "what is lost between the versions, if anything")},
+			Answers:  []string{wordOfType(p, "it may change and refuse the objects that it is called for", "it may refuse the objects that it is called for; it changes none", "objects are read and written in all served versions, each conversion by a call")},
+			ToFillIn: []string{wordOfType(p, "which fields of which objects it sets, and to what", "what it refuses, and why", "what is lost between the versions, if anything")},
 		},
 		"slis":    {Queries: queries(p)},
 		"effects": {Answers: effects},
@@ -96,14 +96,14 @@ func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) ma
 			Commands: commands.Inspect,
 		},
 		"disabling": disable,
-		"disabled-cluster": {Answers: []string{of(p, "requests no longer wait for it, and none are refused by it", "requests no longer wait for it, and none are refused by it",
+		"disabled-cluster": {Answers: []string{wordOfType(p, "requests no longer wait for it, and none are refused by it", "requests no longer wait for it, and none are refused by it",
 			"with strategy None objects change their apiVersion alone: fields that the versions spell differently are lost when such an object is written")}},
 		"disabled-running": {
-			Answers:  []string{of(p, untouched, untouched, "Pods run on; controllers of the resource meet objects as they are stored")},
+			Answers:  []string{wordOfType(p, untouched, untouched, "Pods run on; controllers of the resource meet objects as they are stored")},
 			ToFillIn: []string{"what else its backend does for running workloads (as a controller, say)"},
 		},
 		"disabled-new": {
-			Answers: []string{of(p, "new and changed objects lack what it sets, until they are created anew", "new and changed objects are not checked by it",
+			Answers: []string{wordOfType(p, "new and changed objects lack what it sets, until they are created anew", "new and changed objects are not checked by it",
 				"objects that are created in another version than is stored are stored without conversion")},
 			ToFillIn: []string{"whether workloads work without that"},
 		},

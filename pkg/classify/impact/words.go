@@ -37,18 +37,18 @@ func ruleInWords(r *admissionv1.RuleWithOperations) string {
 		}
 		ops = append(ops, string(op))
 	}
-	text := some(ops) + " on " + anyOr(r.Resources, "every resource") + " of " + groups(r.APIGroups)
+	content := some(ops) + " on " + anyOr(r.Resources, "every resource") + " of " + groups(r.APIGroups)
 	if !slices.Contains(r.APIVersions, "*") {
-		text += " in " + some(r.APIVersions)
+		content += " in " + some(r.APIVersions)
 	}
 	switch scope := ptr.Deref(r.Scope, admissionv1.AllScopes); scope {
 	case admissionv1.NamespacedScope:
-		text += ", namespaced ones"
+		content += ", namespaced ones"
 	case admissionv1.ClusterScope:
-		text += ", cluster-scoped ones"
+		content += ", cluster-scoped ones"
 	case admissionv1.AllScopes:
 	}
-	return text
+	return content
 }
 
 func anyOr(words []string, all string) string {
@@ -136,16 +136,16 @@ func symptom(p *classify.Profile) string {
 }
 
 // ObservedInWords is what was measured of a webhook, in a line.
-func ObservedInWords(o *inventory.Observation, of inventory.Series) string {
-	b := o.Of(of)
+func ObservedInWords(o *inventory.Observation, series inventory.Series) string {
+	b := o.Of(series)
 	if b.Calls == 0 && b.Failed() == 0 {
 		return "not called"
 	}
-	text := fmt.Sprintf("%.2f calls/s, p50 %s, p99 %s, %s failing", b.CallsPerSecond, Quantile(b.P50), Quantile(b.P99), Percent(b.FailedShare()))
+	content := fmt.Sprintf("%.2f calls/s, p50 %s, p99 %s, %s failing", b.CallsPerSecond, Quantile(b.P50), Quantile(b.P99), Percent(b.FailedShare()))
 	if kinds := slices.Sorted(maps.Keys(b.Failures)); len(kinds) > 0 {
-		text += " (" + some(kinds) + ")"
+		content += " (" + some(kinds) + ")"
 	}
-	return text + fmt.Sprintf(", %s refused", Percent(b.RefusedShare()))
+	return content + fmt.Sprintf(", %s refused", Percent(b.RefusedShare()))
 }
 
 // InSeconds writes seconds with three digits, as 1.2s or 35ms.

@@ -65,8 +65,8 @@ type component struct {
 	class int
 }
 
-// behind is what runs behind a Service, made once.
-func (g *Graph) behind(key inventory.Key) *component {
+// backendOf is what runs behind a Service, made once.
+func (g *Graph) backendOf(key inventory.Key) *component {
 	if g.services[key] == nil {
 		g.services[key] = g.component(key)
 	}

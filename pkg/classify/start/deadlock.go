@@ -64,8 +64,8 @@ func (g *Graph) Deadlocks() []*Deadlock {
 type cycles struct {
 	*Graph
 	counts func(refusal) bool
-	// of are the numbers of the nodes' cycles, as components returns them.
-	of []int
+	// members are the numbers of the nodes' cycles, as components returns them.
+	members []int
 	// namespaces are those of what serves them, by class, as many as a fix may exclude and
 	// one more.
 	namespaces map[int][]string
@@ -102,13 +102,13 @@ func (g *Graph) deadlocks(counts func(refusal) bool) []*Deadlock {
 
 // takesPart reports whether the webhooks and the components wait for each other.
 func (c *cycles) takesPart(webhooks, class int) bool {
-	return c.of[len(c.classes)+webhooks] == c.of[class]
+	return c.members[len(c.classes)+webhooks] == c.members[class]
 }
 
 // refusals are what the webhooks of a class refuse of their cycle, by class; first is one
 // of them.
 type refusals struct {
-	of         map[int]refusal
+	byClass    map[int]refusal
 	first      refusal
 	namespaces []string
 	more       bool
@@ -118,15 +118,15 @@ type refusals struct {
 // refusalsBy collects the namespaces in which the webhooks refuse components of the
 // cycle, up to a bound.
 func (c *cycles) refusalsBy(webhooks int) refusals {
-	out := refusals{of: map[int]refusal{}}
+	out := refusals{byClass: map[int]refusal{}}
 	for _, r := range c.blocking[webhooks].refuses {
 		if !c.counts(r) || !c.takesPart(webhooks, r.class) {
 			continue
 		}
-		if len(out.of) == 0 {
+		if len(out.byClass) == 0 {
 			out.first = r
 		}
-		out.of[r.class] = r
+		out.byClass[r.class] = r
 		out.resources = appendMissing(out.resources, r.resource)
 		for _, namespace := range c.namespaces[r.class] {
 			out.namespaces = appendMissing(out.namespaces, namespace)
@@ -141,10 +141,10 @@ func (c *cycles) refusalsBy(webhooks int) refusals {
 // deadlock describes how the webhook takes part in the cycle.
 func (c *cycles) deadlock(m member, refused refusals) *Deadlock {
 	d := &Deadlock{
-		Waits:      c.shortest(m, refused.of),
+		Waits:      c.shortest(m, refused.byClass),
 		Namespaces: slices.Clone(refused.namespaces), More: refused.more, Resources: slices.Clone(refused.resources),
 	}
-	if _, own := refused.of[m.own.class]; own {
+	if _, own := refused.byClass[m.own.class]; own {
 		d.Namespaces = appendMissing(d.Namespaces, m.own.namespace)
 	}
 	if len(d.Waits) == 0 {
@@ -157,8 +157,8 @@ func (c *cycles) deadlock(m member, refused refusals) *Deadlock {
 }
 
 // waitOf is what the component waits for because of the webhook.
-func (m member) waitOf(from *component, r refusal) Wait {
-	w := Wait{From: from.name, On: m.own.name, What: refusedOf(r.resource), Use: m.own.use}
+func (m member) waitOf(component *component, r refusal) Wait {
+	w := Wait{From: component.name, On: m.own.name, What: refusedOf(r.resource), Use: m.own.use}
 	if m.webhook != nil {
 		w.Webhook = m.webhook.Webhook
 	}
@@ -176,7 +176,7 @@ func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
 	}
 	type step struct {
 		Wait
-		from *component
+		component *component
 	}
 	steps, via := 0, map[int]step{m.own.class: {}}
 	for queue := []*component{m.own}; len(queue) > 0; queue = queue[1:] {
@@ -196,7 +196,7 @@ func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
 				queue = append(queue, next.own)
 				if r, is := refused[next.own.class]; is {
 					waits := []Wait{m.waitOf(next.own, r)}
-					for s := via[next.own.class]; s.from != nil; s = via[s.from.class] {
+					for s := via[next.own.class]; s.component != nil; s = via[s.component.class] {
 						waits = append(waits, s.Wait)
 					}
 					slices.Reverse(waits)

@@ -90,7 +90,7 @@ func New(step func() bool, m *admission.Matcher, webhooks []Webhook) *Graph {
 	g := newGraph(m, len(webhooks))
 	var members []member
 	for i := range webhooks {
-		if own := g.behind(webhooks[i].Service); len(own.labels) > 0 && !own.unknown {
+		if own := g.backendOf(webhooks[i].Service); len(own.labels) > 0 && !own.unknown {
 			members = append(members, member{i, &webhooks[i], own})
 		}
 	}

@@ -35,11 +35,11 @@ func Order(step func() bool, m *admission.Matcher, webhooks []Webhook, services 
 	o := order{Graph: newGraph(m, len(webhooks)), services: map[int][]inventory.Key{}}
 	var members []member
 	for i := range webhooks {
-		members = append(members, member{i, &webhooks[i], o.behind(webhooks[i].Service)})
+		members = append(members, member{i, &webhooks[i], o.backendOf(webhooks[i].Service)})
 	}
 	var others []*component
 	for _, key := range services {
-		others = append(others, o.behind(key))
+		others = append(others, o.backendOf(key))
 	}
 	o.build(step, members, others)
 	for i, c := range others {
@@ -58,7 +58,7 @@ func Order(step func() bool, m *admission.Matcher, webhooks []Webhook, services 
 			out.Waves = append(out.Waves, wave)
 		}
 	}
-	out.Stuck = o.stuck()
+	out.Stuck = o.stuckWebhooks()
 	return out
 }
 
@@ -89,8 +89,8 @@ func (o *order) ready() []int {
 	return others
 }
 
-// stuck are the Services that never start.
-func (o *order) stuck() []Blocked {
+// stuckWebhooks are the Services that never start.
+func (o *order) stuckWebhooks() []Blocked {
 	var everyPod []int
 	for _, m := range o.blocking[o.everyPod()].backends {
 		everyPod = o.blockers(m.own.class, everyPod)
@@ -116,16 +116,16 @@ func (o *order) stuck() []Blocked {
 
 // blockers adds the webhooks that refuse the class, which waits for one of them, up to
 // one more than is named.
-func (o *order) blockers(class int, by []int) []int {
+func (o *order) blockers(class int, indexes []int) []int {
 	if o.started[class] {
-		return by
+		return indexes
 	}
 	for _, r := range o.classes[class].refused {
 		for _, m := range o.blocking[r.webhooks].members {
-			if m.webhook != nil && !o.started[m.own.class] && len(by) <= maxBlocking {
-				by = appendMissing(by, m.index)
+			if m.webhook != nil && !o.started[m.own.class] && len(indexes) <= maxBlocking {
+				indexes = appendMissing(indexes, m.index)
 			}
 		}
 	}
-	return by
+	return indexes
 }

@@ -232,7 +232,7 @@ func (m *model) sameOrder(t *testing.T, seed uint64) int {
 
 // waves are the Services that start one after the other while all are down, and
 // those that never do.
-func (m *model) waves() (waves [][]inventory.Key, stuck []inventory.Key) {
+func (m *model) waves() (waves [][]inventory.Key, keys []inventory.Key) {
 	down := maps.Clone(m.behind)
 	everyPod := slices.Clone(m.everyPod)
 	refused := func(p *modelPods) bool {

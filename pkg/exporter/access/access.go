@@ -208,8 +208,8 @@ var errSlow = errors.New("the review takes too long")
 // remembered reviews unless a recent answer is cached; where the review fails or
 // takes long, an old grant still counts. A grant is renewed outside the limit. The
 // digest keeps tokens out of memory dumps.
-func (v *Reviewer) remembered(kind Kind, of string, ask func(context.Context) (answer, error)) (answer, error) {
-	key := fmt.Sprintf("%s %x", kind, sha256.Sum256([]byte(of)))
+func (v *Reviewer) remembered(kind Kind, subject string, ask func(context.Context) (answer, error)) (answer, error) {
+	key := fmt.Sprintf("%s %x", kind, sha256.Sum256([]byte(subject)))
 	now := v.Clock.Now()
 	kept, old := v.grants.Get(key)
 	grant, _ := kept.(answer)
@@ -274,12 +274,12 @@ func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error
 }
 
 // extra converts the extra of a TokenReview to that of a SubjectAccessReview.
-func extra(of map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {
-	if of == nil {
+func extra(extras map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {
+	if extras == nil {
 		return nil
 	}
-	out := make(map[string]authorizationv1.ExtraValue, len(of))
-	for key, values := range of {
+	out := make(map[string]authorizationv1.ExtraValue, len(extras))
+	for key, values := range extras {
 		out[key] = authorizationv1.ExtraValue(values)
 	}
 	return out

@@ -28,8 +28,8 @@ type server struct {
 	broken  error
 	reviews int
 	failed  int
-	// asked is the last question about access.
-	asked authorizationv1.SubjectAccessReviewSpec
+	// spec is the last question about access.
+	spec authorizationv1.SubjectAccessReviewSpec
 	// doubt is the error in the status of token reviews.
 	doubt string
 	// scheme is that of tokens.
@@ -79,7 +79,7 @@ func (s *server) reviewToken(_ context.Context, sent *tokenReview, _ metav1.Crea
 func (s *server) reviewAccess(_ context.Context, sent *accessReview, _ metav1.CreateOptions) (*accessReview, error) {
 	s.reviews++
 	review := sent.DeepCopy()
-	s.asked = review.Spec
+	s.spec = review.Spec
 	review.Status.Allowed = strings.HasPrefix(review.Spec.User, "user-of-good") && review.Spec.NonResourceAttributes.Path == "/metrics"
 	return review, s.broken
 }
@@ -128,7 +128,7 @@ func TestWhoMayScrape(t *testing.T) {
 func TestCertificatesAreAuthenticated(t *testing.T) {
 	s := newServer()
 	s.get("/metrics", "", "monitor")
-	expect.Equal(t, []string{"system:masters", "system:authenticated"}, s.asked.Groups)
+	expect.Equal(t, []string{"system:masters", "system:authenticated"}, s.spec.Groups)
 }
 
 // TestSchemeInAnyCase, as RFC 9110 has it. No OnReview need be set.
@@ -244,5 +244,5 @@ func TestReviewedUserIsWhole(t *testing.T) {
 		Extra:                 map[string]authorizationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"prometheus-0"}},
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
 	}
-	expect.Equal(t, want, s.asked)
+	expect.Equal(t, want, s.spec)
 }

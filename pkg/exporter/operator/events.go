@@ -53,10 +53,10 @@ type identity struct {
 // webhook.
 type state struct {
 	identity
-	critical bool
-	uid      string
-	message  string
-	at       time.Time
+	critical  bool
+	uid       string
+	message   string
+	eventTime time.Time
 }
 
 // findingEvents records Events for critical findings that come and go, as this process sees
@@ -99,9 +99,9 @@ func (r *recorder) record(ctx context.Context, e *corev1.Event, now time.Time) e
 
 // flush records what Events lack and is due. It stops at the first failure: what blocks
 // one Event blocks them all, perhaps for ten seconds each.
-func (q *findingEvents) flush(ctx context.Context, to *recorder, r *classify.Report, now time.Time) error {
+func (q *findingEvents) flush(ctx context.Context, recorder *recorder, r *classify.Report, now time.Time) error {
 	for _, s := range q.due(r, now) {
-		if err := to.record(ctx, s.event(), now); err != nil {
+		if err := recorder.record(ctx, s.event(), now); err != nil {
 			return err
 		}
 		q.last[s.identity] = s
@@ -119,8 +119,8 @@ func (q *findingEvents) due(r *classify.Report, now time.Time) []state {
 			continue
 		}
 		if last.critical {
-			wrong = append(wrong, state{identity: id, uid: last.uid, at: now})
-		} else if now.Sub(last.at) > findingInterval {
+			wrong = append(wrong, state{identity: id, uid: last.uid, eventTime: now})
+		} else if now.Sub(last.eventTime) > findingInterval {
 			delete(q.last, id)
 		}
 	}
@@ -136,7 +136,7 @@ func (q *findingEvents) due(r *classify.Report, now time.Time) []state {
 	slices.SortFunc(missing, state.compare)
 	slices.SortFunc(wrong, state.compare)
 	return slices.DeleteFunc(append(wrong, missing...), func(s state) bool {
-		return s.critical && now.Sub(q.last[s.identity].at) < findingInterval
+		return s.critical && now.Sub(q.last[s.identity].eventTime) < findingInterval
 	})
 }
 
@@ -174,23 +174,23 @@ func (s state) event() *corev1.Event {
 	if s.critical {
 		kind, reason, message = corev1.EventTypeWarning, reasonCritical, fmt.Sprintf("%s: %s %s %s", s.Check, s.Webhook.Type.Noun(), s.Webhook.Name, s.message)
 	}
-	out := newEvent(s.Webhook.Type, corev1.ObjectReference{Name: s.Webhook.Configuration, UID: types.UID(s.uid)}, s.at, message)
+	out := newEvent(s.Webhook.Type, corev1.ObjectReference{Name: s.Webhook.Configuration, UID: types.UID(s.uid)}, s.eventTime, message)
 	out.Type, out.Reason = kind, reason
 	return out
 }
 
 // newEvent is an Event of ours on the object that registers a webhook or policy of the
 // type.
-func newEvent(of inventory.Type, object corev1.ObjectReference, at time.Time, message string) *corev1.Event {
+func newEvent(webhookType inventory.Type, object corev1.ObjectReference, eventTime time.Time, message string) *corev1.Event {
 	h := fnv.New64a()
-	fmt.Fprint(h, message, object.UID, at.UnixNano())
-	object.APIVersion, object.Kind = of.RegisteredBy().ToAPIVersionAndKind()
+	fmt.Fprint(h, message, object.UID, eventTime.UnixNano())
+	object.APIVersion, object.Kind = webhookType.RegisteredBy().ToAPIVersionAndKind()
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%016x", manager, h.Sum64()), Namespace: eventNamespace},
 		InvolvedObject: object,
 		Source:         corev1.EventSource{Component: manager},
-		FirstTimestamp: metav1.NewTime(at),
-		LastTimestamp:  metav1.NewTime(at),
+		FirstTimestamp: metav1.NewTime(eventTime),
+		LastTimestamp:  metav1.NewTime(eventTime),
 		Count:          1,
 		Message:        text.Shorten(message, maxMessage),
 	}
@@ -211,10 +211,10 @@ type changeEvents struct {
 func (e *changeEvents) skip() { e.last = e.history.Last() }
 
 // flush records the last changes that have no Event yet.
-func (e *changeEvents) flush(ctx context.Context, to *recorder, now time.Time) error {
+func (e *changeEvents) flush(ctx context.Context, recorder *recorder, now time.Time) error {
 	changes := e.history.After(e.last)
 	for _, c := range changes[max(len(changes)-maxEvents, 0):] {
-		if err := to.record(ctx, changeEvent(c), now); err != nil {
+		if err := recorder.record(ctx, changeEvent(c), now); err != nil {
 			return err
 		}
 		e.last = c.Number

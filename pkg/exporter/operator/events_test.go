@@ -64,12 +64,12 @@ func (q *queueOf) create(_ context.Context, e *corev1.Event, _ metav1.CreateOpti
 }
 
 // report has the queue see a Report, and flush.
-func (q *queueOf) report(r *classify.Report, taken time.Time) error {
+func (q *queueOf) report(r *classify.Report, snapshotTime time.Time) error {
 	s := *r.Snapshot
-	s.Taken = taken
+	s.Taken = snapshotTime
 	moved := *r
 	moved.Snapshot = &s
-	err := q.flush(context.Background(), &recorder{create: q.create, limiter: q.limit}, &moved, taken)
+	err := q.flush(context.Background(), &recorder{create: q.create, limiter: q.limit}, &moved, snapshotTime)
 	if errors.Is(err, errLimited) {
 		return nil
 	}
@@ -218,13 +218,13 @@ func TestEventsAreBounded(t *testing.T) {
 }
 
 // waits is a Report on n configurations, whose webhooks wait for so many seconds.
-func waits(n, seconds int, taken time.Time) *classify.Report {
+func waits(n, seconds int, snapshotTime time.Time) *classify.Report {
 	var o inventory.Objects
 	for i := range n {
 		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: fmt.Sprintf("policy-%02d", i), UID: "1234",
-				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(taken))}},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(snapshotTime))}},
 			},
 			Webhooks: []admissionv1.ValidatingWebhook{{
 				Name: "pods.policy.example.com", TimeoutSeconds: new(int32(seconds)),
@@ -232,7 +232,7 @@ func waits(n, seconds int, taken time.Time) *classify.Report {
 			}},
 		})
 	}
-	return reported(o.Snapshot(taken))
+	return reported(o.Snapshot(snapshotTime))
 }
 
 // haveChanged has a History see Reports one after the other.

@@ -37,11 +37,11 @@ type lease struct {
 	name     string
 	identity string
 	now      func() time.Time
-	// seen is the last state of the lease, and changed the time since which it has
+	// lastSpec is the last state of the lease, and changed the time since which it has
 	// been the same.
-	seen    coordinationv1.LeaseSpec
-	changed time.Time
-	leading bool
+	lastSpec coordinationv1.LeaseSpec
+	changed  time.Time
+	leading  bool
 }
 
 // try reads the lease once and reports whether this replica writes. An error is
@@ -65,8 +65,8 @@ func (l *lease) try(ctx context.Context) (bool, error) {
 // observe notes when the lease last changed, by our own clock: that of the
 // holder may be wrong.
 func (l *lease) observe(spec coordinationv1.LeaseSpec) {
-	if !same(spec, l.seen) || l.changed.IsZero() {
-		l.seen, l.changed = spec, l.now()
+	if !same(spec, l.lastSpec) || l.changed.IsZero() {
+		l.lastSpec, l.changed = spec, l.now()
 	}
 }
 
@@ -79,7 +79,7 @@ func (l *lease) mine(spec coordinationv1.LeaseSpec) bool {
 }
 
 func (l *lease) expired() bool {
-	return ptr.Deref(l.seen.HolderIdentity, "") == "" || l.now().Sub(l.changed) > leaseDuration
+	return ptr.Deref(l.lastSpec.HolderIdentity, "") == "" || l.now().Sub(l.changed) > leaseDuration
 }
 
 // result is that of an attempt to hold the lease. A replica that lost a race saw

@@ -246,9 +246,9 @@ func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 
 // follow adopts the conditions of the first target that has any. One that
 // cannot be read is left out: the replica that writes reports that.
-func (w *Writer) follow(ctx context.Context, from []target) {
+func (w *Writer) follow(ctx context.Context, targets []target) {
 	w.followed = w.now()
-	for _, t := range from {
+	for _, t := range targets {
 		if found, err := t.read(ctx, w.dynamic); err == nil && len(found.conditions) > 0 {
 			w.options.Tracker.adopt(found)
 			return

@@ -67,9 +67,9 @@ func (r *replica) observes(report *classify.Report) {
 }
 
 // served is a Report as of a time, of a cluster that serves both targets.
-func served(report *classify.Report, taken time.Time) *classify.Report {
+func served(report *classify.Report, snapshotTime time.Time) *classify.Report {
 	s := *report.Snapshot
-	s.Taken = taken
+	s.Taken = snapshotTime
 	s.Served = nil
 	for _, t := range targets {
 		s.Served = append(s.Served, inventory.Served{Resource: inventory.Resource{Group: t.Group, Name: t.Resource}, Version: t.Version})

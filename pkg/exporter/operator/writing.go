@@ -26,9 +26,9 @@ type status struct {
 	// conditions and totals are what was last written.
 	conditions []metav1.Condition
 	totals     classify.Totals
-	// at is when it was last written; limiter bounds how often it is.
-	at      time.Time
-	limiter *rate.Limiter
+	// writeTime is when it was last written; limiter bounds how often it is.
+	writeTime time.Time
+	limiter   *rate.Limiter
 }
 
 func newStatus() *status {
@@ -38,7 +38,7 @@ func newStatus() *status {
 // due reports whether it is written now: it is not what was last written, or was written
 // long ago, and its bounds allow it.
 func (s *status) due(r *classify.Report, now time.Time) bool {
-	return (s.differs(r) || now.Sub(s.at) > resyncPeriod) && s.limiter.AllowN(now, 1)
+	return (s.differs(r) || now.Sub(s.writeTime) > resyncPeriod) && s.limiter.AllowN(now, 1)
 }
 
 // differs reports whether the status is not what was last written.
@@ -127,7 +127,7 @@ func (w *Writer) writeStatus(ctx context.Context, t target, r *classify.Report) 
 	case err != nil:
 		return err
 	}
-	s.conditions, s.totals, s.at = r.Conditions, r.Totals(), w.now()
+	s.conditions, s.totals, s.writeTime = r.Conditions, r.Totals(), w.now()
 	w.options.Tracker.wrote()
 	return nil
 }

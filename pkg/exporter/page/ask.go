@@ -49,7 +49,7 @@ type example struct{ Name, Text string }
 
 // ask answers what was put into the box.
 func (h *handler) ask(v *view, r *http.Request) answer {
-	p := &askPage{Action: v.to("ask"), Examples: v.examples()}
+	p := &askPage{Action: v.link("ask"), Examples: v.examples()}
 	err := h.answer(v, p, r)
 	if err != nil {
 		p.Problem = err.Error()

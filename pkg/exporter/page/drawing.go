@@ -85,7 +85,7 @@ func draw(e report.Explanation) *timeline {
 
 // add draws a bar of so many seconds.
 func (t *timeline) add(name, style string, begin, seconds int) {
-	x, end := t.at(begin), t.at(begin+seconds)
+	x, end := t.xPosition(begin), t.xPosition(begin+seconds)
 	t.Bars = append(t.Bars, bar{
 		Label: fmt.Sprintf("%s, %d s", text.Shorten(name, maxLabel), seconds), Style: "bar bar-" + style,
 		X: x, W: max(end-x, 0.2), End: end, Y: t.Height + barTop,
@@ -93,8 +93,8 @@ func (t *timeline) add(name, style string, begin, seconds int) {
 	t.Height += rowHeight
 }
 
-// at is the place of a second on the axis.
-func (t *timeline) at(second int) float64 {
+// xPosition is the place of a second on the axis.
+func (t *timeline) xPosition(second int) float64 {
 	return math.Round(plotted*10*float64(min(second, t.total))/float64(t.total)) / 10
 }
 
@@ -103,7 +103,7 @@ func (t *timeline) mark(deadlines []report.Deadline) {
 	t.Height += axisHeight
 	for _, d := range deadlines {
 		if d.FromBegin() && d.AfterSeconds <= t.total {
-			t.Marks = append(t.Marks, mark{t.at(d.AfterSeconds), fmt.Sprintf("%d s", d.AfterSeconds)})
+			t.Marks = append(t.Marks, mark{t.xPosition(d.AfterSeconds), fmt.Sprintf("%d s", d.AfterSeconds)})
 		}
 	}
 }

@@ -59,7 +59,7 @@ func NewHandler(current func() *classify.Report, now func() time.Time, o Options
 		"/checks/{name}": {"", showCheck},
 		"/ask":           {"Ask", h.ask},
 		"/": {"", func(v *view, r *http.Request) answer {
-			return missing("page", r.URL.Path, link{"the overview", v.to("")})
+			return missing("page", r.URL.Path, link{"the overview", v.link("")})
 		}},
 	} {
 		mux.Handle("GET "+pattern, h.page(page.section, page.show))

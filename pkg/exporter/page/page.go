@@ -176,12 +176,12 @@ var sections = []struct{ title, path string }{
 
 // newDocument returns a document without an answer; the Report may be nil.
 func newDocument(r *classify.Report, section string, l links) document {
-	d := document{Home: l.to(""), Project: report.Project}
+	d := document{Home: l.link(""), Project: report.Project}
 	for _, s := range sections {
 		switch {
 		case s.path == "bootstrap" && section != s.title && (r == nil || !cycles(r)):
 		default:
-			d.Nav = append(d.Nav, navItem{link{s.title, l.to(s.path)}, s.title == section})
+			d.Nav = append(d.Nav, navItem{link{s.title, l.link(s.path)}, s.title == section})
 		}
 	}
 	return d

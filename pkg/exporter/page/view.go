@@ -131,8 +131,8 @@ type links struct {
 	inFile bool
 }
 
-// to is the address of the page with the name; "" where there is none.
-func (l links) to(name string) string {
+// link is the address of the page with the name; "" where there is none.
+func (l links) link(name string) string {
 	if l.inFile {
 		return ""
 	}
@@ -156,20 +156,20 @@ func (l links) webhook(ref inventory.Ref) link {
 	if ref.Type.IsPolicy() { // of which there is no page
 		return link{Text: ref.Name}
 	}
-	return link{ref.Name, l.to(webhookName(ref))}
+	return link{ref.Name, l.link(webhookName(ref))}
 }
 
 func (l links) check(c *classify.Check) link {
 	if l.inFile {
 		return link{c.Name, report.RunbookURL(c.Name)}
 	}
-	return link{c.Name, l.to(join("checks", c.Name))}
+	return link{c.Name, l.link(join("checks", c.Name))}
 }
 
 // search is the table of webhooks with the text.
 func (l links) search(label, text string) link {
 	if text == "" || l.inFile {
-		return link{label, l.to("webhooks")}
+		return link{label, l.link("webhooks")}
 	}
-	return link{label, l.to("webhooks") + "?" + url.Values{"q": {text}}.Encode()}
+	return link{label, l.link("webhooks") + "?" + url.Values{"q": {text}}.Encode()}
 }

@@ -143,8 +143,8 @@ func backend(p *classify.Profile) report.Blocks {
 	out := report.Block{Heading: "Backend", Lines: []report.Line{{Name: p.Webhook.Backend.String(), Text: p.State.Detail}}}
 	out.Add("Readiness", report.Line{Text: classify.ReadyElsewhere(p)})
 	t := &report.Table{Headings: []string{"Certificate", "Valid until", "State"}, Tones: map[string]report.Tone{}}
-	add := func(subject string, from, until time.Time, faults ...string) {
-		state, tone := validity(from, until, p.Snapshot.Taken)
+	add := func(subject string, notBefore, until time.Time, faults ...string) {
+		state, tone := validity(notBefore, until, p.Snapshot.Taken)
 		for _, fault := range faults {
 			if fault != "" {
 				state, tone = state+"; "+fault, report.Critical
@@ -166,9 +166,9 @@ func backend(p *classify.Profile) report.Blocks {
 // expiresSoon marks certificates that expire within it.
 const expiresSoon = 30 * 24 * time.Hour
 
-func validity(from, until, now time.Time) (string, report.Tone) {
+func validity(notBefore, until, now time.Time) (string, report.Tone) {
 	switch left := until.Sub(now); {
-	case now.Before(from):
+	case now.Before(notBefore):
 		return "not valid yet", report.Critical
 	case left < 0:
 		return "expired " + duration.HumanDuration(-left) + " ago", report.Critical

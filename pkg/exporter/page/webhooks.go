@@ -70,7 +70,7 @@ func (v *view) table(q query) *table {
 	matching := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return !v.matches(q, p) })
 	v.worstFirst(matching)
 	t := &table{
-		Query: q, Action: v.to("webhooks"), Total: len(v.profiles), Matching: len(matching),
+		Query: q, Action: v.link("webhooks"), Total: len(v.profiles), Matching: len(matching),
 		Observed: report.SourceLine(v.Snapshot.Observed),
 	}
 	for _, p := range matching[:min(len(matching), maxRows)] {

@@ -124,14 +124,14 @@ func causeOf(f Finding) cause {
 func fixOf(f Finding) cause { return cause{f.Severity, f.Check + f.Fix} }
 
 // entries are the findings for a terminal, grouped.
-func (o TextOptions) entries(findings []Finding, of func(Finding) cause) []Line {
+func (o TextOptions) entries(findings []Finding, causeOf func(Finding) cause) []Line {
 	switch {
 	case o.Verbose: // which prints the sentence of each
-		of = fixOf
+		causeOf = fixOf
 	case o.Fixes:
-		of = func(f Finding) cause { return cause{f.Severity, causeOf(f).what + f.Fix} }
+		causeOf = func(f Finding) cause { return cause{f.Severity, causeOf(f).what + f.Fix} }
 	}
-	groups := grouped(findings, of)
+	groups := grouped(findings, causeOf)
 	var out []Line
 	for i, group := range groups {
 		if i == maxEntries && !o.Verbose {
@@ -143,14 +143,14 @@ func (o TextOptions) entries(findings []Finding, of func(Finding) cause) []Line 
 }
 
 // grouped are the findings by what they have in common.
-func grouped(findings []Finding, of func(Finding) cause) [][]Finding {
+func grouped(findings []Finding, causeOf func(Finding) cause) [][]Finding {
 	var out [][]Finding
 	at := map[cause]int{}
 	for _, f := range findings {
-		i, ok := at[of(f)]
+		i, ok := at[causeOf(f)]
 		if !ok {
 			i = len(out)
-			at[of(f)] = i
+			at[causeOf(f)] = i
 			out = append(out, nil)
 		}
 		out[i] = append(out[i], f)
@@ -211,8 +211,8 @@ func (o TextOptions) fitting(l Line, first Finding, others string) string {
 		f.Source.File = path.Base(f.Source.File)
 		short = f.Source.String()
 	}
-	for _, text := range []string{particulars(first), strings.TrimPrefix(particulars(first), f.Type.Title()+" · "), where, short} {
-		if l.Text = text + others; o.Width == 0 || length(l) <= o.Width {
+	for _, content := range []string{particulars(first), strings.TrimPrefix(particulars(first), f.Type.Title()+" · "), where, short} {
+		if l.Text = content + others; o.Width == 0 || length(l) <= o.Width {
 			return l.Text
 		}
 	}
@@ -349,8 +349,8 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 		if d.Platform == inventory.PlatformOpenShift {
 			record = classify.ApprovalAnnotation
 		}
-		text := fmt.Sprintf("%s Pods, Secrets or the like; no annotation %s records that this is wanted; -v lists them", counted(n, "webhook sees", "webhooks see"), record)
-		out = append(out, Line{Label: "i", Tone: Note, Text: text})
+		content := fmt.Sprintf("%s Pods, Secrets or the like; no annotation %s records that this is wanted; -v lists them", counted(n, "webhook sees", "webhooks see"), record)
+		out = append(out, Line{Label: "i", Tone: Note, Text: content})
 	}
 	return out
 }

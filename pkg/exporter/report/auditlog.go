@@ -76,8 +76,8 @@ const (
 )
 
 // NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
-func NewAuditTop(r *classify.Report, by string) AuditTop {
-	return AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, by), Errors: NewErrors(r.Snapshot.Errors)}
+func NewAuditTop(r *classify.Report, column string) AuditTop {
+	return AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, column), Errors: NewErrors(r.Snapshot.Errors)}
 }
 
 // At is the Report with the requests of the audit log at the webhooks of the Document alone.
@@ -89,12 +89,12 @@ func (d Document) At(r *classify.Report) *classify.Report {
 	return &out
 }
 
-func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
+func newAuditLog(s *inventory.Snapshot, column string) *AuditLog {
 	log := s.AuditLog
 	if log == nil {
 		return nil
 	}
-	out := &AuditLog{AuditLog: log, Requests: auditLines(s, by)}
+	out := &AuditLog{AuditLog: log, Requests: auditLines(s, column)}
 	out.Messages, out.OfMessages = auditMessages(log)
 	out.Changes, out.OfChanges = changedFields(log)
 	out.Loops, out.OfLoops = changeLoops(log)
@@ -103,14 +103,14 @@ func newAuditLog(s *inventory.Snapshot, by string) *AuditLog {
 }
 
 // auditLines groups the rows: what refuses or fails most comes first.
-func auditLines(s *inventory.Snapshot, by string) []AuditLine {
+func auditLines(s *inventory.Snapshot, column string) []AuditLine {
 	type of struct {
 		inventory.Series
 		group string
 	}
 	out, registered, groups := []AuditLine{}, configurations(s), map[of]*AuditLine{}
 	for _, row := range s.AuditLog.Rows {
-		key := of{row.Series, auditDimensions[by](row.AuditKey)}
+		key := of{row.Series, auditDimensions[column](row.AuditKey)}
 		if row.Name != "" && groups[key] == nil {
 			groups[key] = &AuditLine{
 				Series: row.Series, By: key.group, Configurations: append([]string{}, registered[row.Series]...),
@@ -191,11 +191,11 @@ func (l *AuditLog) sourceLine() string {
 func auditNotes(l *AuditLog) []string {
 	out := []string{l.sourceLine()}
 	for _, t := range []struct {
-		of   inventory.Type
-		what string
+		webhookType inventory.Type
+		what        string
 	}{{inventory.Mutating, "all mutating webhooks"}, {inventory.Validating, "the slowest validating webhook of each"}} {
 		var sum inventory.AuditSum
-		for _, r := range l.Of(inventory.Series{Type: t.of}) {
+		for _, r := range l.Of(inventory.Series{Type: t.webhookType}) {
 			sum.Add(r.AuditSum)
 		}
 		if sum.Slow > 0 {

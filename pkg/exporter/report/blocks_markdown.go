@@ -42,7 +42,7 @@ func (b Block) markdown(w *bufio.Writer) {
 			w.WriteString("- ")
 		}
 		w.WriteString(l.markdown() + "\n")
-		l.under(w)
+		l.writeBelow(w)
 	}
 	for i, c := range b.Commands {
 		if i == 0 && len(b.Lines) == 0 {
@@ -52,7 +52,7 @@ func (b Block) markdown(w *bufio.Writer) {
 	}
 }
 
-func (l Line) under(w *bufio.Writer) {
+func (l Line) writeBelow(w *bufio.Writer) {
 	for _, u := range l.Under {
 		w.WriteString("  - " + u.markdown() + "\n")
 	}

@@ -61,8 +61,8 @@ func (c Consequences) Blocks() Blocks {
 		{Heading: "Findings that appear", Lines: lines(c.Appearing, Finding.line)},
 		{Heading: "Findings that go", Lines: lines(c.Disappearing, Finding.line)},
 		{Heading: "Order of recovery, where Pods have to be created anew", Lines: Sentences(c.Order()...)},
-		c.stuck("A race: new Pods must be ready before the preStop hooks of the old ones end", func(b impact.Blocked) bool { return b.PreStop }),
-		c.stuck("Not without help: webhooks refuse what they wait for themselves", func(b impact.Blocked) bool { return !b.PreStop }),
+		c.stuckBlock("A race: new Pods must be ready before the preStop hooks of the old ones end", func(b impact.Blocked) bool { return b.PreStop }),
+		c.stuckBlock("Not without help: webhooks refuse what they wait for themselves", func(b impact.Blocked) bool { return !b.PreStop }),
 		recovery,
 	}.NonEmpty()
 }
@@ -99,11 +99,11 @@ func (f Finding) line() string {
 	return fmt.Sprintf("%s %s: %s %s %s", f.Severity, f.Check, f.Type.Noun(), f.Name, f.Message)
 }
 
-// stuck are those that are meant, with each command once.
-func (c Consequences) stuck(heading string, meant func(impact.Blocked) bool) Block {
+// stuckBlock are those that are meant, with each command once.
+func (c Consequences) stuckBlock(heading string, selects func(impact.Blocked) bool) Block {
 	b := Block{Heading: heading}
 	for _, s := range c.Stuck {
-		if !meant(s) {
+		if !selects(s) {
 			continue
 		}
 		b.Lines = append(b.Lines, Line{Text: s.String()})

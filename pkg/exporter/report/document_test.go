@@ -79,8 +79,8 @@ func TestReadDocumentRefuses(t *testing.T) {
 func TestErrorsKeepTheirPlace(t *testing.T) {
 	file := inventory.Source{File: "x.yaml", Line: 3}
 	for _, tc := range []struct {
-		in   inventory.Error
-		want string
+		failure inventory.Error
+		want    string
 	}{
 		{inventory.Error{Source: file, Object: "Service/a", Message: "unknown field"}, "x.yaml:3: Service/a: unknown field"},
 		{inventory.Error{Source: file, Message: "truncated"}, "x.yaml:3: truncated"},
@@ -89,11 +89,11 @@ func TestErrorsKeepTheirPlace(t *testing.T) {
 		{inventory.Error{Object: "services", Message: "forbidden"}, "services: forbidden"},
 		{inventory.Error{Message: "out of memory"}, "out of memory"},
 	} {
-		if got := newError(tc.in).String(); got != tc.want {
+		if got := newError(tc.failure).String(); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
-		if want := tc.in.Source; newError(tc.in).Line != want.Line {
-			t.Errorf("%s: got line %d, want %d", tc.want, newError(tc.in).Line, want.Line)
+		if want := tc.failure.Source; newError(tc.failure).Line != want.Line {
+			t.Errorf("%s: got line %d, want %d", tc.want, newError(tc.failure).Line, want.Line)
 		}
 	}
 }

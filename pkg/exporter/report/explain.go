@@ -88,14 +88,14 @@ type Deadline struct {
 	Whose        string `json:"whose" jsonschema:"Whose completes \"the AFTERSECONDS s …\"."`
 	Missed       bool   `json:"missed,omitempty" jsonschema:"Missed is set where the worst case is not shorter."`
 	EndsRequest  bool   `json:"endsRequest,omitempty" jsonschema:"EndsRequest is set where the API server ends the request then, whatever it waits for."`
-	// within says that it begins with the validating webhooks.
-	within bool
+	// isInside says that it begins with the validating webhooks.
+	isInside bool
 	// certain says that the webhooks that are called for certain suffice to miss it.
 	certain bool
 }
 
 // FromBegin reports whether it begins with the request.
-func (d Deadline) FromBegin() bool { return !d.within }
+func (d Deadline) FromBegin() bool { return !d.isInside }
 
 // String is the deadline in words.
 func (d Deadline) String() string { return fmt.Sprintf("the %d s %s", d.AfterSeconds, d.Whose) }
@@ -306,7 +306,7 @@ func deadlines(limits []admission.Limit, b, certain admission.Budget) []Deadline
 	var out []Deadline
 	for _, l := range limits {
 		if l.Bounded(b) > 0 {
-			out = append(out, Deadline{AfterSeconds: wholeSeconds(l.After), Whose: l.Whose, Missed: l.Missed(b), EndsRequest: l.Ends, within: l.Of == inventory.Validating, certain: l.Missed(certain)})
+			out = append(out, Deadline{AfterSeconds: wholeSeconds(l.After), Whose: l.Whose, Missed: l.Missed(b), EndsRequest: l.Ends, isInside: l.Of == inventory.Validating, certain: l.Missed(certain)})
 		}
 	}
 	return out

@@ -107,18 +107,18 @@ func patchEdits(command string) []edit {
 var index = regexp.MustCompile(`/(\d+)`)
 
 // lines say where in the file to write what.
-func (e edit) lines(label string, at inventory.Source) []Line {
+func (e edit) lines(label string, source inventory.Source) []Line {
 	field, last := strings.TrimSuffix(e.Path, "/-"), ""
 	item := field != e.Path
 	field = strings.ReplaceAll(index.ReplaceAllString(strings.TrimPrefix(field, "/"), "[$1]"), "/", ".")
 	last = field[strings.LastIndexByte(field, '.')+1:]
 	if e.Op == "remove" {
-		return []Line{{Label: label, Text: fmt.Sprintf("remove %s (%s)", field, at)}}
+		return []Line{{Label: label, Text: fmt.Sprintf("remove %s (%s)", field, source)}}
 	}
-	out := []Line{{Label: label, Text: fmt.Sprintf("write %s (%s):", field, at)}}
+	out := []Line{{Label: label, Text: fmt.Sprintf("write %s (%s):", field, source)}}
 	value := e.Value
 	if item {
-		out[0].Text = fmt.Sprintf("add to %s (%s):", field, at)
+		out[0].Text = fmt.Sprintf("add to %s (%s):", field, source)
 		value = []any{e.Value}
 	}
 	text, err := yaml.Marshal(map[string]any{last: value})

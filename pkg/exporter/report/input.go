@@ -13,7 +13,7 @@ import (
 
 // readLines are the detected type of each input, and the time as of which it is
 // evaluated where that is not now.
-func readLines(inputs []inventory.Input, taken time.Time) []string {
+func readLines(inputs []inventory.Input, snapshotTime time.Time) []string {
 	var out []string
 	for _, i := range inputs {
 		// A path that cannot be opened is among the errors.
@@ -21,22 +21,22 @@ func readLines(inputs []inventory.Input, taken time.Time) []string {
 			out = append(out, inputText(i))
 		}
 	}
-	if as := evaluatedAsOf(inputs, taken); as != "" {
+	if as := evaluatedAsOf(inputs, snapshotTime); as != "" {
 		out = append(out, as)
 	}
 	return out
 }
 
 // evaluatedAsOf is the time as of which inputs are evaluated, "" where that is now.
-func evaluatedAsOf(inputs []inventory.Input, taken time.Time) string {
+func evaluatedAsOf(inputs []inventory.Input, snapshotTime time.Time) string {
 	if !slices.ContainsFunc(inputs, func(i inventory.Input) bool { return !i.Taken.IsZero() }) {
 		return ""
 	}
-	return fmt.Sprintf("Evaluated as of %s, not now: certificates that expired since are not reported.", formatTime(taken))
+	return fmt.Sprintf("Evaluated as of %s, not now: certificates that expired since are not reported.", formatTime(snapshotTime))
 }
 
 // inputLines are one line of what the inputs lack; with -v, all that was read of each.
-func inputLines(inputs []inventory.Input, taken time.Time, o TextOptions) []Line {
+func inputLines(inputs []inventory.Input, snapshotTime time.Time, o TextOptions) []Line {
 	var texts []string
 	if lacks := lacking(inputs); len(lacks) > 0 {
 		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
@@ -48,11 +48,11 @@ func inputLines(inputs []inventory.Input, taken time.Time, o TextOptions) []Line
 			}
 		}
 	}
-	if as := evaluatedAsOf(inputs, taken); as != "" {
+	if as := evaluatedAsOf(inputs, snapshotTime); as != "" {
 		texts = append(texts, as)
 	}
 	if o.Verbose {
-		texts = readLines(inputs, taken)
+		texts = readLines(inputs, snapshotTime)
 	}
 	out := Sentences(texts...)
 	for i := range out {

@@ -115,7 +115,7 @@ type TopWebhook struct {
 }
 
 // NewTop returns the webhooks of the Report by what was observed of them.
-func NewTop(r *classify.Report, by string) Top {
+func NewTop(r *classify.Report, column string) Top {
 	t := Top{
 		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: r.Snapshot.Observed,
 		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: NewErrors(r.Snapshot.Errors),
@@ -133,7 +133,7 @@ func NewTop(r *classify.Report, by string) Top {
 		}
 	}
 	t.Policies = topPolicies(r.Snapshot)
-	t.sort(by)
+	t.sort(column)
 	return t
 }
 
@@ -154,9 +154,9 @@ func topPolicies(s *inventory.Snapshot) []TopWebhook {
 	return out
 }
 
-func (t Top) sort(by string) {
+func (t Top) sort(column string) {
 	order := TopWebhook.compare
-	if key := sortKeys[by]; key != nil {
+	if key := sortKeys[column]; key != nil {
 		order = func(a, b TopWebhook) int {
 			return cmp.Or(cmp.Compare(key(b.Observed), key(a.Observed)), cmp.Compare(b.Observed.CallsPerSecond, a.Observed.CallsPerSecond), a.compare(b))
 		}

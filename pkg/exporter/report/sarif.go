@@ -138,6 +138,6 @@ func sarifInvocation(d Document) *sarif.Invocation {
 	return invocation
 }
 
-func notification(level, text string) *sarif.Notification {
-	return sarif.NewNotification().WithLevel(level).WithMessage(sarif.NewTextMessage(text))
+func notification(level, content string) *sarif.Notification {
+	return sarif.NewNotification().WithLevel(level).WithMessage(sarif.NewTextMessage(content))
 }

@@ -39,7 +39,7 @@ func (t *Table) dropEmpty(heading string) {
 }
 
 // writer returns the table with its cells as the format writes them.
-func (t *Table) writer(cell func(text, link string) string) table.Writer {
+func (t *Table) writer(cell func(content, link string) string) table.Writer {
 	out := table.NewWriter()
 	out.SuppressTrailingSpaces()
 	out.AppendHeader(row(t.Headings, func(s string) string { return cell(s, "") }))

@@ -49,13 +49,13 @@ func (p printer) newline() { p.WriteByte('\n') }
 
 // flow writes a label and words, wrapped at the width; the lines after the first have the
 // indent.
-func (p printer) flow(label word, indent int, text []word) {
+func (p printer) flow(label word, indent int, content []word) {
 	if p.Width > 0 {
-		text = unbrokenWords(text)
+		content = unbrokenWords(content)
 	}
 	column := utf8.RuneCountInString(label.text)
 	current := p.write(plain, label)
-	for i, w := range text {
+	for i, w := range content {
 		n := utf8.RuneCountInString(w.text)
 		switch {
 		case i == 0:
@@ -111,9 +111,9 @@ func words(line string, s style) []word {
 }
 
 // unbrokenWords are the pieces in which no line is ever broken.
-func unbrokenWords(text []word) []word {
+func unbrokenWords(content []word) []word {
 	var out []word
-	for _, w := range text {
+	for _, w := range content {
 		if w.style == verbatim || strings.HasPrefix(w.text, " ") { // padded to the right edge
 			out = append(out, w)
 			continue

@@ -10,12 +10,12 @@ const maxCached = 10_000
 // what two in a row do not ask for is forgotten. It is safe for concurrent use.
 type memo[Q comparable, A any] struct {
 	mu sync.Mutex
-	// known are the answers of this Snapshot, before those of the one before.
-	known, before map[Q]A
+	// answers are the answers of this Snapshot, before those of the one before.
+	answers, before map[Q]A
 }
 
 func newMemo[Q comparable, A any]() *memo[Q, A] {
-	return &memo[Q, A]{known: map[Q]A{}}
+	return &memo[Q, A]{answers: map[Q]A{}}
 }
 
 // getOrCompute returns the known answer, or computes it. Concurrent callers may both
@@ -28,28 +28,28 @@ func (m *memo[Q, A]) getOrCompute(key Q, compute func() A) A {
 	answer = compute()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.known) >= maxCached {
-		clear(m.known)
+	if len(m.answers) >= maxCached {
+		clear(m.answers)
 	}
-	m.known[key] = answer
+	m.answers[key] = answer
 	return answer
 }
 
-func (m *memo[Q, A]) get(key Q) (answer A, known bool) {
+func (m *memo[Q, A]) get(key Q) (answer A, answers bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if answer, known = m.known[key]; known {
+	if answer, answers = m.answers[key]; answers {
 		return answer, true
 	}
-	if answer, known = m.before[key]; known {
-		m.known[key] = answer
+	if answer, answers = m.before[key]; answers {
+		m.answers[key] = answer
 	}
-	return answer, known
+	return answer, answers
 }
 
 // next begins the next Snapshot.
 func (m *memo[Q, A]) next() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known, m.before = map[Q]A{}, m.known
+	m.answers, m.before = map[Q]A{}, m.answers
 }

@@ -89,8 +89,8 @@ func namesVersion(rules []admissionv1.RuleWithOperations, group string) bool {
 // meets the request: the API server gives it in the version of the rule. Without the
 // conversion it refuses the request, whatever the failurePolicy. Source:
 // NewVersionedAttributes in k8s.io/apiserver/pkg/admission.
-func (r Request) getsOther(by *inventory.Registration) bool {
-	kind, verdict := r.rulesCover(by.Type, &by.MatchResources)
+func (r Request) getsOther(registration *inventory.Registration) bool {
+	kind, verdict := r.rulesCover(registration.Type, &registration.MatchResources)
 	return verdict.Match != No && kind != r.Kind
 }
 

@@ -126,10 +126,10 @@ func (m *Matcher) alwaysFails(w evaluated, r inventory.Resource, op Operation) (
 
 // failing returns the first expression that fails. Where a matchCondition is false, none
 // counts.
-func (r Request) failing(w evaluated, at stage) (FailingCondition, bool) {
+func (r Request) failing(w evaluated, stage stage) (FailingCondition, bool) {
 	out, fails := FailingCondition{Alone: true}, false
 	for i, c := range w.MatchConditions {
-		o := r.outcome(at, c.Expression)
+		o := r.outcome(stage, c.Expression)
 		switch {
 		case o.Match == No:
 			return FailingCondition{}, false
@@ -142,10 +142,10 @@ func (r Request) failing(w evaluated, at stage) (FailingCondition, bool) {
 	if fails || len(w.expressions) == 0 {
 		return out, fails
 	}
-	at.ofPolicy = true
-	vars := r.withVariables(w.variables, at)
+	stage.ofPolicy = true
+	vars := r.withVariables(w.variables, stage)
 	for _, e := range w.expressions {
-		if o := r.programs.of(sourceText{e.text, expressionOfPolicy}).run(vars); o.failure != nil {
+		if o := r.programs.programOf(sourceText{e.text, expressionOfPolicy}).run(vars); o.failure != nil {
 			out.Field, out.Reason = e.field, o.failure.Error()
 			return out, true
 		}
@@ -155,16 +155,16 @@ func (r Request) failing(w evaluated, at stage) (FailingCondition, bool) {
 
 // withVariables is the activation in which the variables of a policy have their values: an
 // error where they have none, which is that of an expression that reads it.
-func (r Request) withVariables(variables []admissionv1.Variable, at stage) activation {
+func (r Request) withVariables(variables []admissionv1.Variable, stage stage) activation {
 	if len(variables) == 0 {
-		return r.activation(at)
+		return r.activation(stage)
 	}
-	values, unknowns := map[string]any{}, r.unknowns(at)
-	known := r.variables(at)
+	values, unknowns := map[string]any{}, r.unknowns(stage)
+	known := r.variables(stage)
 	known[plugincel.VariableVarName] = values
 	for _, v := range variables {
 		vars, err := cel.PartialVars(known, unknowns...)
-		value, err := r.programs.of(sourceText{v.Expression, expressionOfPolicy}).value(activation{vars, err})
+		value, err := r.programs.programOf(sourceText{v.Expression, expressionOfPolicy}).value(activation{vars, err})
 		switch {
 		case err != nil:
 			values[v.Name] = types.WrapErr(err)

@@ -26,8 +26,8 @@ type MatchedResource struct {
 // index finds the resources that a rule matches without looking at every resource
 // for every rule.
 type index struct {
-	// at finds the target of a resource, and storedAs those of all that is stored as one.
-	at       map[inventory.Resource]*target
+	// targets finds the target of a resource, and storedAs those of all that is stored as one.
+	targets  map[inventory.Resource]*target
 	storedAs map[inventory.Resource][]*target
 	// versions are all that a rule may cover, byName those of a resource with its
 	// subresources, and stored those of what is stored as one.
@@ -82,7 +82,7 @@ func (x *index) each(rule *admissionv1.RuleWithOperations, visit func(apiVersion
 
 func newIndex(s *inventory.Snapshot, p programs) *index {
 	x := &index{
-		at:        map[inventory.Resource]*target{},
+		targets:   map[inventory.Resource]*target{},
 		storedAs:  map[inventory.Resource][]*target{},
 		versions:  versions(s),
 		byName:    map[inventory.Resource][]apiVersion{},
@@ -95,10 +95,10 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 	}
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
 	for _, served := range s.Served {
-		t, key := x.at[served.Resource], storedAs(served.Resource)
+		t, key := x.targets[served.Resource], storedAs(served.Resource)
 		if t == nil {
 			t = &target{Resource: served.Resource, namespaced: served.Namespaced, exempt: slices.Contains(exempt, served.Parent())}
-			x.at[served.Resource] = t
+			x.targets[served.Resource] = t
 			x.storedAs[key] = append(x.storedAs[key], t)
 		}
 		t.operations |= operationsOf(OperationsOn(served)...)
@@ -167,7 +167,7 @@ func declaredVersions(c *inventory.CRD) []apiVersion {
 
 // target is that of the resource; a zero one where the API server does not serve it.
 func (x *index) target(r inventory.Resource) target {
-	if t := x.at[r]; t != nil {
+	if t := x.targets[r]; t != nil {
 		return *t
 	}
 	return target{}
@@ -259,7 +259,7 @@ func (m *Matcher) matchedResources(w *inventory.Webhook) []MatchedResource {
 // targets that the rules cover.
 func (m *Matcher) covered(w *inventory.Webhook) []MatchedResource {
 	var out []MatchedResource
-	for t, match := range m.index.asked(w.Rules, w.MatchPolicy) {
+	for t, match := range m.index.askedTargets(w.Rules, w.MatchPolicy) {
 		if ops := match.operations & letThrough(w, t); ops != 0 && !neverSees(w.Ref, t.exempt, t.Resource) {
 			out = append(out, MatchedResource{t.Resource, t.namespaced, ops, match.named})
 		}
@@ -272,8 +272,8 @@ func sorted(resources []MatchedResource) []MatchedResource {
 	return slices.Clip(resources)
 }
 
-// asked is what the rules ask for.
-func (x *index) asked(rules []admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) map[*target]ruleMatch {
+// askedTargets is what the rules ask for.
+func (x *index) askedTargets(rules []admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) map[*target]ruleMatch {
 	out := map[*target]ruleMatch{}
 	for i := range rules {
 		x.matches(&rules[i], policy, func(t *target, ops Operations, named bool) {

@@ -14,7 +14,7 @@ import (
 
 // labelSet is what is known of an object's labels.
 type labelSet struct {
-	known map[string]string
+	values map[string]string
 	// complete says that the object carries no others.
 	complete bool
 	// present is a key that the object carries with a value that is not known.
@@ -36,7 +36,7 @@ func (l labelSet) match(s inventory.Selector) Match {
 	case s.Empty():
 		return Yes
 	case l.complete:
-		return certain(s.Parsed.Matches(labels.Set(l.known)))
+		return certain(s.Parsed.Matches(labels.Set(l.values)))
 	}
 	all, _ := s.Parsed.Requirements()
 	if len(all) == 1 { // as nearly all selectors have
@@ -94,7 +94,7 @@ func byKey(all labels.Requirements) map[string][]labels.Requirement {
 // matchKey evaluates the requirements on one key.
 func (l labelSet) matchKey(requirements []labels.Requirement) Match {
 	key := requirements[0].Key()
-	if value, ok := l.known[key]; ok {
+	if value, ok := l.values[key]; ok {
 		return certain(allMatch(requirements, labels.Set{key: value}))
 	}
 	if key != l.present && allMatch(requirements, labels.Set{}) || someValue(requirements) {

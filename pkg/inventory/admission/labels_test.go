@@ -55,10 +55,10 @@ func FuzzSelectors(f *testing.F) {
 			return // nothing is excluded, and the webhook is in Snapshot.Errors
 		}
 		matches := want.Matches(labels.Set(all))
-		if got := (labelSet{known: all, complete: true}).match(s); got != certain(matches) {
+		if got := (labelSet{values: all, complete: true}).match(s); got != certain(matches) {
 			t.Errorf("%q on %v: %s, want %t", selector, all, got, matches)
 		}
-		if got := (labelSet{known: known}).match(s); got != Maybe && got != certain(matches) {
+		if got := (labelSet{values: known}).match(s); got != Maybe && got != certain(matches) {
 			t.Errorf("%q on %v, of which %v is known: %s, want %t", selector, all, known, got, matches)
 		}
 	})

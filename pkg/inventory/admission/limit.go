@@ -95,15 +95,15 @@ func (m *Matcher) LongestTimeout(t inventory.Type) time.Duration {
 
 // End is the limit by which the API server ends a request whose webhooks take all of
 // the budget, and after how long; false where it waits for all of them.
-func End(limits []Limit, b Budget) (by Limit, after time.Duration, ended bool) {
+func End(limits []Limit, b Budget) (limit Limit, after time.Duration, ended bool) {
 	for _, l := range limits {
 		at := l.After
 		if l.Of == inventory.Validating {
 			at += b.Mutating + b.Reinvocable
 		}
 		if l.Ends && l.Missed(b) && (!ended || at < after) {
-			by, after, ended = l, at, true
+			limit, after, ended = l, at, true
 		}
 	}
-	return by, after, ended
+	return limit, after, ended
 }

@@ -289,7 +289,7 @@ func (r Request) selectsUnknown(m *inventory.MatchResources) Verdict {
 	if r.namespaceUnknown {
 		return verdict
 	}
-	unlabeled := labelSet{known: r.namespaceLabels.known, complete: true}
+	unlabeled := labelSet{values: r.namespaceLabels.values, complete: true}
 	verdict.OptIn = unlabeled.match(m.NamespaceSelector) == No
 	condition := "unless it has one that the namespaceSelector excludes"
 	if verdict.OptIn {

@@ -38,8 +38,8 @@ type outcome struct {
 // matchConditions asks those of a webhook or policy: any that is false skips it; else
 // any error refuses the request or, with failurePolicy Ignore, skips it. Source:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions.
-func (r Request) matchConditions(w *inventory.Registration, at stage) Verdict {
-	verdict, failed := r.conditions(w, at)
+func (r Request) matchConditions(w *inventory.Registration, stage stage) Verdict {
+	verdict, failed := r.conditions(w, stage)
 	if failed != "" {
 		return failedConditions(w, verdict, failed)
 	}
@@ -47,10 +47,10 @@ func (r Request) matchConditions(w *inventory.Registration, at stage) Verdict {
 }
 
 // conditions is matchConditions without regard to errors, and what they say.
-func (r Request) conditions(w *inventory.Registration, at stage) (verdict Verdict, failed string) {
+func (r Request) conditions(w *inventory.Registration, stage stage) (verdict Verdict, failed string) {
 	verdict = Verdict{Match: Yes}
 	for _, c := range w.MatchConditions {
-		o := r.outcome(at, c.Expression)
+		o := r.outcome(stage, c.Expression)
 		switch {
 		case o.Match == No:
 			return Verdict{Match: No, Reason: ReasonMatchConditions, Detail: fmt.Sprintf("matchCondition %q is false", c.Name)}, ""
@@ -80,17 +80,17 @@ type activation struct {
 	err error
 }
 
-func (r Request) outcome(at stage, expression string) outcome {
+func (r Request) outcome(stage stage, expression string) outcome {
 	kind := conditionOfWebhook
-	if at.params != webhookParams {
+	if stage.params != webhookParams {
 		kind = conditionOfPolicy
 	}
-	return r.programs.of(sourceText{expression, kind}).run(r.activation(at))
+	return r.programs.programOf(sourceText{expression, kind}).run(r.activation(stage))
 }
 
-func (r Request) activation(at stage) activation {
-	return r.activations.getOrCompute(at, func() activation {
-		vars, err := cel.PartialVars(r.variables(at), r.unknowns(at)...)
+func (r Request) activation(stage stage) activation {
+	return r.activations.getOrCompute(stage, func() activation {
+		vars, err := cel.PartialVars(r.variables(stage), r.unknowns(stage)...)
 		return activation{vars, err}
 	})
 }
@@ -121,7 +121,7 @@ func newPrograms() programs {
 	return programs{newMemo[sourceText, *program](), newMemo[int, plugincel.Compiler]()}
 }
 
-func (p programs) of(text sourceText) *program {
+func (p programs) programOf(text sourceText) *program {
 	return p.getOrCompute(text, func() *program { return compile(text) })
 }
 
@@ -207,10 +207,10 @@ func outcomeOf(value ref.Val, err error) outcome {
 // variables are what an expression may read, in the API's own JSON: empty
 // fields that it omits are missing, and reading them is an error. Source:
 // k8s.io/apiserver/pkg/admission/plugin/cel.
-func (r Request) variables(at stage) map[string]any {
+func (r Request) variables(stage stage) map[string]any {
 	resource := map[string]any{"group": r.Resource.Group, "version": r.Version, "resource": r.Resource.Name}
 	request := map[string]any{
-		"kind":            map[string]any{"group": at.Group, "version": at.Version, "kind": at.Kind.Kind},
+		"kind":            map[string]any{"group": stage.Group, "version": stage.Version, "kind": stage.Kind.Kind},
 		"resource":        resource,
 		"requestKind":     map[string]any{"group": r.Kind.Group, "version": r.Kind.Version, "kind": r.Kind.Kind},
 		"requestResource": resource,
@@ -229,11 +229,11 @@ func (r Request) variables(at stage) map[string]any {
 	if r.user != nil {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
-	return map[string]any{"request": request, "object": r.newObject(at), "oldObject": r.oldObject(at), "namespaceObject": nil, "params": nil}
+	return map[string]any{"request": request, "object": r.newObject(stage), "oldObject": r.oldObject(stage), "namespaceObject": nil, "params": nil}
 }
 
 // unknowns are the variables that the request leaves open.
-func (r Request) unknowns(at stage) []*cel.AttributePatternType {
+func (r Request) unknowns(stage stage) []*cel.AttributePatternType {
 	request := func(fields ...string) *cel.AttributePatternType {
 		p := cel.AttributePattern("request")
 		for _, f := range fields {
@@ -258,19 +258,19 @@ func (r Request) unknowns(at stage) []*cel.AttributePatternType {
 	if r.namespaceUnknown {
 		out = append(out, request("namespace"))
 	}
-	if at.Unsure {
+	if stage.Unsure {
 		out = append(out, request("kind", "group"), request("kind", "version"))
 	}
-	if at.Kind.Kind == "" {
+	if stage.Kind.Kind == "" {
 		out = append(out, request("kind", "kind"), request("requestKind", "kind"))
 	}
-	if at.params != webhookParams && !at.ofPolicy {
+	if stage.params != webhookParams && !stage.ofPolicy {
 		out = append(out, cel.AttributePattern(plugincel.VariableVarName))
 	}
-	if at.ofPolicy && (r.namespaced || r.namespaceUnknown) && !r.Resource.IsNamespaces() { // matchConditions meet null
+	if stage.ofPolicy && (r.namespaced || r.namespaceUnknown) && !r.Resource.IsNamespaces() { // matchConditions meet null
 		out = append(out, cel.AttributePattern(plugincel.NamespaceVarName))
 	}
-	if at.params == openParams {
+	if stage.params == openParams {
 		out = append(out, cel.AttributePattern(plugincel.ParamsVarName))
 	}
 	if r.Kind.Unsure {

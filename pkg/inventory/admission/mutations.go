@@ -33,10 +33,10 @@ var mutationEnv = sync.OnceValues(func() (*cel.Env, error) {
 func (r Request) WithObject(object, stored map[string]any) Request {
 	context := *r.By(r.user).requestContext
 	context.whole, context.storedWhole, context.created = true, stored, nil
-	context.objectLabels = withNameLabel(labelSet{known: labelsOf(object), complete: true}, namespaceName(r))
+	context.objectLabels = withNameLabel(labelSet{values: labelsOf(object), complete: true}, namespaceName(r))
 	context.oldLabels = context.objectLabels
 	if stored != nil {
-		context.oldLabels = withNameLabel(labelSet{known: labelsOf(stored), complete: true}, namespaceName(r))
+		context.oldLabels = withNameLabel(labelSet{values: labelsOf(stored), complete: true}, namespaceName(r))
 	}
 	r.Object, r.requestContext = object, &context
 	if r.Resource.IsNamespaces() {
@@ -78,14 +78,14 @@ func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any,
 		}
 		r.Object = object
 		r.requestContext = r.By(r.user).requestContext // without what was read of the object before
-		r.objectLabels = labelSet{known: labelsOf(object), complete: r.objectLabels.complete}
+		r.objectLabels = labelSet{values: labelsOf(object), complete: r.objectLabels.complete}
 		out = append(out, changes...)
 	}
 	return out, object, nil
 }
 
 // mutated is the JSON patch that the expression of a mutation evaluates to.
-func (r Request) mutated(m admissionv1.Mutation, at stage) ([]byte, error) {
+func (r Request) mutated(m admissionv1.Mutation, stage stage) ([]byte, error) {
 	if m.JSONPatch == nil {
 		return nil, errors.New("apply configurations are merged by the schema of the API server")
 	}
@@ -101,7 +101,7 @@ func (r Request) mutated(m admissionv1.Mutation, at stage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	vars := r.activation(at)
+	vars := r.activation(stage)
 	if vars.err != nil {
 		return nil, vars.err
 	}

@@ -47,41 +47,41 @@ func (r Request) stageOf(t inventory.Type, kind Kind) stage {
 }
 
 // newObject is the variable object: null where something is deleted.
-func (r Request) newObject(at stage) ref.Val {
+func (r Request) newObject(stage stage) ref.Val {
 	switch {
 	case r.Operation == Delete:
 		return types.NullValue
 	case r.Operation == Connect: // the options of the connection, which have no metadata
 		return knowledge{}.value("", map[string]any{})
 	}
-	if r.whole && at.Kind == r.Kind {
+	if r.whole && stage.Kind == r.Kind {
 		return knowledge{whole: true}.value("", r.Object)
 	}
-	k, root := r.known(at, r.Object, r.labelsAt(at))
+	k, root := r.knownObject(stage, r.Object, r.labelsAt(stage))
 	return k.value("", root)
 }
 
 // labelsAt are those of the object at the stage. Some strategies of subresources put back
 // the old ones, others take the new ones.
-func (r Request) labelsAt(at stage) labelSet {
-	if at.prepared && !(r.oldLabels.complete && maps.Equal(r.objectLabels.known, r.oldLabels.known)) {
+func (r Request) labelsAt(stage stage) labelSet {
+	if stage.prepared && !(r.oldLabels.complete && maps.Equal(r.objectLabels.values, r.oldLabels.values)) {
 		return withNameLabel(anyLabels, namespaceName(r))
 	}
 	return r.objectLabels
 }
 
 // oldObject is the variable of that name: null where nothing was before.
-func (r Request) oldObject(at stage) ref.Val {
+func (r Request) oldObject(stage stage) ref.Val {
 	if r.Operation == Create || r.Operation == Connect {
 		return types.NullValue
 	}
-	at.prepared = false
+	stage.prepared = false
 	if r.whole && r.storedWhole != nil {
 		return knowledge{whole: true}.value("", r.storedWhole)
 	}
-	k, root := r.known(at, nil, r.oldLabels)
+	k, root := r.knownObject(stage, nil, r.oldLabels)
 	if r.Operation == Delete {
-		k, root = r.known(at, r.Object, r.objectLabels)
+		k, root = r.knownObject(stage, r.Object, r.objectLabels)
 	}
 	if r.stored != nil {
 		k.stored, root["metadata"] = true, r.stored
@@ -89,21 +89,21 @@ func (r Request) oldObject(at stage) ref.Val {
 	return k.value("", root)
 }
 
-// known is what is known of an object: what a file says of it, or nil, what the
+// knownObject is what is known of an object: what a file says of it, or nil, what the
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
-func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
-	k := knowledge{kind: at.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
+func (r Request) knownObject(stage stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
+	k := knowledge{kind: stage.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
 	root, metadata := map[string]any{}, map[string]any{}
-	if file != nil && !at.prepared {
+	if file != nil && !stage.prepared {
 		k.written = !r.partial
-		k.mirror = at.Kind.Kind == "Pod" && nested(file, "metadata", "annotations", corev1.MirrorPodAnnotationKey) != ""
+		k.mirror = stage.Kind.Kind == "Pod" && nested(file, "metadata", "annotations", corev1.MirrorPodAnnotationKey) != ""
 		if own, ok := file["metadata"].(map[string]any); ok {
 			metadata = maps.Clone(own)
 		}
 	}
-	if file != nil && at.Kind == r.Kind { // in another version the rest looks otherwise
-		root = fields(file, r.Resource.Subresource, at)
+	if file != nil && stage.Kind == r.Kind { // in another version the rest looks otherwise
+		root = fields(file, r.Resource.Subresource, stage)
 	}
 	for _, field := range serverFields {
 		delete(metadata, field)
@@ -116,27 +116,27 @@ func (r Request) known(at stage, file map[string]any, l labelSet) (knowledge, ma
 		metadata["namespace"] = r.Namespace
 	}
 	labels := map[string]any{}
-	for key, value := range l.known {
+	for key, value := range l.values {
 		labels[key] = value
 	}
 	metadata["labels"] = labels
-	if root["metadata"] = metadata; at.Kind.Kind != "" {
-		root["kind"] = at.Kind.Kind
+	if root["metadata"] = metadata; stage.Kind.Kind != "" {
+		root["kind"] = stage.Kind.Kind
 	}
-	if delete(root, "apiVersion"); !at.Unsure {
-		root["apiVersion"] = schema.GroupVersion{Group: at.Group, Version: at.Version}.String()
+	if delete(root, "apiVersion"); !stage.Unsure {
+		root["apiVersion"] = schema.GroupVersion{Group: stage.Group, Version: stage.Version}.String()
 	}
 	return k, root
 }
 
 // fields are those of a file that reach the stage: the status only in a request to
 // that subresource, which takes nothing else.
-func fields(file map[string]any, subresource string, at stage) map[string]any {
+func fields(file map[string]any, subresource string, stage stage) map[string]any {
 	out := maps.Clone(file)
 	if subresource != "status" {
 		delete(out, "status")
 	}
-	if at.prepared {
+	if stage.prepared {
 		maps.DeleteFunc(out, func(key string, _ any) bool { return key != "status" })
 	}
 	return out
@@ -241,9 +241,9 @@ func (k knowledge) userMap(path string) bool {
 }
 
 // find returns the value of a field: unknown where the API server may set it.
-func (k knowledge) find(path, key string, in map[string]any) (ref.Val, bool) {
+func (k knowledge) find(path, key string, object map[string]any) (ref.Val, bool) {
 	at := strings.TrimPrefix(path+"."+key, ".")
-	value, ok := in[key]
+	value, ok := object[key]
 	if k.whole && ok {
 		return k.value(at, value), true
 	}

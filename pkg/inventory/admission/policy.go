@@ -285,7 +285,7 @@ func (x *index) askedBy(r *inventory.MatchResources) map[*target]ruleMatch {
 	if len(rules) == 0 {
 		rules = everyRequest
 	}
-	out := x.asked(rules, r.MatchPolicy)
+	out := x.askedTargets(rules, r.MatchPolicy)
 	for i := range r.Excluded.Rules {
 		if r.Excluded.ResourceNames != nil && len(r.Excluded.ResourceNames[i]) > 0 {
 			continue
@@ -301,8 +301,8 @@ func (x *index) askedBy(r *inventory.MatchResources) map[*target]ruleMatch {
 const refusing = ", which refuses the request"
 
 // conditionsOf are the matchConditions, whose failure a binding may report alone.
-func (r Request) conditionsOf(p *inventory.AdmissionPolicy, b *inventory.PolicyBinding, at stage) Verdict {
-	verdict, failed := r.conditions(&p.Registration, at)
+func (r Request) conditionsOf(p *inventory.AdmissionPolicy, b *inventory.PolicyBinding, stage stage) Verdict {
+	verdict, failed := r.conditions(&p.Registration, stage)
 	switch {
 	case failed == "":
 		return verdict

@@ -113,17 +113,17 @@ func (w *patchWalk) patches(e ast.Expr, depth int) {
 }
 
 // value looks for an Object within a list or map.
-func (w *patchWalk) value(e ast.Expr, depth int, within bool) {
+func (w *patchWalk) value(e ast.Expr, depth int, isInside bool) {
 	switch {
 	case depth > maxWalk:
 		return
 	case e.Kind() == ast.StructKind: // what is in an Object is converted otherwise
-		w.found = w.found || within
+		w.found = w.found || isInside
 		return
 	}
-	within = within || e.Kind() == ast.ListKind || e.Kind() == ast.MapKind
+	isInside = isInside || e.Kind() == ast.ListKind || e.Kind() == ast.MapKind
 	for _, part := range w.parts(e) {
-		w.value(part, depth+1, within)
+		w.value(part, depth+1, isInside)
 	}
 }
 

@@ -59,20 +59,20 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 }
 
 // conversion is that of a CRD, by k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
-func (v *validator) conversion(at *field.Path, c *apiextensionsv1.CustomResourceConversion) {
-	v.required(at.Child("strategy"), "must be one of None, Webhook", c.Strategy == "")
-	at = at.Child("webhook")
+func (v *validator) conversion(fieldPath *field.Path, c *apiextensionsv1.CustomResourceConversion) {
+	v.required(fieldPath.Child("strategy"), "must be one of None, Webhook", c.Strategy == "")
+	fieldPath = fieldPath.Child("webhook")
 	switch {
 	case c.Strategy != apiextensionsv1.WebhookConverter:
-		v.errors = append(v.errors, field.Forbidden(at, "must not be set unless strategy is Webhook"))
+		v.errors = append(v.errors, field.Forbidden(fieldPath, "must not be set unless strategy is Webhook"))
 		return
 	case c.Webhook == nil || c.Webhook.ClientConfig == nil:
-		v.required(at.Child("clientConfig"), "required when strategy is set to Webhook", true)
+		v.required(fieldPath.Child("clientConfig"), "required when strategy is set to Webhook", true)
 		return
 	}
 	client := c.Webhook.ClientConfig
-	v.client(at.Child("clientConfig"), admissionv1.WebhookClientConfig{URL: client.URL, Service: (*admissionv1.ServiceReference)(client.Service)})
-	v.reviewVersions(at.Child("conversionReviewVersions"), c.Webhook.ConversionReviewVersions)
+	v.client(fieldPath.Child("clientConfig"), admissionv1.WebhookClientConfig{URL: client.URL, Service: (*admissionv1.ServiceReference)(client.Service)})
+	v.reviewVersions(fieldPath.Child("conversionReviewVersions"), c.Webhook.ConversionReviewVersions)
 }
 
 // The values of the fields that have but a few.
@@ -95,21 +95,21 @@ type validator struct {
 	compile func() plugincel.Compiler
 }
 
-func (v *validator) invalid(at *field.Path, value any, messages ...string) {
+func (v *validator) invalid(fieldPath *field.Path, value any, messages ...string) {
 	for _, message := range messages {
-		v.errors = append(v.errors, field.Invalid(at, value, message))
+		v.errors = append(v.errors, field.Invalid(fieldPath, value, message))
 	}
 }
 
-func (v *validator) required(at *field.Path, detail string, missing bool) {
+func (v *validator) required(fieldPath *field.Path, detail string, missing bool) {
 	if missing {
-		v.errors = append(v.errors, field.Required(at, detail))
+		v.errors = append(v.errors, field.Required(fieldPath, detail))
 	}
 }
 
-func (v *validator) unique(at *field.Path, value string, again bool) {
+func (v *validator) unique(fieldPath *field.Path, value string, again bool) {
 	if again && value != "" {
-		v.errors = append(v.errors, field.Duplicate(at, value))
+		v.errors = append(v.errors, field.Duplicate(fieldPath, value))
 	}
 }
 
@@ -128,142 +128,142 @@ func (v *validator) metadata(m *metav1.ObjectMeta, index int) {
 	v.errors = append(v.errors, apivalidation.ValidateObjectMeta(&checked, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
 }
 
-func oneOf[T ~string](v *validator, at *field.Path, value T, all []T) {
+func oneOf[T ~string](v *validator, fieldPath *field.Path, value T, all []T) {
 	if !slices.Contains(all, value) {
-		v.errors = append(v.errors, field.NotSupported(at, value, all))
+		v.errors = append(v.errors, field.NotSupported(fieldPath, value, all))
 	}
 }
 
-func (v *validator) webhook(at *field.Path, h *admissionv1.ValidatingWebhook) {
-	v.errors = append(v.errors, validation.IsFullyQualifiedName(at.Child("name"), h.Name)...)
+func (v *validator) webhook(fieldPath *field.Path, h *admissionv1.ValidatingWebhook) {
+	v.errors = append(v.errors, validation.IsFullyQualifiedName(fieldPath.Child("name"), h.Name)...)
 	for i := range h.Rules {
-		v.rule(at.Child("rules").Index(i), &h.Rules[i], allOfOperations)
+		v.rule(fieldPath.Child("rules").Index(i), &h.Rules[i], allOfOperations)
 	}
-	oneOf(v, at.Child("failurePolicy"), ptr.Deref(h.FailurePolicy, admissionv1.Fail), failurePolicies)
-	oneOf(v, at.Child("matchPolicy"), ptr.Deref(h.MatchPolicy, admissionv1.Equivalent), matchPolicies)
+	oneOf(v, fieldPath.Child("failurePolicy"), ptr.Deref(h.FailurePolicy, admissionv1.Fail), failurePolicies)
+	oneOf(v, fieldPath.Child("matchPolicy"), ptr.Deref(h.MatchPolicy, admissionv1.Equivalent), matchPolicies)
 	if h.SideEffects == nil {
-		v.required(at.Child("sideEffects"), "must specify one of None, NoneOnDryRun", true)
+		v.required(fieldPath.Child("sideEffects"), "must specify one of None, NoneOnDryRun", true)
 	} else {
-		oneOf(v, at.Child("sideEffects"), *h.SideEffects, sideEffects)
+		oneOf(v, fieldPath.Child("sideEffects"), *h.SideEffects, sideEffects)
 	}
 	if seconds := ptr.Deref(h.TimeoutSeconds, 10); seconds < 1 || seconds > 30 {
-		v.invalid(at.Child("timeoutSeconds"), seconds, "must be between 1 and 30 seconds")
+		v.invalid(fieldPath.Child("timeoutSeconds"), seconds, "must be between 1 and 30 seconds")
 	}
-	v.selector(at.Child("namespaceSelector"), h.NamespaceSelector)
-	v.selector(at.Child("objectSelector"), h.ObjectSelector)
-	v.client(at.Child("clientConfig"), h.ClientConfig)
-	v.reviewVersions(at.Child("admissionReviewVersions"), h.AdmissionReviewVersions)
-	v.conditions(at.Child("matchConditions"), h.MatchConditions, declared{})
+	v.selector(fieldPath.Child("namespaceSelector"), h.NamespaceSelector)
+	v.selector(fieldPath.Child("objectSelector"), h.ObjectSelector)
+	v.client(fieldPath.Child("clientConfig"), h.ClientConfig)
+	v.reviewVersions(fieldPath.Child("admissionReviewVersions"), h.AdmissionReviewVersions)
+	v.conditions(fieldPath.Child("matchConditions"), h.MatchConditions, declared{})
 }
 
-func (v *validator) selector(at *field.Path, s *metav1.LabelSelector) {
-	v.errors = append(v.errors, metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)...)
+func (v *validator) selector(fieldPath *field.Path, s *metav1.LabelSelector) {
+	v.errors = append(v.errors, metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, fieldPath)...)
 }
 
-func (v *validator) client(at *field.Path, c admissionv1.WebhookClientConfig) {
+func (v *validator) client(fieldPath *field.Path, c admissionv1.WebhookClientConfig) {
 	switch {
 	case (c.URL == nil) == (c.Service == nil):
-		v.required(at, "exactly one of url or service is required", true)
+		v.required(fieldPath, "exactly one of url or service is required", true)
 	case c.Service != nil:
-		at = at.Child("service")
-		v.required(at.Child("name"), "", c.Service.Name == "")
-		v.required(at.Child("namespace"), "", c.Service.Namespace == "")
+		fieldPath = fieldPath.Child("service")
+		v.required(fieldPath.Child("name"), "", c.Service.Name == "")
+		v.required(fieldPath.Child("namespace"), "", c.Service.Namespace == "")
 		port := ptr.Deref(c.Service.Port, 443)
-		v.invalid(at.Child("port"), port, validation.IsValidPortNum(int(port))...)
-		v.path(at.Child("path"), ptr.Deref(c.Service.Path, ""))
+		v.invalid(fieldPath.Child("port"), port, validation.IsValidPortNum(int(port))...)
+		v.path(fieldPath.Child("path"), ptr.Deref(c.Service.Path, ""))
 	default:
 		if fault := inventory.URLFault(*c.URL); fault != "" {
-			v.errors = append(v.errors, field.Forbidden(at.Child("url"), fault)) // which may hold a token
+			v.errors = append(v.errors, field.Forbidden(fieldPath.Child("url"), fault)) // which may hold a token
 		}
 	}
 }
 
-func (v *validator) path(at *field.Path, path string) {
+func (v *validator) path(parent *field.Path, path string) {
 	if path == "" || path == "/" {
 		return
 	}
 	if !strings.HasPrefix(path, "/") {
-		v.invalid(at, path, "must start with a '/'")
+		v.invalid(parent, path, "must start with a '/'")
 		return
 	}
 	for step := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
 		switch faults := validation.IsDNS1123Subdomain(step); {
 		case step == "":
-			v.invalid(at, path, "must have no empty segment")
+			v.invalid(parent, path, "must have no empty segment")
 		default:
-			v.invalid(at, path, faults...)
+			v.invalid(parent, path, faults...)
 		}
 	}
 }
 
-func (v *validator) reviewVersions(at *field.Path, versions []string) {
-	v.required(at, "must specify one of v1, v1beta1", len(versions) == 0)
+func (v *validator) reviewVersions(fieldPath *field.Path, versions []string) {
+	v.required(fieldPath, "must specify one of v1, v1beta1", len(versions) == 0)
 	for i, version := range versions {
 		if slices.Contains(versions[:i], version) {
-			v.invalid(at.Index(i), version, "duplicate version")
+			v.invalid(fieldPath.Index(i), version, "duplicate version")
 			continue
 		}
-		v.invalid(at.Index(i), version, validation.IsDNS1035Label(version)...)
+		v.invalid(fieldPath.Index(i), version, validation.IsDNS1035Label(version)...)
 	}
 	if len(versions) > 0 && !slices.ContainsFunc(versions, func(s string) bool { return slices.Contains(reviewVersions, s) }) {
-		v.invalid(at, versions, "must include at least one of v1, v1beta1")
+		v.invalid(fieldPath, versions, "must include at least one of v1, v1beta1")
 	}
 }
 
-func (v *validator) rule(at *field.Path, r *admissionv1.RuleWithOperations, operations []admissionv1.OperationType) {
-	v.required(at.Child("operations"), "", len(r.Operations) == 0)
+func (v *validator) rule(fieldPath *field.Path, r *admissionv1.RuleWithOperations, operations []admissionv1.OperationType) {
+	v.required(fieldPath.Child("operations"), "", len(r.Operations) == 0)
 	for i, op := range r.Operations {
-		oneOf(v, at.Child("operations").Index(i), op, operations)
+		oneOf(v, fieldPath.Child("operations").Index(i), op, operations)
 	}
 	if len(r.Operations) > 1 && slices.Contains(r.Operations, admissionv1.OperationAll) {
-		v.invalid(at.Child("operations"), r.Operations, "if '*' is present, must not specify other operations")
+		v.invalid(fieldPath.Child("operations"), r.Operations, "if '*' is present, must not specify other operations")
 	}
-	v.list(at.Child("apiGroups"), r.APIGroups)
-	v.list(at.Child("apiVersions"), r.APIVersions)
+	v.list(fieldPath.Child("apiGroups"), r.APIGroups)
+	v.list(fieldPath.Child("apiVersions"), r.APIVersions)
 	for i, version := range r.APIVersions {
-		v.required(at.Child("apiVersions").Index(i), "", version == "")
+		v.required(fieldPath.Child("apiVersions").Index(i), "", version == "")
 	}
-	v.resources(at.Child("resources"), r.Resources)
-	oneOf(v, at.Child("scope"), ptr.Deref(r.Scope, admissionv1.AllScopes), scopes)
+	v.resources(fieldPath.Child("resources"), r.Resources)
+	oneOf(v, fieldPath.Child("scope"), ptr.Deref(r.Scope, admissionv1.AllScopes), scopes)
 }
 
 // list refuses an empty one, and names beside a wildcard.
-func (v *validator) list(at *field.Path, names []string) {
-	v.required(at, "", len(names) == 0)
+func (v *validator) list(fieldPath *field.Path, names []string) {
+	v.required(fieldPath, "", len(names) == 0)
 	if len(names) > 1 && slices.Contains(names, "*") {
-		v.invalid(at, names, "if '*' is present, must not specify others")
+		v.invalid(fieldPath, names, "if '*' is present, must not specify others")
 	}
 }
 
-func (v *validator) resources(at *field.Path, names []string) {
-	v.required(at, "", len(names) == 0)
+func (v *validator) resources(fieldPath *field.Path, names []string) {
+	v.required(fieldPath, "", len(names) == 0)
 	plain := false
 	for i, name := range names {
 		r, sub, isSub := strings.Cut(name, "/")
-		v.required(at.Index(i), "", name == "")
+		v.required(fieldPath.Index(i), "", name == "")
 		if !isSub && name != "" {
 			plain = name != "*" // as the API server has it, the last one counts
 		}
 		for _, other := range names[:i] {
 			if isSub && (other == r+"/*" || other == "*/"+sub) {
-				v.invalid(at.Index(i), name, fmt.Sprintf("if '%s' is present, must not specify %s", other, name))
+				v.invalid(fieldPath.Index(i), name, fmt.Sprintf("if '%s' is present, must not specify %s", other, name))
 			}
 		}
 	}
 	if len(names) > 1 && slices.Contains(names, "*/*") {
-		v.invalid(at, names, "if '*/*' is present, must not specify other resources")
+		v.invalid(fieldPath, names, "if '*/*' is present, must not specify other resources")
 	}
 	if plain && slices.Contains(names, "*") {
-		v.invalid(at, names, "if '*' is present, must not specify other resources without subresources")
+		v.invalid(fieldPath, names, "if '*' is present, must not specify other resources without subresources")
 	}
 }
 
-func (v *validator) conditions(at *field.Path, conditions []admissionv1.MatchCondition, d declared) {
+func (v *validator) conditions(fieldPath *field.Path, conditions []admissionv1.MatchCondition, d declared) {
 	if len(conditions) > 64 {
-		v.errors = append(v.errors, field.TooMany(at, len(conditions), 64))
+		v.errors = append(v.errors, field.TooMany(fieldPath, len(conditions), 64))
 	}
 	for i, c := range conditions {
-		one := at.Index(i)
+		one := fieldPath.Index(i)
 		v.required(one.Child("name"), "", c.Name == "")
 		if c.Name != "" {
 			v.invalid(one.Child("name"), c.Name, validation.IsQualifiedName(c.Name)...)
@@ -274,12 +274,12 @@ func (v *validator) conditions(at *field.Path, conditions []admissionv1.MatchCon
 }
 
 // expression refuses what does not compile.
-func (v *validator) expression(at *field.Path, text string, d declared) {
-	v.required(at, "", strings.TrimSpace(text) == "")
+func (v *validator) expression(fieldPath *field.Path, text string, d declared) {
+	v.required(fieldPath, "", strings.TrimSpace(text) == "")
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	v.compiled(at, v.compile().CompileCELExpression(accessor{text: text, types: d.types}, d.options(), environment.NewExpressions))
+	v.compiled(fieldPath, v.compile().CompileCELExpression(accessor{text: text, types: d.types}, d.options(), environment.NewExpressions))
 }
 
 // isIdentifier reports whether an expression may read a variable of the name: those that

@@ -99,34 +99,34 @@ func (v *validator) policy(m *metav1.ObjectMeta, p policySpec, operations []admi
 	v.conditions(spec.Child("matchConditions"), p.conditions, declared{params: p.paramKind != nil})
 }
 
-func (v *validator) paramKind(at *field.Path, k admissionv1.ParamKind) {
-	v.required(at.Child("kind"), "", k.Kind == "")
-	v.required(at.Child("apiVersion"), "", k.APIVersion == "")
+func (v *validator) paramKind(fieldPath *field.Path, k admissionv1.ParamKind) {
+	v.required(fieldPath.Child("kind"), "", k.Kind == "")
+	v.required(fieldPath.Child("apiVersion"), "", k.APIVersion == "")
 	gv, err := schema.ParseGroupVersion(k.APIVersion)
 	if err != nil || k.APIVersion != "" && len(validation.IsDNS1035Label(gv.Version)) > 0 || gv.Group != "" && len(validation.IsDNS1123Subdomain(gv.Group)) > 0 {
-		v.invalid(at.Child("apiVersion"), k.APIVersion, "must be GROUP/VERSION, or v1")
+		v.invalid(fieldPath.Child("apiVersion"), k.APIVersion, "must be GROUP/VERSION, or v1")
 	}
 	if k.Kind != "" {
-		v.invalid(at.Child("kind"), k.Kind, validation.IsDNS1035Label(strings.ToLower(k.Kind))...)
+		v.invalid(fieldPath.Child("kind"), k.Kind, validation.IsDNS1035Label(strings.ToLower(k.Kind))...)
 	}
 }
 
-func (v *validator) matchResources(at *field.Path, m *admissionv1.MatchResources, operations []admissionv1.OperationType) {
+func (v *validator) matchResources(fieldPath *field.Path, m *admissionv1.MatchResources, operations []admissionv1.OperationType) {
 	if m == nil {
 		return
 	}
-	oneOf(v, at.Child("matchPolicy"), ptr.Deref(m.MatchPolicy, admissionv1.Equivalent), matchPolicies)
-	v.selector(at.Child("namespaceSelector"), m.NamespaceSelector)
-	v.selector(at.Child("objectSelector"), m.ObjectSelector)
-	v.namedRules(at.Child("resourceRules"), m.ResourceRules, operations)
-	v.namedRules(at.Child("excludeResourceRules"), m.ExcludeResourceRules, allOfOperations)
+	oneOf(v, fieldPath.Child("matchPolicy"), ptr.Deref(m.MatchPolicy, admissionv1.Equivalent), matchPolicies)
+	v.selector(fieldPath.Child("namespaceSelector"), m.NamespaceSelector)
+	v.selector(fieldPath.Child("objectSelector"), m.ObjectSelector)
+	v.namedRules(fieldPath.Child("resourceRules"), m.ResourceRules, operations)
+	v.namedRules(fieldPath.Child("excludeResourceRules"), m.ExcludeResourceRules, allOfOperations)
 }
 
-func (v *validator) namedRules(at *field.Path, rules []admissionv1.NamedRuleWithOperations, operations []admissionv1.OperationType) {
+func (v *validator) namedRules(fieldPath *field.Path, rules []admissionv1.NamedRuleWithOperations, operations []admissionv1.OperationType) {
 	for i := range rules {
-		v.rule(at.Index(i), &rules[i].RuleWithOperations, operations)
+		v.rule(fieldPath.Index(i), &rules[i].RuleWithOperations, operations)
 		for n, name := range rules[i].ResourceNames {
-			v.unique(at.Index(i).Child("resourceNames").Index(n), name, slices.Contains(rules[i].ResourceNames[:n], name))
+			v.unique(fieldPath.Index(i).Child("resourceNames").Index(n), name, slices.Contains(rules[i].ResourceNames[:n], name))
 		}
 	}
 }
@@ -161,22 +161,22 @@ func (v *validator) validations(spec *field.Path, p *admissionv1.ValidatingAdmis
 	}
 }
 
-func (v *validator) mutation(at *field.Path, m *admissionv1.Mutation, d declared) {
-	oneOf(v, at.Child("patchType"), m.PatchType, []admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch})
+func (v *validator) mutation(fieldPath *field.Path, m *admissionv1.Mutation, d declared) {
+	oneOf(v, fieldPath.Child("patchType"), m.PatchType, []admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch})
 	isJSON := m.PatchType == admissionv1.PatchTypeJSONPatch
-	v.required(at.Child("jsonPatch"), "must be specified when patchType is JSONPatch", isJSON && m.JSONPatch == nil)
-	v.required(at.Child("applyConfiguration"), "must be specified when patchType is ApplyConfiguration", m.PatchType == admissionv1.PatchTypeApplyConfiguration && m.ApplyConfiguration == nil)
+	v.required(fieldPath.Child("jsonPatch"), "must be specified when patchType is JSONPatch", isJSON && m.JSONPatch == nil)
+	v.required(fieldPath.Child("applyConfiguration"), "must be specified when patchType is ApplyConfiguration", m.PatchType == admissionv1.PatchTypeApplyConfiguration && m.ApplyConfiguration == nil)
 	if m.JSONPatch != nil && m.ApplyConfiguration != nil {
-		v.invalid(at, m.PatchType, "must not have both jsonPatch and applyConfiguration")
+		v.invalid(fieldPath, m.PatchType, "must not have both jsonPatch and applyConfiguration")
 	}
 	d.patches = true
 	switch {
 	case isJSON && m.JSONPatch != nil:
 		d.types = []*cel.Type{cel.ListType(cel.ObjectType("JSONPatch"))}
-		v.expression(at.Child("jsonPatch", "expression"), strings.TrimSpace(m.JSONPatch.Expression), d)
+		v.expression(fieldPath.Child("jsonPatch", "expression"), strings.TrimSpace(m.JSONPatch.Expression), d)
 	case !isJSON && m.ApplyConfiguration != nil:
 		d.types = []*cel.Type{cel.ObjectType("Object")}
-		v.expression(at.Child("applyConfiguration", "expression"), strings.TrimSpace(m.ApplyConfiguration.Expression), d)
+		v.expression(fieldPath.Child("applyConfiguration", "expression"), strings.TrimSpace(m.ApplyConfiguration.Expression), d)
 	}
 }
 
@@ -202,14 +202,14 @@ func (v *validator) binding(spec *field.Path, policy string, ref *admissionv1.Pa
 	}
 }
 
-func (v *validator) actions(at *field.Path, actions []admissionv1.ValidationAction) {
-	v.required(at, "at least one validation action is required", len(actions) == 0)
+func (v *validator) actions(fieldPath *field.Path, actions []admissionv1.ValidationAction) {
+	v.required(fieldPath, "at least one validation action is required", len(actions) == 0)
 	for i, action := range actions {
-		oneOf(v, at.Index(i), action, []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Warn, admissionv1.Audit})
-		v.unique(at.Index(i), string(action), slices.Contains(actions[:i], action))
+		oneOf(v, fieldPath.Index(i), action, []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Warn, admissionv1.Audit})
+		v.unique(fieldPath.Index(i), string(action), slices.Contains(actions[:i], action))
 	}
 	if slices.Contains(actions, admissionv1.Deny) && slices.Contains(actions, admissionv1.Warn) {
-		v.invalid(at, actions, "must not contain both Deny and Warn")
+		v.invalid(fieldPath, actions, "must not contain both Deny and Warn")
 	}
 }
 
@@ -246,14 +246,14 @@ func (m *Matcher) libraries() int {
 }
 
 // variables compiles the variables of a policy, which later expressions may read.
-func (v *validator) variables(at *field.Path, variables []admissionv1.Variable, d declared, libraries int) {
+func (v *validator) variables(fieldPath *field.Path, variables []admissionv1.Variable, d declared, libraries int) {
 	composed, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(libraries))))
 	if err != nil { // unreachable: its environment is a constant
 		return
 	}
 	v.compile = func() plugincel.Compiler { return composed }
 	for i, variable := range variables {
-		one := at.Index(i)
+		one := fieldPath.Index(i)
 		if !isIdentifier(variable.Name) {
 			v.invalid(one.Child("name"), variable.Name, "must be a valid CEL identifier")
 		}
@@ -283,7 +283,7 @@ var position = regexp.MustCompile(`<input>:(\d+):(\d+): ([^\n]*)`)
 
 // compiled refuses an expression, whose text is too long to be repeated, if it does not
 // compile.
-func (v *validator) compiled(at *field.Path, result plugincel.CompilationResult) {
+func (v *validator) compiled(fieldPath *field.Path, result plugincel.CompilationResult) {
 	if result.Error == nil {
 		return
 	}
@@ -291,5 +291,5 @@ func (v *validator) compiled(at *field.Path, result plugincel.CompilationResult)
 	if found := position.FindStringSubmatch(fault); found != nil {
 		fault = fmt.Sprintf("line %s, column %s: %s", found[1], found[2], found[3])
 	}
-	v.errors = append(v.errors, field.Forbidden(at, fault))
+	v.errors = append(v.errors, field.Forbidden(fieldPath, fault))
 }

@@ -172,7 +172,7 @@ func labelsBefore(r Request, subject Subject) labelSet {
 }
 
 func storedLabels(s Subject) labelSet {
-	return labelSet{known: labelsOf(map[string]any{"metadata": s.Stored}), complete: true}
+	return labelSet{values: labelsOf(map[string]any{"metadata": s.Stored}), complete: true}
 }
 
 // createdBy names the update that creates its object, "" where none does or the
@@ -191,7 +191,7 @@ func (m *Matcher) createdBy(r inventory.Resource, subject Subject) string {
 
 // Serves reports whether the API server serves the resource.
 func (m *Matcher) Serves(r inventory.Resource) bool {
-	_, ok := m.index.at[r]
+	_, ok := m.index.targets[r]
 	return ok
 }
 
@@ -340,14 +340,14 @@ func (m *Matcher) selectedLabels(r Request) labelSet {
 // exist, and starts with its name alone.
 func (m *Matcher) namespaceLabels(name string) labelSet {
 	if n, ok := m.Snapshot.Namespaces[name]; ok {
-		return withNameLabel(labelSet{known: n.Labels, complete: true}, name)
+		return withNameLabel(labelSet{values: n.Labels, complete: true}, name)
 	}
 	return withNameLabel(labelSet{complete: m.Snapshot.NamespacesKnown}, name)
 }
 
 // withNameLabel adds the label that the API server gives to every namespace.
 func withNameLabel(l labelSet, name string) labelSet {
-	return labelSet{known: inventory.WithNameLabel(l.known, name), complete: l.complete}
+	return labelSet{values: inventory.WithNameLabel(l.values, name), complete: l.complete}
 }
 
 // objectLabels are those of the object that is written or deleted. The API
@@ -371,9 +371,9 @@ func objectLabels(v apiVersion, op Operation, subject Subject) labelSet {
 		// and SetDefaults_ReplicationController in k8s.io/kubernetes/pkg/apis.
 		spec, _ := subject.Object["spec"].(map[string]any)
 		template, _ := spec["template"].(map[string]any)
-		return labelSet{known: labelsOf(template), complete: !isJob && subject.Object != nil}
+		return labelSet{values: labelsOf(template), complete: !isJob && subject.Object != nil}
 	}
-	return labelSet{known: subject.Labels, complete: true}
+	return labelSet{values: subject.Labels, complete: true}
 }
 
 const scaleKind = "Scale"
@@ -452,7 +452,7 @@ func (m *Matcher) withScope(v apiVersion, subject Subject) Subject {
 	if v.Resource.IsNamespaces() {
 		subject.Name = cmp.Or(subject.Name, subject.Namespace)
 		if l := m.namespaceLabels(subject.Name); subject.Labels == nil && l.complete {
-			subject.Labels = l.known
+			subject.Labels = l.values
 		}
 	}
 	if !v.Namespaced {

@@ -146,7 +146,7 @@ func (j *reference) conditions(w *inventory.Registration, attr admission.Attribu
 
 // complete makes up what is not known of a request.
 func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
-	name, objectLabels := q.Name, q.objectLabels.known
+	name, objectLabels := q.Name, q.objectLabels.values
 	if name == "" {
 		name = pick(r, "", "pod", "web-0")
 	}
@@ -159,7 +159,7 @@ func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 	object.SetNamespace(q.Namespace)
 	object.SetLabels(objectLabels)
 	if q.Resource.IsNamespaces() {
-		object.SetLabels(withNameLabel(labelSet{known: objectLabels}, name).known)
+		object.SetLabels(withNameLabel(labelSet{values: objectLabels}, name).values)
 	}
 	if r.IntN(2) == 0 {
 		object.SetAnnotations(map[string]string{"skip": pick(r, "true", "false")})
@@ -331,7 +331,7 @@ func worlds() []*Matcher {
 }
 
 func newNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: withNameLabel(labelSet{known: labels}, name).known}}
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: withNameLabel(labelSet{values: labels}, name).values}}
 }
 
 func someWebhook(r *rand.Rand) *inventory.Webhook {

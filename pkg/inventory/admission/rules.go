@@ -57,9 +57,9 @@ func CoversVersion(rule *admissionv1.RuleWithOperations, version string) bool {
 
 // RulesCover reports whether a rule covers the resource in any version: of most
 // webhooks no more needs to be asked.
-func RulesCover(of *inventory.Registration, r inventory.Resource) bool {
-	for i := range of.Rules { // not by value: rules are large, and webhooks many
-		if rule := &of.Rules[i]; CoversGroup(rule, r.Group) && coversName(rule.Resources, r) {
+func RulesCover(registration *inventory.Registration, r inventory.Resource) bool {
+	for i := range registration.Rules { // not by value: rules are large, and webhooks many
+		if rule := &registration.Rules[i]; CoversGroup(rule, r.Group) && coversName(rule.Resources, r) {
 			return true
 		}
 	}

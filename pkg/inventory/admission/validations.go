@@ -46,7 +46,7 @@ func (r Request) validated(s *PolicyStep) Verdict {
 	vars, open := r.withVariables(p.Variables, at), ""
 	for i := range p.Validations {
 		one := &p.Validations[i]
-		o := r.programs.of(sourceText{one.Expression, conditionOfPolicy}).run(vars)
+		o := r.programs.programOf(sourceText{one.Expression, conditionOfPolicy}).run(vars)
 		switch {
 		case o.Match == No:
 			return s.denied(fmt.Sprintf("validations[%d] is false: %s", i, r.message(one, vars)))
@@ -76,7 +76,7 @@ func (s *PolicyStep) denied(detail string) Verdict {
 // pkg/admission/plugin/policy/validating.
 func (r Request) message(v *admissionv1.Validation, vars activation) string {
 	if v.MessageExpression != "" {
-		value, err := r.programs.of(sourceText{v.MessageExpression, expressionOfPolicy}).value(vars)
+		value, err := r.programs.programOf(sourceText{v.MessageExpression, expressionOfPolicy}).value(vars)
 		s, isText := value.(types.String)
 		if answer := strings.TrimSpace(string(s)); err == nil && isText && answer != "" && !strings.Contains(answer, "\n") {
 			return text.Shorten(answer, maxMessage)

@@ -62,10 +62,10 @@ func policiesKnown(all []contents, served []inventory.Served) bool {
 }
 
 // coverage returns for which Services the resource was read.
-func (n *reads) coverage(all []contents, of schema.GroupResource) inventory.Coverage {
+func (n *reads) coverage(all []contents, resource schema.GroupResource) inventory.Coverage {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if slices.ContainsFunc(all, func(c contents) bool { return c.GroupResource == of && c.complete }) {
+	if slices.ContainsFunc(all, func(c contents) bool { return c.GroupResource == resource && c.complete }) {
 		return inventory.Coverage{Services: n.services}
 	}
 	return inventory.Coverage{Services: map[inventory.Key]bool{}}

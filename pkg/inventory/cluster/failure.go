@@ -138,7 +138,7 @@ func errorsByCause(failures []failure) []inventory.Error {
 	var out []inventory.Error
 	for c, in := range namespaces {
 		sorted := slices.Sorted(maps.Keys(in))
-		message := c.message + within(sorted)
+		message := c.message + namespacesText(sorted)
 		if c.cure != "" {
 			message += ": " + c.cure
 		}
@@ -166,7 +166,7 @@ func lastKnown(asOf time.Time) string {
 	return "its last known state, of " + asOf.UTC().Format(time.RFC3339) + ", is kept"
 }
 
-func within(namespaces []string) string {
+func namespacesText(namespaces []string) string {
 	switch n := len(namespaces); {
 	case n == 0:
 		return ""

@@ -357,7 +357,7 @@ func (o *objectWatch) Add(obj any) error { return o.Update(obj) }
 // Update is called by the Reflector for a changed object. One that is the same
 // once it is stripped is no change that a Snapshot shows.
 func (o *objectWatch) Update(obj any) error {
-	kept := o.kept(obj)
+	kept := o.keptObject(obj)
 	o.set(keyOf(kept), kept)
 	return nil
 }
@@ -401,7 +401,7 @@ func (o *objectWatch) Replace(list []any, revision string) error {
 	objects := make(map[inventory.Key]any, len(list))
 	changed := len(list) != len(o.objects)
 	for _, obj := range list {
-		kept := o.kept(obj)
+		kept := o.keptObject(obj)
 		key := keyOf(kept)
 		if before, known := o.objects[key]; known && apiequality.Semantic.DeepEqual(before, kept) {
 			kept = before

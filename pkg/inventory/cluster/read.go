@@ -87,8 +87,8 @@ func nothingRead(ctx context.Context, all []contents, errs []inventory.Error) er
 type reader struct {
 	mu       sync.Mutex
 	progress func(Progress)
-	// done counts the lists of kinds that ended.
-	done, kinds int
+	// resources counts the lists of kinds that ended.
+	resources, kinds int
 }
 
 func (r *reader) readAll(ctx context.Context, resources []resource) []contents {
@@ -108,16 +108,16 @@ func (r *reader) readAll(ctx context.Context, resources []resource) []contents {
 	return out
 }
 
-func (r *reader) read(ctx context.Context, from resource) contents {
-	out := contents{resource: from}
-	list, err := from.listPages(ctx, func(n int) { r.report(from, n) })
+func (r *reader) read(ctx context.Context, resource resource) contents {
+	out := contents{resource: resource}
+	list, err := resource.listPages(ctx, func(n int) { r.report(resource, n) })
 	if err == nil {
 		err = meta.EachListItemWithAlloc(list, func(item runtime.Object) error {
 			out.objects = append(out.objects, unpacked(item))
 			return nil
 		})
 	}
-	switch failure := from.failure("list", err); {
+	switch failure := resource.failure("list", err); {
 	case err == nil:
 		out.complete = true
 	case failure.notServed():
@@ -129,14 +129,14 @@ func (r *reader) read(ctx context.Context, from resource) contents {
 	return out
 }
 
-func (r *reader) report(of resource, objects int) {
+func (r *reader) report(resource resource, objects int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.progress(Progress{r.done, r.kinds, of.GroupResource.String(), objects})
+	r.progress(Progress{r.resources, r.kinds, resource.GroupResource.String(), objects})
 }
 
 func (r *reader) ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.done++
+	r.resources++
 }

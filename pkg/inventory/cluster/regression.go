@@ -54,7 +54,7 @@ func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, pro
 		}
 	}
 	unconfirmed := slices.DeleteFunc(watches, func(o *objectWatch) bool { return o.confirm(begun, newest[o.GroupResource]) })
-	if !slices.ContainsFunc(unconfirmed, func(o *objectWatch) bool { return o.lags(ctx) }) {
+	if !slices.ContainsFunc(unconfirmed, func(o *objectWatch) bool { return o.isLagging(ctx) }) {
 		return
 	}
 	for _, o := range unconfirmed {
@@ -115,19 +115,19 @@ func (o *objectWatch) reached() (revision string, ok bool) {
 // confirm reports whether the objects are known to be complete as of the time, at which
 // the resource version was the newest, or an answer of the API server keeps them from
 // being so.
-func (o *objectWatch) confirm(at time.Time, newest string) bool {
+func (o *objectWatch) confirm(now time.Time, newest string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.isListed() && o.revision != "" && newest != "" && !older(o.revision, newest) {
-		o.confirmed = later(o.confirmed, at)
+		o.confirmed = later(o.confirmed, now)
 	}
 	isAnswered := o.stream == nil && (o.failure == nil || isAnswer(o.failure.err))
-	return !o.confirmed.Before(at) || isAnswered
+	return !o.confirmed.Before(now) || isAnswered
 }
 
-// lags reports whether a list of everything fails or shows changes that the
+// isLagging reports whether a list of everything fails or shows changes that the
 // stream lacks.
-func (o *objectWatch) lags(ctx context.Context) bool {
+func (o *objectWatch) isLagging(ctx context.Context) bool {
 	listing, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
 	begun := time.Now()

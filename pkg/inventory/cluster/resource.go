@@ -212,12 +212,12 @@ func (r resource) reduced(page runtime.Object) (runtime.Object, error) {
 	}
 	out := &metainternalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}}
 	return out, meta.EachListItemWithAlloc(page, func(item runtime.Object) error {
-		out.Items = append(out.Items, r.kept(item).(runtime.Object))
+		out.Items = append(out.Items, r.keptObject(item).(runtime.Object))
 		return nil
 	})
 }
 
-func (r resource) kept(object any) any {
+func (r resource) keptObject(object any) any {
 	if m, ok := object.(metav1.Object); ok {
 		r.strip(m)
 	}

@@ -79,9 +79,11 @@ func (info serverInfo) unsettled() bool {
 }
 
 // same reports whether a Snapshot would show the same of both.
-func (info serverInfo) same(o serverInfo) bool { return reflect.DeepEqual(info.shown(), o.shown()) }
+func (info serverInfo) same(o serverInfo) bool {
+	return reflect.DeepEqual(info.shownInfo(), o.shownInfo())
+}
 
-func (info serverInfo) shown() serverInfo {
+func (info serverInfo) shownInfo() serverInfo {
 	info.errors = slices.Concat(info.errors, errorsByCause(info.failures))
 	info.failures, info.attempted, info.complete, info.gatesRead = nil, time.Time{}, time.Time{}, time.Time{}
 	return info

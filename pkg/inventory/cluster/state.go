@@ -43,14 +43,14 @@ var transitions = [...][5]state{
 }
 
 // move takes the step. What was current is known as of that time.
-func (o *objectWatch) move(s step, at time.Time) {
+func (o *objectWatch) move(s step, now time.Time) {
 	before := o.state
 	o.state = transitions[s][before]
 	switch {
 	case o.state == current:
 		o.failure = nil
 	case before == current:
-		o.asOf = at
+		o.asOf = now
 	}
 }
 

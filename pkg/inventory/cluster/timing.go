@@ -174,16 +174,16 @@ func (s *schedule) beginComparison(now time.Time) bool {
 
 // noteServedChange records a change of what the API server serves. Further ones do not
 // delay the fetch that the first one asks for.
-func (s *schedule) noteServedChange(at time.Time) {
+func (s *schedule) noteServedChange(now time.Time) {
 	if s.servedChanged.IsZero() {
-		s.servedChanged = at
+		s.servedChanged = now
 	}
 }
 
 // noteChange records a change that the next Snapshot is to show.
-func (s *schedule) noteChange(at time.Time) {
+func (s *schedule) noteChange(now time.Time) {
 	if s.changed.IsZero() {
-		s.changed = at
+		s.changed = now
 	}
 }
 

@@ -85,12 +85,12 @@ func decoded(sent map[string]any) map[string]any {
 	return out
 }
 
-func join(to, from fieldSet) {
-	for key, value := range from {
-		if to[key] == nil {
-			to[key] = fieldSet{}
+func join(target, source fieldSet) {
+	for key, value := range source {
+		if target[key] == nil {
+			target[key] = fieldSet{}
 		}
-		join(to[key].(fieldSet), asMap(value))
+		join(target[key].(fieldSet), asMap(value))
 	}
 }
 
@@ -210,7 +210,7 @@ func byPlugin(key string, value any) bool {
 }
 
 // paths are the JSON pointers at which two values differ, of what is left out of no patch.
-func paths(a, b any, at string) []string {
+func paths(a, b any, location string) []string {
 	switch x := a.(type) {
 	case map[string]any:
 		y, ok := b.(map[string]any)
@@ -221,7 +221,7 @@ func paths(a, b any, at string) []string {
 		maps.Copy(keys, y)
 		var out []string
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			out = append(out, paths(x[key], y[key], at+"/"+escape.Replace(key))...)
+			out = append(out, paths(x[key], y[key], location+"/"+escape.Replace(key))...)
 		}
 		return out
 	case []any:
@@ -231,14 +231,14 @@ func paths(a, b any, at string) []string {
 		}
 		var out []string
 		for i := range x {
-			out = append(out, paths(x[i], y[i], fmt.Sprintf("%s/%d", at, i))...)
+			out = append(out, paths(x[i], y[i], fmt.Sprintf("%s/%d", location, i))...)
 		}
 		return out
 	}
 	if reflect.DeepEqual(a, b) || isEmpty(a) && isEmpty(b) {
 		return nil
 	}
-	return []string{at}
+	return []string{location}
 }
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")

@@ -139,8 +139,8 @@ func (x *run) stores(object map[string]any) map[string]any {
 	return asMap(encoded(object))
 }
 
-// seen is the request as admission has it now.
-func (x *run) seen() admission.Request {
+// seenRequest is the request as admission has it now.
+func (x *run) seenRequest() admission.Request {
 	if x.object == nil {
 		return x.WithObject(x.Stored, x.Stored)
 	}
@@ -196,7 +196,7 @@ func (x *run) policies(number int) {
 			if p.Type != inventory.MutatingPolicy || number == 1 && p.Reinvocation != admissionregistrationv1.IfNeededReinvocationPolicy {
 				continue
 			}
-			seen := x.seen()
+			seen := x.seenRequest()
 			verdict := x.matcher.MatchPolicy(seen, p, b)
 			if verdict.Match == admission.No {
 				continue
@@ -215,7 +215,7 @@ func (x *run) policies(number int) {
 
 // begin is the step of a webhook, and whether it is called for the object as it is now.
 func (x *run) begin(w *inventory.Webhook, number int) (Step, bool) {
-	seen := x.seen()
+	seen := x.seenRequest()
 	verdict := seen.Match(w)
 	step := Step{Ref: w.Ref, Round: number}
 	if verdict.Match == admission.Maybe {
@@ -364,7 +364,7 @@ func (x *run) compare() {
 		return
 	}
 	for _, path := range paths(x.object, x.Answer.Object, "") {
-		if slices.ContainsFunc(ofServer, func(of string) bool { return path == of || strings.HasPrefix(path, of+"/") }) {
+		if slices.ContainsFunc(ofServer, func(name string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {
 			continue
 		}
 		d := Difference{Path: path}

@@ -17,8 +17,8 @@ func withoutSchemas(c *apiextensionsv1.CustomResourceDefinition) {
 
 // refusedConversion is why no API server takes a CRD's conversion: whether a webhook
 // converts would be a guess. unknown are the fields that a CRD does not have.
-func refusedConversion(c *apiextensionsv1.CustomResourceDefinition, at place, unknown []string) *problem {
-	conversion := at.part("spec").part("conversion")
+func refusedConversion(c *apiextensionsv1.CustomResourceDefinition, place place, unknown []string) *problem {
+	conversion := place.part("spec").part("conversion")
 	for _, path := range unknown {
 		if below, ok := strings.CutPrefix(path, "spec.conversion."); ok {
 			for key := range strings.SplitSeq(below, ".") {

@@ -21,8 +21,8 @@ import (
 // decode fills an object as the API server does: keys are case-sensitive and
 // unknown ones ignored. Keys that are there twice are refused: which of the two
 // counts would be a guess.
-func decode(data []byte, into any) error {
-	duplicates, err := kjson.UnmarshalStrict(data, into, kjson.DisallowDuplicateFields)
+func decode(data []byte, target any) error {
+	duplicates, err := kjson.UnmarshalStrict(data, target, kjson.DisallowDuplicateFields)
 	if err == nil && len(duplicates) > 0 {
 		err = fmt.Errorf("%w: remove one", duplicates[0])
 	}
@@ -38,9 +38,9 @@ type badBundles struct {
 
 // decodeObject decodes an object without the CA bundles that are not base64: the rest of
 // a webhook can be audited without. One that is null is one that is empty.
-func (v value) decodeObject(into metav1.Object) (bad badBundles, p *problem) {
+func (v value) decodeObject(object metav1.Object) (bad badBundles, p *problem) {
 	data := v.json
-	err := decode(data, into)
+	err := decode(data, object)
 	_, isBundle := errors.AsType[base64.CorruptInputError](err) // no other field is base64
 	if isBundle || bytes.Contains(data, []byte(`"caBundle":null`)) {
 		var tree any
@@ -48,7 +48,7 @@ func (v value) decodeObject(into metav1.Object) (bad badBundles, p *problem) {
 			bad.cut(tree, nil, v.showing(data))
 			data, err = json.Marshal(tree)
 		}
-		err = cmp.Or(err, decode(data, into))
+		err = cmp.Or(err, decode(data, object))
 	}
 	if err != nil {
 		return bad, v.decodeProblem(err)
@@ -59,15 +59,15 @@ func (v value) decodeObject(into metav1.Object) (bad badBundles, p *problem) {
 // placeholderBundle matches what tools replace: ${CA_BUNDLE}, {{ .Values.ca }}, <CA>, XYZ.
 var placeholderBundle = regexp.MustCompile(`^\s*(\$[({]?\w.*|\{\{.*\}\}|<.*>|[\w.-]{1,40})\s*$`)
 
-func (b *badBundles) cut(value any, path *field.Path, at place) {
+func (b *badBundles) cut(value any, path *field.Path, place place) {
 	switch v := value.(type) {
 	case []any:
 		for i, element := range v {
-			b.cut(element, path.Index(i), at.part(i))
+			b.cut(element, path.Index(i), place.part(i))
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			b.cut(v[key], path.Child(key), at.part(key))
+			b.cut(v[key], path.Child(key), place.part(key))
 		}
 		if null, stated := v["caBundle"]; stated && null == nil {
 			v["caBundle"] = "" // the field is its manager's all the same
@@ -81,7 +81,7 @@ func (b *badBundles) cut(value any, path *field.Path, at place) {
 			b.placeholders = append(b.placeholders, strings.TrimSpace(bundle))
 		default:
 			delete(v, "caBundle")
-			b.broken = append(b.broken, problemf(at.part("caBundle").line, "%s: must be base64", path.Child("caBundle")))
+			b.broken = append(b.broken, problemf(place.part("caBundle").line, "%s: must be base64", path.Child("caBundle")))
 		}
 	}
 }
@@ -111,25 +111,25 @@ func (v value) decodeProblem(err error) *problem {
 // fieldAt reads the next value and returns the path and place of the one in it, or of
 // itself, that the decoder has read up to the offset: a scalar to its end, of an object or
 // array the first character. The path is nil where none is.
-func fieldAt(d *json.Decoder, path *field.Path, at place, offset int64) (*field.Path, place) {
+func fieldAt(d *json.Decoder, path *field.Path, place place, offset int64) (*field.Path, place) {
 	start, _ := d.Token() // what is no JSON is not decoded
 	delim, isDelim := start.(json.Delim)
 	switch {
 	case d.InputOffset() >= offset:
-		return path, at
+		return path, place
 	case !isDelim:
-		return nil, at
+		return nil, place
 	}
 	for i := 0; d.More(); i++ {
-		child, part := path.Index(i), at.part(i)
+		child, part := path.Index(i), place.part(i)
 		if delim == '{' {
 			key, _ := d.Token()
-			child, part = path.Child(fmt.Sprint(key)), at.part(key)
+			child, part = path.Child(fmt.Sprint(key)), place.part(key)
 		}
 		if found, place := fieldAt(d, child, part, offset); found != nil {
 			return found, place
 		}
 	}
 	_, _ = d.Token()
-	return nil, at
+	return nil, place
 }

@@ -96,15 +96,15 @@ func (in *input) name() string {
 	return in.path
 }
 
-func (r *reader) path(in *input) {
-	f := &file{input: in, name: in.name(), plain: true}
-	if in.path == "-" {
+func (r *reader) path(input *input) {
+	f := &file{input: input, name: input.name(), plain: true}
+	if input.path == "-" {
 		r.file(f, r.stdin)
 		return
 	}
-	opened, err := os.Open(in.path)
+	opened, err := os.Open(input.path)
 	if err != nil {
-		in.absent = true
+		input.absent = true
 		r.failed(f, 0, err)
 		return
 	}
@@ -113,13 +113,13 @@ func (r *reader) path(in *input) {
 	case err != nil:
 		r.failed(f, 0, err)
 	case info.IsDir():
-		r.directory(in)
-	case slices.Contains(kustomizationNames, filepath.Base(in.path)):
-		if b := kustomize(in.path); b.err != nil {
-			in.unread = append(in.unread, b.failure())
+		r.directory(input)
+	case slices.Contains(kustomizationNames, filepath.Base(input.path)):
+		if b := kustomize(input.path); b.err != nil {
+			input.unread = append(input.unread, b.failure())
 		} else {
-			r.built(in, b)
-			r.keep(in)
+			r.built(input, b)
+			r.keep(input)
 		}
 	default:
 		r.file(f, opened)
@@ -128,41 +128,41 @@ func (r *reader) path(in *input) {
 
 // directory reads the files of a directory and of those below it. Links are
 // followed inside of the directory only.
-func (r *reader) directory(in *input) {
-	root, err := os.OpenRoot(in.path)
+func (r *reader) directory(input *input) {
+	root, err := os.OpenRoot(input.path)
 	if err != nil {
-		r.failed(&file{input: in, name: in.path}, 0, err)
+		r.failed(&file{input: input, name: input.path}, 0, err)
 		return
 	}
 	defer root.Close()
-	d := survey(in)
-	r.builtBelow(in, d)
+	d := survey(input)
+	r.builtBelow(input, d)
 	// What is visited returns no error.
 	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		full := filepath.Join(in.path, name)
+		full := filepath.Join(input.path, name)
 		switch {
 		case err != nil:
-			r.failed(&file{input: in, name: full}, 0, err)
+			r.failed(&file{input: input, name: full}, 0, err)
 		case d.skipped[full] && entry.IsDir():
 			return fs.SkipDir
 		case d.skipped[full] || entry.IsDir():
 		default:
-			r.inDirectory(in, root, name)
+			r.inDirectory(input, root, name)
 		}
 		return nil
 	})
-	r.keep(in)
-	r.rendered(in)
+	r.keep(input)
+	r.rendered(input)
 }
 
 // inDirectory reads a file of a directory.
-func (r *reader) inDirectory(in *input, root *os.Root, name string) {
-	in.recognize(path.Join(filepath.Base(in.path), name))
-	f, read := in.member(filepath.Join(in.path, name), name)
+func (r *reader) inDirectory(input *input, root *os.Root, name string) {
+	input.recognize(path.Join(filepath.Base(input.path), name))
+	f, read := input.member(filepath.Join(input.path, name), name)
 	if !read {
 		return
 	}
-	f.unit = in.unitOf(filepath.Dir(f.name))
+	f.unit = input.unitOf(filepath.Dir(f.name))
 	info, err := root.Stat(name)
 	switch {
 	case err != nil:
@@ -236,7 +236,7 @@ func (r *reader) file(f *file, data io.Reader) {
 
 // text cuts a file of YAML or JSON into parts.
 func (r *reader) text(f *file, data io.Reader) {
-	defer r.done(f)
+	defer r.finish(f)
 	buffered := bufio.NewReader(data)
 	if err := skipMark(buffered); err != nil {
 		r.failed(f, 1, err)

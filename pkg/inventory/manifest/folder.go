@@ -43,16 +43,16 @@ type kustomization struct {
 const chartFile = "Chart.yaml"
 
 // survey looks for the kustomizations and charts below a directory.
-func survey(in *input) *folder {
+func survey(input *input) *folder {
 	d := &folder{kustomizations: map[string]*kustomization{}, skipped: map[string]bool{}}
 	// A folder that cannot be read is reported where its files are read.
-	_ = filepath.WalkDir(in.path, func(name string, entry fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(input.path, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 		case entry.IsDir():
-			return d.enter(in, name)
+			return d.enter(input, name)
 		case entry.Type().IsRegular() && slices.Contains(kustomizationNames, entry.Name()):
-			d.add(in, name)
+			d.add(input, name)
 		}
 		return nil
 	})
@@ -60,7 +60,7 @@ func survey(in *input) *folder {
 }
 
 // enter skips the folders that hold no objects of the tree: charts, and code of others.
-func (d *folder) enter(in *input, name string) error {
+func (d *folder) enter(input *input, name string) error {
 	chart := name
 	if filepath.Base(name) == "templates" {
 		chart = filepath.Dir(name)
@@ -68,8 +68,8 @@ func (d *folder) enter(in *input, name string) error {
 	_, err := os.Stat(filepath.Join(chart, chartFile))
 	switch base := filepath.Base(name); {
 	case err == nil:
-		in.unread = append(in.unread, fmt.Sprintf("chart %s is not rendered: helm template --include-crds %s | webhook-auditor audit -", chart, chart))
-	case name == in.path || base != "node_modules" && (base != "vendor" || filepath.Base(filepath.Dir(name)) == "namespaces"):
+		input.unread = append(input.unread, fmt.Sprintf("chart %s is not rendered: helm template --include-crds %s | webhook-auditor audit -", chart, chart))
+	case name == input.path || base != "node_modules" && (base != "vendor" || filepath.Base(filepath.Dir(name)) == "namespaces"):
 		return nil
 	}
 	d.skipped[name] = true
@@ -77,7 +77,7 @@ func (d *folder) enter(in *input, name string) error {
 }
 
 // add reads what a kustomization lists.
-func (d *folder) add(in *input, file string) {
+func (d *folder) add(input *input, file string) {
 	k := &kustomization{file: file, folder: filepath.Dir(file)}
 	tree := map[string]any{}
 	data, _ := os.ReadFile(file)
@@ -89,7 +89,7 @@ func (d *folder) add(in *input, file string) {
 			switch info, err := os.Stat(full); {
 			case err == nil && info.IsDir():
 				k.bases = append(k.bases, full)
-			case field != "resources" && field != "bases", k.component && k.folder != in.path:
+			case field != "resources" && field != "bases", k.component && k.folder != input.path:
 				d.skipped[full] = true
 			}
 		}
@@ -153,7 +153,7 @@ type noted struct {
 
 // builtBelow reads what kustomize makes of the roots. One that cannot be built hands on to
 // those that it builds on.
-func (r *reader) builtBelow(in *input, d *folder) {
+func (r *reader) builtBelow(input *input, d *folder) {
 	tried := map[string]bool{}
 	for next := d.roots(); len(next) > 0; {
 		pending := next
@@ -165,7 +165,7 @@ func (r *reader) builtBelow(in *input, d *folder) {
 			tried[k.folder] = true
 			b := kustomize(k.file)
 			if b.err != nil {
-				in.unread = append(in.unread, b.failure())
+				input.unread = append(input.unread, b.failure())
 				next = append(next, d.bases(k)...)
 				continue
 			}
@@ -173,7 +173,7 @@ func (r *reader) builtBelow(in *input, d *folder) {
 				tried[name] = tried[name] || d.kustomizations[name] != nil
 				d.skipped[name] = d.skipped[name] || d.kustomizations[name] == nil
 			}
-			r.built(in, b)
+			r.built(input, b)
 		}
 	}
 }
@@ -191,16 +191,16 @@ func (d *folder) bases(k *kustomization) []*kustomization {
 
 // keep adds the objects of the units. Of those that make other forms of the same objects, as
 // overlays of one base do, a cluster has one: that with the most webhooks is read.
-func (r *reader) keep(in *input) {
-	if in.layout == plain {
-		in.exclude()
+func (r *reader) keep(input *input) {
+	if input.layout == plain {
+		input.exclude()
 	}
-	for _, o := range in.found {
+	for _, o := range input.found {
 		if !o.file.unit.left {
 			r.add(o)
 		}
 	}
-	in.found = nil
+	input.found = nil
 }
 
 // exclude marks the units that are not read, and says of what they are other forms.
@@ -243,12 +243,12 @@ func (u *unit) rank() string {
 
 // rivalOf is the unit that makes another form of one of the objects, nil where none does.
 // Other objects than registrations decide where leaving the unit out loses no registration.
-func rivalOf(u *unit, forms, taken map[string]string, owner map[string]*unit) *unit {
+func rivalOf(u *unit, forms, owners map[string]string, owner map[string]*unit) *unit {
 	keys := slices.Sorted(maps.Keys(forms))
-	isNew := func(key string) bool { return strings.HasPrefix(key, registered) && taken[key] == "" }
+	isNew := func(key string) bool { return strings.HasPrefix(key, registered) && owners[key] == "" }
 	adds := !u.kustomized || slices.ContainsFunc(keys, isNew)
 	for _, key := range keys {
-		if taken[key] != "" && taken[key] != forms[key] && (strings.HasPrefix(key, registered) || !adds) {
+		if owners[key] != "" && owners[key] != forms[key] && (strings.HasPrefix(key, registered) || !adds) {
 			return owner[key]
 		}
 	}
@@ -332,11 +332,11 @@ func isPartial(object metav1.Object) bool {
 }
 
 // rendered reports the templates, which are files of a chart: one line for all.
-func (r *reader) rendered(in *input) {
-	if len(in.templates) == 0 {
+func (r *reader) rendered(input *input) {
+	if len(input.templates) == 0 {
 		return
 	}
-	first := in.templates[0].name
+	first := input.templates[0].name
 	chart := filepath.Dir(first)
 	for name := chart; name != filepath.Dir(name); name = filepath.Dir(name) {
 		if filepath.Base(name) == "templates" {
@@ -344,5 +344,5 @@ func (r *reader) rendered(in *input) {
 			break
 		}
 	}
-	r.failed(in.templates[0], 0, fmt.Errorf("%s to render first: helm template %s | webhook-auditor audit -", inventory.Counted(len(in.templates), "template"), chart))
+	r.failed(input.templates[0], 0, fmt.Errorf("%s to render first: helm template %s | webhook-auditor audit -", inventory.Counted(len(input.templates), "template"), chart))
 }

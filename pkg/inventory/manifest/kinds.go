@@ -173,55 +173,55 @@ type object struct {
 }
 
 // skip counts objects of a type that is not read; a list counts as one at least.
-func (r *reader) skip(f *file, meta schema.GroupVersionKind, count int) {
+func (r *reader) skip(f *file, gvk schema.GroupVersionKind, count int) {
 	f.input.skipped += max(count, 1)
-	r.openShift = r.openShift || isOpenShift(meta.Group)
+	r.openShift = r.openShift || isOpenShift(gvk.Group)
 }
 
 // object reads one API object.
-func (r *reader) object(v value, meta schema.GroupVersionKind) {
-	d, known := decoders[meta.GroupKind().String()]
-	in, named := v.file.input, func() string { return join(meta.Kind, nameIn(v.json)) }
+func (r *reader) object(v value, gvk schema.GroupVersionKind) {
+	d, known := decoders[gvk.GroupKind().String()]
+	in, named := v.file.input, func() string { return join(gvk.Kind, nameIn(v.json)) }
 	switch {
-	case meta.Version == "" && isRegistration(meta.Kind):
+	case gvk.Version == "" && isRegistration(gvk.Kind):
 		r.fail(v.file, v.line, named(), "apiVersion is missing")
 		return
 	case !known:
-		r.skip(v.file, meta, 1)
-		r.metadata(v, meta)
+		r.skip(v.file, gvk, 1)
+		r.metadata(v, gvk)
 		return
-	case meta.Version == "v1beta1" && !slices.Contains(d.versions, meta.Version):
-		r.skip(v.file, meta, 1)
+	case gvk.Version == "v1beta1" && !slices.Contains(d.versions, gvk.Version):
+		r.skip(v.file, gvk, 1)
 		if o := d.object(); decode(v.json, o) == nil && v.file.isPatch(o) {
 			return
 		}
-		in.ended = append(in.ended, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), meta.GroupVersion()))
+		in.ended = append(in.ended, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), gvk.GroupVersion()))
 		return
-	case !slices.Contains(d.versions, meta.Version):
-		r.fail(v.file, v.line, named(), fmt.Sprintf("%s is not a version that this binary reads: must be %s", meta.GroupVersion(), strings.Join(d.versions, " or ")))
+	case !slices.Contains(d.versions, gvk.Version):
+		r.fail(v.file, v.line, named(), fmt.Sprintf("%s is not a version that this binary reads: must be %s", gvk.GroupVersion(), strings.Join(d.versions, " or ")))
 		return
 	}
-	r.openShift = r.openShift || isOpenShift(meta.Group)
+	r.openShift = r.openShift || isOpenShift(gvk.Group)
 	decoded := d.object()
 	bad, p := v.decodeObject(decoded)
-	name := join(meta.Kind, decoded.GetName())
+	name := join(gvk.Kind, decoded.GetName())
 	if p == nil && v.file.isPatch(decoded) || p != nil && v.file.lenient && strings.HasPrefix(p.message, "status.") {
 		in.patches = append(in.patches, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line))
-		r.skip(v.file, meta, 1)
+		r.skip(v.file, gvk, 1)
 		return
 	}
 	for _, broken := range bad.broken {
 		r.fail(v.file, broken.line, name, broken.message)
 	}
 	in.placeholders = append(in.placeholders, bad.placeholders...)
-	if decoded.GetUID() == "" && isRegistration(meta.Kind) && meta.Kind != inventory.KindCRD { // a finding says what becomes of a CRD
+	if decoded.GetUID() == "" && isRegistration(gvk.Kind) && gvk.Kind != inventory.KindCRD { // a finding says what becomes of a CRD
 		in.placeholders = append(in.placeholders, emptyBundles(v.json)...)
 	}
-	unknown := unknownFields(v, meta)
+	unknown := unknownFields(v, gvk)
 	if crd, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok && p == nil {
 		p = refusedConversion(crd, v.place, unknown)
 	}
-	name = cmp.Or(nameGenerated(decoded, v.line, meta.Kind), name)
+	name = cmp.Or(nameGenerated(decoded, v.line, gvk.Kind), name)
 	if p == nil && decoded.GetName() == "" {
 		p = problemf(v.line, "metadata.name is missing")
 	}
@@ -234,17 +234,17 @@ func (r *reader) object(v value, meta schema.GroupVersionKind) {
 	for i := range fields {
 		fields[i].FieldsV1 = nil
 	}
-	r.manifest(v.file, meta, decoded)
-	key := inventory.SourceKey{Kind: meta.Kind, Name: decoded.GetName()}
+	r.manifest(v.file, gvk, decoded)
+	key := inventory.SourceKey{Kind: gvk.Kind, Name: decoded.GetName()}
 	if _, ofPlugin := decoded.(*inventory.PluginPolicy); ofPlugin { // Calico has a NetworkPolicy, too
-		key.Kind = meta.GroupKind().String()
+		key.Kind = gvk.GroupKind().String()
 	}
 	if d.namespaced {
 		decoded.SetNamespace(cmp.Or(decoded.GetNamespace(), "default")) // as kubectl does
 		key.Namespace = decoded.GetNamespace()
 	}
-	read := object{key: key, file: v.file, line: v.line, unknown: unknown, value: convert(decoded, meta.Version)}
-	if isRegistration(meta.Kind) {
+	read := object{key: key, file: v.file, line: v.line, unknown: unknown, value: convert(decoded, gvk.Version)}
+	if isRegistration(gvk.Kind) {
 		read.hooks = hooks(v)
 	}
 	r.found(read)
@@ -262,11 +262,11 @@ func nameGenerated(object metav1.Object, line int, kind string) string {
 
 // unknownFields are those of a registration that is to be applied, for which kubectl
 // refuses it.
-func unknownFields(v value, meta schema.GroupVersionKind) []string {
-	if !v.file.plain || meta.Group != admissionv1.GroupName && meta.Kind != inventory.KindCRD || meta.Version != "v1" {
+func unknownFields(v value, gvk schema.GroupVersionKind) []string {
+	if !v.file.plain || gvk.Group != admissionv1.GroupName && gvk.Kind != inventory.KindCRD || gvk.Version != "v1" {
 		return nil
 	}
-	strict, _ := kjson.UnmarshalStrict(v.json, decoders[meta.GroupKind().String()].object(), kjson.DisallowUnknownFields)
+	strict, _ := kjson.UnmarshalStrict(v.json, decoders[gvk.GroupKind().String()].object(), kjson.DisallowUnknownFields)
 	var out []string
 	for _, err := range strict {
 		if path, unknown := strings.CutPrefix(err.Error(), "unknown field "); unknown {

@@ -249,19 +249,19 @@ func pathsIn(value any, field string) []string {
 }
 
 // built reads the objects that kustomize made.
-func (r *reader) built(in *input, b *build) {
-	in.roots = append(in.roots, b.kustomization)
+func (r *reader) built(input *input, b *build) {
+	input.roots = append(input.roots, b.kustomization)
 	u := &unit{name: filepath.Dir(b.kustomization), kustomized: true}
-	in.units = append(in.units, u)
+	input.units = append(input.units, u)
 	for _, m := range b.objects {
 		at := origin{file: b.kustomization, place: place{line: 1}}
 		if !isSkipped(schema.FromAPIVersionAndKind(m.GetApiVersion(), m.GetKind())) {
 			at = r.originOf(m, at)
 		}
-		f := &file{input: in, unit: u, name: at.file, plain: true, member: b.kustomization}
+		f := &file{input: input, unit: u, name: at.file, plain: true, member: b.kustomization}
 		r.value(value{file: f, place: at.place, json: m.json})
 	}
-	r.done(&file{input: in, name: b.kustomization, plain: true})
+	r.finish(&file{input: input, name: b.kustomization, plain: true})
 }
 
 // origin is where an object stands that kustomize changed.

@@ -138,7 +138,7 @@ func (o object) count() {
 // sources of what is still to be applied it is some other one's.
 func (o object) statesVersion() bool {
 	s, _ := o.value.(server)
-	return s.known() && (!o.file.lenient || !o.file.input.toApply() || !slices.ContainsFunc(o.file.input.manifests, func(m noted) bool { return isRegistration(m.Kind) }))
+	return s.isKnown() && (!o.file.lenient || !o.file.input.toApply() || !slices.ContainsFunc(o.file.input.manifests, func(m noted) bool { return isRegistration(m.Kind) }))
 }
 
 func (o object) source() inventory.Source {
@@ -182,10 +182,10 @@ func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 }
 
 // nodes counts the Nodes of an input that has all of them: a must-gather does.
-func nodes(objects []object, known coverage) int {
+func nodes(objects []object, coverage coverage) int {
 	count, most := map[*input]int{}, 0
 	for _, o := range objects {
-		if in := o.file.input; o.key.Kind == "Node" && (in.layout == mustGather || known[allNodes] != nil) {
+		if in := o.file.input; o.key.Kind == "Node" && (in.layout == mustGather || coverage[allNodes] != nil) {
 			count[in]++
 			most = max(most, count[in])
 		}

@@ -65,8 +65,8 @@ type reader struct {
 // failed reports why a file cannot be read.
 func (r *reader) failed(f *file, line int, err error) { r.fail(f, line, "", reason(err)) }
 
-// done notes a file that was read to its end.
-func (r *reader) done(f *file) {
+// finish notes a file that was read to its end.
+func (r *reader) finish(f *file) {
 	r.files = append(r.files, f)
 	r.progress(len(r.files), len(r.objects))
 }

@@ -66,7 +66,7 @@ func (in *input) summary(server inventory.Version) Input {
 	if in.absent {
 		return Input{Path: in.path}
 	}
-	out := Input{Path: in.path, Kind: in.layout.name(), Taken: in.taken(), Objects: in.objects, Skipped: in.skipped}
+	out := Input{Path: in.path, Kind: in.layout.name(), Taken: in.takenTime(), Objects: in.objects, Skipped: in.skipped}
 	if in.archive {
 		out.Kind += " (archive)"
 	}

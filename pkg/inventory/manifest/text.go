@@ -72,11 +72,11 @@ func (r *reader) json(t text) (int, *problem) {
 			if text := bytes.TrimSpace(t.data); at > len(text) || errors.Is(err, io.ErrUnexpectedEOF) {
 				at, err = len(text), errors.New("it ends in the middle of a value: the file is truncated")
 			}
-			return count, problemf(lines.at(min(at, len(t.data)))-t.line+1, "not JSON: %v", err)
+			return count, problemf(lines.lineAt(min(at, len(t.data)))-t.line+1, "not JSON: %v", err)
 		}
 		start := nextValue(t.data, end)
 		end = int(decoder.InputOffset())
-		r.value(value{file: t.file, place: place{line: lines.at(start)}, json: t.data[start:end], implied: t.file.implied})
+		r.value(value{file: t.file, place: place{line: lines.lineAt(start)}, json: t.data[start:end], implied: t.file.implied})
 	}
 }
 
@@ -123,15 +123,15 @@ type lineCounter struct {
 	read, line int
 }
 
-func (c *lineCounter) at(offset int) int {
+func (c *lineCounter) lineAt(offset int) int {
 	c.line += bytes.Count(c.data[c.read:offset], []byte("\n"))
 	c.read = offset
 	return c.line
 }
 
 // nextValue is where the next value of JSON starts.
-func nextValue(data []byte, from int) int {
-	return len(data) - len(bytes.TrimLeft(data[from:], " \t\r\n,"))
+func nextValue(data []byte, offset int) int {
+	return len(data) - len(bytes.TrimLeft(data[offset:], " \t\r\n,"))
 }
 
 // value is one of JSON, read from JSON or from YAML.
@@ -198,7 +198,7 @@ func (r *reader) list(v value, meta schema.GroupVersionKind, list json.RawMessag
 		switch {
 		case v.node == nil:
 			start := nextValue(v.json, end)
-			one.line, end = lines.at(start), start+len(item)
+			one.line, end = lines.lineAt(start), start+len(item)
 		case shown.elements() == len(items):
 			one.place = shown.part(i)
 		}

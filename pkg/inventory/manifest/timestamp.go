@@ -41,15 +41,15 @@ func (in *input) readTimestamp(r io.Reader) {
 var firstCommit = time.Date(2014, time.June, 7, 0, 0, 0, 0, time.UTC)
 
 // later returns the later of the times; none is from before the first commit.
-func later(known, t time.Time) time.Time {
-	if t.After(firstCommit) && t.After(known) {
+func later(earliest, t time.Time) time.Time {
+	if t.After(firstCommit) && t.After(earliest) {
 		return t
 	}
-	return known
+	return earliest
 }
 
-// taken is when the input was collected; zero for manifests.
-func (in *input) taken() time.Time {
+// takenTime is when the input was collected; zero for manifests.
+func (in *input) takenTime() time.Time {
 	if in.layout == plain {
 		return time.Time{}
 	}

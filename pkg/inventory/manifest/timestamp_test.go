@@ -64,14 +64,14 @@ func taken(t *testing.T, path string, stdin []byte, want time.Time) {
 }
 
 // packed is the tree as an archive; its logs are newer.
-func packed(t *testing.T, files tree, at time.Time) []byte {
+func packed(t *testing.T, files tree, now time.Time) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for name, content := range files {
-		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, ModTime: at}, content)
+		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, ModTime: now}, content)
 	}
-	add(t, w, &tar.Header{Name: "z.log", Typeflag: tar.TypeReg, ModTime: at.AddDate(1, 0, 0)}, "a log")
+	add(t, w, &tar.Header{Name: "z.log", Typeflag: tar.TypeReg, ModTime: now.AddDate(1, 0, 0)}, "a log")
 	must.Succeed(t, w.Close())
 	return b.Bytes()
 }

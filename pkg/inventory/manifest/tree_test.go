@@ -37,9 +37,9 @@ func (tr tree) tar(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-func (tr tree) pack(t testing.TB, to io.Writer) {
+func (tr tree) pack(t testing.TB, writer io.Writer) {
 	t.Helper()
-	w := tar.NewWriter(to)
+	w := tar.NewWriter(writer)
 	for _, name := range slices.Sorted(maps.Keys(tr)) {
 		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, tr[name])
 	}

@@ -25,8 +25,8 @@ const (
 	fromServer
 )
 
-// known reports whether the object states a version at all.
-func (s server) known() bool { return s.version.Known() }
+// isKnown reports whether the object states a version at all.
+func (s server) isKnown() bool { return s.version.Known() }
 
 // better reports whether s is more reliable than o. Of the kubelets the newest
 // counts: none is newer than its API server.

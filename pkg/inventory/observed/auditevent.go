@@ -33,8 +33,8 @@ type auditEvent struct {
 // stageTime is the time of an event; zero where the line has none.
 func stageTime(line []byte) time.Time {
 	_, rest, _ := bytes.Cut(line, []byte(`"stageTimestamp":"`))
-	text, _, _ := bytes.Cut(rest, []byte(`"`))
-	t, _ := time.Parse(time.RFC3339Nano, string(text)) // zero in case of an error
+	content, _, _ := bytes.Cut(rest, []byte(`"`))
+	t, _ := time.Parse(time.RFC3339Nano, string(content)) // zero in case of an error
 	return t
 }
 
@@ -65,9 +65,9 @@ func (t *auditTable) line(line []byte) error {
 
 // event reads an event. Those before the response have neither the annotations nor, for
 // a create, the name.
-func (t *auditTable) event(text []byte) error {
+func (t *auditTable) event(content []byte) error {
 	var e auditEvent
-	if err := json.Unmarshal(text, &e); err != nil {
+	if err := json.Unmarshal(content, &e); err != nil {
 		return err
 	}
 	if e.APIVersion != auditVersion || e.Stage == "" { // a list of events is none
@@ -229,8 +229,8 @@ func (e *auditEvent) outcomes(calls []inventory.AuditCall) (results, error) {
 // it where it can be but one. The prefix of a policy's names the object.
 var refusals = []struct {
 	*regexp.Regexp
-	of      inventory.Type
-	outcome inventory.AuditOutcome
+	webhookType inventory.Type
+	outcome     inventory.AuditOutcome
 }{
 	{regexp.MustCompile(`^admission webhook "([^"]+)" denied the request(?:: )?`), "", inventory.AuditDenied},
 	{regexp.MustCompile(`^(?:Internal error occurred: )?failed calling webhook "([^"]+)": `), "", inventory.AuditFailed},
@@ -252,8 +252,8 @@ func (e *auditEvent) refusal(out results) {
 		if groups == nil {
 			continue
 		}
-		series := inventory.Series{Type: r.of, Name: strings.Clone(groups[1])}
-		switch r.of {
+		series := inventory.Series{Type: r.webhookType, Name: strings.Clone(groups[1])}
+		switch r.webhookType {
 		case "": // a mutating webhook that was called has an annotation
 			series.Type = inventory.Mutating
 			if _, mutating := out[series]; !mutating {
@@ -284,16 +284,16 @@ func pattern(message string) string {
 
 // rows are what the event adds to each webhook, and to all of a type where the request
 // was slow.
-func (e *auditEvent) rows(at results) []inventory.AuditRow {
+func (e *auditEvent) rows(results results) []inventory.AuditRow {
 	slow := map[inventory.Type]float64{}
 	for of, key := range map[inventory.Type]string{inventory.Mutating: keyMutatingLatency, inventory.Validating: keyValidatingLatency} {
 		if d, err := time.ParseDuration(e.Annotations[key]); err == nil && d > 0 {
 			slow[of] = d.Seconds()
-			at[inventory.Series{Type: of}] = result{outcome: inventory.AuditSlow}
+			results[inventory.Series{Type: of}] = result{outcome: inventory.AuditSlow}
 		}
 	}
 	var out []inventory.AuditRow
-	for series, o := range at {
+	for series, o := range results {
 		row := inventory.AuditRow{AuditKey: e.key(), AuditSum: inventory.AuditSum{Requests: 1, First: e.StageTimestamp, Last: e.StageTimestamp}}
 		if seconds := slow[series.Type]; seconds > 0 {
 			row.Slow, row.SlowSeconds = 1, seconds
@@ -330,14 +330,14 @@ func (e *auditEvent) operation() string {
 }
 
 // request is the event that was asked for.
-func (e *auditEvent) request(at results) *inventory.AuditRequest {
+func (e *auditEvent) request(results results) *inventory.AuditRequest {
 	key := e.key()
 	out := &inventory.AuditRequest{
 		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Resource: key.Resource, Namespace: key.Namespace, Name: e.ObjectRef.Name,
 		Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message, Operation: key.Operation, Version: e.ObjectRef.APIVersion,
 		At: map[inventory.Series]inventory.AuditOutcome{}, Level: e.Level,
 	}
-	for series, o := range at {
+	for series, o := range results {
 		if series.Name != "" {
 			out.At[series] = o.outcome
 		}

@@ -30,7 +30,7 @@ type AuditLogs struct {
 	// RequestID is the auditID of the event to keep; "" for none.
 	RequestID string
 	// Progress is called with the bytes read.
-	Progress func(bytes int64)
+	Progress func(size int64)
 }
 
 // maxEvent bounds a line: an API server takes objects of 3 MiB, and an event may hold two
@@ -55,15 +55,15 @@ func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.E
 
 // files are those that the paths stand for.
 func (l AuditLogs) files() (files []string, errs []inventory.Error) {
-	for _, path := range l.Paths {
-		info, err := os.Stat(path)
+	for _, location := range l.Paths {
+		info, err := os.Stat(location)
 		switch {
-		case path == "-" || err == nil && !info.IsDir():
-			files = append(files, path)
+		case location == "-" || err == nil && !info.IsDir():
+			files = append(files, location)
 			continue
 		case err == nil:
 			before := len(files)
-			err = filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+			err = filepath.WalkDir(location, func(file string, entry fs.DirEntry, err error) error {
 				if err == nil && entry.Type().IsRegular() && isAuditLog(file) {
 					files = append(files, file)
 				}
@@ -74,7 +74,7 @@ func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 			}
 		}
 		if err != nil {
-			errs = append(errs, auditError(path, err))
+			errs = append(errs, auditError(location, err))
 		}
 	}
 	return text.Distinct(files), errs
@@ -97,22 +97,22 @@ func auditError(file string, err error) inventory.Error {
 	return inventory.Error{Source: inventory.Source{File: file}, Message: shortened(err).Error()}
 }
 
-func (t *auditTable) readFile(ctx context.Context, path string) error {
-	if path == "-" {
-		return t.readLog(ctx, path, t.logs.Stdin)
+func (t *auditTable) readFile(ctx context.Context, location string) error {
+	if location == "-" {
+		return t.readLog(ctx, location, t.logs.Stdin)
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(location)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return t.readLog(ctx, path, f)
+	return t.readLog(ctx, location, f)
 }
 
 // readLog reads a log, one that is compressed, or those of a tar archive.
-func (t *auditTable) readLog(ctx context.Context, name string, in io.Reader) error {
+func (t *auditTable) readLog(ctx context.Context, name string, reader io.Reader) error {
 	const tarMagic = 257
-	buffered := bufio.NewReaderSize(in, 64<<10)
+	buffered := bufio.NewReaderSize(reader, 64<<10)
 	start, _ := buffered.Peek(tarMagic + 5)
 	switch {
 	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
@@ -148,9 +148,9 @@ func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.
 // readLines reads the lines of a log. Those that concern neither webhooks nor policies,
 // which are nearly all, say what time it covers. A file of which no line is an event is an
 // error.
-func (t *auditTable) readLines(ctx context.Context, name string, in io.Reader) error {
+func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reader) error {
 	t.result.Files = append(t.result.Files, name)
-	scanner := bufio.NewScanner(counter{in, t})
+	scanner := bufio.NewScanner(counter{reader, t})
 	scanner.Buffer(make([]byte, 0, 64<<10), maxEvent)
 	lines, broken, reason := 0, 0, error(nil)
 	for number := 1; ctx.Err() == nil && scanner.Scan(); number++ {
@@ -206,15 +206,15 @@ func (t *auditTable) breakAt(file string, line int, problem error) {
 }
 
 // covers extends the time of the log.
-func (t *auditTable) covers(at time.Time) {
-	if at.IsZero() {
+func (t *auditTable) covers(now time.Time) {
+	if now.IsZero() {
 		return
 	}
-	if t.result.From.IsZero() || at.Before(t.result.From) {
-		t.result.From = at
+	if t.result.From.IsZero() || now.Before(t.result.From) {
+		t.result.From = now
 	}
-	if at.After(t.result.To) {
-		t.result.To = at
+	if now.After(t.result.To) {
+		t.result.To = now
 	}
 }
 
@@ -251,14 +251,14 @@ func (t *auditTable) addRow(r inventory.AuditRow) {
 }
 
 // addChange adds a request with a change, as addRow does.
-func (t *auditTable) addChange(key inventory.AuditChangeKey, time time.Time) {
+func (t *auditTable) addChange(key inventory.AuditChangeKey, eventTime time.Time) {
 	if t.changes[key] == nil && len(t.changes) >= maxRows {
 		key.Namespace, key.User, key.Name = "", "", ""
 	}
 	if t.changes[key] == nil {
 		t.changes[key] = &inventory.AuditSum{}
 	}
-	t.changes[key].Add(inventory.AuditSum{Requests: 1, First: time, Last: time})
+	t.changes[key].Add(inventory.AuditSum{Requests: 1, First: eventTime, Last: eventTime})
 }
 
 // log is the result, when all is added.

@@ -17,8 +17,8 @@ import (
 // family is one of the API server that says what webhooks or policies did.
 type family struct {
 	name string
-	// of is the type of what it is about where no label says that.
-	of inventory.Type
+	// webhookType is the type of what it is about where no label says that.
+	webhookType inventory.Type
 	// labels are those that are read.
 	labels string
 }
@@ -61,9 +61,9 @@ const failureConversion = "conversion_failed"
 // count adds a number of a series, counted in a span of so many seconds.
 func (t statsByWebhook) count(m model.Metric, value, span float64) {
 	family, part := familyOf(m)
-	series := inventory.Series{Type: family.of, Name: string(cmp.Or(m["crd_name"], m["policy"]))}
+	series := inventory.Series{Type: family.webhookType, Name: string(cmp.Or(m["crd_name"], m["policy"]))}
 	isOne := family.name != ""
-	if family.of == "" {
+	if family.webhookType == "" {
 		series = inventory.Series{Type: inventory.Type(m["type"]), Name: string(m["name"])}
 		isOne = series.Type == inventory.Mutating || series.Type == inventory.Validating
 	}
@@ -94,7 +94,7 @@ func (t statsByWebhook) count(m model.Metric, value, span float64) {
 		if m["kind"] == "webhook" {
 			w.Failures[inventory.FailureMatchCondition] += value
 		}
-	case family.of == inventory.Conversion:
+	case family.webhookType == inventory.Conversion:
 		w.call(value, span)
 		if m["succeeded"] == "false" {
 			w.Failures[failureConversion] += value

@@ -27,21 +27,21 @@ func scraped10s(t *testing.T, before, after string) (*inventory.Observation, []i
 	return Difference([]Scrape{scrapedAt(t, noon, before)}, []Scrape{scrapedAt(t, noon.Add(10*time.Second), after)})
 }
 
-func scrapedAt(t *testing.T, at time.Time, text string) Scrape {
+func scrapedAt(t *testing.T, now time.Time, text string) Scrape {
 	t.Helper()
 	e := must.Get(parse(strings.NewReader(text)))(t)
-	return Scrape{address: "10.0.0.1:6443", at: at, exposition: e}
+	return Scrape{address: "10.0.0.1:6443", scrapeTime: now, exposition: e}
 }
 
-func started(at time.Time) string {
-	return fmt.Sprintf("# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %d\n", at.Unix())
+func started(now time.Time) string {
+	return fmt.Sprintf("# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %d\n", now.Unix())
 }
 
 // TestRealExposition: what one API server served, taken as all that happened.
 func TestRealExposition(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../dashboards/testdata/apiserver-metrics.txt"))(t)
 	after := scrapedAt(t, noon.Add(10*time.Second), string(text))
-	o, errs := Difference([]Scrape{{at: noon, exposition: exposition{started: after.started}}}, []Scrape{after})
+	o, errs := Difference([]Scrape{{scrapeTime: noon, exposition: exposition{started: after.started}}}, []Scrape{after})
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -263,8 +263,8 @@ func FuzzParse(f *testing.F) {
 			return io.NopCloser(strings.NewReader(string(text))), nil
 		}}
 		after := ScrapeAll(t.Context(), []inventory.MetricsServer{target})
-		after[0].at = noon.Add(time.Second)
-		o, errs := Difference([]Scrape{{at: noon, exposition: exposition{started: after[0].started}}}, after)
+		after[0].scrapeTime = noon.Add(time.Second)
+		o, errs := Difference([]Scrape{{scrapeTime: noon, exposition: exposition{started: after[0].started}}}, after)
 		if o == nil && len(errs) == 0 {
 			t.Fatal("neither an observation nor an error")
 		}

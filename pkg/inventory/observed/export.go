@@ -22,7 +22,7 @@ var exportedEdges = []float64{0.1, 0.5, 1, 2.5, 10}
 func Exported() []string {
 	var out []string
 	for _, f := range measured {
-		if (f.of == "" || f.of == inventory.Conversion) && f.name != promql.OldConversionSeconds {
+		if (f.webhookType == "" || f.webhookType == inventory.Conversion) && f.name != promql.OldConversionSeconds {
 			out = append(out, f.name)
 		}
 	}

@@ -26,7 +26,7 @@ func (f family) queries() map[string]string {
 	switch {
 	case !f.isHistogram():
 		out[f.name] = grown(f.labels, f.name) + " > 0"
-	case f.of == inventory.Conversion:
+	case f.webhookType == inventory.Conversion:
 		out[f.name+"_count"] = grown(f.labels, f.name+"_count") + " > 0"
 		fallthrough
 	default:

@@ -16,8 +16,8 @@ const scrapeLimit = 10 * time.Second
 
 // Scrape is what an API server served at one time, or why nothing could be read.
 type Scrape struct {
-	address string
-	at      time.Time
+	address    string
+	scrapeTime time.Time
 	exposition
 	err error
 }
@@ -43,7 +43,7 @@ func scrape(ctx context.Context, t inventory.MetricsServer) Scrape {
 		return s
 	}
 	defer body.Close()
-	s.at = time.Now()
+	s.scrapeTime = time.Now()
 	s.exposition, err = parse(body)
 	s.err = timedOut(ctx, err)
 	return s
@@ -91,11 +91,11 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 	if err != nil {
 		return inventory.ObservedServer{}, shortened(err)
 	}
-	server := inventory.ObservedServer{Address: after.address, From: before.at.UTC(), To: after.at.UTC()}
+	server := inventory.ObservedServer{Address: after.address, From: before.scrapeTime.UTC(), To: after.scrapeTime.UTC()}
 	past := before.samples
 	switch {
 	case after.started.Equal(before.started):
-	case after.started.After(before.at):
+	case after.started.After(before.scrapeTime):
 		server.From, server.Restarted, past = after.started.UTC(), true, nil
 	default:
 		return inventory.ObservedServer{}, errOther

@@ -242,7 +242,7 @@ func TestCAFile(t *testing.T) {
 
 // prometheus answers queries as Prometheus does, of series in the notation of
 // its rule tests, one sample a minute.
-func prometheus(t *testing.T, series string, at time.Duration) *httptest.Server {
+func prometheus(t *testing.T, series string, offset time.Duration) *httptest.Server {
 	t.Helper()
 	// The first sample sets the oldest time that the storage accepts, and series are
 	// loaded in any order: not all of them start at 0.
@@ -252,12 +252,12 @@ func prometheus(t *testing.T, series string, at time.Duration) *httptest.Server 
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/query_range") {
 			queryRange(t, w, r, func(expression string, span, step time.Duration) (promql.Query, error) {
-				end := time.Unix(0, 0).Add(at)
+				end := time.Unix(0, 0).Add(offset)
 				return engine.NewRangeQuery(r.Context(), storage, nil, expression, end.Add(-span), end, step)
 			})
 			return
 		}
-		query, err := engine.NewInstantQuery(r.Context(), storage, nil, r.FormValue("query"), time.Unix(0, 0).Add(at))
+		query, err := engine.NewInstantQuery(r.Context(), storage, nil, r.FormValue("query"), time.Unix(0, 0).Add(offset))
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			json.NewEncoder(w).Encode(map[string]string{"status": "error", "errorType": "bad_data", "error": err.Error()})

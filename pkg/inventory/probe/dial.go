@@ -134,14 +134,14 @@ func failedHandshake(err error) inventory.Answer {
 }
 
 // verify returns what each CA bundle of the callers makes of the certificate.
-func verify(chain []*x509.Certificate, t target, at time.Time) map[string]*inventory.ServingCertificate {
+func verify(chain []*x509.Certificate, t target, now time.Time) map[string]*inventory.ServingCertificate {
 	out := map[string]*inventory.ServingCertificate{}
 	for _, c := range t.callers {
 		if out[c.bundle] == nil {
 			out[c.bundle] = &inventory.ServingCertificate{
 				NotBefore: chain[0].NotBefore,
 				NotAfter:  chain[0].NotAfter,
-				Untrusted: errorLine(checkable(untrusted(chain, roots(c.bundle), at), c.bundle, t.serverName)),
+				Untrusted: errorLine(checkable(untrusted(chain, roots(c.bundle), now), c.bundle, t.serverName)),
 				Misnamed:  errorLine(chain[0].VerifyHostname(t.serverName)),
 			}
 		}
@@ -162,21 +162,21 @@ func roots(bundle string) *x509.CertPool {
 
 // untrusted says why no CA vouches for the certificate, within its own time: that it
 // expired is another fact, and that a CA is newer than it no reason.
-func untrusted(chain []*x509.Certificate, roots *x509.CertPool, at time.Time) error {
+func untrusted(chain []*x509.Certificate, roots *x509.CertPool, now time.Time) error {
 	leaf, others := chain[0], x509.NewCertPool()
 	for _, c := range chain[1:] {
 		others.AddCert(c)
 	}
-	valid := at
-	if at.After(leaf.NotAfter) {
+	valid := now
+	if now.After(leaf.NotAfter) {
 		valid = leaf.NotAfter
 	}
-	if at.Before(leaf.NotBefore) {
+	if now.Before(leaf.NotBefore) {
 		valid = leaf.NotBefore
 	}
 	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: others, CurrentTime: valid})
 	var invalid x509.CertificateInvalidError
-	if valid != at && errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+	if valid != now && errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		return nil
 	}
 	return err

@@ -40,9 +40,9 @@ func verdictOf(p inventory.Probe) (verdict, string) {
 }
 
 // succeeds reports whether a call at the time gets through the handshake.
-func succeeds(p inventory.Probe, at time.Time) bool {
+func succeeds(p inventory.Probe, now time.Time) bool {
 	c := p.Certificate
-	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" && !at.Before(c.NotBefore) && !at.After(c.NotAfter)
+	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" && !now.Before(c.NotBefore) && !now.After(c.NotAfter)
 }
 
 func (v verdict) check(t *testing.T, p inventory.Probe) {

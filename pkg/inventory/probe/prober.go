@@ -53,12 +53,12 @@ const (
 // pause returns how long an outcome counts: an interval, or less where the last dials did
 // not find the backend well. It differs from dial to dial, so that several auditors do not
 // dial in step.
-func (o Options) pause(seen outcome) time.Duration {
+func (o Options) pause(outcome outcome) time.Duration {
 	pause := interval
-	if seen.unwell > 0 && seen.unwell < 16 {
-		pause = min(pause, firstRetry<<(seen.unwell-1))
+	if outcome.unwell > 0 && outcome.unwell < 16 {
+		pause = min(pause, firstRetry<<(outcome.unwell-1))
 	}
-	if seen.failed() {
+	if outcome.failed() {
 		pause = min(pause, longestRetry)
 	}
 	return pause + rand.N(pause/5+1)
@@ -116,9 +116,9 @@ func (p *Prober) publishLocked() {
 	for _, t := range targets {
 		ready[t.host] = t.ready
 	}
-	maps.DeleteFunc(p.outcomes, func(host string, seen outcome) bool {
+	maps.DeleteFunc(p.outcomes, func(host string, outcome outcome) bool {
 		now, called := ready[host]
-		return seen.failed() && (!called || now != seen.ready)
+		return outcome.failed() && (!called || now != outcome.ready)
 	})
 	p.publish(p.matcher.WithProbes(probes(targets, p.outcomes)))
 }
@@ -168,7 +168,7 @@ func (p *Prober) due(now time.Time) []target {
 	if p.matcher == nil {
 		return nil
 	}
-	stale := func(seen outcome) bool { return !now.Before(seen.again) }
+	stale := func(outcome outcome) bool { return !now.Before(outcome.again) }
 	called := map[string]bool{}
 	var due []target
 	for _, t := range p.options.targets(p.matcher.Snapshot) {
@@ -179,19 +179,19 @@ func (p *Prober) due(now time.Time) []target {
 			due = append(due, t)
 		}
 	}
-	maps.DeleteFunc(p.outcomes, func(host string, seen outcome) bool { return !called[host] && stale(seen) })
+	maps.DeleteFunc(p.outcomes, func(host string, outcome outcome) bool { return !called[host] && stale(outcome) })
 	return due
 }
 
 // unverified reports whether a caller has another CA bundle than at the dial.
-func (t target) unverified(seen outcome) bool {
-	return len(seen.certificates) > 0 && slices.ContainsFunc(t.callers, func(c caller) bool { return seen.certificates[c.bundle] == nil })
+func (t target) unverified(outcome outcome) bool {
+	return len(outcome.certificates) > 0 && slices.ContainsFunc(t.callers, func(c caller) bool { return outcome.certificates[c.bundle] == nil })
 }
 
 // moved reports whether all endpoints that are ready became so after the dial: behind a
 // cluster IP, which stays, nothing else shows that.
-func (t target) moved(seen outcome) bool {
-	then := strings.Split(seen.ready, ",")
+func (t target) moved(outcome outcome) bool {
+	then := strings.Split(outcome.ready, ",")
 	return t.ready != "" && !slices.ContainsFunc(strings.Split(t.ready, ","), func(a string) bool { return slices.Contains(then, a) })
 }
 

@@ -86,9 +86,9 @@ func (o Options) target(s *inventory.Snapshot, b inventory.Backend) (target, boo
 
 // urlTarget is that of a URL, if it was asked for. On a loopback address the
 // auditor would meet another host than the API server does.
-func urlTarget(b inventory.Backend, asked bool) (target, bool) {
+func urlTarget(b inventory.Backend, isAsked bool) (target, bool) {
 	u, err := url.Parse(b.URL)
-	if !asked || err != nil || u.Hostname() == "" || b.Loopback() {
+	if !isAsked || err != nil || u.Hostname() == "" || b.Loopback() {
 		return target{}, false
 	}
 	port := 443

@@ -39,11 +39,11 @@ func (a authority) healthy(t *testing.T) *tls.Config {
 	return a.config(t, hook, -time.Hour, time.Hour)
 }
 
-func (a authority) config(t *testing.T, name string, from, to time.Duration) *tls.Config {
+func (a authority) config(t *testing.T, name string, start, end time.Duration) *tls.Config {
 	t.Helper()
 	now := time.Now()
 	return &tls.Config{Certificates: []tls.Certificate{a.Sign(t, &x509.Certificate{
-		DNSNames: []string{name}, NotBefore: now.Add(from), NotAfter: now.Add(to), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames: []string{name}, NotBefore: now.Add(start), NotAfter: now.Add(end), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})}}
 }
 

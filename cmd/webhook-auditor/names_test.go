@@ -1,0 +1,128 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
+)
+
+// unclear are names of parameters, fields and functions that need a comment: prepositions
+// and participles without a noun.
+var unclear = wordSet(`of at by in to as on from with into within without over under behind
+	known meant stuck standing wanted wants lags taken seen shown kept given asked done`)
+
+// predeclared are the names of Go itself.
+var predeclared = wordSet(`append any bool byte cap clear close copy delete error false int len make max min new nil panic print println recover
+	rune string true`)
+
+func wordSet(words string) map[string]bool {
+	out := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		out[word] = true
+	}
+	return out
+}
+
+// TestNames: a name is clear where it is read, without its comment.
+func TestNames(t *testing.T) {
+	const root = "../.."
+	must.Succeed(t, filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "e2e" || entry.Name() == "node_modules" || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		files := token.NewFileSet()
+		tree := must.Get(parser.ParseFile(files, file, nil, parser.SkipObjectResolution))(t)
+		for _, found := range unclearNames(tree) {
+			t.Errorf("%s: %s", files.Position(found.id.Pos()), found.reason+" "+found.id.Name)
+		}
+		return nil
+	}))
+}
+
+// unclearName is a name that has to be another.
+type unclearName struct {
+	id     *ast.Ident
+	reason string
+}
+
+func unclearNames(tree *ast.File) (out []unclearName) {
+	imports := map[string]bool{}
+	for _, i := range tree.Imports {
+		name := strings.Trim(filepath.Base(i.Path.Value), `"`)
+		if i.Name != nil {
+			name = i.Name.Name
+		}
+		imports[name] = true
+	}
+	declared := func(id *ast.Ident, apart bool) {
+		switch {
+		case id.Name == "_":
+		case apart && unclear[id.Name]:
+			out = append(out, unclearName{id, "no noun:"})
+		case predeclared[id.Name]:
+			out = append(out, unclearName{id, "hides what Go declares:"})
+		case imports[id.Name]:
+			out = append(out, unclearName{id, "hides an import:"})
+		}
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			if n.Recv == nil {
+				declared(n.Name, true)
+			} else if unclear[n.Name.Name] {
+				out = append(out, unclearName{n.Name, "no noun:"})
+			}
+		case *ast.FuncType:
+			for _, list := range []*ast.FieldList{n.Params, n.Results} {
+				if list == nil {
+					continue
+				}
+				for _, f := range list.List {
+					for _, id := range f.Names {
+						declared(id, true)
+					}
+				}
+			}
+		case *ast.StructType:
+			for _, f := range n.Fields.List {
+				for _, id := range f.Names {
+					if unclear[id.Name] {
+						out = append(out, unclearName{id, "no noun:"})
+					}
+				}
+			}
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				for _, left := range n.Lhs {
+					if id, ok := left.(*ast.Ident); ok {
+						declared(id, false)
+					}
+				}
+			}
+		case *ast.ValueSpec:
+			for _, id := range n.Names {
+				declared(id, false)
+			}
+		case *ast.RangeStmt:
+			for _, e := range []ast.Expr{n.Key, n.Value} {
+				if id, ok := e.(*ast.Ident); ok && n.Tok == token.DEFINE {
+					declared(id, false)
+				}
+			}
+		}
+		return true
+	})
+	return out
+}
