@@ -115,7 +115,6 @@ func TestAuditLogFlags(t *testing.T) {
 		"if any flags in the group [audit-log observe]":     {"top", "--audit-log", log, "--observe", "apiserver"},
 		"--by and --from: must be given with --audit-log":   {"top", "--by", "user"},
 		"must be one of webhook, resource, user, namespace": {"top", "--audit-log", log, "--by", "node"},
-		"--observe, --prometheus-url or --audit-log":        {"audit", "--context", "a", "--context", "b", "--audit-log", log},
 		"reading none.log: no such file":                    {"audit", "testdata/webhooks.yaml", "--audit-log", "none.log"},
 	} {
 		if r := execute(t, "", args...); r.code != exitUsage || !strings.Contains(r.err, want) {

@@ -58,12 +58,12 @@ func Similar(typed string, names []string, most int) []string {
 // Edits is how many bytes to change, add, take away or exchange with the next: Levenshtein's
 // distance, where two letters in the wrong order are one mistake.
 func Edits(a, b string) int {
-	before, row := []int(nil), make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	var short [3][64]int // of most names, off the heap
+	before, row, next := short[0][:0], short[1][:0], short[2][:0]
+	for j := range len(b) + 1 {
+		before, row, next = append(before, 0), append(row, j), append(next, 0)
 	}
 	for i := range len(a) {
-		next := make([]int, len(b)+1)
 		next[0] = i + 1
 		for j := range len(b) {
 			substitute := row[j]
@@ -75,7 +75,7 @@ func Edits(a, b string) int {
 				next[j+1] = min(next[j+1], before[j-1]+1)
 			}
 		}
-		before, row = row, next
+		before, row, next = row, next, before
 	}
 	return row[len(b)]
 }

@@ -71,7 +71,8 @@ func takeOutOfMesh(w *inventory.Workload, port int32) string {
 	if maker.Kind == "Pod" {
 		return fmt.Sprintf("annotate the Pod: traffic.sidecar.istio.io/excludeInboundPorts: \"%d\"", port)
 	}
-	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"traffic.sidecar.istio.io/excludeInboundPorts":"%d"}}}}}`, port)
-	return fmt.Sprintf("have the sidecar leave the port alone; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods: kubectl patch %s %s -p %s",
-		TypeAndName(strings.ToLower(maker.Kind), maker.Name), ShellFlag("-n", w.Namespace), quoted(patch))
+	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", w.MeshAnnotations["traffic.sidecar.istio.io/excludeInboundPorts"], port), ",")
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"traffic.sidecar.istio.io/excludeInboundPorts":%q}}}}}`, ports)
+	return fmt.Sprintf("have the sidecar leave the port alone; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods: kubectl patch %s --type=merge -p %s %s",
+		TypeAndName(strings.ToLower(maker.Kind), maker.Name), quoted(patch), ShellFlag("-n", w.Namespace))
 }

@@ -251,6 +251,7 @@ func TestBadConditions(t *testing.T) {
 // is reported as refused, and nothing is excluded by it.
 func TestBadSelectors(t *testing.T) {
 	w := validating("v", func(w *admissionv1.ValidatingWebhook) {
+		w.ClientConfig.URL = new("https://hooks.example.com/")
 		w.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Like", Values: []string{"b"}}}}
 	})
 	s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
