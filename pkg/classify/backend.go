@@ -201,7 +201,7 @@ func restore(p *Profile) string {
 		return callOther(p, p.Snapshot.Services[p.State.Service.Key].Ports)
 	}
 	if likely, found := p.Snapshot.LikelyService(p.State.Service.Key); found && p.State.Fault == inventory.ServiceNotFound {
-		return fmt.Sprintf("bring %s back (%s); did you mean Service %s?", backend(p), p.lookAtBackend(), likely)
+		return fmt.Sprintf("bring %s back (%s); did you mean Service %s?", backend(p), p.lookAtBackend(), quoted(likely.String()))
 	}
 	return fmt.Sprintf("bring %s back (%s)", backend(p), p.lookAtBackend())
 }

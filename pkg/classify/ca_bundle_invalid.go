@@ -27,9 +27,33 @@ var caBundleInvalid = &Check{
 			Severity: severity,
 			Message:  fmt.Sprintf("has a CA bundle %s, so that no call succeeds; %s", why, consequence),
 			Brief:    briefly(consequence, "its CA bundle "+brief),
-			Fix:      renew(p),
+			Fix:      mendBundle(p, a),
 		}}
 	},
+}
+
+// mendBundle is how a CA bundle becomes valid: what was never one is not renewed.
+func mendBundle(p *Profile, a *inventory.Authority) string {
+	if len(a.Certificates) > 0 {
+		return renew(p)
+	}
+	if injector := injectorOf(p.Object.Annotations); injector.name != "" {
+		return injector.look
+	}
+	was := ""
+	if a.Text != "" {
+		was = " in place of " + quoted(a.Text)
+	}
+	return putCA(p) + was + byOwner(p)
+}
+
+// putCA is how a bundle gets its CA, and where that mostly is.
+func putCA(p *Profile) string {
+	out := fmt.Sprintf("put the CA that signed the certificate of %s into clientConfig.caBundle of %s", backend(p), ObjectName(p))
+	if service := p.State.Service; service.Name != "" {
+		out = fmt.Sprintf("find the CA of the serving certificate: kubectl get secrets %s --field-selector type=kubernetes.io/tls; then %s", ShellFlag("-n", service.Namespace), out)
+	}
+	return out
 }
 
 // invalidity says why no CA of the bundle is valid, at length and in short.

@@ -37,7 +37,7 @@ func findMissingBundle(p *Profile) []Problem {
 	if injector.name == "" {
 		return []Problem{{
 			Message: what + ", and nothing that would fill it in: " + consequence,
-			Fix:     fmt.Sprintf("put the CA that signed the certificate of %s into clientConfig.caBundle of %s, or have service-ca or cert-manager do it%s", backend(p), ObjectName(p), byOwner(p)),
+			Fix:     putCA(p) + ", or have service-ca or cert-manager do it" + byOwner(p),
 		}}
 	}
 	return []Problem{{

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/x509"
 	"encoding/pem"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Authority is what a CA bundle holds. Like the API server, it passes over
@@ -18,6 +20,8 @@ type Authority struct {
 	// Placeholder says that the bundle is there only because something had to
 	// be: a line break, or an x, as generators write it for an injector to replace.
 	Placeholder bool
+	// Text is a short bundle without a certificate in it, as a person may have written it.
+	Text string
 	// TooLarge says that the bundle was not read.
 	TooLarge bool
 	// Blanked says that the bundle is not the cluster's: insights archives write an x
@@ -31,6 +35,9 @@ type Certificate struct {
 	Subject             string
 	NotBefore, NotAfter time.Time
 }
+
+// maxText is longer than what a person writes where a bundle is to be.
+const maxText = 40
 
 // maxBundle is more than etcd takes in one object, so that nothing an API
 // server stores is left out, and nothing a file holds costs more than it.
@@ -65,6 +72,9 @@ func readAuthority(bundle []byte) *Authority {
 		}
 	}
 	a.Placeholder = len(a.Certificates) == 0 && placeholder(bundle)
+	if text := strings.TrimSpace(string(bundle)); len(a.Certificates) == 0 && len(text) <= maxText && utf8.ValidString(text) {
+		a.Text = text
+	}
 	return a
 }
 
