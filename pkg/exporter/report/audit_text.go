@@ -124,14 +124,14 @@ func causeOf(f Finding) cause {
 func fixOf(f Finding) cause { return cause{f.Severity, f.Check + f.Fix} }
 
 // entries are the findings for a terminal, grouped.
-func (o TextOptions) entries(findings []Finding, causeOf func(Finding) cause) []Line {
+func (o TextOptions) entries(findings []Finding, keyOf func(Finding) cause) []Line {
 	switch {
 	case o.Verbose: // which prints the sentence of each
-		causeOf = fixOf
+		keyOf = fixOf
 	case o.Fixes:
-		causeOf = func(f Finding) cause { return cause{f.Severity, causeOf(f).what + f.Fix} }
+		keyOf = func(f Finding) cause { return cause{f.Severity, causeOf(f).what + f.Fix} }
 	}
-	groups := grouped(findings, causeOf)
+	groups := grouped(findings, keyOf)
 	var out []Line
 	for i, group := range groups {
 		if i == maxEntries && !o.Verbose {
@@ -143,14 +143,14 @@ func (o TextOptions) entries(findings []Finding, causeOf func(Finding) cause) []
 }
 
 // grouped are the findings by what they have in common.
-func grouped(findings []Finding, causeOf func(Finding) cause) [][]Finding {
+func grouped(findings []Finding, keyOf func(Finding) cause) [][]Finding {
 	var out [][]Finding
 	at := map[cause]int{}
 	for _, f := range findings {
-		i, ok := at[causeOf(f)]
+		i, ok := at[keyOf(f)]
 		if !ok {
 			i = len(out)
-			at[causeOf(f)] = i
+			at[keyOf(f)] = i
 			out = append(out, nil)
 		}
 		out[i] = append(out[i], f)
