@@ -147,12 +147,13 @@ func (o object) source() inventory.Source {
 
 // addSources adds the positions of an object and its webhooks.
 func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
-	sources[o.key] = inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply(), Unknown: o.unknown}
+	origin := inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply(), Unknown: o.unknown}
 	for i, h := range o.hooks {
 		key := o.key
 		key.Webhook, key.Index = h.name, i
 		sources[key] = inventory.Origin{Source: inventory.Source{File: o.file.name, Line: h.line}}
 	}
+	sources[o.key] = origin // the last: the key of a first webhook without a name is the same
 }
 
 // coverage are the namespaces of which all objects of a set were collected.
