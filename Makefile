@@ -67,7 +67,7 @@ e2e: ## all other tests: against a real control plane and in Chromium, promtool,
 	@$(MAKE) --no-print-directory installations
 
 notifications: build ## what outages page and open, by Alertmanager's own code in virtual time; a part of e2e
-	cd e2e && $(GOTEST) -count=1 -run 'TestNotifications|TestOutages|TestTexts' ./suites/alerts
+	cd e2e && $(GOTEST) -count=1 -run 'TestNotifications|TestOutages|TestTexts|TestIncidents' ./suites/alerts
 
 installations: build ## the findings on real software, from its released manifests; a part of e2e
 	cd e2e/suites/installations && nice $(GOTEST) -count=1 ./...

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -14,15 +16,16 @@ type Adjustable struct {
 	// Alerts are the severities by the enhancement, "" where it does not differ.
 	Alerts  map[string]string           `json:"alerts"`
 	Numbers map[string]AdjustableNumber `json:"numbers"`
-	// Rules are, by the name of an alert or a record, the numbers in its expression, by how
-	// they are written there.
-	Rules map[string]map[string]string `json:"rules"`
+	// Rules are, by the name of an alert or a record, its expression with "$NAME;" in the place
+	// of each number.
+	Rules map[string]string `json:"rules"`
 	// Series are the names of all series that the rules read of others.
 	Series []string `json:"series"`
 }
 
 // AdjustableNumber is a Number, without what it means.
 type AdjustableNumber struct {
+	Value       float64 `json:"value"`
 	Enhancement float64 `json:"enhancement,omitempty"`
 	Lowest      float64 `json:"lowest"`
 	Below       float64 `json:"below"`
@@ -31,37 +34,67 @@ type AdjustableNumber struct {
 // WriteAdjustable returns what can be adjusted, as JSON.
 func WriteAdjustable() ([]byte, error) {
 	out := Adjustable{
-		Alerts: map[string]string{}, Numbers: map[string]AdjustableNumber{}, Rules: map[string]map[string]string{},
+		Alerts: map[string]string{}, Numbers: map[string]AdjustableNumber{}, Rules: map[string]string{},
 		Series: []string{"webhook_auditor_policy_info", promql.WebhookSeconds + "_sum"}, // which descriptions alone read
 	}
 	for _, n := range Numbers {
-		out.Numbers[n.Name] = AdjustableNumber{n.Enhancement, n.Lowest, n.Below}
+		out.Numbers[n.Name] = AdjustableNumber{n.Value, n.Enhancement, n.Lowest, n.Below}
 	}
 	for _, g := range Groups() {
 		for _, r := range g.RecordingRules {
-			out.add(r.Name, r.Expr)
+			if err := out.add(r.Name, r.Expr); err != nil {
+				return nil, err
+			}
 		}
 		for _, a := range g.Alerts {
 			out.Alerts[a.Name] = a.Enhancement.String()
-			out.add(a.Name, strings.ReplaceAll(a.Expr, "$threshold", "$"+a.Name))
+			if err := out.add(a.Name, strings.ReplaceAll(a.Expr, "$threshold", "$"+a.Name)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	out.Series = slices.DeleteFunc(out.Series, isOurs)
 	slices.Sort(out.Series)
 	out.Series = slices.Compact(out.Series)
-	text, err := json.MarshalIndent(out, "", "  ")
-	return append(text, '\n'), err
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(out)
+	return text.Bytes(), err
 }
 
-// add adds what the expression of a rule reads.
-func (a *Adjustable) add(rule, expr string) {
+// add adds what the expression of a rule reads, and where its numbers are.
+func (a *Adjustable) add(rule, expr string) error {
 	a.Series = append(a.Series, selected(expr)...)
-	for _, name := range placedNumber.FindAllString(expr, -1) {
-		if n, exists := findNumber(name[1:]); exists {
-			if a.Rules[rule] == nil {
-				a.Rules[rule] = map[string]string{}
-			}
-			a.Rules[rule][decimal(n.Value)] = n.Name
-		}
+	marks, names := Options{Thresholds: map[string]float64{}}, []string{}
+	for i, n := range Numbers {
+		mark := firstMark + float64(i)
+		marks.Thresholds[n.Name] = mark
+		names = append(names, decimal(mark), "$"+n.Name+";")
 	}
+	marked, err := marks.expr(expr)
+	if err != nil {
+		return err
+	}
+	usual, err := Options{}.expr(expr)
+	if placed := strings.NewReplacer(names...).Replace(marked); placed != marked {
+		a.Rules[rule] = withBreaks(placed, usual)
+	}
+	return err
 }
+
+// withBreaks is an expression with the line breaks of another of as many words.
+func withBreaks(expr, usual string) string {
+	words := strings.Fields(expr)
+	return word.ReplaceAllStringFunc(usual, func(string) string {
+		first := words[0]
+		words = words[1:]
+		return first
+	})
+}
+
+var word = regexp.MustCompile(`\S+`)
+
+// firstMark is what the first number is while it is looked for. No expression has as large ones.
+const firstMark = 987600

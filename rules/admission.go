@@ -29,7 +29,7 @@ func admissionAlerts() []Alert {
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(recurring("WebhookInternalErrors", isClosed+`, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use the answers of webhook {{ $labels.name }}.`,
-			Description: `The API server cannot use the answers of ` + admissionWebhook + sinceWhen + `, and refused {{ $value | printf "%.0f" }} requests in the last 15 minutes: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
+			Description: `The API server cannot use the answers of ` + admissionWebhook + sinceWhen + `. In the last 15 minutes it refused {{ $value | printf "%.0f" }} requests: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
 		},
 	}
 }

@@ -21,7 +21,7 @@ func conversionAlerts() []Alert {
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute, KeepFiring: 10 * time.Minute,
 			Expr:        withBackend(slowConversion),
 			Summary:     `Objects of {{ $labels.name }} are slow to convert.`,
-			Description: `One in a hundred calls to ` + conversionOf + ` in 5 minutes, or in 15 if there are few, takes {{ $value | humanizeDuration }} or longer` + sinceWhen + `. A list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
+			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer` + sinceWhen + `. This is of 5 minutes, or of 15 if there are few calls. A list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
 		},
 		{
 			Name: "WebhookConversionBlocksControllers", Asks: "Of which CRDs do all conversions fail while controllers that read everything hang?",

@@ -67,7 +67,7 @@ func findingsGroup(checks []*classify.Check) Group {
 }
 
 // expiresSoon is about the CA bundles of which little time is left, beside the alert that
-// tells it for a month.
+// fires for a month.
 func expiresSoon(checks []*classify.Check) Alert {
 	at := slices.IndexFunc(checks, func(c *classify.Check) bool { return c.Name == "ca-bundle-expiring" })
 	out := Alert{

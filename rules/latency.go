@@ -11,7 +11,7 @@ import (
 
 // slowCalls says how many calls are slow, and how slow. Their window is that of slowShare, or
 // of slowLong.
-const slowCalls = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` in 6 minutes, or in six hours if it is called seldom, take longer than its threshold{{ with $limit }} of {{ . }}{{ end }}{{ with $average }}, and {{ . }} on average{{ end }}`
+const slowCalls = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` take longer than its threshold{{ with $limit }} of {{ . }}{{ end }}` + sinceWhen + `.{{ with $average }} They take {{ . }} on average.{{ end }} This is of 6 minutes, or of six hours if it is called seldom.`
 
 func latencyAlerts() []Alert {
 	return []Alert{
@@ -20,14 +20,14 @@ func latencyAlerts() []Alert {
 			Severity: classify.Critical, For: 5 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + ` and on (type, name) (` + hangs + ` or ` + slowForLong + `)` + unlessFailing),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
-			Description: slowCalls + sinceWhen + `. Each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
+			Description: slowCalls + ` Each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
 		},
 		{
 			Name: "WebhookSlow", Asks: "Which others are slow?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
-			Description: slowCalls + sinceWhen + `. Each request that it is called for waits that long.` + itsBackend + webhookVariables,
+			Description: slowCalls + ` Each request that it is called for waits that long.` + itsBackend + webhookVariables,
 		},
 	}
 }
@@ -68,7 +68,7 @@ const (
 	// slowForLong are the webhooks that have been slow for 10 minutes, or for which it pages.
 	slowForLong = `count_over_time((` + slow + `)[10m:1m]) >= 10 or ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}`
 
-	// hangs is the share of the calls that take so long that nobody waits for them.
+	// hangs is the share of the calls that take so long that clients give up.
 	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`
 )
 

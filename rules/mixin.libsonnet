@@ -60,19 +60,14 @@ local select(text, name, matchers) =
     for name in std.objectFields(c.thresholds)
   },
 
-  // numbered is the expression of a rule with other numbers. Each is named first, as one may
-  // become what another was.
+  // numbered is the expression of a rule with the numbers in their places.
   local numbered(rule, expr) =
-    local written = std.get(adjustable.rules, rule, {});
-    local number(literal) =
-      local name = written[literal];
+    local number(name) =
+      local n = adjustable.numbers[name];
       if std.objectHas(thresholds, name) then thresholds[name]
-      else if enhancement && std.objectHas(adjustable.numbers[name], 'enhancement') then '' + adjustable.numbers[name].enhancement
-      else literal;
-    local pairs(from, to) = [[' ' + from(literal) + after, ' ' + to(literal) + after] for literal in std.objectFields(written) for after in [' ', '\n', ')']];
-    local named(literal) = '$' + written[literal];
-    local whole = replace(replace(expr + '\n', pairs(function(literal) literal, named)), pairs(named, number));
-    std.substr(whole, 0, std.length(whole) - 1),
+      else if enhancement then '' + std.get(n, 'enhancement', n.value)
+      else '' + n.value;
+    replace(std.get(adjustable.rules, rule, expr), [['$' + name + ';', number(name)] for name in std.objectFields(adjustable.numbers)]),
 
   // ours is what the installation makes of an expression.
   local ours(text) =

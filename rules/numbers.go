@@ -28,14 +28,13 @@ type Number struct {
 // leastShare is what the records of slow and failed calls keep.
 const leastShare = 0.01
 
-// Numbers that stand in one expression differ: chart and mixin find each by its value.
 // Numbers is the table of all that options, chart and mixin can change. An alert of the name is
 // what the first ones are about.
 var Numbers = []Number{
 	{"WebhookFailingClosed", 0.06, 0, leastShare, 1, "An outage of a webhook that is called now and then: this share of the calls of six hours fails. No page is for less."},
 	{"WebhookCallsFailing", 0.05, 0.01, leastShare, 1, "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes."},
-	{"WebhookFailingOpen", 0.0501, 0.01, leastShare, 1, "The same, where requests pass."},
-	{"WebhookConversionFailing", 0.0502, 0.01, leastShare, 1, "The same, of conversions."},
+	{"WebhookFailingOpen", 0.05, 0.01, leastShare, 1, "The same, where requests pass."},
+	{"WebhookConversionFailing", 0.05, 0.01, leastShare, 1, "The same, of conversions."},
 	{"WebhookCriticalResourceSlow", 0.01, 0, leastShare, 1, "Over this share of the calls takes longer than the webhook's threshold, and the cluster depends on it."},
 	{"WebhookSlow", 0.01, 0, leastShare, 1, "The same, where the cluster does not."},
 	{"WebhookRejectionsHigh", 0.1, 0, 0.001, 1, "Over this share of the requests is refused on purpose."},

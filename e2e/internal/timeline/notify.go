@@ -181,20 +181,20 @@ func sendsResolved(r config.Receiver) bool {
 	return true
 }
 
-// Told is an alert that a page tells of, or that is over.
-type Told struct {
+// Notice is an alert that a page is about, or that is over.
+type Notice struct {
 	Labels, Annotations model.LabelSet
 	Over                bool
 }
 
 // PageText is what the page about alerts says.
-func PageText(t *testing.T, told ...Told) string {
+func PageText(t *testing.T, notices ...Notice) string {
 	t.Helper()
 	conf := testenv.Get(config.LoadFile(Routes))(t)
 	texts := testenv.Get(template.FromGlobs(conf.Templates))(t)
 	texts.ExternalURL = &url.URL{}
 	var all []*alert.Alert
-	for _, one := range told {
+	for _, one := range notices {
 		a := &alert.Alert{}
 		a.Labels, a.Annotations, a.StartsAt, a.EndsAt = one.Labels, one.Annotations, time.Now().Add(-2*time.Hour), time.Now().Add(time.Hour)
 		if one.Over {
@@ -204,5 +204,5 @@ func PageText(t *testing.T, told ...Told) string {
 	}
 	receiver := conf.Receivers[slices.IndexFunc(conf.Receivers, func(r config.Receiver) bool { return r.Name == "page" })]
 	page := receiver.PagerdutyConfigs[0]
-	return testenv.Get(texts.ExecuteTextString(fmt.Sprint(page.Description, "\n", page.Details["alerts"]), texts.Data("page", told[0].Labels, nil, "", all...)))(t)
+	return testenv.Get(texts.ExecuteTextString(fmt.Sprint(page.Description, "\n", page.Details["alerts"]), texts.Data("page", notices[0].Labels, nil, "", all...)))(t)
 }

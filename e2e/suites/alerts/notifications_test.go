@@ -89,7 +89,7 @@ func routings(ours, enhancement printedAlerts) []routing {
 		{
 			"refused requests explain the API server's errors",
 			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("WebhookErrorsExplained"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
-			map[string][]string{"page": {"WebhookFailingClosed"}, "nobody": {"WebhookErrorsExplained"}},
+			map[string][]string{"page": {"WebhookFailingClosed"}, "none": {"WebhookErrorsExplained"}},
 		},
 		{
 			"errors of the API server beside a webhook that fails",
@@ -264,7 +264,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// An occurrence is what fires from a minute until another, and whom it tells.
+// An occurrence is what fires from a minute until another, and who receives it.
 type occurrence struct {
 	fires     []sent
 	from, to  time.Duration
@@ -293,8 +293,8 @@ func occurrences(ours printedAlerts) []occurrence {
 	}
 }
 
-// TestIncidents: at once or in turn, whom an alert concerns is told once that it fires and once
-// that it is over, and of what others explain nobody is.
+// TestIncidents: at once or in turn, each alert is notified once as firing and once as over. Alerts
+// that others explain are not.
 func TestIncidents(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]time.Duration{"at once": 0, "in turn": 90 * time.Minute} {
@@ -310,10 +310,10 @@ func TestIncidents(t *testing.T) {
 					fire = append(fire, span{s.labels, from, ends})
 				}
 			}
-			told, over := map[string]int{}, map[string]int{}
+			began, over := map[string]int{}, map[string]int{}
 			for _, n := range timeline.Notifications(t, sendings(fire)) {
 				for _, l := range n.New {
-					told[n.Receiver+" "+string(l["alertname"])+" "+string(l["name"])]++
+					began[n.Receiver+" "+string(l["alertname"])+" "+string(l["name"])]++
 				}
 				for _, l := range n.Over {
 					over[n.Receiver+" "+string(l["alertname"])+" "+string(l["name"])]++
@@ -327,8 +327,8 @@ func TestIncidents(t *testing.T) {
 					}
 				}
 			}
-			if !maps.Equal(told, want) || !maps.Equal(over, want) {
-				t.Errorf("told %v, over %v, want %v of both", told, over, want)
+			if !maps.Equal(began, want) || !maps.Equal(over, want) {
+				t.Errorf("began %v, over %v, want %v of both", began, over, want)
 			}
 		})
 	}
@@ -338,11 +338,11 @@ func TestIncidents(t *testing.T) {
 // its webhook, not an alert that others explained, and no title.
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	failing := timeline.Told{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "one"}, Annotations: model.LabelSet{
+	failing := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "one"}, Annotations: model.LabelSet{
 		"summary": "Something is wrong.", "description": "start with kubectl", "runbook_url": "https://example.com/WebhookFailingClosed.md",
 	}}
-	down := timeline.Told{Labels: model.LabelSet{"alertname": "WebhookBackendDown", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It was down."}, Over: true}
-	explained := timeline.Told{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It failed."}, Over: true}
+	down := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookBackendDown", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It was down."}, Over: true}
+	explained := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It failed."}, Over: true}
 	for text, wants := range map[string][]string{
 		timeline.PageText(t, down, explained, failing): {"[FIRING 1] Something is wrong.\n", "WebhookFailingClosed (critical), webhook one", "Runbook: https://example.com/WebhookFailingClosed.md", "start with kubectl", "Resolved: webhook two\n"},
 		timeline.PageText(t, explained, down):          {"[RESOLVED] webhook two\n", "Resolved: webhook two\n"},
@@ -353,7 +353,7 @@ func TestTexts(t *testing.T) {
 			}
 		}
 		if strings.Contains(text, "It failed") || strings.Contains(text, "Resolved: WebhookFailingClosed") {
-			t.Errorf("tells what nobody was told of:\n%s", text)
+			t.Errorf("names an alert that was never notified:\n%s", text)
 		}
 	}
 }

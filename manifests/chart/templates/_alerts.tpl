@@ -15,18 +15,15 @@
 {{- $rules := list }}
 {{- range $rule := $group.rules }}
 {{- $name := default "" $rule.alert }}
-{{- $labelled := printf "${1}%s${2}" $values.clusterLabel }}
-{{- $_ := set $rule "expr" (regexReplaceAll "([({,])cluster([,)=!])" $rule.expr $labelled) }}
-{{- $numbers := default (dict) (get $adjustable.rules (default $name $rule.record)) }}
-{{- range $literal, $number := $numbers }}
-{{- $_ := set $rule "expr" (regexReplaceAll (printf "(\\s)%s(\\s|\\)|$)" (regexQuoteMeta $literal)) $rule.expr (printf "${1}$$%s;${2}" $number)) }}
-{{- end }}
-{{- range $literal, $number := $numbers }}
-{{- $wanted := $literal }}
-{{- if eq $values.severities "enhancement" }}{{ with (get $adjustable.numbers $number).enhancement }}{{ $wanted = . }}{{ end }}{{ end }}
+{{- with get $adjustable.rules (default $name $rule.record) }}{{ $_ := set $rule "expr" . }}{{ end }}
+{{- range $number, $limits := $adjustable.numbers }}
+{{- $wanted := $limits.value }}
+{{- if eq $values.severities "enhancement" }}{{ with $limits.enhancement }}{{ $wanted = . }}{{ end }}{{ end }}
 {{- if hasKey $values.thresholds $number }}{{ $wanted = get $values.thresholds $number }}{{ end }}
 {{- $_ := set $rule "expr" (replace (printf "$%s;" $number) (toString $wanted) $rule.expr) }}
 {{- end }}
+{{- $labelled := printf "${1}%s${2}" $values.clusterLabel }}
+{{- $_ := set $rule "expr" (regexReplaceAll "([({,])cluster([,)=!])" $rule.expr $labelled) }}
 {{- if $name }}
 {{- if eq $values.severities "enhancement" }}{{ with get $adjustable.alerts $name }}{{ $_ := set $rule.labels "severity" . }}{{ end }}{{ end }}
 {{- if has $name $values.critical }}{{ $_ := set $rule.labels "severity" "critical" }}{{ end }}
