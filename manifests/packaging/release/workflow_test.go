@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,6 +37,28 @@ type workflow struct {
 	Jobs map[string]struct {
 		Env   map[string]string
 		Steps []struct{ Name, Uses, Run string }
+	}
+}
+
+// TestWorkflows: each action is pinned by digest, each target of make exists, and nothing is
+// published before the tests of e2e.yml.
+func TestWorkflows(t *testing.T) {
+	files := must.Get(filepath.Glob("../../../.github/workflows/*.yml"))(t)
+	for _, file := range files {
+		text := string(read(t, file))
+		for _, m := range regexp.MustCompile(`uses: ([^\s@]+)(?:@(\S+))?`).FindAllStringSubmatch(text, -1) {
+			if len(m[2]) != 40 && !strings.HasPrefix(m[1], "./") {
+				t.Errorf("%s: %s is not pinned by digest", file, m[1])
+			}
+		}
+		for _, m := range regexp.MustCompile(`run: (?:sudo env .*? )?make ([\w-]+)`).FindAllStringSubmatch(text, -1) {
+			if output, err := exec.Command("make", "--dry-run", "-C", "../../..", m[1]).CombinedOutput(); err != nil {
+				t.Errorf("%s: make %s: %v\n%s", file, m[1], err, output)
+			}
+		}
+	}
+	if len(files) < 3 || !strings.Contains(string(read(t, "../../../.github/workflows/release.yml")), "\n    needs: e2e\n") {
+		t.Errorf("of %q, the release does not wait for e2e.yml", files)
 	}
 }
 
