@@ -77,6 +77,8 @@ type file struct {
 	// failed is set where an object of it cannot be read, listed where there is a
 	// list in it.
 	failed, listed bool
+	// installation is what OLM makes of a ClusterServiceVersion of the file, of which it is a copy.
+	installation *installation
 }
 
 // reason leaves out the path, which the error's source has.

@@ -81,6 +81,7 @@ var decoders = map[string]decoder{
 	"GlobalNetworkPolicy.projectcalico.org":                         {[]string{"v3"}, false, empty[inventory.PluginPolicy]},
 	"GlobalNetworkPolicy.crd.projectcalico.org":                     {[]string{"v1"}, false, empty[inventory.PluginPolicy]},
 	"PeerAuthentication.security.istio.io":                          {[]string{"v1", "v1beta1"}, true, empty[inventory.PeerAuthentication]},
+	"ClusterServiceVersion.operators.coreos.com":                    {[]string{"v1alpha1"}, true, empty[serviceVersion]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},
 	"ClusterOperator.config.openshift.io":                           {[]string{"v1"}, false, empty[clusterStatus]},
 }
@@ -235,6 +236,10 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 		fields[i].FieldsV1 = nil
 	}
 	r.manifest(v.file, gvk, decoded)
+	if csv, ok := decoded.(*serviceVersion); ok {
+		r.install(v, csv)
+		return
+	}
 	key := inventory.SourceKey{Kind: gvk.Kind, Name: decoded.GetName()}
 	if _, ofPlugin := decoded.(*inventory.PluginPolicy); ofPlugin { // Calico has a NetworkPolicy, too
 		key.Kind = gvk.GroupKind().String()

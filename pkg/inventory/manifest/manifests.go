@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,9 +43,6 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 // metadata notes an object of a kind that is not read, which need not be valid
 // otherwise. One that is stored is of a copy of a cluster.
 func (r *reader) metadata(v value, meta schema.GroupVersionKind) {
-	if meta.GroupKind().String() == "ClusterServiceVersion.operators.coreos.com" {
-		v.noteDefinitions()
-	}
 	var object metav1.PartialObjectMetadata
 	if v.file.plain && decode(v.json, &object) == nil && object.ResourceVersion == "" {
 		r.manifest(v.file, meta, &object)
@@ -78,18 +74,4 @@ func removedByCluster(finalizer string) bool {
 		"batch.kubernetes.io/job-tracking", "kubernetes.io/pv-protection", "kubernetes.io/pvc-protection", "kubernetes.io/vac-protection",
 		"networking.k8s.io/service-cidr-finalizer", "resource.kubernetes.io/delete-protection", "service.kubernetes.io/load-balancer-cleanup",
 	}, finalizer)
-}
-
-// noteDefinitions says how many webhooks OLM registers for a ClusterServiceVersion: they are
-// not read.
-func (v value) noteDefinitions() {
-	var csv struct {
-		metav1.ObjectMeta `json:"metadata"`
-		Spec              struct {
-			Webhooks []struct{} `json:"webhookdefinitions"`
-		} `json:"spec"`
-	}
-	if decode(v.json, &csv) == nil && len(csv.Spec.Webhooks) > 0 {
-		v.file.input.unread = append(v.file.input.unread, fmt.Sprintf("%s of ClusterServiceVersion %s not read: OLM registers what spec.webhookdefinitions lists", inventory.Counted(len(csv.Spec.Webhooks), "webhook"), csv.Name))
-	}
 }

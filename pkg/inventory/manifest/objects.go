@@ -27,6 +27,8 @@ type kept struct {
 	errors    []inventory.Error
 	dropped   int
 	openShift bool
+	// installations are the ClusterServiceVersions with webhooks.
+	installations []*installation
 }
 
 // fail reports what cannot be read of a file, or of an object in it.
@@ -77,6 +79,12 @@ func counted(before, now object) object {
 	if len(before.hooks) > 0 && len(now.hooks) == 0 {
 		counts, which = before, "former"
 	}
+	if made := now.file.installation != nil; made != (before.file.installation != nil) {
+		if made {
+			return before
+		}
+		return now
+	}
 	if in := now.file.input; in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
 		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), written(before), written(now), which))
 	}
@@ -102,8 +110,12 @@ func (r *reader) result() inventory.Objects {
 		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped), Resources: inventory.AnyResource})
 	}
 	known := confirmed(r.files)
+	r.convertCRDs()
 	var best server
 	for _, o := range r.objects {
+		if r.isReplaced(o) {
+			continue
+		}
 		o.count()
 		o.addSources(out.Sources)
 		switch s, isServer := o.value.(server); {

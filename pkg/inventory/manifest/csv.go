@@ -1,0 +1,251 @@
+package manifest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// serviceVersion is what is read of a ClusterServiceVersion: what OLM makes of it.
+// Source: pkg/operators/v1alpha1/clusterserviceversion_types.go of github.com/operator-framework/api.
+type serviceVersion struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		InstallModes []struct {
+			Type      string `json:"type"`
+			Supported bool   `json:"supported"`
+		} `json:"installModes"`
+		Install struct {
+			Spec struct {
+				Deployments []struct {
+					Name  string                `json:"name"`
+					Label map[string]string     `json:"label"`
+					Spec  appsv1.DeploymentSpec `json:"spec"`
+				} `json:"deployments"`
+			} `json:"spec"`
+		} `json:"install"`
+		Webhooks []definition `json:"webhookdefinitions"`
+	} `json:"spec"`
+	Status struct {
+		Phase string `json:"phase"`
+	} `json:"status"`
+}
+
+// definition is a webhook of a ClusterServiceVersion.
+type definition struct {
+	Type                        string              `json:"type"`
+	GenerateName                string              `json:"generateName"`
+	DeploymentName              string              `json:"deploymentName"`
+	ContainerPort               int32               `json:"containerPort"`
+	TargetPort                  *intstr.IntOrString `json:"targetPort"`
+	Path                        *string             `json:"webhookPath"`
+	CRDs                        []string            `json:"conversionCRDs"`
+	admissionv1.MutatingWebhook `json:",inline"`
+}
+
+// unknownBundle stands for a CA bundle that is not known: Authority.Blanked.
+const unknownBundle = "xx"
+
+// isStored reports whether an API server has stored it.
+func (c *serviceVersion) isStored() bool { return c.UID != "" || c.ResourceVersion != "" }
+
+// isInstalled reports whether OLM makes objects of it: it copies one into other namespaces,
+// and keeps one for a while that another has replaced.
+func (c *serviceVersion) isInstalled() bool {
+	_, copied := c.Labels["olm.copiedFrom"]
+	return !copied && c.Status.Phase != "Replacing" && c.Status.Phase != "Deleting"
+}
+
+// namespace is where it is installed; of a bundle, that which it suggests, or false.
+func (c *serviceVersion) namespace() (string, bool) {
+	if c.isStored() || c.Namespace != "" && c.Namespace != "placeholder" {
+		return cmp.Or(c.Namespace, metav1.NamespaceDefault), true
+	}
+	suggested := c.Annotations["operatorframework.io/suggested-namespace"]
+	return cmp.Or(suggested, metav1.NamespaceDefault), suggested != ""
+}
+
+// selector is the one of namespaces that OLM writes: all where the operator may be installed for
+// all, else those with the label of its OperatorGroup.
+func (c *serviceVersion) selector() *metav1.LabelSelector {
+	for _, mode := range c.Spec.InstallModes {
+		if mode.Type == "AllNamespaces" && mode.Supported {
+			return nil
+		}
+	}
+	if len(c.Spec.InstallModes) == 0 {
+		return nil
+	}
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"olm.operatorgroup.uid/UID": ""}}
+}
+
+// service is the Service that OLM makes for the definition.
+// Source: pkg/controller/install/certresources.go of operator-lifecycle-manager.
+func (d *definition) service(namespace string) admissionv1.ServiceReference {
+	return admissionv1.ServiceReference{
+		Namespace: namespace, Name: strings.ReplaceAll(d.DeploymentName, ".", "-") + "-service",
+		Port: new(cmp.Or(d.ContainerPort, 443)), Path: d.Path,
+	}
+}
+
+// installation is a ClusterServiceVersion in a file, and what OLM makes of it.
+type installation struct {
+	*serviceVersion
+	file      *file
+	namespace string
+	// conversions are those that OLM writes into CRDs, by name.
+	conversions map[string]*apiextensionsv1.CustomResourceConversion
+}
+
+// install reads what OLM makes of a ClusterServiceVersion as if it stood in its place.
+func (r *reader) install(v value, csv *serviceVersion) {
+	if !csv.isInstalled() {
+		return
+	}
+	namespace, certain := csv.namespace()
+	made := *v.file
+	made.plain = false // OLM orders what it makes
+	i := &installation{serviceVersion: csv, file: &made, namespace: namespace, conversions: map[string]*apiextensionsv1.CustomResourceConversion{}}
+	made.installation = i
+	v.file = &made
+	if !csv.isStored() {
+		r.workloads(v, i)
+	}
+	r.definitions(v, i)
+	if len(csv.Spec.Webhooks) > 0 {
+		r.installations = append(r.installations, i)
+	}
+	if len(csv.Spec.Webhooks) > 0 && !certain {
+		v.file.input.unread = append(v.file.input.unread, fmt.Sprintf("the namespace of ClusterServiceVersion %s is not known: taken to be default", csv.Name))
+	}
+}
+
+// workloads reads the Deployments, and the Services before those that serve webhooks.
+func (r *reader) workloads(v value, i *installation) {
+	deployments := v.showing(v.json).part("spec").part("install").part("spec").part("deployments")
+	for n, d := range i.Spec.Install.Spec.Deployments {
+		v.place = place{line: deployments.part(n).line}
+		meta := metav1.ObjectMeta{Name: d.Name, Namespace: i.namespace, Labels: d.Label}
+		r.made(v, appsv1.SchemeGroupVersion.WithKind("Deployment"), &appsv1.Deployment{ObjectMeta: meta, Spec: d.Spec})
+		service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace}}
+		for _, w := range i.Spec.Webhooks {
+			reference := w.service(i.namespace)
+			port := corev1.ServicePort{Name: fmt.Sprint(*reference.Port), Port: *reference.Port, TargetPort: intstr.FromInt32(*reference.Port)}
+			if w.TargetPort != nil {
+				port.TargetPort = *w.TargetPort
+			}
+			if w.DeploymentName == d.Name && !slices.Contains(service.Spec.Ports, port) {
+				service.Name, service.Spec.Ports = reference.Name, append(service.Spec.Ports, port)
+			}
+		}
+		if service.Name != "" && d.Spec.Selector != nil {
+			service.Spec.Selector = d.Spec.Selector.MatchLabels
+			r.made(v, corev1.SchemeGroupVersion.WithKind("Service"), &service)
+		}
+	}
+}
+
+// definitions reads the configurations, one for each webhook, and notes the conversions.
+// Source: pkg/controller/install/webhook.go of operator-lifecycle-manager.
+func (r *reader) definitions(v value, i *installation) {
+	shown, names := v.showing(v.json).part("spec").part("webhookdefinitions"), map[string]int{}
+	for n, d := range i.Spec.Webhooks {
+		v.place = place{line: shown.part(n).line}
+		kind := inventory.KindMutating
+		switch d.Type {
+		case "ConversionWebhook":
+			for _, crd := range d.CRDs {
+				i.conversions[crd] = d.conversion(i.namespace)
+			}
+			continue
+		case "ValidatingAdmissionWebhook":
+			kind, d.ReinvocationPolicy = inventory.KindValidating, nil
+		case "MutatingAdmissionWebhook":
+		default:
+			r.fail(v.file, v.line, join("ClusterServiceVersion", i.Name), fmt.Sprintf("%q is no type of webhook definition", d.Type))
+			continue
+		}
+		d.Name, d.NamespaceSelector, d.MatchConditions = d.GenerateName, i.selector(), nil
+		d.ClientConfig = admissionv1.WebhookClientConfig{Service: new(d.service(i.namespace)), CABundle: []byte(unknownBundle)}
+		configuration := admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{d.MutatingWebhook}}
+		configuration.Name = d.GenerateName // OLM adds five letters: those of the next release differ
+		if names[kind+d.GenerateName]++; names[kind+d.GenerateName] > 1 {
+			configuration.Name = fmt.Sprintf("%s-%d", d.GenerateName, names[kind+d.GenerateName])
+		}
+		configuration.Labels = map[string]string{"olm.owner": i.Name, "olm.owner.namespace": i.namespace, descriptionLabel: d.GenerateName}
+		r.made(v, admissionv1.SchemeGroupVersion.WithKind(kind), &configuration)
+	}
+}
+
+// descriptionLabel leads from a configuration to the definition that OLM made it of.
+const descriptionLabel = "olm.webhook-description-generate-name"
+
+// conversion is what OLM writes into a CRD, whatever is there.
+func (d *definition) conversion(namespace string) *apiextensionsv1.CustomResourceConversion {
+	s := d.service(namespace)
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				Service:  &apiextensionsv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Port: s.Port, Path: cmp.Or(s.Path, new("/"))},
+				CABundle: []byte(unknownBundle),
+			},
+			ConversionReviewVersions: d.AdmissionReviewVersions,
+		},
+	}
+}
+
+// made reads an object as one of the file.
+func (r *reader) made(v value, gvk schema.GroupVersionKind, made metav1.Object) {
+	v.json, _ = json.Marshal(made) // it was read from JSON
+	r.object(v, gvk)
+}
+
+// convertCRDs writes the conversions of the ClusterServiceVersions that are read into the CRDs
+// that are still to be applied.
+func (r *reader) convertCRDs() {
+	for _, i := range r.installations {
+		if i.file.unit != nil && i.file.unit.left {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(i.conversions)) {
+			at, read := r.index[inventory.SourceKey{Kind: inventory.KindCRD, Name: name}]
+			if !read {
+				i.file.input.unread = append(i.file.input.unread, fmt.Sprintf("the conversion of %s by ClusterServiceVersion %s is not read: no file has the CRD", name, i.Name))
+				continue
+			}
+			if crd, ok := r.objects[at].value.(*apiextensionsv1.CustomResourceDefinition); ok && crd.UID == "" {
+				crd.Spec.Conversion = i.conversions[name]
+			}
+		}
+	}
+}
+
+// isReplaced reports whether the configuration that OLM made of a definition is known, or would
+// be if there were one.
+func (r *reader) isReplaced(o object) bool {
+	i := o.file.installation
+	if i == nil || len(o.hooks) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(r.objects, func(other object) bool {
+		if other.file.installation != nil || len(other.hooks) == 0 {
+			return false
+		}
+		meta, _ := other.value.(metav1.Object)
+		return i.isStored() && other.file.input == o.file.input || other.key.Kind == o.key.Kind && meta.GetLabels()[descriptionLabel] == o.hooks[0].name
+	})
+}
