@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/tools/clientcmd"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -32,16 +34,28 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 		return unread
 	}
 	if unread != nil { // the message alone says much, in the outage that it is about too
-		nothing := inventory.Objects{Errors: []inventory.Error{{Object: "the cluster", Message: unread.Error() + "; the answer is from the message alone"}}}
-		if evaluated, err = policy.Evaluate(ctx, nothing.Snapshot(time.Now())); err != nil {
-			return err
-		}
+		return e.fromMessage(found, unread, s)
 	}
 	answers := make([]diagnose.Answer, len(found))
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
 	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), report.NewErrors(evaluated.Snapshot.Errors), s)
+}
+
+// fromMessage answers where no cluster can be read, which is no error where none is configured.
+func (e *explain) fromMessage(found []diagnose.APIServerError, unread error, s streams) error {
+	answers := make([]diagnose.Answer, len(found))
+	for i, c := range found {
+		answers[i] = diagnose.FromMessage(c)
+	}
+	var errs []report.Error
+	if _, err := e.access.loader().ClientConfig(); !clientcmd.IsEmptyConfig(err) {
+		errs = report.NewErrors([]inventory.Error{{Object: "the cluster", Message: unread.Error()}})
+	}
+	diagnosis := report.NewDiagnosis(answers, inventory.Objects{}.Snapshot(time.Now()))
+	diagnosis.FromMessage = true
+	return printAnswer(e.output, diagnosis, errs, s)
 }
 
 // apiServerErrors are the errors in the text of --error, or of standard input.

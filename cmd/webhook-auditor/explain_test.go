@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -121,12 +123,39 @@ func TestExplainError(t *testing.T) {
 // cluster, the message alone is explained.
 func TestExplainErrorWithoutACluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	r := execute(t, "", "explain", "--error", refusal)
-	if r.code != exitError {
-		t.Errorf("exit code %d", r.code)
+	conversion := strings.Replace(refusal, `webhook "images.policy.example.com": failed to call webhook`, `X`, 1)
+	conversion = strings.Replace(conversion, `failed calling X`, `conversion webhook for example.com/v1, Kind=Shop failed`, 1)
+	elsewhere := strings.ReplaceAll(refusal, "https://policy.policy.svc:443/", "https://hook.example.com/")
+	agent := session(t)
+	const look, alone = "kubectl get deployments,pods,services -n policy", "From the message alone: --kubeconfig or --from PATH adds what is registered.\n"
+	for name, tt := range map[string]struct{ message, subject, look string }{
+		"a webhook":    {refusal, "Webhook images.policy.example.com: service-missing", look},
+		"a conversion": {conversion, "Conversion of example.com/v1, Kind=Shop: service-missing", look},
+		"a URL":        {elsewhere, "Webhook images.policy.example.com: service-missing", ""},
+		"Pods":         {strings.ReplaceAll(refusal, `service "policy" not found`, `no endpoints available for service "policy"`), "no-ready-endpoints", "kubectl get endpointslices,pods -n policy"},
+		"a denial":     {`admission webhook "w.example.com" denied the request: no`, "Webhook w.example.com: denied", ""},
+		"a policy":     {`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no`, "Policy p with binding b", ""},
+		"a plugin":     {`Timeout: request did not complete within requested timeout - context deadline exceeded`, "request-timeout", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, "", "explain", "--error", tt.message)
+			expect.Contains(t, r.out, tt.subject, "fix:", alone)
+			looks := strings.Contains(r.out, "look:")
+			if r.code != exitOK || r.err != "" || strings.Contains(r.out, "input") || looks != (tt.look != "") || !strings.Contains(r.out, tt.look+"\n") {
+				t.Errorf("exit code %d, want %q: %s%s", r.code, tt.look, r.out, r.err)
+			}
+			answer := must.Get(agent.CallTool(t.Context(), &mcp.CallToolParams{Name: "explain", Arguments: map[string]any{"error": tt.message}}))(t)
+			if answer.IsError || textOf(answer) != r.out {
+				t.Errorf("mcp: %s", textOf(answer))
+			}
+		})
 	}
-	expect.Contains(t, r.out, "images.policy.example.com: service-missing", "fix:", "the webhook may be in it")
-	expect.Contains(t, r.err, "the cluster: reading kubeconfig: there is none", "the answer is from the message alone")
+	r := execute(t, "", "explain", "--error", refusal, "--context", "none")
+	expect.Contains(t, r.out, look, alone)
+	expect.Contains(t, r.err, "the cluster: ")
+	if r.code != exitError {
+		t.Errorf("a cluster that is named and cannot be read: exit code %d", r.code)
+	}
 }
 
 const manyRequests = `# What the shop's controller does.

@@ -159,6 +159,9 @@ var ownFailure = regexp.MustCompile(`(?i)\bcache\b|failed to (?:get|list|fetch)|
 // a better one.
 type advice struct {
 	Meaning, Fix string
+	// Look is a command that shows the backend, without its namespace; "" for lookAtBackend,
+	// where the Cause is one of the backend.
+	Look string
 	// Conversion is the Fix where the webhook converts: the CRD registers it, and all objects
 	// go with that.
 	Conversion string
@@ -186,7 +189,8 @@ var advices = map[Cause]advice{
 	},
 	"no-ready-endpoints": {
 		Meaning: "the Service exists, but no Pod behind its port is ready",
-		Fix:     "bring the Pods back, and see whether the webhook refuses its own. Before Kubernetes 1.34 the Service needs an Endpoints object too: kubectl get endpointslices,pods " + ofTheService,
+		Fix:     "bring the Pods back, and see whether the webhook refuses its own. Before Kubernetes 1.34 the Service needs an Endpoints object too",
+		Look:    "kubectl get endpointslices,pods",
 		Checks:  []string{"no-ready-endpoints"},
 		Related: []string{"bootstrap-deadlock", "single-endpoint"},
 	},
@@ -438,12 +442,14 @@ var advices = map[Cause]advice{
 	},
 	"other-server": {
 		Meaning: "another server answered with its own certificate: a kubelet, an ingress, the API server or another Service's backend. This one was not reached",
-		Fix:     "with hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's). Else see who listens at the targetPort on the Pod's address: kubectl get endpointslices,pods -o wide " + ofTheService,
+		Fix:     "with hostNetwork, choose a port that is free on the nodes (10250 is the kubelet's). Else see who listens at the targetPort on the Pod's address",
+		Look:    "kubectl get endpointslices,pods -o wide",
 		Checks:  []string{"host-port", "backend-selector"},
 	},
 	"envoy": {
 		Meaning: "an Envoy proxy of a mesh or gateway answered in place of the backend, which may not have seen the call",
-		Fix:     "take the port of the webhook out of the mesh. Or see in the log of the proxy why it does not reach the backend: kubectl get pods " + ofTheService,
+		Fix:     "take the port of the webhook out of the mesh. Or see in the log of the proxy why it does not reach the backend",
+		Look:    "kubectl get pods",
 		Checks:  []string{"no-ready-endpoints"},
 	},
 	"slow-call": {

@@ -21,6 +21,9 @@ type Answer struct {
 	Meaning string
 	// Fix is the way out.
 	Fix string
+	// Look is a command that shows the cause; "" where the error names no Service, its cause
+	// is none of the backend, or the Fix is that of a finding.
+	Look string
 	// Profiles are the webhooks that it is about: all that register the name.
 	Profiles []*classify.Profile
 	// AdmissionPolicy is the policy that it is about; nil where the input has none of
@@ -34,9 +37,16 @@ type Answer struct {
 	Notes []string
 }
 
-// ofTheService is what the advice says in place of a namespace that the error
-// may name.
-const ofTheService = "in the namespace of the Service"
+// lookAtBackend is the first command where a call failed, without the namespace.
+const lookAtBackend = "kubectl get deployments,pods,services"
+
+// FromMessage explains the error where nothing else is read.
+func FromMessage(c APIServerError) Answer {
+	return Explain(&classify.Report{Snapshot: &inventory.Snapshot{}}, c)
+}
+
+// hasInput reports whether the Report is of anything.
+func hasInput(r *classify.Report) bool { return !r.Snapshot.Taken.IsZero() }
 
 // Explain looks the error up in the Report.
 func Explain(r *classify.Report, c APIServerError) Answer {
@@ -60,10 +70,8 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	}
 	a.Profiles = about(r, c)
 	callers := c.callers(a.Profiles)
-	if namespace, _, _ := c.service(); namespace != "" {
-		a.Fix = strings.ReplaceAll(a.Fix, ofTheService, classify.ShellFlag("-n", namespace))
-	}
 	a.find(r, callers)
+	a.Look = a.look()
 	switch {
 	case len(a.Profiles) == 0:
 		a.Notes = unregistered(r, c)
@@ -81,6 +89,19 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
 	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
 	return a
+}
+
+// look is a command that shows the backend of the error.
+func (a *Answer) look() string {
+	namespace, _, _ := a.service()
+	command := advices[a.Cause].Look
+	if command == "" && slices.Contains(callFailures, a.Cause) {
+		command = lookAtBackend
+	}
+	if namespace == "" || command == "" || a.Explaining > 0 {
+		return ""
+	}
+	return command + " " + classify.ShellFlag("-n", namespace)
 }
 
 // onlyEvictions reports whether the webhooks are called for evictions alone.
@@ -191,7 +212,9 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 	if len(names) == 0 {
 		note = "The input has no webhook that the plugin calls."
 	}
-	a.Notes = append(a.Notes, note)
+	if hasInput(r) {
+		a.Notes = append(a.Notes, note)
+	}
 	a.find(r, meant)
 	a.Findings, a.Related = a.Findings[:a.Explaining], a.Explaining
 	return a
@@ -214,6 +237,8 @@ func unregistered(r *classify.Report, c APIServerError) []string {
 		return []string{"Webhook " + c.Webhook + " is Google's own: GKE calls it, and no configuration registers it."}
 	case strings.HasSuffix(c.Webhook, inventory.StaticSuffix):
 		return []string{"Webhook " + c.Webhook + onDisk}
+	case !hasInput(r):
+		return nil
 	case c.Kind != "":
 		out = append(out, fmt.Sprintf("No CRD of kind %s in group %s is converted by a webhook in the input.", c.Kind, c.Group))
 	default:

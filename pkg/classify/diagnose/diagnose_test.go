@@ -222,7 +222,7 @@ func TestAnswers(t *testing.T) {
 			if a.Related > 0 {
 				related = a.Findings[0].Check.Name
 			}
-			if len(a.Profiles) != tc.registered || related != tc.related || !strings.Contains(a.Fix, tc.fix) || !strings.Contains(strings.Join(a.Notes, " "), tc.note) {
+			if len(a.Profiles) != tc.registered || related != tc.related || !strings.Contains(a.Fix+" "+a.Look, tc.fix) || !strings.Contains(strings.Join(a.Notes, " "), tc.note) {
 				t.Errorf("registered %d, related %q, fix %q, notes %q; want %+v", len(a.Profiles), related, a.Fix, a.Notes, tc)
 			}
 		})

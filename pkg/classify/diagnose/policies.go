@@ -61,6 +61,7 @@ func (a *Answer) addPolicy(r *classify.Report) {
 	switch {
 	case p == nil && a.Policy.Static():
 		a.Notes = append(a.Notes, "Policy "+a.Policy.Name+onDisk)
+	case p == nil && !hasInput(r):
 	case p == nil:
 		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s.", a.Policy.Name))
 	case a.Cause != causePolicyWarned && a.Cause != causePolicyExpressionWarned:

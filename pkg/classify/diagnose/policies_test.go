@@ -62,7 +62,7 @@ func TestPolicyAnswers(t *testing.T) {
 			{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits"}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "limits-b"}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "limits"}},
 		},
-	}.Snapshot(time.Time{})
+	}.Snapshot(time.Unix(1, 0))
 	r := &classify.Report{Snapshot: s}
 	for name, want := range map[string]string{
 		"limits":             "kubectl delete validatingadmissionpolicybinding limits-b",

@@ -15,7 +15,9 @@ type Diagnosis struct {
 	Version string            `json:"version"`
 	Errors  []diagnosedError  `json:"errors" jsonschema:"Errors are those of the text that are about webhooks and policies, in its order."`
 	Inputs  []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
-	Taken   time.Time         `json:"taken" jsonschema:"Taken is when the facts were true."`
+	// FromMessage is false where a cluster or files were read.
+	FromMessage bool      `json:"fromMessage,omitempty" jsonschema:"FromMessage says that nothing was read but the text: no cluster is configured or answers."`
+	Taken       time.Time `json:"taken" jsonschema:"Taken is when the facts were true."`
 }
 
 // diagnosedError is one error of an API server, with what the Snapshot has on it.
@@ -31,6 +33,7 @@ type diagnosedError struct {
 	Meaning   string           `json:"meaning"`
 	Detail    string           `json:"detail"`
 	Fix       string           `json:"fix"`
+	Look      string           `json:"look,omitempty" jsonschema:"Look is a command that shows the backend, where the error names its Service and no finding explains it."`
 	Webhooks  []Webhook        `json:"webhooks" jsonschema:"Webhooks are all that register the name."`
 	Findings  []Finding        `json:"findings" jsonschema:"Findings are those about them, those with the same cause first."`
 	Related   int              `json:"related" jsonschema:"Related counts the Findings with the same cause."`
@@ -63,7 +66,7 @@ func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
 	for _, a := range answers {
 		e := diagnosedError{
 			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL, Object: a.Object, Plugin: a.Plugin, Count: a.Count,
-			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix,
+			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix, Look: a.Look,
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...), Related: a.Related,
 		}
 		for _, p := range a.Profiles {
@@ -94,11 +97,17 @@ func (d Diagnosis) Text(o TextOptions) Blocks {
 	for _, e := range d.Errors {
 		out = append(out, e.block())
 	}
+	if d.FromMessage {
+		return append(out, Block{Lines: []Line{{Text: messageAlone, Tone: Dim}}})
+	}
 	if lines := inputLines(d.Inputs, d.Taken, o); len(lines) > 0 {
 		out = append(out, Block{Lines: lines})
 	}
 	return out
 }
+
+// messageAlone fits in 80 columns.
+const messageAlone = "From the message alone: --kubeconfig or --from PATH adds what is registered."
 
 // head says how many errors the text has, and of how many webhooks and policies.
 func (d Diagnosis) head() string {
@@ -126,6 +135,9 @@ func (e diagnosedError) block() Block {
 	}
 	for _, f := range e.Findings[:e.Related] {
 		out.Add("finding:", Line{Name: f.Severity.String() + " " + f.Check + ":", Text: f.Message})
+	}
+	if e.Look != "" {
+		out.Lines = append(out.Lines, Line{Label: "look:", Command: e.Look})
 	}
 	out.Add("fix:", Line{Text: e.Fix})
 	for _, note := range e.Notes {
