@@ -230,7 +230,12 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 		r.fail(v.file, p.line, name, p.message)
 		return
 	}
-	// Who owns which field is not read, and much of what an object is made of.
+	r.take(v, gvk, decoded, unknown)
+}
+
+// take keeps an object that was decoded, without what is not read of it: who owns which field,
+// and much of what it is made of. unknown are the fields that its kind does not have.
+func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Object, unknown []string) {
 	fields := decoded.GetManagedFields()
 	for i := range fields {
 		fields[i].FieldsV1 = nil
@@ -244,7 +249,7 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 	if _, ofPlugin := decoded.(*inventory.PluginPolicy); ofPlugin { // Calico has a NetworkPolicy, too
 		key.Kind = gvk.GroupKind().String()
 	}
-	if d.namespaced {
+	if decoders[gvk.GroupKind().String()].namespaced {
 		decoded.SetNamespace(cmp.Or(decoded.GetNamespace(), "default")) // as kubectl does
 		key.Namespace = decoded.GetNamespace()
 	}
