@@ -79,7 +79,7 @@ func TestObserved(t *testing.T) {
 	b.look("light", 1440, 900)
 	b.shoot("observed-laptop")
 	b.get(address + "/")
-	b.until(`/failing now, as observed: .*names.policy.example.com .100 %/.test(document.querySelector('.headline').innerText)`)
+	b.until(`/Calls fail, as observed: .*names.policy.example.com .100 %/.test(document.querySelector('main').innerText)`)
 	b.shoot("observed-overview")
 	b.get(address + "/webhooks/validating/policy/names.policy.example.com")
 	b.until(`[...document.querySelectorAll('.lines li')].some((e) => e.innerText.startsWith('Failing') && e.querySelector('.state-bad'))`)
