@@ -184,11 +184,6 @@ func errorsOf(refused, errors int) []trace {
 func from60(minute int) bool { return minute >= 60 }
 func neverFails(int) bool    { return false }
 
-// within is for so many minutes from minute 60 on.
-func within(minutes int) func(int) bool {
-	return func(minute int) bool { return minute >= 60 && minute < 60+minutes }
-}
-
 // passing has what failed be let through.
 func passed(traces []trace) []trace {
 	return each("", func(t trace) trace {

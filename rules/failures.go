@@ -129,7 +129,7 @@ var answerRecords = []RecordingRule{
 		Name: unanswered, Asks: "How many calls failed in the last hour, of webhooks that answered none?",
 		Expr: `
 			sum by (type, name, failure) (
-				(` + failures + ` unless ` + failures + ` offset 1h and on (instance) last_over_time(` + scraped + `[5m] offset 1h) and on () ` + watching + ` offset 1h)
+				(` + failures + ` unless ` + failures + ` offset 1h and on (instance) last_over_time(` + scraped + `[5m] offset 1h) and on () last_over_time(` + watching + `[15m] offset 1h))
 				or increase(` + failures + `[1h])
 				unless on (instance, type, name) ` + excluded + `
 			) >= 3

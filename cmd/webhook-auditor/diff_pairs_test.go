@@ -185,14 +185,15 @@ func comparePair(t *testing.T, m pairMaker) {
 			t.Errorf("run records no change of %s %s", r.Type, r.Configuration)
 		}
 	}
-	named := fmt.Sprint(want.Policies, want.Unread, want.Errors)
+	var named strings.Builder
+	named.WriteString(fmt.Sprint(want.Policies, want.Unread, want.Errors))
 	for _, r := range want.Registrations {
-		named += " " + r.Type.RegisteredBy().Kind + " " + r.Configuration
+		named.WriteString(" " + r.Type.RegisteredBy().Kind + " " + r.Configuration)
 	}
 	for key, text := range after { // each is named
 		kind, name, _ := strings.Cut(key, " ")
 		registers := strings.HasSuffix(kind, "WebhookConfiguration") && text != old[key] && strings.Contains(text+old[key], "clientConfig") || kind == "ValidatingAdmissionPolicy" && old[key] == ""
-		if registers && !strings.Contains(named, kind+" "+name) {
+		if registers && !strings.Contains(named.String(), kind+" "+name) {
 			t.Errorf("no line names %s:\n%s\n%s", key, old[key], text)
 		}
 	}

@@ -65,11 +65,12 @@ func TestDiff(t *testing.T) {
 // cluster that it is applied to, or that of a tool of mcp.
 func TestDiffChecksNew(t *testing.T) {
 	configuration := func(webhooks ...string) string {
-		out := "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: ["
+		var out strings.Builder
+		out.WriteString("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: [")
 		for i, operations := range webhooks {
-			out += fmt.Sprintf("{name: w%d.example.com, clientConfig: {url: \"https://a.example.com\"}, sideEffects: None, admissionReviewVersions: [v1], rules: [{apiGroups: [apps], apiVersions: [v1], operations: [%s], resources: [deployments]}]},", i, operations)
+			out.WriteString(fmt.Sprintf("{name: w%d.example.com, clientConfig: {url: \"https://a.example.com\"}, sideEffects: None, admissionReviewVersions: [v1], rules: [{apiGroups: [apps], apiVersions: [v1], operations: [%s], resources: [deployments]}]},", i, operations))
 		}
-		return out + "]}\n"
+		return out.String() + "]}\n"
 	}
 	crd := func(conversion string) string {
 		return "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.com}, spec: {group: example.com, scope: Namespaced," +

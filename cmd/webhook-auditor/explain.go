@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +82,7 @@ not serve the resource, 2 usage error.`,
 }
 
 func (e *explain) run(ctx context.Context, args []string, s streams) error {
-	if err := cmp.Or(e.observe.check(e.paths), e.checkCall(args)); err != nil {
+	if err := errors.Join(e.observe.check(e.paths), e.checkCall(args)); err != nil {
 		return err
 	}
 	if e.offline && len(e.paths) > 0 {

@@ -23,7 +23,7 @@ var predeclared = wordSet(`append any bool byte cap clear close copy delete erro
 
 func wordSet(words string) map[string]bool {
 	out := map[string]bool{}
-	for _, word := range strings.Fields(words) {
+	for word := range strings.FieldsSeq(words) {
 		out[word] = true
 	}
 	return out

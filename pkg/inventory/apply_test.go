@@ -94,8 +94,8 @@ func TestApplyForgetsNothing(t *testing.T) {
 	after := inventory.Objects{}.Apply(manifests)
 	for _, all := range []inventory.Objects{after, after.Apply(manifests)} {
 		seen := 0
-		for i := range reflect.ValueOf(all).NumField() {
-			if field := reflect.ValueOf(all).Field(i); field.Kind() == reflect.Slice && field.Len() == 1 {
+		for _, field := range reflect.ValueOf(all).Fields() {
+			if field := field; field.Kind() == reflect.Slice && field.Len() == 1 {
 				seen++
 			}
 		}

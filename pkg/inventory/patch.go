@@ -193,7 +193,7 @@ var secretFields = []string{"env", "stringData", "kubectl.kubernetes.io/last-app
 // those of Secrets, and of env.
 func (c Change) Redacted(r Resource) Change {
 	hidden := r.Parent() == Resource{Name: "secrets"}
-	for _, key := range strings.Split(c.Path+c.From, "/") {
+	for key := range strings.SplitSeq(c.Path+c.From, "/") {
 		hidden = hidden || slices.Contains(secretFields, unescape.Replace(key))
 	}
 	for _, v := range []*any{&c.Value, &c.Old} {

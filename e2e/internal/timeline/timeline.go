@@ -206,22 +206,30 @@ func (l *Timeline) evaluate(now time.Time) {
 	}
 }
 
-// Firing are the alerts that fire now.
+// inhibitor is the alert that only inhibits one of kubernetes-mixin: it goes to no receiver.
+const inhibitor = "WebhookErrorsExplained"
+
+// Firing are the alerts that fire now, but for the one that only inhibits.
 func (l *Timeline) Firing() []*rules.Alert {
 	var out []*rules.Alert
 	for _, g := range l.groups {
 		for _, r := range g.AlertingRules() {
+			if r.Name() == inhibitor {
+				continue
+			}
 			out = append(out, slices.DeleteFunc(r.ActiveAlerts(), func(a *rules.Alert) bool { return a.State != rules.StateFiring })...)
 		}
 	}
 	return out
 }
 
-// Fired are all alerts that ever fired, each once.
+// Fired are all alerts that ever fired, each once, but for the one that only inhibits.
 func (l *Timeline) Fired() []labels.Labels {
 	out := map[string]labels.Labels{}
 	for _, s := range l.sent {
-		out[s.Alert.Labels.String()] = s.Alert.Labels
+		if s.Alert.Labels.Get("alertname") != inhibitor {
+			out[s.Alert.Labels.String()] = s.Alert.Labels
+		}
 	}
 	return slices.Collect(maps.Values(out))
 }

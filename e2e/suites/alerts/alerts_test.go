@@ -55,7 +55,7 @@ var incidents = []incident{
 		prepares: failingOpenOnLeases,
 		breaks:   behave(webhook.Behaviour{Delay: time.Minute}),
 		cures:    behave(webhook.Behaviour{}),
-		active:   []string{"WebhookCriticalResourceSlow"},
+		active:   []string{"WebhookCriticalResourceSlow", "WebhookFailingOpen"},
 		page:     "WebhookCriticalResourceSlow",
 		resource: "leases",
 	},

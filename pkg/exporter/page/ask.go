@@ -102,7 +102,7 @@ var (
 // text is none.
 func requestWords(text string) []string {
 	var words []string
-	for _, word := range strings.Fields(inNamespace.ReplaceAllString(text, " -n $1 ")) {
+	for word := range strings.FieldsSeq(inNamespace.ReplaceAllString(text, " -n $1 ")) {
 		value := len(words) > 0 && strings.HasPrefix(words[len(words)-1], "-")
 		if value || !slices.Contains(articles, strings.ToLower(word)) {
 			words = append(words, word)

@@ -87,14 +87,15 @@ func called(t *testing.T, op admission.Operation, object, answer string, a answe
 		Caller{Send: a.send, Skip: func(*inventory.Webhook) string { return "" }})
 	var out []string
 	for _, s := range r.Steps {
-		line := fmt.Sprintf("%d%s %s", s.Round, s.Name, s.Outcome)
+		var line strings.Builder
+		line.WriteString(fmt.Sprintf("%d%s %s", s.Round, s.Name, s.Outcome))
 		for _, c := range s.Patch {
-			line += " " + c.Path
+			line.WriteString(" " + c.Path)
 		}
 		if len(s.Again) > 0 {
-			line += " twice"
+			line.WriteString(" twice")
 		}
-		out = append(out, line)
+		out = append(out, line.String())
 	}
 	for _, d := range r.Differences {
 		out = append(out, "differs "+d.Path+" "+d.Webhook)
