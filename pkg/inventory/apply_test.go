@@ -95,7 +95,7 @@ func TestApplyForgetsNothing(t *testing.T) {
 	for _, all := range []inventory.Objects{after, after.Apply(manifests)} {
 		seen := 0
 		for _, field := range reflect.ValueOf(all).Fields() {
-			if field := field; field.Kind() == reflect.Slice && field.Len() == 1 {
+			if field.Kind() == reflect.Slice && field.Len() == 1 {
 				seen++
 			}
 		}
