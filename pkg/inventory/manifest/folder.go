@@ -305,14 +305,15 @@ func (f *file) isPatch(object metav1.Object) bool {
 
 // isPartial reports whether an object lacks what an API server requires of it.
 func isPartial(object metav1.Object) bool {
-	isCalled := func(c admissionv1.WebhookClientConfig, rules []admissionv1.RuleWithOperations) bool {
-		return (c.Service != nil || c.URL != nil) && len(rules) > 0
+	// Some software writes the rules of its webhooks itself: what it ships has all else.
+	isCalled := func(w admissionv1.ValidatingWebhook) bool {
+		return (w.ClientConfig.Service != nil || w.ClientConfig.URL != nil) && (len(w.Rules) > 0 || w.SideEffects != nil && len(w.AdmissionReviewVersions) > 0)
 	}
 	switch o := object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
-		return !slices.ContainsFunc(o.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return isCalled(w.ClientConfig, w.Rules) })
+		return !slices.ContainsFunc(o.Webhooks, isCalled)
 	case *admissionv1.MutatingWebhookConfiguration:
-		return !slices.ContainsFunc(o.Webhooks, func(w admissionv1.MutatingWebhook) bool { return isCalled(w.ClientConfig, w.Rules) })
+		return !slices.ContainsFunc(o.Webhooks, func(w admissionv1.MutatingWebhook) bool { return isCalled(inventory.AsValidating(w)) })
 	case *apiextensionsv1.CustomResourceDefinition:
 		return o.Spec.Group == "" || len(o.Spec.Versions) == 0 && o.Spec.Names.Kind == ""
 	case *admissionv1.ValidatingAdmissionPolicy:
