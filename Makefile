@@ -122,7 +122,7 @@ bin/bench-peers: e2e/bench/peers/build.sh $(wildcard e2e/bench/peers/*/go.mod)
 bench-programs: build control-plane bin/bench-peers
 	cd e2e && $(GO) build -o bin/bench ./bench
 
-# BENCH names one or several of small, medium, large and services; ROUNDS is how often
+# BENCH names one or several of small, medium, large, services and pods; ROUNDS is how often
 # each program is measured.
 bench: bench-programs ## what the auditor costs beside kube-state-metrics; see BENCH.md
 	cd e2e && for profile in $(or $(BENCH),small); do bin/bench --profile $$profile --rounds $(or $(ROUNDS),3) $(BENCHFLAGS) || exit 1; done
