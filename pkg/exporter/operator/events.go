@@ -62,16 +62,13 @@ type state struct {
 // findingEvents records Events for critical findings that come and go, as this process sees
 // them: one where its last Event of a finding says what is not so. A finding that comes and
 // goes faster than Events may be recorded costs none in between. A replica that begins to
-// write records what it has not seen while another one wrote.
+// write records all findings.
 type findingEvents struct {
 	// last are the states that the last Events say.
 	last map[identity]state
 }
 
 func newFindingEvents() findingEvents { return findingEvents{last: map[identity]state{}} }
-
-// skip leaves what is so now to the replica that writes.
-func (q *findingEvents) skip(r *classify.Report, now time.Time) { q.last = criticalFindings(r, now) }
 
 func newEventLimiter() *rate.Limiter { return rate.NewLimiter(rate.Every(eventInterval), maxEvents) }
 

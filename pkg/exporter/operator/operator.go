@@ -228,7 +228,7 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 
 // standBy follows the replica that writes.
 func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
-	w.events.skip(report, w.now())
+	w.events = newFindingEvents()
 	w.changes.skip()
 	clear(w.statuses)
 	maps.DeleteFunc(w.failing, func(operation string, _ error) bool { return operation != "lease" })
