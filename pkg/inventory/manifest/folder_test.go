@@ -33,9 +33,9 @@ func TestFolders(t *testing.T) {
 		return more
 	}
 	for name, test := range map[string]struct {
-		files tree
-		want  string // the registrations, and the version of the server
-		told  string // of what is not read
+		files  tree
+		want   string // the registrations, and the version of the server
+		unread string // of what is not read
 	}{
 		"a patch that nothing lists":   {with(tree{"config/base/p.yaml": patch, "config/crd/patches/c.yaml": crdPatch}), "a unknown", ""},
 		"a whole file beside":          {with(tree{"config/base/b.yaml": whole("b", "sys")}), "a b unknown", ""},
@@ -69,9 +69,9 @@ func TestFolders(t *testing.T) {
 			}
 			slices.Sort(names)
 			expect.Equal(t, test.want, strings.Join(append(names, o.Server.String()), " "))
-			told := strings.Join(slices.DeleteFunc(summary.Inputs[0].Lacks, func(s string) bool { return strings.HasPrefix(s, "no ") }), "\n")
-			if !strings.Contains(told, test.told) || (told == "") != (test.told == "") || len(o.Errors) > 0 {
-				t.Errorf("%q, want %q; errors: %v", told, test.told, o.Errors)
+			unread := strings.Join(slices.DeleteFunc(summary.Inputs[0].Lacks, func(s string) bool { return strings.HasPrefix(s, "no ") }), "\n")
+			if !strings.Contains(unread, test.unread) || (unread == "") != (test.unread == "") || len(o.Errors) > 0 {
+				t.Errorf("%q, want %q; errors: %v", unread, test.unread, o.Errors)
 			}
 		})
 	}
