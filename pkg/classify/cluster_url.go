@@ -21,7 +21,7 @@ var clusterURL = &Check{
 		case isOwnHost(host):
 			return []Problem{{
 				Message: fmt.Sprintf("is called by URL at %s, the API server's own host: it must run beside each API server; on a managed control plane it cannot, and %s", host, Consequence(p)),
-				Brief:   fmt.Sprintf("%s is the API server's own host: it must run beside each API server", host),
+				Brief:   fmt.Sprintf("is called by URL at %s, the API server's own host: it must run beside each API server", host),
 				Fix:     fmt.Sprintf("name its Service in clientConfig.service in place of clientConfig.url, unless it runs on the control plane's hosts%s", byOwner(p)),
 			}}
 		case !isServiceName(p.Snapshot, host):

@@ -19,26 +19,27 @@ var refusedByAPI = &Check{
 		if len(refused) == 0 {
 			return invalidConversionBundle(p)
 		}
-		return refusal(refused, ObjectName(p))
+		return refusal(refused, ObjectName(p), "it")
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		var out []Problem
 		if !p.Absent {
-			out = refusal(p.Matcher.RefusedPolicy(p.AdmissionPolicy), objectName(&p.Registration))
+			out = refusal(p.Matcher.RefusedPolicy(p.AdmissionPolicy), objectName(&p.Registration), "it")
 		}
 		for _, b := range p.Bindings {
-			out = append(out, refusal(p.Matcher.RefusedBinding(b), TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name))...)
+			binding := TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name)
+			out = append(out, refusal(p.Matcher.RefusedBinding(b), binding, "its binding "+b.Object.Name)...)
 		}
 		return out
 	},
 }
 
-// refusal is what the API server finds wrong with an object.
-func refusal(refused field.ErrorList, object string) []Problem {
+// refusal is what the API server finds wrong with an object, which the short sentence calls subject.
+func refusal(refused field.ErrorList, object, subject string) []Problem {
 	if len(refused) == 0 {
 		return nil
 	}
-	out := Problem{Brief: "the API server refuses it", Fix: "correct the file; kubectl diff -f FILE ends in the same error until then"}
+	out := Problem{Brief: "the API server refuses " + subject, Fix: "correct the file; kubectl diff -f FILE ends in the same error until then"}
 	var faults []string
 	for _, e := range refused {
 		out.Details = append(out.Details, e.Field+": "+parsed(cmp.Or(e.Detail, e.ErrorBody())))

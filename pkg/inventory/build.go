@@ -237,27 +237,28 @@ func (s *Snapshot) errors() []Error {
 		out = append(out, b.MatchResources.errors(&b.Object, "")...)
 	}
 	for _, w := range s.Webhooks {
-		of := " of webhook " + w.Name
-		out = append(out, w.MatchResources.errors(&w.Object, of)...)
-		if reason := w.Backend.urlFault(); reason != "" {
-			out = append(out, w.Object.Unreadable("reading url"+of+": "+reason+": must be https://HOST[:PORT][/PATH]"))
+		webhook := " of webhook " + w.Name
+		out = append(out, w.MatchResources.errors(&w.Object, webhook)...)
+		if reason := w.Backend.urlFault(); reason != "" && w.Object.Applied == nil {
+			out = append(out, w.Object.Unreadable("reading url"+webhook+": "+reason+": must be https://HOST[:PORT][/PATH]"))
 		}
 		if a := w.Backend.Authority; a != nil && a.TooLarge {
-			out = append(out, w.Object.Unreadable(fmt.Sprintf("reading caBundle%s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", of, len(w.Backend.CABundle))))
+			out = append(out, w.Object.Unreadable(fmt.Sprintf("reading caBundle%s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", webhook, len(w.Backend.CABundle))))
 		}
 	}
 	return out
 }
 
-// errors are the selectors that cannot be read.
-func (m *MatchResources) errors(object *Object, kind string) []Error {
+// errors are the selectors that cannot be read. Of an object that is to be applied, the API
+// server refuses them: a finding says so.
+func (m *MatchResources) errors(object *Object, subject string) []Error {
 	var out []Error
 	for _, s := range []struct {
 		field string
 		Selector
 	}{{"namespaceSelector", m.NamespaceSelector}, {"objectSelector", m.ObjectSelector}} {
-		if s.Err != nil {
-			out = append(out, object.Unreadable("reading "+s.field+kind+": "+strings.TrimSpace(s.Err.Error())))
+		if s.Err != nil && object.Applied == nil {
+			out = append(out, object.Unreadable("reading "+s.field+subject+": "+strings.TrimSpace(s.Err.Error())))
 		}
 	}
 	return out
