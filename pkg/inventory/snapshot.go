@@ -309,6 +309,15 @@ func (c *CRD) ServedVersions() []string {
 	return out
 }
 
+// VersionNames are the names of all versions, served or not.
+func (c *CRD) VersionNames() []string {
+	var out []string
+	for _, v := range c.Versions {
+		out = append(out, v.Name)
+	}
+	return out
+}
+
 // CRDVersion is one version of a CRD.
 type CRDVersion struct {
 	Name   string

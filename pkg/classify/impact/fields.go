@@ -31,7 +31,7 @@ type field struct {
 	// evaluated, as that would need the requests.
 	choice bool
 	// meaning says what a change does; nil where the field says it.
-	meaning func(was, now *inventory.Webhook) string
+	meaning func(p webhookPair) string
 	// raw is what the text leaves out; nil where it leaves out nothing.
 	raw func(w *inventory.Webhook) string
 	// always says that a webhook that comes or goes is reported with the field.
@@ -64,7 +64,7 @@ var (
 		backendField,
 		bundleField,
 		{name: "conversionReviewVersions", text: reviewVersionsText},
-		{name: "versions", always: true, text: crdVersionsText},
+		{name: versionsField, always: true, text: crdVersionsText, meaning: webhookPair.storedObjects},
 	}
 )
 
@@ -93,14 +93,13 @@ func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	if p.now != nil {
 		change.After = cmp.Or(f.text(p.now), f.none)
 	}
-	if p.was == nil || p.now == nil {
-		return change, true
-	}
-	same := change.Before == change.After
+	both := p.was != nil && p.now != nil
+	same := both && change.Before == change.After
 	if same && (f.raw == nil || f.raw(p.was) == f.raw(p.now)) {
 		return change, false
 	}
 	switch {
+	case !both && f.name != versionsField:
 	case same:
 		change.Meaning = "what is not shown of it differs"
 	case f.choice && f.text(p.was) == "":
@@ -110,7 +109,7 @@ func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	case f.choice:
 		change.Meaning = "which requests come and go by that is not compared"
 	case f.meaning != nil:
-		change.Meaning = f.meaning(p.was, p.now)
+		change.Meaning = f.meaning(p)
 	}
 	return change, true
 }
@@ -183,8 +182,8 @@ func crdVersionsText(w *inventory.Webhook) string {
 	return fmt.Sprintf("%s, stored in %s", some(w.CRD.ServedVersions()), w.CRD.StorageVersion)
 }
 
-func policyMeaning(_, now *inventory.Webhook) string {
-	if now.FailurePolicy == admissionv1.Ignore {
+func policyMeaning(p webhookPair) string {
+	if p.now.FailurePolicy == admissionv1.Ignore {
 		return "while its backend cannot be called, requests pass without it instead of being refused"
 	}
 	return "while its backend cannot be called, requests are refused instead of passing without it"

@@ -164,6 +164,7 @@ func registrations(before, after *admission.Matcher) (out []Registration, unread
 		r := newRegistration(key, was[key], now[key])
 		pairs := pair(was[key], now[key])
 		for _, p := range pairs {
+			p.crdBefore, p.crdAfter = before.Snapshot.CRDs[key.Configuration], after.Snapshot.CRDs[key.Configuration]
 			if w, differs := p.change(before, after); differs {
 				r.Webhooks = append(r.Webhooks, w)
 			}
@@ -207,7 +208,11 @@ func newRegistration(key inventory.Ref, was, now []*inventory.Webhook) Registrat
 }
 
 // webhookPair is a webhook before and after; one of them may be nil.
-type webhookPair struct{ was, now *inventory.Webhook }
+type webhookPair struct {
+	was, now *inventory.Webhook
+	// crdBefore and crdAfter are the CRD of a conversion, also where it has no webhook.
+	crdBefore, crdAfter *inventory.CRD
+}
 
 // pair pairs the webhooks by their names, and those of one name by their order.
 func pair(was, now []*inventory.Webhook) []webhookPair {

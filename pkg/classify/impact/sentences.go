@@ -63,7 +63,7 @@ func (r Registration) Lines() []string {
 // sentences are what changed of the webhook.
 func (w WebhookChange) sentences(p webhookPair) []string {
 	var out []string
-	if w.Edit != Changed {
+	if w.Edit != Changed && w.Type != inventory.Conversion { // of which there is one
 		out = append(out, string(w.Edit))
 	}
 	if len(w.Gained) > 0 {
@@ -87,14 +87,15 @@ func allowance(w *inventory.Webhook) string {
 }
 
 func (w WebhookChange) fieldSentence(f FieldChange) string {
-	switch w.Edit {
-	case Added:
-		return f.Field + " " + f.After
-	case Deleted:
-		return f.Field + " was " + f.Before
-	case Changed:
-	}
 	out := fmt.Sprintf("%s %s, before %s", f.Field, f.After, f.Before)
+	switch {
+	case w.Edit == Added:
+		out = f.Field + " " + f.After
+	case w.Edit == Deleted && f.Field == versionsField:
+		out = f.Field + " were " + f.Before
+	case w.Edit == Deleted:
+		out = f.Field + " was " + f.Before
+	}
 	if f.Meaning != "" {
 		out += ": " + f.Meaning
 	}

@@ -196,7 +196,7 @@ func (m *Matcher) conversion(c Chain) *Step {
 	}
 	w := m.Snapshot.Webhooks[i]
 	v := c.converted(w.CRD)
-	if stored := storedVersions(w.CRD); v.Match != Yes && len(stored) > 1 && c.Request.Operation != Create {
+	if stored := StoredVersions(w.CRD); v.Match != Yes && len(stored) > 1 && c.Request.Operation != Create {
 		v = Verdict{Match: Maybe, Detail: fmt.Sprintf("the object may be stored in another version than %s", w.CRD.StorageVersion)}
 	}
 	if v.Match == "" {

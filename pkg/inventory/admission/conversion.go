@@ -35,7 +35,7 @@ const (
 // discovery prefers: the best version of the whole group, or the CRD's own best
 // where it does not serve that one.
 func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
-	stored := storedVersions(c)
+	stored := StoredVersions(c)
 	single := len(text.Distinct(slices.Concat(stored, c.ServedVersions()))) <= 1
 	switch {
 	case !single && (len(stored) != 1 || m.preferredVersion(c) != stored[0]):
@@ -94,9 +94,9 @@ func (r Request) getsOther(registration *inventory.Registration) bool {
 	return verdict.Match != No && kind != r.Kind
 }
 
-// storedVersions returns the versions in which objects may be stored. Manifests carry
+// StoredVersions returns the versions in which objects may be stored. Manifests carry
 // no status; they start with the storage version alone.
-func storedVersions(c *inventory.CRD) []string {
+func StoredVersions(c *inventory.CRD) []string {
 	if c.StorageVersion == "" || slices.Contains(c.StoredVersions, c.StorageVersion) {
 		return c.StoredVersions
 	}

@@ -229,6 +229,7 @@ func (r *reader) convertCRDs() {
 			}
 			if crd, ok := r.objects[at].value.(*apiextensionsv1.CustomResourceDefinition); ok && crd.UID == "" {
 				crd.Spec.Conversion = i.conversions[name]
+				metav1.SetMetaDataLabel(&crd.ObjectMeta, "olm.owner", i.Name)
 			}
 		}
 	}
