@@ -86,7 +86,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	a.input.allowEmptyFlag(flags)
 	a.access = registerCluster(groups.FlagSet("cluster"))
 	a.probe.register(groups.FlagSet("probe"))
-	a.observe.registerSources(groups.FlagSet("observation"))
+	a.observe.register(groups.FlagSet("observation"))
 	addFlags(c, &groups)
 	c.ValidArgsFunction = completeType
 	return c

@@ -19,15 +19,12 @@ type auditLogFlags struct {
 }
 
 func (a *auditLogFlags) register(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&a.paths, "audit-log", nil, "audit log of an API server: adds the requests that webhooks mutated, denied or failed; a file, .gz, archive, must-gather or directory, - for stdin; may be repeated")
+	flags.StringArrayVar(&a.paths, "audit-log", nil, "audit log of an API server, with the requests that webhooks mutated, denied or failed: a file, .gz, archive, must-gather or directory, - for stdin; may be repeated")
 }
 
 // check refuses flags that do not go together; paths are other inputs.
 func (a *auditLogFlags) check(paths []string) error {
-	switch {
-	case a.requestID != "" && len(a.paths) == 0:
-		return usageError{errors.New("--request-id: must be given with --audit-log")}
-	case slices.Contains(a.paths, "-") && slices.Contains(paths, "-"):
+	if slices.Contains(a.paths, "-") && slices.Contains(paths, "-") {
 		return usageError{errors.New("--audit-log: must not read standard input as another input does")}
 	}
 	return exist(a.paths)

@@ -72,11 +72,13 @@ not serve the resource, 2 usage error.`,
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
 	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "markdown", "json"}})
 	e.call.register(groups.FlagSet("calls"))
-	e.observe.registerSources(groups.FlagSet("observation"))
+	e.observe.register(groups.FlagSet("observation"))
+	e.observe.audit.register(groups.FlagSet("observation"))
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
 	addFlags(c, &groups)
 	c.MarkFlagsMutuallyExclusive("error", "requests", "request-id")
+	c.MarkFlagsRequiredTogether("audit-log", "request-id")
 	c.ValidArgsFunction = completeOperation
 	return c
 }

@@ -81,7 +81,7 @@ input cannot be read or has no such object, 2 usage error.`,
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&i.paths, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	i.input = policyFlags(flags)
-	i.observe.registerSources(groups.FlagSet("observation"))
+	i.observe.register(groups.FlagSet("observation"))
 	i.access = registerCluster(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	c.ValidArgsFunction = completeType

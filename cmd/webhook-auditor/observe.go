@@ -50,15 +50,6 @@ func (o *observeFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.prometheus.Selector, "prometheus-selector", "", `label matchers that select one cluster of several in Prometheus, for example 'cluster="prod"'`)
 }
 
-// registerSources adds the flags of all sources, those of audit logs as well.
-func (o *observeFlags) registerSources(flags *pflag.FlagSet) {
-	o.register(flags)
-	o.audit.register(flags)
-}
-
-// isGiven reports whether there is any source.
-func (o *observeFlags) isGiven() bool { return o.enabled() || len(o.audit.paths) > 0 }
-
 // enabled reports whether anything is to be observed.
 func (o *observeFlags) enabled() bool { return o.source == "apiserver" || o.prometheus.URL != "" }
 

@@ -54,7 +54,8 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	enumFlag(flags, &t.sort, enum{"sort", "", "sort by this column", report.SortKeys})
 	t.namespace.register(flags, "show")
 	enumFlag(flags, &t.column, enum{"by", "", "with --audit-log, group the requests", report.AuditDimensions})
-	t.observe.registerSources(groups.FlagSet("observation"))
+	t.observe.register(groups.FlagSet("observation"))
+	t.observe.audit.register(groups.FlagSet("observation"))
 	groups.FlagSet("input").StringArrayVar(&t.paths, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
 	t.input = policyFlags(groups.FlagSet("input"))
 	t.access = registerCluster(groups.FlagSet("cluster"))
@@ -70,7 +71,7 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	if !logged && (t.column != report.AuditDimensions[0] || len(t.paths) > 0) {
 		return usageError{errors.New("--by and --from: must be given with --audit-log: no metric has users or namespaces, and files no metrics")}
 	}
-	if !t.observe.isGiven() {
+	if !logged && !t.observe.enabled() {
 		t.observe.source = "apiserver"
 	}
 	if err := t.observe.check(t.paths); err != nil {

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -169,49 +168,6 @@ func (k AuditKey) Compare(o AuditKey) int {
 		k.Series.compare(o.Series), cmp.Compare(k.Outcome, o.Outcome), k.Resource.Compare(o.Resource), cmp.Compare(k.Operation, o.Operation),
 		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.User, o.User), cmp.Compare(k.Message, o.Message),
 	)
-}
-
-// evidenceVerbs are what the outcomes that matter to a finding are called.
-var evidenceVerbs = map[AuditOutcome]string{
-	AuditDenied: "denied", AuditFailed: "refused, as its call failed,", AuditFailedOpen: "let pass unchecked, as its call failed,", AuditViolated: "audited", AuditMutated: "mutated",
-}
-
-// Evidence are sentences without a subject on what the webhook did to requests, one
-// for each outcome; none where the log has no such request.
-func (a *AuditLog) Evidence(series Series) []string {
-	var out []string
-	for _, outcome := range AuditOutcomes {
-		var sum AuditSum
-		users, namespaces := map[string]bool{}, map[string]bool{}
-		for _, r := range a.Of(series) {
-			if r.Outcome == outcome {
-				sum.Add(r.AuditSum)
-				users[UserName(r.User)], namespaces[r.Namespace] = true, true
-			}
-		}
-		delete(namespaces, "")
-		in := ""
-		switch n := len(namespaces); {
-		case n == 1:
-			in = " in namespace " + oneOf(namespaces, "namespace")
-		case n > 1:
-			in = " in " + oneOf(namespaces, "namespace")
-		}
-		if verb := evidenceVerbs[outcome]; verb != "" && sum.Requests > 0 {
-			out = append(out, fmt.Sprintf("%s %s of %s%s since %s", verb, Counted(sum.Requests, "request"), oneOf(users, "user"), in, sum.First.UTC().Format(time.RFC3339)))
-		}
-	}
-	return out
-}
-
-// oneOf is the one name there is, or how many there are.
-func oneOf(names map[string]bool, noun string) string {
-	if len(names) == 1 {
-		for name := range names {
-			return name
-		}
-	}
-	return Counted(len(names), noun)
 }
 
 // UserName shortens the name of a ServiceAccount: that of a controller of the

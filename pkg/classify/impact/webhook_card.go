@@ -203,16 +203,12 @@ func ifItFails(p *classify.Profile) string {
 	return "these requests pass without it (failurePolicy Ignore)" + hangs
 }
 
-// measured is what was observed of the webhook, and recorded by audit logs.
+// measured is what was observed of the webhook.
 func measured(r *classify.Report, p *classify.Profile) []Fact {
-	var out []Fact
 	if o := r.Snapshot.Observed; o != nil {
-		out = append(out, Fact{"observed", ObservedInWords(o, p.Series())})
+		return []Fact{{"observed", ObservedInWords(o, p.Series())}}
 	}
-	for _, evidence := range r.Snapshot.AuditLog.Evidence(p.Series()) {
-		out = append(out, Fact{"audit log", "it " + evidence})
-	}
-	return out
+	return nil
 }
 
 // webhookHealth is what of the cluster stops while the webhook is down.

@@ -134,7 +134,7 @@ func (v *view) alerts() report.Blocks {
 	return v.linked(report.Blocks{{Heading: "Firing alerts", Table: t}}.NonEmpty()).Bounded(maxAnswered)
 }
 
-// sources are what was read and what it records, and what cannot be read.
+// sources are what was read, and what cannot be read.
 func (v *view) sources() report.Blocks {
 	unread, observed, inputs := report.Block{Heading: "Not readable, so unknown"}, report.Block{}, report.Block{Heading: "Inputs"}
 	for _, e := range v.Report.Errors {
@@ -146,5 +146,5 @@ func (v *view) sources() report.Blocks {
 	for _, i := range v.Snapshot.Inputs {
 		inputs.Lines = append(inputs.Lines, report.Line{Text: i.Path + " (" + i.Kind + ")"})
 	}
-	return slices.Concat(report.Blocks{unread, observed}, report.AuditBlocks(v.Snapshot), report.Blocks{inputs}).NonEmpty().Bounded(report.MaxErrors)
+	return report.Blocks{unread, observed, inputs}.NonEmpty().Bounded(report.MaxErrors)
 }

@@ -49,7 +49,7 @@ type findingRow struct {
 }
 
 func (v *view) row(found *classify.Finding) findingRow {
-	f := report.NewFinding(found, v.Snapshot)
+	f := report.NewFinding(found)
 	row := findingRow{
 		Finding: f, Check: v.check(found.Check), Webhook: v.webhook(f.Ref), Fix: report.FixParts(f.Fix),
 		Where: f.Type.Title() + ", configuration " + f.Configuration,

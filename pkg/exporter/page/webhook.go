@@ -81,7 +81,6 @@ func (v *view) registration(p *classify.Profile) report.Blocks {
 	out := report.Block{Heading: "Registration"}
 	out.Add("Registered by", report.Line{Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: by.URL})
 	out.Add("Owner", report.Line{Text: p.Object.Owner.String()})
-	out.Add("Audit log", report.Line{Text: strings.Join(v.Snapshot.AuditLog.Evidence(p.Series()), "; ")})
 	out.Add("failurePolicy", report.Line{Text: string(p.FailurePolicy)})
 	out.Add("Timeout", report.Line{Text: text.Seconds(p.Timeout)})
 	if p.Approved {

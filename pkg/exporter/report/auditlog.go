@@ -91,9 +91,6 @@ func (d Document) At(r *classify.Report) *classify.Report {
 
 func newAuditLog(s *inventory.Snapshot, column string) *AuditLog {
 	log := s.AuditLog
-	if log == nil {
-		return nil
-	}
 	out := &AuditLog{AuditLog: log, Requests: auditLines(s, column)}
 	out.Messages, out.OfMessages = auditMessages(log)
 	out.Changes, out.OfChanges = changedFields(log)
@@ -211,25 +208,16 @@ func auditNotes(l *AuditLog) []string {
 	return append(out, "An audit log does not record that a validating webhook let a request pass, nor that a mutating policy ran.")
 }
 
-// Text has the requests as a table.
-func (t AuditTop) Text(TextOptions) Blocks { return t.AuditLog.blocks() }
-
-// AuditBlocks are what the audit log of a Snapshot records of each webhook and policy; none
-// without one.
-func AuditBlocks(s *inventory.Snapshot) Blocks { return newAuditLog(s, AuditDimensions[0]).blocks() }
-
-// blocks are the requests as a table, with the most frequent messages; none of a nil log.
-func (l *AuditLog) blocks() Blocks {
-	if l == nil {
-		return nil
-	}
-	t := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Over 500 ms", "They took", "Last", "Configuration"}}
+// Text has the requests as a table, with the most frequent messages.
+func (t AuditTop) Text(TextOptions) Blocks {
+	l := t.AuditLog
+	table := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Over 500 ms", "They took", "Last", "Configuration"}}
 	for _, line := range l.Requests {
-		t.Rows = append(t.Rows, auditCells(line))
+		table.Rows = append(table.Rows, auditCells(line))
 	}
-	t.dropEmpty("By")
-	t.dropEmpty("Configuration")
-	out := Block{Heading: "Audit log", Table: t.bounded(maxAuditLines)}
+	table.dropEmpty("By")
+	table.dropEmpty("Configuration")
+	out := Block{Heading: "Audit log", Table: table.bounded(maxAuditLines)}
 	for _, m := range l.Messages {
 		out.Lines = append(out.Lines, Line{Label: fmt.Sprintf("%d %s", m.Requests, m.Outcome), Tone: Warning, Text: m.Name + ": " + m.Message})
 	}

@@ -28,7 +28,7 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 func newFindings(findings []*classify.Finding) []Finding {
 	out := []Finding{}
 	for _, f := range findings {
-		out = append(out, newFinding(f))
+		out = append(out, NewFinding(f))
 	}
 	return out
 }

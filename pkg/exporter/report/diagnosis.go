@@ -73,7 +73,7 @@ func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
 			e.Webhooks = append(e.Webhooks, newWebhook(p, s))
 		}
 		for _, f := range a.Findings {
-			e.Findings = append(e.Findings, NewFinding(f, s))
+			e.Findings = append(e.Findings, NewFinding(f))
 		}
 		d.Errors = append(d.Errors, e)
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -60,7 +59,6 @@ type Webhook struct {
 	Reach          Reach            `json:"reach"`
 	Approved       bool             `json:"approved"`
 	Observed       *Observed        `json:"observed,omitempty" jsonschema:"Observed is what was measured of it; absent without a source."`
-	AuditLog       []string         `json:"auditLog,omitempty" jsonschema:"AuditLog has a sentence without a subject for each outcome of requests that the audit log records of it."`
 	Source         inventory.Source `json:"source,omitzero" jsonschema:"Source is where it was read; absent for a cluster."`
 }
 
@@ -209,7 +207,7 @@ func NewDocument(r *classify.Report) Document {
 	}
 	profiles := r.ByRef()
 	for _, f := range r.Findings {
-		finding, p := NewFinding(f, r.Snapshot), profiles[f.Webhook]
+		finding, p := NewFinding(f), profiles[f.Webhook]
 		if len(r.Snapshot.Inputs) == 0 {
 			finding.Look = f.Look(p)
 		}
@@ -243,7 +241,6 @@ func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
 		Reach:          Reach(p.ByClass),
 		Approved:       p.Approved,
 		Observed:       newObserved(s.Observed, p.Series()),
-		AuditLog:       s.AuditLog.Evidence(p.Series()),
 		Source:         p.Object.Source,
 	}
 }
@@ -264,16 +261,8 @@ func newBackend(b inventory.Backend) Backend {
 	}}
 }
 
-// NewFinding returns the Finding of a Snapshot, with what its audit log says of the webhook.
-func NewFinding(f *classify.Finding, s *inventory.Snapshot) Finding {
-	out := newFinding(f)
-	if evidence := s.AuditLog.Evidence(f.Webhook.Series()); len(evidence) > 0 {
-		out.Message += "; by the audit log, it " + strings.Join(evidence, "; ")
-	}
-	return out
-}
-
-func newFinding(f *classify.Finding) Finding {
+// NewFinding returns the view of a finding.
+func NewFinding(f *classify.Finding) Finding {
 	return Finding{
 		Check:        f.Check.Name,
 		Severity:     f.Severity,

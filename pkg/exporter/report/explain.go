@@ -126,7 +126,6 @@ type ChainStep struct {
 	Ready             int             `json:"ready,omitempty" jsonschema:"Ready counts the ready endpoints of its Service; absent where that is not known."`
 	Unreachable       string          `json:"unreachable,omitempty" jsonschema:"Unreachable completes \"its backend …\": why it cannot be called now; absent where nothing is known to be wrong."`
 	Observed          *Observed       `json:"observed,omitempty" jsonschema:"Observed is what was measured of the webhook, for all its requests."`
-	AuditLog          []string        `json:"auditLog,omitempty" jsonschema:"AuditLog has a sentence without a subject for each outcome of requests that the audit log records of the webhook."`
 }
 
 // SkippedStep is a webhook that is not called, or a policy that is not evaluated.
@@ -269,7 +268,6 @@ func newWebhookStep(step admission.Step, op admission.Operation, s *inventory.Sn
 		Reinvocable: (admission.Budget{}).Add(w, op).Reinvocable > 0,
 		Backend:     w.Backend.String(), Ready: state.Ready,
 		Observed: newObserved(s.Observed, w.Series()),
-		AuditLog: s.AuditLog.Evidence(w.Series()),
 	}
 	if state.Fault != inventory.Sound && state.Certain() {
 		out.Unreachable = state.Detail

@@ -204,7 +204,6 @@ func (e Explanation) remarks() []Line {
 		if s.Observed != nil {
 			add("observed", impact.ObservedInWords(e.Observed, s.Series()), Note)
 		}
-		add("audit log", strings.Join(s.AuditLog, "; "), Note)
 	}
 	out = append(out, e.unseen()...)
 	if b := e.Budget; b != nil && len(b.Parts()) > 1 {
