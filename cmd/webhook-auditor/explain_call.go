@@ -61,17 +61,15 @@ func (e *explain) checkCall(args []string) error {
 	return nil
 }
 
-// maxReview bounds the answer of a webhook, in bytes.
-const maxReview = 10 << 20
-
 // caller sends reviews, and requests to the API server.
 type caller struct {
 	api  rest.Interface
 	urls bool
 }
 
-// newCaller makes a client that follows no redirect and reads no endless answer.
-func newCaller(config *rest.Config) (rest.Interface, error) {
+// newCaller makes a client that sends JSON to the server as it is, and follows redirects
+// where allowed says so.
+func newCaller(config *rest.Config, allowed func(redirect *http.Request) error) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType, config.AcceptContentTypes, config.QPS = "application/json", "application/json", -1
 	config.WarningHandler = rest.NoWarnings{}
@@ -79,20 +77,30 @@ func newCaller(config *rest.Config) (rest.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
-	h = &http.Client{Transport: boundedAnswers{h.Transport}, Timeout: h.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	h.CheckRedirect = func(redirect *http.Request, via []*http.Request) error {
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("stopped after %d redirects", maxRedirects)
+		}
+		return allowed(redirect)
+	}
 	return client.Group(config, h, corev1.SchemeGroupVersion)
 }
 
-// boundedAnswers reads no more of an answer than maxReview.
-type boundedAnswers struct{ http.RoundTripper }
+// maxRedirects is how many the client of API servers follows. Source: net/http.
+const maxRedirects = 10
 
-// RoundTrip implements http.RoundTripper.
-func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		answer.Body = http.MaxBytesReader(nil, answer.Body, maxReview)
+// anyRedirect is for a webhook by URL, which gets no credentials.
+func anyRedirect(*http.Request) error { return nil }
+
+// proxiedRedirect is for the API server, which writes redirects within a backend as such of
+// its proxy. All others would carry the review, and the credentials, to another host.
+func proxiedRedirect(redirect *http.Request) error {
+	from := redirect.Response.Request.URL
+	proxy, _, _ := strings.Cut(from.Path, "/proxy/")
+	if redirect.URL.Host == from.Host && strings.HasPrefix(redirect.URL.Path, proxy+"/proxy/") {
+		return nil
 	}
-	return answer, err
+	return fmt.Errorf("%w: it redirects to %s, which API servers follow", dryrun.ErrNotCalled, redirect.URL.Redacted())
 }
 
 // send calls a webhook by the way that the API server takes.
@@ -107,7 +115,7 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 		if err != nil {
 			return nil, err
 		}
-		if api, err = newCaller(&rest.Config{Host: u.Scheme + "://" + u.Host, TLSClientConfig: rest.TLSClientConfig{CAData: withSystemRoots(b.CABundle)}}); err != nil {
+		if api, err = newCaller(&rest.Config{Host: u.Scheme + "://" + u.Host, TLSClientConfig: rest.TLSClientConfig{CAData: withSystemRoots(b.CABundle)}}, anyRedirect); err != nil {
 			return nil, err
 		}
 		at = cmp.Or(u.Path, "/")
@@ -117,9 +125,6 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 	answer, err := result.Raw()
 	if err != nil {
 		err = result.Error() // which reads the Status
-	}
-	if tooLarge := (&http.MaxBytesError{}); errors.As(err, &tooLarge) {
-		return nil, fmt.Errorf("its answer has more than %d MB", maxReview>>20)
 	}
 	return answer, err
 }
@@ -232,7 +237,7 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 		return report.CalledRequest{}, err
 	}
 	c := caller{urls: e.call.urls}
-	if c.api, err = newCaller(config); err != nil {
+	if c.api, err = newCaller(config, proxiedRedirect); err != nil {
 		return report.CalledRequest{}, err
 	}
 	r := dryrun.Request{Request: chain.Request, Sent: a.subject.Object}
@@ -257,6 +262,6 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 	if name, _ := r.Answer.Object["metadata"].(map[string]any); r.Name == "" && name != nil {
 		r.Name, _ = name["name"].(string)
 	}
-	result := dryrun.Call(ctx, m, r, dryrun.Caller{Send: c.send, Skip: c.skip})
+	result := dryrun.Call(ctx, m, r, dryrun.Caller{Send: c.send, Skip: c.skip, Types: client.Scheme()})
 	return report.NewCalledRequest(chain.Request, result), nil
 }

@@ -18,6 +18,7 @@ type Behaviour struct {
 	Warn      string        // a warning beside the answer
 	Redirect  string        // answer with a redirect to this address
 	Padding   int           // so many bytes before the answer
+	Answer    string        // the whole answer, with UID for that of the request
 }
 
 // labelPatch is what "/patch" does: add an annotation that shows the webhook

@@ -32,7 +32,7 @@ func readReview(body io.Reader) (review, error) {
 		return r, fmt.Errorf("decoding the review: %w", err)
 	}
 	switch kind.APIVersion + " " + kind.Kind {
-	case "admission.k8s.io/v1 AdmissionReview":
+	case "admission.k8s.io/v1 AdmissionReview", "admission.k8s.io/v1beta1 AdmissionReview":
 		err = json.Unmarshal(raw, &r.admission)
 	case "apiextensions.k8s.io/v1 ConversionReview":
 		err = json.Unmarshal(raw, &r.conversion)

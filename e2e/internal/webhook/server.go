@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,12 +152,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if behaviour.Redirect != "" {
-		http.Redirect(w, r, behaviour.Redirect, http.StatusFound)
+		http.Redirect(w, r, behaviour.Redirect, http.StatusTemporaryRedirect) // with the review
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	answer := []byte(`{"no": "review"}`)
-	if !behaviour.Garbage {
+	switch {
+	case behaviour.Answer != "":
+		answer = []byte(strings.ReplaceAll(behaviour.Answer, "UID", string(call.UID)))
+	case !behaviour.Garbage:
 		answer = append(bytes.Repeat([]byte(" "), behaviour.Padding), review.answer(behaviour)...)
 	}
 	_, _ = w.Write(answer) // an error is the client's to see

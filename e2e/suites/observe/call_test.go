@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,12 +40,19 @@ var callPatches = map[string][]string{
 		`{"op":"add","path":"/metadata/annotations","value":{"e2e/x":"y"}}`, `{"op":"add","path":"/metadata/annotations/e2e~1x","value":"z"}`, `{"op":"copy","from":"/data/k","path":"/data/copied"}`,
 		`{"op":"move","from":"/data/k","path":"/data/moved"}`, `{"op":"test","path":"/data/k","value":"v"},{"op":"add","path":"/data/tested","value":"yes"}`,
 		`{"op":"replace","path":"/data","value":{}}`, `{"op":"add","path":"/data/k","value":"v"}`, `{"op":"add","path":"/immutable","value":false}`,
+		`{"op":"add","path":"/data/none","value":null}`, `{"op":"add","path":"/data/number","value":5}`, `{"op":"add","path":"/data/un~0known~1key","value":"v"}`,
+		`{"op":"replace","path":"","value":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"NAME","namespace":"call-shop"},"data":{"only":"this"}}}`,
+		`{"op":"replace","path":"/nothing/there","value":1}`, `{"op":"add","path":"/metadata/labels","value":null}`, `{"op":"add","path":"/unknown","value":{"a":"b"}}`,
+		`{"op":"unknown","path":"/data/k"}`, `{"op":"remove","path":"/data"}`, `{"op":"add","path":"/metadata/finalizers","value":["e2e.example.com/f"]}`,
 	},
 	"Pod": {
 		`{"op":"add","path":"/spec/containers/-","value":{"name":"proxy","image":"proxy"}}`, `{"op":"add","path":"/spec/containers/0","value":{"name":"first","image":"first","ports":[{"containerPort":80}]}}`,
 		`{"op":"replace","path":"/spec/containers/0/image","value":"mirror/i"}`, `{"op":"replace","path":"/spec/containers/0/imagePullPolicy","value":"Never"}`, `{"op":"remove","path":"/spec/containers/0/env"}`,
 		`{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"A","value":"TOPSECRET"}}`, `{"op":"add","path":"/spec/containers/0/resources","value":{"limits":{"cpu":"1000m"}}}`,
 		`{"op":"add","path":"/metadata/annotations","value":{"e2e/x":"y"}}`, `{"op":"add","path":"/spec/volumes","value":[{"name":"v","configMap":{"name":"c"}}]}`, `{"op":"replace","path":"/spec/restartPolicy","value":"Never"}`,
+		`{"op":"remove","path":"/spec/containers/1"}`, `{"op":"replace","path":"/spec/containers/1/image","value":"mirror/proxy"}`, `{"op":"move","from":"/spec/containers/1","path":"/spec/containers/0"}`,
+		`{"op":"add","path":"/spec/initContainers","value":[{"name":"init","image":"init","restartPolicy":"Always"}]}`, `{"op":"add","path":"/spec/tolerations/-","value":{"key":"e2e","operator":"Exists"}}`,
+		`{"op":"add","path":"/spec/nodeSelector","value":{"a/b":"c"}}`, `{"op":"add","path":"/spec/securityContext","value":{"runAsNonRoot":true}}`, `{"op":"add","path":"/spec/hostNetwork","value":"yes"}`,
 	},
 }
 
@@ -53,10 +61,31 @@ const (
 	calledConfigMap = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"call-shop","labels":%s},"data":{"k":"v"}}`
 )
 
+// answers are what webhooks answer that are no plain review: API servers take some, and
+// refuse others. PATCH is a patch.
+var answers = []string{
+	`{}`, `null`, `[]`, `<html>`, ` `, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":null}`,
+	review(`"uid":"another","allowed":true`), review(`"allowed":true`), review(`"uid":"UID"`), review(`"uid":"UID","allowed":"true"`), review(`"uid":"UID","allowed":true`) + "{",
+	review(`"uid":"UID","allowed":true,"patch":null,"patchType":"JSONPatch"`), review(`"uid":"UID","allowed":true,"patch":"","patchType":"JSONPatch"`),
+	review(`"uid":"UID","allowed":true,"patch":"bnVsbA==","patchType":"JSONPatch"`), review(`"uid":"UID","allowed":true,"patch":"W10=","patchType":"JSONPatch"`), // null, []
+	review(`"uid":"UID","allowed":true,"patch":"e30=","patchType":"JSONPatch"`), review(`"uid":"UID","allowed":true,"patch":"%%%","patchType":"JSONPatch"`), // {}
+	review(`"uid":"UID","allowed":true,"patch":"PATCH"`), review(`"uid":"UID","allowed":true,"patch":"PATCH","patchType":""`), review(`"uid":"UID","allowed":true,"patch":"PATCH","patchType":"MergePatch"`),
+	review(`"uid":"UID","allowed":true,"patch":"PATCH","patchType":"JSONPatch","status":{"code":403,"message":"no"}`), review(`"uid":"UID","allowed":false,"patch":"PATCH","patchType":"JSONPatch"`),
+	review(`"uid":"UID","allowed":false,"status":{"code":200,"status":"Success","message":"fine"}`), review(`"uid":"UID","allowed":false,"status":{"reason":"NotFound"}`),
+	review(`"uid":"UID","allowed":false,"status":{"code":503,"message":"` + strings.Repeat("long ", 20_000) + `"}`), review(`"uid":"UID","allowed":true,"warnings":["` + strings.Repeat("long ", 1_000) + `",""]`),
+	strings.Replace(review(`"uid":"UID","allowed":true`), "/v1", "/v1beta1", 1), strings.Replace(review(`"uid":"UID","allowed":true`), "Review", "Revue", 1),
+}
+
+// review is one with such a response.
+func review(response string) string {
+	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/metadata/annotations","value":{"e2e/x":"y"}}]`))
+	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{` + strings.Replace(response, "PATCH", patch, 1) + "}}"
+}
+
 // behaviour is how a webhook answers.
-func behaviour(random *rand.Rand, kind, elsewhere string) webhook.Behaviour {
+func behaviour(random *rand.Rand, kind, name, elsewhere string) webhook.Behaviour {
 	patches := callPatches[kind]
-	patch := "[" + patches[random.IntN(len(patches))] + "]"
+	patch := "[" + strings.ReplaceAll(patches[random.IntN(len(patches))], "NAME", name) + "]"
 	switch n := random.IntN(40); n {
 	case 0, 1:
 		return webhook.Behaviour{Deny: "because"}
@@ -74,6 +103,10 @@ func behaviour(random *rand.Rand, kind, elsewhere string) webhook.Behaviour {
 		return webhook.Behaviour{}
 	case 10, 11, 12:
 		return webhook.Behaviour{Patch: patch, Warn: "mind"}
+	case 13, 14, 15, 16:
+		return webhook.Behaviour{Answer: answers[random.IntN(len(answers))]}
+	case 17:
+		return webhook.Behaviour{Patch: patch, Padding: 11 << 20}
 	}
 	return webhook.Behaviour{Patch: patch}
 }
@@ -232,11 +265,17 @@ func (a *audited) call(t *testing.T, name string, random *rand.Rand, outcomes ma
 	}
 	described := []string{operation, kind}
 	for i := range hooksOfChain {
-		b := behaviour(random, kind, a.Hooks.URL("/nowhere"))
+		b := behaviour(random, kind, name, a.Hooks.URL("/followed"))
 		a.Hooks.Behave(fmt.Sprintf("/h%d", i), b)
-		described = append(described, fmt.Sprintf("%s %+v", labels[fmt.Sprint(callLabel, i)], b))
+		described = append(described, fmt.Sprintf("%s %.500s", labels[fmt.Sprint(callLabel, i)], fmt.Sprintf("%+v", b)))
 	}
-	a.Hooks.Behave("/v", webhook.Behaviour{Deny: []string{"", "", "never"}[random.IntN(3)], Warn: "valid"})
+	a.Hooks.Behave("/followed", webhook.Behaviour{Patch: `[{"op":"add","path":"/metadata/annotations","value":{"e2e/followed":"y"}}]`})
+	validating := webhook.Behaviour{Deny: []string{"", "", "never"}[random.IntN(3)], Warn: "valid"}
+	if random.IntN(3) == 0 {
+		validating = webhook.Behaviour{Answer: answers[random.IntN(len(answers))]}
+	}
+	a.Hooks.Behave("/v", validating)
+	described = append(described, fmt.Sprintf("validating %s %.500s", labels[callLabel+"v"], fmt.Sprintf("%+v", validating)))
 	printed := testenv.Get(auditor.Piped(t.Context(), bytes.NewReader(object), testenv.Binary(t), "explain", operation, "-f", "-", "--call", "-o", "json", "--kubeconfig", a.Plane.Kubeconfig()))(t)
 	var got calledAnswer
 	if err := json.Unmarshal([]byte(printed.Stdout), &got); err != nil || printed.Code != 0 {
@@ -246,9 +285,10 @@ func (a *audited) call(t *testing.T, name string, random *rand.Rand, outcomes ma
 		validate(t, "explain-call", printed.Stdout)
 	}
 	outcomes[fmt.Sprint(operation, " ", kind, " refused ", got.Refused != "")]++
-	refused := got.Server.Code >= 400
+	const invalid = 422 // what the API server refuses after its webhooks
+	refused := got.Server.Code >= 400 && got.Server.Code != invalid
 	if refused != (got.Refused != "") || len(got.Differences) > 0 || strings.Contains(printed.Stdout, "TOPSECRET") {
-		t.Errorf("%s: %s\nchain:\n%s", name, printed.Stdout, strings.Join(described, "\n"))
+		t.Errorf("%s: %.8000s\nchain:\n%s", name, printed.Stdout, strings.Join(described, "\n"))
 	}
 	if strings.Contains(got.Refused, "denied the request") && got.Server.Message != got.Refused {
 		t.Errorf("%s: refused with %q, by the API server with %q", name, got.Refused, got.Server.Message)

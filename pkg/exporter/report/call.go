@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,8 +74,11 @@ func (r CalledRequest) Text(o TextOptions) Blocks {
 		findings = append(findings, Line{Label: "fight", Name: f.Path, Tone: Warning, Text: fmt.Sprintf("%s sets it, and %s sets it otherwise", f.Webhook, f.Later)})
 	}
 	verdict := "let pass"
-	if r.Refused != "" {
+	switch {
+	case r.Refused != "":
 		verdict = "refused: " + r.Refused
+	case r.Server.Code >= http.StatusBadRequest:
+		verdict = "let pass by them, and refused by the API server: " + r.Server.Message
 	}
 	out := Blocks{{Heading: fmt.Sprintf("%s, as a dry run at %s: %s", r.Request.Title(), inventory.Counted(called, "webhook"), verdict)}}
 	rest := Blocks{{Lines: calls}, {Lines: findings}, {Heading: "The API server's own dry run", Lines: r.serverLines(o)}}

@@ -1,15 +1,12 @@
 package dryrun
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // fieldSet is a node of a FieldsV1.
@@ -20,7 +17,6 @@ type fieldSet = map[string]any
 // managedFields are those from before they did. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers.
 func base(sent, stored, answer map[string]any) map[string]any {
-	sent = decoded(sent)
 	if answer == nil {
 		return sent
 	}
@@ -40,51 +36,6 @@ func base(sent, stored, answer map[string]any) map[string]any {
 	return asMap(completed(sent, answer, set))
 }
 
-// merged is the object as a server-side apply leaves it: maps are merged, and lists by the
-// names of their elements.
-func merged(stored, sent any) any {
-	switch s := sent.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		maps.Copy(out, asMap(stored))
-		for key, value := range s {
-			out[key] = merged(out[key], value)
-		}
-		return out
-	case []any:
-		had, _ := stored.([]any)
-		out := slices.Clone(had)
-		for _, element := range s {
-			name := asMap(element)["name"]
-			if i := slices.IndexFunc(out, func(o any) bool { return name != nil && asMap(o)["name"] == name }); i >= 0 {
-				out[i] = merged(out[i], element)
-			} else if name == nil {
-				return s
-			} else {
-				out = append(out, element)
-			}
-		}
-		return out
-	}
-	return sent
-}
-
-// decoded is an object as the API server decodes it: the stringData of a Secret is data.
-func decoded(sent map[string]any) map[string]any {
-	plain := mapAt(sent, "stringData")
-	if sent["kind"] != "Secret" || plain == nil {
-		return sent
-	}
-	out, data := maps.Clone(sent), map[string]any{}
-	maps.Copy(data, mapAt(sent, "data"))
-	for key, value := range plain {
-		data[key] = base64.StdEncoding.EncodeToString(fmt.Append(nil, value))
-	}
-	delete(out, "stringData")
-	out["data"] = data
-	return out
-}
-
 func join(target, source fieldSet) {
 	for key, value := range source {
 		if target[key] == nil {
@@ -94,27 +45,8 @@ func join(target, source fieldSet) {
 	}
 }
 
-func sameQuantity(a, b any) bool {
-	x, err := resource.ParseQuantity(fmt.Sprint(a))
-	if err != nil {
-		return false
-	}
-	y, err := resource.ParseQuantity(fmt.Sprint(b))
-	return err == nil && x.Cmp(y) == 0 && reflect.TypeOf(b).Kind() == reflect.String
-}
-
-// defaults are values that the API server, or a plugin of it, sets where a field is
-// missing. Source: SetDefaults_… in k8s.io/kubernetes/pkg/apis, and its plugin/pkg/admission.
-var defaults = map[string][]any{
-	"apiVersion": {"v1"}, "defaultMode": {int64(420)}, "divisor": {"0"}, "dnsPolicy": {"ClusterFirst"}, "expirationSeconds": {int64(3600)},
-	"failureThreshold": {int64(3)}, "imagePullPolicy": {"Always", "IfNotPresent"}, "initialDelaySeconds": {int64(0)}, "periodSeconds": {int64(10)},
-	"preemptionPolicy": {"PreemptLowerPriority"}, "priority": {int64(0)}, "procMount": {"Default"}, "protocol": {"TCP"}, "resources": {map[string]any{}}, "restartPolicy": {"Always"}, "schedulerName": {"default-scheduler"},
-	"scheme": {"HTTP"}, "securityContext": {map[string]any{}}, "service": {""}, "serviceAccount": {"default"}, "serviceAccountName": {"default"}, "successThreshold": {int64(1)}, "terminationGracePeriodSeconds": {int64(30)},
-	"terminationMessagePath": {"/dev/termination-log"}, "terminationMessagePolicy": {"File"}, "timeoutSeconds": {int64(1)}, "type": {""},
-}
-
 // completed is a value with the fields that the answer of the API server has besides, where
-// they are managed, or are defaults.
+// they are managed, or come from its plugins.
 func completed(value, answer any, set fieldSet) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -123,7 +55,7 @@ func completed(value, answer any, set fieldSet) any {
 			below, managed := set["f:"+key].(fieldSet)
 			if had, ok := v[key]; ok {
 				out[key] = completed(had, is, below)
-			} else if isDefault := func(d any) bool { return reflect.DeepEqual(d, is) }; managed || slices.ContainsFunc(defaults[key], isDefault) || byPlugin(key, is) {
+			} else if managed || byPlugin(key, is) {
 				out[key] = completed(emptied(is), is, below)
 			}
 		}
@@ -141,37 +73,7 @@ func completed(value, answer any, set fieldSet) any {
 		}
 		return out
 	}
-	if sameQuantity(value, answer) {
-		return answer
-	}
 	return value
-}
-
-// userMaps are fields with maps that an API server leaves out where they are empty.
-var userMaps = []string{"annotations", "binaryData", "data", "labels", "limits", "matchLabels", "nodeSelector", "overhead", "requests", "stringData"}
-
-// encoded is a value of a kind of the API server as it writes it: without null, empty lists
-// and empty maps of the user's.
-func encoded(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			value = encoded(value)
-			_, isMap := value.(map[string]any)
-			if !isEmpty(value) || isMap && !slices.Contains(userMaps, key) {
-				out[key] = value
-			}
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = encoded(v[i])
-		}
-		return out
-	}
-	return v
 }
 
 // emptied is a map without its fields, of which some may be managed; or another value.
@@ -198,15 +100,21 @@ func elementSet(set fieldSet, element any) fieldSet {
 	return nil
 }
 
-// byPlugin reports whether plugins of the API server set such a field before webhooks are
-// called. Source: k8s.io/kubernetes plugin/pkg/admission.
+// ofPlugins are fields that plugins of the API server set before webhooks are called, with
+// the values for an object that says nothing of them. Source: k8s.io/kubernetes
+// plugin/pkg/admission.
+var ofPlugins = map[string]any{
+	"preemptionPolicy": "PreemptLowerPriority", "priority": int64(0), "serviceAccount": "default", "serviceAccountName": "default",
+}
+
+// byPlugin reports whether the field is from such a plugin.
 func byPlugin(key string, value any) bool {
 	tolerations, _ := value.([]any)
 	foreign := func(t any) bool {
 		key, _ := asMap(t)["key"].(string)
 		return !strings.HasPrefix(key, "node.kubernetes.io/")
 	}
-	return key == "tolerations" && !slices.ContainsFunc(tolerations, foreign)
+	return key == "tolerations" && !slices.ContainsFunc(tolerations, foreign) || value != nil && ofPlugins[key] == value
 }
 
 // paths are the JSON pointers at which two values differ, of what is left out of no patch.

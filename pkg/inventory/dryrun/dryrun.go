@@ -4,9 +4,9 @@
 package dryrun
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -14,8 +14,10 @@ import (
 	"sync"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -24,11 +26,16 @@ import (
 // Caller is how reviews get to webhooks.
 type Caller struct {
 	// Send sends a review, and returns the body of the answer. The error completes
-	// "failed to call webhook: ".
+	// "failed to call webhook: ", but where it wraps ErrNotCalled.
 	Send func(ctx context.Context, w *inventory.Webhook, review []byte) ([]byte, error)
 	// Skip says why a webhook is not called, "" where it is.
 	Skip func(w *inventory.Webhook) string
+	// Types are those of the API server's own kinds, as far as they are known.
+	Types *runtime.Scheme
 }
+
+// ErrNotCalled says that an API server would get an answer where this program does not.
+var ErrNotCalled = errors.New("not called from here")
 
 // Request is a request whose webhooks are called.
 type Request struct {
@@ -109,13 +116,12 @@ type run struct {
 // gets its own output as well.
 func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result {
 	x := &run{Request: r, matcher: m, Caller: c, again: map[inventory.Ref]bool{}, invoked: map[inventory.Ref]bool{}}
-	if r.Stored != nil && r.Options["kind"] == "PatchOptions" {
-		r.Sent = asMap(merged(r.Stored, r.Sent))
+	x.result.Server = r.Answer
+	var err error
+	if x.object, err = x.begun(); err != nil {
+		x.result.Refused = err.Error()
 	}
-	if r.Sent != nil {
-		x.object = x.stores(base(r.Sent, r.Stored, r.Answer.Object))
-	}
-	x.result.Before, x.result.Server = x.object, r.Answer
+	x.result.Before = x.object
 	x.round(ctx, 0)
 	if x.changed {
 		x.round(ctx, 1)
@@ -131,12 +137,19 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 	return x.result
 }
 
-// stores is the object as the API server encodes it: custom resources as they are.
-func (x *run) stores(object map[string]any) map[string]any {
-	if x.matcher.Snapshot.CRDs[x.Resource.Name+"."+x.Resource.Group] != nil {
-		return object
+// begun is the object as admission begins with it; nil of a delete.
+func (x *run) begun() (map[string]any, error) {
+	object, err := x.Sent, error(nil)
+	if x.Stored != nil && x.Options["kind"] == "PatchOptions" {
+		object, err = x.merged(x.Stored, x.Sent)
 	}
-	return asMap(encoded(object))
+	if err != nil || object == nil {
+		return nil, err
+	}
+	if object, err = x.decode(object); err != nil {
+		return nil, err
+	}
+	return base(object, x.Stored, x.Answer.Object), nil
 }
 
 // seenRequest is the request as admission has it now.
@@ -202,13 +215,16 @@ func (x *run) policies(number int) {
 				continue
 			}
 			changes, after, err := seen.Mutations(admission.PolicyStep{Policy: p, Binding: b, Verdict: verdict})
+			if err == nil {
+				after, err = x.decode(after)
+			}
 			if err != nil {
 				x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: NotCalled, Message: "its changes cannot be computed here: " + err.Error()})
 				continue
 			}
 			x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: Allowed, Patch: changes})
 			x.changed = x.changed || len(paths(x.object, after, "")) > 0
-			x.object = x.stores(after)
+			x.object = after
 		}
 	}
 }
@@ -246,36 +262,43 @@ func (x *run) add(s Step) {
 // callMutating calls a mutating webhook, and again with what it made of the object.
 func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step) {
 	patch := x.call(ctx, w, x.object, step)
-	if len(bytes.TrimSpace(patch)) == 0 || string(bytes.TrimSpace(patch)) == "[]" {
+	operations, err := jsonpatch.DecodePatch(patch)
+	switch {
+	case len(patch) == 0:
 		return
-	}
-	if x.object == nil {
+	case err != nil:
+		x.fail(w, step, fmt.Errorf("received undecodable patch in webhook response: %w", err))
+		return
+	case len(operations) == 0:
+		return
+	case x.object == nil:
 		step.Outcome, step.Message = Refused, fmt.Sprintf("admission webhook %q attempted to modify the object, which is not supported for this operation", w.Name)
 		return
 	}
-	var operations []json.RawMessage
-	if err := json.Unmarshal(patch, &operations); err != nil {
-		x.fail(w, step, fmt.Errorf("received undecodable patch in webhook response: %w", err))
-		return
-	}
-	after, changes, err := inventory.ApplyPatch(x.object, patch)
+	after, changes, err := x.patched(x.object, patch)
 	if err != nil {
 		step.Outcome, step.Message = Refused, fmt.Sprintf("its patch does not apply: %v", err)
 		return
-	}
-	if after = x.stores(after); x.Answer.Object != nil {
-		after = asMap(completed(after, x.Answer.Object, nil))
 	}
 	step.Patch = changes
 	if len(paths(x.object, after, "")) > 0 {
 		second := Step{Ref: w.Ref}
 		if patch := x.call(ctx, w, after, &second); second.Outcome == Allowed && len(patch) > 0 {
-			if twice, changes, err := inventory.ApplyPatch(after, patch); err == nil && len(paths(after, twice, "")) > 0 {
+			if twice, changes, err := x.patched(after, patch); err == nil && len(paths(after, twice, "")) > 0 {
 				step.Again = changes
 			}
 		}
 	}
 	x.object = after
+}
+
+// patched is the object as the API server decodes it after the patch, and its changes.
+func (x *run) patched(object map[string]any, patch []byte) (map[string]any, []inventory.Change, error) {
+	after, changes, err := inventory.ApplyPatch(object, patch)
+	if err == nil {
+		after, err = x.decode(after)
+	}
+	return after, changes, err
 }
 
 // call sends a review and fills in the step. It returns the patch of the answer.
@@ -295,6 +318,10 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]
 	begun := time.Now()
 	answer, err := x.Send(ctx, w, body)
 	step.Milliseconds = time.Since(begun).Milliseconds()
+	if errors.Is(err, ErrNotCalled) {
+		step.Outcome, step.Message = NotCalled, err.Error()
+		return nil
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()

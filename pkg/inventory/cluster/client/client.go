@@ -13,11 +13,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,12 +31,13 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// scheme has the types of the API groups that the program uses.
-var scheme = sync.OnceValue(func() *runtime.Scheme {
+// Scheme has the types of the API groups that the program uses.
+var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme, coordinationv1.AddToScheme,
 		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
+		batchv1.AddToScheme, rbacv1.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
 	}
@@ -50,7 +53,7 @@ func Group(config *rest.Config, h *http.Client, gv schema.GroupVersion) (rest.In
 	if gv.Group == corev1.GroupName {
 		config.APIPath = "/api"
 	}
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme()).WithoutConversion()
+	config.NegotiatedSerializer = serializer.NewCodecFactory(Scheme()).WithoutConversion()
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
@@ -92,4 +95,4 @@ func Lister[T, L any, PT Object[T], PL List[L]](group rest.Interface, resource, 
 }
 
 // parameters encodes the options of requests.
-var parameters = sync.OnceValue(func() runtime.ParameterCodec { return runtime.NewParameterCodec(scheme()) })
+var parameters = sync.OnceValue(func() runtime.ParameterCodec { return runtime.NewParameterCodec(Scheme()) })
