@@ -100,7 +100,7 @@ func proxiedRedirect(redirect *http.Request) error {
 	if redirect.URL.Host == from.Host && strings.HasPrefix(redirect.URL.Path, proxy+"/proxy/") {
 		return nil
 	}
-	return fmt.Errorf("%w: it redirects to %s, which API servers follow", dryrun.ErrNotCalled, redirect.URL.Redacted())
+	return fmt.Errorf("it redirects to %s, which API servers follow: %w", redirect.URL.Redacted(), dryrun.ErrNotCalled)
 }
 
 // send calls a webhook by the way that the API server takes.
@@ -125,6 +125,9 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 	answer, err := result.Raw()
 	if err != nil {
 		err = result.Error() // which reads the Status
+	}
+	if failed := (&url.Error{}); errors.As(err, &failed) && errors.Is(err, dryrun.ErrNotCalled) {
+		err = failed.Err
 	}
 	return answer, err
 }

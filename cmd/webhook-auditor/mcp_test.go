@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,18 +104,6 @@ func TestMCP(t *testing.T) {
 		}
 		if text := textOf(r); r.IsError != c.isError || !strings.Contains(text, c.want) {
 			t.Errorf("%s %v: error %v, want %q: %s", c.tool, c.args, r.IsError, c.want, text[:min(len(text), 600)])
-		}
-	}
-}
-
-// TestOnlyExplainCalls: the page, "run" and mcp call no webhook, whatever they are sent.
-func TestOnlyExplainCalls(t *testing.T) {
-	files := must.Get(filepath.Glob("*.go"))(t)
-	for _, file := range files {
-		text := must.Get(os.ReadFile(file))(t)
-		calls, asks := bytes.Contains(text, []byte("dryrun."+"Call(")), bytes.Contains(text, []byte("call"+"Flags"))
-		if calls != (file == "explain_call.go") || asks != (file == "explain_call.go" || file == "explain.go") {
-			t.Errorf("%s: calls webhooks: %t, may ask for that: %t", file, calls, asks)
 		}
 	}
 }

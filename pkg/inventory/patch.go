@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-openapi/jsonpointer"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
@@ -85,27 +86,16 @@ func newChange(o jsonpatch.Operation, object map[string]any) Change {
 
 // ValueAt returns the value at a JSON pointer, nil without one.
 func ValueAt(v any, pointer string) any {
-	if pointer == "" {
-		return v
+	p, err := jsonpointer.New(pointer)
+	if err != nil {
+		return nil
 	}
-	for _, key := range strings.Split(pointer, "/")[1:] {
-		switch in := v.(type) {
-		case map[string]any:
-			v = in[unescape.Replace(key)]
-		case []any:
-			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(in) {
-				return nil
-			}
-			v = in[i]
-		default:
-			return nil
-		}
+	value, _, err := p.Get(v)
+	if err != nil {
+		return nil
 	}
-	return v
+	return value
 }
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // mapsOfUsers have keys that may be numbers.
 var mapsOfUsers = []string{"annotations", "binaryData", "data", "labels", "matchLabels", "stringData"}
@@ -181,51 +171,4 @@ func shifted(path, element string, shift int) string {
 		return path
 	}
 	return strings.TrimSuffix(fmt.Sprintf("%s%d/%s", list, own+shift, below), "/")
-}
-
-// hiddenValue stands for what may be secret.
-const hiddenValue = "(hidden)"
-
-// secretFields hold values that may be secret, whatever the kind.
-var secretFields = []string{"env", "stringData", "kubectl.kubernetes.io/last-applied-configuration"}
-
-// Redacted is the change of an object of the resource without values that may be secret:
-// those of Secrets, and of env.
-func (c Change) Redacted(r Resource) Change {
-	hidden := r.Parent() == Resource{Name: "secrets"}
-	for key := range strings.SplitSeq(c.Path+c.From, "/") {
-		hidden = hidden || slices.Contains(secretFields, unescape.Replace(key))
-	}
-	for _, v := range []*any{&c.Value, &c.Old} {
-		switch {
-		case *v == nil:
-		case hidden:
-			*v = hiddenValue
-		default:
-			*v = withoutSecrets(*v)
-		}
-	}
-	return c
-}
-
-// withoutSecrets is a value with the secret parts hidden.
-func withoutSecrets(v any) any {
-	switch v := v.(type) {
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = withoutSecrets(v[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[key] = withoutSecrets(value)
-			if slices.Contains(secretFields, key) || v["kind"] == "Secret" && key == "data" {
-				out[key] = hiddenValue
-			}
-		}
-		return out
-	}
-	return v
 }

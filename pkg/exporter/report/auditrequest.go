@@ -113,8 +113,8 @@ func (s AuditedStep) changes() []inventory.Change {
 }
 
 // markOverwritten also fills in what was there before, where the log holds the object and
-// the patches apply to it without its defaults.
-func (r AuditedRequest) markOverwritten() {
+// the patches apply to it without its defaults, and hides what may be secret.
+func (r *AuditedRequest) markOverwritten() {
 	var patches []inventory.Patch
 	object := r.Object
 	for _, s := range r.Webhooks {
@@ -126,11 +126,11 @@ func (r AuditedRequest) markOverwritten() {
 		patches = append(patches, inventory.Patch{Webhook: s.Name, Changes: s.changes()})
 	}
 	inventory.MarkOverwritten(patches)
+	var changes [][]inventory.Change
 	for _, p := range patches {
-		for i, c := range p.Changes {
-			p.Changes[i] = c.Redacted(r.Resource)
-		}
+		changes = append(changes, p.Changes)
 	}
+	r.Message = inventory.Redact(r.Resource, []map[string]any{r.Object}, changes).Text(r.Message)
 }
 
 // WithoutValues is the request without the values of changes.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-openapi/jsonpointer"
 	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -40,14 +41,26 @@ func NewCalledRequest(r admission.Request, result dryrun.Result) CalledRequest {
 		Version: documentVersion, Result: result, Fights: []Fight{}, kind: r.Kind,
 		Request: ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name},
 	}
+	var patches [][]inventory.Change
 	for _, s := range result.Steps {
-		for i, c := range s.Patch {
-			if s.Patch[i] = c.Redacted(r.Resource); c.OverwrittenBy != "" && c.OverwrittenBy != s.Name {
+		for _, c := range s.Patch {
+			if c.OverwrittenBy != "" && c.OverwrittenBy != s.Name {
 				out.Fights = append(out.Fights, Fight{c.Path, s.Name, c.OverwrittenBy})
 			}
 		}
-		for i, c := range s.Again {
-			s.Again[i] = c.Redacted(r.Resource)
+		patches = append(patches, s.Patch, s.Again)
+	}
+	objects := []map[string]any{result.Stored, result.Before, result.After, result.Server.Object}
+	secrets := inventory.Redact(r.Resource, objects, patches)
+	out.Refused, out.Server.Message = secrets.Text(out.Refused), secrets.Text(out.Server.Message)
+	texts := [][]string{out.Server.Warnings}
+	for i := range out.Steps {
+		out.Steps[i].Message = secrets.Text(out.Steps[i].Message)
+		texts = append(texts, out.Steps[i].Warnings)
+	}
+	for _, list := range texts {
+		for i := range list {
+			list[i] = secrets.Text(list[i])
 		}
 	}
 	if result.Server.Object == nil && result.Before != nil {
@@ -200,7 +213,7 @@ func leaves(c inventory.Change) []string {
 	}
 	var out []string
 	for key := range own {
-		out = append(out, c.Path+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+		out = append(out, c.Path+"/"+jsonpointer.Escape(key))
 	}
 	return out
 }
@@ -219,7 +232,7 @@ func jqPath(pointer string, object map[string]any) (query string, listed bool) {
 		case inList:
 			query, listed = query+"["+key+"]", true
 		default:
-			query += "." + strconv.Quote(strings.NewReplacer("~1", "/", "~0", "~").Replace(key))
+			query += "." + strconv.Quote(jsonpointer.Unescape(key))
 		}
 	}
 	return strings.TrimSuffix(query, " | "), listed

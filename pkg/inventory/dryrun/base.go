@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/go-openapi/jsonpointer"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // fieldSet is a node of a FieldsV1.
@@ -108,13 +111,22 @@ var ofPlugins = map[string]any{
 }
 
 // byPlugin reports whether the field is from such a plugin.
-func byPlugin(key string, value any) bool {
-	tolerations, _ := value.([]any)
-	foreign := func(t any) bool {
-		key, _ := asMap(t)["key"].(string)
-		return !strings.HasPrefix(key, "node.kubernetes.io/")
+func byPlugin(key string, value any) bool { return value != nil && ofPlugins[key] == value }
+
+// tolerate adds the tolerations that a Pod gets before webhooks are called. Source:
+// k8s.io/kubernetes plugin/pkg/admission/defaulttolerationseconds.
+func tolerate(spec map[string]any) {
+	list, _ := spec["tolerations"].([]any)
+	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		tolerates := func(t any) bool {
+			toleration := asMap(t)
+			return (toleration["key"] == nil || toleration["key"] == key) && (toleration["effect"] == nil || toleration["effect"] == "NoExecute")
+		}
+		if !slices.ContainsFunc(list, tolerates) {
+			list = append(list, map[string]any{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(300)})
+		}
 	}
-	return key == "tolerations" && !slices.ContainsFunc(tolerations, foreign) || value != nil && ofPlugins[key] == value
+	spec["tolerations"] = list
 }
 
 // paths are the JSON pointers at which two values differ, of what is left out of no patch.
@@ -129,7 +141,7 @@ func paths(a, b any, location string) []string {
 		maps.Copy(keys, y)
 		var out []string
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			out = append(out, paths(x[key], y[key], location+"/"+escape.Replace(key))...)
+			out = append(out, paths(x[key], y[key], location+"/"+jsonpointer.Escape(key))...)
 		}
 		return out
 	case []any:
@@ -148,8 +160,6 @@ func paths(a, b any, location string) []string {
 	}
 	return []string{location}
 }
-
-var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // isEmpty reports whether an API server leaves the value out.
 func isEmpty(v any) bool {

@@ -35,7 +35,7 @@ type Caller struct {
 }
 
 // ErrNotCalled says that an API server would get an answer where this program does not.
-var ErrNotCalled = errors.New("not called from here")
+var ErrNotCalled = errors.New("not followed from here")
 
 // Request is a request whose webhooks are called.
 type Request struct {
@@ -96,8 +96,8 @@ type Result struct {
 	Refused     string       `json:"refused,omitempty" jsonschema:"Refused is the error that clients get; absent where the request is let pass."`
 	Server      Answer       `json:"server" jsonschema:"Server is the answer of the API server to the same request with dryRun=All."`
 	Differences []Difference `json:"differences" jsonschema:"Differences are the fields that the API server has otherwise, after its dry run."`
-	// Before and After are the object before and after the webhooks.
-	Before, After map[string]any `json:"-"`
+	// Stored is the object as it was; Before and After are before and after the webhooks.
+	Stored, Before, After map[string]any `json:"-"`
 }
 
 // run is a request on its way.
@@ -116,7 +116,7 @@ type run struct {
 // gets its own output as well.
 func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result {
 	x := &run{Request: r, matcher: m, Caller: c, again: map[inventory.Ref]bool{}, invoked: map[inventory.Ref]bool{}}
-	x.result.Server = r.Answer
+	x.result.Server, x.result.Stored = r.Answer, r.Stored
 	var err error
 	if x.object, err = x.begun(); err != nil {
 		x.result.Refused = err.Error()
@@ -148,6 +148,9 @@ func (x *run) begun() (map[string]any, error) {
 	}
 	if object, err = x.decode(object); err != nil {
 		return nil, err
+	}
+	if spec := mapAt(object, "spec"); spec != nil && x.Kind.Kind == "Pod" && x.Operation == admission.Create {
+		tolerate(spec)
 	}
 	return base(object, x.Stored, x.Answer.Object), nil
 }

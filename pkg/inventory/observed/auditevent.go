@@ -217,7 +217,7 @@ func (e *auditEvent) outcomes(calls []inventory.AuditCall) (results, error) {
 				return nil, fmt.Errorf("annotation %s: %w", key, err)
 			}
 			for _, f := range failures {
-				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy}, result{inventory.AuditViolated, pattern(f.Message)})
+				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy}, result{inventory.AuditViolated, e.pattern(f.Message)})
 			}
 		}
 	}
@@ -262,7 +262,7 @@ func (e *auditEvent) refusal(out results) {
 		case inventory.Conversion:
 			series.Name = e.ObjectRef.Resource + "." + e.ObjectRef.APIGroup
 		}
-		out.note(series, result{r.outcome, pattern(strings.TrimPrefix(message, groups[0]))})
+		out.note(series, result{r.outcome, e.pattern(strings.TrimPrefix(message, groups[0]))})
 		return
 	}
 }
@@ -273,9 +273,14 @@ var variable = regexp.MustCompile(`"[^"]*"|'[^']*'|\S*\d\S*`)
 
 const maxMessage = 160
 
-// pattern is a message without its names and numbers.
-func pattern(message string) string {
-	message = strings.Join(strings.Fields(text.Clean(variable.ReplaceAllString(message, "…"))), " ")
+// pattern is a message without its names and numbers, and without what it repeats of the
+// secrets of the object.
+func (e *auditEvent) pattern(message string) string {
+	var object any
+	_ = json.Unmarshal(e.RequestObject, &object) // empty below the level Request
+	secrets := inventory.Secrets{}
+	secrets.Add(object)
+	message = strings.Join(strings.Fields(text.Clean(variable.ReplaceAllString(secrets.Text(message), "…"))), " ")
 	if runes := []rune(message); len(runes) > maxMessage {
 		message = string(runes[:maxMessage-1]) + "…"
 	}

@@ -216,7 +216,7 @@ func TestAuditKey(t *testing.T) {
 
 // TestAuditMessages: names and numbers do not make two messages of one.
 func TestAuditMessages(t *testing.T) {
-	expect.Results(t, pattern, map[string]string{
+	expect.Results(t, new(auditEvent).pattern, map[string]string{
 		`Pod 'web-1' uses image nginx:1.29, not one of "registry.example"`: `Pod … uses image … not one of …`,
 		"cpu 4000m\nexceeds 2":    "cpu … exceeds …",
 		strings.Repeat("ä ", 200): strings.Repeat("ä ", 79) + "ä…",
