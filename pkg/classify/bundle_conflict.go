@@ -16,8 +16,8 @@ var bundleConflict = &Check{
 			again = "; from v1.31 on the API server refuses any second apply of the CRD"
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade by server-side apply, as Helm 4, Flux and Fleet do, ends in a conflict over clientConfig.caBundle%s", injector.name, injector.annotation, again),
-			Brief:   fmt.Sprintf("the first upgrade with Helm 4, Flux or Fleet ends in a conflict: the file has a caBundle that %s replaces%s", injector.name, again),
+			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade with Helm 4 or Fleet ends in a conflict over clientConfig.caBundle; Flux forces the bundle of the file, and calls fail until the injector has written its own%s", injector.name, injector.annotation, again),
+			Brief:   fmt.Sprintf("the file has a caBundle that %s replaces: an upgrade with Helm 4 or Fleet ends in a conflict, Flux forces it and calls fail%s", injector.name, again),
 			Fix:     fmt.Sprintf("leave caBundle of %s out of the file; where the conflict is there already, take the field over once, with --server-side --force-conflicts", ObjectName(p)),
 		}}
 	},

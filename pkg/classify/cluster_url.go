@@ -46,13 +46,19 @@ func isOwnHost(host string) bool {
 // as those of Services do, or that is one of a Service in the input.
 func isServiceName(s *inventory.Snapshot, host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc.cluster.local") {
-		return true
-	}
-	name := strings.SplitN(host, ".", 4)
-	if len(name) < 2 || len(name) > 2 && name[2] != "svc" {
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" {
 		return false
 	}
-	_, ok := s.Services[inventory.Key{Namespace: name[1], Name: name[0]}]
-	return ok
+	name := strings.SplitN(host, ".", 4)
+	switch {
+	case len(name) == 1: // a name of the namespace, or by a search domain of the host
+		return true
+	case strings.HasSuffix(host, ".svc"), strings.HasSuffix(host, ".cluster.local"):
+		return true
+	case len(name) > 2 && name[2] != "svc":
+		return false
+	}
+	_, service := s.Services[inventory.Key{Namespace: name[1], Name: name[0]}]
+	_, namespace := s.Namespaces[name[1]]
+	return service || namespace && len(name) == 2
 }

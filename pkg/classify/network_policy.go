@@ -78,12 +78,12 @@ func isolated(p *Profile, w *inventory.Workload, port int32, policies []*invento
 func pluginPolicy(p *Profile) string {
 	s := p.Snapshot
 	for _, name := range slices.Sorted(maps.Keys(s.CRDs)) {
-		if resource, _, _ := strings.Cut(name, "."); strings.HasSuffix(resource, "networkpolicies") && mayOpen(resource) {
+		if resource, group, _ := strings.Cut(name, "."); strings.HasSuffix(resource, "networkpolicies") && mayOpen(resource, group) {
 			return name
 		}
 	}
 	for i := range s.Manifests {
-		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && mayOpen(strings.ToLower(m.Kind)) && m.Group != "networking.k8s.io" &&
+		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && mayOpen(strings.ToLower(m.Kind), m.Group) &&
 			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) && !isRead(s, m) {
 			return m.String()
 		}
@@ -96,11 +96,13 @@ func isRead(s *inventory.Snapshot, m *inventory.Manifest) bool {
 	return slices.ContainsFunc(s.NetworkPolicies, func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })
 }
 
-// mayOpen reports whether policies of a kind can open what a NetworkPolicy closes: those of
-// Multus are about other networks, and a baseline yields to any NetworkPolicy. Source:
-// network-policy-api.sigs.k8s.io.
-func mayOpen(kind string) bool {
-	return !strings.HasPrefix(kind, "multi") && !strings.HasPrefix(kind, "baseline")
+// mayOpen reports whether policies of a kind can open to API servers what a NetworkPolicy
+// closes: those of Multus are about other networks, and those of an administrator
+// (AdminNetworkPolicy, ClusterNetworkPolicy, their baselines) select callers by namespaces
+// and Pods, which a host's network is none of. Source: the types of
+// sigs.k8s.io/network-policy-api, "host-networked pods are not included".
+func mayOpen(kind, group string) bool {
+	return !strings.HasPrefix(kind, "multi") && group != "networking.k8s.io" && group != "policy.networking.k8s.io"
 }
 
 // ciliumRuns reports whether the input shows Cilium, whose policies by CIDR match no

@@ -68,6 +68,7 @@ func (o Objects) services() map[Key]Service {
 			Labels:       s.Labels,
 
 			PublishNotReady: s.Spec.PublishNotReadyAddresses,
+			SameNode:        ptr.Deref(s.Spec.InternalTrafficPolicy, "") == corev1.ServiceInternalTrafficPolicyLocal,
 		}
 	}
 	for _, slice := range o.EndpointSlices {

@@ -128,7 +128,7 @@ func (o Objects) disruptionBudgets() []DisruptionBudget {
 	for _, b := range o.DisruptionBudgets {
 		out = append(out, DisruptionBudget{
 			Key:            Key{b.Namespace, b.Name},
-			Owner:          ownerOf(&b.ObjectMeta),
+			Owner:          OwnerOf(&b.ObjectMeta),
 			Selector:       podSelector(b.Spec.Selector),
 			MinAvailable:   b.Spec.MinAvailable,
 			MaxUnavailable: b.Spec.MaxUnavailable,

@@ -254,6 +254,9 @@ type Service struct {
 	Labels       map[string]string
 	// PublishNotReady says that its endpoints count as ready while their Pods are not.
 	PublishNotReady bool
+	// SameNode says that its cluster IP leads to endpoints on the caller's node alone:
+	// internalTrafficPolicy Local.
+	SameNode bool
 	// Endpoints are those of all its slices, nil where there is no slice.
 	Endpoints []Endpoint
 }

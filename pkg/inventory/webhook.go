@@ -190,8 +190,12 @@ type Object struct {
 	Writers []string
 	// LastWrite is the newest write, but of a status, that the object records.
 	LastWrite Write
+	// Owners are all that its metadata names as its owner, of several tools; nil where that is one.
+	Owners []Owner
 	// Source is where the object was read; zero for a cluster.
 	Source Source
+	// Rival is another object of its name in the input; nil without one.
+	Rival *Rival
 	// Applied is the object itself where it is still to be applied; nil where an API server
 	// has stored it.
 	Applied *Applied
@@ -220,6 +224,14 @@ type Origin struct {
 	Source
 	ToApply bool
 	Unknown []string
+	Rival   *Rival
+}
+
+// Rival is an object of the same name that another owner has, or that registers other
+// webhooks: only one of the two can be in a cluster.
+type Rival struct {
+	Source
+	Owner Owner
 }
 
 // String returns "file:line", or "file" where the line is unknown.

@@ -165,10 +165,12 @@ func (o Objects) object(kind string, registration metav1.ObjectMetaAccessor) Obj
 		Name:              m.Name,
 		UID:               string(m.UID),
 		Annotations:       m.Annotations,
-		Owner:             ownerOf(m),
+		Owner:             OwnerOf(m),
+		Owners:            writersOf(m),
 		CreationTimestamp: m.CreationTimestamp.Time,
 		Generation:        m.Generation,
 		Source:            origin.Source,
+		Rival:             origin.Rival,
 	}
 	if origin.ToApply {
 		out.Applied = &Applied{registration, origin.Unknown}
@@ -202,26 +204,48 @@ func (o *Object) readWrites(m *metav1.ObjectMeta) {
 // ownTool is this program as the owner of objects.
 const ownTool = "webhook-auditor"
 
-// ownerOf returns who manages an object. What an owner reference or a GitOps
+// ownerMarks are the labels and annotations by which tools mark what is theirs, the first
+// outranking the others.
+var ownerMarks = []struct{ tool, label string }{
+	{"olm", "olm.owner"},
+	{"argocd", "argocd.argoproj.io/instance"},
+	{"argocd", "argocd.argoproj.io/tracking-id"},
+	{"flux", "kustomize.toolkit.fluxcd.io/name"},
+	{"flux", "helm.toolkit.fluxcd.io/name"},
+	{"helm", "meta.helm.sh/release-name"},
+}
+
+// markedOwners are the owners by their marks. What Flux installs as a release of Helm has the
+// marks of both.
+func markedOwners(m *metav1.ObjectMeta) []Owner {
+	var out []Owner
+	for _, by := range ownerMarks {
+		name, _, _ := strings.Cut(cmp.Or(m.Labels[by.label], m.Annotations[by.label]), ":") // a tracking-id is "app:group/Kind:namespace/name"
+		found := slices.ContainsFunc(out, func(o Owner) bool { return o.Tool == by.tool })
+		released := by.tool == "helm" && m.Labels["helm.toolkit.fluxcd.io/name"] != ""
+		if name != "" && !found && !released {
+			out = append(out, Owner{Tool: by.tool, Name: name})
+		}
+	}
+	return out
+}
+
+// writersOf are the owners of an object that several tools have marked.
+func writersOf(m *metav1.ObjectMeta) []Owner {
+	if marked := markedOwners(m); len(marked) > 1 {
+		return marked
+	}
+	return nil
+}
+
+// OwnerOf returns who manages an object. What an owner reference or a GitOps
 // tool says outranks the tool that rendered the manifest.
-func ownerOf(m *metav1.ObjectMeta) Owner {
+func OwnerOf(m *metav1.ObjectMeta) Owner {
 	if i := slices.IndexFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return ptr.Deref(r.Controller, false) }); i >= 0 {
 		return Owner{Tool: m.OwnerReferences[i].Kind, Name: m.OwnerReferences[i].Name}
 	}
-	for _, by := range []struct{ tool, label string }{
-		{"olm", "olm.owner"},
-		{"argocd", "argocd.argoproj.io/instance"},
-		{"flux", "kustomize.toolkit.fluxcd.io/name"},
-		{"flux", "helm.toolkit.fluxcd.io/name"},
-		{"helm", "meta.helm.sh/release-name"},
-	} {
-		if name := cmp.Or(m.Labels[by.label], m.Annotations[by.label]); name != "" {
-			return Owner{Tool: by.tool, Name: name}
-		}
-	}
-	if id := m.Annotations["argocd.argoproj.io/tracking-id"]; id != "" {
-		app, _, _ := strings.Cut(id, ":") // it is "app:group/Kind:namespace/name"
-		return Owner{Tool: "argocd", Name: app}
+	if marked := markedOwners(m); len(marked) > 0 {
+		return marked[0]
 	}
 	if m.Labels["app.kubernetes.io/managed-by"] == "Helm" {
 		return Owner{Tool: "helm", Name: m.Labels["app.kubernetes.io/instance"]}

@@ -27,6 +27,7 @@ const (
 	causeOtherServer            Cause = "other-server"
 	causeMirrorPod              Cause = "mirror-pod-denied"
 	causeEvictionDenied         Cause = "eviction-denied"
+	causeTwoOwners              Cause = "two-owners"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -102,8 +103,12 @@ var refusedCauses = []cause{
 	{regexp.MustCompile(`compilation failed|ERROR: <input>|must evaluate to `), "refused-expression"},
 }
 
-// conflictCauses are the fields on which a server-side apply ends in a conflict.
-var conflictCauses = []cause{{regexp.MustCompile(`caBundle`), "ca-bundle-conflict"}}
+// conflictCauses are the fields, and their owners, on which a server-side apply ends in a
+// conflict.
+var conflictCauses = []cause{
+	{regexp.MustCompile(`"admissionsenforcer"`), "aks-enforcer"},
+	{regexp.MustCompile(`caBundle`), "ca-bundle-conflict"},
+}
 
 // certifiedNames are the names of a certificate, and the host that was called.
 var certifiedNames = regexp.MustCompile(`certificate is valid for (.+?), not ([\w.*-]+)`)
@@ -257,7 +262,7 @@ var advices = map[Cause]advice{
 	"no-route": {
 		Meaning: "the API server has no route to the address of the Pod or Service: the node is gone, or the network between them",
 		Fix:     "see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
 	},
 	"overlay-network": {
 		Meaning: "a managed control plane (EKS) dials no address outside its own network. The Pods have addresses of an overlay network or of another range",
@@ -272,12 +277,12 @@ var advices = map[Cause]advice{
 	"connect-timeout": {
 		Meaning: "no connection was made in time. A firewall, a network policy or a security group drops packets, or the Pod's node is gone",
 		Fix:     "allow the hosts of the control plane to reach the port of the Pod, on all nodes. The Service's port, 443, is not enough",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
 	},
 	"timeout": {
 		Meaning: "the webhook did not answer within its timeoutSeconds. It is slow or hangs, or packets to it are dropped",
 		Fix:     "look at the load of the backend, its log and its own calls to the API server. Lower timeoutSeconds, so that requests wait less",
-		Checks:  []string{"service-missing", "no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Checks:  []string{"service-missing", "no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
 		Related: []string{"long-timeout", "budget-exceeded"},
 	},
 	"cut-off": {
@@ -320,7 +325,7 @@ var advices = map[Cause]advice{
 	"client-gone": {
 		Meaning: "the client gave up or ended while the webhook was called. The webhook is slow rather than broken",
 		Fix:     "see how long the chain of the request may take: webhook-auditor explain OPERATION RESOURCE",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
 		Related: []string{"long-timeout", "budget-exceeded"},
 	},
 	"denied": {
@@ -359,7 +364,7 @@ var advices = map[Cause]advice{
 	"request-timeout": {
 		Meaning: "the request took longer than the API server allows: 34 s for a write, or its --request-timeout. A chain of slow webhooks does that, whatever their failurePolicy",
 		Fix:     "see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable", "budget-exceeded"},
 		Related: []string{"long-timeout"},
 	},
 	"api-server": {
@@ -455,13 +460,13 @@ var advices = map[Cause]advice{
 	"slow-call": {
 		Meaning: "the call was slow, and the API server logged how long it took. The request was not refused for it",
 		Fix:     "look at the load and the log of the backend. See how long its calls take: webhook-auditor top",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
 		Related: []string{"long-timeout", "budget-exceeded"},
 	},
 	"plugin-timeout": {
 		Meaning: "OpenShift ends an admission plugin after 13 s, whatever the failurePolicy of its webhooks. It took longer; the error names no webhook",
 		Fix:     "lower timeoutSeconds until a request takes less than 13 s (webhook-auditor explain OPERATION RESOURCE). See which of them are slow: webhook-auditor top",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "backend-unreachable", "budget-exceeded", "long-timeout"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable", "budget-exceeded", "long-timeout"},
 	},
 	"gke-rules": {
 		Meaning: "a webhook of GKE itself refused a registration with rules for everything. Google's own webhooks are in no configuration",
@@ -486,12 +491,38 @@ var advices = map[Cause]advice{
 		Fix:     "correct the expression at the line and column of the error. Before the next apply: webhook-auditor audit PATH",
 		Checks:  []string{"refused-by-api"},
 	},
+	causeTwoOwners: {
+		Meaning: "an object of this name is there already, and belongs to another release, application or file. A cluster keeps one of the two",
+		Fix:     "give one of the two a name of its own: fullnameOverride of most charts, namePrefix of a kustomization. Where both are the same software: helm upgrade --take-ownership",
+		Checks:  []string{"two-owners"},
+	},
+	"stored-version": {
+		Meaning: "objects are, or may be, stored in a version that the CRD no longer has. Without it they cannot be read",
+		Fix:     "keep the version in spec.versions, with served: false. Write all objects anew, then take it out of status.storedVersions, then out of the CRD",
+	},
+	"stricter-schema": {
+		Meaning: "the Operator Lifecycle Manager does not install a CRD whose schema refuses objects that exist. No webhook refused anything",
+		Fix:     "change the objects that the error names, or widen the schema; then delete the failed InstallPlan, so that it is made anew",
+	},
+	"olm-rules": {
+		Meaning: "the Operator Lifecycle Manager takes no webhook with rules for all API groups, its own, or the webhook configurations",
+		Fix:     "name the API groups and resources in spec.webhookdefinitions of the ClusterServiceVersion, in place of *",
+	},
+	"olm-conversion": {
+		Meaning: "the Operator Lifecycle Manager writes a conversion only into a CRD that the ClusterServiceVersion owns, without preserveUnknownFields, of an operator for all namespaces",
+		Fix:     "list the CRD in spec.customresourcedefinitions.owned, and AllNamespaces as the only installMode that is supported",
+	},
 	"apply-conflict": {
-		Meaning: "a server-side apply (Helm 4, Flux, Fleet, kubectl) changes a field that another manager owns",
+		Meaning: "a server-side apply (Helm 4, Fleet, kubectl) changes a field that another manager owns",
 		Fix:     "leave the field out of the manifest, or take it over with --force-conflicts",
 	},
+	"aks-enforcer": {
+		Meaning: "the admissions enforcer of AKS owns the namespaceSelector of each admission webhook, and writes it again. To force the conflict starts a fight",
+		Fix:     "keep its expressions on control-plane and kubernetes.azure.com/managedby in the manifest, or label the configuration admissions.enforcer/disabled: \"true\"",
+		Checks:  []string{"configuration-churn"},
+	},
 	"ca-bundle-conflict": {
-		Meaning: "a server-side apply (Helm 4, Flux, Fleet, kubectl) sets caBundle, which an injector owns and has filled",
+		Meaning: "a server-side apply (Helm 4, Fleet, kubectl) sets caBundle, which an injector owns and has filled",
 		Fix:     "leave caBundle out of the manifest. Or take the field over with --force-conflicts; the injector then writes it again",
 		Checks:  []string{"bundle-conflict"},
 	},

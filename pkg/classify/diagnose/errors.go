@@ -88,6 +88,15 @@ var patterns = func() []errorPattern {
 			c.Detail = tracedCall(m)
 		}
 	}
+	twoOwners := func(c *APIServerError, groups []string) {
+		c.Object, c.Detail = strings.ToLower(strings.TrimSuffix(groups[1], "s")+" "+groups[2]), groups[0]+c.Detail
+	}
+	ofCRD := func(c *APIServerError, groups []string) {
+		c.Object, c.Detail = strings.TrimSpace("crd "+groups[1]), groups[0]+c.Detail
+	}
+	unreadable := func(c *APIServerError, groups []string) {
+		c.Object, c.Detail = "objects of "+groups[1], groups[0]+c.Detail
+	}
 	plugin := func(c *APIServerError, groups []string) { c.Plugin, c.Detail = groups[1], groups[0] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
 	validates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.ValidatingPolicy, groups) }
@@ -117,6 +126,16 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, "refused-by-api"},
 		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, "refused-by-api"},
 		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, "refused-by-api"},
+		{regexp.MustCompile(`\b` + registeredKind + ` "([^"]+)" in namespace "[^"]*" exists and cannot be imported into the current release`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`\b` + registeredKind + `/(\S+) is part of applications `), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`may not add resource with an already registered id: ` + registeredKind + `\.v\w+\.[a-z0-9.]+/([^ "\[]*[^ "\[.])`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`\b((?:validating|mutating)(?:webhookconfigurations|admissionpolic(?:ies|ybindings)))\.admissionregistration\.k8s\.io "([^"]+)" already exists`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: [^"]*status\.storedVersions`), ofCRD, nil, "stored-version"},
+		{regexp.MustCompile(`(?i:risk of data loss updating) "?([a-z0-9.-]+)"?: new CRD removes version`), ofCRD, nil, "stored-version"},
+		{regexp.MustCompile(`request to convert CR (?:from|to) an invalid group/version: (\S+)`), unreadable, nil, "stored-version"},
+		{regexp.MustCompile(`error validating existing CRs against new CRD's schema for "([^"]+)": error validating `), ofCRD, nil, "stricter-schema"},
+		{regexp.MustCompile(`(?i:webhook rules cannot include) (?:all groups|the OLM group|\w+WebhookConfiguration)`), whole, nil, "olm-rules"},
+		{regexp.MustCompile(`unable to manager? conversion webhook:|csv \S+ does not own CRD |unable to get CRD \S+ specified in Conversion Webhook|crd\.Spec\.PreserveUnknownFields must be false`), whole, nil, "olm-conversion"},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?` + webhookField), conflicting, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, "dry-run"},
@@ -228,6 +247,9 @@ func parsed(content string) []APIServerError {
 	return out
 }
 
+// registeredKind is a kind that registers webhooks or is of policies.
+const registeredKind = `((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?)|CustomResourceDefinition)`
+
 // webhookField is the path of a field of a webhook, as server-side apply writes it.
 const webhookField = `\.webhooks\[name="([^"]+)"\]`
 
@@ -276,7 +298,7 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: rest, Count: 1}
 	s.read(&c, s.FindStringSubmatch(match))
 	for _, known := range s.causes {
-		if known.FindString(rest) != "" {
+		if known.MatchString(c.Detail) {
 			c.Cause = known.Cause
 			break
 		}

@@ -130,6 +130,7 @@ func stripService(obj metav1.Object) {
 		Selector:     service.Spec.Selector,
 
 		PublishNotReadyAddresses: service.Spec.PublishNotReadyAddresses,
+		InternalTrafficPolicy:    service.Spec.InternalTrafficPolicy,
 	}
 	service.Status = corev1.ServiceStatus{}
 }

@@ -170,7 +170,9 @@ type object struct {
 	hooks []hook
 	// unknown are the fields that the kind does not have, of an object to be applied.
 	unknown []string
-	value   any
+	// rival is another object of the name; nil without one.
+	rival *inventory.Rival
+	value any
 }
 
 // skip counts objects of a type that is not read; a list counts as one at least.

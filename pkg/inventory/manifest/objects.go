@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -87,8 +88,33 @@ func counted(before, now object) object {
 	}
 	if in := now.file.input; in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
 		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), written(before), written(now), which))
+		if before.isRival(now) {
+			now.rival = &inventory.Rival{Source: before.source(), Owner: before.owner()}
+			return now
+		}
 	}
 	return counts
+}
+
+// isRival reports whether two objects of a name are of different owners, or no webhook of the
+// one has the name of one of the other.
+func (o object) isRival(other object) bool {
+	a, b := o.owner(), other.owner()
+	registers := isRegistration(o.key.Kind) || slices.Contains(policyKinds, o.key.Kind)
+	if !registers || a != b && a.Tool != "" && b.Tool != "" {
+		return registers
+	}
+	shared := func(h hook) bool {
+		return slices.ContainsFunc(other.hooks, func(p hook) bool { return p.name == h.name })
+	}
+	return len(o.hooks) > 0 && len(other.hooks) > 0 && !slices.ContainsFunc(o.hooks, shared)
+}
+
+func (o object) owner() inventory.Owner {
+	if m, isObject := o.value.(metav1.ObjectMetaAccessor); isObject {
+		return inventory.OwnerOf(m.GetObjectMeta().(*metav1.ObjectMeta))
+	}
+	return inventory.Owner{}
 }
 
 // written is where the object stands, or the file of the kustomization that makes it.
@@ -159,7 +185,7 @@ func (o object) source() inventory.Source {
 
 // addSources adds the positions of an object and its webhooks.
 func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
-	origin := inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply(), Unknown: o.unknown}
+	origin := inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply(), Unknown: o.unknown, Rival: o.rival}
 	for i, h := range o.hooks {
 		key := o.key
 		key.Webhook, key.Index = h.name, i
