@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"strings"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +46,26 @@ func checksLike(typed string) []string {
 	return arguments.Like(typed, names)
 }
 
-// explainCheck prints the runbook of a check, as it is written.
-func explainCheck(c *classify.Check, s streams) error {
-	_, err := fmt.Fprintf(s.out, "%s (%s): %s\n\n%s", c.Name, c.Severity, c.Summary, strings.TrimPrefix(c.Runbook(), "# "+c.Name+"\n\n"))
-	return err
+// checkTimeout bounds how long a runbook waits for a cluster, which may be the one in trouble.
+const checkTimeout = 20 * time.Second
+
+// explainCheck prints the runbook of a check, with the names of a finding where a cluster
+// or files have one.
+func (e *explain) explainCheck(ctx context.Context, c *classify.Check, s streams) error {
+	if c.OptIn {
+		in := *e.input // which calls of mcp share
+		in.checks = append(slices.Clone(in.checks), c.Name)
+		e.input = &in
+	}
+	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	evaluated, unread, err := e.evaluateIfPossible(bounded, s)
+	if err != nil {
+		return err
+	}
+	document := report.Document{}
+	if evaluated != nil {
+		document = report.NewDocument(evaluated)
+	}
+	return printAnswer(e.output, report.NewRunbook(c, document), append(document.Errors, unread...), s)
 }

@@ -16,7 +16,21 @@ func TestChecksInATerminal(t *testing.T) {
 	}
 	for _, c := range classify.Checks {
 		r := execute(t, "", "explain", c.Name)
-		expect.Contains(t, r.out, c.Name+" (", "\n## Meaning\n", "\n## Mitigation\n", c.Summary)
+		expect.Contains(t, r.out, c.Name+" (", "\nMeaning\n", "\nMitigation\n")
+		expect.Contains(t, squeezed(r.out), c.Summary)
+		if r.code != exitOK || strings.Contains(r.out, "`") || strings.Contains(r.out, "##") {
+			t.Errorf("exit code %d, Markdown in\n%s", r.code, r.out)
+		}
+		fixture := "../../pkg/classify/testdata/" + strings.ReplaceAll(c.Name, "/", "") + ".yaml"
+		filled := execute(t, "", "explain", c.Name, "--from", fixture)
+		found := strings.Contains(execute(t, "", "audit", fixture, "--checks", c.Name, "-o", "table").out, c.Name)
+		if asks := "to what the finding names."; found && strings.Contains(squeezed(r.out), asks) && strings.Contains(squeezed(filled.out), asks) {
+			t.Errorf("the names of a finding are not filled in:\n%s", filled.out)
+		}
+	}
+	nowhere := execute(t, "", "explain", "service-missing", "--kubeconfig", "nowhere")
+	if nowhere.code != exitError || !strings.Contains(nowhere.out, "Mitigation") || !strings.Contains(nowhere.err, "cannot read the cluster") {
+		t.Errorf("exit code %d, %s%s", nowhere.code, nowhere.out, nowhere.err)
 	}
 }
 

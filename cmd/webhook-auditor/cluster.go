@@ -43,6 +43,12 @@ func (a *clusterFlags) loader() clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &overrides)
 }
 
+// isConfigured reports whether a kubeconfig or a Pod's service account names a cluster.
+func (a *clusterFlags) isConfigured() bool {
+	_, err := a.loader().ClientConfig()
+	return !clientcmd.IsEmptyConfig(err)
+}
+
 // config is how to reach the cluster.
 func (a *clusterFlags) config() (*rest.Config, error) {
 	config, err := a.loader().ClientConfig()

@@ -153,7 +153,7 @@ func TestChangesAreLogged(t *testing.T) {
 	}
 	d.publish(t.Context(), state(admissionv1.Ignore))
 	d.publish(t.Context(), nil)
-	for _, words := range []string{`msg="registration changed"`, "type=validating configuration=policy by=kubectl-edit", "failurePolicy Ignore, before Fail: while its backend"} {
+	for _, words := range []string{`msg="registration changed"`, "type=validating configuration=policy by=kubectl-edit", "failurePolicy Fail → Ignore: while its backend"} {
 		if n := strings.Count(log.String(), words); n != 1 {
 			t.Errorf("logged %q %d times:\n%s", words, n, log.String())
 		}

@@ -31,7 +31,7 @@ func TestDiff(t *testing.T) {
 		want string
 	}{
 		"nothing":          {[]string{impactCluster, impactCluster}, exitOK, "No registration of a webhook changes."},
-		"added":            {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "timeoutSeconds 25, before 5"},
+		"added":            {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "timeoutSeconds 5 → 25"},
 		"below the limit":  {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
 		"resolved":         {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
 		"the reverse":      {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},
@@ -161,7 +161,7 @@ func TestDiffNamesPolicies(t *testing.T) {
 `
 	before, namespace := must.File(t, "before.yaml", text), "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
 	for old, now := range map[string]string{"Fail": "Ignore", "[CREATE]": "[DELETE]", "[Deny]": "[Audit]", "resources": "scope: Cluster, resources"} {
-		want := map[string]string{"Fail": "failurePolicy Ignore, before Fail", "[Deny]": "bindings"}[old]
+		want := map[string]string{"Fail": "failurePolicy Fail → Ignore", "[Deny]": "bindings"}[old]
 		r := execute(t, strings.Replace(text, old, now, 1), "diff", before, "-")
 		if want = "ValidatingAdmissionPolicy limits (" + cmp.Or(want, "matchConstraints") + ")"; !strings.Contains(r.out, "Not compared") || !strings.Contains(r.out, want) {
 			t.Errorf("%s: no %q: %s%s", now, want, r.out, r.err)

@@ -103,7 +103,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	}
 	if len(args) == 1 && !e.request.isGiven() {
 		if check := classify.FindCheck(args[0]); check != nil {
-			return explainCheck(check, s)
+			return e.explainCheck(ctx, check, s)
 		}
 		if near := checksLike(args[0]); len(near) > 0 {
 			return usageError{fmt.Errorf("explain: no check is named %q%s", args[0], arguments.Suggested(near))}

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -25,37 +24,41 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	policy, err := e.input.policy()
+	evaluated, unread, err := e.evaluateIfPossible(ctx, s)
 	if err != nil {
 		return err
 	}
-	evaluated, unread := e.evaluate(ctx, policy, s)
-	if unread != nil && (len(e.paths) > 0 || ctx.Err() != nil) {
-		return unread
-	}
-	if unread != nil { // the message alone says much, in the outage that it is about too
-		return e.fromMessage(found, unread, s)
-	}
 	answers := make([]diagnose.Answer, len(found))
+	if evaluated == nil { // the message alone says much, in the outage that it is about too
+		for i, c := range found {
+			answers[i] = diagnose.FromMessage(c)
+		}
+		diagnosis := report.NewDiagnosis(answers, inventory.Objects{}.Snapshot(time.Now()))
+		diagnosis.FromMessage = true
+		return printAnswer(e.output, diagnosis, unread, s)
+	}
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
 	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), report.NewErrors(evaluated.Snapshot.Errors), s)
 }
 
-// fromMessage answers where no cluster can be read, which is no error where none is configured.
-func (e *explain) fromMessage(found []diagnose.APIServerError, unread error, s streams) error {
-	answers := make([]diagnose.Answer, len(found))
-	for i, c := range found {
-		answers[i] = diagnose.FromMessage(c)
+// evaluateIfPossible evaluates the files or the cluster for what has an answer without.
+// The Report is nil where no cluster is configured, and where the one that is cannot be
+// read, which the errors say.
+func (e *explain) evaluateIfPossible(ctx context.Context, s streams) (*classify.Report, []report.Error, error) {
+	policy, err := e.input.policy()
+	if err != nil {
+		return nil, nil, err
 	}
-	var errs []report.Error
-	if _, err := e.access.loader().ClientConfig(); !clientcmd.IsEmptyConfig(err) {
-		errs = report.NewErrors([]inventory.Error{{Object: "the cluster", Message: unread.Error()}})
+	if len(e.paths) == 0 && !e.access.isConfigured() {
+		return nil, nil, nil
 	}
-	diagnosis := report.NewDiagnosis(answers, inventory.Objects{}.Snapshot(time.Now()))
-	diagnosis.FromMessage = true
-	return printAnswer(e.output, diagnosis, errs, s)
+	evaluated, err := e.evaluate(ctx, policy, s)
+	if err != nil && len(e.paths) == 0 && !errors.Is(ctx.Err(), context.Canceled) {
+		return nil, report.NewErrors([]inventory.Error{{Object: "the cluster", Message: err.Error()}}), nil
+	}
+	return evaluated, nil, err
 }
 
 // apiServerErrors are the errors in the text of --error, or of standard input.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -110,8 +109,7 @@ func (t *top) evaluated(ctx context.Context, s streams) (*classify.Report, error
 	if err != nil {
 		return nil, err
 	}
-	_, unconfigured := t.access.loader().ClientConfig()
-	if len(t.observe.audit.paths) > 0 && len(t.paths) == 0 && clientcmd.IsEmptyConfig(unconfigured) {
+	if len(t.observe.audit.paths) > 0 && len(t.paths) == 0 && !t.access.isConfigured() {
 		return policy.Evaluate(ctx, t.observe.audit.addTo(ctx, inventory.Objects{}.Snapshot(time.Now()), s))
 	}
 	return t.evaluate(ctx, policy, s)

@@ -48,6 +48,7 @@ func schemas(t *testing.T, kubeconfig, namespace string) {
 		{"audit-baseline", []string{"audit", "--baseline", baseline}},
 		{"diff", []string{"diff", changed}},
 		{"explain", append([]string{"explain", "create", "configmaps", "-n", namespace}, observe...)},
+		{"explain-check", []string{"explain", "service-missing"}},
 		{"explain-error", []string{"explain", "--error", text}},
 		{"impact", append([]string{"impact", "observe-slow"}, observe...)},
 		{"impact-change", []string{"impact", "--delete", "observe-slow"}},

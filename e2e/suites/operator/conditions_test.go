@@ -166,7 +166,7 @@ func change(t *testing.T, w *testenv.Env, a *auditor.Auditor) {
 	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is added")
 	c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 	testenv.Get(w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{FieldManager: "webhook-editor"}))(t)
-	const sentence = "failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
+	const sentence = "failurePolicy Fail → Ignore: while its backend cannot be called, requests pass without it instead of being refused"
 	w.WaitForEvent(t, b.Namespace, "Normal", "validating webhook configuration changed is changed, last written by webhook-editor")
 	w.WaitForEvent(t, b.Namespace, "Normal", "webhook "+c.Webhooks[0].Name+": "+sentence)
 	page := testenv.Get(a.Page(t.Context(), "/changes"))(t)

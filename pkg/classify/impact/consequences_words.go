@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -57,23 +56,20 @@ func (g Gone) String() string {
 
 // String names the webhook and its requests.
 func (e Effect) String() string {
-	var requests []string
-	for _, r := range e.Requests {
-		requests = append(requests, strings.TrimSpace(r.Resource.String()+" "+strings.Join(text.Strings(r.Operations), "/")))
-	}
+	requests := resourcesText(e.Requests)
 	switch {
-	case len(requests) > 0:
+	case len(e.Requests) > 0:
 	case len(e.Unserved) > 0:
-		requests = []string{some(e.Unserved) + ", which the API server or the input does not have"}
+		requests = some(e.Unserved) + ", which the API server or the input does not have"
 	default:
-		requests = []string{"no request, as it has no rules"}
+		requests = "no request, as it has no rules"
 	}
-	out := fmt.Sprintf("%s webhook %s: %s", e.Type.Title(), e.Name, strings.Join(requests, ", "))
+	out := fmt.Sprintf("%s webhook %s: %s", e.Type.Title(), e.Name, requests)
 	if e.NamespaceSelector != "" {
-		out += "; of namespaced ones those in namespaces with " + e.NamespaceSelector
+		out += "; namespaced ones in namespaces that match " + e.NamespaceSelector
 	}
 	if len(e.Namespaces) > 0 {
-		out += " (" + strings.Join(e.Namespaces, ", ") + ")"
+		out += " (" + some(e.Namespaces) + ")"
 	}
 	if len(e.Unless) > 0 {
 		out += "; unless " + strings.Join(e.Unless, " or ")

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -24,23 +27,23 @@ type FieldChange struct {
 // field is a field of a registration that changes are reported of.
 type field struct {
 	name string
-	// text is what it says, "" for nothing; none is written then.
-	text func(w *inventory.Webhook) string
-	none string
+	// content is what it says, "" for nothing; none is written then.
+	content func(w *inventory.Webhook) string
+	none    string
 	// choice says that it chooses requests by what the requests hold. A change of one is not
 	// evaluated, as that would need the requests.
 	choice bool
 	// meaning says what a change does; nil where the field says it.
 	meaning func(p webhookPair) string
-	// raw is what the text leaves out; nil where it leaves out nothing.
+	// raw is what the content leaves out; nil where it leaves out nothing.
 	raw func(w *inventory.Webhook) string
 	// always says that a webhook that comes or goes is reported with the field.
 	always bool
 }
 
 var (
-	backendField = field{name: "backend", always: true, text: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL }}
-	bundleField  = field{name: "caBundle", text: bundleText, none: "none", raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
+	backendField = field{name: "backend", always: true, content: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL }}
+	bundleField  = field{name: "caBundle", content: bundleText, none: "none", raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
 )
 
 // admissionFields are those of admission webhooks, and conversionFields those of
@@ -49,22 +52,22 @@ var (
 	admissionFields = []field{
 		backendField,
 		bundleField,
-		{name: "rules", text: rulesText, none: "none"},
-		{name: "failurePolicy", always: true, text: func(w *inventory.Webhook) string { return string(w.FailurePolicy) }, meaning: policyMeaning},
-		{name: "matchPolicy", text: func(w *inventory.Webhook) string { return string(w.MatchPolicy) }},
-		{name: "namespaceSelector", choice: true, none: "all", text: func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) }},
-		{name: "objectSelector", choice: true, none: "all", text: func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) }},
-		{name: "sideEffects", text: func(w *inventory.Webhook) string { return string(w.SideEffects) }},
-		{name: "timeoutSeconds", always: true, text: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }},
-		{name: "admissionReviewVersions", text: reviewVersionsText},
-		{name: "matchConditions", choice: true, none: "none", text: conditionsText},
-		{name: "reinvocationPolicy", text: func(w *inventory.Webhook) string { return string(w.Reinvocation) }},
+		{name: "rules", content: rulesText, none: "none"},
+		{name: "failurePolicy", always: true, content: func(w *inventory.Webhook) string { return string(w.FailurePolicy) }, meaning: policyMeaning},
+		{name: "matchPolicy", content: func(w *inventory.Webhook) string { return string(w.MatchPolicy) }},
+		{name: "namespaceSelector", choice: true, none: "all", content: func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) }},
+		{name: "objectSelector", choice: true, none: "all", content: func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) }},
+		{name: "sideEffects", content: func(w *inventory.Webhook) string { return string(w.SideEffects) }},
+		{name: "timeoutSeconds", always: true, content: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }},
+		{name: "admissionReviewVersions", content: reviewVersionsText},
+		{name: "matchConditions", choice: true, none: "none", content: conditionsText},
+		{name: "reinvocationPolicy", content: func(w *inventory.Webhook) string { return string(w.Reinvocation) }},
 	}
 	conversionFields = []field{
 		backendField,
 		bundleField,
-		{name: "conversionReviewVersions", text: reviewVersionsText},
-		{name: versionsField, always: true, text: crdVersionsText, meaning: webhookPair.storedObjects},
+		{name: "conversionReviewVersions", content: reviewVersionsText},
+		{name: versionsField, always: true, content: crdVersionsText, meaning: webhookPair.storedObjects},
 	}
 )
 
@@ -88,10 +91,10 @@ func (p webhookPair) fields() []FieldChange {
 func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	change.Field = f.name
 	if p.was != nil {
-		change.Before = cmp.Or(f.text(p.was), f.none)
+		change.Before = cmp.Or(f.content(p.was), f.none)
 	}
 	if p.now != nil {
-		change.After = cmp.Or(f.text(p.now), f.none)
+		change.After = cmp.Or(f.content(p.now), f.none)
 	}
 	both := p.was != nil && p.now != nil
 	same := both && change.Before == change.After
@@ -102,9 +105,9 @@ func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	case !both && f.name != versionsField:
 	case same:
 		change.Meaning = "what is not shown of it differs"
-	case f.choice && f.text(p.was) == "":
+	case f.choice && f.content(p.was) == "":
 		change.Meaning = "requests may be skipped now"
-	case f.choice && f.text(p.now) == "":
+	case f.choice && f.content(p.now) == "":
 		change.Meaning = "it skips no request any more"
 	case f.choice:
 		change.Meaning = "which requests come and go by that is not compared"
@@ -137,9 +140,25 @@ func bundleText(w *inventory.Webhook) string {
 func rulesText(w *inventory.Webhook) string {
 	var out []string
 	for i := range w.Rules {
-		out = append(out, ruleInWords(&w.Rules[i]))
+		out = append(out, ruleText(&w.Rules[i]))
 	}
 	return strings.Join(out, "; ")
+}
+
+// ruleText is a rule in few words: "CREATE/UPDATE deployments.apps".
+func ruleText(r *admissionv1.RuleWithOperations) string {
+	var resources []string
+	for _, resource := range classify.RuleResources(r) {
+		resources = append(resources, resource.String())
+	}
+	out := strings.Join(text.Strings(r.Operations), "/") + " " + some(resources)
+	if !slices.Contains(r.APIVersions, "*") {
+		out += " in " + some(r.APIVersions)
+	}
+	if scope := ptr.Deref(r.Scope, admissionv1.AllScopes); scope != admissionv1.AllScopes {
+		out += ", scope " + string(scope)
+	}
+	return out
 }
 
 func selectorText(s inventory.Selector) string {
@@ -161,7 +180,7 @@ func conditionsText(w *inventory.Webhook) string {
 func (p webhookPair) notCompared() []string {
 	var out []string
 	for _, f := range admissionFields {
-		if f.choice && f.text(p.was) != f.text(p.now) {
+		if f.choice && f.content(p.was) != f.content(p.now) {
 			out = append(out, f.name)
 		}
 	}
@@ -172,7 +191,7 @@ func (p webhookPair) notCompared() []string {
 // isSelective reports whether the webhook is called for some of the requests alone
 // that its rules match.
 func isSelective(w *inventory.Webhook) bool {
-	return slices.ContainsFunc(admissionFields, func(f field) bool { return f.choice && f.text(w) != "" })
+	return slices.ContainsFunc(admissionFields, func(f field) bool { return f.choice && f.content(w) != "" })
 }
 
 func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }

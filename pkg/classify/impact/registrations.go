@@ -127,7 +127,7 @@ func differentFields(was, now *inventory.AdmissionPolicy) []string {
 		name     string
 		was, now any
 	}{
-		{fmt.Sprintf("failurePolicy %s, before %s", now.FailurePolicy, was.FailurePolicy), was.FailurePolicy, now.FailurePolicy},
+		{fmt.Sprintf("failurePolicy %s → %s", was.FailurePolicy, now.FailurePolicy), was.FailurePolicy, now.FailurePolicy},
 		{"reinvocationPolicy", was.Reinvocation, now.Reinvocation},
 		{"matchConstraints", matched(&was.MatchResources), matched(&now.MatchResources)},
 		{"matchConditions", was.MatchConditions, now.MatchConditions},

@@ -209,35 +209,35 @@ func TestRegistrations(t *testing.T) {
 		{"failurePolicy", func(c *admissionv1.ValidatingWebhookConfiguration) {
 			c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 		}, []string{
-			"failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused",
+			"failurePolicy Fail → Ignore: while its backend cannot be called, requests pass without it instead of being refused",
 		}},
 		{"timeout", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = new(int32(8)) }, []string{
-			"timeoutSeconds 8, before 5",
+			"timeoutSeconds 5 → 8",
 		}},
 		{"a wider selector", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].NamespaceSelector = nil }, []string{
-			"namespaceSelector all, before kubernetes.io/metadata.name notin (kube-system): it skips no request any more",
+			"namespaceSelector kubernetes.io/metadata.name notin (kube-system) → all: it skips no request any more",
 		}},
 		{"another selector", func(c *admissionv1.ValidatingWebhookConfiguration) {
 			c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
 		}, []string{
-			"namespaceSelector team=shop, before kubernetes.io/metadata.name notin (kube-system): which requests come and go by that is not compared",
+			"namespaceSelector kubernetes.io/metadata.name notin (kube-system) → team=shop: which requests come and go by that is not compared",
 		}},
 		{"other operations", func(c *admissionv1.ValidatingWebhookConfiguration) {
 			c.Webhooks[0].Rules[0].Operations = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 		}, []string{
 			"called now for UPDATE of pods, where its selectors and matchConditions allow",
 			"no longer called for DELETE of pods, where its selectors and matchConditions allow",
-			"rules CREATE, UPDATE on pods of the core API group in v1, before CREATE, DELETE on pods of the core API group in v1",
+			"rules CREATE/DELETE pods in v1 → CREATE/UPDATE pods in v1",
 		}},
 		{"a resource that is not served", func(c *admissionv1.ValidatingWebhookConfiguration) {
 			c.Webhooks[0].Rules = append(c.Webhooks[0].Rules, kubetest.Rule("shop.example.com", "carts", admissionv1.Create))
 		}, []string{
-			"rules CREATE, DELETE on pods of the core API group in v1; CREATE on carts of shop.example.com, before CREATE, DELETE on pods of the core API group in v1",
+			"rules CREATE/DELETE pods in v1 → CREATE/DELETE pods in v1; CREATE carts.shop.example.com",
 		}},
 		{"the backend", func(c *admissionv1.ValidatingWebhookConfiguration) {
 			c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/v?token=secret")}
 		}, []string{
-			"backend URL https://hooks.example.com/v, before Service policy/policy:443",
+			"backend Service policy/policy:443 → URL https://hooks.example.com/v",
 		}},
 		{"deleted", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks = nil }, []string{
 			"deleted",
@@ -267,7 +267,7 @@ func TestRegistrationNamesWhoWroteIt(t *testing.T) {
 		}
 		c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 	})
-	want := "validating webhook configuration policy is changed, last written by kubectl-edit at 2026-01-02T00:00:00Z. webhook pods.policy.example.com: failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused"
+	want := "validating webhook configuration policy is changed, last written by kubectl-edit at 2026-01-02T00:00:00Z. webhook pods.policy.example.com: failurePolicy Fail → Ignore: while its backend cannot be called, requests pass without it instead of being refused"
 	if got := changes[0].String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -317,8 +317,8 @@ func TestSaidOnce(t *testing.T) {
 	}
 	later.Validating[0].Webhooks[3].TimeoutSeconds = new(int32(6))
 	want := []string{
-		"4 webhooks (hook-0000.example.com, b, c, d): failurePolicy Ignore, before Fail: while its backend cannot be called, requests pass without it instead of being refused",
-		"webhook d: timeoutSeconds 6, before 5",
+		"4 webhooks (hook-0000.example.com, b, c, d): failurePolicy Fail → Ignore: while its backend cannot be called, requests pass without it instead of being refused",
+		"webhook d: timeoutSeconds 5 → 6",
 	}
 	expect.Equal(t, want, Registrations(before, admission.New(snapshot(later)))[0].Lines())
 }

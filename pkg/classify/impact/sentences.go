@@ -2,6 +2,7 @@ package impact
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,33 +32,42 @@ func (r Registration) Object() string {
 	return fmt.Sprintf("%s webhook configuration %s", r.Type.Title(), r.Configuration)
 }
 
-// Lines are what changed of the webhooks: those of several webhooks stand once.
+// Lines are what changed of the webhooks: those of several webhooks stand once, and
+// webhooks are named where what changed of them begins.
 func (r Registration) Lines() []string {
-	var order []string
-	names := map[string][]string{}
+	var out []string
+	names, first := map[string][]string{}, map[string]int{}
 	for _, w := range r.Webhooks {
 		for _, sentence := range w.Sentences {
 			if names[sentence] == nil {
-				order = append(order, sentence)
+				out = append(out, sentence)
 			}
 			names[sentence] = append(names[sentence], w.Name)
 		}
 	}
-	var out []string
-	for _, sentence := range order {
-		switch n := names[sentence]; {
-		case r.Type == inventory.Conversion:
-			out = append(out, sentence)
-		case len(n) == 1:
-			out = append(out, "webhook "+n[0]+": "+sentence)
-		default:
-			out = append(out, fmt.Sprintf("%s (%s): %s", inventory.Counted(len(n), "webhook"), some(n), sentence))
+	subject := func(sentence string) string { return subjectOf(names[sentence]) }
+	for i, sentence := range slices.Backward(out) {
+		first[subject(sentence)] = i
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return first[subject(a)] - first[subject(b)] })
+	before := ""
+	for i, sentence := range out {
+		if named := subject(sentence); named != before && r.Type != inventory.Conversion {
+			before, out[i] = named, named+": "+sentence
 		}
 	}
 	if len(r.Order) > 0 {
 		out = append(out, "the webhooks are called in another order now: "+some(r.Order))
 	}
 	return out
+}
+
+// subjectOf names webhooks.
+func subjectOf(names []string) string {
+	if len(names) == 1 {
+		return "webhook " + names[0]
+	}
+	return fmt.Sprintf("%s (%s)", inventory.Counted(len(names), "webhook"), some(names))
 }
 
 // sentences are what changed of the webhook.
@@ -87,7 +97,7 @@ func allowance(w *inventory.Webhook) string {
 }
 
 func (w WebhookChange) fieldSentence(f FieldChange) string {
-	out := fmt.Sprintf("%s %s, before %s", f.Field, f.After, f.Before)
+	out := fmt.Sprintf("%s %s → %s", f.Field, f.Before, f.After)
 	switch {
 	case w.Edit == Added:
 		out = f.Field + " " + f.After
@@ -115,7 +125,7 @@ func resourcesText(list []ResourceOperations) string {
 		byOperations[key] = append(byOperations[key], r.Resource.String())
 	}
 	for i, key := range order {
-		order[i] = key + " of " + some(byOperations[key])
+		order[i] = strings.TrimPrefix(key+" of "+some(byOperations[key]), " of ")
 	}
 	return strings.Join(order, "; ")
 }

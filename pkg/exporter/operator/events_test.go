@@ -272,7 +272,7 @@ func TestChangeEvents(t *testing.T) {
 	}
 	first.passes(time.Minute, second)
 	want := "ValidatingWebhookConfiguration/policy-00 1234 Normal: validating webhook configuration policy-00 is changed, last written by helm at 2026-01-01T12:00:00Z. " +
-		"webhook pods.policy.example.com: timeoutSeconds 8, before 5"
+		"webhook pods.policy.example.com: timeoutSeconds 5 → 8"
 	if got := changesIn(a); len(got) != 1 || got[0] != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

@@ -22,9 +22,9 @@ type cause struct {
 	findings []*classify.Finding
 	// profiles are the webhooks of the findings that are shown.
 	profiles []*classify.Profile
-	// stops are functions of the cluster, most how many of them one of the webhooks stops.
-	stops []string
-	most  int
+	// stops are functions of the cluster.
+	stops   []string
+	urgency report.Urgency
 }
 
 // causeText is a cause in words.
@@ -46,21 +46,10 @@ type causeText struct {
 }
 
 // broken says that the webhooks fail now.
-func (c *cause) broken() bool { return c.check.Fails && c.severity > classify.Info }
+func (c *cause) broken() bool { return c.urgency.When == report.BrokenNow }
 
 // urgencies are the groups of causes.
-var urgencies = []string{"Broken now", "At risk", "To review"}
-
-// urgency is the group that the cause is shown in.
-func (c *cause) urgency() int {
-	switch {
-	case c.broken():
-		return 0
-	case c.severity > classify.Info:
-		return 1
-	}
-	return 2
-}
+var urgencies = []string{report.BrokenNow: "Broken now", report.AtRisk: "At risk", report.ToReview: "To review"}
 
 // since says for how long, and since when, as far as that is known.
 type since struct{ What, For, At string }
@@ -95,27 +84,26 @@ func (v *view) causes() []*cause {
 	for _, c := range out {
 		c.weigh()
 	}
-	// The order of audit: a test compares them.
-	slices.SortStableFunc(out, func(a, b *cause) int {
-		return cmp.Or(cmp.Compare(a.urgency(), b.urgency()), cmp.Compare(b.severity, a.severity), cmp.Compare(b.most, a.most))
-	})
+	slices.SortStableFunc(out, func(a, b *cause) int { return a.urgency.Compare(b.urgency) })
 	return out
 }
 
 // weigh finds what of the cluster stops, where the webhooks fail now.
 func (c *cause) weigh() {
-	if !c.broken() {
-		return
-	}
+	most := 0
 	for _, p := range c.profiles {
+		if !c.check.Fails {
+			break
+		}
 		stops := impact.StopsOf(p)
-		c.most = max(c.most, len(stops))
+		most = max(most, len(stops))
 		for _, stop := range stops {
 			if c.severity == classify.Critical && !slices.Contains(c.stops, stop) {
 				c.stops = append(c.stops, stop)
 			}
 		}
 	}
+	c.urgency = report.NewUrgency(c.check, c.severity, most)
 }
 
 // maxPerCause bounds the findings of a cause on the overview.
@@ -151,7 +139,7 @@ func (v *view) describe(c *cause) *causeText {
 		t.Since = v.since(c.profiles)
 	}
 	t.once()
-	t.Note = v.note(urgencies[c.urgency()], t)
+	t.Note = v.note(urgencies[c.urgency.When], t)
 	return t
 }
 

@@ -54,7 +54,7 @@ func TestChanges(t *testing.T) {
 		{"nothing changed", []*classify.Report{none}, []string{"No registration changed since " + taken, `<a href="./changes" aria-current="page">Changes</a>`}, nil},
 		{"changed", []*classify.Report{waiting(t, "policy", 5), waiting(t, "policy", 25)}, []string{
 			`role="status">The newest 1 of 1`, "<h3>" + reporttest.Taken.UTC().Format("15:04 UTC") + ", 0 s ago: validating webhook configuration policy is changed, last written by helm", `href="./webhooks?q=policy"`,
-			"<li>webhook pods.policy: timeoutSeconds 25, before 5</li>",
+			"<li>webhook pods.policy: timeoutSeconds 5 → 25</li>",
 			"came with it</span>", "long-timeout: webhook pods.policy",
 		}, []string{"went with it"}},
 		{"deleted", []*classify.Report{waiting(t, "policy", 25), none}, []string{"is deleted", "went with it</span>"}, []string{`href="./webhooks/validating`}},

@@ -91,8 +91,8 @@ func (v *view) groups(causes []*cause) []group {
 	if v.inFile { // which leads to no other page
 		most = maxRows
 	}
-	for urgency, title := range urgencies {
-		of := slices.DeleteFunc(slices.Clone(causes), func(c *cause) bool { return c.urgency() != urgency })
+	for when, title := range urgencies {
+		of := slices.DeleteFunc(slices.Clone(causes), func(c *cause) bool { return c.urgency.When != report.When(when) })
 		if len(of) == 0 {
 			continue
 		}

@@ -77,23 +77,21 @@ func (d Document) recorded() bool {
 	return len(d.Inputs) > 0 && !slices.ContainsFunc(d.Inputs, func(i inventory.Input) bool { return i.Kind == "manifests" })
 }
 
-// byUrgency separates the findings: what fails now, by how much of the cluster it stops,
-// what can fail, and what to look at once.
+// byUrgency separates the findings: what fails now, what can fail, and what to look at
+// once, each the most urgent first.
 func byUrgency(findings []Finding) (now, risk, review []Finding) {
 	open, _ := separateAcknowledged(findings)
+	slices.SortStableFunc(open, func(a, b Finding) int { return a.urgency().Compare(b.urgency()) })
 	for _, f := range open {
-		switch check := classify.FindCheck(f.Check); {
-		case f.Severity == classify.Info:
-			review = append(review, f)
-		case check != nil && check.Fails:
+		switch f.urgency().When {
+		case BrokenNow:
 			now = append(now, f)
-		default:
+		case AtRisk:
 			risk = append(risk, f)
+		case ToReview:
+			review = append(review, f)
 		}
 	}
-	slices.SortStableFunc(now, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Stops, a.Stops))
-	})
 	return now, risk, review
 }
 
@@ -434,13 +432,13 @@ func (d Document) subject() string {
 		paths = append(paths, inputName(i))
 	}
 	server := "Kubernetes " + text.Clean(d.Server)
-	known := d.Server != (inventory.Version{}).String() && d.Server != ""
+	isKnown := d.Server != (inventory.Version{}).String() && d.Server != ""
 	switch {
-	case len(paths) == 0 && known:
+	case len(paths) == 0 && isKnown:
 		return server
 	case len(paths) == 0:
 		return "Kubernetes of unknown version"
-	case known:
+	case isKnown:
 		return text.Clean(shortenLists(strings.Join(paths, ", "))) + " (" + server + ")"
 	}
 	return text.Clean(shortenLists(strings.Join(paths, ", ")))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -25,8 +24,9 @@ type Comparison struct {
 
 // Baseline names the Document before the change.
 type Baseline struct {
-	Taken  time.Time `json:"taken"`
-	Server string    `json:"server"`
+	Taken  time.Time         `json:"taken"`
+	Server string            `json:"server"`
+	Inputs []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read before the change; absent for a cluster."`
 }
 
 // ComparisonTotals count what a Comparison holds.
@@ -60,7 +60,7 @@ func NewComparison(before, after Document) Comparison {
 		Version:  documentVersion,
 		Taken:    after.Taken,
 		Server:   after.Server,
-		Baseline: Baseline{before.Taken, before.Server},
+		Baseline: Baseline{before.Taken, before.Server, before.Inputs},
 		Added:    append([]Finding{}, added...),
 		Resolved: append([]Finding{}, resolved...),
 		Errors:   append([]Error{}, after.Errors...),
@@ -116,23 +116,17 @@ func (c Comparison) summary() string {
 	case len(c.Resolved) > 0:
 		found = "Resolved: " + c.Totals.Resolved.String()
 	}
-	return fmt.Sprintf("%s. Compared with %s%s.%s", found, c.Baseline, c.upgrade(), unreadableNote(c.Errors))
+	after := Document{Server: c.Server, Inputs: c.Inputs}.subject()
+	return fmt.Sprintf("%s. Compared: %s with %s.%s", found, after, c.Baseline, unreadableNote(c.Errors))
 }
 
-// String is the version and the time; files often do not hold the version.
+// String is the cluster by its version, or the files, and the time of what was recorded.
 func (b Baseline) String() string {
-	if b.Server == (inventory.Version{}).String() {
-		return "the state of " + formatTime(b.Taken)
+	out := Document{Server: b.Server, Inputs: b.Inputs}.subject()
+	if len(b.Inputs) == 0 || evaluatedAsOf(b.Inputs, b.Taken) != "" {
+		out += " of " + formatTime(b.Taken)
 	}
-	return text.Clean(b.Server) + " of " + formatTime(b.Taken)
-}
-
-// upgrade is the server version, where the two differ in it.
-func (c Comparison) upgrade() string {
-	if c.Server == c.Baseline.Server {
-		return ""
-	}
-	return ", evaluated for " + text.Clean(c.Server)
+	return out
 }
 
 // Markdown has the Comparison for a pull request.

@@ -100,10 +100,25 @@ func (d Diagnosis) Text(o TextOptions) Blocks {
 	if d.FromMessage {
 		return append(out, Block{Lines: []Line{{Text: messageAlone, Tone: Dim}}})
 	}
-	if lines := inputLines(d.Inputs, d.Taken, o); len(lines) > 0 {
+	if lines := inputLines(withLacks(d.Inputs, d.isAboutIt), d.Taken, o); len(lines) > 0 {
 		out = append(out, Block{Lines: lines})
 	}
 	return out
+}
+
+// isAboutIt reports whether an answer depends on what the input lacks.
+func (d Diagnosis) isAboutIt(lack string) bool {
+	return slices.ContainsFunc(d.Errors, func(e diagnosedError) bool {
+		switch lack {
+		case "Namespaces", "server version":
+			return false
+		case "admission policies", "policy bindings":
+			return e.Policy != nil
+		case "CustomResourceDefinitions":
+			return e.Converted != ""
+		}
+		return true
+	})
 }
 
 // messageAlone fits in 80 columns.

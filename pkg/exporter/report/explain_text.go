@@ -135,7 +135,7 @@ func (e Explanation) wait(webhooks int, perhaps bool) string {
 
 // steps has a row for each webhook that is called and each policy that is evaluated.
 func (e Explanation) steps() *Table {
-	t := &Table{Headings: []string{"Step", "Type", "Name", "Timeout", "Backend", "While it is down"}, Cut: "Backend"}
+	t := &Table{Headings: []string{"Step", "Type", "Name", "Timeout", "Backend", "If down"}, Cut: "Backend"}
 	for i, s := range e.Chain {
 		step := fmt.Sprint(s.Step)
 		if i > 0 && e.Chain[i-1].Step == s.Step {
@@ -163,9 +163,9 @@ func (s ChainStep) backend() string {
 	name := strings.TrimPrefix(strings.TrimPrefix(s.Backend, "Service "), "URL ")
 	switch {
 	case s.Unreachable != "":
-		return name + ": down"
+		return "down: " + name
 	case s.Ready > 0:
-		return fmt.Sprintf("%s, %d ready", name, s.Ready)
+		return fmt.Sprintf("%d ready: %s", s.Ready, name)
 	}
 	return name
 }
@@ -334,7 +334,27 @@ func (e Explanation) notes(o TextOptions) []Line {
 	if policies, _ := e.Count(); policies > 0 && o.Verbose {
 		out = append(out, Line{Label: "note:", Text: "policies are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions", Tone: Note})
 	}
-	return append(out, inputLines(e.Inputs, e.Taken, o)...)
+	return append(out, inputLines(withLacks(e.Inputs, e.isAboutIt), e.Taken, o)...)
+}
+
+// isAboutIt reports whether the answer depends on what the input lacks.
+func (e Explanation) isAboutIt(lack string) bool {
+	called := func(service string) bool {
+		return slices.ContainsFunc(e.Chain, func(s ChainStep) bool { return strings.HasPrefix(s.Backend+":", service) })
+	}
+	switch {
+	case lack == "Pods or workloads":
+		return false
+	case lack == "Namespaces":
+		return e.Request.Namespace != ""
+	case lack == "CustomResourceDefinitions":
+		return strings.Contains(e.Request.Group, ".") && !strings.HasSuffix(e.Request.Group, ".k8s.io")
+	case lack == "Services" || lack == "EndpointSlices" || lack == "CA bundles":
+		return called("Service ")
+	case strings.HasPrefix(lack, "Service "):
+		return called(lack + ":")
+	}
+	return true
 }
 
 // countedPolicies counts policies, each as often as it has bindings that count.

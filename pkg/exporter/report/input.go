@@ -78,6 +78,16 @@ func lacking(inputs []inventory.Input) []string {
 	return slices.Sorted(maps.Keys(count))
 }
 
+// withLacks leaves out what the inputs lack and an answer does not need.
+func withLacks(inputs []inventory.Input, isNeeded func(lack string) bool) []inventory.Input {
+	return each(inputs, func(i *inventory.Input) {
+		i.Lacks = slices.DeleteFunc(slices.Clone(i.Lacks), func(lack string) bool {
+			what, is := whatLacks(lack)
+			return is && !isNeeded(what)
+		})
+	})
+}
+
 // whatLacks is what an input lacks by that; false where it says something else of it.
 func whatLacks(lack string) (what string, is bool) {
 	what, is = strings.CutPrefix(strings.ToLower(lack[:min(3, len(lack))])+lack[min(3, len(lack)):], "no ")

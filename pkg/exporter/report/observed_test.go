@@ -59,7 +59,7 @@ func TestObservedValues(t *testing.T) {
 	}
 	for _, c := range []struct{ name, got, want string }{
 		{"text", text.String(), "10.0.0.1:6443 in 10s: 1 of 3 API servers; the others may call webhooks too."},
-		{"top", top.String(), "12.00  50ms  >25s      500ms    10.0%    25.0%  90.0%"},
+		{"top", top.String(), "12.00  50ms  >25s    10.0%    25.0%  90.0%"},
 		{"top", top.String(), "(not registered)"},
 		{"top", top.String(), "Registered, but not called in that time: idle."},
 	} {

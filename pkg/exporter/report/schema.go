@@ -28,6 +28,7 @@ var Schemas = []Schema{
 	{"audit-baseline", "audit --baseline", Comparison{}},
 	{"explain", "explain", Explanation{}},
 	{"explain-call", "explain --call", CalledRequest{}},
+	{"explain-check", "explain CHECK", Runbook{}},
 	{"explain-error", "explain --error", Diagnosis{}},
 	{"explain-request-id", "explain --request-id", AuditedRequest{}},
 	{"impact", "impact CONFIGURATION", Impact{}},

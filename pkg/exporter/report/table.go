@@ -13,7 +13,7 @@ import (
 )
 
 // leastCut is what is left at least of a column that is cut.
-const leastCut = 30
+const leastCut = 12
 
 // bounded keeps so many rows, and says how many more there are.
 func (t *Table) bounded(most int) *Table {

@@ -157,7 +157,11 @@ func bounded(s string, most int) string {
 		if m[3] != "" {
 			more++
 		}
-		end := list[len(strings.TrimRight(list, ".:;")):]
-		return fmt.Sprintf("%s and %d more%s", strings.Join(items[:most], ", "), more, end)
+		out := strings.Join(items[:most], ", ")
+		end := strings.Repeat(")", max(0, openBrackets(out)-openBrackets(list)))
+		return fmt.Sprintf("%s and %d more%s%s", out, more, end, list[len(strings.TrimRight(list, ".:;")):])
 	})
 }
+
+// openBrackets counts those that are opened and not closed.
+func openBrackets(s string) int { return strings.Count(s, "(") - strings.Count(s, ")") }

@@ -46,17 +46,14 @@ func policyCells(line TopWebhook) []string {
 	return []string{line.Name, line.Type.Title(), c.Calls, denied, failed, c.P50, c.P99, registeredBy(line)}
 }
 
-var topHeadings = []string{"Name", "Type", "Calls/s", "p50", "p99", "Threshold", "Failing", "Refused", "Share", "Configuration"}
+var topHeadings = []string{"Name", "Type", "Calls/s", "p50", "p99", "Failing", "Refused", "Share", "Configuration"}
 
 func topCells(line TopWebhook) []string {
-	c, threshold := line.Observed.cells(), "-"
-	if line.ThresholdSeconds > 0 {
-		threshold = impact.InSeconds(line.ThresholdSeconds)
-	}
+	c := line.Observed.cells()
 	if line.Type == inventory.Conversion {
 		c.Share = "-"
 	}
-	return []string{line.Name, line.Type.Title(), c.Calls, c.P50, c.P99, threshold, c.Failing, c.Refused, c.Share, registeredBy(line)}
+	return []string{line.Name, line.Type.Title(), c.Calls, c.P50, c.P99, c.Failing, c.Refused, c.Share, registeredBy(line)}
 }
 
 // registeredBy names the configurations that share the name.

@@ -130,9 +130,19 @@ func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject Subject
 	if v.Presumed() {
 		presumed = fmt.Sprintf("the input has no CRD of %s: its kind, versions and scope are not known, and the rules that name it are the answer", r.Parent())
 	}
-	notes := []string{presumed, moved, foreignNote(request, subject)}
+	notes := []string{presumed, moved, foreignNote(request, subject), m.absentNote(request)}
 	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	return request, func() Request { return m.request(v, Create, subject) }, nil
+}
+
+// absentNote says that the namespace of a request does not exist. Source: the plugin
+// NamespaceLifecycle of k8s.io/apiserver, which comes before all webhooks.
+func (m *Matcher) absentNote(r Request) string {
+	_, exists := m.Snapshot.Namespaces[r.Namespace]
+	if exists || !m.Snapshot.NamespacesKnown || !r.namespaced || r.namespaceUnknown || r.Namespace == "" {
+		return ""
+	}
+	return fmt.Sprintf("namespace %s does not exist: the API server answers 404 and calls no webhook; this is what would be called if it did", r.Namespace)
 }
 
 // OpenRequest is Request where an update may change the labels of its object, and
