@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -12,11 +13,24 @@ import (
 
 var subresourceGap = &Check{
 	Name:     "subresource-gap",
-	Summary:  "A validating webhook on Pods is not called for the subresources through which containers and resources of a running Pod are changed.",
+	Summary:  "A validating webhook or policy is not asked about the subresources through which what it checks is changed: containers and resources of Pods, or replicas.",
 	Severity: Info,
-	Find: func(p *Profile) []Problem {
-		if len(p.UnmatchedSubresources) == 0 || p.Platform {
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		if p.Type != inventory.ValidatingPolicy || !p.Denies() || p.Platform {
 			return nil
+		}
+		return replicasPast(p.Matcher, p.Matcher.PolicyResources(p.AdmissionPolicy), p.expressions())
+	},
+	Find: func(p *Profile) []Problem {
+		if p.Platform || p.Type != inventory.Validating {
+			return nil
+		}
+		if len(p.UnmatchedSubresources) == 0 {
+			var conditions []string
+			for _, c := range p.MatchConditions {
+				conditions = append(conditions, c.Expression)
+			}
+			return replicasPast(p.Matcher, p.Matched, conditions)
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("checks Pods when they are created and updated, but is not called for UPDATE of %s: what it enforces can be changed there", listed(p.UnmatchedSubresources)),
@@ -24,6 +38,43 @@ var subresourceGap = &Check{
 			Fix:     patch(p, set(p, "rules/-", ruleFor(p.UnmatchedSubresources))) + "; its backend gets the whole Pod with those requests",
 		}}
 	},
+}
+
+// readsReplicas is in an expression that compares the replicas of an object.
+var readsReplicas = regexp.MustCompile(`\bobject\.\??spec\.\??replicas\b`)
+
+// expressions are all that the policy evaluates.
+func (p *PolicyProfile) expressions() []string {
+	var out []string
+	for _, v := range p.Validations {
+		out = append(out, v.Expression)
+	}
+	for _, v := range p.Variables {
+		out = append(out, v.Expression)
+	}
+	return out
+}
+
+// replicasPast reports what is asked about replicas, and not where a Scale sets them: kubectl scale
+// and autoscalers write that, and the API server gives it as the object.
+func replicasPast(m *admission.Matcher, matched []admission.MatchedResource, expressions []string) []Problem {
+	if !slices.ContainsFunc(expressions, readsReplicas.MatchString) {
+		return nil
+	}
+	var past []inventory.Resource
+	for _, r := range matched {
+		scale := inventory.Resource{Group: r.Group, Name: r.Name, Subresource: "scale"}
+		if _, asked := find(matched, scale); r.Subresource == "" && !asked && r.Operations.Has(admission.Update) && slices.Contains(m.Operations(scale), admission.Update) {
+			past = append(past, scale)
+		}
+	}
+	if len(past) == 0 {
+		return nil
+	}
+	return []Problem{{
+		Message: fmt.Sprintf("compares spec.replicas, but is not asked about UPDATE of %s: kubectl scale and autoscalers set them there", listed(past)),
+		Fix:     fmt.Sprintf("add a rule for UPDATE of %s: the object is then a Scale, which has spec.replicas and no labels", listed(past)),
+	}}
 }
 
 var pods = inventory.Resource{Name: "pods"}

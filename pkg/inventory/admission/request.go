@@ -274,7 +274,7 @@ func foreignNote(r Request, subject Subject) string {
 	if !r.foreign || r.Operation == Connect || subject.Labels == nil && (subject.Object == nil || r.Object != nil) {
 		return ""
 	}
-	return fmt.Sprintf("a request to %s carries a %s: objectSelectors and matchConditions meet what that has, not what its parent has, and a Scale has no labels", r.Resource, r.Kind.Kind)
+	return fmt.Sprintf("a request to %s carries a %s: objectSelectors and matchConditions meet what that has, not what its parent has. A Scale has no labels, nor have the Bindings of kube-scheduler and the Evictions of kubectl drain", r.Resource, r.Kind.Kind)
 }
 
 // request fills in what the API server knows.
