@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // recorded is a cluster with broken webhooks, that of "make demo-live" as
@@ -28,13 +30,23 @@ import (
 //go:embed demo.tar.gz
 var recorded []byte
 
+// recordedChanges are webhooks that change Pods, and the audit log of an API server with
+// them; recordedCall is what "explain --call" printed there. TestWhoChanged of
+// e2e/suites/observe writes them.
+var (
+	//go:embed demo_changes.tar.gz
+	recordedChanges []byte
+	//go:embed demo_call.json
+	recordedCall []byte
+)
+
 // recordedVersion is the version of its API server, which the archive does not hold.
 const recordedVersion = "v1.37.1"
 
 // demo is "webhook-auditor demo".
 type demo struct {
-	listen      string
-	once, fixes bool
+	listen               string
+	once, fixes, changes bool
 }
 
 func demoCommand(s streams) *cobra.Command {
@@ -55,6 +67,7 @@ well, two webhooks break, alerts fire, both are repaired. The status page and
 	}
 	c.Flags().StringVar(&d.listen, "web.listen-address", "127.0.0.1:0", "loopback address to serve the status page and /metrics on; port 0 is any free port")
 	c.Flags().BoolVar(&d.once, "once", false, "print the report of the recorded cluster, and end")
+	c.Flags().BoolVar(&d.changes, "changes", false, "print which webhook changed which field, as a recorded audit log and recorded calls show it, and end")
 	c.Flags().BoolVar(&d.fixes, "fixes", false, "with --once: print what to do about each finding")
 	return c
 }
@@ -66,7 +79,10 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 	case d.fixes && !d.once:
 		return usageError{errors.New("--fixes: must be given with --once: the status page has the commands")}
 	}
-	objects, err := readRecorded()
+	if d.changes {
+		return showChanges(ctx, s)
+	}
+	objects, err := readRecorded(recorded)
 	if err != nil {
 		return fmt.Errorf("reading the recorded cluster: %w", err)
 	}
@@ -81,9 +97,46 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 	return (&audit{output: "text", fixes: d.fixes, served: true}).write(report.NewDocument(evaluated), s)
 }
 
-// readRecorded reads the recorded cluster.
-func readRecorded() (inventory.Objects, error) {
-	objects, err := (&input{server: recordedVersion}).objects([]string{"-"}, streams{reader: bytes.NewReader(recorded), err: io.Discard})
+// showChanges prints the commands that say who changed which field, each with its answer.
+func showChanges(ctx context.Context, s streams) error {
+	objects, err := readRecorded(recordedChanges)
+	if err != nil {
+		return err
+	}
+	log := auditLogFlags{paths: []string{"-"}, requestID: "d49226cb-f8f5-454e-834b-579ef6fee040"}
+	snapshot := log.addTo(ctx, objects.Snapshot(time.Now()), streams{reader: bytes.NewReader(recordedChanges), err: io.Discard})
+	evaluated, err := classify.DefaultPolicy().Evaluate(ctx, snapshot)
+	if err != nil {
+		return err
+	}
+	chain, err := audited(admission.New(snapshot), snapshot.AuditLog.Request)
+	if err != nil {
+		return err
+	}
+	var call report.CalledRequest
+	if err := json.Unmarshal(recordedCall, &call); err != nil {
+		return err
+	}
+	for _, answer := range []struct {
+		command string
+		view    report.View
+	}{
+		{"top --audit-log audit.log", report.NewAuditTop(evaluated, report.AuditDimensions[0])},
+		{"explain --audit-log audit.log --request-id " + log.requestID + " -v", report.NewAuditedRequest(snapshot.AuditLog, chain)},
+		{"explain create -f pod.yaml --call", call},
+	} {
+		fmt.Fprintf(s.out, "$ webhook-auditor %s\n\n", answer.command)
+		if err := show("text", answer.view, s); err != nil {
+			return err
+		}
+		fmt.Fprintln(s.out)
+	}
+	return nil
+}
+
+// readRecorded reads a recorded cluster.
+func readRecorded(archive []byte) (inventory.Objects, error) {
+	objects, err := (&input{server: recordedVersion}).objects([]string{"-"}, streams{reader: bytes.NewReader(archive), err: io.Discard})
 	for i := range objects.Inputs {
 		objects.Inputs[i].Path = "a recorded cluster"
 	}

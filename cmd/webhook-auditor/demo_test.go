@@ -52,7 +52,7 @@ func TestDemo(t *testing.T) {
 // TestPlay: each act shows on the page, in conditions and in Changes; what begins ends, and
 // a second round is as the first one.
 func TestPlay(t *testing.T) {
-	objects := must.Get(readRecorded())(t)
+	objects := must.Get(readRecorded(recorded))(t)
 	var rounds [2]string
 	p := &player{begun: collected(objects.Inputs, time.Now()), acts: newActs(objects), daemon: newTestDaemon(&bytes.Buffer{})}
 	p.clock = lastTaken
@@ -88,4 +88,16 @@ func TestDemoOnce(t *testing.T) {
 	if strings.Contains(out.String(), "http://") || !strings.Contains(out.String(), "19 webhooks") {
 		t.Errorf("it prints:\n%s", out.String())
 	}
+}
+
+// TestDemoChanges: a recorded log and recorded calls show who changed which field.
+func TestDemoChanges(t *testing.T) {
+	r := execute(t, "", "demo", "--changes")
+	if r.code != exitOK || strings.Contains(r.out, "TOPSECRET") {
+		t.Errorf("exit code %d, %s%s", r.code, r.out, r.err)
+	}
+	expect.Contains(
+		t, squeezed(r.out), "5 times pg/operator CREATE pods pg-1 in shop", `"pg:17" → "mirror.example.com/pg:17" (overwritten by pins.policy.example.com)`,
+		"fight /spec/containers/0/image images.mirror.example.com sets it", "not idempotent mesh.example.com",
+	)
 }

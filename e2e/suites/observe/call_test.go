@@ -94,7 +94,7 @@ func behaviour(random *rand.Rand, kind, name, elsewhere string) webhook.Behaviou
 	case 3:
 		return webhook.Behaviour{FailEvery: 1}
 	case 4:
-		return webhook.Behaviour{Delay: 3 * time.Second}
+		return webhook.Behaviour{Delay: 7 * time.Second}
 	case 5:
 		return webhook.Behaviour{Redirect: elsewhere}
 	case 6:
@@ -135,7 +135,7 @@ func (w environment) registerCalled(t *testing.T) {
 	for i := range hooksOfChain {
 		for value, policy := range map[string]admissionv1.ReinvocationPolicyType{"again": "IfNeeded", "never": "Never"} {
 			h := testenv.Mutating(testenv.Hook(b, fmt.Sprintf("/h%d", i), rule))
-			h.Name, h.ReinvocationPolicy, h.TimeoutSeconds = fmt.Sprintf("h%d-%s.call.example.com", i, value), &policy, new(int32(1))
+			h.Name, h.ReinvocationPolicy, h.TimeoutSeconds = fmt.Sprintf("h%d-%s.call.example.com", i, value), &policy, new(int32(5))
 			h.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{fmt.Sprint(callLabel, i): value}}
 			h.FailurePolicy = new([]admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}[i%2])
 			hooks = append(hooks, h)

@@ -74,18 +74,26 @@ func loopName(c inventory.AuditChange) string {
 // changeLoops are those of one object, or of objects that replace each other, and how
 // many there are.
 func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
-	sums := map[ChangeLoop]inventory.AuditSum{}
+	type writes struct {
+		inventory.AuditSum
+		object string
+	}
+	sums := map[ChangeLoop]writes{}
 	for _, c := range log.Changes {
 		if name := loopName(c); name != "" && c.User != "" {
 			key := ChangeLoop{ChangedField: ChangedField{c.Series, c.Resource, c.Change, c.Path, 0}, User: c.User, Operation: c.Operation, Namespace: c.Namespace, Object: name}
-			sum := sums[key]
-			sum.Add(c.AuditSum)
+			sum, repeated := sums[key]
+			if sum.Add(c.AuditSum); !repeated {
+				sum.object = c.Name
+			} else if sum.object != c.Name {
+				sum.object = name
+			}
 			sums[key] = sum
 		}
 	}
 	out := []ChangeLoop{}
 	for l, sum := range sums {
-		if l.Requests = sum.Requests; l.Requests >= leastLoop {
+		if l.Requests, l.Object = sum.Requests, sum.object; l.Requests >= leastLoop {
 			l.span = duration.HumanDuration(sum.Last.Sub(sum.First))
 			out = append(out, l)
 		}
