@@ -187,7 +187,7 @@ func TestCalledWebhooks(t *testing.T) {
 		"JSON":     {hooks{"a": patching(image, "mind")}, nil, "-o json", []string{`"outcome": "allowed"`, `"warnings": [ "mind" ]`, `"path": "/spec/containers/0/image", "value": "mirror/i", "old": "i"`}},
 	} {
 		target := newCalledCluster(t, c.behaviors, c.byURL)
-		got := execute(t, calledPod, append([]string{"explain", "create", "-f", "-", "--call", "--kubeconfig", target.kubeconfig}, strings.Fields(c.flags)...)...)
+		got := execute(t, calledPod, append([]string{"explain", "-f", "-", "--call", "--kubeconfig", target.kubeconfig}, strings.Fields(c.flags)...)...)
 		for _, want := range c.want {
 			if got.code != exitOK || !strings.Contains(squeezed(got.out), want) {
 				t.Errorf("%s: exit code %d, %s, no %q in\n%s", name, got.code, got.err, want, got.out)

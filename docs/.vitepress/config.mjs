@@ -63,7 +63,7 @@ export default defineConfig({
     sidebar: [
       { text: 'By task', items: pages({ 'Try it': '/README', Install: '/docs/install', Operate: '/docs/operate', 'In an incident': '/docs/incident', 'CI and files': '/docs/ci', Alerts: '/rules/README', Boards: '/dashboards/README', Fleets: '/rules/FLEET' }) },
       { text: 'Reference', items: pages({ Commands: '/cmd/webhook-auditor/README', Checks: '/pkg/classify/README', Policy: '/pkg/classify/POLICY', Metrics: '/pkg/exporter/README', 'All alerts': '/rules/ALERTS', Chart: '/manifests/chart/README', 'Run level guard': '/manifests/run-level-guard/README', Changes: '/CHANGELOG' }) },
-      { text: 'Project', items: pages({ Design: '/docs/design', Contributing: '/CONTRIBUTING', Security: '/SECURITY', Roadmap: '/ROADMAP', 'For users of main': '/docs/from-main', 'Releases of Kubernetes': '/docs/releases', 'A real cluster': '/docs/real-cluster', Cost: '/BENCH' }) },
+      { text: 'Project', items: pages({ Design: '/docs/design', Contributing: '/CONTRIBUTING', Security: '/SECURITY', Roadmap: '/ROADMAP', 'For users of main': '/docs/from-main', 'Releases of Kubernetes': '/docs/releases', 'A real cluster': '/docs/real-cluster', 'Who changed what': '/docs/who-changed', Cost: '/BENCH' }) },
       { text: 'Runbooks of checks', collapsed: true, items: checks.map((text) => ({ text, link: '/pkg/classify/' + text })) },
       { text: 'Runbooks of alerts', collapsed: true, items: alerts.map((text) => ({ text, link: '/rules/runbooks/' + text })) },
     ],

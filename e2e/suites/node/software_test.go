@@ -5,6 +5,7 @@ package node
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -67,6 +68,7 @@ func TestPrometheusOperator(t *testing.T) {
 		apply(t, c[1])
 	}
 	denied(t, "could not parse expression", wrongRule, "apply", "-f", "-")
+	called(t, wrongRule, "could not parse expression")
 	if diff := cmp.Diff([]string(nil), findings(t, domain)); diff != "" {
 		t.Errorf("findings on it as shipped (-want +got):\n%s", diff)
 	}
@@ -149,6 +151,7 @@ func TestGatekeeper(t *testing.T) {
 		})
 	}
 	denied(t, "it has no owner", "", "create", "configmap", "nobodys", "--dry-run=server")
+	called(t, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "nobodys", "namespace": "default"}}`, "it has no owner")
 	if diff := cmp.Diff(shipped, findings(t, "gatekeeper.sh")); diff != "" {
 		t.Errorf("findings on Gatekeeper as shipped (-want +got):\n%s", diff)
 	}
@@ -198,6 +201,7 @@ func TestKueue(t *testing.T) {
 	apply(t, manifest)
 	ready(t, "kueue-system", "kueue-controller-manager")
 	denied(t, "vjob.kb.io", queued, "create", "--dry-run=server", "-f", "-")
+	called(t, queued, "mjob.kb.io")
 	testenv.EventuallyWithin(t, patience, func() error { // the API server asks once a minute for the resources that kueue serves
 		_, err := run(t.Context(), "", "webhook-auditor", "audit", "--fail-on=never")
 		return err
@@ -207,6 +211,21 @@ func TestKueue(t *testing.T) {
 	}
 	do(t, "-n kueue-system scale deployment kueue-controller-manager --replicas=0")
 	denied(t, "mpod.kb.io", "", "run", "held", "--namespace="+home, "--image=none", "--dry-run=server")
+}
+
+// called holds "explain --call" of an object, through the proxy of the Service, to the API
+// server: both refuse it with the same message.
+func called(t testing.TB, object, text string) {
+	t.Helper()
+	printed := testenv.Get(run(t.Context(), object, "webhook-auditor", "explain", "create", "-f", "-", "--call", "-o", "json"))(t)
+	var got struct {
+		Refused string
+		Server  struct{ Message string }
+	}
+	testenv.Must(t, json.Unmarshal([]byte(printed), &got))
+	if got.Refused == "" || got.Refused != got.Server.Message || !strings.Contains(printed, text) {
+		t.Errorf("it is refused with %q, by the API server with %q: %s", got.Refused, got.Server.Message, printed)
+	}
 }
 
 // denied waits until what kubectl asks for is denied with a text.
