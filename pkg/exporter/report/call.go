@@ -64,7 +64,7 @@ func NewCalledRequest(r admission.Request, result dryrun.Result) CalledRequest {
 		}
 	}
 	if result.Server.Object == nil && result.Before != nil {
-		out.Notes = append(out.Notes, "webhooks got the object without the defaults of the API server, as it refuses the dry run")
+		out.Notes = append(out.Notes, "webhooks may have got the object without some defaults: the API server has them in the answer that it refuses")
 	}
 	return out
 }

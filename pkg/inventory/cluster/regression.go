@@ -53,13 +53,17 @@ func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, pro
 		case <-time.After(progressWait):
 		}
 	}
-	unconfirmed := slices.DeleteFunc(watches, func(o *objectWatch) bool { return o.confirm(begun, newest[o.GroupResource]) })
-	if !slices.ContainsFunc(unconfirmed, func(o *objectWatch) bool { return o.isLagging(ctx) }) {
+	isComplete := func(o *objectWatch) bool {
+		o.compare(newest[o.GroupResource], begun)
+		return o.isComplete(begun)
+	}
+	incomplete := slices.DeleteFunc(watches, isComplete)
+	if !slices.ContainsFunc(incomplete, func(o *objectWatch) bool { return o.isLagging(ctx) }) {
 		return
 	}
-	for _, o := range unconfirmed {
-		if !o.confirm(begun, newest[o.GroupResource]) {
-			o.setLagging(ctx)
+	for _, o := range incomplete {
+		if !isComplete(o) { // still: the lists took their time
+			o.endLagging(ctx)
 		}
 	}
 	c.connections.CloseAll()
@@ -112,17 +116,23 @@ func (o *objectWatch) reached() (revision string, ok bool) {
 	return o.revision, o.revision != "" && o.isListed()
 }
 
-// confirm reports whether the objects are known to be complete as of the time, at which
-// the resource version was the newest, or an answer of the API server keeps them from
-// being so.
-func (o *objectWatch) confirm(now time.Time, newest string) bool {
+// compare notes that nothing was missing at the time, where the stream has come to the
+// resource version that was the newest then.
+func (o *objectWatch) compare(newest string, then time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.isListed() && o.revision != "" && newest != "" && !older(o.revision, newest) {
-		o.confirmed = later(o.confirmed, now)
+		o.confirmed = later(o.confirmed, then)
 	}
+}
+
+// isComplete reports whether nothing was missing at the time or later, or an answer of the
+// API server says why.
+func (o *objectWatch) isComplete(then time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	isAnswered := o.stream == nil && (o.failure == nil || isAnswer(o.failure.err))
-	return !o.confirmed.Before(now) || isAnswered
+	return !o.confirmed.Before(then) || isAnswered
 }
 
 // isLagging reports whether a list of everything fails or shows changes that the
@@ -152,9 +162,9 @@ func (o *objectWatch) differsFrom(list []runtime.Object) bool {
 	})
 }
 
-// setLagging records that the stream, if there is one, may lack changes: once it has
-// ended, the Reflector lists again.
-func (o *objectWatch) setLagging(ctx context.Context) {
+// endLagging ends the stream, if there is one, as it may lack changes: the Reflector lists
+// again then.
+func (o *objectWatch) endLagging(ctx context.Context) {
 	streams := false
 	o.update(func() {
 		streams = o.stream != nil
