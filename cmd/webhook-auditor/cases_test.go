@@ -7,7 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"webhook-auditor": main})
+	testscript.Main(m, map[string]func(){"webhook-auditor": main, "explain-requests": explainRequests})
 }
 
 // TestCases: what operators of webhooks reported, with the answer that is right. Each

@@ -18,16 +18,17 @@ import (
 type explain struct {
 	source
 	request *requestFlags
-	// requests is a file of requests, errorText the error to explain.
-	requests, errorText string
-	output              string
+	// errorText is the error to explain.
+	errorText, output string
 	// offline says not to read the object of a request.
 	offline bool
 	call    callFlags
 }
 
-func explainCommand(s streams) *cobra.Command {
-	e := &explain{source: source{byUser: true, input: &input{}}}
+func explainCommand(s streams) *cobra.Command { return (&explain{}).command(s) }
+
+func (e *explain) command(s streams) *cobra.Command {
+	e.source = source{byUser: true, input: &input{}}
 	c := &cobra.Command{
 		Use:   "explain [OPERATION RESOURCE[/SUB] [NAME] | CHECK]",
 		Short: "Show which webhooks a request meets, or what an error or a check means",
@@ -63,8 +64,6 @@ not serve the resource, 2 usage error.`,
 	var groups cliflag.NamedFlagSets
 	e.request = registerRequest(groups.FlagSet("request"))
 	flags := groups.FlagSet("other subjects")
-	flags.StringVar(&e.requests, "requests", "", "file with one request per line (- for stdin), as on the command line: create pods web -n shop -l app=web")
-	flags.Lookup("requests").Hidden = true // a tool of tests
 	flags.StringVar(&e.errorText, "error", "", "message of kubectl, an Event or a log about a webhook (- for stdin)")
 	flags.StringVar(&e.observe.audit.requestID, "request-id", "", "with --audit-log, auditID of the request: show its result beside the webhooks that are registered for it")
 	flags = groups.FlagSet("input")
@@ -77,7 +76,7 @@ not serve the resource, 2 usage error.`,
 	e.access = registerCluster(groups.FlagSet("cluster"))
 	groups.FlagSet("cluster").BoolVar(&e.offline, "offline", false, "do not read the metadata of the object that a request changes or deletes: its labels, and whether it exists, are unknown then")
 	addFlags(c, &groups)
-	c.MarkFlagsMutuallyExclusive("error", "requests", "request-id")
+	c.MarkFlagsMutuallyExclusive("error", "request-id")
 	c.MarkFlagsRequiredTogether("audit-log", "request-id")
 	c.ValidArgsFunction = completeOperation
 	return c
@@ -91,15 +90,13 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return usageError{errors.New("--offline: must be given without files: they have no object to read")}
 	}
 	switch {
-	case e.observe.audit.requestID+e.errorText+e.requests == "":
+	case e.observe.audit.requestID+e.errorText == "":
 	case len(args) > 0 || e.request.isGiven():
-		return usageError{errors.New("explain: --error, --requests and --request-id: must be given without a request: neither OPERATION and RESOURCE nor flags of a request")}
+		return usageError{errors.New("explain: --error and --request-id: must be given without a request: neither OPERATION and RESOURCE nor flags of a request")}
 	case e.observe.audit.requestID != "":
 		return e.explainAudited(ctx, s)
-	case e.errorText != "":
-		return e.diagnose(ctx, s)
 	default:
-		return e.explainEach(ctx, s)
+		return e.diagnose(ctx, s)
 	}
 	if len(args) == 1 && !e.request.isGiven() {
 		if check := classify.FindCheck(args[0]); check != nil {

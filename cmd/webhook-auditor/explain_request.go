@@ -115,10 +115,13 @@ func (a requestArguments) chain(knowledge knowledge) (admission.Chain, error) {
 	if err != nil {
 		return admission.Chain{}, err
 	}
-	notes := a.notes
-	if knowledge.stored != nil && request.Name != "" && (request.Operation == admission.Update || request.Operation == admission.Delete) {
+	notes, stored := a.notes, storedIn(knowledge.Snapshot)
+	if knowledge.stored != nil {
+		stored = knowledge.stored
+	}
+	if request.Name != "" && (request.Operation == admission.Update || request.Operation == admission.Delete) {
 		note := ""
-		if a.subject.Stored, a.subject.Absent, note = knowledge.stored(request); note != "" {
+		if a.subject.Stored, a.subject.Absent, note = stored(request); note != "" {
 			notes = append(notes, note)
 		}
 		if request, err = a.request(knowledge.Matcher); err != nil {
@@ -238,6 +241,24 @@ type knowledge struct {
 	// exists says whether there are such params, by the rights of who asks; nil without a
 	// cluster.
 	exists func(admission.ParamQuery) (bool, error)
+}
+
+// storedIn has of stored objects what was read with the registrations: the namespaces.
+func storedIn(s *inventory.Snapshot) func(admission.Request) (map[string]any, bool, string) {
+	return func(r admission.Request) (map[string]any, bool, string) {
+		if !r.Resource.Parent().IsNamespaces() {
+			return nil, false, ""
+		}
+		namespace, exists := s.Namespaces[r.Name]
+		if !exists {
+			return nil, s.NamespacesKnown, ""
+		}
+		set := map[string]any{}
+		for key, value := range namespace.Labels {
+			set[key] = value
+		}
+		return map[string]any{"name": r.Name, "labels": set}, false, ""
+	}
 }
 
 // withParams is the chain of the request by what the cluster has of the params that

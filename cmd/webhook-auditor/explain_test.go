@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -158,43 +157,6 @@ func TestExplainErrorWithoutACluster(t *testing.T) {
 	}
 }
 
-const manyRequests = `# What the shop's controller does.
-create pods -n shop -l team=b
-create unicorns
-
-create -f testdata/no.yaml
-create pods web --namespace=shop --labels=team=a
-create pods --labels=
-pods
-create pods --from testdata
-create -f -
-`
-
-func TestExplainRequests(t *testing.T) {
-	r := execute(t, manyRequests, "explain", "--from", "testdata/webhooks.yaml", "-o", "json", "--requests", "-")
-	var got []string
-	for d := json.NewDecoder(strings.NewReader(r.out)); d.More(); {
-		var e report.Explanation
-		must.Succeed(t, d.Decode(&e))
-		got = append(got, fmt.Sprintf("%d: %s: %d called, %d skipped", e.Line, e.Request.Namespace, len(e.Chain), len(e.Skipped)))
-	}
-	expect.Equal(t, []string{"2: shop: 0 called, 1 skipped", "6: shop: 1 called, 0 skipped", "7: default: 0 called, 1 skipped"}, got)
-	expect.Contains(t, r.err, "-:3: explain: ", `"unicorns"`, "-:5: reading the object testdata/no.yaml: ", "-:8: must be OPERATION", "-:9: unknown flag: --from; a line takes", "-:10: -f: must be a file", "5 of 8 requests not understood")
-	if r.code != exitUsage {
-		t.Errorf("exit code %d", r.code)
-	}
-}
-
-// TestExplainRequestsAlike: a line is answered as the command line is.
-func TestExplainRequestsAlike(t *testing.T) {
-	file := must.File(t, "requests", "create pods -n shop\ndelete pods web\n")
-	from := []string{"explain", "--from", "testdata/webhooks.yaml"}
-	one, two := execute(t, "", append(from, "create", "pods", "-n", "shop")...), execute(t, "", append(from, "delete", "pods", "web")...)
-	if r := execute(t, "", append(from, "--requests", file)...); r.out != one.out+"\n"+two.out || r.code != exitOK {
-		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
-	}
-}
-
 // TestExplainUnservedResource: the command line is right, the cluster has no such
 // resource.
 func TestExplainUnservedResource(t *testing.T) {
@@ -218,12 +180,6 @@ func TestExplainUsage(t *testing.T) {
 		"more than one object":   {"-f", "../../pkg/classify/testdata/service-missing.yaml"},
 		"no object":              {"-f", "/dev/null"},
 		"an object too much":     {"-f", "testdata/webhooks.yaml", "a", "b", "c", "d"},
-		"requests and another":   {"create", "pods", "--requests", "testdata/webhooks.yaml"},
-		"requests and a flag":    {"-n", "shop", "--requests", "testdata/webhooks.yaml"},
-		"requests of no name":    {"--requests", ""},
-		"requests and an error":  {"--requests", "testdata/webhooks.yaml", "--error", refusal},
-		"no file of requests":    {"--requests", "testdata/no.txt"},
-		"no requests":            {"--requests", "/dev/null"},
 		"the object is none":     {"-f", "testdata/webhooks.yaml", "get"},
 	} {
 		t.Run(name, func(t *testing.T) {

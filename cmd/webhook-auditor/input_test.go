@@ -36,7 +36,6 @@ func TestInterrupted(t *testing.T) {
 		"reading a pipe":        {"audit", pipe(t)},
 		"reading the input":     {"audit", "-"},
 		"reading the baseline":  {"audit", webhooks, "--baseline", pipe(t)},
-		"reading the requests":  {"explain", "--from", webhooks, "--requests", pipe(t)},
 		"reading the object":    {"explain", "--from", webhooks, "-f", pipe(t)},
 		"reading what explains": {"explain", "create", "pods", "--from", pipe(t)},
 		"reading an error":      {"explain", "--from", webhooks, "--error", "-"},

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -80,13 +81,13 @@ type (
 		Format    string   `json:"format,omitempty" jsonschema:"text (default) or json"`
 	}
 	explainTool struct {
-		Operation string `json:"operation,omitempty" jsonschema:"create, update, patch, delete or connect"`
-		Resource  string `json:"resource,omitempty" jsonschema:"as for kubectl: pods, deployments.apps, pods/exec"`
-		Name      string `json:"name,omitempty" jsonschema:"name of the object"`
-		Namespace string `json:"namespace,omitempty" jsonschema:"namespace of the object"`
-		Labels    string `json:"labels,omitempty" jsonschema:"all labels of the object, as a=b,c=d"`
-		Error     string `json:"error,omitempty" jsonschema:"instead of a request: an error of the API server about a webhook, as kubectl, an Event or a log has it"`
-		Format    string `json:"format,omitempty" jsonschema:"text (default) or json"`
+		Operation string  `json:"operation,omitempty" jsonschema:"create, update, patch, delete or connect"`
+		Resource  string  `json:"resource,omitempty" jsonschema:"as for kubectl: pods, deployments.apps, pods/exec"`
+		Name      string  `json:"name,omitempty" jsonschema:"name of the object"`
+		Namespace string  `json:"namespace,omitempty" jsonschema:"namespace of the object"`
+		Labels    *string `json:"labels,omitempty" jsonschema:"all labels of the object, as a=b,c=d; empty where it has none; left out where they are not known"`
+		Error     string  `json:"error,omitempty" jsonschema:"instead of a request: an error of the API server about a webhook, as kubectl, an Event or a log has it"`
+		Format    string  `json:"format,omitempty" jsonschema:"text (default) or json"`
 	}
 	impactTool struct {
 		Configuration string   `json:"configuration,omitempty" jsonschema:"what this webhook configuration, CRD or admission policy adds and what its failure stops, as [TYPE/]NAME; of a policy, with TYPE"`
@@ -198,7 +199,7 @@ func (a *agents) audit(tool auditTool) (call, error) {
 func (a *agents) explain(tool explainTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
 	c := explain{source: a.source(), output: format, errorText: tool.Error, request: &requestFlags{
-		subject: admission.Subject{Namespace: tool.Namespace}, labels: tool.Labels, labeled: func() bool { return tool.Labels != "" },
+		subject: admission.Subject{Namespace: tool.Namespace}, labels: ptr.Deref(tool.Labels, ""), labeled: func() bool { return tool.Labels != nil },
 	}}
 	args := slices.DeleteFunc([]string{tool.Operation, tool.Resource, tool.Name}, func(s string) bool { return s == "" })
 	return call{run: c.run, args: args}, err

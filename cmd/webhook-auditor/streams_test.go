@@ -53,7 +53,7 @@ var hostileCommands = map[string][]string{
 	},
 	"explain": {
 		"create pods --from FILE", "create pods -o json --from FILE", "create policy.example.com --from FILE", "create NAME --from FILE", "NAME pods --from FILE",
-		"-f FILE --from FILE", "-f NAME --from FILE", "--requests FILE --from FILE", "--error NAME --from FILE", "--error NAME --from FILE -o json",
+		"-f FILE --from FILE", "-f NAME --from FILE", "--error NAME --from FILE", "--error NAME --from FILE -o json",
 	},
 	"impact": {
 		"policy --from FILE", "NAME --from FILE", "NAME --from FILE -o json", "validatingwebhookconfiguration/policy --from FILE",

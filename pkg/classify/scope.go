@@ -73,7 +73,9 @@ func inNamespaces(s *inventory.Snapshot, selector inventory.Selector) string {
 		names = text.Distinct(named)
 	case len(names) == all:
 		return ""
-	case len(names) == 0 || len(names) > maxNamespaces:
+	case len(names) == 0: // a new one may be
+		return " in namespaces that match " + selector.String() + " (none now)"
+	case len(names) > maxNamespaces:
 		return fmt.Sprintf(" in %d of %d namespaces", len(names), all)
 	}
 	if len(names) == 1 {

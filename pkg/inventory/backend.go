@@ -38,8 +38,8 @@ type BackendState struct {
 	// Service is the Service that is really called, after the APIService of a
 	// webhook served through the API server itself.
 	Service ServiceRef
-	// APIService is the one that is missing for the API server to pass the call
-	// on, if any.
+	// APIService is the one that is missing, or not known, for the API server to pass the
+	// call on, if any.
 	APIService string
 	// Ready counts the ready endpoints behind the port.
 	Ready int
@@ -154,7 +154,7 @@ func (s *Snapshot) throughAPIService(b Backend) BackendState {
 			Fault: ServiceNotFound, Detail: fmt.Sprintf("answers that it is not found: there is no APIService %s to pass the call on to", name),
 		}
 	case !ok:
-		return BackendState{Service: b.Service}
+		return BackendState{Service: b.Service, APIService: name}
 	case api.Service == nil:
 		return BackendState{Known: true, Service: b.Service, Ready: 1}
 	}
@@ -165,7 +165,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	state := BackendState{Service: ref}
 	service, ok := s.Services[ref.Key]
 	if !ok {
-		if s.ServicesKnown.Has(ref.Key) {
+		if s.IsMissing(ref.Key) {
 			state.Known, state.Fault = true, ServiceNotFound
 			state.Detail = "does not exist"
 		}
@@ -186,6 +186,13 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 		return state
 	}
 	return s.readiness(service, state)
+}
+
+// IsMissing reports whether it is known that there is no such Service.
+func (s *Snapshot) IsMissing(service Key) bool {
+	_, exists := s.Services[service]
+	_, inNamespace := s.Namespaces[service.Namespace]
+	return !exists && (s.ServicesKnown.Has(service) || s.NamespacesKnown && !inNamespace)
 }
 
 // LacksPorts reports whether no API server takes such a Service, for it has no ports:

@@ -40,7 +40,7 @@ func (b *Builder) Snapshot(o Objects, snapshotTime time.Time) *Snapshot {
 
 		PeerAuthentications: o.PeerAuthentications,
 	}
-	s.ResourcesKnown = o.ResourcesKnown || o.NamespacesKnown || o.Discovered != nil
+	s.ResourcesKnown = o.ResourcesKnown || o.NamespacesKnown && len(o.Inputs) == 0 || o.Discovered != nil
 	b.addCRDs(s, o)
 	s.Served = o.served(s.CRDs)
 	b.register(s, o)

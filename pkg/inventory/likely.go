@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
@@ -85,31 +87,86 @@ func isPartOf(name, other string) bool {
 	return len(a) == 0
 }
 
-// maxUnchecked bounds the Services that are named as not checked.
+// maxUnchecked bounds what is named of a kind as not checked.
 const maxUnchecked = 5
 
-// withUnchecked adds to what files lack the Services that webhooks call, where the files have
-// others: of one that nearly is there a finding says so.
+// withUnchecked adds to what files lack the objects that registrations ask for and the files
+// do not have, though they have others of the kind.
 func (s *Snapshot) withUnchecked(inputs []Input) []Input {
-	if len(inputs) == 0 || len(s.Services) == 0 {
+	if len(inputs) == 0 {
 		return inputs
 	}
-	var lacks []string
-	for _, w := range s.Webhooks {
-		b := w.Backend
-		called := s.State(b).Service.Key
-		lack := fmt.Sprintf("no Service %s: whether it answers is unknown", called)
-		if _, has := s.Services[called]; has || b.Kind == BackendURL || called.Name == "" || s.ServicesKnown.Has(called) || slices.Contains(lacks, lack) {
-			continue
-		}
-		if _, likely := s.LikelyService(called); !likely && len(lacks) < maxUnchecked {
-			lacks = append(lacks, lack)
-		}
-	}
+	lacks := slices.Concat(s.uncheckedBackends(), s.uncheckedResources(), s.uncheckedPolicies())
 	out := slices.Clone(inputs)
 	for i := range out {
 		if out[i].Objects > 0 {
 			out[i].Lacks = append(slices.Clip(out[i].Lacks), lacks...)
+		}
+	}
+	return out
+}
+
+// lackList are sentences about one kind, each once.
+type lackList []string
+
+func (l *lackList) add(format string, subject any) {
+	if lack := fmt.Sprintf(format, subject); len(*l) < maxUnchecked && !slices.Contains(*l, lack) {
+		*l = append(*l, lack)
+	}
+}
+
+// uncheckedBackends are what calls end at: of a Service that nearly is there a finding says so.
+func (s *Snapshot) uncheckedBackends() []string {
+	var services, endpoints, namespaces, apiServices lackList
+	haveSlices := false
+	for _, service := range s.Services {
+		haveSlices = haveSlices || service.Endpoints != nil
+	}
+	for _, w := range s.Webhooks {
+		state := s.State(w.Backend)
+		called := state.Service.Key
+		service, has := s.Services[called]
+		switch {
+		case w.Backend.Kind == BackendURL || called.Name == "":
+			continue
+		case state.APIService != "" && !s.APIServicesKnown && !state.Known:
+			apiServices.add("no APIService %s: whether it answers is unknown", state.APIService)
+			continue
+		case !has && !s.IsMissing(called) && len(s.Services) > 0:
+			if _, likely := s.LikelyService(called); !likely {
+				services.add("no Service %s: whether it answers is unknown", called)
+			}
+		case has && service.Endpoints == nil && !state.Known && haveSlices && service.Type != corev1.ServiceTypeExternalName:
+			endpoints.add("no EndpointSlice of Service %s: whether it answers is unknown", called)
+		}
+		if _, has := s.Namespaces[called.Namespace]; !has && !s.NamespacesKnown && len(s.Namespaces) > 0 {
+			namespaces.add("no Namespace %s: its labels are unknown", called.Namespace)
+		}
+	}
+	return slices.Concat(services, endpoints, namespaces, apiServices)
+}
+
+// uncheckedResources are those of rules that no CRD shows.
+func (s *Snapshot) uncheckedResources() []string {
+	var out lackList
+	if len(s.CRDs) > 0 {
+		for _, served := range s.presumed() {
+			out.add("no CustomResourceDefinition %s: its versions and scope are unknown", served.Name+"."+served.Group)
+		}
+	}
+	return out
+}
+
+// uncheckedPolicies are those that no binding names.
+func (s *Snapshot) uncheckedPolicies() []string {
+	var out lackList
+	bound := func(p *AdmissionPolicy) bool { return len(p.Bindings) > 0 }
+	if s.PoliciesKnown || !slices.ContainsFunc(s.Policies, bound) && len(s.Unbound) == 0 {
+		return nil
+	}
+	for _, p := range s.Policies {
+		if !bound(p) {
+			out.add("no binding of policy %s: whether it has an effect is unknown", p.Name)
 		}
 	}
 	return out

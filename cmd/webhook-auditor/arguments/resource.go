@@ -54,12 +54,14 @@ type resourceNames struct {
 	// others, as the Snapshot has them.
 	parents, subresources []inventory.Resource
 	byName                map[string][]inventory.Resource
+	// presumed are those that rules alone name.
+	presumed map[inventory.Resource]bool
 	// notServed is what follows where there is none of a name in the group.
 	notServed func(group string) string
 }
 
 func newResourceNames(s *inventory.Snapshot) resourceNames {
-	n := resourceNames{byName: map[string][]inventory.Resource{}, notServed: s.NotServed}
+	n := resourceNames{byName: map[string][]inventory.Resource{}, presumed: map[inventory.Resource]bool{}, notServed: s.NotServed}
 	seen := map[inventory.Resource]bool{}
 	for _, served := range s.Served {
 		r := served.Resource
@@ -69,6 +71,7 @@ func newResourceNames(s *inventory.Snapshot) resourceNames {
 			n.subresources = append(n.subresources, r)
 		default:
 			n.parents = append(n.parents, r)
+			n.presumed[r] = served.Presumed()
 			n.add(r, r.Name)
 			if !served.Presumed() {
 				n.add(r, strings.ToLower(served.Kind))
@@ -127,8 +130,11 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: name})
 		found = slices.Clone(n.byName[plural.Resource])
 	}
-	if qualified {
+	switch {
+	case qualified:
 		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return r.Group != group })
+	case slices.ContainsFunc(found, func(r inventory.Resource) bool { return !n.presumed[r] }):
+		found = slices.DeleteFunc(found, func(r inventory.Resource) bool { return n.presumed[r] })
 	}
 	if len(found) == 0 {
 		if !qualified {

@@ -51,6 +51,22 @@ var Auditor = sync.OnceValues(func() (string, error) {
 	return filepath.Join(root, "bin", "webhook-auditor"), err
 })
 
+// Requests builds what answers many requests as the auditor's explain does one: it is in the
+// binary of that package's tests, which goes by its name.
+var Requests = sync.OnceValues(func() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", "explain-requests")
+	build := exec.Command("go", "test", "-c", "-o", path, "./cmd/webhook-auditor")
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building explain-requests: %w\n%s", err, output)
+	}
+	return path, nil
+})
+
 // Manifests writes the derived ones among the manifests, and returns their folder.
 var Manifests = sync.OnceValues(func() (string, error) {
 	root, err := makeTarget("manifests")

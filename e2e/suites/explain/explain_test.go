@@ -132,7 +132,7 @@ func newExplainer(t *testing.T, w environment, version string) explainer {
 		mutates:     version != "v1.34" && testenv.MutatingPolicies.There(t),
 		backend:     w.Backend(t, "explain-hooks"),
 		version:     version,
-		binary:      testenv.Binary(t),
+		binary:      testenv.Get(programs.Requests())(t),
 		requests:    w.explainedObjects(t),
 	}
 }
@@ -199,9 +199,9 @@ func (e explainer) explain(t *testing.T, c *configurations, asked []request, k k
 	for _, q := range asked {
 		fmt.Fprintln(&lines, q.line(t, k, folder))
 	}
-	result := testenv.Get(auditor.Piped(t.Context(), strings.NewReader(lines.String()), e.binary, append([]string{"explain", "--requests=-", "-o=json"}, where...)...))(t)
+	result := testenv.Get(auditor.Piped(t.Context(), strings.NewReader(lines.String()), e.binary, where...))(t)
 	if result.Code != 0 {
-		t.Fatalf("explain --requests: exit code %d: %s", result.Code, result.Stderr)
+		t.Fatalf("explain-requests: exit code %d: %s", result.Code, result.Stderr)
 	}
 	var out []explanation
 	for d := json.NewDecoder(strings.NewReader(result.Stdout)); d.More(); {
@@ -210,7 +210,7 @@ func (e explainer) explain(t *testing.T, c *configurations, asked []request, k k
 		out = append(out, one)
 	}
 	if len(out) != len(asked) {
-		t.Fatalf("explain --requests: %d answers to %d requests", len(out), len(asked))
+		t.Fatalf("explain-requests: %d answers to %d requests", len(out), len(asked))
 	}
 	return out
 }

@@ -166,9 +166,9 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 		out.Services[key] = service
 	}
 	for _, key := range c.Services {
-		if _, known := s.Services[key]; !known && s.ServicesKnown.Has(key) { // it does not exist, and is down already
+		if s.IsMissing(key) { // it is down already
 			continue
-		} else if !known { // files without Services: it was there, and is down
+		} else if _, exists := s.Services[key]; !exists { // files without Services: it was there, and is down
 			out.Services[key] = inventory.Service{Key: key, Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"": ""}, Ports: []corev1.ServicePort{{Port: ports[key]}}}
 		}
 		out.EndpointsKnown.Services[key] = true

@@ -27,7 +27,6 @@ type Explanation struct {
 	EndsAfterSeconds int                    `json:"endsAfterSeconds,omitempty" jsonschema:"EndsAfterSeconds is when the API server refuses the request if it waits that long, whatever the failurePolicy; 0 where it waits for all."`
 	Deadlines        []Deadline             `json:"deadlines,omitempty" jsonschema:"Deadlines are what the worst case is compared with; absent where no webhook is called."`
 	Observed         *inventory.Observation `json:"observed,omitempty" jsonschema:"Observed is where observed values come from."`
-	Line             int                    `json:"line,omitempty" jsonschema:"Line is which of many requests it answers; 0 where there is one."`
 	Inputs           []inventory.Input      `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
 	Taken            time.Time              `json:"taken" jsonschema:"Taken is when the facts were true."`
 	// endsForCertain says that the webhooks that are called for certain suffice for EndsAfterSeconds.

@@ -18,6 +18,9 @@ type reads struct {
 	// would close the API.
 	services   map[inventory.Key]bool
 	namespaces map[string]bool
+	// missing are the namespaces and, apart, the names of the Services among them that are not
+	// there: of others there, or called so, one may be meant.
+	missing map[inventory.Key]bool
 }
 
 // counts reports whether a Snapshot shows the object.
@@ -31,8 +34,10 @@ func (n *reads) counts(r resource, object any) bool {
 	return ok && r.counts(n, m)
 }
 
-// calls reports whether a webhook calls the Service.
-func (n *reads) calls(service named) bool { return n.services[keyOf(service)] }
+// calls reports whether a webhook calls the Service, or may mean it.
+func (n *reads) calls(service named) bool {
+	return n.services[keyOf(service)] || n.missing[inventory.Key{Namespace: service.GetNamespace()}] || n.missing[inventory.Key{Name: service.GetName()}]
+}
 
 // callsServiceOf reports whether a webhook calls the Service of the EndpointSlice.
 func (n *reads) callsServiceOf(slice named) bool {
@@ -49,14 +54,22 @@ func (*reads) ofSystem(workload named) bool {
 	return slices.Contains(inventory.SystemNamespaces, workload.GetNamespace())
 }
 
+// ofSystemOrNear reports whether nodes may need the workload, or a webhook that closes the API.
+func (n *reads) ofSystemOrNear(workload named) bool { return n.ofSystem(workload) || n.nearBackend(workload) }
+
 // follow derives what the webhooks of the Snapshot read, and reports whether that is other
 // than before: then objects may have changed that did not count.
 func (n *reads) follow(s *inventory.Snapshot) (other bool) {
-	services, namespaces := calledServices(s), podNamespaces(s)
+	services, namespaces, missing := calledServices(s), podNamespaces(s), map[inventory.Key]bool{}
+	for key := range services {
+		if _, exists := s.Services[key]; !exists {
+			missing[inventory.Key{Namespace: key.Namespace}], missing[inventory.Key{Name: key.Name}] = true, true
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	other = !maps.Equal(services, n.services) || !maps.Equal(namespaces, n.namespaces)
-	n.services, n.namespaces = services, namespaces
+	other = !maps.Equal(services, n.services) || !maps.Equal(namespaces, n.namespaces) || !maps.Equal(missing, n.missing)
+	n.services, n.namespaces, n.missing = services, namespaces, missing
 	return other
 }
 

@@ -28,7 +28,8 @@ func fiveServices(s *fakeServer) []admissionv1.WebhookClientConfig {
 func inPolicy(name string) inventory.Key { return inventory.Key{Namespace: "policy", Name: name} }
 
 // TestWatchAmongUnrelatedServices: what no webhook calls is in no Snapshot, and its changes
-// bring about none; once a webhook calls it, its last state is there.
+// bring about none, but where one of its namespace or name is missing, in place of which it may
+// be meant; once a webhook calls it, its last state is there.
 func TestWatchAmongUnrelatedServices(t *testing.T) {
 	s := startServer(t)
 	s.put(service("policy", "more"), service("other", "unrelated"), endpointSlice("other", "unrelated", true), validating("five", fiveServices(s)...))
@@ -42,7 +43,7 @@ func TestWatchAmongUnrelatedServices(t *testing.T) {
 	s.put(endpointSlice("other", "unrelated", false), endpointSlice("policy", "more", true), endpointSlice("policy", "s0", false), service("policy", "another"))
 	s.remove(service("policy", "s3"))
 	missing := r.await("the missing Service", func(s *inventory.Snapshot) bool {
-		return len(s.Services) == 4 && s.ServicesKnown.Services[inPolicy("s3")] && !s.Services[inPolicy("s0")].Endpoints[0].Ready
+		return len(s.Services) == 6 && s.ServicesKnown.Services[inPolicy("s3")] && !s.Services[inPolicy("s0")].Endpoints[0].Ready
 	})
 	if missing.ServicesKnown.Services[inPolicy("more")] {
 		t.Errorf("a Service that nothing calls is covered: %v", missing.ServicesKnown)
@@ -55,7 +56,7 @@ func TestWatchAmongUnrelatedServices(t *testing.T) {
 		return len(s.Webhooks) == 6
 	})
 	s.remove(validating("six"))
-	r.await("no Service without its webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Services) == 4 })
+	r.await("no Service without its webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Services) == 6 })
 }
 
 // TestWatchNearBackends: the Pods and NetworkPolicies of the namespaces in which backends run are followed,

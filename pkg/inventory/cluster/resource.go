@@ -143,7 +143,7 @@ func (c Clients) clusterResources() []resource {
 		}),
 		typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, resource{
 			GroupResource: appsv1.Resource("daemonsets"),
-			page:          100, strip: stripDaemonSet, counts: (*reads).ofSystem,
+			page:          100, strip: stripDaemonSet, counts: (*reads).ofSystemOrNear,
 		}),
 		typedResource[appsv1.Deployment, appsv1.DeploymentList](c.apps, resource{ // only the cluster's DNS
 			GroupResource: appsv1.Resource("deployments"), labels: inventory.DNSSelector,

@@ -69,21 +69,17 @@ var layoutSigns = []struct {
 type fileRole struct {
 	// implied is the type of objects that do not state theirs.
 	implied schema.GroupVersionKind
-	// complete are the objects of the namespace that are all in the file, if it is a
-	// list that can be read: a full disk leaves empty files behind.
-	complete  objectSet
-	namespace string
+	// complete is the resource, as GROUP/RESOURCE, of which all objects of the namespace are in
+	// the file, if it is a list that can be read: a full disk leaves empty files behind.
+	complete, namespace string
 }
 
-// objectSet are objects that a file may hold all of.
-type objectSet uint8
-
+// The resources of which it matters that a file holds all.
 const (
-	nothing objectSet = iota
-	allServices
-	allSlices
-	allPods
-	allNodes
+	allServices = "core/services"
+	allSlices   = "discovery.k8s.io/endpointslices"
+	allPods     = "core/pods"
+	allNodes    = "core/nodes"
 )
 
 // role returns the role of a file. It reports false for those that are not
@@ -114,16 +110,14 @@ func isManifest(name string) bool {
 	return false
 }
 
-// gathered are the resources of a must-gather that are read, as GROUP/RESOURCE, and what a
-// list of those of a namespace is complete of.
-var gathered = func() map[string]objectSet {
-	out := map[string]objectSet{}
+// gathered are the resources of a must-gather that are read, as GROUP/RESOURCE.
+var gathered = func() map[string]bool {
+	out := map[string]bool{}
 	for name := range decoders {
 		kind := schema.ParseGroupKind(name)
 		resource, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
-		out[cmp.Or(kind.Group, "core")+"/"+resource.Resource] = nothing
+		out[cmp.Or(kind.Group, "core")+"/"+resource.Resource] = true
 	}
-	out["core/services"], out["core/pods"], out["discovery.k8s.io/endpointslices"] = allServices, allPods, allSlices
 	return out
 }()
 
@@ -147,11 +141,11 @@ func mustGatherRole(name string) (fileRole, bool) {
 		return fileRole{}, false
 	}
 	namespace, resource, one := m[1], m[2], m[3]
-	all, read := gathered[resource]
+	role := fileRole{complete: resource, namespace: namespace}
 	if one != "" {
-		all = nothing
+		role.complete = ""
 	}
-	return fileRole{complete: all, namespace: namespace}, read
+	return role, gathered[resource]
 }
 
 // hostedFolder returns the folder of a cluster that is hosted on this one, "" for a
@@ -193,11 +187,11 @@ func insightsRole(name string) (fileRole, bool) {
 
 // dumpedLists are the files of a cluster-info dump that are read, and what they
 // are complete of.
-var dumpedLists = map[string]objectSet{
+var dumpedLists = map[string]string{
 	"services":    allServices,
 	"pods":        allPods,
-	"deployments": nothing,
-	"daemonsets":  nothing,
+	"deployments": "apps/deployments",
+	"daemonsets":  "apps/daemonsets",
 	"nodes":       allNodes,
 }
 

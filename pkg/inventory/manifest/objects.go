@@ -153,11 +153,19 @@ func (r *reader) result() inventory.Objects {
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
 	out.Server = best.version
-	out.ResourcesKnown = slices.ContainsFunc(r.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
+	out.NamespacesKnown, out.APIServicesKnown = known["core/namespaces"][""], known["apiregistration.k8s.io/apiservices"][""]
+	out.PoliciesKnown = !slices.ContainsFunc(policyResources, func(resource string) bool { return !known[resource][""] })
+	out.ResourcesKnown = known["apiextensions.k8s.io/customresourcedefinitions"][""] || slices.ContainsFunc(r.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
 	out.Nodes = nodes(r.objects, known)
 	out.ServicesKnown.Namespaces = known[allServices]
 	out.EndpointsKnown.Namespaces = known[allSlices]
 	return out
+}
+
+// policyResources are those of admission policies and their bindings.
+var policyResources = []string{
+	"admissionregistration.k8s.io/validatingadmissionpolicies", "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+	"admissionregistration.k8s.io/mutatingadmissionpolicies", "admissionregistration.k8s.io/mutatingadmissionpolicybindings",
 }
 
 // count adds the object to what was read of its input.
@@ -194,8 +202,9 @@ func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
 	sources[o.key] = origin // the last: the key of a first webhook without a name is the same
 }
 
-// coverage are the namespaces of which all objects of a set were collected.
-type coverage map[objectSet]map[string]bool
+// coverage are the namespaces of which all objects of a resource were collected; "" is the
+// whole cluster.
+type coverage map[string]map[string]bool
 
 // confirmed returns what the files are complete of in the layout of their input, which
 // a later file may have shown.
@@ -203,7 +212,7 @@ func confirmed(files []*file) coverage {
 	out := coverage{}
 	for _, f := range files {
 		role, _ := f.input.layout.role(f.member)
-		if f.failed || !f.listed || role.complete == nothing {
+		if f.failed || !f.listed || role.complete == "" {
 			continue
 		}
 		if out[role.complete] == nil {
