@@ -1,10 +1,15 @@
 package main
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // rooms are the folders of the house and what they must never import, however
@@ -77,6 +82,19 @@ func TestEndToEndIsABlackBox(t *testing.T) {
 	for dep := range strings.FieldsSeq(string(out)) {
 		if rest, ours := strings.CutPrefix(dep, module); ours && !strings.HasPrefix(rest, "e2e") {
 			t.Errorf("e2e imports %s", dep)
+		}
+	}
+}
+
+// TestWritersEvaluateNothing: reports and pages write what was found; a page asks besides what
+// its user does.
+func TestWritersEvaluateNothing(t *testing.T) {
+	for _, folder := range []string{"report", "page"} {
+		for _, file := range must.Get(filepath.Glob("../../pkg/exporter/" + folder + "/*.go"))(t) {
+			text := must.Get(os.ReadFile(file))(t)
+			if !strings.HasSuffix(file, "_test.go") && filepath.Base(file) != "ask.go" && regexp.MustCompile(`\bMatcher\b`).Match(text) {
+				t.Errorf("%s asks a Matcher", file)
+			}
 		}
 	}
 }

@@ -89,6 +89,17 @@ func Capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
+// Once keeps the first of equal words, in their order.
+func Once(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
 // Distinct sorts the words in place, and returns each once.
 func Distinct(words []string) []string {
 	slices.Sort(words)

@@ -124,6 +124,9 @@ type Finding struct {
 	Webhook      inventory.Ref
 	Source       inventory.Source
 	Acknowledged bool
+	// Stops are functions of the cluster that stop, as the webhook fails now, with what narrows
+	// their requests.
+	Stops []string
 	Problem
 }
 

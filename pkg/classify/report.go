@@ -22,6 +22,9 @@ type Report struct {
 	Costs []Cost
 	// Findings are sorted: the worst first, then by check, webhook, resource.
 	Findings []*Finding
+	// Stops are what stops now, by critical findings: functions of the cluster, and writes of
+	// resources.
+	Stops []string
 	// Errors are what could not be read of the Snapshot and its matchConditions.
 	Errors []inventory.Error
 	// Conditions are the operator's conditions where the Report comes from

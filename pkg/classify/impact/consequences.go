@@ -161,7 +161,7 @@ func effectOf(p *classify.Profile, outcome Outcome) Effect {
 		e.Unless = append(e.Unless, "a matchCondition is false")
 	}
 	if outcome == Refused {
-		e.Stops = Stops(p)
+		e.Stops = p.Functions()
 	}
 	return e
 }

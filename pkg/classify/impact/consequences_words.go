@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -138,5 +139,5 @@ func (c *Consequences) Stops() []string {
 	for _, e := range c.Effects {
 		out = append(out, e.Stops...)
 	}
-	return distinct(out)
+	return text.Once(out)
 }

@@ -2,7 +2,6 @@ package impact
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -30,7 +29,7 @@ func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
 		Summary: []Fact{
 			{"called for", strings.Join(append([]string{resources(matched)}, selectors(r.Snapshot, &p.MatchResources, matched)...), "; ")},
 			{"if it fails", strings.Join(policyFailures(r, p), "; ")},
-			{"stops", stopsInWords(refusedFunctions(r, p))},
+			{"stops", stopsInWords(r.RefusedFunctions(p))},
 		},
 	}
 	if len(p.Bindings) == 0 {
@@ -80,27 +79,4 @@ func paramFailures(r *classify.Report, p *inventory.AdmissionPolicy) []string {
 		out = append(out, fmt.Sprintf("where its params do not exist, every request that it matches by %s is refused, whatever the validationActions say (parameterNotFoundAction Deny)", some(denying)))
 	}
 	return out
-}
-
-// refusedFunctions are the functions of the cluster that need requests which a failure of
-// the policy refuses.
-func refusedFunctions(r *classify.Report, p *inventory.AdmissionPolicy) []string {
-	refusing := *p
-	if !r.Matcher.ParamKind(p).Refused { // else no action prevents that
-		refusing.Bindings = slices.DeleteFunc(slices.Clone(p.Bindings), func(b *inventory.PolicyBinding) bool { return !b.Denies() })
-	}
-	if !p.FailsClosed() || len(refusing.Bindings) == 0 {
-		return nil
-	}
-	return functionNames(stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
-		subject := admission.Subject{Namespace: f.namespace, User: f.user}
-		if f.inNew != "" {
-			subject = admission.Subject{Namespace: "new-namespace", Name: f.inNew}
-		}
-		request, err := r.Matcher.OpenRequest(f.operation, f.resource, subject)
-		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
-			v := r.Matcher.MatchPolicy(request, &refusing, b)
-			return v.Match != admission.No && !v.OptIn
-		})
-	}))
 }

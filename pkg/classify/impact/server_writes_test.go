@@ -47,11 +47,11 @@ func TestServerWrites(t *testing.T) {
 			var said strings.Builder
 			for _, p := range r.Profiles {
 				if p.FailsClosed() {
-					said.WriteString(strings.Join(Stops(p), "\n"))
+					said.WriteString(strings.Join(p.Functions(), "\n"))
 				}
 			}
 			for _, p := range r.Snapshot.Policies {
-				said.WriteString(strings.Join(refusedFunctions(r, p), "\n"))
+				said.WriteString(strings.Join(r.RefusedFunctions(p), "\n"))
 			}
 			for _, f := range r.Findings {
 				for _, word := range []string{"ipaddresses", "servicecidrs", "priorityclasses", "nodes", "system:apiserver"} {

@@ -218,7 +218,7 @@ func measured(r *classify.Report, p *classify.Profile) []Fact {
 // webhookHealth is what of the cluster stops while the webhook is down.
 func webhookHealth(p *classify.Profile) []string {
 	out := []string{stopsOf(p)}
-	if len(Stops(p)) == 0 && len(p.ControlPlane) > 0 && !p.Platform {
+	if len(p.Functions()) == 0 && len(p.ControlPlane) > 0 && !p.Platform {
 		out = []string{"the control plane needs requests that it is called for: the finding control-plane-path names them"}
 	}
 	if p.Deadlock != nil {
@@ -230,7 +230,7 @@ func webhookHealth(p *classify.Profile) []string {
 // stopsOf are the functions of the cluster that stop, or wait where the webhook fails
 // open.
 func stopsOf(p *classify.Profile) string {
-	stops := Stops(p)
+	stops := p.FunctionsInWords()
 	if p.Type == inventory.Conversion || p.FailsClosed() || len(stops) == 0 {
 		return stopsInWords(stops)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -91,16 +90,10 @@ func (v *view) causes() []*cause {
 // weigh finds what of the cluster stops, where the webhooks fail now.
 func (c *cause) weigh() {
 	most := 0
-	for _, p := range c.profiles {
-		if !c.check.Fails {
-			break
-		}
-		stops := impact.StopsOf(p)
-		most = max(most, len(stops))
-		for _, stop := range stops {
-			if c.severity == classify.Critical && !slices.Contains(c.stops, stop) {
-				c.stops = append(c.stops, stop)
-			}
+	for _, f := range c.findings {
+		most = max(most, len(f.Stops))
+		if c.severity == classify.Critical {
+			c.stops = text.Once(append(c.stops, f.Stops...))
 		}
 	}
 	c.urgency = report.NewUrgency(c.check, c.severity, most)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -194,7 +193,7 @@ func NewDocument(r *classify.Report) Document {
 		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
 		Findings:     make([]Finding, 0, len(r.Findings)),
 		Errors:       NewErrors(r.Errors),
-		Stops:        impact.Stopped(r),
+		Stops:        r.Stops,
 		Inputs:       newInputs(r.Snapshot),
 		Observed:     r.Snapshot.Observed,
 	}
@@ -207,12 +206,9 @@ func NewDocument(r *classify.Report) Document {
 	}
 	profiles := r.ByRef()
 	for _, f := range r.Findings {
-		finding, p := NewFinding(f), profiles[f.Webhook]
+		finding := NewFinding(f)
 		if len(r.Snapshot.Inputs) == 0 {
-			finding.Look = f.Look(p)
-		}
-		if p != nil && f.Check.Fails {
-			finding.Stops = len(impact.StopsOf(p))
+			finding.Look = f.Look(profiles[f.Webhook])
 		}
 		d.Findings = append(d.Findings, finding)
 	}
@@ -275,6 +271,7 @@ func NewFinding(f *classify.Finding) Finding {
 		Runbook:      RunbookURL(f.Check.Name),
 		Acknowledged: f.Acknowledged,
 		Source:       f.Source,
+		Stops:        len(f.Stops),
 	}
 }
 

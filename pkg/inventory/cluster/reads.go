@@ -55,7 +55,9 @@ func (*reads) ofSystem(workload named) bool {
 }
 
 // ofSystemOrNear reports whether nodes may need the workload, or a webhook that closes the API.
-func (n *reads) ofSystemOrNear(workload named) bool { return n.ofSystem(workload) || n.nearBackend(workload) }
+func (n *reads) ofSystemOrNear(workload named) bool {
+	return n.ofSystem(workload) || n.nearBackend(workload)
+}
 
 // follow derives what the webhooks of the Snapshot read, and reports whether that is other
 // than before: then objects may have changed that did not count.

@@ -1,4 +1,4 @@
-package impact
+package classify
 
 import (
 	"maps"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -73,21 +72,40 @@ var functions = []function{
 	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, admission.Connect, "", "", nil},
 }
 
-// Stops are the functions of the cluster that need requests for which the webhook is
+// storedConversions are what controllers of the control plane do by reading objects in another
+// version than they are stored in.
+var storedConversions = []string{"garbage collection", "deletion of namespaces in the whole cluster", "resource quota"}
+
+// Functions are the functions of the cluster that need requests for which the webhook is
 // called. A conversion stops the controllers that read everything, where they read
 // another version than is stored.
-func Stops(p *classify.Profile) []string {
+func (p *Profile) Functions() []string {
 	if p.Type != inventory.Conversion {
-		return functionNames(stopped(p))
+		return functionNames(neededFrom(p))
 	}
 	if p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert {
 		return nil
 	}
-	return []string{"garbage collection", "deletion of namespaces in the whole cluster", "resource quota"}
+	return storedConversions
 }
 
-// stopped are the functions that need requests for which the admission webhook is called.
-func stopped(p *classify.Profile) []need {
+// FunctionsInWords are the same, each with what narrows its requests.
+func (p *Profile) FunctionsInWords() []string {
+	if p.Type == inventory.Conversion {
+		return p.Functions()
+	}
+	var out []string
+	for _, n := range neededFrom(p) {
+		if n.namespace != "" || n.inNew != "" {
+			n.covered.Namespaced = false // no namespaceSelector keeps a part of it
+		}
+		out = append(out, n.name+Scope(p, []admission.MatchedResource{n.covered}))
+	}
+	return out
+}
+
+// neededFrom are the functions that need requests for which the admission webhook is called.
+func neededFrom(p *Profile) []need {
 	return stops(p.Matched, func(f function) bool {
 		v := p.Matcher.InterceptsSubject(p.Webhook, f.resource, f.operation, admission.Subject{Namespace: f.namespace, User: f.user})
 		if f.inNew != "" {
@@ -126,59 +144,65 @@ func stops(covered []admission.MatchedResource, meets func(function) bool) []nee
 	return out
 }
 
-// StopsOf names what stops without the webhook, and what narrows it.
-func StopsOf(p *classify.Profile) []string {
-	switch {
-	case !p.FailsClosed():
+// RefusedFunctions are the functions of the cluster that need requests which a failure of the
+// policy refuses.
+func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
+	refusing := *p
+	if !r.Matcher.ParamKind(p).Refused { // else no action prevents that
+		refusing.Bindings = slices.DeleteFunc(slices.Clone(p.Bindings), func(b *inventory.PolicyBinding) bool { return !b.Denies() })
+	}
+	if !p.FailsClosed() || len(refusing.Bindings) == 0 {
 		return nil
-	case p.Type == inventory.Conversion:
-		return Stops(p)
 	}
-	var out []string
-	for _, n := range stopped(p) {
-		if n.namespace != "" || n.inNew != "" {
-			n.covered.Namespaced = false // no namespaceSelector keeps a part of it
+	return functionNames(stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
+		subject := admission.Subject{Namespace: f.namespace, User: f.user}
+		if f.inNew != "" {
+			subject = admission.Subject{Namespace: "new-namespace", Name: f.inNew}
 		}
-		out = append(out, n.name+classify.Scope(p, []admission.MatchedResource{n.covered}))
-	}
-	return out
+		request, err := r.Matcher.OpenRequest(f.operation, f.resource, subject)
+		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
+			v := r.Matcher.MatchPolicy(request, &refusing, b)
+			return v.Match != admission.No && !v.OptIn
+		})
+	}))
 }
 
-// Stopped is what stops now, as webhooks fail that refuse requests without them: functions
-// of the cluster first, then writes of resources that no function needs.
-func Stopped(r *classify.Report) []string {
+// weigh says of each finding what stops of the cluster, as the webhook fails now, and of the
+// Report what that is together: functions first, then writes of resources that no function
+// needs.
+func (p *Policy) weigh(_ *work, r *Report) {
 	profiles := r.ByRef()
-	var functions []string
 	writes, deletions := scoped{}, scoped{}
 	for _, f := range r.Findings {
-		p := profiles[f.Webhook]
-		if p == nil || f.Acknowledged || f.Severity != classify.Critical || !f.Check.Fails {
+		failed := profiles[f.Webhook]
+		if failed == nil || !f.Check.Fails || !failed.FailsClosed() {
 			continue
 		}
 		if f.Check.Name == "failing-match-condition" {
-			p = failing(p)
+			failed = failing(failed)
 		}
-		stops := StopsOf(p)
-		functions = append(functions, stops...)
-		if len(stops) > 0 {
+		if f.Stops = failed.FunctionsInWords(); f.Acknowledged || f.Severity != Critical {
 			continue
 		}
-		for _, m := range p.Matched {
-			if m.Operations.Has(admission.Create) || m.Operations.Has(admission.Update) {
-				writes.add(p, m)
-			} else {
-				deletions.add(p, m)
+		r.Stops = append(r.Stops, f.Stops...)
+		for _, m := range failed.Matched {
+			switch {
+			case len(f.Stops) > 0:
+			case m.Operations.Has(admission.Create) || m.Operations.Has(admission.Update):
+				writes.add(failed, m)
+			default:
+				deletions.add(failed, m)
 			}
 		}
 	}
-	return slices.Concat(distinct(functions), writes.inWords("writes of "), deletions.inWords("deletions of "))
+	r.Stops = slices.Concat(text.Once(r.Stops), writes.inWords("writes of "), deletions.inWords("deletions of "))
 }
 
 // scoped are resources by what narrows their requests.
 type scoped map[string][]string
 
-func (s scoped) add(p *classify.Profile, m admission.MatchedResource) {
-	where := classify.Scope(p, []admission.MatchedResource{m})
+func (s scoped) add(p *Profile, m admission.MatchedResource) {
+	where := Scope(p, []admission.MatchedResource{m})
 	s[where] = append(s[where], m.Resource.String())
 }
 
@@ -193,7 +217,7 @@ func (s scoped) inWords(verb string) []string {
 
 // failing is the Profile with those requests alone for which a matchCondition always fails,
 // which is then no limit.
-func failing(p *classify.Profile) *classify.Profile {
+func failing(p *Profile) *Profile {
 	only, webhook := *p, *p.Webhook
 	webhook.MatchConditions = nil
 	only.Webhook, only.Matched = &webhook, nil
@@ -209,15 +233,4 @@ func failing(p *classify.Profile) *classify.Profile {
 		}
 	}
 	return &only
-}
-
-// distinct keeps the first of equal words, in their order.
-func distinct(words []string) []string {
-	var out []string
-	for _, w := range words {
-		if !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	return out
 }
