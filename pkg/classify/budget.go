@@ -183,9 +183,10 @@ func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chai
 	return out
 }
 
-// costliest are the classes of namespaces that select a webhook which none before does.
+// costliest are the classes of namespaces that select a webhook which costs time there, and in
+// none before: of validating ones, which are called at once, the slowest alone does.
 func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Operation) []namespaceClass {
-	budgets, totals := map[string]admission.Budget{}, map[string]time.Duration{}
+	budgets, totals := map[string]admission.Budget{}, map[string]admission.Budget{}
 	for key, chain := range bySelector {
 		budgets[key] = budgetOf(chain, op)
 	}
@@ -196,15 +197,16 @@ func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Oper
 				here = here.Plus(budget)
 			}
 		}
-		totals[class.name] = here.Total()
+		totals[class.name] = here
 	}
 	var out []namespaceClass
 	seen := map[string]bool{}
-	for _, class := range slices.SortedStableFunc(slices.Values(b.classes), func(x, y namespaceClass) int { return cmp.Compare(totals[y.name], totals[x.name]) }) {
+	for _, class := range slices.SortedStableFunc(slices.Values(b.classes), func(x, y namespaceClass) int { return cmp.Compare(totals[y.name].Total(), totals[x.name].Total()) }) {
 		before := len(seen)
-		for key := range bySelector {
+		for key, budget := range budgets {
 			if class.selected[key] {
 				seen[key] = true
+				seen[fmt.Sprint(budget.Validating == totals[class.name].Validating, key)] = true
 			}
 		}
 		if len(seen) > before {
@@ -257,6 +259,7 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 	keys = keys[:min(len(keys), maxAsked)]
 	var out [][]*Profile
 	grouped := map[string]bool{}
+	slowest := func(chain []*Profile) time.Duration { return budgetOf(chain, admission.Delete).Validating }
 	for _, key := range keys {
 		all := asks(alike[key][0])
 		if grouped[key] || !all.met() {
@@ -268,8 +271,8 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 				return nil
 			}
 			if joined := all.and(asks(alike[other][0])); other != key && joined.met() {
-				all, grouped[other] = joined, true
-				group = append(group, alike[other]...)
+				all, group = joined, append(group, alike[other]...)
+				grouped[other] = grouped[other] || slowest(alike[other]) == 0 || slowest(alike[other]) == slowest(group)
 			}
 		}
 		out = append(out, group)
