@@ -105,14 +105,10 @@ func summaries() []Text {
 	return out
 }
 
-// looks are the first commands on a backend that cannot be called, by what is wrong, the
-// check that says so and the namespace and name of its Service: those of package classify.
-var looks = [][2]string{
-	{"(?:(?:No backend|Calls fail)[^/]*/|[^/]*/no-ready-endpoints|[^/]*/service-unroutable)/([^/]+)/.+", "kubectl get services,endpointslices,pods -n $1"},
-	{"[^/]*/backend-unreachable/([^/]+)/.+", "kubectl get services,endpointslices,pods,networkpolicies -n $1"},
-	{"[^/]*/service-port-missing/([^/]+)/(.+)", "kubectl get service $2 -n $1 -o wide"},
-	{"[^/]*/service-missing/([^/]+)/.+", "kubectl get deployments,pods,services -n $1"},
-}
+// behindBroken matches what is wrong, the check that says so and the namespace and name of the
+// Service, of a backend that cannot be called.
+const behindBroken = "(?:(?:No backend|Calls fail)[^/]*/|" +
+	"[^/]*/(?:no-ready-endpoints|service-unroutable|backend-unreachable|service-port-missing|service-missing))/([^/]+)/.+"
 
 // withLook adds the label "do": the command that shows the registration or, where the label
 // check is of a backend that cannot be called, the backend.
@@ -122,10 +118,7 @@ func withLook(expr string) string {
 		expr = fmt.Sprintf(`label_replace(%s, "do", "kubectl get %s $1 -o yaml", "do", "%s/(.+)")`, expr, kind[1], kind[0])
 	}
 	expr = fmt.Sprintf(`label_join(%s, "behind", "/", "problem", "check", "service_namespace", "service_name")`, expr)
-	for _, look := range looks {
-		expr = fmt.Sprintf(`label_replace(%s, "do", %q, "behind", %q)`, expr, look[1], look[0])
-	}
-	return expr
+	return fmt.Sprintf(`label_replace(%s, "do", %q, "behind", %q)`, expr, classify.LookAtBackend+" -n $1", behindBroken)
 }
 
 // explained adds to findings the message of their check and the first command.

@@ -35,7 +35,7 @@ func TestUnhealthyWebhooks(t *testing.T) {
 	const missing = `
   webhook_auditor_finding{cluster="north",type="admit",configuration="mesh",name="sidecar.example.com",check="service-missing",severity="critical"} 1x20
 `
-	const command = "kubectl get services,endpointslices,pods -n mesh"
+	const command = "kubectl get deploy,svc,endpointslices,pods -n mesh"
 	for _, test := range []struct {
 		name, series string
 		want         []map[string]string
@@ -46,7 +46,7 @@ func TestUnhealthyWebhooks(t *testing.T) {
 			"problem": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
 		}}},
 		{"Service missing", inventory + down + missing, []map[string]string{{
-			"problem": "No backend is ready", "do": "kubectl get deployments,pods,services -n mesh",
+			"problem": "No backend is ready", "do": "kubectl get deploy,svc,endpointslices,pods -n mesh",
 		}}},
 		{"down and failing", inventory + down + failing, []map[string]string{{
 			"problem": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1", "failed": "1", "since": "-", "p99": "-",
@@ -76,9 +76,9 @@ func TestUnhealthyWebhooks(t *testing.T) {
 func TestFirstCommands(t *testing.T) {
 	const webhook = `cluster="north",type="admit",configuration="mesh",name="sidecar.example.com"`
 	for check, want := range map[string]string{
-		"service-missing":      "kubectl get deployments,pods,services -n mesh",
-		"service-port-missing": "kubectl get service injector -n mesh -o wide",
-		"no-ready-endpoints":   "kubectl get services,endpointslices,pods -n mesh",
+		"service-missing":      "kubectl get deploy,svc,endpointslices,pods -n mesh",
+		"service-port-missing": "kubectl get deploy,svc,endpointslices,pods -n mesh",
+		"no-ready-endpoints":   "kubectl get deploy,svc,endpointslices,pods -n mesh",
 		"long-timeout":         "kubectl get mutatingwebhookconfiguration mesh -o yaml",
 	} {
 		series := inventory + "  webhook_auditor_finding{" + webhook + `,check="` + check + `",severity="critical"} 1x20` + "\n"

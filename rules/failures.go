@@ -19,7 +19,7 @@ const (
 	forReached       = `{{ with $reached }} for{{ . }}{{ end }}`
 	answering        = `{{ with $code }} The code of the answer is {{ . }}.{{ end }}`
 	ofSome           = `{{ with $apiservers }} Only calls of{{ . }} fail: ask that API server, and look at its network.{{ end }}`
-	itsBackend       = `{{ $ns := $labels.namespace }}{{ if and $ns (match "^[-a-z0-9]+$" $ns) }} See "kubectl -n {{ $ns }} get services,endpointslices,pods".{{ else }}` + itsObject + `{{ end }}`
+	itsBackend       = `{{ $ns := $labels.namespace }}{{ if and $ns (match "^[-a-z0-9]+$" $ns) }} See "` + classify.LookAtBackend + ` -n {{ $ns }}".{{ else }}` + itsObject + `{{ end }}`
 	itsObject        = ` See "kubectl get {{ if eq $labels.type "admit" }}mutatingwebhookconfigurations{{ else if eq $labels.type "conversion" }}crds{{ else }}validatingwebhookconfigurations{{ end }} -o wide".`
 	breakGlass       = ` If it cannot be repaired at once, narrow or delete its configuration, which always works: see the runbook.`
 )

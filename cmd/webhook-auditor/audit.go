@@ -117,12 +117,12 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if err := errors.Join(a.input.checkRead(paths, evaluated.Snapshot), selected.check(document, s.err)); err != nil {
 		return err
 	}
-	document = selected.narrowed(document)
+	document = selected.narrowed(document, evaluated)
 	switch {
 	case a.baseline != "" && a.output != "sarif" && len(document.Errors) > 0 && isEmpty(evaluated.Snapshot):
 		return printErrors(document.Errors, s) // all would pass for resolved
 	case a.baseline != "":
-		return a.compare(selected.narrowed(before), document, s)
+		return a.compare(selected.narrowed(before, evaluated), document, s)
 	}
 	if a.output == htmlFormat {
 		err = page.WriteFile(s.out, evaluated, document, version.Version)

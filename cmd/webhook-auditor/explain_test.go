@@ -126,7 +126,7 @@ func TestExplainErrorWithoutACluster(t *testing.T) {
 	conversion = strings.Replace(conversion, `failed calling X`, `conversion webhook for example.com/v1, Kind=Shop failed`, 1)
 	elsewhere := strings.ReplaceAll(refusal, "https://policy.policy.svc:443/", "https://hook.example.com/")
 	agent := session(t)
-	const look, alone = "kubectl get deployments,pods,services -n policy", "From the message alone: --kubeconfig or --from PATH adds what is registered.\n"
+	const look, alone = "kubectl get deploy,svc,endpointslices,pods -n policy", "From the message alone: --kubeconfig or --from PATH adds what is registered.\n"
 	for name, tt := range map[string]struct{ message, subject, look string }{
 		"a webhook":    {refusal, "Webhook images.policy.example.com: service-missing", look},
 		"a conversion": {conversion, "Conversion of example.com/v1, Kind=Shop: service-missing", look},

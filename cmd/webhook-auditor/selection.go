@@ -9,6 +9,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -47,12 +48,12 @@ func (s selection) keeps(w report.Webhook) bool {
 	return len(s.targets) == 0 || slices.ContainsFunc(s.targets, func(t arguments.Target) bool { return t.Selects(w) })
 }
 
-// narrowed narrows a document to the selection.
-func (s selection) narrowed(d report.Document) report.Document {
+// narrowed narrows a document of the Report to the selection.
+func (s selection) narrowed(d report.Document, r *classify.Report) report.Document {
 	if s.namespace == "" && len(s.targets) == 0 {
 		return d
 	}
-	return d.Select(s.keeps)
+	return d.Select(r, s.keeps)
 }
 
 // check refuses targets that the input does not have. A namespace without webhooks

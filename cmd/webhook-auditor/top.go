@@ -87,7 +87,7 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	if err := selected.check(document, s.err); err != nil {
 		return err
 	}
-	document = selected.narrowed(document)
+	document = selected.narrowed(document, evaluated)
 	if logged {
 		if selected.namespace != "" {
 			evaluated = document.At(evaluated)

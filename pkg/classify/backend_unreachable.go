@@ -43,5 +43,5 @@ func reachAdvice(p *Profile) string {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return fmt.Sprintf("see that %s resolves and listens, from the hosts of the API servers too; %s", quoted(p.Webhook.Backend.Host()), removal(p))
 	}
-	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: %s", p.lookAtBackend())
+	return fmt.Sprintf("see that the Pods listen on the targetPort of the Service, and that network policies let the API servers in: kubectl get networkpolicies %s", ShellFlag("-n", p.State.Service.Namespace))
 }

@@ -127,21 +127,12 @@ func restart(p *Profile) []string {
 	return out
 }
 
-// lookAtBackend is the first command on a backend: of a Service that does not exist it shows
-// what there is in its namespace.
+// LookAtBackend is the first command on a backend, without its namespace: whatever is wrong,
+// one of these shows it.
+const LookAtBackend = "kubectl get deploy,svc,endpointslices,pods"
+
 func (p *Profile) lookAtBackend() string {
-	service := p.State.Service
-	namespace := ShellFlag("-n", service.Namespace)
-	switch p.State.Fault {
-	case inventory.ServiceNotFound:
-		return "kubectl get deployments,pods,services " + namespace
-	case inventory.PortNotFound:
-		return fmt.Sprintf("kubectl get %s %s -o wide", TypeAndName("service", service.Name), namespace)
-	}
-	if p.unreachable() {
-		return "kubectl get services,endpointslices,pods,networkpolicies " + namespace
-	}
-	return "kubectl get services,endpointslices,pods " + namespace
+	return LookAtBackend + " " + ShellFlag("-n", p.State.Service.Namespace)
 }
 
 // Look is the command that shows the cause of a finding on the webhook or policy; the

@@ -39,7 +39,7 @@ func TestIncident(t *testing.T) {
 	b.until(within(".headline", " down"))
 	b.shoot("incident")
 	b.until(within(".headline", "This stops: creation of Pods"))
-	b.until(within(".headline .command", "kubectl get services,endpointslices,pods -n guard"))
+	b.until(within(".headline .command", "kubectl get deploy,svc,endpointslices,pods -n guard"))
 	b.until(within(".headline", "Failing for at least"))
 	b.until(within("details.group summary", "Service policy/policy:443 does not exist"))
 	b.until(`document.documentElement.scrollHeight <= 1800`) // two screens
@@ -50,7 +50,7 @@ func TestIncident(t *testing.T) {
 	b.shoot("incident-dark")
 	b.look("dark", 390, 844)
 	b.shoot("incident-phone")
-	b.until(within(".headline .command", "kubectl get services,endpointslices,pods -n guard") + ` && document.documentElement.scrollWidth <= 390`)
+	b.until(within(".headline .command", "kubectl get deploy,svc,endpointslices,pods -n guard") + ` && document.documentElement.scrollWidth <= 390`)
 	b.until(`[...document.querySelectorAll('.top nav a')].every((e) => e.getClientRects().length === 1 && e.offsetHeight < 40)`) // no word is broken
 	b.get(address + "/webhooks")
 	b.until(`[...document.querySelectorAll('table.cards tr > *')].every((e) => e.getBoundingClientRect().right <= 390)`)

@@ -164,7 +164,7 @@ var ownFailure = regexp.MustCompile(`(?i)\bcache\b|failed to (?:get|list|fetch)|
 // a better one.
 type advice struct {
 	Meaning, Fix string
-	// Look is a command that shows the backend, without its namespace; "" for lookAtBackend,
+	// Look is a command that shows the backend, without its namespace; "" for classify.LookAtBackend,
 	// where the Cause is one of the backend.
 	Look string
 	// Conversion is the Fix where the webhook converts: the CRD registers it, and all objects

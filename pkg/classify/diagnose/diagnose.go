@@ -37,9 +37,6 @@ type Answer struct {
 	Notes []string
 }
 
-// lookAtBackend is the first command where a call failed, without the namespace.
-const lookAtBackend = "kubectl get deployments,pods,services"
-
 // FromMessage explains the error where nothing else is read.
 func FromMessage(c APIServerError) Answer {
 	return Explain(&classify.Report{Snapshot: &inventory.Snapshot{}}, c)
@@ -96,7 +93,7 @@ func (a *Answer) look() string {
 	namespace, _, _ := a.service()
 	command := advices[a.Cause].Look
 	if command == "" && slices.Contains(callFailures, a.Cause) {
-		command = lookAtBackend
+		command = classify.LookAtBackend
 	}
 	if namespace == "" || command == "" || a.Explaining > 0 {
 		return ""

@@ -123,9 +123,6 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 		return err
 	}
 	e := report.NewExplanation(chain, v.Snapshot)
-	if _, exists := v.Snapshot.Namespaces[e.Request.Namespace]; e.Request.Namespace != "" && v.Snapshot.NamespacesKnown && !exists {
-		e.Notes = append(e.Notes, "there is no namespace "+e.Request.Namespace+": its labels are taken to be those of a new one")
-	}
 	e.Inputs = nil // the overview has them
 	blocks := e.Text(report.TextOptions{})
 	for _, b := range blocks {

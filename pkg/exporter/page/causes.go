@@ -175,7 +175,17 @@ func (v *view) since(profiles []*classify.Profile) since {
 	if begin.IsZero() || !begin.Before(v.now) { // of a single look, nothing is known of before
 		return since{}
 	}
-	return since{what, spanText(v.now.Sub(begin)), timeText(begin)}
+	out := v.lasting(begin)
+	out.What = what
+	return out
+}
+
+// lasting is for how long something is so; the zero since where that is not known.
+func (v *view) lasting(begin time.Time) since {
+	if begin.IsZero() {
+		return since{}
+	}
+	return since{For: spanText(max(v.now.Sub(begin), 0)), At: timeText(begin)}
 }
 
 // alertsOf are the alerts that fire on the webhooks.

@@ -41,7 +41,7 @@ func waiting(t *testing.T, name string, seconds int32) *classify.Report {
 func TestChanges(t *testing.T) {
 	none := reporttest.Evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
 	at := reporttest.Taken.UTC().Format(time.RFC3339)
-	taken := `<time datetime="` + at + `">`
+	taken := `<time datetime="` + at + `"`
 	var many []*classify.Report
 	for i := range int32(300) {
 		many = append(many, waiting(t, "policy", 5+i%2))

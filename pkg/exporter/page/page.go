@@ -41,7 +41,7 @@ const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect 
 
 // templates are parsed once a page is asked for: other commands do not wait for that.
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"breaks": breaks, "counted": inventory.Counted, "complete": report.Complete}).ParseFS(templateFiles, "templates/*.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{"breaks": breaks, "counted": inventory.Counted, "clock": clock, "complete": report.Complete}).ParseFS(templateFiles, "templates/*.html"))
 })
 
 // Options are what the pages show besides the Report.
@@ -140,6 +140,11 @@ func timeText(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// clock is what people read of a time of timeText.
+func clock(rfc3339 string) string {
+	return strings.Replace(rfc3339[:len("2006-01-02T15:04")], "T", " ", 1) + " UTC"
 }
 
 // spanText is how long something lasts, in words.

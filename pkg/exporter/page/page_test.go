@@ -119,7 +119,7 @@ func TestPages(t *testing.T) {
 	h := serve(demo(t))
 	serves(t, h, http.StatusOK, map[string][]string{
 		"/": {
-			">documentation on GitHub</a>", "<title>Overview · webhook-auditor</title>", "12s</span> ago", `href="./checks/service-missing"`, "kubectl delete",
+			">documentation on GitHub</a>", "<title>Overview · webhook-auditor</title>", "12s</time> ago", `href="./checks/service-missing"`, "kubectl delete",
 			"19 webhooks. Findings: ", "v1.2.3", `<a href="./" aria-current="page">Overview</a>`, "First command: kubectl",
 		},
 		"/webhooks":                    {`<form class="filter"`, "configmaps.legacy.example.com", "service-missing", `action="./webhooks"`},
@@ -131,7 +131,7 @@ func TestPages(t *testing.T) {
 		"/webhooks/validating/legacy-operator/configmaps.legacy.example.com": {
 			"<h1>configmaps.legacy.example.com</h1>", "service-missing",
 			// What a fix says to run is copied by itself.
-			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get deployments,pods,services -n legacy</code><button`,
+			`<p>bring Service legacy/legacy-operator:443 back</p>`, `<code class="block" tabindex="0">kubectl get deploy,svc,endpointslices,pods -n legacy</code><button`,
 			`<code class="block" tabindex="0">kubectl get validatingwebhookconfiguration legacy-operator -o yaml &gt; raw.yaml`, `&amp;&amp; kubectl delete validatingwebhookconfiguration legacy-operator</code><button`,
 			"only in namespaces that match kubernetes.io/metadata.name=legacy", `href="../../../checks/service-missing"`,
 		},
@@ -183,8 +183,8 @@ func TestAsk(t *testing.T) {
 	failed := `Internal error occurred: failed calling webhook "configmaps.legacy.example.com": failed to call webhook: Post "https://legacy-operator.legacy.svc:443/?timeout=10s": service "legacy-operator" not found`
 	expect.Contains(t, strings.ReplaceAll(form, "&#34;", `"`), `failed calling webhook "`, "create pods -n default", "kind: Pod")
 	for text, wants := range map[string][]string{
-		failed:                           {"<h2>Webhook configmaps.legacy.example.com: service-missing</h2>", `href="./webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="./checks/service-missing"`, `kubectl get deployments,pods,services -n legacy</code><button`},
-		"create pods -n shop":            {"CREATE pods in shop", `<svg class="chain"`, "there is no namespace shop", `href="./webhooks/validating/guard/pods.guard.example.com"`},
+		failed:                           {"<h2>Webhook configmaps.legacy.example.com: service-missing</h2>", `href="./webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="./checks/service-missing"`, `kubectl get deploy,svc,endpointslices,pods -n legacy</code><button`},
+		"create pods -n shop":            {"CREATE pods in shop", `<svg class="chain"`, "namespace shop does not exist", `href="./webhooks/validating/guard/pods.guard.example.com"`},
 		"kubectl create configmaps -n a": {"CREATE configmaps in a"},
 		"create the pods in namespace b": {"CREATE pods in b"},
 		`{"kind": "ConfigMap"}`:          {"no such request"}, // by the stand-in for explain
@@ -257,7 +257,7 @@ func TestIncident(t *testing.T) {
 			" webhooks down; this one stops most</b>", "Calls fail, as observed: configmaps.legacy.example.com (40 %)",
 			// The cause that stops most comes first, whatever the order of the findings.
 			`<details class="top-cause" open><summary><b>Service storage/backup-operator:443 does not exist</b>`, "This stops: garbage collection",
-			`First, look</span><div class="command"><code class="block" tabindex="0">kubectl get deployments,pods,services -n storage</code>`,
+			`First, look</span><div class="command"><code class="block" tabindex="0">kubectl get deploy,svc,endpointslices,pods -n storage</code>`,
 			"Failing for at least <time", "Its calls fail for about <time", "Broken now: Service storage/backup-operator:443 does not exist\nStops: garbage collection",
 			"Broken now: Service legacy/legacy-operator:443 does not exist\n", "At risk: ",
 			"<h3>Firing alerts</h3>", "Firing: Webhook<wbr>Backend<wbr>Down (critical)",

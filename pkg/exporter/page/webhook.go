@@ -19,7 +19,7 @@ import (
 type webhookPage struct {
 	Type         string
 	State        backendState
-	Changed      string
+	Changed      since
 	Since        since
 	Findings     []findingRow
 	MoreFindings int
@@ -32,7 +32,7 @@ type webhookPage struct {
 const maxFindings = 50
 
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
-	w := &webhookPage{Type: p.Type.Title(), State: v.stateOf(p), Changed: timeText(p.Object.LastChanged)}
+	w := &webhookPage{Type: p.Type.Title(), State: v.stateOf(p), Changed: v.lasting(p.Object.LastChanged)}
 	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], maxFindings)
 	if p.State.Fault != inventory.Sound {
 		w.Since = v.since([]*classify.Profile{p})
@@ -59,15 +59,14 @@ func incident(card impact.Card, first string) report.Blocks {
 	}.NonEmpty()
 }
 
-// leaveTo leaves the commands of the blocks out of the findings, with the words that lead up
-// to one: each stands once.
+// leaveTo leaves the commands of the blocks out of the findings: each stands once.
 func (w *webhookPage) leaveTo(blocks report.Blocks) {
 	for i, f := range w.Findings {
 		var kept []report.FixPart
 		for _, part := range f.Fix {
 			again := part.Command && slices.ContainsFunc(blocks, func(b report.Block) bool { return slices.Contains(b.Commands, part.Text) })
 			if last := len(kept) - 1; again && last >= 0 && strings.HasSuffix(kept[last].Text, ":") {
-				kept = kept[:last]
+				kept[last].Text += " see below"
 			} else if !again {
 				kept = append(kept, part)
 			}
@@ -141,7 +140,7 @@ func (v *view) observed(p *classify.Profile) report.Blocks {
 func backend(p *classify.Profile) report.Blocks {
 	out := report.Block{Heading: "Backend", Lines: []report.Line{{Name: p.Webhook.Backend.String(), Text: p.State.Detail}}}
 	out.Add("Readiness", report.Line{Text: classify.ReadyElsewhere(p)})
-	t := &report.Table{Headings: []string{"Certificate", "Valid until", "State"}, Tones: map[string]report.Tone{}}
+	t := &report.Table{Headings: []string{"Certificate", "State"}, Tones: map[string]report.Tone{}}
 	add := func(subject string, notBefore, until time.Time, faults ...string) {
 		state, tone := validity(notBefore, until, p.Snapshot.Taken)
 		for _, fault := range faults {
@@ -149,7 +148,8 @@ func backend(p *classify.Profile) report.Blocks {
 				state, tone = state+"; "+fault, report.Critical
 			}
 		}
-		t.Rows, t.Tones[state] = append(t.Rows, []string{subject, timeText(until), state}), tone
+		state += until.UTC().Format(", 2006-01-02 15:04 UTC")
+		t.Rows, t.Tones[state] = append(t.Rows, []string{subject, state}), tone
 	}
 	if c := p.Snapshot.Probes[p.Ref].Certificate; c != nil {
 		add("serving certificate", c.NotBefore, c.NotAfter, c.Untrusted, c.Misnamed)

@@ -3,12 +3,14 @@ package report
 import (
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Select returns the Document of the webhooks and policies that keep selects: their
-// findings, and the totals of these. Errors stay, as they may hide more.
-func (d Document) Select(keep func(Webhook) bool) Document {
+// Select returns the Document of the webhooks and policies of the Report that keep selects:
+// their findings, what these stop, and the totals. Errors stay, as they may hide more.
+func (d Document) Select(r *classify.Report, keep func(Webhook) bool) Document {
 	selected := map[inventory.Ref]bool{}
 	for _, w := range d.Registered() {
 		selected[w.Ref] = selected[w.Ref] || keep(w)
@@ -17,6 +19,9 @@ func (d Document) Select(keep func(Webhook) bool) Document {
 	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies), func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
 	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
 	d.Totals = d.totals()
+	narrowed := *r
+	narrowed.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f *classify.Finding) bool { return !selected[f.Webhook] })
+	d.Stops = impact.Stopped(&narrowed)
 	return d
 }
 
