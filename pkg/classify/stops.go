@@ -168,23 +168,40 @@ func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 }
 
 // weigh says of each finding what stops of the cluster, as the webhook fails now, and of the
-// Report what that is together: functions first, then writes of resources that no function
-// needs.
+// Report what that is together.
 func (p *Policy) weigh(_ *work, r *Report) {
+	profiles := r.ByRef()
+	for _, f := range r.Findings {
+		if failed := f.failed(profiles[f.Webhook]); failed != nil {
+			f.Stops = failed.FunctionsInWords()
+		}
+	}
+	r.Stops = r.StopsBy(func(inventory.Ref) bool { return true })
+}
+
+// failed is the Profile with the requests that are refused now; nil where none are.
+func (f *Finding) failed(p *Profile) *Profile {
+	switch {
+	case p == nil || !f.Check.Fails || !p.FailsClosed():
+		return nil
+	case f.Check.Name == "failing-match-condition":
+		return failing(p)
+	}
+	return p
+}
+
+// StopsBy is what stops now by critical findings on the webhooks: functions of the cluster
+// first, then writes of resources that no function needs.
+func (r *Report) StopsBy(isOne func(inventory.Ref) bool) []string {
+	var functions []string
 	profiles := r.ByRef()
 	writes, deletions := scoped{}, scoped{}
 	for _, f := range r.Findings {
-		failed := profiles[f.Webhook]
-		if failed == nil || !f.Check.Fails || !failed.FailsClosed() {
+		failed := f.failed(profiles[f.Webhook])
+		if failed == nil || f.Acknowledged || f.Severity != Critical || !isOne(f.Webhook) {
 			continue
 		}
-		if f.Check.Name == "failing-match-condition" {
-			failed = failing(failed)
-		}
-		if f.Stops = failed.FunctionsInWords(); f.Acknowledged || f.Severity != Critical {
-			continue
-		}
-		r.Stops = append(r.Stops, f.Stops...)
+		functions = append(functions, f.Stops...)
 		for _, m := range failed.Matched {
 			switch {
 			case len(f.Stops) > 0:
@@ -195,7 +212,7 @@ func (p *Policy) weigh(_ *work, r *Report) {
 			}
 		}
 	}
-	r.Stops = slices.Concat(text.Once(r.Stops), writes.inWords("writes of "), deletions.inWords("deletions of "))
+	return slices.Concat(text.Once(functions), writes.inWords("writes of "), deletions.inWords("deletions of "))
 }
 
 // scoped are resources by what narrows their requests.

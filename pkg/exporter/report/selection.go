@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -19,9 +18,7 @@ func (d Document) Select(r *classify.Report, keep func(Webhook) bool) Document {
 	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies), func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
 	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
 	d.Totals = d.totals()
-	narrowed := *r
-	narrowed.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f *classify.Finding) bool { return !selected[f.Webhook] })
-	d.Stops = impact.Stopped(&narrowed)
+	d.Stops = r.StopsBy(func(ref inventory.Ref) bool { return selected[ref] })
 	return d
 }
 
