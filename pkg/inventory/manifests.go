@@ -3,8 +3,8 @@ package inventory
 // Manifest is what a Snapshot keeps of an object that is still to be applied: a file
 // has it, and no API server has stored it.
 type Manifest struct {
-	// Input is the file that holds it, or the folder of the file in a directory that
-	// was read: what one holds is applied together.
+	// Input is the file that holds it, the folder of the file in a directory that was read, or
+	// that of the kustomization that makes it: what one holds is applied together.
 	Input                string
 	Group, Version, Kind string
 	// Key lacks the namespace where the file states none: the installer adds its own.

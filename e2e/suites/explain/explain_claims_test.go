@@ -221,7 +221,7 @@ func (s *subject) seen(match admissionv1.MatchResources, bound *admissionv1.Matc
 // alwaysFail are expressions that fail for every creation, the others for some or none.
 var (
 	alwaysFail = []string{`request.subResource == "x"`, `1 / 0 == 1`, `oldObject.metadata.name == "x"`, `["a"][3] == "a"`, `request.subResource.startsWith("x") && true`}
-	mayFail    = []string{`object.metadata.labels["app"] == "a"`, `request.name == "exp"`}
+	mayFail    = []string{`object.metadata.labels["tier"] == "a"`, `request.name == "exp"`}
 	neverFail  = []string{`true`, `has(object.metadata)`, `!has(request.subResource)`, `oldObject == null`, `request.userInfo.username != "alice"`}
 	neverTrue  = []string{`request.userInfo.username == "alice"`, `object.?metadata.?labels[?"app"].orValue("") == "z"`, `request.operation == "DELETE"`}
 )

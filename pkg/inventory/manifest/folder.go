@@ -332,18 +332,17 @@ func isPartial(object metav1.Object) bool {
 	return false
 }
 
-// rendered reports the templates, which are files of a chart: one line for all.
+// rendered reports the templates, most often files of a chart: one line for all.
 func (r *reader) rendered(input *input) {
 	if len(input.templates) == 0 {
 		return
 	}
-	first := input.templates[0].name
-	chart := filepath.Dir(first)
-	for name := chart; name != filepath.Dir(name); name = filepath.Dir(name) {
+	cure := "what makes them is not known, as they are in no chart"
+	for name := filepath.Dir(input.templates[0].name); name != filepath.Dir(name); name = filepath.Dir(name) {
 		if filepath.Base(name) == "templates" {
-			chart = filepath.Dir(name)
+			cure = fmt.Sprintf("helm template %s | webhook-auditor audit -", filepath.Dir(name))
 			break
 		}
 	}
-	r.failed(input.templates[0], 0, fmt.Errorf("%s to render first: helm template %s | webhook-auditor audit -", inventory.Counted(len(input.templates), "template"), chart))
+	r.failed(input.templates[0], 0, fmt.Errorf("%s to render first: %s", inventory.Counted(len(input.templates), "template"), cure))
 }

@@ -27,7 +27,10 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 		Labels: object.GetLabels(),
 	}
 	m.Finalizers = slices.DeleteFunc(slices.Clone(object.GetFinalizers()), removedByCluster)
-	if f.member != "" {
+	switch {
+	case f.unit != nil && f.unit.kustomized:
+		m.Input = f.unit.name
+	case f.member != "":
 		m.Input = filepath.Dir(f.name)
 	}
 	for _, key := range inventory.OrderAnnotations {

@@ -1,0 +1,128 @@
+package installations
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// sources are the modules of released operators, and the folders of their kustomizations.
+var sources = []struct{ module, version, folder string }{
+	{"sigs.k8s.io/cluster-api", "v1.14.2", "core/config"},
+	{"sigs.k8s.io/cluster-api", "v1.14.2", "bootstrap/kubeadm/config"},
+	{"sigs.k8s.io/cluster-api-provider-aws/v2", "v2.13.0", "config"},
+	{"sigs.k8s.io/cluster-api-provider-azure", "v1.18.0", "config"},
+	{"sigs.k8s.io/cluster-api-provider-openstack", "v0.11.0", "config"},
+	{"sigs.k8s.io/cluster-api-operator", "v0.15.0", "config"},
+	{"sigs.k8s.io/jobset", "v0.8.0", "config"},
+	{"sigs.k8s.io/lws", "v0.6.0", "config"},
+	{"sigs.k8s.io/hierarchical-namespaces", "v1.1.0", "config"},
+	{"github.com/elastic/cloud-on-k8s/v3", "v3.5.0", "config"},
+	{"github.com/kedacore/keda/v2", "v2.21.0", "config"},
+	{"github.com/open-telemetry/opentelemetry-operator", "v0.140.0", "config"},
+	{"github.com/rabbitmq/messaging-topology-operator", "v1.14.0", "config"},
+	{"github.com/kubeflow/trainer/v2", "v2.0.0", "manifests"},
+	{"github.com/kubeflow/training-operator", "v1.8.1", "manifests"},
+	{"github.com/ray-project/kuberay/ray-operator", "v1.3.0", "config"},
+	{"github.com/VictoriaMetrics/operator", "v0.50.0", "config"},
+	{"github.com/spiffe/spire-controller-manager", "v0.6.0", "config"},
+	{"github.com/jaegertracing/jaeger-operator", "v1.65.0", "config"},
+	{"github.com/kubewarden/kubewarden-controller", "v1.20.0", "config"},
+}
+
+// TestFolders: of the folder of a kustomization the findings are those of what kubectl builds of
+// it, and of the folder above all no warning is one that none of these has.
+func TestFolders(t *testing.T) {
+	auditor := build(t)
+	var modules []installation
+	for _, s := range sources {
+		modules = append(modules, installation{Module: s.module, Version: s.version})
+	}
+	var compared atomic.Int32
+	folders := download(t, modules)
+	for _, s := range sources {
+		t.Run(s.module+"/"+s.folder, func(t *testing.T) {
+			t.Parallel()
+			top := filepath.Join(folders[s.module+"@"+s.version], s.folder)
+			var warned []string
+			for _, folder := range kustomizations(t, top) {
+				out, err := exec.Command("../../bin/kubectl", "kustomize", folder).Output()
+				if err != nil || !strings.Contains(string(out), "ebhook") {
+					continue
+				}
+				built, read := findings(t, auditor, string(out), "-"), findings(t, auditor, "", folder)
+				if !slices.Equal(built, read) {
+					t.Errorf("%s: %d findings, and %d of what is built:\n%s", folder, len(read), len(built), difference(read, built))
+				}
+				warned = append(warned, built...)
+				compared.Add(1)
+			}
+			for _, f := range findings(t, auditor, "", top) {
+				if !strings.HasPrefix(f, "info") && !slices.Contains(warned, f) {
+					t.Errorf("%s: no kustomization has %s", top, f)
+				}
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if n := compared.Load(); n < 30 {
+			t.Errorf("%d folders are compared: want 30", n)
+		}
+	})
+}
+
+// kustomizations are the folders of those below a directory.
+func kustomizations(t *testing.T, top string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && slices.Contains([]string{"kustomization.yaml", "kustomization.yml"}, entry.Name()) {
+			out = append(out, filepath.Dir(name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// findings are those of an input, sorted.
+func findings(t *testing.T, auditor, stdin, path string) []string {
+	t.Helper()
+	command := exec.Command(auditor, "audit", "-o", "json", "--fail-on", "never", "--allow-empty", path)
+	command.Stdin = strings.NewReader(stdin)
+	text, err := command.Output()
+	var d document
+	if failed := json.Unmarshal(text, &d); failed != nil {
+		t.Fatalf("%s: %v: %v", path, err, failed)
+	}
+	var out []string
+	for _, f := range d.Findings {
+		out = append(out, fmt.Sprintf("%s %s on %s: %s", f.Severity, f.Check, f.Name, f.Message))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// difference are the lines that one of two lists has.
+func difference(read, built []string) string {
+	var out strings.Builder
+	for _, f := range read {
+		if !slices.Contains(built, f) {
+			out.WriteString("+ " + f + "\n")
+		}
+	}
+	for _, f := range built {
+		if !slices.Contains(read, f) {
+			out.WriteString("- " + f + "\n")
+		}
+	}
+	return out.String()
+}
