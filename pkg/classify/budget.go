@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -259,7 +258,6 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 	keys = keys[:min(len(keys), maxAsked)]
 	var out [][]*Profile
 	grouped := map[string]bool{}
-	slowest := func(chain []*Profile) time.Duration { return budgetOf(chain, admission.Delete).Validating }
 	for _, key := range keys {
 		all := asks(alike[key][0])
 		if grouped[key] || !all.met() {
@@ -271,8 +269,8 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 				return nil
 			}
 			if joined := all.and(asks(alike[other][0])); other != key && joined.met() {
-				all, group = joined, append(group, alike[other]...)
-				grouped[other] = grouped[other] || slowest(alike[other]) == 0 || slowest(alike[other]) == slowest(group)
+				all, grouped[other] = joined, true
+				group = append(group, alike[other]...)
 			}
 		}
 		out = append(out, group)
