@@ -30,7 +30,7 @@ const controller = "system:serviceaccount:kube-system:zeta-controller"
 func auditLogFile(t *testing.T) string {
 	t.Helper()
 	text := denial("payroll", controller) + denial("payroll", controller) + denial("laboratory", controller) + "broken\n" +
-		auditLine("payroll", "zoe", `"responseStatus":{"code":201},"annotations":{"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"ghost.example.com","apiserver.latency.k8s.io/validating-webhook":"1.5s"}`) +
+		auditLine("payroll", "zoe", `"responseStatus":{"code":201},"annotations":{"failed-open.validating.webhook.admission.k8s.io/round_0_index_0":"ghost.example.com"}`) +
 		`{"kind":"Event","apiVersion":"audit.k8s.io/v1","stage":"ResponseComplete","verb":"update","user":{"username":"zoe"},"objectRef":{"resource":"validatingwebhookconfigurations","name":"policy"},"stageTimestamp":"2026-11-23T10:03:00Z","responseStatus":{"code":200}}` + "\n"
 	return must.File(t, "audit.log", text)
 }
@@ -44,11 +44,10 @@ func TestTopAuditLog(t *testing.T) {
 		want []string
 	}{
 		"webhooks": {nil, []string{
-			"images.policy.example.com validating 3 0 3 0 0 0 0 - 2026-11-23T10:02:00Z policy",
-			"ghost.example.com validating 1 0 0 0 1 0 1 1.5s 2026-11-23T10:02:00Z -",
+			"images.policy.example.com validating 3 0 3 0 0 0 2026-11-23T10:02:00Z policy",
+			"ghost.example.com validating 1 0 0 0 1 0 2026-11-23T10:02:00Z -",
 			"3 denied images.policy.example.com: zoe may not use image … in payroll",
 			"; no audit event: 1 line: " + log + ":4: it is no JSON object",
-			"In 1 request of more than 500 ms, the slowest validating webhook of each took 1.5s together",
 		}},
 		"by user":      {[]string{"--by", "user"}, []string{"images.policy.example.com validating zeta-controller 3 "}},
 		"by namespace": {[]string{"--by", "namespace"}, []string{"images.policy.example.com validating payroll 2 ", "images.policy.example.com validating laboratory 1 "}},
@@ -74,7 +73,7 @@ func TestTopAuditLog(t *testing.T) {
 	r := execute(t, "", append(top, "-o", "json")...)
 	must.Succeed(t, json.Unmarshal([]byte(r.out), &document))
 	l := document.AuditLog
-	if l.Lines != 6 || l.Broken != 1 || len(l.Requests) != 2 || l.Requests[0].Denied != 3 || len(l.Notes) < 3 || l.Messages[0].Requests != 3 {
+	if l.Lines != 6 || l.Broken != 1 || len(l.Requests) != 2 || l.Requests[0].Denied != 3 || len(l.Notes) < 2 || l.Messages[0].Requests != 3 {
 		t.Errorf("%+v", l)
 	}
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))

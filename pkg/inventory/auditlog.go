@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -17,10 +16,9 @@ type AuditLog struct {
 	Breaks []string  `json:"breaks,omitempty"`
 	From   time.Time `json:"from,omitzero" jsonschema:"From and To are the times of the first and the last event; absent where there is none."`
 	To     time.Time `json:"to,omitzero"`
-	// Rows are sorted by key.
+	// Rows are the requests at webhooks and policies, and those in which a
+	// webhook made a change.
 	Rows []AuditRow `json:"-"`
-	// Changes are what mutating webhooks changed, sorted by key.
-	Changes []AuditChange `json:"-"`
 	// Merged counts the requests whose namespace, user and message are left out, as
 	// there are too many different ones.
 	Merged int `json:"-"`
@@ -46,9 +44,8 @@ const (
 	AuditViolated AuditOutcome = "audited"
 	// AuditUnchanged says that a mutating webhook was called and changed nothing.
 	AuditUnchanged AuditOutcome = "unchanged"
-	// AuditSlow is of rows without a name: requests of more than 500 ms, by what
-	// all webhooks of the type took.
-	AuditSlow AuditOutcome = "slow"
+	// AuditChanged is of rows with a change.
+	AuditChanged AuditOutcome = "changed"
 )
 
 // AuditOutcomes are all outcomes at a webhook, the worst first.
@@ -64,15 +61,16 @@ type AuditKey struct {
 	Namespace, User string
 	// Message is that of a denial or a failure, with … for names and numbers.
 	Message string
+	// Object, Change and Path are of a change: the name of the object, the operation and the
+	// path, with * for indexes; the latter two are "" below the level Request.
+	Object, Change, Path string
 }
 
 // AuditSum sums up requests.
 type AuditSum struct {
-	Requests    int       `json:"requests" jsonschema:"Requests counts those at which it was called, as far as the log records calls: not those that a validating webhook let pass."`
-	Slow        int       `json:"slow" jsonschema:"Slow counts those of more than 500 ms. SlowSeconds is what all mutating webhooks of such a request took together, or the slowest validating one."`
-	SlowSeconds float64   `json:"slowSeconds"`
-	First       time.Time `json:"first"`
-	Last        time.Time `json:"last"`
+	Requests int       `json:"requests" jsonschema:"Requests counts those at which it was called, as far as the log records calls: not those that a validating webhook let pass."`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
 }
 
 // AuditRow are the requests of one key.
@@ -89,24 +87,6 @@ type AuditCall struct {
 	Webhook       string       `json:"-"`
 	Outcome       AuditOutcome `json:"-"`
 	Patch         []Change     `json:"patch,omitempty" jsonschema:"Patch is what it changed; absent below the level Request."`
-}
-
-// AuditChangeKey is what changes of objects have in common. Path has * for indexes; it is
-// "" below the level Request.
-type AuditChangeKey struct {
-	AuditKey
-	Name, Change, Path string
-}
-
-// AuditChange are the requests in which a webhook made a change.
-type AuditChange struct {
-	AuditChangeKey
-	AuditSum
-}
-
-// Compare sorts by webhook first.
-func (k AuditChangeKey) Compare(o AuditChangeKey) int {
-	return cmp.Or(k.AuditKey.Compare(o.AuditKey), cmp.Compare(k.Path, o.Path), cmp.Compare(k.Change, o.Change), cmp.Compare(k.Name, o.Name))
 }
 
 // AuditRequest is what became of one request.
@@ -141,33 +121,6 @@ func (s *AuditSum) Add(o AuditSum) {
 		s.Last = o.Last
 	}
 	s.Requests += o.Requests
-	s.Slow += o.Slow
-	s.SlowSeconds += o.SlowSeconds
-}
-
-// Of returns the rows of a webhook or a policy, nil of a nil AuditLog.
-func (a *AuditLog) Of(series Series) []AuditRow {
-	if a == nil {
-		return nil
-	}
-	begin, _ := slices.BinarySearchFunc(a.Rows, series, func(r AuditRow, s Series) int { return r.Series.compare(s) })
-	end := begin
-	for end < len(a.Rows) && a.Rows[end].Series == series {
-		end++
-	}
-	return a.Rows[begin:end]
-}
-
-func (s Series) compare(o Series) int {
-	return cmp.Or(cmp.Compare(s.Type, o.Type), cmp.Compare(s.Name, o.Name))
-}
-
-// Compare sorts by webhook first.
-func (k AuditKey) Compare(o AuditKey) int {
-	return cmp.Or(
-		k.Series.compare(o.Series), cmp.Compare(k.Outcome, o.Outcome), k.Resource.Compare(o.Resource), cmp.Compare(k.Operation, o.Operation),
-		cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.User, o.User), cmp.Compare(k.Message, o.Message),
-	)
 }
 
 // UserName shortens the name of a ServiceAccount: that of a controller of the

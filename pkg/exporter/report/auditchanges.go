@@ -36,10 +36,15 @@ type ChangeLoop struct {
 // leastLoop is how often a write is repeated to be a loop.
 const leastLoop = 3
 
+// changesOf are the rows of changes.
+func changesOf(log *inventory.AuditLog) []inventory.AuditRow {
+	return slices.DeleteFunc(slices.Clone(log.Rows), func(r inventory.AuditRow) bool { return r.Outcome != inventory.AuditChanged })
+}
+
 // changedFields are the fields by webhook and resource, and how many there are.
 func changedFields(log *inventory.AuditLog) ([]ChangedField, int) {
 	counts := map[ChangedField]int{}
-	for _, c := range log.Changes {
+	for _, c := range changesOf(log) {
 		counts[ChangedField{Series: c.Series, Resource: c.Resource, Change: c.Change, Path: c.Path}] += c.Requests
 	}
 	out := []ChangedField{}
@@ -63,12 +68,12 @@ var numbered = regexp.MustCompile(`-[a-z0-9]*[0-9][a-z0-9]*(-[a-z0-9]+)*$|-[a-z0
 // loopName is the name of the object of a change, as a loop has it. Who replaces an object
 // by one of another name does so because of what was set otherwise; the controllers of the
 // control plane do not look at that.
-func loopName(c inventory.AuditChange) string {
+func loopName(c inventory.AuditRow) string {
 	overrides := c.Operation == "CREATE" && (c.Change == "replace" || c.Change == "remove")
 	if overrides && !strings.HasPrefix(c.User, "system:serviceaccount:kube-system:") && !strings.HasPrefix(c.User, "system:kube-") {
-		return numbered.ReplaceAllString(c.Name, "-…")
+		return numbered.ReplaceAllString(c.Object, "-…")
 	}
-	return c.Name
+	return c.Object
 }
 
 // changeLoops are those of one object, or of objects that replace each other, and how
@@ -79,13 +84,13 @@ func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
 		object string
 	}
 	sums := map[ChangeLoop]writes{}
-	for _, c := range log.Changes {
+	for _, c := range changesOf(log) {
 		if name := loopName(c); name != "" && c.User != "" {
 			key := ChangeLoop{ChangedField: ChangedField{c.Series, c.Resource, c.Change, c.Path, 0}, User: c.User, Operation: c.Operation, Namespace: c.Namespace, Object: name}
 			sum, repeated := sums[key]
 			if sum.Add(c.AuditSum); !repeated {
-				sum.object = c.Name
-			} else if sum.object != c.Name {
+				sum.object = c.Object
+			} else if sum.object != c.Object {
 				sum.object = name
 			}
 			sums[key] = sum

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
-	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -83,8 +82,7 @@ func NewAuditTop(r *classify.Report, column string) AuditTop {
 // At is the Report with the requests of the audit log at the webhooks of the Document alone.
 func (d Document) At(r *classify.Report) *classify.Report {
 	selected, log, snapshot, out := d.series(), *r.Snapshot.AuditLog, *r.Snapshot, *r
-	log.Rows = slices.DeleteFunc(slices.Clone(log.Rows), func(l inventory.AuditRow) bool { return l.Name != "" && !selected[l.Series] })
-	log.Changes = slices.DeleteFunc(slices.Clone(log.Changes), func(c inventory.AuditChange) bool { return !selected[c.Series] })
+	log.Rows = slices.DeleteFunc(slices.Clone(log.Rows), func(l inventory.AuditRow) bool { return !selected[l.Series] })
 	snapshot.AuditLog, out.Snapshot = &log, &snapshot
 	return &out
 }
@@ -108,15 +106,16 @@ func auditLines(s *inventory.Snapshot, column string) []AuditLine {
 	out, registered, groups := []AuditLine{}, configurations(s), map[of]*AuditLine{}
 	for _, row := range s.AuditLog.Rows {
 		key := of{row.Series, auditDimensions[column](row.AuditKey)}
-		if row.Name != "" && groups[key] == nil {
+		if row.Outcome == inventory.AuditChanged {
+			continue
+		}
+		if groups[key] == nil {
 			groups[key] = &AuditLine{
 				Series: row.Series, By: key.group, Configurations: append([]string{}, registered[row.Series]...),
 				Registered: isRegistered(s, row.Series, registered[row.Series]),
 			}
 		}
-		if line := groups[key]; line != nil {
-			line.add(row)
-		}
+		groups[key].add(row)
 	}
 	for _, line := range groups {
 		out = append(out, *line)
@@ -142,13 +141,10 @@ func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations
 
 func (l *AuditLine) add(row inventory.AuditRow) {
 	l.Add(row.AuditSum)
-	counts := map[inventory.AuditOutcome]*int{
+	*map[inventory.AuditOutcome]*int{
 		inventory.AuditMutated: &l.Mutated, inventory.AuditUnchanged: &l.Unchanged, inventory.AuditDenied: &l.Denied,
 		inventory.AuditFailed: &l.Failed, inventory.AuditFailedOpen: &l.FailedOpen, inventory.AuditViolated: &l.Audited,
-	}
-	if n := counts[row.Outcome]; n != nil {
-		*n += row.Requests
-	}
+	}[row.Outcome] += row.Requests
 }
 
 func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
@@ -187,18 +183,6 @@ func (l *AuditLog) sourceLine() string {
 // auditNotes are sentences on the whole log.
 func auditNotes(l *AuditLog) []string {
 	out := []string{l.sourceLine()}
-	for _, t := range []struct {
-		webhookType inventory.Type
-		what        string
-	}{{inventory.Mutating, "all mutating webhooks"}, {inventory.Validating, "the slowest validating webhook of each"}} {
-		var sum inventory.AuditSum
-		for _, r := range l.Of(inventory.Series{Type: t.webhookType}) {
-			sum.Add(r.AuditSum)
-		}
-		if sum.Slow > 0 {
-			out = append(out, fmt.Sprintf("In %s of more than 500 ms, %s took %s together; the log does not say which one.", inventory.Counted(sum.Slow, "request"), t.what, impact.InSeconds(sum.SlowSeconds)))
-		}
-	}
 	if len(l.Requests) > 0 && !slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.Registered != "unknown" }) {
 		out = append(out, "What registers these names is not known: name a cluster, or files with --from.")
 	}
@@ -211,7 +195,7 @@ func auditNotes(l *AuditLog) []string {
 // Text has the requests as a table, with the most frequent messages.
 func (t AuditTop) Text(TextOptions) Blocks {
 	l := t.AuditLog
-	table := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Over 500 ms", "They took", "Last", "Configuration"}}
+	table := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Last", "Configuration"}}
 	for _, line := range l.Requests {
 		table.Rows = append(table.Rows, auditCells(line))
 	}
@@ -229,10 +213,7 @@ func (t AuditTop) Text(TextOptions) Blocks {
 }
 
 func auditCells(l AuditLine) []string {
-	added, configurations := "-", shortenLists(strings.Join(l.Configurations, ", "))
-	if l.Slow > 0 {
-		added = impact.InSeconds(l.SlowSeconds)
-	}
+	configurations := shortenLists(strings.Join(l.Configurations, ", "))
 	switch l.Registered {
 	case "no":
 		configurations = "(not registered)"
@@ -240,8 +221,8 @@ func auditCells(l AuditLine) []string {
 		configurations = "-"
 	}
 	out := []string{l.Name, l.Type.Title(), l.By}
-	for _, n := range []int{l.Requests, l.Mutated, l.Denied, l.Failed, l.FailedOpen, l.Audited, l.Slow} {
+	for _, n := range []int{l.Requests, l.Mutated, l.Denied, l.Failed, l.FailedOpen, l.Audited} {
 		out = append(out, fmt.Sprint(n))
 	}
-	return append(out, added, formatTime(l.Last), configurations)
+	return append(out, formatTime(l.Last), configurations)
 }

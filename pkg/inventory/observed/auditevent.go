@@ -45,7 +45,6 @@ var errNoEvent = errors.New("no event of " + auditVersion + " is in it")
 // marks are in each line that concerns webhooks or policies.
 var marks = [][]byte{
 	[]byte(".admission.k8s.io/"), []byte("admission webhook "), []byte("calling webhook "), []byte("conversion webhook "), []byte("denied request: "),
-	[]byte(`-webhook":"`),
 }
 
 // line reads one line. Of lines that concern neither webhooks nor policies it
@@ -84,11 +83,13 @@ func (t *auditTable) event(content []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, row := range e.rows(at) {
-		t.addRow(row)
+	for series, o := range at {
+		key := e.key()
+		key.Series, key.Outcome, key.Message = series, o.outcome, o.message
+		t.addRow(key, e.StageTimestamp)
 	}
 	for key := range e.changes(calls) {
-		t.addChange(key, e.StageTimestamp)
+		t.addRow(key, e.StageTimestamp)
 	}
 	if t.logs.RequestID != "" && e.AuditID == t.logs.RequestID {
 		t.result.Request = e.request(at)
@@ -99,15 +100,13 @@ func (t *auditTable) event(content []byte) error {
 
 // The keys of annotations. Source: k8s.io/apiserver
 // pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go,
-// pkg/admission/plugin/policy/validating/dispatcher.go, pkg/endpoints/filters/audit.go.
+// pkg/admission/plugin/policy/validating/dispatcher.go.
 const (
 	keyMutation             = "mutation.webhook.admission.k8s.io/"
 	keyPatch                = "patch.webhook.admission.k8s.io/"
 	keyMutatingFailedOpen   = "failed-open.mutation.webhook.admission.k8s.io/"
 	keyValidatingFailedOpen = "failed-open.validating.webhook.admission.k8s.io/"
 	keyValidationFailure    = "validation.policy.admission.k8s.io/validation_failure"
-	keyMutatingLatency      = "apiserver.latency.k8s.io/mutating-webhook"
-	keyValidatingLatency    = "apiserver.latency.k8s.io/validating-webhook"
 )
 
 // result is what became of a request at one webhook.
@@ -178,8 +177,8 @@ func prefixOf(key, prefix string) string {
 
 // changes are those of the calls, each once. A dry run changes nothing, nor does a request
 // that was refused.
-func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditChangeKey]bool {
-	out := map[inventory.AuditChangeKey]bool{}
+func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditKey]bool {
+	out := map[inventory.AuditKey]bool{}
 	if strings.Contains(e.RequestURI, "dryRun=") || e.ResponseStatus.Code >= 400 {
 		return out
 	}
@@ -187,8 +186,9 @@ func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditCha
 		if call.Outcome != inventory.AuditMutated {
 			continue
 		}
-		key := inventory.AuditChangeKey{AuditKey: e.key(), Name: e.ObjectRef.Name}
+		key := e.key()
 		key.Series = inventory.Series{Type: inventory.Mutating, Name: call.Webhook}
+		key.Outcome, key.Object = inventory.AuditChanged, e.ObjectRef.Name
 		if call.Patch == nil {
 			out[key] = true
 		}
@@ -287,28 +287,6 @@ func (e *auditEvent) pattern(message string) string {
 	return message
 }
 
-// rows are what the event adds to each webhook, and to all of a type where the request
-// was slow.
-func (e *auditEvent) rows(results results) []inventory.AuditRow {
-	slow := map[inventory.Type]float64{}
-	for of, key := range map[inventory.Type]string{inventory.Mutating: keyMutatingLatency, inventory.Validating: keyValidatingLatency} {
-		if d, err := time.ParseDuration(e.Annotations[key]); err == nil && d > 0 {
-			slow[of] = d.Seconds()
-			results[inventory.Series{Type: of}] = result{outcome: inventory.AuditSlow}
-		}
-	}
-	var out []inventory.AuditRow
-	for series, o := range results {
-		row := inventory.AuditRow{AuditKey: e.key(), AuditSum: inventory.AuditSum{Requests: 1, First: e.StageTimestamp, Last: e.StageTimestamp}}
-		if seconds := slow[series.Type]; seconds > 0 {
-			row.Slow, row.SlowSeconds = 1, seconds
-		}
-		row.Series, row.Outcome, row.Message = series, o.outcome, o.message
-		out = append(out, row)
-	}
-	return out
-}
-
 // key is what the request is about.
 func (e *auditEvent) key() inventory.AuditKey {
 	o := e.ObjectRef
@@ -343,9 +321,7 @@ func (e *auditEvent) request(results results) *inventory.AuditRequest {
 		At: map[inventory.Series]inventory.AuditOutcome{}, Level: e.Level,
 	}
 	for series, o := range results {
-		if series.Name != "" {
-			out.At[series] = o.outcome
-		}
+		out.At[series] = o.outcome
 	}
 	if e.ObjectRef.APIGroup != "" {
 		out.Version = e.ObjectRef.APIGroup + "/" + out.Version

@@ -229,36 +229,25 @@ type auditTable struct {
 	logs   AuditLogs
 	result inventory.AuditLog
 	rows   map[inventory.AuditKey]*inventory.AuditSum
-	// changes are what webhooks changed.
-	changes map[inventory.AuditChangeKey]*inventory.AuditSum
 }
 
 func newAuditTable(l AuditLogs) *auditTable {
-	return &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}, changes: map[inventory.AuditChangeKey]*inventory.AuditSum{}}
+	return &auditTable{logs: l, rows: map[inventory.AuditKey]*inventory.AuditSum{}}
 }
 
-// addRow adds requests. Where the table is full, what is left of the key is what
-// there are few of.
-func (t *auditTable) addRow(r inventory.AuditRow) {
-	if t.rows[r.AuditKey] == nil && len(t.rows) >= maxRows {
-		r.Namespace, r.User, r.Message = "", "", ""
-		t.result.Merged += r.Requests
+// addRow adds a request. Where the table is full, what is left of the key is what there
+// are few of.
+func (t *auditTable) addRow(key inventory.AuditKey, eventTime time.Time) {
+	if t.rows[key] == nil && len(t.rows) >= maxRows {
+		key.Namespace, key.User, key.Message, key.Object = "", "", "", ""
+		if key.Outcome != inventory.AuditChanged {
+			t.result.Merged++
+		}
 	}
-	if t.rows[r.AuditKey] == nil {
-		t.rows[r.AuditKey] = &inventory.AuditSum{}
+	if t.rows[key] == nil {
+		t.rows[key] = &inventory.AuditSum{}
 	}
-	t.rows[r.AuditKey].Add(r.AuditSum)
-}
-
-// addChange adds a request with a change, as addRow does.
-func (t *auditTable) addChange(key inventory.AuditChangeKey, eventTime time.Time) {
-	if t.changes[key] == nil && len(t.changes) >= maxRows {
-		key.Namespace, key.User, key.Name = "", "", ""
-	}
-	if t.changes[key] == nil {
-		t.changes[key] = &inventory.AuditSum{}
-	}
-	t.changes[key].Add(inventory.AuditSum{Requests: 1, First: eventTime, Last: eventTime})
+	t.rows[key].Add(inventory.AuditSum{Requests: 1, First: eventTime, Last: eventTime})
 }
 
 // log is the result, when all is added.
@@ -266,11 +255,6 @@ func (t *auditTable) log() *inventory.AuditLog {
 	for key, sum := range t.rows {
 		t.result.Rows = append(t.result.Rows, inventory.AuditRow{AuditKey: key, AuditSum: *sum})
 	}
-	for key, sum := range t.changes {
-		t.result.Changes = append(t.result.Changes, inventory.AuditChange{AuditChangeKey: key, AuditSum: *sum})
-	}
-	slices.SortFunc(t.result.Changes, func(a, b inventory.AuditChange) int { return a.Compare(b.AuditChangeKey) })
-	slices.SortFunc(t.result.Rows, func(a, b inventory.AuditRow) int { return a.Compare(b.AuditKey) })
 	slices.Sort(t.result.Files)
 	return &t.result
 }
