@@ -23,8 +23,7 @@ func (x *run) typed() runtime.Object {
 	return object
 }
 
-// decode returns the object as the API server decodes it, with its defaults; one without a
-// type as it is.
+// decode returns the object as the API server decodes it; one without a type as it is.
 func (x *run) decode(object map[string]any) (map[string]any, error) {
 	typed := x.typed()
 	if typed == nil {
@@ -37,35 +36,36 @@ func (x *run) decode(object map[string]any) (map[string]any, error) {
 	if err := utiljson.Unmarshal(raw, typed); err != nil {
 		return nil, err
 	}
-	switch o := typed.(type) {
-	case *corev1.Secret:
+	if o, ok := typed.(*corev1.Secret); ok && o.StringData != nil {
+		if o.Data == nil {
+			o.Data = map[string][]byte{}
+		}
 		for key, value := range o.StringData {
-			if o.Data == nil {
-				o.Data = map[string][]byte{}
-			}
 			o.Data[key] = []byte(value)
 		}
 		o.StringData = nil
-	case *corev1.Pod:
-		requestLimits(o.Spec.InitContainers)
-		requestLimits(o.Spec.Containers)
 	}
-	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return nil, err
-	}
-	return asMap(withDefaults(out, "", "")), nil
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 }
 
-// requestLimits has containers request what they are limited to.
-func requestLimits(containers []corev1.Container) {
-	for i := range containers {
-		if r := &containers[i].Resources; r.Limits != nil {
-			requests := maps.Clone(r.Limits)
-			maps.Copy(requests, r.Requests)
-			r.Requests = requests
+// withDefaults is a decoded object with the defaults. The containers of a Pod request what
+// they are limited to.
+func (x *run) withDefaults(object map[string]any) map[string]any {
+	if x.typed() == nil {
+		return object
+	}
+	object = asMap(addDefaults(object, "", ""))
+	for _, list := range []string{"initContainers", "containers"} {
+		containers, _ := mapAt(object, "spec")[list].([]any)
+		for _, c := range containers {
+			if r := mapAt(asMap(c), "resources"); x.Kind.Kind == "Pod" && r["limits"] != nil {
+				requests := maps.Clone(mapAt(r, "limits"))
+				maps.Copy(requests, mapAt(r, "requests"))
+				r["requests"] = requests
+			}
 		}
 	}
+	return object
 }
 
 // merged is the object as a server-side apply leaves it, where no other manager owns what
@@ -113,12 +113,12 @@ var defaults = map[string]fields{
 	"serviceAccountToken": {"expirationSeconds": int64(3600)},
 }
 
-// withDefaults is a value of a field, that is in another one, with the defaults.
-func withDefaults(v any, around, field string) any {
+// addDefaults adds the defaults to a value of a field, that is in another one.
+func addDefaults(v any, around, field string) any {
 	switch v := v.(type) {
 	case []any:
 		for i := range v {
-			v[i] = withDefaults(v[i], around, field)
+			v[i] = addDefaults(v[i], around, field)
 		}
 	case map[string]any:
 		for _, set := range []fields{defaults[field], defaults[around+"/"+field], pullPolicy(v), podSpec(v)} {
@@ -129,7 +129,7 @@ func withDefaults(v any, around, field string) any {
 			}
 		}
 		for key := range v {
-			v[key] = withDefaults(v[key], field, key)
+			v[key] = addDefaults(v[key], field, key)
 		}
 	}
 	return v

@@ -149,10 +149,11 @@ func (x *run) begun() (map[string]any, error) {
 	if object, err = x.decode(object); err != nil {
 		return nil, err
 	}
+	object = x.withDefaults(object)
 	if spec := mapAt(object, "spec"); spec != nil && x.Kind.Kind == "Pod" && x.Operation == admission.Create {
 		tolerate(spec)
 	}
-	return base(object, x.Stored, x.Answer.Object), nil
+	return x.decode(base(object, x.Stored, x.Answer.Object)) // in the form that it has after a patch
 }
 
 // seenRequest is the request as admission has it now.
@@ -179,15 +180,11 @@ func (x *run) round(ctx context.Context, number int) {
 		if !called {
 			continue
 		}
-		before := x.object
-		if step.Outcome == "" {
-			x.callMutating(ctx, w, &step)
-		}
-		x.add(step)
-		if len(paths(before, x.object, "")) > 0 {
+		if step.Outcome == "" && x.callMutating(ctx, w, &step) {
 			x.requireAgain()
 			x.changed = true
 		}
+		x.add(step)
 		if w.Reinvocation == admissionregistrationv1.IfNeededReinvocationPolicy {
 			x.invoked[w.Ref] = true
 		}
@@ -226,8 +223,8 @@ func (x *run) policies(number int) {
 				continue
 			}
 			x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: Allowed, Patch: changes})
-			x.changed = x.changed || len(paths(x.object, after, "")) > 0
-			x.object = after
+			x.changed = x.changed || !reflect.DeepEqual(x.object, after)
+			x.object = x.withDefaults(after)
 		}
 	}
 }
@@ -262,37 +259,43 @@ func (x *run) add(s Step) {
 	x.result.Steps = append(x.result.Steps, s)
 }
 
-// callMutating calls a mutating webhook, and again with what it made of the object.
-func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step) {
+// callMutating calls a mutating webhook, and again with what it made of the object. It
+// reports whether the API server takes the object for changed: it does not yet have the
+// defaults of what the patch replaces.
+func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step) (changed bool) {
 	patch := x.call(ctx, w, x.object, step)
 	operations, err := jsonpatch.DecodePatch(patch)
 	switch {
 	case len(patch) == 0:
-		return
+		return false
 	case err != nil:
 		x.fail(w, step, fmt.Errorf("received undecodable patch in webhook response: %w", err))
-		return
+		return false
 	case len(operations) == 0:
-		return
+		return false
 	case x.object == nil:
 		step.Outcome, step.Message = Refused, fmt.Sprintf("admission webhook %q attempted to modify the object, which is not supported for this operation", w.Name)
-		return
+		return false
 	}
 	after, changes, err := x.patched(x.object, patch)
 	if err != nil {
 		step.Outcome, step.Message = Refused, fmt.Sprintf("its patch does not apply: %v", err)
-		return
+		return false
 	}
+	changed = !reflect.DeepEqual(x.object, after)
+	after = x.withDefaults(after)
 	step.Patch = changes
 	if len(paths(x.object, after, "")) > 0 {
 		second := Step{Ref: w.Ref}
 		if patch := x.call(ctx, w, after, &second); second.Outcome == Allowed && len(patch) > 0 {
-			if twice, changes, err := x.patched(after, patch); err == nil && len(paths(after, twice, "")) > 0 {
+			twice, changes, err := x.patched(after, patch)
+			if err == nil && len(paths(after, x.withDefaults(twice), "")) > 0 {
 				step.Again = changes
 			}
 		}
 	}
 	x.object = after
+	return changed
 }
 
 // patched is the object as the API server decodes it after the patch, and its changes.
