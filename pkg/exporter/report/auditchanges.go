@@ -36,30 +36,17 @@ type ChangeLoop struct {
 // leastLoop is how often a write is repeated to be a loop.
 const leastLoop = 3
 
-// changesOf are the rows of changes.
-func changesOf(log *inventory.AuditLog) []inventory.AuditRow {
-	return slices.DeleteFunc(slices.Clone(log.Rows), func(r inventory.AuditRow) bool { return r.Outcome != inventory.AuditChanged })
-}
-
 // changedFields are the fields by webhook and resource, and how many there are.
 func changedFields(log *inventory.AuditLog) ([]ChangedField, int) {
-	counts := map[ChangedField]int{}
-	for _, c := range changesOf(log) {
-		counts[ChangedField{Series: c.Series, Resource: c.Resource, Change: c.Change, Path: c.Path}] += c.Requests
-	}
+	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangedField, bool) {
+		return ChangedField{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}, r.Outcome == inventory.AuditChanged
+	})
 	out := []ChangedField{}
-	for f, n := range counts {
-		f.Requests = n
-		out = append(out, f)
+	for _, f := range all[:min(len(all), maxAuditLines)] {
+		f.common.Requests = f.Requests
+		out = append(out, f.common)
 	}
-	slices.SortFunc(out, ChangedField.compare)
-	return out[:min(len(out), maxAuditLines)], len(out)
-}
-
-func (f ChangedField) compare(o ChangedField) int {
-	return cmp.Or(
-		cmp.Compare(o.Requests, f.Requests), cmp.Compare(f.Name, o.Name), f.Resource.Compare(o.Resource), cmp.Compare(f.Path, o.Path), cmp.Compare(f.Change, o.Change),
-	)
+	return out, len(all)
 }
 
 // numbered matches what differs between the names of objects that replace each other.
@@ -79,34 +66,29 @@ func loopName(c inventory.AuditRow) string {
 // changeLoops are those of one object, or of objects that replace each other, and how
 // many there are.
 func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
-	type writes struct {
-		inventory.AuditSum
-		object string
-	}
-	sums := map[ChangeLoop]writes{}
-	for _, c := range changesOf(log) {
-		if name := loopName(c); name != "" && c.User != "" {
-			key := ChangeLoop{ChangedField: ChangedField{c.Series, c.Resource, c.Change, c.Path, 0}, User: c.User, Operation: c.Operation, Namespace: c.Namespace, Object: name}
-			sum, repeated := sums[key]
-			if sum.Add(c.AuditSum); !repeated {
-				sum.object = c.Object
-			} else if sum.object != c.Object {
-				sum.object = name
-			}
-			sums[key] = sum
+	names := map[ChangeLoop]map[string]bool{}
+	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangeLoop, bool) {
+		field := ChangedField{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}
+		loop := ChangeLoop{ChangedField: field, User: r.User, Operation: r.Operation, Namespace: r.Namespace, Object: loopName(r)}
+		if names[loop] == nil {
+			names[loop] = map[string]bool{}
 		}
-	}
-	out := []ChangeLoop{}
-	for l, sum := range sums {
-		if l.Requests, l.Object = sum.Requests, sum.object; l.Requests >= leastLoop {
-			l.span = duration.HumanDuration(sum.Last.Sub(sum.First))
-			out = append(out, l)
-		}
-	}
-	slices.SortFunc(out, func(a, b ChangeLoop) int {
-		return cmp.Or(a.compare(b.ChangedField), cmp.Compare(a.User, b.User), cmp.Compare(a.Operation, b.Operation), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Object, b.Object))
+		names[loop][r.Object] = true
+		return loop, r.Outcome == inventory.AuditChanged && r.Object != "" && r.User != ""
 	})
-	return out[:min(len(out), maxAuditMessages)], len(out)
+	all = slices.DeleteFunc(all, func(t tally[ChangeLoop]) bool { return t.Requests < leastLoop })
+	out := []ChangeLoop{}
+	for _, t := range all[:min(len(all), maxAuditMessages)] {
+		loop := t.common
+		loop.Requests, loop.span = t.Requests, duration.HumanDuration(t.Last.Sub(t.First))
+		for name := range names[t.common] {
+			if len(names[t.common]) == 1 {
+				loop.Object = name
+			}
+		}
+		out = append(out, loop)
+	}
+	return out, len(all)
 }
 
 // changeVerbs are the operations of patches, as participles.

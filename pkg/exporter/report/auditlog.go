@@ -147,22 +147,42 @@ func (l *AuditLine) add(row inventory.AuditRow) {
 	}[row.Outcome] += row.Requests
 }
 
-func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
-	counts := map[AuditMessage]int{}
-	for _, r := range log.Rows {
-		if r.Message != "" {
-			counts[AuditMessage{Series: r.Series, Outcome: r.Outcome, Message: r.Message}] += r.Requests
+// tally is what rows have in common, and their sum.
+type tally[K comparable] struct {
+	common K
+	inventory.AuditSum
+}
+
+// tallies add up the rows by what they have in common, the most frequent first.
+func tallies[K comparable](rows []inventory.AuditRow, common func(inventory.AuditRow) (K, bool)) []tally[K] {
+	sums := map[K]inventory.AuditSum{}
+	for _, r := range rows {
+		if key, counts := common(r); counts {
+			sum := sums[key]
+			sum.Add(r.AuditSum)
+			sums[key] = sum
 		}
 	}
-	out := []AuditMessage{}
-	for m, n := range counts {
-		m.Requests = n
-		out = append(out, m)
+	out := []tally[K]{}
+	for key, sum := range sums {
+		out = append(out, tally[K]{key, sum})
 	}
-	slices.SortFunc(out, func(a, b AuditMessage) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Message, b.Message))
+	slices.SortFunc(out, func(a, b tally[K]) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(fmt.Sprintf("%#v", a.common), fmt.Sprintf("%#v", b.common)))
 	})
-	return out[:min(len(out), maxAuditMessages)], len(out)
+	return out
+}
+
+func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
+	all := tallies(log.Rows, func(r inventory.AuditRow) (AuditMessage, bool) {
+		return AuditMessage{Series: r.Series, Outcome: r.Outcome, Message: r.Message}, r.Message != ""
+	})
+	out := []AuditMessage{}
+	for _, m := range all[:min(len(all), maxAuditMessages)] {
+		m.common.Requests = m.Requests
+		out = append(out, m.common)
+	}
+	return out, len(all)
 }
 
 // sourceLine says what was read.

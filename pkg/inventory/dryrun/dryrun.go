@@ -18,6 +18,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -343,7 +344,7 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]
 	step.Outcome, step.Warnings = Allowed, response.Warnings
 	if !response.Allowed {
 		step.Outcome = Denied
-		step.Message = denial(w, response.Result)
+		step.Message = webhookerrors.ToStatusErr(w.Name, response.Result).Error()
 		return nil
 	}
 	return response.Patch

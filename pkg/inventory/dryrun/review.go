@@ -78,16 +78,3 @@ func verify(body []byte, review admissionv1.AdmissionReview, mutating inventory.
 	}
 	return response, nil
 }
-
-// denial is the text of a refusal, as clients get it. Source: ToStatusErr in
-// k8s.io/apiserver/pkg/admission/plugin/webhook/errors.
-func denial(w *inventory.Webhook, status *metav1.Status) string {
-	message := fmt.Sprintf("admission webhook %q denied the request", w.Name)
-	switch {
-	case status != nil && status.Message != "":
-		return message + ": " + status.Message
-	case status != nil && status.Reason != "":
-		return message + ": " + string(status.Reason)
-	}
-	return message + " without explanation"
-}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,9 +103,6 @@ func (t *auditTable) event(content []byte) error {
 // pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go,
 // pkg/admission/plugin/policy/validating/dispatcher.go.
 const (
-	keyMutation             = "mutation.webhook.admission.k8s.io/"
-	keyPatch                = "patch.webhook.admission.k8s.io/"
-	keyMutatingFailedOpen   = "failed-open.mutation.webhook.admission.k8s.io/"
 	keyValidatingFailedOpen = "failed-open.validating.webhook.admission.k8s.io/"
 	keyValidationFailure    = "validation.policy.admission.k8s.io/validation_failure"
 )
@@ -126,53 +124,42 @@ func (s results) note(series inventory.Series, r result) {
 	}
 }
 
+// callKeys are the keys of annotations of a call of a mutating webhook.
+var callKeys = regexp.MustCompile(`^(failed-open\.mutation|mutation|patch)\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$`)
+
 // calls are those of mutating webhooks, in their order.
 func (e *auditEvent) calls() ([]inventory.AuditCall, error) {
-	made := map[string]*inventory.AuditCall{}
-	for _, key := range slices.Sorted(maps.Keys(e.Annotations)) { // failed-open, mutation, patch
-		prefix := cmp.Or(prefixOf(key, keyMutatingFailedOpen), prefixOf(key, keyMutation), prefixOf(key, keyPatch))
-		place := strings.TrimPrefix(key, prefix)
-		c := made[place]
-		switch {
-		case prefix == "":
+	made := map[[2]int]inventory.AuditCall{}
+	for key, text := range e.Annotations {
+		groups := callKeys.FindStringSubmatch(key)
+		if groups == nil {
 			continue
-		case c == nil:
-			c = &inventory.AuditCall{Outcome: inventory.AuditUnchanged}
-			if _, err := fmt.Sscanf(place, "round_%d_index_%d", &c.Round, &c.Index); err != nil {
-				return nil, fmt.Errorf("annotation %s: %w", key, err)
-			}
-			made[place] = c
 		}
-		if prefix == keyMutatingFailedOpen {
-			c.Webhook, c.Outcome = e.Annotations[key], inventory.AuditFailedOpen
-			continue
+		var place [2]int
+		for i := range place {
+			place[i], _ = strconv.Atoi(groups[2+i]) // digits alone
+		}
+		call, found := made[place]
+		if !found {
+			call = inventory.AuditCall{Round: place[0], Index: place[1], Outcome: inventory.AuditUnchanged}
 		}
 		mutated := struct {
 			*inventory.AuditCall
 			Webhook *string
 			Mutated bool
-		}{c, &c.Webhook, false}
-		if err := json.Unmarshal([]byte(e.Annotations[key]), &mutated); err != nil {
+		}{&call, &call.Webhook, false}
+		if groups[1] == "failed-open.mutation" {
+			call.Webhook, call.Outcome = text, inventory.AuditFailedOpen
+		} else if err := json.Unmarshal([]byte(text), &mutated); err != nil {
 			return nil, fmt.Errorf("annotation %s: %w", key, err)
 		}
 		if mutated.Mutated {
-			c.Outcome = inventory.AuditMutated
+			call.Outcome = inventory.AuditMutated
 		}
+		made[place] = call
 	}
-	var out []inventory.AuditCall
-	for _, c := range made {
-		out = append(out, *c)
-	}
-	slices.SortFunc(out, func(a, b inventory.AuditCall) int { return cmp.Or(a.Round-b.Round, a.Index-b.Index) })
-	return out, nil
-}
-
-// prefixOf is the prefix where the key has it, else "".
-func prefixOf(key, prefix string) string {
-	if strings.HasPrefix(key, prefix) {
-		return prefix
-	}
-	return ""
+	inOrder := func(a, b inventory.AuditCall) int { return cmp.Or(a.Round-b.Round, a.Index-b.Index) }
+	return slices.SortedFunc(maps.Values(made), inOrder), nil
 }
 
 // changes are those of the calls, each once. A dry run changes nothing, nor does a request

@@ -150,10 +150,11 @@ func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.
 // error.
 func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reader) error {
 	t.result.Files = append(t.result.Files, name)
-	scanner := bufio.NewScanner(counter{reader, t})
+	scanner := bufio.NewScanner(reader)
 	scanner.Buffer(make([]byte, 0, 64<<10), maxEvent)
 	lines, broken, reason := 0, 0, error(nil)
 	for number := 1; ctx.Err() == nil && scanner.Scan(); number++ {
+		t.count(len(scanner.Bytes()) + 1)
 		line := bytes.TrimSpace(scanner.Bytes())
 		if len(line) == 0 {
 			continue
@@ -181,21 +182,13 @@ func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reade
 	}
 }
 
-// counter counts the bytes that are read.
-type counter struct {
-	io.Reader
-	t *auditTable
-}
-
-// Read implements io.Reader.
-func (c counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	before := c.t.result.Bytes
-	c.t.result.Bytes += int64(n)
-	if c.t.logs.Progress != nil && before>>20 != c.t.result.Bytes>>20 {
-		c.t.logs.Progress(c.t.result.Bytes)
+// count counts the bytes that are read.
+func (t *auditTable) count(size int) {
+	before := t.result.Bytes
+	t.result.Bytes += int64(size)
+	if t.logs.Progress != nil && before>>20 != t.result.Bytes>>20 {
+		t.logs.Progress(t.result.Bytes)
 	}
-	return n, err
 }
 
 // breakAt notes a line that is no event.
