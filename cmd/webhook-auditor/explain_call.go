@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,8 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -37,11 +38,8 @@ func (c *callFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.ignore, "ignore-differences", false, "with --call, print what webhooks change as the ignore rules of Argo CD and Flux")
 }
 
-// operations are those that are called, with the method and the options of the request.
-var callOperations = map[string]struct{ method, options string }{
-	"create": {http.MethodPost, "CreateOptions"}, "update": {http.MethodPut, "UpdateOptions"},
-	"apply": {http.MethodPatch, "PatchOptions"}, "delete": {http.MethodDelete, "DeleteOptions"},
-}
+// callOperations are those that are called, with the options of the request.
+var callOperations = map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "apply": "PatchOptions", "delete": "DeleteOptions"}
 
 // check refuses flags that do not go together.
 func (e *explain) checkCall(args []string) error {
@@ -53,7 +51,7 @@ func (e *explain) checkCall(args []string) error {
 		return nil
 	case e.request.file == "" || len(e.paths) > 0 || e.offline:
 		return usageError{errors.New("--call: must be given with -f and a cluster, without --from and --offline")}
-	case len(args) > 0 && callOperations[args[0]].method == "":
+	case len(args) > 0 && callOperations[args[0]] == "":
 		return usageError{fmt.Errorf("--call: must be given for create, update, apply or delete, not %s", args[0])}
 	case len(args) > 1 && strings.Contains(args[1], "/"):
 		return usageError{errors.New("--call: must be given for an object, not a subresource")}
@@ -61,10 +59,12 @@ func (e *explain) checkCall(args []string) error {
 	return nil
 }
 
-// caller sends reviews, and requests to the API server.
+// caller sends reviews, and requests to the API server, whose warnings it keeps.
 type caller struct {
-	api  rest.Interface
-	urls bool
+	api      rest.Interface
+	dynamic  dynamic.Interface
+	warnings *warnings
+	urls     bool
 }
 
 // newCaller makes a client that sends JSON to the server as it is, and follows redirects
@@ -157,80 +157,65 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, 
 // fieldManager is the manager of the fields of dry runs.
 const fieldManager = program
 
-// resourcePath is where the API server has the resource.
-func resourcePath(r admission.Request) string {
-	at := path.Join("/apis", r.Resource.Group, r.Version)
-	if r.Resource.Group == "" {
-		at = "/api/" + r.Version
+// objects is the client of the resource of the request.
+func (c caller) objects(r admission.Request) dynamic.ResourceInterface {
+	all := c.dynamic.Resource(schema.GroupVersionResource{Group: r.Resource.Group, Version: r.Version, Resource: r.Resource.Name})
+	if r.Resource.IsNamespaces() {
+		return all
 	}
-	if r.Namespace != "" && !r.Resource.IsNamespaces() {
-		at = path.Join(at, "namespaces", r.Namespace)
-	}
-	return path.Join(at, r.Resource.Name)
+	return all.Namespace(r.Namespace)
 }
 
 // dryRun sends the request to the API server as a dry run.
 func (c caller) dryRun(ctx context.Context, verb string, r admission.Request, object map[string]any) (dryrun.Answer, error) {
-	at := resourcePath(r)
-	if verb != "create" {
-		at = path.Join(at, r.Name)
-	}
-	request := c.api.Verb(callOperations[verb].method).AbsPath(at).Param("dryRun", metav1.DryRunAll).SetHeader("Content-Type", "application/json")
+	sent, out := &unstructured.Unstructured{Object: object}, dryrun.Answer{Code: http.StatusOK}
+	var answered *unstructured.Unstructured
+	var err error
+	dry := []string{metav1.DryRunAll}
 	switch verb {
+	case "create":
+		out.Code = http.StatusCreated
+		answered, err = c.objects(r).Create(ctx, sent, metav1.CreateOptions{DryRun: dry, FieldManager: fieldManager})
+	case "update":
+		answered, err = c.objects(r).Update(ctx, sent, metav1.UpdateOptions{DryRun: dry, FieldManager: fieldManager})
 	case "apply":
-		request.SetHeader("Content-Type", string(types.ApplyPatchType)).Param("force", "true").Param("fieldManager", fieldManager)
-	case "create", "update":
-		request.Param("fieldManager", fieldManager)
+		answered, err = c.objects(r).Apply(ctx, r.Name, sent, metav1.ApplyOptions{DryRun: dry, FieldManager: fieldManager, Force: true})
+	case "delete":
+		err = c.objects(r).Delete(ctx, r.Name, metav1.DeleteOptions{DryRun: dry})
 	}
-	if object != nil {
-		raw, err := json.Marshal(object)
-		if err != nil {
-			return dryrun.Answer{}, err
-		}
-		request.Body(raw)
-	}
-	var out dryrun.Answer
-	result := request.WarningHandler((*warnings)(&out.Warnings)).MaxRetries(0).Do(ctx)
-	raw, err := result.StatusCode(&out.Code).Raw()
-	if err != nil {
-		err = result.Error() // which reads the Status
-	}
+	out.Warnings = *c.warnings
 	status := (&apierrors.StatusError{})
 	switch {
 	case errors.As(err, &status):
 		out.Code, out.Message = int(status.ErrStatus.Code), status.ErrStatus.Message
 		return out, nil
-	case err != nil || object == nil:
-		return out, err
-	}
-	return out, utiljson.Unmarshal(raw, &out.Object)
-}
-
-// stored is the object as the API server has it, nil where there is none.
-func (c caller) stored(ctx context.Context, r admission.Request) (map[string]any, error) {
-	raw, err := c.api.Get().AbsPath(resourcePath(r), r.Name).DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	var out map[string]any
-	if err == nil {
-		err = utiljson.Unmarshal(raw, &out)
+	case answered != nil:
+		out.Object = answered.Object
 	}
 	return out, err
 }
 
+// stored is the object as the API server has it, nil where there is none.
+func (c caller) stored(ctx context.Context, r admission.Request) (map[string]any, error) {
+	object, err := c.objects(r).Get(ctx, r.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return object.Object, nil
+}
+
 // user is who makes the requests, as the API server has it.
-func (c caller) user(ctx context.Context) (authenticationv1.UserInfo, error) {
-	var review authenticationv1.SelfSubjectReview
-	raw, err := c.api.Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").SetHeader("Content-Type", "application/json").
-		Body([]byte(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)).DoRaw(ctx)
-	if err == nil {
-		err = json.Unmarshal(raw, &review)
+func (c caller) user(ctx context.Context) (out authenticationv1.UserInfo, err error) {
+	review := &unstructured.Unstructured{Object: map[string]any{"apiVersion": authenticationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectReview"}}
+	asked := c.dynamic.Resource(authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"))
+	if review, err = asked.Create(ctx, review, metav1.CreateOptions{}); err != nil {
+		return out, fmt.Errorf("asking the API server who the user is (SelfSubjectReview): %w", err)
 	}
-	if err != nil {
-		return review.Status.UserInfo, fmt.Errorf("asking the API server who the user is (SelfSubjectReview): %w", err)
-	}
-	return review.Status.UserInfo, nil
+	info, _, _ := unstructured.NestedMap(review.Object, "status", "userInfo")
+	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(info, &out)
 }
 
 // callChain calls the webhooks of the chain, and the API server.
@@ -239,8 +224,13 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 	if err != nil {
 		return report.CalledRequest{}, err
 	}
-	c := caller{urls: e.call.urls}
+	c := caller{urls: e.call.urls, warnings: &warnings{}}
 	if c.api, err = newCaller(config, proxiedRedirect); err != nil {
+		return report.CalledRequest{}, err
+	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.WarningHandler = -1, c.warnings
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return report.CalledRequest{}, err
 	}
 	r := dryrun.Request{Request: chain.Request, Sent: a.subject.Object}
@@ -258,7 +248,7 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 	if r.Answer, err = c.dryRun(ctx, a.operation, chain.Request, r.Sent); err != nil {
 		return report.CalledRequest{}, fmt.Errorf("sending the request to the API server as a dry run: %w", err)
 	}
-	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": callOperations[a.operation].options, "dryRun": []string{metav1.DryRunAll}}
+	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": callOperations[a.operation], "dryRun": []string{metav1.DryRunAll}}
 	if r.Sent != nil {
 		r.Options["fieldManager"] = fieldManager
 	}

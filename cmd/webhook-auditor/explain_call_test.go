@@ -98,7 +98,7 @@ func (c *calledCluster) serve(t *testing.T, behaviors hooks, webhooks registrati
 		"/version": map[string]string{"major": "1", "minor": "37", "gitVersion": "v1.37.1"},
 		"/api":     discovered("", resourceOf("", "pods", "Pod"), resourceOf("", "secrets", "Secret")),
 		"/apis":    discovered("apps", resourceOf("apps", "deployments", "Deployment"), resourceOf("apps", "cronjobs", "CronJob")),
-		"/apis/authentication.k8s.io/v1/selfsubjectreviews":                   map[string]any{"status": map[string]any{"userInfo": map[string]any{"username": "zoe"}}},
+		"/apis/authentication.k8s.io/v1/selfsubjectreviews":                   map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "status": map[string]any{"userInfo": map[string]any{"username": "zoe"}}},
 		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": webhooks,
 	}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -130,7 +130,7 @@ var callKeys = regexp.MustCompile(`^(failed-open\.mutation|mutation|patch)\.webh
 // calls are those of mutating webhooks, in their order.
 func (e *auditEvent) calls() ([]inventory.AuditCall, error) {
 	made := map[[2]int]inventory.AuditCall{}
-	for key, text := range e.Annotations {
+	for key, value := range e.Annotations {
 		groups := callKeys.FindStringSubmatch(key)
 		if groups == nil {
 			continue
@@ -149,8 +149,8 @@ func (e *auditEvent) calls() ([]inventory.AuditCall, error) {
 			Mutated bool
 		}{&call, &call.Webhook, false}
 		if groups[1] == "failed-open.mutation" {
-			call.Webhook, call.Outcome = text, inventory.AuditFailedOpen
-		} else if err := json.Unmarshal([]byte(text), &mutated); err != nil {
+			call.Webhook, call.Outcome = value, inventory.AuditFailedOpen
+		} else if err := json.Unmarshal([]byte(value), &mutated); err != nil {
 			return nil, fmt.Errorf("annotation %s: %w", key, err)
 		}
 		if mutated.Mutated {
