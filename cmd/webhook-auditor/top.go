@@ -35,7 +35,7 @@ SHARE is a webhook's part of the time that all admission webhooks took.
 
 With --audit-log, show instead which requests webhooks and policies mutated,
 denied or failed, as audit logs of the API servers record it: by webhook, or
---by resource, user or namespace, and which fields they changed.`,
+--by resource, user or namespace. It also shows which fields they changed.`,
 		Example: `  # Show the webhooks that cost most in the next 10 seconds
   webhook-auditor top
 
