@@ -54,7 +54,7 @@ var promised = map[string][]string{
 var attached = []string{"cluster", "instance"}
 
 // known returns the labels of every series that a board may read.
-func known(t *testing.T) map[string][]string {
+func exportedSeries(t *testing.T) map[string][]string {
 	t.Helper()
 	// ALERTS carries the labels of the rules: those of CONTRACT.md, and those
 	// that their expressions keep.
@@ -174,7 +174,7 @@ func parse(t *testing.T, expr string) parser.Expr {
 
 // TestQueries reads only what exists, by labels that it has.
 func TestQueries(t *testing.T) {
-	series := known(t)
+	series := exportedSeries(t)
 	for _, q := range queries(t) {
 		t.Run(q.where, func(t *testing.T) {
 			made := check(t, series, parse(t, q.expr))

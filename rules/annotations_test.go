@@ -88,7 +88,7 @@ func incidents(t *testing.T) map[string][]trace {
 	mutates := stays(`webhook_auditor_policy_info{instance="x",pod="x",name="defaults",type="mutatingpolicy",failure_policy="Fail"}`, 1)
 	out["WebhookPolicyMutationsFailing"] = append(slices.Clip(out["WebhookPolicyMutationsFailing"]), mutates)
 	for name, traces := range out {
-		traces = append(slices.Clip(traces), known("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))
+		traces = append(slices.Clip(traces), gauge("webhook_info", knownHook+`,configuration="policy",failure_policy="Fail"`, 1))
 		var renamed []trace
 		for _, tr := range traces {
 			for _, pair := range [][2]string{

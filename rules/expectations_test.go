@@ -90,7 +90,7 @@ func pages(errorType string) []trace {
 // inTurn are matchConditions that cannot be evaluated on one API server after the
 // other.
 func inTurn() []trace {
-	out := []trace{limited(knownHook, 0.5), reach, seesAll, known("webhook_failure_impact", knownHook+`,impact="closed"`, 1)}
+	out := []trace{limited(knownHook, 0.5), reach, seesAll, gauge("webhook_failure_impact", knownHook+`,impact="closed"`, 1)}
 	for i, instance := range []string{"a", "b", "c"} {
 		series := strings.Replace(matchConditionErrors, "{", `{`+strings.Replace(calledHook, `"a"`, `"`+instance+`"`, 1)+`,`, 1)
 		out = append(out, counts(series, func(m int) int {

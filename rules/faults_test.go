@@ -77,7 +77,7 @@ func conversions(succeeded string) string {
 	return fmt.Sprintf(`%s_count{%s,succeeded=%q}`, promql.ConversionSeconds, calledForCRD, succeeded)
 }
 
-func known(series, webhook string, value float64) trace {
+func gauge(series, webhook string, value float64) trace {
 	return stays(fmt.Sprintf(`webhook_auditor_%s{%s,%s}`, series, webhook, inPolicy), value)
 }
 
@@ -97,7 +97,7 @@ func perRequest(name, more string, perTick float64) trace {
 }
 
 var (
-	info       = known("webhook_info", knownHook+`,configuration="c",failure_policy="Fail"`, 1)
+	info       = gauge("webhook_info", knownHook+`,configuration="c",failure_policy="Fail"`, 1)
 	reach      = stays(`webhook_auditor_webhook_reach{`+knownHook+`,configuration="c",class="critical",group="",resource="pods"}`, 1)
 	build      = stays(`webhook_auditor_build_info{instance="x",pod="x"}`, 1)
 	blindSince = stays(`webhook_auditor_snapshot_timestamp_seconds{instance="x",pod="x"}`, 0)
@@ -105,7 +105,7 @@ var (
 )
 
 func limited(webhook string, seconds float64) trace {
-	return known("webhook_latency_threshold_seconds", webhook, seconds)
+	return gauge("webhook_latency_threshold_seconds", webhook, seconds)
 }
 
 // triggers are, for each signal alert, what it fires on, where that is not what it
@@ -182,10 +182,10 @@ type alertCase struct {
 func alertCases(t *testing.T) []alertCase {
 	t.Helper()
 	var out []alertCase
-	known := allTriggers(t)
+	gauge := allTriggers(t)
 	for _, g := range Groups() {
 		for _, a := range g.Alerts {
-			traces, exists := known[a.Name]
+			traces, exists := gauge[a.Name]
 			if len(a.Checks) > 0 && a.Checks[0] == classify.Checks[0] {
 				found := fmt.Sprintf(`check=%q,severity=%q,configuration="c",group="",resource=""`, a.Checks[0].Name, a.Severity)
 				traces, exists = []trace{stays(`webhook_auditor_finding{`+knownHook+`,`+found+`}`, 1), info, reach}, true

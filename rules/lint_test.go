@@ -143,16 +143,16 @@ func TestOrphanedRunbooks(t *testing.T) {
 // TestOwnSeries holds that the expressions read only series and labels that
 // the exporter has.
 func TestOwnSeries(t *testing.T) {
-	known := map[string][]string{exporter.Prefix + "build_info": nil, exporter.Prefix + "policy_last_reload_successful": nil, exporter.Prefix + "series_dropped": {"family"}}
+	families := map[string][]string{exporter.Prefix + "build_info": nil, exporter.Prefix + "policy_last_reload_successful": nil, exporter.Prefix + "series_dropped": {"family"}}
 	for _, f := range exporter.Families {
-		known[f.Series()] = f.Labels
+		families[f.Series()] = f.Labels
 	}
 	walk(t, func(reader string, node parser.Node, _ []parser.Node) {
 		s, ok := node.(*parser.VectorSelector)
 		if !ok || !strings.HasPrefix(s.Name, exporter.Prefix) {
 			return
 		}
-		names, exists := known[s.Name]
+		names, exists := families[s.Name]
 		if !exists {
 			t.Errorf("%s reads %s, which the exporter does not have", reader, s.Name)
 		}

@@ -125,7 +125,7 @@ func (o scene) series() []string {
 				lines = append(lines, strings.Replace(line, `instance="a"`, fmt.Sprintf("instance=%q", instance), 1))
 			}
 		}
-		for _, line := range slices.Concat(lines, o.known()) {
+		for _, line := range slices.Concat(lines, o.gauge()) {
 			out = append(out, renamed.Replace(line))
 		}
 	}
@@ -174,7 +174,7 @@ func (o scene) calls(instance string) []string {
 
 // known are what two auditors export of a webhook: what it is until it is deleted, and
 // that its Service is down a tick after that began.
-func (o scene) known() []string {
+func (o scene) gauge() []string {
 	times := fmt.Sprintf("x%d", o.last()/30)
 	if o.deleted > 0 {
 		times = fmt.Sprintf("x%d stale", o.deleted/30)

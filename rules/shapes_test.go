@@ -107,7 +107,7 @@ func shapes() []shape {
 		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, func(m int) int { return 60 * min(m, 60) }), counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, since(0, 60)),
 	}, healthy...)
 	found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1).except(0, 60, "_")
-	down := append(slices.Clone(outage), found, info, known("webhook_backend_ready", knownHook+`,configuration="c"`, 0).except(0, 60, "1"))
+	down := append(slices.Clone(outage), found, info, gauge("webhook_backend_ready", knownHook+`,configuration="c"`, 0).except(0, 60, "1"))
 	three := []string{"a", "b", "c"}
 	one := map[string]int{"WebhookFailingClosed": 1}
 	restless := slices.Concat(each("apiserver_", eachMinute, outage), on([]string{"b"}, outage[:3]))

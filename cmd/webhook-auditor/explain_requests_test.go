@@ -32,7 +32,7 @@ func (e *explain) each(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	known := e.knowledge(ctx, admission.New(snapshot))
+	facts := e.knowledge(ctx, admission.New(snapshot))
 	for lines := bufio.NewScanner(s.reader); lines.Scan(); {
 		flags := pflag.NewFlagSet("explain", pflag.ContinueOnError)
 		request := registerRequest(flags)
@@ -43,7 +43,7 @@ func (e *explain) each(ctx context.Context, s streams) error {
 		if err != nil {
 			return err
 		}
-		chain, err := arguments.chain(known)
+		chain, err := arguments.chain(facts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", lines.Text(), err)
 		}

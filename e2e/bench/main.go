@@ -48,8 +48,8 @@ func parse() options {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	size, known := profiles[o.profile]
-	if !known {
+	size, ok := profiles[o.profile]
+	if !ok {
 		return fmt.Errorf("--profile: must be one of %s", strings.Join(profileNames(), ", "))
 	}
 	plane, err := cluster.Start(ctx, cluster.Options{

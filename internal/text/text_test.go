@@ -34,8 +34,8 @@ func TestClean(t *testing.T) {
 }
 
 func TestSimilar(t *testing.T) {
-	known := []string{"WebhookSlow", "configmaps", "pods", "podtemplates", "secrets"}
-	expect.Results(t, func(typed string) []string { return Similar(typed, known, 5) }, map[string][]string{
+	names := []string{"WebhookSlow", "configmaps", "pods", "podtemplates", "secrets"}
+	expect.Results(t, func(typed string) []string { return Similar(typed, names, 5) }, map[string][]string{
 		"pod":         {"pods", "podtemplates"},
 		"secert":      {"secrets"},
 		"secret":      {"secrets"},
@@ -44,7 +44,7 @@ func TestSimilar(t *testing.T) {
 		"":            {},
 		"nothing":     {},
 	})
-	if got := Similar("pod", known, 1); len(got) != 1 {
+	if got := Similar("pod", names, 1); len(got) != 1 {
 		t.Errorf("more than one: %q", got)
 	}
 }

@@ -36,29 +36,29 @@ func TestAcknowledgements(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		acks  []Acknowledgement
-		known []string
+		names []string
 		stale string
 	}{
 		{name: "nothing"},
-		{name: "all of a check", acks: []Acknowledgement{{Check: "service-missing"}}, known: []string{closed, open, clients, controllers, single, behindIt, nowhere}},
-		{name: "by configuration", acks: []Acknowledgement{{Configuration: "policy"}}, known: []string{closed, open}},
-		{name: "by glob", acks: []Acknowledgement{{Name: "*.policy.example.com"}}, known: []string{closed, open}},
-		{name: "by all three", acks: []Acknowledgement{{Check: "service-*", Configuration: "pol*", Name: "open.*"}}, known: []string{open}},
-		{name: "on its last day", acks: []Acknowledgement{{Name: "open.*", Until: day("2026-01-01")}}, known: []string{open}},
+		{name: "all of a check", acks: []Acknowledgement{{Check: "service-missing"}}, names: []string{closed, open, clients, controllers, single, behindIt, nowhere}},
+		{name: "by configuration", acks: []Acknowledgement{{Configuration: "policy"}}, names: []string{closed, open}},
+		{name: "by glob", acks: []Acknowledgement{{Name: "*.policy.example.com"}}, names: []string{closed, open}},
+		{name: "by all three", acks: []Acknowledgement{{Check: "service-*", Configuration: "pol*", Name: "open.*"}}, names: []string{open}},
+		{name: "on its last day", acks: []Acknowledgement{{Name: "open.*", Until: day("2026-01-01")}}, names: []string{open}},
 		{name: "ended", acks: []Acknowledgement{{Name: "open.*", Until: day("2025-12-31")}}, stale: "which ended on 2025-12-31"},
-		{name: "ended, and covered by another", acks: []Acknowledgement{{Name: "open.*", Until: day("2025-12-31")}, {Name: "open.*"}}, known: []string{open}, stale: "which ended on 2025-12-31"},
+		{name: "ended, and covered by another", acks: []Acknowledgement{{Name: "open.*", Until: day("2025-12-31")}, {Name: "open.*"}}, names: []string{open}, stale: "which ended on 2025-12-31"},
 		{name: "matching nothing", acks: []Acknowledgement{{Check: "dead-rule"}}, stale: "which matches no finding"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := DefaultPolicy()
 			p.Acknowledgements = c.acks
 			report := evaluate(t, p, fixture(t, "testdata/service-missing.yaml"))
-			if totals := report.Totals(); totals.Acknowledged != len(c.known) {
-				t.Errorf("acknowledged: %d, want %d", totals.Acknowledged, len(c.known))
+			if totals := report.Totals(); totals.Acknowledged != len(c.names) {
+				t.Errorf("acknowledged: %d, want %d", totals.Acknowledged, len(c.names))
 			}
 			for _, finding := range []string{closed, open, clients, controllers, single, behindIt, nowhere} {
 				want := finding
-				if slices.Contains(c.known, finding) {
+				if slices.Contains(c.names, finding) {
 					want = "[" + finding + "]"
 				}
 				if !slices.Contains(findingNames(report), want) {

@@ -82,8 +82,8 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources 
 func (b *costIndex) compareNamespaces() {
 	mentions := admission.MentionsOf(slices.Collect(maps.Values(b.selectors))...)
 	for _, class := range mentions.Namespaces(b.matcher.Snapshot) {
-		known, _ := b.matcher.Snapshot.NamespaceLabels(class[0])
-		b.compareNamespace(class[0], known)
+		namespaceLabels, _ := b.matcher.Snapshot.NamespaceLabels(class[0])
+		b.compareNamespace(class[0], namespaceLabels)
 	}
 }
 

@@ -40,18 +40,18 @@ func TestCosts(t *testing.T) {
 		},
 	}
 	for _, test := range []struct {
-		known     bool
-		total     time.Duration
-		webhooks  int
-		namespace string
+		allNamespaces bool
+		total         time.Duration
+		webhooks      int
+		namespace     string
 	}{
 		{true, 10 * time.Second, 2, "green"},
 		{false, 10 * time.Second, 2, "green"},
 	} {
-		o.NamespacesKnown = test.known
+		o.NamespacesKnown = test.allNamespaces
 		got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), admission.Create)
 		if got.Total() != test.total || got.Webhooks != test.webhooks || got.Namespace != test.namespace {
-			t.Errorf("namespaces known %v: %s for %d webhooks in %q, want %s for %d in %q", test.known, got.Total(), got.Webhooks, got.Namespace, test.total, test.webhooks, test.namespace)
+			t.Errorf("namespaces known %v: %s for %d webhooks in %q, want %s for %d in %q", test.allNamespaces, got.Total(), got.Webhooks, got.Namespace, test.total, test.webhooks, test.namespace)
 		}
 	}
 	if got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), admission.Delete); got.Total() != 0 {

@@ -59,9 +59,9 @@ var injectors = []injector{
 // injectorOf returns the injector that an annotation asks for, the zero injector
 // without one.
 func injectorOf(annotations map[string]string) injector {
-	for _, known := range injectors {
-		if value := annotations[known.annotation]; value != "" && !strings.EqualFold(value, "false") {
-			return known
+	for _, ok := range injectors {
+		if value := annotations[ok.annotation]; value != "" && !strings.EqualFold(value, "false") {
+			return ok
 		}
 	}
 	return injector{}

@@ -44,7 +44,7 @@ func dearest(s *inventory.Snapshot, profiles []*Profile, c Cost) time.Duration {
 			if !matched || !profiles[i].Matched[at].Operations.Has(c.Operation) {
 				continue
 			}
-			if known, _ := s.NamespaceLabels(name); !s.NamespacesKnown || profiles[i].NamespaceSelector.Parsed.Matches(labels.Set(known)) {
+			if namespaceLabels, _ := s.NamespaceLabels(name); !s.NamespacesKnown || profiles[i].NamespaceSelector.Parsed.Matches(labels.Set(namespaceLabels)) {
 				b = b.Add(profiles[i].Webhook, c.Operation)
 			}
 		}

@@ -35,7 +35,7 @@ type crowd struct {
 
 // crowds are what makes a computation over several webhooks expensive.
 var crowds = []crowd{
-	{name: "all alike, one backend", hook: func(_, _ int) admissionv1.ValidatingWebhook { return onPods("policy", "policy") }, around: known(1)},
+	{name: "all alike, one backend", hook: func(_, _ int) admissionv1.ValidatingWebhook { return onPods("policy", "policy") }, around: namespaces(1)},
 	{name: "all alike, every backend its own Service", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: withBackends},
 	{name: "all alike, every backend its own Service of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBackendsInOne},
 	{name: "all different", hook: different, around: withOwnCRDs},
@@ -43,7 +43,7 @@ var crowds = []crowd{
 	{name: "a chain through all", hook: chainOf, around: withBackends},
 	{name: "each excludes itself", hook: exceptItself, around: withBackends},
 	{name: "each excludes itself by a matchCondition", hook: exceptItselfByCondition, around: withBackends},
-	{name: "one name for all", hook: oneName, around: known(1)},
+	{name: "one name for all", hook: oneName, around: namespaces(1)},
 	{name: "one name in one configuration", hook: oneName, together: true},
 	{name: "all Exact in one configuration", hook: exact, together: true},
 	{name: "conversions of one group", hook: nil, around: conversions},
@@ -157,7 +157,7 @@ func idle(i, _ int) admissionv1.ValidatingWebhook {
 }
 
 // known makes n namespaces, and says that all objects are known.
-func known(n int) func(*inventory.Objects, int) {
+func namespaces(n int) func(*inventory.Objects, int) {
 	return func(o *inventory.Objects, _ int) {
 		o.NamespacesKnown, o.APIServicesKnown, o.ServicesKnown.All, o.EndpointsKnown.All = true, true, true, true
 		for i := range n {
@@ -181,14 +181,14 @@ func addBackend(o *inventory.Objects, namespace, name string) {
 
 // withBackends gives each webhook a backend in a namespace of its own.
 func withBackends(o *inventory.Objects, n int) {
-	known(n)(o, n)
+	namespaces(n)(o, n)
 	for i := range n {
 		addBackend(o, team(i), "policy")
 	}
 }
 
 func withBackendsInOne(o *inventory.Objects, n int) {
-	known(1)(o, n)
+	namespaces(1)(o, n)
 	addNamespace(o, "policy", nil)
 	for i := range n {
 		addBackend(o, "policy", team(i))

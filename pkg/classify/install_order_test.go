@@ -173,7 +173,7 @@ func TestInstallOrderBound(t *testing.T) {
 // widgets carry those that start with the word.
 func installed(widgets, webhooks int, word string) *inventory.Snapshot {
 	var o inventory.Objects
-	known(0)(&o, 0)
+	namespaces(0)(&o, 0)
 	addNamespace(&o, "team", nil)
 	addBackend(&o, "team", "policy")
 	o.Manifests = []inventory.Manifest{{Version: "v1", Kind: "Pod", Key: inventory.Key{Namespace: "team", Name: "policy"}}}

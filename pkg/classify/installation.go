@@ -104,8 +104,8 @@ func (in *installation) webhook(p *Profile) installedWebhook {
 		return hook
 	}
 	key := p.State.Service.Key
-	service, known := in.matcher.Snapshot.Services[key]
-	if !known && in.find("Service", inventory.Key{Name: key.Name}) != nil {
+	service, ok := in.matcher.Snapshot.Services[key]
+	if !ok && in.find("Service", inventory.Key{Name: key.Name}) != nil {
 		in.namespace = key.Namespace
 		service = in.matcher.Snapshot.Services[inventory.Key{Namespace: metav1.NamespaceDefault, Name: key.Name}]
 	}

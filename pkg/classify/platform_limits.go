@@ -26,8 +26,8 @@ var platformLimits = &Check{
 				Fix:     "name the API groups and resources in the rules" + byOwner(p),
 			})
 		}
-		closed, known := closedPorts[p.Matcher.Platform]
-		if !known || port == 0 || slices.Contains(closed.open, port) {
+		closed, ok := closedPorts[p.Matcher.Platform]
+		if !ok || port == 0 || slices.Contains(closed.open, port) {
 			return out
 		}
 		return append(out, Problem{

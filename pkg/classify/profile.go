@@ -83,8 +83,8 @@ type deriver struct {
 // derive is what is known of the webhook alone.
 func (d *deriver) derive(w *inventory.Webhook) *Profile {
 	key := admission.MatchKey(w)
-	p, known := d.alike[key]
-	if !known || w.Type == inventory.Conversion { // which has no rules: what it matches is its CRD
+	p, ok := d.alike[key]
+	if !ok || w.Type == inventory.Conversion { // which has no rules: what it matches is its CRD
 		p = d.matching(w)
 		d.alike[key] = p
 	}
@@ -119,8 +119,8 @@ func (d *deriver) matching(w *inventory.Webhook) Profile {
 
 // classesOf are the classes that the resource belongs to.
 func (d *deriver) classesOf(r inventory.Resource) []Class {
-	out, known := d.classes[r]
-	if !known {
+	out, ok := d.classes[r]
+	if !ok {
 		for _, class := range ListedClasses {
 			if slices.Contains(d.policy.Classes[class], r) {
 				out = append(out, class)

@@ -44,7 +44,7 @@ func TestStockIsKnownByMoreThanItsName(t *testing.T) {
 	)
 	for name, test := range map[string]struct {
 		config, resources, server, more string
-		known                           bool
+		hasEndpoints                    bool
 	}{
 		"stock":                     {service, "pods", "", openshift, true},
 		"another namespace":         {"service: {namespace: evil, name: pod-identity-webhook}", "pods", "", openshift, false},
@@ -73,12 +73,12 @@ webhooks:
 			s := files(t, text+test.more)
 			s.Server.Git = test.server
 			r := evaluate(t, DefaultPolicy(), s)
-			if r.Profiles[0].Platform != test.known {
-				t.Errorf("of the platform: %t, want %t", r.Profiles[0].Platform, test.known)
+			if r.Profiles[0].Platform != test.hasEndpoints {
+				t.Errorf("of the platform: %t, want %t", r.Profiles[0].Platform, test.hasEndpoints)
 			}
 			found := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == controlPlanePath })
-			if found == test.known {
-				t.Errorf("on the control plane's path: %t, want %t", found, !test.known)
+			if found == test.hasEndpoints {
+				t.Errorf("on the control plane's path: %t, want %t", found, !test.hasEndpoints)
 			}
 		})
 	}

@@ -124,19 +124,19 @@ var (
 // decidedBy says what the resources decide. Those that only the Policy calls
 // virtual are named alone.
 func decidedBy(virtual []inventory.Resource, say func(decision) string) string {
-	var known []string
+	var names []string
 	rest := slices.Clone(virtual)
 	for _, d := range virtualDecisions {
 		if i := slices.Index(rest, d.resource); i >= 0 {
-			known = append(known, say(d))
+			names = append(names, say(d))
 			rest = slices.Delete(rest, i, i+1)
 		}
 	}
 	for _, r := range rest {
-		known = append(known, r.String())
+		names = append(names, r.String())
 	}
-	content := strings.Join(known[:min(len(known), maxListed)], "; ")
-	if more := len(known) - maxListed; more > 0 {
+	content := strings.Join(names[:min(len(names), maxListed)], "; ")
+	if more := len(names) - maxListed; more > 0 {
 		content += fmt.Sprintf("; and %d more", more)
 	}
 	return content

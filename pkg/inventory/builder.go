@@ -85,13 +85,13 @@ func (b *Builder) register(s *Snapshot, o Objects) {
 // addCRDs adds the CRDs, as they were before where the object is the same.
 func (b *Builder) addCRDs(s *Snapshot, o Objects) {
 	s.CRDs = make(map[string]*CRD, len(o.CRDs))
-	known := make(map[*apiextensionsv1.CustomResourceDefinition]*CRD, len(o.CRDs))
+	crds := make(map[*apiextensionsv1.CustomResourceDefinition]*CRD, len(o.CRDs))
 	for _, c := range o.CRDs {
 		crd, same := b.crds[c]
 		if !same {
 			crd = o.crd(c)
 		}
-		known[c], s.CRDs[c.Name] = crd, crd
+		crds[c], s.CRDs[c.Name] = crd, crd
 	}
-	b.crds = known
+	b.crds = crds
 }

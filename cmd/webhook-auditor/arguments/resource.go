@@ -185,17 +185,17 @@ var operationsByName = map[string]admission.Operation{
 // resolveOperation finds the operation that a user means. The API server admits
 // every request to some subresources as CONNECT, which the note says.
 func resolveOperation(typed string, served []admission.Operation, r inventory.Resource) (op admission.Operation, note string, err error) {
-	op, known := operationsByName[strings.ToLower(typed)]
+	op, ok := operationsByName[strings.ToLower(typed)]
 	isRead := slices.Contains(reads, strings.ToLower(typed))
 	connects := slices.Equal(served, []admission.Operation{admission.Connect})
 	switch {
 	case connects && op == admission.Connect:
 		return op, "", nil
-	case connects && (known || isRead):
+	case connects && (ok || isRead):
 		return admission.Connect, fmt.Sprintf("admission sees every request to %s as CONNECT", r), nil
 	case isRead:
 		return "", "", fmt.Errorf("reading operation %q: no webhook is ever called for reading: must be one of %s", typed, strings.Join(Operations(), ", "))
-	case !known:
+	case !ok:
 		return "", "", fmt.Errorf("reading operation %q: must be one of %s", typed, strings.Join(Operations(), ", "))
 	}
 	return op, "", nil
@@ -204,7 +204,7 @@ func resolveOperation(typed string, served []admission.Operation, r inventory.Re
 // CheckOperation refuses what is no operation, before anything is read.
 func CheckOperation(typed string) error {
 	name := strings.ToLower(typed)
-	if _, known := operationsByName[name]; known || slices.Contains(reads, name) {
+	if _, ok := operationsByName[name]; ok || slices.Contains(reads, name) {
 		return nil
 	}
 	return fmt.Errorf("reading operation %q: must be one of %s%s", typed, strings.Join(Operations(), ", "), Suggested(Like(name, Operations())))

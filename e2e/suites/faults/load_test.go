@@ -39,10 +39,10 @@ func (s *stage) value(t *testing.T, name string) float64 {
 func churn(t *testing.T, s *stage) {
 	const configurations, limit = 1000, 160 * mebibyte
 	before := s.value(t, goroutines)
-	known := s.count(t)
+	total := s.count(t)
 	begun := time.Now()
 	testenv.Must(t, inParallel(configurations, func(i int) error { return s.register(t.Context(), i) }))
-	testenv.EventuallyWithin(t, recovery, func() error { return s.counts(t.Context(), known+configurations) })
+	testenv.EventuallyWithin(t, recovery, func() error { return s.counts(t.Context(), total+configurations) })
 	if used := s.value(t, memory); used > limit {
 		t.Errorf("%.0f MiB resident, want at most %d", used/mebibyte, limit/mebibyte)
 	}
@@ -50,7 +50,7 @@ func churn(t *testing.T, s *stage) {
 	if took := time.Since(begun); took > time.Minute {
 		t.Logf("creating and deleting took %s; the machine is slow", took)
 	}
-	testenv.EventuallyWithin(t, recovery, func() error { return s.counts(t.Context(), known) })
+	testenv.EventuallyWithin(t, recovery, func() error { return s.counts(t.Context(), total) })
 	s.settles(t, before)
 }
 

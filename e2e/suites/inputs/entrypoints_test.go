@@ -397,12 +397,12 @@ func (w environment) comparePoints(t *testing.T, running *auditor.Auditor, objec
 	same := [][2]point{{live, gathered}, {gathered, agent(t, "mcp of must-gather", of("must-gather")...)}, {file, agent(t, "mcp of a folder", of("folder")...)}}
 	online := agent(t, "mcp of the cluster", kubeconfig)
 	for _, q := range questions {
-		known := map[string]string{}
+		texts := map[string]string{}
 		ask := func(p point) string {
-			if _, asked := known[p.name]; !asked {
-				known[p.name] = p.ask(q)
+			if _, asked := texts[p.name]; !asked {
+				texts[p.name] = p.ask(q)
 			}
-			return known[p.name]
+			return texts[p.name]
 		}
 		for _, pair := range same {
 			if a, b := ask(pair[0]), ask(pair[1]); a != b {

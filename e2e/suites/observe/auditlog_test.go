@@ -364,7 +364,7 @@ func (a *audited) details(t *testing.T, table auditTable) {
 		t.Fatalf("%d broken lines", table.AuditLog.Broken)
 	}
 	for _, line := range table.AuditLog.Requests {
-		if known := line.Type == "validatingpolicy" || line.Registered == "yes"; !known {
+		if isRegistered := line.Type == "validatingpolicy" || line.Registered == "yes"; !isRegistered {
 			t.Errorf("%s: registered: %s", line.Name, line.Registered)
 		}
 	}

@@ -77,8 +77,8 @@ func TestPolicyAnswers(t *testing.T) {
 		if text := a.Fix + strings.Join(a.Notes, " "); !strings.Contains(text, want) {
 			t.Errorf("%s: %q, want %q", name, text, want)
 		}
-		if known := a.AdmissionPolicy != nil; known != (name == "limits") {
-			t.Errorf("%s is known: %v", name, known)
+		if isRegistered := a.AdmissionPolicy != nil; isRegistered != (name == "limits") {
+			t.Errorf("%s is known: %v", name, isRegistered)
 		}
 	}
 }

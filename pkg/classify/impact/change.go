@@ -71,8 +71,8 @@ func (c Change) gone() Gone {
 // Missing are the nodes of the Change of which the Snapshot has no endpoint and no
 // Pod: whether they exist must be asked elsewhere.
 func (c Change) Missing(s *inventory.Snapshot) []string {
-	known := nodesOf(s)
-	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node string) bool { return slices.Contains(known, node) })
+	nodes := nodesOf(s)
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node string) bool { return slices.Contains(nodes, node) })
 }
 
 // UnknownError is a name in a Change that the Snapshot does not have.
@@ -91,7 +91,7 @@ func (e UnknownError) Error() string { return fmt.Sprintf("no %s %q", e.What, e.
 func (c Change) Check(s *inventory.Snapshot) error {
 	services, nodes := calledServices(s), slices.Concat(nodesOf(s), c.Existing)
 	for _, key := range c.Services {
-		if _, known := services[key]; !known {
+		if _, ok := services[key]; !ok {
 			return UnknownError{"webhook that calls Service", key.String(), keyNames(slices.Collect(maps.Keys(services)))}
 		}
 	}

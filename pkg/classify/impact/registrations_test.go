@@ -79,10 +79,10 @@ func someWebhook(r *rand.Rand, name string) admissionv1.MutatingWebhook {
 }
 
 // someMatcher is of a cluster with a few namespaces, of which the input may hold some.
-func someMatcher(r *rand.Rand, c *admissionv1.MutatingWebhookConfiguration, known bool) *admission.Matcher {
-	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: known}, Mutating: []*admissionv1.MutatingWebhookConfiguration{c}}
+func someMatcher(r *rand.Rand, c *admissionv1.MutatingWebhookConfiguration, hasNamespaces bool) *admission.Matcher {
+	o := inventory.Objects{Cluster: inventory.Cluster{NamespacesKnown: hasNamespaces}, Mutating: []*admissionv1.MutatingWebhookConfiguration{c}}
 	for _, name := range []string{"one", "two", "three"} {
-		if labels := pick(r, map[string]string{}, map[string]string{"team": "x"}, map[string]string{"team": "y"}); known || r.IntN(2) == 0 {
+		if labels := pick(r, map[string]string{}, map[string]string{"team": "x"}, map[string]string{"team": "y"}); hasNamespaces || r.IntN(2) == 0 {
 			o.Namespaces = append(o.Namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
 		}
 	}
@@ -133,7 +133,7 @@ func FuzzRegistrations(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		known, old := r.IntN(2) == 0, someConfiguration(r)
+		hasNamespaces, old := r.IntN(2) == 0, someConfiguration(r)
 		updated := old.DeepCopy()
 		for i := range updated.Webhooks { // few fields change at once
 			w, other := &updated.Webhooks[i], someWebhook(r, "other")
@@ -145,8 +145,8 @@ func FuzzRegistrations(f *testing.F) {
 			)()
 		}
 		labels := r.Uint64()
-		before := someMatcher(rand.New(rand.NewPCG(labels, 1)), old, known)
-		after := someMatcher(rand.New(rand.NewPCG(labels, 1)), updated, known)
+		before := someMatcher(rand.New(rand.NewPCG(labels, 1)), old, hasNamespaces)
+		after := someMatcher(rand.New(rand.NewPCG(labels, 1)), updated, hasNamespaces)
 		for _, p := range pair(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
 			w, _ := p.change(before, after)
 			gained, lost := cellsOf(w.Gained), cellsOf(w.Lost)

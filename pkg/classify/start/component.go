@@ -76,9 +76,9 @@ func (g *Graph) backendOf(key inventory.Key) *component {
 func (g *Graph) component(key inventory.Key) *component {
 	s := g.matcher.Snapshot
 	c := &component{name: "Service " + key.String(), namespace: key.Namespace}
-	service, known := s.Services[key]
+	service, ok := s.Services[key]
 	switch {
-	case !known:
+	case !ok:
 		c.labels, c.unknown = []map[string]string{nil}, true
 		return c
 	case len(service.Selector) == 0:

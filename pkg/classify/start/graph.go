@@ -156,8 +156,8 @@ func (s *sorter) sort(c *component) {
 		return
 	}
 	signature := s.signature(c)
-	class, known := s.bySignature[signature]
-	if !known {
+	class, ok := s.bySignature[signature]
+	if !ok {
 		class = len(s.classes)
 		s.bySignature[signature] = class
 		s.classes = append(s.classes, &componentClass{requests: s.requests(c), network: c.network})
@@ -168,8 +168,8 @@ func (s *sorter) sort(c *component) {
 
 // signature is the same for components that all webhooks treat alike.
 func (s *sorter) signature(c *component) string {
-	known, exists := s.matcher.Snapshot.NamespaceLabels(c.namespace)
-	seen := []string{s.namespace.Seen(known)}
+	namespaceLabels, exists := s.matcher.Snapshot.NamespaceLabels(c.namespace)
+	seen := []string{s.namespace.Seen(namespaceLabels)}
 	if s.conditional {
 		seen = append(seen, c.namespace, fmt.Sprint(c.labels, c.endpoints))
 	}

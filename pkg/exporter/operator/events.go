@@ -124,7 +124,7 @@ func (q *findingEvents) due(r *classify.Report, now time.Time) []state {
 	for id, s := range found {
 		// Of an object that was created again, kubectl describe shows no Event of the
 		// one before.
-		if last, known := q.last[id]; !known {
+		if last, ok := q.last[id]; !ok {
 			missing = append(missing, s)
 		} else if !last.critical || last.uid != s.uid {
 			wrong = append(wrong, s)

@@ -23,10 +23,10 @@ func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
 	old, now := NewDocument(before), NewDocument(after)
 	was, is := old.withoutUnread(after.Snapshot, now.Webhooks), now.withoutUnread(before.Snapshot, old.Webhooks)
 	out := Changes{NewComparison(was, is), d}
-	known := map[Error]bool{}
+	seen := map[Error]bool{}
 	out.Errors = slices.DeleteFunc(append(old.Errors, out.Errors...), func(e Error) bool {
-		again := known[e]
-		known[e] = true
+		again := seen[e]
+		seen[e] = true
 		return again
 	})
 	return out
@@ -91,7 +91,7 @@ func alike(all []impact.Registration) [][]impact.Registration {
 		if r.Type == inventory.Conversion || len(r.Order) > 0 {
 			key = r.Configuration // has names of its own
 		}
-		if i, known := at[key]; known {
+		if i, ok := at[key]; ok {
 			out[i] = append(out[i], r)
 			continue
 		}

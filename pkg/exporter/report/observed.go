@@ -188,8 +188,8 @@ func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 func configurations(s *inventory.Snapshot) map[inventory.Series][]string {
 	out := map[inventory.Series][]string{}
 	for _, w := range s.Webhooks {
-		if known := out[w.Series()]; !slices.Contains(known, w.Configuration) {
-			out[w.Series()] = append(known, w.Configuration)
+		if names := out[w.Series()]; !slices.Contains(names, w.Configuration) {
+			out[w.Series()] = append(names, w.Configuration)
 		}
 	}
 	return out

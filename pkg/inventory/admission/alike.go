@@ -56,8 +56,8 @@ func (m Mentions) Namespaces(s *inventory.Snapshot) []NamespaceClass {
 	}
 	classes := map[string]NamespaceClass{}
 	for name := range names {
-		known, _ := s.NamespaceLabels(name)
-		seen := m.Seen(known)
+		namespaceLabels, _ := s.NamespaceLabels(name)
+		seen := m.Seen(namespaceLabels)
 		classes[seen] = append(classes[seen], name)
 	}
 	out := make([]NamespaceClass, 0, len(classes))

@@ -21,8 +21,8 @@ func newMemo[Q comparable, A any]() *memo[Q, A] {
 // getOrCompute returns the known answer, or computes it. Concurrent callers may both
 // compute it: the lock is not held meanwhile, because an answer may need others.
 func (m *memo[Q, A]) getOrCompute(key Q, compute func() A) A {
-	answer, known := m.get(key)
-	if known {
+	answer, ok := m.get(key)
+	if ok {
 		return answer
 	}
 	answer = compute()

@@ -116,8 +116,8 @@ func (c Chain) mirrorNotes() []string {
 // excludedBy names the label of the namespace for which its namespaceSelector skips the
 // webhook; "" where it lacks one.
 func (m *Matcher) excludedBy(r Request, s Step) string {
-	namespace, known := m.Snapshot.Namespaces[r.Namespace]
-	if s.Reason != ReasonNamespaceSelector || !known || s.Webhook.NamespaceSelector.Parsed == nil {
+	namespace, ok := m.Snapshot.Namespaces[r.Namespace]
+	if s.Reason != ReasonNamespaceSelector || !ok || s.Webhook.NamespaceSelector.Parsed == nil {
 		return ""
 	}
 	requirements, _ := s.Webhook.NamespaceSelector.Parsed.Requirements()

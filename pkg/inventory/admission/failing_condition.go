@@ -160,10 +160,10 @@ func (r Request) withVariables(variables []admissionv1.Variable, stage stage) ac
 		return r.activation(stage)
 	}
 	values, unknowns := map[string]any{}, r.unknowns(stage)
-	known := r.variables(stage)
-	known[plugincel.VariableVarName] = values
+	inScope := r.variables(stage)
+	inScope[plugincel.VariableVarName] = values
 	for _, v := range variables {
-		vars, err := cel.PartialVars(known, unknowns...)
+		vars, err := cel.PartialVars(inScope, unknowns...)
 		value, err := r.programs.programOf(sourceText{v.Expression, expressionOfPolicy}).value(activation{vars, err})
 		switch {
 		case err != nil:
@@ -174,6 +174,6 @@ func (r Request) withVariables(variables []admissionv1.Variable, stage stage) ac
 			values[v.Name] = value
 		}
 	}
-	vars, err := cel.PartialVars(known, unknowns...)
+	vars, err := cel.PartialVars(inScope, unknowns...)
 	return activation{vars, err}
 }

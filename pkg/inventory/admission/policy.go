@@ -319,12 +319,12 @@ func (m *Matcher) ParamKind(p *inventory.AdmissionPolicy) Verdict {
 	if kind == nil {
 		return Verdict{Match: Yes}
 	}
-	known := kindOfParams(kind)
-	_, served := m.index.kinds[known]
+	params := kindOfParams(kind)
+	_, served := m.index.kinds[params]
 	switch {
 	case served:
 		return Verdict{Match: Yes}
-	case m.Snapshot.ResourcesKnown || inventory.IsBuiltinGroup(known.Group):
+	case m.Snapshot.ResourcesKnown || inventory.IsBuiltinGroup(params.Group):
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("the API server does not serve the kind of its params (%s %s)%s", kind.APIVersion, kind.Kind, refusing)}
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("the input does not show whether the kind of its params is served (%s %s): if not, the request is refused", kind.APIVersion, kind.Kind)}

@@ -28,10 +28,10 @@ var policyLives = map[inventory.Type]map[string]apiLife{
 func (v *validator) served(t inventory.Type, apiVersion string, server inventory.Version) {
 	gv, _ := schema.ParseGroupVersion(apiVersion)
 	version := gv.Version
-	life, known := policyLives[t][version]
+	life, ok := policyLives[t][version]
 	fault := ""
 	switch write := "write " + admissionv1.SchemeGroupVersion.String(); {
-	case !server.Known() || !known || server.Major != 1:
+	case !server.Known() || !ok || server.Major != 1:
 	case server.Minor < life.since:
 		fault = fmt.Sprintf("served from v1.%d on", life.since)
 	case life.gone > 0 && server.Minor >= life.gone:

@@ -403,7 +403,7 @@ func (o *objectWatch) Replace(list []any, revision string) error {
 	for _, obj := range list {
 		kept := o.keptObject(obj)
 		key := keyOf(kept)
-		if before, known := o.objects[key]; known && apiequality.Semantic.DeepEqual(before, kept) {
+		if before, ok := o.objects[key]; ok && apiequality.Semantic.DeepEqual(before, kept) {
 			kept = before
 		} else {
 			changed = true

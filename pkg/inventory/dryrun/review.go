@@ -21,14 +21,14 @@ var reviewVersions = []string{"v1", "v1beta1"}
 // version. Source: CreateAdmissionObjects in
 // k8s.io/apiserver/pkg/admission/plugin/webhook/request.
 func (r Request) newReview(w *inventory.Webhook, object map[string]any) (admissionv1.AdmissionReview, error) {
-	known := slices.IndexFunc(w.ReviewVersions, func(v string) bool { return slices.Contains(reviewVersions, v) })
-	if known < 0 {
+	version := slices.IndexFunc(w.ReviewVersions, func(v string) bool { return slices.Contains(reviewVersions, v) })
+	if version < 0 {
 		return admissionv1.AdmissionReview{}, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)")
 	}
 	kind := metav1.GroupVersionKind{Group: r.Kind.Group, Version: r.Kind.Version, Kind: r.Kind.Kind}
 	resource := metav1.GroupVersionResource{Group: r.Resource.Group, Version: r.Version, Resource: r.Resource.Name}
 	review := admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.GroupName + "/" + w.ReviewVersions[known], Kind: "AdmissionReview"},
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.GroupName + "/" + w.ReviewVersions[version], Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: uuid.NewUUID(), Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
 			Namespace: r.Namespace, Name: r.Name, Operation: admissionv1.Operation(r.Operation), UserInfo: r.User, DryRun: new(true),

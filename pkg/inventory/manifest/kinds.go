@@ -41,8 +41,8 @@ func isOpenShift(group string) bool { return strings.HasSuffix(group, ".openshif
 // read.
 func isSkipped(t schema.GroupVersionKind) bool {
 	t = itemType(t)
-	_, known := decoders[t.GroupKind().String()]
-	return !known && t.Kind != "" && t.Version != ""
+	_, ok := decoders[t.GroupKind().String()]
+	return !ok && t.Kind != "" && t.Version != ""
 }
 
 // decoder is how to read a kind.
@@ -183,13 +183,13 @@ func (r *reader) skip(f *file, gvk schema.GroupVersionKind, count int) {
 
 // object reads one API object.
 func (r *reader) object(v value, gvk schema.GroupVersionKind) {
-	d, known := decoders[gvk.GroupKind().String()]
+	d, found := decoders[gvk.GroupKind().String()]
 	in, named := v.file.input, func() string { return join(gvk.Kind, nameIn(v.json)) }
 	switch {
 	case gvk.Version == "" && isRegistration(gvk.Kind):
 		r.fail(v.file, v.line, named(), "apiVersion is missing")
 		return
-	case !known:
+	case !found:
 		r.skip(v.file, gvk, 1)
 		r.metadata(v, gvk)
 		return

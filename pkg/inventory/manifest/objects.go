@@ -57,9 +57,9 @@ func (r *reader) found(o object) {
 // add replaces an earlier object of the same name, or appends it if there is
 // room. A file is not complete where there is none.
 func (r *reader) add(o object) {
-	i, known := r.index[o.key]
+	i, ok := r.index[o.key]
 	switch {
-	case known:
+	case ok:
 		r.objects[i] = counted(r.objects[i], o)
 	case len(r.objects) < r.limits.objects:
 		r.index[o.key] = len(r.objects)
@@ -135,7 +135,7 @@ func (r *reader) result() inventory.Objects {
 	if r.dropped > 0 {
 		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped), Resources: inventory.AnyResource})
 	}
-	known := confirmed(r.files)
+	parts := confirmed(r.files)
 	r.convertCRDs()
 	var best server
 	for _, o := range r.objects {
@@ -147,18 +147,18 @@ func (r *reader) result() inventory.Objects {
 		switch s, isServer := o.value.(server); {
 		case o.statesVersion() && s.better(best):
 			best = s
-		case !isServer && !known.replacedByPods(o.key):
+		case !isServer && !parts.replacedByPods(o.key):
 			out.Add(o.value)
 		}
 	}
 	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
 	out.Server = best.version
-	out.NamespacesKnown, out.APIServicesKnown = known["core/namespaces"][""], known["apiregistration.k8s.io/apiservices"][""]
-	out.PoliciesKnown = !slices.ContainsFunc(policyResources, func(resource string) bool { return !known[resource][""] })
-	out.ResourcesKnown = known["apiextensions.k8s.io/customresourcedefinitions"][""] || slices.ContainsFunc(r.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
-	out.Nodes = nodes(r.objects, known)
-	out.ServicesKnown.Namespaces = known[allServices]
-	out.EndpointsKnown.Namespaces = known[allSlices]
+	out.NamespacesKnown, out.APIServicesKnown = parts["core/namespaces"][""], parts["apiregistration.k8s.io/apiservices"][""]
+	out.PoliciesKnown = !slices.ContainsFunc(policyResources, func(resource string) bool { return !parts[resource][""] })
+	out.ResourcesKnown = parts["apiextensions.k8s.io/customresourcedefinitions"][""] || slices.ContainsFunc(r.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
+	out.Nodes = nodes(r.objects, parts)
+	out.ServicesKnown.Namespaces = parts[allServices]
+	out.EndpointsKnown.Namespaces = parts[allSlices]
 	return out
 }
 
