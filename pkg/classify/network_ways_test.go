@@ -7,7 +7,7 @@ import (
 )
 
 // TestWaysOfTheNetwork: what stands between an API server and the port 9443 of a webhook's
-// Pods. Sixteen of the twenty-seven were wrong.
+// Pods.
 func TestWaysOfTheNetwork(t *testing.T) {
 	const cluster = `
 apiVersion: v1

@@ -29,7 +29,7 @@ func ofRelease(t *testing.T, files, server string) string {
 }
 
 // TestPolicyVersions: which versions of policies and bindings API servers of a release
-// serve. Ten of the eleven were wrong.
+// serve.
 func TestPolicyVersions(t *testing.T) {
 	const validating = "apiVersion: admissionregistration.k8s.io/%s\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p.example.com}\nspec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}, validations: [{expression: 'true'}]}\n"
 	const binding = "apiVersion: admissionregistration.k8s.io/%s\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {name: b}\nspec: {policyName: p.example.com, validationActions: [Deny]}\n"
@@ -68,8 +68,7 @@ func TestPolicyVersions(t *testing.T) {
 	}
 }
 
-// TestObjectsInLists: what of a JSON patch API servers before v1.37 panic at. Six of the
-// nine were wrong.
+// TestObjectsInLists: what of a JSON patch API servers before v1.37 panic at.
 func TestObjectsInLists(t *testing.T) {
 	const policy = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingAdmissionPolicy\nmetadata: {name: p.example.com}\nspec:\n  reinvocationPolicy: Never\n  failurePolicy: Ignore\n  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}\n  mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: \"add\", path: \"/spec/x\", value: %s}]'}}]\n"
 	for value, panics := range map[string]bool{

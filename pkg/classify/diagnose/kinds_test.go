@@ -7,7 +7,7 @@ import (
 )
 
 // TestOtherServers: names in a certificate that are none of the backend's own, and that
-// may be. Eight of the twenty were wrong when the names of other servers were a list.
+// may be.
 func TestOtherServers(t *testing.T) {
 	const other, own = "other-server w.example.com ×1", "certificate-name w.example.com ×1"
 	valid := func(names string) string {
@@ -38,7 +38,7 @@ func TestOtherServers(t *testing.T) {
 }
 
 // TestConfigurationErrors: what is wrong with a policy or its binding is no verdict on an
-// object. Seven of the ten were wrong.
+// object.
 func TestConfigurationErrors(t *testing.T) {
 	const vap = "machines \"m\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 	expect.Results(t, summary, map[string]string{
@@ -55,7 +55,7 @@ func TestConfigurationErrors(t *testing.T) {
 	})
 }
 
-// TestFrames: the same errors as other programs print them. Six of the seventeen were wrong.
+// TestFrames: the same errors as other programs print them.
 func TestFrames(t *testing.T) {
 	const mirror = `admission webhook "w.example.com" denied the request: not from cache`
 	evicted := `admission webhook "drain.example.com" denied the request: the operator moves the Pod`

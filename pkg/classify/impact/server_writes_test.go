@@ -12,8 +12,7 @@ import (
 )
 
 // TestServerWrites: what API servers write by themselves, of webhooks and policies that
-// differ in what they cover, whom, how they fail and in the release. Before there was one
-// list, nine of these eleven were wrong.
+// differ in what they cover, whom, how they fail and in the release.
 func TestServerWrites(t *testing.T) {
 	const (
 		webhook = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks: [{name: w.example.com, clientConfig: {service: {namespace: h, name: h}}, sideEffects: None, admissionReviewVersions: [v1], %s}]\n"

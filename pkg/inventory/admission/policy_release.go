@@ -58,101 +58,73 @@ func ObjectsInLists(p *inventory.AdmissionPolicy) []int {
 	if err != nil { // unreachable: its options are constants
 		return nil
 	}
-	parse := func(text string) ast.Expr {
+	parse := func(text string) ast.NavigableExpr {
 		if parsed, issues := env.Parse(text); issues.Err() == nil {
-			return parsed.NativeRep().Expr()
+			return ast.NavigateAST(parsed.NativeRep())
 		}
-		return ast.NewExprFactory().NewUnspecifiedExpr(0) // one that does not parse is refused
+		return nil // one that does not parse is refused
 	}
-	w := patchWalk{variables: map[string]ast.Expr{}}
-	if p.Object.Applied != nil {
-		if o, ok := p.Object.Applied.Object.(*admissionv1.MutatingAdmissionPolicy); ok {
-			for _, v := range o.Spec.Variables {
-				w.variables[v.Name] = parse(v.Expression)
-			}
-		}
+	variables := patchVariables{}
+	for _, v := range p.Variables {
+		variables[v.Name] = parse(v.Expression)
 	}
 	var out []int
 	for i, m := range p.Mutations {
-		if m.JSONPatch == nil {
-			continue
-		}
-		w.found = false
-		w.patches(parse(m.JSONPatch.Expression), 0)
-		if w.found {
+		if m.JSONPatch != nil && variables.setObjects(parse(m.JSONPatch.Expression), outsideValue, 0) {
 			out = append(out, i)
 		}
 	}
 	return out
 }
 
-// patchWalk walks through the expression of a JSON patch.
-type patchWalk struct {
-	variables map[string]ast.Expr
-	found     bool
+// patchVariables are the expressions that those of patches may read.
+type patchVariables map[string]ast.NavigableExpr
+
+// patchPlace is where an expression stands: outside of the value of a JSONPatch, in it, or in a
+// list or map of it.
+type patchPlace int
+
+const (
+	outsideValue patchPlace = iota
+	inValue
+	inListOfValue
+)
+
+// maxVariables bounds how many variables are followed, each read by the one before.
+const maxVariables = 20
+
+// setObjects reports whether an Object stands in a list or map of the value of a JSONPatch; the
+// expression itself stands at the place.
+func (v patchVariables) setObjects(root ast.NavigableExpr, from patchPlace, depth int) bool {
+	return root != nil && depth < maxVariables && len(ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
+		switch place := placeIn(e, from); e.Kind() {
+		case ast.StructKind:
+			return place == inListOfValue
+		case ast.SelectKind:
+			s := e.AsSelect()
+			isVariable := s.Operand().Kind() == ast.IdentKind && s.Operand().AsIdent() == "variables"
+			return isVariable && v.setObjects(v[s.FieldName()], place, depth+1)
+		}
+		return false
+	})) > 0
 }
 
-// maxWalk bounds how deep expressions are followed, through variables as well.
-const maxWalk = 200
-
-// patches looks for JSONPatch{value: …}.
-func (w *patchWalk) patches(e ast.Expr, depth int) {
-	if depth > maxWalk {
-		return
-	}
-	if e.Kind() == ast.StructKind && e.AsStruct().TypeName() == "JSONPatch" {
-		for _, f := range e.AsStruct().Fields() {
-			if f.AsStructField().Name() == "value" {
-				w.value(f.AsStructField().Value(), depth+1, false)
-			}
+func placeIn(e ast.NavigableExpr, from patchPlace) patchPlace {
+	inside := false
+	for up, ok := e.Parent(); ok; up, ok = up.Parent() {
+		switch {
+		case up.Kind() == ast.ListKind, up.Kind() == ast.MapKind:
+			inside = true
+		case up.Kind() == ast.StructKind && up.AsStruct().TypeName() != "JSONPatch": // what is in an Object is converted otherwise
+			return outsideValue
+		case up.Kind() == ast.StructKind && inside:
+			return inListOfValue
+		case up.Kind() == ast.StructKind:
+			return inValue
 		}
 	}
-	for _, part := range w.parts(e) {
-		w.patches(part, depth+1)
+	if inside && from == inValue {
+		return inListOfValue
 	}
-}
-
-// value looks for an Object within a list or map.
-func (w *patchWalk) value(e ast.Expr, depth int, isInside bool) {
-	switch {
-	case depth > maxWalk:
-		return
-	case e.Kind() == ast.StructKind: // what is in an Object is converted otherwise
-		w.found = w.found || isInside
-		return
-	}
-	isInside = isInside || e.Kind() == ast.ListKind || e.Kind() == ast.MapKind
-	for _, part := range w.parts(e) {
-		w.value(part, depth+1, isInside)
-	}
-}
-
-// parts are the expressions of which one consists.
-func (w *patchWalk) parts(e ast.Expr) []ast.Expr {
-	var out []ast.Expr
-	switch e.Kind() {
-	case ast.ListKind:
-		return e.AsList().Elements()
-	case ast.MapKind:
-		for _, entry := range e.AsMap().Entries() {
-			out = append(out, entry.AsMapEntry().Value())
-		}
-	case ast.StructKind:
-		for _, f := range e.AsStruct().Fields() {
-			out = append(out, f.AsStructField().Value())
-		}
-	case ast.CallKind:
-		if e.AsCall().IsMemberFunction() {
-			out = append(out, e.AsCall().Target())
-		}
-		out = append(out, e.AsCall().Args()...)
-	case ast.ComprehensionKind:
-		return []ast.Expr{e.AsComprehension().LoopStep(), e.AsComprehension().Result()}
-	case ast.SelectKind:
-		s := e.AsSelect()
-		if v, ok := w.variables[s.FieldName()]; ok && s.Operand().Kind() == ast.IdentKind && s.Operand().AsIdent() == "variables" {
-			return []ast.Expr{v}
-		}
-	}
-	return out
+	return from
 }
