@@ -135,7 +135,7 @@ func TestUninstallOrder(t *testing.T) {
 		"one of Kubernetes":         {rendered(strings.ReplaceAll(finalized, "FINALIZER", "orphan"), updates, "operations: [UPDATE]"), ""},
 		"updates are not looked at": {rendered(strings.ReplaceAll(finalized, "FINALIZER", "example.com/x")), ""},
 		"its namespace is left out": {rendered(gadget, updates, "operations: [DELETE]", deletes, "[apples]", "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [team]}]}"), ""},
-		"perhaps it is left out":    {rendered(gadget, updates, "operations: [DELETE]", deletes, "[apples]", "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: exempt, operator: DoesNotExist}]}"), "with Helm 3 Service team/policy goes first, and the deletion of Apple team/first is refused, unless its namespaceSelector (!exempt) excludes team by labels that the input does not show"},
+		"perhaps it is left out":    {rendered(gadget, updates, "operations: [DELETE]", deletes, "[apples]", "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: exempt, operator: DoesNotExist}]}"), "with Helm 3 Service team/policy goes first, and the deletion of Apple team/first is refused, unless its namespaceSelector excludes team by labels that the input does not show"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""

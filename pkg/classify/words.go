@@ -104,7 +104,7 @@ func kindOf(r *inventory.Registration) string {
 // namespaces that are not known, and its matchConditions.
 func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string {
 	if len(namespaces) > 0 {
-		reasons = append(reasons, fmt.Sprintf("its namespaceSelector (%s) excludes %s by labels that the input does not show", w.NamespaceSelector, JoinBounded(text.Distinct(namespaces))))
+		reasons = append(reasons, fmt.Sprintf("its namespaceSelector excludes %s by labels that the input does not show", JoinBounded(text.Distinct(namespaces))))
 	}
 	if len(w.MatchConditions) > 0 {
 		reasons = append(reasons, "a matchCondition is false")

@@ -334,9 +334,10 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 	}
 	unapproved := map[inventory.Ref]bool{}
 	var others []Finding
+	var checks []string
 	for _, f := range findings {
 		if slices.Contains(approvals, f.Check) {
-			unapproved[f.Ref] = true
+			unapproved[f.Ref], checks = true, append(checks, f.Check)
 		} else {
 			others = append(others, f)
 		}
@@ -347,7 +348,8 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 		if d.Platform == inventory.PlatformOpenShift {
 			record = classify.ApprovalAnnotation
 		}
-		content := fmt.Sprintf("%s Pods, Secrets or the like; no annotation %s records that this is wanted; -v lists them", counted(n, "webhook sees", "webhooks see"), record)
+		content := fmt.Sprintf("%s Pods, Secrets or the like (%s); no annotation %s records that this is wanted; -v lists them",
+			counted(n, "webhook sees", "webhooks see"), strings.Join(text.Distinct(checks), ", "), record)
 		out = append(out, Line{Label: "i", Tone: Note, Text: content})
 	}
 	return out

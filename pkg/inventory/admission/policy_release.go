@@ -95,9 +95,9 @@ const maxVariables = 20
 
 // setObjects reports whether an Object stands in a list or map of the value of a JSONPatch; the
 // expression itself stands at the place.
-func (v patchVariables) setObjects(root ast.NavigableExpr, from patchPlace, depth int) bool {
+func (v patchVariables) setObjects(root ast.NavigableExpr, outer patchPlace, depth int) bool {
 	return root != nil && depth < maxVariables && len(ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
-		switch place := placeIn(e, from); e.Kind() {
+		switch place := placeIn(e, outer); e.Kind() {
 		case ast.StructKind:
 			return place == inListOfValue
 		case ast.SelectKind:
@@ -109,7 +109,7 @@ func (v patchVariables) setObjects(root ast.NavigableExpr, from patchPlace, dept
 	})) > 0
 }
 
-func placeIn(e ast.NavigableExpr, from patchPlace) patchPlace {
+func placeIn(e ast.NavigableExpr, outer patchPlace) patchPlace {
 	inside := false
 	for up, ok := e.Parent(); ok; up, ok = up.Parent() {
 		switch {
@@ -123,8 +123,8 @@ func placeIn(e ast.NavigableExpr, from patchPlace) patchPlace {
 			return inValue
 		}
 	}
-	if inside && from == inValue {
+	if inside && outer == inValue {
 		return inListOfValue
 	}
-	return from
+	return outer
 }
