@@ -182,10 +182,10 @@ type alertCase struct {
 func alertCases(t *testing.T) []alertCase {
 	t.Helper()
 	var out []alertCase
-	gauge := allTriggers(t)
+	triggers := allTriggers(t)
 	for _, g := range Groups() {
 		for _, a := range g.Alerts {
-			traces, exists := gauge[a.Name]
+			traces, exists := triggers[a.Name]
 			if len(a.Checks) > 0 && a.Checks[0] == classify.Checks[0] {
 				found := fmt.Sprintf(`check=%q,severity=%q,configuration="c",group="",resource=""`, a.Checks[0].Name, a.Severity)
 				traces, exists = []trace{stays(`webhook_auditor_finding{`+knownHook+`,`+found+`}`, 1), info, reach}, true

@@ -59,9 +59,9 @@ var injectors = []injector{
 // injectorOf returns the injector that an annotation asks for, the zero injector
 // without one.
 func injectorOf(annotations map[string]string) injector {
-	for _, ok := range injectors {
-		if value := annotations[ok.annotation]; value != "" && !strings.EqualFold(value, "false") {
-			return ok
+	for _, injector := range injectors {
+		if value := annotations[injector.annotation]; value != "" && !strings.EqualFold(value, "false") {
+			return injector
 		}
 	}
 	return injector{}

@@ -166,16 +166,16 @@ func subjectsOf(s *inventory.Snapshot, r inventory.Resource, namespace string) [
 func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []ControlPlaneMatch {
 	var out []ControlPlaneMatch
 	for _, r := range reached {
-		for _, ok := range v[r.Resource] {
-			if !r.Operations.Has(ok.request.Operation) {
+		for _, needed := range v[r.Resource] {
+			if !r.Operations.Has(needed.request.Operation) {
 				continue
 			}
 			if !work.step() {
 				return nil
 			}
-			verdict := askedByWriters(ok, w)
+			verdict := askedByWriters(needed, w)
 			if verdict.Match != admission.No && !verdict.OptIn {
-				out = append(out, ControlPlaneMatch{r.Resource, ok.namespace, verdict.Match, verdict.Reason})
+				out = append(out, ControlPlaneMatch{r.Resource, needed.namespace, verdict.Match, verdict.Reason})
 			}
 		}
 	}

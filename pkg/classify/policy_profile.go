@@ -51,9 +51,9 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 		if !admission.RulesCover(&p.Registration, r) {
 			continue
 		}
-		for _, ok := range requests {
-			if p.isEvaluatedFor(ok.request) {
-				out = append(out, ControlPlaneMatch{Resource: r, Namespace: ok.namespace, Match: admission.Yes})
+		for _, needed := range requests {
+			if p.isEvaluatedFor(needed.request) {
+				out = append(out, ControlPlaneMatch{Resource: r, Namespace: needed.namespace, Match: admission.Yes})
 			}
 		}
 	}

@@ -193,9 +193,9 @@ func Unrecognized(message string) string {
 			return r.webhook + " refused the request, no webhook did"
 		}
 	}
-	for _, ok := range callCauses {
-		if words := ok.FindString(message); words != "" {
-			return fmt.Sprintf("no webhook error recognized, only %q, which names no webhook (where one is called: %s)", text.Shorten(words, maxDetail), ok.Cause)
+	for _, cause := range callCauses {
+		if words := cause.FindString(message); words != "" {
+			return fmt.Sprintf("no webhook error recognized, only %q, which names no webhook (where one is called: %s)", text.Shorten(words, maxDetail), cause.Cause)
 		}
 	}
 	return "no webhook error recognized"
@@ -297,9 +297,9 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
 	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: rest, Count: 1}
 	s.read(&c, s.FindStringSubmatch(match))
-	for _, ok := range s.causes {
-		if ok.MatchString(c.Detail) {
-			c.Cause = ok.Cause
+	for _, shown := range s.causes {
+		if shown.MatchString(c.Detail) {
+			c.Cause = shown.Cause
 			break
 		}
 	}

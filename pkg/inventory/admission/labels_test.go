@@ -44,8 +44,8 @@ func FuzzSelectors(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, selector, object, part string) {
 		raw, all := written(selector, object)
-		_, ok := written("", part)
-		maps.DeleteFunc(ok, func(key, value string) bool { return all[key] != value })
+		_, partLabels := written("", part)
+		maps.DeleteFunc(partLabels, func(key, value string) bool { return all[key] != value })
 		s := selectorOf(raw)
 		want, err := metav1.LabelSelectorAsSelector(raw)
 		if (err == nil) != (s.Err == nil) {
@@ -58,8 +58,8 @@ func FuzzSelectors(f *testing.F) {
 		if got := (labelSet{values: all, complete: true}).match(s); got != certain(matches) {
 			t.Errorf("%q on %v: %s, want %t", selector, all, got, matches)
 		}
-		if got := (labelSet{values: ok}).match(s); got != Maybe && got != certain(matches) {
-			t.Errorf("%q on %v, of which %v is known: %s, want %t", selector, all, ok, got, matches)
+		if got := (labelSet{values: partLabels}).match(s); got != Maybe && got != certain(matches) {
+			t.Errorf("%q on %v, of which %v is known: %s, want %t", selector, all, partLabels, got, matches)
 		}
 	})
 }

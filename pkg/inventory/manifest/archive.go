@@ -48,15 +48,15 @@ func isTar(start []byte) bool {
 
 // unreadable names the format of an archive that is not read.
 func unreadable(start []byte) string {
-	for _, ok := range []struct{ magic, format string }{
+	for _, archive := range []struct{ magic, format string }{
 		{"\xfd7zXZ\x00", "an xz archive"},
 		{"\x28\xb5\x2f\xfd", "a zstd archive"},
 		{"BZh", "a bzip2 archive"},
 		{"PK\x03\x04", "a zip archive"},
 		{"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"},
 	} {
-		if bytes.HasPrefix(start, []byte(ok.magic)) {
-			return ok.format
+		if bytes.HasPrefix(start, []byte(archive.magic)) {
+			return archive.format
 		}
 	}
 	return ""
