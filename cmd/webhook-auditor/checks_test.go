@@ -52,7 +52,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// TestVersion: nothing that is not known is printed.
+// TestVersion: nothing that is unknown is printed.
 func TestVersion(t *testing.T) {
 	if text := execute(t, "", "version").out; strings.Count(text, "\n") != 1 || strings.Contains(text, "branch") {
 		t.Errorf("the version is %q", text)

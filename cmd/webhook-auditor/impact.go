@@ -244,7 +244,7 @@ func namesOf(s *inventory.Snapshot) []string {
 	return text.Distinct(out)
 }
 
-// suggesting adds the names to an error that look like the one that is not known.
+// suggesting adds the names to an error that look like the one that is unknown.
 func suggesting(err error) error {
 	var unknown impact.UnknownError
 	if errors.As(err, &unknown) {

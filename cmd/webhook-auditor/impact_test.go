@@ -9,7 +9,7 @@ import (
 )
 
 // TestPolicyImpact: TYPE/NAME of an admission policy prints its card in all formats, and
-// a name that is not known says which are.
+// a name that is unknown says which are.
 func TestPolicyImpact(t *testing.T) {
 	from := []string{"--from", "testdata/policies.yaml"}
 	for name, c := range map[string]struct {

@@ -103,7 +103,7 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 }
 
 // evaluated is the Report to print of. An audit log needs no cluster: whether anything
-// registers what it names is not known then.
+// registers what it names is unknown then.
 func (t *top) evaluated(ctx context.Context, s streams) (*classify.Report, error) {
 	policy, err := t.input.policy()
 	if err != nil {

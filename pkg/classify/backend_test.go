@@ -9,7 +9,7 @@ import (
 )
 
 // TestFaultOfOneRouting: a Service of type ExternalName is called while the API server
-// routes to cluster IPs, which it does by default. Where that is not known, the fault
+// routes to cluster IPs, which it does by default. Where that is unknown, the fault
 // depends on it.
 func TestFaultOfOneRouting(t *testing.T) {
 	for routing, want := range map[inventory.Routing]string{

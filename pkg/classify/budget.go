@@ -18,7 +18,7 @@ type Cost struct {
 	Resource  inventory.Resource
 	Operation admission.Operation
 	// Namespace is one where it is worst; "" for a cluster-scoped resource, and
-	// where the namespaces are not known.
+	// where the namespaces are unknown.
 	Namespace string
 	admission.Budget
 }

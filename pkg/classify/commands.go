@@ -104,7 +104,7 @@ func (p *Profile) Commands() Commands {
 	return c
 }
 
-// restart is about what makes the Pods of the backend. Where that is not known, the user
+// restart is about what makes the Pods of the backend. Where that is unknown, the user
 // fills it in: no object has a name in capitals, so that the command restarts nothing as
 // it stands, and never all that runs in the namespace.
 func restart(p *Profile) []string {

@@ -86,7 +86,7 @@ type ControlPlaneMatch struct {
 	// where it is about one.
 	Namespace string
 	// Match is yes, or maybe where a matchCondition decides, or a label of the
-	// namespace that is not known.
+	// namespace that is unknown.
 	Match admission.Match
 	// Reason is what decides where Match is maybe.
 	Reason admission.Reason

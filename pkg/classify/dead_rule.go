@@ -42,7 +42,7 @@ func deadRules(s *inventory.Snapshot, r *inventory.Registration, unused []int, o
 }
 
 // whyDead says why a rule that reaches nothing does so; "" where that may
-// change by itself. Wildcards are left alone, for their intent is not known,
+// change by itself. Wildcards are left alone, for their intent is unknown,
 // and so are groups of CRDs that are not served: optional integrations name them.
 func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1.RuleWithOperations) string {
 	if wildcards(rule) || len(rule.APIGroups) == 0 || len(rule.Resources) == 0 || len(rule.Operations) == 0 { // without them, the API server refuses the object

@@ -149,7 +149,7 @@ func (in *installation) stuckWebhook(w installedWebhook, backend int, op admissi
 }
 
 // refusedBy are the objects of which the webhook refuses the operation without its
-// backend: maybe where labels of the namespace could exempt them that are not known. A
+// backend: maybe where labels of the namespace could exempt them that are unknown. A
 // custom resource that is written as it is stored needs no conversion, and only one with
 // finalizers an update that takes them away.
 func (in *installation) refusedBy(w installedWebhook, op admission.Operation) map[int]admission.Match {

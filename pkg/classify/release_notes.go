@@ -69,7 +69,7 @@ func refusesServerWrites(w *inventory.Webhook) bool {
 }
 
 // ReleaseNotes are those of the API server's own release and of the next one, as far as
-// they are for any of its webhooks; none where its version is not known.
+// they are for any of its webhooks; none where its version is unknown.
 func (r *Report) ReleaseNotes() []ReleaseNote {
 	server := r.Snapshot.Server
 	if !server.Known() {

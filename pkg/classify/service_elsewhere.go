@@ -28,7 +28,7 @@ var serviceElsewhere = &Check{
 			fallthrough
 		case found:
 			meant = fmt.Sprintf("did you mean Service %s?", likely)
-		case len(namespaces) > 1 && !p.Snapshot.Unplaced(called.Name): // which of them, or another one, is not known
+		case len(namespaces) > 1 && !p.Snapshot.Unplaced(called.Name): // which of them, or another one, is unknown
 			severity, value = Info, "that of the Service of its software"
 			meant = "a Service of that name is in " + theNamespaces(namespaces)
 		default:

@@ -109,7 +109,7 @@ func TestUnknownLabels(t *testing.T) {
 }
 
 // TestCertainBeforePossible: a cycle that is certain is reported, also where a
-// shorter one hangs on labels that are not known; the fix breaks both.
+// shorter one hangs on labels that are unknown; the fix breaks both.
 func TestCertainBeforePossible(t *testing.T) {
 	other := strings.NewReplacer("SELECTOR", `{key: kubernetes.io/metadata.name, operator: In, values: [mesh]}`, "mesh}", "other}", "mesh,", "other,", "proxy-injector", "other").Replace(proxied)
 	s := files(t, strings.Replace(proxied, "SELECTOR", `{key: example.com/admission-webhooks, operator: NotIn, values: [disabled]}`, 1)+

@@ -101,7 +101,7 @@ func kindOf(r *inventory.Registration) string {
 }
 
 // unless says what could keep the webhook from being called: labels of the
-// namespaces that are not known, and its matchConditions.
+// namespaces that are unknown, and its matchConditions.
 func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string {
 	if len(namespaces) > 0 {
 		reasons = append(reasons, fmt.Sprintf("its namespaceSelector excludes %s by labels that the input does not show", JoinBounded(text.Distinct(namespaces))))

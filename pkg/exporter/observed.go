@@ -18,7 +18,7 @@ var (
 )
 
 // ObservedServers are the metrics of how many API servers were read, and of how many; of
-// is 0 where that is not known.
+// is 0 where that is unknown.
 func ObservedServers(read, total int) []*dto.MetricFamily {
 	servers, all := newFamilyWriter(observedServers), newFamilyWriter(clusterServers)
 	servers.send(float64(read))

@@ -15,7 +15,7 @@ import (
 
 // Apply returns the objects of a cluster as they are after kubectl apply of manifests: what
 // the manifests lack stays, also a CA bundle that an injector wrote. Of a Service that is new,
-// or selects otherwise, it is not known what will be behind it.
+// or selects otherwise, it is unknown what will be behind it.
 func (o Objects) Apply(manifests Objects) Objects {
 	old := o
 	for _, field := range lists() {

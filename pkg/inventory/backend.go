@@ -30,7 +30,7 @@ type BackendState struct {
 	// Detail completes "the Service …" where there is a Fault.
 	Detail string
 	// Routing is set where the fault holds in that mode only and the cluster's
-	// mode is not known.
+	// mode is unknown.
 	Routing Routing
 	// Known is false where the input lacks the Service or its endpoints: unknown is
 	// never a fault.

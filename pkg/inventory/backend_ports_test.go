@@ -50,7 +50,7 @@ func TestPortOfTwoProtocols(t *testing.T) {
 }
 
 // TestServiceWithoutPorts: only a headless Service can be without. Of another, which
-// is a part of one, the ports are not known.
+// is a part of one, the ports are unknown.
 func TestServiceWithoutPorts(t *testing.T) {
 	for clusterIP, want := range map[string]BackendState{
 		"":                   {},

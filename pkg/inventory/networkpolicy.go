@@ -48,7 +48,7 @@ func (o OpenPorts) Has(port int32, named map[string]int32) bool {
 
 // newNetworkPolicy reads which ports the rules open to more than Pods: selectors of Pods and
 // namespaces never select the network of a host, from which an API server calls. Which
-// addresses an ipBlock must have is not known, so each is taken for the right one.
+// addresses an ipBlock must have is unknown, so each is taken for the right one.
 func newNetworkPolicy(p *networkingv1.NetworkPolicy, openShift bool) NetworkPolicy {
 	out := NetworkPolicy{Kind: "NetworkPolicy", Order: orderOfKubernetes, Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector)}
 	for _, r := range p.Spec.Ingress {
@@ -135,7 +135,7 @@ func (n *NetworkPolicy) String() string {
 
 // Isolating returns the NetworkPolicies that select the Pods of a workload of the
 // Snapshot, where none of them opens the port to more than Pods; nil where one does, or
-// it is not known. They do not apply to Pods on the network of their host.
+// it is unknown. They do not apply to Pods on the network of their host.
 func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
 	policies := s.isolating(w)
 	if port == 0 {
@@ -221,7 +221,7 @@ func (s *Snapshot) namespacesOf(p *NetworkPolicy) []string {
 }
 
 // TargetPort is the port of the workload's Pods that a call of the Service ends at; 0
-// where it is not known.
+// where it is unknown.
 func (s *Snapshot) TargetPort(ref ServiceRef, w *Workload) int32 {
 	for _, p := range s.Services[ref.Key].Ports {
 		switch {

@@ -87,7 +87,7 @@ func TestIsolating(t *testing.T) {
 }
 
 // TestIsolatingElsewhere: policies neither apply in other namespaces nor to the network
-// of a host, and nothing is known of a port that is not known.
+// of a host, and nothing is known of a port that is unknown.
 func TestIsolatingElsewhere(t *testing.T) {
 	elsewhere, host := serving("a"), serving("host")
 	elsewhere.Namespace = "elsewhere"

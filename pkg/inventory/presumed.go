@@ -10,7 +10,7 @@ import (
 )
 
 // Presumed reports whether nothing but a rule shows that the resource is served: its kind
-// is not known, nor its scope for certain.
+// is unknown, nor its scope for certain.
 func (s Served) Presumed() bool { return s.Kind == "" }
 
 // presumed are the resources that rules name and the input does not show, in the groups

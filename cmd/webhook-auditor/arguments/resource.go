@@ -126,7 +126,7 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 	name, group, qualified := strings.Cut(main, ".")
 	name = strings.ToLower(name)
 	found := slices.Clone(n.byName[name])
-	if len(found) == 0 { // of a resource that rules alone name, the kind is not known
+	if len(found) == 0 { // of a resource that rules alone name, the kind is unknown
 		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: name})
 		found = slices.Clone(n.byName[plural.Resource])
 	}

@@ -58,7 +58,7 @@ func messages(outer message, nested int) []message {
 var quotedValue = regexp.MustCompile(`\b\w+=("(?:[^"\\]|\\.)*\\"(?:[^"\\]|\\.)*")`)
 
 // value is the value of a line of a structured log that an error stands in; the line, where
-// that is not known.
+// that is unknown.
 func value(line string) string {
 	for _, at := range quotedValue.FindAllStringSubmatchIndex(line, -1) {
 		s, err := strconv.Unquote(line[at[2]:at[3]])

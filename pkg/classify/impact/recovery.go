@@ -26,7 +26,7 @@ type Blocked struct {
 
 // recover says in which order the Services come back that lose their last endpoint. It
 // is computed from what was there before the Change: of a Service that the input lacks
-// it is not known what runs behind it.
+// it is unknown what runs behind it.
 func (out *Consequences) recover(step func() bool, c Change, before, after *classify.Report) {
 	down := map[inventory.Key]*classify.Profile{}
 	var refusing []*classify.Profile

@@ -22,7 +22,7 @@ type Deadlock struct {
 	// Waits lead from what serves the webhook to what the webhook refuses, which
 	// the last is, alone where the way is long.
 	Waits []Wait
-	// Certain says that the cycle does not depend on labels that are not known.
+	// Certain says that the cycle does not depend on labels that are unknown.
 	Certain bool
 	// Namespaces are those that the webhook must leave alone to break all
 	// cycles that lead through it, Resources what it refuses there.

@@ -78,7 +78,7 @@ type member struct {
 type refusal struct {
 	webhooks, class int
 	resource        inventory.Resource
-	// certain is false where labels of the namespace that are not known decide.
+	// certain is false where labels of the namespace that are unknown decide.
 	certain   bool
 	namespace string
 }
@@ -235,7 +235,7 @@ func (g *Graph) add(r refusal) {
 }
 
 // addRefusal adds what the webhooks keep the components from, if anything: what they
-// certainly refuse before what they refuse unless a label that is not known exempts
+// certainly refuse before what they refuse unless a label that is unknown exempts
 // the namespace.
 func (g *Graph) addRefusal(webhooks, class int) {
 	var found *refusal

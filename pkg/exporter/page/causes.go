@@ -180,7 +180,7 @@ func (v *view) since(profiles []*classify.Profile) since {
 	return out
 }
 
-// lasting is for how long something is so; the zero since where that is not known.
+// lasting is for how long something is so; the zero since where that is unknown.
 func (v *view) lasting(begin time.Time) since {
 	if begin.IsZero() {
 		return since{}

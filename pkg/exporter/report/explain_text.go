@@ -50,7 +50,7 @@ func (e Explanation) Verdict() string {
 	return out + ": " + e.wait(webhooks, sureWebhooks < webhooks)
 }
 
-// certain counts the policies and the webhooks that are met whatever is not known.
+// certain counts the policies and the webhooks that are met whatever is unknown.
 func (e Explanation) certain() (policies, webhooks int) {
 	e.Chain = slices.DeleteFunc(slices.Clone(e.Chain), func(s ChainStep) bool { return s.Called == admission.Maybe })
 	return e.Count()
@@ -93,7 +93,7 @@ func (e Explanation) refused() string {
 }
 
 // wait is how long the request waits at worst, and what ends it before. It is
-// conditional where it is not known that all webhooks are called.
+// conditional where it is unknown that all webhooks are called.
 func (e Explanation) wait(webhooks int, perhaps bool) string {
 	ignored := 0
 	for _, s := range e.Chain {

@@ -207,8 +207,8 @@ func TestConversionInTheChain(t *testing.T) {
 	}
 }
 
-// TestBadConditions: no expression makes the matcher crash or hang, and what is not
-// known is not reported.
+// TestBadConditions: no expression makes the matcher crash or hang, and what is
+// unknown is not reported.
 func TestBadConditions(t *testing.T) {
 	nested := strings.Repeat("[1,2,3,4,5,6,7,8,9].all(x, ", 40) + "true" + strings.Repeat(")", 40)
 	for _, test := range []struct {

@@ -30,7 +30,7 @@ type FailingCondition struct {
 }
 
 // FailingConditions returns the first matchCondition that always fails, by
-// resource, sorted. What is not known of a request, such as its object or user,
+// resource, sorted. What is unknown of a request, such as its object or user,
 // makes no failure. The result is kept, and must not be written to.
 func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 	if w.Type == inventory.Conversion || len(w.MatchConditions) == 0 {
@@ -42,7 +42,7 @@ func (m *Matcher) FailingConditions(w *inventory.Webhook) []FailingCondition {
 }
 
 // FailingPolicyConditions returns the same of a policy with a binding, and of its
-// validations and mutations. Where it takes params, these are not known.
+// validations and mutations. Where it takes params, these are unknown.
 func (m *Matcher) FailingPolicyConditions(p *inventory.AdmissionPolicy) []FailingCondition {
 	if len(p.Bindings) == 0 {
 		return nil

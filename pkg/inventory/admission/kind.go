@@ -9,7 +9,7 @@ import (
 // Kind is the kind of an object.
 type Kind struct {
 	Group, Version, Kind string
-	// Unsure says that Group and Version are not known.
+	// Unsure says that Group and Version are unknown.
 	Unsure bool
 }
 

@@ -17,7 +17,7 @@ type labelSet struct {
 	values map[string]string
 	// complete says that the object carries no others.
 	complete bool
-	// present is a key that the object carries with a value that is not known.
+	// present is a key that the object carries with a value that is unknown.
 	present string
 }
 
@@ -30,7 +30,7 @@ var (
 )
 
 // match says whether the selector selects an object with the labels: maybe
-// where the labels that are not known decide.
+// where the labels that are unknown decide.
 func (l labelSet) match(s inventory.Selector) Match {
 	switch {
 	case s.Empty():

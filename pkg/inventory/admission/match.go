@@ -48,8 +48,8 @@ type Verdict struct {
 	// Refused says that the API server refuses the request instead of calling
 	// the webhook, because it cannot decide whether to.
 	Refused bool
-	// OptIn says that it is called only if the namespace, whose labels are not
-	// known, has the labels that the namespaceSelector asks for.
+	// OptIn says that it is called only if the namespace, whose labels are
+	// unknown, has the labels that the namespaceSelector asks for.
 	OptIn bool
 	// Detail says more, in words that follow "because"; it may be "".
 	Detail string
@@ -59,7 +59,7 @@ type Verdict struct {
 }
 
 // Presumed reports whether the webhook is called unless the namespace has a label
-// that is not known.
+// that is unknown.
 func (v Verdict) Presumed() bool {
 	return v.Match == Maybe && v.Reason == ReasonNamespaceSelector && !v.OptIn
 }
@@ -198,7 +198,7 @@ func (r Request) invocation(set *inventory.RuleSet, policy admissionv1.MatchPoli
 }
 
 // uncovered is the verdict where no rule covers a request for certain: open is the
-// kind in which one does for a name that is not known.
+// kind in which one does for a name that is unknown.
 func uncovered(scope bool, open Kind) Verdict {
 	switch {
 	case open != (Kind{}):
@@ -222,7 +222,7 @@ func (r Request) named(set *inventory.RuleSet, i int) Match {
 
 // equivalent returns the kind of what the rule covers of the request's
 // equivalents. Where it covers several, the order in which the API server
-// registered them decides, which is not known.
+// registered them decides, which is unknown.
 func equivalent(rule *admissionv1.RuleWithOperations, r Request) (Kind, bool) {
 	var found []Kind
 	for _, v := range r.equivalents {

@@ -52,7 +52,7 @@ func (r Request) KindFor(w *inventory.Webhook) Kind {
 }
 
 // Mutations are what a mutating policy changes of the object of the request, and the object
-// after that. The error says why that is not known.
+// after that. The error says why that is unknown.
 func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any, error) {
 	kind, verdict := r.covers(step.Policy.Type, &step.Policy.MatchResources)
 	switch {

@@ -34,7 +34,7 @@ type stage struct {
 // paramsKnown says what an expression may read of params.
 type paramsKnown string
 
-// A webhook has none, nor has a policy's binding without paramRef. Others are not known.
+// A webhook has none, nor has a policy's binding without paramRef. Others are unknown.
 const (
 	webhookParams paramsKnown = ""
 	nullParams    paramsKnown = "null"
@@ -271,7 +271,7 @@ func empty(v any) bool {
 var unknown = types.NewUnknown(0, types.NewAttributeTrail("object"))
 
 // partialMap is a map of which not all keys are known. It is what the
-// interpreter of CEL takes for a map: the answer about a key that is not known is
+// interpreter of CEL takes for a map: the answer about a key that is unknown is
 // unknown, and so is what it would not be without.
 type partialMap struct {
 	traits.Mapper

@@ -83,7 +83,7 @@ func orRefused(p *inventory.AdmissionPolicy, params, v Verdict) Verdict {
 	switch {
 	case v.Match != No || !p.FailsClosed() || params.Match == Yes && !params.Refused:
 		return v
-	case params.Refused: // where its selectors let it through, which is not known
+	case params.Refused: // where its selectors let it through, which is unknown
 		params.Match, params.Refused, params.Detail = Maybe, false, "if its selectors select the request, "+params.Detail
 	}
 	return params
@@ -129,7 +129,7 @@ func withoutType(r Request, kind Kind) bool {
 type Unapplied struct {
 	MatchedResource
 	// All says that it is so of all requests, Namespaces are those in which it is so of all,
-	// and Presumed says that it is so but where a namespace has a label that is not known.
+	// and Presumed says that it is so but where a namespace has a label that is unknown.
 	All, Presumed bool
 	Namespaces    []string
 	// Filter is what decides about other requests.
@@ -375,7 +375,7 @@ type ParamQuery struct {
 }
 
 // ParamQueries are those on which the chain depends, by their bindings. There is none where
-// the namespace of the request is not known, or the API server does not serve the kind.
+// the namespace of the request is unknown, or the API server does not serve the kind.
 func (m *Matcher) ParamQueries(c Chain) map[*inventory.PolicyBinding]ParamQuery {
 	out := map[*inventory.PolicyBinding]ParamQuery{}
 	for _, step := range c.Policies {

@@ -365,7 +365,7 @@ func TestApplyConfigurations(t *testing.T) {
 }
 
 // TestRefusalBeforeAFalseCondition: what is wrong with params refuses the request before a
-// matchCondition that is false leaves the policy out, if the labels that are not known let
+// matchCondition that is false leaves the policy out, if the labels that are unknown let
 // it through.
 func TestRefusalBeforeAFalseCondition(t *testing.T) {
 	policy, binding := kubetest.Policy("p", kubetest.Rule("*", "*")), kubetest.Binding("p")

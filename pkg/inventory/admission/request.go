@@ -16,12 +16,12 @@ type Subject struct {
 	Namespace string
 	// Name is "" where it is not known.
 	Name string
-	// Labels are all labels of the object; nil where they are not known.
+	// Labels are all labels of the object; nil where they are unknown.
 	Labels map[string]string
 	// Version is that of the API in which the request is made, "v1" or
 	// "apps/v1"; "" is the one that discovery prefers.
 	Version string
-	// Object is the object itself; nil where it is not known.
+	// Object is the object itself; nil where it is unknown.
 	Object map[string]any
 	// Partial says that the object may have fields, and labels, that Object lacks.
 	Partial bool
@@ -29,11 +29,11 @@ type Subject struct {
 	// apply alone.
 	Patch bool
 	// Stored is the metadata of the object as the API server has it; nil where that
-	// is not known.
+	// is unknown.
 	Stored map[string]any
 	// Absent says that there is no such object.
 	Absent bool
-	// User is who makes the request; nil where that is not known.
+	// User is who makes the request; nil where that is unknown.
 	User *User
 }
 
@@ -66,7 +66,7 @@ type requestContext struct {
 	exempt bool
 	// unjudged says that no policy of the API is evaluated for it.
 	unjudged bool
-	// namespaceUnknown is set where Namespace is not known.
+	// namespaceUnknown is set where Namespace is unknown.
 	namespaceUnknown bool
 	// namespaceLabels are what the namespaceSelector is compared with; objectLabels
 	// and oldLabels, those that an updated object had until then, what the
@@ -76,7 +76,7 @@ type requestContext struct {
 	foreign bool
 	// patched says that it is a PATCH, partial that Object is not all of the object.
 	patched, partial bool
-	// stored is the metadata of the object as it is; nil where that is not known.
+	// stored is the metadata of the object as it is; nil where that is unknown.
 	stored map[string]any
 	// whole says that Object is all of the object as admission has it, and storedWhole all
 	// of the one that is stored.

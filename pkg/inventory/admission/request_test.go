@@ -144,7 +144,7 @@ func (j *reference) conditions(w *inventory.Registration, attr admission.Attribu
 	return skipped
 }
 
-// complete makes up what is not known of a request.
+// complete makes up what is unknown of a request.
 func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 	name, objectLabels := q.Name, q.objectLabels.values
 	if name == "" {
@@ -368,7 +368,7 @@ func someRequest(r *rand.Rand, m *Matcher) (Request, apiVersion) {
 }
 
 // agrees holds a verdict against what the API server does with the request,
-// whatever is true of what is not known.
+// whatever is true of what is unknown.
 func agrees(v Verdict, decision string) bool {
 	switch {
 	case v.Match == Maybe:
@@ -438,7 +438,7 @@ func failingOf(m *Matcher, w *inventory.Webhook) map[inventory.Resource]Operatio
 	return out
 }
 
-// TestVerdictIsCertainWhereTheRequestDecides: maybe is for what is not known.
+// TestVerdictIsCertainWhereTheRequestDecides: maybe is for what is unknown.
 func TestVerdictIsCertainWhereTheRequestDecides(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	m := worlds()[1]

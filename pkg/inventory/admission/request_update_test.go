@@ -105,7 +105,7 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-// TestAuthorizer: what the authorizer says, or what costs too much to find out, is not known.
+// TestAuthorizer: what the authorizer says, or what costs too much to find out, is unknown.
 func TestAuthorizer(t *testing.T) {
 	const heavy = `range.all(i, range.all(j, range.all(k, i + j + k >= 0))) && request.userInfo.username == "a"`
 	for expression, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 // User is who makes a request.
 type User struct {
 	Name string
-	// Groups are all groups of the user; nil where they are not known.
+	// Groups are all groups of the user; nil where they are unknown.
 	Groups []string
 }
 

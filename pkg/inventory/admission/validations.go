@@ -16,7 +16,7 @@ import (
 const maxMessage = 300
 
 // addValidations adds what validating policies say of the object: which validation is false, with its
-// message. What may change the object before, or is not known of it, leaves it open.
+// message. What may change the object before, or is unknown of it, leaves it open.
 func (c *Chain) addValidations() {
 	r := c.Request
 	if r.requestContext == nil || r.Object == nil || r.created != nil {

@@ -32,7 +32,7 @@ const (
 )
 
 // MetricsServers returns the API servers to ask for metrics, and how many the
-// cluster has, 0 where that is not known. These are the endpoints of Service
+// cluster has, 0 where that is unknown. These are the endpoints of Service
 // default/kubernetes that answer with a certificate that the config trusts; where
 // there are none, or one, it is the address of the config.
 func MetricsServers(ctx context.Context, config *rest.Config) ([]inventory.MetricsServer, int, error) {

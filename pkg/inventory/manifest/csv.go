@@ -56,7 +56,7 @@ type definition struct {
 	admissionv1.MutatingWebhook `json:",inline"`
 }
 
-// unknownBundle stands for a CA bundle that is not known: Authority.Blanked.
+// unknownBundle stands for a CA bundle that is unknown: Authority.Blanked.
 const unknownBundle = "xx"
 
 // isStored reports whether an API server has stored it.

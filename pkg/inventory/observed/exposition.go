@@ -65,7 +65,7 @@ func parse(r io.Reader) (exposition, error) {
 		if name == promql.ProcessStart {
 			out.started = startTime(family)
 		}
-		samples, _ := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, family) // of a type that is not known there is none
+		samples, _ := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, family) // of a type that is unknown there is none
 		for _, s := range samples {
 			if f, _ := familyOf(s.Metric); f.name != "" {
 				out.samples[s.Metric.Fingerprint()] = s

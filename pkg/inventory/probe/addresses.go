@@ -14,7 +14,7 @@ import (
 // addressesOf returns where the API server finds the Service, as "host:port",
 // sorted: the ready endpoints while it routes to endpoints, else the cluster
 // IP. It asks no DNS for that, but for an ExternalName. It returns nil where
-// they are not known.
+// they are unknown.
 // Source: k8s.io/apiserver/pkg/util/proxy.
 func addressesOf(s *inventory.Snapshot, ref inventory.ServiceRef) []string {
 	service, ok := s.Services[ref.Key]

@@ -87,7 +87,7 @@ func TestCertificates(t *testing.T) {
 }
 
 // TestPublicNames: whether the API server's machine trusts who signed for a
-// public name, without a CA bundle, is not known here.
+// public name, without a CA bundle, is unknown here.
 func TestPublicNames(t *testing.T) {
 	other := newAuthority(t)
 	for name, want := range map[string]bool{"hook.example.com": true, "hook.policy.svc": false} {
@@ -110,7 +110,7 @@ func wanting(config *tls.Config, version uint16) *tls.Config {
 	return config
 }
 
-// TestAnswers: what may be due to the auditor's own place is not known.
+// TestAnswers: what may be due to the auditor's own place is unknown.
 func TestAnswers(t *testing.T) {
 	failing := func(err error) func(context.Context, string, string) (net.Conn, error) {
 		return func(context.Context, string, string) (net.Conn, error) {
