@@ -219,10 +219,14 @@ func TestSecretsAreHidden(t *testing.T) {
 		"a Deployment":        {"deployments", `{"op":"replace","path":"/spec/template","value":{"spec":` + podSpec + `}}`, "no"},
 		"a CronJob":           {"cronjobs", `{"op":"remove","path":"/spec/jobTemplate"}`, "no"},
 		"a message":           {"pods", `{"op":"add","path":"/spec/x","value":1}`, "the password hunter22 is weak"},
+		"a JSON patch":        {"pods", `{"op":"add","path":"/spec/y","value":1}`, "value hunter22 is weak"},
 		"an encoded message":  {"secrets", `{"op":"add","path":"/metadata/x","value":1}`, "aHVudGVyMjI= is too short, as is hunter22"},
 	} {
 		object := objects[c.resource]
 		log := auditLine("shop", "zoe", strings.Replace(mutatingCalls("0 0 a "+c.patch), `{"code":201}`, fmt.Sprintf(`{"code":403,"message":"admission webhook \"b\" denied the request: %s"}`, c.message), 1)+`,"requestObject":`+object)
+		if name == "a JSON patch" {
+			log = strings.NewReplacer(object, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"hunter22"}]`, `"verb":"create"`, `"verb":"patch"`).Replace(log)
+		}
 		log = strings.Replace(log, `"resource":"pods"`, fmt.Sprintf(`"resource":%q`, c.resource), 1)
 		target := newCalledCluster(t, hooks{"a": patching("["+c.patch+"]", c.message), "b": denying(c.message)}, nil)
 		var outputs []result

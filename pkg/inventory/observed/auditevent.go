@@ -263,15 +263,22 @@ const maxMessage = 160
 // pattern is a message without its names and numbers, and without what it repeats of the
 // secrets of the object.
 func (e *auditEvent) pattern(message string) string {
-	var object any
-	_ = json.Unmarshal(e.RequestObject, &object) // empty below the level Request
-	secrets := inventory.Secrets{}
-	secrets.Add(object)
-	message = strings.Join(strings.Fields(text.Clean(variable.ReplaceAllString(secrets.Text(message), "…"))), " ")
+	message = strings.Join(strings.Fields(text.Clean(variable.ReplaceAllString(e.secrets().Text(message), "…"))), " ")
 	if runes := []rune(message); len(runes) > maxMessage {
 		message = string(runes[:maxMessage-1]) + "…"
 	}
 	return message
+}
+
+// secrets are those of what was sent: an object, a part of one, or a JSON patch; none below
+// the level Request.
+func (e *auditEvent) secrets() inventory.Secrets {
+	var object any
+	var patch []inventory.Change
+	_, _ = json.Unmarshal(e.RequestObject, &object), json.Unmarshal(e.RequestObject, &patch) // one of them is nothing
+	out := inventory.Redact(e.key().Resource, nil, [][]inventory.Change{patch})
+	out.Add(object)
+	return out
 }
 
 // key is what the request is about.
@@ -304,7 +311,7 @@ func (e *auditEvent) request(results results) *inventory.AuditRequest {
 	key := e.key()
 	out := &inventory.AuditRequest{
 		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Resource: key.Resource, Namespace: key.Namespace, Name: e.ObjectRef.Name,
-		Code: e.ResponseStatus.Code, Message: e.ResponseStatus.Message, Operation: key.Operation, Version: e.ObjectRef.APIVersion,
+		Code: e.ResponseStatus.Code, Message: e.secrets().Text(e.ResponseStatus.Message), Operation: key.Operation, Version: e.ObjectRef.APIVersion,
 		At: map[inventory.Series]inventory.AuditOutcome{}, Level: e.Level,
 	}
 	for series, o := range results {
