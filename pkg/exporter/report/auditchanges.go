@@ -107,9 +107,7 @@ func (l *AuditLog) changeBlocks() Blocks {
 			"%s %s %s in %s: %s %s each time by %s", c.Operation, c.Resource, object, c.span, field, changeVerbs[c.Change], c.Name,
 		)})
 	}
-	if more := l.OfLoops - len(l.Loops); more > 0 {
-		loops.Lines = append(loops.Lines, Line{Text: fmt.Sprintf("… and %s more.", inventory.Counted(more, "loop"))})
-	}
+	loops.Lines = append(loops.Lines, omitted(l.OfLoops, len(l.Loops), "loop")...)
 	t := &Table{Headings: []string{"Name", "Resource", "Change", "Path", "Requests"}, Cut: "Path"}
 	unpatched := 0
 	for _, f := range l.Changes {
@@ -120,9 +118,7 @@ func (l *AuditLog) changeBlocks() Blocks {
 		t.Rows = append(t.Rows, []string{f.Name, f.Resource.String(), f.Change, cmp.Or(f.Path, "(the whole object)"), fmt.Sprint(f.Requests)})
 	}
 	fields.Table = t
-	if more := l.OfChanges - len(l.Changes); more > 0 {
-		fields.Lines = append(fields.Lines, Line{Text: fmt.Sprintf("… and %s more, of %d.", inventory.Counted(more, "field"), l.OfChanges)})
-	}
+	fields.Lines = omitted(l.OfChanges, len(l.Changes), "field")
 	if unpatched > 0 {
 		fields.Lines = append(fields.Lines, Line{Text: fmt.Sprintf("Which fields were changed in %s is not recorded: that needs level Request in the audit policy.", inventory.Counted(unpatched, "request"))})
 	}

@@ -225,9 +225,7 @@ func (t AuditTop) Text(TextOptions) Blocks {
 	for _, m := range l.Messages {
 		out.Lines = append(out.Lines, Line{Label: fmt.Sprintf("%d %s", m.Requests, m.Outcome), Tone: Warning, Text: m.Name + ": " + m.Message})
 	}
-	if more := l.OfMessages - len(l.Messages); more > 0 {
-		out.Lines = append(out.Lines, Line{Text: fmt.Sprintf("… and %s more.", inventory.Counted(more, "message"))})
-	}
+	out.Lines = append(out.Lines, omitted(l.OfMessages, len(l.Messages), "message")...)
 	out.Lines = append(out.Lines, Sentences(l.Notes...)...)
 	return append(Blocks{out}, l.changeBlocks()...)
 }

@@ -185,10 +185,7 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 		where = " in namespace " + r.Namespace
 	}
 	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource.String()+" "+r.Name), where, inventory.UserName(r.User), r.Code, r.Message)
-	var notes, steps []Line
-	for _, note := range r.Notes {
-		notes = append(notes, Line{Label: "note:", Text: note, Tone: Note})
-	}
+	var steps []Line
 	for _, step := range r.Webhooks {
 		line := Line{Label: " ", Name: step.Name, Aside: step.Type.Title(), Text: "recorded: " + cmp.Or(string(step.Recorded), "nothing") + "; called by what is registered: " + cmp.Or(string(step.Called), "not registered"), Under: changeLines(step.changes())}
 		if step.Call != nil {
@@ -205,7 +202,7 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 	if len(steps) == 0 {
 		steps = Sentences("No webhook and no policy is recorded, and none is registered for such a request.")
 	}
-	return append(Blocks{{Heading: strings.TrimSpace(title)}}, Blocks{{Lines: notes}, {Lines: steps}}.NonEmpty()...)
+	return append(Blocks{{Heading: strings.TrimSpace(title)}}, Blocks{{Lines: noteLines(r.Notes)}, {Lines: steps}}.NonEmpty()...)
 }
 
 // changeLines are changes, one a line, with the values that they have.

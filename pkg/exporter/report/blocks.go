@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // View is what a command answers. The answers that have other forms have methods Markdown
@@ -101,6 +103,23 @@ func Sentences(texts ...string) []Line {
 		out = append(out, Line{Text: text})
 	}
 	return out
+}
+
+// noteLines are notes, one a line.
+func noteLines(notes []string) []Line {
+	var out []Line
+	for _, note := range notes {
+		out = append(out, Line{Label: "note:", Text: note, Tone: Note})
+	}
+	return out
+}
+
+// omitted says how many more there are than are shown; nothing where all are.
+func omitted(all, shown int, noun string) []Line {
+	if all <= shown {
+		return nil
+	}
+	return Sentences(fmt.Sprintf("… and %s more.", inventory.Counted(all-shown, noun)))
 }
 
 // NonEmpty leaves out the Blocks that have a heading alone.

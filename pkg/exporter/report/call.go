@@ -98,11 +98,7 @@ func (r CalledRequest) Text(o TextOptions) Blocks {
 	for i, rule := range r.Ignore {
 		rest = append(rest, Block{Heading: []string{"Argo CD: spec of the Application", "Flux: spec of the HelmRelease"}[i], Commands: strings.Split(strings.TrimSpace(rule), "\n")})
 	}
-	var notes []Line
-	for _, n := range r.Notes {
-		notes = append(notes, Line{Label: "note:", Text: n, Tone: Note})
-	}
-	return append(out, append(rest, Block{Lines: notes}).NonEmpty()...)
+	return append(out, append(rest, Block{Lines: noteLines(r.Notes)}).NonEmpty()...)
 }
 
 // callLine is one step with its changes.

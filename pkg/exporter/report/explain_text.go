@@ -327,10 +327,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 
 // notes say how the request was understood, and what the answer lacks.
 func (e Explanation) notes(o TextOptions) []Line {
-	var out []Line
-	for _, note := range e.Notes {
-		out = append(out, Line{Label: "note:", Text: note, Tone: Note})
-	}
+	out := noteLines(e.Notes)
 	if policies, _ := e.Count(); policies > 0 && o.Verbose {
 		out = append(out, Line{Label: "note:", Text: "policies are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions", Tone: Note})
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -94,17 +95,16 @@ type reader struct {
 func (r *reader) readAll(ctx context.Context, resources []resource) []contents {
 	out := make([]contents, len(resources))
 	r.kinds += len(resources)
-	slots := make(chan struct{}, parallel)
-	var group sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(parallel)
 	for i, resource := range resources {
-		slots <- struct{}{}
-		group.Go(func() {
+		group.Go(func() error {
 			out[i] = r.read(ctx, resource)
 			r.ended()
-			<-slots
+			return nil
 		})
 	}
-	group.Wait()
+	_ = group.Wait()
 	return out
 }
 

@@ -5,8 +5,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -139,16 +140,15 @@ func (o outcome) failed() bool {
 // dialAll dials the targets, some at a time, and returns what each showed.
 func (o Options) dialAll(ctx context.Context, targets []target) []outcome {
 	out := make([]outcome, len(targets))
-	slots := make(chan struct{}, parallel)
-	var group sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(parallel)
 	for i, t := range targets {
-		slots <- struct{}{}
-		group.Go(func() {
+		group.Go(func() error {
 			out[i] = o.dial(ctx, t)
-			<-slots
+			return nil
 		})
 	}
-	group.Wait()
+	_ = group.Wait()
 	return out
 }
 
