@@ -53,7 +53,7 @@ func Redact(r Resource, objects []map[string]any, patches [][]Change) Secrets {
 				case isSecret(patch[i]):
 					*v = hiddenValue
 				default:
-					*v = out.hidden(*v)
+					*v = replaced(*v, func(string, any) any { return hiddenValue }, out.Text)
 				}
 			}
 		}
@@ -61,27 +61,38 @@ func Redact(r Resource, objects []map[string]any, patches [][]Change) Secrets {
 	return out
 }
 
-// isSecretField reports whether a field of the object may be secret.
-func isSecretField(object map[string]any, key string) bool {
-	return slices.Contains(secretFields, key) || object["kind"] == "Secret" && key == "data"
-}
-
 // Add adds those within a value.
 func (s Secrets) Add(v any) {
+	note := func(key string, part any) any {
+		s.note(key, part)
+		return nil
+	}
+	replaced(v, note, func(text string) string { return text })
+}
+
+// replaced is a value with other values for its secret parts, and for its other texts.
+func replaced(v any, part func(key string, v any) any, text func(string) string) any {
 	switch v := v.(type) {
+	case string:
+		return text(v)
 	case []any:
-		for _, element := range v {
-			s.Add(element)
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = replaced(v[i], part, text)
 		}
+		return out
 	case map[string]any:
+		out := make(map[string]any, len(v))
 		for key, value := range v {
-			if isSecretField(v, key) {
-				s.note(key, value)
+			if slices.Contains(secretFields, key) || v["kind"] == "Secret" && key == "data" {
+				out[key] = part(key, value)
 			} else {
-				s.Add(value)
+				out[key] = replaced(value, part, text)
 			}
 		}
+		return out
 	}
+	return v
 }
 
 // note adds all of a secret field at the path; of env, the values.
@@ -113,27 +124,4 @@ func (s Secrets) Text(text string) string {
 		text = strings.ReplaceAll(text, value, hiddenValue)
 	}
 	return text
-}
-
-// hidden is a value without its secret parts.
-func (s Secrets) hidden(v any) any {
-	switch v := v.(type) {
-	case string:
-		return s.Text(v)
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = s.hidden(v[i])
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			if out[key] = s.hidden(value); isSecretField(v, key) {
-				out[key] = hiddenValue
-			}
-		}
-		return out
-	}
-	return v
 }

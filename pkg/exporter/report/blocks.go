@@ -114,12 +114,12 @@ func noteLines(notes []string) []Line {
 	return out
 }
 
-// omitted says how many more there are than are shown; nothing where all are.
-func omitted(all, shown int, noun string) []Line {
-	if all <= shown {
+// omitted says how many more there are than a list has; nothing where it has all.
+func omitted(all, length int, noun string) []Line {
+	if all <= length {
 		return nil
 	}
-	return Sentences(fmt.Sprintf("… and %s more.", inventory.Counted(all-shown, noun)))
+	return Sentences(fmt.Sprintf("… and %s more.", inventory.Counted(all-length, noun)))
 }
 
 // NonEmpty leaves out the Blocks that have a heading alone.

@@ -91,12 +91,14 @@ func emptied(v any) any {
 func elementSet(set fieldSet, element any) fieldSet {
 	for key, below := range set {
 		var keys map[string]any
-		if text, ok := strings.CutPrefix(key, "k:"); !ok || json.Unmarshal([]byte(text), &keys) != nil {
+		text, isElement := strings.CutPrefix(key, "k:")
+		if isElement = isElement && json.Unmarshal([]byte(text), &keys) == nil; !isElement {
 			continue
 		}
-		other := func(key string, value any) bool { return fmt.Sprint(asMap(element)[key]) != fmt.Sprint(value) }
-		maps.DeleteFunc(keys, func(key string, value any) bool { return !other(key, value) })
-		if len(keys) == 0 {
+		for name, value := range keys {
+			isElement = isElement && fmt.Sprint(asMap(element)[name]) == fmt.Sprint(value)
+		}
+		if isElement {
 			return asMap(below)
 		}
 	}
