@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,38 +43,35 @@ func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedReques
 		out.Notes = append(out.Notes, "the log does not hold the object: what depends on its labels or fields is open")
 	}
 	out.Notes = append(out.Notes, patchNotes(r)...)
-	var others []AuditedStep
 	compared := map[inventory.Series]AuditedStep{}
 	for _, step := range slices.Concat(c.Steps, c.Skipped) {
 		series := step.Webhook.Series()
 		recorded := r.At[series]
 		if _, seen := compared[series]; !seen && (recorded != "" || step.Match != admission.No) {
 			compared[series] = compareStep(log, step, recorded)
-			others = append(others, compared[series])
 		}
 	}
 	for series, recorded := range r.At {
 		if _, seen := compared[series]; !seen {
 			compared[series] = unregisteredStep(series, recorded)
-			others = append(others, compared[series])
 		}
 	}
+	called := func(call inventory.AuditCall) inventory.Series {
+		return inventory.Series{Type: inventory.Mutating, Name: call.Webhook}
+	}
 	for i, call := range r.Calls {
-		step := compared[inventory.Series{Type: inventory.Mutating, Name: call.Webhook}]
+		step := compared[called(call)]
 		again := func(o inventory.AuditCall) bool { return o.Webhook == call.Webhook }
 		if step.Call = &r.Calls[i]; slices.ContainsFunc(r.Calls[i+1:], again) || step.Recorded == inventory.AuditMutated {
 			step.Recorded = call.Outcome // the worst is that of the last call, if any
 		}
 		out.Webhooks = append(out.Webhooks, step)
 	}
-	isCall := func(s AuditedStep) bool {
-		return slices.ContainsFunc(r.Calls, func(c inventory.AuditCall) bool {
-			return s.Series == inventory.Series{Type: inventory.Mutating, Name: c.Webhook}
-		})
+	for _, call := range r.Calls {
+		delete(compared, called(call))
 	}
-	others = slices.DeleteFunc(others, isCall)
-	slices.SortStableFunc(others, func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) })
-	out.Webhooks = append(out.Webhooks, others...)
+	byName := func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) }
+	out.Webhooks = append(out.Webhooks, slices.SortedFunc(maps.Values(compared), byName)...)
 	out.markOverwritten()
 	return out
 }

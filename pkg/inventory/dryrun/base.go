@@ -12,9 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fieldSet is a node of a FieldsV1.
-type fieldSet = map[string]any
-
 // base is the object as the first webhook gets it: as it is sent, with the defaults of the
 // API server. Its answer to a dry run has all of that, and what webhooks changed; its
 // managedFields are those from before they did. Source: createHandler in
@@ -23,7 +20,7 @@ func base(sent, stored, answer map[string]any) map[string]any {
 	if answer == nil {
 		return sent
 	}
-	set, metadata := fieldSet{}, mapAt(answer, "metadata")
+	set, metadata := fields{}, mapAt(answer, "metadata")
 	managed, _ := metadata["managedFields"].([]any)
 	for _, entry := range managed {
 		if entry := asMap(entry); entry["subresource"] == nil {
@@ -31,31 +28,31 @@ func base(sent, stored, answer map[string]any) map[string]any {
 		}
 	}
 	for _, system := range []string{"name", "namespace", "managedFields"} {
-		join(set, fieldSet{"f:metadata": fieldSet{"f:" + system: fieldSet{}}})
+		join(set, fields{"f:metadata": fields{"f:" + system: fields{}}})
 	}
 	if stored == nil {
-		join(set, fieldSet{"f:metadata": fieldSet{"f:uid": fieldSet{}, "f:creationTimestamp": fieldSet{}}})
+		join(set, fields{"f:metadata": fields{"f:uid": fields{}, "f:creationTimestamp": fields{}}})
 	}
 	return asMap(completed(sent, answer, set))
 }
 
-func join(target, source fieldSet) {
+func join(target, source fields) {
 	for key, value := range source {
 		if target[key] == nil {
-			target[key] = fieldSet{}
+			target[key] = fields{}
 		}
-		join(target[key].(fieldSet), asMap(value))
+		join(target[key].(fields), asMap(value))
 	}
 }
 
 // completed is a value with the fields that the answer of the API server has besides, where
 // they are managed, or come from its plugins.
-func completed(value, answer any, set fieldSet) any {
+func completed(value, answer any, set fields) any {
 	switch v := value.(type) {
 	case map[string]any:
 		out := maps.Clone(v)
 		for key, is := range asMap(answer) {
-			below, managed := set["f:"+key].(fieldSet)
+			below, managed := set["f:"+key].(fields)
 			if had, ok := v[key]; ok {
 				out[key] = completed(had, is, below)
 			} else if managed || byPlugin(key, is) {
@@ -88,7 +85,7 @@ func emptied(v any) any {
 }
 
 // elementSet is that of an element of a list, by its keys.
-func elementSet(set fieldSet, element any) fieldSet {
+func elementSet(set fields, element any) fields {
 	for key, below := range set {
 		var keys map[string]any
 		text, isElement := strings.CutPrefix(key, "k:")

@@ -90,6 +90,7 @@ func (x *run) merged(stored, sent map[string]any) (map[string]any, error) {
 	return out, utiljson.Unmarshal(after, &out)
 }
 
+// fields are those of an object, or of a FieldsV1.
 type fields = map[string]any
 
 var (
