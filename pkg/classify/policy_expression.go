@@ -13,7 +13,7 @@ var policyExpression = &Check{
 	Summary:  "An expression of an admission policy fails for a kind that the policy matches.",
 	Severity: Warning,
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		return slices.Concat(failingConditions(p), badlyTyped(p), panicking(p))
+		return slices.Concat(failingConditions(p), badlyTyped(p), panicking(p), atomic(p))
 	},
 }
 
@@ -72,6 +72,22 @@ func panicking(p *PolicyProfile) []Problem {
 		Fix:     fmt.Sprintf("write maps in place of Objects in the value of the JSONPatch, as in value: [{\"key\": \"spot\"}], or use an applyConfiguration%s", changedBy(p.Object.Owner)),
 	}
 	if !server.Known() {
+		problem.Severity = Info
+	}
+	return []Problem{problem}
+}
+
+// atomic is what an applyConfiguration may not set: an API server refuses it at each evaluation.
+func atomic(p *PolicyProfile) []Problem {
+	fields := admission.AtomicFields(p.AdmissionPolicy)
+	if len(fields) == 0 {
+		return nil
+	}
+	problem := Problem{
+		Message: fmt.Sprintf("sets %s, which a server-side apply takes as one value: an applyConfiguration may not mutate atomic lists and maps, and that %s", JoinBounded(fields), whatFailureDoes(p)),
+		Fix:     fmt.Sprintf("write these fields by a JSONPatch in %s%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
+	}
+	if !p.FailsClosed() || !p.Denies() {
 		problem.Severity = Info
 	}
 	return []Problem{problem}

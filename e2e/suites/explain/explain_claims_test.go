@@ -35,7 +35,9 @@ type subject struct {
 	hooks       []claimedHook
 	// mayPass says that an expression fails for some objects, which the probes need not show.
 	mayPass bool
-	compare func(*subject, []testenv.ReportedFinding, []probe) verdict
+	// mutating says that its policy is.
+	mutating bool
+	compare  func(*subject, []testenv.ReportedFinding, []probe) verdict
 }
 
 type claimedHook struct {
@@ -155,7 +157,7 @@ func (e explainer) subjects(r *rand.Rand, prefix string) []*subject {
 		k := explainedKinds[slices.IndexFunc(explainedKinds, func(k explained) bool { return k.resource == resource })]
 		s := &subject{name: fmt.Sprintf("%s-%c", prefix, 'a'+i), kind: k}
 		makers[(i+r.IntN(len(makers)))%len(makers)](r, s)
-		if e.mutates && s.check == "policy-expression" && r.IntN(3) == 0 {
+		if e.mutates && s.check == "policy-expression" && (resource == "pods" || r.IntN(3) == 0) {
 			expression := somethingThatFails(r)
 			s.mayPass = slices.Contains(mayFail, expression)
 			s.mutates(expression)
@@ -254,8 +256,11 @@ func expressionSubject(r *rand.Rand, s *subject) {
 	}
 	s.objects = append(objects, s.seen(match, bound).objects()...)
 	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
-		evaluated := slices.DeleteFunc(probes, func(p probe) bool { return !slices.Contains(p.warned, s.name+"-twin") })
-		failed := func(p probe) bool { return p.refused("'"+s.name+"'", "resulted in error") }
+		failed := func(p probe) bool {
+			return p.refused("'"+s.name+"'", "resulted in error") || s.mutating && p.refused(s.name, "denied request")
+		}
+		// What a mutation refuses shows no warnings.
+		evaluated := slices.DeleteFunc(probes, func(p probe) bool { return !failed(p) && !slices.Contains(p.warned, s.name+"-twin") })
 		return compareFindings(findings, evaluated, evaluated, failed)
 	}
 }
@@ -264,13 +269,30 @@ func expressionSubject(r *rand.Rand, s *subject) {
 // mutation evaluates the expression.
 func (s *subject) mutates(expression string) {
 	was, binding := s.objects[0].(*admissionv1.ValidatingAdmissionPolicy), s.objects[1].(*admissionv1.ValidatingAdmissionPolicyBinding)
+	s.mutating = true
 	p := policy{name: s.name, mutating: true, failure: *was.Spec.FailurePolicy, reinvocation: admissionv1.NeverReinvocationPolicy, match: *was.Spec.MatchConstraints, conditions: was.Spec.MatchConditions}
 	p.bindings = []policyBinding{{name: s.name, match: binding.Spec.MatchResources}}
 	made := p.objects()
 	spec := &made[0].(*admissionv1.MutatingAdmissionPolicy).Spec
 	spec.Variables = was.Spec.Variables
+	if s.kind.resource == "pods" && len(expression)%2 == 0 { // an applyConfiguration of what is atomic, or not
+		spec.Mutations[0] = admissionv1.Mutation{PatchType: admissionv1.PatchTypeApplyConfiguration, ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: appliedField(len(expression))}}
+		s.mayPass = false
+		s.objects = append(made, s.objects[2:]...)
+		return
+	}
 	spec.Mutations[0].JSONPatch.Expression = fmt.Sprintf(`(%s) ? [JSONPatch{op: "test", path: "/metadata", value: object.metadata}] : []`, expression)
 	s.objects = append(made, s.objects[2:]...)
+}
+
+// appliedField sets a field of Pods, some of which are atomic.
+func appliedField(number int) string {
+	fields := []string{
+		`tolerations: [Object.spec.tolerations{key: "a", operator: "Exists"}]`, `nodeSelector: {"a": "b"}`, `terminationGracePeriodSeconds: 5`,
+		`containers: [Object.spec.containers{name: "c", args: ["a"]}]`, `containers: [Object.spec.containers{name: "c", imagePullPolicy: "Always"}]`,
+		`dnsConfig: Object.spec.dnsConfig{searches: ["a.example.com"]}`, `securityContext: Object.spec.securityContext{supplementalGroups: [1]}`,
+	}
+	return "Object{spec: Object.spec{" + fields[number/2%len(fields)] + "}}"
 }
 
 // replicasSubject is a policy on the replicas of Deployments, which is asked about their scale
@@ -305,7 +327,7 @@ func compareFindings(findings []testenv.ReportedFinding, all, selected []probe, 
 		if strings.Contains(f.Message, " that its ") {
 			of = selected
 		}
-		if !strings.Contains(f.Message, "CREATE") {
+		if !strings.Contains(f.Message, "CREATE") && !strings.Contains(f.Message, "atomic") {
 			continue
 		}
 		refuses := strings.Contains(f.Message, "refuses") && !strings.Contains(f.Message, "unless another matchCondition")

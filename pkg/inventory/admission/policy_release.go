@@ -2,6 +2,9 @@ package admission
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -54,27 +57,78 @@ const PanicsBefore = 37
 // ObjectsInLists are the indices of the policy's mutations that set a list or map with an
 // Object in it by a JSON patch.
 func ObjectsInLists(p *inventory.AdmissionPolicy) []int {
-	env, err := cel.NewEnv(cel.OptionalTypes(), cel.EnableMacroCallTracking())
-	if err != nil { // unreachable: its options are constants
-		return nil
-	}
-	parse := func(text string) ast.NavigableExpr {
-		if parsed, issues := env.Parse(text); issues.Err() == nil {
-			return ast.NavigateAST(parsed.NativeRep())
-		}
-		return nil // one that does not parse is refused
-	}
 	variables := patchVariables{}
 	for _, v := range p.Variables {
-		variables[v.Name] = parse(v.Expression)
+		variables[v.Name] = parsedExpression(v.Expression)
 	}
 	var out []int
 	for i, m := range p.Mutations {
-		if m.JSONPatch != nil && variables.setObjects(parse(m.JSONPatch.Expression), outsideValue, 0) {
+		if m.JSONPatch != nil && variables.setObjects(parsedExpression(m.JSONPatch.Expression), outsideValue, 0) {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+// parsedExpression is nil where it does not parse, which is refused.
+func parsedExpression(text string) ast.NavigableExpr {
+	env, err := cel.NewEnv(cel.OptionalTypes(), cel.EnableMacroCallTracking())
+	if err != nil { // unreachable: its options are constants
+		return nil
+	}
+	if parsed, issues := env.Parse(text); issues.Err() == nil {
+		return ast.NavigateAST(parsed.NativeRep())
+	}
+	return nil
+}
+
+// atomicFields are the lists and maps of Kubernetes' own kinds that are one value to a server-side
+// apply, by the type that an applyConfiguration writes. Source: listType and mapType in
+// k8s.io/api; validatePatch in k8s.io/apiserver pkg/admission/plugin/policy/mutating/patch.
+var atomicFields = []struct {
+	*regexp.Regexp
+	fields []string
+}{
+	{regexp.MustCompile(`^Object\.(?:.*\.)?spec$`), []string{
+		"nodeSelector", "tolerations", "readinessGates", "selector", "clusterIPs", "externalIPs", "loadBalancerSourceRanges", "ipFamilies", "taints",
+	}},
+	{regexp.MustCompile(`\.(?:initC|c)ontainers$`), []string{"command", "args", "envFrom", "resizePolicy", "restartPolicyRules"}},
+	{regexp.MustCompile(`\.securityContext$`), []string{"supplementalGroups", "sysctls"}},
+	{regexp.MustCompile(`\.capabilities$`), []string{"add", "drop"}},
+	{regexp.MustCompile(`\.dnsConfig$`), []string{"nameservers", "searches", "options"}},
+}
+
+// AtomicFields are those that the policy's applyConfigurations set, each with its mutation: an API
+// server refuses that. Other fields are not known, nor are custom resources.
+func AtomicFields(p *inventory.AdmissionPolicy) []string {
+	var out []string
+	for i, m := range p.Mutations {
+		isCustom := func(r admissionv1.RuleWithOperations) bool {
+			return !isSubset(r.APIGroups, []string{"", "apps", "batch"})
+		}
+		if m.ApplyConfiguration == nil || slices.ContainsFunc(p.Rules, isCustom) {
+			continue
+		}
+		root := parsedExpression(m.ApplyConfiguration.Expression)
+		if root == nil {
+			continue
+		}
+		for _, e := range ast.MatchDescendants(root, ast.KindMatcher(ast.StructKind)) {
+			for _, f := range e.AsStruct().Fields() {
+				name := f.AsStructField().Name()
+				for _, a := range atomicFields {
+					if a.MatchString(e.AsStruct().TypeName()) && slices.Contains(a.fields, name) {
+						out = append(out, fmt.Sprintf("%s by mutations[%d]", strings.TrimPrefix(e.AsStruct().TypeName(), "Object.")+"."+name, i))
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+func isSubset(list, allowed []string) bool {
+	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(allowed, s) })
 }
 
 // patchVariables are the expressions that those of patches may read.
