@@ -182,11 +182,14 @@ func (a *audited) logged(t *testing.T, name string) map[string]string {
 	testenv.Eventually(t, func() error {
 		for line := range bytes.Lines(testenv.Get(os.ReadFile(a.log))(t)) {
 			var event struct {
-				Stage, RequestURI string
-				ObjectRef         struct{ Name string }
-				Annotations       map[string]string
+				Stage, Verb, RequestURI string
+				ObjectRef               struct{ Name string }
+				Annotations             map[string]string
 			}
-			if json.Unmarshal(line, &event) != nil || event.ObjectRef.Name != name || event.Stage != "ResponseComplete" || !strings.Contains(event.RequestURI, "dryRun=All") {
+			if json.Unmarshal(line, &event) != nil || event.ObjectRef.Name != name || event.Stage != "ResponseComplete" {
+				continue
+			}
+			if isDryRun := event.Verb == "delete" || strings.Contains(event.RequestURI, "dryRun=All"); !isDryRun { // the options of a delete are in its body
 				continue
 			}
 			for key, value := range event.Annotations {
