@@ -15,7 +15,7 @@ GOTEST  := $(GO) test -timeout 60m
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
-.PHONY: build demo demo-live test unit packaging e2e e2e-suites notifications installations manifests generate lint control-plane monitoring servers test-faults e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check docs screenshots image release-names release clean
+.PHONY: build demo demo-live test unit packaging e2e e2e-suites notifications installations manifests generate lint control-plane monitoring servers test-faults mutants e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check docs screenshots image release-names release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -73,7 +73,7 @@ installations: build ## the findings on real software, from its released manifes
 	cd e2e/suites/installations && nice $(GOTEST) -count=1 ./...
 
 # The alerts by promtool and amtool, when one of them or the alerts have changed.
-bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard rules/tests/*.yaml e2e/bin/promtool e2e/bin/amtool)
+bin/rules-checked: rules/check.sh rules/prometheus.yaml rules/alertmanager.yaml $(wildcard e2e/bin/promtool e2e/bin/amtool)
 	@mkdir -p bin && touch $@.new
 	nice rules/check.sh
 	@mv $@.new $@
@@ -84,6 +84,9 @@ e2e-suites:
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./suites/faults && \
 		$(GOTEST) -count=1 -tags faults -parallel 4 -run TestFault ./suites/faults
+
+mutants: ## each comparison, threshold and matcher of each rule of the alerts is changed: a scenario must notice it
+	MUTANTS=all $(GOTEST) -count=1 -v -run TestMutants ./rules
 
 e2e-matrix: build ## the auditor in real releases of Kubernetes, or in RELEASES="1.31 1.36"; builds each once, see e2e/README.md
 	cd e2e && $(GO) vet -tags matrix ./suites/alerts && nice matrix/run.sh $(RELEASES)

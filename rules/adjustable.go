@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
 
 // Adjustable is what the mixin and the chart need to change in a rendered file what Options
@@ -35,7 +33,7 @@ type AdjustableNumber struct {
 func WriteAdjustable() ([]byte, error) {
 	out := Adjustable{
 		Alerts: map[string]string{}, Numbers: map[string]AdjustableNumber{}, Rules: map[string]string{},
-		Series: []string{"webhook_auditor_policy_info", promql.WebhookSeconds + "_sum"}, // which descriptions alone read
+		Series: []string{"webhook_auditor_policy_info"}, // which a description alone reads
 	}
 	for _, n := range Numbers {
 		out.Numbers[n.Name] = AdjustableNumber{n.Value, n.Enhancement, n.Lowest, n.Below}

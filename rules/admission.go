@@ -15,21 +15,24 @@ func admissionAlerts() []Alert {
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(rejectionsJumped),
 			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
-			Description: `{{ $value | humanizePercentage }} of the requests to ` + admissionWebhook + ` in 15 minutes are refused on purpose` + sinceWhen + `. That is over three times its usual share: its policy has changed, or the requests have. Clients see the reason in the reply.` + itsBackend + webhookVariables,
+			Description: `{{ $value | humanizePercentage }} of the requests to ` + webhookNamed + ` in 15 minutes are refused on purpose. That is over three times its usual share: its policy has changed, or the requests have. Clients see the reason in the reply.` + itsBackend,
+			Variables:   webhookVariables,
 		},
 		{
 			Name: "WebhookMatchConditionErrors", Asks: "Whose matchConditions fail again and again?",
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(recurring("WebhookMatchConditionErrors", isUnevaluated)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
-			Description: `The matchConditions of ` + admissionWebhook + ` fail` + sinceWhen + `. {{ $value | printf "%.0f" }} requests met that in the last 15 minutes.{{ if eq $policy "Fail" }} Those are refused with code 403.{{ else if eq $policy "Ignore" }} Those pass without the webhook.{{ end }} Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject + webhookVariables,
+			Description: `The matchConditions of ` + webhookNamed + ` fail. {{ $value | printf "%.0f" }} requests met that in the last 15 minutes.` + says("failure_policy", `{{ if eq . "Fail" }} Those are refused with code 403.{{ else }} Those pass without the webhook.{{ end }}`) + ` Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject,
+			Variables:   webhookVariables,
 		},
 		{
 			Name: "WebhookInternalErrors", Asks: "Whose answers can the API server not use, again and again?",
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        withBackend(recurring("WebhookInternalErrors", isClosed+`, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use the answers of webhook {{ $labels.name }}.`,
-			Description: `The API server cannot use the answers of ` + admissionWebhook + sinceWhen + `. In the last 15 minutes it refused {{ $value | printf "%.0f" }} requests: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend + webhookVariables,
+			Description: `The API server cannot use the answers of ` + webhookNamed + `. In the last 15 minutes it refused {{ $value | printf "%.0f" }} requests: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend,
+			Variables:   webhookVariables,
 		},
 	}
 }
@@ -39,7 +42,8 @@ var notInInventory = Alert{
 	Severity: classify.Info, For: 15 * time.Minute, KeepFiring: 15 * time.Minute,
 	Expr:        uncharted,
 	Summary:     `The API server calls webhook {{ $labels.name }}, which no object registers.`,
-	Description: `The API server called ` + admissionWebhook + ` {{ $value | printf "%.0f" }} times in 15 minutes, and no object registers it. Either a manifest on the control plane's disk does, which no API shows, or an API server still has a deleted configuration.` + itsObject + variables("NAME", "$labels.name"),
+	Description: `The API server called ` + webhookNamed + ` {{ $value | printf "%.0f" }} times in 15 minutes, and no object registers it. Either a manifest on the control plane's disk does, which no API shows, or an API server still has a deleted configuration.` + itsObject,
+	Variables:   variables("NAME", "$labels.name"),
 }
 
 // recurring returns how often calls of a webhook failed so in the last 15 minutes,

@@ -28,6 +28,8 @@ type Alert struct {
 	// Summary is one line; Description alone must be enough to act on. Both
 	// are Prometheus templates.
 	Summary, Description string
+	// Variables is a template of what is pasted before the commands of the runbook, if it has any.
+	Variables string
 	// Checks are those whose findings the alert is about, if it is about findings. Their
 	// runbooks are its runbooks; others have one of their own.
 	Checks []*classify.Check

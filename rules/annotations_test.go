@@ -148,6 +148,6 @@ func annotationsOf(alerts []*rules.Alert) string {
 		return ""
 	}
 	a := alerts[0]
-	return fmt.Sprintf("- labels: `%s`\n- summary: %s\n- description: %s\n- runbook_url: %s\n",
-		a.Labels.String(), a.Annotations.Get("summary"), a.Annotations.Get("description"), a.Annotations.Get("runbook_url"))
+	return fmt.Sprintf("- labels: `%s`\n- summary: %s\n- description: %s\n- runbook_url: %s\n- runbook_variables: %s\n", a.Labels.String(),
+		a.Annotations.Get("summary"), a.Annotations.Get("description"), a.Annotations.Get("runbook_url"), cmp.Or(a.Annotations.Get("runbook_variables"), "none"))
 }

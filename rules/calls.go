@@ -179,8 +179,6 @@ const (
 	longOutage  = `cluster_type_name_failure:webhook_auditor_failed:ratio_outage6h`
 	// burning is the share of the calls that fail, where it pages.
 	burning = `cluster_type_name_failure:webhook_auditor_failed:ratio_burning`
-	// lasting are the failures that may warn: there are three, and they are not over.
-	lasting = `cluster_type_name_failure:webhook_auditor_failed:lasting`
 	// slots is in how many slots of 6 hours one call in twenty failed.
 	slots = `cluster_type_name_failure:webhook_auditor_failed:slots6h`
 	// overTicket is the share of 5 minutes where it is over the threshold of a ticket.
@@ -250,7 +248,7 @@ func outageRecords() []RecordingRule {
 	names := strings.NewReplacer("PER", perFailure, "RATIO30", ratio("30m"), "RATIO3", ratio("3m"), "RATIO5", ratio("5m"), "RATIO6H", ratio("6h"),
 		"FAILED30", failedIn("30m"), "FAILED6H", failedIn("6h"), "CALLED30", callsBy("30m"), "CALLED3", callsBy("3m"), "COUNTERS", counters,
 		"FRESH", fresh, "SPELLS", spells, "REPAIRED", backendRepaired, "RECOVERED", recovered, "CALM", calm, "AGAIN", respelled, "SHORT", shortOutage, "LONG", longOutage,
-		"BURNING", burning, "LASTING", lasting, "SLOTS", slots, "OVER", overTicket, "WORRYING", worrying)
+		"BURNING", burning, "SLOTS", slots, "OVER", overTicket, "WORRYING", worrying)
 	out := []RecordingRule{
 		{Name: recovered, Asks: "Of which webhooks do calls no longer fail?", Expr: `
 			FAILED6H and on (type, name, operation) (CALLED3 >= 20) unless on PER (RATIO3 > $recoveredShare)
@@ -279,7 +277,6 @@ func outageRecords() []RecordingRule {
 			(
 				(SHORT and on PER (FRESH or on PER BURNING) or on PER LONG) unless on PER (RECOVERED or CALM)
 			) or on PER (AGAIN and on PER BURNING)`},
-		{Name: lasting, Asks: "Where did three calls fail in 30m, and do calls still fail?", Expr: `FAILED30 >= 3 unless on PER RECOVERED`},
 		{Name: overTicket, Asks: "Which share of 5m is over the threshold of a ticket?", Expr: `
 			RATIO5{failure=~"closed|unevaluated"} > $WebhookCallsFailing or RATIO5{failure="open"} > $WebhookFailingOpen or RATIO5{` + isConversion + `} > $WebhookConversionFailing`},
 		{Name: worrying, Asks: "Which share fails, where it is worth a ticket? It begins while calls fail, and goes on where they come and go.", Expr: `
@@ -288,7 +285,7 @@ func outageRecords() []RecordingRule {
 				(
 					(OVER and on PER count_over_time(OVER[30m:1m]) >= 10 or on PER (OVER and on PER SLOTS >= 5)) unless on PER CALM
 					or on PER (RATIO6H > 0.02 and on PER count_over_time((RATIO5 > 0.01)[6h:4m]) >= 45)
-				) and on PER LASTING and on PER (last_over_time(FRESH[2m]) or on PER WORRYING)
+				) and on PER (FAILED30 >= 3 unless on PER RECOVERED) and on PER (last_over_time(FRESH[2m]) or on PER WORRYING)
 			)
 			or on PER (AGAIN and on PER WORRYING)`},
 	}

@@ -14,21 +14,24 @@ func conversionAlerts() []Alert {
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(`max by (type, name) (` + failing(isConversion) + `) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `} < 20) ^ 0`),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
-			Description: ofCalls + ` to ` + conversionOf + ` fail` + sinceWhen + `. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.` + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
+			Description: ofCalls + ` to ` + conversionOf + ` fail. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.`,
+			Variables:   fact("instance") + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 		},
 		{
 			Name: "WebhookConversionSlow", Asks: "Of which CRDs are conversions slow?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute, KeepFiring: 10 * time.Minute,
 			Expr:        withBackend(slowConversion),
 			Summary:     `Objects of {{ $labels.name }} are slow to convert.`,
-			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer` + sinceWhen + `. This is of 5 minutes, or of 15 if there are few calls. A list waits for as many calls as it has objects in another version.` + itsBackend + conversionVariables,
+			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer. This is of 5 minutes, or of 15 if there are few calls. A list waits for as many calls as it has objects in another version.` + itsBackend,
+			Variables:   conversionVariables,
 		},
 		{
 			Name: "WebhookConversionBlocksControllers", Asks: "Of which CRDs do all conversions fail while controllers that read everything hang?",
 			Severity: classify.Critical, For: 5 * time.Minute, KeepFiring: 10 * time.Minute,
 			Expr:        withBackend(blocking),
 			Summary:     `Garbage collection, namespace deletion or quota hangs on {{ $labels.name }}.`,
-			Description: `No object of {{ $labels.name }} can be converted` + sinceWhen + `, and garbage collection, namespace deletion or quota hangs. These controllers read all resources: one that cannot be read stops them everywhere.` + itsBackend + ` If it cannot be repaired, set the CRD's conversion to None: see the runbook for its price. Never delete unreadable objects: they are sound.` + conversionVariables,
+			Description: `No object of {{ $labels.name }} can be converted, and garbage collection, namespace deletion or quota hangs. These controllers read all resources: one that cannot be read stops them everywhere.` + itsBackend + ` If it cannot be repaired, set the CRD's conversion to None: see the runbook for its price. Never delete unreadable objects: they are sound.`,
+			Variables:   conversionVariables,
 		},
 	}
 }

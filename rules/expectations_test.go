@@ -200,6 +200,27 @@ func hides(failing ...trace) []trace {
 	return out
 }
 
+// mutating has the webhook be one that mutates.
+func mutating(traces []trace) []trace {
+	return each("", func(t trace) trace { return t.renamed(`type="validating"`, `type="admit"`) }, traces)
+}
+
+// createsOn are calls for CREATE on seven API servers, which fail on so many.
+func createsOn(failing int) []trace {
+	var out []trace
+	for i, instance := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		out = append(out, calls(instance, "CREATE", 1, func(m int) bool { return m >= 60 && i < failing })...)
+	}
+	return out
+}
+
+// hangsOnCreate are calls of which those for UPDATE are quick.
+func hangsOnCreate() []trace {
+	update := func(t trace) trace { return t.renamed("CREATE", "UPDATE") }
+	return append(hang(10, 200), update(counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, since(0, 660))),
+		update(counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, since(0, 660))), update(counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, since(0, 660))))
+}
+
 // oneWay are conversions of which one pair of versions fails.
 func oneWay() []trace {
 	return []trace{
@@ -252,6 +273,12 @@ var expectations = []expectation{
 	{"each CREATE fails, one in two minutes", "WebhookFailingClosed", hides(calls("a", "CREATE", 18, from60)[0].slower(36), calls("a", "CREATE", 18, from60)[1].slower(36), calls("a", "CREATE", 18, from60)[2].slower(36)), 1, 1, 50, 60, 100, 240, 240},
 	{"each CREATE fails on one of two API servers", "WebhookFailingClosed", hides(append(calls("a", "CREATE", 3, from60), calls("b", "CREATE", 3, neverFails)...)...), 1, 1, 50, 60, 72, 240, 240},
 	{"all calls of one of eight API servers fail", "WebhookFailingClosed", hides(calls("h", "UPDATE", 20, from60)...), 1, 1, 50, 60, 72, 240, 240},
+	{"each DELETE of a mutating webhook fails", "WebhookFailingClosed", mutating(hides(calls("a", "DELETE", 18, from60)...)), 1, 1, 50, 60, 72, 150, 150},
+	{"each CREATE and each CONNECT fails", "WebhookFailingClosed", hides(append(calls("a", "CREATE", 9, from60), calls("b", "CONNECT", 9, from60)...)...), 1, 1, 50, 60, 72, 150, 150},
+	{"each CREATE fails on six of seven API servers, seldom", "WebhookFailingClosed", hides(createsOn(6)...), 1, 1, 50, 60, 72, 150, 150},
+	{"an outage of four minutes", "WebhookFailingClosed WebhookCallsFailing", rollout(180, 1000, 4), 1, 1, 30, 201, 0, 0, 200},
+	{"an outage of five minutes", "WebhookFailingClosed", rollout(180, 1000, 5), 1, 1, 30, 201, 0, 0, 200},
+	{"each CREATE hangs, a twelfth of the calls", "WebhookCriticalResourceSlow", hangsOnCreate(), 1, 1, 50, 60, 80, 150, 150},
 	{"each conversion between two versions fails", "WebhookConversionFailing", oneWay(), 1, 1, 50, 60, 72, 240, 240},
 	{"calls hang until requests end", "WebhookCriticalResourceSlow", hang(10, 200), 1, 1, 50, 60, 69, 240, 240},
 	{"most calls hang", "WebhookCriticalResourceSlow", hang(6, 200), 1, 1, 50, 60, 71, 240, 240},
@@ -504,50 +531,32 @@ var blindFor = trace{seesAll.series, func(m int) string {
 	return number(float64(60 * m))
 }}
 
-// TestExpectations evaluates what a person on call expects of one alert. Those that are
-// scraped and evaluated alike are evaluated at once.
-func TestExpectations(t *testing.T) {
-	alike := map[string][]expectation{}
-	for _, e := range slices.Concat(rollouts(), auditorsGo(), expectations) {
-		key := fmt.Sprint(e.scrape, e.step, e.from/400, e.last/250)
-		if strings.HasPrefix(e.alert, "WebhookAuditor") || strings.HasPrefix(e.alert, "WebhookInputMetricsMissing") {
-			key = e.name // they are about what is not there, in whichever cluster
+// scenario is the expectation as one of a world.
+func (e expectation) scenario() scenario {
+	return scenario{e.name + ", " + e.alert, e.cluster(), strings.Fields(e.alert), e.lines(), e.wrong}
+}
+
+func (e expectation) wrong(fires firings) string {
+	identity := ""
+	for m := e.from; m <= e.last; m += e.step {
+		alerts := firingOf(fires(minutes(m)), strings.Fields(e.alert)...)
+		switch must := m >= e.begins && m <= e.ends; {
+		case m < e.silent && len(alerts) > 0:
+			return fmt.Sprintf("fires after %d minutes: %s", m, alerts[0].Labels)
+		case must && len(alerts) != 1:
+			return fmt.Sprintf("%d alerts fire after %d minutes, want one", len(alerts), m)
+		case must && identity != "" && alerts[0].Labels.String() != identity:
+			return fmt.Sprintf("after %d minutes %s fires, before it was %s", m, alerts[0].Labels, identity)
+		case must:
+			identity = alerts[0].Labels.String()
 		}
-		alike[key] = append(alike[key], e)
 	}
-	for key, together := range alike {
-		t.Run(key, func(t *testing.T) {
-			t.Parallel()
-			var names []string
-			series := map[string][]string{}
-			all := together[0]
-			for _, e := range together {
-				names = append(names, strings.Fields(e.alert)...)
-				series[e.cluster()] = e.lines()
-				all.from, all.last = min(all.from, e.from), max(all.last, e.last)
-			}
-			p := evaluateFile(t, fileOf(t, names...), time.Duration(all.scrape)*minute, inClusters(series))
-			fires := p.over(time.Duration(all.from)*minute, time.Duration(all.last)*minute, time.Duration(all.step)*minute)
-			for _, e := range together {
-				t.Run(e.name+", "+e.alert, func(t *testing.T) {
-					identity := ""
-					for minute := e.from; minute <= e.last; minute += e.step {
-						alerts := firingOf(fires(e.cluster(), time.Duration(minute)*time.Minute), strings.Fields(e.alert)...)
-						switch must := minute >= e.begins && minute <= e.ends; {
-						case minute < e.silent && len(alerts) > 0:
-							t.Fatalf("fires after %d minutes: %s", minute, alerts[0].Labels)
-						case must && len(alerts) != 1:
-							t.Fatalf("%d alerts fire after %d minutes, want one", len(alerts), minute)
-						case must && identity != "" && alerts[0].Labels.String() != identity:
-							t.Fatalf("after %d minutes %s fires, before it was %s", minute, alerts[0].Labels, identity)
-						case must:
-							identity = alerts[0].Labels.String()
-						}
-					}
-				})
-			}
-		})
-	}
+	return ""
+}
+
+// isAboutAbsence reports whether the alert is about what is not there, in whichever cluster.
+func (e expectation) isAboutAbsence() bool {
+	return strings.HasPrefix(e.alert, "WebhookAuditor") || strings.HasPrefix(e.alert, "WebhookInputMetricsMissing")
 }
 
 // cluster is where the expectation is looked at.
@@ -631,41 +640,40 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestNoSecondPage has webhooks that are called now and then, whose backend is
-// down for an hour, as the auditor finds: once it is back, the calls that
-// failed until then page no more when the alert on the backend ends.
-func TestNoSecondPage(t *testing.T) {
-	t.Parallel()
+// repairedWorld has webhooks that are called now and then, whose backend is down for an hour,
+// as the auditor finds: once it is back, the calls that failed until then page no more when the
+// alert on the backend ends.
+func repairedWorld() *world {
 	const down, up = 20, 80
-	series := map[string][]string{}
+	w := &world{name: "repaired backends", scrape: minute, step: minute, from: minutes(15), last: minutes(watched)}
 	for _, period := range []int{1, 2, 5, 10} {
 		calls := func(from, to int) func(int) int {
 			return func(m int) int { return max(min(m, to)-from, 0) / period * max(1, period/2) }
 		}
 		found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
 		answered := func(m int) int { return calls(0, down)(m) + calls(up, watched)(m) }
-		series[fmt.Sprintf("called every %d minutes", period)] = faults[0].lines([]trace{
+		lines := faults[0].lines([]trace{
 			counts(requested("200"), answered), counts(requested("503"), calls(down, up)), counts(rejected("calling_webhook_error"), calls(down, up)),
 			found.during(down, up), info, reach, seesAll, limited(knownHook, 0.5),
 		})
-	}
-	fires := evaluateFile(t, fileOf(t, "WebhookBackendDown", "WebhookFailingClosed"), minute, inClusters(series)).over(15*minute, watched*minute, minute)
-	for name := range series {
-		t.Run(name, func(t *testing.T) {
+		name := fmt.Sprintf("a backend that is back, called every %d minutes", period)
+		w.scenarios = append(w.scenarios, scenario{name, name, []string{"WebhookBackendDown", "WebhookFailingClosed"}, lines, func(fires firings) string {
 			paged := false
-			for at := 15; at <= watched; at++ {
-				fires := fires(name, time.Duration(at)*minute)
+			for m := 15; m <= watched; m++ {
+				fires := fires(minutes(m))
 				down, failing := len(firingOf(fires, "WebhookBackendDown")) > 0, len(firingOf(fires, "WebhookFailingClosed")) > 0
 				paged = paged || down
-				if at > up && failing && !down {
-					t.Fatalf("WebhookFailingClosed fires alone %d minutes after the backend is back", at-up)
+				if m > up && failing && !down {
+					return fmt.Sprintf("WebhookFailingClosed fires alone %d minutes after the backend is back", m-up)
 				}
 			}
 			if !paged {
-				t.Error("WebhookBackendDown does not fire")
+				return "WebhookBackendDown does not fire"
 			}
-		})
+			return ""
+		}})
 	}
+	return w
 }
 
 // deleted is a webhook of which all calls fail, until its configuration is deleted
@@ -745,29 +753,26 @@ var silences = []silence{
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
 }
 
-// TestSilences evaluates when what a person on call has cured ends.
-func TestSilences(t *testing.T) {
-	t.Parallel()
-	const last = 300
-	var names []string
-	series := map[string][]string{}
+// silenceWorld has what a person on call has cured end.
+func silenceWorld() *world {
+	w := &world{name: "silences", scrape: minute, step: minute, from: minutes(50), last: minutes(300)}
 	for _, s := range silences {
-		names = append(names, s.alert)
-		series[s.name] = expectation{traces: s.traces, scrape: 1, last: s.ends}.lines()
+		lines := expectation{traces: s.traces, scrape: 1, last: s.ends}.lines()
+		w.scenarios = append(w.scenarios, scenario{s.name, s.name, []string{s.alert}, lines, s.wrong})
 	}
-	fires := evaluateFile(t, fileOf(t, names...), minute, inClusters(series)).over(50*minute, last*minute, minute)
-	for _, s := range silences {
-		t.Run(s.name, func(t *testing.T) {
-			if fires := fires(s.name, time.Duration(s.fires)*minute); len(firingOf(fires, s.alert)) != 1 {
-				t.Fatalf("does not fire after %d minutes", s.fires)
-			}
-			for at := s.begins; at <= s.ends; at++ {
-				if got := firingOf(fires(s.name, time.Duration(at)*minute), s.alert); len(got) > 0 {
-					t.Fatalf("fires after %d minutes: %s", at, got[0].Labels)
-				}
-			}
-		})
+	return w
+}
+
+func (s silence) wrong(fires firings) string {
+	if len(firingOf(fires(minutes(s.fires)), s.alert)) != 1 {
+		return fmt.Sprintf("does not fire after %d minutes", s.fires)
 	}
+	for m := s.begins; m <= s.ends; m++ {
+		if got := firingOf(fires(minutes(m)), s.alert); len(got) > 0 {
+			return fmt.Sprintf("fires after %d minutes: %s", m, got[0].Labels)
+		}
+	}
+	return ""
 }
 
 // TestCutOffSeenByAuditors has one of three API servers reach no webhook, where two

@@ -8,26 +8,34 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// The words that descriptions share: what breaks, since when, what calls answer, and
-// one command that needs kubectl alone.
+// The words that descriptions share: what breaks, what calls answer, and one command that needs
+// kubectl alone.
 const (
-	admissionWebhook = `the {{ if eq $labels.type "admit" }}mutating{{ else }}{{ $labels.type }}{{ end }} webhook {{ $labels.name }}`
-	conversionOf     = `the conversion webhook of the CRD {{ $labels.name }}`
-	ofCalls          = `{{ $value | humanizePercentage }} of the calls in 5 minutes, or in six hours if there are few,`
-	ofPart           = ` It may be those for one operation, or on one API server.`
-	sinceWhen        = `{{ with $since }} since {{ . }}{{ end }}`
-	forReached       = `{{ with $reached }} for{{ . }}{{ end }}`
-	answering        = `{{ with $code }} The code of the answer is {{ . }}.{{ end }}`
-	ofSome           = `{{ with $apiservers }} Only calls of{{ . }} fail: ask that API server, and look at its network.{{ end }}`
-	itsBackend       = `{{ $ns := $labels.namespace }}{{ if and $ns (match "^[-a-z0-9]+$" $ns) }} See "` + classify.LookAtBackend + ` -n {{ $ns }}".{{ else }}` + itsObject + `{{ end }}`
-	itsObject        = ` See "kubectl get {{ if eq $labels.type "admit" }}mutatingwebhookconfigurations{{ else if eq $labels.type "conversion" }}crds{{ else }}validatingwebhookconfigurations{{ end }} -o wide".`
-	breakGlass       = ` If it cannot be repaired at once, narrow or delete its configuration, which always works: see the runbook.`
+	webhookNamed = `webhook {{ $labels.name }}`
+	conversionOf = `the conversion webhook of the CRD {{ $labels.name }}`
+	ofCalls      = `{{ $value | humanizePercentage }} of the calls in 5 minutes, or in six hours if few,`
+	ofPart       = ` Perhaps it is one operation, or one API server.`
+	itsBackend   = `{{ with $labels.namespace }} See "` + classify.LookAtBackend + ` -n {{ . }}".{{ else }}` + itsObject + `{{ end }}`
+	itsObject    = ` See "kubectl get {{ if eq $labels.type "conversion" }}crds{{ else }}validatingwebhookconfigurations,mutatingwebhookconfigurations{{ end }} -o wide".`
+	breakGlass   = ` Else narrow or delete its configuration: see the runbook.`
 )
+
+// What facts say, where there are any.
+var (
+	forReached = says("resource", `, for example for {{ . }}`)
+	answering  = says("rejection_code", ` The code of the answer is {{ . }}.`)
+	ofSome     = says("instance", ` Only some API servers' calls fail, as those of {{ . }}: look at its network.`)
+)
+
+// says writes a text for each of the facts that have the label.
+func says(label, text string) string {
+	return `{{ range $facts }}{{ with .Labels.` + label + ` }}` + text + `{{ end }}{{ end }}`
+}
 
 // The variables of the commands in runbooks.
 var (
-	webhookVariables    = kindVariable + variables("KIND CONFIGURATION NAME NAMESPACE", "$kind $configuration $labels.name $labels.namespace")
-	failureVariables    = kindVariable + variables("KIND CONFIGURATION NAME NAMESPACE INSTANCE", "$kind $configuration $labels.name $labels.namespace $instance")
+	webhookVariables    = kindVariable + fact("configuration") + variables("KIND CONFIGURATION NAME NAMESPACE", "$kind $configuration $labels.name $labels.namespace")
+	failureVariables    = kindVariable + fact("configuration") + fact("instance") + variables("KIND CONFIGURATION NAME NAMESPACE INSTANCE", "$kind $configuration $labels.name $labels.namespace $instance")
 	conversionVariables = variables("NAME NAMESPACE", "$labels.name $labels.namespace")
 )
 
@@ -36,11 +44,36 @@ var (
 // objects go.
 const kindVariable = `{{ $kind := "validatingwebhookconfiguration" }}{{ if eq $labels.type "admit" }}{{ $kind = "mutatingwebhookconfiguration" }}{{ else if eq $labels.type "conversion" }}{{ $kind = "" }}{{ end }}`
 
-// variables ends a description with what is pasted before the commands of the
-// runbook: an assignment of each value to its name, where no value means anything
-// to a shell.
+// fact sets a variable to the label of one of the facts.
+func fact(label string) string {
+	return `{{ $` + label + ` := "" }}` + says(label, `{{ $`+label+` = . }}`)
+}
+
+// variables are what is pasted before the commands of the runbook: an assignment of each value
+// to its name, where no value means anything to a shell.
 func variables(names, values string) string {
-	return `{{ with printf "` + strings.ReplaceAll(names, " ", "=%s ") + `=%s" ` + values + ` }}{{ if match "^([A-Z]+=[-.:/a-z0-9]*( |$))+$" . }} Variables of the runbook: {{ . }}{{ end }}{{ end }}`
+	return `{{ with printf "` + strings.ReplaceAll(names, " ", "=%s ") + `=%s" ` + values + ` }}{{ if match "^([A-Z]+=[-.:/a-z0-9]*( |$))+$" . }}{{ . }}{{ end }}{{ end }}`
+}
+
+// facts is the record of what alerts say of affected webhooks and of those with findings. Each
+// series has one more label: a resource that the webhook is called for and the cluster depends
+// on, the code of most failed calls, an API server of those of which calls fail while those of
+// others do not, the only configuration, with its failurePolicy, and how long calls take, and may.
+const facts = `cluster_type_name:webhook_auditor_facts:info`
+
+var factsRecord = RecordingRule{
+	Name: facts, Asks: "What do alerts say of a webhook?",
+	Expr: strings.NewReplacer("FAILED", failedOn("30m"), "CALLED", callsOn("30m"), "SLOW", slowNow,
+		"INFO", `group by (type, name, configuration, failure_policy) (last_over_time(webhook_auditor_webhook_info[5m]) and on (type, name) `+affected+`)`).Replace(`
+		topk by (type, name) (1, group by (type, name, resource) (last_over_time(webhook_auditor_webhook_reach{` + vitalClasses + `}[5m]) and on (type, name) (` + affected + ` or ` + registered + `)))
+		or topk by (type, name) (1, sum by (type, name, rejection_code) (increase(` + failedClosed + `[30m])) > 0)
+		or group by (type, name, instance) (FAILED)
+		unless on (type, name) (count by (type, name) (sum by (type, name, instance) (FAILED)) == count by (type, name) (sum by (type, name, instance) (CALLED)))
+		or INFO unless on (type, name) count by (type, name) (INFO) > 1
+		or label_replace(max by (type, name) (` + thresholds + ` and on (type, name) SLOW), "takes", "limit", "", "")
+		or label_replace(
+			sum by (type, name) (rate(` + promql.WebhookSeconds + `_sum[10m])) / on (type, name) (sum by (type, name) (rate(` + promql.WebhookSeconds + `_count[10m])) and on (type, name) SLOW),
+			"takes", "average", "", "")`),
 }
 
 // outages is the share of the calls that fail in these ways, where it is an outage.
@@ -60,21 +93,24 @@ func failureAlerts() []Alert {
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(refusing(outages) + ` > $threshold unless on (type, name) ` + harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + admissionWebhook + ` fail` + sinceWhen + `.` + ofPart + ` The API server refuses the requests` + forReached + `.{{ if not $reached }} No auditor says for which resources it is called.{{ end }}` + answering + ofSome + itsBackend + breakGlass + failureVariables,
+			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + breakGlass,
+			Variables:   failureVariables,
 		},
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(refusing(failing)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + admissionWebhook + ` fail` + sinceWhen + `.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + failureVariables,
+			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend,
+			Variables:   failureVariables,
 		},
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
 			Expr:        withBackend(passing(failing) + unlessHanging),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + admissionWebhook + ` fail` + sinceWhen + `.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome + itsBackend + failureVariables,
+			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome + itsBackend,
+			Variables:   failureVariables,
 		},
 		{
 			Name: "WebhookAllCallsFailing", Asks: "Which webhooks are called seldom, and answer none of the calls?",
@@ -83,14 +119,16 @@ func failureAlerts() []Alert {
 				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
 				unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),
 			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
-			Description: `All {{ $value | printf "%.0f" }} calls to ` + admissionWebhook + ` in an hour, or in a day if there are few, failed. It is so` + sinceWhen + `. The webhook is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend + webhookVariables,
+			Description: `All {{ $value | printf "%.0f" }} calls to ` + webhookNamed + ` in an hour, or in a day if there are few, failed. The webhook is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend,
+			Variables:   webhookVariables,
 		},
 		{
 			Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
 			Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3`,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks in 3 minutes fail` + sinceWhen + `{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".` + variables("INSTANCE", "$labels.instance"),
+			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks in 3 minutes fail{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".`,
+			Variables:   variables("INSTANCE", "$labels.instance"),
 		},
 	}
 }

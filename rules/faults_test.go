@@ -109,7 +109,7 @@ func limited(webhook string, seconds float64) trace {
 }
 
 // triggers are, for each signal alert, what it fires on, where that is not what it
-// fires on in its test for promtool.
+// fires on in its case.
 var triggers = map[string][]trace{
 	"WebhookCallsFailing":         {grows(requested("200"), 27), grows(requested("503"), 3), grows(rejected("calling_webhook_error"), 3), limited(knownHook, 1)},
 	"WebhookFailingClosed":        {grows(requested("200"), 20), grows(requested("503"), 10), grows(rejected("calling_webhook_error"), 10), limited(knownHook, 0.5), reach},
@@ -144,11 +144,10 @@ var triggers = map[string][]trace{
 func allTriggers(t *testing.T) map[string][]trace {
 	t.Helper()
 	out := maps.Clone(triggers)
-	tests := allUnitTests(t)
 	for _, g := range Groups() {
 		for _, a := range g.Alerts {
 			if _, exists := out[a.Name]; !exists && len(a.Checks) == 0 {
-				out[a.Name] = triggersOf(t, tests, a.Name)
+				out[a.Name] = triggersOf(t, a.Name)
 			}
 		}
 	}
@@ -193,7 +192,7 @@ func alertCases(t *testing.T) []alertCase {
 				continue
 			}
 			if a.Name == "WebhookUnwatched" {
-				continue // it follows another alert, see tests/self.yaml
+				continue // it follows another alert, see testdata/cases
 			}
 			if !exists || traces == nil {
 				t.Errorf("nothing is known to make %s fire", a.Name)
@@ -355,11 +354,10 @@ func (f fault) lines(traces []trace) []string {
 	return out
 }
 
-// TestFaults lets everything that happens in clusters happen while each alert
-// fires: each fault in a cluster of its own, and beside it one for each alert about all
-// that there is.
-func TestFaults(t *testing.T) {
-	t.Parallel()
+// faultWorld has everything happen that happens in clusters while each alert fires: each fault
+// in a cluster of its own, and beside it one for each alert about all that there is.
+func faultWorld(t *testing.T) *world {
+	t.Helper()
 	var together []alertCase
 	var batches [][]alertCase
 	for _, s := range alertCases(t) {
@@ -369,64 +367,54 @@ func TestFaults(t *testing.T) {
 			together = append(together, s)
 		}
 	}
-	var names []string
-	series := map[string][]string{}
-	touched := map[string][]alertCase{}
+	w := &world{name: "faults", scrape: minute, step: minute, from: minutes(begun), last: minutes(watched)}
 	for _, f := range faults {
 		for n, batch := range append(batches, together) {
-			cluster := fmt.Sprintf("%s, %d", f.name, n)
+			var touched []alertCase
+			of := scenario{name: fmt.Sprintf("%s, %d", f.name, n)}
 			for _, s := range batch {
 				if len(s.traces) > 0 && f.touches(s.traces) {
-					touched[cluster] = append(touched[cluster], s)
-					series[cluster] = append(series[cluster], f.lines(s.traces)...)
-					names = append(names, s.Name)
+					touched = append(touched, s)
+					of.series, of.alerts = append(of.series, f.lines(s.traces)...), append(of.alerts, s.Name)
 				}
+			}
+			of.cluster, of.wrong = of.name, func(fires firings) string { return f.wrong(touched, fires) }
+			w.scenarios = append(w.scenarios, of)
+		}
+	}
+	return w
+}
+
+// wrong holds the alerts while the fault happens.
+func (f fault) wrong(alertCases []alertCase, fires firings) string {
+	seen := map[string]string{}
+	for m := looked; m <= watched; m++ {
+		for _, s := range alertCases {
+			if wrong := f.check(s, firingOf(fires(minutes(m)), s.Name), seen); wrong != "" {
+				return fmt.Sprintf("%s %s after %d minutes", s.Name, wrong, m)
 			}
 		}
 	}
-	fires := evaluateFile(t, fileOf(t, names...), minute, inClusters(series)).over(begun*minute, watched*minute, minute)
-	for _, f := range faults {
-		for n := range len(batches) + 1 {
-			cluster := fmt.Sprintf("%s, %d", f.name, n)
-			t.Run(cluster, func(t *testing.T) {
-				f.run(t, touched[cluster], func(at int) []*rules.Alert { return fires(cluster, time.Duration(at)*minute) })
-			})
-		}
-	}
-}
-
-// run holds the alerts while the fault happens.
-func (f fault) run(t *testing.T, alertCases []alertCase, fires func(at int) []*rules.Alert) {
-	t.Helper()
-	seen := map[string]map[string]bool{}
-	for _, s := range alertCases {
-		seen[s.Name] = map[string]bool{}
-	}
-	for at := looked; at <= watched; at++ {
-		for _, s := range alertCases {
-			f.check(t, s, at, seen[s.Name], fires(at))
-		}
-	}
-	for name, identities := range seen {
-		if len(identities) > 1 {
-			t.Errorf("%s is not one alert: %q", name, slices.Collect(maps.Keys(identities)))
-		}
-	}
+	return ""
 }
 
 // check holds one alert at one time. An alert on an auditor distinguishes several
 // of them; any other must be the same all the time.
-func (f fault) check(t *testing.T, s alertCase, at int, seen map[string]bool, fires []*rules.Alert) {
-	t.Helper()
-	own := slices.DeleteFunc(slices.Clone(fires), func(a *rules.Alert) bool { return !s.owns(a.Labels) })
+func (f fault) check(s alertCase, fires []*rules.Alert, seen map[string]string) string {
+	own := slices.DeleteFunc(fires, func(a *rules.Alert) bool { return !s.owns(a.Labels) })
 	silences := f.silences && s.Name != "WebhookManifestsDiffer" // which is about no calls
 	if silences == (len(own) > 0) {
-		t.Fatalf("%s: %d fire after %d minutes, want none: %t", s.Name, len(own), at, silences)
+		return fmt.Sprintf("is %d alerts, want none: %t,", len(own), silences)
 	}
 	for _, a := range own {
-		seen[labels.NewBuilder(a.Labels).Del("instance", "pod").Labels().String()] = true
+		identity := labels.NewBuilder(a.Labels).Del("instance", "pod").Labels().String()
+		if before, fired := seen[s.Name]; fired && before != identity {
+			return "is " + identity + " and " + before
+		}
+		seen[s.Name] = identity
 		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.hasBackend() && !strings.Contains(f.namespaces, got) {
-			t.Fatalf("%s: the backend is in %s after %d minutes, want %s", s.Name, got, at, f.namespaces)
+			return fmt.Sprintf("has its backend in %s, want %s,", got, f.namespaces)
 		}
 	}
+	return ""
 }

@@ -36,14 +36,14 @@ const held = "2700"
 var findingRecords = []RecordingRule{
 	{
 		Name: scrapedInfo, Asks: "What do auditors say of the webhooks with findings, and how often?",
-		Expr: `sum by (type, configuration, name, namespace, failure_policy) (label_replace(
+		Expr: `sum by (type, configuration, name, namespace, failure_policy, service_name) (label_replace(
 			count_over_time(webhook_auditor_webhook_info[5m]) and on ` + perRegistration + ` last_over_time(webhook_auditor_finding[5m]), "namespace", "$1", "service_namespace", "(.*)"))`,
 	},
 	{
 		Name: registered, Asks: "Where are their backends, and what do their failures do? One that is down stays where it was.",
 		Expr: strings.NewReplacer("PER", perRegistration, "INFO", scrapedInfo, "REGISTERED", registered, "CHECKS", strings.Join(backendChecks(), "|")).Replace(`
-			topk by PER (1, REGISTERED and on PER last_over_time(webhook_auditor_finding{check=~"CHECKS"}[5m]) and on (type, configuration, name, failure_policy) INFO)
-			or on PER topk by PER (1, INFO and on (type, configuration, name, namespace, failure_policy) REGISTERED)
+			topk by PER (1, REGISTERED and on PER last_over_time(webhook_auditor_finding{check=~"CHECKS"}[5m]) and on (type, configuration, name, failure_policy, service_name) INFO)
+			or on PER topk by PER (1, INFO and on (type, configuration, name, namespace, failure_policy, service_name) REGISTERED)
 			or on PER topk by PER (1, INFO)
 			or on PER group by PER (last_over_time(webhook_auditor_finding[5m]))`),
 	},
@@ -57,7 +57,7 @@ var findingRecords = []RecordingRule{
 		Name: reportedFindings, Asks: "What does the auditor find, or did it up to 45 minutes ago, when it was last seen?",
 		Expr: `
 			max by (check, severity, type, configuration, name, group, resource) (last_over_time(webhook_auditor_finding[5m]))
-			* on ` + perRegistration + ` group_left (namespace, failure_policy) ` + registered + `
+			* on ` + perRegistration + ` group_left (namespace, failure_policy, service_name) ` + registered + `
 			or ` + reportedFindings + ` unless on () ` + auditorSeen + ` and on () time() - max(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1h])) < ` + held,
 	},
 }
@@ -139,7 +139,7 @@ func complete(a *Alert) {
 	a.Expr = strings.NewReplacer("FOUND", reportedFindings, "PER", perRegistration, "CRITICAL", critical, "CHECKS", matcher).Replace(a.Expr)
 	a.Asks = a.Severity.String() + ": " + strings.Join(names, ", ") + "."
 	a.Summary = subjectOf(a.Checks[0]) + ` {{ $labels.name }}: ` + perCheck(a.Checks, found)
-	a.Description = describe(a.Checks)
+	a.Description, a.Variables = describe(a.Checks)
 }
 
 func checkNames(checks []*classify.Check) []string {
@@ -166,26 +166,25 @@ func perCheck(checks []*classify.Check, say func(*classify.Check) string) string
 	return b.String() + `{{ end }}`
 }
 
-// describe says what was found, since when, what it does and, in one command, where to
-// look.
-func describe(checks []*classify.Check) string {
+// describe says what was found, what it does and, in one command, where to look.
+func describe(checks []*classify.Check) (text, variables string) {
 	c := checks[0]
 	if c.Find == nil {
-		return `{{ if eq $labels.type "mutatingpolicy" }}MutatingAdmissionPolicy{{ else }}ValidatingAdmissionPolicy{{ end }} {{ $labels.name }}: ` + found(c) +
-			`{{ with $since }} Since {{ . }}.{{ end }} Delete its bindings until it is repaired. See "kubectl get {{ if eq $labels.type "mutatingpolicy" }}mutating{{ else }}validating{{ end }}admissionpolicy {{ $labels.name }} -o yaml".` + findingVariables(c.Runbook())
+		const policy = `{{ if eq $labels.type "mutatingpolicy" }}mutating{{ else }}validating{{ end }}admissionpolicy {{ $labels.name }}`
+		return `Policy {{ $labels.name }}: ` + found(c) + ` Delete its bindings until it is repaired. See "kubectl get ` + policy + ` -o yaml".`, findingVariables(c.Runbook())
 	}
 	var runbooks strings.Builder
 	for _, c := range checks {
 		runbooks.WriteString(c.Runbook())
 	}
-	look := itsRegistration
-	if c.ConversionAlert != "" {
-		look = answering + itsBackend
+	look, finds, of := itsRegistration, found(c), `{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`
+	if c.ConversionAlert != "" { // it is of no resource
+		look, of = answering+itsBackend, ""
 	}
-	return `{{ if eq $labels.type "admit" }}Mutating{{ else if eq $labels.type "conversion" }}Conversion{{ else }}Validating{{ end }} webhook {{ $labels.name }}` +
-		`{{ if ne $labels.type "conversion" }} of configuration {{ $labels.configuration }}{{ end }}` +
-		`{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}` +
-		`: ` + perCheck(checks, found) + `{{ with $since }} Since {{ . }}.{{ end }}` + consequence(c) + look + findingVariables(runbooks.String())
+	if len(checks) > 1 { // the summary says it in a sentence
+		finds = `{{ reReplaceAll "-" " " $labels.check }}.`
+	}
+	return `Webhook {{ $labels.name }}` + of + `: ` + finds + consequence(c) + look, findingVariables(runbooks.String())
 }
 
 // consequence is what a finding does: what the failurePolicy that the webhook has does of
@@ -201,9 +200,8 @@ func consequence(c *classify.Check) string {
 		case c.Fails:
 			when = ""
 		}
-		return `{{ if eq $labels.type "conversion" }} Its objects cannot be read in another version than they are stored in.` +
-			`{{ else if eq $policy "Fail" }} Its failurePolicy is Fail: requests` + forReached + ` are refused` + when + `.` +
-			`{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: requests` + forReached + ` pass without it` + when + `.{{ end }}`
+		return `{{ with $labels.failure_policy }} Its failurePolicy is {{ . }}: requests {{ if eq . "Fail" }}are refused{{ else }}pass without it{{ end }}` + when + forReached + `.` +
+			`{{ else }}{{ if eq $labels.type "conversion" }} Its objects can be read only in the version that they are stored in.{{ end }}{{ end }}`
 	}
 	if end := strings.Index(impact, ". "); end > 0 {
 		impact = impact[:end+1]
@@ -230,7 +228,7 @@ func findingVariables(runbook string) string {
 		{"CONFIGURATION", "$labels.configuration"},
 		{"NAME", "$labels.name"},
 		{"NAMESPACE", "$labels.namespace"},
-		{"SERVICE", "$service"},
+		{"SERVICE", "$labels.service_name"},
 		{"CRD", "$labels.name"},
 		{"RESOURCE", "$labels.resource"},
 	} {

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/rules"
@@ -80,39 +79,45 @@ func (f findingOf) policy() string {
 	return "Fail"
 }
 
-// TestFindingAlerts holds that each alert on findings is silent before its time,
-// fires once for what two auditors report, whatever happens to a scrape, and
-// resolves.
-func TestFindingAlerts(t *testing.T) {
-	t.Parallel()
+// findingWorld has each alert on findings be silent before its time, fire once for what two
+// auditors report, whatever happens to a scrape, and resolve.
+func findingWorld() *world {
 	findings := findingsOfAll()
-	series := []string{fmt.Sprintf(`webhook_auditor_snapshot_timestamp_seconds{instance="one",pod="one"} 0+60x%d`, int(findingLooked/time.Minute))}
-	var names []string
+	of := scenario{name: "findings of all checks", series: []string{fmt.Sprintf(`webhook_auditor_snapshot_timestamp_seconds{instance="one",pod="one"} 0+60x%d`, int(findingLooked/time.Minute))}}
 	for _, f := range findings {
-		series, names = append(series, f.series()...), append(names, f.Name)
+		of.series, of.alerts = append(of.series, f.series()...), append(of.alerts, f.Name)
 	}
-	p := evaluateFile(t, fileOf(t, names...), time.Minute, series)
-	p.tick = 3 * time.Minute
-	for at := p.tick; at <= findingLooked; at += p.tick {
-		fires := map[string]bool{}
-		for _, a := range p.until(at) {
-			name := a.Labels.Get("name")
-			if fires[name] {
-				t.Fatalf("two alerts fire about %s after %s", name, at)
-			}
-			fires[name] = true
-			if want := labelled(findings, a); a.Labels.String() != want {
-				t.Fatalf("%s fires, want %s", a.Labels, want)
+	of.wrong = func(fires firings) string {
+		for at := findingStep; at <= findingLooked; at += findingStep {
+			if wrong := wrongFindings(findings, fires(at), at); wrong != "" {
+				return fmt.Sprintf("%s after %s", wrong, at)
 			}
 		}
-		for _, f := range findings {
-			silent := at < findingBegins+f.For || at > findingEnds+5*time.Minute+f.KeepFiring+p.tick
-			must := at >= findingBegins+f.For+p.tick && at < findingEnds
-			if fires[f.webhook] && silent || !fires[f.webhook] && must {
-				t.Errorf("%s of %s fires after %s: %t", f.Name, f.check, at, fires[f.webhook])
-			}
+		return ""
+	}
+	return &world{name: "findings", scrape: minute, step: findingStep, last: findingLooked, scenarios: []scenario{of}}
+}
+
+// findingStep is how often the findings are looked at.
+const findingStep = 3 * time.Minute
+
+func wrongFindings(findings []findingOf, alerts []*rules.Alert, at time.Duration) string {
+	fires := map[string]bool{}
+	for _, a := range alerts {
+		name := a.Labels.Get("name")
+		if want := labelled(findings, a); fires[name] || a.Labels.String() != want {
+			return fmt.Sprintf("%s fires, want %s once", a.Labels, want)
+		}
+		fires[name] = true
+	}
+	for _, f := range findings {
+		silent := at < findingBegins+f.For || at > findingEnds+5*time.Minute+f.KeepFiring+findingStep
+		must := at >= findingBegins+f.For+findingStep && at < findingEnds
+		if fires[f.webhook] && silent || !fires[f.webhook] && must {
+			return fmt.Sprintf("%s of %s fires: %t", f.Name, f.check, fires[f.webhook])
 		}
 	}
+	return ""
 }
 
 // labelled are the labels that the alert must have.
@@ -126,6 +131,6 @@ func labelled(findings []findingOf, a *rules.Alert) string {
 	if policy != "" {
 		policy = fmt.Sprintf(`failure_policy=%q, `, policy)
 	}
-	return fmt.Sprintf(`{alertname=%q, check=%q, component="webhook-auditor", configuration="policy", %sname=%q, namespace="policy", severity=%q, type=%q}`,
+	return fmt.Sprintf(`{alertname=%q, check=%q, component="webhook-auditor", configuration="policy", %sname=%q, namespace="policy", service_name="hook", severity=%q, type=%q}`,
 		f.Name, f.check, policy, f.webhook, f.Severity, f.kind)
 }

@@ -1,10 +1,9 @@
 package rules
 
 import (
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestLabels holds that no label of an alert is a template, and that each has the
@@ -24,22 +23,21 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// TestHeld holds that findings outlive the auditor for 45 minutes, and that what
-// was cured before ends nine minutes later and does not come back.
-func TestHeld(t *testing.T) {
+// heldWorld has findings outlive the auditor for 45 minutes, and what was cured before end nine
+// minutes later and not come back.
+func heldWorld() *world {
 	finding := func(check string) string {
 		return `webhook_auditor_finding{instance="one",pod="one",check="` + check + `",severity="critical",type="validating",configuration="c",name="w",group="",resource=""}`
 	}
-	p := evaluateFile(t, fileOf(t, "WebhookBackendDown"), tick, slices.Concat(
-		auditor("one", "policy", "x120 stale"),
-		[]string{finding("service-missing") + " 1x120 stale", finding("no-ready-endpoints") + " 1x60 stale"},
-	))
-	for _, at := range []struct {
-		minute time.Duration
-		want   int
-	}{{20, 2}, {38, 2}, {40, 1}, {50, 1}, {61, 1}, {70, 1}, {100, 1}, {130, 0}, {180, 0}} {
-		if got := p.until(at.minute * time.Minute); len(got) != at.want {
-			t.Errorf("%d alerts fire after %s, want %d", len(got), at.minute*time.Minute, at.want)
+	series := append(auditor("one", "policy", "x120 stale"), finding("service-missing")+" 1x120 stale", finding("no-ready-endpoints")+" 1x60 stale")
+	wrong := func(fires firings) string {
+		for m, want := range map[int]int{20: 2, 38: 2, 40: 1, 50: 1, 61: 1, 70: 1, 100: 1, 116: 0, 130: 0, 180: 0} {
+			if got := fires(minutes(m)); len(got) != want {
+				return fmt.Sprintf("%d alerts fire after %d minutes, want %d", len(got), m, want)
+			}
 		}
+		return ""
 	}
+	held := scenario{"findings outlive the auditor", "held", []string{"WebhookBackendDown"}, series, wrong}
+	return &world{name: "held findings", scrape: tick, step: minute, last: minutes(180), scenarios: []scenario{held}}
 }

@@ -108,7 +108,7 @@ func inputsGroup() Group {
 			Severity: classify.Warning, For: 15 * time.Minute,
 			Expr:        missing,
 			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
-			Description: `{{ if eq $labels.series "` + severalServers + `" }}Several API servers answer behind one address` + sinceWhen + `: their counters jump, so that no outage shows. Scrape each by itself, or have the auditor export their counters: see the runbook.{{ else }}The webhook auditor runs, but Prometheus lacks {{ $labels.series }}` + sinceWhen + `: no alert that reads it can fire. ` + missingCauses + `{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`,
+			Description: `{{ if eq $labels.series "` + severalServers + `" }}Several API servers answer behind one address: their counters jump, so that no outage shows. Scrape each by itself, or have the auditor export their counters: see the runbook.{{ else }}The webhook auditor runs, but Prometheus lacks {{ $labels.series }}: no alert that reads it can fire. ` + missingCauses + `{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`,
 		},
 	}}
 	for _, i := range inputs() {

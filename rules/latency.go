@@ -11,7 +11,8 @@ import (
 
 // slowCalls says how many calls are slow, and how slow. Their window is that of slowShare, or
 // of slowLong.
-const slowCalls = `{{ $value | humanizePercentage }} of the calls to ` + admissionWebhook + ` take longer than its threshold{{ with $limit }} of {{ . }}{{ end }}` + sinceWhen + `.{{ with $average }} They take {{ . }} on average.{{ end }} This is of 6 minutes, or of six hours if it is called seldom.`
+const slowCalls = `{{ $value | humanizePercentage }} of the calls to ` + webhookNamed + ` in 6 minutes, or in six hours if there are few, take longer than its threshold.` +
+	`{{ range $facts }}{{ if .Labels.takes }} The {{ .Labels.takes }} is {{ .Value | humanizeDuration }}.{{ end }}{{ end }}`
 
 func latencyAlerts() []Alert {
 	return []Alert{
@@ -20,14 +21,16 @@ func latencyAlerts() []Alert {
 			Severity: classify.Critical, For: 5 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + ` and on (type, name) (` + hangs + ` or ` + slowForLong + `)` + unlessFailing),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
-			Description: slowCalls + ` Each request` + forReached + ` waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.` + webhookVariables,
+			Description: slowCalls + ` Each request` + forReached + `, waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.`,
+			Variables:   webhookVariables,
 		},
 		{
 			Name: "WebhookSlow", Asks: "Which others are slow?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute, KeepFiring: 5 * time.Minute,
 			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
-			Description: slowCalls + ` Each request that it is called for waits that long.` + itsBackend + webhookVariables,
+			Description: slowCalls + ` Each request that it is called for waits that long.` + itsBackend,
+			Variables:   webhookVariables,
 		},
 	}
 }
@@ -101,7 +104,7 @@ const notQuick = `1 - ` + quick + ` / on (type, name) (` + answered + `) > ` + t
 var latencyGroup = Group{
 	Name:           "webhook-auditor-latency",
 	Interval:       time.Minute,
-	RecordingRules: slices.Concat(slowRecords, slowConversionRecords, waitRecords),
+	RecordingRules: append(slices.Concat(slowRecords, slowConversionRecords, waitRecords), factsRecord),
 }
 
 var slowRecords = []RecordingRule{

@@ -2,7 +2,9 @@ package rules
 
 import (
 	"bytes"
+	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,6 +40,9 @@ func TestRecordNames(t *testing.T) {
 		}
 		for _, a := range g.Alerts {
 			exprs = append(exprs, a.Expr)
+			if strings.Contains(a.Description, "$facts") {
+				exprs = append(exprs, facts)
+			}
 		}
 	}
 	for _, record := range names {
@@ -121,11 +126,39 @@ func TestRunbookBlocks(t *testing.T) {
 				}
 				for _, variable := range reads.FindAllStringSubmatch(block[1], -1) {
 					isSet := regexp.MustCompile(`[ "]` + variable[1] + `=%s|(?m:^` + variable[1] + "=)|Set [^.]*`" + variable[1] + "`")
-					if !isSet.MatchString(a.Description + "\n" + string(text)) {
+					if !isSet.MatchString(a.Variables + "\n" + string(text)) {
 						t.Errorf("%s: nothing sets %s for %s", runbook, variable[1], a.Name)
 					}
 				}
 			}
+		}
+	}
+}
+
+// numberNamed is a number of the table where a person reads it: with its name.
+var numberNamed = regexp.MustCompile("([0-9.]+)( %)? \\(`(\\w+)`\\)")
+
+// TestNumbersInTexts: what runbooks and the README say of the numbers is what the table says, and
+// each has its sentence.
+func TestNumbersInTexts(t *testing.T) {
+	files := append(must.Get(filepath.Glob("runbooks/*.md"))(t), "README.md")
+	named := map[string]bool{}
+	for _, file := range files {
+		text := must.Get(os.ReadFile(file))(t)
+		for _, found := range numberNamed.FindAllStringSubmatch(string(text), -1) {
+			n, exists := findNumber(found[3])
+			value := n.Value
+			if found[2] != "" {
+				value = math.Round(value*1e4) / 100
+			}
+			if named[n.Name] = true; !exists || decimal(value) != found[1] {
+				t.Errorf("%s says %s, want %s", file, found[0], decimal(value))
+			}
+		}
+	}
+	for _, n := range Numbers {
+		if !named[n.Name] && n.Name != "recoveredShare" && n.Name != "expiresSoonDays" {
+			t.Errorf("neither a runbook nor the README says what %s is", n.Name)
 		}
 	}
 }
@@ -264,14 +297,17 @@ func TestForms(t *testing.T) {
 
 func documents(out []byte) [][]byte { return bytes.Split(out, []byte("\n---\n")) }
 
-// TestExpressionsAreShort holds that each expression can be read in Prometheus' page:
-// parts of what is longer are recorded.
+// TestExpressionsAreShort holds that each expression can be read in Prometheus' page, and each
+// description: parts of what is longer are recorded.
 func TestExpressionsAreShort(t *testing.T) {
 	groups := must.Get(Options{}.groups())(t)
 	for _, g := range groups {
 		for _, r := range g.Rules {
 			if got := len(r.Expr.String()); got > 4000 {
 				t.Errorf("the expression of %s%s has %d characters", r.Record, r.Alert, got)
+			}
+			if got := len(r.Annotations["description"]); got > 1000 {
+				t.Errorf("the description of %s has %d characters", r.Alert, got)
 			}
 		}
 	}

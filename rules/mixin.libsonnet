@@ -131,7 +131,10 @@ local select(text, name, matchers) =
       expr: ours(numbered(rule.alert, super.expr)),
       labels+: c.alertLabels + (if severity != '' then { severity: severity } else {}),
       annotations+: {
-        description: described(super.description),
+        [name]: described(rule.annotations[name])
+        for name in ['description', 'runbook_variables']
+        if std.objectHas(rule.annotations, name)
+      } + {
         runbook_url: c.runbookBaseURL + std.strReplace(super.runbook_url, project, ''),
       } + (if page == '' then {} else { page_url: page + pageOf(rule) }),
     },

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -119,95 +118,21 @@ const activeAlerts = "ALERTS"
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
-// lookup returns a template that sets a variable to what format makes of the last that an
-// expression yields, and to "" where it yields nothing.
-func (o Options) lookup(variable, expr, format string) (string, error) {
-	query, err := o.query(expr)
-	return "{{ " + variable + " := \"\" }}{{ range " + query + " }}{{ " + variable + " = " + format + " }}{{ end }}", err
+// factsOf returns a template that sets $facts to what is known of the webhook.
+func (o Options) factsOf() (string, error) {
+	query, err := o.query(facts + `{name="$name", type="$type"}`)
+	return "{{ $facts := " + query + " }}", err
 }
 
-// registrations returns a template that sets $configuration to the name of the only
-// configuration that registers the webhook.
-func (o Options) registrations(Alert) (string, error) {
-	query, err := o.query(`group by (configuration) (last_over_time(webhook_auditor_webhook_info{name="$name", type="$type"}[5m]))`)
-	return "{{ $configuration := \"\" }}{{ $all := " + query + " }}{{ if eq (len $all) 1 }}{{ $configuration = label \"configuration\" (first $all) }}{{ end }}", err
-}
-
-// reached returns a template that sets $reached to at most three of the resources that the
-// webhook is called for and the cluster depends on.
-func (o Options) reached(Alert) (string, error) {
-	query, err := o.query(`topk(3, group by (resource) (last_over_time(webhook_auditor_webhook_reach{name="$name", type="$type", ` + vitalClasses + `}[1d])))`)
-	return "{{ $reached := \"\" }}{{ range $i, $r := " + query + " | sortByLabel \"resource\" }}" +
-		"{{ if $i }}{{ $reached = printf \"%s,\" $reached }}{{ end }}{{ $reached = printf \"%s %s\" $reached (label \"resource\" $r) }}{{ end }}", err
-}
-
-// code returns a template that sets $code to the code that most failed calls are answered with.
-func (o Options) code(Alert) (string, error) {
-	return o.lookup("$code", `topk(1, sum by (rejection_code) (increase(`+promql.Rejections+`{error_type!="no_error", name="$name", type="$type", rejection_code!=""}[30m])) > 0)`, `label "rejection_code" .`)
-}
-
-// limit returns a template that sets $limit to how long calls of the webhook may take.
-func (o Options) limit(Alert) (string, error) {
-	return o.lookup("$limit", `max(`+thresholds+`{name="$name", type="$type"})`, "value . | humanizeDuration")
-}
-
-// average returns a template that sets $average to how long calls of the webhook take.
-func (o Options) average(Alert) (string, error) {
-	of := `{name="$name", type="$type"}[10m]))`
-	return o.lookup("$average", `sum(rate(`+promql.WebhookSeconds+`_sum`+of+` / sum(rate(`+promql.WebhookSeconds+`_count`+of, "value . | humanizeDuration")
-}
-
-// identifying are the labels that distinguish alerts of one name.
-var identifying = []string{"type", "name", "configuration", "check", "instance", "server", "pod", "plugin", "policy", "policy_binding", "family", "resource", "verb"}
-
-// since returns a template that sets $since to when the alert became active.
-func (o Options) since(a Alert) (string, error) {
-	matchers := []string{fmt.Sprintf("alertname=%q", a.Name), fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())}
-	for _, label := range identifying {
-		if strings.Contains(a.Description, "$labels."+label+" ") {
-			matchers = append(matchers, fmt.Sprintf(`%[1]s="$%[1]s"`, label))
-		}
-	}
-	return o.lookup("$since", `min(ALERTS_FOR_STATE{`+strings.Join(matchers, ", ")+`})`, `(value . | toTime).UTC.Format "Jan 2 15:04 UTC"`)
-}
-
-// service returns a template that sets $service to the Service that the webhook
-// of a finding calls, and $policy to its failurePolicy, or to that of an admission policy.
-func (o Options) service(a Alert) (string, error) {
-	info := `webhook_info{name="$name", type="$type"`
-	switch {
-	case len(a.Checks) > 0:
-		info += `, configuration="$configuration"`
-	case strings.Contains(a.Description, "$labels.policy "):
-		info = `policy_info{name="$policy", type="mutatingpolicy"`
-	}
-	query, err := o.query(`group by (service_name, failure_policy) (last_over_time(webhook_auditor_` + info + `}[1h]))`)
-	return "{{ $service := \"\" }}{{ $policy := \"\" }}{{ range " + query + " }}" +
-		"{{ $service = label \"service_name\" . }}{{ $policy = label \"failure_policy\" . }}{{ end }}", err
-}
-
-// apiServers returns a template that sets $apiservers to the API servers of
-// which calls fail, each after a space, where they are not all that called the
-// webhook, and $instance to the only one.
-func (o Options) apiServers(a Alert) (string, error) {
-	failing, calling := `increase(`+failedClosed+`[30m]) or increase(`+promql.FailedOpen+`[30m]) or increase(`+matchConditionErrors+`[30m])`, `increase(`+promql.Requests+`[30m])`
-	by := `name="$name", type="$type"`
-	if strings.HasPrefix(a.Name, "WebhookConversion") {
-		failing, calling, by = `increase(`+unconverted+`[30m])`, `increase(`+promql.ConversionSeconds+`_count[30m])`, `crd_name="$name"`
-	}
-	failed, err := o.query(`group by (instance) ((` + selecting(failing, by) + `) > 0)`)
-	if err != nil {
-		return "", err
-	}
-	called, err := o.query(`group by (instance) (` + selecting(calling, by) + ` > 0)`)
-	return "{{ $apiservers := \"\" }}{{ $instance := \"\" }}{{ $failed := " + failed + " }}{{ if lt (len $failed) (len (" + called + ")) }}{{ range $failed | sortByLabel \"" + o.serverLabel() + "\" }}" +
-		"{{ $apiservers = printf \"%s %s\" $apiservers (label \"" + o.serverLabel() + "\" .) }}" +
-		"{{ if eq (len $failed) 1 }}{{ $instance = label \"" + o.serverLabel() + "\" . }}{{ end }}{{ end }}{{ end }}", err
+// policyOf returns a template that sets $policy to the failurePolicy of the admission policy.
+func (o Options) policyOf() (string, error) {
+	query, err := o.query(`group by (failure_policy) (webhook_auditor_policy_info{name="$policy", type="mutatingpolicy"})`)
+	return "{{ $policy := \"\" }}{{ range " + query + " }}{{ $policy = .Labels.failure_policy }}{{ end }}", err
 }
 
 // everywhere returns a template that sets $everywhere to whether all API servers
 // of the cluster reach no webhook.
-func (o Options) everywhere(Alert) (string, error) {
+func (o Options) everywhere() (string, error) {
 	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
 	cutOff, err := o.query(`group by (instance) (ALERTS{alertname="WebhookNoneReachable", ` + cluster + `})`)
 	if err != nil {
@@ -215,11 +140,6 @@ func (o Options) everywhere(Alert) (string, error) {
 	}
 	all, err := o.query(`group by (instance) (last_over_time(` + scraped + `{` + cluster + `}[5m]))`)
 	return "{{ $everywhere := ge (len (" + cutOff + ")) (len (" + all + ")) }}", err
-}
-
-// selecting adds matchers to each range selector.
-func selecting(expr, matchers string) string {
-	return strings.NewReplacer("}[", ", "+matchers+"}[", "[", "{"+matchers+"}[").Replace(expr)
 }
 
 // query returns what asks in a template for an expression. A value "$name" in

@@ -73,7 +73,7 @@ func TestOutages(t *testing.T) {
 	for _, o := range scenes {
 		series[o.name], last = o.series(), max(last, o.last())
 	}
-	file := groupFile(t, silenced(groupsOf(t, allNames()...)))
+	file := groupFile(t, silentGroupsOf(t, allNames()...))
 	fires := evaluateFile(t, file, tick, inClusters(series)).over((outageBegins-10*60)*time.Second, time.Duration(last)*time.Second, minute)
 	got := make(map[string][]notice, len(scenes))
 	for _, o := range scenes {

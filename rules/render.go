@@ -3,6 +3,7 @@ package rules
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -282,8 +283,9 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 	if err != nil {
 		return monitoringv1.Rule{}, err
 	}
-	description, err := o.description(a)
-	if err != nil {
+	description, failed := o.asking(a.Description)
+	variables, err := o.asking(a.Variables)
+	if err = errors.Join(failed, err); err != nil {
 		return monitoringv1.Rule{}, err
 	}
 	labels := map[string]string{"severity": o.severity(a).String(), "component": Component}
@@ -299,6 +301,9 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 			"runbook_url": o.runbookURL(a),
 		},
 	}
+	if variables != "" {
+		rule.Annotations["runbook_variables"] = variables
+	}
 	if o.PageURL != "" {
 		rule.Annotations["page_url"] = o.pageURL(a)
 	}
@@ -308,33 +313,15 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 	return rule, nil
 }
 
-// description returns the alert's description after the queries that it needs.
-func (o Options) description(a Alert) (string, error) {
-	out := a.Description
-	for _, lookup := range []struct {
-		variables []string
-		template  func(Alert) (string, error)
-	}{
-		{[]string{"$configuration"}, o.registrations},
-		{[]string{"$reached"}, o.reached},
-		{[]string{"$code"}, o.code},
-		{[]string{"$limit"}, o.limit},
-		{[]string{"$average"}, o.average},
-		{[]string{"$since"}, o.since},
-		{[]string{"$apiservers"}, o.apiServers},
-		{[]string{"$service", "$policy"}, o.service},
-		{[]string{"$everywhere"}, o.everywhere},
-	} {
-		if !slices.ContainsFunc(lookup.variables, func(v string) bool { return strings.Contains(a.Description, v+" ") }) {
-			continue
+// asking returns a template after the queries whose results it writes.
+func (o Options) asking(template string) (string, error) {
+	for variable, query := range map[string]func() (string, error){"$facts": o.factsOf, "$policy": o.policyOf, "$everywhere": o.everywhere} {
+		if strings.Contains(template, variable+" ") {
+			asks, err := query()
+			return asks + template, err // none writes two
 		}
-		text, err := lookup.template(a)
-		if err != nil {
-			return "", err
-		}
-		out = text + out
 	}
-	return out, nil
+	return template, nil
 }
 
 func (o Options) runbookURL(a Alert) string {

@@ -16,14 +16,15 @@ var resourceAlerts = []Alert{
 		Severity: classify.Info, For: time.Minute, KeepFiring: 5 * time.Minute,
 		Expr:        explained,
 		Summary:     `Failed calls to webhooks are most errors of the API servers.`,
-		Description: `{{ $value | humanizePercentage }} of the errors that API servers answered in 30 minutes are refusals for failed calls to webhooks` + sinceWhen + `. It explains KubeAPIErrorBudgetBurn, and needs no receiver: the alerts on the webhooks say what to do. See "kubectl get --raw /metrics | grep apiserver_admission_webhook_rejection_count".`,
+		Description: `{{ $value | humanizePercentage }} of the errors that API servers answered in 30 minutes are refusals for failed calls to webhooks. It explains KubeAPIErrorBudgetBurn, and needs no receiver: the alerts on the webhooks say what to do. See "kubectl get --raw /metrics | grep apiserver_admission_webhook_rejection_count".`,
 	},
 	{
 		Name: "WebhookResourceLatencyHigh", Asks: "Which requests wait for webhooks, where no slow webhook explains it?",
 		Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute,
 		Expr:        perResource,
 		Summary:     `Webhooks slow down requests for {{ $labels.resource }}{{ with $labels.group }}.{{ . }}{{ end }}.`,
-		Description: request + `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + ` for the CRD's conversion webhook.{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average` + sinceWhen + `. It waits for all of its admission webhooks together, or in queues (apiserver_flowcontrol_request_wait_duration_seconds).{{ end }} Where one webhook alone is slow, WebhookSlow names it. See "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide".` + variables("OPERATION RESOURCE", "$operation $name"),
+		Description: `{{ if eq $labels.webhooks "conversion" }}Each request for` + resource + ` waits {{ $value | humanizeDuration }} on average for the CRD's conversion webhook.{{ else }}Each {{ $labels.verb }} request for` + resource + ` waits {{ $value | humanizeDuration }} on average. It waits for all of its admission webhooks together, or in queues (apiserver_flowcontrol_request_wait_duration_seconds).{{ end }} Where one webhook alone is slow, WebhookSlow names it. See "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide".`,
+		Variables:   request + variables("OPERATION RESOURCE", "$operation $name"),
 	},
 }
 

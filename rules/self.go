@@ -16,14 +16,14 @@ func selfAlerts() []Alert {
 			Severity: classify.Warning, For: 10 * time.Minute,
 			Expr:        down,
 			Summary:     `The webhook auditor is down.`,
-			Description: `Prometheus has scraped no webhook auditor` + sinceWhen + `: none runs, or its target is broken. Findings are kept for 45 minutes, then raise no alerts until it is back. Other alerts use its last data for a day. See "kubectl get pods -A -l app.kubernetes.io/name=webhook-auditor".`,
+			Description: `Prometheus has scraped no webhook auditor: none runs, or its target is broken. Findings are kept for 45 minutes, then raise no alerts until it is back. Other alerts use its last data for a day. See "kubectl get pods -A -l app.kubernetes.io/name=webhook-auditor".`,
 		},
 		{
 			Name: "WebhookUnwatched", Asks: "Is neither an auditor nor an API server scraped?",
 			Severity: classify.Critical, For: 15 * time.Minute,
 			Expr:        unwatched,
 			Summary:     `Nothing watches the cluster's webhooks.`,
-			Description: `Prometheus scrapes no webhook auditor and no API server` + sinceWhen + `, though they are its targets. No alert on webhooks can fire. Look at Prometheus' targets, network and credentials. Does the API server answer? "kubectl get --raw /readyz".`,
+			Description: `Prometheus scrapes no webhook auditor and no API server, though they are its targets. No alert on webhooks can fire. Look at Prometheus' targets, network and credentials. Does the API server answer? "kubectl get --raw /readyz".`,
 		},
 		{
 			Name: "WebhookAuditorStale", Asks: "Which auditors no longer see what changes?",
@@ -37,14 +37,14 @@ func selfAlerts() []Alert {
 			Severity: classify.Warning, For: 15 * time.Minute,
 			Expr:        `max by (family) (last_over_time(webhook_auditor_series_dropped[5m])) > 0`,
 			Summary:     `The webhook auditor drops series of {{ $labels.family }}.`,
-			Description: `{{ $value | printf "%.0f" }} series of {{ $labels.family }} are beyond the bound of the family` + sinceWhen + `. Alerts and boards lack them. The least important are dropped first. The state in short: "kubectl get webhookaudit cluster -o yaml". All findings: "webhook-auditor audit".`,
+			Description: `{{ $value | printf "%.0f" }} series of {{ $labels.family }} are beyond the bound of the family. Alerts and boards lack them. The least important are dropped first. The state in short: "kubectl get webhookaudit cluster -o yaml". All findings: "webhook-auditor audit".`,
 		},
 		{
 			Name: "WebhookAuditorPolicyInvalid", Asks: "Does an auditor run with an older Policy than it was given?",
 			Severity: classify.Warning, For: 5 * time.Minute,
 			Expr:        `group(last_over_time(webhook_auditor_policy_last_reload_successful[5m]) == 0)`,
 			Summary:     `The webhook auditor cannot load its Policy.`,
-			Description: `The Policy of the webhook auditor is invalid` + sinceWhen + `. The last good one stays in effect until the Pods restart; then they do not start. Correct the ConfigMap: the log of a Pod names the key. See "kubectl get pods -A -l app.kubernetes.io/name=webhook-auditor".`,
+			Description: `The Policy of the webhook auditor is invalid. The last good one stays in effect until the Pods restart; then they do not start. Correct the ConfigMap: the log of a Pod names the key. See "kubectl get pods -A -l app.kubernetes.io/name=webhook-auditor".`,
 		},
 	}
 }

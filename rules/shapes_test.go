@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -122,6 +121,7 @@ func shapes() []shape {
 		{"one of two does, in an outage", restless, 80, one},
 		{"it restarts in an outage", on(three, each("apiserver_", at100, outage)), 72, one},
 		{"it restarts while calls hang", each("apiserver_", at100, hangs), 85, map[string]int{"WebhookCriticalResourceSlow": 1}},
+		{"three of four webhooks hang", append(webhooksOf(3, hangs), healthy...), 75, map[string]int{"WebhookCriticalResourceSlow": 3}},
 		{"a name with odd characters", each("", func(t trace) trace { return t.renamed(`name="w"`, `name="`+odd+`"`) }, outage), 72, one},
 		{"a cluster with some", inCluster(odd, outage), 72, one},
 		{"a cluster with a label beside one without", slices.Concat(outage, inCluster("east", healthy)), 72, one},
@@ -136,44 +136,52 @@ func shapes() []shape {
 	}
 }
 
-// TestShapes: no page is missed, none is for nothing, and none ends before its cause does.
-func TestShapes(t *testing.T) {
-	t.Parallel()
+// shapeWorld has no page be missed, none be for nothing, and none end before its cause does.
+func shapeWorld() *world {
+	w := &world{name: "shapes", scrape: minute, step: minute, from: minutes(40), last: minutes(shapeLast)}
+	for _, s := range shapes() {
+		w.scenarios = append(w.scenarios, scenario{s.name, s.cluster(), pagingAlerts(), expectation{scrape: 1, last: shapeLast, traces: s.traces}.lines(), s.wrong})
+	}
+	return w
+}
+
+// pagingAlerts are those that page, but for the one which follows another alert.
+func pagingAlerts() []string {
 	var names []string
 	for _, a := range all() {
-		if a.Severity == classify.Critical && a.Name != "WebhookUnwatched" { // which follows another alert
+		if a.Severity == classify.Critical && a.Name != "WebhookUnwatched" {
 			names = append(names, a.Name)
 		}
 	}
-	series := map[string][]string{}
-	for _, s := range shapes() {
-		series[s.cluster()] = expectation{scrape: 1, last: shapeLast, traces: s.traces}.lines()
-	}
-	p := evaluateFile(t, fileOf(t, names...), minute, inClusters(series))
-	fires := p.over(40*minute, shapeLast*minute, minute)
-	for _, s := range shapes() {
-		t.Run(s.name, func(t *testing.T) {
-			begun := map[string]bool{}
-			for at := 40; at <= shapeLast; at++ {
-				have := map[string]int{}
-				for _, a := range fires(s.cluster(), time.Duration(at)*minute) {
-					have[a.Labels.Get("alertname")]++
-				}
-				for name, n := range have {
-					if at < 60 || n > s.pages[name] {
-						t.Fatalf("%d of %d %s fire after %d minutes", n, s.pages[name], name, at)
-					}
-				}
-				for name, n := range s.pages {
-					begun[name] = begun[name] || have[name] == n
-					if have[name] != n && (begun[name] || at >= s.begins) {
-						t.Fatalf("%d of %d %s fire after %d minutes", have[name], n, name, at)
-					}
-				}
+	return names
+}
+
+func (s shape) wrong(fires firings) string {
+	begun := map[string]bool{}
+	for m := 40; m <= shapeLast; m++ {
+		have := map[string]int{}
+		for _, a := range fires(minutes(m)) {
+			have[a.Labels.Get("alertname")]++
+		}
+		for name, n := range have {
+			if m < 60 || n > s.pages[name] {
+				return fmt.Sprintf("%d of %d %s fire after %d minutes", n, s.pages[name], name, m)
 			}
-		})
+		}
+		for name, n := range s.pages {
+			begun[name] = begun[name] || have[name] == n
+			if have[name] != n && (begun[name] || m >= s.begins) {
+				return fmt.Sprintf("%d of %d %s fire after %d minutes", have[name], n, name, m)
+			}
+		}
 	}
-	texts := evaluateOn(t, groupFile(t, groupsOf(t, names...)), minute, p.storage) // which cost more than all else: once
+	return ""
+}
+
+// textsOfShapes are what the alerts say at the end of the shapes, which cost more than all else.
+func textsOfShapes(t *testing.T, w *world) {
+	t.Helper()
+	texts := evaluateOn(t, groupFile(t, groupsOf(t, pagingAlerts()...)), minute, w.run.storage)
 	texts.eval(shapeLast * minute)
 	for _, g := range texts.groups {
 		for _, r := range g.AlertingRules() {

@@ -51,18 +51,10 @@ func (o Options) available(all []Group) []Group {
 func (a Alert) ofAuditors() Alert {
 	a.Expr = ofAuditors(a.Expr)
 	a.Summary = strings.ReplaceAll(a.Summary, "$labels.instance", "$labels.server")
-	a.Description = strings.ReplaceAll(a.Description, "$labels.instance", "$labels.server")
+	a.Description, a.Variables = ofServer.Replace(a.Description), ofServer.Replace(a.Variables)
 	a.Description = strings.Replace(a.Description, missingCauses, "The auditor must run with --observe=apiserver --web.observed-metrics, and reach an API server's /metrics (its page and log name what it cannot read).", 1)
 	a.Description = exported(a.Description)
 	return a
-}
-
-// serverLabel is the label by which API servers are known.
-func (o Options) serverLabel() string {
-	if o.Signals == AuditorSignals {
-		return "server"
-	}
-	return "instance"
 }
 
 // exports reports whether the input is of a family that an auditor exports.
@@ -83,6 +75,9 @@ func exported(text string) string {
 func ofAuditors(expr string) string {
 	return overTime.ReplaceAllString(instanceLabel.ReplaceAllString(exported(expr), "server"), "max without (instance, pod, node) ($0)")
 }
+
+// ofServer has templates write the API server of what auditors export.
+var ofServer = strings.NewReplacer("$labels.instance", "$labels.server", ".Labels.instance", ".Labels.server")
 
 var (
 	overTime      = regexp.MustCompile(`\b(increase|rate|last_over_time)\(\s*webhook_auditor_observed_\w+(\{[^}]*\})?\[\w+\]( offset \w+)?\s*\)`)

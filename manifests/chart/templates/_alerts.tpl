@@ -28,9 +28,10 @@
 {{- if eq $values.severities "enhancement" }}{{ with get $adjustable.alerts $name }}{{ $_ := set $rule.labels "severity" . }}{{ end }}{{ end }}
 {{- if has $name $values.critical }}{{ $_ := set $rule.labels "severity" "critical" }}{{ end }}
 {{- $_ := set $rule "labels" (merge (dict) $rule.labels $values.labels) }}
-{{- $description := regexReplaceAll "([({,])cluster([,)=!])" $rule.annotations.description $labelled }}
-{{- $description = regexReplaceAll "\\$labels\\.cluster\\b" $description (printf "$$labels.%s" $values.clusterLabel) }}
-{{- $_ := set $rule.annotations "description" $description }}
+{{- range $name, $text := pick $rule.annotations "description" "runbook_variables" }}
+{{- $labelledText := regexReplaceAll "([({,])cluster([,)=!])" $text $labelled }}
+{{- $_ := set $rule.annotations $name (regexReplaceAll "\\$labels\\.cluster\\b" $labelledText (printf "$$labels.%s" $values.clusterLabel)) }}
+{{- end }}
 {{- with $.root.Values.statusPage.url }}
 {{- $path := "" }}
 {{- if contains "$labels.name" (print $rule.annotations.summary $rule.annotations.description) }}

@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/prometheus/rules"
+)
+
+// firings are the alerts that fire at each time in one cluster.
+type firings func(offset time.Duration) []*rules.Alert
+
+// A scenario is what happens in a cluster of its own, and what a person on call expects then.
+type scenario struct {
+	name, cluster string
+	alerts        []string // that are looked at
+	series        []string
+	wrong         func(fires firings) string // says what is, or ""
+}
+
+// A world is evaluated at once: what is scraped and evaluated alike.
+type world struct {
+	name string
+	// scrape and step are the times between scrapes and evaluations, from when until when.
+	scrape, step, from, last time.Duration
+	scenarios                []scenario
+
+	groups []monitoringv1.RuleGroup
+	run    *evaluator
+	fires  func(cluster string, offset time.Duration) []*rules.Alert
+	lock   sync.Mutex
+	usual  map[string]output   // of each rule
+	inputs map[string][]string // which rules it reads
+}
+
+// evaluate evaluates the alerts that the scenarios look at, and what these read.
+func (w *world) evaluate(t testing.TB) {
+	t.Helper()
+	var names []string
+	series := map[string][]string{}
+	for _, s := range w.scenarios {
+		names = append(names, s.alerts...)
+		series[s.cluster] = s.series
+	}
+	w.groups = silentGroupsOf(t, names...)
+	w.inputs = w.inputsOf()
+	w.run = evaluateFile(t, groupFile(t, w.groups), w.scrape, inClusters(series))
+	w.fires = w.run.over(w.from, w.last, w.step)
+}
+
+// in are the alerts of the cluster of a scenario.
+func (w *world) in(s scenario) firings {
+	return func(offset time.Duration) []*rules.Alert { return w.fires(s.cluster, offset) }
+}
+
+// worlds are all that scenarios are evaluated in.
+func worlds(t *testing.T) []*world {
+	t.Helper()
+	return slices.Concat([]*world{findingWorld(), heldWorld(), inputWorld(), repairedWorld(), faultWorld(t), silenceWorld()}, caseWorlds(t), expectationWorlds(), []*world{shapeWorld()})
+}
+
+// TestScenarios evaluates what a person on call expects.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	for _, w := range worlds(t) {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			w.evaluate(t)
+			for _, s := range w.scenarios {
+				t.Run(s.name, func(t *testing.T) {
+					if wrong := s.wrong(w.in(s)); wrong != "" {
+						t.Error(wrong)
+					}
+				})
+			}
+			if w.name == "shapes" {
+				textsOfShapes(t, w)
+			}
+		})
+	}
+}
+
+// minutes is the time of a minute of the tests.
+func minutes(n int) time.Duration { return time.Duration(n) * minute }
+
+// expiring is the alert whose expectations are a world of their own.
+const expiring = "WebhookCaBundleExpiresSoon"
+
+// expectationWorlds are those of the expectations: those that are scraped and evaluated alike
+// are evaluated at once.
+func expectationWorlds() []*world {
+	alike := map[string]*world{}
+	var out []*world
+	for _, e := range slices.Concat(rollouts(), auditorsGo(), expectations) {
+		key := fmt.Sprint(e.scrape, e.step, e.from/400, e.last/250)
+		switch {
+		case e.isAboutAbsence():
+			key = e.name
+		case e.alert == expiring:
+			key = expiring
+		}
+		w := alike[key]
+		if w == nil {
+			w = &world{name: key, scrape: minutes(e.scrape), step: minutes(e.step), from: minutes(e.from)}
+			alike[key], out = w, append(out, w)
+		}
+		w.from, w.last = min(w.from, minutes(e.from)), max(w.last, minutes(e.last))
+		w.scenarios = append(w.scenarios, e.scenario())
+	}
+	return out
+}
