@@ -433,7 +433,7 @@ func TestCard(t *testing.T) {
 		report                  *classify.Report
 		configuration, id, want string
 	}{
-		{r, "policy", "adds", "CREATE, DELETE on pods of the core API group"},
+		{r, "policy", "adds", "CREATE/DELETE pods"},
 		{r, "policy", "adds", "which are 3 of this cluster: inject, policy, shop"},
 		{r, "policy", "failure-modes", "these requests are refused (failurePolicy Fail)"},
 		{r, "policy", "cluster-health", "creation of Pods"},

@@ -129,7 +129,7 @@ func webhookAdds(p *classify.Profile) []string {
 		return append(out, calledFor(p))
 	}
 	for i := range p.Rules {
-		out = append(out, "it is called for "+ruleInWords(&p.Rules[i]))
+		out = append(out, "it is called for "+ruleText(&p.Rules[i]))
 	}
 	return append(append(out, filters(p)...), covers(p.Matched))
 }

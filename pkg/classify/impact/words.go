@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -25,54 +24,6 @@ func some(words []string) string {
 		return strings.Join(shown, ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(shown, ", ")
-}
-
-// ruleInWords writes a rule as prose.
-func ruleInWords(r *admissionv1.RuleWithOperations) string {
-	var ops []string
-	for _, op := range r.Operations {
-		if op == admissionv1.OperationAll {
-			ops = []string{"every operation"}
-			break
-		}
-		ops = append(ops, string(op))
-	}
-	content := some(ops) + " on " + anyOr(r.Resources, "every resource") + " of " + groups(r.APIGroups)
-	if !slices.Contains(r.APIVersions, "*") {
-		content += " in " + some(r.APIVersions)
-	}
-	switch scope := ptr.Deref(r.Scope, admissionv1.AllScopes); scope {
-	case admissionv1.NamespacedScope:
-		content += ", namespaced ones"
-	case admissionv1.ClusterScope:
-		content += ", cluster-scoped ones"
-	case admissionv1.AllScopes:
-	}
-	return content
-}
-
-func anyOr(words []string, all string) string {
-	if slices.Contains(words, "*/*") {
-		return all + " and subresource"
-	}
-	if slices.Contains(words, "*") {
-		return all
-	}
-	return some(words)
-}
-
-func groups(list []string) string {
-	if slices.Contains(list, "*") {
-		return "every API group"
-	}
-	var out []string
-	for _, g := range list {
-		if g == "" {
-			g = "the core API group"
-		}
-		out = append(out, g)
-	}
-	return some(out)
 }
 
 // matched lists the resources that the webhook is called for, with operations.

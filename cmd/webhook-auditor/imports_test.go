@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,12 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
-// rooms are the folders of the house and what they must never import, however
-// indirectly. The facts and the opinions must stay free of the world.
-var rooms = []struct {
+// forbiddenImports are the packages, and what they must never import, however indirectly.
+// Those of facts and opinions must stay free of clusters, clients and clocks.
+var forbiddenImports = []struct {
 	path  string
 	never []string
 }{
@@ -47,11 +50,11 @@ var importers = []string{"k8s.io/component-base/metrics", "github.com/prometheus
 
 const module = "github.com/webhook-auditor/webhook-auditor/"
 
-func TestImportLaw(t *testing.T) {
-	for _, room := range rooms {
-		out, err := exec.Command("go", "list", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+room.path).Output()
+func TestImports(t *testing.T) {
+	for _, p := range forbiddenImports {
+		out, err := exec.Command("go", "list", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+p.path).Output()
 		if err != nil {
-			t.Fatalf("listing what %s imports: %v", room.path, err)
+			t.Fatalf("listing what %s imports: %v", p.path, err)
 		}
 		for line := range strings.Lines(string(out)) {
 			packages := strings.Fields(line)
@@ -59,12 +62,61 @@ func TestImportLaw(t *testing.T) {
 				continue
 			}
 			for _, dep := range packages[1:] {
-				if slices.ContainsFunc(room.never, func(banned string) bool { return isIn(dep, banned) }) {
-					t.Errorf("%s imports %s, through %s", room.path, dep, packages[0])
+				if slices.ContainsFunc(p.never, func(banned string) bool { return isIn(dep, banned) }) {
+					t.Errorf("%s imports %s, through %s", p.path, dep, packages[0])
 				}
 			}
 		}
 	}
+}
+
+// drawing is what stands between these lines of docs/design.md.
+var drawing = regexp.MustCompile("(?s)(<!-- Drawn by TestDrawing[^\n]*-->\n\n```text\n).*?(```\n)")
+
+// TestDrawing: the drawing of the parts is that of "go list". A package stands above those that it
+// imports; what these import in turn is left out. -update draws it anew.
+func TestDrawing(t *testing.T) {
+	const format = `{{.ImportPath}}{{range .Imports}} {{.}}{{end}}`
+	list := must.Get(exec.Command("go", "list", "-f", format, module+"cmd/webhook-auditor/...", module+"pkg/...", module+"rules", module+"dashboards", module+"manifests").Output())(t)
+	imports := map[string][]string{}
+	for line := range strings.Lines(string(list)) {
+		packages := strings.Fields(line)
+		for i, p := range packages {
+			packages[i] = strings.TrimPrefix(strings.TrimPrefix(p, module), "pkg/")
+		}
+		imports[packages[0]] = slices.DeleteFunc(packages[1:], func(p string) bool { return !strings.HasPrefix(p, "cmd/") && !isPart(p) })
+	}
+	var reaches func(from, to string) bool
+	reaches = func(from, to string) bool {
+		return slices.ContainsFunc(imports[from], func(p string) bool { return p == to || reaches(p, to) })
+	}
+	var height func(string) int
+	height = func(p string) int {
+		most := 0
+		for _, below := range imports[p] {
+			most = max(most, 1+height(below))
+		}
+		return most
+	}
+	order := slices.Sorted(maps.Keys(imports))
+	slices.SortStableFunc(order, func(a, b string) int { return height(b) - height(a) })
+	var b strings.Builder
+	for _, p := range order {
+		direct := slices.DeleteFunc(slices.Clone(imports[p]), func(d string) bool {
+			return slices.ContainsFunc(imports[p], func(other string) bool { return other != d && reaches(other, d) })
+		})
+		fmt.Fprintf(&b, "%d  %-32s %s\n", height(p), p, strings.Join(direct, ", "))
+	}
+	page := must.Get(os.ReadFile("../../docs/design.md"))(t)
+	golden.Compare(t, "../../../docs/design.md", drawing.ReplaceAll(page, []byte("${1}"+trailing.ReplaceAllString(b.String(), "\n")+"${2}")))
+}
+
+var trailing = regexp.MustCompile(` +\n`)
+
+// isPart reports whether a package is one of this repository's parts.
+func isPart(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return slices.Contains([]string{"inventory", "classify", "exporter", "rules", "dashboards", "manifests"}, first)
 }
 
 // isIn reports whether the package is in the folder.
