@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -115,7 +114,7 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 		if err != nil {
 			return nil, err
 		}
-		if api, err = newCaller(&rest.Config{Host: u.Scheme + "://" + u.Host, TLSClientConfig: rest.TLSClientConfig{CAData: withSystemRoots(b.CABundle)}}, anyRedirect); err != nil {
+		if api, err = newCaller(&rest.Config{Host: u.Scheme + "://" + u.Host, TLSClientConfig: rest.TLSClientConfig{CAData: b.CABundle}}, anyRedirect); err != nil {
 			return nil, err
 		}
 		at = cmp.Or(u.Path, "/")
@@ -138,14 +137,6 @@ func (c caller) skip(w *inventory.Webhook) string {
 		return "it is registered by URL, which --call-urls calls from here"
 	}
 	return ""
-}
-
-// withSystemRoots is the bundle; an empty one leaves the roots of the system.
-func withSystemRoots(bundle []byte) []byte {
-	if x509.NewCertPool().AppendCertsFromPEM(bundle) {
-		return bundle
-	}
-	return nil
 }
 
 // warnings collects the warnings of an answer.

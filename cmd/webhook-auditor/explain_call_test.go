@@ -83,6 +83,11 @@ func newCalledCluster(t *testing.T, behaviors hooks, byURL http.HandlerFunc) *ca
 		outer := kubetest.Reinvoked(kubetest.Webhook("url.example.com", registrationv1.WebhookClientConfig{URL: new(outside.URL + "/x"), CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: outside.Certificate().Raw})}, rule))
 		webhooks = append(webhooks, outer)
 	}
+	if byURL != nil {
+		broken := webhooks[len(webhooks)-1]
+		broken.Name, broken.ClientConfig.CABundle, broken.FailurePolicy = "roots.example.com", []byte("none"), new(registrationv1.Ignore)
+		webhooks = append(webhooks, broken)
+	}
 	list := registrationv1.MutatingWebhookConfigurationList{Items: []registrationv1.MutatingWebhookConfiguration{*kubetest.Mutating("m", webhooks...)}}
 	list.SetGroupVersionKind(registrationv1.SchemeGroupVersion.WithKind("MutatingWebhookConfigurationList"))
 	list.ResourceVersion = "1"
@@ -166,7 +171,7 @@ func TestCalledWebhooks(t *testing.T) {
 		want      []string
 	}{
 		"by URL":      {hooks{}, patching(image, ""), "", []string{"at 0 webhooks: let pass", "not called url.example.com it is registered by URL, which --call-urls calls from here"}},
-		"--call-urls": {hooks{}, patching(image, ""), "--call-urls", []string{"at 1 webhook: let pass", "ms url.example.com allowed mutating", `replace /spec/containers/0/image "i" → "mirror/i"`}},
+		"--call-urls": {hooks{}, patching(image, ""), "--call-urls", []string{"at 2 webhooks: let pass", "ms url.example.com allowed mutating", "ms roots.example.com failed, and is ignored: failed calling webhook", "unable to load root certificates", `replace /spec/containers/0/image "i" → "mirror/i"`}},
 		"redirected": {hooks{"a": http.RedirectHandler("/api/v1/namespaces/hooks/services/https:hook:443/proxy/b", http.StatusTemporaryRedirect).ServeHTTP, "b": patching(image, "")}, nil, "", []string{
 			"at 2 webhooks: let pass", "ms a.example.com allowed mutating replace /spec/containers/0/image",
 		}},
