@@ -110,40 +110,23 @@ func (r *requestFlags) describe(a requestArguments, name []string) (requestArgum
 
 // chain is what becomes of the request where the Snapshot was taken.
 func (a requestArguments) chain(knowledge knowledge) (admission.Chain, error) {
-	a.subject.User = knowledge.user
-	request, err := a.request(knowledge.Matcher)
-	if err != nil {
-		return admission.Chain{}, err
-	}
-	notes, stored := a.notes, storedIn(knowledge.Snapshot)
+	a.subject.User, a.subject.Lookup = knowledge.user, storedIn(knowledge.Snapshot)
 	if knowledge.stored != nil {
-		stored = knowledge.stored
+		a.subject.Lookup = knowledge.stored
 	}
-	if request.Name != "" && (request.Operation == admission.Update || request.Operation == admission.Delete) {
-		note := ""
-		if a.subject.Stored, a.subject.Absent, note = stored(request); note != "" {
-			notes = append(notes, note)
-		}
-		if request, err = a.request(knowledge.Matcher); err != nil {
-			return admission.Chain{}, err
-		}
+	request, err := arguments.Request(knowledge.Matcher, a.operation, a.resource, a.subject)
+	if notServed := (arguments.NotServedError{}); errors.As(err, &notServed) {
+		return admission.Chain{}, fmt.Errorf("explain: %w", err)
 	}
+	if err != nil {
+		return admission.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
+	}
+	notes := a.notes
 	if len(knowledge.Snapshot.Inputs) == 0 && !knowledge.Snapshot.PoliciesKnown {
 		notes = append(notes, "not all admission policies were read: they may refuse or change the request as well")
 	}
 	request.Notes = slices.Concat(request.Notes, notes)
 	return knowledge.withParams(request), nil
-}
-
-func (a requestArguments) request(matcher *admission.Matcher) (admission.Request, error) {
-	request, err := arguments.Request(matcher, a.operation, a.resource, a.subject)
-	if notServed := (arguments.NotServedError{}); errors.As(err, &notServed) {
-		return admission.Request{}, fmt.Errorf("explain: %w", err)
-	}
-	if err != nil {
-		return admission.Request{}, usageError{fmt.Errorf("explain: %w", err)}
-	}
-	return request, nil
 }
 
 // maxObject is more than an API server takes.

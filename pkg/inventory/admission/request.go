@@ -33,6 +33,9 @@ type Subject struct {
 	Stored map[string]any
 	// Absent says that there is no such object.
 	Absent bool
+	// Lookup, if any, says what is stored of the object that a request changes or deletes, or
+	// that there is none, or in a note why that is unknown.
+	Lookup func(Request) (stored map[string]any, absent bool, note string)
 	// User is who makes the request; nil where that is unknown.
 	User *User
 }
@@ -111,18 +114,22 @@ func (v apiVersion) Presumed() bool { return v.Kind.Kind == "" }
 // serve it. An update leaves the labels of its object as they are, and finds the
 // object.
 func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (Request, error) {
-	request, _, err := m.newRequest(op, r, subject)
+	request, _, err := m.newRequest(op, r, &subject)
 	return request, err
 }
 
-// newRequest is Request, and what it is if it creates its object.
-func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject Subject) (Request, func() Request, error) {
+// newRequest is Request, and what it is if it creates its object. The subject gets what is looked up.
+func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject *Subject) (Request, func() Request, error) {
 	v, err := m.served(op, r, subject.Version)
 	if err != nil {
 		return Request{}, nil, err
 	}
-	subject, moved := v.withNamespace(subject)
-	request := m.request(v, op, subject)
+	moved, looked := "", ""
+	*subject, moved = v.withNamespace(*subject)
+	if subject.Lookup != nil && subject.Name != "" && (op == Update || op == Delete) {
+		subject.Stored, subject.Absent, looked = subject.Lookup(Request{Resource: r, Version: v.Version, Namespace: subject.Namespace, Name: subject.Name})
+	}
+	request := m.request(v, op, *subject)
 	if err := m.otherKind(request, subject.Object); err != nil {
 		return Request{}, nil, err
 	}
@@ -130,9 +137,9 @@ func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject Subject
 	if v.Presumed() {
 		presumed = fmt.Sprintf("the input has no CRD of %s: its kind, versions and scope are not known, and the rules that name it are the answer", r.Parent())
 	}
-	notes := []string{presumed, moved, foreignNote(request, subject), m.absentNote(request)}
+	notes := []string{presumed, moved, foreignNote(request, *subject), m.absentNote(request), looked}
 	request.Notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
-	return request, func() Request { return m.request(v, Create, subject) }, nil
+	return request, func() Request { return m.request(v, Create, *subject) }, nil
 }
 
 // absentNote says that the namespace of a request does not exist. Source: the plugin
@@ -148,7 +155,7 @@ func (m *Matcher) absentNote(r Request) string {
 // OpenRequest is Request where an update may change the labels of its object, and
 // may create it.
 func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subject) (Request, error) {
-	request, create, err := m.newRequest(op, r, subject)
+	request, create, err := m.newRequest(op, r, &subject)
 	if err != nil || op != Update && op != Delete {
 		return request, err
 	}
