@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -39,11 +40,7 @@ func checksCommand(s streams) *cobra.Command {
 
 // checksLike are the names of checks that look like what was typed.
 func checksLike(typed string) []string {
-	var names []string
-	for _, c := range classify.Checks {
-		names = append(names, c.Name)
-	}
-	return arguments.Like(typed, names)
+	return arguments.Like(typed, text.Words(classify.Checks, func(c *classify.Check) string { return c.Name }))
 }
 
 // checkTimeout bounds how long a runbook waits for a cluster, which may be the one in trouble.

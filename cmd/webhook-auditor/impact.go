@@ -231,10 +231,7 @@ func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownErr
 
 // namesOf are the policies, the configurations and their webhooks, as impact takes them.
 func namesOf(s *inventory.Snapshot) []string {
-	var out []string
-	for _, p := range s.Policies {
-		out = append(out, p.Name)
-	}
+	out := text.Words(s.Policies, func(p *inventory.AdmissionPolicy) string { return p.Name })
 	for _, w := range s.Webhooks {
 		out = append(out, w.Configuration)
 		if w.Name != "" {

@@ -89,13 +89,22 @@ func Capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
-// Once keeps the first of equal words, in their order.
-func Once(words []string) []string {
-	var out []string
-	for _, w := range words {
+// Once keeps the first of equal values, in their order.
+func Once[T comparable](values []T) []T {
+	var out []T
+	for _, w := range values {
 		if !slices.Contains(out, w) {
 			out = append(out, w)
 		}
+	}
+	return out
+}
+
+// Words are what the function says of each value.
+func Words[T any](values []T, say func(T) string) []string {
+	var out []string
+	for _, v := range values {
+		out = append(out, say(v))
 	}
 	return out
 }
@@ -108,9 +117,5 @@ func Distinct(words []string) []string {
 
 // Strings are the values as strings.
 func Strings[S ~string](values []S) []string {
-	var out []string
-	for _, v := range values {
-		out = append(out, string(v))
-	}
-	return out
+	return Words(values, func(v S) string { return string(v) })
 }

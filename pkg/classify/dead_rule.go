@@ -49,7 +49,7 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 		return ""
 	}
 	for _, group := range rule.APIGroups {
-		if !knowsGroup(s, group) {
+		if !knowsGroup(s, group) && !shows(s, group, rule.Resources) {
 			return ""
 		}
 	}
@@ -105,7 +105,15 @@ func (p *PolicyProfile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Reg
 
 func knowsReach(s *inventory.Snapshot, registration *inventory.Registration) bool {
 	return s.ResourcesKnown || !slices.ContainsFunc(registration.Rules, func(r admissionv1.RuleWithOperations) bool {
-		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(s, group) })
+		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(s, group) && !shows(s, group, r.Resources) })
+	})
+}
+
+// shows reports whether the input has the CRDs of all resources of the group that are named.
+func shows(s *inventory.Snapshot, group string, names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		parent, _, _ := strings.Cut(name, "/")
+		return !slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Group == group && r.Name == parent && !r.Presumed() })
 	})
 }
 

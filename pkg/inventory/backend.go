@@ -329,10 +329,13 @@ func noEndpoints(s Service, port string) string {
 	return "has no endpoints"
 }
 
-// Counted returns "1 endpoint", "2 endpoints".
+// Counted returns "1 endpoint", "2 endpoints", "2 policies".
 func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, ies := strings.CutSuffix(noun, "y"); ies {
+		return fmt.Sprintf("%d %sies", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
@@ -106,18 +107,31 @@ func (s *Snapshot) withUnchecked(inputs []Input) []Input {
 	return out
 }
 
-// lackList are sentences about one kind, each once.
-type lackList []string
+// lackList is what is lacking of a kind: some by name, the others counted.
+type lackList struct {
+	noun, prefix, follows string
+	subjects              []string
+}
 
-func (l *lackList) add(format string, subject any) {
-	if lack := fmt.Sprintf(format, subject); len(*l) < maxUnchecked && !slices.Contains(*l, lack) {
-		*l = append(*l, lack)
+func (l *lackList) add(subject string) { l.subjects = append(l.subjects, subject) }
+
+func (l *lackList) sentences() []string {
+	subjects := text.Once(l.subjects)
+	out := text.Words(subjects[:min(len(subjects), maxUnchecked)], func(subject string) string {
+		return "no " + l.prefix + subject + ": " + l.follows + " is unknown"
+	})
+	if more := len(subjects) - len(out); more > 0 {
+		out = append(out, fmt.Sprintf("no %s: the same of them", Counted(more, "more "+l.noun)))
 	}
+	return out
 }
 
 // uncheckedBackends are what calls end at: of a Service that nearly is there a finding says so.
 func (s *Snapshot) uncheckedBackends() []string {
-	var services, endpoints, namespaces, apiServices lackList
+	services := lackList{noun: "Service", prefix: "Service ", follows: "whether it answers"}
+	endpoints := lackList{noun: "EndpointSlice", prefix: "EndpointSlice of Service ", follows: "whether it answers"}
+	namespaces := lackList{noun: "Namespace", prefix: "Namespace ", follows: "what labels it has"}
+	apiServices := lackList{noun: "APIService", prefix: "APIService ", follows: "whether it answers"}
 	haveSlices := false
 	for _, service := range s.Services {
 		haveSlices = haveSlices || service.Endpoints != nil
@@ -130,44 +144,65 @@ func (s *Snapshot) uncheckedBackends() []string {
 		case w.Backend.Kind == BackendURL || called.Name == "":
 			continue
 		case state.APIService != "" && !s.APIServicesKnown && !state.Known:
-			apiServices.add("no APIService %s: whether it answers is unknown", state.APIService)
+			apiServices.add(state.APIService)
 			continue
 		case !has && !s.IsMissing(called) && len(s.Services) > 0:
 			if _, likely := s.LikelyService(called); !likely {
-				services.add("no Service %s: whether it answers is unknown", called)
+				services.add(called.String())
 			}
 		case has && service.Endpoints == nil && !state.Known && haveSlices && service.Type != corev1.ServiceTypeExternalName:
-			endpoints.add("no EndpointSlice of Service %s: whether it answers is unknown", called)
+			endpoints.add(called.String())
 		}
 		if _, has := s.Namespaces[called.Namespace]; !has && !s.NamespacesKnown && len(s.Namespaces) > 0 {
-			namespaces.add("no Namespace %s: its labels are unknown", called.Namespace)
+			namespaces.add(called.Namespace)
 		}
 	}
-	return slices.Concat(services, endpoints, namespaces, apiServices)
+	return slices.Concat(services.sentences(), endpoints.sentences(), namespaces.sentences(), apiServices.sentences())
 }
 
-// uncheckedResources are those of rules that no CRD shows.
+// uncheckedResources are those of rules and of params that no CRD shows.
 func (s *Snapshot) uncheckedResources() []string {
-	var out lackList
-	if len(s.CRDs) > 0 {
-		for _, served := range s.presumed() {
-			out.add("no CustomResourceDefinition %s: its versions and scope are unknown", served.Name+"."+served.Group)
+	if s.ResourcesKnown || len(s.CRDs) == 0 {
+		return nil
+	}
+	resources := lackList{noun: "CustomResourceDefinition", prefix: "CustomResourceDefinition ", follows: "in which versions and scope it is served"}
+	params := lackList{noun: "param kind", prefix: "CustomResourceDefinition of ", follows: "whether there are such params"}
+	for _, served := range s.presumed() {
+		resources.add(served.Name + "." + served.Group)
+	}
+	for _, p := range s.Policies {
+		if kind := p.ParamKind; kind != nil && !s.hasKind(kind) {
+			params.add(kind.APIVersion + " " + kind.Kind)
 		}
 	}
-	return out
+	return slices.Concat(resources.sentences(), params.sentences())
+}
+
+// hasKind reports whether the kind is built in, or of a CRD that the input has.
+func (s *Snapshot) hasKind(kind *admissionv1.ParamKind) bool {
+	group, _, _ := strings.Cut(kind.APIVersion, "/")
+	if WithoutCRDs(group) {
+		return true
+	}
+	for _, crd := range s.CRDs {
+		if crd.Resource.Group == group && crd.CustomKind == kind.Kind {
+			return true
+		}
+	}
+	return false
 }
 
 // uncheckedPolicies are those that no binding names.
 func (s *Snapshot) uncheckedPolicies() []string {
-	var out lackList
+	out := lackList{noun: "binding", prefix: "binding of policy ", follows: "whether it has an effect"}
 	bound := func(p *AdmissionPolicy) bool { return len(p.Bindings) > 0 }
 	if s.PoliciesKnown || !slices.ContainsFunc(s.Policies, bound) && len(s.Unbound) == 0 {
 		return nil
 	}
 	for _, p := range s.Policies {
 		if !bound(p) {
-			out.add("no binding of policy %s: whether it has an effect is unknown", p.Name)
+			out.add(p.Name)
 		}
 	}
-	return out
+	return out.sentences()
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -165,10 +166,7 @@ func ambiguous(typed string, found []inventory.Resource) string {
 	if len(found) == 1 {
 		return ""
 	}
-	var others []string
-	for _, r := range found[1:] {
-		others = append(others, r.String())
-	}
+	others := text.Words(found[1:], inventory.Resource.String)
 	return fmt.Sprintf("%s is taken to be %s; there is also %s", typed, found[0], strings.Join(others, ", "))
 }
 

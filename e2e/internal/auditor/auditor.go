@@ -74,6 +74,9 @@ func Launch(o Options) (*Auditor, error) {
 
 // inPod is the environment of a Pod of the cluster, where nearly every auditor runs.
 func inPod(kubeconfig string) []string {
+	if kubeconfig == "" { // it reads files
+		return nil
+	}
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil // the auditor says what is wrong with it

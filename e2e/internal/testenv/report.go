@@ -33,7 +33,10 @@ type Document struct {
 type ReportedWebhook struct{ Type, Configuration, Name string }
 
 // ReportedFinding is one finding of a document.
-type ReportedFinding struct{ Check, Severity, Type, Configuration, Name, Message, Fix string }
+type ReportedFinding struct {
+	Check, Severity, Type, Configuration, Name, Message, Fix string
+	Acknowledged                                             bool
+}
 
 // HasWebhookOf says whether the document has a webhook of the configuration.
 func (d Document) HasWebhookOf(configuration string) bool {

@@ -171,12 +171,7 @@ func commonReason(found []classify.Degradation) string {
 }
 
 func messages(found []classify.Degradation) []string {
-	var out []string
-	for _, d := range found {
-		out = append(out, d.Message)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(text.Words(found, func(d classify.Degradation) string { return d.Message }))
 }
 
 // rollUps sums the errors up: to Degraded, to EvaluationConditionsDetected, or
@@ -226,10 +221,7 @@ const (
 
 func bounded(all []string) string {
 	shown := all[:min(len(all), maxLines)]
-	out := make([]string, 0, len(shown)+1)
-	for _, l := range shown {
-		out = append(out, text.Shorten(l, maxLength))
-	}
+	out := text.Words(shown, func(line string) string { return text.Shorten(line, maxLength) })
 	if more := len(all) - len(shown); more > 0 {
 		out = append(out, fmt.Sprintf("And %d more.", more))
 	}

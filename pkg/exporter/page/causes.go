@@ -200,11 +200,12 @@ func (v *view) alertsOf(profiles []*classify.Profile) []inventory.Alert {
 
 // alertsOn are their names.
 func (v *view) alertsOn(profiles []*classify.Profile) []string {
-	var out []string
-	for _, a := range v.alertsOf(profiles) {
-		out = append(out, fmt.Sprintf("%s (%s)", a.Name, a.Severity))
-	}
-	return text.Distinct(out)
+	return text.Distinct(text.Words(v.alertsOf(profiles), func(a inventory.Alert) string {
+		if a.Severity != classify.Critical.String() { // of a critical finding, too
+			return fmt.Sprintf("%s (%s: does not page)", a.Name, a.Severity)
+		}
+		return fmt.Sprintf("%s (%s)", a.Name, a.Severity)
+	}))
 }
 
 // maxNote bounds a line of a note.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -77,11 +78,7 @@ func lead(causes []*cause, failing int) string {
 func (v *view) failing() []string {
 	of := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return v.failedShare(p) < failingShare })
 	slices.SortStableFunc(of, func(a, b *classify.Profile) int { return cmp.Compare(v.failedShare(b), v.failedShare(a)) })
-	var out []string
-	for _, p := range of {
-		out = append(out, fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)))
-	}
-	return out
+	return text.Words(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
 }
 
 // groups are the causes by urgency.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -141,11 +142,7 @@ func (l links) link(name string) string {
 
 // join escapes the parts of a name.
 func join(parts ...string) string {
-	escaped := make([]string, len(parts))
-	for i, p := range parts {
-		escaped[i] = url.PathEscape(p)
-	}
-	return strings.Join(escaped, "/")
+	return strings.Join(text.Words(parts, url.PathEscape), "/")
 }
 
 func webhookName(ref inventory.Ref) string {
@@ -166,10 +163,10 @@ func (l links) check(c *classify.Check) link {
 	return link{c.Name, l.link(join("checks", c.Name))}
 }
 
-// search is the table of webhooks with the text.
-func (l links) search(label, text string) link {
-	if text == "" || l.inFile {
+// search is the table of webhooks with the words.
+func (l links) search(label, words string) link {
+	if words == "" || l.inFile {
 		return link{label, l.link("webhooks")}
 	}
-	return link{label, l.link("webhooks") + "?" + url.Values{"q": {text}}.Encode()}
+	return link{label, l.link("webhooks") + "?" + url.Values{"q": {words}}.Encode()}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -58,8 +59,8 @@ func (v *view) matches(q query, p *classify.Profile) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return contains(name, q.Text) })
 }
 
-func contains(text, part string) bool {
-	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
+func contains(name, part string) bool {
+	return strings.Contains(strings.ToLower(name), strings.ToLower(part))
 }
 
 // maxRows bounds the table.
@@ -115,12 +116,7 @@ func reached(p *classify.Profile) string {
 	default:
 		return "not known"
 	}
-	out := names[:0]
-	for _, name := range names {
-		if !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
+	out := text.Once(names)
 	if more := len(out) - maxReached; more > 0 {
 		return fmt.Sprintf("%s +%d", strings.Join(out[:maxReached], ", "), more)
 	}

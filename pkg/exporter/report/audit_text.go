@@ -168,13 +168,10 @@ func (o TextOptions) entry(group []Finding) Line {
 	first := group[0]
 	out := marks[first.Severity]
 	out.Name, out.Aside = first.Name, first.Check
-	var refs []inventory.Ref
+	others, refs := "", map[inventory.Ref]bool{}
 	for _, f := range group {
-		if !slices.Contains(refs, f.Ref) {
-			refs = append(refs, f.Ref)
-		}
+		refs[f.Ref] = true
 	}
-	others := ""
 	if more := len(refs) - 1; more > 0 {
 		others = fmt.Sprintf(" · and %s", inventory.Counted(more, "other"))
 	}
@@ -300,7 +297,7 @@ func (d Document) stopsNow() string {
 		subjects = append(subjects, inventory.Counted(n, "webhook"))
 	}
 	if n := len(policies); n > 0 {
-		subjects = append(subjects, countedPolicies(n))
+		subjects = append(subjects, inventory.Counted(n, "policy"))
 	}
 	fail := strings.Join(subjects, " and ") + " cannot be called"
 	if len(policies) > 0 {
@@ -348,8 +345,12 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 		if d.Platform == inventory.PlatformOpenShift {
 			record = classify.ApprovalAnnotation
 		}
-		content := fmt.Sprintf("%s Pods, Secrets or the like (%s); no annotation %s records that this is wanted; -v lists them",
-			counted(n, "webhook sees", "webhooks see"), strings.Join(text.Distinct(checks), ", "), record)
+		sees := " sees"
+		if n > 1 {
+			sees = " see"
+		}
+		content := fmt.Sprintf("%s%s Pods, Secrets or the like (%s); no annotation %s records that this is wanted; -v lists them",
+			inventory.Counted(n, "webhook"), sees, strings.Join(text.Distinct(checks), ", "), record)
 		out = append(out, Line{Label: "i", Tone: Note, Text: content})
 	}
 	return out
@@ -395,9 +396,9 @@ func (d Document) summary() string {
 	}
 	switch n := d.Totals.Policies; {
 	case n > 0 && d.Totals.Webhooks == 0:
-		parts[1] = counted(n, "admission policy", "admission policies")
+		parts[1] = inventory.Counted(n, "admission policy")
 	case n > 0:
-		parts = append(parts, counted(n, "admission policy", "admission policies"))
+		parts = append(parts, inventory.Counted(n, "admission policy"))
 	}
 	parts = append(parts, d.found())
 	if n := len(d.Errors); n > 0 {
@@ -429,10 +430,7 @@ func (d Document) found() string {
 
 // subject is the cluster by its version, or the files.
 func (d Document) subject() string {
-	var paths []string
-	for _, i := range d.Inputs {
-		paths = append(paths, inputName(i))
-	}
+	paths := text.Words(d.Inputs, inputName)
 	server := "Kubernetes " + text.Clean(d.Server)
 	isKnown := d.Server != (inventory.Version{}).String() && d.Server != ""
 	switch {
@@ -444,11 +442,4 @@ func (d Document) subject() string {
 		return text.Clean(shortenLists(strings.Join(paths, ", "))) + " (" + server + ")"
 	}
 	return text.Clean(shortenLists(strings.Join(paths, ", ")))
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

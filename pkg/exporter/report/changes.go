@@ -23,12 +23,7 @@ func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
 	old, now := NewDocument(before), NewDocument(after)
 	was, is := old.withoutUnread(after.Snapshot, now.Webhooks), now.withoutUnread(before.Snapshot, old.Webhooks)
 	out := Changes{NewComparison(was, is), d}
-	seen := map[Error]bool{}
-	out.Errors = slices.DeleteFunc(append(old.Errors, out.Errors...), func(e Error) bool {
-		again := seen[e]
-		seen[e] = true
-		return again
-	})
+	out.Errors = append([]Error{}, text.Once(slices.Concat(old.Errors, out.Errors))...)
 	return out
 }
 
@@ -57,10 +52,7 @@ func (c Changes) blocks() Blocks {
 	for _, group := range alike(c.Registrations) {
 		subject, all := group[0].Subject(), group[0]
 		if n := len(group); n > 1 {
-			var names []string
-			for _, r := range group {
-				names = append(names, r.Configuration)
-			}
+			names := text.Words(group, func(r impact.Registration) string { return r.Configuration })
 			subject = fmt.Sprintf("%d %s webhook configurations are %s: %s", n, all.Type.Title(), all.Edit, shortenLists(strings.Join(names, ", ")))
 			for _, r := range group[1:] {
 				all.Webhooks = slices.Concat(all.Webhooks, r.Webhooks)

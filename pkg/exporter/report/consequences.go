@@ -2,8 +2,8 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 )
@@ -68,11 +68,11 @@ func (c Consequences) Blocks() Blocks {
 }
 
 // lines are those of the list that say something, each once.
-func lines[T any](list []T, text func(T) string) []Line {
+func lines[T any](list []T, say func(T) string) []Line {
 	var out []Line
 	times := map[string]int{}
 	for _, e := range list {
-		line := text(e)
+		line := say(e)
 		if times[line]++; line != "" && times[line] == 1 {
 			out = append(out, Line{Text: line})
 		}
@@ -107,11 +107,7 @@ func (c Consequences) stuckBlock(heading string, selects func(impact.Blocked) bo
 			continue
 		}
 		b.Lines = append(b.Lines, Line{Text: s.String()})
-		for _, command := range s.Commands {
-			if !slices.Contains(b.Commands, command) {
-				b.Commands = append(b.Commands, command)
-			}
-		}
+		b.Commands = text.Once(append(b.Commands, s.Commands...))
 	}
 	return b
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -158,7 +159,8 @@ func (e diagnosedError) block() Block {
 	for _, note := range e.Notes {
 		out.Add("note:", Line{Text: note})
 	}
-	if others := otherChecks(e.Findings[e.Related:]); len(others) > 0 {
+	others := text.Once(text.Words(e.Findings[e.Related:], func(f Finding) string { return f.Check }))
+	if len(others) > 0 {
 		out.Add("also:", Line{Text: "other findings about it: " + strings.Join(others, ", ")})
 	}
 	return out
@@ -192,11 +194,11 @@ func (e diagnosedError) subject() string {
 
 // webhookLine is one line on a webhook: where it is and what its failure does.
 func webhookLine(w Webhook) Line {
-	text := fmt.Sprintf("failurePolicy %s, %d s, calls %s", w.FailurePolicy, w.TimeoutSeconds, w.Backend)
+	content := fmt.Sprintf("failurePolicy %s, %d s, calls %s", w.FailurePolicy, w.TimeoutSeconds, w.Backend)
 	if w.Type == inventory.Conversion {
-		text = fmt.Sprintf("%d s a call, calls %s", w.TimeoutSeconds, w.Backend)
+		content = fmt.Sprintf("%d s a call, calls %s", w.TimeoutSeconds, w.Backend)
 	}
-	return registeredLine(w.Ref, w.Owner, text, w.Source)
+	return registeredLine(w.Ref, w.Owner, content, w.Source)
 }
 
 // policyLine is one line on a policy: what its failure does, and what binds it.
@@ -205,20 +207,9 @@ func policyLine(p AdmissionPolicy) Line {
 }
 
 // registeredLine says what is registered, by what tool and where.
-func registeredLine(ref inventory.Ref, owner, text string, source inventory.Source) Line {
+func registeredLine(ref inventory.Ref, owner, content string, source inventory.Source) Line {
 	if owner != "" {
-		text += ", owner " + owner
+		content += ", owner " + owner
 	}
-	return Line{Name: ref.Name, Text: text, Aside: particulars(Finding{Ref: ref, Source: source})}
-}
-
-// otherChecks names the checks of the findings that have another cause.
-func otherChecks(findings []Finding) []string {
-	var out []string
-	for _, f := range findings {
-		if !slices.Contains(out, f.Check) {
-			out = append(out, f.Check)
-		}
-	}
-	return out
+	return Line{Name: ref.Name, Text: content, Aside: particulars(Finding{Ref: ref, Source: source})}
 }

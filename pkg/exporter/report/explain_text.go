@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -24,11 +26,11 @@ func (e Explanation) Verdict() string {
 	if len(e.Chain) > 0 && surePolicies+sureWebhooks == 0 {
 		out = e.Request.Title() + " may meet "
 	}
-	met := amount(sureWebhooks, webhooks, counted(webhooks, "webhook", "webhooks"))
+	met := amount(sureWebhooks, webhooks, inventory.Counted(webhooks, "webhook"))
 	if skipped := len(e.Skipped); skipped > 0 && webhooks > 0 {
 		met = amount(sureWebhooks, webhooks, fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook")))
 	}
-	metPolicies := amount(surePolicies, policies, countedPolicies(policies))
+	metPolicies := amount(surePolicies, policies, inventory.Counted(policies, "policy"))
 	switch {
 	case len(e.Chain)+len(e.Skipped) == 0 && len(e.Inputs) > 0:
 		return out + "no webhook: no configuration was read."
@@ -182,9 +184,9 @@ func (s ChainStep) down() string {
 func (e Explanation) remarks() []Line {
 	var out []Line
 	for _, s := range e.Chain {
-		add := func(label, text string, tone Tone) {
-			if text != "" {
-				out = append(out, Line{Label: label, Name: e.named(s.Ref), Text: text, Tone: tone})
+		add := func(label, content string, tone Tone) {
+			if content != "" {
+				out = append(out, Line{Label: label, Name: e.named(s.Ref), Text: content, Tone: tone})
 			}
 		}
 		switch {
@@ -265,11 +267,7 @@ func steps(numbers []int) string {
 	if last := len(numbers) - 1; last > 1 && numbers[last]-numbers[0] == last {
 		return fmt.Sprintf("steps %d to %d", numbers[0], numbers[last])
 	}
-	words := make([]string, len(numbers))
-	for i, n := range numbers {
-		words[i] = fmt.Sprint(n)
-	}
-	return "steps " + strings.Join(words, ", ")
+	return "steps " + strings.Join(text.Words(numbers, strconv.Itoa), ", ")
 }
 
 // particulars are how often a step is taken, and what puts a policy into effect.
@@ -314,7 +312,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 	}
 	var others []string
 	if policies > 0 {
-		others = append(others, countedPolicies(policies))
+		others = append(others, inventory.Counted(policies, "policy"))
 	}
 	if webhooks > 0 {
 		others = append(others, inventory.Counted(webhooks, "webhook"))
@@ -353,6 +351,3 @@ func (e Explanation) isAboutIt(lack string) bool {
 	}
 	return true
 }
-
-// countedPolicies counts policies, each as often as it has bindings that count.
-func countedPolicies(n int) string { return counted(n, "policy", "policies") }

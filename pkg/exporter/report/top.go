@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -80,10 +81,7 @@ func topNotes(t Top) []string {
 		out = append(out, policyCounts)
 	}
 	if len(t.NotCalled) > 0 {
-		var names []string
-		for _, line := range t.NotCalled {
-			names = append(names, line.Name)
-		}
+		names := text.Words(t.NotCalled, func(line TopWebhook) string { return line.Name })
 		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
 	}
 	return append(out, SourceLine(t.Observation))
