@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -130,5 +131,20 @@ func TestAuditTexts(t *testing.T) {
 	}
 	if got := of("--color=always"); !strings.Contains(got, "\x1b[0;1mTO REVIEW") {
 		t.Errorf("--color=always prints %q", got)
+	}
+}
+
+// TestSecretsOfURLs: no command prints the credentials or the query of a URL.
+func TestSecretsOfURLs(t *testing.T) {
+	const written = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: a.example.com,
+  clientConfig: {url: "%s"}, sideEffects: None, admissionReviewVersions: [v1], rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}]}`
+	other := must.File(t, "other.yaml", fmt.Sprintf(written, "https://hooks.example.com/y"))
+	for _, address := range []string{"https://user:hunter2@hooks.example.com/x?token=hunter3", "https://hooks.example.com/x#hunter2", "https://user:hunter2@hooks.example.com:port/x", "https://localhost/x?hunter2"} {
+		file := must.File(t, "url.yaml", fmt.Sprintf(written, address))
+		for _, command := range []string{"audit FILE --fixes -v", "audit FILE -o json", "audit FILE -o sarif", "audit FILE -o html", "explain --from FILE create pods", "explain --from FILE create pods -o json", "impact --from FILE a -o json", "impact --from FILE a -o markdown", "diff FILE " + other, "diff " + other + " FILE -o json"} {
+			if r := execute(t, "", strings.Fields(strings.ReplaceAll(command, "FILE", file))...); strings.Contains(r.out+r.err, "hunter") {
+				t.Errorf("%s of %s: %s%s", command, address, r.out, r.err)
+			}
+		}
 	}
 }

@@ -116,7 +116,7 @@ func (e explainer) claims(t *testing.T, r *rand.Rand, round int, total map[strin
 		n.claims += len(findings)
 		n.wrong += len(v.wrong)
 		for _, problem := range v.wrong {
-			t.Errorf("%s of %s: %s\n%s\n%s", s.check, s.kind.resource, problem, s.text(), findings)
+			t.Errorf("%s of %s: %s\n%s\n%v", s.check, s.kind.resource, problem, s.text(), findings)
 		}
 		if len(findings) == 0 && !s.mayPass {
 			v.missed = cmp.Or(v.missed, v.silent)
