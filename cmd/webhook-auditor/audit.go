@@ -394,8 +394,12 @@ func inputFlags(flags *pflag.FlagSet) *input {
 func policyFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
 	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
-	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
+	in.configFlag(flags)
 	return in
+}
+
+func (in *input) configFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
 }
 
 func (in *input) checksFlag(flags *pflag.FlagSet) {

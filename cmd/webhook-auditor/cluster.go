@@ -20,6 +20,13 @@ type clusterFlags struct {
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
+	a := registerConnection(flags)
+	enumFlag(flags, &a.routing, enum{"aggregator-routing", "", "whether the API server runs with --enable-aggregator-routing", []string{"auto", "true", "false"}})
+	return a
+}
+
+// registerConnection is for commands that do not look at backends.
+func registerConnection(flags *pflag.FlagSet) *clusterFlags {
 	a := &clusterFlags{}
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod)")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
@@ -30,7 +37,6 @@ func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 	names.AuthOverrideFlags.ImpersonateGroups.BindStringArrayFlag(flags, &a.overrides.AuthInfo.ImpersonateGroups)
 	names.Timeout.Description = "how long to wait for one answer of the API server, for example 30s; 0 waits for ever"
 	names.Timeout.BindStringFlag(flags, &a.overrides.Timeout)
-	enumFlag(flags, &a.routing, enum{"aggregator-routing", "", "whether the API server runs with --enable-aggregator-routing", []string{"auto", "true", "false"}})
 	return a
 }
 

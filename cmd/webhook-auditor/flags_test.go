@@ -46,17 +46,18 @@ func TestFlagsHaveEffects(t *testing.T) {
 	groups := must.File(t, "groups.yaml", `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: a.example.com,
   clientConfig: {url: "https://a.example.com"}, sideEffects: None, admissionReviewVersions: [v1], rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}],
   matchConditions: [{name: a, expression: "'system:masters' in request.userInfo.groups"}]}]}`)
-	from := " --from " + impactCluster
+	from, log := " --from "+impactCluster, auditLogFile(t)
 	for command, bases := range map[string][]string{
 		"audit":   {impactCluster, impactCluster + " -n nowhere", empty, fixture("label-opt-out"), fixture("service-unroutable")},
 		"explain": {from + " create pods -n shop", from + " create deployments", "--from " + fixture("service-unroutable") + " create pods", from + " create secrets -l checked=yes", from + " create secrets", "--from " + fixture("service-unroutable") + " create jobs.batch", "--from " + groups + " --as a create pods"},
 		"impact":  {from + " policy", from + " --down policy/policy", from + " --down policy", from + " --delete policy", "--down policy/policy --from " + fixture("service-unroutable"), "--down policy/headless --from " + fixture("service-unroutable"), from + " --down-node a", from + " --delete a", "--from " + fixture("virtual-resource") + " reviews"},
+		"top":     {"--audit-log " + log + " --from testdata/webhooks.yaml", "--audit-log " + log + " --from testdata/webhooks.yaml -n nowhere", "--audit-log " + log + " --kubeconfig testdata/none"},
 		"diff":    {from + " testdata/webhooks.yaml", impactCluster + " testdata/webhooks.yaml", impactCluster + " " + empty, "--from " + empty + " --allow-empty " + fixture("label-opt-out"), fixture("service-unroutable") + " " + impactCluster},
 	} {
 		t.Run(command, func(t *testing.T) {
 			found := must.Get(newRootOf(command))(t)
 			found.VisitAll(func(f *pflag.Flag) {
-				values := append(slices.Clone(changing[f.Name]), map[string]string{"config": config, "from": groups, "filename": config}[f.Name], f.NoOptDefVal, "5s")
+				values := append(slices.Clone(changing[f.Name]), map[string]string{"config": config, "from": groups, "filename": config, "by": "user"}[f.Name], f.NoOptDefVal, "5s")
 				values = slices.DeleteFunc(values, func(s string) bool { return s == "" })
 				flag := "--" + f.Name + "=" + values[0]
 				if !f.Hidden && !slices.ContainsFunc(bases, func(base string) bool {

@@ -56,10 +56,12 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	t.observe.register(groups.FlagSet("observation"))
 	t.observe.audit.register(groups.FlagSet("observation"))
 	groups.FlagSet("input").StringArrayVar(&t.paths, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
-	t.input = policyFlags(groups.FlagSet("input"))
-	t.access = registerCluster(groups.FlagSet("cluster"))
+	t.input = &input{}
+	t.input.configFlag(groups.FlagSet("input"))
+	t.access = registerConnection(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	c.MarkFlagsMutuallyExclusive("audit-log", "sort")
+	c.MarkFlagsMutuallyExclusive("audit-log", "config")
 	c.MarkFlagsMutuallyExclusive("audit-log", "observe")
 	c.MarkFlagsMutuallyExclusive("audit-log", "prometheus-url")
 	return c
