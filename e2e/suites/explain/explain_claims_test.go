@@ -281,7 +281,7 @@ func (s *subject) mutates(expression string) {
 		s.objects = append(made, s.objects[2:]...)
 		return
 	}
-	spec.Mutations[0].JSONPatch.Expression = fmt.Sprintf(`(%s) ? [JSONPatch{op: "test", path: "/metadata", value: object.metadata}] : []`, expression)
+	spec.Mutations[0].JSONPatch.Expression = fmt.Sprintf(`(%s) ? (%s) : []`, expression, addAnnotation(p.annotation()))
 	s.objects = append(made, s.objects[2:]...)
 }
 

@@ -50,7 +50,13 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 
 // wordOfType is the text for a webhook of its type.
 func wordOfType(p *classify.Profile, mutating, validating, conversion string) string {
-	return map[inventory.Type]string{inventory.Mutating: mutating, inventory.Validating: validating, inventory.Conversion: conversion}[p.Type]
+	switch p.Type {
+	case inventory.Mutating:
+		return mutating
+	case inventory.Validating:
+		return validating
+	}
+	return conversion
 }
 
 // webhookAnswers are the answers to the questions, of a webhook.
@@ -148,11 +154,8 @@ func siblings(p *classify.Profile) []string {
 // calledFor are the resources, and what else decides.
 func calledFor(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
-		var names []string // of all, as one that is not served may be stored or asked for
-		for _, v := range p.CRD.Versions {
-			names = append(names, v.Name)
-		}
-		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(names), p.CRD.StorageVersion)
+		// All, as one that is not served may be stored or asked for.
+		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.VersionNames()), p.CRD.StorageVersion)
 	}
 	if p.KnowsReach() && len(p.Matched) == 0 {
 		return "no request: the API server calls it for none of the resources in its rules"
