@@ -103,6 +103,10 @@ func unclearNames(tree *ast.File) (out []unclearName) {
 					}
 				}
 			}
+		case *ast.MapType:
+			if key, is := n.Key.(*ast.Ident); is && key.Name == "bool" {
+				out = append(out, unclearName{key, "an if in disguise: a map of"})
+			}
 		case *ast.AssignStmt:
 			if n.Tok == token.DEFINE {
 				for _, left := range n.Lhs {

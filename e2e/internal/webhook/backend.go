@@ -107,7 +107,10 @@ func (b Backend) publish(slice *discoveryv1.EndpointSlice) error {
 	}
 	subsets := []map[string]any{}
 	for _, e := range slice.Endpoints {
-		kind := map[bool]string{true: "addresses", false: "notReadyAddresses"}[*e.Conditions.Ready]
+		kind := "notReadyAddresses"
+		if *e.Conditions.Ready {
+			kind = "addresses"
+		}
 		subsets = append(subsets, map[string]any{
 			kind:    []map[string]any{{"ip": e.Addresses[0]}},
 			"ports": []map[string]any{{"name": *slice.Ports[0].Name, "port": *slice.Ports[0].Port, "protocol": "TCP"}},

@@ -21,7 +21,10 @@ func TestRecordedResourcesAreServed(t *testing.T) {
 	var lines []string
 	for _, list := range lists {
 		for _, r := range list.APIResources {
-			scope := map[bool]string{true: "namespaced", false: "cluster"}[r.Namespaced]
+			scope := "cluster"
+			if r.Namespaced {
+				scope = "namespaced"
+			}
 			verbs := strings.Join(slices.Sorted(slices.Values(r.Verbs)), ",")
 			lines = append(lines, strings.Join([]string{list.GroupVersion, r.Name, r.Kind, scope, verbs}, " ")+"\n")
 		}
