@@ -83,11 +83,15 @@ func atomic(p *PolicyProfile) []Problem {
 	if len(fields) == 0 {
 		return nil
 	}
+	unless := ""
+	if len(p.MatchConditions) > 0 {
+		unless = ", unless a matchCondition is false"
+	}
 	problem := Problem{
-		Message: fmt.Sprintf("sets %s, which a server-side apply takes as one value: an applyConfiguration may not mutate atomic lists and maps, and that %s", JoinBounded(fields), whatFailureDoes(p)),
+		Message: fmt.Sprintf("sets %s, which a server-side apply takes as one value: an applyConfiguration may not mutate atomic lists and maps, and that %s%s", JoinBounded(fields), whatFailureDoes(p), unless),
 		Fix:     fmt.Sprintf("write these fields by a JSONPatch in %s%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
-	if !p.FailsClosed() || !p.Denies() {
+	if !p.FailsClosed() || !p.Denies() || unless != "" {
 		problem.Severity = Info
 	}
 	return []Problem{problem}
