@@ -15,7 +15,7 @@ GOTEST  := $(GO) test -timeout 60m
 TOOL    := $(GO) tool -modfile=$(CURDIR)/.ci/tools.mod
 MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 
-.PHONY: build demo demo-live test unit packaging e2e e2e-suites notifications installations manifests generate lint control-plane monitoring servers test-faults mutants e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check docs screenshots image release-names release clean
+.PHONY: build demo demo-live test unit packaging e2e e2e-suites notifications installations manifests generate lint control-plane monitoring servers test-faults e2e-fleet mutants e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check docs screenshots image release-names release clean
 
 build: ## the binary, static, in bin/
 	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
@@ -84,6 +84,11 @@ e2e-suites:
 test-faults: servers ## what breaks control planes, several at a time: they mostly wait; SOAK=1 soaks for 20 minutes
 	cd e2e && $(GO) vet -tags faults ./suites/faults && \
 		$(GOTEST) -count=1 -tags faults -parallel 4 -run TestFault ./suites/faults
+
+# FLEETFLAGS="-write ../../../rules/README.md" writes what was measured there.
+e2e-fleet: servers ## 100 clusters in Thanos, and the rules read by Mimir's tool; builds both the first time, in ten minutes each
+	e2e/prom/fleet.sh
+	cd e2e && $(GO) vet -tags fleet ./suites/fleet && $(GOTEST) -count=1 -v -tags fleet -run 'TestThanos|TestMimir' ./suites/fleet $(FLEETFLAGS)
 
 mutants: ## each comparison, threshold and matcher of each rule of the alerts is changed: a scenario must notice it
 	MUTANTS=all $(GOTEST) -count=1 -v -run TestMutants ./rules

@@ -45,6 +45,9 @@ var ControlPlane = sync.OnceValues(func() (string, error) {
 // and returns their folder.
 var Monitoring = sync.OnceValues(func() (string, error) { return script("e2e/prom/build.sh") })
 
+// Fleet builds Thanos and mimirtool where that was not done before, and returns their folder.
+var Fleet = sync.OnceValues(func() (string, error) { return script("e2e/prom/fleet.sh") })
+
 // Auditor builds the auditor as users do, and returns its path.
 var Auditor = sync.OnceValues(func() (string, error) {
 	root, err := makeTarget("build")

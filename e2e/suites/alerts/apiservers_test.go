@@ -1,9 +1,6 @@
 package alerts
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/monitoring"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 )
@@ -23,7 +19,7 @@ import (
 func TestOneAPIServer(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, cluster.Options{})
-	tunnel, flag := newTunnel(t)
+	tunnel, flag := testenv.Tunnel(t)
 	second, third := w.join(t), w.join(t, flag)
 	pages, opens := newScenario(t, w, "pages"), newScenario(t, w, "opens")
 	failingClosedOnPods(t, pages)
@@ -52,26 +48,6 @@ func TestOneAPIServer(t *testing.T) {
 	cutOff := incident{instance: instance, active: []string{"WebhookNoneReachable"}, page: "WebhookNoneReachable"}
 	testenv.Must(t, hadOnly(prometheus.Fired(), []incident{cutOff}))
 	testenv.Must(t, cutOff.notifies(notified))
-}
-
-// newTunnel is a tunnel, and the flag that has an API server reach webhooks through it.
-func newTunnel(t *testing.T) (tunnel proxy.Tunnel, flag string) {
-	t.Helper()
-	socket := filepath.Join(t.TempDir(), "tunnel")
-	tunnel = testenv.Get(proxy.StartTunnel(socket))(t)
-	t.Cleanup(func() { testenv.Must(t, tunnel.Close()) })
-	file := filepath.Join(t.TempDir(), "egress.yaml")
-	testenv.Must(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: apiserver.k8s.io/v1beta1
-kind: EgressSelectorConfiguration
-egressSelections:
-- name: cluster
-  connection:
-    proxyProtocol: HTTPConnect
-    transport:
-      uds:
-        udsName: %s
-`, socket), 0o600))
-	return tunnel, "--egress-selector-config-file=" + file
 }
 
 // join starts a further API server until the end of the test.
