@@ -219,7 +219,7 @@ func TestExplainRequestID(t *testing.T) {
 	}{
 		"denied, as registered": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":403,"message":"admission webhook \"images.policy.example.com\" denied the request: no"},`+object(`"team":"a"`)),
-			[]string{"create pods pod-of-zoe in namespace shop by zoe: 403 admission webhook", " images.policy.example.com recorded: denied; called by what is registered: yes validating"},
+			[]string{"create pods pod-of-zoe in namespace shop by zoe: 403 admission webhook", " images.policy.example.com denied validating"},
 		},
 		"let pass": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},`+object(`"team":"a"`)),

@@ -95,7 +95,7 @@ func TestWhoChanged(t *testing.T) {
 			"times pg/operator", "CREATE pods pg-1 in shop in", "/spec/containers/*/image replaced each time by images.mirror.example.com",
 		},
 		run("explain", "--audit-log", log, "--request-id", id, "-v", kubeconfig): {
-			`"pg:17" → "mirror.example.com/pg:17" (overwritten by pins.policy.example.com)`, "round 0, index 1: recorded: mutated",
+			`"pg:17" → "mirror.example.com/pg:17" (overwritten by pins.policy.example.com)`, "round 0, index 1: mutated",
 		},
 		run("explain", "create", "-f", "-", kubeconfig): {"steps 1, 2 do not see what a later one adds (reinvocationPolicy Never)"},
 		run(call...): {"fight /spec/containers/0/image images.mirror.example.com sets it, and pins.policy.example.com sets it otherwise", "not idempotent mesh.example.com"},

@@ -185,7 +185,7 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource.String()+" "+r.Name), where, inventory.UserName(r.User), r.Code, r.Message)
 	var steps []Line
 	for _, step := range r.Webhooks {
-		line := Line{Label: " ", Name: step.Name, Aside: step.Type.Title(), Text: "recorded: " + cmp.Or(string(step.Recorded), "nothing") + "; called by what is registered: " + cmp.Or(string(step.Called), "not registered"), Under: changeLines(step.changes())}
+		line := Line{Label: " ", Name: step.Name, Aside: step.Type.Title(), Text: step.verdict(), Under: changeLines(step.changes())}
 		if step.Call != nil {
 			line.Text = fmt.Sprintf("round %d, index %d: %s", step.Call.Round, step.Call.Index, line.Text)
 		}
@@ -201,6 +201,14 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 		steps = Sentences("No webhook and no policy is recorded, and none is registered for such a request.")
 	}
 	return append(Blocks{{Heading: strings.TrimSpace(title)}}, Blocks{{Lines: noteLines(r.Notes)}, {Lines: steps}}.NonEmpty()...)
+}
+
+// verdict is what is recorded, and whether what is registered is called, unless that is so.
+func (s AuditedStep) verdict() string {
+	if s.Recorded != "" && s.Called == admission.Yes {
+		return string(s.Recorded)
+	}
+	return "recorded: " + cmp.Or(string(s.Recorded), "nothing") + "; called by what is registered: " + cmp.Or(string(s.Called), "not registered")
 }
 
 // changeLines are changes, one a line, with the values that they have.
