@@ -302,6 +302,8 @@ var expectations = []expectation{
 	{"one refuses two requests each ten minutes on each of three API servers", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 2, 10), refusedByPolicy("b", 2, 10), refusedByPolicy("c", 2, 10)}, 1, 1, 50, 60, 115, 240, 240},
 	{"one refuses one each half an hour or less on each of three API servers", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 1, 20), refusedByPolicy("b", 1, 25), refusedByPolicy("c", 1, 30)}, 1, 1, 50, 60, 150, 300, 300},
 	{"one refuses six requests a minute beside 180 that are denied", "WebhookPolicyConfigErrors", besideDenials(), 1, 1, 50, 60, 100, 240, 240},
+	{"a mutation fails once each hour", "WebhookPolicyMutationsFailing", []trace{failedMutations("a", 60), mutated}, 1, 1, 50, 60, 260, 520, 520},
+	{"mutations fail each three hours on each of three API servers", "WebhookPolicyMutationsFailing", []trace{failedMutations("a", 180), failedMutations("b", 170), failedMutations("c", 160), mutated}, 1, 2, 50, 160, 600, 900, 900},
 	{"a policy lets a request pass each hour", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 60)}, 1, 1, 50, 60, 260, 520, 520},
 	{"it does each three hours on each of three API servers", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 180), passedByPolicy("b", 170), passedByPolicy("c", 160)}, 1, 2, 50, 160, 600, 900, 900},
 	{"refusals each morning", "WebhookRejectionsHigh", mornings(), 4, 4, 4, 3401, 0, 0, 3400},
@@ -398,6 +400,14 @@ func besideDenials() []trace {
 // passedByPolicy are requests that a policy cannot evaluate, one in so many minutes.
 func passedByPolicy(instance string, minutes int) trace {
 	return counts(promql.Validations+`{instance="`+instance+`",policy="p",policy_binding="b",enforcement_action="allow",error_type="policy_error"}`, func(m int) int { return m / minutes })
+}
+
+// mutated are mutations that succeed.
+var mutated = counts(promql.Mutations+`{instance="a",policy="p",policy_binding="b",error_type="no_error"}`, since(0, 60))
+
+// failedMutations are those that fail, one in so many minutes.
+func failedMutations(instance string, minutes int) trace {
+	return counts(promql.Mutations+`{instance="`+instance+`",policy="p",policy_binding="b",error_type="invalid_error"}`, func(m int) int { return m / minutes })
 }
 
 // mornings are calls of which a third is refused for eight hours of each day.
