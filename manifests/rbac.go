@@ -58,7 +58,7 @@ func creates(group, resource string) rbacv1.PolicyRule {
 }
 
 // election is what the auditor may do in its own namespace: hold its lease. The
-// name of what is being created is unknown to the authorizer.
+// authorizer does not know the name of what is being created.
 func election() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"create"}},

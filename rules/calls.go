@@ -349,7 +349,7 @@ const unreached = `cluster_instance_type_name:webhook_auditor_calls_unreached:in
 
 // cutOffRecords select the API servers of which all calls fail, while other API
 // servers reach two of the webhooks, or where the webhooks have two backends that
-// are unknown to be down: it is not for a backend that they cannot be called.
+// may both be up: it is not for a backend that they cannot be called.
 var cutOffRecords = []RecordingRule{
 	{Name: unreached, Asks: "How many calls got no answer on each API server in 2m?", Expr: `sum by (instance, type, name) (` + seenCounter(failedClosed) + ` or ` + seenCounter(promql.FailedOpen) + `) > 0`},
 	{

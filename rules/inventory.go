@@ -7,8 +7,8 @@ import "strings"
 // Records read what they recorded before.
 
 // An auditor that was scraped and knew the cluster then, and when. It says all that
-// it knows at once, so that what it does not say now is gone, and what no auditor
-// says now is unknown to be.
+// it knows at once, so that what it does not say now is gone. Whether
+// there is what no auditor says now is unknown.
 const (
 	auditorNow    = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1m]))`
 	auditorSeen   = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))`

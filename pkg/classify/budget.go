@@ -199,13 +199,17 @@ func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Oper
 		totals[class.name] = here
 	}
 	var out []namespaceClass
-	seen := map[string]bool{}
+	type selection struct {
+		selector string
+		slowest  bool // of the validating webhooks
+	}
+	seen := map[selection]bool{}
 	for _, class := range slices.SortedStableFunc(slices.Values(b.classes), func(x, y namespaceClass) int { return cmp.Compare(totals[y.name].Total(), totals[x.name].Total()) }) {
 		before := len(seen)
 		for key, budget := range budgets {
 			if class.selected[key] {
-				seen[key] = true
-				seen[fmt.Sprint(budget.Validating == totals[class.name].Validating, key)] = true
+				seen[selection{key, false}] = true
+				seen[selection{key, budget.Validating == totals[class.name].Validating}] = true
 			}
 		}
 		if len(seen) > before {

@@ -132,7 +132,7 @@ func (e Extent) counts(f *Finding, p *Profile) bool {
 }
 
 // rollsUp reports whether a finding degrades the operator. A backend that is only
-// missing in one mode of routing is unknown to be missing.
+// missing in one mode of routing may be there.
 func (e Extent) rollsUp(f *Finding, p *Profile) bool {
 	if e == EnhancementFindings {
 		return f.Check == virtualResource || p.State.Routing == inventory.RoutingUnknown

@@ -18,21 +18,21 @@ var orphanedConfiguration = &Check{
 		if p.Webhook.Backend.Kind != inventory.BackendService {
 			return nil
 		}
-		fate := fateOf(p.Snapshot, p.Webhook.Backend.Namespace())
-		if fate == "" {
+		state := namespaceState(p.Snapshot, p.Webhook.Backend.Namespace())
+		if state == "" {
 			return nil
 		}
 		return []Problem{{
 			Severity: orphanSeverity(p),
-			Message:  fmt.Sprintf("is left over: namespace %s, where its Service is, %s", p.Webhook.Backend.Namespace(), fate),
+			Message:  fmt.Sprintf("is left over: namespace %s, where its Service is, %s", p.Webhook.Backend.Namespace(), state),
 			Fix:      removal(p),
 		}}
 	},
 }
 
-// fateOf says what became of the namespace, "" if it exists. One in which a
+// namespaceState says what became of the namespace, "" if it exists. One in which a
 // Service is known exists, whether or not the input holds it.
-func fateOf(s *inventory.Snapshot, namespace string) string {
+func namespaceState(s *inventory.Snapshot, namespace string) string {
 	ns, exists := s.Namespaces[namespace]
 	switch {
 	case ns.Terminating:

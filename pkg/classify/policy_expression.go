@@ -88,7 +88,7 @@ func atomic(p *PolicyProfile) []Problem {
 		unless = ", unless a matchCondition is false"
 	}
 	problem := Problem{
-		Message: fmt.Sprintf("sets %s, which a server-side apply takes as one value: an applyConfiguration may not mutate atomic lists and maps, and that %s%s", JoinBounded(fields), whatFailureDoes(p), unless),
+		Message: fmt.Sprintf("sets %s, which a server-side apply takes as one value: an applyConfiguration may not mutate atomic lists, maps and structs, and that %s%s", JoinBounded(fields), whatFailureDoes(p), unless),
 		Fix:     fmt.Sprintf("write these fields by a JSONPatch in %s%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
 	if !p.FailsClosed() || !p.Denies() || unless != "" {

@@ -120,7 +120,7 @@ type selection struct {
 }
 
 // comparisons is how many selectors, on average, are compared with each workload of
-// a namespace. Where more overlap, what is left of them is unknown to select any:
+// a namespace. Where more overlap, what is left of them counts as selecting none:
 // the cost must not grow with the square of what a namespace holds.
 const comparisons = 100
 

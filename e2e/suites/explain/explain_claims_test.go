@@ -290,6 +290,10 @@ func appliedField(number int) string {
 	fields := []string{
 		`tolerations: [Object.spec.tolerations{key: "a", operator: "Exists"}]`, `nodeSelector: {"a": "b"}`, `terminationGracePeriodSeconds: 5`,
 		`containers: [Object.spec.containers{name: "c", args: ["a"]}]`, `containers: [Object.spec.containers{name: "c", imagePullPolicy: "Always"}]`,
+		`containers: [Object.spec.containers{name: "c", env: [Object.spec.containers.env{name: "A", valueFrom: Object.spec.containers.env.valueFrom{fieldRef: Object.spec.containers.env.valueFrom.fieldRef{fieldPath: "metadata.name"}}}]}]`,
+		`containers: [Object.spec.containers{name: "c", env: [Object.spec.containers.env{name: "A", value: "a"}]}]`,
+		`hostAliases: [Object.spec.hostAliases{ip: "192.0.2.1", hostnames: ["a"]}]`,
+		`topologySpreadConstraints: [Object.spec.topologySpreadConstraints{maxSkew: 1, topologyKey: "a", whenUnsatisfiable: "ScheduleAnyway", labelSelector: Object.spec.topologySpreadConstraints.labelSelector{matchLabels: {"a": "b"}}}]`,
 		`dnsConfig: Object.spec.dnsConfig{searches: ["a.example.com"]}`, `securityContext: Object.spec.securityContext{supplementalGroups: [1]}`,
 	}
 	return "Object{spec: Object.spec{" + fields[number/2%len(fields)] + "}}"

@@ -381,7 +381,7 @@ var advices = map[Cause]advice{
 	},
 	"policy-failed": {
 		Meaning: "the mutation of a policy failed, and with failurePolicy Fail that refuses the request",
-		Fix:     "correct the policy. An ApplyConfiguration cannot change atomic lists and maps; a JSONPatch needs the path that it changes",
+		Fix:     "correct the policy. An ApplyConfiguration cannot change atomic lists, maps and structs; a JSONPatch needs the path that it changes",
 	},
 	"apply-without-type": {
 		Meaning: "the API server has no type to apply the policy's applyConfiguration to: the request carries a Scale, an Eviction, a TokenRequest or options of CONNECT",

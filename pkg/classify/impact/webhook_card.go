@@ -72,11 +72,11 @@ func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) ma
 	}
 	failures := append([]string{"the backend is gone, cannot be reached, or its certificate does not match the CA bundle: " + ifItFails(p)}, drains(p)...)
 	if len(p.MatchConditions) > 0 {
-		fate := "passes"
+		consequence := "passes"
 		if p.FailsClosed() {
-			fate = "is refused"
+			consequence = "is refused"
 		}
-		failures = append(failures, fmt.Sprintf("a matchCondition cannot be evaluated: with failurePolicy %s the request %s", p.FailurePolicy, fate))
+		failures = append(failures, fmt.Sprintf("a matchCondition cannot be evaluated: with failurePolicy %s the request %s", p.FailurePolicy, consequence))
 	}
 	failures = append(failures, wordOfType(p, "it answers with a patch that does not apply: the request is refused, whatever the failurePolicy",
 		"it refuses requests that it should not: these fail with its message", "it answers with an object that is not the one it was sent: reading it fails"))

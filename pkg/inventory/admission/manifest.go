@@ -10,8 +10,8 @@ import (
 )
 
 // Writing is the request by which the object of a manifest is written, in the namespace
-// where it states none. A kind that the API server is unknown to serve, as that of a CRD
-// which the input lacks, counts as namespaced, with the plural that kubectl guesses.
+// where it states none. A kind that the input does not show to be served, as that of a
+// CRD which it lacks, counts as namespaced, with the plural that kubectl guesses.
 func (m *Matcher) Writing(op Operation, o *inventory.Manifest, namespace string) Request {
 	kind := Kind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 	v, served := m.index.kinds[kind]

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -82,20 +81,43 @@ func parsedExpression(text string) ast.NavigableExpr {
 	return nil
 }
 
-// atomicFields are the lists and maps of Kubernetes' own kinds that are one value to a server-side
-// apply, by the type that an applyConfiguration writes. Source: listType and mapType in
-// k8s.io/api; validatePatch in k8s.io/apiserver pkg/admission/plugin/policy/mutating/patch.
-var atomicFields = []struct {
-	*regexp.Regexp
-	fields []string
-}{
-	{regexp.MustCompile(`^Object\.(?:.*\.)?spec$`), []string{
-		"nodeSelector", "tolerations", "readinessGates", "selector", "clusterIPs", "externalIPs", "loadBalancerSourceRanges", "ipFamilies", "taints",
-	}},
-	{regexp.MustCompile(`\.(?:initC|c)ontainers$`), []string{"command", "args", "envFrom", "resizePolicy", "restartPolicyRules"}},
-	{regexp.MustCompile(`\.securityContext$`), []string{"supplementalGroups", "sysctls"}},
-	{regexp.MustCompile(`\.capabilities$`), []string{"add", "drop"}},
-	{regexp.MustCompile(`\.dnsConfig$`), []string{"nameservers", "searches", "options"}},
+// atomicFields are the lists, maps and structs of the kinds of the groups "", apps and batch that
+// are one value to a server-side apply, by the field that they are in. Source: the schema of
+// k8s.io/client-go/applyconfigurations; validatePatch in k8s.io/apiserver
+// pkg/admission/plugin/policy/mutating/patch. TestAtomicFields of e2e/suites/explain holds them.
+var atomicFields = map[string]string{
+	"Object":                    "imagePullSecrets involvedObject related subsets",
+	"capabilities":              "add drop",
+	"cephfs":                    "monitors secretRef",
+	"cinder":                    "secretRef",
+	"configMap":                 "items",
+	"containers":                "args command envFrom resizePolicy restartPolicyRules",
+	"csi":                       "controllerExpandSecretRef controllerPublishSecretRef nodeExpandSecretRef nodePublishSecretRef nodeStageSecretRef",
+	"dnsConfig":                 "nameservers options searches",
+	"downwardAPI":               "items",
+	"ephemeralContainers":       "args command envFrom resizePolicy restartPolicyRules",
+	"exec":                      "command",
+	"fc":                        "targetWWNs wwids",
+	"flexVolume":                "secretRef",
+	"hostAliases":               "hostnames",
+	"httpGet":                   "httpHeaders",
+	"initContainers":            "args command envFrom resizePolicy restartPolicyRules",
+	"iscsi":                     "portals secretRef",
+	"nodeAffinity":              "preferredDuringSchedulingIgnoredDuringExecution required requiredDuringSchedulingIgnoredDuringExecution",
+	"podAffinity":               "preferredDuringSchedulingIgnoredDuringExecution requiredDuringSchedulingIgnoredDuringExecution",
+	"podAntiAffinity":           "preferredDuringSchedulingIgnoredDuringExecution requiredDuringSchedulingIgnoredDuringExecution",
+	"podFailurePolicy":          "rules",
+	"projected":                 "sources",
+	"rbd":                       "monitors secretRef",
+	"scaleIO":                   "secretRef",
+	"schedulingConstraints":     "topology",
+	"secret":                    "items",
+	"securityContext":           "supplementalGroups sysctls",
+	"spec":                      "accessModes clusterIPs dataSource externalIPs finalizers ipFamilies limits loadBalancerSourceRanges mountOptions nodeSelector readinessGates scopeSelector scopes selector taints tolerations volumeClaimTemplates",
+	"storageos":                 "secretRef",
+	"successPolicy":             "rules",
+	"topologySpreadConstraints": "labelSelector matchLabelKeys",
+	"valueFrom":                 "configMapKeyRef fieldRef fileKeyRef resourceFieldRef secretKeyRef",
 }
 
 // AtomicFields are those that the policy's applyConfigurations set, each with its mutation: an API
@@ -114,12 +136,11 @@ func AtomicFields(p *inventory.AdmissionPolicy) []string {
 			continue
 		}
 		for _, e := range ast.MatchDescendants(root, ast.KindMatcher(ast.StructKind)) {
+			typeName := e.AsStruct().TypeName()
+			atomic := strings.Fields(atomicFields[typeName[strings.LastIndexByte(typeName, '.')+1:]])
 			for _, f := range e.AsStruct().Fields() {
-				name := f.AsStructField().Name()
-				for _, a := range atomicFields {
-					if a.MatchString(e.AsStruct().TypeName()) && slices.Contains(a.fields, name) {
-						out = append(out, fmt.Sprintf("%s by mutations[%d]", strings.TrimPrefix(e.AsStruct().TypeName(), "Object.")+"."+name, i))
-					}
+				if name := f.AsStructField().Name(); slices.Contains(atomic, name) {
+					out = append(out, fmt.Sprintf("%s by mutations[%d]", strings.TrimPrefix(typeName+"."+name, "Object."), i))
 				}
 			}
 		}

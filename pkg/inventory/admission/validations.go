@@ -16,7 +16,7 @@ import (
 const maxMessage = 300
 
 // addValidations adds what validating policies say of the object: which validation is false, with its
-// message. What may change the object before, or is unknown of it, leaves it open.
+// message. It is left open where a webhook may change the object before, or a part of it is unknown.
 func (c *Chain) addValidations() {
 	r := c.Request
 	if r.requestContext == nil || r.Object == nil || r.created != nil {
