@@ -54,31 +54,44 @@ func (v *validator) served(t inventory.Type, apiVersion string, server inventory
 const PanicsBefore = 37
 
 // ObjectsInLists are the indices of the policy's mutations that set a list or map with an
-// Object in it by a JSON patch.
+// Object in it by a JSON patch. Variables have none: an API server compiles these without the
+// types of mutations.
 func ObjectsInLists(p *inventory.AdmissionPolicy) []int {
-	variables := patchVariables{}
-	for _, v := range p.Variables {
-		variables[v.Name] = parsedExpression(v.Expression)
-	}
 	var out []int
 	for i, m := range p.Mutations {
-		if m.JSONPatch != nil && variables.setObjects(parsedExpression(m.JSONPatch.Expression), outsideValue, 0) {
+		if m.JSONPatch != nil && slices.ContainsFunc(structsIn(m.JSONPatch.Expression), isInListOfValue) {
 			out = append(out, i)
 		}
 	}
 	return out
 }
 
-// parsedExpression is nil where it does not parse, which is refused.
-func parsedExpression(text string) ast.NavigableExpr {
+// isInListOfValue reports whether an Object stands in a list or map of the value of a JSONPatch.
+func isInListOfValue(e ast.NavigableExpr) bool {
+	inList := false
+	for up, ok := e.Parent(); ok; up, ok = up.Parent() {
+		switch up.Kind() {
+		case ast.ListKind, ast.MapKind:
+			inList = true
+		case ast.StructKind: // what is in an Object is converted otherwise
+			return inList && up.AsStruct().TypeName() == "JSONPatch"
+		}
+	}
+	return false
+}
+
+// structsIn are the structs that an expression makes; none of one that does not parse, which is
+// refused.
+func structsIn(expression string) []ast.NavigableExpr {
 	env, err := cel.NewEnv(cel.OptionalTypes(), cel.EnableMacroCallTracking())
 	if err != nil { // unreachable: its options are constants
 		return nil
 	}
-	if parsed, issues := env.Parse(text); issues.Err() == nil {
-		return ast.NavigateAST(parsed.NativeRep())
+	parsed, issues := env.Parse(expression)
+	if issues.Err() != nil {
+		return nil
 	}
-	return nil
+	return ast.MatchDescendants(ast.NavigateAST(parsed.NativeRep()), ast.KindMatcher(ast.StructKind))
 }
 
 // atomicFields are the lists, maps and structs of the kinds of the groups "", apps and batch that
@@ -123,19 +136,18 @@ var atomicFields = map[string]string{
 // AtomicFields are those that the policy's applyConfigurations set, each with its mutation: an API
 // server refuses that. Other fields are not known, nor are custom resources.
 func AtomicFields(p *inventory.AdmissionPolicy) []string {
+	isCustom := func(r admissionv1.RuleWithOperations) bool {
+		return !isSubset(r.APIGroups, []string{"", "apps", "batch"})
+	}
+	if slices.ContainsFunc(p.Rules, isCustom) {
+		return nil
+	}
 	var out []string
 	for i, m := range p.Mutations {
-		isCustom := func(r admissionv1.RuleWithOperations) bool {
-			return !isSubset(r.APIGroups, []string{"", "apps", "batch"})
-		}
-		if m.ApplyConfiguration == nil || slices.ContainsFunc(p.Rules, isCustom) {
+		if m.ApplyConfiguration == nil {
 			continue
 		}
-		root := parsedExpression(m.ApplyConfiguration.Expression)
-		if root == nil {
-			continue
-		}
-		for _, e := range ast.MatchDescendants(root, ast.KindMatcher(ast.StructKind)) {
+		for _, e := range structsIn(m.ApplyConfiguration.Expression) {
 			typeName := e.AsStruct().TypeName()
 			atomic := strings.Fields(atomicFields[typeName[strings.LastIndexByte(typeName, '.')+1:]])
 			for _, f := range e.AsStruct().Fields() {
@@ -150,56 +162,4 @@ func AtomicFields(p *inventory.AdmissionPolicy) []string {
 
 func isSubset(list, allowed []string) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(allowed, s) })
-}
-
-// patchVariables are the expressions that those of patches may read.
-type patchVariables map[string]ast.NavigableExpr
-
-// patchPlace is where an expression stands: outside of the value of a JSONPatch, in it, or in a
-// list or map of it.
-type patchPlace int
-
-const (
-	outsideValue patchPlace = iota
-	inValue
-	inListOfValue
-)
-
-// maxVariables bounds how many variables are followed, each read by the one before.
-const maxVariables = 20
-
-// setObjects reports whether an Object stands in a list or map of the value of a JSONPatch; the
-// expression itself stands at the place.
-func (v patchVariables) setObjects(root ast.NavigableExpr, outer patchPlace, depth int) bool {
-	return root != nil && depth < maxVariables && len(ast.MatchDescendants(root, func(e ast.NavigableExpr) bool {
-		switch place := placeIn(e, outer); e.Kind() {
-		case ast.StructKind:
-			return place == inListOfValue
-		case ast.SelectKind:
-			s := e.AsSelect()
-			isVariable := s.Operand().Kind() == ast.IdentKind && s.Operand().AsIdent() == "variables"
-			return isVariable && v.setObjects(v[s.FieldName()], place, depth+1)
-		}
-		return false
-	})) > 0
-}
-
-func placeIn(e ast.NavigableExpr, outer patchPlace) patchPlace {
-	inside := false
-	for up, ok := e.Parent(); ok; up, ok = up.Parent() {
-		switch {
-		case up.Kind() == ast.ListKind, up.Kind() == ast.MapKind:
-			inside = true
-		case up.Kind() == ast.StructKind && up.AsStruct().TypeName() != "JSONPatch": // what is in an Object is converted otherwise
-			return outsideValue
-		case up.Kind() == ast.StructKind && inside:
-			return inListOfValue
-		case up.Kind() == ast.StructKind:
-			return inValue
-		}
-	}
-	if inside && outer == inValue {
-		return inListOfValue
-	}
-	return outer
 }
