@@ -12,16 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/process"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/web"
 )
-
-// starting bounds how long the auditor may take to have a first snapshot.
-const starting = time.Minute
 
 // Options say which auditor to run against which cluster.
 type Options struct {
@@ -41,7 +37,7 @@ type Auditor struct {
 // Start runs the auditor and returns once it is ready. The caller must
 // Stop it.
 func Start(ctx context.Context, o Options) (*Auditor, error) {
-	ctx, cancel := context.WithTimeout(ctx, starting)
+	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
 	a, err := Launch(o)
 	if err != nil {

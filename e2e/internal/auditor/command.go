@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"time"
 )
 
 // Result is what a command printed and how it ended.
@@ -17,7 +16,7 @@ type Result struct {
 	Code           int
 }
 
-// Command runs the binary to its end, for at most a minute. An exit code other
+// Command runs the binary to its end, for at most MaxWait. An exit code other
 // than 0 is a result, not an error.
 func Command(ctx context.Context, binary string, args ...string) (Result, error) {
 	return Piped(ctx, nil, binary, args...)
@@ -25,7 +24,7 @@ func Command(ctx context.Context, binary string, args ...string) (Result, error)
 
 // Piped does the same with something to read on the standard input.
 func Piped(ctx context.Context, stdin io.Reader, binary string, args ...string) (Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, args...)

@@ -10,8 +10,9 @@ import (
 const (
 	// Prefix begins the names of all the auditor's series.
 	Prefix = "webhook_auditor_"
-	// MaxWait is how long a change may take to show on /metrics.
-	MaxWait = 30 * time.Second
+	// MaxWait ends each wait for the auditor and its commands: a change shows within
+	// seconds, and on a machine with a load of 30 within minutes.
+	MaxWait = 5 * time.Minute
 )
 
 // Scrape reads /metrics.

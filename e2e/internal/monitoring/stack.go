@@ -18,7 +18,7 @@ import (
 )
 
 // starting bounds how long each of the two servers may take to be ready.
-const starting = time.Minute
+const starting = 5 * time.Minute
 
 // Options say what is watched, and where what watches it comes from.
 type Options struct {

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 )
@@ -25,7 +24,7 @@ func (e *Env) TryKubectl(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, MaxWait)
 	defer cancel()
 	command := exec.CommandContext(ctx, filepath.Join(binaries, "kubectl"), append([]string{"--kubeconfig=" + e.Plane.Kubeconfig(), "--cache-dir=" + e.Plane.Cache()}, args...)...)
 	var stderr bytes.Buffer

@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,12 +36,22 @@ func PodSpec() corev1.PodSpec {
 // Namespace creates a namespace.
 func (e *Env) Namespace(t testing.TB, name string) {
 	t.Helper()
-	Get(e.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))(t)
+	e.LabelledNamespace(t, name, nil)
+}
+
+// LabelledNamespace creates a namespace with labels.
+func (e *Env) LabelledNamespace(t testing.TB, name string, labels map[string]string) *corev1.Namespace {
+	t.Helper()
+	e.absent(t, name)
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	made := Get(e.Kube.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}))(t)
+	return made
 }
 
 // Backend creates a namespace with a healthy backend called hook in it.
 func (e *Env) Backend(t testing.TB, namespace string) webhook.Backend {
 	t.Helper()
+	e.absent(t, namespace)
 	b := webhook.Backend{Client: e.Kube, Namespace: namespace, Name: "hook", Server: e.Hooks}
 	Must(t, b.Create(t.Context()))
 	if e.shared {
@@ -49,6 +60,21 @@ func (e *Env) Backend(t testing.TB, namespace string) webhook.Backend {
 		})
 	}
 	return b
+}
+
+// absent waits until a namespace of the name, which an earlier test deleted, is gone.
+func (e *Env) absent(t testing.TB, namespace string) {
+	t.Helper()
+	Eventually(t, func() error {
+		earlier, err := e.Kube.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+		if err == nil && earlier.DeletionTimestamp != nil {
+			return apierrors.NewConflict(corev1.Resource("namespaces"), namespace, errors.New("it is still being deleted"))
+		}
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // Gone reports the error of a deletion, unless the object was deleted before.

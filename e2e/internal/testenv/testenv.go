@@ -24,7 +24,7 @@ import (
 )
 
 // MaxWait bounds most waits of a test.
-const MaxWait = 30 * time.Second
+const MaxWait = auditor.MaxWait
 
 // Env is a control plane, a webhook server and the clients that tests use.
 type Env struct {

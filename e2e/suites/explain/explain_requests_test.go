@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -154,7 +153,11 @@ func (w environment) explainedObjects(t *testing.T) requests {
 	q := requests{env: w}
 	var crd apiextensionsv1.CustomResourceDefinition
 	testenv.Must(t, yaml.Unmarshal([]byte(explainedWidget), &crd))
-	made := testenv.Get(w.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &crd, metav1.CreateOptions{}))(t)
+	var made *apiextensionsv1.CustomResourceDefinition
+	testenv.Eventually(t, func() (err error) { // an earlier test's may still be in deletion
+		made, err = w.CRDs.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), &crd, metav1.CreateOptions{})
+		return err
+	})
 	t.Cleanup(func() { w.Uninstall(t, crd.Name) })
 	made.APIVersion, made.Kind = crd.APIVersion, crd.Kind
 	q.context = append(q.context, made)
@@ -163,8 +166,7 @@ func (w environment) explainedObjects(t *testing.T) requests {
 		return err
 	})
 	for _, name := range slices.Sorted(maps.Keys(explainedNamespaces)) {
-		namespace, err := w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: explainedNamespaces[name]}}, metav1.CreateOptions{})
-		testenv.Must(t, err)
+		namespace := w.LabelledNamespace(t, name, explainedNamespaces[name])
 		t.Cleanup(func() {
 			testenv.Gone(t, w.Kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
 		})

@@ -300,7 +300,7 @@ func TestRunLevelZeroStarts(t *testing.T) {
 // namespace makes a namespace until the end of the test.
 func (w environment) namespace(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
-	testenv.Get(w.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}))(t)
+	w.LabelledNamespace(t, name, labels)
 	t.Cleanup(func() {
 		testenv.Gone(t, w.Kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
 	})
