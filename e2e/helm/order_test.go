@@ -18,8 +18,6 @@ const installers = "../../pkg/classify/installers/"
 
 // TestKinds holds the lists of kinds against those by which Helm sorts.
 func TestKinds(t *testing.T) {
-	golden(t, installers+"helm-3.txt", strings.Join(helm3.InstallOrder, "\n")+"\n")
-	golden(t, installers+"helm-4.txt", strings.Join(helm4.InstallOrder, "\n")+"\n")
 	golden(t, installers+"helm-3-removes.txt", strings.Join(helm3.UninstallOrder, "\n")+"\n")
 	golden(t, installers+"helm-4-removes.txt", strings.Join(helm4.UninstallOrder, "\n")+"\n")
 }
@@ -31,7 +29,7 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string]string{"templates/all.yaml": string(input)}
-	_, all3, err := helm3.SortManifests(files, nil, helm3.InstallOrder)
+	_, all3, err := helm3.SortManifests(files, nil, helm3.UninstallOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +39,7 @@ func TestOrder(t *testing.T) {
 	}
 	golden(t, installers+"order-3.txt", order)
 
-	_, all4, err := helm4.SortManifests(files, nil, helm4.InstallOrder)
+	_, all4, err := helm4.SortManifests(files, nil, helm4.UninstallOrder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,6 @@ var Checks = []*Check{
 	meshStrict,
 	orphanedConfiguration,
 	bootstrapDeadlock,
-	installOrder,
 	uninstallOrder,
 	controlPlanePath,
 	blocksAuditor,
