@@ -335,6 +335,35 @@ func (o *source) snapshot(ctx context.Context, s streams) (*inventory.Snapshot, 
 	return observed(snapshot), nil
 }
 
+// snapshotIfPossible is for what has an answer without a cluster: where none is
+// configured, and where the one that is cannot be read, which its errors say, nothing is
+// read, and the Snapshot has what the audit logs record alone.
+func (o *source) snapshotIfPossible(ctx context.Context, s streams) (_ *inventory.Snapshot, isRead bool, _ error) {
+	nothing := inventory.Objects{}
+	if len(o.paths) > 0 || o.access.isConfigured() {
+		snapshot, err := o.snapshot(ctx, s)
+		if err == nil || len(o.paths) > 0 || errors.Is(ctx.Err(), context.Canceled) {
+			return snapshot, err == nil, err
+		}
+		nothing.Errors = []inventory.Error{{Object: "the cluster", Message: err.Error(), Resources: inventory.AnyResource}}
+	}
+	return o.observe.audit.addTo(ctx, nothing.Snapshot(time.Now()), s), false, nil
+}
+
+// evaluateIfPossible evaluates what snapshotIfPossible returns.
+func (o *source) evaluateIfPossible(ctx context.Context, s streams) (_ *classify.Report, isRead bool, _ error) {
+	policy, err := o.input.policy()
+	if err != nil {
+		return nil, false, err
+	}
+	snapshot, isRead, err := o.snapshotIfPossible(ctx, s)
+	if err != nil {
+		return nil, false, err
+	}
+	evaluated, err := policy.Evaluate(context.WithoutCancel(ctx), snapshot)
+	return evaluated, isRead, err
+}
+
 // evaluate reads and evaluates.
 func (o *source) evaluate(ctx context.Context, policy classify.Policy, s streams) (*classify.Report, error) {
 	snapshot, err := o.snapshot(ctx, s)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,7 +48,7 @@ func TestTopAuditLog(t *testing.T) {
 			"images.policy.example.com validating 3 0 3 0 0 0 2026-11-23T10:02:00Z policy",
 			"ghost.example.com validating 1 0 0 0 1 0 2026-11-23T10:02:00Z -",
 			"3 denied images.policy.example.com: zoe may not use image … in payroll",
-			"; no audit event: 1 line: " + log + ":4: it is no JSON object",
+			"; no audit event, or not all of it can be read: 1 line: " + log + ":4: it is no JSON object",
 		}},
 		"by user":      {[]string{"--by", "user"}, []string{"images.policy.example.com validating zeta-controller 3 "}},
 		"by namespace": {[]string{"--by", "namespace"}, []string{"images.policy.example.com validating payroll 2 ", "images.policy.example.com validating laboratory 1 "}},
@@ -159,16 +160,16 @@ func TestWhoChanged(t *testing.T) {
 		want  []string
 	}{
 		"in order": {auditLine("shop", "zoe", patched+object), []string{"-v"}, []string{
-			`owner.example.com recorded: nothing; called by what is registered: yes (a log records no mutating policy) mutating policy`,
-			`add /metadata/labels/a~1b "policy" (overwritten by first) add /spec/priorityClassName "policy" DIFFERS first round 0, index 2:`,
-			`replace /metadata/labels/a~1b "policy" → "1" (overwritten by first) DIFFERS last round 0, index 10:`,
-			`add /spec/containers/1 {"env":"(hidden)","name":"proxy"} DIFFERS first round 1, index 2:`,
+			`owner.example.com mutating policy: recorded: nothing; called by what is registered: yes (a log records no mutating policy)`,
+			`add /metadata/labels/a~1b "policy" (overwritten by first) add /spec/priorityClassName "policy" first mutating, round 0, index 2: mutated`,
+			`replace /metadata/labels/a~1b "policy" → "1" (overwritten by first) last mutating, round 0, index 10: mutated`,
+			`add /spec/containers/1 {"env":"(hidden)","name":"proxy"} first mutating, round 1, index 2: mutated`,
 			`replace /metadata/labels/a~1b "1" → "2"`,
 		}},
 		"without values": {auditLine("shop", "zoe", patched+object), nil, []string{`replace /metadata/labels/a~1b (overwritten by first)`}},
 		"Metadata": {auditLine("shop", "zoe", mutatingCalls("0 0 first")), nil, []string{
-			"first round 0, index 0: recorded: mutated", "this log, of level Metadata, has no patch: which fields were changed needs level Request for pods in the audit policy",
-			"owner.example.com recorded: nothing; called by what is registered: yes (a log records no mutating policy; its changes are not known: the object is not known)",
+			"first mutating, round 0, index 0: mutated", "this log, of level Metadata, has no patch: which fields were changed needs level Request for pods in the audit policy",
+			"owner.example.com mutating policy: recorded: nothing; called by what is registered: yes (a log records no mutating policy; its changes are not known: the object is not known)",
 		}},
 	} {
 		r := execute(t, c.text, append([]string{"explain", "--audit-log", "-", "--request-id", "36dc0368", "--from", policies}, c.flags...)...)
@@ -219,7 +220,7 @@ func TestExplainRequestID(t *testing.T) {
 	}{
 		"denied, as registered": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":403,"message":"admission webhook \"images.policy.example.com\" denied the request: no"},`+object(`"team":"a"`)),
-			[]string{"create pods pod-of-zoe in namespace shop by zoe: 403 admission webhook", " images.policy.example.com denied validating"},
+			[]string{"create pods pod-of-zoe in namespace shop by zoe: 403 admission webhook", " images.policy.example.com validating: denied"},
 		},
 		"let pass": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},`+object(`"team":"a"`)),
@@ -227,15 +228,15 @@ func TestExplainRequestID(t *testing.T) {
 		},
 		"denied, and would be skipped": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":403,"message":"admission webhook \"images.policy.example.com\" denied the request: no"},`+object(`"team":"b"`)),
-			[]string{"DIFFERS images.policy.example.com recorded: denied; called by what is registered: no (it would be skipped now (objectSelector"},
+			[]string{"DIFFERS images.policy.example.com validating: recorded: denied; called by what is registered: no (it would be skipped now (objectSelector"},
 		},
 		"nothing registers it": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("ghost.example.com")+`}`),
-			[]string{"DIFFERS ghost.example.com round 0, index 0: recorded: mutated; called by what is registered: not registered (nothing registers it", "the log does not hold the object"},
+			[]string{"ghost.example.com mutating, round 0, index 0: mutated", "the log does not hold the object"},
 		},
 		"static": {
 			auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{`+mutation("x.static.k8s.io")+`}`),
-			[]string{"DIFFERS x.static.k8s.io round 0, index 0: recorded: mutated", "it comes from a file of the API server"},
+			[]string{"DIFFERS x.static.k8s.io mutating, round 0, index 0: recorded: mutated", "it comes from a file of the API server"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -255,5 +256,48 @@ func TestExplainRequestID(t *testing.T) {
 		if r := execute(t, denial("shop", "zoe"), append([]string{"explain"}, args...)...); r.code == exitOK || !strings.Contains(r.err, want) {
 			t.Errorf("%v: exit code %d, no %q in %s", args, r.code, want, r.err)
 		}
+	}
+}
+
+// TestAuditLogForms: an event is found however a log is written, and its answer needs no
+// cluster.
+func TestAuditLogForms(t *testing.T) {
+	event := auditLine("shop", "zoe", `"responseStatus":{"code":201},"annotations":{"mutation.webhook.admission.k8s.io/round_0_index_0":"{\"configuration\":\"c\",\"webhook\":\"ghost.example.com\",\"mutated\":true}"}`)
+	list := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[` + strings.TrimSpace(event) + `]}`
+	cut := strings.Replace(event, `"annotations":{`, `"annotations":{"patch.webhook.admission.k8s.io/round_0_index_0":"{\"configuration\":",`, 1)
+	indented := func(text string) string {
+		var out bytes.Buffer
+		if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	none := filepath.Join(t.TempDir(), "no-kubeconfig")
+	for name, c := range map[string]struct {
+		log  string
+		args []string
+		code int
+	}{
+		"a line":                         {event, nil, exitOK},
+		"an object of jq":                {indented(event), nil, exitOK},
+		"objects of jq":                  {indented(event) + "\n" + indented(strings.ReplaceAll(denial("shop", "zoe"), "36dc0368", "other")), nil, exitOK},
+		"an array of jq":                 {indented("[" + event + "]"), nil, exitOK},
+		"a list on a line":               {list, nil, exitOK},
+		"a list of jq":                   {indented(list), nil, exitOK},
+		"a patch that is cut off":        {cut, nil, exitOK},
+		"a cluster that is not there":    {event, []string{"--kubeconfig", none}, exitError},
+		"files that register other ones": {event, []string{"--from", "testdata/webhooks.yaml"}, exitOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for want, command := range map[string][]string{
+				"ghost.example.com mutating, round 0, index 0: mutated": {"explain", "--request-id", "36dc0368"},
+				"ghost.example.com mutating 1 1":                        {"top"},
+			} {
+				r := execute(t, c.log, slices.Concat(command, []string{"--audit-log", "-"}, c.args)...)
+				if r.code != c.code || !strings.Contains(squeezed(r.out), want) {
+					t.Errorf("exit code %d, no %q in\n%s%s", r.code, want, r.out, r.err)
+				}
+			}
+		})
 	}
 }

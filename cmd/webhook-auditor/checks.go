@@ -56,13 +56,10 @@ func (e *explain) explainCheck(ctx context.Context, c *classify.Check, s streams
 	}
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	evaluated, unread, err := e.evaluateIfPossible(bounded, s)
+	evaluated, _, err := e.evaluateIfPossible(bounded, s)
 	if err != nil {
 		return err
 	}
-	document := report.Document{}
-	if evaluated != nil {
-		document = report.NewDocument(evaluated)
-	}
-	return printAnswer(e.output, report.NewRunbook(c, document), append(document.Errors, unread...), s)
+	document := report.NewDocument(evaluated)
+	return printAnswer(e.output, report.NewRunbook(c, document), document.Errors, s)
 }

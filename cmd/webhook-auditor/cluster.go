@@ -62,7 +62,7 @@ func (a *clusterFlags) config() (*rest.Config, error) {
 		err = errors.New("there is none")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading kubeconfig: %w; name a cluster with --kubeconfig and --context, or audit files by their PATH", err)
+		return nil, fmt.Errorf("reading kubeconfig: %w; name a cluster with --kubeconfig and --context, or files, by PATH or --from", err)
 	}
 	config.UserAgent = "webhook-auditor"
 	return config, nil

@@ -122,7 +122,7 @@ func showChanges(ctx context.Context, s streams) error {
 		view    report.View
 	}{
 		{"top --audit-log audit.log", report.NewAuditTop(evaluated, report.AuditDimensions[0])},
-		{"explain --audit-log audit.log --request-id " + log.requestID + " -v", report.NewAuditedRequest(snapshot.AuditLog, chain)},
+		{"explain --audit-log audit.log --request-id " + log.requestID + " -v", report.NewAuditedRequest(snapshot, chain)},
 		{"explain create -f pod.yaml --call", call},
 	} {
 		fmt.Fprintf(s.out, "$ webhook-auditor %s\n\n", answer.command)

@@ -15,21 +15,22 @@ import (
 // explainAudited answers "explain --request-id": what the audit log records of a
 // request, beside what is registered for it.
 func (e *explain) explainAudited(ctx context.Context, s streams) error {
-	snapshot, err := e.snapshot(ctx, s)
+	snapshot, _, err := e.snapshotIfPossible(ctx, s)
 	if err != nil {
 		return err
 	}
 	log := snapshot.AuditLog
 	if log.Request == nil {
-		return fmt.Errorf("explain: no event with the auditID %s in %s of %s: an API server returns it as the header Audit-ID, and names it in its own log",
-			e.observe.audit.requestID, inventory.Counted(int(log.Lines), "line"), strings.Join(e.observe.audit.paths, ", "))
+		reasons := append([]string{"an API server returns it as the header Audit-ID, and names it in its own log"}, log.Breaks...)
+		return fmt.Errorf("explain: no event with the auditID %s in %s of %s: %s", e.observe.audit.requestID,
+			inventory.Counted(int(log.Lines), "line"), strings.Join(e.observe.audit.paths, ", "), strings.Join(reasons, "; "))
 	}
 	matcher := admission.New(snapshot)
 	chain, err := audited(matcher, log.Request)
 	if err != nil {
 		return err
 	}
-	answer := report.NewAuditedRequest(log, chain)
+	answer := report.NewAuditedRequest(snapshot, chain)
 	if !textOptions(s.out).Verbose {
 		answer = answer.WithoutValues()
 	}

@@ -3,14 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // top are the flags of the command top.
@@ -107,12 +105,13 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 // evaluated is the Report to print of. An audit log needs no cluster: whether anything
 // registers what it names is unknown then.
 func (t *top) evaluated(ctx context.Context, s streams) (*classify.Report, error) {
+	if len(t.observe.audit.paths) > 0 {
+		evaluated, _, err := t.evaluateIfPossible(ctx, s)
+		return evaluated, err
+	}
 	policy, err := t.input.policy()
 	if err != nil {
 		return nil, err
-	}
-	if len(t.observe.audit.paths) > 0 && len(t.paths) == 0 && !t.access.isConfigured() {
-		return policy.Evaluate(ctx, t.observe.audit.addTo(ctx, inventory.Objects{}.Snapshot(time.Now()), s))
 	}
 	return t.evaluate(ctx, policy, s)
 }

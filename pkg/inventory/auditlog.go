@@ -48,6 +48,14 @@ const (
 	AuditChanged AuditOutcome = "changed"
 )
 
+// Title is the outcome in words.
+func (o AuditOutcome) Title() string {
+	if o == AuditFailedOpen {
+		return "failed open"
+	}
+	return string(o)
+}
+
 // AuditOutcomes are all outcomes at a webhook, the worst first.
 var AuditOutcomes = []AuditOutcome{AuditDenied, AuditFailed, AuditFailedOpen, AuditMutated, AuditViolated, AuditUnchanged}
 

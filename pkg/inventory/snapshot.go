@@ -146,11 +146,11 @@ func (e Error) Error() string {
 }
 
 // Unread reports whether the object that registers the webhook, or is the policy, may be
-// there and was never read.
+// there and was never read. A Ref without a configuration stands for all of its type.
 func (s *Snapshot) Unread(r Ref) bool {
 	resource := r.Type.Resource().GroupResource().String()
 	return slices.ContainsFunc(s.Errors, func(e Error) bool {
-		return !e.Stale && e.Concerns(resource) && (e.Name == "" || e.Name == r.Configuration)
+		return !e.Stale && e.Concerns(resource) && (e.Name == "" || r.Configuration == "" || e.Name == r.Configuration)
 	})
 }
 

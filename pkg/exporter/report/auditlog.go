@@ -133,7 +133,7 @@ func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations
 	switch {
 	case len(configurations) > 0:
 		return "yes"
-	case series.Type == inventory.MutatingPolicy, series.Type == inventory.ValidatingPolicy, !s.NamespacesKnown, strings.HasSuffix(series.Name, inventory.StaticSuffix):
+	case series.Type == inventory.MutatingPolicy, series.Type == inventory.ValidatingPolicy, !s.NamespacesKnown, s.Unread(inventory.Ref{Type: series.Type}), strings.HasSuffix(series.Name, inventory.StaticSuffix):
 		return "unknown"
 	}
 	return "no"
@@ -192,7 +192,7 @@ func (l *AuditLog) sourceLine() string {
 		text += fmt.Sprintf(", from %s to %s", formatTime(l.From), formatTime(l.To))
 	}
 	if l.Broken > 0 {
-		text += fmt.Sprintf("; no audit event: %s: %s", inventory.Counted(int(l.Broken), "line"), strings.Join(l.Breaks, "; "))
+		text += fmt.Sprintf("; no audit event, or not all of it can be read: %s: %s", inventory.Counted(int(l.Broken), "line"), strings.Join(l.Breaks, "; "))
 		if more := int(l.Broken) - len(l.Breaks); more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
@@ -200,11 +200,13 @@ func (l *AuditLog) sourceLine() string {
 	return text + "."
 }
 
+const registrationsUnknown = "What registers these names is not known: name a cluster, or files with --from."
+
 // auditNotes are sentences on the whole log.
 func auditNotes(l *AuditLog) []string {
 	out := []string{l.sourceLine()}
 	if len(l.Requests) > 0 && !slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.Registered != "unknown" }) {
-		out = append(out, "What registers these names is not known: name a cluster, or files with --from.")
+		out = append(out, registrationsUnknown)
 	}
 	if l.Merged > 0 {
 		out = append(out, fmt.Sprintf("The namespace, user and message of %s are left out: there are too many different ones.", inventory.Counted(l.Merged, "request")))

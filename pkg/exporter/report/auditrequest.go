@@ -34,15 +34,15 @@ type AuditedStep struct {
 
 // NewAuditedRequest compares a request of the log with its chain: mutating policies come
 // first, then the calls in their order.
-func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedRequest {
-	r := log.Request
+func NewAuditedRequest(s *inventory.Snapshot, c admission.Chain) AuditedRequest {
+	log, r := s.AuditLog, s.AuditLog.Request
 	out := AuditedRequest{
 		Version: documentVersion, AuditRequest: *r, Webhooks: policySteps(c), Notes: append([]string{}, c.Request.Notes...),
 	}
 	if r.Object == nil {
 		out.Notes = append(out.Notes, "the log does not hold the object: what depends on its labels or fields is open")
 	}
-	out.Notes = append(out.Notes, patchNotes(r)...)
+	out.Notes = append(out.Notes, patchNotes(log)...)
 	compared := map[inventory.Series]AuditedStep{}
 	for _, step := range slices.Concat(c.Steps, c.Skipped) {
 		series := step.Webhook.Series()
@@ -53,7 +53,7 @@ func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedReques
 	}
 	for series, recorded := range r.At {
 		if _, seen := compared[series]; !seen {
-			compared[series] = unregisteredStep(series, recorded)
+			compared[series] = unregisteredStep(s, series, recorded)
 		}
 	}
 	called := func(call inventory.AuditCall) inventory.Series {
@@ -72,15 +72,22 @@ func NewAuditedRequest(log *inventory.AuditLog, c admission.Chain) AuditedReques
 	}
 	byName := func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) }
 	out.Webhooks = append(out.Webhooks, slices.SortedFunc(maps.Values(compared), byName)...)
+	if len(s.Webhooks)+len(s.Policies) == 0 && len(out.Webhooks) > 0 {
+		out.Notes = append(out.Notes, registrationsUnknown)
+	}
 	out.markOverwritten()
 	return out
 }
 
 // patchNotes say what the log lacks of the changes.
-func patchNotes(r *inventory.AuditRequest) []string {
+func patchNotes(log *inventory.AuditLog) []string {
+	r := log.Request
 	lacks := func(c inventory.AuditCall) bool { return c.Outcome == inventory.AuditMutated && c.Patch == nil }
-	if !slices.ContainsFunc(r.Calls, lacks) {
+	switch {
+	case !slices.ContainsFunc(r.Calls, lacks):
 		return nil
+	case strings.HasPrefix(r.Level, "Request"):
+		return append([]string{"a patch is not in the log, or cannot be read"}, log.Breaks...)
 	}
 	return []string{fmt.Sprintf("this log, of level %s, has no patch: which fields were changed needs level Request for %s in the audit policy", cmp.Or(r.Level, "Metadata"), r.Resource)}
 }
@@ -161,7 +168,7 @@ func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventor
 }
 
 // unregisteredStep is a webhook of the log that the input does not have.
-func unregisteredStep(series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
+func unregisteredStep(s *inventory.Snapshot, series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
 	out := AuditedStep{Series: series, Recorded: recorded, Differs: true}
 	switch {
 	case strings.HasSuffix(series.Name, inventory.StaticSuffix):
@@ -170,6 +177,8 @@ func unregisteredStep(series inventory.Series, recorded inventory.AuditOutcome) 
 		out.Differs, out.Why = false, "whether a policy is called is not compared"
 	case series.Type == inventory.Conversion:
 		out.Differs, out.Why = false, "conversions are no part of admission"
+	case isRegistered(s, series, nil) == "unknown":
+		out.Differs = false
 	default:
 		out.Why = "nothing registers it: removed since, or the log is of another cluster"
 	}
@@ -185,9 +194,9 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource.String()+" "+r.Name), where, inventory.UserName(r.User), r.Code, r.Message)
 	var steps []Line
 	for _, step := range r.Webhooks {
-		line := Line{Label: " ", Name: step.Name, Aside: step.Type.Title(), Text: step.verdict(), Under: changeLines(step.changes())}
+		line := Line{Label: " ", Name: step.Name, Text: step.Type.Title() + ": " + step.verdict(), Under: changeLines(step.changes())}
 		if step.Call != nil {
-			line.Text = fmt.Sprintf("round %d, index %d: %s", step.Call.Round, step.Call.Index, line.Text)
+			line.Text = fmt.Sprintf("%s, round %d, index %d: %s", step.Type.Title(), step.Call.Round, step.Call.Index, step.verdict())
 		}
 		if step.Differs {
 			line.Label, line.Tone = "DIFFERS", Critical
@@ -203,12 +212,13 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 	return append(Blocks{{Heading: strings.TrimSpace(title)}}, Blocks{{Lines: noteLines(r.Notes)}, {Lines: steps}}.NonEmpty()...)
 }
 
-// verdict is what is recorded, and whether what is registered is called, unless that is so.
+// verdict is what is recorded, and whether what is registered is called, unless that is so
+// or not known.
 func (s AuditedStep) verdict() string {
-	if s.Recorded != "" && s.Called == admission.Yes {
-		return string(s.Recorded)
+	if s.Recorded != "" && (s.Called == admission.Yes || s.Called == "" && !s.Differs) {
+		return s.Recorded.Title()
 	}
-	return "recorded: " + cmp.Or(string(s.Recorded), "nothing") + "; called by what is registered: " + cmp.Or(string(s.Called), "not registered")
+	return "recorded: " + cmp.Or(s.Recorded.Title(), "nothing") + "; called by what is registered: " + cmp.Or(string(s.Called), "not registered")
 }
 
 // changeLines are changes, one a line, with the values that they have.

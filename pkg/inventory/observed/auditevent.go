@@ -29,6 +29,8 @@ type auditEvent struct {
 	RequestObject  json.RawMessage
 	StageTimestamp time.Time
 	Annotations    map[string]string
+	// Items are those of an EventList.
+	Items []json.RawMessage
 }
 
 // stageTime is the time of an event; zero where the line has none.
@@ -70,20 +72,20 @@ func (t *auditTable) event(content []byte) error {
 	if err := json.Unmarshal(content, &e); err != nil {
 		return err
 	}
-	if e.APIVersion != auditVersion || e.Stage == "" { // a list of events is none
+	for _, item := range e.Items {
+		t.covers(stageTime(item))
+		if err := t.event(item); err != nil {
+			return err
+		}
+	}
+	if len(e.Items) == 0 && (e.APIVersion != auditVersion || e.Stage == "") {
 		return errNoEvent
 	}
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" {
 		return nil
 	}
-	calls, err := e.calls()
-	if err != nil {
-		return err
-	}
-	at, err := e.outcomes(calls)
-	if err != nil {
-		return err
-	}
+	calls, unreadCall := e.calls()
+	at, unreadFailure := e.outcomes(calls)
 	for series, o := range at {
 		key := e.key()
 		key.Series, key.Outcome, key.Message = series, o.outcome, o.message
@@ -96,7 +98,7 @@ func (t *auditTable) event(content []byte) error {
 		t.result.Request = e.request(at)
 		t.result.Request.Calls = calls
 	}
-	return nil
+	return cmp.Or(unreadCall, unreadFailure)
 }
 
 // The keys of annotations. Source: k8s.io/apiserver
@@ -124,11 +126,20 @@ func (s results) note(series inventory.Series, r result) {
 	}
 }
 
+// annotationError says that an annotation of an event cannot be read; the event can.
+type annotationError struct {
+	key    string
+	reason error
+}
+
+func (e annotationError) Error() string { return fmt.Sprintf("annotation %s: %v", e.key, e.reason) }
+
 // callKeys are the keys of annotations of a call of a mutating webhook.
 var callKeys = regexp.MustCompile(`^(failed-open\.mutation|mutation|patch)\.webhook\.admission\.k8s\.io/round_(\d+)_index_(\d+)$`)
 
-// calls are those of mutating webhooks, in their order.
-func (e *auditEvent) calls() ([]inventory.AuditCall, error) {
+// calls are those of mutating webhooks, in their order. Where an annotation cannot be read,
+// the error says so, and the others count.
+func (e *auditEvent) calls() (_ []inventory.AuditCall, problem error) {
 	made := map[[2]int]inventory.AuditCall{}
 	for key, value := range e.Annotations {
 		groups := callKeys.FindStringSubmatch(key)
@@ -151,15 +162,16 @@ func (e *auditEvent) calls() ([]inventory.AuditCall, error) {
 		if groups[1] == "failed-open.mutation" {
 			call.Webhook, call.Outcome = value, inventory.AuditFailedOpen
 		} else if err := json.Unmarshal([]byte(value), &mutated); err != nil {
-			return nil, fmt.Errorf("annotation %s: %w", key, err)
+			problem = annotationError{key, err}
 		}
-		if mutated.Mutated {
+		if mutated.Mutated || groups[1] == "patch" {
 			call.Outcome = inventory.AuditMutated
 		}
 		made[place] = call
 	}
 	inOrder := func(a, b inventory.AuditCall) int { return cmp.Or(a.Round-b.Round, a.Index-b.Index) }
-	return slices.SortedFunc(maps.Values(made), inOrder), nil
+	calls := slices.SortedFunc(maps.Values(made), inOrder)
+	return slices.DeleteFunc(calls, func(c inventory.AuditCall) bool { return c.Webhook == "" }), problem
 }
 
 // changes are those of the calls, each once. A dry run changes nothing, nor does a request
@@ -189,8 +201,8 @@ func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditKey
 }
 
 // outcomes are those of the calls, of the annotations and of the message of the response.
-func (e *auditEvent) outcomes(calls []inventory.AuditCall) (results, error) {
-	out := results{}
+func (e *auditEvent) outcomes(calls []inventory.AuditCall) (out results, problem error) {
+	out = results{}
 	for _, c := range calls {
 		out.note(inventory.Series{Type: inventory.Mutating, Name: c.Webhook}, result{outcome: c.Outcome})
 	}
@@ -201,7 +213,7 @@ func (e *auditEvent) outcomes(calls []inventory.AuditCall) (results, error) {
 		case key == keyValidationFailure:
 			var failures []struct{ Policy, Message string }
 			if err := json.Unmarshal([]byte(value), &failures); err != nil {
-				return nil, fmt.Errorf("annotation %s: %w", key, err)
+				problem = annotationError{key, err}
 			}
 			for _, f := range failures {
 				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy}, result{inventory.AuditViolated, e.pattern(f.Message)})
@@ -209,7 +221,7 @@ func (e *auditEvent) outcomes(calls []inventory.AuditCall) (results, error) {
 		}
 	}
 	e.refusal(out)
-	return out, nil
+	return out, problem
 }
 
 // refusals are how messages begin that name what refused the request, with the type of

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +125,48 @@ func (t *auditTable) readLog(ctx context.Context, name string, reader io.Reader)
 	case len(start) > tarMagic && string(start[tarMagic:]) == "ustar":
 		return t.readArchive(ctx, name, tar.NewReader(buffered))
 	}
+	t.result.Files = append(t.result.Files, name)
+	if first, _, _ := bytes.Cut(start, []byte("\n")); slices.Contains([]string{"{", "["}, string(bytes.TrimSpace(first))) {
+		return t.readValues(ctx, name, buffered)
+	}
 	return t.readLines(ctx, name, buffered)
+}
+
+// readValues reads events as jq prints them, over many lines, or as an array of them.
+func (t *auditTable) readValues(ctx context.Context, name string, reader io.Reader) error {
+	limited := &io.LimitedReader{R: reader}
+	values := json.NewDecoder(limited)
+	for number := 1; ctx.Err() == nil; number++ {
+		var value json.RawMessage
+		limited.N = maxEvent
+		switch err := values.Decode(&value); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF) && limited.N == 0:
+			return fmt.Errorf("a JSON value is longer than %d MiB: what follows is not read", maxEvent>>20)
+		case err != nil:
+			return err
+		}
+		t.count(len(value))
+		items := []json.RawMessage{value}
+		if value[0] == '[' {
+			if err := json.Unmarshal(value, &items); err != nil {
+				return err
+			}
+		}
+		for _, item := range items {
+			var line bytes.Buffer
+			if err := json.Compact(&line, item); err != nil {
+				return err
+			}
+			t.result.Lines++
+			if problem := t.line(line.Bytes()); problem != nil {
+				t.breakAt(name, number, problem)
+			}
+			t.covers(stageTime(line.Bytes()))
+		}
+	}
+	return ctx.Err()
 }
 
 func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.Reader) error {
@@ -149,7 +191,6 @@ func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.
 // which are nearly all, say what time it covers. A file of which no line is an event is an
 // error.
 func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reader) error {
-	t.result.Files = append(t.result.Files, name)
 	scanner := bufio.NewScanner(reader)
 	scanner.Buffer(make([]byte, 0, 64<<10), maxEvent)
 	lines, broken, reason := 0, 0, error(nil)
@@ -162,8 +203,10 @@ func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reade
 		lines++
 		t.result.Lines++
 		if problem := t.line(line); problem != nil {
-			broken++
-			reason = cmp.Or(reason, problem)
+			if _, isEvent := problem.(annotationError); !isEvent {
+				broken++
+				reason = cmp.Or(reason, problem)
+			}
 			t.breakAt(name, number, problem)
 		}
 		t.covers(stageTime(line))
