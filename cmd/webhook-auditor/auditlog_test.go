@@ -192,8 +192,8 @@ func TestWhoChanged(t *testing.T) {
 	}
 	r := execute(t, text.String(), "top", "--audit-log", "-", "--from", policies)
 	for _, want := range []string{
-		"4 times operator CREATE pods pg-… in shop in 0s: /spec/containers/*/image replaced each time by images",
-		"4 times gitops CREATE pods web in shop in 0s: the object (level Request shows the fields) changed each time by replicas",
+		"4 times operator CREATE pods pg-… in shop in 1s: /spec/containers/*/image replaced each time by images",
+		"4 times gitops CREATE pods web in shop in 1s: the object (level Request shows the fields) changed each time by replicas",
 		"images pods replace /spec/containers/*/image 8", "Which fields were changed in 4 requests is not recorded",
 	} {
 		if !strings.Contains(squeezed(r.out), want) {

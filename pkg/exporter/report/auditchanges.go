@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -80,7 +81,7 @@ func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
 	out := []ChangeLoop{}
 	for _, t := range all[:min(len(all), maxAuditMessages)] {
 		loop := t.common
-		loop.Requests, loop.span = t.Requests, duration.HumanDuration(t.Last.Sub(t.First))
+		loop.Requests, loop.span = t.Requests, duration.HumanDuration(max(time.Second, t.Last.Sub(t.First)))
 		for name := range names[t.common] {
 			if len(names[t.common]) == 1 {
 				loop.Object = name
