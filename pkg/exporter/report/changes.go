@@ -66,7 +66,6 @@ func (c Changes) blocks() Blocks {
 	more := Blocks{
 		{Heading: "Not compared: admission policies that differ", Lines: Sentences(c.Policies...)},
 		{Heading: "Not compared: one side has them, and of the other they cannot be read", Lines: Sentences(c.Unread...)},
-		{Heading: "How long webhooks can hold up requests", Lines: lines(c.Budgets, impact.BudgetChange.String)},
 	}
 	return append(out, more.NonEmpty().Bounded(maxListed)...)
 }
