@@ -32,7 +32,11 @@ type webhookPage struct {
 const maxFindings = 50
 
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
-	w := &webhookPage{Type: p.Type.Title(), State: v.stateOf(p), Changed: v.lasting(p.Object.LastChanged)}
+	changed := v.lasting(p.Object.LastChanged)
+	if changed.What = "ago"; len(v.Snapshot.Inputs) > 0 {
+		changed.What = "before the recording"
+	}
+	w := &webhookPage{Type: p.Type.Title(), State: v.stateOf(p), Changed: changed}
 	w.Findings, w.MoreFindings = v.rows(v.ofWebhook[p.Ref], maxFindings)
 	if p.State.Fault != inventory.Sound {
 		w.Since = v.since([]*classify.Profile{p})
