@@ -80,10 +80,12 @@ func Edits(a, b string) int {
 	return row[len(b)]
 }
 
-// Capital is the text with a capital letter first.
+// Capital is the text with a capital letter first, unless that begins a path, an address or
+// a name, which are copied.
 func Capital(s string) string {
+	word, _, _ := strings.Cut(s, " ")
 	first, size := utf8.DecodeRuneInString(s)
-	if size == 0 || first == utf8.RuneError {
+	if size == 0 || first == utf8.RuneError || strings.ContainsAny(strings.TrimRight(word, ".,:;"), "/.:_@0123456789") {
 		return s
 	}
 	return string(unicode.ToUpper(first)) + s[size:]

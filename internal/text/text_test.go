@@ -52,7 +52,7 @@ func TestSimilar(t *testing.T) {
 // TestEdits: the distance is 0 for equal texts alone, the same both ways, and no more
 // than the longer text.
 func TestCapital(t *testing.T) {
-	for in, want := range map[string]string{"": "", "a b": "A b", "élan": "Élan", "日": "日", "\xff": "\xff"} {
+	for in, want := range map[string]string{"": "", "a b": "A b", "élan": "Élan", "日": "日", "\xff": "\xff", "config/a.yaml:3: b": "config/a.yaml:3: b", "a.yaml: b": "a.yaml: b", "call: b": "Call: b"} {
 		if got := Capital(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
