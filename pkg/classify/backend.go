@@ -183,14 +183,19 @@ func repair(p *Profile) string {
 // hasten is about the Pods that come back late: those of the backend, and those that it
 // has refused.
 func hasten(p *Profile) string {
-	commands, pods := "kubectl rollout restart deployment NAME -n NAMESPACE", inventory.Resource{Name: "pods"}
+	commands := "kubectl rollout restart deployment NAME -n NAMESPACE"
 	switch {
 	case p.State.Fault == inventory.NoReadyEndpoints:
 		commands = strings.Join(restart(p), " && ")
-	case !p.FailsClosed() || !slices.ContainsFunc(p.Matched, func(m admission.MatchedResource) bool { return m.Resource == pods }):
+	case !p.FailsClosed() || !CoversPods(p.Matched):
 		return ""
 	}
 	return fmt.Sprintf("; %s; to create them at once: %s", Late, commands)
+}
+
+// CoversPods reports whether controllers meet the webhook or policy where they create Pods.
+func CoversPods(matched []admission.MatchedResource) bool {
+	return slices.ContainsFunc(matched, func(m admission.MatchedResource) bool { return m.Resource == inventory.Resource{Name: "pods"} })
 }
 
 func restore(p *Profile) string {

@@ -38,7 +38,11 @@ func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
 	}
 	c := classify.PolicyCommands(p)
 	out.Commands = []string{c.Disable}
-	out.Summary = append(out.Summary, Fact{"way out", "delete its bindings by the commands below; " + classify.Late})
+	wayOut := "delete its bindings by the commands below"
+	if classify.CoversPods(matched) {
+		wayOut += "; " + classify.Late
+	}
+	out.Summary = append(out.Summary, Fact{"way out", wayOut})
 	return out
 }
 

@@ -32,7 +32,7 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 	if commands.Reverts != "" {
 		wayOut += "; " + commands.Reverts
 	}
-	if len(commands.Restart) > 0 {
+	if classify.CoversPods(p.Matched) {
 		wayOut += "; " + classify.Late
 	}
 	c := Card{
@@ -118,7 +118,7 @@ func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) ma
 			ToFillIn: []string{"whether workloads work without that"},
 		},
 		"resuming": {
-			Answers:  []string{"it is called again within seconds of its registration; objects that were written meanwhile are not seen until they are written again", classify.Late},
+			Answers:  []string{"it is called again within seconds of its registration; objects that were written meanwhile are not seen until they are written again"},
 			Commands: append([]string{commands.Restore}, commands.Restart...),
 			ToFillIn: []string{"what must be repaired in objects that were written meanwhile"},
 		},
