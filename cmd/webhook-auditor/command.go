@@ -147,7 +147,7 @@ never changes a webhook.`,
 	})
 	root.AddGroup(&cobra.Group{ID: "questions", Title: "Commands:"}, &cobra.Group{ID: "advanced", Title: "Advanced:"})
 	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s), runCommand(s), demoCommand(s), checksCommand(s))
-	addGroup(root, "advanced", mcpCommand(s), printCommand(s), scrapeCommand(s), versionCommand(s))
+	addGroup(root, "advanced", mcpCommand(s), printCommand(s), versionCommand(s))
 	root.SetHelpCommandGroupID("advanced")
 	root.SetCompletionCommandGroupID("advanced")
 	root.InitDefaultCompletionCmd()

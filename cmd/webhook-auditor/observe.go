@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/spf13/pflag"
 
+	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
@@ -103,6 +104,14 @@ func (o *observeFlags) checkPrometheus() error {
 	err = o.checkSpan(prometheusSpan, minPrometheus, maxPrometheus)
 	o.prometheus.Range = o.span
 	return err
+}
+
+// orFile is a file that there is, where none is given.
+func orFile(value, path string) string {
+	if value != "" || !arguments.Exists(path) {
+		return value
+	}
+	return path
 }
 
 // serviceAccountDir is where a Pod finds its credentials.
