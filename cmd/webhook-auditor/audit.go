@@ -32,7 +32,7 @@ type audit struct {
 	failOn string
 	// fixes and quiet say what to print.
 	fixes, quiet bool
-	// served says that the status page follows.
+	// served says that no page is to be offered: it follows, or a tool asks.
 	served bool
 	// baseline is the file of the report to compare with.
 	baseline  string

@@ -192,7 +192,7 @@ func (a *agents) audit(tool auditTool) (call, error) {
 		}
 	}
 	format, err := choice("format", tool.Format, toolFormats)
-	c := audit{source: a.source(), output: format, failOn: never, namespace: namespaceFlags{name: tool.Namespace}}
+	c := audit{source: a.source(), output: format, failOn: never, fixes: true, served: true, namespace: namespaceFlags{name: tool.Namespace}}
 	return call{run: c.run, args: slices.Concat(a.paths, tool.Targets)}, err
 }
 

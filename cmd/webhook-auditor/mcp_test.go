@@ -84,6 +84,7 @@ func TestMCP(t *testing.T) {
 		isError bool
 	}{
 		{"audit", map[string]any{"targets": []string{"validatingwebhookconfiguration/policy"}}, "pods.policy.example.com", false},
+		{"audit", nil, "    fix ", false},
 		{"audit", map[string]any{"format": "json"}, `"findings"`, false},
 		{"audit", map[string]any{"targets": []string{"/etc/passwd"}}, "must be TYPE/NAME", true},
 		{"audit", map[string]any{"format": "yaml"}, "must be one of", true},
