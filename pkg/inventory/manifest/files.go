@@ -166,7 +166,11 @@ func (r *reader) inDirectory(input *input, root *os.Root, name string) {
 	}
 	f.unit = input.unitOf(filepath.Dir(f.name))
 	info, err := root.Stat(name)
+	_, outside := os.Stat(filepath.Join(input.path, name))
 	switch {
+	case err != nil && outside == nil:
+		r.failed(f, 0, errors.New("a link out of the folder: name what it leads to as a path of its own"))
+		return
 	case err != nil:
 		r.failed(f, 0, err)
 		return

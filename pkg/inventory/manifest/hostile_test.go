@@ -180,7 +180,7 @@ func TestDirectory(t *testing.T) {
 		"in.yaml:1 Namespace /real",
 		"c.JSON:1 Namespace /c",
 		"! dir/gone.yaml: no such file or directory",
-		"! dir/out.yaml: path escapes from parent",
+		"! dir/out.yaml: a link out of the folder: name what it leads to as a path of its own",
 		"! dir/zz/template.yaml: 1 template to render first: what makes them is not known, as they are in no chart",
 	}
 	expect.Equal(t, want, describe(o))
