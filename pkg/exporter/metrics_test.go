@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
-
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -306,3 +307,99 @@ func large(n int) *classify.Report {
 
 // newOwn are the metrics of a program that evaluates nothing.
 func newOwn() *Own { return NewOwn(func() float64 { return 0 }) }
+
+// TestObserved: the series of API servers are gathered beside those of a registry, no more
+// than the bound of each family.
+func TestObserved(t *testing.T) {
+	calls := &dto.MetricFamily{Name: new("webhook_auditor_observed_calls_total"), Help: new("Calls."), Type: dto.MetricType_COUNTER.Enum()}
+	for i := range 100 {
+		calls.Metric = append(calls.Metric, &dto.Metric{
+			Label: []*dto.LabelPair{{Name: new("name"), Value: new(fmt.Sprint(i))}}, Counter: &dto.Counter{Value: new(float64(i))},
+		})
+	}
+	observed := NewObserved(2, func() []*dto.MetricFamily { return append(ObservedServers(1, 3), calls) })
+	families := must.Get(prometheus.Gatherers{prometheus.NewPedanticRegistry(), observed}.Gather())(t)
+	var got strings.Builder
+	for _, f := range families {
+		m := f.Metric[len(f.Metric)-1]
+		got.WriteString(fmt.Sprintf("%s %s %d %g\n", f.GetName(), f.GetType(), len(f.Metric), m.GetCounter().GetValue()+m.GetGauge().GetValue()))
+	}
+	const want = "webhook_auditor_apiservers GAUGE 1 3\nwebhook_auditor_observed_apiservers GAUGE 1 1\nwebhook_auditor_observed_calls_total COUNTER 16 "
+	if len(got.String()) < len(want) || got.String()[:len(want)] != want {
+		t.Errorf("got\n%swant\n%s…", got.String(), want)
+	}
+}
+
+// catchAll is a configuration whose webhook, by one rule or by one for each of the
+// resources, is called for all of them.
+func catchAll(name string, resources ...string) *admissionv1.ValidatingWebhookConfiguration {
+	w := admissionv1.ValidatingWebhook{Name: "all." + name + ".example.com", ClientConfig: kubetest.Client("gone", name)}
+	for _, resource := range resources {
+		w.Rules = append(w.Rules, kubetest.Rule("*", resource))
+	}
+	return kubetest.Validating(name, w)
+}
+
+// seriesOf counts the series of one configuration in a cluster with n resources.
+func seriesOf(t *testing.T, c *admissionv1.ValidatingWebhookConfiguration, n int) int {
+	t.Helper()
+	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}
+	for i := range n {
+		o.Discovered = append(o.Discovered, inventory.Served{
+			Resource: inventory.Resource{Group: fmt.Sprintf("g%d.example.com", i%50), Name: fmt.Sprintf("r%d", i)},
+			Version:  "v1", Kind: "Kind", Namespaced: true, Verbs: []string{"create", "update", "delete"},
+		})
+	}
+	for _, name := range []string{"pods", "secrets", "services", "leases"} {
+		o.Discovered = append(o.Discovered, inventory.Served{Resource: inventory.Resource{Name: name}, Version: "v1", Namespaced: true, Verbs: []string{"create"}})
+	}
+	r := reporttest.Evaluated(t, o.Snapshot(time.Unix(0, 0)))
+	var names []string
+	for _, f := range Families {
+		names = append(names, f.Name)
+	}
+	return bytes.Count([]byte(exposed(t, r, names...)), fmt.Appendf(nil, "configuration=%q", c.Name))
+}
+
+// TestSeriesOfOneWebhookAreBounded: neither the resources that a cluster serves nor
+// the rules of a webhook make it have more series.
+func TestSeriesOfOneWebhookAreBounded(t *testing.T) {
+	var many []string
+	for i := range 500 {
+		many = append(many, fmt.Sprintf("r%d", i))
+	}
+	const most = 200
+	for name, resources := range map[string][]string{"everything": {"*/*"}, "one by one": many} {
+		t.Run(name, func(t *testing.T) {
+			c := catchAll(strings.ReplaceAll(name, " ", "-"), resources...)
+			few, all := seriesOf(t, c, 50), seriesOf(t, c, 500)
+			if few == 0 || all > few || all > most {
+				t.Errorf("%d series with 500 resources, %d with 50, at most %d", all, few, most)
+			}
+			t.Logf("%d series with 500 resources, %d with 50", all, few)
+		})
+	}
+}
+
+// Everything that is exported under our prefix is documented with its labels.
+func TestPrintMetricsHasThemAll(t *testing.T) {
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteMetrics(b) }))
+	names := []string{seriesDropped.Series()}
+	for _, f := range Families {
+		names = append(names, f.Series())
+	}
+	descs := make(chan *prometheus.Desc, 100)
+	for _, own := range newOwn().Collectors() {
+		own.Describe(descs)
+	}
+	collectorversion.NewCollector(program).Describe(descs)
+	close(descs)
+	for d := range descs {
+		names = append(names, strings.Split(d.String(), `"`)[1])
+	}
+	for _, name := range names {
+		if n := strings.Count(text, "| `"+name+"` |"); n != 1 {
+			t.Errorf("%s has %d rows, want 1", name, n)
+		}
+	}
+}

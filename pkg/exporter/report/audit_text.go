@@ -140,18 +140,17 @@ func (o TextOptions) entries(findings []Finding, keyOf func(Finding) cause) []Li
 	return out
 }
 
-// grouped are the findings by what they have in common.
-func grouped(findings []Finding, keyOf func(Finding) cause) [][]Finding {
-	var out [][]Finding
-	at := map[cause]int{}
-	for _, f := range findings {
-		i, ok := at[keyOf(f)]
-		if !ok {
-			i = len(out)
-			at[keyOf(f)] = i
+// grouped is the list by what elements have in common, in the order of the first ones.
+func grouped[T any, K comparable](list []T, keyOf func(T) K) [][]T {
+	var out [][]T
+	places := map[K]int{}
+	for _, e := range list {
+		key := keyOf(e)
+		if _, ok := places[key]; !ok {
+			places[key] = len(out)
 			out = append(out, nil)
 		}
-		out[i] = append(out[i], f)
+		out[places[key]] = append(out[places[key]], e)
 	}
 	return out
 }

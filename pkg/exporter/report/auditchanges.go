@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,14 +41,13 @@ const leastLoop = 3
 // changedFields are the fields by webhook and resource, and how many there are.
 func changedFields(log *inventory.AuditLog) ([]ChangedField, int) {
 	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangedField, bool) {
-		return ChangedField{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}, r.Outcome == inventory.AuditChanged
+		return changedField(r), r.Outcome == inventory.AuditChanged
 	})
-	out := []ChangedField{}
-	for _, f := range all[:min(len(all), maxAuditLines)] {
-		f.common.Requests = f.Requests
-		out = append(out, f.common)
-	}
-	return out, len(all)
+	return first(all, maxAuditLines, func(f *ChangedField, sum inventory.AuditSum) { f.Requests = sum.Requests }), len(all)
+}
+
+func changedField(r inventory.AuditRow) ChangedField {
+	return ChangedField{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}
 }
 
 // numbered matches what differs between the names of objects that replace each other.
@@ -69,8 +69,7 @@ func loopName(c inventory.AuditRow) string {
 func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
 	names := map[ChangeLoop]map[string]bool{}
 	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangeLoop, bool) {
-		field := ChangedField{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}
-		loop := ChangeLoop{ChangedField: field, User: r.User, Operation: r.Operation, Namespace: r.Namespace, Object: loopName(r)}
+		loop := ChangeLoop{ChangedField: changedField(r), User: r.User, Operation: r.Operation, Namespace: r.Namespace, Object: loopName(r)}
 		if names[loop] == nil {
 			names[loop] = map[string]bool{}
 		}
@@ -78,18 +77,12 @@ func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
 		return loop, r.Outcome == inventory.AuditChanged && r.Object != "" && r.User != ""
 	})
 	all = slices.DeleteFunc(all, func(t tally[ChangeLoop]) bool { return t.Requests < leastLoop })
-	out := []ChangeLoop{}
-	for _, t := range all[:min(len(all), maxAuditMessages)] {
-		loop := t.common
-		loop.Requests, loop.span = t.Requests, duration.HumanDuration(max(time.Second, t.Last.Sub(t.First)))
-		for name := range names[t.common] {
-			if len(names[t.common]) == 1 {
-				loop.Object = name
-			}
+	return first(all, maxAuditMessages, func(loop *ChangeLoop, sum inventory.AuditSum) {
+		if objects := names[*loop]; len(objects) == 1 {
+			loop.Object = slices.Collect(maps.Keys(objects))[0]
 		}
-		out = append(out, loop)
-	}
-	return out, len(all)
+		loop.Requests, loop.span = sum.Requests, duration.HumanDuration(max(time.Second, sum.Last.Sub(sum.First)))
+	}), len(all)
 }
 
 // changeVerbs are the operations of patches, as participles.

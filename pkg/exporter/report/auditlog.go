@@ -173,16 +173,21 @@ func tallies[K comparable](rows []inventory.AuditRow, common func(inventory.Audi
 	return out
 }
 
+// first are the most frequent, each completed by its sum.
+func first[K comparable](all []tally[K], most int, complete func(*K, inventory.AuditSum)) []K {
+	out := []K{}
+	for _, t := range all[:min(len(all), most)] {
+		complete(&t.common, t.AuditSum)
+		out = append(out, t.common)
+	}
+	return out
+}
+
 func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
 	all := tallies(log.Rows, func(r inventory.AuditRow) (AuditMessage, bool) {
 		return AuditMessage{Series: r.Series, Outcome: r.Outcome, Message: r.Message}, r.Message != ""
 	})
-	out := []AuditMessage{}
-	for _, m := range all[:min(len(all), maxAuditMessages)] {
-		m.common.Requests = m.Requests
-		out = append(out, m.common)
-	}
-	return out, len(all)
+	return first(all, maxAuditMessages, func(m *AuditMessage, sum inventory.AuditSum) { m.Requests = sum.Requests }), len(all)
 }
 
 // sourceLine says what was read.

@@ -72,22 +72,14 @@ func (c Changes) blocks() Blocks {
 
 // alike groups the registrations of admission webhooks of which the same is printed.
 func alike(all []impact.Registration) [][]impact.Registration {
-	var out [][]impact.Registration
-	at := map[string]int{}
-	for _, r := range all {
+	return grouped(all, func(r impact.Registration) string {
+		if r.Type == inventory.Conversion || len(r.Order) > 0 {
+			return r.Configuration // has names of its own
+		}
 		key := fmt.Sprint(r.Type, r.Edit)
 		for _, w := range r.Webhooks {
 			key += fmt.Sprintf("%q", w.Sentences)
 		}
-		if r.Type == inventory.Conversion || len(r.Order) > 0 {
-			key = r.Configuration // has names of its own
-		}
-		if i, ok := at[key]; ok {
-			out[i] = append(out[i], r)
-			continue
-		}
-		at[key] = len(out)
-		out = append(out, []impact.Registration{r})
-	}
-	return out
+		return key
+	})
 }

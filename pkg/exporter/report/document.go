@@ -4,6 +4,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"io"
 	"slices"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -334,4 +337,25 @@ func each[T any](list []T, change func(*T)) []T {
 		change(&out[i])
 	}
 	return out
+}
+
+// writeEscaped writes what encode encodes, with escapes for what a terminal would
+// interpret or not show: the encoders leave the control characters beyond ASCII as they
+// are, and those that turn the direction of text. JSON has none of these outside of texts.
+func writeEscaped(w io.Writer, encode func(io.Writer) error) error {
+	var encoded, out bytes.Buffer
+	if err := encode(&encoded); err != nil {
+		return err
+	}
+	for _, r := range encoded.String() {
+		if r < 0x7f || unicode.IsPrint(r) {
+			out.WriteRune(r)
+		} else {
+			for _, unit := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&out, `\u%04x`, unit)
+			}
+		}
+	}
+	_, err := out.WriteTo(w)
+	return err
 }

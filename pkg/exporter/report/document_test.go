@@ -2,11 +2,14 @@ package report
 
 import (
 	"bytes"
+	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -94,6 +97,83 @@ func TestErrorsKeepTheirPlace(t *testing.T) {
 		}
 		if want := tc.failure.Source; newError(tc.failure).Line != want.Line {
 			t.Errorf("%s: got line %d, want %d", tc.want, newError(tc.failure).Line, want.Line)
+		}
+	}
+}
+
+func TestSelect(t *testing.T) {
+	r := reporttest.Blind(reporttest.Report())
+	d := NewDocument(r)
+	if diff := cmp.Diff(d, d.Select(r, func(Webhook) bool { return true })); diff != "" {
+		t.Errorf("selecting all changes the document:\n%s", diff)
+	}
+	narrow := d.Select(r, func(w Webhook) bool { return w.Configuration == "policy" })
+	if narrow.Totals != (Totals{Webhooks: 2, Findings: FindingTotals{Critical: 1, Warning: 1, Info: 1}}) || len(narrow.Webhooks) != 2 || len(narrow.Findings) != 4 {
+		t.Errorf("totals %+v of %d webhooks and %d findings", narrow.Totals, len(narrow.Webhooks), len(narrow.Findings))
+	}
+	if len(narrow.Errors) != len(d.Errors) {
+		t.Errorf("%d errors, want %d", len(narrow.Errors), len(d.Errors))
+	}
+	if none := d.Select(r, func(Webhook) bool { return false }); none.Webhooks == nil || none.Findings == nil || none.Totals != (Totals{}) {
+		t.Errorf("got %+v", none)
+	}
+}
+
+// TestSelectOfTop: what is not of the Document leaves, whether it was called or not.
+func TestSelectOfTop(t *testing.T) {
+	r := observedReport(observation())
+	top := NewTop(r, "share").Select(NewDocument(r).Select(r, func(w Webhook) bool { return w.Name == "idle" }))
+	if len(top.Webhooks) != 0 || len(top.NotCalled) != 1 || top.NotCalled[0].Name != "idle" {
+		t.Errorf("called %v, not called %v", top.Webhooks, top.NotCalled)
+	}
+}
+
+// TestPrintPolicy: the last block of YAML is the default.
+func TestPrintPolicy(t *testing.T) {
+	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return WritePolicy(b) }))
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(text, -1)
+	last, err := classify.ParsePolicy([]byte(blocks[len(blocks)-1][1]))
+	if diff := cmp.Diff(classify.DefaultPolicy(), last, cmpopts.EquateEmpty()); diff != "" || err != nil {
+		t.Errorf("-default +documented: %v\n%s", err, diff)
+	}
+}
+
+// TestInputsInAllForms: each form of a report names what it was made from,
+// and as of when it is evaluated.
+func TestInputsInAllForms(t *testing.T) {
+	d := NewDocument(reporttest.Gathered(reporttest.Healthy()))
+	c := NewComparison(d, d)
+	for name, write := range map[string]func(io.Writer) error{
+		"text":                 func(w io.Writer) error { return Write(w, "text", d, TextOptions{Verbose: true}) },
+		"markdown":             func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
+		"JSON":                 func(w io.Writer) error { return WriteJSON(w, d) },
+		"SARIF":                func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
+		"comparison, text":     func(w io.Writer) error { return Write(w, "text", c, TextOptions{Verbose: true}) },
+		"comparison, markdown": func(w io.Writer) error { return Write(w, "markdown", c, TextOptions{}) },
+		"comparison, JSON":     func(w io.Writer) error { return WriteJSON(w, c) },
+		"comparison, SARIF":    func(w io.Writer) error { return WriteSARIF(w, c.Document(), "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
+			expect.Contains(t, text, "must-gather (archive)", "2026-11-21T03:00:00Z", "ackends are unknown")
+			if strings.Contains(text, "\x1b") {
+				t.Errorf("it has a terminal's control characters:\n%s", text)
+			}
+		})
+	}
+}
+
+// TestLacking: what one of several inputs holds is not lacking.
+func TestLacking(t *testing.T) {
+	hooks := inventory.Input{Objects: 1, Lacks: []string{"no Services: backends are unknown", "no EndpointSlices: endpoints are unknown"}}
+	services := inventory.Input{Objects: 1, Lacks: []string{"no webhook configurations: x", "no EndpointSlices: endpoints are unknown"}}
+	empty := inventory.Input{Lacks: []string{"no webhook configurations, CRDs or related objects found"}}
+	for want, inputs := range map[string][]inventory.Input{
+		"EndpointSlices, Services": {hooks}, "EndpointSlices": {hooks, empty, services},
+		"webhook configurations, CRDs or related objects": {empty}, "": nil,
+	} {
+		if got := strings.Join(lacking(inputs), ", "); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -44,29 +44,6 @@ func TestCode(t *testing.T) {
 	})
 }
 
-// A table's row is one line with as many cells as the header, whatever the
-// manifests say.
-func TestMarkdownRowsStayRows(t *testing.T) {
-	d := NewDocument(reporttest.Report())
-	d.Findings[0].Name = "a|b`\n| c"
-	d.Findings[0].Source.File = "x|y.yaml"
-	d.Findings[0].Configuration = "p|q"
-	text := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "markdown", d, TextOptions{}) }))
-	rows := 0
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "|") {
-			continue
-		}
-		rows++
-		if cells := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") - 1; cells != 6 {
-			t.Errorf("got %d cells, want 6: %s", cells, line)
-		}
-	}
-	if want := len(d.Findings) + 2; rows != want {
-		t.Errorf("got %d rows, want %d:\n%s", rows, want, text)
-	}
-}
-
 func TestMarkdownIsBounded(t *testing.T) {
 	d := NewDocument(reporttest.Healthy())
 	for line := range 3 * MaxErrors {

@@ -2,15 +2,13 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
-	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -37,52 +35,12 @@ func TestSARIFIsValid(t *testing.T) {
 	}
 }
 
-func TestSARIFRules(t *testing.T) {
-	text := reporttest.Rendered(t, func(b *bytes.Buffer) error { return WriteSARIF(b, NewDocument(reporttest.Healthy()), "v1.2.3") })
-	parsed := must.Get(sarif.FromBytes(text))(t)
-	if got := parsed.Runs[0].Tool.Driver.Version; got == nil || *got != "v1.2.3" {
-		t.Errorf("the version of the program is %v", got)
-	}
-	rules := parsed.Runs[0].Tool.Driver.Rules
-	if len(rules) != len(classify.Checks) {
-		t.Fatalf("got %d rules, want one per check", len(rules))
-	}
-	for i, c := range classify.Checks {
-		rule := rules[i]
-		if *rule.ID != c.Name || *rule.ShortDescription.Text != c.Summary || *rule.HelpURI != RunbookURL(c.Name) ||
-			*rule.Help.Markdown != cmp.Or(c.Runbook(), c.Summary) || rule.DefaultConfiguration.Level != sarifLevels[c.Severity] {
-			t.Errorf("rule %d is %s, want all of check %s", i, *rule.ID, c.Name)
-		}
-	}
-}
-
-func TestSARIFResults(t *testing.T) {
+// TestSARIF: rules, results with their levels and places, suppressions and what cannot be read.
+func TestSARIF(t *testing.T) {
 	d := NewDocument(reporttest.Blind(reporttest.Report()))
-	run := newSARIF(d, testChecks, "").Runs[0]
-	for i, f := range d.Findings {
-		result := run.Results[i]
-		if *result.RuleID != f.Check || testChecks[result.RuleIndex].Name != f.Check {
-			t.Errorf("result %d is of rule %s at %d, want %s", i, *result.RuleID, result.RuleIndex, f.Check)
-		}
-		if want := sarifLevels[f.Severity]; result.Level != want {
-			t.Errorf("result %d has level %s, want %s", i, result.Level, want)
-		}
-		if got := *result.Message.Text; !strings.Contains(got, f.Name) || !strings.Contains(got, f.Message) || !strings.Contains(got, f.Fix) {
-			t.Errorf("result %d says %q", i, got)
-		}
-		if got := len(result.Suppressions) > 0; got != f.Acknowledged {
-			t.Errorf("result %d is suppressed: %v, want %v", i, got, f.Acknowledged)
-		}
-	}
-	physical := run.Results[0].Locations[0].PhysicalLocation
-	if *physical.ArtifactLocation.URI != "deploy/policy.yaml" || *physical.Region.StartLine != 7 {
-		t.Errorf("got %+v, want deploy/policy.yaml:7", physical)
-	}
-	if got := run.Results[1].Locations[0]; got.PhysicalLocation != nil || *got.LogicalLocations[0].FullyQualifiedName != "conversion/widgets.example.com/widgets.example.com" {
-		t.Errorf("got %+v, want the webhook of a cluster without a file", got)
-	}
-	if invocation := run.Invocations[0]; *invocation.ExecutionSuccessful || len(invocation.ToolExecutionNotifications) != 2 {
-		t.Errorf("got %+v, want the errors", invocation)
+	golden.Compare(t, "report.sarif", reporttest.Rendered(t, func(b *bytes.Buffer) error { return newSARIF(d, testChecks, "v1.2.3").PrettyWrite(b) }))
+	if rules := newSARIF(d, classify.Checks, "").Runs[0].Tool.Driver.Rules; len(rules) != len(classify.Checks) {
+		t.Errorf("got %d rules, want one for each check", len(rules))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -134,21 +135,6 @@ func TestTextHasEachCause(t *testing.T) {
 	}
 }
 
-func TestColorChangesNothingButColor(t *testing.T) {
-	d := NewDocument(reporttest.Report())
-	sequences := regexp.MustCompile("\x1b\\[[0-9;]*m")
-	for _, width := range []int{0, 40, 80, 200} {
-		with := reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Color: true, Width: width}) })
-		without := reporttest.Rendered(t, func(b *bytes.Buffer) error { return Write(b, "text", d, TextOptions{Width: width}) })
-		if !sequences.Match(with) || sequences.Match(without) {
-			t.Errorf("width %d: want color when asked, and only then", width)
-		}
-		if got := sequences.ReplaceAll(with, nil); !bytes.Equal(got, without) {
-			t.Errorf("width %d: colored text reads\n%s\nwant\n%s", width, got, without)
-		}
-	}
-}
-
 func TestWriteErrors(t *testing.T) {
 	many := NewDocument(reporttest.Blind(reporttest.Healthy()))
 	for i := range MaxErrors {
@@ -180,18 +166,23 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
+// writers are the formats of a report.
+var writers = map[string]func(io.Writer, Document) error{
+	"text":     func(w io.Writer, d Document) error { return Write(w, "text", d, TextOptions{}) },
+	"errors":   func(w io.Writer, d Document) error { return WriteErrors(w, d.Errors, TextOptions{}) },
+	"JSON":     func(w io.Writer, d Document) error { return WriteJSON(w, d) },
+	"Markdown": func(w io.Writer, d Document) error { return Write(w, "markdown", d, TextOptions{}) },
+	"table":    func(w io.Writer, d Document) error { return Write(w, "table", d, TextOptions{}) },
+	"SARIF":    func(w io.Writer, d Document) error { return WriteSARIF(w, d, "") },
+}
+
 func TestTextObeysNoManifest(t *testing.T) {
 	d := NewDocument(reporttest.Report())
 	d.Findings[0].Name = "evil\x1b[2J\u202ename\nX "
 	d.Findings[0].Fix = "one\x07\n  \x1b]0;two\x07"
 	d.Errors = []Error{{Source: "a\x1b[31m.yaml", Message: "b\rc"}}
-	for name, write := range map[string]func(io.Writer) error{
-		"text":     func(w io.Writer) error { return Write(w, "text", d, TextOptions{}) },
-		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
-		"markdown": func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
-		"table":    func(w io.Writer) error { return Write(w, "table", d, TextOptions{}) },
-	} {
-		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
+	for name, write := range writers {
+		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, d) }))
 		if i := strings.IndexFunc(got, func(r rune) bool { return r < ' ' && r != '\n' || r == 0x202e }); i >= 0 {
 			t.Errorf("%s holds a control character: %q", name, got[max(0, i-20):i+5])
 		}
@@ -248,18 +239,23 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestWritersReportTheirWritersErrors(t *testing.T) {
 	d := NewDocument(reporttest.Blind(reporttest.Report()))
-	for name, write := range map[string]func(io.Writer) error{
-		"text":     func(w io.Writer) error { return Write(w, "text", d, TextOptions{}) },
-		"errors":   func(w io.Writer) error { return WriteErrors(w, d.Errors, TextOptions{}) },
-		"json":     func(w io.Writer) error { return WriteJSON(w, d) },
-		"markdown": func(w io.Writer) error { return Write(w, "markdown", d, TextOptions{}) },
-		"table":    func(w io.Writer) error { return Write(w, "table", d, TextOptions{}) },
-		"sarif":    func(w io.Writer) error { return WriteSARIF(w, d, "v1.2.3") },
-		"checks":   WriteChecks,
-		"policy":   WritePolicy,
-	} {
-		if err := write(full{}); !errors.Is(err, errFull) {
+	all := maps.Clone(writers)
+	all["checks"] = func(w io.Writer, _ Document) error { return WriteChecks(w) }
+	all["policy"] = func(w io.Writer, _ Document) error { return WritePolicy(w) }
+	for name, write := range all {
+		if err := write(full{}, d); !errors.Is(err, errFull) {
 			t.Errorf("%s: got error %v, want %v", name, err, errFull)
 		}
+	}
+}
+
+func TestTables(t *testing.T) {
+	d := NewDocument(reporttest.Blind(reporttest.Report()))
+	for file, write := range map[string]func(io.Writer) error{
+		"table.txt":            func(w io.Writer) error { return Write(w, "table", d, TextOptions{Width: 120}) },
+		"table-healthy.txt":    func(w io.Writer) error { return Write(w, "table", NewDocument(reporttest.Healthy()), TextOptions{}) },
+		"table-comparison.txt": func(w io.Writer) error { return Write(w, "table", change(), TextOptions{}) },
+	} {
+		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b) }))
 	}
 }

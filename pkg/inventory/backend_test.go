@@ -1,0 +1,202 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+)
+
+// TestPortOfTwoProtocols: UDP and TCP share a port number. The API server asks
+// for endpoints of the first port of that number; a cluster IP leads to the TCP
+// one. The answers are those of k8s.io/apiserver/pkg/util/proxy and kube-proxy.
+func TestPortOfTwoProtocols(t *testing.T) {
+	udp := corev1.ServicePort{Name: "quic", Port: 443, Protocol: corev1.ProtocolUDP}
+	tcp := corev1.ServicePort{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}
+	for name, test := range map[string]struct {
+		routing Routing
+		ports   []corev1.ServicePort
+		fault   BackendFault
+		only    Routing
+	}{
+		"UDP first, to the cluster IP":   {RoutingClusterIP, []corev1.ServicePort{udp, tcp}, Sound, RoutingUnknown},
+		"UDP first, to endpoints":        {RoutingEndpoints, []corev1.ServicePort{udp, tcp}, NoReadyEndpoints, RoutingUnknown},
+		"UDP first, routing not known":   {RoutingUnknown, []corev1.ServicePort{udp, tcp}, NoReadyEndpoints, RoutingEndpoints},
+		"TCP first, to the cluster IP":   {RoutingClusterIP, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
+		"TCP first, to endpoints":        {RoutingEndpoints, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
+		"TCP first, routing not known":   {RoutingUnknown, []corev1.ServicePort{tcp, udp}, Sound, RoutingUnknown},
+		"another number":                 {RoutingClusterIP, []corev1.ServicePort{{Name: "https", Port: 8443}}, PortNotFound, RoutingUnknown},
+		"a port that says no protocol":   {RoutingClusterIP, []corev1.ServicePort{udp, {Name: "https", Port: 443}}, Sound, RoutingUnknown},
+		"UDP alone, which leads nowhere": {RoutingUnknown, []corev1.ServicePort{udp}, NoReadyEndpoints, RoutingUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := metav1.ObjectMeta{Namespace: "policy", Name: "policy"}
+			o := Objects{
+				Services:       []*corev1.Service{{ObjectMeta: meta, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, ClusterIP: "10.96.0.7", Ports: test.ports}}},
+				EndpointSlices: []*discoveryv1.EndpointSlice{kubetest.EndpointSlice("policy", "policy", "10.0.0.1")},
+				Cluster:        Cluster{Routing: test.routing},
+			}
+			o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+			state := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ServiceRef{Key: Key{"policy", "policy"}, Port: 443}})
+			if state.Fault != test.fault || state.Routing != test.only || state.Certain() != (test.only == RoutingUnknown) {
+				t.Errorf("fault %q in routing %q (%s), want %q in %q", state.Fault, state.Routing, state.Detail, test.fault, test.only)
+			}
+		})
+	}
+}
+
+// TestServiceWithoutPorts: only a headless Service can be without. Of another, which
+// is a part of one, the ports are unknown.
+func TestServiceWithoutPorts(t *testing.T) {
+	for clusterIP, want := range map[string]BackendState{
+		"":                   {},
+		"10.96.0.7":          {},
+		corev1.ClusterIPNone: {Known: true, Fault: PortNotFound, Detail: "has no port 443, nor any other"},
+	} {
+		o := Objects{
+			Services: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy"}, Spec: corev1.ServiceSpec{ClusterIP: clusterIP}}},
+			Cluster:  Cluster{Routing: RoutingEndpoints},
+		}
+		o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+		ref := ServiceRef{Key: Key{"policy", "policy"}, Port: 443}
+		want.Service = ref
+		if got := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ref}); got != want {
+			t.Errorf("clusterIP %q: %+v, want %+v", clusterIP, got, want)
+		}
+	}
+}
+
+// TestPortWithoutName: an EndpointSlice of a file need not name its only port.
+func TestPortWithoutName(t *testing.T) {
+	o := Objects{
+		Services: []*corev1.Service{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy"},
+			Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.7", Ports: []corev1.ServicePort{{Port: 443}}},
+		}},
+		EndpointSlices: []*discoveryv1.EndpointSlice{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "policy-x", Labels: map[string]string{discoveryv1.LabelServiceName: "policy"}},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+			Ports:      []discoveryv1.EndpointPort{{Port: new(int32(8443))}},
+		}},
+	}
+	o.ServicesKnown.All, o.EndpointsKnown.All = true, true
+	state := o.Snapshot(time.Time{}).State(Backend{Kind: BackendService, Service: ServiceRef{Key: Key{"policy", "policy"}, Port: 443}})
+	if state.Fault != Sound {
+		t.Errorf("fault %q (%s), want none", state.Fault, state.Detail)
+	}
+}
+
+// TestUnreadableURLs: the API server accepts none such; a file may hold one.
+func TestUnreadableURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://hooks.example.com/v":         "",
+		"https://[::1]:8443/v":                "",
+		"xxxxxxxxxxxxxxxxxxxxxxx":             "", // blanked in an archive
+		"https://[::1/?token=secret":          "missing ']' in host",
+		"https://hooks.example.com:http":      "invalid port",
+		"hooks.example.com/v":                 "no host in it",
+		"https:///v":                          "no host in it",
+		"http://127.0.0.1:8080/v":             `scheme "http", where the API server allows https alone`,
+		"https://h.example.com/?token=secret": "a query",
+		"https://h.example.com/#secret":       "a fragment",
+		"https://user:secret@h.example.com/":  "credentials",
+	} {
+		w := admissionv1.ValidatingWebhook{Name: "v.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}
+		c := &admissionv1.ValidatingWebhookConfiguration{Webhooks: []admissionv1.ValidatingWebhook{w}}
+		s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}.Snapshot(time.Time{})
+		var errs []string
+		for _, e := range s.Errors {
+			errs = append(errs, e.Error())
+		}
+		got := strings.Join(errs, "\n")
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: errors %q, want %q", url, got, want)
+		}
+		if strings.Contains(got, "secret") {
+			t.Errorf("%s: %q shows a secret", url, got)
+		}
+	}
+}
+
+func TestAuthority(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	first, last := now.Add(time.Hour), now.Add(2*time.Hour)
+	both := certtest.Bundle(t, last, first)
+	junk := []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+	key := []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
+	for name, tc := range map[string]struct {
+		bundle                         []byte
+		notAfter                       time.Time
+		certificates                   int
+		placeholder, blanked, tooLarge bool
+	}{
+		"not PEM":         {bundle: []byte("hello")},
+		"not parsable":    {bundle: junk},
+		"line break":      {bundle: []byte("\n"), placeholder: true},
+		"written out":     {bundle: []byte(`\n`), placeholder: true},
+		"blanked":         {bundle: []byte("xxxx"), blanked: true},
+		"too large":       {bundle: make([]byte, maxBundle+1), tooLarge: true},
+		"expired":         {bundle: certtest.Bundle(t, now.AddDate(-3, 0, 0)), notAfter: now.AddDate(-3, 0, 0), certificates: 1},
+		"rotation":        {bundle: both, notAfter: last, certificates: 2},
+		"among other PEM": {bundle: slices.Concat(key, junk, both, []byte("trailing")), notAfter: last, certificates: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := readAuthority(tc.bundle)
+			if !a.NotAfter.Equal(tc.notAfter) || len(a.Certificates) != tc.certificates {
+				t.Errorf("%d certificates until %v, want %d until %v", len(a.Certificates), a.NotAfter, tc.certificates, tc.notAfter)
+			}
+			if a.Placeholder != tc.placeholder || a.Blanked != tc.blanked || a.TooLarge != tc.tooLarge {
+				t.Errorf("placeholder %v, blanked %v, too large %v", a.Placeholder, a.Blanked, a.TooLarge)
+			}
+		})
+	}
+	if readAuthority(nil) != nil {
+		t.Error("an empty bundle is none")
+	}
+}
+
+// TestLikelyService: which Service a reference most likely means, by the kinds of slips. Wrong
+// before this table, which found other namespaces alone: all but the last seven.
+func TestLikelyService(t *testing.T) {
+	for _, test := range []struct{ name, missing, there, want string }{
+		{"a word is missing", "policy/policy", "policy/policy-webhook", "policy/policy-webhook"},
+		{"a word too many", "policy/policy-webhook", "policy/policy", "policy/policy"},
+		{"beside metrics", "policy/policy", "policy/policy-metrics policy/policy-webhook", "policy/policy-webhook"},
+		{"a letter is missing", "sys/webhook-servce", "sys/webhook-service", "sys/webhook-service"},
+		{"two letters in the wrong order", "sys/webhook-sevrice", "sys/webhook-service sys/other", "sys/webhook-service"},
+		{"a hyphen", "sys/webhookservice", "sys/webhook-service", "sys/webhook-service"},
+		{"a letter of the namespace", "cert-manger/hook", "cert-manager/hook other/hook", "cert-manager/hook"},
+		{"the name that is nearer", "sys/policy-webhok", "sys/policy-webhook sys/policy-webhooks", "sys/policy-webhook"},
+		{"another namespace", "kube-system/karp", "karp/karp", "karp/karp"},
+		{"several namespaces", "x/webhook", "a/webhook b/webhook", ""},
+		{"two as likely", "sys/policy", "sys/policy-a sys/policy-b", ""},
+		{"metrics alone", "sys/policy", "sys/policy-metrics", ""},
+		{"a number", "sys/hook-1", "sys/hook-2", ""},
+		{"a single letter", "sys/hook-a", "sys/hook-b", ""},
+		{"another name", "sys/policy", "sys/gateway", ""},
+	} {
+		s := Objects{Services: services(test.there)}.Snapshot(time.Time{})
+		namespace, name, _ := strings.Cut(test.missing, "/")
+		likely, found := s.LikelyService(Key{namespace, name})
+		if got := likely.String(); found != (test.want != "") || found && got != test.want {
+			t.Errorf("%s: %s of %s: %s, want %s", test.name, test.missing, test.there, got, test.want)
+		}
+	}
+}
+
+func services(names string) []*corev1.Service {
+	var out []*corev1.Service
+	for one := range strings.FieldsSeq(names) {
+		namespace, name, _ := strings.Cut(one, "/")
+		out = append(out, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	}
+	return out
+}
