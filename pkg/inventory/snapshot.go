@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,4 +338,20 @@ func (s *Snapshot) NamespaceLabels(name string) (labels map[string]string, exist
 		return n.Labels, true
 	}
 	return map[string]string{corev1.LabelMetadataName: name}, false
+}
+
+// SameResources reports whether the API servers of two Snapshots of one Builder serve the
+// same by the same rules: a webhook that is the same matches the same resources then.
+func (s *Snapshot) SameResources(o *Snapshot) bool {
+	return s.Server == o.Server &&
+		s.OpenShift == o.OpenShift &&
+		s.ReviewsExcluded == o.ReviewsExcluded &&
+		s.ResourcesKnown == o.ResourcesKnown &&
+		s.NamespacesKnown == o.NamespacesKnown &&
+		maps.Equal(s.CRDs, o.CRDs) &&
+		slices.EqualFunc(s.Served, o.Served, Served.equal)
+}
+
+func (s Served) equal(o Served) bool {
+	return s.Resource == o.Resource && s.Version == o.Version && s.Kind == o.Kind && s.Namespaced == o.Namespaced && slices.Equal(s.Verbs, o.Verbs)
 }
