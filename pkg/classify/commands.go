@@ -70,6 +70,14 @@ func edited(r *inventory.Registration, verb, flags string) string {
 	return behindCopy(objectName(r), backup(kindOf(r), r.Configuration), "kubectl "+verb+" "+objectName(r)+" "+flags) + changedBy(r.Object.Owner)
 }
 
+// changed is the command of kubectl that deletes or patches an object of a namespace, behind
+// its copy.
+func changed(verb, kind string, key inventory.Key, flags ...string) string {
+	object, namespace := TypeAndName(kind, key.Name), ShellFlag("-n", key.Namespace)
+	command := strings.Join(slices.Concat([]string{"kubectl", verb, object}, flags, []string{namespace}), " ")
+	return behindCopy(object+" "+namespace, backup(kind, key.String()), command)
+}
+
 // backup is the file that keeps the object: each has its own, so that the commands about
 // several objects, pasted together, lose none.
 func backup(kind, name string) string {
@@ -80,18 +88,23 @@ func backup(kind, name string) string {
 // a name.
 var notInFiles = regexp.MustCompile(`[^a-zA-Z0-9.-]`)
 
-// disabling are the commands that delete what registers the webhook and bring it back.
+// disabling are the commands that delete what registers the webhook and bring it back. With
+// a CRD all its objects would go: of that they take the conversion webhook out.
 func disabling(p *Profile) Commands {
-	return DeleteCommands(kindOf(&p.Registration), p.Configuration, p.Object.Owner)
-}
-
-// Commands returns the commands about the webhook.
-func (p *Profile) Commands() Commands {
-	c := disabling(p)
+	c := DeleteCommands(kindOf(&p.Registration), p.Configuration, p.Object.Owner)
 	if p.Type == inventory.Conversion {
 		c.Disable = withoutConversion(p)
 		c.Restore = strings.Replace(c.Restore, "create", "replace", 1)
 	}
+	return c
+}
+
+// DisableCommand lets requests through without the webhook, and says who reverts that.
+func DisableCommand(p *Profile) string { return disabling(p).Disable + byOwner(p) }
+
+// Commands returns the commands about the webhook.
+func (p *Profile) Commands() Commands {
+	c := disabling(p)
 	if service := p.State.Service; service.Name != "" {
 		namespace := ShellFlag("-n", service.Namespace)
 		c.Inspect = []string{
@@ -138,8 +151,12 @@ func (p *Profile) lookAtBackend() string {
 // Look is the command that shows the cause of a finding on the webhook or policy; the
 // Profile is nil of a policy.
 func (f *Finding) Look(p *Profile) string {
+	kind := strings.ToLower(f.Webhook.Type.RegisteredBy().Kind)
+	if f.Check == policyWithoutEffect { // one of the two does not exist
+		return fmt.Sprintf("kubectl get %s,%sbinding", kind, kind)
+	}
 	if p == nil {
-		return fmt.Sprintf("kubectl get %s -o yaml", TypeAndName(strings.ToLower(f.Webhook.Type.RegisteredBy().Kind), f.Webhook.Configuration))
+		return fmt.Sprintf("kubectl get %s -o yaml", TypeAndName(kind, f.Webhook.Configuration))
 	}
 	if f.Check.Fails && (p.State.Fault != inventory.Sound || p.unreachable() && p.State.Service.Name != "") {
 		return p.lookAtBackend()

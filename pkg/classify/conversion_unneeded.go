@@ -18,13 +18,10 @@ var conversionUnneeded = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("is never called: %s is the only version that is served and stored", p.CRD.StorageVersion),
-			Fix:     noConversion(p),
+			Fix:     DisableCommand(p),
 		}}
 	},
 }
-
-// noConversion is withoutConversion, and who reverts it.
-func noConversion(p *Profile) string { return withoutConversion(p) + byOwner(p) }
 
 // withoutConversion is the command that takes the conversion webhook out of a CRD. Pasted
 // again, it must not replace the copy with the CRD without its conversion.

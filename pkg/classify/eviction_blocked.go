@@ -49,16 +49,13 @@ func BlockedBy(w *inventory.Workload, g inventory.Guard) string {
 // allowEvictions is the change after which the Pods are evicted one by one.
 func allowEvictions(p *Profile, w *inventory.Workload, g inventory.Guard) string {
 	budget := g.Budgets[len(g.Budgets)-1]
-	object, namespace := TypeAndName("poddisruptionbudget", budget.Name), " "+ShellFlag("-n", budget.Namespace)
-	changed := func(command string) string {
-		return behindCopy(object+namespace, backup("poddisruptionbudget", budget.Name), command+namespace) + changedBy(budget.Owner)
-	}
 	if len(g.Budgets) > 1 {
-		return "keep one of them: " + changed("kubectl delete "+object)
+		return "keep one of them: " + changed("delete", "poddisruptionbudget", budget.Key) + changedBy(budget.Owner)
 	}
 	scale := ""
 	if g.Pods == 1 {
 		scale = fmt.Sprintf("run two replicas of %s, then ", quoted(w.String()))
 	}
-	return scale + "let one Pod go at a time: " + changed("kubectl patch "+object+` --type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`)
+	patch := `--type=merge -p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'`
+	return scale + "let one Pod go at a time: " + changed("patch", "poddisruptionbudget", budget.Key, patch) + changedBy(budget.Owner)
 }

@@ -73,6 +73,6 @@ func takeOutOfMesh(w *inventory.Workload, port int32) string {
 	}
 	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", w.MeshAnnotations["traffic.sidecar.istio.io/excludeInboundPorts"], port), ",")
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"traffic.sidecar.istio.io/excludeInboundPorts":%q}}}}}`, ports)
-	return fmt.Sprintf("have the sidecar leave the port alone; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods: kubectl patch %s --type=merge -p %s %s",
-		TypeAndName(strings.ToLower(maker.Kind), maker.Name), quoted(patch), ShellFlag("-n", w.Namespace))
+	return "have the sidecar leave the port alone; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods: " +
+		changed("patch", strings.ToLower(maker.Kind), inventory.Key{Namespace: w.Namespace, Name: maker.Name}, "--type=merge -p "+quoted(patch))
 }

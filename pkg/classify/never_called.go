@@ -36,7 +36,7 @@ func findNeverCalled(p *Profile) []Problem {
 	}
 	return []Problem{{
 		Message: fmt.Sprintf("was not called in the last 7 days by any of %d API servers that Prometheus scrapes%s", o.Scraped, changed),
-		Fix:     "ask its owner whether it is still needed; if not: " + DeleteCommand(p),
+		Fix:     "ask its owner whether it is still needed; if not: " + DisableCommand(p),
 	}}
 }
 

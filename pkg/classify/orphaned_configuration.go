@@ -53,8 +53,9 @@ func orphanSeverity(p *Profile) Severity {
 
 // removal is how to remove what was left over.
 func removal(p *Profile) string {
+	alike := ""
 	if p.Type == inventory.Conversion {
-		return "if its software is gone for good and the versions differ in name only: " + noConversion(p)
+		alike = " and the versions differ in name only"
 	}
-	return "if its software is gone for good: " + DeleteCommand(p)
+	return "if its software is gone for good" + alike + ": " + DisableCommand(p)
 }

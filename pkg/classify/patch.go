@@ -134,9 +134,3 @@ func revertedBy(owner inventory.Owner) string {
 	}
 	return fmt.Sprintf("%s owns the object and reverts that: change it there", quoted(owner.String()))
 }
-
-// DeleteCommand lets requests through by deleting the configuration, after a
-// backup of it.
-func DeleteCommand(p *Profile) string {
-	return disabling(p).Disable + byOwner(p)
-}

@@ -26,7 +26,7 @@ var sameNodeService = &Check{
 			Message: fmt.Sprintf("calls %s, whose internalTrafficPolicy Local leads to Pods on the node of the API server, or of its tunnel: where none runs there, calls end in a timeout, and %s",
 				BackendName(p), consequence),
 			Brief: fmt.Sprintf("Service %s leads to Pods on the API server's own node alone (internalTrafficPolicy Local): without one there, calls end in a timeout", service.Key),
-			Fix:   fmt.Sprintf(`kubectl patch service %s --type=merge -p '{"spec":{"internalTrafficPolicy":"Cluster"}}' %s`, quoted(service.Name), ShellFlag("-n", service.Namespace)),
+			Fix:   changed("patch", "service", service.Key, `--type=merge -p '{"spec":{"internalTrafficPolicy":"Cluster"}}'`),
 		}}
 	},
 }

@@ -193,7 +193,7 @@ func fixesOf(t testing.TB, files []string, name string) map[string]shownFix {
 			}
 		}
 		for _, p := range report.Profiles {
-			keep(file, "explain", &p.Registration, "to let requests through meanwhile: "+DeleteCommand(p))
+			keep(file, "explain", &p.Registration, "to let requests through meanwhile: "+DisableCommand(p))
 			c := p.Commands()
 			keep(file, "commands", &p.Registration, strings.Join(slices.Concat([]string{c.Disable, c.Restore}, c.Inspect), "; "))
 		}

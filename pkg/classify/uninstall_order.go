@@ -29,8 +29,8 @@ var uninstallOrder = &Check{
 				refused.inWords("with %[1]s, %[3]s cannot be deleted: %[2]s goes first"),
 				finalized.inWords("with %[1]s, the finalizers of %[3]s stay: %[2]s goes first"),
 			)[0],
-			Fix: fmt.Sprintf("before you uninstall it, delete %s and wait until they are gone, or have a hook of the chart do so (%s: pre-delete); once it is too late, delete %s and the finalizers by hand",
-				JoinBounded(text.Distinct(quotedAll(names))), inventory.AnnotationHelmHook, ObjectName(p)),
+			Fix: fmt.Sprintf("before you uninstall it, delete %s and wait until they are gone, or have a hook of the chart do so (%s: pre-delete); once it is too late, remove the finalizers by hand, after %s",
+				JoinBounded(text.Distinct(quotedAll(names))), inventory.AnnotationHelmHook, DisableCommand(p)),
 		}}
 	},
 }

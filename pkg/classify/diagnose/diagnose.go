@@ -300,7 +300,7 @@ func meanwhile(cause Cause, profiles []*classify.Profile) string {
 	case !p.FailsClosed():
 		return ""
 	}
-	return "; to let requests through meanwhile: " + classify.DeleteCommand(p)
+	return "; to let requests through meanwhile: " + classify.DisableCommand(p)
 }
 
 // sound says that the objects show nothing of the cause.

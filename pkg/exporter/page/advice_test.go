@@ -101,7 +101,7 @@ func TestAdvice(t *testing.T) {
 		for _, at := range changing.FindAllStringIndex(text, -1) {
 			before := text[:at[0]]
 			if !strings.HasPrefix(where, "runbook ") {
-				before = before[max(strings.LastIndex(before, "kubectl get "), 0):]
+				before = before[max(strings.LastIndex(before, "kubectl get "), strings.LastIndex(before, "kubectl patch "), strings.LastIndex(before, "kubectl delete "), 0):]
 			}
 			if !kept.MatchString(before) {
 				t.Errorf("%s: %s without a copy behind %.200s", where, text[at[0]:at[1]], before)

@@ -84,8 +84,8 @@ func (p printer) write(current style, w word) style {
 }
 
 // command matches what is for the shell: a program with its arguments, up to a
-// bracket or semicolon that is not quoted.
-const command = `(?:kubectl|webhook-auditor explain)(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
+// bracket or semicolon that is not quoted, and what is piped into it.
+const command = `(?:(?:echo (?:\\'|'[^']*')+ \| )?kubectl|webhook-auditor explain)(?: (?:\\'|'[^']*'|"[^"]*"|[^\s;()'"])+)+`
 
 // commandsCI matches what GitHub or Azure take for a command where a line begins with it.
 var commandsCI = regexp.MustCompile(`^(?:::|##)`)
