@@ -114,7 +114,7 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 		return err
 	}
 	document := report.NewDocument(evaluated)
-	if err := errors.Join(a.input.checkRead(paths, evaluated.Snapshot), selected.check(document, s.err)); err != nil {
+	if err := errors.Join(a.input.checkRead(paths, evaluated.Snapshot), selected.check(document, s)); err != nil {
 		return err
 	}
 	document = selected.narrowed(document, evaluated)
@@ -172,6 +172,9 @@ func inputName(path string) string {
 func (a *audit) check(paths []string) error {
 	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.observe.check(paths)); err != nil {
 		return err
+	}
+	if a.input.allowEmpty && len(paths) == 0 {
+		return usageError{errors.New("--allow-empty: must be given with PATH: a cluster may be empty")}
 	}
 	if a.output == htmlFormat && a.baseline != "" {
 		return usageError{errors.New("-o html: must be given without --baseline: the file shows one report")}
@@ -290,12 +293,20 @@ func (o *source) objects(ctx context.Context, s streams) (inventory.Objects, err
 	if len(o.paths) == 0 {
 		return o.clusterObjects(ctx, s)
 	}
-	if flags := o.withoutCluster(); len(flags) > 0 {
-		return inventory.Objects{}, usageError{fmt.Errorf("%s: must be given without files: they are of no cluster", strings.Join(flags, ", "))}
+	if err := o.check(); err != nil {
+		return inventory.Objects{}, err
 	}
 	objects, err := o.input.objects(o.paths, s)
 	objects.Routing = cmp.Or(routings[o.access.routing], objects.Routing)
 	return objects, err
+}
+
+// check refuses flags of a cluster beside files.
+func (o *source) check() error {
+	if flags := o.withoutCluster(); len(o.paths) > 0 && len(flags) > 0 {
+		return usageError{fmt.Errorf("%s: must be given without files: they are of no cluster", strings.Join(flags, ", "))}
+	}
+	return nil
 }
 
 // withoutCluster are the flags that have no effect without a cluster.

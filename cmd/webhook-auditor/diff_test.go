@@ -45,6 +45,7 @@ func TestDiff(t *testing.T) {
 		"allowed to be so": {[]string{impactCluster, empty, "--allow-empty"}, exitOK, "is deleted"},
 		"misspelt":         {[]string{impactCluster, "testdata/nowhere.yaml"}, exitUsage, ""},
 		"misspelt from":    {[]string{impactCluster, "--from", "testdata/nowhere.yaml"}, exitUsage, ""},
+		"what both lack":   {[]string{namespaceAlone, "--from", namespaceAlone, "--allow-empty"}, exitOK, "EndpointSlices, Pods or workloads"},
 		"applied to files": {[]string{namespaceAlone, "--from", impactCluster}, exitOK, "No registration of a webhook changes."},
 		"from and OLD":     {[]string{impactCluster, impactCluster, "--from", impactCluster}, exitUsage, ""},
 		"no path":          {nil, exitUsage, ""},

@@ -108,10 +108,10 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 		return i.card(evaluated, args[0], s)
 	}
 	if change.Existing, err = i.existing(ctx, change.Missing(evaluated.Snapshot)); err != nil {
-		return suggesting(err)
+		return notFound(err, report.NewErrors(evaluated.Errors), s)
 	}
 	if err := change.Check(evaluated.Snapshot); err != nil {
-		return suggesting(err)
+		return notFound(err, report.NewErrors(evaluated.Errors), s)
 	}
 	consequences, err := change.Evaluate(ctx, policy, evaluated)
 	if err != nil {
@@ -204,7 +204,7 @@ var apiServiceTypes = []string{"apiservice", "apiservices", "apiservices.apiregi
 func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	cards, unknown := cardsOf(r, named)
 	if len(cards) == 0 {
-		return suggesting(unknown)
+		return notFound(unknown, report.NewErrors(r.Errors), s)
 	}
 	return printAnswer(i.output, report.NewImpact(cards), report.NewErrors(r.Errors), s)
 }
@@ -241,11 +241,18 @@ func namesOf(s *inventory.Snapshot) []string {
 	return text.Distinct(out)
 }
 
-// suggesting adds the names to an error that look like the one that is unknown.
-func suggesting(err error) error {
+// notFound says why a name is not in the input, with the names that it has, behind what of it
+// cannot be read: the name may be there.
+func notFound(err error, errs []report.Error, s streams) error {
 	var unknown impact.UnknownError
-	if errors.As(err, &unknown) {
-		return fmt.Errorf("%w%s", err, arguments.Suggested(arguments.Like(unknown.Name, unknown.Known)))
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unknown):
+		err = fmt.Errorf("%w%s", err, arguments.Suggested(arguments.Like(unknown.Name, unknown.Known)))
+	}
+	if printErrors(errs, s) != nil {
+		err = fmt.Errorf("in what can be read: %w", err)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,11 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 }
 
 func (a *agents) run(ctx context.Context, _ []string, s streams) error {
-	_, err := a.input.policy()
+	files := a.source()
+	err := cmp.Or(notStandardInput(a.paths), files.check())
+	if err == nil {
+		_, err = a.input.policy()
+	}
 	if err == nil {
 		_, err = a.input.version(s.err)
 	}

@@ -62,6 +62,9 @@ func runCommand(s streams) *cobra.Command {
 		if len(o.paths) > 0 && !c.Flags().Changed("web.listen-address") {
 			o.web.listen = []string{filesAddress}
 		}
+		if err := o.unused(c.Flags().Changed); err != nil {
+			return err
+		}
 		return untilStopped(s, o.run)(c, args)
 	}
 	var groups cliflag.NamedFlagSets
@@ -100,10 +103,34 @@ func (o *operatorFlags) check() error {
 		return usageError{fmt.Errorf("--degraded.inertia: must be 0 or longer, for example 2m, not %s", o.inertia)}
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
-	case o.web.observed && o.observe.source != "apiserver":
-		return usageError{errors.New("--web.observed-metrics: must be given with --observe=apiserver: it exports what is observed there")}
 	}
-	return cmp.Or(o.probe.check(), o.checkFiles(), o.observe.check(o.paths), o.web.check())
+	return cmp.Or(o.probe.check(), notStandardInput(o.paths), o.probe.needsCluster(o.paths), o.observe.check(o.paths), o.web.check())
+}
+
+// unused refuses flags that do nothing without another one, or beside it.
+func (o *operatorFlags) unused(isGiven func(flag string) bool) error {
+	files, tls := len(o.paths) > 0, o.web.ownTLS()
+	for _, flag := range []struct {
+		name, rule string
+		works      bool
+	}{
+		{"server-version", "with --from: a cluster says its version", files},
+		{"leader-elect", "without --from: conditions are written to a cluster", !files},
+		{"settle", "without --from: files are read every few seconds", !files},
+		{"namespace", "with --leader-elect: it is that of the lease", o.elect},
+		{"web.tls-cert-file", "without --from: no API server reviews who may read", !files},
+		{"web.self-signed", "without --from: no API server reviews who may read", !files},
+		{"web.allow-anonymous", "with --web.tls-cert-file or --web.self-signed: plain HTTP asks for no credentials", tls},
+		{"web.trusted-user", "with --web.tls-cert-file or --web.self-signed: plain HTTP asks for no certificate", tls},
+		{"web.allow-http", "without --web.tls-cert-file and --web.self-signed", !tls},
+		{"web.allowed-hosts", "without --web.tls-cert-file and --web.self-signed: it is for plain HTTP", !tls},
+		{"web.observed-metrics", "with --observe=apiserver: it exports what is observed there", o.observe.source == "apiserver"},
+	} {
+		if isGiven(flag.name) && !flag.works {
+			return usageError{fmt.Errorf("--%s: must be given %s", flag.name, flag.rule)}
+		}
+	}
+	return nil
 }
 
 func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {

@@ -18,21 +18,12 @@ import (
 // there is no API server to review who may see it.
 const filesAddress = "127.0.0.1:8443"
 
-// checkFiles refuses what only a cluster has.
-func (o *operatorFlags) checkFiles() error {
-	switch {
-	case len(o.paths) == 0 && o.input.server != "":
-		return usageError{errors.New("--server-version: must be given with --from: a cluster says its version")}
-	case len(o.paths) == 0:
-		return nil
-	case slices.Contains(o.paths, "-"):
-		return usageError{errors.New("--from: must be a file, a directory or an archive, which is read anew when it changes, not standard input")}
-	case o.elect:
-		return usageError{errors.New("--from: must be given without --leader-elect: conditions are written to a cluster")}
-	case o.web.ownTLS():
-		return usageError{errors.New("--from: must be given without --web.tls-cert-file and --web.self-signed: no API server reviews who may read")}
+// notStandardInput refuses to read files anew that can be read once.
+func notStandardInput(paths []string) error {
+	if slices.Contains(paths, "-") {
+		return usageError{errors.New("--from: must be a file, a directory or an archive, which is read anew, not standard input")}
 	}
-	return o.probe.needsCluster(o.paths)
+	return nil
 }
 
 // reading is what files say, or why they cannot be read.

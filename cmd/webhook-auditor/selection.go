@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -58,20 +57,20 @@ func (s selection) narrowed(d report.Document, r *classify.Report) report.Docume
 
 // check refuses targets that the input does not have. A namespace without webhooks
 // is no error, as for kubectl get, but a notice.
-func (s selection) check(d report.Document, notices io.Writer) error {
+func (s selection) check(d report.Document, o streams) error {
 	registered := d.Registered()
 	for _, t := range s.targets {
 		switch {
 		case t.Configuration == "" || slices.ContainsFunc(registered, t.Selects):
 		case t.Type.IsPolicy():
-			return fmt.Errorf("no %s found%s", t, arguments.Suggested(t.Similar(registered)))
+			return notFound(fmt.Errorf("no %s found%s", t, arguments.Suggested(t.Similar(registered))), d.Errors, o)
 		default:
-			return fmt.Errorf("no webhook of %s found%s", t, arguments.Suggested(t.Similar(registered)))
+			return notFound(fmt.Errorf("no webhook of %s found%s", t, arguments.Suggested(t.Similar(registered))), d.Errors, o)
 		}
 	}
 	namespaces := serviceNamespaces(d.Webhooks)
 	if s.namespace != "" && !slices.Contains(namespaces, s.namespace) {
-		complain(notices, "no webhook has its Service in namespace %s%s", s.namespace, arguments.Suggested(arguments.Like(s.namespace, namespaces)))
+		complain(o.err, "no webhook has its Service in namespace %s%s", s.namespace, arguments.Suggested(arguments.Like(s.namespace, namespaces)))
 	}
 	return nil
 }

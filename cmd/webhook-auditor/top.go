@@ -84,7 +84,7 @@ func (t *top) run(ctx context.Context, _ []string, s streams) error {
 		return context.Cause(ctx) // the table would be of less than the span
 	}
 	document, selected := report.NewDocument(evaluated), selection{namespace: t.namespace.selected()}
-	if err := selected.check(document, s.err); err != nil {
+	if err := selected.check(document, s); err != nil {
 		return err
 	}
 	document = selected.narrowed(document, evaluated)

@@ -33,7 +33,9 @@ func (o Objects) Apply(manifests Objects) Objects {
 	maps.Copy(o.Sources, manifests.Sources)
 	o.Inputs = slices.Clone(old.Inputs)
 	for _, in := range manifests.Inputs {
-		in.Lacks = nil // the cluster has it, or its own inputs say that they lack it
+		in.Lacks = slices.DeleteFunc(slices.Clone(in.Lacks), func(lack string) bool { // the cluster, or a file of it, has it
+			return len(old.Inputs) == 0 || slices.ContainsFunc(old.Inputs, func(i Input) bool { return !slices.Contains(i.Lacks, lack) })
+		})
 		o.Inputs = append(o.Inputs, in)
 	}
 	o.Errors = slices.Concat(o.Errors, manifests.Errors)

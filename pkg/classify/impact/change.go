@@ -97,7 +97,7 @@ func (c Change) Check(s *inventory.Snapshot) error {
 	}
 	for _, node := range c.Nodes {
 		if !slices.Contains(nodes, node) {
-			return UnknownError{"endpoint of a webhook's Service on node", node, nodes}
+			return UnknownError{"EndpointSlice of a webhook's Service that names node", node, nodes}
 		}
 	}
 	for _, d := range c.Configurations {

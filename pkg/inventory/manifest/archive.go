@@ -43,7 +43,10 @@ const tarMagicEnd = 262
 func isGzip(start []byte) bool { return bytes.HasPrefix(start, []byte("\x1f\x8b")) }
 
 func isTar(start []byte) bool {
-	return len(start) >= tarMagicEnd && string(start[tarMagicEnd-5:]) == "ustar"
+	if len(start) < tarMagicEnd {
+		return false
+	}
+	return string(start[tarMagicEnd-5:]) == "ustar" || len(bytes.Trim(start, "\x00")) == 0 // one without files
 }
 
 // unreadable names the format of an archive that is not read.
