@@ -34,8 +34,8 @@ type ReportedWebhook struct{ Type, Configuration, Name string }
 
 // ReportedFinding is one finding of a document.
 type ReportedFinding struct {
-	Check, Severity, Type, Configuration, Name, Message, Fix string
-	Acknowledged                                             bool
+	Check, Severity, Type, Configuration, Name, Message, Fix, Look string
+	Acknowledged                                                   bool
 }
 
 // HasWebhookOf says whether the document has a webhook of the configuration.

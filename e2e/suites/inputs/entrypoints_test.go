@@ -89,24 +89,31 @@ func TestEntryPointsOfFixtures(t *testing.T) {
 	w := environment{compared.UseAlone(t)}
 	var objects []*unstructured.Unstructured
 	for _, file := range testenv.Get(filepath.Glob(root + "pkg/classify/testdata/*.yaml"))(t) {
-		for _, o := range testenv.Get(apply.Objects(address.ReplaceAll(read(t, file), []byte("https://localhost:9"))))(t) {
-			unstructured.RemoveNestedField(o.Object, "metadata", "resourceVersion")
-			switch o.GetKind() {
-			case "Service":
-				if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != "None" {
-					unstructured.RemoveNestedField(o.Object, "spec", "clusterIP")
-				}
-			case "EndpointSlice":
-				o.Object["addressType"] = "FQDN"
-				endpoints, _ := o.Object["endpoints"].([]any)
-				for i := range endpoints {
-					endpoints[i].(fields)["addresses"] = []any{fmt.Sprintf("127.0.0.%d", i+1)}
-				}
-			}
-			objects = append(objects, o)
-		}
+		objects = append(objects, fixture(t, file)...)
 	}
 	w.comparePoints(t, w.Run(t), objects, clusterMaker{rand.New(rand.NewPCG(0, 0))})
+}
+
+// fixture are the objects of a file, as an API server of a test takes them.
+func fixture(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	objects := testenv.Get(apply.Objects(address.ReplaceAll(read(t, file), []byte("https://localhost:9"))))(t)
+	for _, o := range objects {
+		unstructured.RemoveNestedField(o.Object, "metadata", "resourceVersion")
+		switch o.GetKind() {
+		case "Service":
+			if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != "None" {
+				unstructured.RemoveNestedField(o.Object, "spec", "clusterIP")
+			}
+		case "EndpointSlice":
+			o.Object["addressType"] = "FQDN"
+			endpoints, _ := o.Object["endpoints"].([]any)
+			for i := range endpoints {
+				endpoints[i].(fields)["addresses"] = []any{fmt.Sprintf("127.0.0.%d", i+1)}
+			}
+		}
+	}
+	return objects
 }
 
 // address matches that of a webhook's URL, which API servers of a test are not to call.
