@@ -28,6 +28,8 @@ const (
 	causeMirrorPod              Cause = "mirror-pod-denied"
 	causeEvictionDenied         Cause = "eviction-denied"
 	causeTwoOwners              Cause = "two-owners"
+	causeNotServed              Cause = "version-not-served"
+	causePanic                  Cause = "api-server-panic"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -70,17 +72,18 @@ var callCauses = func() []cause {
 		{`[Cc]onnection refused`, causeRefused},
 		{`Address is not allowed`, "overlay-network"},
 		{`no route to host|network is unreachable|host is unreachable|host is down`, "no-route"},
-		{`no such host|server misbehaving|lookup \S+ on |Temporary failure in name resolution`, "dns"},
-		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|(?:connect: (?:connection|operation)|\([Cc]onnection) timed out|while waiting for connection`, "connect-timeout"},
+		{`no such host|server misbehaving|lookup \S+ on |lookup \S+: i/o timeout|Temporary failure in name resolution`, "dns"},
+		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|(?:connect: (?:connection|operation)|\([Cc]onnection) timed out|while waiting for connection|connect: (?:operation not permitted|permission denied)`, "connect-timeout"},
+		{`cannot assign requested address|too many open files`, "api-server"},
 		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, "timeout"},
 		{`context canceled`, "client-gone"},
 		{`(?i)<html|<!doctype|invalid character '<'`, "html-page"},
-		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects`, "invalid-answer"},
+		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects|malformed HTTP (?:response|status|version)`, "invalid-answer"},
 		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, "invalid-registration"},
 		{`could not find the requested resource|404 page not found|does not allow this method`, "not-found"},
 		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden`, "unauthorized"},
 		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, "too-large"},
-		{`connection reset by peer|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, "cut-off"},
+		{`connection reset by peer|(?:read|write): connection timed out|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, "cut-off"},
 		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
@@ -101,6 +104,13 @@ var deniedCauses = []cause{
 var refusedCauses = []cause{
 	{regexp.MustCompile(`(?i)caBundle: Invalid value`), "refused-ca-bundle"},
 	{regexp.MustCompile(`compilation failed|ERROR: <input>|must evaluate to `), "refused-expression"},
+}
+
+// handshakeCauses are what a webhook's own log has on the TLS of its callers. Source:
+// crypto/tls, net/http.
+var handshakeCauses = []cause{
+	{regexp.MustCompile(`remote error: tls: (?:bad certificate|unknown certificate|expired certificate|unsupported certificate)`), "certificate-refused"},
+	{regexp.MustCompile(`client didn't provide a certificate|failed to verify certificate`), causeTLS},
 }
 
 // conflictCauses are the fields, and their owners, on which a server-side apply ends in a
@@ -149,12 +159,19 @@ func isOwnName(name, host string) bool {
 }
 
 // framed are causes of a denial that the words of the client around it show.
-var framed = []struct {
-	*regexp.Regexp
-	Cause
-}{
-	{regexp.MustCompile(`(?i)failed creating a mirror pod`), causeMirrorPod},
-	{regexp.MustCompile(`(?i)(?:error when|when|cannot|unable to|failed to) evict(?:ing)? pods?\b|eviction of pod`), causeEvictionDenied},
+var framed = []cause{
+	{regexp.MustCompile(`(?i)failed (?:creating|deleting) a mirror pod`), causeMirrorPod},
+	{regexp.MustCompile(`(?i)\b(?:evict(?:ing)? (?:the )?pods?|eviction (?:of|for) (?:the )?pods?)\b`), causeEvictionDenied},
+}
+
+// frameOf is that of the words before an error, without a Cause where they show none.
+func frameOf(before string) cause {
+	for _, f := range framed {
+		if f.MatchString(before) {
+			return f
+		}
+	}
+	return cause{}
 }
 
 // ownFailure are words by which a backend denies requests as it failed itself.
@@ -333,11 +350,11 @@ var advices = map[Cause]advice{
 		Fix:     "change the object, or the policy behind the webhook. The words after the colon are the webhook's own",
 	},
 	"mirror-pod-denied": {
-		Meaning: "a webhook denied the mirror Pod by which a kubelet shows a static Pod. The static Pod runs all the same, the API server does not show it",
-		Fix:     "leave mirror Pods out by a matchCondition of the webhook: !has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
+		Meaning: "a webhook or policy denied the mirror Pod by which a kubelet shows a static Pod. The static Pod runs all the same, the API server does not show how",
+		Fix:     "leave mirror Pods out by a matchCondition: !has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
 	},
 	"eviction-denied": {
-		Meaning: "the webhook is called for evictions and refused this one. Those of operators do so on purpose: they move the Pod themselves, and the drain has to try again",
+		Meaning: "the webhook or policy is asked about evictions and refused this one. Those of operators do so on purpose: they move the Pod themselves, and the drain has to try again",
 		Fix:     "drain again once the Pod has moved. AKS ends a node upgrade at the first refusal: restart the workload first, so that its Pods leave the node",
 	},
 	"dry-run": {
@@ -496,6 +513,33 @@ var advices = map[Cause]advice{
 		Fix:     "give one of the two a name of its own: fullnameOverride of most charts, namePrefix of a kustomization. Where both are the same software: helm upgrade --take-ownership",
 		Checks:  []string{"two-owners"},
 	},
+	causeNotServed: {
+		Meaning: "the API server does not serve this version, or will not for long. It is gone in its release, or comes with a later one",
+		Fix:     "write the version that the API server has: kubectl api-versions. Before the next apply: webhook-auditor audit PATH --server-version VERSION",
+		Checks:  []string{"refused-by-api"},
+	},
+	causePanic: {
+		Meaning: "the API server panicked in the request. Before v1.37 it does so at a JSONPatch of a MutatingAdmissionPolicy with an Object in a list or map, whatever failurePolicy says",
+		Fix:     "write maps in place of Object{…} in lists and maps; the check policy-expression names the policy: webhook-auditor audit. If there is none, look at the API server's log",
+	},
+	"kind-too-new": {
+		Meaning: "the CRD is younger than the API server's copy of the schemas, which a MutatingAdmissionPolicy needs. Such requests are refused for some 5 s, whatever failurePolicy says",
+		Fix:     "try again. An installation waits for its CRDs (kubectl wait --for=condition=Established crd/NAME), then some seconds more",
+	},
+	"rule-without-effect": {
+		Meaning: "the rule names reviews of authentication or authorization, which API servers from v1.37 on send to no webhook. The object was written all the same",
+		Fix:     "take the resource out of the rules",
+		Checks:  []string{"dead-rule"},
+	},
+	"certificate-refused": {
+		Meaning: "this is the webhook's own log: a caller does not accept its certificate. If that is an API server, the CA in caBundle, the name or the dates do not fit",
+		Fix:     "see which of them it is by the error of a request that fails, or on the backend: webhook-auditor audit --probe=tls",
+		Checks:  []string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-missing"},
+	},
+	"handshake-closed": {
+		Meaning: "this is the webhook's own log: a caller opened a connection and did not go on with TLS. Probes and load balancers do so; no request needs to have failed",
+		Fix:     "nothing, where requests succeed. Else see whether API servers reach the webhook: webhook-auditor audit --probe=tls",
+	},
 	"stored-version": {
 		Meaning: "objects are, or may be, stored in a version that the CRD no longer has. Without it they cannot be read",
 		Fix:     "keep the version in spec.versions, with served: false. Write all objects anew, then take it out of status.storedVersions, then out of the CRD",
@@ -511,6 +555,10 @@ var advices = map[Cause]advice{
 	"olm-conversion": {
 		Meaning: "the Operator Lifecycle Manager writes a conversion only into a CRD that the ClusterServiceVersion owns, without preserveUnknownFields, of an operator for all namespaces",
 		Fix:     "list the CRD in spec.customresourcedefinitions.owned, and AllNamespaces as the only installMode that is supported",
+	},
+	"olm-conversion-lost": {
+		Meaning: "the Operator Lifecycle Manager finds no conversion by a webhook with a caBundle in the CRD, though it wrote one. Another tool wrote the CRD after it",
+		Fix:     "see who writes spec.conversion, and have it leave the field out: kubectl get crd NAME -o yaml --show-managed-fields",
 	},
 	"apply-conflict": {
 		Meaning: "a server-side apply (Helm 4, Fleet, kubectl) changes a field that another manager owns",

@@ -142,7 +142,7 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	case c.Expression != "":
 		return slices.ContainsFunc(p.MatchConditions, func(m admissionv1.MatchCondition) bool { return unwrapped(m.Expression) == c.Expression })
 	}
-	return c.Webhook != "" && slices.Contains(c.names(), p.Name)
+	return c.Webhook != "" && slices.Contains(c.names(), p.Name) || c.Webhook == "" && c.calls(p.Webhook)
 }
 
 // find adds the findings about the webhooks, in the order of the checks of the advice. The

@@ -64,7 +64,7 @@ type errorPattern struct {
 // dispatchers beside it, pkg/admission/plugin/policy, pkg/admission/plugin/cel, gopkg.in/evanphx/json-patch.v4, and
 // k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
 var patterns = func() []errorPattern {
-	unnamed := func(*APIServerError, []string) {}
+	nothing := func(*APIServerError, []string) {}
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
 	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
 	whole := func(c *APIServerError, groups []string) { c.Detail = groups[0] + c.Detail }
@@ -89,13 +89,18 @@ var patterns = func() []errorPattern {
 		}
 	}
 	twoOwners := func(c *APIServerError, groups []string) {
-		c.Object, c.Detail = strings.ToLower(strings.TrimSuffix(groups[1], "s")+" "+groups[2]), groups[0]+c.Detail
+		kind := strings.TrimPrefix(strings.ToLower(groups[1]), "customresourcedefinition")
+		c.Object, c.Detail = cmp.Or(strings.TrimSuffix(kind, "s"), "crd")+" "+groups[2], groups[0]+c.Detail
 	}
 	ofCRD := func(c *APIServerError, groups []string) {
 		c.Object, c.Detail = strings.TrimSpace("crd "+groups[1]), groups[0]+c.Detail
 	}
 	unreadable := func(c *APIServerError, groups []string) {
 		c.Object, c.Detail = "objects of "+groups[1], groups[0]+c.Detail
+	}
+	notServed := func(c *APIServerError, groups []string) {
+		kinds := slices.DeleteFunc(groups[1:], func(s string) bool { return strings.Contains(s, "/") })
+		c.Object, c.Detail = strings.ToLower(kinds[0]), groups[0]+c.Detail
 	}
 	plugin := func(c *APIServerError, groups []string) { c.Plugin, c.Detail = groups[1], groups[0] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
@@ -117,7 +122,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
 		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, "policy-failed"},
 		{regexp.MustCompile(`a mirror pod may not (?:reference|use) |node "[^"]+" can (?:not create pods that reference|only create mirror pods|only create pods with) `), whole, nil, "mirror-pod"},
-		{regexp.MustCompile(`not yet ready to handle request`), unnamed, nil, "not-ready"},
+		{regexp.MustCompile(`not yet ready to handle request`), nothing, nil, "not-ready"},
 		{regexp.MustCompile(`(?:Internal error occurred: )?failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
 		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in [\w.]+`), plugin, nil, "plugin-timeout"},
@@ -129,13 +134,24 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`\b` + registeredKind + ` "([^"]+)" in namespace "[^"]*" exists and cannot be imported into the current release`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`\b` + registeredKind + `/(\S+) is part of applications `), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`may not add resource with an already registered id: ` + registeredKind + `\.v\w+\.[a-z0-9.]+/([^ "\[]*[^ "\[.])`), twoOwners, nil, causeTwoOwners},
-		{regexp.MustCompile(`\b((?:validating|mutating)(?:webhookconfigurations|admissionpolic(?:ies|ybindings)))\.admissionregistration\.k8s\.io "([^"]+)" already exists`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`\b((?:validating|mutating)(?:webhookconfigurations|admissionpolic(?:ies|ybindings))|customresourcedefinitions)\.(?:admissionregistration|apiextensions)\.k8s\.io "([^"]+)" already exists`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`Resource [\w.]+/` + registeredKind + `/[^/ ]*/(\S+) appeared \d+ times among application resources`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`no matches for kind "` + registeredKind + `" in version "` + registeredVersion + `"`), notServed, nil, causeNotServed},
+		{regexp.MustCompile(`could not find (?:version "[^"]+" of )?(?:admissionregistration|apiextensions)\.k8s\.io/` + registeredKind + ` for requested resource`), notServed, nil, causeNotServed},
+		{regexp.MustCompile(registeredVersion + ` ` + registeredKind + ` is deprecated in v[\d.]+\+, unavailable in v[\d.]+\+`), notServed, nil, causeNotServed},
+		{regexp.MustCompile(`panic'd: reflect\.Set: value of type \*structpb\.Struct`), whole, nil, causePanic},
+		{regexp.MustCompile(`Resource kind (\S+, Kind=\w+) not found\. There can be a delay between when CustomResourceDefinitions are created`), unreadable, nil, "kind-too-new"},
+		{regexp.MustCompile(`\S+ is excluded from admission webhooks; this rule will have no effect`), whole, nil, "rule-without-effect"},
+		{regexp.MustCompile(`[Tt]he conversion webhook CABundle is invalid|InvalidCABundle`), whole, nil, "ca-bundle-invalid"},
+		{regexp.MustCompile(`TLS handshake error from \S+: `), whole, handshakeCauses, "handshake-closed"},
 		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: [^"]*status\.storedVersions`), ofCRD, nil, "stored-version"},
+		{regexp.MustCompile(`CustomResourceDefinition (\S+) failed upgrade safety validation.*?stored version "[^"]+" removed`), ofCRD, nil, "stored-version"},
 		{regexp.MustCompile(`(?i:risk of data loss updating) "?([a-z0-9.-]+)"?: new CRD removes version`), ofCRD, nil, "stored-version"},
 		{regexp.MustCompile(`request to convert CR (?:from|to) an invalid group/version: (\S+)`), unreadable, nil, "stored-version"},
 		{regexp.MustCompile(`error validating existing CRs against new CRD's schema for "([^"]+)": error validating `), ofCRD, nil, "stricter-schema"},
 		{regexp.MustCompile(`(?i:webhook rules cannot include) (?:all groups|the OLM group|\w+WebhookConfiguration)`), whole, nil, "olm-rules"},
 		{regexp.MustCompile(`unable to manager? conversion webhook:|csv \S+ does not own CRD |unable to get CRD \S+ specified in Conversion Webhook|crd\.Spec\.PreserveUnknownFields must be false`), whole, nil, "olm-conversion"},
+		{regexp.MustCompile(`conversionWebhook not ready`), whole, nil, "olm-conversion-lost"},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?` + webhookField), conflicting, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`Apply failed with \d+ conflicts?:.*?\.spec\.conversion`), whole, conflictCauses, "apply-conflict"},
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, "dry-run"},
@@ -145,10 +161,19 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, "invalid-answer"},
 		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, "match-condition"},
 		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, "conversion-refused"},
-		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), unnamed, nil, "request-timeout"},
+		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), nothing, nil, "request-timeout"},
 		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?(?:error when \w+ \S+: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), whole, nil, "patch-failed"},
 	}
 }()
+
+// unnamed are what is read where no pattern is found: an error that was cut before the name,
+// and what a client sees of a panic.
+var unnamed = []errorPattern{
+	{regexp.MustCompile(`Post "?https://[^\s"?]+\?timeout=\d+m?s"?: `), func(c *APIServerError, groups []string) {
+		c.URL, c.Detail = calledURL(groups[0]), groups[0]+c.Detail
+	}, callCauses, causeOther},
+	{regexp.MustCompile(`stream error: stream ID \d+; INTERNAL_ERROR; received from peer`), func(c *APIServerError, groups []string) { c.Detail = groups[0] }, nil, causePanic},
+}
 
 // frame is what Terraform draws around an error that it breaks into lines.
 var frame = regexp.MustCompile(`(?m)^[╷│╵] ?`)
@@ -210,6 +235,13 @@ func (c APIServerError) same(o APIServerError) bool {
 // parsed reads one record: each error ends where the next one begins. A log has the words
 // of one error twice, where it shows what wraps what.
 func parsed(content string) []APIServerError {
+	if out := parsedBy(patterns, content); len(out) > 0 {
+		return out
+	}
+	return parsedBy(unnamed, content)
+}
+
+func parsedBy(patterns []errorPattern, content string) []APIServerError {
 	type match struct {
 		errorPattern
 		begin, end int
@@ -235,10 +267,8 @@ func parsed(content string) []APIServerError {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(content[m.begin:m.end], content[m.end:end])
-		for _, f := range framed {
-			if c.Cause == causeDenied && f.MatchString(content[:m.begin]) {
-				c.Cause = f.Cause
-			}
+		if framed := frameOf(content[:m.begin]); framed.Cause != "" && (c.Cause == causeDenied || c.Cause == causePolicyDenied) {
+			c.Cause = framed.Cause
 		}
 		if !slices.ContainsFunc(out, c.same) {
 			out = append(out, c)
@@ -249,6 +279,9 @@ func parsed(content string) []APIServerError {
 
 // registeredKind is a kind that registers webhooks or is of policies.
 const registeredKind = `((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?)|CustomResourceDefinition)`
+
+// registeredVersion is a group of such a kind, with a version.
+const registeredVersion = `((?:admissionregistration|apiextensions)\.k8s\.io/v\w+)`
 
 // webhookField is the path of a field of a webhook, as server-side apply writes it.
 const webhookField = `\.webhooks\[name="([^"]+)"\]`
@@ -273,8 +306,10 @@ func tracedCall(m []string) string {
 	return fmt.Sprintf("%s: %.1f s, configuration %s", what, took.Seconds(), m[1])
 }
 
-// structTail is what klog prints of a Status after its message.
-var structTail = regexp.MustCompile(`",? Reason:"[^"]*", Details:.*$`)
+// after is what klog and clients of other languages print of a Status after its message, what
+// Terraform adds, and the next Pod of a drain.
+var after = regexp.MustCompile(`(?:",? Reason:"[^"]*", Details:|",? ?"(?:reason|code|details|metadata|field)":| \(ErrorResponse \{|\. Received status: Status\(` +
+	`| with [a-z]\w+\.[^ ]+, on \S+ line \d|[,;] (?:error when evicting|cannot evict) pod).*$`)
 
 // unwrapped undoes what carries errors about: quotes in quotes of logs, lines
 // that a terminal broke, quotes that a chat made pretty.
@@ -306,16 +341,18 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	if c.Cause == causeName && otherServer(rest) {
 		c.Cause = causeOtherServer
 	}
-	c.Detail = text.Shorten(unquoted(strings.TrimLeft(structTail.ReplaceAllString(c.Detail, ""), ",")), maxDetail)
+	c.Detail = text.Shorten(unquoted(strings.TrimLeft(after.ReplaceAllString(c.Detail, ""), ",")), maxDetail)
 	return c
 }
 
 // unquoted is the text without a quote that ends the text around it.
 func unquoted(s string) string {
-	if strings.Count(s, `"`)%2 == 0 {
-		return s
+	for _, quote := range []string{`"`, `'`} {
+		if strings.Count(s, quote)%2 != 0 {
+			s = strings.TrimSuffix(s, quote)
+		}
 	}
-	return strings.TrimSuffix(s, `"`)
+	return s
 }
 
 var posted = regexp.MustCompile(`Post "?(https?://[^\s"?]+)`)

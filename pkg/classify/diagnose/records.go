@@ -65,14 +65,17 @@ func value(line string) string {
 		if err != nil || len(parsed(unwrapped(s))) == 0 {
 			continue
 		}
-		for _, f := range framed {
-			if around := f.FindString(line[:at[0]]); around != "" {
-				return around + ": " + s
-			}
-		}
-		return s
+		return around(line[:at[0]], s)
 	}
 	return line
+}
+
+// around is the error with the words before it that show its cause.
+func around(before, content string) string {
+	if framed := frameOf(before); framed.Cause != "" {
+		return framed.FindString(before) + ": " + content
+	}
+	return content
 }
 
 var objectOfYAML = regexp.MustCompile(`(?m)^(?:- )?apiVersion: `)
@@ -122,7 +125,11 @@ func texts(value any, times int, out []message) []message {
 				times = int(n)
 			}
 		}
+		logged, _ := v["msg"].(string)
 		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if s, ok := v[key].(string); ok {
+				v[key] = around(logged, s)
+			}
 			if key != "details" || v["kind"] != "Status" { // which has the words of its message
 				out = texts(v[key], times, out)
 			}

@@ -185,7 +185,7 @@ func (e diagnosedError) subject() string {
 	case e.Plugin != "":
 		return "Admission plugin " + e.Plugin
 	case e.Policy == nil:
-		return "A webhook that the error does not name"
+		return "A webhook or policy that the error does not name"
 	case e.Policy.Binding != "":
 		return "Policy " + e.Policy.Name + " with binding " + e.Policy.Binding
 	}
