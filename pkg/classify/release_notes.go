@@ -7,6 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // ReleaseNote is what a release of Kubernetes changes for webhooks as they are.
@@ -23,7 +24,8 @@ type ReleaseNote struct {
 type releaseChange struct {
 	minor        int
 	text, source string
-	applies      func(*inventory.Webhook) bool
+	// applies is nil of what API servers write since then.
+	applies func(*inventory.Webhook) bool
 	// routing is the only one that it is for; RoutingUnknown is all.
 	routing inventory.Routing
 }
@@ -35,7 +37,7 @@ const serverWritesMinor = 33
 // is about subresources that a release adds.
 var releaseChanges = []releaseChange{
 	{32, "garbage collection goes on after 30 s without the resources whose conversion fails; before, it stopped for all", "kubernetes/kubernetes PR 125796", isConversion, inventory.RoutingUnknown},
-	{serverWritesMinor, "API servers write servicecidrs and ipaddresses of networking.k8s.io through admission: refused, a new one does not start and no Service gets a cluster IP", "kubernetes/kubernetes issue 137356", refusesServerWrites, inventory.RoutingUnknown},
+	{serverWritesMinor, "API servers write servicecidrs and ipaddresses of networking.k8s.io through admission: refused, a new one does not start and no Service gets a cluster IP", "kubernetes/kubernetes issue 137356", nil, inventory.RoutingUnknown},
 	{34, "the API server finds the Pods behind a Service by EndpointSlices, no longer by Endpoints (--enable-aggregator-routing)", "k8s.io/apiserver pkg/util/proxy", hasService, inventory.RoutingEndpoints},
 	{36, "MutatingAdmissionPolicies are on: they change requests before mutating webhooks do, which are called again for that if their reinvocationPolicy is IfNeeded", "k8s.io/apiserver pkg/admission/plugin/policy/mutating", isMutating, inventory.RoutingUnknown},
 	{37, "the six reviews of authentication and authorization are no longer sent to webhooks", "gate ExcludeAdmissionWebhookVirtualResources, beta", coversReviews, inventory.RoutingUnknown},
@@ -57,13 +59,15 @@ func coversReviews(w *inventory.Webhook) bool {
 	})
 }
 
-// refusesServerWrites reports whether a rule of a webhook that fails closed asks for what
-// API servers write since 1.33.
-func refusesServerWrites(w *inventory.Webhook) bool {
-	return w.Type != inventory.Conversion && w.FailsClosed() && slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool {
-		group := slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, "networking.k8s.io")
-		return group && slices.ContainsFunc(r.Resources, func(name string) bool {
-			return name == "*" || name == "*/*" || strings.HasPrefix(name, "servicecidrs") || name == "ipaddresses"
+// refusesServerWrites counts the webhooks that may refuse what API servers write since 1.33:
+// requests as an API server of that release makes them.
+func (r *Report) refusesServerWrites() int {
+	next := *r.Snapshot
+	next.Served = inventory.Builtins(inventory.Version{Major: 1, Minor: serverWritesMinor}, false)
+	m := admission.New(&next)
+	return r.count(func(w *inventory.Webhook) bool {
+		return w.Type != inventory.Conversion && w.FailsClosed() && slices.ContainsFunc(allFunctions(), func(f function) bool {
+			return f.resource.Group == "networking.k8s.io" && admission.RulesCover(&w.Registration, f.resource) && f.meets(m, w)
 		})
 	})
 }
@@ -79,12 +83,23 @@ func (r *Report) ReleaseNotes() []ReleaseNote {
 	for _, release := range []inventory.Version{server.Recorded(), {Major: server.Major, Minor: server.Recorded().Minor + 1}} {
 		for _, change := range releaseChanges {
 			routed := change.routing == inventory.RoutingUnknown || change.routing == r.Snapshot.Routing
-			if n := r.count(change.applies); n > 0 && routed && change.minor == release.Minor {
+			if !routed || change.minor != release.Minor {
+				continue
+			}
+			if n := r.webhooksOf(change); n > 0 {
 				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text, change.source, n, change.minor == serverWritesMinor})
 			}
 		}
 	}
 	return out
+}
+
+// webhooksOf counts those that the change is one for.
+func (r *Report) webhooksOf(change releaseChange) int {
+	if change.applies == nil {
+		return r.refusesServerWrites()
+	}
+	return r.count(change.applies)
 }
 
 func (r *Report) count(applies func(*inventory.Webhook) bool) int {

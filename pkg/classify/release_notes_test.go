@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,31 @@ func TestReleaseNotes(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("server %q: -want +got\n%s", test.server, diff)
+		}
+	}
+}
+
+// TestServerWritesOfAnUpgrade: webhooks that ask for what API servers write since v1.33, some
+// of which an API server never calls for it.
+func TestServerWritesOfAnUpgrade(t *testing.T) {
+	const webhook = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: w}\nwebhooks: [{name: w.example.com, clientConfig: {url: 'https://hook.example.com'}, sideEffects: None, admissionReviewVersions: [v1], rules: [{operations: [%s], apiGroups: ['*'], apiVersions: [%s], resources: [%s]%s]}]\n"
+	for named, noted := range map[string]bool{
+		fmt.Sprintf(webhook, `"*"`, `"*"`, `"*/*"`, "}"):                                                                                            true,
+		fmt.Sprintf(webhook, `"*"`, `"*"`, `"*/*"`, ", scope: Namespaced}"):                                                                         false,
+		fmt.Sprintf(webhook, "DELETE", `"*"`, "ipaddresses", "}"):                                                                                   false,
+		fmt.Sprintf(webhook, "UPDATE", "v1beta1", "servicecidrs", "}"):                                                                              false,
+		fmt.Sprintf(webhook, "UPDATE", "v1", "servicecidrs", ", scope: Cluster}"):                                                                   true,
+		fmt.Sprintf(webhook, `"*"`, `"*"`, `"*"`, "}], objectSelector: {matchLabels: {a: b}}, matchConditions: ["):                                  false,
+		fmt.Sprintf(webhook, `"*"`, `"*"`, `"*"`, `}], matchConditions: [{name: mm, expression: "!('system:masters' in request.userInfo.groups)"}`): false,
+		fmt.Sprintf(webhook, `"*"`, `"*"`, `"*"`, `}], matchConditions: [{name: mm, expression: "request.userInfo.username != 'system:admin'"}`):    true,
+		fmt.Sprintf(webhook, `"*"`, `"*"`, `"*"`, `}], failurePolicy: Ignore, matchConditions: [`):                                                  false,
+		fmt.Sprintf(webhook, `"*"`, `"*"`, `"*"`, `}], namespaceSelector: {matchLabels: {a: b}}, matchConditions: [`):                               true, // cluster-scoped: no namespaceSelector keeps them
+	} {
+		o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(named)})
+		o.Server = inventory.Version{Major: 1, Minor: 32}
+		notes := evaluate(t, DefaultPolicy(), o.Snapshot(time.Time{})).ReleaseNotes()
+		if got := slices.ContainsFunc(notes, func(n ReleaseNote) bool { return n.StopsServer }); got != noted {
+			t.Errorf("noted %t, want %t: %s", got, noted, named)
 		}
 	}
 }

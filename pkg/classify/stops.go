@@ -25,14 +25,13 @@ type function struct {
 
 // allFunctions are functions and what API servers need of the cluster.
 func allFunctions() []function {
-	server := admission.NewUser(admission.APIServerUser, []string{"system:masters"})
 	var out []function
 	for _, w := range admission.ServerWrites {
 		if !w.StopsStart() {
 			continue
 		}
 		for _, op := range w.Operations {
-			out = append(out, function{"the start of an API server after an upgrade", w.Resource, op, w.Namespace, "", server})
+			out = append(out, function{"the start of an API server after an upgrade", w.Resource, op, w.Namespace, "", apiServer})
 		}
 	}
 	return slices.Concat(out, functions)
@@ -57,7 +56,7 @@ var functions = []function{
 	{"scheduling", inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, "", "", nil},
 	{"the status of Pods, by which they turn ready", inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, "", "", nil},
 	{"tokens of Pods, without which they do not start", inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, "", "", nil},
-	{"new Services: none gets a cluster IP", inventory.Resource{Group: "networking.k8s.io", Name: "ipaddresses"}, admission.Create, "", "", nil},
+	{"new Services: none gets a cluster IP", inventory.Resource{Group: "networking.k8s.io", Name: "ipaddresses"}, admission.Create, "", "", apiServer},
 	{"the endpoints of new Services", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Create, "", "", nil},
 	{"the endpoints of Services following their Pods", inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, "", "", nil},
 	{"removal of Pods: garbage collection and node drains", inventory.Resource{Name: "pods"}, admission.Delete, "", "", nil},
@@ -107,12 +106,30 @@ func (p *Profile) FunctionsInWords() []string {
 // neededFrom are the functions that need requests for which the admission webhook is called.
 func neededFrom(p *Profile) []need {
 	return stops(p.Matched, func(f function) bool {
-		v := p.Matcher.InterceptsSubject(p.Webhook, f.resource, f.operation, admission.Subject{Namespace: f.namespace, User: f.user})
 		if f.inNew != "" {
-			v = p.MeetsInNewNamespace(f.resource, f.inNew)
+			v := p.MeetsInNewNamespace(f.resource, f.inNew)
+			return v.Match != admission.No && !v.OptIn
 		}
-		return v.Match != admission.No && !v.OptIn
+		return f.meets(p.Matcher, p.Webhook)
 	})
+}
+
+// meets reports whether the webhook may be called for the request.
+func (f function) meets(m *admission.Matcher, w *inventory.Webhook) bool {
+	v := m.InterceptsSubject(w, f.resource, f.operation, f.subject())
+	return v.Match != admission.No && !v.OptIn
+}
+
+// subject is the object of the request. What an API server writes by itself has no labels
+// but of Kubernetes' own.
+func (f function) subject() admission.Subject {
+	switch {
+	case f.inNew != "":
+		return admission.Subject{Namespace: "new-namespace", Name: f.inNew}
+	case f.user != nil:
+		return admission.Subject{Namespace: f.namespace, User: f.user, Labels: admission.Unlabeled}
+	}
+	return admission.Subject{Namespace: f.namespace}
 }
 
 // need is a function that needs requests for the resource covered.
@@ -155,11 +172,7 @@ func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 		return nil
 	}
 	return functionNames(stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
-		subject := admission.Subject{Namespace: f.namespace, User: f.user}
-		if f.inNew != "" {
-			subject = admission.Subject{Namespace: "new-namespace", Name: f.inNew}
-		}
-		request, err := r.Matcher.OpenRequest(f.operation, f.resource, subject)
+		request, err := r.Matcher.OpenRequest(f.operation, f.resource, f.subject())
 		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
 			v := r.Matcher.MatchPolicy(request, &refusing, b)
 			return v.Match != admission.No && !v.OptIn

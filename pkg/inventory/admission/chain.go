@@ -67,7 +67,7 @@ func (m *Matcher) Chain(r Request) Chain {
 	}
 	c.addValidations()
 	c.Conversion = m.conversion(c)
-	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes(), c.kindNotes(), c.mirrorNotes(), c.serverNotes())
+	c.Request.Notes = slices.Concat(r.Notes, c.labelNotes(), c.kindNotes(), c.mirrorNotes(), m.serverNotes(c))
 	return c
 }
 

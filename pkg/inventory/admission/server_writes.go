@@ -97,21 +97,23 @@ func (w ServerWrite) isMadeIn(namespace string) bool {
 }
 
 // serverNotes say that the API server makes the request itself, where a webhook or policy
-// that may refuse it is on its way.
-func (c Chain) serverNotes() []string {
-	closed := slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Webhook.FailsClosed() && s.byServer(c.Request) }) ||
-		slices.ContainsFunc(c.Policies, func(s PolicyStep) bool { return s.Policy.FailsClosed() })
+// that may refuse it is on its way then.
+func (m *Matcher) serverNotes(c Chain) []string {
 	i := slices.IndexFunc(ServerWrites, func(w ServerWrite) bool {
 		return w.Resource == c.Request.Resource && slices.Contains(w.Operations, c.Request.Operation) && w.isMadeIn(c.Request.Namespace)
 	})
-	if !closed || i < 0 || ServerWrites[i].Loss == "" {
+	if i < 0 || ServerWrites[i].Loss == "" || c.Request.requestContext == nil {
+		return nil
+	}
+	own := c.Request.By(NewUser(APIServerUser, []string{"system:masters"}))
+	own.objectLabels = labelSet{complete: true} // none but of Kubernetes' own
+	own.oldLabels = own.objectLabels
+	if !slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Webhook.FailsClosed() && own.Match(s.Webhook).Match != No }) &&
+		!slices.ContainsFunc(c.Policies, func(s PolicyStep) bool {
+			return s.Policy.FailsClosed() && m.MatchPolicy(own, s.Policy, s.Binding).Match != No
+		}) {
 		return nil
 	}
 	w := ServerWrites[i]
 	return []string{fmt.Sprintf("the API server itself writes %s, %s: where that is refused, %s", w.Resource, w.When, w.Loss)}
-}
-
-// byServer reports whether the webhook may be called where the API server makes the request.
-func (s Step) byServer(r Request) bool {
-	return r.requestContext == nil || r.By(NewUser(APIServerUser, []string{"system:masters"})).Match(s.Webhook).Match != No
 }
