@@ -29,11 +29,11 @@ func failingConditions(p *PolicyProfile) []Problem {
 		what = fmt.Sprintf("matchCondition %q", p.MatchConditions[failing[0].Index].Name)
 	}
 	problem := Problem{
-		Message: fmt.Sprintf("fails for every %s that it is evaluated for: %s does (%s), which %s%s", failedRequests(failing), what, failing[0].Reason, whatFailureDoes(p), unlessSkipped(failing)),
+		Message: fmt.Sprintf("fails for every %s that it is evaluated for: %s does (%s), which %s%s", failedRequests(failing), what, failing[0].Reason, whatFailureDoes(p, what), unlessSkipped(failing)),
 		Fix: fmt.Sprintf("correct %s of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\"%s",
 			what, objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
-	if !p.FailsClosed() || !p.Denies() || !failing[0].Alone {
+	if !refuses(p, what) || !failing[0].Alone {
 		problem.Severity = Info
 	}
 	return []Problem{problem}
@@ -50,10 +50,10 @@ func badlyTyped(p *PolicyProfile) []Problem {
 		out = append(out, w.FieldRef+" ("+text+")")
 	}
 	problem := Problem{
-		Message: fmt.Sprintf("fails through %s, which %s", JoinBounded(out), whatFailureDoes(p)),
+		Message: fmt.Sprintf("fails through %s, which %s", JoinBounded(out), whatFailureDoes(p, out[0])),
 		Fix:     fmt.Sprintf("correct the expressions, or narrow the rules of %s to the kinds that they are for%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
-	if !p.FailsClosed() || !p.Denies() {
+	if !refuses(p, out[0]) {
 		problem.Severity = Info
 	}
 	return []Problem{problem}
@@ -88,22 +88,29 @@ func atomic(p *PolicyProfile) []Problem {
 		unless = ", unless a matchCondition is false"
 	}
 	problem := Problem{
-		Message: fmt.Sprintf("sets %s, which a server-side apply takes as one value: an applyConfiguration may not mutate atomic lists, maps and structs, and that %s%s", JoinBounded(fields), whatFailureDoes(p), unless),
+		Message: fmt.Sprintf("sets %s, which a server-side apply takes as one value: an applyConfiguration may not mutate atomic lists, maps and structs, and that %s%s", JoinBounded(fields), whatFailureDoes(p, ""), unless),
 		Fix:     fmt.Sprintf("write these fields by a JSONPatch in %s%s", objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}
-	if !p.FailsClosed() || !p.Denies() || unless != "" {
+	if !refuses(p, "") || unless != "" {
 		problem.Severity = Info
 	}
 	return []Problem{problem}
 }
 
-// whatFailureDoes is what follows where an expression of the policy fails.
-func whatFailureDoes(p *PolicyProfile) string {
+// whatFailureDoes is what follows where the expression of the policy fails.
+func whatFailureDoes(p *PolicyProfile, field string) string {
 	switch {
 	case !p.FailsClosed():
 		return "lets the request pass (failurePolicy Ignore)"
-	case !p.Denies():
+	case !refuses(p, field):
 		return "is reported alone (validationActions without Deny)"
 	}
 	return "refuses the request (failurePolicy Fail)"
+}
+
+// refuses reports whether a failure of the expression refuses requests: of auditAnnotations it
+// does whatever the validationActions are. Source: k8s.io/apiserver
+// pkg/admission/plugin/policy/validating/dispatcher.go.
+func refuses(p *PolicyProfile, field string) bool {
+	return p.FailsClosed() && (p.Denies() || strings.Contains(field, "auditAnnotations"))
 }

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -36,10 +37,11 @@ func TestFailingExpressions(t *testing.T) {
 		"authorizer":        {`authorizer.requestResource.check("create").allowed()`, "", "", "", Info},
 		"may be skipped":    {`1/0 == 1`, "", `request.userInfo.username == "bob"`, "unless another matchCondition is false", Info},
 		"skipped":           {`1/0 == 1`, "", `request.operation == "DELETE"`, "", Info},
+		"audit annotation":  {"", `request.subResource`, "", "auditAnnotations[0] does (no such key: subResource), which refuses the request", Warning},
 		"failing condition": {`true`, "", `request.subResource == "x"`, `matchCondition "c" does`, Warning},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := validates(test.expression)
+			p := validates(cmp.Or(test.expression, "true"))
 			if test.variable != "" {
 				p.Spec.Variables = []admissionv1.Variable{{Name: "v", Expression: test.variable}}
 			}
@@ -48,6 +50,10 @@ func TestFailingExpressions(t *testing.T) {
 			}
 			b := kubetest.Binding("p")
 			b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Deny}
+			if test.expression == "" { // refuses whatever the actions are
+				p.Spec.AuditAnnotations = []admissionv1.AuditAnnotation{{Key: "k", ValueExpression: "variables.v"}}
+				b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit}
+			}
 			o := inventory.Objects{ValidatingPolicies: []*admissionv1.ValidatingAdmissionPolicy{p}, ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{b}}
 			checkFailing(t, o, test.want, test.severity)
 		})

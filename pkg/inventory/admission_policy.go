@@ -26,11 +26,12 @@ type AdmissionPolicy struct {
 	// TypeWarnings are what the controller manager found by type checking the
 	// expressions; none of a mutating policy.
 	TypeWarnings []admissionv1.ExpressionWarning
-	// Variables are what Mutations, those of a mutating policy, and Validations, those of a
-	// validating one, may read.
-	Variables   []admissionv1.Variable
-	Mutations   []admissionv1.Mutation
-	Validations []admissionv1.Validation
+	// Variables are what Mutations, those of a mutating policy, and Validations and
+	// AuditAnnotations, those of a validating one, may read.
+	Variables        []admissionv1.Variable
+	Mutations        []admissionv1.Mutation
+	Validations      []admissionv1.Validation
+	AuditAnnotations []admissionv1.AuditAnnotation
 	// Bindings are sorted by name. Without any, the policy has no effect.
 	Bindings []*PolicyBinding
 }
@@ -131,9 +132,10 @@ func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) *Adm
 			MatchResources:  matchResources(p.Spec.MatchConstraints),
 			MatchConditions: p.Spec.MatchConditions,
 		},
-		ParamKind:   p.Spec.ParamKind,
-		Variables:   p.Spec.Variables,
-		Validations: p.Spec.Validations,
+		ParamKind:        p.Spec.ParamKind,
+		Variables:        p.Spec.Variables,
+		Validations:      p.Spec.Validations,
+		AuditAnnotations: p.Spec.AuditAnnotations,
 	}
 }
 

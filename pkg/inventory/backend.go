@@ -3,7 +3,7 @@ package inventory
 import (
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -99,10 +99,24 @@ func URLFault(raw string) string {
 	return ""
 }
 
-// Loopback reports whether a URL backend runs on the API server's own host.
+// Address is the host of a URL where that is an address, invalid where it is a name.
+func (b Backend) Address() netip.Addr {
+	address, err := netip.ParseAddr(b.Host())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return address.Unmap()
+}
+
+// localNames are those that /etc/hosts of most distributions has for the host itself.
+var localNames = []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback"}
+
+// Loopback reports whether a URL backend runs on the API server's own host: an unspecified
+// address is dialed as one of the host.
 func (b Backend) Loopback() bool {
-	ip := net.ParseIP(b.Host())
-	return b.Kind == BackendURL && (b.Host() == "localhost" || ip != nil && ip.IsLoopback())
+	host, address := strings.TrimSuffix(strings.ToLower(b.Host()), "."), b.Address()
+	isName := slices.Contains(localNames, host) || strings.HasSuffix(host, ".localhost")
+	return b.Kind == BackendURL && (isName || address.IsLoopback() || address.IsUnspecified())
 }
 
 // BareURL is the URL without its query and credentials, which may hold a token.

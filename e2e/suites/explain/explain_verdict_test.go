@@ -38,6 +38,11 @@ spec: {policyName: validated-%[1]d.example.com, validationActions: [%[3]s]}
 
 // validationCases are validations and actions.
 var validationCases = [][2]string{
+	{`[{expression: "namespaceObject.metadata.name == 'other'", messageExpression: "'in ' + namespaceObject.metadata.name"}]`, "Deny"},
+	{`[{expression: "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'validated'"}]`, "Deny"},
+	{`[{expression: "has(namespaceObject.metadata.labels.none)", message: unlabeled}]`, "Deny"},
+	{"[{expression: \"true\"}]\n  auditAnnotations: [{key: b, valueExpression: \"string(object.data.b)\"}]", "Warn"},
+	{"[{expression: \"has(object.data.b)\"}]\n  auditAnnotations: [{key: b, valueExpression: \"string(variables.size)\"}]", "Deny"},
 	{`[{expression: "object.data.a == '1'", message: the a must be 1}]`, "Deny"},
 	{`[{expression: "has(object.data.b)"}]`, "Deny"},
 	{`[{expression: "variables.size < 2", messageExpression: "'has ' + string(variables.size)"}]`, "Deny"},

@@ -73,6 +73,9 @@ func policyExpressions(p *inventory.AdmissionPolicy) []policyExpression {
 	for i, v := range p.Validations {
 		out = append(out, policyExpression{fmt.Sprintf("validations[%d]", i), v.Expression})
 	}
+	for i, a := range p.AuditAnnotations {
+		out = append(out, policyExpression{fmt.Sprintf("auditAnnotations[%d]", i), a.ValueExpression})
+	}
 	for i, mutation := range p.Mutations {
 		switch {
 		case mutation.JSONPatch != nil:

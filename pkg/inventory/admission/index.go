@@ -39,6 +39,8 @@ type index struct {
 	// preferred is the best version of each group with CRDs.
 	preferred map[string]string
 	programs  programs
+	// params are the objects of the input that may be params of a policy, by group and kind.
+	params map[Kind][]inventory.Manifest
 	// matched are those of webhooks by their MatchKeys.
 	matched *memo[string, []MatchedResource]
 	failing *memo[*inventory.Registration, []FailingCondition]
@@ -90,8 +92,20 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 		kinds:     map[Kind]apiVersion{},
 		preferred: preferredVersions(s.CRDs),
 		programs:  p,
+		params:    map[Kind][]inventory.Manifest{},
 		matched:   newMemo[string, []MatchedResource](),
 		failing:   newMemo[*inventory.Registration, []FailingCondition](),
+	}
+	for _, p := range s.Policies {
+		if p.ParamKind != nil {
+			x.params[kindOfParams(p.ParamKind)] = nil
+		}
+	}
+	for _, o := range s.Manifests {
+		kind := Kind{Group: o.Group, Version: o.Version, Kind: o.Kind}
+		if known, ok := x.params[kind]; ok {
+			x.params[kind] = append(known, o)
+		}
 	}
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})
 	for _, served := range s.Served {

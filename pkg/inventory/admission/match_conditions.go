@@ -229,7 +229,17 @@ func (r Request) variables(stage stage) map[string]any {
 	if r.user != nil {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
-	return map[string]any{"request": request, "object": r.newObject(stage), "oldObject": r.oldObject(stage), "namespaceObject": nil, "params": nil}
+	return map[string]any{"request": request, "object": r.newObject(stage), "oldObject": r.oldObject(stage), "namespaceObject": r.namespaceOf(stage), "params": nil}
+}
+
+// namespaceOf is the variable namespaceObject: matchConditions meet null, policies what is known
+// of the namespace.
+func (r Request) namespaceOf(stage stage) any {
+	if !stage.ofPolicy || !r.namespaced || r.namespaceUnknown || r.Resource.IsNamespaces() {
+		return nil
+	}
+	metadata := map[string]any{"name": r.Namespace, "labels": nativeLabels(r.namespaceLabels)}
+	return knowledge{kind: "Namespace", labeled: r.namespaceLabels.complete}.value("", map[string]any{"metadata": metadata})
 }
 
 // unknowns are the variables that the request leaves open.
@@ -267,7 +277,7 @@ func (r Request) unknowns(stage stage) []*cel.AttributePatternType {
 	if stage.params != webhookParams && !stage.ofPolicy {
 		out = append(out, cel.AttributePattern(plugincel.VariableVarName))
 	}
-	if stage.ofPolicy && (r.namespaced || r.namespaceUnknown) && !r.Resource.IsNamespaces() { // matchConditions meet null
+	if stage.ofPolicy && r.namespaceUnknown && !r.Resource.IsNamespaces() {
 		out = append(out, cel.AttributePattern(plugincel.NamespaceVarName))
 	}
 	if stage.params == openParams {

@@ -115,11 +115,7 @@ func (r Request) knownObject(stage stage, file map[string]any, l labelSet) (know
 	if r.namespaced {
 		metadata["namespace"] = r.Namespace
 	}
-	labels := map[string]any{}
-	for key, value := range l.values {
-		labels[key] = value
-	}
-	metadata["labels"] = labels
+	metadata["labels"] = nativeLabels(l)
 	if root["metadata"] = metadata; stage.Kind.Kind != "" {
 		root["kind"] = stage.Kind.Kind
 	}
@@ -127,6 +123,14 @@ func (r Request) knownObject(stage stage, file map[string]any, l labelSet) (know
 		root["apiVersion"] = schema.GroupVersion{Group: stage.Group, Version: stage.Version}.String()
 	}
 	return k, root
+}
+
+func nativeLabels(l labelSet) map[string]any {
+	out := map[string]any{}
+	for key, value := range l.values {
+		out[key] = value
+	}
+	return out
 }
 
 // fields are those of a file that reach the stage: the status only in a request to

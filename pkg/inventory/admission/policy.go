@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -337,8 +338,18 @@ func kindOfParams(k *admissionv1.ParamKind) Kind {
 	return Kind{Group: gv.Group, Version: gv.Version, Kind: k.Kind}
 }
 
+// holdsParam reports whether the input holds an object that the binding asks for. One whose
+// namespace is not stated may be anywhere.
+func (m *Matcher) holdsParam(r Request, p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) bool {
+	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	return err == nil && slices.ContainsFunc(m.index.params[kindOfParams(p.ParamKind)], func(o inventory.Manifest) bool {
+		named := ref.Selector == nil && o.Name == ref.Name || ref.Selector != nil && selector.Matches(labels.Set(o.Labels))
+		return named && o.Namespace == cmp.Or(ref.Namespace, r.Namespace)
+	})
+}
+
 // paramsVerdict is the verdict on the params that the binding asks for: which exist is
-// known where WithParams says so.
+// known where WithParams says so, or the input holds them.
 func (m *Matcher) paramsVerdict(r Request, p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) Verdict {
 	ref := b.ParamRef
 	if p.ParamKind == nil || ref == nil {
@@ -353,7 +364,7 @@ func (m *Matcher) paramsVerdict(r Request, p *inventory.AdmissionPolicy, b *inve
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
 	}
 	switch {
-	case exist == Yes:
+	case exist == Yes, exist == "" && served && (params.Namespaced || ref.Namespace == "") && m.holdsParam(r, p, ref):
 		return Verdict{Match: Yes}
 	case exist == No && b.DeniesWithoutParams():
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Deny)%s", paramName(p, ref), refusing)}

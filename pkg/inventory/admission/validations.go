@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,13 @@ func (r Request) validated(s *PolicyStep) Verdict {
 			return s.denied(fmt.Sprintf("validations[%d] fails: %v", i, o.failure))
 		case o.failure == nil && o.Match == Maybe && open == "":
 			open = fmt.Sprintf("validations[%d] %s", i, o.doubt)
+		}
+	}
+	for i := range p.AuditAnnotations {
+		_, err := r.programs.programOf(sourceText{p.AuditAnnotations[i].ValueExpression, expressionOfPolicy}).value(vars)
+		if err != nil && !errors.Is(err, errCostly) && p.FailsClosed() { // whatever the actions are
+			v.Denied, v.Detail = true, fmt.Sprintf("auditAnnotations[%d] fails: %v", i, err)
+			return v
 		}
 	}
 	if v.Detail = open; open == "" && len(p.Validations) > 0 {

@@ -53,12 +53,14 @@ func writers(fields []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return slices.Clip(out)
 }
 
-// stripPolicy drops what a validating policy writes to the audit log, and its status but
-// for the type checking.
+// stripPolicy drops the status of a validating policy but for the type checking, and the keys of
+// the audit log.
 func stripPolicy(obj metav1.Object) {
 	stripMeta(obj)
 	if p, ok := obj.(*admissionv1.ValidatingAdmissionPolicy); ok {
-		p.Spec.AuditAnnotations = nil
+		for i := range p.Spec.AuditAnnotations {
+			p.Spec.AuditAnnotations[i].Key = ""
+		}
 		p.Status = admissionv1.ValidatingAdmissionPolicyStatus{TypeChecking: p.Status.TypeChecking}
 	}
 }
