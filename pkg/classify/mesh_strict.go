@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,17 +46,15 @@ func inMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) bool {
 		}
 		return namespace[key]
 	}
-	inject := w.PodLabels["sidecar.istio.io/inject"]
-	if inject == "" {
-		inject = w.MeshAnnotations["sidecar.istio.io/inject"]
-	}
-	injected := namespace["istio-injection"] == "enabled" || namespace["istio-injection"] == "" && label("istio.io/rev") != ""
+	const inject = "sidecar.istio.io/inject"
+	own := cmp.Or(w.PodLabels[inject], w.MeshAnnotations[inject])
+	injected := w.PodLabels[inject] == "true" && namespace["istio-injection"] == "" || namespace["istio-injection"] == "enabled" || namespace["istio-injection"] == "" && label("istio.io/rev") != ""
 	switch {
 	case w.HostNetwork:
 		return false
 	case label("istio.io/dataplane-mode") == "ambient":
 		return true
-	case inject == "false" || inject != "true" && !injected:
+	case own == "false", !injected: // no annotation has the injector called
 		return false
 	}
 	has := func(list string) bool {

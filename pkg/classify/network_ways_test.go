@@ -22,7 +22,7 @@ spec: {selector: {app: hook}, ports: [{port: 443, targetPort: 9443}]}
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: hook, namespace: sys}
-spec: {replicas: 2, selector: {matchLabels: {app: hook}}, template: {metadata: {labels: {app: hook}%s}, spec: {containers: [{name: c, image: c, ports: [{containerPort: 9443}]}]}}}
+spec: {replicas: 2, selector: {matchLabels: {app: hook}}, template: {metadata: {labels: {app: hook%s}}, spec: {containers: [{name: c, image: c, ports: [{containerPort: 9443}]}]}}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -55,6 +55,37 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		"cilium and Kubernetes close":          {"", "", deny + of(cilium, `ingress: [{fromEndpoints: [{}]}]`), closed},
 		"cilium: of the cluster":               {"", "", of(wide, `"k8s:io.kubernetes.pod.namespace": sys`), closed},
 		"cilium: of another namespace":         {"", "", of(wide, `"k8s:io.kubernetes.pod.namespace": other`), ""},
+		"cilium: several specs":                {"", "", "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p, namespace: sys}\nspecs: [{endpointSelector: {matchLabels: {app: other}}, ingress: [{}]}, {endpointSelector: {}, ingress: [{fromEndpoints: [{}]}]}]\n", closed},
+		"cilium: one of several specs opens":   {"", "", "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p, namespace: sys}\nspecs: [{endpointSelector: {}, ingress: [{}]}, {endpointSelector: {}, ingress: [{fromEntities: [kube-apiserver]}]}]\n", ""},
+		"cilium: default deny of its own":      {"", "", of(cilium, `enableDefaultDeny: {ingress: true}, egress: [{toEntities: [world]}]`), closed},
+		"cilium: an expression":                {"", "", "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p, namespace: sys}\nspec: {endpointSelector: {matchExpressions: [{key: k8s:app, operator: In, values: [hook, x]}]}, ingress: [{fromEntities: [health]}]}\n", closed},
+		"cilium: the port by its name":         {"", "", of(cilium, `ingress: [{toPorts: [{ports: [{port: https, protocol: TCP}]}]}]`), closed},
+		"cilium: UDP alone":                    {"", "", of(cilium, `ingress: [{fromEntities: [all], toPorts: [{ports: [{port: "9443", protocol: UDP}]}]}]`), closed},
+		"cilium: denied to Pods":               {"", "", of(cilium, `ingress: [{fromEntities: [cluster]}], ingressDeny: [{fromEndpoints: [{}]}]`), ""},
+		"cilium: deny alone":                   {"", "", of(cilium, `ingressDeny: [{fromEntities: [world]}]`), closed},
+		"calico: by its CRD":                   {"", "", strings.Replace(of(calico, `selector: all(), types: [Ingress]`, ""), "projectcalico.org/v3", "crd.projectcalico.org/v1", 1), closed},
+		"calico: UDP by its number":            {"", "", of(calico, `selector: all(), ingress: [{action: Allow, protocol: 17}]`, ""), closed},
+		"calico: TCP by its number":            {"", "", of(calico, `selector: all(), ingress: [{action: Allow, protocol: 6, destination: {ports: [9443]}}]`, ""), ""},
+		"calico: a service account's Pods":     {"", "", of(calico, `serviceAccountSelector: "role == 'x'", types: [Ingress]`, ""), ""},
+		"calico: staged":                       {"", "", strings.Replace(of(calico, `selector: all(), types: [Ingress]`, ""), "kind: NetworkPolicy", "kind: StagedNetworkPolicy", 1), ""},
+		"calico: of hosts, before DNAT":        {"", "", of(global, `preDNAT: true, applyOnForward: true, selector: all(), types: [Ingress]`), ""},
+		"calico: passed on":                    {"", "", of(calico, `selector: all(), ingress: [{action: Log}, {action: Pass}]`, ""), ""},
+		"calico: in brackets":                  {"", "", of(calico, `selector: "(app == \"hook\")", types: [Ingress]`, ""), closed},
+		"calico: Pods of no name":              {"", "", of(calico, `selector: "!has(app)", types: [Ingress]`, ""), ""},
+		"calico: all but some addresses":       {"", "", of(calico, `selector: all(), ingress: [{action: Allow, source: {notNets: [10.0.0.0/8]}}]`, ""), ""},
+		"baseline policies are about Pods":     {"", "", "---\napiVersion: policy.networking.k8s.io/v1alpha1\nkind: BaselineAdminNetworkPolicy\nmetadata: {name: default}\nspec: {subject: {namespaces: {}}, ingress: [{name: d, action: Deny, from: [{namespaces: {}}]}]}\n", ""},
+		"cluster policies are about Pods":      {"", "", "---\napiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: c}\nspec: {tier: Admin, priority: 1, subject: {namespaces: {}}, ingress: [{name: d, action: Deny, from: [{namespaces: {}}]}]}\n", ""},
+		"mesh: injected by the Pod's label":    {"", ", sidecar.istio.io/inject: \"true\"", strings.Replace(of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), "/v1\n", "/v1beta1\n", 1), strict},
+		"mesh: the namespace is left out":      {", istio-injection: disabled", ", sidecar.istio.io/inject: \"true\"", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: an annotation injects nothing":  {"", `}, annotations: {sidecar.istio.io/inject: "true"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: annotated out of it":            {enabled, `}, annotations: {sidecar.istio.io/inject: "false"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: DISABLE of the namespace":       {enabled, "", of(peer, "d, namespace: istio-system", "mtls: {mode: STRICT}") + of(peer, "e, namespace: sys", "mtls: {mode: DISABLE}"), ""},
+		"mesh: STRICT for another port":        {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, portLevelMtls: {8080: {mode: STRICT}}"), ""},
+		"mesh: STRICT for its port":            {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, portLevelMtls: {9443: {mode: STRICT}}"), strict},
+		"mesh: ambient":                        {", istio.io/dataplane-mode: ambient", "", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), strict},
+		"mesh: ambient, but for the Pod":       {", istio.io/dataplane-mode: ambient", ", istio.io/dataplane-mode: none", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: the port is left out":           {enabled, `}, annotations: {traffic.sidecar.istio.io/excludeInboundPorts: "8080, 9443"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: other ports are taken in":       {enabled, `}, annotations: {traffic.sidecar.istio.io/includeInboundPorts: "8080"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
 		"calico: default/kubernetes":           {"", "", of(calico, `selector: "app == 'hook'", types: [Ingress], ingress: [{action: Allow, protocol: TCP, source: {services: {name: kubernetes, namespace: default}}, destination: {ports: [9443]}}]`, ""), ""},
 		"calico: Pods alone":                   {"", "", of(calico, `selector: all(), ingress: [{action: Allow, source: {selector: "app == 'a'"}}]`, ""), closed},
 		"calico: no rules":                     {"", "", of(calico, `selector: "has(app)", types: [Ingress]`, ""), closed},
@@ -69,7 +100,7 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		"mesh: STRICT":                         {enabled, "", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), strict},
 		"mesh: of the mesh, with a revision":   {", istio.io/rev: canary", "", of(peer, "d, namespace: istio-system", "mtls: {mode: STRICT}"), strict},
 		"mesh: the port is permissive":         {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, mtls: {mode: STRICT}, portLevelMtls: {9443: {mode: PERMISSIVE}}"), ""},
-		"mesh: the Pods are not in it":         {enabled, `, annotations: {sidecar.istio.io/inject: "false"}`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: the Pods are not in it":         {enabled, `}, annotations: {sidecar.istio.io/inject: "false"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

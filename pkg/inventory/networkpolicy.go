@@ -115,9 +115,7 @@ func (o Objects) networkPolicies() []NetworkPolicy {
 		}
 	}
 	for _, p := range o.PluginPolicies {
-		if policy, isolates := p.networkPolicy(); isolates {
-			out = append(out, policy)
-		}
+		out = append(out, p.networkPolicies()...)
 	}
 	slices.SortFunc(out, func(a, b NetworkPolicy) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), a.Key.Compare(b.Key), cmp.Compare(a.Kind, b.Kind))

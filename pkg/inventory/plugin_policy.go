@@ -20,22 +20,30 @@ import (
 type PluginPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
-		// Of Cilium.
-		EndpointSelector  *metav1.LabelSelector `json:"endpointSelector"`
-		IngressDeny       []pluginRule          `json:"ingressDeny"`
-		EnableDefaultDeny struct {
-			Ingress *bool `json:"ingress"`
-		} `json:"enableDefaultDeny"`
-		// Of Calico.
-		Order             *float64 `json:"order"`
-		Selector          string   `json:"selector"`
-		NamespaceSelector string   `json:"namespaceSelector"`
-		Types             []string `json:"types"`
-		Egress            []any    `json:"egress"`
-		// Of both.
-		Ingress []pluginRule `json:"ingress"`
-	} `json:"spec"`
+	Spec              pluginSpec `json:"spec"`
+	// Specs are more of them, of Cilium.
+	Specs []pluginSpec `json:"specs"`
+}
+
+type pluginSpec struct {
+	// Of Cilium.
+	EndpointSelector  *metav1.LabelSelector `json:"endpointSelector"`
+	IngressDeny       []pluginRule          `json:"ingressDeny"`
+	EnableDefaultDeny struct {
+		Ingress *bool `json:"ingress"`
+	} `json:"enableDefaultDeny"`
+	// Of Calico.
+	Order                  *float64 `json:"order"`
+	Selector               string   `json:"selector"`
+	NamespaceSelector      string   `json:"namespaceSelector"`
+	ServiceAccountSelector string   `json:"serviceAccountSelector"`
+	Types                  []string `json:"types"`
+	Egress                 []any    `json:"egress"`
+	// Those of hosts alone.
+	PreDNAT    bool `json:"preDNAT"`
+	DoNotTrack bool `json:"doNotTrack"`
+	// Of both.
+	Ingress []pluginRule `json:"ingress"`
 }
 
 // DeepCopyObject copies what is ever written to.
@@ -85,21 +93,27 @@ const (
 // orderOfKubernetes is that of a NetworkPolicy among Calico's.
 const orderOfKubernetes = 1000
 
-// networkPolicy is what the policy says of calls to the Pods that it selects; ok is false
-// where it does not isolate them, or its selectors cannot be read.
-func (p *PluginPolicy) networkPolicy() (out NetworkPolicy, ok bool) {
-	out = NetworkPolicy{Kind: p.Kind, Key: Key{p.Namespace, p.Name}}
+// networkPolicies are what the policy says of calls to the Pods that it selects; none where it
+// does not isolate them, or its selectors cannot be read.
+func (p *PluginPolicy) networkPolicies() []NetworkPolicy {
+	read := pluginSpec.ofCalico
 	if strings.HasPrefix(p.APIVersion, "cilium.io/") {
-		return p.ofCilium(out)
+		read = pluginSpec.ofCilium
 	}
-	return p.ofCalico(out)
+	var out []NetworkPolicy
+	for _, spec := range append([]pluginSpec{p.Spec}, p.Specs...) {
+		if policy, isolates := read(spec, NetworkPolicy{Kind: p.Kind, Key: Key{p.Namespace, p.Name}}); isolates {
+			out = append(out, policy)
+		}
+	}
+	return out
 }
 
-func (p *PluginPolicy) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
-	if p.Spec.EndpointSelector == nil || len(p.Spec.Ingress)+len(p.Spec.IngressDeny) == 0 || !ptr.Deref(p.Spec.EnableDefaultDeny.Ingress, true) {
+func (p pluginSpec) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
+	if p.EndpointSelector == nil || !ptr.Deref(p.EnableDefaultDeny.Ingress, len(p.Ingress)+len(p.IngressDeny) > 0) {
 		return out, false
 	}
-	all, err := metav1.LabelSelectorAsSelector(withoutSources(p.Spec.EndpointSelector))
+	all, err := metav1.LabelSelectorAsSelector(withoutSources(p.EndpointSelector))
 	if err != nil {
 		return out, false
 	}
@@ -112,12 +126,12 @@ func (p *PluginPolicy) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
 			out.Selector = withRequirement(out.Selector, key, r.Operator(), r.ValuesUnsorted())
 		}
 	}
-	for _, r := range p.Spec.IngressDeny {
+	for _, r := range p.IngressDeny {
 		if r.ciliumCallers() == anyCaller {
 			out.Closed.addCilium(r)
 		}
 	}
-	for _, r := range p.Spec.Ingress {
+	for _, r := range p.Ingress {
 		if to := out.openedTo(r.ciliumCallers()); len(r.ToPorts)+len(r.FromEntities)+len(r.FromEndpoints)+len(r.FromCIDR)+len(r.FromCIDRSet)+len(r.FromNodes) > 0 {
 			for _, ports := range to {
 				ports.addCilium(r)
@@ -204,19 +218,19 @@ func (o *OpenPorts) addText(port string, end int32) {
 	}
 }
 
-func (p *PluginPolicy) ofCalico(out NetworkPolicy) (NetworkPolicy, bool) {
-	isolates := slices.Contains(p.Spec.Types, "Ingress") || len(p.Spec.Types) == 0 && (len(p.Spec.Ingress) > 0 || len(p.Spec.Egress) == 0)
+func (p pluginSpec) ofCalico(out NetworkPolicy) (NetworkPolicy, bool) {
+	isolates := slices.Contains(p.Types, "Ingress") || len(p.Types) == 0 && (len(p.Ingress) > 0 || len(p.Egress) == 0)
 	var read, readNamespaces bool
-	out.Selector, read = calicoSelector(p.Spec.Selector)
-	out.Namespaces, readNamespaces = calicoSelector(strings.ReplaceAll(p.Spec.NamespaceSelector, "projectcalico.org/name", corev1.LabelMetadataName))
-	if !isolates || !read || !readNamespaces || !namesNamespaces(out.Namespaces) {
+	out.Selector, read = calicoSelector(p.Selector)
+	out.Namespaces, readNamespaces = calicoSelector(strings.ReplaceAll(p.NamespaceSelector, "projectcalico.org/name", corev1.LabelMetadataName))
+	if ofHosts := p.PreDNAT || p.DoNotTrack; !isolates || ofHosts || !read || !readNamespaces || p.ServiceAccountSelector != "" || !namesNamespaces(out.Namespaces) {
 		return out, false
 	}
-	out.Order = ptr.Deref(p.Spec.Order, 1e12)
-	for _, r := range p.Spec.Ingress {
+	out.Order = ptr.Deref(p.Order, 1e12)
+	for _, r := range p.Ingress {
 		c := r.calicoCallers()
 		switch {
-		case r.Protocol.Type == intstr.String && r.Protocol.StrVal != "" && r.Protocol.StrVal != "TCP":
+		case !slices.Contains([]string{"", "0", "TCP", "6"}, r.Protocol.String()): // 0 of none
 		case r.Action == "Allow":
 			for _, ports := range out.openedTo(c) {
 				ports.addCalico(r)
@@ -274,6 +288,9 @@ func calicoSelector(text string) (selector labels.Selector, ok bool) {
 	var terms []string
 	for term := range strings.SplitSeq(text, "&&") {
 		term = strings.TrimSpace(term)
+		if strings.HasPrefix(term, "(") && strings.HasSuffix(term, ")") {
+			term = strings.TrimSpace(term[1 : len(term)-1])
+		}
 		i := slices.IndexFunc(calicoTerms, func(t struct {
 			*regexp.Regexp
 			replacement string
