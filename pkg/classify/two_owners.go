@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -15,28 +16,37 @@ var twoOwners = &Check{
 		if p.Index > 0 { // one of the configuration is enough
 			return nil
 		}
-		return sharedName(&p.Registration)
+		return slices.Concat(sharedName(&p.Object, objectName(&p.Registration)), genericName(&p.Registration))
 	},
-	FindPolicy: func(p *PolicyProfile) []Problem { return sharedName(&p.Registration) },
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		out := sharedName(&p.Object, objectName(&p.Registration))
+		for _, b := range p.Bindings {
+			out = append(out, sharedName(&b.Object, TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name))...)
+		}
+		return out
+	},
 }
 
 // scaffoldNames are those that kubebuilder gives to configurations, for a kustomization to
 // prefix. Source: kubebuilder's scaffold config/webhook, and controller-gen.
 var scaffoldNames = []string{"validating-webhook-configuration", "mutating-webhook-configuration"}
 
-func sharedName(r *inventory.Registration) []Problem {
-	o := &r.Object
-	rename := fmt.Sprintf("give %s a name that begins with that of its software: namePrefix of a kustomization, fullnameOverride of most charts", objectName(r))
+// sharedName is what two owners make of an object.
+func sharedName(o *inventory.Object, name string) []Problem {
+	is := "is in a "
+	if strings.HasSuffix(o.Kind, "Binding") {
+		is = "is bound by a "
+	}
 	switch {
 	case o.Rival != nil:
 		other := o.Rival.Source.String()
-		if o.Rival.Owner.Tool != "" {
-			other += fmt.Sprintf(" (%s)", o.Rival.Owner)
+		if owner := o.Rival.Owner; owner.Tool != "" {
+			other += fmt.Sprintf(" (%s)", strings.TrimSuffix(fmt.Sprintf("%s in namespace %s", owner, owner.Namespace), " in namespace "))
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is in a %s whose name another owner has in %s: Helm refuses the second, kubectl apply replaces the first", o.Kind, other),
-			Brief:   fmt.Sprintf("another owner has %s too, in %s: Helm refuses the second, kubectl apply replaces the first", objectName(r), other),
-			Fix:     rename,
+			Message: is + fmt.Sprintf("%s whose name another owner has in %s: Helm refuses the second, kubectl apply replaces the first", o.Kind, other),
+			Brief:   fmt.Sprintf("another owner has %s too, in %s: Helm refuses the second, kubectl apply replaces the first", name, other),
+			Fix:     nameOfItsOwn(name),
 		}}
 	case len(o.Owners) > 1:
 		names := make([]string, len(o.Owners))
@@ -45,15 +55,26 @@ func sharedName(r *inventory.Registration) []Problem {
 		}
 		return []Problem{{
 			Severity: Info,
-			Message:  fmt.Sprintf("is in a %s that is marked as that of %s: where both write it, each reverts the other", o.Kind, JoinBounded(names)),
+			Message:  is + fmt.Sprintf("%s that is marked as that of %s: where both write it, each reverts the other", o.Kind, JoinBounded(names)),
 			Fix:      "leave the object in one of them, and take the mark of the other one off",
-		}}
-	case r.Type != inventory.Conversion && slices.Contains(scaffoldNames, r.Configuration) && (o.Applied == nil || o.Owner.Tool != ""):
-		return []Problem{{
-			Severity: Info,
-			Message:  fmt.Sprintf("is in a %s with the name that kubebuilder gives to all: other software with it replaces this one, and Helm refuses the second", o.Kind),
-			Fix:      rename + changedBy(o.Owner),
 		}}
 	}
 	return nil
+}
+
+func nameOfItsOwn(name string) string {
+	return fmt.Sprintf("give %s a name that begins with that of its software: namePrefix of a kustomization, fullnameOverride of most charts", name)
+}
+
+// genericName is what a name is that all software of a generator has.
+func genericName(r *inventory.Registration) []Problem {
+	o := &r.Object
+	if o.Rival != nil || len(o.Owners) > 1 || r.Type == inventory.Conversion || !slices.Contains(scaffoldNames, r.Configuration) || o.Applied != nil && o.Owner.Tool == "" {
+		return nil
+	}
+	return []Problem{{
+		Severity: Info,
+		Message:  fmt.Sprintf("is in a %s with the name that kubebuilder gives to all: other software with it replaces this one, and Helm refuses the second", o.Kind),
+		Fix:      nameOfItsOwn(objectName(r)) + changedBy(o.Owner),
+	}}
 }

@@ -247,6 +247,14 @@ func (s Source) String() string {
 type Owner struct {
 	Tool string
 	Name string
+	// Namespace is that of a release or a Kustomization, "" where it is not known.
+	Namespace string
+}
+
+// IsOther reports whether both are known, and are two.
+func (o Owner) IsOther(other Owner) bool {
+	namespaces := o.Namespace != other.Namespace && o.Namespace != "" && other.Namespace != ""
+	return o.Tool != "" && other.Tool != "" && (o.Tool != other.Tool || o.Name != other.Name || namespaces)
 }
 
 // String returns "tool/name", or "" where no owner is known.

@@ -206,13 +206,14 @@ const ownTool = "webhook-auditor"
 
 // ownerMarks are the labels and annotations by which tools mark what is theirs, the first
 // outranking the others.
-var ownerMarks = []struct{ tool, label string }{
-	{"olm", "olm.owner"},
-	{"argocd", "argocd.argoproj.io/instance"},
-	{"argocd", "argocd.argoproj.io/tracking-id"},
-	{"flux", "kustomize.toolkit.fluxcd.io/name"},
-	{"flux", "helm.toolkit.fluxcd.io/name"},
-	{"helm", "meta.helm.sh/release-name"},
+var ownerMarks = []struct{ tool, label, namespace string }{
+	{"olm", "olm.owner", "olm.owner.namespace"},
+	{"argocd", "argocd.argoproj.io/instance", ""},
+	{"argocd", "argocd.argoproj.io/tracking-id", ""},
+	{"flux", "kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"},
+	{"flux", "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
+	{"kapp", "kapp.k14s.io/app", ""},
+	{"helm", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
 }
 
 // markedOwners are the owners by their marks. What Flux installs as a release of Helm has the
@@ -224,7 +225,7 @@ func markedOwners(m *metav1.ObjectMeta) []Owner {
 		found := slices.ContainsFunc(out, func(o Owner) bool { return o.Tool == by.tool })
 		released := by.tool == "helm" && m.Labels["helm.toolkit.fluxcd.io/name"] != ""
 		if name != "" && !found && !released {
-			out = append(out, Owner{Tool: by.tool, Name: name})
+			out = append(out, Owner{Tool: by.tool, Name: name, Namespace: cmp.Or(m.Labels[by.namespace], m.Annotations[by.namespace])})
 		}
 	}
 	return out

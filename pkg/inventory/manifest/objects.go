@@ -99,9 +99,8 @@ func counted(before, now object) object {
 // isRival reports whether two objects of a name are of different owners, or no webhook of the
 // one has the name of one of the other.
 func (o object) isRival(other object) bool {
-	a, b := o.owner(), other.owner()
 	registers := isRegistration(o.key.Kind) || slices.Contains(policyKinds, o.key.Kind)
-	if !registers || a != b && a.Tool != "" && b.Tool != "" {
+	if !registers || o.owner().IsOther(other.owner()) {
 		return registers
 	}
 	shared := func(h hook) bool {
