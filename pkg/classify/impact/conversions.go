@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/version"
+
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -30,10 +32,22 @@ func (p webhookPair) storedObjects() string {
 		return fmt.Sprintf("the API server refuses the CRD while status.storedVersions has %s. Keep that with served: false until all objects are written anew", some(lost))
 	}
 	others := difference(text.Distinct(slices.Concat(stored, after.ServedVersions())), []string{after.StorageVersion})
+	possible, unless := before.StoredVersions, ""
+	if before.Applied != nil { // a file has no status
+		possible = before.VersionNames()
+		if rest := difference(possible, []string{after.StorageVersion}); len(rest) > 0 && slices.Contains(kept, rest[0]) {
+			unless = fmt.Sprintf("unless status.storedVersions has %s, ", some(rest))
+		}
+	}
 	if len(others) == 0 {
-		return fmt.Sprintf("all objects are stored in %s, so none is converted", after.StorageVersion)
+		return strings.Join(append(otherVersions(before, after), fmt.Sprintf("%sall objects are stored in %s, so none is converted", unless, after.StorageVersion)), "; ")
+	}
+	readByControllers := func(v string) bool {
+		return slices.Contains(possible, v) || version.CompareKubeAwareVersionStrings(v, after.StorageVersion) > 0
 	}
 	switch {
+	case p.was == nil && p.now != nil && !slices.ContainsFunc(others, readByControllers):
+		return fmt.Sprintf("requests for %s are converted now, and fail while the backend cannot be called. Helm and OLM write the CRD before new Pods serve", some(others))
 	case p.now == nil && p.was.Object.Owner.Tool == "olm":
 		return fmt.Sprintf("OLM keeps the conversion that it wrote, and takes its Service away: objects of %s cannot be read then", some(others))
 	case p.now == nil:
