@@ -166,40 +166,48 @@ func more(n int) []string {
 	return []string{fmt.Sprintf("%d more", n)}
 }
 
+// maxNamed bounds the Pods of whose names the chain is asked.
+const maxNamed = 100
+
 // askedOfEvictions are those that the evictions of the Change's nodes meet, in the order of
 // the Snapshot. Pods of one namespace meet the same: an eviction has no labels.
 func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
-	pods := map[string][]string{}
+	pods := map[inventory.Key][]string{} // by namespace, and by name where that of the Pod is known
 	for i := range r.Snapshot.Workloads {
 		w := &r.Snapshot.Workloads[i]
 		leaves := slices.ContainsFunc(w.Nodes, func(node string) bool { return slices.Contains(c.Nodes, node) })
 		if leaves && !w.Daemon && !w.Static {
-			pods[w.Namespace] = append(pods[w.Namespace], w.Key.String())
+			key := inventory.Key{Namespace: w.Namespace}
+			if w.Kind == "Pod" && len(pods) < maxNamed {
+				key = w.Key
+			}
+			pods[key] = append(pods[key], w.Key.String())
 		}
 	}
 	out := []AskedOfEviction{}
-	add := func(ref inventory.Ref, match admission.Match, namespace, down string) {
+	add := func(ref inventory.Ref, match admission.Match, key inventory.Key, down string) {
 		i := slices.IndexFunc(out, func(a AskedOfEviction) bool { return a.Ref == ref })
 		if i < 0 {
-			i, out = len(out), append(out, AskedOfEviction{Ref: ref, Maybe: match == admission.Maybe, WhenDown: down})
+			i, out = len(out), append(out, AskedOfEviction{Ref: ref, Maybe: true, WhenDown: down})
 		}
 		a := &out[i]
-		a.OfPods += len(pods[namespace])
-		for _, name := range pods[namespace] {
+		a.Maybe = a.Maybe && match == admission.Maybe
+		a.OfPods += len(pods[key])
+		for _, name := range pods[key] {
 			if len(a.Pods) < maxAsked {
 				a.Pods = append(a.Pods, name)
 			}
 		}
 	}
-	for _, namespace := range slices.Sorted(maps.Keys(pods)) {
-		request, err := r.Matcher.OpenRequest(admission.Create, inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Subject{Namespace: namespace, Labels: admission.Unlabeled})
+	for _, key := range slices.SortedFunc(maps.Keys(pods), inventory.Key.Compare) {
+		request, err := r.Matcher.OpenRequest(admission.Create, inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: admission.Unlabeled})
 		if err != nil { // not served
 			continue
 		}
 		chain := r.Matcher.Chain(request)
 		for _, s := range chain.Policies {
 			if s.Policy.Type == inventory.ValidatingPolicy && s.Policy.Denies() {
-				add(s.Policy.Ref, s.Match, namespace, "")
+				add(s.Policy.Ref, s.Match, key, "")
 			}
 		}
 		for _, s := range chain.Steps {
@@ -207,7 +215,7 @@ func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 			if s.Webhook.FailsClosed() {
 				down = "evictions are refused (failurePolicy Fail)"
 			}
-			add(s.Webhook.Ref, s.Match, namespace, down)
+			add(s.Webhook.Ref, s.Match, key, down)
 		}
 	}
 	return out
