@@ -56,7 +56,7 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 	served := servedByName(s, rule)
 	switch {
 	case len(served) == 0:
-		return "the API server serves no " + named(rule)
+		return "the API server serves no " + named(rule) + didYouMean(s, rule)
 	case onlyConnects(r, served, rule):
 		return fmt.Sprintf("a CONNECT to %s carries no labels, so that the objectSelector never selects it", named(rule))
 	case allNever(s, r.Ref, served):
@@ -67,6 +67,16 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 		return fmt.Sprintf("%s are never of scope %s", named(rule), *rule.Scope)
 	}
 	return fmt.Sprintf("the API server %s for %s of %s", asksNone(r.Type), operationsOf(rule), named(rule))
+}
+
+// didYouMean names what the rule most likely means, "" where it names several, or none is like it.
+func didYouMean(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) string {
+	if all := RuleResources(rule); len(all) == 1 {
+		if likely, ok := s.LikelyResource(all[0]); ok {
+			return fmt.Sprintf(" (did you mean %s?)", likely)
+		}
+	}
+	return ""
 }
 
 func asksNone(t inventory.Type) string {

@@ -2,6 +2,8 @@ package classify
 
 import (
 	"fmt"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 var policyWithoutEffect = &Check{
@@ -16,6 +18,9 @@ var policyWithoutEffect = &Check{
 			if !p.Snapshot.PoliciesKnown {
 				absence = "is not in the input; if nothing else installs it,"
 			}
+			if likely := likelyPolicy(p); likely != "" {
+				absence = fmt.Sprintf("is not in the input (did you mean %s?); if nothing else installs it,", likely)
+			}
 			return []Problem{{
 				Message: fmt.Sprintf("%s %s %s has no effect", absence, binding.Kind, binding.Name),
 				Fix:     "create the policy, or " + DeleteBinding(p.Bindings[0]) + changedBy(binding.Owner),
@@ -29,4 +34,19 @@ var policyWithoutEffect = &Check{
 		}
 		return nil
 	},
+}
+
+// likelyPolicy is the policy that the bindings of an absent one mean: one of almost the name, or
+// of the name and the other type; "" where none is like it.
+func likelyPolicy(p *PolicyProfile) string {
+	var names []string
+	for _, o := range p.Snapshot.Policies {
+		switch {
+		case o.Type == p.Type:
+			names = append(names, o.Name)
+		case o.Name == p.Name:
+			return o.Object.Kind + " " + o.Name
+		}
+	}
+	return inventory.LikelyName(p.Name, names)
 }

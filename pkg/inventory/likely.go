@@ -41,6 +41,36 @@ func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
 	return Key{namespaces[0], missing.Name}, true
 }
 
+// LikelyResource is the served resource that a reference to one that is not most likely means:
+// by its kind, its singular or a letter, or by its name in another group. It is false where
+// none or several are as likely.
+func (s *Snapshot) LikelyResource(missing Resource) (Resource, bool) {
+	var near, elsewhere []Resource
+	for i := range s.Served {
+		v := &s.Served[i]
+		switch {
+		case v.Presumed():
+		case v.Group == missing.Group && v.Name == missing.Name && isMisspelt(missing.Subresource, v.Subresource) && v.Subresource != "",
+			v.Group == missing.Group && v.Subresource == missing.Subresource && (strings.EqualFold(v.Kind, missing.Name) || isMisspelt(missing.Name, v.Name)):
+			near = append(near, v.Resource)
+		case v.Name == missing.Name && v.Subresource == missing.Subresource:
+			elsewhere = append(elsewhere, v.Resource)
+		}
+	}
+	for _, likely := range [][]Resource{near, elsewhere} {
+		slices.SortFunc(likely, Resource.Compare)
+		if likely = slices.Compact(likely); len(likely) == 1 {
+			return likely[0], true
+		}
+	}
+	return Resource{}, false
+}
+
+// LikelyName is the name that a misspelt one means, "" where none or several may be meant.
+func LikelyName(missing string, names []string) string {
+	return nearest(missing, slices.DeleteFunc(names, func(name string) bool { return !isMisspelt(missing, name) }))
+}
+
 // nearest is the name with the fewest other letters, "" where none or several have.
 func nearest(name string, candidates []string) string {
 	edits := func(a, b string) int { return text.Edits(name, a) - text.Edits(name, b) }
