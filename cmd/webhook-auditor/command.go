@@ -208,7 +208,7 @@ func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 var expert = []string{
 	"aggregator-routing", "as", "as-group", "request-timeout", "offline", "probe.urls", "prometheus-ca-file", "prometheus-selector", "prometheus-token-file",
 	"settle", "degraded", "degraded.inertia", "web.allow-anonymous", "web.allow-http", "web.allowed-hosts",
-	"web.max-series", "web.observed-metrics", "web.trusted-user", "api-version",
+	"web.max-series", "web.trusted-user", "api-version",
 }
 
 // sections are the groups of flags for a help, those of experts apart.

@@ -131,8 +131,6 @@ func (o *observeFlags) serviceAccount(u *url.URL, dir string) {
 type observation struct {
 	observed *inventory.Observation
 	errors   []inventory.Error
-	// scrapes are what API servers answered last; nil of Prometheus.
-	scrapes []observed.Scrape
 }
 
 // addTo returns the Snapshot with what was observed, nil where no source could be
@@ -174,7 +172,7 @@ func (o *observeFlags) observe(ctx context.Context, access *clusterFlags) observ
 	if err != nil {
 		return observation{errors: []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}}
 	}
-	out.observed, out.scrapes, out.errors = observed.APIServers(ctx, targets, o.span)
+	out.observed, out.errors = observed.APIServers(ctx, targets, o.span)
 	if out.observed != nil {
 		out.observed.OfServers = all
 	}

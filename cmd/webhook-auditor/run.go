@@ -179,7 +179,6 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
 	}
 	if o.observe.enabled() {
-		d.exportsObserved = o.web.observed
 		group.Go(func() error { return o.followObservation(ctx, d) })
 	}
 	group.Go(func() error { return o.web.serve(ctx, c.config, d) })

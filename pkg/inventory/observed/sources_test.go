@@ -160,7 +160,7 @@ func (c closing) Close() error {
 // waited for.
 func TestNothingToWaitFor(t *testing.T) {
 	refuse := func(context.Context) (io.ReadCloser, error) { return nil, errors.New("forbidden") }
-	o, _, errs := APIServers(t.Context(), []inventory.MetricsServer{{Address: "a", Fetch: refuse}, {Address: "b", Fetch: refuse}}, 24*time.Hour)
+	o, errs := APIServers(t.Context(), []inventory.MetricsServer{{Address: "a", Fetch: refuse}, {Address: "b", Fetch: refuse}}, 24*time.Hour)
 	if o != nil || len(errs) != 2 {
 		t.Errorf("got %v, %v", o, errs)
 	}
