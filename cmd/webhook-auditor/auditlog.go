@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,14 +24,6 @@ type auditLogFlags struct {
 
 func (a *auditLogFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&a.paths, "audit-log", nil, "audit log of an API server, with the requests that webhooks mutated, denied or failed: a file, .gz, archive, must-gather or directory, - for stdin; may be repeated")
-}
-
-// check refuses flags that do not go together; paths are other inputs.
-func (a *auditLogFlags) check(paths []string) error {
-	if slices.Contains(a.paths, "-") && slices.Contains(paths, "-") {
-		return usageError{errors.New("--audit-log: must not read standard input as another input does")}
-	}
-	return exist(a.paths)
 }
 
 // addTo returns the Snapshot with what the logs record, and why some cannot be read.

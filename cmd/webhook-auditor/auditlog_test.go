@@ -88,7 +88,7 @@ func TestTopAuditLog(t *testing.T) {
 func TestAuditLogFlags(t *testing.T) {
 	log := auditLogFile(t)
 	for want, args := range map[string][]string{
-		"--audit-log: must not read standard input":         {"top", "--from", "-", "--audit-log", "-"},
+		"standard input (-) must be given once, not 2":      {"top", "--from", "-", "--audit-log", "-"},
 		"if any flags in the group [audit-log observe]":     {"top", "--audit-log", log, "--observe", "apiserver"},
 		"--by and --from: must be given with --audit-log":   {"top", "--by", "user"},
 		"must be one of webhook, resource, user, namespace": {"top", "--audit-log", log, "--by", "node"},

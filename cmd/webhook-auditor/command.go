@@ -130,6 +130,8 @@ never changes a webhook.`,
 		Version:       builtFrom(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		PersistentPreRunE: readsOnce,
 	}
 	root.SetIn(s.reader)
 	root.SetOut(s.out)
@@ -152,6 +154,25 @@ never changes a webhook.`,
 	root.SetCompletionCommandGroupID("advanced")
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// readsOnce refuses standard input for two of the inputs of a command: the second would be
+// empty.
+func readsOnce(c *cobra.Command, args []string) error {
+	inputs := slices.Clone(args)
+	for _, name := range []string{"from", "filename", "error", "audit-log"} {
+		if f := c.Flags().Lookup(name); f == nil {
+			continue
+		} else if list, ok := f.Value.(pflag.SliceValue); ok {
+			inputs = append(inputs, list.GetSlice()...)
+		} else {
+			inputs = append(inputs, f.Value.String())
+		}
+	}
+	if inputs = slices.DeleteFunc(inputs, func(path string) bool { return path != "-" }); len(inputs) > 1 {
+		return usageError{fmt.Errorf("%s: standard input (-) must be given once, not %d times", c.Name(), len(inputs))}
+	}
+	return nil
 }
 
 // addGroup adds the commands in this order: the first of a group are asked for most.

@@ -97,8 +97,6 @@ func (d *diff) checkArguments(args []string) error {
 		return usageError{fmt.Errorf("diff: must be given [OLD] NEW, not %d paths", len(args))}
 	case len(args) == 2 && len(d.paths) > 0:
 		return usageError{errors.New("diff: --from must be given without OLD")}
-	case len(args) == 2 && args[0] == "-" && args[1] == "-":
-		return usageError{errors.New("diff: standard input (-) must be one of OLD and NEW, not both")}
 	}
 	return exist(append(args, d.paths...))
 }

@@ -57,7 +57,7 @@ func (o *observeFlags) enabled() bool { return o.source == "apiserver" || o.prom
 // check reads the flags. Files have no API server to scrape.
 func (o *observeFlags) check(paths []string) error {
 	o.paths = paths
-	if err := o.audit.check(paths); err != nil {
+	if err := exist(o.audit.paths); err != nil {
 		return err
 	}
 	switch {
