@@ -21,6 +21,7 @@ import (
 	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -121,12 +122,27 @@ func (a requestArguments) chain(knowledge knowledge) (admission.Chain, error) {
 	if err != nil {
 		return admission.Chain{}, usageError{fmt.Errorf("explain: %w", err)}
 	}
-	notes := a.notes
-	if len(knowledge.Snapshot.Inputs) == 0 && !knowledge.Snapshot.PoliciesKnown {
-		notes = append(notes, "not all admission policies were read: they may refuse or change the request as well")
-	}
-	request.Notes = slices.Concat(request.Notes, notes)
+	request.Notes = slices.Concat(request.Notes, a.notes, unread(knowledge.Snapshot, request.Resource))
 	return knowledge.withParams(request), nil
+}
+
+// unread is a note on the registrations that an answer about the resource leaves open, as they
+// cannot be read.
+func unread(s *inventory.Snapshot, r inventory.Resource) []string {
+	var what []string
+	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
+		isBuiltin := func(served inventory.Served) bool { return served.Resource == r.Parent() }
+		if s.Unread(inventory.Ref{Type: t}) && (t != inventory.Conversion || !slices.ContainsFunc(inventory.Builtins(s.Server, s.OpenShift), isBuiltin)) {
+			what = append(what, t.Resource().Resource)
+		}
+	}
+	if len(s.Inputs) == 0 && !s.PoliciesKnown {
+		what = append(what, "admission policies")
+	}
+	if len(what) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("not all %s were read: they may refuse or change the request as well", classify.JoinBounded(what))}
 }
 
 // maxObject is more than an API server takes.

@@ -191,21 +191,31 @@ func TestExplainUsage(t *testing.T) {
 	}
 }
 
-// TestExplainLeavesPoliciesOpen: where not all policies of a cluster could be read, the
-// answer says so; files are taken as they are.
-func TestExplainLeavesPoliciesOpen(t *testing.T) {
+// TestExplainLeavesUnreadOpen: where not all policies or configurations could be read, the
+// answer says so; files without an error are taken as they are.
+func TestExplainLeavesUnreadOpen(t *testing.T) {
+	forbidden := func(resource string) inventory.Objects {
+		return inventory.Objects{Cluster: inventory.Cluster{PoliciesKnown: true}, Errors: []inventory.Error{{Resources: resource + ".admissionregistration.k8s.io"}}}
+	}
 	for _, test := range []struct {
 		objects inventory.Objects
-		open    bool
+		note    string
+		verdict string
 	}{
-		{inventory.Objects{}, true},
-		{inventory.Objects{Cluster: inventory.Cluster{PoliciesKnown: true}}, false},
-		{inventory.Objects{Cluster: inventory.Cluster{Inputs: []inventory.Input{{Path: "webhooks.yaml", Kind: "manifests"}}}}, false},
+		{inventory.Objects{}, "not all admission policies were read", "meets no webhook."},
+		{inventory.Objects{Cluster: inventory.Cluster{PoliciesKnown: true}}, "", "meets no webhook."},
+		{inventory.Objects{Cluster: inventory.Cluster{Inputs: []inventory.Input{{Path: "webhooks.yaml", Kind: "manifests"}}}}, "", "no configuration was read."},
+		{forbidden("validatingwebhookconfigurations"), "not all validatingwebhookconfigurations were read", "meets no webhook of those that can be read."},
+		{forbidden("mutatingwebhookconfigurations"), "not all mutatingwebhookconfigurations were read", "meets no webhook of those that can be read."},
+		{forbidden("validatingadmissionpolicies"), "", "meets no webhook."},
 	} {
 		snapshot := test.objects.Snapshot(time.Now())
 		chain := must.Get(requestArguments{operation: "create", resource: "pods"}.chain(knowledge{Matcher: admission.New(snapshot)}))(t)
-		if got := strings.Contains(strings.Join(chain.Request.Notes, "\n"), "not all admission policies were read"); got != test.open {
-			t.Errorf("with inputs %v, policies known %v: notes %q", snapshot.Inputs, snapshot.PoliciesKnown, chain.Request.Notes)
+		if notes := strings.Join(chain.Request.Notes, "\n"); !strings.Contains(notes, test.note) || test.note == "" && strings.Contains(notes, "were read") {
+			t.Errorf("with inputs %v, errors %v: notes %q", snapshot.Inputs, snapshot.Errors, notes)
+		}
+		if got := report.NewExplanation(chain, snapshot).Verdict(); !strings.HasSuffix(got, test.verdict) {
+			t.Errorf("with errors %v: %q, want %q", snapshot.Errors, got, test.verdict)
 		}
 	}
 }

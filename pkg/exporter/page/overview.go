@@ -21,7 +21,9 @@ type overview struct {
 	Groups []group
 	// Webhooks is how many there are.
 	Webhooks int
-	Rest     report.Blocks
+	// Unread says that there may be more than can be read.
+	Unread bool
+	Rest   report.Blocks
 }
 
 // group are the causes of one urgency.
@@ -43,7 +45,7 @@ const failingShare = 0.01
 func (v *view) overview() *overview {
 	causes := v.causes()
 	failing := v.failing()
-	o := &overview{Webhooks: len(v.profiles), Lead: lead(causes, len(failing)), Failing: bounded(failing)}
+	o := &overview{Webhooks: len(v.profiles), Unread: len(v.Report.Errors) > 0, Lead: lead(causes, len(failing)), Failing: bounded(failing)}
 	if len(causes) > 0 && causes[0].broken() {
 		o.Top, causes = v.describe(causes[0]), causes[1:]
 	}

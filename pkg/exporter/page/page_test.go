@@ -274,6 +274,7 @@ func TestUnknown(t *testing.T) {
 	files := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{kubetest.Validating("custom", w)}}
 	cluster := files
 	cluster.NamespacesKnown = true
+	unread := inventory.Objects{Errors: []inventory.Error{{Object: "validatingwebhookconfigurations.admissionregistration.k8s.io", Message: "forbidden"}}}
 	for _, c := range []struct {
 		objects      inventory.Objects
 		target, want string
@@ -284,6 +285,8 @@ func TestUnknown(t *testing.T) {
 		{cluster, "/webhooks/validating/custom/custom.example.com", "It is called for nothing that the API server serves."},
 		{inventory.Objects{}, "/", "There is no webhook to say anything about."},
 		{inventory.Objects{}, "/webhooks", "There is no webhook</p>"},
+		{unread, "/", "Nothing is found to be wrong in what can be read."},
+		{unread, "/webhooks", "No webhook can be read</p>"},
 	} {
 		_, body, _ := get(t, serve(reporttest.Evaluated(t, c.objects.Snapshot(reporttest.Taken))), c.target)
 		if !strings.Contains(body, c.want) {

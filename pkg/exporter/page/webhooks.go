@@ -17,6 +17,8 @@ type table struct {
 	Query           query
 	Action          string
 	Total, Matching int
+	// Unread says that there may be more than can be read.
+	Unread bool
 	// Rows are the worst webhooks; Omitted counts the others.
 	Rows     []tableRow
 	Omitted  int
@@ -71,7 +73,7 @@ func (v *view) table(q query) *table {
 	matching := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return !v.matches(q, p) })
 	v.worstFirst(matching)
 	t := &table{
-		Query: q, Action: v.link("webhooks"), Total: len(v.profiles), Matching: len(matching),
+		Query: q, Action: v.link("webhooks"), Total: len(v.profiles), Matching: len(matching), Unread: len(v.Report.Errors) > 0,
 		Observed: report.SourceLine(v.Snapshot.Observed),
 	}
 	for _, p := range matching[:min(len(matching), maxRows)] {

@@ -31,6 +31,8 @@ type Explanation struct {
 	Taken            time.Time              `json:"taken" jsonschema:"Taken is when the facts were true."`
 	// endsForCertain says that the webhooks that are called for certain suffice for EndsAfterSeconds.
 	endsForCertain bool
+	// unread says that there may be configurations of webhooks that cannot be read.
+	unread bool
 }
 
 // ExplainedRequest is the request of an Explanation.
@@ -150,6 +152,7 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 		Inputs:        newInputs(s),
 		Observed:      s.Observed,
 		Taken:         s.Taken.UTC(),
+		unread:        s.Unread(inventory.Ref{Type: inventory.Mutating}) || s.Unread(inventory.Ref{Type: inventory.Validating}),
 	}
 	if len(c.Steps) > 0 {
 		e.Budget = &Budget{wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating)}

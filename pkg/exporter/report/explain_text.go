@@ -34,6 +34,8 @@ func (e Explanation) Verdict() string {
 	switch {
 	case len(e.Chain)+len(e.Skipped) == 0 && len(e.Inputs) > 0:
 		return out + "no webhook: no configuration was read."
+	case len(e.Chain) == 0 && e.unread:
+		return out + "no webhook of those that can be read."
 	case len(e.Chain) == 0:
 		return out + "no webhook."
 	case webhooks == 0:
