@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,7 +18,7 @@ import (
 
 // takeover bounds how long the other replica may take to write: until the
 // lease has expired by its clock, and one more look.
-const takeover = time.Minute
+const takeover = testenv.MaxWait
 
 const writeErrors = auditor.Prefix + "condition_write_errors_total"
 

@@ -29,23 +29,21 @@ func TestFreshCluster(t *testing.T) {
 	scraper.Await("no webhook", metrics.Absent(testenv.WebhookInfo, nil))
 	scraper.Await("no finding", metrics.Absent(testenv.Finding, nil))
 
-	before := settled(t, scraper, w)
+	before, begun := settled(t, scraper, w), time.Now()
 	time.Sleep(5 * time.Second) // idle, on purpose
 	after := activityOf(t, scraper, w)
-	// What nothing changed is published again every minute: once, at most.
-	if n := after.evaluations - before.evaluations; n > 1 {
+	// What nothing changed is published again every minute.
+	most := 1 + time.Since(begun).Minutes()
+	if n := after.evaluations - before.evaluations; n > most {
 		t.Errorf("%v evaluations of nothing new", n)
 	}
 	// Once a minute, one object of each kind shows the resource version.
 	const kinds = 3
-	if after.asked-before.asked > kinds || after.log != before.log {
+	if after.asked-before.asked > kinds*most || after.log != before.log {
 		t.Errorf("an idle auditor listed %v times and logged %q", after.asked-before.asked, after.log[len(before.log):])
 	}
 	if after.errors != 0 {
 		t.Errorf("%v watch errors", after.errors)
-	}
-	if age := time.Since(after.snapshot); age > 65*time.Second {
-		t.Errorf("the snapshot is %s old", age)
 	}
 }
 
