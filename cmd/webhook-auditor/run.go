@@ -124,7 +124,6 @@ func (o *operatorFlags) unused(isGiven func(flag string) bool) error {
 		{"web.trusted-user", "with --web.tls-cert-file or --web.self-signed: plain HTTP asks for no certificate", tls},
 		{"web.allow-http", "without --web.tls-cert-file and --web.self-signed", !tls},
 		{"web.allowed-hosts", "without --web.tls-cert-file and --web.self-signed: it is for plain HTTP", !tls},
-		{"web.observed-metrics", "with --observe=apiserver: it exports what is observed there", o.observe.source == "apiserver"},
 	} {
 		if isGiven(flag.name) && !flag.works {
 			return usageError{fmt.Errorf("--%s: must be given %s", flag.name, flag.rule)}
