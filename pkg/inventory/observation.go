@@ -82,9 +82,6 @@ type Behavior struct {
 	// took longer than SlowSeconds.
 	Enough Quantile
 	Slow   float64
-	// FailedBefore counts the failed calls of each span of HistoryStep in the last
-	// hour, the oldest first; nil where the source keeps no history.
-	FailedBefore []float64
 }
 
 // SlowSeconds is the default timeout of a webhook, and NearlyAll the share of its calls
@@ -92,12 +89,6 @@ type Behavior struct {
 const (
 	SlowSeconds = 10
 	NearlyAll   = 0.999
-)
-
-// The history of failed calls.
-const (
-	HistoryStep  = 5 * time.Minute
-	HistorySpans = 12
 )
 
 // FailureMatchCondition is the kind of failure of a request whose matchConditions
@@ -123,19 +114,6 @@ func (o *Observation) Of(series Series) Behavior {
 		return o.Policies[series]
 	}
 	return o.Webhooks[series]
-}
-
-// FailingFor is for how long calls failed in each span of the history; false where none
-// failed in the last one.
-func (b Behavior) FailingFor() (time.Duration, bool) {
-	spans := 0
-	for _, failed := range slices.Backward(b.FailedBefore) {
-		if failed == 0 {
-			break
-		}
-		spans++
-	}
-	return time.Duration(spans) * HistoryStep, spans > 0
 }
 
 // Failed counts all failures.

@@ -149,7 +149,7 @@ func (t *causeText) once() {
 }
 
 // since is when the first of the webhooks began to fail: as the oldest of their alerts has it,
-// or as this process saw it where that is older, or as Prometheus counts failed calls.
+// or as this process saw it where that is older.
 func (v *view) since(profiles []*classify.Profile) since {
 	var begin time.Time
 	older := func(t time.Time) bool { return !t.IsZero() && (begin.IsZero() || t.Before(begin)) }
@@ -168,9 +168,6 @@ func (v *view) since(profiles []*classify.Profile) since {
 				what = "Failing for"
 			}
 		}
-	}
-	if ago, failing := v.Snapshot.Observed.Of(profiles[0].Series()).FailingFor(); begin.IsZero() && failing {
-		begin, what = v.Snapshot.Observed.Servers[0].To.Add(-ago), "Its calls fail for about"
 	}
 	if begin.IsZero() || !begin.Before(v.now) { // of a single look, nothing is known of before
 		return since{}

@@ -83,42 +83,11 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 	if o.Scraped == 0 {
 		return nil, errors.New("it has no series of API servers" + c.choice() + ": see that it scrapes them, and keeps " + scraped)
 	}
-	if err := c.history(ctx, o); err != nil {
-		return nil, err
-	}
 	if o.Alerts, err = c.alerts(ctx); err != nil {
 		return nil, err
 	}
 	o.CalledLastWeek, err = c.calledLastWeek(ctx)
 	return o, err
-}
-
-// history adds the failed calls of the last hour.
-func (q querier) history(ctx context.Context, o *inventory.Observation) error {
-	begin := q.now.Add(-(inventory.HistorySpans - 1) * inventory.HistoryStep)
-	value, _, _, err := q.QueryRange(ctx, strings.ReplaceAll(failedOverTime, "SELECTOR", q.selector), promv1.Range{Start: begin, End: q.now, Step: inventory.HistoryStep})
-	if err != nil {
-		return err
-	}
-	matrix, ok := value.(model.Matrix)
-	if !ok {
-		return fmt.Errorf("it answers with a %s where a matrix is wanted", value.Type())
-	}
-	for _, s := range matrix {
-		series := inventory.Series{Type: inventory.Type(s.Metric["type"]), Name: string(s.Metric["name"])}
-		b, called := o.Webhooks[series]
-		if !called {
-			continue
-		}
-		b.FailedBefore = make([]float64, inventory.HistorySpans)
-		for _, v := range s.Values {
-			if i := int((v.Timestamp.Time().Sub(begin) + inventory.HistoryStep/2) / inventory.HistoryStep); i >= 0 && i < len(b.FailedBefore) && v.Value > 0 {
-				b.FailedBefore[i] = float64(v.Value)
-			}
-		}
-		o.Webhooks[series] = b
-	}
-	return nil
 }
 
 // all queries what happened in the range.

@@ -39,10 +39,6 @@ func (f family) queries() map[string]string {
 // scrapedServers counts the API servers that are scraped.
 const scrapedServers = `count(group by (instance) (` + scraped + `{SELECTOR}))`
 
-// failedOverTime counts the calls that failed in each span of the history: a denial
-// has the error_type no_error.
-const failedOverTime = `sum by (type, name) (increase(` + promql.Rejections + `{error_type!="no_error",SELECTOR}[5m]) or increase(` + promql.FailedOpen + `{SELECTOR}[5m])) > 0`
-
 // coversLastWeek answers where the API servers were scraped all week, but for
 // some hours.
 const coversLastWeek = `count_over_time((group(` + scraped + `{SELECTOR}))[7d:1h]) >= 160`

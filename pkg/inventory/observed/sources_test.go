@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -255,13 +254,6 @@ func prometheus(t *testing.T, series string, offset time.Duration) *httptest.Ser
 	t.Cleanup(func() { storage.Close() })
 	engine := promqltest.NewTestEngine(t, false, 0, 10_000_000)
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/query_range") {
-			queryRange(t, w, r, func(expression string, span, step time.Duration) (promql.Query, error) {
-				end := time.Unix(0, 0).Add(offset)
-				return engine.NewRangeQuery(r.Context(), storage, nil, expression, end.Add(-span), end, step)
-			})
-			return
-		}
 		query, err := engine.NewInstantQuery(r.Context(), storage, nil, r.FormValue("query"), time.Unix(0, 0).Add(offset))
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
@@ -277,40 +269,6 @@ func prometheus(t *testing.T, series string, offset time.Duration) *httptest.Ser
 		}
 		json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "vector", "result": answered(vector)}})
 	})
-}
-
-// queryRange answers with samples of the times that are asked for.
-func queryRange(t *testing.T, w http.ResponseWriter, r *http.Request, query func(string, time.Duration, time.Duration) (promql.Query, error)) {
-	t.Helper()
-	var of [3]float64
-	for i, field := range []string{"start", "end", "step"} {
-		n, err := strconv.ParseFloat(r.FormValue(field), 64)
-		if err != nil {
-			t.Errorf("%s: %v", field, err)
-		}
-		of[i] = n
-	}
-	start, end, step := of[0], of[1], of[2]
-	asked, err := query(r.FormValue("query"), time.Duration((end-start)*1e9).Round(time.Second), time.Duration(step*1e9))
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer asked.Close()
-	matrix, err := asked.Exec(r.Context()).Matrix()
-	if err != nil {
-		t.Error(err)
-	}
-	result := []map[string]any{}
-	for _, s := range matrix {
-		var values [][]any
-		for _, p := range s.Floats {
-			first := matrix[0].Floats[0].T
-			values = append(values, []any{start + float64(p.T-first)/1000, model.SampleValue(p.F).String()})
-		}
-		result = append(result, map[string]any{"metric": s.Metric.Map(), "values": values})
-	}
-	json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": map[string]any{"resultType": "matrix", "result": result}})
 }
 
 func answered(vector promql.Vector) []map[string]any {
@@ -378,9 +336,6 @@ func TestPrometheus(t *testing.T) {
 		if math.Abs(c.got-c.want) > 0.01*c.want {
 			t.Errorf("%s: %g, want %g", what, c.got, c.want)
 		}
-	}
-	if h := b.FailedBefore; len(h) != inventory.HistorySpans || math.Abs(h[0]-45) > 1 || math.Abs(h[len(h)-1]-45) > 1 {
-		t.Errorf("failed calls of the last hour: %v, want 45 in each span", h)
 	}
 	week := o.CalledLastWeek
 	pods, once, longAgo := inventory.Series{Type: inventory.Mutating, Name: "pods"}, inventory.Series{Type: inventory.Validating, Name: "once"}, inventory.Series{Type: inventory.Validating, Name: "long-ago"}
