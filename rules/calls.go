@@ -158,14 +158,12 @@ func failedSince(window string) string {
 
 // The records of which failures are worth an alert.
 const (
-	// recovered are the failures that are over: at least 20 calls were answered and
-	// hardly any failed in the last three minutes, or, if the webhook is called more
-	// seldom, in the last 15, or the auditor found the backend down and no longer does:
-	// that has paged, and what failed until then must not page again.
+	// recovered are the failures that are over: at least 20 calls were made in the last three
+	// minutes, of which at most a tenth of what failed at worst did, as a busy webhook always has
+	// stray failures; or, if the webhook is called more seldom, none failed in the last 15; or the
+	// auditor found the backend down and no longer does: that has paged, and what failed until
+	// then must not page again.
 	recovered = `cluster_type_name_failure:webhook_auditor_failed:recovered`
-	// calm are those that are over but for stray failures, which a busy webhook always has:
-	// a tenth of what failed at worst. What failed in the hours before must not page for these.
-	calm = `cluster_type_name_failure:webhook_auditor_failed:calm`
 	// fresh is the share of the last three minutes, where it is what it was a minute ago:
 	// nothing begins to fire whose cause has ended.
 	fresh = `cluster_type_name_failure:webhook_auditor_failed:ratio_fresh3m`
@@ -179,8 +177,6 @@ const (
 	longOutage  = `cluster_type_name_failure:webhook_auditor_failed:ratio_outage6h`
 	// burning is the share of the calls that fail, where it pages.
 	burning = `cluster_type_name_failure:webhook_auditor_failed:ratio_burning`
-	// slots is in how many slots of 6 hours one call in twenty failed.
-	slots = `cluster_type_name_failure:webhook_auditor_failed:slots6h`
 	// overTicket is the share of 5 minutes where it is over the threshold of a ticket.
 	overTicket = `cluster_type_name_failure:webhook_auditor_failed:ratio_over5m`
 	// worrying is the share of the calls that fail, where it warns.
@@ -247,35 +243,31 @@ func ofWebhook(failed, window string) string {
 func outageRecords() []RecordingRule {
 	names := strings.NewReplacer("PER", perFailure, "RATIO30", ratio("30m"), "RATIO3", ratio("3m"), "RATIO5", ratio("5m"), "RATIO6H", ratio("6h"),
 		"FAILED30", failedIn("30m"), "FAILED6H", failedIn("6h"), "CALLED30", callsBy("30m"), "CALLED3", callsBy("3m"), "COUNTERS", counters,
-		"FRESH", fresh, "SPELLS", spells, "REPAIRED", backendRepaired, "RECOVERED", recovered, "CALM", calm, "AGAIN", respelled, "SHORT", shortOutage, "LONG", longOutage,
-		"BURNING", burning, "SLOTS", slots, "OVER", overTicket, "WORRYING", worrying)
+		"FRESH", fresh, "SPELLS", spells, "REPAIRED", backendRepaired, "RECOVERED", recovered, "AGAIN", respelled, "SHORT", shortOutage, "LONG", longOutage,
+		"BURNING", burning, "OVER", overTicket, "WORRYING", worrying)
 	out := []RecordingRule{
 		{Name: recovered, Asks: "Of which webhooks do calls no longer fail?", Expr: `
-			FAILED6H and on (type, name, operation) (CALLED3 >= 20) unless on PER (RATIO3 > $recoveredShare)
-			or on PER (FAILED6H and on (type, name) REPAIRED unless on PER (RATIO3 > $recoveredShare))
-			or on PER (
-				FAILED6H and on (type, name, operation) (CALLED30 >= 20) unless on PER (RATIO30 > 0.5) unless on PER (max_over_time(RATIO3[15m]) > $recoveredShare)
-			)`},
-		{Name: calm, Asks: "Of which webhooks do a few of many calls fail, where far more did within 6h?", Expr: `FAILED6H and on (type, name, operation) (CALLED3 >= 40) unless on PER (RATIO3 > on PER 0.1 * max_over_time(RATIO5[6h:4m]))`},
+			FAILED6H and on (type, name, operation) (CALLED3 >= 20) unless on PER (RATIO3 > on PER 0.1 * max_over_time(RATIO5[6h:4m]))
+			or on PER (FAILED6H and on (type, name) REPAIRED unless on PER RATIO3)
+			or on PER (FAILED6H and on (type, name, operation) (CALLED30 >= 20) unless on PER (RATIO30 > 0.5) unless on PER last_over_time(RATIO3[15m]))`},
 		{Name: fresh, Asks: "Which share failed in 3m, where it is what it was a minute ago?", Expr: `RATIO3 > on PER 0.95 * max_over_time(RATIO3[90s])`},
 		{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(RATIO3 > 0.1) ^ 0 or on PER 0 * last_over_time(RATIO3[75m])`},
 		{Name: respelled, Asks: "Which share failed in 30m, where calls began to fail three times in 75m, and failed within 15m?", Expr: `
 			RATIO30 and on PER resets(SPELLS[75m]) >= 2 and on PER last_over_time(RATIO3[15m]) unless on (type, name) REPAIRED`},
-		{Name: slots, Asks: "In how many slots of 4 minutes did one call in twenty fail, in 6h?", Expr: `count_over_time((RATIO5 > 0.05)[6h:4m])`},
 		{Name: shortOutage, Asks: "Which share fails, of a webhook that is called all the time, where it is an outage?", Expr: `
 			RATIO5 > $pageShare
-			and on PER count_over_time((RATIO3 > $pageHalfMinuteShare)[30m:30s]) >= $pageHalfMinutes
+			and on PER count_over_time((RATIO3 > 0.75 * $pageShare)[30m:30s]) >= $pageHalfMinutes
 			and on PER FAILED30 >= $pageFailures`},
 		{Name: longOutage, Asks: "Which share fails, of one that is called now and then?", Expr: `
 			RATIO6H >= $WebhookFailingClosed
-			and on PER count_over_time((RATIO5 > 0.8 * $WebhookFailingClosed)[6h:4m]) >= $pageSlots
+			and on PER count_over_time((RATIO5 > $WebhookFailingClosed)[6h:4m]) >= $pageSlots
 			and on PER FAILED6H >= $pageFailures
 			and on PER last_over_time(RATIO5[75m])
 			and on () group(last_over_time(COUNTERS[15m]))
 			unless on PER (RATIO6H and on (type, name, operation) (CALLED30 > 4.5) unless on PER (RATIO30 > 0.5 * $WebhookFailingClosed))`},
 		{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `
 			(
-				(SHORT and on PER (FRESH or on PER BURNING) or on PER LONG) unless on PER (RECOVERED or CALM)
+				(SHORT and on PER (FRESH or on PER BURNING) or on PER LONG) unless on PER RECOVERED
 			) or on PER (AGAIN and on PER BURNING)`},
 		{Name: overTicket, Asks: "Which share of 5m is over the threshold of a ticket?", Expr: `
 			RATIO5{failure=~"closed|unevaluated"} > $WebhookCallsFailing or RATIO5{failure="open"} > $WebhookFailingOpen or RATIO5{` + isConversion + `} > $WebhookConversionFailing`},
@@ -283,8 +275,8 @@ func outageRecords() []RecordingRule {
 			BURNING
 			or on PER (
 				(
-					(OVER and on PER count_over_time(OVER[30m:1m]) >= 10 or on PER (OVER and on PER SLOTS >= 5)) unless on PER CALM
-					or on PER (RATIO6H > 0.02 and on PER count_over_time((RATIO5 > 0.01)[6h:4m]) >= 45)
+					OVER and on PER (count_over_time(OVER[30m:1m]) >= 10 or on PER count_over_time(OVER[6h:4m]) >= 5)
+					or on PER (RATIO6H > $ticketShareOfHours and on PER count_over_time((RATIO5 > 0.5 * $ticketShareOfHours)[6h:4m]) >= 45)
 				) and on PER (FAILED30 >= 3 unless on PER RECOVERED) and on PER (last_over_time(FRESH[2m]) or on PER WORRYING)
 			)
 			or on PER (AGAIN and on PER WORRYING)`},

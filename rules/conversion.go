@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -36,13 +35,9 @@ func conversionAlerts() []Alert {
 	}
 }
 
-// allFail are the CRDs of which each conversion fails, minute after minute, and
-// oftener than a client or two would ask.
-var allFail = strings.ReplaceAll(`max by (type, name) (
-		RATIO > 0.999
-		and on `+perFailure+` count_over_time((`+ratio("3m")+` > 0.999)[30m:1m]) >= 4
-		and on `+perFailure+` `+failedIn("30m")+` >= 5
-	) ^ 0`, "RATIO", ratio("5m")+`{`+isConversion+`}`)
+// allFail are the CRDs of which each conversion fails, and oftener than a client or two would
+// ask.
+var allFail = `max by (type, name) (` + ratio("5m") + `{` + isConversion + `} > 0.999 and on ` + perFailure + ` ` + failedIn("30m") + ` >= 5) ^ 0`
 
 // controllersStuck records whether the controllers that read everything are stuck.
 // The garbage collector counts an error once, when it gives up waiting, and not
@@ -62,7 +57,6 @@ var controllersStuck = RecordingRule{
 	)`,
 }
 
-// blocking selects these CRDs while the controllers are stuck: the conversion must
-// fail when they get stuck, and the alert then goes on for as long as it does.
-var blocking = `(` + allFail + `) and on () ` + controllersStuck.Name + `
-	or on (type, name) (` + allFail + ` and on (type, name) ALERTS{alertname="WebhookConversionBlocksControllers"})`
+// blocking selects these CRDs while the controllers are stuck, or the alert says that they are:
+// the conversion must fail when they get stuck, and the alert then goes on for as long as it does.
+var blocking = `(` + allFail + `) and on () (` + controllersStuck.Name + ` or ALERTS{alertname="WebhookConversionBlocksControllers"})`

@@ -149,21 +149,121 @@ func blockedQuota(running float64) []trace {
 // calls are those of an API server for an operation, all of which fail from a minute on, by a
 // pattern of each hour if there is one.
 func calls(instance, operation string, perMinute int, fails func(minute int) bool) []trace {
-	labels := strings.NewReplacer(`"a"`, `"`+instance+`"`, "CREATE", operation).Replace(calledHook)
-	until := func(failing bool) func(int) int {
-		return func(m int) (n int) {
-			for past := range m {
-				if fails(past) == failing {
-					n += perMinute
-				}
+	failed := func(m int) int {
+		if fails(m) {
+			return perMinute
+		}
+		return 0
+	}
+	return each("", func(t trace) trace {
+		return t.renamed(`instance="a"`, `instance="`+instance+`"`).renamed("CREATE", operation)
+	}, counted(func(int) int { return perMinute }, failed))
+}
+
+// counted are calls, of which some fail: so many in each minute.
+func counted(called, failed func(minute int) int) []trace {
+	answered := func(m int) int { return called(m) - failed(m) }
+	return []trace{
+		counts(promql.Requests+`{`+calledHook+`,code="200",rejected="false"}`, summed(answered)), counts(promql.Requests+`{`+calledHook+`,code="503",rejected="true"}`, summed(failed)),
+		counts(promql.Rejections+`{`+calledHook+`,error_type="calling_webhook_error",rejection_code="503"}`, summed(failed)),
+	}
+}
+
+// summed sums up what is counted in each minute.
+func summed(perMinute func(minute int) int) func(int) int {
+	return func(m int) (n int) {
+		for past := range m {
+			n += perMinute(past)
+		}
+		return n
+	}
+}
+
+// partly are such calls to a webhook on critical resources, of which one failed long ago.
+func partly(called, failed func(minute int) int) []trace {
+	all := func(count func(int) int) func(int) int {
+		return func(m int) int {
+			if m == 0 {
+				return count(0) + 1
 			}
-			return n
+			return count(m)
 		}
 	}
-	return []trace{
-		counts(promql.Requests+`{`+labels+`,code="200",rejected="false"}`, until(false)), counts(promql.Requests+`{`+labels+`,code="503",rejected="true"}`, until(true)),
-		counts(promql.Rejections+`{`+labels+`,error_type="calling_webhook_error",rejection_code="503"}`, until(true)),
+	return append(counted(all(called), all(failed))[:3], limited(knownHook, 0.5), reach, seesAll)
+}
+
+// often is so many in each minute, seldom one in so many minutes.
+func often(n int) func(int) int { return func(int) int { return n } }
+
+func oneIn(minutes int) func(int) int {
+	return func(m int) int {
+		if m%minutes == 0 {
+			return 1
+		}
+		return 0
 	}
+}
+
+// within is what is counted in some minutes, at those alone what is counted at these.
+func within(from, before int, perMinute func(int) int) func(int) int {
+	return func(m int) int {
+		if m < from || m >= before {
+			return 0
+		}
+		return perMinute(m)
+	}
+}
+
+func atMinutes(n int, minutes ...int) func(int) int {
+	return func(m int) int {
+		if slices.Contains(minutes, m) {
+			return n
+		}
+		return 0
+	}
+}
+
+// then is what is counted first, and from a minute on.
+func then(first func(int) int, at int, later func(int) int) func(int) int {
+	return func(m int) int { return within(0, at, first)(m) + within(at, 10_000, later)(m) }
+}
+
+// spells is what is counted in so many of 25 minutes, and in the others.
+func inSpells(minutes, in, between int) func(int) int {
+	return func(m int) int {
+		switch {
+		case m < 60:
+			return 0
+		case (m-60)%25 < minutes:
+			return in
+		}
+		return between
+	}
+}
+
+// blocked are conversions, and what shows that controllers wait for them.
+func blocked(answered, failed func(int) int, stuck ...trace) []trace {
+	return append(stuck, counts(conversions("true"), summed(answered)), counts(conversions("false"), summed(then(oneIn(1000), 1, failed))), limited(knownForCRD, 1), seesAll,
+		stays(gcErrors+`{instance="k"}`, 0))
+}
+
+// namespaceWorked is how many seconds a namespace has been deleted for.
+func namespaceWorked(seconds float64) trace {
+	return stays(longestRun+`{instance="k",name="namespace"}`, seconds)
+}
+
+// conversionsOf are conversions of a CRD, of which some fail.
+func conversionsOf(called, failed func(int) int) []trace {
+	return blocked(func(m int) int { return called(m) - failed(m) }, failed, namespaceWorked(0))
+}
+
+// newPolicies are requests that policies deny, so many at once, each of them for the first time.
+func newPolicies(kind, denials string, n int, minutes ...int) []trace {
+	out := []trace{counts(plugins+`{instance="a",name="`+kind+`",type="validate",operation="CREATE",rejected="true"}`, func(m int) int { return 1 + summed(atMinutes(n, minutes...))(m) })}
+	for i, at := range minutes {
+		out = append(out, counts(denials+fmt.Sprintf(`,policy="p%d",policy_binding="b"}`, i), func(m int) int { return min(max(m-at, 0), 1) * n }))
+	}
+	return out
 }
 
 // expires is a CA bundle that expires after so many minutes.
@@ -289,6 +389,46 @@ var expectations = []expectation{
 	{"an API server that crashes every five minutes", "WebhookInputMetricsMissing", crashing(), 1, 1, 1, 181, 0, 0, 180},
 	{"a minute of each ten fails", "WebhookCallsFailing", spell(1, 10), 1, 1, 50, 60, 105, 240, 240},
 	{"a minute of each fifteen fails", "WebhookCallsFailing", spell(1, 15), 1, 1, 50, 60, 170, 240, 240},
+	{"one call in 22 fails for hours", "WebhookFailingClosed", partly(often(200), within(60, 1000, often(9))), 1, 1, 50, 401, 0, 0, 400},
+	{"one in eleven fails for hours", "WebhookFailingClosed", partly(often(200), within(60, 1000, often(18))), 1, 1, 50, 150, 195, 400, 400},
+	{"all fail for two minutes, one in twenty at other times", "WebhookFailingClosed", partly(often(20), then(often(1), 60, then(often(20), 62, often(1)))), 1, 1, 50, 241, 0, 0, 240},
+	{"three calls in half an hour are answered after an outage", "WebhookFailingClosed", partly(oneIn(10), within(60, 150, oneIn(10))), 1, 1, 50, 90, 115, 215, 215},
+	{"ten calls of a minute fail", "WebhookFailingClosed", partly(then(often(1), 59, then(often(10), 60, often(1))), atMinutes(10, 59)), 1, 1, 50, 201, 0, 0, 200},
+	{"four of the calls fail that are made each ten minutes", "WebhookFailingClosed", partly(oneIn(10), within(60, 100, oneIn(10))), 1, 1, 50, 201, 0, 0, 200},
+	{"18 of a hundred calls fail", "WebhookFailingClosed", partly(often(50), within(60, 1000, often(9))), 1, 1, 50, 85, 100, 240, 240},
+	{"a quarter of the calls fails", "WebhookFailingClosed", partly(often(50), within(60, 1000, often(13))), 1, 1, 50, 60, 70, 240, 240},
+	{"a tenth fails for ten minutes, most for three", "WebhookFailingClosed", partly(often(60), then(within(60, 70, often(6)), 70, within(70, 73, often(36)))), 1, 1, 50, 181, 0, 0, 180},
+	{"one call a minute fails after hours", "WebhookFailingClosed", partly(often(1), within(300, 1000, often(1))), 1, 1, 50, 300, 309, 330, 330},
+	{"four calls fail in eight minutes after hours", "WebhookFailingClosed", partly(oneIn(2), within(300, 308, oneIn(2))), 1, 1, 50, 331, 0, 0, 330},
+	{"thirty calls fail, then none is made", "WebhookFailingClosed", partly(then(oneIn(2), 60, within(60, 70, often(3))), within(60, 70, often(3))), 1, 1, 50, 60, 72, 130, 130},
+	{"a call each two minutes is answered after an outage", "WebhookFailingClosed", partly(oneIn(2), within(60, 80, oneIn(2))), 1, 1, 50, 60, 76, 106, 106},
+	{"four calls a minute are answered after an outage", "WebhookFailingClosed", partly(often(4), within(60, 80, often(4))), 1, 1, 50, 60, 70, 95, 95},
+	{"one in twenty fails after an outage of a third", "WebhookFailingClosed", partly(often(100), then(within(60, 100, often(30)), 100, often(5))), 1, 1, 50, 60, 70, 200, 200},
+	{"an outage of eight minutes of each 25", "WebhookFailingClosed", partly(often(60), inSpells(8, 60, 0)), 1, 1, 50, 60, 118, 240, 240},
+	{"one in fifteen fails between outages of eight minutes", "WebhookFailingClosed", partly(often(60), inSpells(8, 60, 4)), 1, 1, 50, 60, 118, 240, 240},
+	{"a sixth fails for ten minutes of each 25", "WebhookCallsFailing", partly(often(60), inSpells(10, 9, 0)), 1, 1, 50, 60, 125, 240, 240},
+	{"three in two hundred fail for hours", "WebhookCallsFailing", partly(often(400), within(60, 1000, often(6))), 1, 1, 50, 401, 0, 0, 400},
+	{"one in 22 fails for two hours, then few do", "WebhookCallsFailing", partly(often(1000), then(within(60, 180, often(45)), 180, often(7))), 1, 1, 50, 301, 0, 0, 300},
+	{"three in two hundred fail for hours, then one in 22", "WebhookCallsFailing", partly(often(400), then(often(6), 150, often(18))), 1, 1, 50, 150, 242, 260, 260},
+	{"two calls of an hour fail", "WebhookCallsFailing", partly(often(1), atMinutes(1, 60, 70, 120, 130, 180, 190)), 1, 1, 50, 201, 0, 0, 200},
+	{"four calls fail in ten minutes", "WebhookCallsFailing", partly(often(1), atMinutes(1, 60, 63, 66, 69)), 1, 1, 50, 60, 72, 73, 73},
+	{"a tenth of the calls fails for eight minutes", "WebhookCallsFailing", partly(often(60), within(60, 68, often(6))), 1, 1, 50, 151, 0, 0, 150},
+	{"a tenth of the calls fails for 18 minutes", "WebhookCallsFailing", partly(often(60), within(60, 78, often(6))), 1, 1, 50, 60, 76, 78, 78},
+	{"one in 29 fails for hours", "WebhookCallsFailing", partly(often(200), within(60, 1000, often(7))), 1, 1, 50, 235, 250, 400, 400},
+	{"one in 29 passes unchecked for hours", "WebhookFailingOpen", passed(partly(often(200), within(60, 1000, often(7)))), 1, 1, 50, 235, 250, 400, 400},
+	{"one conversion in 29 fails for hours", "WebhookConversionFailing", conversionsOf(often(200), within(60, 1000, often(7))), 1, 1, 50, 235, 250, 400, 400},
+	{"nine of ten conversions fail while quotas wait", "WebhookConversionBlocksControllers", blocked(often(1), within(60, 1000, often(9)), namespaceWorked(90)), 1, 1, 50, 151, 0, 0, 150},
+	{"four conversions fail while a namespace waits", "WebhookConversionBlocksControllers", blocked(often(0), atMinutes(1, 60, 62, 64, 66), namespaceWorked(90)), 1, 1, 50, 151, 0, 0, 150},
+	{"a conversion each four minutes fails while a namespace waits", "WebhookConversionBlocksControllers", blocked(often(0), within(60, 1000, oneIn(4)), namespaceWorked(90)), 1, 1, 50, 75, 88, 150, 150},
+	{"conversions fail while a namespace is deleted", "WebhookConversionBlocksControllers", blocked(often(0), within(60, 1000, often(9)), namespaceWorked(45)), 1, 1, 50, 151, 0, 0, 150},
+	{"a policy refuses three requests each ten minutes", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 3, 10)}, 1, 1, 50, 60, 88, 240, 240},
+	{"a policy refuses two requests each ten minutes", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 2, 10)}, 1, 1, 50, 95, 115, 240, 240},
+	{"a policy refuses two requests", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 1, 60, 84)[:1], 1, 1, 50, 241, 0, 0, 240},
+	{"new policies deny five requests each", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", promql.Validations+`{instance="a",enforcement_action="deny"`, 5, 60, 90, 120, 150), 1, 1, 50, 241, 0, 0, 240},
+	{"new policies fail to mutate five requests each", "WebhookPolicyConfigErrors", newPolicies("MutatingAdmissionPolicy", promql.Mutations+`{instance="a",error_type="invalid_error"`, 5, 60, 90, 120, 150), 1, 1, 50, 241, 0, 0, 240},
+	{"a policy refuses seven requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 7, 60, 70, 80)[:1], 1, 1, 50, 60, 110, 140, 140},
+	{"a policy lets seven requests pass each quarter of an hour, for three", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(7, 60, 75, 90))(m) })}, 1, 1, 50, 60, 95, 200, 200},
+	{"a policy lets two requests pass", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(1, 57, 157))(m) })}, 1, 1, 50, 241, 0, 0, 240},
 	{"what was counted long ago", onCalls(), longAgo(), 1, 1, 1, 101, 0, 0, 100},
 	{"one scrape in 18 succeeds", "WebhookInputMetricsMissing WebhookAllCallsFailing", seldom(), 1, 1, 1, 136, 0, 0, 135},
 	{"API servers that restart each hour count the same again", "WebhookAllCallsFailing", restartsEachHour(), 1, 1, 60, 361, 0, 0, 360},
@@ -394,6 +534,9 @@ func besideDenials() []trace {
 		counts(promql.Validations+`{instance="a",policy="p",policy_binding="b",enforcement_action="deny"}`, since(0, 180)),
 	}
 }
+
+// openPolicy counts what a policy lets pass.
+const openPolicy = promql.Validations + `{instance="a",policy="p",policy_binding="b",enforcement_action="allow",error_type="policy_error"}`
 
 // passedByPolicy are requests that a policy cannot evaluate, one in so many minutes.
 func passedByPolicy(instance string, minutes int) trace {
@@ -758,6 +901,13 @@ var silences = []silence{
 	{"stray failures of one in 50 calls, 18 a minute, after an outage", "WebhookFailingClosed", rollout(18, 50, 40), 159, 166, 199},
 	{"stray failures of one in 200 calls, 18 a minute, after an outage", "WebhookCallsFailing", rollout(18, 200, 40), 159, 166, 199},
 	{"stray failures of one in 200 calls, 180 a minute, after an outage", "WebhookFailingClosed", rollout(180, 200, 40), 159, 166, 199},
+	{"six calls in half an hour are answered after an outage", "WebhookFailingClosed", partly(oneIn(5), within(60, 150, oneIn(5))), 149, 190, 240},
+	{"a call each minute is answered after an outage", "WebhookFailingClosed", partly(often(1), within(60, 74, often(1))), 73, 97, 150},
+	{"ten calls a minute are answered after an outage", "WebhookFailingClosed", partly(often(10), within(60, 80, often(10))), 79, 90, 150},
+	{"one in 14 fails after an outage", "WebhookFailingClosed", partly(often(100), then(within(60, 80, often(100)), 80, often(7))), 79, 90, 200},
+	{"many calls are answered after three outages", "WebhookFailingClosed", partly(then(often(60), 118, often(2000)), within(0, 118, inSpells(8, 60, 0))), 118, 128, 160},
+	{"a policy that refused fifteen requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 15, 60, 70, 80)[:1], 90, 125, 200},
+	{"a policy that let fifteen requests pass three times", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(15, 60, 75, 90))(m) })}, 95, 140, 200},
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
 }
 

@@ -45,9 +45,6 @@ const (
 	slowShare = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6m`
 	// slowCount are the slow calls of these.
 	slowCount = `cluster_type_name:webhook_auditor_calls_slow:increase6m`
-	// slowShort is the share of slow calls of webhooks that are called all the
-	// time: fewer than five calls are too few.
-	slowShort = `cluster_type_name:webhook_auditor_calls_slow:ratio_five_calls6m`
 	// slowLong is that of webhooks which are called now and then: slow in 3 slots
 	// of 5 minutes, and 5 times, in 6 hours, until they are quick for half an
 	// hour, or 20 times within five minutes, or not called any more.
@@ -64,12 +61,12 @@ const (
 	// answered.
 	unlessFailing = ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`
 
-	// slowNow is the share of slow calls, of either kind.
+	// slowNow is the share of slow calls, of those that are called all the time, and of the others.
 	slowNow = `cluster_type_name:webhook_auditor_calls_slow:share`
 	slow    = slowNow + ` > $threshold`
 
 	// slowForLong are the webhooks that have been slow for 10 minutes, or for which it pages.
-	slowForLong = `count_over_time((` + slow + `)[10m:1m]) >= 10 or ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}`
+	slowForLong = `count_over_time(` + slowNow + `[10m:1m]) >= 10 or ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}`
 
 	// hangs is the share of the calls that take so long that clients give up.
 	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`
@@ -111,10 +108,6 @@ var slowRecords = []RecordingRule{
 	{Name: edges, Asks: "Which bucket is the threshold of each webhook that may not take a second?", Expr: `count_values by (type, name) ("le", ` + thresholds + ` != 1)`},
 	{Name: slowShare, Asks: "Which share of the calls of 6m was slow, where more than one in a hundred was?", Expr: strings.ReplaceAll(notQuick, "WINDOW", "6m")},
 	{Name: slowCount, Asks: "How many calls is that?", Expr: slowShare + ` * on (type, name) (` + strings.ReplaceAll(answered, "WINDOW", "6m") + `)`},
-	{
-		Name: slowShort, Asks: "And which share, where five calls were made?",
-		Expr: slowShare + ` and on (type, name) ` + slowCount + ` / on (type, name) ` + slowShare + ` > 4.99`, // 5, up to rounding
-	},
 	{Name: slowLately, Asks: "Which share of the calls of 4m was slow, of these?", Expr: lately(`(1 - ` + quick + ` / on (type, name) (` + answered + `)) and on (type, name) ` + slowShare)},
 	{Name: quickNow, Asks: "Which of these have become quick?", Expr: lately(`group by (type, name) (` + answered + ` * on (type, name) ` + slowShare + ` > 5) unless on (type, name) ` + slowLately + ` > 0.0001`)},
 	{Name: hangs, Asks: "Which share of the calls of 4m took over 2.5 s, where it is most of them?", Expr: lately(`
@@ -127,8 +120,8 @@ var slowRecords = []RecordingRule{
 func lately(expr string) string { return strings.ReplaceAll(expr, "WINDOW", "4m") }
 
 var slowNowRecord = RecordingRule{
-	Name: slowNow, Asks: "Which share of the calls is slow, of webhooks that are?",
-	Expr: slowShort + ` unless on (type, name) ` + quickNow + ` or on (type, name) ` + slowLong,
+	Name: slowNow, Asks: "Which share of the calls is slow, of webhooks that are? Fewer than five calls, up to rounding, are too few.",
+	Expr: slowShare + ` and on (type, name) ` + slowCount + ` / on (type, name) ` + slowShare + ` > 4.99 unless on (type, name) ` + quickNow + ` or on (type, name) ` + slowLong,
 }
 
 var slowLongRecord = RecordingRule{

@@ -25,26 +25,29 @@ type Number struct {
 	Means string
 }
 
-// leastShare is what the records of slow and failed calls keep.
-const leastShare = 0.01
+// leastShare is what the records of slow and failed calls keep. From outageShare on it is no matter of
+// tickets alone.
+const (
+	leastShare  = 0.01
+	outageShare = 0.2
+)
 
 // Numbers is the table of all that options, chart and mixin can change. An alert of the name is
 // what the first ones are about.
 var Numbers = []Number{
 	{"WebhookFailingClosed", 0.06, 0, leastShare, 1, "An outage of a webhook that is called now and then: this share of the calls of six hours fails. No page is for less."},
-	{"WebhookCallsFailing", 0.05, 0.01, leastShare, 1, "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes."},
-	{"WebhookFailingOpen", 0.05, 0.01, leastShare, 1, "The same, where requests pass."},
-	{"WebhookConversionFailing", 0.05, 0.01, leastShare, 1, "The same, of conversions."},
+	{"WebhookCallsFailing", 0.05, 0.01, leastShare, outageShare, "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes."},
+	{"WebhookFailingOpen", 0.05, 0.01, leastShare, outageShare, "The same, where requests pass."},
+	{"WebhookConversionFailing", 0.05, 0.01, leastShare, outageShare, "The same, of conversions."},
+	{"ticketShareOfHours", 0.02, 0, 0.002, outageShare, "Each of them is also for more than this share of the calls of six hours, half of it in half of the slots."},
 	{"WebhookCriticalResourceSlow", 0.01, 0, leastShare, 1, "Over this share of the calls takes longer than the webhook's threshold, and the cluster depends on it."},
 	{"WebhookSlow", 0.01, 0, leastShare, 1, "The same, where the cluster does not."},
 	{"WebhookRejectionsHigh", 0.1, 0, 0.001, 1, "Over this share of the requests is refused on purpose."},
-	{"pageShare", 0.2, 0, 0.02, 1, "An outage of a webhook that is called all the time: over this share of the calls of 5 minutes fails."},
-	{"pageHalfMinuteShare", 0.15, 0, 0.02, 1, "A half minute of it counts where over this share of the 3 minutes before failed."},
-	{"pageHalfMinutes", 11, 0, 1, 61, "So many of the 60 half minutes of 30 minutes must count. An outage of two minutes counts for 10."},
+	{"pageShare", outageShare, 0, 0.06, 1, "An outage of a webhook that is called all the time: over this share of the calls of 5 minutes fails."},
+	{"pageHalfMinutes", 11, 0, 1, 61, "So many of the 60 half minutes of 30 minutes must count, after 3 minutes of which over 3/4 of that failed. An outage of two minutes counts for 10."},
 	{"pageFailures", 5, 0, 1, 1000, "Fewer failures than these in 30 minutes, or in six hours of a webhook that is called now and then, never page."},
 	{"pageSlots", 3, 0, 1, 91, "So many of the 90 slots of six hours must count, of a webhook that is called now and then."},
 	{"partShare", 0.5, 0, 0.02, 1, "An operation, also on one API server, is looked at by itself where over this share of its calls fails."},
-	{"recoveredShare", 0.01, 0, 0.001, 0.02, "An outage is over where at most this share of 20 calls failed in 3 minutes."},
 	{"expiresSoonDays", 7, 0, 1, 31, "A CA bundle expires soon where fewer days are left: a ticket each day, and no longer each week."},
 	{"explainedShare", 0.5, 0, 0.1, 1, "The errors of API servers are explained where over this share of them in 30 minutes is of webhooks."},
 	{"hangingShare", 0.5, 0, 0.02, 1, "Calls hang where over this share of them takes over 2.5 s: it pages after 5 minutes instead of 15."},
@@ -95,7 +98,7 @@ func (o Options) checkNumbers() error {
 			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(numberNames(), ", "))
 		case !exists:
 			return fmt.Errorf("--threshold: %q: must be one of %s%s", name, strings.Join(numberNames(), ", "), nearest(name, numberNames()))
-		case value < n.Lowest || value >= n.Below:
+		case !(value >= n.Lowest && value < n.Below): // NaN is neither
 			return fmt.Errorf("--threshold: %s=%v: must be at least %s, the lowest that works, and below %s", name, value, decimal(n.Lowest), decimal(n.Below))
 		}
 	}

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -62,9 +63,11 @@ func TestRefusedOptions(t *testing.T) {
 		`--critical: "WebhookOpen": must be the name of an alert`:                                                 {Critical: []string{"WebhookOpen"}},
 		`--threshold: "pageshare": must be one of WebhookFailingClosed, `:                                         {Thresholds: map[string]float64{"pageshare": 0.1}},
 		`, did you mean pageShare?`: {Thresholds: map[string]float64{"pageshare": 0.1}},
-		`--threshold: WebhookAuditorDown has none: must be one of WebhookFailingClosed, `:           {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
-		`--threshold: WebhookSlow=5: must be at least 0.01, the lowest that works, and below 1`:     {Thresholds: map[string]float64{"WebhookSlow": 5}},
-		`--threshold: WebhookSlow=0.005: must be at least 0.01, the lowest that works, and below 1`: {Thresholds: map[string]float64{"WebhookSlow": 0.005}},
+		`--threshold: WebhookAuditorDown has none: must be one of WebhookFailingClosed, `:                  {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
+		`--threshold: WebhookSlow=5: must be at least 0.01, the lowest that works, and below 1`:            {Thresholds: map[string]float64{"WebhookSlow": 5}},
+		`--threshold: WebhookSlow=NaN: must be at least 0.01, the lowest that works, and below 1`:          {Thresholds: map[string]float64{"WebhookSlow": math.NaN()}},
+		`--threshold: WebhookFailingOpen=0.3: must be at least 0.01, the lowest that works, and below 0.2`: {Thresholds: map[string]float64{"WebhookFailingOpen": 0.3}},
+		`--threshold: WebhookSlow=0.005: must be at least 0.01, the lowest that works, and below 1`:        {Thresholds: map[string]float64{"WebhookSlow": 0.005}},
 	} {
 		if _, err := Render(RuleFile, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one that says %q", o, err, want)

@@ -22,6 +22,13 @@ const (
 	policiesBroken = `cluster_plugin:webhook_auditor_policies_broken:increase10m`
 )
 
+// policiesFailed are the counters of what policies could not evaluate: what passed, and what was
+// not mutated. policiesFailing is how often they grew in six hours, where that goes on.
+const (
+	policiesFailed  = `cluster_instance_policy_failure:webhook_auditor_policies_failed:last5m`
+	policiesFailing = `cluster_policy_failure:webhook_auditor_policies_failed:increase6h_recurring`
+)
+
 // sinceBirth is an increase that has all of a counter which did not exist at the
 // window's start: the first denial of a policy makes its series.
 func sinceBirth(counter, plugin string) string {
@@ -45,13 +52,30 @@ var policyRecords = []RecordingRule{
 			`(REFUSED - on (plugin) (DENIED or on (plugin) 0 * REFUSED)) > on (plugin) clamp_max(0.05 * REFUSED, 30)`,
 		),
 	},
+	{Name: policiesFailed, Asks: "What did each API server last count of requests that policies could not evaluate?", Expr: `
+		label_replace(last_over_time(` + promql.Validations + `{enforcement_action="allow"}[5m]), "failure", "open", "", "")
+		or label_replace(last_over_time(` + promql.Mutations + `{error_type!="no_error"}[5m]), "failure", "mutation", "", "")`},
+	{
+		// They grew in the last 15 minutes and in the 15 before as well, or in three slots of the
+		// six hours, and seldom. It begins while they do.
+		Name: policiesFailing, Asks: "How often did they grow in six hours, where they do again and again?",
+		Expr: strings.NewReplacer("COUNTER", policiesFailed, "BY", "(policy, policy_binding, failure)", "FAILING", policiesFailing).Replace(`
+			sum by BY (increase(COUNTER[6h])) > 0 and on BY (
+				sum by BY (increase(COUNTER[15m])) > 0 and on BY sum by BY (increase(COUNTER[15m] offset 15m)) > 0
+				or on BY (
+					sum by BY (increase(COUNTER[2h])) > 0
+					and on BY count_over_time((sum by BY (increase(COUNTER[20m])) > 0)[6h:15m]) >= 3
+					unless on BY max_over_time(sum by BY (increase(COUNTER[20m]))[2h:15m]) > 10
+				)
+			) and on BY (sum by BY (increase(COUNTER[4m])) > 0 or on BY FAILING)`),
+	},
 }
 
 // brokenPolicies is how many requests were refused so in 10 minutes, where it is several, or in
 // the last hour, where there were some in three slots of six hours and never many.
 const brokenPolicies = `max_over_time(` + policiesBroken + `[3m]) > 2.5
 	or on (plugin) (
-		max_over_time(` + policiesBroken + `[1h]) > 0.7
+		max_over_time(` + policiesBroken + `[1h])
 		and on (plugin) count_over_time((` + policiesBroken + ` > 0.7)[6h:9m]) >= 3
 		unless on (plugin) max_over_time(` + policiesBroken + `[2h]) > 10
 	)`
@@ -80,7 +104,7 @@ var policiesGroup = Group{
 		{
 			Name: "WebhookPolicyFailingOpen", Asks: "Which policies let requests pass as they cannot be evaluated, again and again?",
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        recurringPolicy("WebhookPolicyFailingOpen", promql.Validations+`{enforcement_action="allow"}`),
+			Expr:        ofPolicies("open"),
 			Summary:     `Requests pass policy {{ $labels.policy }} because it cannot be evaluated.`,
 			Description: `{{ $value | printf "%.0f" }} requests passed policy ` + policyAndBinding + ` unchecked in the last six hours, and it goes on, as it could not be evaluated (failurePolicy Ignore). Mostly an expression reads a field that some objects lack. Its status has warnings: "kubectl get validatingadmissionpolicy {{ $labels.policy }} -o yaml".`,
 			Variables:   policyVariables,
@@ -88,7 +112,7 @@ var policiesGroup = Group{
 		{
 			Name: "WebhookPolicyMutationsFailing", Asks: "Which policies fail to mutate, again and again?",
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        recurringPolicy("WebhookPolicyMutationsFailing", promql.Mutations+`{error_type!="no_error"}`),
+			Expr:        ofPolicies("mutation"),
 			Summary:     `Mutations of policy {{ $labels.policy }} fail.`,
 			Description: `{{ $value | printf "%.0f" }} mutations by policy ` + policyAndBinding + ` failed in the last six hours, and it goes on.{{ if eq $policy "Fail" }} Its failurePolicy is Fail: the requests are refused.{{ else if eq $policy "Ignore" }} Its failurePolicy is Ignore: objects lack its changes.{{ end }} Its expression or its patch does not fit some objects; a refused client's reply says why. See "kubectl get mutatingadmissionpolicy {{ $labels.policy }} -o yaml".`,
 			Variables:   policyVariables,
@@ -111,17 +135,7 @@ var policiesGroup = Group{
 	},
 }
 
-// recurringPolicy is how often the counters of a policy and binding grew in six hours, where
-// they did in the last 15 minutes and in the 15 before as well, or in three slots of the six
-// hours, and seldom. It begins while they do.
-func recurringPolicy(alert, counter string) string {
-	return strings.NewReplacer("COUNTER", counter, "POLICY", "(policy, policy_binding)", "NAME", alert).Replace(`
-		sum by POLICY (increase(COUNTER[6h])) > 0 and on POLICY (
-			sum by POLICY (increase(COUNTER[15m])) > 0 and on POLICY sum by POLICY (increase(COUNTER[15m] offset 15m)) > 0
-			or on POLICY (
-				sum by POLICY (increase(COUNTER[2h])) > 0
-				and on POLICY count_over_time((sum by POLICY (increase(COUNTER[20m])) > 0)[6h:15m]) >= 3
-				unless on POLICY max_over_time(sum by POLICY (increase(COUNTER[15m]))[2h:15m]) > 10
-			)
-		) and on POLICY (sum by POLICY (increase(COUNTER[4m])) > 0 or on POLICY ALERTS{alertname="NAME", alertstate="firing"})`)
+// ofPolicies is policiesFailing of one failure.
+func ofPolicies(failure string) string {
+	return `sum by (policy, policy_binding) (` + policiesFailing + `{failure="` + failure + `"})`
 }

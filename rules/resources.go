@@ -47,18 +47,16 @@ const writes = `verb=~"POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION|CONNECT"`
 // The records of how long requests wait for webhooks. Those of the API servers'
 // requests have as many series as all webhooks together, so each is read once.
 const (
-	fullSeconds = `cluster_group_resource_subresource_verb:webhook_auditor_request_duration_seconds:increase5m`
-	ownSeconds  = `cluster_group_resource_subresource_verb:webhook_auditor_request_sli_duration_seconds:increase5m`
 	ownRequests = `cluster_group_resource_subresource_verb:webhook_auditor_requests:increase5m`
 	admissions  = `cluster_group_resource_subresource_verb:webhook_auditor_admission_wait_seconds:avg5m`
 	convertings = `cluster_group_resource:webhook_auditor_conversion_wait_seconds:avg5m`
 )
 
 var waitRecords = []RecordingRule{
-	{Name: fullSeconds, Asks: "How long did requests take in 5m, by what they are for?", Expr: perVerb(fullDuration + `_sum{dry_run="", ` + writes + `}`)},
-	{Name: ownSeconds, Asks: "How long without waiting for webhooks?", Expr: perVerb(sliDuration + `_sum{` + writes + `}`)},
-	{Name: ownRequests, Asks: "How many were there?", Expr: perVerb(sliDuration + `_count{verb!="WATCH"}`)},
-	{Name: admissions, Asks: "How long does one wait for admission webhooks?", Expr: `(` + fullSeconds + ` - on (group, resource, subresource, verb) ` + ownSeconds + `) / on (group, resource, subresource, verb) (` + ownRequests + ` >= 5)`},
+	{Name: ownRequests, Asks: "How many requests were there in 5m, by what they are for?", Expr: perVerb(sliDuration + `_count{verb!="WATCH"}`)},
+	{Name: admissions, Asks: "How long does one wait for admission webhooks? That is how long all take, less how long they do without.", Expr: `
+		(` + perVerb(fullDuration+`_sum{dry_run="", `+writes+`}`) + ` - on (group, resource, subresource, verb) ` + perVerb(sliDuration+`_sum{`+writes+`}`) + `)
+		/ on (group, resource, subresource, verb) (` + ownRequests + ` >= 5)`},
 	{Name: convertings, Asks: "How long does one wait for conversion webhooks?", Expr: perConverted(`sum by (group, resource) (` + ownRequests + `{group!="", subresource="", verb!="CONNECT"})`)},
 }
 

@@ -37,17 +37,25 @@ type world struct {
 	inputs map[string][]string // which rules it reads
 }
 
-// evaluate evaluates the alerts that the scenarios look at, and what these read.
-func (w *world) evaluate(t testing.TB) {
+// load reads the alerts that the scenarios look at, and what these read.
+func (w *world) load(t testing.TB) {
 	t.Helper()
 	var names []string
-	series := map[string][]string{}
 	for _, s := range w.scenarios {
 		names = append(names, s.alerts...)
-		series[s.cluster] = s.series
 	}
 	w.groups = silentGroupsOf(t, names...)
 	w.inputs = w.inputsOf()
+}
+
+// evaluate evaluates these.
+func (w *world) evaluate(t testing.TB) {
+	t.Helper()
+	w.load(t)
+	series := map[string][]string{}
+	for _, s := range w.scenarios {
+		series[s.cluster] = s.series
+	}
 	w.run = evaluateFile(t, groupFile(t, w.groups), w.scrape, inClusters(series))
 	w.fires = w.run.over(w.from, w.last, w.step)
 }

@@ -20,9 +20,9 @@ func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 		{`{runbookBaseURL: "https://example.com/books"}`, `--runbook-base-url=https://example.com/books`},
 		{`{labels: {team: platform}}`, `--alert-labels=team=platform`},
 		{`{severities: enhancement}`, `--severities=enhancement`},
-		{`{severities: enhancement, thresholds: {WebhookFailingOpen: 0.2}}`, `--severities=enhancement --threshold=WebhookFailingOpen=0.2`},
+		{`{severities: enhancement, thresholds: {WebhookFailingOpen: 0.1}}`, `--severities=enhancement --threshold=WebhookFailingOpen=0.1`},
 		{`{disabled: [WebhookSlow, WebhookBackendDown]}`, `--disable=WebhookSlow,WebhookBackendDown`},
-		{`{thresholds: {WebhookFailingClosed: 0.03, pageShare: 0.15, pageHalfMinuteShare: 0.2, pageSlots: 5}}`, `--threshold=WebhookFailingClosed=0.03,pageShare=0.15,pageHalfMinuteShare=0.2,pageSlots=5`},
+		{`{thresholds: {WebhookFailingClosed: 0.03, pageShare: 0.15, pageHalfMinutes: 20, pageSlots: 5}}`, `--threshold=WebhookFailingClosed=0.03,pageShare=0.15,pageHalfMinutes=20,pageSlots=5`},
 		{`{critical: [WebhookFailingOpen]}`, `--critical=WebhookFailingOpen`},
 	} {
 		for _, platform := range []string{`prometheusOperator: {enabled: true}`, `openshift: {enabled: true}`} {

@@ -8,7 +8,7 @@
 {{- range $name, $value := $values.thresholds }}
 {{- if not (hasKey $adjustable.numbers $name) }}{{ fail (printf "alerts.thresholds: there is no number %q" $name) }}{{ end }}
 {{- with get $adjustable.numbers $name }}
-{{- if or (lt (float64 $value) .lowest) (ge (float64 $value) .below) }}{{ fail (printf "alerts.thresholds: %s must be at least %v, the lowest that works, and below %v" $name .lowest .below) }}{{ end }}
+{{- if not (and (ge (float64 $value) .lowest) (lt (float64 $value) .below)) }}{{ fail (printf "alerts.thresholds: %s must be at least %v, the lowest that works, and below %v" $name .lowest .below) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- range $group := .object.spec.groups }}
