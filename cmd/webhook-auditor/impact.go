@@ -206,7 +206,7 @@ func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	if len(cards) == 0 {
 		return notFound(unknown, report.NewErrors(r.Errors), s)
 	}
-	return printAnswer(i.output, report.NewImpact(cards), report.NewErrors(r.Errors), s)
+	return printAnswer(i.output, report.NewImpact(cards, r.Snapshot), report.NewErrors(r.Errors), s)
 }
 
 // cardsOf are those of a configuration, which TYPE may precede, a policy or an APIService;

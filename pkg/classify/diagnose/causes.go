@@ -202,7 +202,7 @@ var advices = map[Cause]advice{
 		Fix:     "install what the Service belongs to again. If its software is gone for good, keep a copy of the configuration that names the Service, then delete that",
 		Conversion: "install what the Service belongs to again. If its software is gone for good and the versions differ in name only, keep a copy of the CRD, then set its spec.conversion.strategy to None. " +
 			"Never delete the CRD: all its objects go with it",
-		Checks: []string{"service-missing", "orphaned-configuration"},
+		Checks: []string{"service-missing", "service-elsewhere", "orphaned-configuration"},
 	},
 	"service-port-missing": {
 		Meaning: "the Service exists, but has no port of the number in clientConfig.service.port (443 by default)",
@@ -229,7 +229,7 @@ var advices = map[Cause]advice{
 	"unknown-authority": {
 		Meaning: "no CA in caBundle signed the backend's certificate. One of the two was renewed alone, or the bundle was never injected or was reverted",
 		Fix:     "have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle. See that no GitOps tool writes the field",
-		Checks:  []string{"ca-bundle-missing", "ca-bundle-invalid", "serving-certificate"},
+		Checks:  []string{"ca-bundle-missing", "ca-bundle-invalid", "serving-certificate", "backend-selector", "host-port"},
 	},
 	"certificate-expired": {
 		Meaning: "the backend's certificate or its CA has expired or is not valid yet, or the clock of the API server's host is wrong",
@@ -240,12 +240,12 @@ var advices = map[Cause]advice{
 	"certificate-name": {
 		Meaning: "the backend's certificate is not for the name that is called: SERVICE.NAMESPACE.svc, or the host of the URL. Only subjectAltNames count, no common name",
 		Fix:     "issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc. Where a URL is called, with the host of that as its DNS name or IP address",
-		Checks:  []string{"serving-certificate"},
+		Checks:  []string{"serving-certificate", "backend-selector", "host-port"},
 	},
 	"mesh": {
 		Meaning: "the certificate has no DNS name. It is that of a service mesh's sidecar, which took the connection, or was made without subjectAltNames",
 		Fix:     "take the port of the webhook out of the mesh (traffic.sidecar.istio.io/excludeInboundPorts, config.linkerd.io/skip-inbound-ports). Without a mesh, issue the certificate with the DNS name SERVICE.NAMESPACE.svc",
-		Checks:  []string{"serving-certificate"},
+		Checks:  []string{"mesh-strict", "serving-certificate"},
 	},
 	"no-certificate": {
 		Meaning: "the backend ended the TLS handshake: it has no certificate yet for the name that is called",
@@ -255,7 +255,7 @@ var advices = map[Cause]advice{
 	"no-tls": {
 		Meaning: "a server answers at the port, but without TLS",
 		Fix:     "point the targetPort of the Service to the HTTPS listener of the backend",
-		Checks:  []string{"serving-certificate"},
+		Checks:  []string{"serving-certificate", "backend-selector", "host-port"},
 	},
 	"tls": {
 		Meaning: "the TLS handshake failed: no common version or cipher, or the backend demands a client certificate. API servers send one only with --admission-control-config-file",
@@ -273,13 +273,13 @@ var advices = map[Cause]advice{
 	"connection-refused": {
 		Meaning: "no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
 		Fix:     "see that the Pods run and listen on the targetPort of the Service, and that their readinessProbe asks the webhook's own port",
-		Checks:  []string{"no-ready-endpoints", "backend-selector", "host-port", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "backend-selector", "host-port", "cluster-url", "backend-unreachable"},
 		Related: []string{"single-endpoint"},
 	},
 	"no-route": {
 		Meaning: "the API server has no route to the address of the Pod or Service: the node is gone, or the network between them",
 		Fix:     "see that the node of the Pod is up and that the hosts of the control plane reach the Pod network",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "platform-limits", "cluster-url", "backend-unreachable"},
 	},
 	"overlay-network": {
 		Meaning: "a managed control plane (EKS) dials no address outside its own network. The Pods have addresses of an overlay network or of another range",
@@ -289,23 +289,23 @@ var advices = map[Cause]advice{
 	"dns": {
 		Meaning: "the API server's host cannot resolve the name. Its DNS does not know the cluster's own names",
 		Fix:     "use clientConfig.service in place of a URL that ends with .svc. Else have the DNS of the control plane resolve the host",
-		Checks:  []string{"backend-unreachable"},
+		Checks:  []string{"cluster-url", "backend-unreachable"},
 	},
 	"connect-timeout": {
 		Meaning: "no connection was made in time. A firewall, a network policy or a security group drops packets, or the Pod's node is gone",
 		Fix:     "allow the hosts of the control plane to reach the port of the Pod, on all nodes. The Service's port, 443, is not enough",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "platform-limits", "cluster-url", "backend-unreachable"},
 	},
 	"timeout": {
 		Meaning: "the webhook did not answer within its timeoutSeconds. It is slow or hangs, or packets to it are dropped",
 		Fix:     "look at the load of the backend, its log and its own calls to the API server. Lower timeoutSeconds, so that requests wait less",
-		Checks:  []string{"service-missing", "no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable"},
+		Checks:  []string{"service-missing", "no-ready-endpoints", "network-policy", "same-node-service", "platform-limits", "backend-unreachable"},
 		Related: []string{"long-timeout", "budget-exceeded"},
 	},
 	"cut-off": {
 		Meaning: "the connection was closed during the call. The backend crashed or stopped without draining, or a mesh or load balancer closed it",
 		Fix:     "look for restarts of the Pods. Have them drain before they stop (preStop), and exempt them from the mutual TLS of a mesh",
-		Checks:  []string{"no-ready-endpoints", "backend-unreachable"},
+		Checks:  []string{"no-ready-endpoints", "mesh-strict", "backend-unreachable"},
 		Related: []string{"single-endpoint"},
 	},
 	"not-found": {
@@ -333,6 +333,7 @@ var advices = map[Cause]advice{
 	"html-page": {
 		Meaning: "an HTML page came back. A proxy, a load balancer or an ingress on the way answered, not the webhook",
 		Fix:     "see who answers at the URL or the Service's endpoints, and point the registration at the webhook itself",
+		Checks:  []string{"backend-selector", "host-port"},
 	},
 	"invalid-registration": {
 		Meaning: "the API server cannot use the registration itself",
@@ -352,6 +353,7 @@ var advices = map[Cause]advice{
 	"mirror-pod-denied": {
 		Meaning: "a webhook or policy denied the mirror Pod by which a kubelet shows a static Pod. The static Pod runs all the same, the API server does not show how",
 		Fix:     "leave mirror Pods out by a matchCondition: !has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
+		Checks:  []string{"mirror-pods"},
 	},
 	"eviction-denied": {
 		Meaning: "the webhook or policy is asked about evictions and refused this one. Those of operators do so on purpose: they move the Pod themselves, and the drain has to try again",
@@ -372,6 +374,7 @@ var advices = map[Cause]advice{
 	"match-condition": {
 		Meaning: "a matchCondition could not be evaluated on the object. With failurePolicy Fail that refuses the request; the webhook was not called",
 		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
+		Checks:  []string{"failing-match-condition"},
 	},
 	"conversion-refused": {
 		Meaning: "the conversion webhook was called and could not convert the object. The words after the colon are its own",
@@ -381,8 +384,7 @@ var advices = map[Cause]advice{
 	"request-timeout": {
 		Meaning: "the request took longer than the API server allows: 34 s for a write, or its --request-timeout. A chain of slow webhooks does that, whatever their failurePolicy",
 		Fix:     "see which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
-		Checks:  []string{"no-ready-endpoints", "network-policy", "same-node-service", "backend-unreachable", "budget-exceeded"},
-		Related: []string{"long-timeout"},
+		Checks:  []string{"chain-outlasts-request"},
 	},
 	"api-server": {
 		Meaning: "the API server itself failed at calling the webhook",
@@ -399,6 +401,7 @@ var advices = map[Cause]advice{
 	"policy-failed": {
 		Meaning: "the mutation of a policy failed, and with failurePolicy Fail that refuses the request",
 		Fix:     "correct the policy. An ApplyConfiguration cannot change atomic lists, maps and structs; a JSONPatch needs the path that it changes",
+		Checks:  []string{"policy-expression"},
 	},
 	"apply-without-type": {
 		Meaning: "the API server has no type to apply the policy's applyConfiguration to: the request carries a Scale, an Eviction, a TokenRequest or options of CONNECT",
@@ -408,10 +411,12 @@ var advices = map[Cause]advice{
 	"policy-expression": {
 		Meaning: "an expression of the policy could not be evaluated on the object, or cost too much. With failurePolicy Fail that refuses the request",
 		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…). request.name, request.subResource and params may be missing as well",
+		Checks:  []string{"policy-expression"},
 	},
 	"policy-expression-warned": {
 		Meaning: "an expression of the policy could not be evaluated on the object. The request went on: validationActions of the binding is Warn or Audit",
 		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…). With Deny the policy would refuse the request",
+		Checks:  []string{"policy-expression"},
 	},
 	"mirror-pod": {
 		Meaning: "the API server refused the Pod by which the kubelet shows a static Pod. Most often a mutating webhook or policy added a ServiceAccount, a Secret or a ConfigMap to it",
@@ -421,6 +426,7 @@ var advices = map[Cause]advice{
 	"params-missing": {
 		Meaning: "the params of the binding do not exist, and its parameterNotFoundAction is Deny. All that the policy matches is refused, whatever validationActions are",
 		Fix:     "create the params, or set paramRef.parameterNotFoundAction of the binding to Allow",
+		Checks:  []string{"param-kind-missing"},
 	},
 	"policy-configuration": {
 		Meaning: "the policy or its binding is wrong, no expression was evaluated. All that the policy matches is refused, whatever validationActions and matchConditions are",
@@ -430,6 +436,7 @@ var advices = map[Cause]advice{
 	"param-kind": {
 		Meaning: "the API server does not serve the kind of the policy's params, or not yet. All that the policy matches is refused, whatever its bindings and matchConditions say",
 		Fix:     "create the CRD and wait 30 s, or set failurePolicy of the policy to Ignore",
+		Checks:  []string{"param-kind-missing"},
 	},
 	"params-unsynced": {
 		Meaning: "the API server has just started and had not read the policy's params yet",
@@ -472,7 +479,7 @@ var advices = map[Cause]advice{
 		Meaning: "an Envoy proxy of a mesh or gateway answered in place of the backend, which may not have seen the call",
 		Fix:     "take the port of the webhook out of the mesh. Or see in the log of the proxy why it does not reach the backend",
 		Look:    "kubectl get pods",
-		Checks:  []string{"no-ready-endpoints"},
+		Checks:  []string{"no-ready-endpoints", "mesh-strict"},
 	},
 	"slow-call": {
 		Meaning: "the call was slow, and the API server logged how long it took. The request was not refused for it",
@@ -521,6 +528,7 @@ var advices = map[Cause]advice{
 	causePanic: {
 		Meaning: "the API server panicked in the request. Before v1.37 it does so at a JSONPatch of a MutatingAdmissionPolicy with an Object in a list or map, whatever failurePolicy says",
 		Fix:     "write maps in place of Object{…} in lists and maps; the check policy-expression names the policy: webhook-auditor audit. If there is none, look at the API server's log",
+		Checks:  []string{"policy-expression"},
 	},
 	"kind-too-new": {
 		Meaning: "the CRD is younger than the API server's copy of the schemas, which a MutatingAdmissionPolicy needs. Such requests are refused for some 5 s, whatever failurePolicy says",

@@ -56,6 +56,7 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Fix = cmp.Or(advice.Conversion, advice.Fix)
 	}
 	if c.Policy.Name != "" {
+		a.find(r, func(ref inventory.Ref) bool { return ref == c.Policy })
 		a.addPolicy(r)
 		return a
 	}
@@ -67,7 +68,10 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	}
 	a.Profiles = about(r, c)
 	callers := c.callers(a.Profiles)
-	a.find(r, callers)
+	a.find(r, amongst(callers))
+	if len(a.Profiles) == 0 && len(advice.Checks) > 0 && c.Webhook+c.Kind+c.Expression+c.URL == "" {
+		a.findUnnamed(r, advice.Checks[0])
+	}
 	a.Look = a.look()
 	switch {
 	case len(a.Profiles) == 0:
@@ -147,7 +151,7 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 
 // find adds the findings about the webhooks, in the order of the checks of the advice. The
 // fix of one that explains the Cause is the way out.
-func (a *Answer) find(r *classify.Report, profiles []*classify.Profile) {
+func (a *Answer) find(r *classify.Report, isAbout func(inventory.Ref) bool) {
 	advice := advices[a.Cause]
 	order := slices.Concat(advice.Checks, advice.Related)
 	rank := func(f *classify.Finding) int {
@@ -157,7 +161,7 @@ func (a *Answer) find(r *classify.Report, profiles []*classify.Profile) {
 		return len(order)
 	}
 	for _, f := range r.Findings {
-		if slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == f.Webhook }) {
+		if isAbout(f.Webhook) {
 			a.Findings = append(a.Findings, f)
 		}
 	}
@@ -175,6 +179,26 @@ func (a *Answer) find(r *classify.Report, profiles []*classify.Profile) {
 	}
 }
 
+// amongst reports of a reference whether it is one of the profiles'.
+func amongst(profiles []*classify.Profile) func(inventory.Ref) bool {
+	return func(ref inventory.Ref) bool {
+		return slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == ref })
+	}
+}
+
+// findUnnamed adds the findings of the check, which of all webhooks and policies is about those
+// that fail so.
+func (a *Answer) findUnnamed(r *classify.Report, check string) {
+	for _, f := range r.Findings {
+		if f.Check.Name == check {
+			a.Findings = append(a.Findings, f)
+		}
+	}
+	if a.Explaining, a.Related = len(a.Findings), len(a.Findings); a.Related > 0 {
+		a.Fix = a.Findings[0].Fix
+	}
+}
+
 // refused adds the findings about the registration that the API server refused.
 func (a Answer) refused(r *classify.Report) Answer {
 	for _, p := range r.Profiles {
@@ -182,7 +206,7 @@ func (a Answer) refused(r *classify.Report) Answer {
 			a.Profiles = append(a.Profiles, p)
 		}
 	}
-	a.find(r, a.Profiles)
+	a.find(r, amongst(a.Profiles))
 	return a
 }
 
@@ -212,7 +236,7 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 	if hasInput(r) {
 		a.Notes = append(a.Notes, note)
 	}
-	a.find(r, meant)
+	a.find(r, amongst(meant))
 	a.Findings, a.Related = a.Findings[:a.Explaining], a.Explaining
 	return a
 }

@@ -64,7 +64,7 @@ func (a *Answer) addPolicy(r *classify.Report) {
 	case p == nil && !hasInput(r):
 	case p == nil:
 		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s.", a.Policy.Name))
-	case a.Cause != causePolicyWarned && a.Cause != causePolicyExpressionWarned:
+	case a.Explaining == 0 && a.Cause != causePolicyWarned && a.Cause != causePolicyExpressionWarned:
 		for _, b := range p.Bindings {
 			if b.Object.Name == a.Binding || a.Binding == "" {
 				a.Fix += "; to let requests through meanwhile: " + classify.DeleteBinding(b)

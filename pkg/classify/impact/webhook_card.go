@@ -41,12 +41,12 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 		Profile: p, Name: p.Name, Sections: sections(webhookAnswers(r, p, evidence)),
 		Title:    fmt.Sprintf("%s%s, calls %s", Named(p.Ref), installed(&p.Registration), p.Webhook.Backend),
 		Commands: append([]string{commands.Disable}, commands.Restart...),
-		Summary:  []Fact{{"called for", calledFor(p)}, {"if it fails", ifItFails(p)}, {"stops", stopsOf(p)}, {"way out", wayOut}},
+		Summary:  []Fact{{"called for", calledFor(p)}, {"if it fails", ifItFails(p)}, {"stops", stopsOf(p)}},
 	}
 	if elsewhere := classify.ReadyElsewhere(p); elsewhere != "" {
 		c.Summary = append(c.Summary, Fact{"readiness", elsewhere})
 	}
-	c.Summary = append(c.Summary, evidence...)
+	c.Summary = append(append(c.Summary, evidence...), Fact{"way out", wayOut})
 	return c
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // converted makes an error about an admission webhook one about a conversion.
@@ -51,7 +52,7 @@ func advice(t *testing.T) map[string]string {
 		for _, p := range r.Snapshot.Policies {
 			cards = append(cards, impact.PolicyCards(r, p.Ref)...)
 		}
-		write("impact of "+name, append(report.NewImpact(cards).Text(report.TextOptions{}), report.NewImpact(cards).Markdown()...))
+		write("impact of "+name, append(report.NewImpact(cards, &inventory.Snapshot{}).Text(report.TextOptions{}), report.NewImpact(cards, &inventory.Snapshot{}).Markdown()...))
 		write("audit of "+name, report.NewDocument(r).Text(report.TextOptions{Fixes: true, Verbose: true}))
 	}
 	for line := range strings.Lines(errors + converted.ReplaceAllString(errors, "conversion webhook for shop.example.com/v1, Kind=Cart failed")) {

@@ -53,7 +53,7 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 // incident is what "impact" says first, with the commands that look at the cause, first the
 // one that all pages have first.
 func incident(card impact.Card, first string) report.Blocks {
-	b, commands := report.NewImpact([]impact.Card{card}).Text(report.TextOptions{})[0], card.Profile.Commands()
+	b, commands := report.NewImpact([]impact.Card{card}, card.Profile.Snapshot).Text(report.TextOptions{})[0], card.Profile.Commands()
 	look := append([]string{first}, slices.DeleteFunc(slices.Clone(commands.Inspect), func(command string) bool { return command == first })...)
 	return report.Blocks{
 		{Heading: "Who is affected", Lines: b.Lines},

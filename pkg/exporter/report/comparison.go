@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -94,7 +95,7 @@ func (c Comparison) Text(o TextOptions) Blocks {
 	return Blocks{
 		{Heading: "ADDED", Lines: o.entries(c.Added, causeOf)},
 		{Heading: "RESOLVED", Lines: o.entries(c.Resolved, causeOf)},
-		{Lines: append(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o)...)},
+		{Lines: slices.Concat(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o), dimmed(unreadInputs(c.Baseline.Inputs)))},
 	}.NonEmpty()
 }
 

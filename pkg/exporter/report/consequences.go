@@ -6,6 +6,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Consequences is what "impact --down", "--down-node" and "--delete" print.
@@ -15,6 +16,8 @@ type Consequences struct {
 	Appearing    []Finding `json:"appearing" jsonschema:"Appearing and Disappearing are findings."`
 	Disappearing []Finding `json:"disappearing"`
 	Errors       []Error   `json:"errors"`
+
+	Inputs []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
 }
 
 // NewConsequences returns the consequences as they are handed out.
@@ -22,6 +25,7 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 	return Consequences{
 		Version: documentVersion, Consequences: *c, Errors: NewErrors(r.Snapshot.Errors),
 		Appearing: newFindings(c.Appearing), Disappearing: newFindings(c.Disappearing),
+		Inputs: newInputs(r.Snapshot),
 	}
 }
 
@@ -64,6 +68,7 @@ func (c Consequences) Blocks() Blocks {
 		c.stuckBlock("A race: new Pods must be ready before the preStop hooks of the old ones end", func(b impact.Blocked) bool { return b.PreStop }),
 		c.stuckBlock("Not without help: webhooks refuse what they wait for themselves", func(b impact.Blocked) bool { return !b.PreStop }),
 		recovery,
+		{Lines: dimmed(unreadInputs(c.Inputs))},
 	}.NonEmpty()
 }
 

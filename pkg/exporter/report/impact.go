@@ -4,12 +4,14 @@ import (
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // Impact is what "impact CONFIGURATION" prints.
 type Impact struct {
-	Version string       `json:"version"`
-	Cards   []ImpactCard `json:"cards"`
+	Version string            `json:"version"`
+	Cards   []ImpactCard      `json:"cards"`
+	Inputs  []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read; absent for a cluster."`
 }
 
 // ImpactCard is about one webhook, admission policy or aggregated API server: the
@@ -22,8 +24,8 @@ type ImpactCard struct {
 }
 
 // NewImpact returns the cards as they are handed out.
-func NewImpact(cards []impact.Card) Impact {
-	out := Impact{Version: documentVersion, Cards: []ImpactCard{}}
+func NewImpact(cards []impact.Card, s *inventory.Snapshot) Impact {
+	out := Impact{Version: documentVersion, Cards: []ImpactCard{}, Inputs: newInputs(s)}
 	for _, c := range cards {
 		card := ImpactCard{Card: c}
 		switch {
@@ -55,7 +57,7 @@ func (i Impact) Text(TextOptions) Blocks {
 		}
 		out = append(out, b)
 	}
-	return out
+	return append(out, Blocks{{Lines: dimmed(unreadInputs(i.Inputs))}}.NonEmpty()...)
 }
 
 // Markdown is the section "API Extensions" of an enhancement: the questions of the template

@@ -41,24 +41,32 @@ func inputLines(inputs []inventory.Input, snapshotTime time.Time, o TextOptions)
 	if lacks := lacking(inputs); len(lacks) > 0 {
 		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
 	}
-	for _, i := range inputs {
-		for _, lack := range i.Lacks {
-			if _, is := whatLacks(lack); !is {
-				texts = append(texts, sentence(lack))
-			}
-		}
-	}
+	texts = append(texts, unreadInputs(inputs)...)
 	if as := evaluatedAsOf(inputs, snapshotTime); as != "" {
 		texts = append(texts, as)
 	}
 	if o.Verbose {
 		texts = readLines(inputs, snapshotTime)
 	}
-	out := Sentences(texts...)
-	for i := range out {
-		out[i].Tone = Dim
+	return dimmed(texts)
+}
+
+func dimmed(texts []string) []Line {
+	return each(Sentences(texts...), func(l *Line) { l.Tone = Dim })
+}
+
+// unreadInputs are sentences on what of the inputs is not read: what cannot be built, and
+// other forms of the same objects.
+func unreadInputs(inputs []inventory.Input) []string {
+	var out []string
+	for _, i := range inputs {
+		for _, lack := range i.Lacks {
+			if _, is := whatLacks(lack); !is {
+				out = append(out, sentence(lack))
+			}
+		}
 	}
-	return out
+	return text.Distinct(out)
 }
 
 // lacking names what none of the inputs holds.

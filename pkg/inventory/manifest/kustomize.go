@@ -191,6 +191,7 @@ func (b *build) failure() string {
 	} else if at := recursedError.FindAllStringIndex(reason, -1); at != nil {
 		reason = reason[at[len(at)-1][1]:]
 	}
+	reason = builtinError.ReplaceAllString(reason, "")
 	if above := strings.TrimSuffix(b.folder, filepath.Clean(filepath.Dir(b.kustomization))); above != "" {
 		reason = strings.ReplaceAll(reason, above, "")
 	}
@@ -202,6 +203,7 @@ func (b *build) failure() string {
 // that it may not read comes before what it tries next.
 var (
 	recursedError = regexp.MustCompile(`recursed (accumulation of|merging from) path '[^']*': `)
+	builtinError  = regexp.MustCompile("trouble configuring builtin \\w+ with config: `[^`]*`: ")
 	outsideError  = regexp.MustCompile(`file '[^']*' is not in or below '[^']*'`)
 )
 
