@@ -61,9 +61,7 @@ func parsed(detail string) string {
 }
 
 // isToApply reports whether a file holds the configuration, which no API server has stored.
-func (p *Profile) isToApply() bool {
-	return p.Object.Applied != nil && p.Object.LastChanged.IsZero()
-}
+func (p *Profile) isToApply() bool { return p.Object.Applied != nil }
 
 // isUnserved reports whether the API server serves nothing by the CRD of a file until its
 // caBundle has a certificate. Source: kubernetes/kubernetes#124061.

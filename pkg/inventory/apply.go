@@ -93,6 +93,9 @@ func (o Objects) updated(before, manifest any) any {
 	if isNamespace || isStored(was) {
 		now.SetLabels(merged(was.GetLabels(), now.GetLabels()))
 		now.SetAnnotations(merged(was.GetAnnotations(), now.GetAnnotations()))
+		now.SetCreationTimestamp(was.GetCreationTimestamp())
+		now.SetManagedFields(was.GetManagedFields())
+		now.SetGeneration(was.GetGeneration())
 		if len(now.GetOwnerReferences()) == 0 {
 			now.SetOwnerReferences(was.GetOwnerReferences())
 		}

@@ -3,6 +3,7 @@ package inputs
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"html"
 	"os"
 	"os/exec"
@@ -44,6 +45,9 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// crds is the resource of CRDs.
+var crds = dumpedResources[slices.IndexFunc(dumpedResources, func(r dumped) bool { return r.kind == "CustomResourceDefinition" })]
+
 // fillWhole makes the objects, their namespaces first, and one of each custom resource.
 func (w environment) fillWhole(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
@@ -61,6 +65,12 @@ func (w environment) fillWhole(t *testing.T, objects []*unstructured.Unstructure
 	}
 	first = slices.DeleteFunc(slices.Concat(first, last), intercepts)
 	last = slices.DeleteFunc(last, func(o *unstructured.Unstructured) bool { return !intercepts(o) })
+	testenv.Eventually(t, func() error { // those of before go with their objects
+		if left := w.list(t, crds); len(left) > 0 {
+			return fmt.Errorf("%s is there", left[0].GetName())
+		}
+		return nil
+	})
 	w.fill(t, first)
 	w.settled(t)
 	for _, crd := range testenv.Get(w.CRDs.ApiextensionsV1().CustomResourceDefinitions().List(t.Context(), metav1.ListOptions{}))(t).Items {

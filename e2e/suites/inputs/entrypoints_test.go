@@ -189,11 +189,12 @@ func (w environment) list(t *testing.T, r dumped) []unstructured.Unstructured {
 func (w environment) settled(t *testing.T) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
-		want := map[string]bool{}
+		want, groups := map[string]bool{}, map[string]bool{}
 		for _, crd := range testenv.Get(w.CRDs.ApiextensionsV1().CustomResourceDefinitions().List(t.Context(), metav1.ListOptions{}))(t).Items {
 			if len(crd.Status.Conditions) == 0 {
 				return fmt.Errorf("%s has no condition yet", crd.Name)
 			}
+			groups[crd.Spec.Group] = true
 			for _, v := range crd.Spec.Versions {
 				if v.Served && apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) { // not where two kinds have one name
 					want[crd.Spec.Group+"/"+v.Name+" "+crd.Spec.Names.Plural] = true
@@ -204,7 +205,8 @@ func (w environment) settled(t *testing.T) {
 		served := map[string]bool{}
 		for _, list := range lists {
 			for _, r := range list.APIResources {
-				if strings.Contains(list.GroupVersion, "example.com") && !strings.Contains(r.Name, "/") {
+				group, _, _ := strings.Cut(list.GroupVersion, "/")
+				if (groups[group] || strings.Contains(group, "example.com")) && !strings.Contains(r.Name, "/") {
 					served[list.GroupVersion+" "+r.Name] = true
 				}
 			}
@@ -432,9 +434,35 @@ func (w environment) comparePoints(t *testing.T, running *auditor.Auditor, objec
 			t.Errorf("%s: %s and %s differ:\n%s", q, live.name, online.name, difference(ask(live), ask(online)))
 		}
 	}
+	w.compareUnchanged(t)
 	findings := testenv.Parse(t, testenv.Command(t, "audit", "-o=json", "--fail-on=never", kubeconfig)).Findings
 	comparePage(t, running, findings, requests, kubeconfig, "--offline")
 	comparePage(t, testenv.RunAs(t, "", append([]string{"--from=" + paths["must-gather"]}, flags...)...), findings, requests, of("must-gather")...)
+}
+
+// compareUnchanged wants diff to say nothing of manifests that the cluster has as they are.
+func (w environment) compareUnchanged(t *testing.T) {
+	t.Helper()
+	list := &unstructured.UnstructuredList{Object: fields{"apiVersion": "v1", "kind": "List"}}
+	for _, r := range dumpedResources {
+		for _, o := range w.list(t, r) {
+			o.SetAPIVersion(r.GroupVersion().String())
+			o.SetKind(r.kind)
+			delete(o.Object, "status")
+			for _, field := range []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"} {
+				unstructured.RemoveNestedField(o.Object, "metadata", field)
+			}
+			list.Items = append(list.Items, o)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "same.json")
+	testenv.Must(t, os.WriteFile(file, encoded(t, list), 0o600))
+	var diff struct{ Added, Resolved, Registrations []any }
+	result := testenv.Command(t, "diff", file, "-o=json", "--kubeconfig="+w.Plane.Kubeconfig())
+	testenv.Must(t, json.Unmarshal([]byte(result.Stdout), &diff))
+	if len(diff.Added)+len(diff.Resolved)+len(diff.Registrations) > 0 {
+		t.Errorf("what the cluster has changes it: %s", result.Stdout)
+	}
 }
 
 // findingKey is what identifies a finding.

@@ -124,7 +124,7 @@ func (v *validator) metadata(m *metav1.ObjectMeta, index int) {
 		return
 	}
 	checked := *m
-	checked.Namespace = "" // as the API server does
+	checked.Namespace, checked.ManagedFields = "", nil // as the API server does, which writes the fields itself
 	v.errors = append(v.errors, apivalidation.ValidateObjectMeta(&checked, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
 }
 

@@ -192,7 +192,9 @@ func (o object) source() inventory.Source {
 
 // addSources adds the positions of an object and its webhooks.
 func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
-	origin := inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply(), Unknown: o.unknown, Rival: o.rival}
+	m, _ := o.value.(metav1.Object)
+	isStored := m != nil && !m.GetCreationTimestamp().Time.IsZero() // by an API server, of which a file is a copy
+	origin := inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply() && !isStored, Unknown: o.unknown, Rival: o.rival}
 	for i, h := range o.hooks {
 		key := o.key
 		key.Webhook, key.Index = h.name, i
