@@ -21,13 +21,34 @@ const maxNamespaces = 3
 // Scope says which of the requests for the resources the webhook is called for: it completes
 // "CREATE of pods", and is "" where that is all of them.
 func Scope(p *Profile, resources []admission.MatchedResource) string {
-	out := selectedBy(p.Snapshot, &p.MatchResources, resources)
+	return conditional(selectedBy(p.Snapshot, &p.MatchResources, resources), &p.Registration)
+}
+
+// policyScope is Scope of an admission policy: as far as its bindings for the resource narrow
+// it as well.
+func (r *Report) policyScope(p *inventory.AdmissionPolicy, m admission.MatchedResource) string {
+	var out []string
+	for _, b := range p.Bindings {
+		one := *p
+		one.Bindings = []*inventory.PolicyBinding{b}
+		if both := p.SelectedBy(b); slices.ContainsFunc(r.Matcher.PolicyResources(&one), func(o admission.MatchedResource) bool { return o.Resource == m.Resource }) {
+			out = append(out, selectedBy(r.Snapshot, &both, []admission.MatchedResource{m}))
+		}
+	}
+	if slices.Contains(out, "") {
+		out = nil
+	}
+	return conditional(strings.Join(text.Distinct(out), " or"), &p.Registration)
+}
+
+// conditional adds the matchConditions to what narrows requests.
+func conditional(out string, r *inventory.Registration) string {
 	var conditions string
-	switch n := len(p.MatchConditions); n {
+	switch n := len(r.MatchConditions); n {
 	case 0:
 		return out
 	case 1:
-		conditions = fmt.Sprintf("matchCondition %s is true", p.MatchConditions[0].Name)
+		conditions = fmt.Sprintf("matchCondition %s is true", r.MatchConditions[0].Name)
 	default:
 		conditions = fmt.Sprintf("all of %d matchConditions are true", n)
 	}

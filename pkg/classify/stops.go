@@ -93,12 +93,17 @@ func (p *Profile) FunctionsInWords() []string {
 	if p.Type == inventory.Conversion {
 		return p.Functions()
 	}
+	return narrowed(neededFrom(p), func(m admission.MatchedResource) string { return Scope(p, []admission.MatchedResource{m}) })
+}
+
+// narrowed names functions, each with what narrows its requests.
+func narrowed(needs []need, scope func(admission.MatchedResource) string) []string {
 	var out []string
-	for _, n := range neededFrom(p) {
+	for _, n := range needs {
 		if n.namespace != "" || n.inNew != "" {
 			n.covered.Namespaced = false // no namespaceSelector keeps a part of it
 		}
-		out = append(out, n.name+Scope(p, []admission.MatchedResource{n.covered}))
+		out = append(out, n.name+scope(n.covered))
 	}
 	return out
 }
@@ -162,22 +167,27 @@ func stops(covered []admission.MatchedResource, meets func(function) bool) []nee
 }
 
 // RefusedFunctions are the functions of the cluster that need requests which a failure of the
-// policy refuses.
+// policy refuses, each with what narrows them.
 func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 	refusing := *p
-	if !r.Matcher.ParamKind(p).Refused { // else no action prevents that
+	scope := func(m admission.MatchedResource) string { return r.policyScope(&refusing, m) }
+	if r.Matcher.ParamKind(p).Refused { // no binding, action or matchCondition prevents that
+		scope = func(m admission.MatchedResource) string {
+			return selectedBy(r.Snapshot, &p.MatchResources, []admission.MatchedResource{m})
+		}
+	} else {
 		refusing.Bindings = slices.DeleteFunc(slices.Clone(p.Bindings), func(b *inventory.PolicyBinding) bool { return !b.Denies() })
 	}
 	if !p.FailsClosed() || len(refusing.Bindings) == 0 {
 		return nil
 	}
-	return functionNames(stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
+	return narrowed(stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
 		request, err := r.Matcher.OpenRequest(f.operation, f.resource, f.subject())
 		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
 			v := r.Matcher.MatchPolicy(request, &refusing, b)
 			return v.Match != admission.No && !v.OptIn
 		})
-	}))
+	}), scope)
 }
 
 // weigh says of each finding what stops of the cluster, as the webhook fails now, and of the

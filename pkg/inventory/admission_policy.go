@@ -57,6 +57,14 @@ func (p *AdmissionPolicy) AppliesConfigurations() bool {
 	})
 }
 
+// SelectedBy is what the policy selects by the binding.
+func (p *AdmissionPolicy) SelectedBy(b *PolicyBinding) MatchResources {
+	out := p.MatchResources
+	out.NamespaceSelector = out.NamespaceSelector.and(b.NamespaceSelector)
+	out.ObjectSelector = out.ObjectSelector.and(b.ObjectSelector)
+	return out
+}
+
 // Denies reports whether what the policy finds refuses requests by one of its bindings.
 func (p *AdmissionPolicy) Denies() bool {
 	return slices.ContainsFunc(p.Bindings, (*PolicyBinding).Denies)

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,24 @@ func (s Selector) Empty() bool {
 // reads reports whether an expression of the selector is about the label.
 func (s Selector) reads(key string) bool {
 	return s.Raw != nil && slices.ContainsFunc(s.Raw.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+}
+
+// and selects what both select.
+func (s Selector) and(o Selector) Selector {
+	switch {
+	case s.Empty():
+		return o
+	case o.Empty():
+		return s
+	}
+	both := s.Raw.DeepCopy()
+	both.MatchExpressions = append(both.MatchExpressions, o.Raw.MatchExpressions...)
+	for _, key := range slices.Sorted(maps.Keys(o.Raw.MatchLabels)) {
+		if value := o.Raw.MatchLabels[key]; both.MatchLabels[key] != value { // s may want another one
+			both.MatchExpressions = append(both.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+		}
+	}
+	return newSelector(both)
 }
 
 // String returns what the selector wants, as kubectl writes it.

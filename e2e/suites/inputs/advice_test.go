@@ -144,6 +144,7 @@ func (a advisor) follow(t *testing.T) {
 		case toFillIn.MatchString(c.command):
 			a.became["have a placeholder"]++
 		case c.verb == "exec": // what stops
+		case c.verb == "top" && a.became["measure"] > 0: // it takes 10 s
 		case c.verb == "logs":
 			a.became["need a node"]++
 		case c.verb == "restart", c.verb == "status", c.verb == "scale":
@@ -156,6 +157,9 @@ func (a advisor) follow(t *testing.T) {
 			repairs = append(repairs, c)
 		default:
 			a.became["read"]++
+			if c.verb == "top" {
+				a.became["measure"]++
+			}
 			a.run(t, c.command)
 		}
 	}
@@ -341,7 +345,11 @@ func (a advisor) run(t *testing.T, command string) {
 	cmd.Dir, cmd.Env = a.dir, a.env
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	if strings.HasPrefix(command, "webhook-auditor ") && slices.Contains([]int{1, 3}, cmd.ProcessState.ExitCode()) {
+		return // it answers, of what can be read
+	}
+	if err != nil {
 		t.Errorf("%s: %v\n%s", command, err, &output)
 	}
 }

@@ -28,7 +28,7 @@ func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
 		Policy: p, Name: p.Name, Title: fmt.Sprintf("%s %s%s", p.Object.Kind, p.Name, installed(&p.Registration)),
 		Commands: []string{}, Sections: []Section{},
 		Summary: []Fact{
-			{"called for", strings.Join(append([]string{resources(matched)}, selectors(r.Snapshot, &p.MatchResources, matched)...), "; ")},
+			{"called for", strings.Join(append([]string{resources(matched)}, policySelectors(r.Snapshot, p, matched)...), "; ")},
 			{"if it fails", strings.Join(policyFailures(r, p), "; ")},
 			{"stops", stopsInWords(r.RefusedFunctions(p))},
 		},
@@ -44,6 +44,20 @@ func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
 		wayOut += "; " + classify.Late
 	}
 	out.Summary = append(out.Summary, Fact{"way out", wayOut})
+	return out
+}
+
+// policySelectors are those of the policy, with those of its binding where it has one alone.
+func policySelectors(s *inventory.Snapshot, p *inventory.AdmissionPolicy, matched []admission.MatchedResource) []string {
+	if len(p.Bindings) == 1 {
+		both := p.SelectedBy(p.Bindings[0])
+		return selectors(s, &both, matched)
+	}
+	out := selectors(s, &p.MatchResources, matched)
+	isOpen := func(b *inventory.PolicyBinding) bool { return b.NamespaceSelector.Empty() && b.ObjectSelector.Empty() }
+	if len(p.Bindings) > 0 && !slices.ContainsFunc(p.Bindings, isOpen) {
+		out = append(out, "only where the selectors of one of its bindings match")
+	}
 	return out
 }
 
