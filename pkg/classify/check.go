@@ -128,6 +128,10 @@ type Finding struct {
 	// their requests.
 	Stops []string
 	Problem
+	// Refuses says that requests are refused now. Writes and Deletions are those of resources that
+	// no function needs.
+	Refuses           bool
+	Writes, Deletions []Scoped
 }
 
 // Checks are all checks, in the order of the documents.

@@ -195,8 +195,21 @@ func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 func (p *Policy) weigh(_ *work, r *Report) {
 	profiles := r.ByRef()
 	for _, f := range r.Findings {
-		if failed := f.failed(profiles[f.Webhook]); failed != nil {
-			f.Stops = failed.FunctionsInWords()
+		failed := f.failed(profiles[f.Webhook])
+		if failed == nil {
+			continue
+		}
+		f.Refuses, f.Stops = true, failed.FunctionsInWords()
+		if len(f.Stops) > 0 {
+			continue
+		}
+		for _, m := range failed.Matched {
+			resource := Scoped{m.Resource.String(), Scope(failed, []admission.MatchedResource{m})}
+			if m.Operations.Has(admission.Create) || m.Operations.Has(admission.Update) {
+				f.Writes = append(f.Writes, resource)
+			} else {
+				f.Deletions = append(f.Deletions, resource)
+			}
 		}
 	}
 	r.Stops = r.StopsBy(func(inventory.Ref) bool { return true })
@@ -217,40 +230,28 @@ func (f *Finding) failed(p *Profile) *Profile {
 // first, then writes of resources that no function needs.
 func (r *Report) StopsBy(isOne func(inventory.Ref) bool) []string {
 	var functions []string
-	profiles := r.ByRef()
-	writes, deletions := scoped{}, scoped{}
+	var writes, deletions []Scoped
 	for _, f := range r.Findings {
-		failed := f.failed(profiles[f.Webhook])
-		if failed == nil || f.Acknowledged || f.Severity != Critical || !isOne(f.Webhook) {
-			continue
-		}
-		functions = append(functions, f.Stops...)
-		for _, m := range failed.Matched {
-			switch {
-			case len(f.Stops) > 0:
-			case m.Operations.Has(admission.Create) || m.Operations.Has(admission.Update):
-				writes.add(failed, m)
-			default:
-				deletions.add(failed, m)
-			}
+		if f.Refuses && !f.Acknowledged && f.Severity == Critical && isOne(f.Webhook) {
+			functions = append(functions, f.Stops...)
+			writes, deletions = append(writes, f.Writes...), append(deletions, f.Deletions...)
 		}
 	}
-	return slices.Concat(text.Once(functions), writes.inWords("writes of "), deletions.inWords("deletions of "))
+	return slices.Concat(text.Once(functions), inWords("writes of ", writes), inWords("deletions of ", deletions))
 }
 
-// scoped are resources by what narrows their requests.
-type scoped map[string][]string
+// Scoped is a resource, and what narrows its requests.
+type Scoped struct{ Resource, Where string }
 
-func (s scoped) add(p *Profile, m admission.MatchedResource) {
-	where := Scope(p, []admission.MatchedResource{m})
-	s[where] = append(s[where], m.Resource.String())
-}
-
-// inWords are the resources in words: those without a limit first.
-func (s scoped) inWords(verb string) []string {
+// inWords are the resources by what narrows their requests: those without a limit first.
+func inWords(verb string, all []Scoped) []string {
+	resources := map[string][]string{}
+	for _, s := range all {
+		resources[s.Where] = append(resources[s.Where], s.Resource)
+	}
 	var out []string
-	for _, where := range slices.Sorted(maps.Keys(s)) {
-		out = append(out, verb+strings.Join(text.Distinct(s[where]), ", ")+where)
+	for _, where := range slices.Sorted(maps.Keys(resources)) {
+		out = append(out, verb+strings.Join(text.Distinct(resources[where]), ", ")+where)
 	}
 	return out
 }
