@@ -74,10 +74,7 @@ func unappliedRequests(unapplied []admission.Unapplied) string {
 		resources[scope] = append(resources[scope], u.Resource)
 	}
 	slices.Sort(scopes) // all, in namespaces, those
-	var out []string
-	for _, scope := range scopes {
-		out = append(out, fmt.Sprintf(scope, listed(resources[scope])))
-	}
+	out := text.Words(scopes, func(scope string) string { return fmt.Sprintf(scope, listed(resources[scope])) })
 	return strings.Join(out, ", and ")
 }
 

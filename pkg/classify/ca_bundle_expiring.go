@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -39,10 +40,5 @@ func renew(p *Profile) string {
 
 // anyValid reports whether a CA of the bundle is valid at the time.
 func anyValid(a *inventory.Authority, t time.Time) bool {
-	for _, c := range a.Certificates {
-		if !t.Before(c.NotBefore) && !t.After(c.NotAfter) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Certificates, func(c inventory.Certificate) bool { return !t.Before(c.NotBefore) && !t.After(c.NotAfter) })
 }

@@ -95,12 +95,9 @@ func explainCommand(c Cost) string {
 // findOutlasting finds the worst chain of each webhook with failurePolicy Ignore that
 // outlasts its requests, those to critical resources before others.
 func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []*Profile) []inventory.Error {
-	var open []*Profile
-	for _, f := range profiles {
-		if f.Type != inventory.Conversion && !f.FailsClosed() {
-			open = append(open, f)
-		}
-	}
+	open := slices.DeleteFunc(slices.Clone(profiles), func(f *Profile) bool {
+		return f.Type == inventory.Conversion || f.FailsClosed()
+	})
 	b := newCostIndex(w, m, open, outlasted(m, open))
 	for r := range b.chains {
 		for _, op := range m.Operations(r) {

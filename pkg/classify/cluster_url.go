@@ -15,33 +15,26 @@ var clusterURL = &Check{
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		b := p.Webhook.Backend
-		host := b.Host()
-		switch {
-		case b.Kind != inventory.BackendURL || p.Platform:
-			return nil
-		case b.Loopback():
-			return []Problem{{
-				Message: fmt.Sprintf("is called by URL at %s, the API server's own host: it must run beside each API server; on a managed control plane it cannot, and %s", host, Consequence(p)),
-				Brief:   fmt.Sprintf("is called by URL at %s, the API server's own host: it must run beside each API server", host),
-				Fix:     fmt.Sprintf("name its Service in clientConfig.service in place of clientConfig.url, unless it runs on the control plane's hosts%s", byOwner(p)),
-			}}
-		case b.Address().IsLinkLocalUnicast():
-			return []Problem{{
-				Message: fmt.Sprintf("is called by URL at %s, a link-local address: what has it is another one beside each API server's host, as a cloud's metadata service; unless the webhook does, %s", host, Consequence(p)),
-				Fix:     fmt.Sprintf("name the Service in clientConfig.service in place of clientConfig.url%s", byOwner(p)),
-			}}
-		case behindAddress(p.Snapshot, b.Address()) != "":
-			return []Problem{{
-				Message: fmt.Sprintf("is called by URL at %s, an address of Service %s: it changes when the Service or its Pods are made anew; then %s", host, behindAddress(p.Snapshot, b.Address()), Consequence(p)),
-				Fix:     fmt.Sprintf("name the Service in clientConfig.service in place of clientConfig.url%s", byOwner(p)),
-			}}
-		case !isServiceName(p.Snapshot, host):
+		if b.Kind != inventory.BackendURL || p.Platform {
 			return nil
 		}
-		return []Problem{{
-			Message: fmt.Sprintf("is called by URL at %s: API servers resolve names by the DNS of their host, which has no Services; unless it does, %s", host, Consequence(p)),
-			Fix:     fmt.Sprintf("name the Service in clientConfig.service in place of clientConfig.url%s", byOwner(p)),
-		}}
+		host, service := b.Host(), behindAddress(p.Snapshot, b.Address())
+		is, unless, fix := "", "", "name the Service in clientConfig.service in place of clientConfig.url"
+		switch {
+		case b.Loopback():
+			is, unless = ", the API server's own host: it must run beside each API server", "; on a managed control plane it cannot, and "
+			fix = "name its Service in clientConfig.service in place of clientConfig.url, unless it runs on the control plane's hosts"
+		case b.Address().IsLinkLocalUnicast():
+			is, unless = ", a link-local address: what has it is another one beside each API server's host, as a cloud's metadata service", "; unless the webhook does, "
+		case service != "":
+			is, unless = fmt.Sprintf(", an address of Service %s: it changes when the Service or its Pods are made anew", service), "; then "
+		case isServiceName(p.Snapshot, host):
+			is, unless = ": API servers resolve names by the DNS of their host, which has no Services", "; unless it does, "
+		default:
+			return nil
+		}
+		brief := "is called by URL at " + host + is
+		return []Problem{{Message: brief + unless + Consequence(p), Brief: brief, Fix: fix + byOwner(p)}}
 	},
 }
 

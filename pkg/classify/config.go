@@ -13,6 +13,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // ParsePolicy reads what a cluster's owner decided, as YAML or JSON. What it
@@ -163,10 +165,7 @@ func (p Policy) acknowledgementErrors() []error {
 }
 
 func checkNames() []string {
-	out := make([]string, len(Checks))
-	for i, c := range Checks {
-		out[i] = c.Name
-	}
+	out := text.Words(Checks, func(c *Check) string { return c.Name })
 	slices.Sort(out)
 	return out
 }

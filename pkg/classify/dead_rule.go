@@ -129,13 +129,9 @@ func shows(s *inventory.Snapshot, group string, names []string) bool {
 
 // servedByName returns what is served under the names that the rule spells.
 func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) []inventory.Served {
-	var out []inventory.Served
-	for _, served := range s.Served {
-		if slices.Contains(rule.APIGroups, served.Group) && admission.NamesResource(rule, served.Resource) {
-			out = append(out, served)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(s.Served), func(served inventory.Served) bool {
+		return !slices.Contains(rule.APIGroups, served.Group) || !admission.NamesResource(rule, served.Resource)
+	})
 }
 
 func allNever(s *inventory.Snapshot, r inventory.Ref, served []inventory.Served) bool {
@@ -144,10 +140,7 @@ func allNever(s *inventory.Snapshot, r inventory.Ref, served []inventory.Served)
 }
 
 func versionsOf(served []inventory.Served) []string {
-	var out []string
-	for _, s := range served {
-		out = append(out, s.Version)
-	}
+	out := text.Words(served, func(s inventory.Served) string { return s.Version })
 	return text.Distinct(out)
 }
 

@@ -109,7 +109,7 @@ func (r *Report) degradations(extent Extent) map[string][]Degradation {
 		}
 		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), RollsUp: extent.rollsUp(f, p), Transient: p.beingReplaced()}
 		out[condition] = append(out[condition], d)
-		if p.blocksControllers() {
+		if p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert {
 			d.Reason = "ConversionBlocksControllers"
 			out[ResourceControllersError] = append(out[ResourceControllersError], d)
 		}
@@ -150,10 +150,6 @@ func (p *Profile) beingReplaced() bool {
 
 // rollout is how long new Pods may take to become ready.
 const rollout = 5 * time.Minute
-
-func (p *Profile) blocksControllers() bool {
-	return p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert
-}
 
 // degradationMessage says what was found of which webhook.
 func degradationMessage(f *Finding) string {

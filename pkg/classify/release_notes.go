@@ -59,17 +59,17 @@ func coversReviews(w *inventory.Webhook) bool {
 	})
 }
 
-// refusesServerWrites counts the webhooks that may refuse what API servers write since 1.33:
-// requests as an API server of that release makes them.
-func (r *Report) refusesServerWrites() int {
+// refusesServerWrites reports of a webhook whether it may refuse what API servers write since
+// 1.33: requests as an API server of that release makes them.
+func (r *Report) refusesServerWrites() func(*inventory.Webhook) bool {
 	next := *r.Snapshot
 	next.Served = inventory.Builtins(inventory.Version{Major: 1, Minor: serverWritesMinor}, false)
 	m := admission.New(&next)
-	return r.count(func(w *inventory.Webhook) bool {
+	return func(w *inventory.Webhook) bool {
 		return w.Type != inventory.Conversion && w.FailsClosed() && slices.ContainsFunc(allFunctions(), func(f function) bool {
 			return f.resource.Group == "networking.k8s.io" && admission.RulesCover(&w.Registration, f.resource) && f.meets(m, w)
 		})
-	})
+	}
 }
 
 // ReleaseNotes are those of the API server's own release and of the next one, as far as
@@ -86,20 +86,16 @@ func (r *Report) ReleaseNotes() []ReleaseNote {
 			if !routed || change.minor != release.Minor {
 				continue
 			}
-			if n := r.webhooksOf(change); n > 0 {
+			applies := change.applies
+			if applies == nil {
+				applies = r.refusesServerWrites()
+			}
+			if n := r.count(applies); n > 0 {
 				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text, change.source, n, change.minor == serverWritesMinor})
 			}
 		}
 	}
 	return out
-}
-
-// webhooksOf counts those that the change is one for.
-func (r *Report) webhooksOf(change releaseChange) int {
-	if change.applies == nil {
-		return r.refusesServerWrites()
-	}
-	return r.count(change.applies)
 }
 
 func (r *Report) count(applies func(*inventory.Webhook) bool) int {

@@ -5,6 +5,8 @@ import (
 	"unicode"
 
 	"al.essio.dev/pkg/shellescape"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // quoted returns the text as one word of a shell command. Every name in a Fix
@@ -22,10 +24,7 @@ func quoted(text string) string {
 
 // quotedAll quotes each.
 func quotedAll(words []string) []string {
-	out := make([]string, len(words))
-	for i, word := range words {
-		out[i] = quoted(word)
-	}
+	out := text.Words(words, func(word string) string { return quoted(word) })
 	return out
 }
 

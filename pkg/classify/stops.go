@@ -144,11 +144,7 @@ type need struct {
 }
 
 func functionNames(needs []need) []string {
-	var out []string
-	for _, n := range needs {
-		out = append(out, n.name)
-	}
-	return out
+	return text.Words(needs, func(n need) string { return n.name })
 }
 
 // stops are the functions, each once, that need a request of those covered. Of a function

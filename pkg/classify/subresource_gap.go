@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -45,10 +46,7 @@ var readsReplicas = regexp.MustCompile(`\bobject\.\??spec\.\??replicas\b`)
 
 // expressions are all that the policy evaluates.
 func (p *PolicyProfile) expressions() []string {
-	var out []string
-	for _, v := range p.Validations {
-		out = append(out, v.Expression)
-	}
+	out := text.Words(p.Validations, func(v admissionv1.Validation) string { return v.Expression })
 	for _, v := range p.Variables {
 		out = append(out, v.Expression)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // BackendFault is the reason why the API server cannot reach a backend.
@@ -358,9 +360,6 @@ func portList(ports []corev1.ServicePort) string {
 	if len(ports) == 0 {
 		return "nor any other"
 	}
-	out := make([]string, len(ports))
-	for i, p := range ports {
-		out[i] = fmt.Sprint(p.Port)
-	}
+	out := text.Words(ports, func(p corev1.ServicePort) string { return fmt.Sprint(p.Port) })
 	return "only " + strings.Join(out, ", ")
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // Snapshot is everything that is known of a cluster at one time. It is never
@@ -315,11 +317,7 @@ func (c *CRD) ServedVersions() []string {
 
 // VersionNames are the names of all versions, served or not.
 func (c *CRD) VersionNames() []string {
-	var out []string
-	for _, v := range c.Versions {
-		out = append(out, v.Name)
-	}
-	return out
+	return text.Words(c.Versions, func(v CRDVersion) string { return v.Name })
 }
 
 // CRDVersion is one version of a CRD.

@@ -128,13 +128,7 @@ func readyElsewhere(cause Cause, profiles []*classify.Profile) []string {
 
 // about returns the webhooks that the APIServerError is about.
 func about(r *classify.Report, c APIServerError) []*classify.Profile {
-	var out []*classify.Profile
-	for _, p := range r.Profiles {
-		if c.concerns(p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(r.Profiles), func(p *classify.Profile) bool { return !c.concerns(p) })
 }
 
 func (c APIServerError) concerns(p *classify.Profile) bool {
@@ -218,12 +212,7 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 		a.Notes = append(a.Notes, "The plugin "+a.Plugin+" calls no webhook.")
 		return a
 	}
-	var meant []*classify.Profile
-	for _, p := range r.Profiles {
-		if p.Type == t {
-			meant = append(meant, p)
-		}
-	}
+	meant := slices.DeleteFunc(slices.Clone(r.Profiles), func(p *classify.Profile) bool { return p.Type != t })
 	slices.SortStableFunc(meant, func(p, q *classify.Profile) int { return cmp.Compare(q.Timeout, p.Timeout) })
 	names := make([]string, len(meant))
 	for i, p := range meant {
@@ -288,12 +277,7 @@ func others(r *classify.Report, c APIServerError) []string {
 // callers are those of the webhooks that call the Service of the error; all of
 // them where it names none.
 func (c APIServerError) callers(profiles []*classify.Profile) []*classify.Profile {
-	var out []*classify.Profile
-	for _, p := range profiles {
-		if c.calls(p.Webhook) {
-			out = append(out, p)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(profiles), func(p *classify.Profile) bool { return !c.calls(p.Webhook) })
 	if len(out) == 0 {
 		return profiles
 	}

@@ -42,10 +42,7 @@ func (c *Consequences) Verdict() string {
 
 // String says what goes away.
 func (g Gone) String() string {
-	var parts []string
-	for _, name := range g.Down {
-		parts = append(parts, "Service "+name+" down")
-	}
+	parts := text.Words(g.Down, func(name string) string { return "Service " + name + " down" })
 	for _, name := range g.Nodes {
 		parts = append(parts, "node "+name+" drained")
 	}
@@ -94,10 +91,7 @@ func (e Evicted) String() string {
 
 // String says what waits for which webhooks.
 func (b Blocked) String() string {
-	var by []string
-	for _, r := range b.By {
-		by = append(by, Named(r))
-	}
+	by := text.Words(b.By, func(r inventory.Ref) string { return Named(r) })
 	if b.More {
 		by = append(by, "and more")
 	}

@@ -147,10 +147,7 @@ func rulesText(w *inventory.Webhook) string {
 
 // ruleText is a rule in few words: "CREATE/UPDATE deployments.apps".
 func ruleText(r *admissionv1.RuleWithOperations) string {
-	var resources []string
-	for _, resource := range classify.RuleResources(r) {
-		resources = append(resources, resource.String())
-	}
+	resources := text.Words(classify.RuleResources(r), inventory.Resource.String)
 	out := strings.Join(text.Strings(r.Operations), "/") + " " + some(resources)
 	if !slices.Contains(r.APIVersions, "*") {
 		out += " in " + some(r.APIVersions)
@@ -169,10 +166,7 @@ func selectorText(s inventory.Selector) string {
 }
 
 func conditionsText(w *inventory.Webhook) string {
-	var out []string
-	for _, c := range w.MatchConditions {
-		out = append(out, c.Name+": "+c.Expression)
-	}
+	out := text.Words(w.MatchConditions, func(c admissionv1.MatchCondition) string { return c.Name + ": " + c.Expression })
 	return strings.Join(out, "; ")
 }
 
@@ -186,12 +180,6 @@ func (p webhookPair) notCompared() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// isSelective reports whether the webhook is called for some of the requests alone
-// that its rules match.
-func isSelective(w *inventory.Webhook) bool {
-	return slices.ContainsFunc(admissionFields, func(f field) bool { return f.choice && f.content(w) != "" })
 }
 
 func reviewVersionsText(w *inventory.Webhook) string { return strings.Join(w.ReviewVersions, ", ") }

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -241,11 +242,7 @@ func reordered(t inventory.Type, all []webhookPair) []string {
 	if t != inventory.Mutating || inOrder {
 		return nil
 	}
-	var out []string
-	for _, p := range kept {
-		out = append(out, p.now.Name)
-	}
-	return out
+	return text.Words(kept, func(p webhookPair) string { return p.now.Name })
 }
 
 // change is what changed of the webhook but its place.

@@ -90,7 +90,7 @@ func (w WebhookChange) sentences(p webhookPair) []string {
 
 // allowance says that more than the rules decides.
 func allowance(w *inventory.Webhook) string {
-	if isSelective(w) {
+	if slices.ContainsFunc(admissionFields, func(f field) bool { return f.choice && f.content(w) != "" }) {
 		return ", where its selectors and matchConditions allow"
 	}
 	return ""

@@ -22,12 +22,7 @@ const maxNeeds = 300
 // cycles says whether Pods of webhooks wait for each other: only then there is something
 // to see.
 func cycles(r *classify.Report) bool {
-	for _, p := range r.Profiles {
-		if p.Deadlock != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Profiles, func(p *classify.Profile) bool { return p.Deadlock != nil })
 }
 
 // bootstrap shows which webhooks' Pods wait for which others, in the cycles of each.

@@ -195,24 +195,16 @@ func (m *Matcher) Operations(r inventory.Resource) []Operation {
 
 // servedVersions returns the versions in which requests can be made.
 func (x *index) servedVersions(r inventory.Resource) []apiVersion {
-	var out []apiVersion
-	for _, v := range x.stored[storedAs(r)] {
-		if v.Served && v.Resource == r {
-			out = append(out, v)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(x.stored[storedAs(r)]), func(v apiVersion) bool {
+		return !v.Served || v.Resource != r
+	})
 }
 
 // equivalents returns the other versions of what is stored as one with v.
 func (x *index) equivalents(v apiVersion) []apiVersion {
-	var out []apiVersion
-	for _, other := range x.stored[storedAs(v.Resource)] {
-		if other.Resource != v.Resource || other.Version != v.Version {
-			out = append(out, other)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(x.stored[storedAs(v.Resource)]), func(other apiVersion) bool {
+		return other.Resource == v.Resource && other.Version == v.Version
+	})
 }
 
 // MatchedResources returns the resources for which the webhook is called, sorted. What is

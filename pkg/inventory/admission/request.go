@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -488,20 +489,14 @@ type requestKey struct {
 
 // verbs lists the operations as they are typed.
 func verbs(ops Operations) string {
-	var words []string
-	for _, op := range ops.List() {
-		words = append(words, strings.ToLower(string(op)))
-	}
+	words := text.Words(ops.List(), func(op Operation) string { return strings.ToLower(string(op)) })
 	return cmp.Or(strings.Join(words, ", "), "none that webhooks are called for")
 }
 
 // version finds the version that is asked for, else the preferred one.
 func (m *Matcher) version(r inventory.Resource, typed string) (apiVersion, error) {
 	served := m.index.servedVersions(r)
-	var names []string
-	for _, v := range served {
-		names = append(names, v.Version)
-	}
+	names := text.Words(served, func(v apiVersion) string { return v.Version })
 	want := strings.TrimPrefix(typed, r.Group+"/")
 	if typed == "" {
 		want = m.preferredOf(r, names)
