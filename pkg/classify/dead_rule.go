@@ -129,9 +129,13 @@ func shows(s *inventory.Snapshot, group string, names []string) bool {
 
 // servedByName returns what is served under the names that the rule spells.
 func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) []inventory.Served {
-	return slices.DeleteFunc(slices.Clone(s.Served), func(served inventory.Served) bool {
-		return !slices.Contains(rule.APIGroups, served.Group) || !admission.NamesResource(rule, served.Resource)
-	})
+	var out []inventory.Served
+	for _, served := range s.Served {
+		if slices.Contains(rule.APIGroups, served.Group) && admission.NamesResource(rule, served.Resource) {
+			out = append(out, served)
+		}
+	}
+	return out
 }
 
 func allNever(s *inventory.Snapshot, r inventory.Ref, served []inventory.Served) bool {
