@@ -68,10 +68,13 @@ func states(conditions []metav1.Condition) []string {
 
 // later moves a Report's clock on.
 func later(r *classify.Report, d time.Duration) *classify.Report {
-	moved := *r
-	s := *r.Snapshot
-	s.Taken = s.Taken.Add(d)
-	moved.Snapshot = &s
+	return takenAt(r, r.Snapshot.Taken.Add(d))
+}
+
+// takenAt is a copy of a Report as of another time.
+func takenAt(r *classify.Report, snapshotTime time.Time) *classify.Report {
+	moved, s := *r, *r.Snapshot
+	s.Taken, moved.Snapshot = snapshotTime, &s
 	return &moved
 }
 

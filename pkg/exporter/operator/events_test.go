@@ -65,11 +65,7 @@ func (q *queueOf) create(_ context.Context, e *corev1.Event, _ metav1.CreateOpti
 
 // report has the queue see a Report, and flush.
 func (q *queueOf) report(r *classify.Report, snapshotTime time.Time) error {
-	s := *r.Snapshot
-	s.Taken = snapshotTime
-	moved := *r
-	moved.Snapshot = &s
-	err := q.flush(context.Background(), &recorder{create: q.create, limiter: q.limit}, &moved, snapshotTime)
+	err := q.flush(context.Background(), &recorder{create: q.create, limiter: q.limit}, takenAt(r, snapshotTime), snapshotTime)
 	if errors.Is(err, errLimited) {
 		return nil
 	}

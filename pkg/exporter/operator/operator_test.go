@@ -68,15 +68,12 @@ func (r *replica) observes(report *classify.Report) {
 
 // served is a Report as of a time, of a cluster that serves both targets.
 func served(report *classify.Report, snapshotTime time.Time) *classify.Report {
-	s := *report.Snapshot
-	s.Taken = snapshotTime
-	s.Served = nil
+	moved := takenAt(report, snapshotTime)
+	moved.Snapshot.Served = nil
 	for _, t := range targets {
-		s.Served = append(s.Served, inventory.Served{Resource: inventory.Resource{Group: t.Group, Name: t.Resource}, Version: t.Version})
+		moved.Snapshot.Served = append(moved.Snapshot.Served, inventory.Served{Resource: inventory.Resource{Group: t.Group, Name: t.Resource}, Version: t.Version})
 	}
-	moved := *report
-	moved.Snapshot = &s
-	return &moved
+	return moved
 }
 
 // passes lets time pass, with the ticks of the lease.

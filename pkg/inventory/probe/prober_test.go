@@ -92,18 +92,19 @@ func (b *board) probes() map[inventory.Ref]inventory.Probe {
 	return b.last.Probes
 }
 
-// running runs a Prober until the bubble's test is done with it.
-func running(t *testing.T, d *dialer, b *board) (*Prober, func()) {
+// running runs a Prober until the end of the bubble's test, and returns how objects are published.
+func running(t *testing.T, d *dialer, b *board) func(inventory.Objects) {
 	p := New(Options{Dial: d.dial}, b.publish)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	return p, func() {
+	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("Run ended with %v", err)
 		}
-	}
+	})
+	return func(o inventory.Objects) { p.Publish(admission.New(o.Snapshot(time.Now()))) }
 }
 
 func (d *dialer) want(t *testing.T, addresses ...string) {
@@ -118,11 +119,10 @@ func TestOneDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := newAuthority(t)
 		d, b := &dialer{answer: ours.lasting(t)}, &board{}
-		p, stop := running(t, d, b)
-		defer stop()
+		publish := running(t, d, b)
 		many := slices.Repeat([][]byte{ours.Bundle}, 100)
 		for range 3 {
-			p.Publish(admission.New(objects(t, many, "10.0.0.1:8443").Snapshot(time.Now())))
+			publish(objects(t, many, "10.0.0.1:8443"))
 			synctest.Wait()
 		}
 		d.want(t, "10.0.0.1:8443")
@@ -147,9 +147,8 @@ func TestInconclusive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := newAuthority(t)
 		d, b := &dialer{err: context.DeadlineExceeded, answer: ours.lasting(t)}, &board{}
-		p, stop := running(t, d, b)
-		defer stop()
-		p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, "10.0.0.1:8443").Snapshot(time.Now())))
+		publish := running(t, d, b)
+		publish(objects(t, [][]byte{ours.Bundle}, "10.0.0.1:8443"))
 		d.want(t, "10.0.0.1:8443")
 		if b.probes()[ref(0)].Answer != inventory.AnswerNone {
 			t.Errorf("the probe is %+v, want one without a result", b.probes()[ref(0)])
@@ -185,29 +184,28 @@ func TestInconclusive(t *testing.T) {
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := &dialer{answer: newAuthority(t).lasting(t)}, &board{}
-		p, stop := running(t, d, b)
-		defer stop()
-		with := func(bundles ...string) *inventory.Snapshot {
+		publish := running(t, d, b)
+		with := func(bundles ...string) inventory.Objects {
 			var all [][]byte
 			for _, bundle := range bundles {
 				all = append(all, []byte(bundle))
 			}
-			return objects(t, all, "10.0.0.1:8443").Snapshot(time.Now())
+			return objects(t, all, "10.0.0.1:8443")
 		}
-		p.Publish(admission.New(with("a")))
+		publish(with("a"))
 		d.want(t, "10.0.0.1:8443")
-		p.Publish(admission.New(with("b")))
+		publish(with("b"))
 		d.want(t, "10.0.0.1:8443")
-		p.Publish(admission.New(with("a", "b", "b")))
+		publish(with("a", "b", "b"))
 		d.want(t, "10.0.0.1:8443")
-		p.Publish(admission.New(with("b", "a")))
+		publish(with("b", "a"))
 		d.want(t)
-		p.Publish(admission.New(objects(t, [][]byte{[]byte("a")}).Snapshot(time.Now()))) // no endpoints
+		publish(objects(t, [][]byte{[]byte("a")})) // no endpoints
 		synctest.Wait()
 		if len(b.probes()) != 0 {
 			t.Errorf("probes %v of a backend that is gone", b.probes())
 		}
-		p.Publish(admission.New(with("b", "a")))
+		publish(with("b", "a"))
 		d.want(t, "10.0.0.1:8443")
 		if len(b.probes()) != 2 {
 			t.Errorf("probes are %v, want those of the backend that is back", b.probes())
@@ -220,9 +218,8 @@ func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := newAuthority(t)
 		d, b := &dialer{answer: ours.lasting(t)}, &board{}
-		p, stop := running(t, d, b)
-		defer stop()
-		p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, "10.0.0.2:8443", "10.0.0.1:8443").Snapshot(time.Now())))
+		publish := running(t, d, b)
+		publish(objects(t, [][]byte{ours.Bundle}, "10.0.0.2:8443", "10.0.0.1:8443"))
 		d.want(t, "10.0.0.1:8443")
 		time.Sleep(6*time.Minute + time.Second)
 		d.want(t, "10.0.0.2:8443")
@@ -238,10 +235,9 @@ func TestMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours := newAuthority(t)
 		d, b := &dialer{answer: ours.healthy(t)}, &board{}
-		p, stop := running(t, d, b)
-		defer stop()
+		publish := running(t, d, b)
 		at := func(addresses ...string) {
-			p.Publish(admission.New(objects(t, [][]byte{ours.Bundle}, addresses...).Snapshot(time.Now())))
+			publish(objects(t, [][]byte{ours.Bundle}, addresses...))
 		}
 		at("10.0.0.1:8443")
 		d.want(t, "10.0.0.1:8443")
@@ -277,12 +273,11 @@ func TestRecovered(t *testing.T) {
 					"of another one": newAuthority(t).lasting(t),
 				}[name]
 				d, b := &dialer{answer: failing}, &board{}
-				p, stop := running(t, d, b)
-				defer stop()
+				publish := running(t, d, b)
 				at := func(addresses ...string) {
 					o := objects(t, [][]byte{ours.Bundle}, addresses...)
 					o.Routing, o.Services[0].Spec.ClusterIP = inventory.RoutingClusterIP, "10.96.0.7"
-					p.Publish(admission.New(o.Snapshot(time.Now())))
+					publish(o)
 				}
 				well := func() bool { return succeeds(b.probes()[ref(0)], time.Now()) }
 				at("10.0.0.1:8443")
@@ -354,10 +349,9 @@ func TestAddresses(t *testing.T) {
 func TestCutOffWithoutWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, b := &dialer{err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, &board{}
-		p, stop := running(t, d, b)
-		defer stop()
+		publish := running(t, d, b)
 		for _, bundle := range []string{"a", "b"} {
-			p.Publish(admission.New(objects(t, [][]byte{[]byte(bundle)}, "10.0.0.1:8443").Snapshot(time.Now())))
+			publish(objects(t, [][]byte{[]byte(bundle)}, "10.0.0.1:8443"))
 			synctest.Wait()
 			if got := b.probes()[ref(0)].Answer; got != inventory.AnswerUnreachable {
 				t.Errorf("with CA bundle %s: the probe has answer %q, want that the backend is unreachable", bundle, got)
@@ -376,6 +370,17 @@ func TestInnerNames(t *testing.T) {
 	verdict{inventory.AnswerNone, false, "no such host"}.check(t, probe)
 }
 
+// byURL are so many webhooks, each at a URL of its own.
+func byURL(n int) inventory.Objects {
+	c := &admissionv1.ValidatingWebhookConfiguration{}
+	c.Name = "policy"
+	for i := range n {
+		client := admissionv1.WebhookClientConfig{URL: new(fmt.Sprintf("https://hook-%d.example.com", i))}
+		c.Webhooks = append(c.Webhooks, admissionv1.ValidatingWebhook{Name: webhookName(i), ClientConfig: client})
+	}
+	return inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}
+}
+
 // TestCutOff: where nothing at all can be found, the auditor is cut off.
 func TestCutOff(t *testing.T) {
 	noRoute := os.NewSyscallError("connect", syscall.EHOSTUNREACH)
@@ -389,14 +394,7 @@ func TestCutOff(t *testing.T) {
 		"all but one that is there": {3, true, inventory.AnswerUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{}}}
-			o.Validating[0].Name = "policy"
-			for i := range tc.backends {
-				o.Validating[0].Webhooks = append(o.Validating[0].Webhooks, admissionv1.ValidatingWebhook{
-					Name:         webhookName(i),
-					ClientConfig: admissionv1.WebhookClientConfig{URL: new(fmt.Sprintf("https://hook-%d.example.com", i))},
-				})
-			}
+			o := byURL(tc.backends)
 			dial := func(_ context.Context, _, address string) (net.Conn, error) {
 				if tc.answers && address == "hook-2.example.com:443" {
 					return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
@@ -414,13 +412,7 @@ func TestCutOff(t *testing.T) {
 // TestManyAtATime: the number of dials under way is bounded.
 func TestManyAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{}}}
-		for i := range 100 {
-			o.Validating[0].Webhooks = append(o.Validating[0].Webhooks, admissionv1.ValidatingWebhook{
-				Name:         webhookName(i),
-				ClientConfig: admissionv1.WebhookClientConfig{URL: new(fmt.Sprintf("https://hook-%d.example.com", i))},
-			})
-		}
+		o := byURL(100)
 		var mu sync.Mutex
 		now, most := 0, 0
 		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
