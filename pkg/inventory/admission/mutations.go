@@ -5,28 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"google.golang.org/protobuf/types/known/structpb"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	celcommon "k8s.io/apiserver/pkg/cel/common"
-	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/apiserver/pkg/cel/mutation"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
-
-// mutationEnv is that in which the API server evaluates the mutations of policies, whose
-// variables are not kept.
-var mutationEnv = sync.OnceValues(func() (*cel.Env, error) {
-	env, err := policyEnv()
-	if err != nil {
-		return nil, err
-	}
-	return env.Extend(celcommon.ResolverEnvOption(&mutation.DynamicTypeResolver{}), library.JSONPatch())
-})
 
 // WithObject is the request with all of the object as admission has it, and of the object
 // that is stored, nil where there is none: what either lacks, it has not.
@@ -62,13 +48,13 @@ func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any,
 		return nil, nil, errors.New("the object is not known")
 	}
 	at := r.stageOf(step.Policy.Type, kind)
-	at.params = openParams
+	at.ofPolicy, at.params = true, openParams
 	if step.Policy.ParamKind == nil || step.Binding == nil || step.Binding.ParamRef == nil {
 		at.params = nullParams
 	}
 	object, out := r.Object, []inventory.Change{}
 	for _, m := range step.Policy.Mutations {
-		patch, err := r.mutated(m, at)
+		patch, err := r.mutated(m, r.withVariables(step.Policy.Variables, at))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -85,27 +71,15 @@ func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any,
 }
 
 // mutated is the JSON patch that the expression of a mutation evaluates to.
-func (r Request) mutated(m admissionv1.Mutation, stage stage) ([]byte, error) {
+func (r Request) mutated(m admissionv1.Mutation, vars activation) ([]byte, error) {
 	if m.JSONPatch == nil {
 		return nil, errors.New("apply configurations are merged by the schema of the API server")
 	}
-	env, err := mutationEnv()
-	if err != nil {
-		return nil, err
+	program := r.programs.programOf(sourceText{m.JSONPatch.Expression, expressionOfPolicy})
+	if program.err != nil {
+		return nil, program.err
 	}
-	ast, issues := env.Compile(m.JSONPatch.Expression)
-	if issues.Err() != nil {
-		return nil, issue(issues)
-	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost))
-	if err != nil {
-		return nil, err
-	}
-	vars := r.activation(stage)
-	if vars.err != nil {
-		return nil, vars.err
-	}
-	value, _, err := program.Eval(vars.PartialActivation)
+	value, err := program.value(vars)
 	if err == nil && types.IsUnknown(value) {
 		err = errors.New("they depend on more than is known of the request")
 	}
