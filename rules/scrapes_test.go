@@ -2,8 +2,13 @@ package rules
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"testing"
 	"time"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // scraping is how often API servers are scraped, and which of the scrapes fail.
@@ -68,6 +73,63 @@ func (s scraping) series(t *testing.T, tr traffic, end int) []scrapedSeries {
 	for _, one := range out {
 		for scrape := range one.values {
 			one.values[scrape].Omitted = one.values[scrape].Omitted || s.fails(scrape)
+		}
+	}
+	return out
+}
+
+// promised is the table of the README of what TestTwoMinutes measures.
+var promised = regexp.MustCompile(`(?s)(<!-- Measured by TestTwoMinutes -->\n\n(?:\|[^\n]*\n){2}).*?\n\n`)
+
+// TestTwoMinutes has all calls fail for two minutes, among stray failures, or for good. API servers
+// are scraped and rules are evaluated equally often. The README has what it measures.
+func TestTwoMinutes(t *testing.T) {
+	rows := "$1"
+	for _, every := range []int{15, 30, 60, 120} {
+		pages, after, traffics := 0, time.Duration(0), shortOutages()
+		series := map[string][]string{}
+		for name, tr := range traffics {
+			series[name] = tr.series(kinds[0], every, shortEnd, "w", "a")
+		}
+		interval := time.Duration(every) * time.Second
+		fires := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), interval, inClusters(series)).over((shortBegin-hour/6)*time.Second, shortEnd*time.Second, interval)
+		for name := range traffics {
+			for at := (shortBegin - hour/6) * time.Second; at <= shortEnd*time.Second; at += interval {
+				if len(fires(name, at)) == 0 {
+					continue
+				}
+				if name == forGood {
+					after = at - shortBegin*time.Second
+				} else {
+					t.Errorf("every %s, %s: pages", interval, name)
+					pages++
+				}
+				break
+			}
+		}
+		rows += fmt.Sprintf("| %d s | %.1f minutes | %d of %d |\n", every, after.Minutes(), pages, len(traffics)-1)
+	}
+	text := must.Get(os.ReadFile("README.md"))(t)
+	golden.Compare(t, "../README.md", promised.ReplaceAll(text, []byte(rows+"\n")))
+}
+
+// When the outages of TestTwoMinutes begin, between scrapes, and when it ends.
+const (
+	shortBegin = hour + 7
+	shortEnd   = hour + 15*60
+	forGood    = "for good"
+)
+
+// shortOutages are outages of two minutes, by how often the webhook is called and how many of the
+// calls fail at other times, and one for good.
+func shortOutages() map[string]traffic {
+	out := map[string]traffic{forGood: {evenly(3 * hour), from(shortBegin, evenly(3*hour))}}
+	for _, perSecond := range []float64{0.3, 3, 30} {
+		for _, oneIn := range []int{1000, 200, 50} {
+			calls := evenly(int(perSecond * hour))
+			out[fmt.Sprintf("%g calls a second, one in %d fails", perSecond, oneIn)] = traffic{calls, func(s int) int {
+				return of(calls, oneIn)(min(s, shortBegin)) + until(shortBegin+120, from(shortBegin, calls))(s) + from(shortBegin+120, of(calls, oneIn))(s)
+			}}
 		}
 	}
 	return out
