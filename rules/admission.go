@@ -53,17 +53,14 @@ var notInInventory = Alert{
 func recurring(alert, ways string) string {
 	return strings.NewReplacer("FAILED", failures+`{`+ways+`}`, "NAME", alert).Replace(`sum by (type, name) (increase(FAILED[15m])) > 0
 		and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0
-		and on (type, name) (sum by (type, name) (increase(FAILED[3m])) > 0 or on (type, name) ALERTS{alertname="NAME", alertstate="firing"})`)
+		and on (type, name) (sum by (type, name) (increase(FAILED[3m])) > 0 or on (type, name) ALERTS{alertname="NAME"})`)
 }
 
 // rejectionsJumped is the share of the calls that the webhook refuses on purpose, where it has
 // been large for 15 minutes and still is: what has ended raises nothing.
-const rejectionsJumped = refusedShare + ` > $threshold
-	and on (type, name) (
-		count_over_time(` + refusalsJumped + `[15m:1m]) >= 13
-		and on (type, name) sum by (type, name) (increase(` + intended + `[3m])) > on (type, name) 0.15 * ` + refused + `
-		or on (type, name) ALERTS{alertname="WebhookRejectionsHigh", alertstate="firing"}
-	)`
+const rejectionsJumped = refusedShare + `
+	and on (type, name) count_over_time(` + refusalsJumped + `[15m:1m]) >= 13
+	and on (type, name) sum by (type, name) (increase(` + intended + `[3m])) > on (type, name) 0.15 * ` + refused
 
 // The records of webhooks that refuse on purpose, and often enough to matter.
 const (

@@ -257,6 +257,33 @@ func conversionsOf(called, failed func(int) int) []trace {
 	return blocked(func(m int) int { return called(m) - failed(m) }, failed, namespaceWorked(0))
 }
 
+// slowly are calls of which some take so long that only the last bucket has them.
+func slowly(limit float64, called, slow func(int) int) []trace {
+	edge := number(limit)
+	return []trace{
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="`+edge+`"}`, summed(func(m int) int { return called(m) - slow(m) })),
+		counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, summed(called)), counts(requested("200"), summed(called)), limited(knownHook, limit), seesAll,
+	}
+}
+
+// convertedSlowly are conversions that take two seconds from minute 60 on.
+func convertedSlowly(called func(int) int) []trace {
+	all := summed(then(often(1), 1, called))
+	quick := func(m int) int { return all(min(m, 60)) }
+	bucket := func(edge string, until func(int) int) trace {
+		return counts(promql.ConversionSeconds+`_bucket{`+calledForCRD+`,succeeded="true",le="`+edge+`"}`, until)
+	}
+	return []trace{bucket("1.024", quick), bucket("2.048", all), bucket("+Inf", all), counts(conversions("true"), all), limited(knownForCRD, 1), seesAll}
+}
+
+// denied are calls of which some are refused on purpose.
+func denied(called, refused func(int) int) []trace {
+	return []trace{
+		counts(requested("200"), summed(func(m int) int { return called(m) - refused(m) })), counts(requested("403"), summed(then(often(1), 1, refused))),
+		counts(rejected("no_error"), summed(then(often(1), 1, refused))), limited(knownHook, 1), seesAll,
+	}
+}
+
 // newPolicies are requests that policies deny, so many at once, each of them for the first time.
 func newPolicies(kind, denials string, n int, minutes ...int) []trace {
 	out := []trace{counts(plugins+`{instance="a",name="`+kind+`",type="validate",operation="CREATE",rejected="true"}`, func(m int) int { return 1 + summed(atMinutes(n, minutes...))(m) })}
@@ -429,6 +456,28 @@ var expectations = []expectation{
 	{"a policy refuses seven requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 7, 60, 70, 80)[:1], 1, 1, 50, 60, 110, 140, 140},
 	{"a policy lets seven requests pass each quarter of an hour, for three", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(7, 60, 75, 90))(m) })}, 1, 1, 50, 60, 95, 200, 200},
 	{"a policy lets two requests pass", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(1, 57, 157))(m) })}, 1, 1, 50, 241, 0, 0, 240},
+	{"five slow calls in hours", "WebhookSlow", slowly(1, oneIn(10), atMinutes(1, 60, 100, 140, 180, 220)), 1, 1, 50, 130, 240, 285, 285},
+	{"three slow calls, twice", "WebhookSlow", slowly(1, then(oneIn(20), 61, then(often(3), 62, then(oneIn(20), 121, then(often(3), 122, oneIn(20))))), atMinutes(3, 61, 121)), 1, 1, 50, 241, 0, 0, 240},
+	{"three quick calls in half an hour", "WebhookSlow", slowly(1, oneIn(10), within(60, 180, oneIn(10))), 1, 1, 50, 60, 185, 240, 240},
+	{"fifteen quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(3)), within(60, 180, oneIn(10))), 1, 1, 50, 60, 175, 205, 205},
+	{"three slow calls in hours", "WebhookSlow", slowly(1, func(m int) int { return oneIn(10)(m) + atMinutes(1, 61, 101, 141)(m) }, atMinutes(1, 61, 101, 141)), 1, 1, 50, 241, 0, 0, 240},
+	{"three slow calls each five minutes", "WebhookSlow", slowly(1, often(10), within(60, 1000, func(m int) int { return 3 * oneIn(5)(m) })), 1, 1, 50, 60, 85, 150, 150},
+	{"a slow call a minute", "WebhookSlow", slowly(1, often(1), within(60, 1000, often(1))), 1, 1, 50, 60, 76, 150, 150},
+	{"a slow call each two minutes", "WebhookSlow", slowly(1, oneIn(2), within(60, 1000, oneIn(2))), 1, 1, 50, 78, 95, 150, 150},
+	{"all calls for Pods take a second", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), within(60, 1000, often(60))), reach, counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, since(0, 60))), 1, 1, 50, 74, 80, 150, 150},
+	{"three in two hundred calls are slow", "WebhookSlow", slowly(1, often(200), within(60, 1000, often(3))), 1, 1, 50, 60, 80, 150, 150},
+	{"three in two hundred calls for Pods are slow", "WebhookCriticalResourceSlow", append(slowly(0.5, often(200), within(60, 1000, often(3))), reach), 1, 1, 50, 60, 80, 150, 150},
+	{"calls for Pods are slow but for five minutes", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), then(within(60, 85, often(6)), 90, often(6))), reach), 1, 1, 50, 60, 80, 150, 150},
+	{"seven slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(func(m int) int { return 1 + min(m%5, 2)/2*(m%2) + oneIn(5)(m) }), 1, 1, 50, 60, 76, 150, 150},
+	{"four slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(func(m int) int { return 1 - oneIn(5)(m) }), 1, 1, 50, 78, 92, 150, 150},
+	{"seven slow conversions in half an hour", "WebhookConversionSlow", convertedSlowly(oneIn(4)), 1, 1, 50, 78, 100, 150, 150},
+	{"four slow conversions in half an hour", "WebhookConversionSlow", convertedSlowly(oneIn(8)), 1, 1, 50, 181, 0, 0, 180},
+	{"thirty of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), within(60, 1000, often(2))), 1, 1, 50, 60, 90, 120, 120},
+	{"fifteen of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), within(60, 1000, often(1))), 1, 1, 50, 151, 0, 0, 150},
+	{"one in seven requests is refused", "WebhookRejectionsHigh", denied(often(70), within(60, 1000, often(10))), 1, 1, 50, 60, 90, 120, 120},
+	{"one in 14 requests is refused", "WebhookRejectionsHigh", denied(often(70), within(60, 1000, often(5))), 1, 1, 50, 151, 0, 0, 150},
+	{"a quarter is refused after a tenth", "WebhookRejectionsHigh", denied(often(80), then(often(8), 60, often(20))), 1, 1, 50, 151, 0, 0, 150},
+	{"a fifth is refused after a twentieth", "WebhookRejectionsHigh", denied(often(80), then(often(4), 60, often(16))), 1, 1, 50, 60, 90, 100, 100},
 	{"what was counted long ago", onCalls(), longAgo(), 1, 1, 1, 101, 0, 0, 100},
 	{"one scrape in 18 succeeds", "WebhookInputMetricsMissing WebhookAllCallsFailing", seldom(), 1, 1, 1, 136, 0, 0, 135},
 	{"API servers that restart each hour count the same again", "WebhookAllCallsFailing", restartsEachHour(), 1, 1, 60, 361, 0, 0, 360},
@@ -592,7 +641,7 @@ func rollout(perMinute, oneIn, minutes int) []trace {
 			}
 		}
 	}
-	failures := func(m int) int { return failed[m] }
+	failures := func(m int) int { return failed[min(m, last)] }
 	return []trace{
 		counts(requested("200"), func(m int) int { return perMinute*m - failures(m) }), counts(requested("503"), failures), counts(rejected("calling_webhook_error"), failures),
 		limited(knownHook, 0.5), reach, seesAll,
@@ -906,6 +955,8 @@ var silences = []silence{
 	{"ten calls a minute are answered after an outage", "WebhookFailingClosed", partly(often(10), within(60, 80, often(10))), 79, 90, 150},
 	{"one in 14 fails after an outage", "WebhookFailingClosed", partly(often(100), then(within(60, 80, often(100)), 80, often(7))), 79, 90, 200},
 	{"many calls are answered after three outages", "WebhookFailingClosed", partly(then(often(60), 118, often(2000)), within(0, 118, inSpells(8, 60, 0))), 118, 128, 160},
+	{"six quick calls in half an hour", "WebhookSlow", slowly(1, then(oneIn(10), 180, oneIn(5)), within(60, 180, oneIn(10))), 179, 225, 250},
+	{"thirty quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(6)), within(60, 180, oneIn(10))), 179, 195, 206},
 	{"a policy that refused fifteen requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 15, 60, 70, 80)[:1], 90, 125, 200},
 	{"a policy that let fifteen requests pass three times", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(15, 60, 75, 90))(m) })}, 95, 140, 200},
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},

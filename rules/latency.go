@@ -66,7 +66,7 @@ const (
 	slow    = slowNow + ` > $threshold`
 
 	// slowForLong are the webhooks that have been slow for 10 minutes, or for which it pages.
-	slowForLong = `count_over_time(` + slowNow + `[10m:1m]) >= 10 or ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}`
+	slowForLong = `count_over_time(` + slowNow + `[10m:1m]) >= 10 or ALERTS{alertname="WebhookCriticalResourceSlow"}`
 
 	// hangs is the share of the calls that take so long that clients give up.
 	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`
@@ -111,9 +111,8 @@ var slowRecords = []RecordingRule{
 	{Name: slowLately, Asks: "Which share of the calls of 4m was slow, of these?", Expr: lately(`(1 - ` + quick + ` / on (type, name) (` + answered + `)) and on (type, name) ` + slowShare)},
 	{Name: quickNow, Asks: "Which of these have become quick?", Expr: lately(`group by (type, name) (` + answered + ` * on (type, name) ` + slowShare + ` > 5) unless on (type, name) ` + slowLately + ` > 0.0001`)},
 	{Name: hangs, Asks: "Which share of the calls of 4m took over 2.5 s, where it is most of them?", Expr: lately(`
-		(1 - (
-			sum by (type, name) (increase(` + promql.WebhookSeconds + `_bucket{le="2.5"}[WINDOW])) or on (type, name) (1 - ` + slowLately + `) * on (type, name) (` + answered + `)
-		) / on (type, name) (` + answered + `)) > $hangingShare and on (type, name) ` + slowShare)},
+		(1 - sum by (type, name) (increase(` + promql.WebhookSeconds + `_bucket{le="2.5"}[WINDOW])) / on (type, name) (` + answered + `)) > $hangingShare
+		and on (type, name) ` + slowShare)},
 }
 
 // lately is an expression about the last four minutes.
