@@ -104,6 +104,7 @@ func shapes() []shape {
 	healthy := []trace{counts(requested("200"), since(0, 60)), limited(knownHook, 0.5), reach, seesAll, asked, info}
 	hangs := append([]trace{
 		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, func(m int) int { return 60 * min(m, 60) }), counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, since(0, 60)),
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, func(m int) int { return 60 * min(m, 60) }),
 	}, healthy...)
 	found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1).except(0, 60, "_")
 	down := append(slices.Clone(outage), found, info, gauge("webhook_backend_ready", knownHook+`,configuration="c"`, 0).except(0, 60, "1"))
