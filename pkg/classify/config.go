@@ -20,12 +20,12 @@ import (
 // ParsePolicy reads what a cluster's owner decided, as YAML or JSON. What it
 // does not mention stays as DefaultPolicy has it; a list that it mentions
 // replaces the default, an entry of classes or controlPlane that entry alone.
-func ParsePolicy(text []byte) (Policy, error) {
-	if err := oneDocument(text); err != nil {
+func ParsePolicy(content []byte) (Policy, error) {
+	if err := oneDocument(content); err != nil {
 		return Policy{}, err
 	}
 	p := DefaultPolicy()
-	document, err := yaml.YAMLToJSONStrict(text)
+	document, err := yaml.YAMLToJSONStrict(content)
 	if err != nil {
 		return Policy{}, err
 	}
@@ -43,8 +43,8 @@ func ParsePolicy(text []byte) (Policy, error) {
 }
 
 // oneDocument refuses what follows the Policy in its file: it would be ignored.
-func oneDocument(text []byte) error {
-	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
+func oneDocument(content []byte) error {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(content))
 	var first, next yamlv3.Node
 	if err := decoder.Decode(&first); err != nil {
 		return nil // an empty file is the default Policy; the decoder says what else is wrong

@@ -13,19 +13,18 @@ import (
 // goes through it, also where it stands in prose: names come out of manifests,
 // and users copy whole lines. What cannot be printed, line ends above all, is
 // replaced: no name that the API server accepts holds any.
-func quoted(text string) string {
+func quoted(word string) string {
 	return shellescape.Quote(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, text))
+	}, word))
 }
 
 // quotedAll quotes each.
 func quotedAll(words []string) []string {
-	out := text.Words(words, func(word string) string { return quoted(word) })
-	return out
+	return text.Words(words, quoted)
 }
 
 // ShellFlag returns the flag with its value. Where the value would be taken for a

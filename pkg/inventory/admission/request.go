@@ -412,8 +412,8 @@ func labelsOf(object map[string]any) map[string]string {
 	metadata, _ := object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
 	for key, value := range labels {
-		if text, ok := value.(string); ok {
-			out[key] = text
+		if s, ok := value.(string); ok {
+			out[key] = s
 		}
 	}
 	return out
@@ -424,8 +424,8 @@ func nested(object map[string]any, path ...string) string {
 	for _, key := range path[:len(path)-1] {
 		object, _ = object[key].(map[string]any)
 	}
-	text, _ := object[path[len(path)-1]].(string)
-	return text
+	s, _ := object[path[len(path)-1]].(string)
+	return s
 }
 
 // Intercepts says whether the webhook is called for the requests to a resource
