@@ -38,7 +38,7 @@ func TestAdvice(t *testing.T) {
 		})
 	}
 	t.Log(became)
-	for what, least := range map[string]int{"read": 120, "heal": 200, "delete": 50, "restore": 30, "have a placeholder": 60, "leave custom resources": 10} {
+	for what, least := range map[string]int{"read": 120, "heal": 60, "delete": 40, "restore": 30, "have a placeholder": 60, "leave custom resources": 6} {
 		if became[what] < least/step {
 			t.Errorf("only %d commands %s", became[what], what)
 		}
