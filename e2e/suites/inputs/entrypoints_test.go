@@ -74,7 +74,7 @@ var dumpedResources = []dumped{
 // many, from the seed CLUSTERS_SEED on.
 func TestEntryPoints(t *testing.T) {
 	w := environment{compared.UseAlone(t)}
-	running := w.Run(t)
+	running := w.Run(t, routing)
 	first, count := number("CLUSTERS_SEED", 1), number("CLUSTERS", 3)
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -91,8 +91,11 @@ func TestEntryPointsOfFixtures(t *testing.T) {
 	for _, file := range testenv.Get(filepath.Glob(root + "pkg/classify/testdata/*.yaml"))(t) {
 		objects = append(objects, fixture(t, file)...)
 	}
-	w.comparePoints(t, w.Run(t), objects, clusterMaker{rand.New(rand.NewPCG(0, 0))})
+	w.comparePoints(t, w.Run(t, routing), objects, clusterMaker{rand.New(rand.NewPCG(0, 0))})
 }
+
+// routing says how the API server calls Services, which no object of a cluster tells.
+const routing = "--aggregator-routing=true"
 
 // fixture are the objects of a file, as an API server of a test takes them.
 func fixture(t *testing.T, file string) []*unstructured.Unstructured {
@@ -402,12 +405,12 @@ func (w environment) comparePoints(t *testing.T, running *auditor.Auditor, objec
 		questions = append(questions, question("explain "+request))
 	}
 	kubeconfig := "--kubeconfig=" + w.Plane.Kubeconfig()
-	live := commands(t, "cluster", kubeconfig)
-	paths, flags := w.dump(t), []string{"--server-version=v" + programs.Release(), "--aggregator-routing=true"}
+	live := commands(t, "cluster", kubeconfig, routing)
+	paths, flags := w.dump(t), []string{"--server-version=v" + programs.Release(), routing}
 	of := func(name string) []string { return append([]string{"--from=" + paths[name]}, flags...) }
 	gathered, file := commands(t, "must-gather", of("must-gather")...), agent(t, "mcp of a file", of("file")...)
 	same := [][2]point{{live, gathered}, {gathered, agent(t, "mcp of must-gather", of("must-gather")...)}, {file, agent(t, "mcp of a folder", of("folder")...)}}
-	online := agent(t, "mcp of the cluster", kubeconfig)
+	online := agent(t, "mcp of the cluster", kubeconfig, routing)
 	for _, q := range questions {
 		texts := map[string]string{}
 		ask := func(p point) string {
@@ -423,7 +426,7 @@ func (w environment) comparePoints(t *testing.T, running *auditor.Auditor, objec
 		}
 		switch words := strings.Fields(string(q)); {
 		case words[0] == "audit":
-			of, from := testenv.Report(t, kubeconfig, "--fail-on=never")
+			of, from := testenv.Report(t, kubeconfig, routing, "--fail-on=never")
 			read, _ := testenv.Report(t, append(flags, paths["file"], "--fail-on=never")...)
 			_ = from
 			compareFindings(t, of, read)
@@ -435,8 +438,8 @@ func (w environment) comparePoints(t *testing.T, running *auditor.Auditor, objec
 		}
 	}
 	w.compareUnchanged(t)
-	findings := testenv.Parse(t, testenv.Command(t, "audit", "-o=json", "--fail-on=never", kubeconfig)).Findings
-	comparePage(t, running, findings, requests, kubeconfig, "--offline")
+	findings := testenv.Parse(t, testenv.Command(t, "audit", "-o=json", "--fail-on=never", kubeconfig, routing)).Findings
+	comparePage(t, running, findings, requests, kubeconfig, routing, "--offline")
 	comparePage(t, testenv.RunAs(t, "", append([]string{"--from=" + paths["must-gather"]}, flags...)...), findings, requests, of("must-gather")...)
 }
 
