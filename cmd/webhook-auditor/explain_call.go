@@ -178,7 +178,7 @@ func (c caller) dryRun(ctx context.Context, verb string, r admission.Request, ob
 	status := (&apierrors.StatusError{})
 	switch {
 	case errors.As(err, &status):
-		out.Code, out.Message = int(status.ErrStatus.Code), status.ErrStatus.Message
+		out.Code, out.Message = int(status.ErrStatus.Code), dryrun.StatusText(status.ErrStatus)
 		return out, nil
 	case answered != nil:
 		out.Object = answered.Object

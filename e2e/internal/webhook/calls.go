@@ -19,6 +19,8 @@ type Call struct {
 	DryRun                   bool
 	// Annotations are the keys of the object's, sorted and separated by spaces.
 	Annotations string
+	// Object is the object as it was sent, in JSON.
+	Object string
 }
 
 // Calls are all calls received since the start, in order, but for those that

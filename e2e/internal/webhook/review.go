@@ -67,6 +67,7 @@ func (r review) call() Call {
 		DryRun:    a.DryRun != nil && *a.DryRun,
 
 		Annotations: strings.Join(slices.Sorted(maps.Keys(object.Annotations)), " "),
+		Object:      string(a.Object.Raw),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
@@ -153,6 +154,9 @@ func (x *run) begun() (map[string]any, error) {
 	object = x.withDefaults(object)
 	if spec := mapAt(object, "spec"); spec != nil && x.Kind.Kind == "Pod" && x.Operation == admission.Create {
 		tolerate(spec)
+	}
+	if x.Operation == admission.Create && x.Answer.Object == nil {
+		ofPluginAlone(x.Kind.Kind, object)
 	}
 	return x.decode(base(object, x.Stored, x.Answer.Object)) // in the form that it has after a patch
 }
@@ -344,10 +348,23 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]
 	step.Outcome, step.Warnings = Allowed, response.Warnings
 	if !response.Allowed {
 		step.Outcome = Denied
-		step.Message = webhookerrors.ToStatusErr(w.Name, response.Result).Error()
+		step.Message = StatusText(webhookerrors.ToStatusErr(w.Name, response.Result).Status())
 		return nil
 	}
 	return response.Patch
+}
+
+// StatusText is the message of a status, with the causes that it has besides.
+func StatusText(status metav1.Status) string {
+	out := []string{status.Message}
+	if status.Details != nil {
+		for _, cause := range status.Details.Causes {
+			if text := strings.TrimPrefix(cause.Field+": "+cause.Message, ": "); !strings.Contains(status.Message, cause.Message) {
+				out = append(out, text)
+			}
+		}
+	}
+	return strings.Join(out, "; ")
 }
 
 // fail is a call without a valid answer.

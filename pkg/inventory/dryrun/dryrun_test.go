@@ -162,7 +162,7 @@ func TestBase(t *testing.T) {
 	if got := paths(begun("Pod", sent, answer), parsed(t, want), ""); len(got) > 0 {
 		t.Errorf("differs at %v", got)
 	}
-	if got := paths(begun("Secret", `{"kind":"Secret","stringData":{"a":"b"}}`, ""), parsed(t, `{"kind":"Secret","data":{"a":"Yg=="}}`), ""); len(got) > 0 {
+	if got := paths(begun("Secret", `{"kind":"Secret","stringData":{"a":"b"}}`, ""), parsed(t, `{"kind":"Secret","type":"Opaque","data":{"a":"Yg=="}}`), ""); len(got) > 0 {
 		t.Errorf("stringData: %v", got)
 	}
 }
