@@ -201,11 +201,11 @@ func TestKueue(t *testing.T) {
 	apply(t, manifest)
 	ready(t, "kueue-system", "kueue-controller-manager")
 	denied(t, "vjob.kb.io", queued, "create", "--dry-run=server", "-f", "-")
-	called(t, queued, "mjob.kb.io")
 	testenv.EventuallyWithin(t, patience, func() error { // the API server asks once a minute for the resources that kueue serves
 		_, err := run(t.Context(), "", "webhook-auditor", "audit", "--fail-on=never")
 		return err
 	})
+	called(t, queued, "mjob.kb.io")
 	if diff := cmp.Diff(shippedKueue, findings(t, "kb.io")); diff != "" {
 		t.Errorf("findings on kueue as shipped (-want +got):\n%s", diff)
 	}
