@@ -171,6 +171,13 @@ func (p *evaluator) restart(file string, offset time.Duration) {
 	p.now = offset + p.tick
 }
 
+// only leaves out the groups that neither hold one of the alerts nor record anything.
+func (p *evaluator) only(names ...string) {
+	p.groups = slices.DeleteFunc(p.groups, func(g *rules.Group) bool {
+		return len(g.AlertingRules()) == len(g.Rules()) && !slices.ContainsFunc(g.Rules(), func(r rules.Rule) bool { return slices.Contains(names, r.Name()) })
+	})
+}
+
 // ruleFile renders the alerts into a file.
 func ruleFile(t testing.TB, o Options) string {
 	t.Helper()

@@ -11,9 +11,11 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/rules"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // An expectation is when an alert must fire, and when it must not, in minutes; of several
@@ -982,6 +984,33 @@ func (s silence) wrong(fires firings) string {
 		}
 	}
 	return ""
+}
+
+// TestCutOffSeenByAuditors has one of three API servers reach no webhook, where two
+// auditors export what API servers count: one alert says so, and names it.
+func TestCutOffSeenByAuditors(t *testing.T) {
+	t.Parallel()
+	const end = cutOffAt + 30*60
+	var series []string
+	for _, auditor := range []string{"x", "y"} {
+		for _, line := range (cutOffServer{3600, 30, 0, nil}).series(end) {
+			line = strings.Replace(line, `instance="`, `instance="`+auditor+`",server="`, 1)
+			for _, name := range observed.Exported() {
+				line = strings.Replace(line, name, observed.ExportedName(name), 1)
+			}
+			series = append(series, line)
+		}
+	}
+	p := evaluate(t, Options{Signals: AuditorSignals}, series...)
+	p.only("WebhookFailingClosed")
+	p.tick = minute
+	p.now = (cutOffAt - 30*60) * time.Second
+	fires := slices.DeleteFunc(p.until(end*time.Second), func(a *rules.Alert) bool {
+		return a.Labels.Get("component") == "" || strings.HasPrefix(a.Labels.Get("alertname"), "WebhookAuditor")
+	})
+	if len(fires) != 1 || fires[0].Labels.Get("alertname") != "WebhookNoneReachable" || fires[0].Labels.Get("server") != "c" || !strings.Contains(fires[0].Annotations.Get("summary"), "API server c ") {
+		t.Errorf("%v fire, want WebhookNoneReachable about c", fires)
+	}
 }
 
 // TestDecommissioned has a cluster go with its auditor and its API servers, the only

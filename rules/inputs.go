@@ -97,6 +97,9 @@ const severalServers = "each of several API servers behind one address"
 // missing is the record of the inputs that are missing: one series for each.
 const missing = `cluster_series:webhook_auditor_input_missing:group`
 
+// missingCauses is why an input is missing.
+const missingCauses = `Hosted control planes often do not expose it, and scrape configurations drop it. A Prometheus that keeps native histograms alone has no _bucket, _sum or _count: set always_scrape_classic_histograms.`
+
 // inputsGroup says which inputs are missing.
 func inputsGroup() Group {
 	g := Group{Name: "webhook-auditor-inputs", Interval: 5 * time.Minute, RecordingRules: slices.Clone(inputRecords), Alerts: []Alert{
@@ -105,7 +108,7 @@ func inputsGroup() Group {
 			Severity: classify.Warning, For: 15 * time.Minute,
 			Expr:        missing,
 			Summary:     `Alerts on webhooks are blind: {{ $labels.series }} is missing.`,
-			Description: `{{ if eq $labels.series "` + severalServers + `" }}Several API servers answer behind one address: their counters jump, so that no outage shows. Scrape each by itself.{{ else }}The webhook auditor runs, but Prometheus lacks {{ $labels.series }}: no alert that reads it can fire. Hosted control planes often do not expose it, and scrape configurations drop it. A Prometheus that keeps native histograms alone has no _bucket, _sum or _count: set always_scrape_classic_histograms.{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`,
+			Description: `{{ if eq $labels.series "` + severalServers + `" }}Several API servers answer behind one address: their counters jump, so that no outage shows. Scrape each by itself, or have the auditor export their counters: see the runbook.{{ else }}The webhook auditor runs, but Prometheus lacks {{ $labels.series }}: no alert that reads it can fire. ` + missingCauses + `{{ end }} Is it there? "kubectl get --raw /metrics | grep -c ^apiserver_admission".`,
 		},
 	}}
 	for _, i := range inputs() {

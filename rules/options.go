@@ -48,6 +48,9 @@ type Options struct {
 	// to; "" where it has none.
 	PageURL    string
 	Severities Severities
+	// Signals is where the series of the signal alerts come from; "" stands for
+	// APIServerSignals.
+	Signals Signals
 	// Labels are added to every alert.
 	Labels map[string]string
 	// Disabled are the names of alerts that are left out, Critical those of alerts that page.
@@ -143,6 +146,9 @@ func (o Options) everywhere() (string, error) {
 // its selectors stands for the alert's label name.
 func (o Options) query(expr string) (string, error) {
 	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
+	if o.Signals == AuditorSignals {
+		expr = ofAuditors(expr)
+	}
 	query, err := o.expr(strings.ReplaceAll(expr, `{name="$name"`, `{name="$name", `+cluster))
 	if err != nil {
 		return "", err
@@ -194,6 +200,8 @@ func (o Options) check() error {
 		return fmt.Errorf("--cluster-label: must be a label name, as cluster is, not %q", o.ClusterLabel)
 	case !slices.Contains([]Severities{"", DefaultSeverities, EnhancementSeverities}, o.Severities):
 		return fmt.Errorf("--severities: must be one of %s, %s, not %q", DefaultSeverities, EnhancementSeverities, o.Severities)
+	case !slices.Contains([]Signals{"", APIServerSignals, AuditorSignals}, o.Signals):
+		return fmt.Errorf("--signals: must be one of %s, %s, not %q", APIServerSignals, AuditorSignals, o.Signals)
 	}
 	return errors.Join(
 		checkURL("--runbook-base-url", "https://example.com/runbooks", o.RunbookBaseURL), checkURL("--page-url", "https://auditor.example.com", o.PageURL),

@@ -58,6 +58,7 @@ func TestRefusedOptions(t *testing.T) {
 		`--labels: a b=c: must be a label, as release=prometheus`:                                                 {ObjectLabels: map[string]string{"a b": "c"}},
 		`--alert-labels: "a-b": must be a label name, as team is`:                                                 {Labels: map[string]string{"a-b": "c"}},
 		`--alert-labels: "severity": must be a name that the alerts do not have already`:                          {Labels: map[string]string{"severity": "page"}},
+		`--signals: must be one of apiserver, auditor, not "prometheus"`:                                          {Signals: "prometheus"},
 		`--disable: "WebhookNone": must be the name of an alert`:                                                  {Disabled: []string{"WebhookNone"}},
 		`--disable: "webhookslow": must be the name of an alert, did you mean WebhookSlow?`:                       {Disabled: []string{"webhookslow"}},
 		`--critical: "WebhookOpen": must be the name of an alert`:                                                 {Critical: []string{"WebhookOpen"}},

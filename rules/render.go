@@ -128,7 +128,7 @@ type group struct {
 }
 
 // groups are all groups as the installation needs them.
-func (o Options) groups() ([]group, error) { return o.rendered(Groups()) }
+func (o Options) groups() ([]group, error) { return o.rendered(o.available(Groups())) }
 
 // written are groups in a form. For an API, each is an object, as all together are
 // larger than the annotation in which "kubectl apply" keeps one.

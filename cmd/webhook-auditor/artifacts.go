@@ -85,12 +85,13 @@ func ruleFiles() (map[string][]byte, error) {
 
 func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	var o rules.Options
-	var form, severities string
+	var form, severities, signals string
 	var summary, central bool
 	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(rules.Forms)})
 	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
 	flags.BoolVar(&central, "fleet-central", false, "print what a store of many clusters records itself: how webhooks are registered in most of them")
 	enumFlag(flags, &severities, enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
+	enumFlag(flags, &signals, enum{"signals", "", "where the series of signal alerts come from: API servers that Prometheus scrapes, or auditors that run with --web.observed-metrics", []string{string(rules.APIServerSignals), string(rules.AuditorSignals)}})
 	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that identifies the cluster in a shared store")
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)
 	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "URL that the runbooks' paths are appended to (default: the project's)")
@@ -102,7 +103,7 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringSliceVar(&o.Critical, "critical", nil, "names of alerts that page, for example WebhookFailingOpen where a webhook enforces signatures")
 	thresholds := flags.StringToString("threshold", nil, "numbers that decide when alerts fire, for example WebhookFailingOpen=0.1; --form=markdown lists them")
 	return func(w io.Writer) error {
-		o.Severities = rules.Severities(severities)
+		o.Severities, o.Signals = rules.Severities(severities), rules.Signals(signals)
 		if err := readThresholds(&o, *thresholds); err != nil {
 			return usageError{fmt.Errorf("print rules: %w", err)}
 		}

@@ -149,7 +149,7 @@ never changes a webhook.`,
 	})
 	root.AddGroup(&cobra.Group{ID: "questions", Title: "Commands:"}, &cobra.Group{ID: "advanced", Title: "Advanced:"})
 	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s), runCommand(s), demoCommand(s), checksCommand(s))
-	addGroup(root, "advanced", mcpCommand(s), printCommand(s), versionCommand(s))
+	addGroup(root, "advanced", mcpCommand(s), printCommand(s), scrapeCommand(s), versionCommand(s))
 	root.SetHelpCommandGroupID("advanced")
 	root.SetCompletionCommandGroupID("advanced")
 	root.InitDefaultCompletionCmd()
@@ -229,7 +229,7 @@ func addFlags(c *cobra.Command, groups *cliflag.NamedFlagSets) {
 var expert = []string{
 	"aggregator-routing", "as", "as-group", "request-timeout", "offline", "probe.urls", "prometheus-ca-file", "prometheus-selector", "prometheus-token-file",
 	"settle", "degraded", "degraded.inertia", "web.allow-anonymous", "web.allow-http", "web.allowed-hosts",
-	"web.max-series", "web.trusted-user", "api-version",
+	"web.max-series", "web.observed-metrics", "web.trusted-user", "api-version",
 }
 
 // sections are the groups of flags for a help, those of experts apart.

@@ -41,6 +41,8 @@ type daemon struct {
 	began atomic.Pointer[time.Time]
 	// observation is what the status page shows as observed; nil without a source.
 	observation atomic.Pointer[observation]
+	// exportsObserved says that /metrics has what the API servers count.
+	exportsObserved bool
 	// panicLog logs and counts the pages that panicked.
 	panicLog *slog.Logger
 

@@ -29,11 +29,11 @@ func diffCommand(s streams) *cobra.Command {
 		Short: "Show which requests a change of webhook configurations affects, and which findings it adds",
 		Long: `Show the effect of changed webhook configurations, and of CRDs with a conversion
 webhook. For each webhook: the resources and operations that it matches now or no
-longer, the effect of each changed field, and its failure policy. Then who wrote the
-object, and the findings that are added or resolved. Changed selectors and
-matchConditions are printed; the requests that they include are not compared.
-Admission policies that differ are named with the fields; neither their requests nor
-expressions are compared.
+longer, the effect of each changed field, and its failure policy. Then how long
+webhooks can hold up requests for critical resources, who wrote the object, and the
+findings that are added or resolved. Changed selectors and matchConditions are
+printed; the requests that they include are not compared. Admission policies that
+differ are named with the fields; neither their requests nor expressions are compared.
 
 OLD and NEW are files, directories or archives as for audit. Without OLD, the
 cluster of the kubeconfig, or that of --from, is compared with its state

@@ -32,7 +32,7 @@ func TestDiff(t *testing.T) {
 	}{
 		"nothing":          {[]string{impactCluster, impactCluster}, exitOK, "No registration of a webhook changes."},
 		"added":            {[]string{impactCluster, slow, "--fail-on", "info"}, exitFindings, "timeoutSeconds 5 → 25"},
-		"below the limit":  {[]string{impactCluster, slow}, exitOK, "timeoutSeconds 5 → 25"},
+		"below the limit":  {[]string{impactCluster, slow}, exitOK, "the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"},
 		"resolved":         {[]string{impactCluster, ignoring, "--fail-on", "info"}, exitOK, "RESOLVED"},
 		"the reverse":      {[]string{ignoring, impactCluster, "--fail-on", "warning", "-o", "markdown"}, exitFindings, "requests are refused instead of passing without it"},
 		"unreadable":       {[]string{impactCluster, unreadable, "--fail-on", "info"}, exitError, ""},
@@ -138,7 +138,7 @@ func TestDiffReadsStandardInput(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &c); err != nil || r.code != exitOK {
 		t.Fatalf("exit code %d: %v: %s", r.code, err, r.err)
 	}
-	if len(c.Registrations) != 1 || c.Registrations[0].Webhooks[0].Fields[0].After != "7" {
+	if len(c.Registrations) != 1 || c.Registrations[0].Webhooks[0].Fields[0].After != "7" || c.Budgets[0].AfterSeconds != 7 {
 		t.Errorf("%+v", c)
 	}
 }

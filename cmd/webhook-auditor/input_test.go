@@ -81,6 +81,7 @@ func TestWrongInput(t *testing.T) {
 		"a baseline and garbage":       {[]string{"audit", one, "--baseline", file("before.json", string(before)+"garbage")}, exitUsage, "and nothing else: something follows at byte"},
 		"a negative wait":              {[]string{"run", "--settle=-5s"}, exitUsage, "--settle: must be 0 or longer"},
 		"a negative inertia":           {[]string{"run", "--degraded.inertia=-5s"}, exitUsage, "--degraded.inertia: must be 0 or longer"},
+		"observed from nowhere":        {[]string{"run", "--web.observed-metrics"}, exitUsage, "--web.observed-metrics: must be given with --observe=apiserver"},
 		"a lease without a leader":     {[]string{"run", "--namespace=a"}, exitUsage, "--namespace: must be given with --leader-elect"},
 		"a wait between readings":      {[]string{"run", "--from", one, "--settle=1s"}, exitUsage, "--settle: must be given without --from"},
 		"clients of plain HTTP":        {[]string{"run", "--web.trusted-user=a"}, exitUsage, "--web.trusted-user: must be given with --web.tls-cert-file or --web.self-signed"},

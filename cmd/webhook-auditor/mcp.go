@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,10 +55,10 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 
 func (a *agents) run(ctx context.Context, _ []string, s streams) error {
 	files := a.source()
-	if err := errors.Join(notStandardInput(a.paths), files.check()); err != nil {
-		return err
+	err := cmp.Or(notStandardInput(a.paths), files.check())
+	if err == nil {
+		_, err = a.input.policy()
 	}
-	_, err := a.input.policy()
 	if err == nil {
 		_, err = a.input.version(s.err)
 	}

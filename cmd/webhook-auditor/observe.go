@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/spf13/pflag"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
@@ -106,14 +105,6 @@ func (o *observeFlags) checkPrometheus() error {
 	return err
 }
 
-// orFile is a file that there is, where none is given.
-func orFile(value, path string) string {
-	if value != "" || !arguments.Exists(path) {
-		return value
-	}
-	return path
-}
-
 // serviceAccountDir is where a Pod finds its credentials.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -131,6 +122,8 @@ func (o *observeFlags) serviceAccount(u *url.URL, dir string) {
 type observation struct {
 	observed *inventory.Observation
 	errors   []inventory.Error
+	// scrapes are what API servers answered last; nil of Prometheus.
+	scrapes []observed.Scrape
 }
 
 // addTo returns the Snapshot with what was observed, nil where no source could be
@@ -172,7 +165,7 @@ func (o *observeFlags) observe(ctx context.Context, access *clusterFlags) observ
 	if err != nil {
 		return observation{errors: []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}}
 	}
-	out.observed, out.errors = observed.APIServers(ctx, targets, o.span)
+	out.observed, out.scrapes, out.errors = observed.APIServers(ctx, targets, o.span)
 	if out.observed != nil {
 		out.observed.OfServers = all
 	}

@@ -124,6 +124,7 @@ func (o *operatorFlags) unused(isGiven func(flag string) bool) error {
 		{"web.trusted-user", "with --web.tls-cert-file or --web.self-signed: plain HTTP asks for no certificate", tls},
 		{"web.allow-http", "without --web.tls-cert-file and --web.self-signed", !tls},
 		{"web.allowed-hosts", "without --web.tls-cert-file and --web.self-signed: it is for plain HTTP", !tls},
+		{"web.observed-metrics", "with --observe=apiserver: it exports what is observed there", o.observe.source == "apiserver"},
 	} {
 		if isGiven(flag.name) && !flag.works {
 			return usageError{fmt.Errorf("--%s: must be given %s", flag.name, flag.rule)}
@@ -178,6 +179,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
 	}
 	if o.observe.enabled() {
+		d.exportsObserved = o.web.observed
 		group.Go(func() error { return o.followObservation(ctx, d) })
 	}
 	group.Go(func() error { return o.web.serve(ctx, c.config, d) })

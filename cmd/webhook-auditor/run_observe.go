@@ -5,7 +5,11 @@ import (
 	"slices"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // observePause is how many spans of an observation of run there are from one to the
@@ -30,6 +34,9 @@ func (o *operatorFlags) followObservation(ctx context.Context, d *daemon) error 
 func (d *daemon) followObservation(ctx context.Context, ticks <-chan time.Time, observe func(context.Context) observation) error {
 	for {
 		found := observe(ctx)
+		if !d.exportsObserved {
+			found.scrapes = nil
+		}
 		if ctx.Err() == nil {
 			d.observation.Store(&found)
 		}
@@ -53,4 +60,14 @@ func (d *daemon) observed() *classify.Report {
 	out.Snapshot = found.addTo(report.Snapshot)
 	out.Errors = slices.Concat(report.Errors, found.errors)
 	return &out
+}
+
+// exportObserved is what the API servers counted last, with how many were read and how
+// many there are, as metrics.
+func (d *daemon) exportObserved() []*dto.MetricFamily {
+	found := d.observation.Load()
+	if found == nil || found.observed == nil {
+		return nil
+	}
+	return append(observed.Export(found.scrapes), exporter.ObservedServers(len(found.scrapes), found.observed.OfServers)...)
 }

@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // TestObservedReport: the page shows what was observed last and why it failed;
@@ -46,5 +48,35 @@ func TestObservedReport(t *testing.T) {
 	}
 	if d.observed().Snapshot.Observed != nil {
 		t.Error("what was observed after the end is shown")
+	}
+}
+
+// TestExportObserved: what was observed last is exported, with how many API servers that
+// are; where it is not asked for, nothing is kept.
+func TestExportObserved(t *testing.T) {
+	for _, exports := range []bool{true, false} {
+		d := &daemon{exportsObserved: exports}
+		if got := d.exportObserved(); got != nil {
+			t.Errorf("before the first observation: %v", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ticks := make(chan time.Time)
+		ended := make(chan error)
+		go func() {
+			ended <- d.followObservation(ctx, ticks, func(context.Context) observation {
+				return observation{observed: &inventory.Observation{OfServers: 3}, scrapes: make([]observed.Scrape, 1)}
+			})
+		}()
+		ticks <- time.Now()
+		cancel()
+		<-ended
+		if kept := d.observation.Load().scrapes != nil; kept != exports {
+			t.Errorf("exports %t, kept %t", exports, kept)
+		}
+		var names []string
+		for _, f := range d.exportObserved() {
+			names = append(names, f.GetName())
+		}
+		expect.Equal(t, []string{"webhook_auditor_observed_apiservers", "webhook_auditor_apiservers"}, names)
 	}
 }

@@ -67,6 +67,7 @@ var hostileCommands = map[string][]string{
 	"mcp":        {"NAME", "--config NAME"},
 	"top":        {"NAME", "--metrics FILE", "--context NAME"},
 	"run":        {"NAME", "--degraded NAME", "--config NAME", "--kubeconfig FILE"},
+	"scrape":     {"NAME"},
 	"print":      {"NAME"},
 	"demo":       {"NAME"},
 	"version":    {"NAME", "-o NAME"},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/version"
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -38,6 +39,8 @@ type webFlags struct {
 	selfSigned bool
 	// maxSeries bounds each metric family.
 	maxSeries int
+	// observed says that /metrics has what API servers measure.
+	observed bool
 }
 
 func (f *webFlags) register(flags *pflag.FlagSet) {
@@ -48,6 +51,7 @@ func (f *webFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.trusted, "web.trusted-user", []string{"system:serviceaccount:openshift-monitoring:prometheus-k8s"}, "users who may scrape with a client certificate without a SubjectAccessReview")
 	flags.BoolVar(&f.anonymous, "web.allow-anonymous", false, "serve metrics over TLS without authentication")
 	flags.IntVar(&f.maxSeries, "web.max-series", exporter.DefaultMaxSeries, "maximum number of series per metric family; webhook_auditor_series_dropped counts the series dropped")
+	flags.BoolVar(&f.observed, "web.observed-metrics", false, "export what the API servers count of webhooks and policies, with --observe=apiserver, for a Prometheus that scrapes no API server; see print rules --signals")
 	flags.StringSliceVar(&f.hosts, "web.allowed-hosts", nil, "names, besides localhost and addresses, that a request over plain HTTP on loopback may have in its Host header")
 	flags.BoolVar(&f.plain, "web.allow-http", false, "serve plain HTTP on addresses other than loopback")
 }
@@ -121,8 +125,12 @@ func newServer(handler http.Handler) *http.Server {
 
 // handler serves the metrics, the probes and the pages.
 func (f *webFlags) handler(d *daemon) http.Handler {
+	var observed prometheus.Gatherer
+	if f.observed {
+		observed = exporter.NewObserved(f.maxSeries, d.exportObserved)
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), d.own.Collectors()...))
+	mux.Handle("GET /metrics", exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), observed, d.own.Collectors()...))
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("GET /readyz", d.ready)
 	pages := pageOptions()

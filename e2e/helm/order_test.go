@@ -18,6 +18,8 @@ const installers = "../../pkg/classify/installers/"
 
 // TestKinds holds the lists of kinds against those by which Helm sorts.
 func TestKinds(t *testing.T) {
+	golden(t, installers+"helm-3.txt", strings.Join(helm3.InstallOrder, "\n")+"\n")
+	golden(t, installers+"helm-4.txt", strings.Join(helm4.InstallOrder, "\n")+"\n")
 	golden(t, installers+"helm-3-removes.txt", strings.Join(helm3.UninstallOrder, "\n")+"\n")
 	golden(t, installers+"helm-4-removes.txt", strings.Join(helm4.UninstallOrder, "\n")+"\n")
 }
@@ -29,7 +31,7 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string]string{"templates/all.yaml": string(input)}
-	_, all3, err := helm3.SortManifests(files, nil, helm3.UninstallOrder)
+	_, all3, err := helm3.SortManifests(files, nil, helm3.InstallOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func TestOrder(t *testing.T) {
 	}
 	golden(t, installers+"order-3.txt", order)
 
-	_, all4, err := helm4.SortManifests(files, nil, helm4.UninstallOrder)
+	_, all4, err := helm4.SortManifests(files, nil, helm4.InstallOrder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,6 +165,7 @@ var Checks = []*Check{
 	meshStrict,
 	orphanedConfiguration,
 	bootstrapDeadlock,
+	installOrder,
 	uninstallOrder,
 	controlPlanePath,
 	blocksAuditor,

@@ -19,8 +19,8 @@ type installation struct {
 	manifests []*inventory.Manifest
 	// namespace is that of objects whose manifests state none.
 	namespace string
-	// orders are those in which programs remove the objects.
-	orders []sequence
+	// orders are those in which programs do the operation.
+	orders map[admission.Operation][]sequence
 	// requests are those that write the objects, by operation.
 	requests map[admission.Operation][]admission.Request
 }
@@ -32,8 +32,8 @@ type installedWebhook struct {
 	configuration, workloads, backends []int
 }
 
-// Stuck are objects of one input that a webhook of it refuses, with some programs, to let go
-// after its backend.
+// Stuck are objects of one input that a webhook of it refuses, with some programs, to let
+// come before its backend, or go after it.
 type Stuck struct {
 	Backend string
 	// Names are those of the program with which most are; none where nothing is stuck.
@@ -46,8 +46,8 @@ type Stuck struct {
 // maxPairs bounds how often the webhooks of an input are compared with its objects.
 const maxPairs = 200_000
 
-// findStuck finds what stays when webhooks are removed together with what they are called for.
-// The errors name inputs that are too large to be compared.
+// findStuck finds what webhooks refuse of what they are installed with, and what stays when
+// they are removed. The errors name inputs that are too large to be compared.
 func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inventory.Error) {
 	inputs := map[string][]*inventory.Manifest{}
 	for i := range m.Snapshot.Manifests {
@@ -65,16 +65,18 @@ func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inven
 		if len(webhooks)*len(in.manifests) > maxPairs {
 			errs = append(errs, inventory.Error{
 				Source:  inventory.Source{File: input},
-				Message: fmt.Sprintf("uninstall-order: %d webhooks and %d objects are too many to be compared: audit fewer files at a time", len(webhooks), len(in.manifests)),
+				Message: fmt.Sprintf("install-order: %d webhooks and %d objects are too many to be compared: audit fewer files at a time", len(webhooks), len(in.manifests)),
 			})
 			continue
 		}
-		in.orders = sequences(in.manifests)
+		removals := sequences(uninstallers, in.manifests)
+		in.orders = map[admission.Operation][]sequence{admission.Create: sequences(installers, in.manifests), admission.Delete: removals, admission.Update: removals}
 		for _, hook := range webhooks {
 			if !w.step() {
 				break
 			}
-			// Nothing takes finalizers away once their controller is gone.
+			// Installers wait for no backend. Nothing takes finalizers away once their controller is gone.
+			hook.RefusedAtInstall = in.stuckWebhook(hook, hook.workloads[0], admission.Create, span{after: hook.configuration})
 			hook.RefusedAtUninstall = in.stuckWebhook(hook, hook.backends[0], admission.Delete, span{after: hook.backends, before: hook.configuration})
 			hook.FinalizedAtUninstall = in.stuckWebhook(hook, hook.workloads[0], admission.Update, span{after: hook.workloads})
 		}
@@ -121,7 +123,7 @@ func (in *installation) webhook(p *Profile) installedWebhook {
 func (in *installation) stuckWebhook(w installedWebhook, backend int, op admission.Operation, span span) Stuck {
 	out, certain, namespace := Stuck{Backend: in.manifests[backend].String()}, false, ""
 	refused := in.refusedBy(w, op)
-	for _, s := range in.orders {
+	for _, s := range in.orders[op] {
 		if s.first(w.configuration) < 0 || s.first(w.workloads) < 0 {
 			continue
 		}

@@ -60,9 +60,10 @@ type Profile struct {
 	// Outlasting is the worst chain of webhooks with failurePolicy Ignore which it is part
 	// of and which outlasts its request; nil for none.
 	Outlasting *Outlasting
-	// RefusedAtUninstall are the objects of its input whose deletion it refuses when they are
+	// RefusedAtInstall are the objects of its input that it refuses when they are
+	// installed together, RefusedAtUninstall those whose deletion it refuses when they are
 	// removed together, and FinalizedAtUninstall those whose finalizers stay then.
-	RefusedAtUninstall, FinalizedAtUninstall Stuck
+	RefusedAtInstall, RefusedAtUninstall, FinalizedAtUninstall Stuck
 }
 
 // deriver derives what is known of webhooks one by one.

@@ -34,12 +34,3 @@ var uninstallOrder = &Check{
 		}}
 	},
 }
-
-// inWords fills in programs, backend, objects and condition; it is nothing where nothing is
-// stuck.
-func (s Stuck) inWords(format string) []string {
-	if len(s.Names) == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf(format, sentence(s.By, 0), s.Backend, JoinBounded(s.Names), s.Unless)}
-}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // WriteMetrics writes the documentation of all metric families.
@@ -44,6 +46,7 @@ With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps
 	for _, f := range ownFamilies {
 		writeFamily(b, f, f.kind())
 	}
+	writeObserved(b)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("writing the metrics: %w", err)
 	}
@@ -56,4 +59,19 @@ func writeFamily(b *bufio.Writer, f Family, kind string) {
 		help += fmt.Sprintf(" No more than %d series.", f.Max)
 	}
 	fmt.Fprintf(b, "| %s | %s | %s | %s |\n", "`"+f.Series()+"`", kind, strings.Join(f.Labels, ", "), strings.ReplaceAll(help, "|", `\|`))
+}
+
+// writeObserved documents what --web.observed-metrics adds.
+func writeObserved(b io.Writer) {
+	fmt.Fprint(b, "\n## What API servers count\n\nWith `--observe=apiserver --web.observed-metrics`, also what the API servers counted at the last observation, a minute ago at most: for a Prometheus that\n"+
+		"scrapes no API server. `webhook-auditor print rules --signals=auditor` prints the alerts on them. The labels are those of the API server, with `server`, its\n"+
+		"address, and `server_start`, the second of its start: behind a load balancer it is one of several. Of histograms there are the edges that alerts read.\n"+
+		fmt.Sprintf("A family has no more than %d times as many series as one above.\n\n", observedPerSeries)+
+		"| Series | Of the API server |\n| --- | --- |\n")
+	for _, family := range observed.Exported() {
+		fmt.Fprintf(b, "| `%s` | `%s` |\n", observed.ExportedName(family), family)
+	}
+	for _, f := range []Family{observedServers, clusterServers} {
+		fmt.Fprintf(b, "| `%s` | – %s |\n", f.Series(), f.Help)
+	}
 }

@@ -137,14 +137,18 @@ func encode(format expfmt.Format, families []*dto.MetricFamily) []byte {
 }
 
 // NewHandler serves the metrics: the families over the Report that current returns, those of
-// the process, and the collectors of own.
-func NewHandler(current func() *classify.Report, families []Family, own ...prometheus.Collector) http.Handler {
+// the process, the collectors of own, and what is observed, which may be nil.
+func NewHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer, own ...prometheus.Collector) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	})
-	return compressed(newScraper(current, families, newRegistry(own...)))
+	gatherers := prometheus.Gatherers{newRegistry(own...)}
+	if observed != nil {
+		gatherers = append(gatherers, observed)
+	}
+	return compressed(newScraper(current, families, gatherers))
 }
 
 // compressed compresses what the handler answers for clients that take gzip, as all

@@ -160,7 +160,7 @@ func get(t *testing.T, h http.Handler, target string, header ...string) (int, st
 func TestMetricsFollowTheReport(t *testing.T) {
 	var published atomic.Pointer[classify.Report]
 	published.Store(reporttest.Report())
-	h := NewHandler(published.Load, Families, newOwn().Duration)
+	h := NewHandler(published.Load, Families, nil, newOwn().Duration)
 	const series = `webhook_auditor_finding{check="no-ready-endpoints",configuration="policy"`
 	if _, body := get(t, h, "/metrics"); !strings.Contains(body, series) {
 		t.Errorf("got:\n%s\nwant %s", body, series)

@@ -13,8 +13,8 @@ type Manifest struct {
 	// Finalizers keep it from being removed until a controller takes them away; without
 	// those that the API server takes away itself.
 	Finalizers []string
-	// Kept says that Helm leaves it in the cluster: a hook, or what it is to keep.
-	Kept bool
+	// Order are those of OrderAnnotations that it has.
+	Order []string
 }
 
 // Applied is an object that is still to be applied, with the API's defaults.
@@ -24,11 +24,16 @@ type Applied struct {
 	Unknown []string
 }
 
-// The annotations by which Helm leaves an object in the cluster.
+// The annotations by which installers order what they apply.
 const (
 	AnnotationHelmHook   = "helm.sh/hook"
+	AnnotationArgoHook   = "argocd.argoproj.io/hook"
+	AnnotationSyncWave   = "argocd.argoproj.io/sync-wave"
 	AnnotationHelmPolicy = "helm.sh/resource-policy"
 )
+
+// OrderAnnotations are all of them.
+var OrderAnnotations = []string{AnnotationHelmHook, AnnotationArgoHook, AnnotationSyncWave, AnnotationHelmPolicy}
 
 // String names the object as messages do: "Widget team/first".
 func (m *Manifest) String() string {

@@ -94,7 +94,7 @@ func TestEntryPointsOfFixtures(t *testing.T) {
 	w.comparePoints(t, w.Run(t, routing), objects, clusterMaker{rand.New(rand.NewPCG(0, 0))})
 }
 
-// routing says how the API server calls Services, which no object of a cluster tells.
+// routing says how the API server calls Services, which no object of a cluster shows.
 const routing = "--aggregator-routing=true"
 
 // fixture are the objects of a file, as an API server of a test takes them.

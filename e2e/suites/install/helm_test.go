@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/programs"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
@@ -68,6 +71,7 @@ func TestHelm(t *testing.T) {
 			t.Run("files", func(t *testing.T) { h.files(t) })
 			t.Run("from kubectl apply", func(t *testing.T) { h.adopts(t, adoption[major]...) })
 			t.Run("upgrade and rollback", func(t *testing.T) { h.upgrades(t) })
+			t.Run("test", func(t *testing.T) { h.scrapes(t, major) })
 			t.Run("uninstall", func(t *testing.T) { h.leaves(t) })
 		})
 	}
@@ -130,6 +134,40 @@ func (h helm) upgrades(t *testing.T) {
 	if _, err := h.command(t.Context(), "upgrade", released, chart, inRelease, "--set=policy.longTimeout=7"); err == nil || !strings.Contains(err.Error(), "longTimeout") {
 		t.Errorf("a typing error in the Policy: %v", err)
 	}
+}
+
+// scrapes runs "helm test" and, as no kubelet does, its Pod.
+func (h helm) scrapes(t *testing.T, major string) {
+	a := start(t, h.w, released)
+	a.awaitFinding(t, scraper(t, h.w, "helm-"+major))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := h.command(t.Context(), "test", released, inRelease, "--timeout=4m")
+		ended <- err
+	}()
+	pods := h.w.Kube.CoreV1().Pods(released)
+	var pod *corev1.Pod
+	testenv.Eventually(t, func() (err error) {
+		pod, err = pods.Get(t.Context(), released+"-test", metav1.GetOptions{})
+		return err
+	})
+	token := filepath.Join(t.TempDir(), "token")
+	testenv.Must(t, os.WriteFile(token, []byte(a.token), 0o600))
+	args := append([]string{}, pod.Spec.Containers[0].Args...)
+	if pod.Spec.ServiceAccountName != account || args[1] != "https://webhook-auditor.webhook-auditor.svc:8443/metrics" {
+		t.Fatalf("the Pod runs %q as %s", args, pod.Spec.ServiceAccountName)
+	}
+	args[1] = "https://" + a.address + "/metrics"
+	output, err := exec.CommandContext(t.Context(), testenv.Binary(t), append(args, "--token-file="+token)...).CombinedOutput()
+	if err != nil || !testenv.ContainsAll(string(output), "2 webhooks; snapshot ") {
+		t.Errorf("the Pod would fail: %v\n%s", err, output)
+	}
+	pod.Status.Phase = corev1.PodSucceeded
+	testenv.Get(pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{}))(t)
+	if err := <-ended; err != nil {
+		t.Errorf("helm test: %v", err)
+	}
+	testenv.Must(t, a.Stop())
 }
 
 // leaves uninstalls as the chart's README says.

@@ -155,8 +155,11 @@ func TestOutOfMemory(t *testing.T) {
 	contains(t, "/metrics of the replicas that are left", text, "webhook_auditor_findings")
 }
 
-// TestHelm has the chart take over what kubectl applied, as its README prints it.
+// TestHelm has the chart take over what kubectl applied, as its README prints it, and
+// runs "helm test": its Pod asks for the metrics by the Service's name.
 func TestHelm(t *testing.T) {
 	shell(t, "helm4 install webhook-auditor "+filepath.Join(real.root, "manifests", "chart")+" --namespace webhook-auditor --take-ownership --server-side=false")
 	ready(t, home, "webhook-auditor")
+	printed := testenv.Get(run(t.Context(), "", strings.Fields("helm4 test webhook-auditor --namespace webhook-auditor --logs --timeout=5m")...))(t)
+	contains(t, "helm test", printed, "Succeeded", "webhooks; snapshot ")
 }

@@ -54,20 +54,24 @@ type ResourceOperations struct {
 	Operations []admission.Operation `json:"operations"`
 }
 
-// Difference is how the registrations of two Reports differ.
+// Difference is how the registrations of two Reports differ, and what that costs.
 type Difference struct {
 	Registrations []Registration `json:"registrations" jsonschema:"Registrations are the configurations, and CRDs with a conversion webhook, that register other webhooks, or register them otherwise."`
 	Policies      []string       `json:"policies,omitempty" jsonschema:"Policies are admission policies that differ, and the fields: what that does to requests is not compared, nor are their expressions."`
-	Unread        []string       `json:"unread,omitempty" jsonschema:"Unread are registrations and policies that one side has, and of which the other side was not read: it may have them, too."`
+	Unread        []string       `json:"unread,omitempty" jsonschema:"Unread are registrations and policies that one side has, and of which the other side was not read: it may have them, too. Budgets are not compared then."`
+	Budgets       []BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
 }
 
 // Compare compares two Reports.
 func Compare(before, after *classify.Report) Difference {
 	registrations, unread := registrations(before.Matcher, after.Matcher)
 	policies, others := differentPolicies(before.Snapshot, after.Snapshot)
-	d := Difference{Registrations: append([]Registration{}, registrations...), Policies: policies}
+	d := Difference{Registrations: append([]Registration{}, registrations...), Policies: policies, Budgets: []BudgetChange{}}
 	for _, r := range slices.Concat(unread, others) {
 		d.Unread = append(d.Unread, r.Type.RegisteredBy().Kind+" "+r.Configuration)
+	}
+	if len(unread) == 0 {
+		d.Budgets = append(d.Budgets, budgetChanges(before, after)...)
 	}
 	return d
 }

@@ -323,6 +323,24 @@ func TestSaidOnce(t *testing.T) {
 	expect.Equal(t, want, Registrations(before, admission.New(snapshot(later)))[0].Lines())
 }
 
+func TestBudgetChanges(t *testing.T) {
+	was, now := objects(t, "testdata/cluster.yaml"), objects(t, "testdata/cluster.yaml")
+	for _, c := range now.Validating {
+		if c.Name == "policy" {
+			c.Webhooks[0].TimeoutSeconds = new(int32(25))
+		}
+	}
+	before := evaluate(t, snapshot(was))
+	var got []string
+	for _, b := range budgetChanges(before, evaluate(t, snapshot(now))) {
+		got = append(got, b.String())
+	}
+	expect.Equal(t, []string{"the worst case of CREATE/DELETE of pods grows from 5 s to 25 s"}, got)
+	if more := budgetChanges(before, before); len(more) > 0 {
+		t.Errorf("without a change: %v", more)
+	}
+}
+
 // TestOrderChanges: of three mutating webhooks the last becomes the first.
 func TestOrderChanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))

@@ -66,6 +66,7 @@ func (c Changes) blocks() Blocks {
 	more := Blocks{
 		{Heading: "Not compared: admission policies that differ", Lines: Sentences(c.Policies...)},
 		{Heading: "Not compared: one side has them, and of the other they cannot be read", Lines: Sentences(c.Unread...)},
+		{Heading: "How long webhooks can hold up requests", Lines: lines(c.Budgets, impact.BudgetChange.String)},
 	}
 	return append(out, more.NonEmpty().Bounded(maxListed)...)
 }
@@ -76,10 +77,10 @@ func alike(all []impact.Registration) [][]impact.Registration {
 		if r.Type == inventory.Conversion || len(r.Order) > 0 {
 			return r.Configuration // has names of its own
 		}
-		key := []any{r.Type, r.Edit}
+		key := fmt.Sprint(r.Type, r.Edit)
 		for _, w := range r.Webhooks {
-			key = append(key, w.Sentences)
+			key += fmt.Sprintf("%q", w.Sentences)
 		}
-		return fmt.Sprintf("%q", key)
+		return key
 	})
 }

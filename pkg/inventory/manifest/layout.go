@@ -24,11 +24,13 @@ const (
 	inspect
 	// insights is an archive of OpenShift's Insights Operator.
 	insights
+	// clusterDump is what kubectl cluster-info dump writes.
+	clusterDump
 )
 
 // name is the layout as a report writes it.
 func (l layout) name() string {
-	return [...]string{"manifests", "must-gather", "oc adm inspect", "insights archive"}[l]
+	return [...]string{"manifests", "must-gather", "oc adm inspect", "insights archive", "cluster-info dump"}[l]
 }
 
 // recognize notes the layout that a file shows. A file of an insights archive
@@ -60,6 +62,7 @@ var layoutSigns = []struct {
 	{mustGather, regexp.MustCompile(`^must-gather\.local\.`)},
 	{insights, regexp.MustCompile(`(^|/)(config/(clusteroperator|(validating|mutating)webhookconfigurations)/[^/]+|config/version|insights-operator/gathers)\.json$`)},
 	{mustGather, regexp.MustCompile(`(^|/)(cluster-scoped-resources/|must-gather\.logs$|event-filter\.html$)`)},
+	{clusterDump, regexp.MustCompile(`(^|/)replication-controllers\.(json|yaml)$`)},
 }
 
 // fileRole is the content of a file by its path in a layout.
@@ -76,6 +79,7 @@ const (
 	allServices = "core/services"
 	allSlices   = "discovery.k8s.io/endpointslices"
 	allPods     = "core/pods"
+	allNodes    = "core/nodes"
 )
 
 // role returns the role of a file. It reports false for those that are not
@@ -89,6 +93,8 @@ func (l layout) role(name string) (fileRole, bool) {
 			return r, true
 		}
 		return insightsRole(name)
+	case clusterDump:
+		return clusterDumpRole(name)
 	}
 	// An archive may be recognized by a later file.
 	in, _ := insightsRole(name)
@@ -177,4 +183,27 @@ func insightsRole(name string) (fileRole, bool) {
 	}
 	implied, read := insightsTypes[m[1]]
 	return fileRole{implied: implied}, read
+}
+
+// dumpedLists are the files of a cluster-info dump that are read, and what they
+// are complete of.
+var dumpedLists = map[string]string{
+	"services":    allServices,
+	"pods":        allPods,
+	"deployments": "apps/deployments",
+	"daemonsets":  "apps/daemonsets",
+	"nodes":       allNodes,
+}
+
+// clusterDumpRole knows nodes.json and NAMESPACE/RESOURCE.json.
+func clusterDumpRole(name string) (fileRole, bool) {
+	folder, base := path.Split(name)
+	all, read := dumpedLists[strings.TrimSuffix(base, path.Ext(base))]
+	switch {
+	case !read || !isManifest(base):
+		return fileRole{}, false
+	case all == allNodes:
+		return fileRole{complete: all}, true
+	}
+	return fileRole{complete: all, namespace: path.Base(folder)}, folder != ""
 }

@@ -33,9 +33,11 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 	case f.member != "":
 		m.Input = filepath.Dir(f.name)
 	}
-	_, isHook := object.GetAnnotations()[inventory.AnnotationHelmHook]
-	_, hasPolicy := object.GetAnnotations()[inventory.AnnotationHelmPolicy]
-	m.Kept = isHook || hasPolicy
+	for _, key := range inventory.OrderAnnotations {
+		if _, annotated := object.GetAnnotations()[key]; annotated {
+			m.Order = append(m.Order, key)
+		}
+	}
 	if len(f.input.manifests) < r.limits.objects {
 		f.input.manifests = append(f.input.manifests, noted{m, f.unit})
 	}

@@ -14,8 +14,8 @@ import (
 func TestManifests(t *testing.T) {
 	const gadget = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: one, labels: {a: b}, annotations: {helm.sh/hook: post-install, other: x}}\n"
 	for name, test := range map[string]struct{ text, want string }{
-		"in the order of the file": {namespace("a") + "---\n" + gadget + "---\n" + namespace("b"), "Namespace a, Gadget one map[a:b] kept, Namespace b"},
-		"twice":                    {gadget + "---\n" + gadget, "Gadget one map[a:b] kept, Gadget one map[a:b] kept"},
+		"in the order of the file": {namespace("a") + "---\n" + gadget + "---\n" + namespace("b"), "Namespace a, Gadget one map[a:b] [helm.sh/hook], Namespace b"},
+		"twice":                    {gadget + "---\n" + gadget, "Gadget one map[a:b] [helm.sh/hook], Gadget one map[a:b] [helm.sh/hook]"},
 		"a List":                   {"apiVersion: v1\nkind: List\nitems:\n- apiVersion: example.com/v1\n  kind: Gadget\n  metadata: {name: one, namespace: team}\n- apiVersion: v1\n  kind: Service\n  metadata: {name: two}\n  spec: {ports: [{port: 1}]}\n", "Gadget team/one, Service two"},
 		"a List with anchors":      {"apiVersion: v1\nkind: List\nitems:\n- apiVersion: &v example.com/v1\n  kind: Gadget\n  metadata: {name: one}\n- apiVersion: *v\n  kind: Gadget\n  metadata: {name: two}\n", "Gadget one, Gadget two"},
 		"JSON":                     {`{"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "one"}}`, "Gadget one"},
@@ -24,7 +24,7 @@ func TestManifests(t *testing.T) {
 		"not valid":                {"apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: [1]}\n---\n" + namespace("a"), "Namespace a"},
 		"the core group":           {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\n", "ConfigMap one"},
 		"of a cluster":             {gadget + "---\n" + strings.Replace(namespace("a"), "name: a", "name: a\n  uid: some-uid", 1), ""},
-		"of a cluster, not read":   {gadget + "---\napiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: two, resourceVersion: \"7\"}\n", "Gadget one map[a:b] kept"},
+		"of a cluster, not read":   {gadget + "---\napiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: two, resourceVersion: \"7\"}\n", "Gadget one map[a:b] [helm.sh/hook]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(test.text)})
@@ -35,8 +35,8 @@ func TestManifests(t *testing.T) {
 				if m.Labels != nil {
 					one += fmt.Sprint(" ", m.Labels)
 				}
-				if m.Kept {
-					one += " kept"
+				if m.Order != nil {
+					one += fmt.Sprint(" ", m.Order)
 				}
 				got = append(got, one)
 			}

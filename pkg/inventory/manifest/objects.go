@@ -155,7 +155,7 @@ func (r *reader) result() inventory.Objects {
 	out.NamespacesKnown, out.APIServicesKnown = parts["core/namespaces"][""], parts["apiregistration.k8s.io/apiservices"][""]
 	out.PoliciesKnown = !slices.ContainsFunc(policyResources, func(resource string) bool { return !parts[resource][""] })
 	out.ResourcesKnown = parts["apiextensions.k8s.io/customresourcedefinitions"][""] || slices.ContainsFunc(r.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
-	out.Nodes = nodes(r.objects)
+	out.Nodes = nodes(r.objects, parts)
 	out.ServicesKnown.Namespaces = parts[allServices]
 	out.EndpointsKnown.Namespaces = parts[allSlices]
 	return out
@@ -231,10 +231,10 @@ func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 }
 
 // nodes counts the Nodes of an input that has all of them: a must-gather does.
-func nodes(objects []object) int {
+func nodes(objects []object, coverage coverage) int {
 	count, most := map[*input]int{}, 0
 	for _, o := range objects {
-		if in := o.file.input; o.key.Kind == "Node" && in.layout == mustGather {
+		if in := o.file.input; o.key.Kind == "Node" && (in.layout == mustGather || coverage[allNodes] != nil) {
 			count[in]++
 			most = max(most, count[in])
 		}

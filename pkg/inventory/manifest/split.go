@@ -24,13 +24,21 @@ type document struct {
 	tooLarge bool
 }
 
+// The output of kubectl cluster-info dump has the logs of all containers
+// between its JSON objects.
+const (
+	logsStart = "==== START logs for container "
+	logsEnd   = "==== END logs for container "
+)
+
 // splitter cuts a file into documents, as the YAMLReader of apimachinery does. It
-// also counts lines, bounds the size and takes what follows a marker on its line, none of
-// which YAMLReader can.
+// also counts lines, bounds the size, takes what follows a marker on its line and
+// skips container logs, none of which YAMLReader can.
 type splitter struct {
 	emit func(document)
 	// line is the number of the current line.
-	line int
+	line   int
+	inLogs bool
 	// current is what was read of a document.
 	current document
 }
@@ -59,7 +67,15 @@ func (s *splitter) split(r io.Reader) error {
 }
 
 func (s *splitter) addLine(line []byte) {
-	if isMarker(line) {
+	switch {
+	case s.inLogs:
+		s.inLogs = !bytes.HasPrefix(line, []byte(logsEnd))
+		return
+	case bytes.HasPrefix(line, []byte(logsStart)):
+		s.inLogs = true
+		s.flush()
+		return
+	case isMarker(line):
 		s.flush()
 		copy(line, "   ") // the rest of the line belongs to the document
 	}

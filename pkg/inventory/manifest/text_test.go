@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -64,6 +65,36 @@ func TestOpenShift(t *testing.T) {
 		if o := readString(t, text); o.OpenShift != want {
 			t.Errorf("%q: %t", text, o.OpenShift)
 		}
+	}
+}
+
+// TestDump reads what kubectl cluster-info dump prints: objects and logs in
+// turn.
+func TestDump(t *testing.T) {
+	o, summary := Read([]string{"-"}, Options{Stdin: strings.NewReader(`{
+    "kind": "ServiceList",
+    "apiVersion": "v1",
+    "items": [
+        {
+            "metadata": {"name": "a", "namespace": "ns"}
+        }
+    ]
+}
+{
+    "kind": "EventList",
+    "apiVersion": "v1",
+    "items": [{}, {}]
+}
+==== START logs for container c of pod n/a-1 ====
+{"level": "info"
+---
+apiVersion: v1
+==== END logs for container c of pod n/a-1 ====
+{"kind": "Service", "apiVersion": "v1", "metadata": {"name": "b", "namespace": "ns"}}
+`)})
+	want := []string{"<stdin>:5 Service ns/a", "<stdin>:20 Service ns/b"}
+	if diff := cmp.Diff(want, describe(o)); diff != "" || summary.Skipped != 2 {
+		t.Error(diff, summary)
 	}
 }
 

@@ -23,7 +23,7 @@ const timestampFormat = "2006-01-02 15:04:05.999999999 -0700"
 
 // isTimestamp reports whether a file says when its input was collected.
 func (in *input) isTimestamp(name string) bool {
-	return path.Base(name) == timestampName && in.layout != insights
+	return path.Base(name) == timestampName && in.layout != insights && in.layout != clusterDump
 }
 
 // readTimestamp keeps the newest time of such a file.

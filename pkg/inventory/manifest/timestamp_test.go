@@ -31,6 +31,7 @@ func TestTaken(t *testing.T) {
 		"no time":                {tree{namespaceFile: namespace("a"), timestampFile: "this morning, at nine\n\n"}, april},
 		"a time that cannot be":  {tree{namespaceFile: namespace("a"), timestampFile: "1970-01-01 00:00:00 +0000 UTC\n"}, april},
 		"an insights archive":    {tree{"config/version.json": `{"metadata": {"name": "version"}}`}, april},
+		"a dump":                 {tree{"dump/a/replication-controllers.json": "{}", "dump/a/services.json": "{}"}, april},
 		"manifests":              {tree{"a.yaml": namespace("a"), "timestamp": stamps}, time.Time{}},
 		"a log is newer, unread": {tree{namespaceFile: namespace("a"), "must-gather.local.1/image/namespaces/a/a.log": "x"}, april},
 		"recognized further on":  {tree{"a/timestamp": stamps, "b/cluster-scoped-resources/core/nodes/n.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"}, march},

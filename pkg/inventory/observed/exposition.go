@@ -38,6 +38,8 @@ type exposition struct {
 	// started is when the process started; zero where it does not say so.
 	started time.Time
 	samples map[model.Fingerprint]*model.Sample
+	// families are those that were read, by their names.
+	families map[string]*dto.MetricFamily
 }
 
 // parse reads a text exposition, of which hardly any is in memory at a time.
@@ -58,7 +60,7 @@ func parse(r io.Reader) (exposition, error) {
 	if err != nil {
 		return exposition{}, fmt.Errorf("reading its metrics: %w", shortened(err))
 	}
-	out := exposition{samples: map[model.Fingerprint]*model.Sample{}}
+	out := exposition{samples: map[model.Fingerprint]*model.Sample{}, families: parsed}
 	for name, family := range parsed {
 		if name == promql.ProcessStart {
 			out.started = startTime(family)
@@ -109,7 +111,7 @@ func copyRelevant(w io.Writer, r io.Reader) error {
 func concerns(line []byte) bool {
 	line = bytes.TrimPrefix(line, []byte("# TYPE "))
 	begins := func(name string) bool { return bytes.HasPrefix(line, []byte(name)) }
-	return begins(promql.ProcessStart) || slices.ContainsFunc(measured, func(f family) bool { return begins(f.name) })
+	return begins(promql.ProcessStart) || slices.ContainsFunc(forAlerts, begins) || slices.ContainsFunc(measured, func(f family) bool { return begins(f.name) })
 }
 
 func startTime(family *dto.MetricFamily) time.Time {

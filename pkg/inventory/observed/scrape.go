@@ -114,13 +114,16 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 	return server, nil
 }
 
-// APIServers scrapes the targets twice, a span apart.
-func APIServers(ctx context.Context, targets []inventory.MetricsServer, span time.Duration) (*inventory.Observation, []inventory.Error) {
+// APIServers scrapes the targets twice, a span apart. The scrapes are the second ones
+// that could be read.
+func APIServers(ctx context.Context, targets []inventory.MetricsServer, span time.Duration) (*inventory.Observation, []Scrape, []inventory.Error) {
 	before := ScrapeAll(ctx, targets)
 	if err := pause(ctx, before, span); err != nil {
-		return nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
+		return nil, nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}
 	}
-	return Difference(before, ScrapeAll(ctx, targets))
+	after := ScrapeAll(ctx, targets)
+	o, errs := Difference(before, after)
+	return o, slices.DeleteFunc(after, func(s Scrape) bool { return s.err != nil }), errs
 }
 
 // pause waits for the span, unless there is nothing to wait for.

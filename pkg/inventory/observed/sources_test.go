@@ -159,7 +159,7 @@ func (c closing) Close() error {
 // waited for.
 func TestNothingToWaitFor(t *testing.T) {
 	refuse := func(context.Context) (io.ReadCloser, error) { return nil, errors.New("forbidden") }
-	o, errs := APIServers(t.Context(), []inventory.MetricsServer{{Address: "a", Fetch: refuse}, {Address: "b", Fetch: refuse}}, 24*time.Hour)
+	o, _, errs := APIServers(t.Context(), []inventory.MetricsServer{{Address: "a", Fetch: refuse}, {Address: "b", Fetch: refuse}}, 24*time.Hour)
 	if o != nil || len(errs) != 2 {
 		t.Errorf("got %v, %v", o, errs)
 	}

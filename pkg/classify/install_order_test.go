@@ -10,6 +10,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 // chart is an input with a webhook on widgets, its backend and what else there is:
@@ -50,6 +51,75 @@ func widget(annotations string) string {
 	return "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first, namespace: team, annotations: {" + annotations + "}}\n"
 }
 
+// conversion is a CRD that converts by the chart's backend, and converted is written in
+// another version than it stores.
+const (
+	conversion = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.other.example.com}
+spec:
+  group: other.example.com
+  names: {kind: Widget, plural: widgets}
+  scope: Namespaced
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: team, name: policy}}}}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`
+	converted = "apiVersion: other.example.com/v1beta1\nkind: Widget\nmetadata: {name: first, namespace: team}\n"
+)
+
+// TestInstallOrder: with which installers an input works.
+func TestInstallOrder(t *testing.T) {
+	for name, test := range map[string]struct{ text, fails string }{
+		// Argo CD goes by names.
+		"after it":                    {rendered(widget("")), "Helm 3, Helm 4 and kubectl apply"},
+		"before it in the file":       {widget("") + "---" + rendered(""), "Helm 3 and Helm 4"},
+		"a hook of Helm":              {rendered(widget(`helm.sh/hook: post-install`)), "kubectl apply"},
+		"a hook before it in a file":  {widget(`helm.sh/hook: post-install`) + "---" + rendered(""), ""},
+		"a hook of Argo CD":           {rendered(widget(`argocd.argoproj.io/hook: Skip`)), "Helm 3, Helm 4 and kubectl apply"},
+		"a wave":                      {rendered(strings.ReplaceAll(widget(`argocd.argoproj.io/sync-wave: "1"`), "first", "zebra")), "Helm 3, Helm 4 and kubectl apply"},
+		"none":                        {rendered(strings.ReplaceAll(widget(""), "first", "zebra")), "Helm 3, Helm 4, kubectl apply and Argo CD"},
+		"a configuration as a hook":   {rendered(widget(""), "METADATA", `annotations: {helm.sh/hook: test}`), "kubectl apply"},
+		"a backend as a hook":         {rendered(widget(""), "DEPLOYMENT", `annotations: {helm.sh/hook: pre-install}`), "kubectl apply"},
+		"the configuration in a wave": {rendered(widget(""), "METADATA", `annotations: {argocd.argoproj.io/sync-wave: "-1"}`), "Helm 3, Helm 4 and kubectl apply"},
+		"no namespace stated":         {rendered("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first}\n", "NAMESPACE", ""), "Helm 3, Helm 4 and kubectl apply"},
+		"its namespace exempt":        {rendered(widget(""), "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [team]}]}"), ""},
+		"nothing stated, and exempt":  {rendered("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first}\n", "NAMESPACE", "", "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [team]}]}"), ""},
+		// Labels of a namespace that no file holds may exempt it.
+		"unless it is labeled":       {rendered(widget(""), "WEBHOOK", "namespaceSelector: {matchExpressions: [{key: exempt, operator: DoesNotExist}]}"), "Helm 3, Helm 4 and kubectl apply"},
+		"only those that ask for it": {rendered(widget(""), "WEBHOOK", "namespaceSelector: {matchLabels: {audit: yes-please}}"), ""},
+		"an open webhook":            {rendered(widget(""), "WEBHOOK", "failurePolicy: Ignore"), ""},
+		"by a condition on the name": {rendered(widget(""), "WEBHOOK", `matchConditions: [{name: first, expression: "request.name != 'first'"}]`), ""},
+		"of a cluster":               {rendered("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first, namespace: team, uid: x, resourceVersion: \"1\"}\n", "METADATA", `uid: some-uid`), ""},
+		"converted":                  {rendered(conversion + "---\n" + converted), "Helm 3, Helm 4, kubectl apply and Argo CD"},
+		// Of kubectl the API server does not know the kind yet.
+		"converted, before its CRD": {rendered(converted + "---\n" + conversion), "Helm 3, Helm 4 and Argo CD"},
+		"no backend":                {strings.ReplaceAll(rendered(widget("")), "kind: Deployment", "kind: Other"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(test.text)})
+			for _, e := range o.Errors {
+				t.Fatal(e)
+			}
+			got := ""
+			for _, f := range evaluate(t, DefaultPolicy(), o.Snapshot(taken)).Findings {
+				if f.Check == installOrder {
+					_, got, _ = strings.Cut(f.Message, "fails with ")
+					maybe := strings.HasPrefix(name, "unless")
+					if f.Severity != map[bool]Severity{false: Warning, true: Info}[maybe] || !strings.Contains(f.Message, "Widget") ||
+						maybe != strings.Contains(f.Message, "may refuse") || maybe != strings.Contains(f.Message, "excludes team by labels that the input does not show") {
+						t.Errorf("%s: %s", f.Severity, f.Message)
+					}
+				}
+			}
+			if got != test.fails {
+				t.Errorf("fails with %q, want %q", got, test.fails)
+			}
+		})
+	}
+}
+
 // TestUninstallOrder: with which uninstallers what is refused, and what stays.
 func TestUninstallOrder(t *testing.T) {
 	const deletes, updates = "[widgets]", "operations: [CREATE]"
@@ -84,9 +154,9 @@ func TestUninstallOrder(t *testing.T) {
 	}
 }
 
-// TestUninstallOrderBound: an input that is too large to be compared is an error, as none of its
+// TestInstallOrderBound: an input that is too large to be compared is an error, as none of its
 // webhooks may be silent.
-func TestUninstallOrderBound(t *testing.T) {
+func TestInstallOrderBound(t *testing.T) {
 	for _, test := range []struct {
 		widgets, webhooks int
 		want              bool
