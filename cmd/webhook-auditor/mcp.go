@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +54,10 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 
 func (a *agents) run(ctx context.Context, _ []string, s streams) error {
 	files := a.source()
-	err := cmp.Or(notStandardInput(a.paths), files.check())
+	err := notStandardInput(a.paths)
+	if err == nil {
+		err = files.check()
+	}
 	if err == nil {
 		_, err = a.input.policy()
 	}
