@@ -90,19 +90,19 @@ func boundPolicy(r *rand.Rand) string {
 	rules := func() string {
 		return fmt.Sprintf(`resourceRules: [{apiGroups: ["*"], apiVersions: ["*"], operations: [CREATE], resources: [%s]}]`, one("pods", "services", "nodes", "pods, services, nodes"))
 	}
-	out := fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {matchConstraints: {%s, %s}, validations: [{expression: "true"}]}}
-`, rules(), selectors())
+	out := []string{fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {matchConstraints: {%s, %s}, validations: [{expression: "true"}]}}
+`, rules(), selectors())}
 	for i := range 1 + r.IntN(3) {
 		matched := selectors()
 		if r.IntN(4) == 0 {
 			matched += ", " + rules()
 		}
-		out += fmt.Sprintf("---\n{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: b%d}, spec: {policyName: p, validationActions: [Deny], matchResources: {%s}}}\n", i, matched)
+		out = append(out, fmt.Sprintf("---\n{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: b%d}, spec: {policyName: p, validationActions: [Deny], matchResources: {%s}}}\n", i, matched))
 	}
 	for name, team := range map[string]string{"a": "x", "b": "y", "c": "x", "d": "z", "e": "x", "f": "x"} {
-		out += fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {team: %s, kubernetes.io/metadata.name: %s}}}\n", name, team, name)
+		out = append(out, fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {team: %s, kubernetes.io/metadata.name: %s}}}\n", name, team, name))
 	}
-	return out
+	return strings.Join(out, "")
 }
 
 // subjectsIn are objects of the resource in each namespace with each of the labels.

@@ -77,10 +77,10 @@ func alike(all []impact.Registration) [][]impact.Registration {
 		if r.Type == inventory.Conversion || len(r.Order) > 0 {
 			return r.Configuration // has names of its own
 		}
-		key := fmt.Sprint(r.Type, r.Edit)
+		key := []string{fmt.Sprint(r.Type, r.Edit)}
 		for _, w := range r.Webhooks {
-			key += fmt.Sprintf("%q", w.Sentences)
+			key = append(key, fmt.Sprintf("%q", w.Sentences))
 		}
-		return key
+		return strings.Join(key, " ")
 	})
 }
