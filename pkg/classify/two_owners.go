@@ -16,7 +16,7 @@ var twoOwners = &Check{
 		if p.Index > 0 { // one of the configuration is enough
 			return nil
 		}
-		return slices.Concat(sharedName(&p.Object, objectName(&p.Registration)), genericName(&p.Registration))
+		return slices.Concat(sharedName(&p.Object, objectName(&p.Registration)), genericName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		out := sharedName(&p.Object, objectName(&p.Registration))
@@ -66,15 +66,16 @@ func nameOfItsOwn(name string) string {
 	return fmt.Sprintf("give %s a name that begins with that of its software: namePrefix of a kustomization, fullnameOverride of most charts", name)
 }
 
-// genericName is what a name is that all software of a generator has.
-func genericName(r *inventory.Registration) []Problem {
-	o := &r.Object
-	if o.Rival != nil || len(o.Owners) > 1 || r.Type == inventory.Conversion || !slices.Contains(scaffoldNames, r.Configuration) || o.Applied != nil && o.Owner.Tool == "" {
+// genericName is what a name is that all software of a generator has. A file without an owner
+// may be the scaffold that a kustomization prefixes; what a cluster is compared with is not.
+func genericName(p *Profile) []Problem {
+	o, isScaffold := &p.Object, p.Object.Applied != nil && p.Object.Owner.Tool == "" && !p.Snapshot.NamespacesKnown
+	if o.Rival != nil || len(o.Owners) > 1 || p.Type == inventory.Conversion || !slices.Contains(scaffoldNames, p.Configuration) || isScaffold {
 		return nil
 	}
 	return []Problem{{
 		Severity: Info,
 		Message:  fmt.Sprintf("is in a %s with the name that kubebuilder gives to all: other software with it replaces this one, and Helm refuses the second", o.Kind),
-		Fix:      nameOfItsOwn(objectName(r)) + changedBy(o.Owner),
+		Fix:      nameOfItsOwn(objectName(&p.Registration)) + changedBy(o.Owner),
 	}}
 }
