@@ -43,37 +43,37 @@ var scrapings = map[string]scraping{
 // TestScrapes has all calls fail, or four in ten, while the API server is scraped
 // seldom, or scrapes of it fail as those of an overloaded one do.
 func TestScrapes(t *testing.T) {
-	const begin = 2 * hour
+	const begin, end = 2 * hour, 3 * hour
+	scraped, within := []scrapedSeries{}, map[string]int{}
 	for name, s := range scrapings {
 		for _, share := range []int{10, 4} {
-			t.Run(fmt.Sprintf("%s, %d in ten calls fail", name, share), func(t *testing.T) {
-				t.Parallel()
-				end := begin + (s.within+15)*60 // more than twice as long as the pattern of any scrapes
-				calls := evenly(hour)
-				tr := traffic{calls, from(begin, func(second int) int { return calls(second) * share / 10 })}
-				p := evaluateOn(t, fileOf(t, "WebhookFailingClosed"), tick, scrapedInto(t, time.Duration(s.seconds)*time.Second, s.series(t, tr, end)))
-				p.tick, p.now = minute, (begin-hour/6)*time.Second
-				fires := p.first("WebhookFailingClosed", time.Duration(end)*time.Second)
-				if after := fires - begin*time.Second; after < 0 || after > time.Duration(s.within)*time.Minute {
-					t.Fatalf("pages after %s, want it within %d minutes", after, s.within)
-				}
-				for at := fires; at <= time.Duration(end)*time.Second; at += minute {
-					if len(p.until(at)) != 1 {
-						t.Fatalf("no longer fires %s after it did", at-fires)
-					}
-				}
-			})
+			cluster, calls := fmt.Sprintf("%s, %d in ten calls fail", name, share), evenly(hour)
+			within[cluster] = s.within
+			tr := traffic{calls, from(begin, func(second int) int { return calls(second) * share / 10 })}
+			scraped = append(scraped, s.series(t, inClusters(map[string][]string{cluster: tr.series(kinds[0], 30, end, "w", "a")}))...)
+		}
+	}
+	p := evaluateOn(t, fileOf(t, "WebhookFailingClosed"), tick, scrapedInto(t, tick, scraped))
+	fires := p.over((begin-hour/6)*time.Second, end*time.Second, minute)
+	for cluster, within := range within {
+		last := min(end, begin+(within+15)*60) // more than twice as long as the pattern of any scrapes
+		began := false
+		for m := -10; m <= (last-begin)/60; m++ {
+			fired := len(fires(cluster, begin*time.Second+minutes(m)))
+			if began = began || fired > 0; m < 0 && began || (began || m >= within) && fired != 1 {
+				t.Fatalf("%s: %d alerts fire after %d minutes", cluster, fired, m)
+			}
 		}
 	}
 }
 
-// series are what is scraped of the traffic.
-func (s scraping) series(t *testing.T, tr traffic, end int) []scrapedSeries {
+// series are those of which a scrape each 30 s is what is written.
+func (s scraping) series(t *testing.T, lines []string) []scrapedSeries {
 	t.Helper()
-	out := parsed(t, tr.series(kinds[0], s.seconds, end, "w", "a"))
+	out, every := parsed(t, lines), s.seconds/30
 	for _, one := range out {
-		for scrape := range one.values {
-			one.values[scrape].Omitted = one.values[scrape].Omitted || s.fails(scrape)
+		for i := range one.values {
+			one.values[i].Omitted = one.values[i].Omitted || i%every > 0 || s.fails(i/every)
 		}
 	}
 	return out
