@@ -599,7 +599,7 @@ var cheap = []string{"webhook-auditor-findings", "webhook-auditor-inputs"}
 // TestMutants changes each comparison, threshold and matcher of each rule, one at a time: a
 // scenario must notice. MUTANTS=. tries all, or is a regular expression of those that are tried,
 // else it is some of those that cheap worlds notice. Those of testdata/unnoticed.txt nothing
-// notices yet. Worlds are evaluated one after the other, so that the memory is that of one.
+// notices, for the reason above them. Worlds are evaluated one after the other, so that the memory is that of one.
 func TestMutants(t *testing.T) {
 	tried, among := allMutants(t), []*world{findingWorld(), heldWorld(), inputWorld(), repairedWorld()}
 	if asked := os.Getenv("MUTANTS"); asked != "" {
