@@ -14,7 +14,9 @@ import (
 func (s Served) Presumed() bool { return s.Kind == "" }
 
 // presumed are the resources that rules name and the input does not show, in the groups
-// that it need not show: a chart is rendered without its CRDs.
+// that it need not show: a chart is rendered without its CRDs. A rule of several groups names
+// each resource in each of them: one that is shown in another group is not presumed in a
+// group of which others are shown.
 func (s *Snapshot) presumed() []Served {
 	if s.ResourcesKnown {
 		return nil
@@ -26,12 +28,21 @@ func (s *Snapshot) presumed() []Served {
 	for _, crd := range s.CRDs {
 		shown[crd.Resource] = true
 	}
+	groups := map[string]bool{}
+	for r := range shown {
+		groups[r.Group] = true
+	}
 	var out []Served
 	for _, rule := range s.rules() {
 		for _, group := range rule.APIGroups {
-			if group != "*" && !WithoutCRDs(group) {
-				out = append(out, namedBy(rule, group, shown)...)
+			if group == "*" || WithoutCRDs(group) {
+				continue
 			}
+			out = append(out, slices.DeleteFunc(namedBy(rule, group, shown), func(r Served) bool {
+				return groups[group] && slices.ContainsFunc(rule.APIGroups, func(other string) bool {
+					return shown[Resource{Group: other, Name: r.Name}]
+				})
+			})...)
 		}
 	}
 	slices.SortStableFunc(out, compareServed)

@@ -44,12 +44,12 @@ type input struct {
 	kinds map[string]bool
 	// partial are the Services that lack ports.
 	partial []string
-	// placeholders stand for CA bundles, twice says which objects have one name, and ended
-	// which are in a version that no server takes any more.
-	placeholders, twice, ended []string
+	// placeholders stand for CA bundles, patches are taken for parts of other objects, and ended
+	// are in a version that no server takes any more.
+	placeholders, patches, ended remarks
 	// roots are the files that kustomize built; unread says what of the input is not read, and
-	// patches which objects are taken for parts of others.
-	roots, unread, patches []string
+	// twice which objects have one name.
+	roots, unread, twice []string
 	// units are the parts of a directory that are applied together, by folder those of files.
 	// What is found of them is kept once all are read.
 	units   []*unit

@@ -145,6 +145,24 @@ type unit struct {
 	left     bool
 }
 
+// remarks say what of a file is not read as it stands.
+type remarks []remark
+
+type remark struct {
+	file *file
+	text string
+}
+
+// texts are those of files that are not left out.
+func (r remarks) texts() (out []string) {
+	for _, one := range r {
+		if one.file.unit == nil || !one.file.unit.left {
+			out = append(out, one.text)
+		}
+	}
+	return out
+}
+
 // noted is an object that is still to be applied, and its unit, if it has one.
 type noted struct {
 	inventory.Manifest
@@ -337,7 +355,7 @@ func (r *reader) rendered(input *input) {
 	if len(input.templates) == 0 {
 		return
 	}
-	cure := "what makes them is not known, as they are in no chart"
+	cure := "no chart shows how"
 	for name := filepath.Dir(input.templates[0].name); name != filepath.Dir(name); name = filepath.Dir(name) {
 		if filepath.Base(name) == "templates" {
 			cure = fmt.Sprintf("helm template %s | webhook-auditor audit -", filepath.Dir(name))

@@ -181,7 +181,7 @@ func TestDirectory(t *testing.T) {
 		"c.JSON:1 Namespace /c",
 		"! dir/gone.yaml: no such file or directory",
 		"! dir/out.yaml: a link out of the folder: name what it leads to as a path of its own",
-		"! dir/zz/template.yaml: 1 template to render first: what makes them is not known, as they are in no chart",
+		"! dir/zz/template.yaml: 1 template to render first: no chart shows how",
 	}
 	expect.Equal(t, want, describe(o))
 	if in := summary.Inputs[0]; summary.Skipped != 2 || in.Kind != "manifests" || in.Objects != 3 || in.Skipped != 2 {

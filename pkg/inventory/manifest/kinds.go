@@ -198,7 +198,7 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 		if o := d.object(); decode(v.json, o) == nil && v.file.isPatch(o) {
 			return
 		}
-		in.ended = append(in.ended, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), gvk.GroupVersion()))
+		in.ended = append(in.ended, remark{v.file, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), gvk.GroupVersion())})
 		return
 	case !slices.Contains(d.versions, gvk.Version):
 		r.fail(v.file, v.line, named(), fmt.Sprintf("%s is not a version that this binary reads: must be %s", gvk.GroupVersion(), strings.Join(d.versions, " or ")))
@@ -209,16 +209,18 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 	bad, p := v.decodeObject(decoded)
 	name := join(gvk.Kind, decoded.GetName())
 	if p == nil && v.file.isPatch(decoded) || p != nil && v.file.lenient && strings.HasPrefix(p.message, "status.") {
-		in.patches = append(in.patches, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line))
+		in.patches = append(in.patches, remark{v.file, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line)})
 		r.skip(v.file, gvk, 1)
 		return
 	}
 	for _, broken := range bad.broken {
 		r.fail(v.file, broken.line, name, broken.message)
 	}
-	in.placeholders = append(in.placeholders, bad.placeholders...)
 	if decoded.GetUID() == "" && isRegistration(gvk.Kind) && gvk.Kind != inventory.KindCRD { // a finding says what becomes of a CRD
-		in.placeholders = append(in.placeholders, emptyBundles(v.json)...)
+		bad.placeholders = append(bad.placeholders, emptyBundles(v.json)...)
+	}
+	for _, bundle := range bad.placeholders {
+		in.placeholders = append(in.placeholders, remark{v.file, bundle})
 	}
 	unknown := unknownFields(v, gvk)
 	if crd, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok && p == nil {

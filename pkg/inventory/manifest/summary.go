@@ -83,13 +83,13 @@ func (in *input) summary(server inventory.Version) Input {
 	if len(in.partial) > 0 {
 		out.Lacks = append(out.Lacks, partialServices(in.partial))
 	}
-	if len(in.placeholders) > 0 {
-		out.Lacks = append(out.Lacks, fmt.Sprintf("%s to be filled in later, as %s: unknown", inventory.Counted(len(in.placeholders), "CA bundle"), in.placeholders[0]))
+	if bundles := in.placeholders.texts(); len(bundles) > 0 {
+		out.Lacks = append(out.Lacks, fmt.Sprintf("%s to be filled in later, as %s: unknown", inventory.Counted(len(bundles), "CA bundle"), bundles[0]))
 	}
 	out.Lacks = append(out.Lacks, atMost(in.twice, "objects have the name of another")...)
-	out.Lacks = append(out.Lacks, atMost(in.ended, "objects are in such a version")...)
+	out.Lacks = append(out.Lacks, atMost(in.ended.texts(), "objects are in such a version")...)
 	if in.layout == plain && !in.archive && len(in.roots) == 0 {
-		out.Lacks = append(out.Lacks, atMost(in.patches, "are patches")...)
+		out.Lacks = append(out.Lacks, atMost(in.patches.texts(), "are patches")...)
 	}
 	if in.layout == insights {
 		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
