@@ -246,7 +246,8 @@ func (a asked) met() bool {
 // the webhooks that cost most.
 const maxAsked = 32
 
-// together splits the webhooks into those that one object can meet, the costliest first.
+// together splits the webhooks into those that one object can meet, the costliest first. Any
+// two that one object can meet are in one of those: the costliest alone may exclude others.
 func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Profile {
 	alike := map[string][]*Profile{}
 	for _, p := range met {
@@ -260,24 +261,33 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 		return cmp.Or(cmp.Compare(budgetOf(alike[y], admission.Delete).Total(), budgetOf(alike[x], admission.Delete).Total()), cmp.Compare(x, y))
 	})
 	keys = keys[:min(len(keys), maxAsked)]
+	joined := func(order []string) (group []string) {
+		var all asked
+		for _, key := range order {
+			if both := all.and(asks(alike[key][0])); !slices.Contains(group, key) && b.work.step() && both.met() {
+				all, group = both, append(group, key)
+			}
+		}
+		return group
+	}
 	var out [][]*Profile
-	grouped := map[string]bool{}
-	for _, key := range keys {
-		all := asks(alike[key][0])
-		if grouped[key] || !all.met() {
-			continue
-		}
-		group := slices.Clip(alike[key])
-		for _, other := range keys {
-			if !b.work.step() {
-				return nil
+	grouped := map[[2]string]bool{}
+	for i, first := range keys {
+		for _, second := range keys[i:] {
+			pair := slices.Compact([]string{first, second})
+			if grouped[[2]string{first, second}] || len(joined(pair)) < len(pair) {
+				continue
 			}
-			if joined := all.and(asks(alike[other][0])); other != key && joined.met() {
-				all, grouped[other] = joined, true
-				group = append(group, alike[other]...)
+			var group []*Profile
+			members := joined(slices.Concat(pair, keys))
+			for _, key := range members {
+				group = append(group, alike[key]...)
+				for _, other := range members {
+					grouped[[2]string{key, other}] = true
+				}
 			}
+			out = append(out, group)
 		}
-		out = append(out, group)
 	}
 	return out
 }

@@ -72,14 +72,22 @@ func TestOutlastingChains(t *testing.T) {
 		files bool
 		want  map[string]string // by webhook, the namespace of its chain and its seconds
 	}{
-		"one narrow":         {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, ""}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
-		"beside Exists":      {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
-		"beside In":          {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app in (a)"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
-		"other keys":         {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "tier=a"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
-		"beside NotIn":       {hooks: []hook{{"a", "", 20, "app in (a,b)"}, {"b", "", 20, "app notin (a)"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
-		"exclusive":          {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app notin (a)"}}, want: map[string]string{}},
-		"absent":             {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "!app"}}, want: map[string]string{}},
-		"two of three":       {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app=b"}, {"c", "", 18, "app"}}, want: map[string]string{"a": " 38s", "b": " 38s", "c": " 38s"}},
+		"one narrow":    {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, ""}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
+		"beside Exists": {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
+		"beside In":     {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app in (a)"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
+		"other keys":    {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "tier=a"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
+		"beside NotIn":  {hooks: []hook{{"a", "", 20, "app in (a,b)"}, {"b", "", 20, "app notin (a)"}}, want: map[string]string{"a": " 40s", "b": " 40s"}},
+		"exclusive":     {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app notin (a)"}}, want: map[string]string{}},
+		"absent":        {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "!app"}}, want: map[string]string{}},
+		"two of three":  {hooks: []hook{{"a", "", 20, "app=a"}, {"b", "", 20, "app=b"}, {"c", "", 18, "app"}}, want: map[string]string{"a": " 38s", "b": " 38s", "c": " 38s"}},
+		"negated": {
+			hooks: []hook{{"a", "", 20, "app"}, {"b", "", 18, "app notin (a)"}, {"c", "", 12, "!app"}, {"d", "", 10, "app notin (b)"}},
+			want:  map[string]string{"a": " 48s", "b": " 48s", "c": " 40s", "d": " 48s"},
+		},
+		"each with a slower one": {
+			hooks: []hook{{"a", "", 30, "app=a"}, {"b", "", 30, "app=b"}, {"c", "", 30, "app=c"}, {"d", "", 18, "app in (a,d)"}, {"e", "", 18, "app in (b,d)"}, {"f", "", 18, "app in (c,d)"}},
+			want:  map[string]string{"a": " 48s", "b": " 48s", "c": " 48s", "d": " 54s", "e": " 54s", "f": " 54s"},
+		},
 		"second calls":       {hooks: []hook{{"a", "blue", 20, ""}, {"b", "blue", 20, ""}, {"c", "green", 12, "again"}, {"d", "green", 12, "again"}}, want: map[string]string{"a": "blue 40s", "b": "blue 40s"}},
 		"each namespace":     {hooks: []hook{{"a", "blue", 20, ""}, {"b", "blue", 20, ""}, {"c", "green", 18, ""}, {"d", "green", 18, ""}}, want: map[string]string{"a": "blue 40s", "b": "blue 40s", "c": "green 36s", "d": "green 36s"}},
 		"beside a worse one": {hooks: []hook{{"a", "", 15, ""}, {"b", "blue", 30, ""}, {"c", "green", 20, ""}}, want: map[string]string{"a": "blue 45s", "b": "blue 45s", "c": "green 35s"}},
