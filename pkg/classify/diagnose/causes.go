@@ -564,6 +564,19 @@ var advices = map[Cause]advice{
 		Meaning: "the Operator Lifecycle Manager writes a conversion only into a CRD that the ClusterServiceVersion owns, without preserveUnknownFields, of an operator for all namespaces",
 		Fix:     "list the CRD in spec.customresourcedefinitions.owned, and AllNamespaces as the only installMode that is supported",
 	},
+	"olm-owner-conflict": {
+		Meaning: "the Operator Lifecycle Manager does not install a second ClusterServiceVersion that owns the same CRD or API. No webhook refused anything",
+		Fix:     "delete one of the two Subscriptions and its ClusterServiceVersion; the CRD and its objects stay: kubectl get csv --all-namespaces",
+	},
+	"olm-unsupported": {
+		Meaning: "operator-controller (OLM v1) installs no bundle with webhooks unless a feature gate has their certificates issued, and none with APIServices",
+		Fix:     "start operator-controller with --feature-gates=WebhookProviderCertManager=true, where cert-manager is installed. Else install the operator by OLM v0",
+	},
+	"type-warning": {
+		Meaning: "kube-controller-manager found by type checking that an expression does not fit a kind the policy matches. For that kind it fails each time it reads the field",
+		Fix:     "correct the expression, or narrow the rules to the kinds that have the field",
+		Checks:  []string{"policy-expression"},
+	},
 	"olm-conversion-lost": {
 		Meaning: "the Operator Lifecycle Manager finds no conversion by a webhook with a caBundle in the CRD, though it wrote one. Another tool wrote the CRD after it",
 		Fix:     "see who writes spec.conversion, and have it leave the field out: kubectl get crd NAME -o yaml --show-managed-fields",
