@@ -33,6 +33,7 @@ type subject struct {
 	kind        explained
 	objects     []any
 	hooks       []claimedHook
+	crd         *claimedCRD
 	// mayPass says that an expression fails for some objects, which the probes need not show.
 	mayPass bool
 	// mutating says that its policy is.
@@ -72,6 +73,10 @@ func TestClaimsHold(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(7, seed))
 	e := newExplainer(t, environment{stock.UseAlone(t)}, "v"+programs.Release())
+	for _, k := range claimedKinds { // else its requests end before they meet all webhooks
+		_, err := e.client(k, "explain-a").Create(t.Context(), k.object("exp-long", "explain-a"), metav1.CreateOptions{DryRun: dryRun})
+		testenv.Must(t, err)
+	}
 	total := map[string]*claimTally{}
 	for made, round := 0, 0; made < wanted; round++ {
 		made += e.claims(t, r, round, total)
@@ -93,6 +98,9 @@ func (e explainer) claims(t *testing.T, r *rand.Rand, round int, total map[strin
 	for _, s := range subjects {
 		e.create(t, c, s.objects)
 		e.createHooks(t, c, s)
+		if s.crd != nil {
+			e.createCRD(t, c, s)
+		}
 	}
 	e.awaitAll(t, e.sentinels(t, c), e.registerPolicies(t, c))
 	document, _ := testenv.Report(t, "--kubeconfig="+e.Plane.Kubeconfig())
@@ -140,6 +148,9 @@ func written(object any) string {
 
 func (s *subject) text() string {
 	var out []string
+	if s.crd != nil {
+		out = append(out, fmt.Sprintf("%+v", *s.crd))
+	}
 	for _, o := range s.objects {
 		out = append(out, written(o))
 	}
@@ -149,32 +160,59 @@ func (s *subject) text() string {
 	return strings.Join(out, "\n")
 }
 
+// claimedKinds are what subjects are about beside the kinds of explainedKinds: nothing but the
+// probes writes them.
+var claimedKinds = []explained{
+	{resource: "statefulsets.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: NAME}, spec: {replicas: 0, serviceName: s, selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`},
+	{resource: "daemonsets.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: NAME}, spec: {selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`},
+	{resource: "replicasets.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: NAME}, spec: {replicas: 0, selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`},
+	{resource: "controllerrevisions.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: NAME}, data: {a: b}, revision: 1}`},
+	{resource: "cronjobs.batch", version: "v1", manifest: `{apiVersion: batch/v1, kind: CronJob, metadata: {name: NAME}, spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}`},
+	{resource: "persistentvolumeclaims", version: "v1", manifest: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: NAME}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`},
+	{resource: "podtemplates", version: "v1", manifest: `{apiVersion: v1, kind: PodTemplate, metadata: {name: NAME}, template: {spec: {containers: [{name: c, image: i}]}}}`},
+	{resource: "limitranges", version: "v1", manifest: `{apiVersion: v1, kind: LimitRange, metadata: {name: NAME}, spec: {limits: []}}`},
+	{resource: "resourcequotas", version: "v1", manifest: `{apiVersion: v1, kind: ResourceQuota, metadata: {name: NAME}, spec: {hard: {pods: "9"}}}`},
+	{resource: "networkpolicies.networking.k8s.io", version: "v1", manifest: `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: NAME}, spec: {podSelector: {}}}`},
+	{resource: "ingresses.networking.k8s.io", version: "v1", manifest: `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: NAME}, spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}}`},
+	{resource: "roles.rbac.authorization.k8s.io", version: "v1", manifest: `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: NAME}}`},
+	{resource: "rolebindings.rbac.authorization.k8s.io", version: "v1", manifest: `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: NAME}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}}`},
+	{resource: "poddisruptionbudgets.policy", version: "v1", manifest: `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: NAME}, spec: {minAvailable: 1, selector: {matchLabels: {x: "1"}}}}`},
+	{resource: "csistoragecapacities.storage.k8s.io", version: "v1", manifest: `{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, metadata: {name: NAME}, storageClassName: s}`},
+	{resource: "horizontalpodautoscalers.autoscaling", version: "v2", manifest: `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: NAME}, spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: exp}}}`},
+}
+
 // subjects are one for each kind: no request meets what another subject refuses.
 func (e explainer) subjects(r *rand.Rand, prefix string) []*subject {
 	makers := []func(*rand.Rand, *subject){chainSubject, expressionSubject, conditionSubject, chainSubject, expressionSubject, conditionSubject, paramKindSubject}
 	var out []*subject
-	for i, resource := range []string{"pods", "services", "secrets", "serviceaccounts", "deployments.apps", "jobs.batch", "replicationcontrollers"} {
-		k := explainedKinds[slices.IndexFunc(explainedKinds, func(k explained) bool { return k.resource == resource })]
-		s := &subject{name: fmt.Sprintf("%s-%c", prefix, 'a'+i), kind: k}
-		makers[(i+r.IntN(len(makers)))%len(makers)](r, s)
-		if e.mutates && s.check == "policy-expression" && (resource == "pods" || r.IntN(3) == 0) {
+	add := func(k explained) *subject {
+		s := &subject{name: fmt.Sprintf("%s-%02d", prefix, len(out)), kind: k}
+		out = append(out, s)
+		return s
+	}
+	shared := slices.DeleteFunc(slices.Clone(explainedKinds), func(k explained) bool {
+		return !slices.Contains([]string{"pods", "services", "secrets", "serviceaccounts", "deployments.apps", "jobs.batch", "replicationcontrollers"}, k.resource)
+	})
+	first := r.IntN(len(makers))
+	for i, k := range slices.Concat(shared, claimedKinds) {
+		s := add(k)
+		makers[(i+first)%len(makers)](r, s)
+		if e.mutates && s.check == "policy-expression" && (k.resource == "pods" || r.IntN(3) == 0) {
 			expression := somethingThatFails(r)
 			s.mayPass = slices.Contains(mayFail, expression)
 			s.mutates(expression)
 		}
-		out = append(out, s)
 	}
-	for i, resource := range []string{"pods/eviction", "serviceaccounts/token", "deployments.apps/scale"} {
-		s := &subject{name: fmt.Sprintf("%s-%c", prefix, 'p'+i), kind: explained{resource: resource}}
+	for _, resource := range []string{"pods/eviction", "pods/binding", "serviceaccounts/token", "deployments.apps/scale"} {
 		switch {
 		case resource == "deployments.apps/scale" && r.IntN(2) == 0:
-			replicasSubject(r, s)
+			replicasSubject(r, add(explained{resource: resource}))
 		case e.mutates:
-			e.applySubject(r, s)
-		default:
-			continue
+			e.applySubject(r, add(explained{resource: resource}))
 		}
-		out = append(out, s)
+	}
+	for range 3 {
+		e.conversionSubject(r, add(explained{}))
 	}
 	return out
 }
@@ -193,7 +231,7 @@ func (s *subject) rule() admissionv1.RuleWithOperations {
 
 // claimedSelector selects by what the probes have, in whichever writing.
 func claimedSelector(r *rand.Rand, namespaces bool) *metav1.LabelSelector {
-	texts := []string{"", "", "", "app=a", "app in (a)", "app", "app notin (b)", "app in (a,b)", "!app", "app=b", "tier=a", "app=a,tier", "app in (a,c),app notin (c)"}
+	texts := []string{"", "", "", "app=a", "app in (a)", "app", "app notin (b)", "app in (a,b)", "!app", "app=b", "tier=a", "app=a,tier", "app in (a,c),app notin (c)", "app notin (a)", "!tier", "app notin (a),tier"}
 	if namespaces {
 		texts = []string{"", "", "", "", "kubernetes.io/metadata.name=explain-a", "kubernetes.io/metadata.name in (explain-b)", "tier", "tier=a", "app notin (a)", "kubernetes.io/metadata.name notin (explain-a)"}
 	}
@@ -226,7 +264,7 @@ func (s *subject) seen(match admissionv1.MatchResources, bound *admissionv1.Matc
 
 // alwaysFail are expressions that fail for every creation, the others for some or none.
 var (
-	alwaysFail = []string{`request.subResource == "x"`, `1 / 0 == 1`, `oldObject.metadata.name == "x"`, `["a"][3] == "a"`, `request.subResource.startsWith("x") && true`}
+	alwaysFail = []string{`request.subResource == "x"`, `1 / 0 == 1`, `oldObject.metadata.name == "x"`, `["a"][3] == "a"`, `request.subResource.startsWith("x") && true`, `object.zz == "x"`, `object.metadata.zz.size() == 0`}
 	mayFail    = []string{`object.metadata.labels["tier"] == "a"`, `request.name == "exp"`}
 	neverFail  = []string{`true`, `has(object.metadata)`, `!has(request.subResource)`, `oldObject == null`, `request.userInfo.username != "alice"`}
 	neverTrue  = []string{`request.userInfo.username == "alice"`, `object.?metadata.?labels[?"app"].orValue("") == "z"`, `request.operation == "DELETE"`}
@@ -240,8 +278,12 @@ func expressionSubject(r *rand.Rand, s *subject) {
 	s.check = "policy-expression"
 	match := s.match(r)
 	p := policy{name: s.name, failure: pick(r, admissionv1.Fail, admissionv1.Fail, admissionv1.Ignore), match: match}
-	bound := pick(r, nil, nil, &admissionv1.MatchResources{NamespaceSelector: claimedSelector(r, true)})
-	p.bindings = []policyBinding{{name: s.name, match: bound, actions: pick(r, []admissionv1.ValidationAction{admissionv1.Deny}, []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Audit}, []admissionv1.ValidationAction{admissionv1.Audit})}}
+	bound := pick(r, nil, nil, &admissionv1.MatchResources{NamespaceSelector: claimedSelector(r, true)}, new(s.match(r)))
+	var params *admissionv1.ParamRef
+	if r.IntN(4) == 0 {
+		p.params, params = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, someParams(r)
+	}
+	p.bindings = []policyBinding{{name: s.name, match: bound, params: params, actions: pick(r, []admissionv1.ValidationAction{admissionv1.Deny}, []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Audit}, []admissionv1.ValidationAction{admissionv1.Audit})}}
 	if r.IntN(3) == 0 {
 		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: pick(r, pick(r, neverFail, neverTrue, mayFail, alwaysFail)...)}}
 	}
@@ -254,7 +296,9 @@ func expressionSubject(r *rand.Rand, s *subject) {
 		spec.Variables = []admissionv1.Variable{{Name: "v", Expression: pick(r, `request.subResource`, `request.?subResource.orValue("")`, `object.metadata.name`)}}
 		spec.Validations = append(spec.Validations, admissionv1.Validation{Expression: pick(r, `variables.v != "x"`, `true`)})
 	}
-	s.objects = append(objects, s.seen(match, bound).objects()...)
+	twin := s.seen(match, bound)
+	twin.params, twin.bindings[0].params = p.params, params
+	s.objects = append(objects, twin.objects()...)
 	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 		failed := func(p probe) bool {
 			return p.refused("'"+s.name+"'", "resulted in error") || s.mutating && p.refused(s.name, "denied request")
@@ -270,8 +314,8 @@ func expressionSubject(r *rand.Rand, s *subject) {
 func (s *subject) mutates(expression string) {
 	was, binding := s.objects[0].(*admissionv1.ValidatingAdmissionPolicy), s.objects[1].(*admissionv1.ValidatingAdmissionPolicyBinding)
 	s.mutating = true
-	p := policy{name: s.name, mutating: true, failure: *was.Spec.FailurePolicy, reinvocation: admissionv1.NeverReinvocationPolicy, match: *was.Spec.MatchConstraints, conditions: was.Spec.MatchConditions}
-	p.bindings = []policyBinding{{name: s.name, match: binding.Spec.MatchResources}}
+	p := policy{name: s.name, mutating: true, failure: *was.Spec.FailurePolicy, reinvocation: admissionv1.NeverReinvocationPolicy, match: *was.Spec.MatchConstraints, conditions: was.Spec.MatchConditions, params: was.Spec.ParamKind}
+	p.bindings = []policyBinding{{name: s.name, match: binding.Spec.MatchResources, params: binding.Spec.ParamRef}}
 	made := p.objects()
 	spec := &made[0].(*admissionv1.MutatingAdmissionPolicy).Spec
 	spec.Variables = was.Spec.Variables
@@ -282,6 +326,10 @@ func (s *subject) mutates(expression string) {
 		return
 	}
 	spec.Mutations[0].JSONPatch.Expression = fmt.Sprintf(`(%s) ? (%s) : []`, expression, addAnnotation(p.annotation()))
+	if s.kind.resource == "pods" { // a whole struct
+		spec.Mutations[0].JSONPatch.Expression = fmt.Sprintf(`(%s) ? [JSONPatch{op: "add", path: "/spec/securityContext", value: Object.spec.securityContext{runAsNonRoot: true}},
+JSONPatch{op: "add", path: "/spec/tolerations", value: [Object.spec.tolerations{key: "a", operator: "Exists"}]}] : []`, expression)
+	}
 	s.objects = append(made, s.objects[2:]...)
 }
 
@@ -489,6 +537,15 @@ func (s *subject) total(p probe) (total, slowest time.Duration) {
 	return total + slowest, slowest
 }
 
+// someParams are there, or not, by name or by labels.
+func someParams(r *rand.Rand) *admissionv1.ParamRef {
+	out := &admissionv1.ParamRef{Namespace: "explain-a", ParameterNotFoundAction: new(pick(r, admissionv1.AllowAction, admissionv1.DenyAction))}
+	if out.Name = pick(r, "exp", "exp", "none", ""); out.Name == "" {
+		out.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": pick(r, "a", "none")}}
+	}
+	return out
+}
+
 func (e explainer) applySubject(r *rand.Rand, s *subject) {
 	s.check = "apply-without-type"
 	p := policy{name: s.name, mutating: true, applies: true, failure: pick(r, admissionv1.Fail, admissionv1.Fail, admissionv1.Fail, admissionv1.Ignore), reinvocation: admissionv1.NeverReinvocationPolicy, match: s.match(r)}
@@ -498,7 +555,7 @@ func (e explainer) applySubject(r *rand.Rand, s *subject) {
 		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: pick(r, `request.userInfo.username == "bob"`, `request.userInfo.username != "bob"`, `has(object.metadata.labels)`, `request.namespace == "explain-a"`, `true`)}}
 	case 1:
 		p.params = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
-		b.params = &admissionv1.ParamRef{Name: pick(r, "exp", "none"), Namespace: "explain-a", ParameterNotFoundAction: new(pick(r, admissionv1.AllowAction, admissionv1.DenyAction))}
+		b.params = someParams(r)
 	}
 	p.bindings = []policyBinding{b}
 	s.objects = p.objects()
@@ -557,7 +614,7 @@ func (e explainer) createHooks(t *testing.T, c *configurations, s *subject) {
 func (e explainer) called(s *subject) map[string]int {
 	out := map[string]int{}
 	for _, call := range e.Hooks.Calls() {
-		if call.DryRun && strings.Contains(call.Path, s.name) {
+		if (call.DryRun || call.Operation == "CONVERT") && strings.Contains(call.Path, s.name) {
 			out[call.Path]++
 		}
 	}
@@ -566,9 +623,12 @@ func (e explainer) called(s *subject) map[string]int {
 
 // probes makes requests of all labels, in all namespaces. No other subject's have its webhooks.
 func (e explainer) probes(ctx context.Context, s *subject) []probe {
+	if s.crd != nil {
+		return e.convertedProbes(ctx, s)
+	}
 	var out []probe
 	for _, namespace := range slices.Sorted(maps.Keys(explainedNamespaces)) {
-		for i, labels := range []map[string]string{nil, {"app": "a"}, {"app": "b"}, {"app": "c"}, {"tier": "a"}, {"app": "a", "tier": "a"}, {"app": "b", "tier": "a"}} {
+		for i, labels := range []map[string]string{nil, {"app": "a"}, {"app": "b"}, {"app": "c"}, {"tier": "a"}, {"app": "a", "tier": "a"}, {"app": "b", "tier": "a"}, {"app": "c", "tier": "a"}} {
 			before, notes := e.called(s), &record{}
 			out = append(out, probe{namespace: namespace, err: e.probe(context.WithValue(ctx, recordKey{}, notes), s, namespace, labels, i)})
 			p := &out[len(out)-1]
@@ -592,6 +652,8 @@ func (e explainer) probes(ctx context.Context, s *subject) []probe {
 func (e explainer) probe(ctx context.Context, s *subject, namespace string, labels map[string]string, number int) error {
 	metadata := `{name: exp, labels: ` + written(labels) + `}`
 	switch s.kind.resource {
+	case "pods/binding":
+		return e.post(namespace, s.kind.resource, `{apiVersion: v1, kind: Binding, metadata: `+metadata+`, target: {kind: Node, name: exp}}`).do(ctx)
 	case "pods/eviction":
 		return e.post(namespace, s.kind.resource, `{apiVersion: policy/v1, kind: Eviction, metadata: `+metadata+`, deleteOptions: {dryRun: [All]}}`).do(ctx)
 	case "serviceaccounts/token":

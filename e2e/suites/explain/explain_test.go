@@ -118,7 +118,6 @@ type explainer struct {
 	environment
 	backend webhook.Backend
 	version string
-	binary  string
 	// mutates says that the API server has MutatingAdmissionPolicies.
 	mutates bool
 	requests
@@ -132,7 +131,6 @@ func newExplainer(t *testing.T, w environment, version string) explainer {
 		mutates:     version != "v1.34" && testenv.MutatingPolicies.There(t),
 		backend:     w.Backend(t, "explain-hooks"),
 		version:     version,
-		binary:      testenv.Get(programs.Requests())(t),
 		requests:    w.explainedObjects(t),
 	}
 }
@@ -199,7 +197,7 @@ func (e explainer) explain(t *testing.T, c *configurations, asked []request, k k
 	for _, q := range asked {
 		fmt.Fprintln(&lines, q.line(t, k, folder))
 	}
-	result := testenv.Get(auditor.Piped(t.Context(), strings.NewReader(lines.String()), e.binary, where...))(t)
+	result := testenv.Get(auditor.Piped(t.Context(), strings.NewReader(lines.String()), testenv.Get(programs.Requests())(t), where...))(t)
 	if result.Code != 0 {
 		t.Fatalf("explain-requests: exit code %d: %s", result.Code, result.Stderr)
 	}

@@ -93,7 +93,7 @@ func (r Request) oldObject(stage stage) ref.Val {
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
 func (r Request) knownObject(stage stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
-	k := knowledge{kind: stage.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
+	k := knowledge{group: stage.Group, kind: stage.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
 	root, metadata := map[string]any{}, map[string]any{}
 	if file != nil && !stage.prepared {
 		k.written = !r.partial
@@ -150,11 +150,24 @@ func fields(file map[string]any, subresource string, stage stage) map[string]any
 // sent.
 var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
 
+// metadataFields are all that metadata have.
+var metadataFields = append([]string{"annotations", "finalizers", "generateName", "labels", "name", "namespace", "ownerReferences"}, serverFields...)
+
+// rootFields are those that some kind of Kubernetes' own has beside others: TestRootFields holds
+// them.
+var rootFields = strings.Fields(`action addressType aggregationRule allowVolumeExpansion allowedTopologies apiVersion
+	automountServiceAccountToken binaryData capacity conditions count data deleteOptions deprecatedCount deprecatedFirstTimestamp
+	deprecatedLastTimestamp deprecatedSource description driverName endpoints eventTime firstTimestamp globalDefault handler
+	imagePullSecrets immutable involvedObject kind lastTimestamp maximumVolumeSize message metadata mountOptions nodeTopology note
+	overhead parameters ports preemptionPolicy provisioner range reason reclaimPolicy regarding related reportingComponent
+	reportingController reportingInstance revision roleRef rules scheduling secrets series source spec status storageClassName
+	stringData subjects subsets target template type value volumeBindingMode webhooks`)
+
 // knowledge says of a field that is not in what is known of an object whether it is
 // missing, or not known: the API server sets defaults when it decodes an object,
 // its admission plugins add to that, and the strategies of the kinds change it.
 type knowledge struct {
-	kind string
+	group, kind string
 	// created and namespaced say so of the object.
 	created, namespaced bool
 	// labeled says that all its labels are known, patched that a map that is empty may
@@ -216,6 +229,10 @@ var (
 func (k knowledge) missing(path, key string) bool {
 	switch {
 	case k.whole:
+		return true
+	case path == "":
+		return k.kind != "" && !slices.Contains(rootFields, key) && inventory.IsBuiltinGroup(k.group)
+	case path == "metadata" && !slices.Contains(metadataFields, key):
 		return true
 	case k.stored && (path == "metadata" || strings.HasPrefix(path, "metadata.")):
 		return true

@@ -1,16 +1,39 @@
 package admission
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
+
+// TestRootFields: the fields are those of all kinds of Kubernetes' own.
+func TestRootFields(t *testing.T) {
+	want := map[string]bool{"apiVersion": true, "kind": true}
+	for _, kind := range scheme.Scheme.AllKnownTypes() {
+		if _, isObject := kind.FieldByName("ObjectMeta"); !isObject {
+			continue
+		}
+		for i := range kind.NumField() {
+			if name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ","); name != "" {
+				want[name] = true
+			}
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(slices.Values(rootFields))); diff != "" {
+		t.Error(diff)
+	}
+}
 
 // TestObjectsAsAdmissionMeetsThem: what the API server fills in is not missing. The
 // answers agree with e2e/suites/explain, which asks a real API server.
@@ -65,6 +88,14 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 		{Create, "pods", Subject{}, pod, `object.spec.exists(k, k == "schedulerName")`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `has(object.status)`, Maybe, false},
 		{Create, "pods", Subject{}, pod, `object.apiVersion == "v1" && object.kind == "Pod"`, Yes, false},
+		{Create, "pods", Subject{}, "", `object.zz == 1`, Yes, true},
+		{Create, "pods", Subject{}, pod, `object.replicas > 1`, Yes, true},
+		{Create, "pods", Subject{}, "", `has(object.replicas) && object.replicas > 1`, No, false},
+		{Create, "pods", Subject{}, "", `object.?metadata.?label.hasValue()`, No, false},
+		{Create, "pods", Subject{}, "", `object.metadata.uuid == "x"`, Yes, true},
+		{Create, "pods", Subject{}, "", `object.spec.zz == 1`, Maybe, false},
+		{Update, "pods", labeled, "", `has(oldObject.replicas)`, No, false},
+		{Create, "pods/binding", Subject{Name: "p", Namespace: "shop"}, binding, `has(object.target) && !has(object.spec.zz)`, Maybe, false},
 
 		{Create, "pods", labeled, "", `object.metadata.?labels[?"app"].orValue("") == "a"`, Yes, false},
 		{Create, "pods", labeled, "", `"skip" in object.metadata.labels`, No, false},
