@@ -150,7 +150,7 @@ func (e explainer) compareConversion(s *subject, findings []testenv.ReportedFind
 	}
 	called := slices.Contains(probes[0].paths, "/"+s.name)
 	for _, f := range findings {
-		said := map[string]bool{ // what is said: whether it is so
+		claims := map[string]bool{ // what is claimed, and whether it holds
 			"is never called":         !called,
 			"so nothing calls it":     !verb(""),
 			"clients of versions":     verb("", "create "+s.crd.last, "get "+s.crd.last, "list "+s.crd.last) && !failing["list "+s.crd.last] && !failing["create "+s.crd.last],
@@ -158,7 +158,7 @@ func (e explainer) compareConversion(s *subject, findings []testenv.ReportedFind
 			"gets in another version": verb("create"),
 		}
 		read := false
-		for words, holds := range said {
+		for words, holds := range claims {
 			if strings.Contains(f.Message, words) {
 				if read = true; !holds {
 					out.wrong = append(out.wrong, fmt.Sprintf("%q is not so: %v, called %t", words, failing, called))
