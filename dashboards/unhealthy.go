@@ -92,10 +92,10 @@ var isRegistered = fmt.Sprintf("max by (%s) (webhook_auditor_webhook_info{%s})",
 const nothingCritical = "nothing critical"
 
 // commandColumn is that of a command to paste, which opens in full.
-var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 300, Wrap: true}
+var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 340, Wrap: true}
 
 // messageColumn says what the check of a row found: no series has the finding's own words.
-var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Wrap: true, GrafanaOnly: true, Texts: summaries()}
+var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Width: 300, Wrap: true, GrafanaOnly: true, Texts: summaries()}
 
 func summaries() []Text {
 	var out []Text
@@ -128,9 +128,30 @@ func explained(findings string, s scope) string {
 	return fmt.Sprintf(`label_replace(%s, "message", "$1", "check", "(.+)")`, withLook(with.labels(findings, "service_namespace, service_name", registered)))
 }
 
-// deadBackends has the check that finds a backend that cannot be called.
-func deadBackends() string {
-	return fmt.Sprintf(`max by (%s, check) (webhook_auditor_finding{check=~"service-missing|service-port-missing|no-ready-endpoints|service-unroutable",%s})`, webhookLabels, selected.auditor)
+// causes is one series per webhook and finding on calls that fail now: its check and, as cause,
+// what that found. Critical findings have the higher value.
+func causes() string {
+	failing := slices.DeleteFunc(slices.Clone(classify.Checks), func(c *classify.Check) bool { return !c.Fails() || c.Find == nil })
+	var names []string
+	for _, c := range failing {
+		names = append(names, c.Name)
+	}
+	found := func(severity string) string {
+		return fmt.Sprintf("max by (%s, check) (webhook_auditor_finding{severity=%q,check=~%q,%s})", webhookLabels, severity, strings.Join(names, "|"), selected.auditor)
+	}
+	out := "(2 * " + found("critical") + "\nor " + found("warning") + ")"
+	for _, c := range failing {
+		out = fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", out, "cause", c.Cause, "check", c.Name)
+	}
+	return out
+}
+
+// withCause says what was found where that is why calls fail.
+func withCause(rows string) string {
+	rows = fmt.Sprintf(`label_join(%s, "cause", "/", "cause", "problem")`, rows)
+	rows = fmt.Sprintf(`label_replace(%s, "problem", "$1, $2", "cause", "(.+)/Calls fail, (.+)")`, rows)
+	rows = fmt.Sprintf(`label_replace(%s, "problem", "$1", "cause", "(.+)/[^C].+")`, rows)
+	return fmt.Sprintf(`label_replace(%s, "runbook", "pkg/classify/$1.md", "check", "(.+)")`, rows)
 }
 
 func unhealthyPanel() Panel {
@@ -138,12 +159,12 @@ func unhealthyPanel() Panel {
 	registered := fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)
 	with := lookup{webhookLabels, evidence()}
 	rows := with.labels(with.labels(unhealthyWebhooks(), registration, withDefault(registered, "owner", "none")), "blocks", blocks())
-	rows = with.labels(rows, "check", deadBackends())
+	rows = with.labels(rows, "check, cause", causes())
 	rows = with.number(rows, "since", "time() - min by ("+webhookLabels+`) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`)
 	rows = with.number(rows, "failed", "("+ratio(whole.failures(), whole.calls())+") > 0")
-	rows = with.number(rows, "p99", "("+selected.latency("0.99")+")\n> on ("+webhookLabels+") "+selected.threshold())
+	rows = with.number(rows, "p99", "("+selected.latency("0.99")+") > 0")
 	rows = with.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed("")))
-	rows = orNone("("+withDefault(withDefault(withLook(rows), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
+	rows = orNone("("+withDefault(withDefault(withCause(withLook(rows)), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
 	rows += "\nor on () " + withLabel("vector(0)", "problem", "Unknown: nothing is exported", "problem")
 	return Panel{
 		Title:       "Unhealthy webhooks",
@@ -154,12 +175,12 @@ func unhealthyPanel() Panel {
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
 			{Field: "name", Title: "Webhook", Unit: unitText, Width: 235, Texts: noName, Links: drillDown("__data.fields")},
 			clusterColumn,
-			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 250, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
+			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 220, Wrap: true, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "since", Title: "Since", Unit: unitSeconds, Width: 75, Number: true},
 			{Field: "failed", Title: "Failed", Unit: unitPercent, Width: 65, Number: true, Thresholds: []Threshold{{red, 0}}},
-			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 75, Number: true, Thresholds: []Threshold{{orange, 0}}},
+			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 70, Number: true},
 			commandColumn,
-			{Field: "type", Title: "Type", Unit: unitText, Width: 95, Texts: slices.Concat(typeNames, noName)},
+			{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: slices.Concat(typeNames, noName)},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
 			{Field: "changed", Title: "Changed", Unit: unitSeconds, Width: 80, Number: true},
 			{Field: "blocks", Title: "Intercepts", Unit: unitText},

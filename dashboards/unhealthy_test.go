@@ -46,7 +46,16 @@ func TestUnhealthyWebhooks(t *testing.T) {
 			"problem": "No backend is ready", "cluster": "north", "blocks": "pods", "owner": "helm/mesh", "do": command,
 		}}},
 		{"Service missing", inventory + down + missing, []map[string]string{{
-			"problem": "No backend is ready", "do": "kubectl get deploy,svc,endpointslices,pods -n mesh",
+			"problem": "Service does not exist", "do": command, "runbook": "pkg/classify/service-missing.md",
+		}}},
+		{"failing, its Service missing", inventory + failing + missing, []map[string]string{{
+			"problem": "Service does not exist, requests are refused", "do": command, "runbook": "pkg/classify/service-missing.md",
+		}}},
+		{"failing, and a finding on what may come", inventory + failing + strings.ReplaceAll(missing, "service-missing", "virtual-resource"), []map[string]string{{
+			"problem": "Calls fail, requests are refused", "do": command, "runbook": "rules/runbooks/WebhookFailingClosed.md",
+		}}},
+		{"two findings", inventory + down + missing + strings.NewReplacer("service-missing", "backend-unreachable", "critical", "warning").Replace(missing), []map[string]string{{
+			"problem": "Service does not exist",
 		}}},
 		{"down and failing", inventory + down + failing, []map[string]string{{
 			"problem": "Calls fail, requests are refused", "cluster": "north", "do": command, "rank": "1", "failed": "1", "since": "-", "p99": "-",

@@ -123,14 +123,13 @@ func registrationPanel() Panel {
 		Title:       "Registration and owner",
 		Description: "What the configuration says, who installed it, and how long ago it changed. One row per configuration that registers this name.",
 		Kind:        Table, Unit: unitText, Width: 24, Height: 4,
-		Queries: []Query{{Expr: orNone("topk(20, "+withLook(expr)+")", anyRegistered, "configuration", "Not registered")}},
+		Queries: []Query{{Expr: orNone("topk(20, "+expr+")", anyRegistered, "configuration", "Not registered")}},
 		Columns: []Column{
 			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 230},
 			clusterColumn,
 			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 105, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
 			{Field: "failure_policy", Title: "On failure", Unit: unitText, Width: 90},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 120},
-			commandColumn,
 			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Width: 120, Links: []Link{logsOf}},
 			{Field: "service_name", Title: "Service", Unit: unitText, Width: 120},
 			{Field: "match_policy", Title: "Match", Unit: unitText, Width: 95},
@@ -227,13 +226,13 @@ func callPanels() []Panel {
 		{
 			Title:       "Latency",
 			Description: "The time that its calls take, and from where on the auditor calls it slow.",
-			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 8,
+			Kind:        TimeSeries, Unit: unitSeconds, Width: 12, Height: 9,
 			Queries: []Query{quantile("0.9", "p90"), quantile("0.99", "p99"), {Expr: threshold, Legend: "threshold", Total: true}},
 		},
 		{
 			Title:       "Calls by operation or versions",
 			Description: "How often the API server calls it: admissions by their operation, conversions by the versions between which they convert.",
-			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 8,
+			Kind:        StackedTimeSeries, Unit: unitRate, Width: 12, Height: 9,
 			Queries: []Query{
 				{Expr: `sum by (operation) (rate(` + promql.Requests + `{cluster=~"$cluster",type="$type",name="$name"}[$__rate_interval]))`, Legend: "{{operation}}"},
 				{Expr: "sum by (from_version, to_version) (" + oneWebhook.conversions("_count", "") + ")", Legend: "{{from_version}} to {{to_version}}"},

@@ -45,6 +45,7 @@ func webhooks() Board {
 			{Title: "All admission", Panels: overallPanels()},
 			{Title: "Inventory", Panels: inventoryPanels()},
 			{Title: "Certificates", Panels: certificatePanels()},
+			{Title: "Conditions", Panels: conditionPanels()},
 		},
 	}
 }
@@ -330,5 +331,71 @@ func certificatePanels() []Panel {
 	return []Panel{
 		expiry("CA bundles", "When the last valid CA expires that the API server accepts from the webhook.", "webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds"),
 		expiry("Serving certificates", "When the certificate expires that the webhook itself shows, as the last probe saw it. Empty while probes are off.", "webhook_auditor_webhook_serving_certificate_not_after_timestamp_seconds"),
+	}
+}
+
+// conditionPanels are about the conditions and findings of clusters, which the variables type
+// and name do not choose from.
+func conditionPanels() []Panel {
+	state := func(status string) string {
+		return `max by (cluster, condition) (webhook_auditor_condition{cluster=~"$cluster",condition=~".*Error|Degraded",status="` + status + `"} == 1)`
+	}
+	return []Panel{
+		{
+			Title:       "Conditions over time",
+			Description: "The conditions that the auditor reports, and what they add up to: Degraded.",
+			Kind:        StateTimeline, Unit: unitCount, Width: 10, Height: 8,
+			// Names that are longer are cut at their beginnings.
+			Queries: []Query{{
+				Expr: orUnknown(fmt.Sprintf(`label_replace(%s, "condition", "$1", "condition", "(.+?)(?:Admission)?(?:Webhook)?(?:Configuration)?Error")`,
+					"("+either(state("True"), "0 * "+state("False"), "2 * "+state("Unknown"))+")")),
+				Legend: "{{condition}} {{cluster}}",
+			}},
+			Texts: []Text{{"0", "False", green}, {"1", "True", red}, {"2", "Unknown", yellow}, unknownState},
+		},
+		{
+			Title:       "Conditions now",
+			Description: "The current status and reason of each condition.",
+			Kind:        Table, Unit: unitCount, Width: 14, Height: 8,
+			Queries: []Query{{Expr: conditionStates()}},
+			Columns: []Column{
+				clusterColumn,
+				{Field: "condition", Title: "Condition", Unit: unitText, Width: 325},
+				{Field: "A", Title: "Status", Unit: unitText, Width: 75, Texts: []Text{{"1", "True", green}, {"2", "False", green}, {"3", "Unknown", yellow}, {"4", "True", red}, {"5", "False", red}}},
+				{Field: "status", Title: "Status", Unit: unitText, ConsoleOnly: true},
+				{Field: "reason", Title: "Reason", Unit: unitText, Wrap: true},
+			},
+			Unknown: unknownTable,
+		},
+		{
+			Title:       "Findings by severity",
+			Description: "All findings that are not acknowledged.",
+			Kind:        StackedTimeSeries, Unit: unitCount, Width: 24, Height: 8,
+			Queries: []Query{bySeverity("info", blue), bySeverity("warning", orange), bySeverity("critical", red)},
+		},
+	}
+}
+
+// conditionStates is one series per condition, whose value stands for what its status means:
+// errors are good while False, Available and Upgradeable while True, and
+// Progressing passes either way.
+func conditionStates() string {
+	now := func(matcher string) string {
+		return `max by (cluster, condition, status, reason) (webhook_auditor_condition{cluster=~"$cluster",` + matcher + `} == 1)`
+	}
+	const bad = `.*Error|Degraded|EvaluationConditionsDetected`
+	return either(
+		now(`status="True",condition!~"`+bad+`"`),
+		"2 * "+now(`status="False",condition=~"`+bad+`|Progressing"`),
+		"3 * "+now(`status="Unknown"`),
+		"4 * "+now(`status="True",condition=~"`+bad+`"`),
+		"5 * "+now(`status="False",condition!~"`+bad+`|Progressing"`),
+	)
+}
+
+func bySeverity(severity, color string) Query {
+	return Query{
+		Expr:   `max by (cluster, severity) (webhook_auditor_findings{cluster=~"$cluster",severity="` + severity + `",acknowledged="false"})`,
+		Legend: "{{severity}} {{cluster}}", Color: color,
 	}
 }

@@ -197,7 +197,7 @@ func consequence(c *classify.Check) string {
 		switch {
 		case strings.Contains(c.Summary, "or will soon"):
 			when = " when the API server refuses that"
-		case c.Fails:
+		case c.Fails():
 			when = ""
 		}
 		return `{{ with $labels.failure_policy }} Its failurePolicy is {{ . }}: requests {{ if eq . "Fail" }}are refused{{ else }}pass without it{{ end }}` + when + forReached + `.` +

@@ -175,7 +175,7 @@ func (p *player) compareFacts(facts []fact, snapshotTime time.Time) {
 func (p *player) facts(snapshotTime time.Time) (out []fact, alerts []inventory.Alert) {
 	now := p.current()
 	for _, f := range now.Findings {
-		if !f.Check.Fails || f.Acknowledged {
+		if !f.Check.Fails() || f.Acknowledged {
 			continue
 		}
 		out = append(out, fact{f.Webhook.Name + " fails: " + f.Brief + ".", f.Webhook.Name + " can be called again"})

@@ -13,25 +13,20 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// backendCheck is the check of backends with the fault.
-func backendCheck(name, summary, reason string, fault inventory.BackendFault) *Check {
-	return &Check{
-		Name:     name,
-		Summary:  summary,
-		Severity: Critical,
-		Condition: map[inventory.Type]string{
-			inventory.Mutating:   "MutatingAdmissionWebhookConfigurationError",
-			inventory.Validating: "ValidatingAdmissionWebhookConfigurationError",
-			inventory.Conversion: "CRDConversionWebhookConfigurationError",
-		},
-		Reason: reason,
-		// Who pages depends on what the absence of the backend does.
-		Alerts:          map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownWarning"},
-		ConversionAlert: "WebhookConversionBackendDown",
-		For:             4 * time.Minute,
-		Fails:           true,
-		Find:            findFault(fault),
+// backendCheck completes the check of backends with the fault.
+func backendCheck(fault inventory.BackendFault, c Check) *Check {
+	c.Severity = Critical
+	c.Condition = map[inventory.Type]string{
+		inventory.Mutating:   "MutatingAdmissionWebhookConfigurationError",
+		inventory.Validating: "ValidatingAdmissionWebhookConfigurationError",
+		inventory.Conversion: "CRDConversionWebhookConfigurationError",
 	}
+	// Who pages depends on what the absence of the backend does.
+	c.Alerts = map[Severity]string{Critical: "WebhookBackendDown", Warning: "WebhookBackendDownWarning"}
+	c.ConversionAlert = "WebhookConversionBackendDown"
+	c.For = 4 * time.Minute
+	c.Find = findFault(fault)
+	return &c
 }
 
 // findFault reports a backend with the fault, as severe as its consequences.

@@ -13,7 +13,7 @@ var backendUnreachable = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookBackendUnreachable"},
 	For:      15 * time.Minute,
-	Fails:    true,
+	Cause:    "Backend cannot be reached",
 	Find: func(p *Profile) []Problem {
 		if !p.unreachable() {
 			return nil

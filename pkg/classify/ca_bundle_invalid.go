@@ -14,7 +14,7 @@ var caBundleInvalid = &Check{
 	Alerts:          map[Severity]string{Critical: "WebhookCaBundleInvalid", Warning: "WebhookCaBundleInvalidWarning"},
 	ConversionAlert: "WebhookConversionCaBundleInvalid",
 	For:             5 * time.Minute,
-	Fails:           true,
+	Cause:           "CA bundle has no valid certificate",
 	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
 		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) ||

@@ -79,9 +79,9 @@ type Check struct {
 	// OptIn says that it runs only where the Policy names it: it asks for more than most
 	// clusters want.
 	OptIn bool
-	// Fails says that calls fail now where the finding is a warning or worse, not only
-	// once something else goes wrong.
-	Fails bool
+	// Cause says in few words why calls fail now, where the finding is a warning or worse;
+	// "" where they fail only once something else goes wrong.
+	Cause string
 	// Find returns what is wrong with the webhook of the Profile: at most one
 	// Problem, or one per resource where Problem.Resource is set. Nil where the check
 	// is about admission policies alone.
@@ -102,6 +102,9 @@ func (c *Check) Conditions() []string {
 	}
 	return out
 }
+
+// Fails reports whether calls fail now where its finding is a warning or worse.
+func (c *Check) Fails() bool { return c.Cause != "" }
 
 // Problem is what a Check finds wrong with a webhook. Message completes the
 // sentence "webhook NAME …", or "policy NAME …"; Fix says what to do about it.

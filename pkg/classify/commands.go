@@ -158,7 +158,7 @@ func (f *Finding) Look(p *Profile) string {
 	if p == nil {
 		return fmt.Sprintf("kubectl get %s -o yaml", TypeAndName(kind, f.Webhook.Configuration))
 	}
-	if f.Check.Fails && (p.State.Fault != inventory.Sound || p.unreachable() && p.State.Service.Name != "") {
+	if f.Check.Fails() && (p.State.Fault != inventory.Sound || p.unreachable() && p.State.Service.Name != "") {
 		return p.lookAtBackend()
 	}
 	if p.Type == inventory.Conversion {

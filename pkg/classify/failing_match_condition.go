@@ -16,7 +16,7 @@ var failingMatchCondition = &Check{
 		Warning:  "WebhookFailingMatchConditionWarning",
 	},
 	For:   5 * time.Minute,
-	Fails: true,
+	Cause: "A matchCondition always fails",
 	Find:  findFailingMatchCondition,
 }
 

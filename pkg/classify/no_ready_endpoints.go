@@ -2,5 +2,9 @@ package classify
 
 import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 
-var noReadyEndpoints = backendCheck("no-ready-endpoints", "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
-	"WebhookServiceNoEndpoints", inventory.NoReadyEndpoints)
+var noReadyEndpoints = backendCheck(inventory.NoReadyEndpoints, Check{
+	Name:    "no-ready-endpoints",
+	Summary: "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
+	Cause:   "Service has no ready endpoint",
+	Reason:  "WebhookServiceNoEndpoints",
+})

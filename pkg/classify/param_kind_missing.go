@@ -12,7 +12,7 @@ var paramKindMissing = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookPolicyParamKindMissing"},
 	For:      5 * time.Minute,
-	Fails:    true,
+	Cause:    "Kind of its params is not served",
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.meetsRequests() || !p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
 			return nil

@@ -2,5 +2,9 @@ package classify
 
 import "github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 
-var serviceUnroutable = backendCheck("service-unroutable", "The API server cannot call the type of Service that a webhook names.",
-	"WebhookServiceNotReady", inventory.ServiceUnroutable)
+var serviceUnroutable = backendCheck(inventory.ServiceUnroutable, Check{
+	Name:    "service-unroutable",
+	Summary: "The API server cannot call the type of Service that a webhook names.",
+	Cause:   "API servers cannot call such a Service",
+	Reason:  "WebhookServiceNotReady",
+})

@@ -13,7 +13,7 @@ var servingCertificate = &Check{
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookServingCertificate"},
 	For:      15 * time.Minute,
-	Fails:    true,
+	Cause:    "API servers refuse its certificate",
 	Find:     findServingCertificate,
 }
 

@@ -214,7 +214,7 @@ func (p *Policy) weigh(_ *work, r *Report) {
 // failed is the Profile with the requests that are refused now; nil where none are.
 func (f *Finding) failed(p *Profile) *Profile {
 	switch {
-	case p == nil || !f.Check.Fails || !p.FailsClosed():
+	case p == nil || !f.Check.Fails() || !p.FailsClosed():
 		return nil
 	case f.Check.Name == "failing-match-condition":
 		return failing(p)

@@ -63,7 +63,7 @@ func (h *History) FailingSince(ref inventory.Ref) time.Time {
 func (h *History) fail(r *classify.Report) {
 	var now map[inventory.Ref]time.Time
 	for _, f := range r.Findings {
-		if f.Check.Fails && !f.Acknowledged {
+		if f.Check.Fails() && !f.Acknowledged {
 			if now == nil {
 				now = map[inventory.Ref]time.Time{}
 			}

@@ -138,7 +138,7 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 func (v *view) look(e report.Explanation) report.Blocks {
 	for _, step := range e.Chain {
 		for _, f := range v.ofWebhook[step.Ref] {
-			if p := v.byRef[step.Ref]; p != nil && f.Check.Fails && f.Severity > classify.Info && !f.Acknowledged {
+			if p := v.byRef[step.Ref]; p != nil && f.Check.Fails() && f.Severity > classify.Info && !f.Acknowledged {
 				return report.Blocks{{Heading: "First, look at " + p.Name, Commands: []string{f.Look(p)}}}
 			}
 		}

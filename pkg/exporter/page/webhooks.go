@@ -149,7 +149,7 @@ type backendState struct{ Text, Style string }
 func (v *view) stateOf(p *classify.Profile) backendState {
 	s := p.State
 	failing := slices.IndexFunc(v.ofWebhook[p.Ref], func(f *classify.Finding) bool {
-		return f.Check.Fails && f.Severity > classify.Info && !f.Acknowledged
+		return f.Check.Fails() && f.Severity > classify.Info && !f.Acknowledged
 	})
 	switch {
 	case failing >= 0 && s.Fault == inventory.Sound:

@@ -231,7 +231,7 @@ func (o TextOptions) brief(f Finding) []Line {
 		message = shortened(message, most)
 	}
 	out, check := Sentences(append([]string{message}, f.Details...)...), classify.FindCheck(f.Check)
-	if f.Look != "" && (check != nil && check.Fails || utf8.RuneCountInString(message) <= width) {
+	if f.Look != "" && (check != nil && check.Fails() || utf8.RuneCountInString(message) <= width) {
 		out = append(out, Line{Label: "look", Command: f.Look})
 	}
 	return out

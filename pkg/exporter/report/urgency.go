@@ -29,7 +29,7 @@ func NewUrgency(c *classify.Check, s classify.Severity, stops int) Urgency {
 	switch {
 	case s <= classify.Info:
 		return Urgency{When: ToReview, Severity: s}
-	case c == nil || !c.Fails:
+	case c == nil || !c.Fails():
 		return Urgency{When: AtRisk, Severity: s}
 	}
 	return Urgency{When: BrokenNow, Severity: s, Stops: stops}
