@@ -95,7 +95,7 @@ const nothingCritical = "nothing critical"
 var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 340, Wrap: true}
 
 // messageColumn says what the check of a row found: no series has the finding's own words.
-var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Width: 300, Wrap: true, GrafanaOnly: true, Texts: summaries()}
+var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Width: 290, Wrap: true, GrafanaOnly: true, Texts: summaries()}
 
 func summaries() []Text {
 	var out []Text
@@ -178,7 +178,7 @@ func unhealthyPanel() Panel {
 			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 220, Wrap: true, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
 			{Field: "since", Title: "Since", Unit: unitSeconds, Width: 75, Number: true},
 			{Field: "failed", Title: "Failed", Unit: unitPercent, Width: 65, Number: true, Thresholds: []Threshold{{red, 0}}},
-			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 70, Number: true},
+			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 75, Number: true},
 			commandColumn,
 			{Field: "type", Title: "Type", Unit: unitText, Width: 86, Texts: slices.Concat(typeNames, noName)},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 90},
