@@ -95,7 +95,7 @@ const nothingCritical = "nothing critical"
 var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 340, Wrap: true}
 
 // messageColumn says what the check of a row found: no series has the finding's own words.
-var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Width: 290, Wrap: true, GrafanaOnly: true, Texts: summaries()}
+var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Width: 270, Wrap: true, GrafanaOnly: true, Texts: summaries()}
 
 func summaries() []Text {
 	var out []Text
