@@ -11,7 +11,7 @@ import (
 
 // ScaleRules multiplies all windows and waiting times of a rule file: no one watches a
 // demonstration for a quarter of an hour.
-func ScaleRules(file string, by float64) ([]byte, error) {
+func ScaleRules(file string, factor float64) ([]byte, error) {
 	var read object
 	if err := yaml.Unmarshal([]byte(file), &read); err != nil {
 		return nil, fmt.Errorf("reading rules: %w", err)
@@ -20,10 +20,10 @@ func ScaleRules(file string, by float64) ([]byte, error) {
 	for _, g := range groups {
 		group, _ := g.(object)
 		rules, _ := group["rules"].([]any)
-		failure := scaleTimes(group, by)
+		failure := scaleTimes(group, factor)
 		for _, r := range rules {
 			if rule, ok := r.(object); ok && failure == nil {
-				failure = scaleRule(rule, by)
+				failure = scaleRule(rule, factor)
 			}
 		}
 		if failure != nil {
@@ -37,7 +37,7 @@ func ScaleRules(file string, by float64) ([]byte, error) {
 	return out, nil
 }
 
-func scaleRule(rule object, by float64) error {
+func scaleRule(rule object, factor float64) error {
 	text, _ := rule["expr"].(string)
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(text)
 	if err != nil {
@@ -46,22 +46,22 @@ func scaleRule(rule object, by float64) error {
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		switch n := node.(type) {
 		case *parser.MatrixSelector:
-			n.Range = times(n.Range, by)
+			n.Range = times(n.Range, factor)
 		case *parser.VectorSelector:
-			n.OriginalOffset = times(n.OriginalOffset, by)
+			n.OriginalOffset = times(n.OriginalOffset, factor)
 		case *parser.SubqueryExpr:
-			n.Range, n.Step, n.OriginalOffset = times(n.Range, by), times(n.Step, by), times(n.OriginalOffset, by)
+			n.Range, n.Step, n.OriginalOffset = times(n.Range, factor), times(n.Step, factor), times(n.OriginalOffset, factor)
 		}
 		return nil
 	})
 	rule["expr"] = expr.String()
-	return scaleTimes(rule, by)
+	return scaleTimes(rule, factor)
 }
 
 // scaleTimes multiplies the waiting times of a part of a configuration.
-func scaleTimes(of object, by float64) error {
+func scaleTimes(settings object, factor float64) error {
 	for _, key := range []string{"interval", "for", "keep_firing_for", "group_wait", "group_interval"} {
-		text, ok := of[key].(string)
+		text, ok := settings[key].(string)
 		if !ok {
 			continue
 		}
@@ -69,13 +69,15 @@ func scaleTimes(of object, by float64) error {
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", key, err)
 		}
-		of[key] = scaled(time.Duration(wait), by)
+		settings[key] = scaled(time.Duration(wait), factor)
 	}
 	return nil
 }
 
-func times(d time.Duration, by float64) time.Duration {
-	return time.Duration(float64(d) * by).Round(time.Millisecond)
+func times(d time.Duration, factor float64) time.Duration {
+	return time.Duration(float64(d) * factor).Round(time.Millisecond)
 }
 
-func scaled(wait time.Duration, by float64) string { return model.Duration(times(wait, by)).String() }
+func scaled(wait time.Duration, factor float64) string {
+	return model.Duration(times(wait, factor)).String()
+}
