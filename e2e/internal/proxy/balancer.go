@@ -33,8 +33,8 @@ func StartRelay(socket, target string) (*Balancer, error) {
 	return balance("unix", socket, []string{target})
 }
 
-func balance(network, at string, addresses []string) (*Balancer, error) {
-	listener, err := net.Listen(network, at)
+func balance(network, address string, addresses []string) (*Balancer, error) {
+	listener, err := net.Listen(network, address)
 	if err != nil {
 		return nil, fmt.Errorf("opening the balancer: %w", err)
 	}
@@ -100,9 +100,9 @@ func (g gated) Write(p []byte) (int, error) {
 // join passes on what either end sends, until one closes its connection.
 func join(a, b net.Conn) {
 	var both sync.WaitGroup
-	pass := func(to, from net.Conn) {
-		_, _ = io.Copy(to, from)
-		_ = to.Close()
+	pass := func(destination, source net.Conn) {
+		_, _ = io.Copy(destination, source)
+		_ = destination.Close()
 	}
 	both.Go(func() { pass(a, b) })
 	both.Go(func() { pass(b, a) })

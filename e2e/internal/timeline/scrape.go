@@ -90,38 +90,38 @@ func (target Target) Scrape(ctx context.Context) (metrics.Metrics, error) {
 }
 
 // sum is that of the series of the name with these labels.
-func (target Target) sum(ctx context.Context, name string, of metrics.Labels) (float64, error) {
+func (target Target) sum(ctx context.Context, name string, selector metrics.Labels) (float64, error) {
 	said, err := target.Scrape(ctx)
-	return said.Select(name, of).Sum(), err
+	return said.Select(name, selector).Sum(), err
 }
 
 // Says is an error until the sum of such series is above zero.
-func (target Target) Says(name string, of metrics.Labels) func(context.Context) error {
-	return func(ctx context.Context) error { return target.exceeds(ctx, 0, name, of) }
+func (target Target) Says(name string, selector metrics.Labels) func(context.Context) error {
+	return func(ctx context.Context) error { return target.exceeds(ctx, 0, name, selector) }
 }
 
 // Grows is an error until the sum of such series is larger than now.
-func (target Target) Grows(t testing.TB, name string, of metrics.Labels) func(context.Context) error {
+func (target Target) Grows(t testing.TB, name string, selector metrics.Labels) func(context.Context) error {
 	t.Helper()
-	first := testenv.Get(target.sum(t.Context(), name, of))(t)
-	return func(ctx context.Context) error { return target.exceeds(ctx, first, name, of) }
+	first := testenv.Get(target.sum(t.Context(), name, selector))(t)
+	return func(ctx context.Context) error { return target.exceeds(ctx, first, name, selector) }
 }
 
-func (target Target) exceeds(ctx context.Context, least float64, name string, of metrics.Labels) error {
-	now, err := target.sum(ctx, name, of)
+func (target Target) exceeds(ctx context.Context, least float64, name string, selector metrics.Labels) error {
+	now, err := target.sum(ctx, name, selector)
 	if err == nil && now <= least {
-		err = fmt.Errorf("%s %v of %s does not exceed %v", name, of, target.Instance, least)
+		err = fmt.Errorf("%s %v of %s does not exceed %v", name, selector, target.Instance, least)
 	}
 	return err
 }
 
 // Rests is an error while the sum of such series grows from one call to the next.
-func (target Target) Rests(name string, of metrics.Labels) func(context.Context) error {
+func (target Target) Rests(name string, selector metrics.Labels) func(context.Context) error {
 	last := -1.0
 	return func(ctx context.Context) error {
-		now, err := target.sum(ctx, name, of)
+		now, err := target.sum(ctx, name, selector)
 		if err == nil && now != last {
-			err = fmt.Errorf("%s %v of %s still grows", name, of, target.Instance)
+			err = fmt.Errorf("%s %v of %s still grows", name, selector, target.Instance)
 		}
 		last = now
 		return err
