@@ -10,9 +10,9 @@ import (
 
 func TestShorten(t *testing.T) {
 	for _, test := range []struct {
-		in   string
-		most int
-		want string
+		input string
+		most  int
+		want  string
 	}{
 		{"", 5, ""},
 		{"short", 5, "short"},
@@ -20,9 +20,9 @@ func TestShorten(t *testing.T) {
 		{"ééé", 5, "é…"},
 		{"éa\xffb", 4, "…"},
 	} {
-		got := Shorten(test.in, test.most)
+		got := Shorten(test.input, test.most)
 		if got != test.want || len(got) > test.most || !utf8.ValidString(got) {
-			t.Errorf("Shorten(%q, %d) = %q, want %q", test.in, test.most, got, test.want)
+			t.Errorf("Shorten(%q, %d) = %q, want %q", test.input, test.most, got, test.want)
 		}
 	}
 }
