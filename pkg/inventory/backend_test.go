@@ -164,7 +164,7 @@ func TestAuthority(t *testing.T) {
 }
 
 // TestLikelyService: which Service a reference most likely means, by the kinds of slips. Wrong
-// before this table, which found other namespaces alone: all but the last seven.
+// before this table, which found other namespaces alone: all but the last eleven.
 func TestLikelyService(t *testing.T) {
 	for _, test := range []struct{ name, missing, there, want string }{
 		{"a word is missing", "policy/policy", "policy/policy-webhook", "policy/policy-webhook"},
@@ -176,6 +176,10 @@ func TestLikelyService(t *testing.T) {
 		{"a letter of the namespace", "cert-manger/hook", "cert-manager/hook other/hook", "cert-manager/hook"},
 		{"the name that is nearer", "sys/policy-webhok", "sys/policy-webhook sys/policy-webhooks", "sys/policy-webhook"},
 		{"another namespace", "kube-system/karp", "karp/karp", "karp/karp"},
+		{"both misspelt", "policy-sytem/policy-webhok", "policy-system/policy-webhook other/hook", "policy-system/policy-webhook"},
+		{"both, and two as near", "policy-sytem/policy-webhok", "policy-system/policy-webhook policy-systems/policy-webhook", "policy-system/policy-webhook"},
+		{"both, two namespaces", "team-x/webhok", "team-y/webhook team-z/webhook", ""},
+		{"both are others", "sys/hook", "kube-system/policy-webhook", ""},
 		{"several namespaces", "x/webhook", "a/webhook b/webhook", ""},
 		{"two as likely", "sys/policy", "sys/policy-a sys/policy-b", ""},
 		{"metrics alone", "sys/policy", "sys/policy-metrics", ""},

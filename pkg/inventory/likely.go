@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,10 +36,15 @@ func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
 	if len(namespaces) > 1 {
 		namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool { return !isMisspelt(missing.Namespace, name) })
 	}
-	if len(namespaces) != 1 {
-		return Key{}, false
+	switch {
+	case len(namespaces) == 1:
+		return Key{namespaces[0], missing.Name}, true
+	case len(namespaces) == 0 && len(p.services) <= maxCompared: // both may be misspelt
+		near := LikelyName(missing.Namespace, slices.Collect(maps.Keys(p.services)))
+		name := LikelyName(missing.Name, slices.Clone(p.services[near]))
+		return Key{near, name}, near != "" && name != ""
 	}
-	return Key{namespaces[0], missing.Name}, true
+	return Key{}, false
 }
 
 // LikelyResource is the served resource that a reference to one that is not most likely means:
