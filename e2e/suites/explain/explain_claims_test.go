@@ -24,7 +24,7 @@ import (
 
 // The tests in this file hold what "audit" says an API server does against the API server:
 // generated registrations around a check, each for a resource of its own, real requests to
-// all of these, and each claim compared. FUZZ=3000 makes so many registrations.
+// all of these, and each claim compared. FUZZ=3000 makes so many registrations, some thirty a round.
 
 // subject is what a round registers for one resource, to be compared with what became of the
 // requests to it. A twin is selected as it is, and shows by which requests.
