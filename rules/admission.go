@@ -21,7 +21,7 @@ func admissionAlerts() []Alert {
 		{
 			Name: "WebhookMatchConditionErrors", Asks: "Whose matchConditions fail again and again?",
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        withBackend(recurring("WebhookMatchConditionErrors", isUnevaluated)),
+			Expr:        withBackend(recurring(isUnevaluated)),
 			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
 			Description: `The matchConditions of ` + webhookNamed + ` fail. {{ $value | printf "%.0f" }} requests met that in the last 15 minutes.` + says("failure_policy", `{{ if eq . "Fail" }} Those are refused with code 403.{{ else }} Those pass without the webhook.{{ end }}`) + ` Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject,
 			Variables:   webhookVariables,
@@ -29,7 +29,7 @@ func admissionAlerts() []Alert {
 		{
 			Name: "WebhookInternalErrors", Asks: "Whose answers can the API server not use, again and again?",
 			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        withBackend(recurring("WebhookInternalErrors", isClosed+`, error_type!="calling_webhook_error"`)),
+			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
 			Summary:     `The API server cannot use the answers of webhook {{ $labels.name }}.`,
 			Description: `The API server cannot use the answers of ` + webhookNamed + `. In the last 15 minutes it refused {{ $value | printf "%.0f" }} requests: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend,
 			Variables:   webhookVariables,
@@ -50,10 +50,10 @@ var notInInventory = Alert{
 // where they did in the 15 minutes before as well: often enough to be no
 // accident, whatever the traffic and whichever API server it meets. It begins
 // while they do.
-func recurring(alert, ways string) string {
-	return strings.NewReplacer("FAILED", failures+`{`+ways+`}`, "NAME", alert).Replace(`sum by (type, name) (increase(FAILED[15m])) > 0
+func recurring(ways string) string {
+	return strings.ReplaceAll(`sum by (type, name) (increase(FAILED[15m])) > 0
 		and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0
-		and on (type, name) (sum by (type, name) (increase(FAILED[3m])) > 0 or on (type, name) ALERTS{alertname="NAME"})`)
+		and on (type, name) sum by (type, name) (increase(FAILED[5m])) > 0`, "FAILED", failures+`{`+ways+`}`)
 }
 
 // rejectionsJumped is the share of the calls that the webhook refuses on purpose, where it has
@@ -67,11 +67,10 @@ const (
 	refused       = `cluster_type_name:webhook_auditor_calls_refused:increase15m`
 	refusedShare  = `cluster_type_name:webhook_auditor_calls_refused:ratio_increase15m`
 	refusedBefore = `cluster_type_name:webhook_auditor_calls_refused:ratio_before`
-	// refusalsJumped is that share where it is high and over three times that of the six hours
-	// before, or, where there were no calls in these, of all calls before, and that of each hour
-	// of the last days: what is refused each morning is ordinary. A webhook that was not there
-	// before has not changed. Then, what is usual is what was usual before: a new share that
-	// lasts is no old one.
+	// refusalsJumped is that share where it is high and over three times that of all calls before,
+	// and that of each hour of the last days: what is refused each morning is ordinary. A webhook
+	// that was not there an hour ago has not changed. Then, what is usual is what was usual before: a
+	// new share that lasts is no old one.
 	refusalsJumped = `cluster_type_name:webhook_auditor_calls_refused:ratio_jumped`
 )
 
@@ -79,13 +78,11 @@ var refusalRecords = []RecordingRule{
 	{Name: refused, Asks: "How many requests did each webhook refuse on purpose in 15m?", Expr: `sum by (type, name) (increase(` + intended + `[15m])) >= 20`},
 	{Name: refusedShare, Asks: "Which share of its calls is that?", Expr: refused + ` / on (type, name) (sum by (type, name) (increase(` + promql.Requests + `[15m]) and on (type, name) ` + refused + `) > 0)`},
 	{
-		Name: refusedBefore, Asks: "Which share did it refuse in the hours before, or since it is called, or at any hour of the last three days?",
+		Name: refusedBefore, Asks: "Which share did it refuse since it is called, or at any hour of the last three days?",
 		Expr: strings.NewReplacer("REFUSED", refused, "SHARE", refusedShare).Replace(`max by (type, name) (
 			label_replace(max_over_time(SHARE[3d:15m] offset 1h), "of", "days", "", "")
-			or (sum by (type, name) (increase(` + intended + `[6h])) - on (type, name) REFUSED)
-			/ on (type, name) ((` + affectedCalls("6h") + ` - on (type, name) REFUSED / on (type, name) SHARE) >= 20)
-			or on (type, name) sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + promql.Requests + ` offset 15m and on (type, name) REFUSED)
-			or on (type, name) 0 * sum by (type, name) (` + promql.Requests + ` offset 6h and on (type, name) REFUSED)
+			or sum by (type, name) (` + intended + ` offset 15m) / on (type, name) sum by (type, name) (` + promql.Requests + ` offset 15m and on (type, name) REFUSED)
+			or on (type, name) 0 * sum by (type, name) (` + promql.Requests + ` offset 1h and on (type, name) REFUSED)
 		)`),
 	},
 	{Name: refusalsJumped, Asks: "Where is the share over the threshold, and over three times what it was?", Expr: refusedShare + ` > $WebhookRejectionsHigh and on (type, name) (` + refusedShare + ` > on (type, name) 3 * ` + refusedBefore + ` or on (type, name) ` + refusalsJumped + `)`},

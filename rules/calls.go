@@ -179,36 +179,17 @@ const (
 	burning = `cluster_type_name_failure:webhook_auditor_failed:ratio_burning`
 	// overTicket is the share of 5 minutes where it is over the threshold of a ticket.
 	overTicket = `cluster_type_name_failure:webhook_auditor_failed:ratio_over5m`
-	// worrying is the share of the calls that fail, where it warns.
+	// worrying is the share of the calls that fail, where it warns: an outage, or over the threshold
+	// in 10 of the last 30 minutes, or in 5 slots, or over two in a hundred in half of the slots of 6 hours.
 	worrying = `cluster_type_name_failure:webhook_auditor_failed:ratio_worrying`
 )
-
-// shareRecords are what the alerts compare. All count the minutes in which the share
-// of failed calls was too large, so that the stray failures of a busy webhook do not
-// make an outage of what passes. The numbers are those of Numbers.
-//
-// An outage of a webhook that is called all the time lasts for minutes: a failure is seen
-// for 3 of them, so an outage of two minutes shows for less than it takes, and nothing but
-// the failures must go on for the alert to fire: neither a failed scrape nor a minute
-// without calls starts it anew.
-//
-// One of a webhook that is called now and then lasts until calls are answered for half an
-// hour, or 20 of them and none failed for a quarter, or until the webhook is not called any
-// more, or no API server is scraped.
-//
-// The first begins while calls fail. Either ends within three minutes where enough calls are
-// answered. What has ended and begun again twice goes on for a quarter of an hour after the
-// last failure: a backend that comes and goes is one page.
-func shareRecords() []RecordingRule {
-	return slices.Concat(ratioRecords(), outageRecords())
-}
 
 // ratioRecords are the shares. What fails for an operation, or for one on an API server, is
 // looked at by itself where most of its calls fail: healthy calls of others must not hide it.
 func ratioRecords() []RecordingRule {
 	cleared := func(window string) string { return failedOn(window) + ` unless on (instance, type, name) ` + excluded }
 	parted := func(failed, window string) string {
-		return ofWebhook(failed, window) + ` or clamp_max(
+		return `clamp_max(sum by (type, name, failure) (` + failed + `) / on (type, name) group_left () ` + affectedCalls(window) + `, 1) or clamp_max(
 			(sum by (type, name, failure, operation) (` + failed + `) or ` + failed + `)
 			/ on (type, name, operation, instance) group_left () (sum by (type, name, operation) (` + callsOn(window) + `) or ` + callsOn(window) + `), 1) > $partShare`
 	}
@@ -234,12 +215,22 @@ func callsBy(window string) string {
 	return `(` + affectedCalls(window) + ` or sum by (type, name, operation) (` + callsOn(window) + `))`
 }
 
-// ofWebhook is the share of the calls of a webhook that failed.
-func ofWebhook(failed, window string) string {
-	return `clamp_max(sum by (type, name, failure) (` + failed + `) / on (type, name) group_left () ` + affectedCalls(window) + `, 1)`
-}
-
-// outageRecords are the failures that are worth an alert.
+// outageRecords are the failures that are worth an alert. All count the minutes in which the share
+// of failed calls was too large, so that the stray failures of a busy webhook do not
+// make an outage of what passes. The numbers are those of Numbers.
+//
+// An outage of a webhook that is called all the time lasts for minutes: a failure is seen
+// for 3 of them, so an outage of two minutes shows for less than it takes, and nothing but
+// the failures must go on for the alert to fire: neither a failed scrape nor a minute
+// without calls starts it anew.
+//
+// One of a webhook that is called now and then lasts until calls are answered for half an
+// hour, or 20 of them and none failed for a quarter, or until the webhook is not called any
+// more, or no API server is scraped.
+//
+// Either begins while calls fail, and ends within three minutes where enough calls are
+// answered. What has ended and begun again twice goes on for a quarter of an hour after the
+// last failure: a backend that comes and goes is one page.
 func outageRecords() []RecordingRule {
 	names := strings.NewReplacer("PER", perFailure, "RATIO30", ratio("30m"), "RATIO3", ratio("3m"), "RATIO5", ratio("5m"), "RATIO6H", ratio("6h"),
 		"FAILED30", failedIn("30m"), "FAILED6H", failedIn("6h"), "CALLED30", callsBy("30m"), "CALLED3", callsBy("3m"), "COUNTERS", counters,
@@ -266,9 +257,8 @@ func outageRecords() []RecordingRule {
 			and on () group(last_over_time(COUNTERS[15m]))
 			unless on PER (RATIO6H and on (type, name, operation) (CALLED30 > 4.5) unless on PER (RATIO30 > 0.5 * $WebhookFailingClosed))`},
 		{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `
-			(
-				(SHORT and on PER (FRESH or on PER BURNING) or on PER LONG) unless on PER RECOVERED
-			) or on PER (AGAIN and on PER BURNING)`},
+			(SHORT or on PER LONG) and on PER (FRESH or on PER BURNING) unless on PER RECOVERED
+			or on PER (AGAIN and on PER BURNING)`},
 		{Name: overTicket, Asks: "Which share of 5m is over the threshold of a ticket?", Expr: `
 			RATIO5{failure=~"closed|unevaluated"} > $WebhookCallsFailing or RATIO5{failure="open"} > $WebhookFailingOpen or RATIO5{` + isConversion + `} > $WebhookConversionFailing`},
 		{Name: worrying, Asks: "Which share fails, where it is worth a ticket? It begins while calls fail, and goes on where they come and go.", Expr: `
@@ -277,7 +267,7 @@ func outageRecords() []RecordingRule {
 				(
 					OVER and on PER (count_over_time(OVER[30m:1m]) >= 10 or on PER count_over_time(OVER[6h:4m]) >= 5)
 					or on PER (RATIO6H > $ticketShareOfHours and on PER count_over_time((RATIO5 > 0.5 * $ticketShareOfHours)[6h:4m]) >= 45)
-				) and on PER (FAILED30 >= 3 unless on PER RECOVERED) and on PER (last_over_time(FRESH[2m]) or on PER WORRYING)
+				) and on PER (FAILED30 >= 3 unless on PER RECOVERED) and on PER (FRESH or on PER WORRYING)
 			)
 			or on PER (AGAIN and on PER WORRYING)`},
 	}
@@ -287,19 +277,14 @@ func outageRecords() []RecordingRule {
 	return out
 }
 
-// failing is the share of the calls that fail in these ways, where it is worth a
-// warning: an outage, or over the threshold in 10 of the last 30 minutes, or in 5 slots,
-// or over two in a hundred in half of the slots of 6 hours.
-func failing(ways string) string { return worrying + `{` + ways + `}` }
-
-// refusing are the failures for which requests are refused, passing those for which
+// refusing are the failures of a record for which requests are refused, passing those for which
 // they pass.
-func refusing(share func(string) string) string {
-	return `max by (type, name) (` + share(`failure=~"closed|unevaluated"`) + ` unless on (type, name, failure) (` + ratio("6h") + `{` + isUnevaluated + `} unless on (type, name) ` + failsClosed + `))`
+func refusing(record string) string {
+	return `max by (type, name) (` + record + `{failure=~"closed|unevaluated"} unless on (type, name, failure) (` + ratio("6h") + `{` + isUnevaluated + `} unless on (type, name) ` + failsClosed + `))`
 }
 
-func passing(share func(string) string) string {
-	return `max by (type, name) (` + share(`failure=~"open|unevaluated"`) + ` unless on (type, name, failure) (` + ratio("6h") + `{` + isUnevaluated + `} and on (type, name) ` + failsClosed + `))`
+func passing(record string) string {
+	return `max by (type, name) (` + record + `{failure=~"open|unevaluated"} unless on (type, name, failure) (` + ratio("6h") + `{` + isUnevaluated + `} and on (type, name) ` + failsClosed + `))`
 }
 
 // The records of API servers that reach no webhook at all.
@@ -393,8 +378,8 @@ func historyGroup() Group {
 func callsGroup() Group {
 	return Group{
 		Name: "webhook-auditor-calls",
-		RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords, shareRecords(),
-			[]RecordingRule{slowLongRecord, slowNowRecord, controllersStuck}),
+		RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords, ratioRecords(), outageRecords(), slowNowRecords(),
+			[]RecordingRule{controllersStuck}),
 		Alerts: slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts()),
 	}
 }

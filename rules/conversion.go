@@ -11,17 +11,17 @@ func conversionAlerts() []Alert {
 		{
 			Name: "WebhookConversionFailing", Asks: "Of which CRDs do conversions fail, or was none answered in an hour?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:        withBackend(`max by (type, name) (` + failing(isConversion) + `) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `} < 20) ^ 0`),
+			Expr:        withBackend(`max by (type, name) (` + worrying + `{` + isConversion + `}) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `}) ^ 0`),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
 			Description: ofCalls + ` to ` + conversionOf + ` fail. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.`,
 			Variables:   fact("instance") + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 		},
 		{
 			Name: "WebhookConversionSlow", Asks: "Of which CRDs are conversions slow?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 10 * time.Minute, KeepFiring: 10 * time.Minute,
-			Expr:        withBackend(slowConversion),
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 10 * time.Minute,
+			Expr:        withBackend(slowHeld + `{type="conversion"}`),
 			Summary:     `Objects of {{ $labels.name }} are slow to convert.`,
-			Description: `One in a hundred calls to ` + conversionOf + ` takes {{ $value | humanizeDuration }} or longer. This is of 5 minutes, or of 15 if there are few calls. A list waits for as many calls as it has objects in another version.` + itsBackend,
+			Description: slowCallsTo(conversionOf) + ` A list waits for as many calls as it has objects in another version.` + itsBackend,
 			Variables:   conversionVariables,
 		},
 		{

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -184,12 +186,15 @@ func ruleFile(t testing.TB, o Options) string {
 	return must.File(t, "rules.yaml", string(must.Get(Render(RuleFile, o))(t)))
 }
 
-// readBy leaves in the groups the alerts of these names and the records that
+// whileFiring are the alerts that others look at for as long as they fire.
+var whileFiring = regexp.MustCompile(`ALERTS\{alertname=~?"([^"]+)",\s*alertstate="firing"`)
+
+// readBy leaves in the groups the alerts of these names, and the records and alerts that
 // they read, in whichever group, so that nothing else is evaluated.
 func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) []monitoringv1.RuleGroup {
-	read, before := "", -1
+	read, waited, before := "", []string{}, -1
 	kept := func(r monitoringv1.Rule) bool {
-		return r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && keep(r)
+		return r.Record != "" && strings.Contains(read, r.Record) || r.Alert != "" && (keep(r) || slices.Contains(waited, r.Alert))
 	}
 	for len(read) != before {
 		before = len(read)
@@ -201,7 +206,10 @@ func readBy(groups []monitoringv1.RuleGroup, keep func(monitoringv1.Rule) bool) 
 				}
 			}
 		}
-		read = more.String()
+		read, waited = more.String(), nil
+		for _, found := range whileFiring.FindAllStringSubmatch(read, -1) {
+			waited = append(waited, strings.Split(found[1], "|")...)
+		}
 	}
 	var out []monitoringv1.RuleGroup
 	for _, g := range groups {
@@ -222,15 +230,25 @@ func fileOf(t testing.TB, names ...string) string {
 
 func silentGroupsOf(t testing.TB, names ...string) []monitoringv1.RuleGroup {
 	t.Helper()
-	groups := silenced(plain(must.Get(Options{}.groups())(t)))
-	return readBy(groups, func(r monitoringv1.Rule) bool { return slices.Contains(names, r.Alert) })
+	return readBy(silenced(usual(t)), func(r monitoringv1.Rule) bool { return slices.Contains(names, r.Alert) })
 }
 
 // groupsOf renders some alerts, and the records that they read.
 func groupsOf(t testing.TB, names ...string) []monitoringv1.RuleGroup {
 	t.Helper()
-	groups := must.Get(Options{}.groups())(t)
-	return readBy(plain(groups), func(r monitoringv1.Rule) bool { return slices.Contains(names, r.Alert) })
+	return readBy(usual(t), func(r monitoringv1.Rule) bool { return slices.Contains(names, r.Alert) })
+}
+
+var usualGroups = sync.OnceValues(Options{}.groups)
+
+// usual are the groups without options, which are rendered once.
+func usual(t testing.TB) []monitoringv1.RuleGroup {
+	t.Helper()
+	out := plain(must.Get(usualGroups())(t))
+	for i := range out {
+		out[i].Rules = slices.Clone(out[i].Rules)
+	}
+	return out
 }
 
 // plain are the groups without what their rules ask.

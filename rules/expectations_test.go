@@ -303,9 +303,40 @@ func expires(minute int) []trace {
 	}
 }
 
-// errorsOf are so many requests a minute that are refused, of so many errors, from minute 60 on.
-func errorsOf(refused, errors int) []trace {
-	return []trace{counts(rejected("calling_webhook_error"), since(60, refused)), counts(`apiserver_request_total{instance="a",verb="POST",resource="pods",code="500"}`, since(60, errors))}
+// seven and four are so many in each five minutes, twoInThree in each three.
+func seven(minute int) int { return 1 + min(minute%5, 2)/2*(minute%2) + oneIn(5)(minute) }
+func four(minute int) int  { return 1 - oneIn(5)(minute) }
+
+func twoInThree(minute int) int { return min(minute%3, 1) }
+
+// waitFor are requests that wait for so many seconds, for the admission of Pods or for conversions.
+func waitFor(requests func(int) int, seconds float64, converted bool) []trace {
+	const ofPods = `{instance="a",verb="POST",group="",resource="pods",subresource=""`
+	all := summed(within(60, 1000, requests))
+	lasted := func(series string, each float64) trace {
+		return trace{series, func(m int) string { return number(1 + each*float64(all(m))) }}
+	}
+	if converted {
+		ofCRD := strings.NewReplacer(`group=""`, `group="example.com"`, "pods", "widgets").Replace(ofPods)
+		crd := strings.ReplaceAll(calledForCRD, `"w"`, `"widgets.example.com"`)
+		return []trace{lasted(sliDuration+"_count"+ofCRD+"}", 1), lasted(promql.ConversionSeconds+"_sum{"+crd+`,succeeded="true"}`, seconds)}
+	}
+	return []trace{
+		lasted(sliDuration+"_count"+ofPods+"}", 1), lasted(sliDuration+"_sum"+ofPods+"}", 0.1), lasted(fullDuration+"_sum"+ofPods+`,dry_run=""}`, 0.1+seconds),
+		reach.renamed(`name="w"`, `name="quick"`),
+	}
+}
+
+// reaching has a webhook reach another resource.
+func reaching(resource string, traces []trace) []trace {
+	return each("webhook_auditor_webhook_reach", func(t trace) trace {
+		return t.renamed(`resource="pods"`, `resource="`+resource+`"`)
+	}, traces)
+}
+
+// errorsOf are so many refused requests a minute of so many errors, from minute 60 on.
+func errorsOf(counter string, refused, errors int) []trace {
+	return []trace{counts(counter, since(60, refused)), counts(`apiserver_request_total{instance="a",verb="POST",resource="pods",code="500"}`, since(60, errors))}
 }
 
 func from60(minute int) bool { return minute >= 60 }
@@ -393,8 +424,25 @@ func spell(minutes, of int) []trace {
 var expectations = []expectation{
 	{"a CA bundle of which ten days are left", "WebhookCaBundleExpiresSoon", expires(10 * 24 * 60), 1, 4, 2, 181, 0, 0, 180},
 	{"one of which a week is left within two hours", "WebhookCaBundleExpiresSoon", expires(7*24*60 + 120), 1, 4, 2, 180, 192, 240, 240},
-	{"errors that webhooks explain", "WebhookErrorsExplained", errorsOf(3, 4), 1, 1, 30, 60, 80, 150, 150},
-	{"errors of which they explain a quarter", "WebhookErrorsExplained", errorsOf(1, 4), 1, 1, 50, 151, 0, 0, 150},
+	{"errors that webhooks explain", "WebhookErrorsExplained", errorsOf(rejected("calling_webhook_error"), 3, 4), 1, 1, 30, 60, 80, 150, 150},
+	{"errors that conversions explain", "WebhookErrorsExplained", errorsOf(conversions("false"), 3, 4), 1, 1, 30, 60, 80, 150, 150},
+	{"errors of which they explain a third", "WebhookErrorsExplained", errorsOf(rejected("calling_webhook_error"), 2, 6), 1, 1, 50, 151, 0, 0, 150},
+	{"thirty calls fail in a quarter of an hour", "WebhookAllCallsFailing", partly(within(60, 1000, often(2)), within(60, 1000, often(2))), 1, 1, 50, 151, 0, 0, 150},
+	{"two calls fail, and none is answered", "WebhookAllCallsFailing", partly(atMinutes(1, 60, 65), atMinutes(1, 60, 65)), 1, 1, 50, 151, 0, 0, 150},
+	{"two calls of a day fail, at the end of an hour each", "WebhookAllCallsFailing", partly(atMinutes(1, 118, 358), atMinutes(1, 118, 358)), 1, 4, 50, 601, 0, 0, 600},
+	{"three calls fail after refusals long ago", "WebhookAllCallsFailing", append(neverCalledBefore(), stays(requested("403"), 7), stays(rejected("no_error"), 7)), 1, 1, 80, 90, 112, 145, 145},
+	{"fifteen conversions fail at once after one long ago", "WebhookConversionFailing", append(blocked(often(0), atMinutes(15, 90), namespaceWorked(0)), stays(conversions("true"), 7), counts(scraped+`{instance="a"}`, since(0, 1))), 1, 1, 80, 90, 95, 140, 145},
+	{"two in five calls time out, and are refused", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), within(60, 1000, often(24)))[:2], partly(often(60), within(60, 1000, often(24)))...), 1, 1, 50, 151, 0, 0, 150},
+	{"matchConditions that fail on one API server after the other, and refuse", "WebhookFailingOpen", inTurn(), 1, 1, 50, 151, 0, 0, 150},
+	{"a hot loop of fifteen minutes", "WebhookRejectionsHigh", loops(15), 1, 1, 50, 181, 0, 0, 180},
+	{"seven requests for Pods in five minutes wait for webhooks", "WebhookResourceLatencyHigh", waitFor(seven, 0.8, false), 1, 1, 50, 60, 80, 150, 150},
+	{"four requests for Pods in five minutes wait for webhooks", "WebhookResourceLatencyHigh", waitFor(four, 0.8, false), 1, 1, 50, 151, 0, 0, 150},
+	{"requests for Pods wait for 0.4 seconds", "WebhookResourceLatencyHigh", waitFor(often(10), 0.4, false), 1, 1, 50, 151, 0, 0, 150},
+	{"seven requests in five minutes wait for conversions", "WebhookResourceLatencyHigh", waitFor(seven, 2, true), 1, 1, 50, 60, 80, 150, 150},
+	{"four requests in five minutes wait for conversions", "WebhookResourceLatencyHigh", waitFor(four, 2, true), 1, 1, 50, 151, 0, 0, 150},
+	{"requests for Pods wait for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(within(70, 1000, often(10)), 0.8, false), hang(4, 200)...), 1, 1, 50, 151, 0, 0, 150},
+	{"requests for Pods wait, and for Nodes for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(within(70, 1000, often(10)), 0.8, false), reaching("nodes", hang(4, 200))...), 1, 1, 50, 70, 95, 150, 150},
+	{"two slow calls each three minutes", "WebhookSlow", slowly(1, twoInThree, within(60, 1000, twoInThree)), 1, 1, 50, 80, 95, 150, 150},
 	{"each CREATE fails, a twelfth of the calls", "WebhookFailingClosed", hides(calls("a", "CREATE", 18, from60)...), 1, 1, 50, 60, 72, 240, 240},
 	{"each CREATE passes unchecked, a twelfth of the calls", "WebhookFailingOpen", hides(passed(calls("a", "CREATE", 18, from60))...), 1, 1, 50, 60, 72, 240, 240},
 	{"each CREATE fails, one in two minutes", "WebhookFailingClosed", hides(calls("a", "CREATE", 18, from60)[0].slower(36), calls("a", "CREATE", 18, from60)[1].slower(36), calls("a", "CREATE", 18, from60)[2].slower(36)), 1, 1, 50, 60, 100, 240, 240},
@@ -464,16 +512,16 @@ var expectations = []expectation{
 	{"fifteen quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(3)), within(60, 180, oneIn(10))), 1, 1, 50, 60, 175, 205, 205},
 	{"three slow calls in hours", "WebhookSlow", slowly(1, func(m int) int { return oneIn(10)(m) + atMinutes(1, 61, 101, 141)(m) }, atMinutes(1, 61, 101, 141)), 1, 1, 50, 241, 0, 0, 240},
 	{"three slow calls each five minutes", "WebhookSlow", slowly(1, often(10), within(60, 1000, func(m int) int { return 3 * oneIn(5)(m) })), 1, 1, 50, 60, 85, 150, 150},
-	{"a slow call a minute", "WebhookSlow", slowly(1, often(1), within(60, 1000, often(1))), 1, 1, 50, 60, 76, 150, 150},
+	{"a slow call a minute", "WebhookSlow", slowly(1, often(1), within(60, 1000, often(1))), 1, 1, 50, 60, 84, 150, 150},
 	{"a slow call each two minutes", "WebhookSlow", slowly(1, oneIn(2), within(60, 1000, oneIn(2))), 1, 1, 50, 78, 95, 150, 150},
 	{"all calls for Pods take a second", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), within(60, 1000, often(60))), reach, counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, since(0, 60))), 1, 1, 50, 74, 80, 150, 150},
 	{"three in two hundred calls are slow", "WebhookSlow", slowly(1, often(200), within(60, 1000, often(3))), 1, 1, 50, 60, 80, 150, 150},
 	{"three in two hundred calls for Pods are slow", "WebhookCriticalResourceSlow", append(slowly(0.5, often(200), within(60, 1000, often(3))), reach), 1, 1, 50, 60, 80, 150, 150},
 	{"calls for Pods are slow but for five minutes", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), then(within(60, 85, often(6)), 90, often(6))), reach), 1, 1, 50, 60, 80, 150, 150},
-	{"seven slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(func(m int) int { return 1 + min(m%5, 2)/2*(m%2) + oneIn(5)(m) }), 1, 1, 50, 60, 76, 150, 150},
-	{"four slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(func(m int) int { return 1 - oneIn(5)(m) }), 1, 1, 50, 78, 92, 150, 150},
+	{"seven slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(seven), 1, 1, 50, 60, 80, 150, 150},
+	{"four slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(four), 1, 1, 50, 78, 92, 150, 150},
 	{"seven slow conversions in half an hour", "WebhookConversionSlow", convertedSlowly(oneIn(4)), 1, 1, 50, 78, 100, 150, 150},
-	{"four slow conversions in half an hour", "WebhookConversionSlow", convertedSlowly(oneIn(8)), 1, 1, 50, 181, 0, 0, 180},
+	{"four slow conversions in half an hour", "WebhookConversionSlow", convertedSlowly(oneIn(8)), 1, 1, 50, 90, 125, 180, 180},
 	{"thirty of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), within(60, 1000, often(2))), 1, 1, 50, 60, 90, 120, 120},
 	{"fifteen of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), within(60, 1000, often(1))), 1, 1, 50, 151, 0, 0, 150},
 	{"one in seven requests is refused", "WebhookRejectionsHigh", denied(often(70), within(60, 1000, often(10))), 1, 1, 50, 60, 90, 120, 120},
@@ -496,7 +544,7 @@ var expectations = []expectation{
 	{"a policy lets a request pass each hour", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 60)}, 1, 1, 50, 60, 260, 520, 520},
 	{"it does each three hours on each of three API servers", "WebhookPolicyFailingOpen", []trace{passedByPolicy("a", 180), passedByPolicy("b", 170), passedByPolicy("c", 160)}, 1, 2, 50, 160, 600, 900, 900},
 	{"refusals each morning", "WebhookRejectionsHigh", mornings(), 4, 4, 4, 3401, 0, 0, 3400},
-	{"a hundred calls each night, all refused", "WebhookAllCallsFailing", nights(), 1, 4, 50, 90, 1560, 2200, 2200},
+	{"thirty calls each night, all refused", "WebhookAllCallsFailing", nights(), 1, 4, 50, 90, 1560, 2200, 2200},
 	{"several API servers behind one address", "WebhookInputMetricsMissing", behindOneAddress(), 1, 1, 0, 5, 32, 180, 180},
 	{"no quota is computed since the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0), 1, 1, 50, 60, 75, 150, 150},
 	{"quotas are computed though the conversions fail", "WebhookConversionBlocksControllers", blockedQuota(0.02), 1, 1, 50, 151, 0, 0, 150},
@@ -610,11 +658,11 @@ func mornings() []trace {
 	}
 }
 
-// nights are a hundred calls in two minutes of each night, all of which fail.
+// nights are thirty calls in two minutes of each night, all of which fail.
 func nights() []trace {
 	past := func(m int) int {
 		since := max(m-90, 0)
-		return 100*(since/1440) + 50*min(since%1440, 2)
+		return 30*(since/1440) + 15*min(since%1440, 2)
 	}
 	return []trace{
 		stays(requested("200"), 7), counts(requested("503"), past), counts(rejected("calling_webhook_error"), past), counts(scraped+`{instance="a"}`, since(0, 1)),
@@ -946,6 +994,8 @@ var silences = []silence{
 	{"the configuration of a webhook that is called now and then is deleted", "WebhookFailingClosed", deleted(1), 99, 105, 300},
 	{"the webhook gets another name", "WebhookFailingClosed", replaced(), 99, 105, 300},
 	{"the label of the cluster changes", "WebhookFailingClosed", relabelled(1), 99, 125, 300},
+	{"fifteen calls of a night fail", "WebhookAllCallsFailing", partly(within(60, 75, often(1)), within(60, 75, often(1))), 110, 160, 300},
+	{"calls hang, as the page then says", "WebhookFailingOpen", hang(4, 240), 73, 92, 300},
 	{"quick calls after slow ones", "WebhookSlow", slowFor(60, 80), 79, 95, 180},
 	{"the backend is back", "WebhookBackendDown", findingIn(60, 100), 99, 110, 180},
 	{"an auditor sees the cluster again", "WebhookAuditorStale", []trace{build, blindFor}, 85, 93, 150},

@@ -61,9 +61,13 @@ func variables(names, values string) string {
 // others do not, the only configuration, with its failurePolicy, and how long calls take, and may.
 const facts = `cluster_type_name:webhook_auditor_facts:info`
 
+// timed is a series of the histograms of calls and of conversions.
+var timed = `rate(` + promql.WebhookSeconds + `_SERIES[10m]) or ` + asWebhook(`rate(`+promql.ConversionSeconds+`_SERIES[10m])`)
+
 var factsRecord = RecordingRule{
 	Name: facts, Asks: "What do alerts say of a webhook?",
 	Expr: strings.NewReplacer("FAILED", failedOn("30m"), "CALLED", callsOn("30m"), "SLOW", slowNow,
+		"LASTED", strings.ReplaceAll(timed, "SERIES", "sum"), "MADE", strings.ReplaceAll(timed, "SERIES", "count"),
 		"INFO", `group by (type, name, configuration, failure_policy) (last_over_time(webhook_auditor_webhook_info[5m]) and on (type, name) `+affected+`)`).Replace(`
 		topk by (type, name) (1, group by (type, name, resource) (last_over_time(webhook_auditor_webhook_reach{` + vitalClasses + `}[5m]) and on (type, name) (` + affected + ` or ` + registered + `)))
 		or topk by (type, name) (1, sum by (type, name, rejection_code) (increase(` + failedClosed + `[30m])) > 0)
@@ -72,12 +76,9 @@ var factsRecord = RecordingRule{
 		or INFO unless on (type, name) count by (type, name) (INFO) > 1
 		or label_replace(max by (type, name) (` + thresholds + ` and on (type, name) SLOW), "takes", "limit", "", "")
 		or label_replace(
-			sum by (type, name) (rate(` + promql.WebhookSeconds + `_sum[10m])) / on (type, name) (sum by (type, name) (rate(` + promql.WebhookSeconds + `_count[10m])) and on (type, name) SLOW),
+			sum by (type, name) (LASTED) / on (type, name) (sum by (type, name) (MADE) and on (type, name) SLOW),
 			"takes", "average", "", "")`),
 }
-
-// outages is the share of the calls that fail in these ways, where it is an outage.
-func outages(ways string) string { return burning + `{` + ways + `}` }
 
 // warned are the webhooks that alerts which say more are about: how many calls fail, or hang.
 const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|WebhookFailingOpen|WebhookCriticalResourceSlow"}`
@@ -91,7 +92,7 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookFailingClosed", Asks: "Which outages refuse requests that the cluster depends on, or may?",
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:        withBackend(refusing(outages) + ` > $threshold unless on (type, name) ` + harmless),
+			Expr:        withBackend(refusing(burning) + ` > $threshold unless on (type, name) ` + harmless),
 			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + breakGlass,
 			Variables:   failureVariables,
@@ -99,7 +100,7 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:        withBackend(refusing(failing)),
+			Expr:        withBackend(refusing(worrying)),
 			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend,
 			Variables:   failureVariables,
@@ -107,7 +108,7 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:        withBackend(passing(failing) + unlessHanging),
+			Expr:        withBackend(passing(worrying) + unlessHanging),
 			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome + itsBackend,
 			Variables:   failureVariables,
@@ -125,7 +126,8 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
 			Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
-			Expr:        cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3`,
+			Expr: cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3
+				and on (instance) (` + noneReachable + ` or on (instance) ALERTS{alertname="WebhookNoneReachable", alertstate="firing"})`,
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
 			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks in 3 minutes fail{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".`,
 			Variables:   variables("INSTANCE", "$labels.instance"),

@@ -138,7 +138,11 @@ func complete(a *Alert) {
 	}
 	a.Expr = strings.NewReplacer("FOUND", reportedFindings, "PER", perRegistration, "CRITICAL", critical, "CHECKS", matcher).Replace(a.Expr)
 	a.Asks = a.Severity.String() + ": " + strings.Join(names, ", ") + "."
-	a.Summary = subjectOf(a.Checks[0]) + ` {{ $labels.name }}: ` + perCheck(a.Checks, found)
+	subject := "Webhook"
+	if a.Checks[0].Find == nil {
+		subject = "Policy"
+	}
+	a.Summary = subject + ` {{ $labels.name }}: ` + perCheck(a.Checks, found)
 	a.Description, a.Variables = describe(a.Checks)
 }
 
@@ -211,14 +215,6 @@ func consequence(c *classify.Check) string {
 
 // itsRegistration is the command that shows the object that registers the webhook.
 const itsRegistration = ` See "kubectl get {{ if eq $labels.type "conversion" }}crd {{ $labels.name }}{{ else }}{{ if eq $labels.type "admit" }}mutating{{ else }}validating{{ end }}webhookconfiguration {{ $labels.configuration }}{{ end }} -o yaml".`
-
-// subjectOf is what the check is about.
-func subjectOf(c *classify.Check) string {
-	if c.Find == nil {
-		return "Policy"
-	}
-	return "Webhook"
-}
 
 // findingVariables set the variables of the commands in a check's runbook.
 func findingVariables(runbook string) string {

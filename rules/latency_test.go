@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,95 +43,78 @@ func limit(name, kind string, seconds float64) string {
 	return fmt.Sprintf(`webhook_auditor_webhook_latency_threshold_seconds{pod="one",name=%q,type=%q,service_namespace="n"} %gx60`, name, kind, seconds)
 }
 
-// TestEdges looks at both sides of each edge that a threshold may be: exactly
-// one call in a hundred beyond it is not slow, hardly more is.
-func TestEdges(t *testing.T) {
-	t.Parallel()
-	for edge, seconds := range map[string]float64{"0.1": 0.1, "0.5": 0.5, "1": 1, "2.5": 2.5, "10": 10} {
-		for _, slow := range []float64{100, 102} {
-			t.Run(fmt.Sprintf("admission, %g in 10000 over %s", slow, edge), func(t *testing.T) {
-				series := append(admissionHistogram("w", edge, 10000, slow), limit("w", "validating", seconds))
-				expect(t, "WebhookSlow", slow > 100, series)
+// A latencyCase is a histogram, and the alert that fires on it within half an hour, or "".
+type latencyCase struct {
+	name, fires string
+	series      []string
+}
+
+// latencyCases look at both sides of each edge that a threshold may be: exactly one call in a hundred
+// beyond it is not slow, hardly more is.
+func latencyCases() []latencyCase {
+	out := slices.Concat(unevenHistograms(), vitalCases())
+	for _, slow := range []float64{100, 102} {
+		fires := func(alert string) string {
+			if slow > 100 {
+				return alert
+			}
+			return ""
+		}
+		for edge, seconds := range map[string]float64{"0.1": 0.1, "0.5": 0.5, "1": 1, "2.5": 2.5, "10": 10} {
+			out = append(out, latencyCase{
+				fmt.Sprintf("admission, %g in 10000 over %s", slow, edge), fires("WebhookSlow"),
+				append(admissionHistogram("w", edge, 10000, slow), limit("w", "validating", seconds)),
+			})
+		}
+		for edge, seconds := range map[string]float64{"0.128": 0.1, "0.512": 0.5, "1.024": 1, "4.096": 2.5, "16.384": 10} {
+			out = append(out, latencyCase{
+				fmt.Sprintf("conversion, %g in 10000 over %s", slow, edge), fires("WebhookConversionSlow"),
+				append(histogram(promql.ConversionSeconds, `instance="a",crd_name="c",from_version="v1",to_version="v2",succeeded="true"`, edge, conversionEdges, 10000, slow),
+					limit("c", "conversion", seconds)),
 			})
 		}
 	}
-	for edge, seconds := range map[string]float64{"0.512": 0.5, "1.024": 1} {
-		for _, slow := range []float64{100, 102} {
-			t.Run(fmt.Sprintf("conversion, %g in 10000 over %s", slow, edge), func(t *testing.T) {
-				series := append(histogram(promql.ConversionSeconds, `instance="a",crd_name="c",from_version="v1",to_version="v2",succeeded="true"`, edge, conversionEdges, 10000, slow),
-					limit("c", "conversion", seconds))
-				expect(t, "WebhookConversionSlow", slow > 100, series)
-			})
-		}
-	}
+	return append(out,
+		// A missing auditor does not blind the alert: a webhook that none knows is slow from a second on.
+		latencyCase{"unknown, half a second", "", admissionHistogram("w", "0.5", 100, 50)},
+		latencyCase{"unknown, a second", "WebhookSlow", admissionHistogram("w", "1", 100, 50)})
 }
 
-// expect holds that the alert fires, or that it does not.
-func expect(t *testing.T, alert string, fires bool, series []string) {
-	t.Helper()
-	p := evaluateFile(t, fileOf(t, alert), tick, series)
-	p.tick = minute
-	if got := p.first(alert, 30*time.Minute); (got >= 0) != fires {
-		t.Errorf("%s first fires after %s, want it to fire: %t", alert, got, fires)
-	}
-}
-
-// TestUnevenHistograms has one histogram in many pieces.
-func TestUnevenHistograms(t *testing.T) {
-	t.Parallel()
+// unevenHistograms are one histogram in many pieces.
+func unevenHistograms() []latencyCase {
 	bucket := func(instance, operation, le string, perTick float64) string {
 		return fmt.Sprintf(`apiserver_admission_webhook_admission_duration_seconds_bucket{instance=%q,name="w",type="validating",operation=%q,rejected="false",le=%q} 0+%gx60`, instance, operation, le, perTick)
 	}
 	count := func(instance, operation string, perTick float64) string {
 		return fmt.Sprintf(`apiserver_admission_webhook_admission_duration_seconds_count{instance=%q,name="w",type="validating",operation=%q,rejected="false"} 0+%gx60`, instance, operation, perTick)
 	}
-	tests := []struct {
-		name   string
-		fires  bool
-		series []string
-	}{
-		{"le 1 of one API server and le 1.0 of another, all quick", false, []string{
+	out := []latencyCase{
+		{"le 1 of one API server and le 1.0 of another, all quick", "", []string{
 			bucket("a", "CREATE", "1", 10), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10),
 			bucket("b", "CREATE", "1.0", 10), bucket("b", "CREATE", "+Inf", 10), count("b", "CREATE", 10),
 		}},
-		{"le 1 of one API server and le 1.0 of another, the second slow", true, []string{
+		{"le 1 of one API server and le 1.0 of another, the second slow", "WebhookSlow", []string{
 			bucket("a", "CREATE", "1", 10), bucket("a", "CREATE", "2.5", 10), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10),
 			bucket("b", "CREATE", "1.0", 5), bucket("b", "CREATE", "2.5", 10), bucket("b", "CREATE", "+Inf", 10), count("b", "CREATE", 10),
 		}},
-		{"one slow operation of two", true, []string{
+		{"one slow operation of two", "WebhookSlow", []string{
 			bucket("a", "CREATE", "1", 10), bucket("a", "CREATE", "2.5", 10), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10),
 			bucket("a", "UPDATE", "1", 5), bucket("a", "UPDATE", "2.5", 10), bucket("a", "UPDATE", "+Inf", 10), count("a", "UPDATE", 10),
 		}},
-		{"idle", false, []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "+Inf", 0), count("a", "CREATE", 0)}},
-		{"four slow calls in five minutes", false, []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "+Inf", 0.4), count("a", "CREATE", 0.4)}},
-		{"all beyond the last edge", true, []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "25", 0), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10)}},
+		{"idle", "", []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "+Inf", 0), count("a", "CREATE", 0)}},
+		{"four slow calls in five minutes", "", []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "+Inf", 0.4), count("a", "CREATE", 0.4)}},
+		{"all beyond the last edge", "WebhookSlow", []string{bucket("a", "CREATE", "1", 0), bucket("a", "CREATE", "25", 0), bucket("a", "CREATE", "+Inf", 10), count("a", "CREATE", 10)}},
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			expect(t, "WebhookSlow", test.fires, append(test.series, limit("w", "validating", 1)))
-		})
+	for i := range out {
+		out[i].series = append(out[i].series, limit("w", "validating", 1))
 	}
+	return out
 }
 
-// TestWithoutThreshold shows that a webhook that no auditor knows is slow from a second
-// on: a missing auditor does not blind the alert.
-func TestWithoutThreshold(t *testing.T) {
-	expect(t, "WebhookSlow", false, admissionHistogram("w", "0.5", 100, 50))
-	expect(t, "WebhookSlow", true, admissionHistogram("w", "1", 100, 50))
-}
-
-// TestVital shows that it pages where the webhook reaches what the cluster's
-// stability depends on, whatever its failurePolicy: the wait is the outage.
-func TestVital(t *testing.T) {
-	t.Parallel()
-	registration := func(policy, class, resource string) []string {
-		const webhook = `pod="one",type="validating",name="w",configuration="c"`
-		series := []string{fmt.Sprintf(`webhook_auditor_webhook_info{%s,failure_policy=%q} 1x60`, webhook, policy)}
-		if resource != "" {
-			series = append(series, fmt.Sprintf(`webhook_auditor_webhook_reach{%s,class=%q,group="",resource=%q} 1x60`, webhook, class, resource))
-		}
-		return series
-	}
+// vitalCases page where the webhook reaches what the cluster's stability depends on, whatever its
+// failurePolicy: the wait is the outage.
+func vitalCases() []latencyCase {
+	var out []latencyCase
 	for _, test := range []struct{ policy, class, resource, alert string }{
 		{"Fail", "critical", "pods", "WebhookCriticalResourceSlow"},
 		{"Ignore", "critical", "pods", "WebhookCriticalResourceSlow"},
@@ -141,48 +123,33 @@ func TestVital(t *testing.T) {
 		{"Fail", "sensitive", "secrets", "WebhookSlow"},
 		{"Fail", "", "", "WebhookSlow"},
 	} {
-		t.Run(test.policy+" on "+test.resource, func(t *testing.T) {
-			p := evaluateFile(t, fileOf(t, "WebhookSlow", "WebhookCriticalResourceSlow"), tick, slices.Concat(registration(test.policy, test.class, test.resource), admissionHistogram("w", "0.5", 100, 50), []string{limit("w", "validating", 0.5)}))
-			if got := p.firing(25 * time.Minute); !slices.Equal(got, []string{test.alert + " w"}) {
-				t.Errorf("%q fire, want %s alone", got, test.alert)
-			}
-		})
+		const webhook = `pod="one",type="validating",name="w",configuration="c"`
+		series := append(admissionHistogram("w", "0.5", 100, 50), limit("w", "validating", 0.5), fmt.Sprintf(`webhook_auditor_webhook_info{%s,failure_policy=%q} 1x60`, webhook, test.policy))
+		if test.resource != "" {
+			series = append(series, fmt.Sprintf(`webhook_auditor_webhook_reach{%s,class=%q,group="",resource=%q} 1x60`, webhook, test.class, test.resource))
+		}
+		out = append(out, latencyCase{test.policy + " on " + test.resource, test.alert, series})
 	}
+	return out
 }
 
-// TestResourceOfASlowWebhook has requests for two resources wait, one of which a
-// slow webhook reaches: WebhookResourceLatencyHigh is about the other alone, as
-// the alert on the webhook has the cure of the first. A slow webhook that reaches
-// neither hides nothing.
-func TestResourceOfASlowWebhook(t *testing.T) {
-	var traces []trace
-	for _, resource := range []string{"pods", "secrets"} {
-		for _, tr := range append(slices.Clone(triggers["WebhookResourceLatencyHigh"]), reach.renamed(`name="w"`, `name="quick"`)) {
-			traces = append(traces, tr.renamed(`resource="pods"`, fmt.Sprintf("resource=%q", resource)).renamed(`name="w"`, `name="quick"`))
-		}
+// TestLatency evaluates them all at once.
+func TestLatency(t *testing.T) {
+	t.Parallel()
+	series := map[string][]string{}
+	for _, c := range latencyCases() {
+		series[c.name] = c.series
 	}
-	traces = append(traces, triggers["WebhookCriticalResourceSlow"]...)
-	for _, test := range []struct {
-		reached string
-		want    []string
-	}{
-		{"pods", []string{"WebhookCriticalResourceSlow w", "WebhookResourceLatencyHigh secrets"}},
-		{"nodes", []string{"WebhookCriticalResourceSlow w", "WebhookResourceLatencyHigh pods", "WebhookResourceLatencyHigh secrets"}},
-	} {
-		t.Run(test.reached, func(t *testing.T) {
-			t.Parallel()
-			var of []trace
-			for _, tr := range traces {
-				if strings.HasPrefix(tr.series, "webhook_auditor_webhook_reach") && strings.Contains(tr.series, `name="w"`) {
-					tr = tr.renamed(`resource="pods"`, fmt.Sprintf("resource=%q", test.reached))
-				}
-				of = append(of, tr)
+	fires := evaluateFile(t, fileOf(t, "WebhookSlow", "WebhookCriticalResourceSlow", "WebhookConversionSlow"), tick, inClusters(series)).over(0, 28*minute, minute)
+	for _, c := range latencyCases() {
+		got := map[string]bool{}
+		for at := time.Duration(0); at <= 28*minute; at += minute {
+			for _, a := range fires(c.name, at) {
+				got[a.Labels.Get("alertname")] = true
 			}
-			p := evaluateFile(t, fileOf(t, "WebhookResourceLatencyHigh", "WebhookCriticalResourceSlow"), minute, faults[0].lines(of))
-			p.now = begun * minute
-			if got := p.firing(looked * minute); !slices.Equal(got, test.want) {
-				t.Errorf("%q fire, want %q", got, test.want)
-			}
-		})
+		}
+		if c.fires == "" && len(got) > 0 || c.fires != "" && (len(got) != 1 || !got[c.fires]) {
+			t.Errorf("%s: %v fire, want %q", c.name, got, c.fires)
+		}
 	}
 }

@@ -147,7 +147,7 @@ func shortened(expr string) string {
 func allMutants(t *testing.T) []mutant {
 	t.Helper()
 	var out []mutant
-	for _, g := range plain(must.Get(Options{}.groups())(t)) {
+	for _, g := range usual(t) {
 		for _, r := range g.Rules {
 			if r.Record == facts {
 				continue // which texts alone read: TestAnnotations holds them

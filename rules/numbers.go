@@ -50,7 +50,7 @@ var Numbers = []Number{
 	{"partShare", 0.5, 0, 0.02, 1, "An operation, also on one API server, is looked at by itself where over this share of its calls fails."},
 	{"expiresSoonDays", 7, 0, 1, 31, "A CA bundle expires soon where fewer days are left: a ticket each day, and no longer each week."},
 	{"explainedShare", 0.5, 0, 0.1, 1, "The errors of API servers are explained where over this share of them in 30 minutes is of webhooks."},
-	{"hangingShare", 0.5, 0, 0.02, 1, "Calls hang where over this share of them takes over 2.5 s: it pages after 5 minutes instead of 15."},
+	{"hangingShare", 0.5, 0, 0.02, 1, "Calls hang where over this share of them takes over 2.5 s: it pages when they have in 5 minutes, instead of 13 of 15."},
 }
 
 // findNumber returns the number of the name, if there is one.

@@ -57,15 +57,9 @@ var waitRecords = []RecordingRule{
 	{Name: admissions, Asks: "How long does one wait for admission webhooks? That is how long all take, less how long they do without.", Expr: `
 		(` + perVerb(fullDuration+`_sum{dry_run="", `+writes+`}`) + ` - on (group, resource, subresource, verb) ` + perVerb(sliDuration+`_sum{`+writes+`}`) + `)
 		/ on (group, resource, subresource, verb) (` + ownRequests + ` >= 5)`},
-	{Name: convertings, Asks: "How long does one wait for conversion webhooks?", Expr: perConverted(`sum by (group, resource) (` + ownRequests + `{group!="", subresource="", verb!="CONNECT"})`)},
-}
-
-// perConverted is how long each of the requests waits for conversions.
-func perConverted(requests string) string {
-	return `
-		sum by (crd_name) (increase(` + promql.ConversionSeconds + `_sum[5m]))
-		/ on (crd_name) group_right ()
-		label_join(` + requests + ` >= 5, "crd_name", ".", "resource", "group")`
+	{Name: convertings, Asks: "How long does one wait for conversion webhooks?", Expr: `
+		sum by (crd_name) (increase(` + promql.ConversionSeconds + `_sum[5m])) / on (crd_name) group_right () label_join(
+			sum by (group, resource) (` + ownRequests + `{group!="", subresource="", verb!="CONNECT"}) >= 5, "crd_name", ".", "resource", "group")`},
 }
 
 // perVerb is how much the series of each kind of request grew.
