@@ -228,8 +228,8 @@ func callsBy(window string) string {
 // hour, or 20 of them and none failed for a quarter, or until the webhook is not called any
 // more, or no API server is scraped.
 //
-// Either begins while calls fail, and ends within three minutes where enough calls are
-// answered. What has ended and begun again twice goes on for a quarter of an hour after the
+// Either begins while calls fail, or none is made, and ends within three minutes where enough
+// calls are answered. What has ended and begun again twice goes on for a quarter of an hour after the
 // last failure: a backend that comes and goes is one page.
 func outageRecords() []RecordingRule {
 	names := strings.NewReplacer("PER", perFailure, "RATIO30", ratio("30m"), "RATIO3", ratio("3m"), "RATIO5", ratio("5m"), "RATIO6H", ratio("6h"),
@@ -257,7 +257,7 @@ func outageRecords() []RecordingRule {
 			and on () group(last_over_time(COUNTERS[15m]))
 			unless on PER (RATIO6H and on (type, name, operation) (CALLED30 > 4.5) unless on PER (RATIO30 > 0.5 * $WebhookFailingClosed))`},
 		{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `
-			(SHORT or on PER LONG) and on PER (FRESH or on PER BURNING) unless on PER RECOVERED
+			(SHORT or on PER LONG) and on PER (FRESH or on PER BURNING or on PER (LONG unless on (type, name, operation) CALLED3)) unless on PER RECOVERED
 			or on PER (AGAIN and on PER BURNING)`},
 		{Name: overTicket, Asks: "Which share of 5m is over the threshold of a ticket?", Expr: `
 			RATIO5{failure=~"closed|unevaluated"} > $WebhookCallsFailing or RATIO5{failure="open"} > $WebhookFailingOpen or RATIO5{` + isConversion + `} > $WebhookConversionFailing`},
