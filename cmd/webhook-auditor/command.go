@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,9 @@ func run(ctx context.Context, args []string, s streams) error {
 		return usageError{errors.New("missing command")}
 	}
 	root.SetArgs(args)
+	root.PersistentPreRunE = func(c *cobra.Command, rest []string) error {
+		return cmp.Or(givenOnce(c.Flags(), args), readsOnce(c, rest))
+	}
 	err := root.ExecuteContext(ctx)
 	var ran ranError
 	switch {
@@ -130,8 +134,6 @@ never changes a webhook.`,
 		Version:       builtFrom(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-
-		PersistentPreRunE: readsOnce,
 	}
 	root.SetIn(s.reader)
 	root.SetOut(s.out)
@@ -154,6 +156,22 @@ never changes a webhook.`,
 	root.SetCompletionCommandGroupID("advanced")
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// givenOnce refuses two values of a flag that takes one, which read as if both counted. One of few
+// values, a number or a duration may be overridden.
+func givenOnce(flags *pflag.FlagSet, args []string) (twice error) {
+	given := map[string]string{}
+	_ = flags.ParseAll(args, func(f *pflag.Flag, value string) error { // what cannot be parsed is refused later
+		_, few := f.Value.(enumValue)
+		before, isGiven := given[f.Name]
+		if isGiven && before != value && !few && f.Value.Type() == "string" {
+			twice = fmt.Errorf("--%s: must be given once, not as %q and %q", f.Name, before, value)
+		}
+		given[f.Name] = value
+		return twice
+	})
+	return twice
 }
 
 // readsOnce refuses standard input for two of the inputs of a command: the second would be

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,13 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 // asWritten is what a file leaves open.
@@ -87,8 +84,6 @@ func (r *requestFlags) read(args []string, s streams) (requestArguments, error) 
 	}
 	if len(args) > 1 {
 		a.resource = args[1]
-	} else {
-		a.subject.Version = cmp.Or(a.subject.Version, stringOf(object, "apiVersion"))
 	}
 	return r.describe(a, args[min(2, len(args)):])
 }
@@ -101,12 +96,26 @@ func (r *requestFlags) describe(a requestArguments, name []string) (requestArgum
 	if !r.labeled() {
 		return a, nil
 	}
-	set, err := labels.ConvertSelectorToLabelsMap(r.labels)
+	set, err := parseLabels(r.labels)
 	if err != nil {
-		return requestArguments{}, usageError{fmt.Errorf("--labels %q: %s", r.labels, strings.TrimPrefix(err.Error(), "<nil>: "))}
+		return requestArguments{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
 	}
 	a.subject.Labels = set
 	return a, nil
+}
+
+// parseLabels reads the labels of an object, each once.
+func parseLabels(typed string) (labels.Set, error) {
+	set, err := labels.ConvertSelectorToLabelsMap(typed)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "<nil>: "))
+	}
+	for part := range strings.SplitSeq(typed, ",") {
+		if key, value, found := strings.Cut(part, "="); found && set[strings.TrimSpace(key)] != strings.TrimSpace(value) {
+			return nil, fmt.Errorf("%s must have one value", strings.TrimSpace(key))
+		}
+	}
+	return set, nil
 }
 
 // chain is what becomes of the request where the Snapshot was taken.
@@ -166,8 +175,7 @@ func (r *requestFlags) object(s streams) (map[string]any, error) {
 	return found[0], nil
 }
 
-// objects are those of the file that are not empty. Whole numbers stay whole, as for the
-// API server.
+// objects are those of the file.
 func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
 	file, err := opened(r.file, s)
 	if err != nil {
@@ -181,25 +189,11 @@ func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
 	if len(b) > maxObject {
 		return nil, fmt.Errorf("it has more than %d MiB, which no API server takes: name a file with one object", maxObject>>20)
 	}
-	var out []map[string]any
-	for decoder := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(b), 4096); ; {
-		var raw json.RawMessage
-		var object map[string]any
-		err := decoder.Decode(&raw)
-		if err == nil && len(raw) > 0 {
-			err = utiljson.Unmarshal(raw, &object)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return out, nil
-		case err != nil && len(out) > 0:
-			return nil, errors.New("something follows the object: must be one object and nothing else")
-		case err != nil:
-			return nil, err
-		case len(object) > 0:
-			out = append(out, object)
-		}
+	out, err := manifest.Values(bytes.NewReader(b))
+	if err != nil && len(out) > 0 {
+		return nil, errors.New("something follows the object: must be one object and nothing else")
 	}
+	return out, err
 }
 
 // opened is a file to read, or standard input.

@@ -52,7 +52,8 @@ func TestExplainObject(t *testing.T) {
 		"after a marker":     {"# a comment\n---\n" + pod("a", "true") + "---\n", nil, "yes", "shop"},
 		"another operation":  {pod("a", "true"), []string{"update"}, "rules", "shop"},
 		"another resource":   {pod("a", "true"), []string{"create", "pods/eviction"}, "rules", "shop"},
-		"another namespace":  {pod("a", "true"), []string{"-n", "other"}, "yes", "other"},
+		"its namespace":      {pod("a", "true"), []string{"-n", "shop"}, "yes", "shop"},
+		"another namespace":  {strings.Replace(pod("a", "true"), "namespace: shop, ", "", 1), []string{"-n", "other"}, "yes", "other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"explain", "-o", "json", "--from", "testdata/webhooks.yaml"}, tc.args...)

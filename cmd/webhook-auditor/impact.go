@@ -137,7 +137,7 @@ func (i *impactFlags) checkArguments(args []string) error {
 }
 
 func (i *impactFlags) change() (impact.Change, error) {
-	c := impact.Change{Nodes: i.nodes}
+	c := impact.Change{Nodes: text.Once(i.nodes)}
 	for _, name := range i.deleted {
 		d := impact.Configuration{Name: name}
 		if t, ok := arguments.ParseTarget(name); ok {
@@ -149,7 +149,9 @@ func (i *impactFlags) change() (impact.Change, error) {
 		if d.Type == inventory.Conversion {
 			return c, usageError{fmt.Errorf("--delete: must be a webhook configuration, not %q: a CRD goes with all of its objects", name)}
 		}
-		c.Configurations = append(c.Configurations, d)
+		if !slices.Contains(c.Configurations, d) {
+			c.Configurations = append(c.Configurations, d)
+		}
 	}
 	for _, name := range i.down {
 		if i.namespace != "" && !strings.Contains(name, "/") {
@@ -159,7 +161,9 @@ func (i *impactFlags) change() (impact.Change, error) {
 		if !ok || namespace == "" || service == "" || strings.Contains(service, "/") {
 			return c, usageError{fmt.Errorf("--down: must be NAMESPACE/SERVICE, or SERVICE with --namespace, not %q", name)}
 		}
-		c.Services = append(c.Services, inventory.Key{Namespace: namespace, Name: service})
+		if key := (inventory.Key{Namespace: namespace, Name: service}); !slices.Contains(c.Services, key) {
+			c.Services = append(c.Services, key)
+		}
 	}
 	return c, nil
 }

@@ -63,6 +63,7 @@ func TestWrongInput(t *testing.T) {
 	}
 	const service = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"}}`
 	one, garbage, two := file("one.json", service), file("garbage.json", service+"\ngarbage\n"), file("two.json", service+service)
+	web := file("web.yaml", pod("a", "true"))
 	report := written(t, "testdata/webhooks.yaml")
 	before := must.Get(os.ReadFile(report))(t)
 	badURL := file("kubeconfig", "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'http://[::1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n")
@@ -92,6 +93,18 @@ func TestWrongInput(t *testing.T) {
 		"one input as NEW and from":    {[]string{"diff", "--from", "-", "-"}, exitUsage, "standard input (-) must be given once, not 2 times"},
 		"an error and its cluster":     {[]string{"explain", "--error", "-", "--from", "-"}, exitUsage, "standard input (-) must be given once"},
 		"an object and its cluster":    {append(from, "-f", "-", "--from", "-"), exitUsage, "standard input (-) must be given once"},
+		"two namespaces":               {append(from, "create", "pods", "-n", "a", "--namespace=b"), exitUsage, `--namespace: must be given once, not as "a" and "b"`},
+		"two users":                    {[]string{"audit", "--as", "a", "--as", "b"}, exitUsage, "--as: must be given once"},
+		"two formats":                  {[]string{"audit", one, "--allow-empty", "-o", "text", "-o", "json"}, exitOK, ""},
+		"a label of two values":        {append(from, "create", "pods", "-l", "a=b,c=d,a=c"), exitUsage, `--labels "a=b,c=d,a=c": a must have one value`},
+		"a label twice in an object":   {append(from, "-f", file("labels.yaml", strings.Replace(pod("a", "true"), "team: a", "team: a, team: b", 1))), exitUsage, `key "team" already set in map`},
+		"a field twice in an object":   {append(from, "-f", file("twice.json", strings.Replace(service, `"v1"`, `"v1","kind":"Pod"`, 1))), exitUsage, `duplicate field "kind": remove one`},
+		"another namespace":            {append(from, "-f", web, "-n", "other"), exitUsage, "its namespace is shop, not other: the namespace must be given once"},
+		"another name":                 {append(from, "create", "pods", "other", "-f", web), exitUsage, "its name is web, not other"},
+		"another label":                {append(from, "-f", web, "-l", "team=b"), exitUsage, "its label team is a"},
+		"fewer labels":                 {append(from, "-f", web, "-l", ""), exitUsage, "its label team is a"},
+		"another version":              {append(from, "-f", web, "--api-version", "v2"), exitUsage, "it is of v1, not v2"},
+		"two versions":                 {append(from, "create", "deployments.v1.apps", "--api-version", "v1beta1"), exitUsage, "it is of version v1, not v1beta1"},
 		"one PATH twice":               {[]string{"audit", "-", "-"}, exitUsage, "standard input (-) must be given once"},
 		"an empty archive":             {[]string{"audit", file("empty.tar", strings.Repeat("\x00", 10240))}, exitError, "empty.tar: no webhook in it"},
 		"a name that may be unread":    {[]string{"impact", "a", "--from", garbage}, exitError, `in what can be read: no webhook, configuration or policy "a"`},

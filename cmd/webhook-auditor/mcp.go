@@ -209,6 +209,9 @@ func (a *agents) explain(tool explainTool) (call, error) {
 		subject: admission.Subject{Namespace: tool.Namespace}, labels: ptr.Deref(tool.Labels, ""), labeled: func() bool { return tool.Labels != nil },
 	}}
 	args := slices.DeleteFunc([]string{tool.Operation, tool.Resource, tool.Name}, func(s string) bool { return s == "" })
+	if (tool.Operation == "" || tool.Resource == "") && len(args) > 0 {
+		err = errors.New("operation and resource: must both be given, or neither with an error")
+	}
 	return call{run: c.run, args: args}, err
 }
 

@@ -87,8 +87,9 @@ func inNamespaces(s *inventory.Snapshot, selector inventory.Selector) string {
 	}
 	names, all := NamespacesOf(s, selector), len(s.Namespaces)
 	named, isList := namesIn(selector)
+	requirements, _ := selector.Parsed.Requirements()
 	switch {
-	case !s.NamespacesKnown && (!isList || len(named) > maxNamespaces):
+	case !s.NamespacesKnown && (!isList || len(named) > maxNamespaces || len(requirements) > 1): // the others want labels
 		return " in namespaces that match " + selector.String()
 	case !s.NamespacesKnown:
 		names = text.Distinct(named)

@@ -14,35 +14,47 @@ import (
 )
 
 // TestScope: what a sentence says without a limit, the Matcher says of each namespace and of
-// any labels; a namespace that a limit leaves out is never called for.
+// any labels; a namespace that a limit leaves out is never called for, and one that it names
+// always. The same of sources without Namespaces.
 func TestScope(t *testing.T) {
 	labels := []map[string]string{nil, admission.Unlabeled, {"app": "policy-0"}, {"app": "policy-1", "tier": "1"}, {"team": "x"}}
-	unlimited, limited := 0, 0
+	unlimited, limited := map[bool]int{}, map[bool]int{}
 	for seed := range uint64(300) {
-		for _, p := range evaluate(t, DefaultPolicy(), MixedSnapshot(seed)).Profiles {
+		known := seed%2 == 0
+		s := MixedSnapshot(seed)
+		namespaces := s.Namespaces
+		if !known {
+			s.Namespaces, s.NamespacesKnown = nil, false
+		}
+		for _, p := range evaluate(t, DefaultPolicy(), s).Profiles {
 			for _, m := range p.Matched {
 				scope := Scope(p, []admission.MatchedResource{m})
-				for _, subject := range subjectsIn(p.Snapshot, m, labels) {
+				names := strings.FieldsFunc(scope, func(r rune) bool { return r == ' ' || r == ',' })
+				isNamed := strings.HasPrefix(scope, " in namespace") && !strings.Contains(scope, "that match") && !strings.Contains(scope, " where ")
+				for _, subject := range subjectsIn(namespaces, m, labels) {
 					for _, op := range m.Operations.List() {
 						match := p.Matcher.InterceptsSubject(p.Webhook, m.Resource, op, subject).Match
-						named, isNamed := strings.CutPrefix(scope, " in namespace")
+						want := admission.Yes
+						if isNamed && !slices.Contains(names, subject.Namespace) {
+							want = admission.No
+						}
 						switch {
-						case scope == "" && match != admission.Yes:
-							t.Errorf("seed %d: %s of %s is printed of all, and is %s of %+v: %s", seed, op, m.Resource, match, subject, p.Name)
-						case isNamed && p.Snapshot.NamespacesKnown && !slices.Contains(strings.FieldsFunc(named, func(r rune) bool { return r == ' ' || r == ',' }), subject.Namespace) && match != admission.No:
+						case (scope == "" || isNamed && m.Namespaced) && match != want:
 							t.Errorf("seed %d: %s of %s is printed%s, and is %s of %+v: %s", seed, op, m.Resource, scope, match, subject, p.Name)
 						case scope == "":
-							unlimited++
+							unlimited[known]++
 						case isNamed:
-							limited++
+							limited[known]++
 						}
 					}
 				}
 			}
 		}
 	}
-	if unlimited < 100 || limited < 100 {
-		t.Errorf("%d requests without a limit, %d with namespaces", unlimited, limited)
+	for _, known := range []bool{true, false} {
+		if unlimited[known] < 100 || limited[known] < 100 {
+			t.Errorf("namespaces known %t: %d requests without a limit, %d with namespaces", known, unlimited[known], limited[known])
+		}
 	}
 }
 
@@ -52,12 +64,16 @@ func TestPolicyScope(t *testing.T) {
 	unlimited, limited := 0, 0
 	for seed := range uint64(300) {
 		objects, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(boundPolicy(rand.New(rand.NewPCG(seed, 0))))})
-		objects.NamespacesKnown = true
-		r := evaluate(t, DefaultPolicy(), objects.Snapshot(taken))
+		snapshot := objects.Snapshot(taken)
+		namespaces := snapshot.Namespaces
+		if snapshot.NamespacesKnown = seed%2 == 0; !snapshot.NamespacesKnown {
+			snapshot.Namespaces = nil
+		}
+		r := evaluate(t, DefaultPolicy(), snapshot)
 		p := r.Snapshot.Policies[0]
 		for _, m := range r.Matcher.PolicyResources(p) {
 			scope := r.policyScope(p, m)
-			for _, subject := range subjectsIn(r.Snapshot, m, labels) {
+			for _, subject := range subjectsIn(namespaces, m, labels) {
 				request := must.Get(r.Matcher.OpenRequest(m.Operations.List()[0], m.Resource, subject))(t)
 				verdict := func(want admission.Match) bool {
 					return slices.ContainsFunc(p.Bindings, func(b *inventory.PolicyBinding) bool { return r.Matcher.MatchPolicy(request, p, b).Match == want })
@@ -106,9 +122,9 @@ func boundPolicy(r *rand.Rand) string {
 }
 
 // subjectsIn are objects of the resource in each namespace with each of the labels.
-func subjectsIn(s *inventory.Snapshot, m admission.MatchedResource, labels []map[string]string) []admission.Subject {
+func subjectsIn(namespaces map[string]inventory.Namespace, m admission.MatchedResource, labels []map[string]string) []admission.Subject {
 	var out []admission.Subject
-	for name := range s.Namespaces {
+	for name := range namespaces {
 		for _, l := range labels {
 			if !m.Namespaced {
 				name = ""

@@ -63,11 +63,12 @@ func newSelector(raw *metav1.LabelSelector) Selector {
 	if raw == nil {
 		raw = &metav1.LabelSelector{}
 	}
+	key, written := selectorKey(raw), metav1.FormatLabelSelector(raw)
 	parsed, err := metav1.LabelSelectorAsSelector(raw)
 	if err != nil {
-		parsed = labels.Everything()
+		parsed, written = labels.Everything(), key
 	}
-	return Selector{Raw: raw, Parsed: parsed, Err: err, Key: selectorKey(raw), text: metav1.FormatLabelSelector(raw)}
+	return Selector{Raw: raw, Parsed: parsed, Err: err, Key: key, text: written}
 }
 
 // selectorKey writes a selector down: equal selectors have equal keys, and only they do.

@@ -222,7 +222,10 @@ func Request(m *admission.Matcher, operation, resource string, subject admission
 		resource += "/scale"
 	}
 	if m := versioned.FindStringSubmatch(resource); m != nil {
-		resource, subject.Version = m[1]+"."+m[3], cmp.Or(subject.Version, m[2])
+		if given := strings.TrimPrefix(subject.Version, m[3]+"/"); given != "" && given != m[2] {
+			return admission.Request{}, fmt.Errorf("reading resource %q: it is of version %s, not %s: the version must be given once", resource, m[2], given)
+		}
+		resource, subject.Version = m[1]+"."+m[3], m[2]
 	}
 	r, other, err := newResourceNames(m.Snapshot).resolve(resource)
 	if err != nil {

@@ -99,6 +99,7 @@ func rank(o Outcome) int { return slices.Index([]Outcome{Refused, Unconverted, U
 
 func (c *Consequences) add(change Change, was, now *classify.Profile) {
 	switch {
+	case now != nil && was.Type == inventory.Conversion && was.Matcher.ConversionNeed(was.CRD) == admission.NeverConverted: // nothing calls it
 	case now == nil:
 		effect := effectOf(was, Unchecked)
 		effect.Deleted = true
@@ -142,6 +143,9 @@ func outcomeOf(p *classify.Profile) Outcome {
 
 func effectOf(p *classify.Profile, outcome Outcome) Effect {
 	e := Effect{Ref: p.Ref, Outcome: outcome, Requests: requestsOf(p)}
+	if outcome != Unchecked {
+		e.Stops = p.FunctionsInWords()
+	}
 	if p.Type == inventory.Conversion {
 		return e
 	}
@@ -159,9 +163,6 @@ func effectOf(p *classify.Profile, outcome Outcome) Effect {
 	}
 	if len(p.MatchConditions) > 0 {
 		e.Unless = append(e.Unless, "a matchCondition is false")
-	}
-	if outcome == Refused {
-		e.Stops = p.Functions()
 	}
 	return e
 }

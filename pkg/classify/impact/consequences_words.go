@@ -37,7 +37,7 @@ func (c *Consequences) Verdict() string {
 	case len(c.Unknown) > 0:
 		return "With " + c.Change.String() + ": no webhook is known to lose its last ready endpoint; of " + inventory.Counted(len(c.Unknown), "webhook") + " it is not known."
 	}
-	return "With " + c.Change.String() + ": no webhook loses its last ready endpoint; requests are answered as before."
+	return "With " + c.Change.String() + ": no webhook that is called loses its last ready endpoint; requests are answered as before."
 }
 
 // String says what goes away.

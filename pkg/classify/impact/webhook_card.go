@@ -156,8 +156,12 @@ func siblings(p *classify.Profile) []string {
 // calledFor are the resources, and what else decides.
 func calledFor(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
+		if p.Matcher.ConversionNeed(p.CRD) == admission.NeverConverted {
+			return fmt.Sprintf("no conversion of %s: only version %s is in use", p.CRD.Resource, p.CRD.StorageVersion)
+		}
 		// All, as one that is not served may be stored or asked for.
-		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(p.CRD.VersionNames()), p.CRD.StorageVersion)
+		versions := text.Distinct(slices.Concat(p.CRD.VersionNames(), p.CRD.StoredVersions))
+		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(versions), p.CRD.StorageVersion)
 	}
 	if p.KnowsReach() && len(p.Matched) == 0 {
 		return "no request: the API server calls it for none of the resources in its rules"

@@ -13,7 +13,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// leastCut is what is left at least of a column that is cut.
+// leastCut is what is left at least of a column that is cut. Where that does not fit either, the
+// terminal breaks the line in any case, and nothing is cut.
 const leastCut = 12
 
 // bounded keeps so many rows, and says how many more there are.
@@ -84,9 +85,9 @@ func (t *Table) text(width int) string {
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format.HeaderAlign, style.Format.Header = prettytext.AlignLeft, prettytext.FormatUpper
 	w.SetStyle(style)
-	if i := slices.Index(t.Headings, t.Cut); i >= 0 && width > 0 {
+	if i := slices.Index(t.Headings, t.Cut); i >= 0 && width-t.widthBeside(i) >= leastCut {
 		columns := t.columns()
-		columns[i].WidthMax = max(leastCut, width-t.widthBeside(i))
+		columns[i].WidthMax = width - t.widthBeside(i)
 		columns[i].WidthMaxEnforcer = text.Shorten
 		w.SetColumnConfigs(columns)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -121,7 +122,11 @@ func (m *Matcher) Request(op Operation, r inventory.Resource, subject Subject) (
 
 // newRequest is Request, and what it is if it creates its object. The subject gets what is looked up.
 func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject *Subject) (Request, func() Request, error) {
-	v, err := m.served(op, r, subject.Version)
+	version, err := subject.version(r)
+	if err != nil {
+		return Request{}, nil, err
+	}
+	v, err := m.served(op, r, version)
 	if err != nil {
 		return Request{}, nil, err
 	}
@@ -131,7 +136,7 @@ func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject *Subjec
 		subject.Stored, subject.Absent, looked = subject.Lookup(Request{Resource: r, Version: v.Version, Namespace: subject.Namespace, Name: subject.Name})
 	}
 	request := m.request(v, op, *subject)
-	if err := m.otherKind(request, subject.Object); err != nil {
+	if err := cmp.Or(m.otherKind(request, subject.Object), subject.contradiction()); err != nil {
 		return Request{}, nil, err
 	}
 	presumed := ""
@@ -274,6 +279,35 @@ func (m *Matcher) otherKind(r Request, object map[string]any) error {
 		}
 	}
 	return fmt.Errorf("reading the object: it is a %s, and %s takes a %s: leave RESOURCE out, or name a file with a %s", kind, r.Resource, r.Kind.Kind, r.Kind.Kind)
+}
+
+// version is that of the API in which the request is made: that of its object, unless another
+// group has the kind, as that of Evictions.
+func (s Subject) version(r inventory.Resource) (string, error) {
+	own, _ := schema.ParseGroupVersion(nested(s.Object, "apiVersion"))
+	switch wanted := strings.TrimPrefix(s.Version, r.Group+"/"); {
+	case own.Version == "" || own.Group != r.Group:
+		return s.Version, nil
+	case wanted != "" && wanted != own.Version:
+		return "", fmt.Errorf("reading the object: it is of %s, not %s: the version must be given once", own, s.Version)
+	}
+	return own.Version, nil
+}
+
+// contradiction refuses what is given of the object where the object itself says otherwise, as the
+// API server does.
+func (s Subject) contradiction() error {
+	for key, value := range map[string]string{"namespace": s.Namespace, "name": s.Name} {
+		if own := nested(s.Object, "metadata", key); value != "" && own != "" && value != own {
+			return fmt.Errorf("reading the object: its %s is %s, not %s: the %[1]s must be given once", key, own, value)
+		}
+	}
+	for key, value := range labelsOf(s.Object) {
+		if labels := s.Labels; labels != nil && labels[key] != value {
+			return fmt.Errorf("reading the object: its label %s is %s: labels that are given beside it must have it", key, value)
+		}
+	}
+	return nil
 }
 
 // foreignNote says that what was given of an object may be that of another one, "" where

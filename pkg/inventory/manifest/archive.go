@@ -40,7 +40,8 @@ var defaultLimits = limits{
 // tarMagicEnd is where the magic number of a tar archive ends.
 const tarMagicEnd = 262
 
-func isGzip(start []byte) bool { return bytes.HasPrefix(start, []byte("\x1f\x8b")) }
+// gzipMagic begins what gzip compressed.
+const gzipMagic = "\x1f\x8b"
 
 func isTar(start []byte) bool {
 	if len(start) < tarMagicEnd {
@@ -57,6 +58,7 @@ func unreadable(start []byte) string {
 		{"BZh", "a bzip2 archive"},
 		{"PK\x03\x04", "a zip archive"},
 		{"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"},
+		{gzipMagic, "a gzip archive in another one"},
 	} {
 		if bytes.HasPrefix(start, []byte(archive.magic)) {
 			return archive.format
@@ -75,11 +77,20 @@ func (r *reader) gzip(f *file, data io.Reader) {
 	}
 	defer unpacked.Close()
 	buffered := bufio.NewReaderSize(&guard{r: unpacked, packed: packed, limits: r.limits}, tarMagicEnd)
-	if start, _ := buffered.Peek(tarMagicEnd); isTar(start) {
-		r.archive(f, buffered)
-		return
+	r.unpacked(f, buffered, &bounded{buffered, r.limits.members, tooManyBytes})
+}
+
+// unpacked reads an archive, or else the text.
+func (r *reader) unpacked(f *file, data *bufio.Reader, text io.Reader) {
+	start, _ := data.Peek(tarMagicEnd)
+	switch format := unreadable(start); {
+	case isTar(start):
+		r.archive(f, data)
+	case format != "":
+		r.failed(f, 0, fmt.Errorf("%s: unpack it first", format))
+	default:
+		r.text(f, text)
 	}
-	r.text(f, &bounded{buffered, r.limits.members, tooManyBytes})
 }
 
 // counter counts the bytes read.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -50,6 +51,8 @@ type input struct {
 	// roots are the files that kustomize built; unread says what of the input is not read, and
 	// twice which objects have one name.
 	roots, unread, twice []string
+	// packed are files in it that would have to be unpacked first.
+	packed []string
 	// units are the parts of a directory that are applied together, by folder those of files.
 	// What is found of them is kept once all are read.
 	units   []*unit
@@ -206,11 +209,17 @@ func (in *input) member(full, name string) (*file, bool) {
 		in.unread = append(in.unread, fmt.Sprintf("kustomization %s is in an archive, where none is built, and its files are read as they are: unpack it", full))
 	}
 	role, read := in.layout.role(name)
+	if !read && packedFile.MatchString(name) {
+		in.packed = append(in.packed, full)
+	}
 	in.listed = in.listed || read && configurationList.MatchString(name)
 	in.policiesListed = in.policiesListed || read && policyList.MatchString(name)
 	f := &file{input: in, name: full, lenient: in.layout == plain, plain: in.layout == plain, implied: role.implied, member: name}
 	return f, read || in.isTimestamp(name)
 }
+
+// packedFile matches manifests, and archives, that are packed inside of a folder or an archive.
+var packedFile = regexp.MustCompile(`\.(ya?ml|json)\.(gz|bz2|xz|zst)$|\.(tar|tgz|tar\.gz|tar\.xz|zip)$`)
 
 // member reads a file of a directory or archive.
 func (r *reader) member(f *file, info fs.FileInfo, data io.Reader) {
@@ -225,39 +234,42 @@ func (r *reader) member(f *file, info fs.FileInfo, data io.Reader) {
 // file reads a file that the user names, whatever its format.
 func (r *reader) file(f *file, data io.Reader) {
 	buffered := bufio.NewReaderSize(data, tarMagicEnd)
-	start, _ := buffered.Peek(tarMagicEnd)
-	switch {
-	case isGzip(start):
+	if start, _ := buffered.Peek(len(gzipMagic)); string(start) == gzipMagic {
 		r.gzip(f, buffered)
-	case isTar(start):
-		r.archive(f, buffered)
-	default:
-		if format := unreadable(start); format != "" {
-			r.failed(f, 0, fmt.Errorf("%s: unpack it first", format))
-			return
-		}
-		r.text(f, buffered)
-	}
-}
-
-// text cuts a file of YAML or JSON into parts.
-func (r *reader) text(f *file, data io.Reader) {
-	defer r.finish(f)
-	buffered := bufio.NewReader(data)
-	if err := skipMark(buffered); err != nil {
-		r.failed(f, 1, err)
 		return
 	}
-	s := splitter{emit: func(d document) {
+	r.unpacked(f, buffered, buffered)
+}
+
+// text reads a file of YAML or JSON.
+func (r *reader) text(f *file, data io.Reader) {
+	defer r.finish(f)
+	line, err := eachDocument(data, func(d document) {
 		if d.tooLarge {
 			r.failed(f, d.line, fmt.Errorf("a document of more than %d MiB: split the file", maxDocument>>20))
 			return
 		}
-		d.pieces(func(piece document) { r.read(text{file: f, line: piece.line, data: piece.data}) })
-	}}
-	if err := s.split(buffered); err != nil {
-		r.failed(f, s.line, err)
+		d.pieces(func(piece document) {
+			t := text{file: f, line: piece.line, data: piece.data}
+			if p := t.read(r.value); p != nil {
+				r.unparsed(t, p)
+			}
+		})
+	})
+	if err != nil {
+		r.failed(f, line, err)
 	}
+}
+
+// eachDocument cuts a file of YAML or JSON into its documents; an error has its line.
+func eachDocument(data io.Reader, emit func(document)) (int, error) {
+	buffered := bufio.NewReader(data)
+	if err := skipMark(buffered); err != nil {
+		return 1, err
+	}
+	s := splitter{emit: emit}
+	err := s.split(buffered)
+	return s.line, err
 }
 
 // skipMark skips the byte order mark of UTF-8 and refuses those of UTF-16.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +104,9 @@ func TestHostileArchives(t *testing.T) {
 		"another format": {defaultLimits, []byte("PK\x03\x04 and more"), []string{
 			"! archive: a zip archive: unpack it first",
 		}},
+		"packed twice": {defaultLimits, zip(t, zip(t, []byte(namespace("a")))), []string{
+			"! archive: a gzip archive in another one: unpack it first",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -184,8 +188,30 @@ func TestDirectory(t *testing.T) {
 		"! dir/zz/template.yaml: 1 template to render first: no chart shows how",
 	}
 	expect.Equal(t, want, describe(o))
-	if in := summary.Inputs[0]; summary.Skipped != 2 || in.Kind != "manifests" || in.Objects != 3 || in.Skipped != 2 {
+	const packed = "1 packed file, as dir/zz/unread.tar: not read; unpack first what holds manifests"
+	if in := summary.Inputs[0]; !slices.Contains(in.Lacks, packed) || summary.Skipped != 2 || in.Kind != "manifests" || in.Objects != 3 || in.Skipped != 2 {
 		t.Errorf("%+v", summary)
+	}
+}
+
+// TestTwoClusters: of objects that share a name and are two, each named once, the latter count. What
+// a must-gather has in a version that is gone is not reported as missing.
+func TestTwoClusters(t *testing.T) {
+	of := func(uid, rest string) string {
+		return must.File(t, "archive.tar", string(tree{"cluster-scoped-resources/core/namespaces/a.yaml": strings.Replace(namespace("a"), "name:", "uid: "+uid+"\n  name:", 1) + rest}.tar(t)))
+	}
+	same, other := of("one", ""), of("two", "---\n"+strings.Replace(hookYAML, "/v1\n", "/v1beta1\n", 1))
+	for reported, paths := range map[string][]string{"": {same, same}, "Namespace/a is another one in ": {same, other}} {
+		o, summary := Read(paths, Options{})
+		lacks := slices.DeleteFunc(summary.Inputs[1].Lacks, func(s string) bool { return !strings.HasPrefix(s, "Namespace/") })
+		if (reported != "") != (len(lacks) == 1) || !strings.HasPrefix(strings.Join(lacks, ""), reported) || len(o.Namespaces) != 1 {
+			t.Errorf("%q, want %q", lacks, reported)
+		}
+		for _, e := range summary.Empty {
+			if isOld := e.Source.File == other; isOld != strings.Contains(e.Message, "which no API server since v1.25 takes") {
+				t.Error(e)
+			}
+		}
 	}
 }
 

@@ -86,7 +86,12 @@ func counted(before, now object) object {
 		}
 		return now
 	}
-	if in := now.file.input; in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
+	in := now.file.input
+	if old, uid := before.meta().UID, now.meta().UID; in != before.file.input && old != "" && uid != "" && old != uid {
+		in.twice = append(in.twice, fmt.Sprintf("%s is another one in %s than in %s, of which the %s counts: read each cluster by itself", join(now.key.Kind, now.key.Name), written(before), written(now), which))
+		return counts
+	}
+	if in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
 		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		if before.isRival(now) {
 			now.rival = &inventory.Rival{Source: before.source(), Owner: before.owner()}
@@ -109,11 +114,14 @@ func (o object) isRival(other object) bool {
 	return len(o.hooks) > 0 && len(other.hooks) > 0 && !slices.ContainsFunc(o.hooks, shared)
 }
 
-func (o object) owner() inventory.Owner {
+func (o object) owner() inventory.Owner { return inventory.OwnerOf(o.meta()) }
+
+// meta is what of the metadata is kept; of what is no object, none.
+func (o object) meta() *metav1.ObjectMeta {
 	if m, isObject := o.value.(metav1.ObjectMetaAccessor); isObject {
-		return inventory.OwnerOf(m.GetObjectMeta().(*metav1.ObjectMeta))
+		return m.GetObjectMeta().(*metav1.ObjectMeta)
 	}
-	return inventory.Owner{}
+	return &metav1.ObjectMeta{}
 }
 
 // written is where the object stands, or the file of the kustomization that makes it.

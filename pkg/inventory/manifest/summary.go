@@ -91,6 +91,9 @@ func (in *input) summary(server inventory.Version) Input {
 	if in.layout == plain && !in.archive && len(in.roots) == 0 {
 		out.Lacks = append(out.Lacks, atMost(in.patches.texts(), "are patches")...)
 	}
+	if in.layout == plain && len(in.packed) > 0 {
+		out.Lacks = append(out.Lacks, fmt.Sprintf("%s, as %s: not read; unpack first what holds manifests", inventory.Counted(len(in.packed), "packed file"), in.packed[0]))
+	}
 	if in.layout == insights {
 		out.Lacks = append(out.Lacks, "no CA bundles: insights archives blank them")
 	}
@@ -154,7 +157,12 @@ func withoutWebhooks(o inventory.Objects, inputs []*input) []inventory.Error {
 			continue
 		}
 		cure := "; add what this prints: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,customresourcedefinitions -o yaml"
-		if in.layout == plain {
+		switch {
+		case len(in.ended.texts()) > 0:
+			cure = "; " + in.ended.texts()[0]
+		case in.layout == plain && len(in.packed) > 0:
+			cure = "; unpack " + in.packed[0]
+		case in.layout == plain:
 			cure = "; templates are not read: render it first, as with helm template"
 		}
 		out = append(out, inventory.Error{

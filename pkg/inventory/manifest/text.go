@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,27 +38,27 @@ type text struct {
 // quotedKey is how an object of JSON starts. One in YAML's flow style has no quote there.
 var quotedKey = regexp.MustCompile(`^\s*\{\s*"`)
 
-// read reads the objects of the document. What starts as JSON and is none may be YAML.
-func (r *reader) read(t text) {
+// read passes the values of the document on. What starts as JSON and is none may be YAML.
+func (t text) read(emit func(value)) *problem {
 	read, p := 0, (*problem)(nil)
 	if bytes.HasPrefix(bytes.TrimLeft(t.data, " \t\r\n"), []byte("{")) {
-		if read, p = r.json(t); p == nil {
-			return
+		if read, p = t.json(emit); p == nil {
+			return nil
 		}
 	}
 	if read == 0 {
-		if notYAML := r.yaml(t); notYAML == nil {
-			return
+		if notYAML := t.yaml(emit); notYAML == nil {
+			return nil
 		} else if p == nil || !quotedKey.Match(t.data) {
 			p = notYAML
 		}
 	}
-	r.unparsed(t, p)
+	return p
 }
 
-// json reads objects of JSON, one after the other. It returns how many there are, and why
+// json reads values of JSON, one after the other. It returns how many there are, and why
 // what follows is none.
-func (r *reader) json(t text) (int, *problem) {
+func (t text) json(emit func(value)) (int, *problem) {
 	decoder, lines := json.NewDecoder(bytes.NewReader(t.data)), lineCounter{data: t.data, line: t.line}
 	for end, count := 0, 0; ; count++ {
 		err := decoder.Decode(&ignored{})
@@ -76,21 +77,38 @@ func (r *reader) json(t text) (int, *problem) {
 		}
 		start := nextValue(t.data, end)
 		end = int(decoder.InputOffset())
-		r.value(value{file: t.file, place: place{line: lines.lineAt(start)}, json: t.data[start:end], implied: t.file.implied})
+		emit(value{file: t.file, place: place{line: lines.lineAt(start)}, json: t.data[start:end], implied: t.file.implied})
 	}
 }
 
 // yaml reads a document of YAML.
-func (r *reader) yaml(t text) *problem {
+func (t text) yaml(emit func(value)) *problem {
 	if len(t.data) > maxObject {
 		return problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(t.data)>>20, maxObject>>20)
 	}
 	data, node, p := toJSON(t.data)
 	if p == nil {
 		at := place{line: max(1, t.line+node.Line-1), node: node, base: t.line - 1}
-		r.value(value{file: t.file, place: at, json: data, implied: t.file.implied})
+		emit(value{file: t.file, place: at, json: data, implied: t.file.implied})
 	}
 	return p
+}
+
+// Values are those of a file of YAML or JSON that are not empty, as they are written, up to the first
+// that cannot be read.
+func Values(data io.Reader) (out []map[string]any, err error) {
+	_, unread := eachDocument(data, func(d document) {
+		p := text{file: &file{}, line: d.line, data: d.data}.read(func(v value) {
+			var object map[string]any
+			if err = cmp.Or(err, decode(v.json, &object)); err == nil && len(object) > 0 {
+				out = append(out, object)
+			}
+		})
+		if p != nil && err == nil {
+			err = fmt.Errorf("line %d: %s", d.line+p.line-1, p.message)
+		}
+	})
+	return out, cmp.Or(unread, err)
 }
 
 // typeLine is a line of the type in YAML or JSON that does not parse.

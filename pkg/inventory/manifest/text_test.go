@@ -108,11 +108,13 @@ func TestAliases(t *testing.T) {
 	}
 	loop := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: loop\n  labels: &l\n    a: *l\n"
 	fine := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: fine\n  labels: &l {a: &a b}\n  annotations: {<<: [*l, {c: *a}], a: d}\n"
-	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(bomb.String() + "---\n" + loop + "---\n" + fine)})
+	twice := "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: twice\n  annotations: {<<: {a: b}, c: d,\n    c: e}\n"
+	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(bomb.String() + "---\n" + loop + "---\n" + fine + "---\n" + twice)})
 	want := []string{
 		"<stdin>:24 Namespace /fine",
 		"! <stdin>:1: Namespace: aliases for more than 1048576 values",
 		"! <stdin>:17: Namespace: not YAML: anchor 'l' value contains itself",
+		`! <stdin>:36: Namespace: not YAML: mapping key "c" already defined`,
 	}
 	expect.Equal(t, want, describe(o))
 	expect.Equal(t, map[string]string{"a": "d", "c": "b"}, o.Namespaces[0].Annotations)

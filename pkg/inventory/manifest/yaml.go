@@ -92,8 +92,11 @@ func toJSON(data []byte) ([]byte, *yaml.Node, *problem) {
 		return nil, nil, problemf(1, "aliases for more than %d values", maxExpanded)
 	}
 	convert := sigsyaml.YAMLToJSONStrict
-	if bytes.Contains(data, []byte("<<")) { // what overrides a merged key counts as there twice
+	if bytes.Contains(data, []byte("<<")) { // what overrides a merged key counts there as there twice
 		convert = sigsyaml.YAMLToJSON
+		if err := document.Decode(new(any)); err != nil {
+			return nil, nil, yamlProblem(err, data)
+		}
 	}
 	out, err := convert(data)
 	if err != nil {
@@ -135,7 +138,8 @@ func yamlProblem(err error, data []byte) *problem {
 	if strings.HasPrefix(message, "did not find expected") {
 		line++
 	}
-	message, _, _ = strings.Cut(message, ": map[") // the key itself
+	message, _, _ = strings.Cut(message, ": map[")    // the key itself
+	message, _, _ = strings.Cut(message, " at line ") // of the document, not of the file
 	switch {
 	case strings.HasPrefix(message, "unknown anchor"):
 		message += ": an anchor is known in its own document, and in a large list in its own item"
