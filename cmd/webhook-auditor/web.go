@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -275,7 +274,7 @@ func pageOptions() page.Options {
 func explainRequest(m *admission.Matcher, q page.Request) (admission.Chain, error) {
 	flags := pflag.NewFlagSet("explain", pflag.ContinueOnError)
 	request := registerRequest(flags)
-	if err := cmp.Or(givenOnce(flags, q.Words), flags.Parse(q.Words)); err != nil {
+	if err := errors.Join(givenOnce(flags, q.Words), flags.Parse(q.Words)); err != nil {
 		return admission.Chain{}, err
 	}
 	if request.file != "" {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -136,7 +137,7 @@ func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject *Subjec
 		subject.Stored, subject.Absent, looked = subject.Lookup(Request{Resource: r, Version: v.Version, Namespace: subject.Namespace, Name: subject.Name})
 	}
 	request := m.request(v, op, *subject)
-	if err := cmp.Or(m.otherKind(request, subject.Object), subject.contradiction()); err != nil {
+	if err := errors.Join(m.otherKind(request, subject.Object), subject.contradiction()); err != nil {
 		return Request{}, nil, err
 	}
 	presumed := ""

@@ -100,7 +100,10 @@ func Values(data io.Reader) (out []map[string]any, err error) {
 	_, unread := eachDocument(data, func(d document) {
 		p := text{file: &file{}, line: d.line, data: d.data}.read(func(v value) {
 			var object map[string]any
-			if err = cmp.Or(err, decode(v.json, &object)); err == nil && len(object) > 0 {
+			if err == nil {
+				err = decode(v.json, &object)
+			}
+			if err == nil && len(object) > 0 {
 				out = append(out, object)
 			}
 		})
