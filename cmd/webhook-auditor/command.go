@@ -159,13 +159,14 @@ never changes a webhook.`,
 }
 
 // givenOnce refuses two values of a flag that takes one, which read as if both counted. One of few
-// values, a number or a duration may be overridden.
+// values, a number or a duration may be overridden, and what names the cluster, as with kubectl.
 func givenOnce(flags *pflag.FlagSet, args []string) (twice error) {
 	given := map[string]string{}
 	_ = flags.ParseAll(args, func(f *pflag.Flag, value string) error { // what cannot be parsed is refused later
 		_, few := f.Value.(enumValue)
+		overrides := few || f.Value.Type() != "string" || f.Name == "context" || f.Name == "kubeconfig"
 		before, isGiven := given[f.Name]
-		if isGiven && before != value && !few && f.Value.Type() == "string" {
+		if isGiven && before != value && !overrides {
 			twice = fmt.Errorf("--%s: must be given once, not as %q and %q", f.Name, before, value)
 		}
 		given[f.Name] = value

@@ -93,14 +93,16 @@ func (r *requestFlags) describe(a requestArguments, name []string) (requestArgum
 	if len(name) > 0 {
 		a.subject.Name = name[0]
 	}
-	if !r.labeled() {
-		return a, nil
+	if r.labeled() {
+		set, err := parseLabels(r.labels)
+		if err != nil {
+			return requestArguments{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
+		}
+		a.subject.Labels = set
 	}
-	set, err := parseLabels(r.labels)
-	if err != nil {
-		return requestArguments{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
+	if err := a.subject.Contradiction(); err != nil {
+		return requestArguments{}, usageError{fmt.Errorf("explain: %w", err)}
 	}
-	a.subject.Labels = set
 	return a, nil
 }
 

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -137,7 +136,7 @@ func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject *Subjec
 		subject.Stored, subject.Absent, looked = subject.Lookup(Request{Resource: r, Version: v.Version, Namespace: subject.Namespace, Name: subject.Name})
 	}
 	request := m.request(v, op, *subject)
-	if err := errors.Join(m.otherKind(request, subject.Object), subject.contradiction()); err != nil {
+	if err := m.otherKind(request, subject.Object); err != nil {
 		return Request{}, nil, err
 	}
 	presumed := ""
@@ -295,9 +294,9 @@ func (s Subject) version(r inventory.Resource) (string, error) {
 	return own.Version, nil
 }
 
-// contradiction refuses what is given of the object where the object itself says otherwise, as the
+// Contradiction refuses what is given of the object where the object itself says otherwise, as the
 // API server does.
-func (s Subject) contradiction() error {
+func (s Subject) Contradiction() error {
 	for key, value := range map[string]string{"namespace": s.Namespace, "name": s.Name} {
 		if own := nested(s.Object, "metadata", key); value != "" && own != "" && value != own {
 			return fmt.Errorf("reading the object: its %s is %s, not %s: the %[1]s must be given once", key, own, value)
