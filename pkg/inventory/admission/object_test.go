@@ -24,8 +24,8 @@ func TestRootFields(t *testing.T) {
 		if _, isObject := kind.FieldByName("ObjectMeta"); !isObject {
 			continue
 		}
-		for i := range kind.NumField() {
-			if name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ","); name != "" {
+		for field := range kind.Fields() {
+			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
 				want[name] = true
 			}
 		}
