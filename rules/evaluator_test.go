@@ -349,17 +349,3 @@ func subject(l labels.Labels) string {
 	}
 	return ""
 }
-
-// first returns the first tick at which an alert of the name fires, or -1 if
-// none does before the end.
-func (p *evaluator) first(name string, end time.Duration) time.Duration {
-	p.t.Helper()
-	for at := p.now; at <= end; at += p.tick {
-		for _, a := range p.until(at) {
-			if a.Labels.Get("alertname") == name {
-				return at
-			}
-		}
-	}
-	return -1
-}
