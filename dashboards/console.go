@@ -80,7 +80,9 @@ func consoleGraph(p Panel) *sdk.Panel {
 	g.Legend = sdk.Legend{Show: true, AlignAsTable: true, Values: true, Current: true, Max: true}
 	g.Tooltip = sdk.Tooltip{Shared: true, ValueType: "individual", Sort: 2}
 	g.Xaxis = sdk.Axis{Show: true}
-	g.Yaxes = []sdk.Axis{{Format: p.Unit.Console, LogBase: 1, Show: true, Min: sdk.NewFloatString(0)}, {Format: "short", LogBase: 1}}
+	g.Yaxes = []sdk.Axis{
+		{Format: p.Unit.Console, LogBase: 1, Show: true, Min: sdk.NewFloatString(0)}, {Format: "short", LogBase: 1},
+	}
 	for i, q := range p.Queries {
 		panel.AddTarget(&sdk.Target{RefID: letter(i), Expr: consoleExpr(q.Expr), LegendFormat: consoleLegend(q.Legend)})
 	}

@@ -19,7 +19,8 @@ func fleet() Board {
 		Alerts:      `name!=""`,
 		Links:       []Link{toBoard("All webhooks", "webhooks"), toBoard("The auditor", "auditor")},
 		Rows: []Row{
-			{Panels: append(fleetTotals(), badClustersPanel(), failingPanel(), slowestPanel(), withoutAuditorPanel(), outdatedPanel())},
+			{Panels: append(fleetTotals(), badClustersPanel(), failingPanel(), slowestPanel(), withoutAuditorPanel(),
+				outdatedPanel())},
 			{Title: "Differences between clusters", Closed: true, Panels: []Panel{driftPanel()}},
 		},
 	}
@@ -56,7 +57,9 @@ const staleAfter = 600
 func badClusters() string {
 	c := summaryCells
 	var parts []string
-	for i, part := range []string{"1e6 * " + c.failing, "1e6 * " + c.down, "1e3 * " + c.critical, "1e3 * (" + c.age + fmt.Sprintf(" > bool %d)", staleAfter), c.slow} {
+	for i, part := range []string{
+		"1e6 * " + c.failing, "1e6 * " + c.down, "1e3 * " + c.critical, "1e3 * (" + c.age + fmt.Sprintf(" > bool %d)", staleAfter), c.slow,
+	} {
 		parts = append(parts, withLabel(part, "part", fmt.Sprint(i), "part"))
 	}
 	return "sum by (cluster) (" + either(parts...) + ") > 0"
@@ -128,7 +131,8 @@ var intoCluster = []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-w
 func failingPanel() Panel {
 	all := "count(" + summarizedClusters + ")"
 	with := lookup{"type, name", "group by (type, name) (" + failingWebhooks + ")"}
-	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, failingWebhooks), "share", "max by (type, name) ("+summarized(promql.SummaryWorstFailing, webhookLabels)+")")
+	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, failingWebhooks), "share",
+		"max by (type, name) ("+summarized(promql.SummaryWorstFailing, webhookLabels)+")")
 	rows = withDefault("("+rows+`) * on () group_left (of) count_values("of", `+all+")", "of", "-")
 	return Panel{
 		Title:       "Failing webhooks by clusters",
@@ -241,7 +245,9 @@ func driftPanel() Panel {
 // clusterCells adds the numbers to rows of clusters.
 func clusterCells(rows string) string {
 	with, c := lookup{"cluster", summarizedClusters}, summaryCells
-	for _, cell := range [][2]string{{"failing", c.failing}, {"slow", c.slow}, {"down", c.down}, {"critical", c.critical}, {"warnings", c.warnings}, {"age", c.age}} {
+	for _, cell := range [][2]string{
+		{"failing", c.failing}, {"slow", c.slow}, {"down", c.down}, {"critical", c.critical}, {"warnings", c.warnings}, {"age", c.age},
+	} {
 		rows = with.number(rows, cell[0], cell[1])
 	}
 	return withDefault(rows, "cluster", "this cluster")
@@ -256,7 +262,10 @@ func clusterColumns() []Column {
 		{Field: "slow", Number: true, Title: "Slow", Unit: unitCount, Width: 60, Thresholds: bad(orange)},
 		{Field: "critical", Number: true, Title: "Critical", Unit: unitCount, Width: 74, Thresholds: bad(red)},
 		{Field: "warnings", Number: true, Title: "Warnings", Unit: unitCount, Width: 84, Thresholds: bad(orange)},
-		{Field: "age", Number: true, Title: "Age", Unit: unitSeconds, Width: 75, Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, staleAfter}}},
+		{
+			Field: "age", Number: true, Title: "Age", Unit: unitSeconds, Width: 75,
+			Thresholds: []Threshold{{green, 0}, {orange, 180}, {red, staleAfter}},
+		},
 		linkCluster,
 	}
 }

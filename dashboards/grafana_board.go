@@ -84,7 +84,8 @@ func grafanaPanels(b Board) []dashboard.PanelOrRowPanel {
 		if row.Title != "" {
 			grid.newLine()
 			out = append(out, dashboard.PanelOrRowPanel{RowPanel: &dashboard.RowPanel{
-				Type: "row", Id: panelID(b.Name, row.Title, ""), Title: new(row.Title), GridPos: grid.next(gridWidth, 1), Panels: []dashboard.Panel{}, Collapsed: row.Closed,
+				Type: "row", Id: panelID(b.Name, row.Title, ""), Title: new(row.Title), GridPos: grid.next(gridWidth, 1),
+				Panels: []dashboard.Panel{}, Collapsed: row.Closed,
 			}})
 		}
 		for _, p := range row.Panels {
@@ -130,7 +131,8 @@ func (l *layout) next(width, height int) *dashboard.GridPos {
 
 func dashboardLink(l Link) dashboard.DashboardLink {
 	return dashboard.DashboardLink{
-		Title: l.Title, Type: dashboard.DashboardLinkTypeLink, Url: new(l.URL), TargetBlank: l.Outside, Tags: []string{},
+		Title: l.Title, Type: dashboard.DashboardLinkTypeLink, Url: new(l.URL), TargetBlank: l.Outside,
+		Tags: []string{},
 	}
 }
 
@@ -230,6 +232,8 @@ func annotations(b Board) []dashboard.AnnotationQuery {
 func annotation(b Board, name, expr string) dashboard.AnnotationQuery {
 	return dashboard.AnnotationQuery{
 		Name: name, Enable: true, Hide: new(true), Datasource: datasource(),
-		Target: prometheus.Dataquery{RefId: new("Anno"), Expr: grafanaExpr(b, expr), Interval: new(minStep), Datasource: datasource()},
+		Target: prometheus.Dataquery{
+			RefId: new("Anno"), Expr: grafanaExpr(b, expr), Interval: new(minStep), Datasource: datasource(),
+		},
 	}
 }

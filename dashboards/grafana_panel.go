@@ -38,7 +38,8 @@ func letter(i int) string { return string(rune('A' + i)) }
 // linksToRowCluster reports whether the panel links to boards in the cluster of
 // a row or series.
 func linksToRowCluster(p Panel) bool {
-	return len(p.Links) > 0 || slices.ContainsFunc(p.Columns, func(c Column) bool { return c.Field == linkCluster.Field })
+	return len(p.Links) > 0 ||
+		slices.ContainsFunc(p.Columns, func(c Column) bool { return c.Field == linkCluster.Field })
 }
 
 func grafanaTargets(b Board, p Panel) []variants.Dataquery {
@@ -50,8 +51,9 @@ func grafanaTargets(b Board, p Panel) []variants.Dataquery {
 		}
 		target := prometheus.Dataquery{
 			RefId: new(letter(i)), Expr: grafanaExpr(b, expr), Datasource: datasource(),
-			EditorMode: new(prometheus.QueryEditorModeCode), Interval: new(minStep), LegendFormat: new(cmp.Or(q.Legend, "__auto")),
-			Instant: new(p.Kind.instant()), Range: new(!p.Kind.instant()),
+			EditorMode: new(prometheus.QueryEditorModeCode), Interval: new(minStep),
+			LegendFormat: new(cmp.Or(q.Legend, "__auto")),
+			Instant:      new(p.Kind.instant()), Range: new(!p.Kind.instant()),
 		}
 		if p.Kind == Table || p.Kind == Matrix {
 			target.Format = new(prometheus.PromQueryFormatTable)
@@ -99,21 +101,28 @@ func tableOptions(Panel) any {
 
 func statOptions(Panel) any {
 	return stat.Options{
-		ColorMode: common.BigValueColorModeBackground, GraphMode: common.BigValueGraphModeNone, JustifyMode: common.BigValueJustifyModeCenter,
-		TextMode: common.BigValueTextModeValue, WideLayout: true, PercentChangeColorMode: common.PercentChangeColorModeStandard,
-		Orientation: common.VizOrientationAuto, ReduceOptions: lastValue(),
+		ColorMode: common.BigValueColorModeBackground, GraphMode: common.BigValueGraphModeNone,
+		JustifyMode: common.BigValueJustifyModeCenter,
+		TextMode:    common.BigValueTextModeValue, WideLayout: true,
+		PercentChangeColorMode: common.PercentChangeColorModeStandard,
+		Orientation:            common.VizOrientationAuto, ReduceOptions: lastValue(),
 	}
 }
 
 func timelineOptions(Panel) any {
 	return statetimeline.Options{
-		ShowValue: common.VisibilityModeAuto, RowHeight: 0.8, MergeValues: new(true), AlignValue: new(common.TimelineValueAlignmentLeft),
-		Legend: noLegend(), Tooltip: common.VizTooltipOptions{Mode: common.TooltipDisplayModeSingle, Sort: common.SortOrderNone},
+		ShowValue: common.VisibilityModeAuto, RowHeight: 0.8, MergeValues: new(true),
+		AlignValue: new(common.TimelineValueAlignmentLeft),
+		Legend:     noLegend(), Tooltip: common.VizTooltipOptions{
+			Mode: common.TooltipDisplayModeSingle, Sort: common.SortOrderNone,
+		},
 	}
 }
 
 func noLegend() common.VizLegendOptions {
-	return common.VizLegendOptions{DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, Calcs: []string{}}
+	return common.VizLegendOptions{
+		DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, Calcs: []string{},
+	}
 }
 
 func lastValue() common.ReduceDataOptions {
@@ -156,10 +165,15 @@ var fieldStyles = map[Kind]func(Panel) any{
 		return common.TableFieldOptions{Align: common.FieldTextAlignmentAuto, CellOptions: plainCells()}
 	},
 	Matrix: func(Panel) any {
-		return common.TableFieldOptions{Align: common.FieldTextAlignmentCenter, CellOptions: coloredCells(), MinWidth: new(90.0)}
+		return common.TableFieldOptions{
+			Align: common.FieldTextAlignmentCenter, CellOptions: coloredCells(), MinWidth: new(90.0),
+		}
 	},
 	StateTimeline: func(Panel) any {
-		return statetimeline.FieldConfig{FillOpacity: new(uint32(80)), LineWidth: new(uint32(0)), SpanNulls: &statetimeline.BoolOrUint32{Bool: new(false)}}
+		return statetimeline.FieldConfig{
+			FillOpacity: new(uint32(80)), LineWidth: new(uint32(0)),
+			SpanNulls: &statetimeline.BoolOrUint32{Bool: new(false)},
+		}
 	},
 }
 
@@ -224,7 +238,9 @@ func mappings(texts []Text) []dashboard.ValueMapping {
 		}
 		options[t.Value] = result
 	}
-	return []dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{Type: dashboard.MappingTypeValueToText, Options: options}}}
+	return []dashboard.ValueMapping{{ValueMap: &dashboard.ValueMap{
+		Type: dashboard.MappingTypeValueToText, Options: options,
+	}}}
 }
 
 func dataLinks(links []Link) []dashboard.DashboardLink {

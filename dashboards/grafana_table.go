@@ -71,7 +71,9 @@ func columnProperties(c Column) []property {
 	if c.Wrap {
 		// The first wraps from Grafana 12.2 on, the last until then.
 		out = append(out, property{Id: "custom.inspect", Value: true}, property{Id: "custom.wrapText", Value: true},
-			property{Id: "custom.cellOptions", Value: common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto, WrapText: new(true)}})
+			property{Id: "custom.cellOptions", Value: common.TableAutoCellOptions{
+				Type: common.TableCellDisplayModeAuto, WrapText: new(true),
+			}})
 	}
 	if c.Hidden {
 		// The first is Grafana's until 12.1, the second from 12.2 on.
@@ -87,11 +89,13 @@ func columnProperties(c Column) []property {
 }
 
 func plainCells() *common.TableCellOptions {
-	return &common.TableCellOptions{TableAutoCellOptions: &common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto}}
+	auto := common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto}
+	return &common.TableCellOptions{TableAutoCellOptions: &auto}
 }
 
 func coloredCells() *common.TableCellOptions {
-	return &common.TableCellOptions{TableColorTextCellOptions: &common.TableColorTextCellOptions{Type: common.TableCellDisplayModeColorText}}
+	colored := common.TableColorTextCellOptions{Type: common.TableCellDisplayModeColorText}
+	return &common.TableCellOptions{TableColorTextCellOptions: &colored}
 }
 
 // grafanaField is the column's name in Grafana's frames.

@@ -29,7 +29,9 @@ func byPolicy(counters ...string) string {
 // choose from.
 func policyPanels() []Panel {
 	chart := func(title, description string, unit Unit, queries ...Query) Panel {
-		return Panel{Title: title, Description: description, Kind: TimeSeries, Unit: unit, Width: 8, Height: 9, Queries: queries}
+		return Panel{
+			Title: title, Description: description, Kind: TimeSeries, Unit: unit, Width: 8, Height: 9, Queries: queries,
+		}
 	}
 	p99 := func(kind string) Query {
 		const check = "apiserver_%[1]s_admission_policy_check_duration_seconds"

@@ -101,7 +101,9 @@ func boardsIn(form Form) []Board {
 
 // renderObjects wraps each board, as draw draws it, into the object that wrap
 // makes of it.
-func renderObjects(form Form, draw func(Board) (object, error), wrap func(Board, string) object) (map[string][]byte, error) {
+func renderObjects(form Form, draw func(Board) (object, error),
+	wrap func(Board, string) object,
+) (map[string][]byte, error) {
 	var docs [][]byte
 	for _, b := range boardsIn(form) {
 		board, err := draw(b)

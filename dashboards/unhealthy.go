@@ -95,7 +95,9 @@ const nothingCritical = "nothing critical"
 var commandColumn = Column{Field: "do", Title: "First command", Unit: unitText, Width: 340, Wrap: true}
 
 // messageColumn says what the check of a row found: no series has the finding's own words.
-var messageColumn = Column{Field: "message", Title: "Message", Unit: unitText, Width: 270, Wrap: true, GrafanaOnly: true, Texts: summaries()}
+var messageColumn = Column{
+	Field: "message", Title: "Message", Unit: unitText, Width: 270, Wrap: true, GrafanaOnly: true, Texts: summaries(),
+}
 
 func summaries() []Text {
 	var out []Text
@@ -131,7 +133,8 @@ func explained(findings string, s scope) string {
 // causes is one series per webhook and finding on calls that fail now: its check and, as cause,
 // what that found. Critical findings have the higher value.
 func causes() string {
-	failing := slices.DeleteFunc(slices.Clone(classify.Checks), func(c *classify.Check) bool { return !c.Fails() || c.Find == nil })
+	failing := slices.DeleteFunc(slices.Clone(classify.Checks),
+		func(c *classify.Check) bool { return !c.Fails() || c.Find == nil })
 	var names []string
 	for _, c := range failing {
 		names = append(names, c.Name)
@@ -175,7 +178,9 @@ func unhealthyPanel() Panel {
 			{Field: "rank", Title: "#", Unit: unitText, ConsoleOnly: true},
 			{Field: "name", Title: "Webhook", Unit: unitText, Width: 235, Texts: noName, Links: drillDown("__data.fields")},
 			clusterColumn,
-			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 220, Wrap: true, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true}}},
+			{Field: "problem", Title: "What is wrong", Unit: unitText, Width: 220, Wrap: true, Links: []Link{{
+				Title: "Runbook", URL: report.Project + "/blob/main/${__data.fields.runbook:raw}", Outside: true,
+			}}},
 			{Field: "since", Title: "Since", Unit: unitSeconds, Width: 75, Number: true},
 			{Field: "failed", Title: "Failed", Unit: unitPercent, Width: 65, Number: true, Thresholds: []Threshold{{red, 0}}},
 			{Field: "p99", Title: "p99", Unit: unitSeconds, Width: 75, Number: true},
@@ -220,7 +225,8 @@ func changesPanel() Panel {
 // webhooks.
 func inventoryPanels() []Panel {
 	total := statPanel("Webhooks", "Webhooks that are registered.", "count("+registeredWebhooks+")", blue).withUnit(unitCount, Threshold{blue, 0})
-	informational := statPanel("Info findings", "Findings of severity info, of the chosen webhooks.", countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue).withUnit(unitCount, Threshold{blue, 0})
+	informational := statPanel("Info findings", "Findings of severity info, of the chosen webhooks.",
+		countOrZero(findingsIn(`severity="info"`, selected), registeredWebhooks), blue).withUnit(unitCount, Threshold{blue, 0})
 	reach := func(class string) string {
 		return fmt.Sprintf(`max by (cluster, type, name, class, group, resource) (webhook_auditor_webhook_reach{class=%q,%s})`, class, selected.auditor)
 	}

@@ -69,12 +69,14 @@ func webhookStats() []Panel {
 	return widened(6, []Panel{
 		statPanel("Backend", "Whether the backend has a ready endpoint.",
 			`min(max by (cluster, configuration) (webhook_auditor_webhook_backend_ready{`+oneWebhook.auditor+`}))`, red).
-			withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}).withTexts(Text{"0", "not ready", red}, Text{"1", "ready", green}),
+			withUnit(unitCount, Threshold{red, 0}, Threshold{green, 1}).withTexts(Text{"0", "not ready", red},
+			Text{"1", "ready", green}),
 		statPanel("Failed calls", "Share of calls in the chosen time range that failed, whether that refused the request or not.", overallRatio(whole.failures(), whole.calls()), red).
 			withUnit(unitPercent, Threshold{green, 0}, Threshold{orange, 0.001}, Threshold{red, 0.01}),
 		statPanel("If it fails", "What becomes of requests while the webhook fails.",
 			fmt.Sprintf(`max(max by (cluster) (webhook_auditor_webhook_failure_impact{impact="closed",%[1]s}) or 0 * max by (cluster) (webhook_auditor_webhook_failure_impact{impact="open",%[1]s}))`, oneWebhook.admission), orange).
-			withUnit(unitCount, Threshold{blue, 0}, Threshold{orange, 1}).withTexts(Text{"0", "pass", blue}, Text{"1", "refuse", orange}),
+			withUnit(unitCount, Threshold{blue, 0}, Threshold{orange, 1}).withTexts(Text{"0", "pass", blue},
+			Text{"1", "refuse", orange}),
 		statPanel("p99 latency", "One call of a hundred now takes longer than this.", "max("+oneWebhook.latency("0.99")+")", red).
 			withUnit(unitSeconds, Threshold{blue, 0}, Threshold{orange, 0.5}, Threshold{red, 1}),
 	})
@@ -83,7 +85,8 @@ func webhookStats() []Panel {
 // untilExpiry is the days until the first of the webhook's certificates expires.
 func untilExpiry(title, description, metric string) Panel {
 	left := fmt.Sprintf(`min((max by (cluster, configuration) (%s{%s}) - time()) / 86400)`, metric, oneWebhook.auditor)
-	return statPanel(title, description, left, red).withUnit(unitDays, Threshold{red, -1e9}, Threshold{orange, 7}, Threshold{green, 30})
+	return statPanel(title, description, left, red).withUnit(unitDays, Threshold{red, -1e9}, Threshold{orange, 7},
+		Threshold{green, 30})
 }
 
 // budgetPanel is what is left of the calls that may fail: one of a hundred, in
@@ -127,7 +130,10 @@ func registrationPanel() Panel {
 		Columns: []Column{
 			{Field: "configuration", Title: "Configuration", Unit: unitText, Width: 230},
 			clusterColumn,
-			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 105, Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}}},
+			{
+				Field: "A", Title: "Changed ago", Unit: unitAge, Width: 105,
+				Texts: []Text{{Value: "-1", Text: "unknown"}, {Value: "0", Text: " "}},
+			},
 			{Field: "failure_policy", Title: "On failure", Unit: unitText, Width: 90},
 			{Field: "owner", Title: "Owner", Unit: unitText, Width: 120},
 			{Field: "service_namespace", Title: "Namespace", Unit: unitText, Width: 120, Links: []Link{logsOf}},
@@ -249,7 +255,9 @@ func seldomPanels() []Panel {
 			Description: "Mean seconds that the whole chain adds to a write of a critical, virtual or sensitive resource in its reach; this webhook is one part of it. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 8,
 			Queries: []Query{{
-				Expr:   withResourceName("(" + topBy(inReach(admissionLatency(rateWindow)), inReach(admissionLatency(rankWindow)), resourceLabels) + ")"),
+				Expr: withResourceName("(" +
+					topBy(inReach(admissionLatency(rateWindow)), inReach(admissionLatency(rankWindow)),
+						resourceLabels) + ")"),
 				Legend: "{{what}} {{cluster}}",
 			}},
 		},

@@ -198,7 +198,10 @@ func latencyPanels() []Panel {
 			Description: "One call of a hundred takes longer than this. The ten slowest webhooks of the chosen time range, and all webhooks together.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: topBy(selected.latency("0.99"), selected.withWindow(rankWindow).latency("0.99"), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{
+					Expr:   topBy(selected.latency("0.99"), selected.withWindow(rankWindow).latency("0.99"), webhookLabels),
+					Legend: "{{name}} {{cluster}}",
+				},
 				{Expr: allLatency("0.99"), Legend: "all admission webhooks", Total: true},
 			},
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
@@ -208,7 +211,9 @@ func latencyPanels() []Panel {
 			Title:       "p99 as a multiple of its threshold",
 			Description: "Above 1 the webhook is slow for what it intercepts: 0.5 s where it reaches a critical resource, else 1 s, unless the Policy sets others. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitTimes, Width: 24, Height: 9,
-			Queries:    []Query{{Expr: topBy(excess(selected), excess(selected.withWindow(rankWindow)), webhookLabels), Legend: "{{name}} {{cluster}}"}},
+			Queries: []Query{{
+				Expr: topBy(excess(selected), excess(selected.withWindow(rankWindow)), webhookLabels), Legend: "{{name}} {{cluster}}",
+			}},
 			Thresholds: []Threshold{{red, 1}},
 			Links:      drillDown("__field.labels"),
 		},
@@ -217,7 +222,10 @@ func latencyPanels() []Panel {
 			Description: "Seconds of waiting per second: latency times calls. The first of them costs the cluster most, even if each call is quick. The ten costliest of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: topBy(selected.waitTime(), selected.withWindow(rankWindow).waitTime(), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{
+					Expr:   topBy(selected.waitTime(), selected.withWindow(rankWindow).waitTime(), webhookLabels),
+					Legend: "{{name}} {{cluster}}",
+				},
 				{Expr: "sum(" + selected.waitTime() + ")", Legend: "all webhooks", Total: true},
 			},
 			Links: drillDown("__field.labels"),
@@ -241,7 +249,10 @@ func failurePanels() []Panel {
 			Description: description + " The ten worst of the chosen time range, and the share over all webhooks.",
 			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
 			Queries: []Query{
-				{Expr: topBy(ratio(part(now), now.calls()), ratio(part(whole), whole.calls()), webhookLabels), Legend: "{{name}} {{cluster}}"},
+				{
+					Expr:   topBy(ratio(part(now), now.calls()), ratio(part(whole), whole.calls()), webhookLabels),
+					Legend: "{{name}} {{cluster}}",
+				},
 				{Expr: overallRatio(part(now), now.calls()), Legend: "all webhooks", Total: true},
 			},
 			Links: drillDown("__field.labels"),
@@ -263,7 +274,8 @@ func resourcePanels() []Panel {
 			Description: "Mean seconds that all admission webhooks together add to a write: the API server's request duration with and without them. The ten worst of the chosen time range. Narrowing to a webhook does not change it.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   withResourceName(topBy(admissionLatency(rateWindow), admissionLatency(rankWindow), resourceLabels)),
+				Expr: withResourceName(topBy(admissionLatency(rateWindow), admissionLatency(rankWindow),
+					resourceLabels)),
 				Legend: "{{what}} {{cluster}}",
 			}},
 			Thresholds: []Threshold{{yellow, 0.5}, {red, 1}},
@@ -283,7 +295,10 @@ func resourcePanels() []Panel {
 			Kind:        Table, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{Expr: fmt.Sprintf("topk(%d, %s)", topSeries, withReachedName(`max by (cluster, group, resource, operation) (webhook_auditor_admission_budget_seconds{cluster=~"$cluster"}) > 0`))}},
 			Columns: []Column{
-				{Field: "A", Title: "Seconds", Unit: unitSeconds, Width: 120, Of: 30, Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}}},
+				{
+					Field: "A", Title: "Seconds", Unit: unitSeconds, Width: 120, Of: 30,
+					Thresholds: []Threshold{{green, 0}, {orange, 10}, {red, 30}},
+				},
 				{Field: "operation", Title: "Operation", Unit: unitText, Width: 120},
 				{Field: "what", Title: "Resource", Unit: unitText},
 				clusterColumn,
@@ -319,7 +334,10 @@ func certificatePanels() []Panel {
 			Kind:        Table, Unit: unitDays, Width: 12, Height: 9,
 			Queries: []Query{{Expr: fmt.Sprintf(`bottomk(%d, (max by (cluster, type, configuration, name) (%s{%s}) - time()) / 86400)`, topSeries, metric, selected.auditor)}},
 			Columns: []Column{
-				{Field: "A", Title: "Days left", Unit: unitDays, Width: 76, Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}}},
+				{
+					Field: "A", Title: "Days left", Unit: unitDays, Width: 76,
+					Thresholds: []Threshold{{red, -1e9}, {orange, 7}, {green, 30}},
+				},
 				{Field: "name", Title: "Webhook", Unit: unitText, Width: 290, Links: drillDown("__data.fields")},
 				clusterColumn,
 				typeColumn, linkCluster,
@@ -361,7 +379,10 @@ func conditionPanels() []Panel {
 			Columns: []Column{
 				clusterColumn,
 				{Field: "condition", Title: "Condition", Unit: unitText, Width: 325},
-				{Field: "A", Title: "Status", Unit: unitText, Width: 75, Texts: []Text{{"1", "True", green}, {"2", "False", green}, {"3", "Unknown", yellow}, {"4", "True", red}, {"5", "False", red}}},
+				{
+					Field: "A", Title: "Status", Unit: unitText, Width: 75,
+					Texts: []Text{{"1", "True", green}, {"2", "False", green}, {"3", "Unknown", yellow}, {"4", "True", red}, {"5", "False", red}},
+				},
 				{Field: "status", Title: "Status", Unit: unitText, ConsoleOnly: true},
 				{Field: "reason", Title: "Reason", Unit: unitText, Wrap: true},
 			},

@@ -107,7 +107,9 @@ func describe(r inventory.Resource) sensitive {
 			scopes = []string{"Namespaced"}
 		}
 	}
-	return sensitive{quoted([]string{"*", r.Group}), wildcard(versions), wildcard(operations), wildcard(scopes), quoted(covering(r))}
+	return sensitive{
+		quoted([]string{"*", r.Group}), wildcard(versions), wildcard(operations), wildcard(scopes), quoted(covering(r)),
+	}
 }
 
 // wildcard writes the values that a rule may have, with the wildcard; of no

@@ -85,7 +85,10 @@ var refusalRecords = []RecordingRule{
 			or on (type, name) 0 * sum by (type, name) (` + promql.Requests + ` offset 1h and on (type, name) REFUSED)
 		)`),
 	},
-	{Name: refusalsJumped, Asks: "Where is the share over the threshold, and over three times what it was?", Expr: refusedShare + ` > $WebhookRejectionsHigh and on (type, name) (` + refusedShare + ` > on (type, name) 3 * ` + refusedBefore + ` or on (type, name) ` + refusalsJumped + `)`},
+	{
+		Name: refusalsJumped, Asks: "Where is the share over the threshold, and over three times what it was?",
+		Expr: refusedShare + ` > $WebhookRejectionsHigh and on (type, name) (` + refusedShare + ` > on (type, name) 3 * ` + refusedBefore + ` or on (type, name) ` + refusalsJumped + `)`,
+	},
 }
 
 // uncharted counts the calls to webhooks that a running auditor does not see.

@@ -378,7 +378,8 @@ func historyGroup() Group {
 func callsGroup() Group {
 	return Group{
 		Name: "webhook-auditor-calls",
-		RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords, ratioRecords(), outageRecords(), slowNowRecords(),
+		RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords,
+			ratioRecords(), outageRecords(), slowNowRecords(),
 			[]RecordingRule{controllersStuck}),
 		Alerts: slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts()),
 	}

@@ -92,30 +92,36 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookFailingClosed", Asks: "Which outages refuse requests that the cluster depends on, or may?",
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:        withBackend(refusing(burning) + ` > $threshold unless on (type, name) ` + harmless),
-			Summary:     `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend + breakGlass,
-			Variables:   failureVariables,
+			Expr:    withBackend(refusing(burning) + ` > $threshold unless on (type, name) ` + harmless),
+			Summary: `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
+			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
+				itsBackend + breakGlass,
+			Variables: failureVariables,
 		},
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:        withBackend(refusing(worrying)),
-			Summary:     `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome + itsBackend,
-			Variables:   failureVariables,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
+			KeepFiring: 3 * time.Minute,
+			Expr:       withBackend(refusing(worrying)),
+			Summary:    `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
+			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
+				itsBackend,
+			Variables: failureVariables,
 		},
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:        withBackend(passing(worrying) + unlessHanging),
-			Summary:     `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome + itsBackend,
-			Variables:   failureVariables,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
+			KeepFiring: 3 * time.Minute,
+			Expr:       withBackend(passing(worrying) + unlessHanging),
+			Summary:    `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
+			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome +
+				itsBackend,
+			Variables: failureVariables,
 		},
 		{
 			Name: "WebhookAllCallsFailing", Asks: "Which webhooks are called seldom, and answer none of the calls?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 15 * time.Minute, KeepFiring: 5 * time.Minute,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 15 * time.Minute,
+			KeepFiring: 5 * time.Minute,
 			Expr: withBackend(`
 				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
 				unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),

@@ -41,7 +41,9 @@ var findingRecords = []RecordingRule{
 	},
 	{
 		Name: registered, Asks: "Where are their backends, and what do their failures do? One that is down stays where it was.",
-		Expr: strings.NewReplacer("PER", perRegistration, "INFO", scrapedInfo, "REGISTERED", registered, "CHECKS", strings.Join(backendChecks(), "|")).Replace(`
+		Expr: strings.NewReplacer(
+			"PER", perRegistration, "INFO", scrapedInfo, "REGISTERED", registered, "CHECKS", strings.Join(backendChecks(), "|"),
+		).Replace(`
 			topk by PER (1, REGISTERED and on PER last_over_time(webhook_auditor_finding{check=~"CHECKS"}[5m]) and on (type, configuration, name, failure_policy, service_name) INFO)
 			or on PER topk by PER (1, INFO and on (type, configuration, name, namespace, failure_policy, service_name) REGISTERED)
 			or on PER topk by PER (1, INFO)

@@ -29,7 +29,8 @@ func latencyAlerts() []Alert {
 		},
 		{
 			Name: "WebhookSlow", Asks: "Which others are slow?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second, KeepFiring: 5 * time.Minute,
+			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
+			KeepFiring:  5 * time.Minute,
 			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
 			Description: slowCallsTo(webhookNamed) + ` Each request that it is called for waits that long.` + itsBackend,

@@ -214,7 +214,8 @@ func checkURL(flag, example, text string) error {
 	if text == "" {
 		return nil
 	}
-	if parsed, err := url.Parse(text); err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) || parsed.Host == "" {
+	if parsed, err := url.Parse(text); err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) ||
+		parsed.Host == "" {
 		return fmt.Errorf("%s: must be a URL with scheme and host, as %s, not %q", flag, example, text)
 	}
 	return nil
@@ -223,7 +224,8 @@ func checkURL(flag, example, text string) error {
 // checkObjectLabels refuses labels that the API server would.
 func (o Options) checkObjectLabels() error {
 	for _, name := range slices.Sorted(maps.Keys(o.ObjectLabels)) {
-		if wrong := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(o.ObjectLabels[name])...); len(wrong) > 0 {
+		if wrong := append(validation.IsQualifiedName(name),
+			validation.IsValidLabelValue(o.ObjectLabels[name])...); len(wrong) > 0 {
 			return fmt.Errorf("--labels: %s=%s: must be a label, as release=prometheus: %s", name, o.ObjectLabels[name], strings.Join(wrong, "; "))
 		}
 	}

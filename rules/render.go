@@ -221,7 +221,9 @@ func (g group) written(form Form) (writtenGroup, error) {
 	}
 	for i, r := range g.Rules {
 		node := yaml.Node{}
-		if err := node.Encode(writtenRule{r.Record, r.Alert, r.Expr.String(), written(r.For), written(r.KeepFiringFor), r.Labels, r.Annotations}); err != nil {
+		if err := node.Encode(writtenRule{
+			r.Record, r.Alert, r.Expr.String(), written(r.For), written(r.KeepFiringFor), r.Labels, r.Annotations,
+		}); err != nil {
 			return out, fmt.Errorf("rendering %s%s: %w", r.Record, r.Alert, err)
 		}
 		node.HeadComment = "# " + g.asks[i]

@@ -90,7 +90,8 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(rules.Forms)})
 	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
 	flags.BoolVar(&central, "fleet-central", false, "print what a store of many clusters records itself: how webhooks are registered in most of them")
-	enumFlag(flags, &severities, enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
+	enumFlag(flags, &severities,
+		enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
 	enumFlag(flags, &signals, enum{"signals", "", "where the series of signal alerts come from: API servers that Prometheus scrapes, or auditors that run with --web.observed-metrics", []string{string(rules.APIServerSignals), string(rules.AuditorSignals)}})
 	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that identifies the cluster in a shared store")
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)

@@ -267,7 +267,8 @@ const grants = "the ClusterRole webhook-auditor grants all that is read: bind it
 func exitStatus(findings []report.Finding, failOn string) error {
 	var limit classify.Severity
 	_ = limit.UnmarshalText([]byte(failOn)) // "never" is none
-	if limit != 0 && slices.ContainsFunc(findings, func(f report.Finding) bool { return !f.Acknowledged && f.Severity >= limit }) {
+	if limit != 0 && slices.ContainsFunc(findings,
+		func(f report.Finding) bool { return !f.Acknowledged && f.Severity >= limit }) {
 		return errFindings
 	}
 	return nil
@@ -396,9 +397,10 @@ func (o *source) clusterObjects(ctx context.Context, s streams) (inventory.Objec
 	}
 	line := newProgress(s.err)
 	defer line.clear()
-	objects, err := cluster.Read(ctx, c.clients, cluster.Options{Routing: c.routing, Applied: o.applied}, func(p cluster.Progress) {
-		line.show("reading %d of %d kinds: %d %s…", min(p.Done+1, p.Kinds), p.Kinds, p.Objects, p.Resource)
-	})
+	objects, err := cluster.Read(ctx, c.clients, cluster.Options{Routing: c.routing, Applied: o.applied},
+		func(p cluster.Progress) {
+			line.show("reading %d of %d kinds: %d %s…", min(p.Done+1, p.Kinds), p.Kinds, p.Objects, p.Resource)
+		})
 	if unread := (inventory.Error{}); errors.As(err, &unread) && unread.Forbidden {
 		err = fmt.Errorf("%w; %s", err, grants)
 	}
@@ -498,9 +500,10 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 		return inventory.Objects{}, err
 	}
 	line := newProgress(s.err)
-	objects, summary := manifest.Read(paths, manifest.Options{Stdin: s.reader, Server: server, Progress: func(files, objects int) {
-		line.show("reading: %d files, %d objects", files, objects)
-	}})
+	objects, summary := manifest.Read(paths,
+		manifest.Options{Stdin: s.reader, Server: server, Progress: func(files, objects int) {
+			line.show("reading: %d files, %d objects", files, objects)
+		}})
 	line.clear()
 	objects.Inputs = summary.Inputs
 	objects.Errors = append(objects.Errors, summary.Empty...)
@@ -543,7 +546,8 @@ func (in *input) version(notices io.Writer) (inventory.Version, error) {
 	if err != nil {
 		return serverVersion, usageError{fmt.Errorf("--server-version: %w", err)}
 	}
-	if nearest := serverVersion.Recorded(); nearest.Major != serverVersion.Major || nearest.Minor != serverVersion.Minor {
+	if nearest := serverVersion.Recorded(); nearest.Major != serverVersion.Major ||
+		nearest.Minor != serverVersion.Minor {
 		complain(notices, "warning: --server-version %s: this binary knows %s to %s: assuming the resources of %s",
 			in.server, inventory.Oldest, inventory.Newest, nearest)
 	}

@@ -86,4 +86,6 @@ func (a *clusterFlags) connect() (connection, error) {
 }
 
 // routings are the modes of routing, as --aggregator-routing has them.
-var routings = map[string]inventory.Routing{"auto": inventory.RoutingUnknown, "true": inventory.RoutingEndpoints, "false": inventory.RoutingClusterIP}
+var routings = map[string]inventory.Routing{
+	"auto": inventory.RoutingUnknown, "true": inventory.RoutingEndpoints, "false": inventory.RoutingClusterIP,
+}

@@ -150,7 +150,8 @@ never changes a webhook.`,
 		return fmt.Errorf("%w%s; see %s --help", err, near, c.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: "questions", Title: "Commands:"}, &cobra.Group{ID: "advanced", Title: "Advanced:"})
-	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s), runCommand(s), demoCommand(s), checksCommand(s))
+	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s),
+		runCommand(s), demoCommand(s), checksCommand(s))
 	addGroup(root, "advanced", mcpCommand(s), printCommand(s), scrapeCommand(s), versionCommand(s))
 	root.SetHelpCommandGroupID("advanced")
 	root.SetCompletionCommandGroupID("advanced")
@@ -340,7 +341,8 @@ func completeValues(c *cobra.Command) {
 		if !few {
 			return
 		}
-		if err := c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(e.values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		if err := c.RegisterFlagCompletionFunc(f.Name,
+			cobra.FixedCompletions(e.values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // no such flag, or registered twice
 		}
 	})

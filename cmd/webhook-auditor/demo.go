@@ -104,7 +104,8 @@ func showChanges(ctx context.Context, s streams) error {
 		return err
 	}
 	log := auditLogFlags{paths: []string{"-"}, requestID: "d49226cb-f8f5-454e-834b-579ef6fee040"}
-	snapshot := log.addTo(ctx, objects.Snapshot(time.Now()), streams{reader: bytes.NewReader(recordedChanges), err: io.Discard})
+	snapshot := log.addTo(ctx, objects.Snapshot(time.Now()),
+		streams{reader: bytes.NewReader(recordedChanges), err: io.Discard})
 	evaluated, err := classify.DefaultPolicy().Evaluate(ctx, snapshot)
 	if err != nil {
 		return err
@@ -136,7 +137,8 @@ func showChanges(ctx context.Context, s streams) error {
 
 // readRecorded reads a recorded cluster.
 func readRecorded(archive []byte) (inventory.Objects, error) {
-	objects, err := (&input{server: recordedVersion}).objects([]string{"-"}, streams{reader: bytes.NewReader(archive), err: io.Discard})
+	objects, err := (&input{server: recordedVersion}).objects([]string{"-"},
+		streams{reader: bytes.NewReader(archive), err: io.Discard})
 	for i := range objects.Inputs {
 		objects.Inputs[i].Path = "a recorded cluster"
 	}

@@ -49,13 +49,15 @@ func newActs(recorded inventory.Objects) []act {
 	sound := withBackend(recorded, "scheduler", "scheduler")
 	sound = withBackend(sound, "legacy", "legacy-operator")
 	placement := configurationOf(sound, "placement")
-	sound.Validating = slices.DeleteFunc(slices.Clone(sound.Validating), func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c == placement })
+	sound.Validating = slices.DeleteFunc(slices.Clone(sound.Validating),
+		func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c == placement })
 	trusted := configurationOf(recorded, gateway).Webhooks[0].ClientConfig.CABundle
 	sound = registering(sound, "quota", func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.CABundle = trusted })
 	upgraded := withBackend(sound, storage, backupOperator)
 	down := sound
 	healthy := func(o inventory.Objects) inventory.Objects {
-		return registering(o, gateway, func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Port = new(int32(443)) })
+		return registering(o, gateway,
+			func(w *admissionv1.ValidatingWebhook) { w.ClientConfig.Service.Port = new(int32(443)) })
 	}
 	return []act{
 		{0, "All webhooks can be called.", healthy(upgraded)},
@@ -68,7 +70,8 @@ func newActs(recorded inventory.Objects) []act {
 
 // configurationOf is the validating configuration of the name.
 func configurationOf(o inventory.Objects, name string) *admissionv1.ValidatingWebhookConfiguration {
-	i := slices.IndexFunc(o.Validating, func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c.Name == name })
+	i := slices.IndexFunc(o.Validating,
+		func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c.Name == name })
 	return o.Validating[i]
 }
 
@@ -86,11 +89,14 @@ func registering(o inventory.Objects, name string, edit func(*admissionv1.Valida
 
 // withBackend returns the objects with a Service that has a ready endpoint.
 func withBackend(o inventory.Objects, namespace, name string) inventory.Objects {
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}}
+	meta := metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name},
+	}
 	o.Services = append(slices.DeleteFunc(slices.Clone(o.Services), func(s *corev1.Service) bool {
 		return s.Namespace == namespace && s.Name == name
 	}), &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
-		Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}},
+		Type:  corev1.ServiceTypeClusterIP,
+		Ports: []corev1.ServicePort{{Name: "https", Port: 443, Protocol: corev1.ProtocolTCP}},
 	}})
 	o.EndpointSlices = append(slices.Clone(o.EndpointSlices), &discoveryv1.EndpointSlice{
 		ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4,
@@ -162,7 +168,8 @@ func (p *player) compareFacts(facts []fact, snapshotTime time.Time) {
 		}
 		standing[f] = begun
 	}
-	for _, f := range slices.SortedFunc(maps.Keys(p.firingSince), func(a, b fact) int { return cmp.Compare(a.end, b.end) }) {
+	for _, f := range slices.SortedFunc(maps.Keys(p.firingSince),
+		func(a, b fact) int { return cmp.Compare(a.end, b.end) }) {
 		if _, stands := standing[f]; !stands {
 			p.say(report.Good, fmt.Sprintf("%s, after %.0f min.", f.end, snapshotTime.Sub(p.firingSince[f]).Minutes()))
 		}
@@ -181,7 +188,11 @@ func (p *player) facts(snapshotTime time.Time) (out []fact, alerts []inventory.A
 		out = append(out, fact{f.Webhook.Name + " fails: " + f.Brief + ".", f.Webhook.Name + " can be called again"})
 		name, since := f.Check.Alerts[f.Severity], p.history.FailingSince(f.Webhook)
 		if name != "" && snapshotTime.Sub(since) >= f.Check.For {
-			alerts = append(alerts, inventory.Alert{Name: name, Severity: f.Severity.String(), Series: f.Webhook.Series(), Since: since.Add(f.Check.For)})
+			alerts = append(alerts,
+				inventory.Alert{
+					Name: name, Severity: f.Severity.String(), Series: f.Webhook.Series(),
+					Since: since.Add(f.Check.For),
+				})
 			subject := fmt.Sprintf("Alert %s (%s) of %s ", name, f.Severity, f.Webhook.Name)
 			out = append(out, fact{subject + "fires.", subject + "ends"})
 		}

@@ -108,13 +108,16 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 	at := b.Service.Path
 	switch b.Kind {
 	case inventory.BackendService:
-		at = path.Join("/api/v1/namespaces", b.Service.Namespace, "services", fmt.Sprintf("https:%s:%d", b.Service.Name, cmp.Or(b.Service.Port, 443)), "proxy") + "/" + strings.TrimPrefix(at, "/")
+		at = path.Join("/api/v1/namespaces", b.Service.Namespace, "services", fmt.Sprintf("https:%s:%d", b.Service.Name, cmp.Or(b.Service.Port, 443)), "proxy") +
+			"/" + strings.TrimPrefix(at, "/")
 	case inventory.BackendURL:
 		u, err := url.Parse(b.URL)
 		if err != nil {
 			return nil, err
 		}
-		if api, err = newCaller(&rest.Config{Host: u.Scheme + "://" + u.Host, TLSClientConfig: rest.TLSClientConfig{CAData: b.CABundle}}, anyRedirect); err != nil {
+		if api, err = newCaller(&rest.Config{
+			Host: u.Scheme + "://" + u.Host, TLSClientConfig: rest.TLSClientConfig{CAData: b.CABundle},
+		}, anyRedirect); err != nil {
 			return nil, err
 		}
 		at = cmp.Or(u.Path, "/")
@@ -150,7 +153,9 @@ const fieldManager = program
 
 // objects is the client of the resource of the request.
 func (c caller) objects(r admission.Request) dynamic.ResourceInterface {
-	all := c.dynamic.Resource(schema.GroupVersionResource{Group: r.Resource.Group, Version: r.Version, Resource: r.Resource.Name})
+	all := c.dynamic.Resource(schema.GroupVersionResource{
+		Group: r.Resource.Group, Version: r.Version, Resource: r.Resource.Name,
+	})
 	if r.Resource.IsNamespaces() {
 		return all
 	}
@@ -158,7 +163,9 @@ func (c caller) objects(r admission.Request) dynamic.ResourceInterface {
 }
 
 // dryRun sends the request to the API server as a dry run.
-func (c caller) dryRun(ctx context.Context, verb string, r admission.Request, object map[string]any) (dryrun.Answer, error) {
+func (c caller) dryRun(ctx context.Context, verb string, r admission.Request,
+	object map[string]any,
+) (dryrun.Answer, error) {
 	sent, out := &unstructured.Unstructured{Object: object}, dryrun.Answer{Code: http.StatusOK}
 	var answered *unstructured.Unstructured
 	var err error
@@ -170,7 +177,8 @@ func (c caller) dryRun(ctx context.Context, verb string, r admission.Request, ob
 	case "update":
 		answered, err = c.objects(r).Update(ctx, sent, metav1.UpdateOptions{DryRun: dry, FieldManager: fieldManager})
 	case "apply":
-		answered, err = c.objects(r).Apply(ctx, r.Name, sent, metav1.ApplyOptions{DryRun: dry, FieldManager: fieldManager, Force: true})
+		answered, err = c.objects(r).Apply(ctx, r.Name, sent,
+			metav1.ApplyOptions{DryRun: dry, FieldManager: fieldManager, Force: true})
 	case "delete":
 		err = c.objects(r).Delete(ctx, r.Name, metav1.DeleteOptions{DryRun: dry})
 	}
@@ -200,7 +208,9 @@ func (c caller) stored(ctx context.Context, r admission.Request) (map[string]any
 
 // user is who makes the requests, as the API server has it.
 func (c caller) user(ctx context.Context) (out authenticationv1.UserInfo, err error) {
-	review := &unstructured.Unstructured{Object: map[string]any{"apiVersion": authenticationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectReview"}}
+	review := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": authenticationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectReview",
+	}}
 	asked := c.dynamic.Resource(authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"))
 	if review, err = asked.Create(ctx, review, metav1.CreateOptions{}); err != nil {
 		return out, fmt.Errorf("asking the API server who the user is (SelfSubjectReview): %w", err)
@@ -210,7 +220,9 @@ func (c caller) user(ctx context.Context) (out authenticationv1.UserInfo, err er
 }
 
 // callChain calls the webhooks of the chain, and the API server.
-func (e *explain) callChain(ctx context.Context, a requestArguments, chain admission.Chain, m *admission.Matcher) (report.CalledRequest, error) {
+func (e *explain) callChain(ctx context.Context, a requestArguments, chain admission.Chain,
+	m *admission.Matcher,
+) (report.CalledRequest, error) {
 	config, err := e.access.config()
 	if err != nil {
 		return report.CalledRequest{}, err

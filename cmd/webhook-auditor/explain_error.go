@@ -37,7 +37,8 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 	for i, c := range found {
 		answers[i] = diagnose.Explain(evaluated, c)
 	}
-	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot), report.NewErrors(evaluated.Snapshot.Errors), s)
+	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot),
+		report.NewErrors(evaluated.Snapshot.Errors), s)
 }
 
 // apiServerErrors are the errors in the text of --error, or of standard input.

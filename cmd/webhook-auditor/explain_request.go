@@ -113,7 +113,8 @@ func parseLabels(typed string) (labels.Set, error) {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "<nil>: "))
 	}
 	for part := range strings.SplitSeq(typed, ",") {
-		if key, value, found := strings.Cut(part, "="); found && set[strings.TrimSpace(key)] != strings.TrimSpace(value) {
+		if key, value, found := strings.Cut(part, "="); found &&
+			set[strings.TrimSpace(key)] != strings.TrimSpace(value) {
 			return nil, fmt.Errorf("%s must have one value", strings.TrimSpace(key))
 		}
 	}
@@ -143,7 +144,8 @@ func unread(s *inventory.Snapshot, r inventory.Resource) []string {
 	var what []string
 	for _, t := range []inventory.Type{inventory.Mutating, inventory.Validating, inventory.Conversion} {
 		isBuiltin := func(served inventory.Served) bool { return served.Resource == r.Parent() }
-		if s.Unread(inventory.Ref{Type: t}) && (t != inventory.Conversion || !slices.ContainsFunc(inventory.Builtins(s.Server, s.OpenShift), isBuiltin)) {
+		if s.Unread(inventory.Ref{Type: t}) &&
+			(t != inventory.Conversion || !slices.ContainsFunc(inventory.Builtins(s.Server, s.OpenShift), isBuiltin)) {
 			what = append(what, t.Resource().Resource)
 		}
 	}
@@ -280,7 +282,10 @@ func (k knowledge) withParams(r admission.Request) admission.Chain {
 }
 
 func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge {
-	k := knowledge{Matcher: m, user: admission.NewUser(e.access.overrides.AuthInfo.Impersonate, e.access.overrides.AuthInfo.ImpersonateGroups)}
+	k := knowledge{
+		Matcher: m, user: admission.NewUser(e.access.overrides.AuthInfo.Impersonate,
+			e.access.overrides.AuthInfo.ImpersonateGroups),
+	}
 	if len(e.paths) > 0 || e.offline {
 		return k
 	}

@@ -221,14 +221,18 @@ func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownErr
 	configuration, name, _ := strings.Cut(named, "/")
 	switch {
 	case slices.Contains(apiServiceTypes, configuration):
-		return impact.APIServiceCards(r, name), impact.UnknownError{What: "APIService of an aggregated API server", Name: name, Known: impact.AggregatedAPIs(r.Snapshot)}
+		return impact.APIServiceCards(r, name), impact.UnknownError{
+			What: "APIService of an aggregated API server", Name: name, Known: impact.AggregatedAPIs(r.Snapshot),
+		}
 	case typed && t.Type.IsPolicy():
-		return impact.PolicyCards(r, t.Ref), impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration, Known: namesOf(r.Snapshot)}
+		return impact.PolicyCards(r, t.Ref),
+			impact.UnknownError{What: arguments.ResourceOf(t.Type), Name: t.Configuration, Known: namesOf(r.Snapshot)}
 	}
 	cards := append(impact.Cards(r, configuration, name), impact.PolicyCards(r, inventory.Ref{Configuration: named})...)
 	if typed && len(cards) == 0 {
 		_, named, _ = strings.Cut(named, "/")
-		cards = slices.DeleteFunc(impact.Cards(r, t.Configuration, t.Name), func(c impact.Card) bool { return c.Profile.Type != t.Type })
+		cards = slices.DeleteFunc(impact.Cards(r, t.Configuration, t.Name),
+			func(c impact.Card) bool { return c.Profile.Type != t.Type })
 	}
 	return cards, impact.UnknownError{What: "webhook, configuration or policy", Name: named, Known: namesOf(r.Snapshot)}
 }

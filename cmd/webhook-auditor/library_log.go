@@ -31,7 +31,9 @@ func newLibraryLog(handler slog.Handler, library string, messages *prometheus.Co
 
 // newCountedLog is the log of anything that may log each event.
 func newCountedLog(handler slog.Handler, counter prometheus.Counter) libraryLog {
-	return libraryLog{Handler: handler, counter: counter, limiter: rate.NewLimiter(rate.Every(libraryInterval), libraryBurst)}
+	return libraryLog{
+		Handler: handler, counter: counter, limiter: rate.NewLimiter(rate.Every(libraryInterval), libraryBurst),
+	}
 }
 
 // Handle logs or counts a message. One of a call that was ended, as SIGTERM ends all, is

@@ -19,7 +19,8 @@ import (
 func main() {
 	setVersion()
 	cobra.EnableCommandSorting = false // the first of a group are asked for most
-	os.Exit(exit(run(interruptible(), os.Args[1:], streams{reader: os.Stdin, out: os.Stdout, err: os.Stderr}), os.Stderr))
+	os.Exit(exit(run(interruptible(), os.Args[1:], streams{reader: os.Stdin, out: os.Stdout, err: os.Stderr}),
+		os.Stderr))
 }
 
 // interruptible ends with the first SIGINT or SIGTERM; a second one kills.

@@ -132,8 +132,13 @@ func (a *agents) server() *mcp.Server {
 // add adds a tool, which makes its arguments a command with its flags.
 func add[In any](server *mcp.Server, name, description string, command func(In) (call, error)) {
 	local := false
-	tool := &mcp.Tool{Name: name, Description: description, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &local}}
-	mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest, input In) (*mcp.CallToolResult, any, error) {
+	tool := &mcp.Tool{
+		Name: name, Description: description,
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: &local},
+	}
+	mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest,
+		input In,
+	) (*mcp.CallToolResult, any, error) {
 		c, err := command(input)
 		if err != nil {
 			return nil, nil, err
@@ -199,16 +204,21 @@ func (a *agents) audit(tool auditTool) (call, error) {
 		}
 	}
 	format, err := choice("format", tool.Format, toolFormats)
-	c := audit{source: a.source(), output: format, failOn: never, fixes: true, served: true, namespace: namespaceFlags{name: tool.Namespace}}
+	c := audit{
+		source: a.source(), output: format, failOn: never, fixes: true, served: true,
+		namespace: namespaceFlags{name: tool.Namespace},
+	}
 	return call{run: c.run, args: slices.Concat(a.paths, tool.Targets)}, err
 }
 
 func (a *agents) explain(tool explainTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
 	c := explain{source: a.source(), output: format, errorText: tool.Error, request: &requestFlags{
-		subject: admission.Subject{Namespace: tool.Namespace}, labels: ptr.Deref(tool.Labels, ""), labeled: func() bool { return tool.Labels != nil },
+		subject: admission.Subject{Namespace: tool.Namespace}, labels: ptr.Deref(tool.Labels, ""),
+		labeled: func() bool { return tool.Labels != nil },
 	}}
-	args := slices.DeleteFunc([]string{tool.Operation, tool.Resource, tool.Name}, func(s string) bool { return s == "" })
+	args := slices.DeleteFunc([]string{tool.Operation, tool.Resource, tool.Name},
+		func(s string) bool { return s == "" })
 	if (tool.Operation == "" || tool.Resource == "") && len(args) > 0 {
 		err = errors.New("operation and resource: must both be given, or neither with an error")
 	}
@@ -217,7 +227,9 @@ func (a *agents) explain(tool explainTool) (call, error) {
 
 func (a *agents) impact(tool impactTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
-	c := impactFlags{source: a.source(), output: format, failOn: never, down: tool.Down, nodes: tool.DownNodes, deleted: tool.Delete}
+	c := impactFlags{
+		source: a.source(), output: format, failOn: never, down: tool.Down, nodes: tool.DownNodes, deleted: tool.Delete,
+	}
 	args := slices.DeleteFunc([]string{tool.Configuration}, func(s string) bool { return s == "" })
 	return call{run: c.run, args: args}, err
 }
@@ -231,7 +243,10 @@ func (a *agents) diff(tool diffTool) (call, error) {
 func (a *agents) top(tool topTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
 	sort, unknown := choice("sort", tool.Sort, report.SortKeys)
-	c := top{source: a.source(), output: format, sort: sort, column: report.AuditDimensions[0], namespace: namespaceFlags{name: tool.Namespace}}
+	c := top{
+		source: a.source(), output: format, sort: sort, column: report.AuditDimensions[0],
+		namespace: namespaceFlags{name: tool.Namespace},
+	}
 	return call{run: c.run}, errors.Join(err, unknown)
 }
 

@@ -5,9 +5,12 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
@@ -42,12 +45,46 @@ func TestNames(t *testing.T) {
 			return nil
 		}
 		files := token.NewFileSet()
-		tree := must.Get(parser.ParseFile(files, file, nil, parser.SkipObjectResolution))(t)
+		tree := must.Get(parser.ParseFile(files, file, nil, parser.SkipObjectResolution|parser.ParseComments))(t)
+		for _, line := range longLines(files, tree, must.Get(os.ReadFile(file))(t)) {
+			t.Errorf("%s:%d: code of more than %d columns, without its texts", file, line, maxColumns)
+		}
 		for _, found := range unclearNames(tree) {
 			t.Errorf("%s: %s", files.Position(found.id.Pos()), found.reason+" "+found.id.Name)
 		}
 		return nil
 	}))
+}
+
+// maxColumns bounds a line of code; texts, tags, patterns and comments aside.
+const maxColumns = 120
+
+// longLines are the numbers of the lines that are longer.
+func longLines(files *token.FileSet, tree *ast.File, source []byte) (out []int) {
+	code := slices.Clone(source)
+	leaveOut := func(n ast.Node) {
+		for i := files.Position(n.Pos()).Offset; i < files.Position(n.End()).Offset; i++ {
+			if code[i] != '\n' {
+				code[i] = 0
+			}
+		}
+	}
+	ast.Inspect(tree, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			leaveOut(n)
+		}
+		return true
+	})
+	for _, c := range tree.Comments {
+		leaveOut(c)
+	}
+	text := strings.NewReplacer("\x00", "", "\t", "    ").Replace(string(code))
+	for i, line := range strings.Split(text, "\n") {
+		if utf8.RuneCountInString(line) > maxColumns {
+			out = append(out, i+1)
+		}
+	}
+	return out
 }
 
 // unclearName is a name that has to be another.

@@ -137,7 +137,9 @@ func (found observation) addTo(s *inventory.Snapshot) *inventory.Snapshot {
 
 // start observes beside what else is read. The function that it returns waits
 // for that, and adds it to a Snapshot.
-func (o *observeFlags) start(ctx context.Context, access *clusterFlags, s streams) func(*inventory.Snapshot) *inventory.Snapshot {
+func (o *observeFlags) start(ctx context.Context, access *clusterFlags,
+	s streams,
+) func(*inventory.Snapshot) *inventory.Snapshot {
 	if !o.enabled() {
 		return func(snapshot *inventory.Snapshot) *inventory.Snapshot { return o.audit.addTo(ctx, snapshot, s) }
 	}

@@ -31,7 +31,9 @@ func (c *policyChanges) changed(now string) bool {
 
 // followPolicy reads the Policy at each tick and gives apply each change of it,
 // until the context ends; text is what was read at the start.
-func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time.Time, apply func(classify.Policy, error)) error {
+func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time.Time,
+	apply func(classify.Policy, error),
+) error {
 	changes := policyChanges{string(text), string(text)}
 	for {
 		select {

@@ -98,7 +98,9 @@ var printExamples = map[string]string{
 	"run-level-guard": `  webhook-auditor print run-level-guard --config policy.yaml | kubectl apply -f -`,
 }
 
-func artifactCommand(s streams, name, summary string, printTo func(*pflag.FlagSet) func(io.Writer) error) *cobra.Command {
+func artifactCommand(s streams, name, summary string,
+	printTo func(*pflag.FlagSet) func(io.Writer) error,
+) *cobra.Command {
 	c := &cobra.Command{
 		Use:               name,
 		Short:             "Print " + summary,

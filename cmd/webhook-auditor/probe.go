@@ -50,7 +50,9 @@ func (p *probeFlags) needsCluster(paths []string) error {
 }
 
 // join puts a Prober in front of publish, where one is wanted.
-func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, o probe.Options, publish func(*admission.Matcher)) func(*admission.Matcher) {
+func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, o probe.Options,
+	publish func(*admission.Matcher),
+) func(*admission.Matcher) {
 	if p.mode != "tls" {
 		return publish
 	}
@@ -61,7 +63,9 @@ func (p *probeFlags) join(ctx context.Context, group *errgroup.Group, o probe.Op
 
 // dial dials each backend once, and prints how many could not be checked: their
 // webhooks have no findings of the probe.
-func (p *probeFlags) dial(ctx context.Context, access *clusterFlags, s *inventory.Snapshot, streams streams) (*inventory.Snapshot, error) {
+func (p *probeFlags) dial(ctx context.Context, access *clusterFlags, s *inventory.Snapshot,
+	streams streams,
+) (*inventory.Snapshot, error) {
 	if p.mode != "tls" {
 		return s, nil
 	}

@@ -91,7 +91,10 @@ func runCommand(s streams) *cobra.Command {
 }
 
 func degradedModes() []string {
-	return []string{string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff), string(operator.RollUpEnhancement)}
+	return []string{
+		string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff),
+		string(operator.RollUpEnhancement),
+	}
 }
 
 // check validates the flags before anything starts.
@@ -104,7 +107,8 @@ func (o *operatorFlags) check() error {
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
 	}
-	return cmp.Or(o.probe.check(), notStandardInput(o.paths), o.probe.needsCluster(o.paths), o.observe.check(o.paths), o.web.check())
+	return cmp.Or(o.probe.check(), notStandardInput(o.paths), o.probe.needsCluster(o.paths), o.observe.check(o.paths),
+		o.web.check())
 }
 
 // unused refuses flags that do nothing without another one, or beside it.
@@ -154,7 +158,9 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 		return err
 	}
 	log.Info("starting", "version", version.Version, "cluster", cmp.Or(c.config.Host, strings.Join(o.paths, ", ")))
-	tracker := operator.NewTracker(operator.TrackerOptions{RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version})
+	tracker := operator.NewTracker(operator.TrackerOptions{
+		RollUp: operator.RollUp(o.degraded), Inertia: o.inertia, Version: version.Version,
+	})
 	d := newDaemon(policy, tracker, log)
 	klog.SetSlogLogger(slog.New(newLibraryLog(log.Handler(), "klog", d.own.LibraryMessages)))
 	group, ctx := errgroup.WithContext(ctx)
@@ -171,7 +177,8 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	} else {
 		publish := o.probe.join(ctx, group, o.probe.options(c.config), func(m *admission.Matcher) { d.publish(ctx, m) })
 		group.Go(func() error {
-			return cluster.Watch(ctx, c.clients, cluster.Options{Debounce: o.settle, Routing: c.routing, OnStartupErrors: d.unread}, publish)
+			return cluster.Watch(ctx, c.clients,
+				cluster.Options{Debounce: o.settle, Routing: c.routing, OnStartupErrors: d.unread}, publish)
 		})
 	}
 	if o.input.config != "" {

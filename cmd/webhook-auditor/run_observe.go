@@ -31,7 +31,9 @@ func (o *operatorFlags) followObservation(ctx context.Context, d *daemon) error 
 
 // followObservation observes at once and at each tick, until ctx ends. It runs
 // beside the watch, which never waits for it.
-func (d *daemon) followObservation(ctx context.Context, ticks <-chan time.Time, observe func(context.Context) observation) error {
+func (d *daemon) followObservation(ctx context.Context, ticks <-chan time.Time,
+	observe func(context.Context) observation,
+) error {
 	for {
 		found := observe(ctx)
 		if !d.exportsObserved {
@@ -69,5 +71,6 @@ func (d *daemon) exportObserved() []*dto.MetricFamily {
 	if found == nil || found.observed == nil {
 		return nil
 	}
-	return append(observed.Export(found.scrapes), exporter.ObservedServers(len(found.scrapes), found.observed.OfServers)...)
+	return append(observed.Export(found.scrapes),
+		exporter.ObservedServers(len(found.scrapes), found.observed.OfServers)...)
 }

@@ -16,13 +16,17 @@ func Rule(group, resource string, operations ...admissionv1.OperationType) admis
 	}
 	return admissionv1.RuleWithOperations{
 		Operations: operations,
-		Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+		Rule: admissionv1.Rule{
+			APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource},
+		},
 	}
 }
 
 // Selector returns a selector of one requirement.
 func Selector(key string, operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
-	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+		Key: key, Operator: operator, Values: values,
+	}}}
 }
 
 // Client returns how the API server calls a Service.
@@ -31,7 +35,9 @@ func Client(namespace, service string) admissionv1.WebhookClientConfig {
 }
 
 // Webhook returns a webhook without side effects.
-func Webhook(name string, client admissionv1.WebhookClientConfig, rules ...admissionv1.RuleWithOperations) admissionv1.ValidatingWebhook {
+func Webhook(name string, client admissionv1.WebhookClientConfig,
+	rules ...admissionv1.RuleWithOperations,
+) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
 		Name: name, ClientConfig: client, Rules: rules,
 		SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
@@ -59,16 +65,24 @@ func Mutating(name string, webhooks ...admissionv1.MutatingWebhook) *admissionv1
 
 // Policy returns an admission policy.
 func Policy(name string, rule admissionv1.RuleWithOperations) *admissionv1.ValidatingAdmissionPolicy {
-	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule}}},
-	}}
+	return &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule}},
+			},
+		},
+	}
 }
 
 // Binding returns the binding by which the policy of that name denies.
 func Binding(name string) *admissionv1.ValidatingAdmissionPolicyBinding {
-	return &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
+	return &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
 }
 
 // Namespace returns the metadata of a namespace.
@@ -87,8 +101,10 @@ func Service(namespace, name string) *corev1.Service {
 // EndpointSlice returns ready endpoints of a Service.
 func EndpointSlice(namespace, service string, addresses ...string) *discoveryv1.EndpointSlice {
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
-		Ports:      []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(8443))}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		},
+		Ports: []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(8443))}},
 	}
 	for _, address := range addresses {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{address}})
@@ -98,12 +114,16 @@ func EndpointSlice(namespace, service string, addresses ...string) *discoveryv1.
 
 // CRD returns a CustomResourceDefinition of the kind Widget, whose last version is stored.
 func CRD(group, plural string, versions ...string) *apiextensionsv1.CustomResourceDefinition {
-	c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-		Group: group, Scope: apiextensionsv1.NamespaceScoped,
-		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: "widget", Kind: "Widget"},
-	}}
+	c := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: "widget", Kind: "Widget"},
+		},
+	}
 	for i, version := range versions {
-		c.Spec.Versions = append(c.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{Name: version, Served: true, Storage: i == len(versions)-1})
+		c.Spec.Versions = append(c.Spec.Versions,
+			apiextensionsv1.CustomResourceDefinitionVersion{Name: version, Served: true, Storage: i == len(versions)-1})
 	}
 	return c
 }

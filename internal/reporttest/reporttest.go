@@ -75,9 +75,14 @@ var (
 func limits() *inventory.AdmissionPolicy {
 	ref := inventory.Ref{Type: inventory.ValidatingPolicy, Configuration: "limits.example.com", Name: "limits.example.com"}
 	return &inventory.AdmissionPolicy{
-		Registration: inventory.Registration{Ref: ref, Object: inventory.Object{Kind: inventory.KindValidatingPolicy, Name: ref.Name}, FailurePolicy: admissionv1.Fail},
-		ParamKind:    &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
-		Bindings:     []*inventory.PolicyBinding{{Object: inventory.Object{Kind: inventory.KindValidatingPolicyBinding, Name: "limits"}, Policy: ref}},
+		Registration: inventory.Registration{
+			Ref: ref, Object: inventory.Object{Kind: inventory.KindValidatingPolicy, Name: ref.Name},
+			FailurePolicy: admissionv1.Fail,
+		},
+		ParamKind: &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+		Bindings: []*inventory.PolicyBinding{{Object: inventory.Object{
+			Kind: inventory.KindValidatingPolicyBinding, Name: "limits",
+		}, Policy: ref}},
 	}
 }
 
@@ -94,18 +99,32 @@ func Report() *classify.Report {
 		Source:      source,
 	}
 	return &classify.Report{
-		Snapshot: &inventory.Snapshot{Cluster: inventory.Cluster{Server: inventory.Version{Major: 1, Minor: 37, Git: "v1.37.1"}}, Taken: Taken, Probes: probes(), Policies: []*inventory.AdmissionPolicy{limits()}},
+		Snapshot: &inventory.Snapshot{Cluster: inventory.Cluster{Server: inventory.Version{
+			Major: 1, Minor: 37, Git: "v1.37.1",
+		}}, Taken: Taken, Probes: probes(), Policies: []*inventory.AdmissionPolicy{limits()}},
 		Profiles: []*classify.Profile{
-			{Webhook: inject, Threshold: 0.5, ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: {pods}, classify.ClassCore: {pods}}},
+			{
+				Webhook: inject, Threshold: 0.5,
+				ByClass: map[classify.Class][]inventory.Resource{
+					classify.ClassCritical: {pods}, classify.ClassCore: {pods},
+				},
+			},
 			{Webhook: Webhook(widgets, Service("widgets", "convert")), Threshold: 1, State: inventory.BackendState{Known: true}},
-			{Webhook: policy, Threshold: 0.5, State: inventory.BackendState{Known: true, Fault: inventory.NoReadyEndpoints}, Approved: true, ByClass: map[classify.Class][]inventory.Resource{
-				classify.ClassCritical: {pods},
-				classify.ClassCore:     {pods, deployments},
-			}},
+			{
+				Webhook: policy, Threshold: 0.5,
+				State: inventory.BackendState{Known: true, Fault: inventory.NoReadyEndpoints}, Approved: true,
+				ByClass: map[classify.Class][]inventory.Resource{
+					classify.ClassCritical: {pods},
+					classify.ClassCore:     {pods, deployments},
+				},
+			},
 			{Webhook: Webhook(quotaPolicy, Service("policy", "policy")), Threshold: 1},
 		},
 		Costs: []classify.Cost{
-			{Resource: pods, Operation: admission.Create, Budget: admission.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2}},
+			{
+				Resource: pods, Operation: admission.Create,
+				Budget: admission.Budget{Mutating: 10 * time.Second, Validating: 10 * time.Second, Webhooks: 2},
+			},
 			{Resource: pods, Operation: admission.Delete},
 		},
 		Findings: []*classify.Finding{
@@ -135,11 +154,14 @@ func Report() *classify.Report {
 				Message:  "is called for resourcequotas",
 				Fix:      "Have it approved: set the annotation webhook-approved.openshift.io to the URL of the pull request.",
 			}},
-			{Check: CriticalResource, Webhook: podsPolicy, Source: source, Acknowledged: true, Problem: classify.Problem{
-				Severity: classify.Info,
-				Message:  "is called for pods",
-				Fix:      "Have it approved.",
-			}},
+			{
+				Check: CriticalResource, Webhook: podsPolicy, Source: source, Acknowledged: true,
+				Problem: classify.Problem{
+					Severity: classify.Info,
+					Message:  "is called for pods",
+					Fix:      "Have it approved.",
+				},
+			},
 		},
 	}
 }

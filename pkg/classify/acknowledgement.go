@@ -56,7 +56,8 @@ func (a Acknowledgement) String() string {
 }
 
 func (a Acknowledgement) covers(f *Finding) bool {
-	return matchOrAny(a.Check, f.Check.Name) && matchOrAny(a.Configuration, f.Webhook.Configuration) && matchOrAny(a.Name, f.Webhook.Name)
+	return matchOrAny(a.Check, f.Check.Name) && matchOrAny(a.Configuration, f.Webhook.Configuration) &&
+		matchOrAny(a.Name, f.Webhook.Name)
 }
 
 func matchOrAny(glob, name string) bool { return glob == "" || match(glob, name) }
@@ -143,7 +144,8 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 		by := of.WithoutName()
 		left := slices.DeleteFunc(checks[by], func(check string) bool { return used[acknowledgement{by, check}] })
 		if len(left) > 0 {
-			unused = appendFindings(unused, staleAcknowledgement, of, []Problem{unusedAnnotation(of, text.Distinct(left))})
+			unused = appendFindings(unused, staleAcknowledgement, of,
+				[]Problem{unusedAnnotation(of, text.Distinct(left))})
 		}
 	}
 	return unused

@@ -114,7 +114,8 @@ func whatStops(p *PolicyProfile, unapplied []admission.Unapplied) string {
 		if !ok {
 			continue
 		}
-		refused := p.Matcher.UnappliedRequests(p.AdmissionPolicy, u.MatchedResource, admission.Subject{User: v.user, Labels: admission.Unlabeled})
+		refused := p.Matcher.UnappliedRequests(p.AdmissionPolicy, u.MatchedResource,
+			admission.Subject{User: v.user, Labels: admission.Unlabeled})
 		switch {
 		case refused.All || refused.Presumed:
 			out = append(out, v.stops)
@@ -136,7 +137,9 @@ func leaveSubresourcesOut(p *PolicyProfile, resources []inventory.Resource) stri
 	}
 	rule := admissionv1.RuleWithOperations{
 		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-		Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: text.Distinct(subresources)},
+		Rule: admissionv1.Rule{
+			APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: text.Distinct(subresources),
+		},
 	}
 	add := edit{"add", "/spec/matchConstraints/excludeResourceRules", []admissionv1.RuleWithOperations{rule}}
 	if len(p.Excluded.Rules) > 0 {

@@ -63,7 +63,8 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 // it is called on; "" where they do not. Most real ones do, and serve all the same.
 func ReadyElsewhere(p *Profile) string {
 	for _, w := range BehindWebhook(p) {
-		if port := p.Snapshot.TargetPort(p.State.Service, &w); port > 0 && w.ReadinessPort > 0 && w.ReadinessPort != port {
+		if port := p.Snapshot.TargetPort(p.State.Service, &w); port > 0 && w.ReadinessPort > 0 &&
+			w.ReadinessPort != port {
 			return fmt.Sprintf("the readinessProbe of %s asks port %d, and the webhook is called on %d: its Pods may be ready and not listen", &w, w.ReadinessPort, port)
 		}
 	}
@@ -190,7 +191,8 @@ func hasten(p *Profile) string {
 
 // CoversPods reports whether controllers meet the webhook or policy where they create Pods.
 func CoversPods(matched []admission.MatchedResource) bool {
-	return slices.ContainsFunc(matched, func(m admission.MatchedResource) bool { return m.Resource == inventory.Resource{Name: "pods"} })
+	return slices.ContainsFunc(matched,
+		func(m admission.MatchedResource) bool { return m.Resource == inventory.Resource{Name: "pods"} })
 }
 
 func restore(p *Profile) string {
@@ -200,7 +202,8 @@ func restore(p *Profile) string {
 	case p.State.Fault == inventory.PortNotFound:
 		return callOther(p, p.Snapshot.Services[p.State.Service.Key].Ports)
 	}
-	if likely, found := p.Snapshot.LikelyService(p.State.Service.Key); found && p.State.Fault == inventory.ServiceNotFound {
+	if likely, found := p.Snapshot.LikelyService(p.State.Service.Key); found &&
+		p.State.Fault == inventory.ServiceNotFound {
 		return fmt.Sprintf("bring %s back (%s); did you mean Service %s?", backend(p), p.lookAtBackend(), quoted(likely.String()))
 	}
 	return fmt.Sprintf("bring %s back (%s)", backend(p), p.lookAtBackend())

@@ -20,7 +20,9 @@ var backendSelector = &Check{
 			return nil
 		}
 		behind := BehindWebhook(p)
-		for _, find := range []func(*Profile, inventory.Service, []inventory.Workload) *Problem{noPods, noSuchPort, foreignPods, unreadyPods} {
+		for _, find := range []func(*Profile, inventory.Service, []inventory.Workload) *Problem{
+			noPods, noSuchPort, foreignPods, unreadyPods,
+		} {
 			if problem := find(p, service, behind); problem != nil {
 				return []Problem{*problem}
 			}
@@ -37,7 +39,8 @@ func noPods(p *Profile, service inventory.Service, workloads []inventory.Workloa
 	}
 	severity, consequence := consequences(p)
 	if len(workloads) == 0 {
-		inNamespace := slices.ContainsFunc(p.Snapshot.Workloads, func(w inventory.Workload) bool { return w.Namespace == service.Namespace })
+		inNamespace := slices.ContainsFunc(p.Snapshot.Workloads,
+			func(w inventory.Workload) bool { return w.Namespace == service.Namespace })
 		others := slices.ContainsFunc(p.Snapshot.Manifests, func(m inventory.Manifest) bool {
 			return slices.Contains(makersOfPods, m.Kind) && (m.Namespace == "" || m.Namespace == service.Namespace)
 		})
@@ -76,7 +79,8 @@ func hasPods(w *inventory.Workload) bool { return w.Replicas > 0 || w.Daemon }
 // lacksPort reports whether the workload is none of the webhook's by the ports that each of
 // its containers declares. One that declares none may listen at any, but in a Job.
 func lacksPort(p *Profile, w *inventory.Workload) bool {
-	return w.Declared != nil && (!w.Undeclared || w.Kind == "Job") && !slices.Contains(w.Declared, p.Snapshot.TargetPort(p.State.Service, w))
+	return w.Declared != nil && (!w.Undeclared || w.Kind == "Job") &&
+		!slices.Contains(w.Declared, p.Snapshot.TargetPort(p.State.Service, w))
 }
 
 // makersOfPods are the kinds beside those of Workloads whose objects make Pods that serve:
@@ -106,7 +110,8 @@ func noSuchPort(p *Profile, service inventory.Service, workloads []inventory.Wor
 // targetName is the targetPort of the port by name, "" where it is a number.
 func targetName(service inventory.Service, port int32) string {
 	for _, p := range service.Ports {
-		if p.Port == port && p.TargetPort.Type == intstr.String && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+		if p.Port == port && p.TargetPort.Type == intstr.String &&
+			(p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
 			return p.TargetPort.StrVal
 		}
 	}

@@ -19,9 +19,10 @@ var blocksAuditor = &Check{
 		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform {
 			return nil
 		}
-		severity, what, where, resources := refusedNeeds(p.Snapshot, p.Policy, func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
-			return p.Matcher.InterceptsSubject(p.Webhook, r, op, subject).Match
-		})
+		severity, what, where, resources := refusedNeeds(p.Snapshot, p.Policy,
+			func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
+				return p.Matcher.InterceptsSubject(p.Webhook, r, op, subject).Match
+			})
 		if len(where) == 0 {
 			return nil
 		}
@@ -37,16 +38,17 @@ var blocksAuditor = &Check{
 		}
 		// It has no backend to lose: what it surely refuses is a warning, what it may refuse is
 		// worth knowing.
-		severity, what, where, _ := refusedNeeds(p.Snapshot, p.Policy, func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
-			request, err := p.Matcher.Request(op, r, subject)
-			switch {
-			case err != nil || !p.isEvaluatedFor(request):
-				return admission.No
-			case p.Matcher.MatchPolicy(request, p.AdmissionPolicy, nil).Refused:
-				return admission.Yes
-			}
-			return admission.Maybe
-		})
+		severity, what, where, _ := refusedNeeds(p.Snapshot, p.Policy,
+			func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
+				request, err := p.Matcher.Request(op, r, subject)
+				switch {
+				case err != nil || !p.isEvaluatedFor(request):
+					return admission.No
+				case p.Matcher.MatchPolicy(request, p.AdmissionPolicy, nil).Refused:
+					return admission.Yes
+				}
+				return admission.Maybe
+			})
 		if len(where) == 0 {
 			return nil
 		}
@@ -72,7 +74,10 @@ var auditorNeeds = []struct {
 
 // refusedNeeds are those of the needs that may be refused, in the namespaces that exist:
 // where webhook-auditor is not installed, nothing of it can be blocked.
-func refusedNeeds(s *inventory.Snapshot, p *Policy, refuses func(inventory.Resource, admission.Operation, admission.Subject) admission.Match) (severity Severity, what, where []string, resources []inventory.Resource) {
+func refusedNeeds(s *inventory.Snapshot, p *Policy,
+	refuses func(inventory.Resource, admission.Operation,
+		admission.Subject) admission.Match,
+) (severity Severity, what, where []string, resources []inventory.Resource) {
 	severity = Info
 	for _, namespace := range p.AuditorNamespaces {
 		if _, installed := s.Namespaces[namespace]; !installed {

@@ -62,7 +62,9 @@ const maxCompared = 50_000
 
 // newCostIndex costs the webhooks and the namespaces, and up to maxCompared comparisons.
 func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources []inventory.Resource) costIndex {
-	b := costIndex{work: w, matcher: m, chains: map[inventory.Resource][]*Profile{}, selectors: map[string]inventory.Selector{}}
+	b := costIndex{
+		work: w, matcher: m, chains: map[inventory.Resource][]*Profile{}, selectors: map[string]inventory.Selector{},
+	}
 	for _, r := range resources {
 		b.chains[r] = nil
 	}
@@ -204,7 +206,8 @@ func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Oper
 		slowest  bool // of the validating webhooks
 	}
 	seen := map[selection]bool{}
-	for _, class := range slices.SortedStableFunc(slices.Values(b.classes), func(x, y namespaceClass) int { return cmp.Compare(totals[y.name].Total(), totals[x.name].Total()) }) {
+	for _, class := range slices.SortedStableFunc(slices.Values(b.classes),
+		func(x, y namespaceClass) int { return cmp.Compare(totals[y.name].Total(), totals[x.name].Total()) }) {
 		before := len(seen)
 		for key, budget := range budgets {
 			if class.selected[key] {
@@ -258,7 +261,8 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 		alike[key] = append(alike[key], p)
 	}
 	keys := slices.SortedFunc(maps.Keys(alike), func(x, y string) int {
-		return cmp.Or(cmp.Compare(budgetOf(alike[y], admission.Delete).Total(), budgetOf(alike[x], admission.Delete).Total()), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(budgetOf(alike[y], admission.Delete).Total(),
+			budgetOf(alike[x], admission.Delete).Total()), cmp.Compare(x, y))
 	})
 	keys = keys[:min(len(keys), maxAsked)]
 	joined := func(order []string) (group []string) {
@@ -340,7 +344,8 @@ func (p *Policy) findCosts(w *work, r *Report) []inventory.Error {
 // does: one is enough to act on.
 func worstExcess(costs []chainCost, allowed Budget) (worst chainCost, exceeds bool) {
 	for _, c := range costs {
-		over := allowed.Seconds > 0 && c.Total() > secondsOf(allowed.Seconds) || allowed.Webhooks > 0 && c.Webhooks > allowed.Webhooks
+		over := allowed.Seconds > 0 && c.Total() > secondsOf(allowed.Seconds) ||
+			allowed.Webhooks > 0 && c.Webhooks > allowed.Webhooks
 		if over && (!exceeds || c.Total() > worst.Total()) {
 			worst, exceeds = c, true
 		}

@@ -23,8 +23,9 @@ var budgetExceeded = &Check{
 			}
 			out = append(out, Problem{
 				Resource: e.Resource,
-				Message:  fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst%s: the budget allows %s", e.Webhooks, where(e.Cost), text.Seconds(e.Total()), endedBy(p, e.Cost), allowance(e.Allowed)),
-				Fix:      cheaper(p, e),
+				Message: fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst%s: the budget allows %s",
+					e.Webhooks, where(e.Cost), text.Seconds(e.Total()), endedBy(p, e.Cost), allowance(e.Allowed)),
+				Fix: cheaper(p, e),
 			})
 		}
 		return out
@@ -71,5 +72,6 @@ func allowance(b Budget) string {
 // cheaper is how to get back under the budget.
 func cheaper(p *Profile, e Excess) string {
 	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
-		text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}), explainCommand(e.Cost), byOwner(p))
+		text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p,
+			[]inventory.Resource{e.Resource}), explainCommand(e.Cost), byOwner(p))
 }

@@ -8,7 +8,8 @@ var bundleConflict = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		b, injector := p.Webhook.Backend, injectorOf(p.Object.Annotations)
-		if b.CABundle == nil || b.Authority != nil && b.Authority.Blanked || p.Platform || !p.isToApply() || injector.name == "" {
+		if b.CABundle == nil || b.Authority != nil && b.Authority.Blanked || p.Platform || !p.isToApply() ||
+			injector.name == "" {
 			return nil
 		}
 		again := ""

@@ -40,5 +40,6 @@ func renew(p *Profile) string {
 
 // anyValid reports whether a CA of the bundle is valid at the time.
 func anyValid(a *inventory.Authority, t time.Time) bool {
-	return slices.ContainsFunc(a.Certificates, func(c inventory.Certificate) bool { return !t.Before(c.NotBefore) && !t.After(c.NotAfter) })
+	return slices.ContainsFunc(a.Certificates,
+		func(c inventory.Certificate) bool { return !t.Before(c.NotBefore) && !t.After(c.NotAfter) })
 }

@@ -144,7 +144,8 @@ func (p *Policy) addOutlasting(b costIndex, c chainCost) {
 		c.Namespace = "" // it is the same in all
 	}
 	o := &Outlasting{Cost: c.Cost, By: by, End: end}
-	o.Critical = slices.Contains(p.Classes[ClassCritical], c.Resource) || slices.Contains(p.Classes[ClassVital], c.Resource)
+	o.Critical = slices.Contains(p.Classes[ClassCritical], c.Resource) ||
+		slices.Contains(p.Classes[ClassVital], c.Resource)
 	o.Conditional = slices.ContainsFunc(bounded, func(f *Profile) bool { return len(f.MatchConditions) > 0 })
 	for _, f := range bounded {
 		contributes := f.Type == inventory.Mutating || f.Timeout == c.Validating
@@ -159,5 +160,6 @@ func (o *Outlasting) worseThan(other *Outlasting) bool {
 	if other == nil || o.Critical != other.Critical {
 		return other == nil || o.Critical
 	}
-	return cmp.Or(cmp.Compare(o.Total(), other.Total()), other.Resource.Compare(o.Resource), cmp.Compare(other.Operation, o.Operation), cmp.Compare(o.Namespace, other.Namespace)) > 0
+	return cmp.Or(cmp.Compare(o.Total(), other.Total()), other.Resource.Compare(o.Resource),
+		cmp.Compare(other.Operation, o.Operation), cmp.Compare(o.Namespace, other.Namespace)) > 0
 }

@@ -44,7 +44,10 @@ func behindAddress(s *inventory.Snapshot, address netip.Addr) string {
 	has := func(written string) bool { return written != "" && written == address.String() }
 	var out []string
 	for key, service := range s.Services {
-		if address.IsValid() && (has(service.ClusterIP) || len(service.Selector) > 0 && slices.ContainsFunc(service.Endpoints, func(e inventory.Endpoint) bool { return has(e.Address) })) {
+		if address.IsValid() &&
+			(has(service.ClusterIP) ||
+				len(service.Selector) > 0 &&
+					slices.ContainsFunc(service.Endpoints, func(e inventory.Endpoint) bool { return has(e.Address) })) {
 			out = append(out, key.String())
 		}
 	}

@@ -40,7 +40,8 @@ func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
 	for _, b := range p.Bindings {
 		names = append(names, quoted(strings.ToLower(b.Object.Kind)+"/"+b.Object.Name))
 	}
-	return deleteCommands(strings.Join(names, " "), backup(p.Bindings[0].Object.Kind, p.Name), p.Bindings[0].Object.Owner)
+	return deleteCommands(strings.Join(names, " "), backup(p.Bindings[0].Object.Kind, p.Name),
+		p.Bindings[0].Object.Owner)
 }
 
 // DeleteCommands are the commands that delete the object and bring it back. kind is as
@@ -67,7 +68,8 @@ func behindCopy(objects, file, command string) string {
 // edited is the command of kubectl that edits what registers a webhook, or is a policy, with
 // who reverts that.
 func edited(r *inventory.Registration, verb, flags string) string {
-	return behindCopy(objectName(r), backup(kindOf(r), r.Configuration), "kubectl "+verb+" "+objectName(r)+" "+flags) + changedBy(r.Object.Owner)
+	return behindCopy(objectName(r), backup(kindOf(r), r.Configuration), "kubectl "+verb+" "+objectName(r)+" "+flags) +
+		changedBy(r.Object.Owner)
 }
 
 // changed is the command of kubectl that deletes or patches an object of a namespace, behind

@@ -59,7 +59,8 @@ func oneDocument(content []byte) error {
 }
 
 func (p Policy) validate() error {
-	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.checkErrors(), p.budgetErrors(), p.acknowledgementErrors())...)
+	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.checkErrors(),
+		p.budgetErrors(), p.acknowledgementErrors())...)
 }
 
 func (p Policy) classErrors() []error {

@@ -141,7 +141,8 @@ func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests 
 					if err != nil { // never: it serves the operation
 						continue
 					}
-					out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace)})
+					out[r] = append(out[r],
+						controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace)})
 				}
 			}
 		}
@@ -163,7 +164,9 @@ func subjectsOf(s *inventory.Snapshot, r inventory.Resource, namespace string) [
 // matchedBy returns the requests on the control plane's path that the webhook is
 // called for, sorted. Labels that a namespace would need to have for it, and is
 // not known to have, are taken to be absent.
-func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook, reached []admission.MatchedResource) []ControlPlaneMatch {
+func (v controlPlaneRequests) matchedBy(work *work, w *inventory.Webhook,
+	reached []admission.MatchedResource,
+) []ControlPlaneMatch {
 	var out []ControlPlaneMatch
 	for _, r := range reached {
 		for _, needed := range v[r.Resource] {
@@ -203,7 +206,8 @@ func askedByWriters(pathRequest controlPlaneRequest, w *inventory.Webhook) admis
 // of them says more than that of one.
 func (v ControlPlaneMatch) isCovered(all []ControlPlaneMatch) bool {
 	return v.IsNamespaces() && slices.ContainsFunc(all, func(o ControlPlaneMatch) bool {
-		return o.Resource == v.Resource && (o.Match == v.Match && o.Namespace < v.Namespace || o.Match == admission.Yes && v.Match != admission.Yes)
+		return o.Resource == v.Resource &&
+			(o.Match == v.Match && o.Namespace < v.Namespace || o.Match == admission.Yes && v.Match != admission.Yes)
 	})
 }
 
@@ -216,5 +220,6 @@ func distinctMatches(all []ControlPlaneMatch) []ControlPlaneMatch {
 			-cmp.Compare(a.Match, b.Match), // yes before maybe
 		)
 	})
-	return slices.CompactFunc(all, func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+	return slices.CompactFunc(all,
+		func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
 }

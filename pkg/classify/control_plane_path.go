@@ -45,7 +45,8 @@ func blocksControlPlane(p *Profile) Problem {
 	return Problem{
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), unlessOf(p, sure)+withoutNewNamespaces(p)),
+			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure),
+			unlessOf(p, sure)+withoutNewNamespaces(p)),
 		Brief: fmt.Sprintf("while it is down, requests for %s are refused%s", controlPlaneNames(sure), unlessOf(p, sure)),
 		Fix:   patch(p, leaveAlone(p, p.ControlPlane)...),
 	}

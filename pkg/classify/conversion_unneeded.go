@@ -13,7 +13,8 @@ var conversionUnneeded = &Check{
 	Summary:  "A CRD names a conversion webhook that is never called, because only one version is served and stored.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.Type != inventory.Conversion || p.CRD.StorageVersion == "" || p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted {
+		if p.Type != inventory.Conversion || p.CRD.StorageVersion == "" ||
+			p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted {
 			return nil
 		}
 		return []Problem{{

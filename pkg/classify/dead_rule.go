@@ -20,7 +20,8 @@ var deadRule = &Check{
 		return deadRules(p.Snapshot, &p.Registration, p.UnusedRules, ObjectName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		return deadRules(p.Snapshot, &p.Registration, p.Matcher.UnusedRules(&p.Registration), objectName(&p.Registration))
+		return deadRules(p.Snapshot, &p.Registration, p.Matcher.UnusedRules(&p.Registration),
+			objectName(&p.Registration))
 	},
 }
 
@@ -61,9 +62,12 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 		return fmt.Sprintf("a CONNECT to %s carries no labels, so that the objectSelector never selects it", named(rule))
 	case allNever(s, r.Ref, served):
 		return "the API server " + asksNone(r.Type) + " for " + named(rule)
-	case !slices.ContainsFunc(served, func(s inventory.Served) bool { return admission.CoversVersion(rule, s.Version) }):
+	case !slices.ContainsFunc(served,
+		func(s inventory.Served) bool { return admission.CoversVersion(rule, s.Version) }):
 		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(versionsOf(served), 0))
-	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes && !slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Namespaced == (*rule.Scope == admissionv1.NamespacedScope) }):
+	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes &&
+		!slices.ContainsFunc(served,
+			func(s inventory.Served) bool { return s.Namespaced == (*rule.Scope == admissionv1.NamespacedScope) }):
 		return fmt.Sprintf("%s are never of scope %s", named(rule), *rule.Scope)
 	}
 	return fmt.Sprintf("the API server %s for %s of %s", asksNone(r.Type), operationsOf(rule), named(rule))
@@ -90,11 +94,13 @@ func asksNone(t inventory.Type) string {
 // if it were not for the objectSelector.
 func onlyConnects(r *inventory.Registration, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
 	return !r.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(admission.Connect) &&
-		slices.ContainsFunc(served, func(s inventory.Served) bool { return slices.Contains(admission.OperationsOn(s), admission.Connect) })
+		slices.ContainsFunc(served,
+			func(s inventory.Served) bool { return slices.Contains(admission.OperationsOn(s), admission.Connect) })
 }
 
 func wildcards(rule *admissionv1.RuleWithOperations) bool {
-	return slices.Contains(rule.APIGroups, "*") || slices.ContainsFunc(rule.Resources, func(r string) bool { return strings.HasPrefix(r, "*") })
+	return slices.Contains(rule.APIGroups, "*") ||
+		slices.ContainsFunc(rule.Resources, func(r string) bool { return strings.HasPrefix(r, "*") })
 }
 
 // knowsGroup reports whether all that is served of the group is known: of
@@ -103,7 +109,8 @@ func wildcards(rule *admissionv1.RuleWithOperations) bool {
 func knowsGroup(s *inventory.Snapshot, group string) bool {
 	in := func(r inventory.Served) bool { return r.Group == group }
 	return inventory.WithoutCRDs(group) ||
-		slices.ContainsFunc(s.Served, in) && (s.ResourcesKnown || s.OpenShift && slices.ContainsFunc(inventory.Builtins(inventory.Newest, true), in))
+		slices.ContainsFunc(s.Served, in) &&
+			(s.ResourcesKnown || s.OpenShift && slices.ContainsFunc(inventory.Builtins(inventory.Newest, true), in))
 }
 
 // KnowsReach reports whether what matches the rules of the webhook is known: files
@@ -115,7 +122,8 @@ func (p *PolicyProfile) KnowsReach() bool { return knowsReach(p.Snapshot, &p.Reg
 
 func knowsReach(s *inventory.Snapshot, registration *inventory.Registration) bool {
 	return s.ResourcesKnown || !slices.ContainsFunc(registration.Rules, func(r admissionv1.RuleWithOperations) bool {
-		return slices.ContainsFunc(r.APIGroups, func(group string) bool { return group != "*" && !knowsGroup(s, group) && !shows(s, group, r.Resources) })
+		return slices.ContainsFunc(r.APIGroups,
+			func(group string) bool { return group != "*" && !knowsGroup(s, group) && !shows(s, group, r.Resources) })
 	})
 }
 
@@ -123,7 +131,8 @@ func knowsReach(s *inventory.Snapshot, registration *inventory.Registration) boo
 func shows(s *inventory.Snapshot, group string, names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		parent, _, _ := strings.Cut(name, "/")
-		return !slices.ContainsFunc(s.Served, func(r inventory.Served) bool { return r.Group == group && r.Name == parent && !r.Presumed() })
+		return !slices.ContainsFunc(s.Served,
+			func(r inventory.Served) bool { return r.Group == group && r.Name == parent && !r.Presumed() })
 	})
 }
 
@@ -140,7 +149,8 @@ func servedByName(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) [
 
 func allNever(s *inventory.Snapshot, r inventory.Ref, served []inventory.Served) bool {
 	never := admission.NeverSent(s, r)
-	return !slices.ContainsFunc(served, func(one inventory.Served) bool { return !slices.Contains(never, one.Parent()) })
+	return !slices.ContainsFunc(served,
+		func(one inventory.Served) bool { return !slices.Contains(never, one.Parent()) })
 }
 
 func versionsOf(served []inventory.Served) []string {

@@ -14,7 +14,8 @@ var deletePath = &Check{
 	Summary:  "A webhook with failurePolicy Fail stands in the way of deleting or evicting Pods, or deleting namespaces.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform || optIn(p.NamespaceSelector) || optIn(p.ObjectSelector) {
+		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform || optIn(p.NamespaceSelector) ||
+			optIn(p.ObjectSelector) {
 			return nil
 		}
 		blocked := blockedDeletions(p)
@@ -74,7 +75,8 @@ func blockedDeletions(p *Profile) (blocked []deletion) {
 func callsForAny(p *Profile, r inventory.Resource, op admission.Operation, users []*admission.User) admission.Match {
 	called := admission.No
 	for _, user := range users {
-		if by := p.Matcher.CallsFor(p.Webhook, r, op, admission.Subject{User: user}); called == admission.No || by == admission.Yes {
+		if by := p.Matcher.CallsFor(p.Webhook, r, op, admission.Subject{User: user}); called == admission.No ||
+			by == admission.Yes {
 			called = by
 		}
 	}
@@ -85,9 +87,19 @@ func callsForAny(p *Profile, r inventory.Resource, op admission.Operation, users
 // deletes a Pod when its containers have ended, so that drains wait for that too.
 var deletions = []deletion{
 	{inventory.Resource{Name: "namespaces"}, admission.Delete, "namespaces cannot be deleted", []*admission.User{nil}, admission.No},
-	{inventory.Resource{Name: "namespaces", Subresource: "finalize"}, admission.Update, "namespaces stay Terminating", []*admission.User{namespaceController}, admission.No},
+	{
+		inventory.Resource{Name: "namespaces", Subresource: "finalize"},
+		admission.Update, "namespaces stay Terminating",
+		[]*admission.User{namespaceController},
+		admission.No,
+	},
 	{inventory.Resource{Name: "pods"}, admission.Delete, "Pods are never gone, for which garbage collection, node drains and Terminating namespaces wait", []*admission.User{kubelet}, admission.No},
-	{inventory.Resource{Name: "pods"}, admission.Delete, "garbage collection and Terminating namespaces leave Pods behind", []*admission.User{garbageCollector, namespaceController}, admission.No},
+	{
+		inventory.Resource{Name: "pods"},
+		admission.Delete, "garbage collection and Terminating namespaces leave Pods behind",
+		[]*admission.User{garbageCollector, namespaceController},
+		admission.No,
+	},
 	{inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Create, "node drains stop", []*admission.User{nil}, admission.No},
 }
 

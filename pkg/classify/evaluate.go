@@ -24,7 +24,9 @@ func (p Policy) EvaluateBy(ctx context.Context, m *admission.Matcher) (*Report, 
 
 func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 	r := &Report{Snapshot: m.Snapshot, Matcher: m, Errors: slices.Clip(m.Snapshot.Errors)}
-	for _, step := range []func(*work, *Report){p.derive, p.analyze, p.findProblems, p.findOfPolicies, p.finish, p.weigh} {
+	for _, step := range []func(*work, *Report){
+		p.derive, p.analyze, p.findProblems, p.findOfPolicies, p.finish, p.weigh,
+	} {
 		if !w.ended {
 			step(w, r)
 		}

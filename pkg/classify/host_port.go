@@ -57,8 +57,10 @@ var nodePorts = map[int32]string{10250: "the kubelet", 10256: "kube-proxy"}
 func portHolder(p *Profile, workloads []inventory.Workload, w *inventory.Workload, port int32) *inventory.Workload {
 	for i := range p.Snapshot.Workloads {
 		other := &p.Snapshot.Workloads[i]
-		own := slices.ContainsFunc(workloads, func(b inventory.Workload) bool { return b.Key == other.Key && b.Kind == other.Kind })
-		if other.HostNetwork && !own && hasPods(other) && slices.Contains(other.Declared, port) && mayShareNode(w, other) {
+		own := slices.ContainsFunc(workloads,
+			func(b inventory.Workload) bool { return b.Key == other.Key && b.Kind == other.Kind })
+		if other.HostNetwork && !own && hasPods(other) && slices.Contains(other.Declared, port) &&
+			mayShareNode(w, other) {
 			return other
 		}
 	}

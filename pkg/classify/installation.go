@@ -55,7 +55,10 @@ func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inven
 		inputs[o.Input] = append(inputs[o.Input], o)
 	}
 	for _, input := range slices.Sorted(maps.Keys(inputs)) {
-		in := &installation{matcher: m, manifests: inputs[input], namespace: metav1.NamespaceDefault, requests: map[admission.Operation][]admission.Request{}}
+		in := &installation{
+			matcher: m, manifests: inputs[input], namespace: metav1.NamespaceDefault,
+			requests: map[admission.Operation][]admission.Request{},
+		}
 		var webhooks []installedWebhook
 		for _, p := range profiles {
 			if hook := in.webhook(p); len(hook.workloads) > 0 {
@@ -70,15 +73,21 @@ func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inven
 			continue
 		}
 		removals := sequences(uninstallers, in.manifests)
-		in.orders = map[admission.Operation][]sequence{admission.Create: sequences(installers, in.manifests), admission.Delete: removals, admission.Update: removals}
+		in.orders = map[admission.Operation][]sequence{
+			admission.Create: sequences(installers, in.manifests), admission.Delete: removals,
+			admission.Update: removals,
+		}
 		for _, hook := range webhooks {
 			if !w.step() {
 				break
 			}
 			// Installers wait for no backend. Nothing takes finalizers away once their controller is gone.
-			hook.RefusedAtInstall = in.stuckWebhook(hook, hook.workloads[0], admission.Create, span{after: hook.configuration})
-			hook.RefusedAtUninstall = in.stuckWebhook(hook, hook.backends[0], admission.Delete, span{after: hook.backends, before: hook.configuration})
-			hook.FinalizedAtUninstall = in.stuckWebhook(hook, hook.workloads[0], admission.Update, span{after: hook.workloads})
+			hook.RefusedAtInstall = in.stuckWebhook(hook, hook.workloads[0], admission.Create,
+				span{after: hook.configuration})
+			hook.RefusedAtUninstall = in.stuckWebhook(hook, hook.backends[0], admission.Delete,
+				span{after: hook.backends, before: hook.configuration})
+			hook.FinalizedAtUninstall = in.stuckWebhook(hook, hook.workloads[0], admission.Update,
+				span{after: hook.workloads})
 		}
 	}
 	return errs

@@ -41,15 +41,24 @@ var installers = []installer{
 	{name: "Helm 3", kinds: strings.Fields(helm3), then: manifestKind, apart: []string{inventory.AnnotationHelmHook}},
 	{name: "Helm 4", kinds: strings.Fields(helm4), then: manifestKind, apart: []string{inventory.AnnotationHelmHook}},
 	{name: "kubectl apply"},
-	{name: "Argo CD", kinds: strings.Fields(strings.Replace(helm3, "PriorityClass", "", 1)), then: manifestName, apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationArgoHook, inventory.AnnotationSyncWave}},
+	{
+		name: "Argo CD", kinds: strings.Fields(strings.Replace(helm3, "PriorityClass", "", 1)), then: manifestName,
+		apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationArgoHook, inventory.AnnotationSyncWave},
+	},
 }
 
 // uninstallers remove the objects of an input again, one after the other: whatever waits
 // for another is gone at once. Helm leaves hooks there, and objects that it is to keep.
 // kubectl and Argo CD remove in the order of the command.
 var uninstallers = []installer{
-	{name: "Helm 3", kinds: strings.Fields(helm3Removes), then: manifestKind, apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy}},
-	{name: "Helm 4", kinds: strings.Fields(helm4Removes), then: manifestKind, apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy}},
+	{
+		name: "Helm 3", kinds: strings.Fields(helm3Removes), then: manifestKind,
+		apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy},
+	},
+	{
+		name: "Helm 4", kinds: strings.Fields(helm4Removes), then: manifestKind,
+		apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy},
+	},
 }
 
 // sequence is the order in which an installer takes objects, by their indexes in the input.

@@ -50,7 +50,8 @@ func optOutKey(s inventory.Selector) string {
 		return ""
 	}
 	for _, e := range s.Raw.MatchExpressions {
-		if e.Key != corev1.LabelMetadataName && (e.Operator == metav1.LabelSelectorOpDoesNotExist || e.Operator == metav1.LabelSelectorOpNotIn) {
+		if e.Key != corev1.LabelMetadataName &&
+			(e.Operator == metav1.LabelSelectorOpDoesNotExist || e.Operator == metav1.LabelSelectorOpNotIn) {
 			return e.Key
 		}
 	}
@@ -88,7 +89,8 @@ func calledWith(p *Profile, labelSet map[string]string) bool {
 	first := p.Matched[0]
 	for _, op := range []admission.Operation{admission.Create, admission.Update} {
 		if first.Operations.Has(op) {
-			return p.Matcher.CallsFor(p.Webhook, first.Resource, op, admission.Subject{Labels: labelSet}) != admission.No
+			return p.Matcher.CallsFor(p.Webhook, first.Resource, op,
+				admission.Subject{Labels: labelSet}) != admission.No
 		}
 	}
 	return true

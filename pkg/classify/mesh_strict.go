@@ -48,7 +48,8 @@ func inMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) bool {
 	}
 	const inject = "sidecar.istio.io/inject"
 	own := cmp.Or(w.PodLabels[inject], w.MeshAnnotations[inject])
-	injected := w.PodLabels[inject] == "true" && namespace["istio-injection"] == "" || namespace["istio-injection"] == "enabled" || namespace["istio-injection"] == "" && label("istio.io/rev") != ""
+	injected := w.PodLabels[inject] == "true" && namespace["istio-injection"] == "" || namespace["istio-injection"] == "enabled" ||
+		namespace["istio-injection"] == "" && label("istio.io/rev") != ""
 	switch {
 	case w.HostNetwork:
 		return false
@@ -73,5 +74,6 @@ func takeOutOfMesh(w *inventory.Workload, port int32) string {
 	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", w.MeshAnnotations["traffic.sidecar.istio.io/excludeInboundPorts"], port), ",")
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"traffic.sidecar.istio.io/excludeInboundPorts":%q}}}}}`, ports)
 	return "have the sidecar leave the port alone; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods: " +
-		changed("patch", strings.ToLower(maker.Kind), inventory.Key{Namespace: w.Namespace, Name: maker.Name}, "--type=merge -p "+quoted(patch))
+		changed("patch", strings.ToLower(maker.Kind), inventory.Key{Namespace: w.Namespace, Name: maker.Name},
+			"--type=merge -p "+quoted(patch))
 }

@@ -17,7 +17,8 @@ var mirrorPods = &Check{
 	Summary:  "A mutating webhook or policy meets mirror Pods: where it adds a ServiceAccount, a Secret or a ConfigMap, the kubelet's request is refused.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if p.Type != inventory.Mutating || p.Platform || !slices.ContainsFunc(p.ControlPlane, isStaticPod) || !slices.ContainsFunc(p.Matched, createsPods) ||
+		if p.Type != inventory.Mutating || p.Platform || !slices.ContainsFunc(p.ControlPlane, isStaticPod) ||
+			!slices.ContainsFunc(p.Matched, createsPods) ||
 			p.Matcher.CallsFor(p.Webhook, inventory.Resource{Name: "pods"}, admission.Create, mirrorPod) == admission.No {
 			return nil
 		}
@@ -27,7 +28,8 @@ var mirrorPods = &Check{
 		}}
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		if p.Type != inventory.MutatingPolicy || p.Platform || !slices.ContainsFunc(p.Mutations, addsReference) || !meetsMirrorPods(p) {
+		if p.Type != inventory.MutatingPolicy || p.Platform || !slices.ContainsFunc(p.Mutations, addsReference) ||
+			!meetsMirrorPods(p) {
 			return nil
 		}
 		return []Problem{{

@@ -16,7 +16,8 @@ var networkPolicy = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		// A node reaches the Pods on it whatever the policies say.
-		if p.Platform || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 || len(p.Snapshot.NetworkPolicies) == 0 {
+		if p.Platform || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 ||
+			len(p.Snapshot.NetworkPolicies) == 0 {
 			return nil
 		}
 		for _, w := range BehindWebhook(p) {
@@ -93,7 +94,8 @@ func pluginPolicy(p *Profile) string {
 
 // isRead reports whether what the policy says is known.
 func isRead(s *inventory.Snapshot, m *inventory.Manifest) bool {
-	return slices.ContainsFunc(s.NetworkPolicies, func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })
+	return slices.ContainsFunc(s.NetworkPolicies,
+		func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })
 }
 
 // mayOpen reports whether policies of a kind can open to API servers what a NetworkPolicy

@@ -107,7 +107,10 @@ func (r *Report) degradations(extent Extent) map[string][]Degradation {
 		if p == nil || !extent.counts(f, p) {
 			continue
 		}
-		d := Degradation{Reason: f.Check.Reason, Message: degradationMessage(f), RollsUp: extent.rollsUp(f, p), Transient: p.beingReplaced()}
+		d := Degradation{
+			Reason: f.Check.Reason, Message: degradationMessage(f), RollsUp: extent.rollsUp(f, p),
+			Transient: p.beingReplaced(),
+		}
 		out[condition] = append(out[condition], d)
 		if p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert {
 			d.Reason = "ConversionBlocksControllers"
@@ -143,9 +146,10 @@ func (e Extent) rollsUp(f *Finding, p *Profile) bool {
 // beingReplaced reports whether the backend has no ready endpoint because its
 // Pods are being replaced.
 func (p *Profile) beingReplaced() bool {
-	return p.State.Fault == inventory.NoReadyEndpoints && slices.ContainsFunc(BehindWebhook(p), func(w inventory.Workload) bool {
-		return w.Terminating || !w.Newest.IsZero() && p.Snapshot.Taken.Sub(w.Newest) < rollout
-	})
+	return p.State.Fault == inventory.NoReadyEndpoints &&
+		slices.ContainsFunc(BehindWebhook(p), func(w inventory.Workload) bool {
+			return w.Terminating || !w.Newest.IsZero() && p.Snapshot.Taken.Sub(w.Newest) < rollout
+		})
 }
 
 // rollout is how long new Pods may take to become ready.

@@ -41,7 +41,8 @@ func optIn(s inventory.Selector) bool {
 	if s.Raw == nil {
 		return false
 	}
-	return len(s.Raw.MatchLabels) > 0 || slices.ContainsFunc(s.Raw.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
-		return e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpExists
-	})
+	return len(s.Raw.MatchLabels) > 0 ||
+		slices.ContainsFunc(s.Raw.MatchExpressions, func(e metav1.LabelSelectorRequirement) bool {
+			return e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpExists
+		})
 }

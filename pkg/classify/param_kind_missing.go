@@ -14,7 +14,8 @@ var paramKindMissing = &Check{
 	For:      5 * time.Minute,
 	Cause:    "Kind of its params is not served",
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.meetsRequests() || !p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
+		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.meetsRequests() ||
+			!p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
 			return nil
 		}
 		return []Problem{{

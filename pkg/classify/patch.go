@@ -49,7 +49,9 @@ func set(p *Profile, field string, value any) edit { return edit{"add", fieldPoi
 
 // excludeNamespaces excludes the objects in the namespaces.
 func excludeNamespaces(p *Profile, namespaces []string) edit {
-	return excludeLabel(p, metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: namespaces})
+	return excludeLabel(p, metav1.LabelSelectorRequirement{
+		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: namespaces,
+	})
 }
 
 // excludeLabel adds a requirement to the webhook's namespaceSelector.

@@ -14,7 +14,8 @@ var plaintextToURL = &Check{
 	Find: func(p *Profile) []Problem {
 		b := p.Webhook.Backend
 		secret := secrets(p.ByClass[ClassSensitive])
-		if b.Kind != inventory.BackendURL || b.Loopback() || b.Namespace() != "" || optIn(p.ObjectSelector) || len(secret) == 0 {
+		if b.Kind != inventory.BackendURL || b.Loopback() || b.Namespace() != "" || optIn(p.ObjectSelector) ||
+			len(secret) == 0 {
 			return nil
 		}
 		return []Problem{{
@@ -33,5 +34,6 @@ var secretless = []inventory.Resource{
 }
 
 func secrets(sensitive []inventory.Resource) []inventory.Resource {
-	return slices.DeleteFunc(slices.Clone(sensitive), func(r inventory.Resource) bool { return slices.Contains(secretless, r) })
+	return slices.DeleteFunc(slices.Clone(sensitive),
+		func(r inventory.Resource) bool { return slices.Contains(secretless, r) })
 }

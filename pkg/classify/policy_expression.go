@@ -29,7 +29,8 @@ func failingConditions(p *PolicyProfile) []Problem {
 		what = fmt.Sprintf("matchCondition %q", p.MatchConditions[failing[0].Index].Name)
 	}
 	problem := Problem{
-		Message: fmt.Sprintf("fails for every %s that it is evaluated for: %s does (%s), which %s%s", failedRequests(failing), what, failing[0].Reason, whatFailureDoes(p, what), unlessSkipped(failing)),
+		Message: fmt.Sprintf("fails for every %s that it is evaluated for: %s does (%s), which %s%s",
+			failedRequests(failing), what, failing[0].Reason, whatFailureDoes(p, what), unlessSkipped(failing)),
 		Fix: fmt.Sprintf("correct %s of %s: ask first whether what it reads is there, as in has(request.subResource) && request.subResource == \"status\"%s",
 			what, objectName(&p.Registration), changedBy(p.Object.Owner)),
 	}

@@ -69,7 +69,10 @@ func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 		out = append(out, PolicyProfile{of, matchAny(p.PlatformWebhooks, of.Name), false, s, r.Matcher, p, w.requests})
 	}
 	for _, b := range s.Unbound {
-		of := &inventory.AdmissionPolicy{Registration: inventory.Registration{Ref: b.Policy, Object: b.Object}, Bindings: []*inventory.PolicyBinding{b}}
+		of := &inventory.AdmissionPolicy{
+			Registration: inventory.Registration{Ref: b.Policy, Object: b.Object},
+			Bindings:     []*inventory.PolicyBinding{b},
+		}
 		out = append(out, PolicyProfile{AdmissionPolicy: of, Absent: true, Snapshot: s, Matcher: r.Matcher, Policy: p})
 	}
 	return out

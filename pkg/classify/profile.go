@@ -94,7 +94,8 @@ func (d *deriver) derive(w *inventory.Webhook) *Profile {
 	}
 	p.Approval = w.Object.Annotations[ApprovalAnnotation]
 	p.Approved = approvalURL.MatchString(p.Approval)
-	p.Platform = matchAny(d.policy.PlatformWebhooks, w.Configuration) || matchAny(d.policy.PlatformWebhooks, w.Name) || stock(p.Snapshot, w)
+	p.Platform = matchAny(d.policy.PlatformWebhooks, w.Configuration) || matchAny(d.policy.PlatformWebhooks, w.Name) ||
+		stock(p.Snapshot, w)
 	p.ThirdParty = !matchAny(d.policy.PlatformNamespaces, w.Backend.Namespace())
 	p.Threshold = d.policy.threshold(&p)
 	p.State = p.Snapshot.State(w.Backend)
@@ -103,7 +104,10 @@ func (d *deriver) derive(w *inventory.Webhook) *Profile {
 
 // matching is what webhooks have in common that are called for the same requests.
 func (d *deriver) matching(w *inventory.Webhook) Profile {
-	p := Profile{Webhook: w, Snapshot: d.matcher.Snapshot, Matcher: d.matcher, Policy: d.policy, Matched: d.matcher.MatchedResources(w), ByClass: map[Class][]inventory.Resource{}}
+	p := Profile{
+		Webhook: w, Snapshot: d.matcher.Snapshot, Matcher: d.matcher, Policy: d.policy,
+		Matched: d.matcher.MatchedResources(w), ByClass: map[Class][]inventory.Resource{},
+	}
 	for _, r := range p.Matched {
 		for _, class := range d.classesOf(r.Resource) {
 			p.ByClass[class] = append(p.ByClass[class], r.Resource)

@@ -55,7 +55,8 @@ func coversReviews(w *inventory.Webhook) bool {
 		group := slices.ContainsFunc(r.APIGroups, func(g string) bool {
 			return g == "*" || g == "authentication.k8s.io" || g == "authorization.k8s.io"
 		})
-		return group && slices.ContainsFunc(r.Resources, func(name string) bool { return name == "*" || name == "*/*" || strings.HasSuffix(name, "reviews") })
+		return group && slices.ContainsFunc(r.Resources,
+			func(name string) bool { return name == "*" || name == "*/*" || strings.HasSuffix(name, "reviews") })
 	})
 }
 
@@ -66,9 +67,10 @@ func (r *Report) refusesServerWrites() func(*inventory.Webhook) bool {
 	next.Served = inventory.Builtins(inventory.Version{Major: 1, Minor: serverWritesMinor}, false)
 	m := admission.New(&next)
 	return func(w *inventory.Webhook) bool {
-		return w.Type != inventory.Conversion && w.FailsClosed() && slices.ContainsFunc(allFunctions(), func(f function) bool {
-			return f.resource.Group == "networking.k8s.io" && admission.RulesCover(&w.Registration, f.resource) && f.meets(m, w)
-		})
+		return w.Type != inventory.Conversion && w.FailsClosed() &&
+			slices.ContainsFunc(allFunctions(), func(f function) bool {
+				return f.resource.Group == "networking.k8s.io" && admission.RulesCover(&w.Registration, f.resource) && f.meets(m, w)
+			})
 	}
 }
 
@@ -80,7 +82,9 @@ func (r *Report) ReleaseNotes() []ReleaseNote {
 		return nil
 	}
 	var out []ReleaseNote
-	for _, release := range []inventory.Version{server.Recorded(), {Major: server.Major, Minor: server.Recorded().Minor + 1}} {
+	for _, release := range []inventory.Version{
+		server.Recorded(), {Major: server.Major, Minor: server.Recorded().Minor + 1},
+	} {
 		for _, change := range releaseChanges {
 			routed := change.routing == inventory.RoutingUnknown || change.routing == r.Snapshot.Routing
 			if !routed || change.minor != release.Minor {
@@ -91,7 +95,11 @@ func (r *Report) ReleaseNotes() []ReleaseNote {
 				applies = r.refusesServerWrites()
 			}
 			if n := r.count(applies); n > 0 {
-				out = append(out, ReleaseNote{inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text, change.source, n, change.minor == serverWritesMinor})
+				out = append(out,
+					ReleaseNote{
+						inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text,
+						change.source, n, change.minor == serverWritesMinor,
+					})
 			}
 		}
 	}

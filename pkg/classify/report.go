@@ -47,10 +47,13 @@ func (r *Report) AsOf() time.Time {
 }
 
 // appendFindings appends what the check finds of the webhook or policy.
-func appendFindings(findings []*Finding, check *Check, registration *inventory.Registration, problems []Problem) []*Finding {
+func appendFindings(findings []*Finding, check *Check, registration *inventory.Registration,
+	problems []Problem,
+) []*Finding {
 	for _, problem := range problems {
 		problem.Severity = cmp.Or(problem.Severity, check.Severity)
-		findings = append(findings, &Finding{Check: check, Webhook: registration.Ref, Source: registration.Object.Source, Problem: problem})
+		findings = append(findings,
+			&Finding{Check: check, Webhook: registration.Ref, Source: registration.Object.Source, Problem: problem})
 	}
 	return findings
 }

@@ -14,7 +14,8 @@ var resourceNamesGap = &Check{
 	Summary:  "An admission policy guards objects by resourceNames against deletion: deleting the whole collection passes it by.",
 	Severity: Info,
 	FindPolicy: func(p *PolicyProfile) []Problem {
-		if !p.Denies() || !slices.ContainsFunc(p.Matcher.PolicyResources(p.AdmissionPolicy), func(r admission.MatchedResource) bool { return r.Operations.Has(admission.Delete) }) {
+		if !p.Denies() || !slices.ContainsFunc(p.Matcher.PolicyResources(p.AdmissionPolicy),
+			func(r admission.MatchedResource) bool { return r.Operations.Has(admission.Delete) }) {
 			return nil
 		}
 		if problem, found := namesGap(objectName(&p.Registration), &p.MatchResources); found {
@@ -37,7 +38,8 @@ var resourceNamesGap = &Check{
 
 // deniesAll reports whether nothing that the policy matches passes by the binding.
 func deniesAll(b *inventory.PolicyBinding) bool {
-	return b.Denies() && len(b.Rules)+len(b.Excluded.Rules) == 0 && b.NamespaceSelector.Empty() && b.ObjectSelector.Empty()
+	return b.Denies() && len(b.Rules)+len(b.Excluded.Rules) == 0 && b.NamespaceSelector.Empty() &&
+		b.ObjectSelector.Empty()
 }
 
 // namesGap is what the resourceNames of the object's rules miss, a policy or a binding.
@@ -59,7 +61,8 @@ func namesGap(object string, m *inventory.MatchResources) (Problem, bool) {
 // deletesUnnamed reports whether a rule has the deletion of the resources without names.
 func deletesUnnamed(m *inventory.MatchResources, resources string) bool {
 	for i, names := range m.ResourceNames {
-		if rule := &m.Rules[i]; len(names) == 0 && admission.RuleOperations(rule).Has(admission.Delete) && named(rule) == resources {
+		if rule := &m.Rules[i]; len(names) == 0 && admission.RuleOperations(rule).Has(admission.Delete) &&
+			named(rule) == resources {
 			return true
 		}
 	}

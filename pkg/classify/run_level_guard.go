@@ -17,10 +17,14 @@ import (
 func (p Policy) RunLevelExclusions(s *inventory.Snapshot) []metav1.LabelSelectorRequirement {
 	var out []metav1.LabelSelectorRequirement
 	if p.RunLevelLabel != "" {
-		out = append(out, metav1.LabelSelectorRequirement{Key: p.RunLevelLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"0"}})
+		out = append(out, metav1.LabelSelectorRequirement{
+			Key: p.RunLevelLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"0"},
+		})
 	}
 	if names := p.namedLevelZero(s); len(names) > 0 {
-		out = append(out, metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names})
+		out = append(out, metav1.LabelSelectorRequirement{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names,
+		})
 	}
 	return out
 }
@@ -53,11 +57,14 @@ func (p *Profile) lackedExclusions() []metav1.LabelSelectorRequirement {
 	if p.Type == inventory.Conversion || p.Platform || p.Object.Annotations[OptInAnnotation] == "true" {
 		return nil
 	}
-	return slices.DeleteFunc(p.Policy.RunLevelExclusions(p.Snapshot), func(requirement metav1.LabelSelectorRequirement) bool {
-		return slices.ContainsFunc(p.NamespaceSelector.Raw.MatchExpressions, func(have metav1.LabelSelectorRequirement) bool {
-			return have.Key == requirement.Key && have.Operator == requirement.Operator && containsAll(have.Values, requirement.Values)
+	return slices.DeleteFunc(p.Policy.RunLevelExclusions(p.Snapshot),
+		func(requirement metav1.LabelSelectorRequirement) bool {
+			return slices.ContainsFunc(p.NamespaceSelector.Raw.MatchExpressions,
+				func(have metav1.LabelSelectorRequirement) bool {
+					return have.Key == requirement.Key && have.Operator == requirement.Operator &&
+						containsAll(have.Values, requirement.Values)
+				})
 		})
-	})
 }
 
 func containsAll(list, values []string) bool {

@@ -50,7 +50,8 @@ func (d *deriver) matchedOnZero(p *Profile) RunLevelZero {
 			if !d.work.step() {
 				return out
 			}
-			if (!found || !slices.Contains(out.Namespaces, ns)) && d.matcher.Intercepts(p.Webhook, r.Resource, op, ns).Match == admission.Yes {
+			if (!found || !slices.Contains(out.Namespaces, ns)) &&
+				d.matcher.Intercepts(p.Webhook, r.Resource, op, ns).Match == admission.Yes {
 				found = true
 				if !slices.Contains(out.Namespaces, ns) {
 					out.Namespaces = append(out.Namespaces, ns)
@@ -68,7 +69,8 @@ func (d *deriver) matchedOnZero(p *Profile) RunLevelZero {
 func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 	var out []string
 	for name, ns := range s.Namespaces {
-		if p.RunLevelLabel != "" && ns.Labels[p.RunLevelLabel] == level || level == "0" && matchAny(p.RunLevelZero, name) {
+		if p.RunLevelLabel != "" && ns.Labels[p.RunLevelLabel] == level ||
+			level == "0" && matchAny(p.RunLevelZero, name) {
 			out = append(out, name)
 		}
 	}

@@ -31,7 +31,8 @@ func (r *Report) policyScope(p *inventory.AdmissionPolicy, m admission.MatchedRe
 	for _, b := range p.Bindings {
 		one := *p
 		one.Bindings = []*inventory.PolicyBinding{b}
-		if both := p.SelectedBy(b); slices.ContainsFunc(r.Matcher.PolicyResources(&one), func(o admission.MatchedResource) bool { return o.Resource == m.Resource }) {
+		if both := p.SelectedBy(b); slices.ContainsFunc(r.Matcher.PolicyResources(&one),
+			func(o admission.MatchedResource) bool { return o.Resource == m.Resource }) {
 			out = append(out, selectedBy(r.Snapshot, &both, []admission.MatchedResource{m}))
 		}
 	}

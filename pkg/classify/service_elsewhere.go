@@ -12,7 +12,8 @@ var serviceElsewhere = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		called := p.State.Service
-		if p.State.Known || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || called.Name == "" || called.Key == scaffolded || called.Key == apiServers {
+		if p.State.Known || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || called.Name == "" ||
+			called.Key == scaffolded || called.Key == apiServers {
 			return nil
 		}
 		if _, ok := p.Snapshot.Services[called.Key]; ok {

@@ -12,7 +12,8 @@ var singleEndpoint = &Check{
 	Summary:  "A webhook that critical resources wait for has a single ready endpoint, or all on one node.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		if !p.FailsClosed() || len(p.ByClass[ClassCritical]) == 0 || !p.State.Known || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
+		if !p.FailsClosed() || len(p.ByClass[ClassCritical]) == 0 || !p.State.Known ||
+			p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
 			return nil
 		}
 		where := aloneAt(p)
@@ -20,9 +21,11 @@ var singleEndpoint = &Check{
 			return nil
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("is called for %s%s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused", listed(p.ByClass[ClassCritical]), scopeOf(p, p.ByClass[ClassCritical]), p.State.Service.Key, where),
-			Brief:   fmt.Sprintf("requests for %s%s need Service %s, which has %s", listed(p.ByClass[ClassCritical]), scopeOf(p, p.ByClass[ClassCritical]), p.State.Service.Key, where),
-			Fix:     fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget of maxUnavailable 1: kubectl scale %s %s --replicas=2%s", ShellFlag("-n", p.State.Service.Namespace), scaled(p), byOwner(p)),
+			Message: fmt.Sprintf("is called for %s%s with failurePolicy Fail, but its Service %s has %s: when that goes, they are refused",
+				listed(p.ByClass[ClassCritical]), scopeOf(p, p.ByClass[ClassCritical]), p.State.Service.Key, where),
+			Brief: fmt.Sprintf("requests for %s%s need Service %s, which has %s",
+				listed(p.ByClass[ClassCritical]), scopeOf(p, p.ByClass[ClassCritical]), p.State.Service.Key, where),
+			Fix: fmt.Sprintf("run two replicas on different nodes, with a PodDisruptionBudget of maxUnavailable 1: kubectl scale %s %s --replicas=2%s", ShellFlag("-n", p.State.Service.Namespace), scaled(p), byOwner(p)),
 		}}
 	},
 }

@@ -23,6 +23,7 @@ func unusedAnnotation(registration *inventory.Registration, checks []string) Pro
 	return Problem{
 		Severity: Info,
 		Message:  fmt.Sprintf(carrier+" %s, which covers no finding", acknowledgeAnnotation, JoinBounded(checks)),
-		Fix:      fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s", objectName(registration), acknowledgeAnnotation, changedBy(registration.Object.Owner)),
+		Fix: fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s",
+			objectName(registration), acknowledgeAnnotation, changedBy(registration.Object.Owner)),
 	}
 }

@@ -96,7 +96,8 @@ func (k stockWebhook) serves(b inventory.Backend) bool {
 // webhook.
 func (k stockWebhook) asksFor(w *inventory.Webhook) bool {
 	for i := range w.Rules {
-		if slices.ContainsFunc(RuleResources(&w.Rules[i]), func(r inventory.Resource) bool { return !slices.Contains(k.resources, r.String()) }) {
+		if slices.ContainsFunc(RuleResources(&w.Rules[i]),
+			func(r inventory.Resource) bool { return !slices.Contains(k.resources, r.String()) }) {
 			return false
 		}
 	}

@@ -93,7 +93,8 @@ func (p *Profile) FunctionsInWords() []string {
 	if p.Type == inventory.Conversion {
 		return p.Functions()
 	}
-	return narrowed(neededFrom(p), func(m admission.MatchedResource) string { return Scope(p, []admission.MatchedResource{m}) })
+	return narrowed(neededFrom(p),
+		func(m admission.MatchedResource) string { return Scope(p, []admission.MatchedResource{m}) })
 }
 
 // narrowed names functions, each with what narrows its requests.
@@ -155,7 +156,8 @@ func stops(covered []admission.MatchedResource, meets func(function) bool) []nee
 		i := slices.IndexFunc(covered, func(r admission.MatchedResource) bool {
 			return r.Resource == f.resource && r.Operations.Has(f.operation)
 		})
-		if i >= 0 && !slices.Contains(functionNames(out), f.name) && (f.namespace == "" && f.inNew == "" && covered[i].Namespaced || meets(f)) {
+		if i >= 0 && !slices.Contains(functionNames(out), f.name) &&
+			(f.namespace == "" && f.inNew == "" && covered[i].Namespaced || meets(f)) {
 			out = append(out, need{f, covered[i]})
 		}
 	}
@@ -172,7 +174,8 @@ func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 			return selectedBy(r.Snapshot, &p.MatchResources, []admission.MatchedResource{m})
 		}
 	} else {
-		refusing.Bindings = slices.DeleteFunc(slices.Clone(p.Bindings), func(b *inventory.PolicyBinding) bool { return !b.Denies() })
+		refusing.Bindings = slices.DeleteFunc(slices.Clone(p.Bindings),
+			func(b *inventory.PolicyBinding) bool { return !b.Denies() })
 	}
 	if !p.FailsClosed() || len(refusing.Bindings) == 0 {
 		return nil

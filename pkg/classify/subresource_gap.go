@@ -62,7 +62,8 @@ func replicasPast(m *admission.Matcher, matched []admission.MatchedResource, exp
 	var past []inventory.Resource
 	for _, r := range matched {
 		scale := inventory.Resource{Group: r.Group, Name: r.Name, Subresource: "scale"}
-		if _, asked := find(matched, scale); r.Subresource == "" && !asked && r.Operations.Has(admission.Update) && slices.Contains(m.Operations(scale), admission.Update) {
+		if _, asked := find(matched, scale); r.Subresource == "" && !asked && r.Operations.Has(admission.Update) &&
+			slices.Contains(m.Operations(scale), admission.Update) {
 			past = append(past, scale)
 		}
 	}
@@ -114,7 +115,8 @@ func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []*Profil
 		}
 	}
 	for _, p := range profiles {
-		if all := p.operations(pods); !w.step() || p.Type != inventory.Validating || !all.Has(admission.Create) || !all.Has(admission.Update) {
+		if all := p.operations(pods); !w.step() || p.Type != inventory.Validating || !all.Has(admission.Create) ||
+			!all.Has(admission.Update) {
 			continue
 		}
 		for _, r := range podEdits {
@@ -127,7 +129,8 @@ func findUnmatchedSubresources(w *work, m *admission.Matcher, profiles []*Profil
 
 // seesPods reports whether the webhook validates requests to Pods or a subresource.
 func seesPods(f *Profile) bool {
-	return f.Type == inventory.Validating && slices.ContainsFunc(f.Matched, func(r admission.MatchedResource) bool { return r.Parent() == pods })
+	return f.Type == inventory.Validating &&
+		slices.ContainsFunc(f.Matched, func(r admission.MatchedResource) bool { return r.Parent() == pods })
 }
 
 // operations are those on the resource for which the webhook is called.

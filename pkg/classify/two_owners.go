@@ -70,7 +70,8 @@ func nameOfItsOwn(name string) string {
 // may be the scaffold that a kustomization prefixes; what a cluster is compared with is not.
 func genericName(p *Profile) []Problem {
 	o, isScaffold := &p.Object, p.Object.Applied != nil && p.Object.Owner.Tool == "" && !p.Snapshot.NamespacesKnown
-	if o.Rival != nil || len(o.Owners) > 1 || p.Type == inventory.Conversion || !slices.Contains(scaffoldNames, p.Configuration) || isScaffold {
+	if o.Rival != nil || len(o.Owners) > 1 || p.Type == inventory.Conversion ||
+		!slices.Contains(scaffoldNames, p.Configuration) || isScaffold {
 		return nil
 	}
 	return []Problem{{

@@ -28,7 +28,9 @@ var virtualResource = &Check{
 func findVirtualResource(p *Profile) []Problem {
 	virtual := slices.DeleteFunc(slices.Clone(p.ByClass[ClassVirtual]), func(r inventory.Resource) bool {
 		// A Binding has no labels of its Pod. Source: pkg/scheduler/framework/plugins/defaultbinder of k8s.io/kubernetes.
-		return r == placement && (optIn(p.ObjectSelector) || p.Matcher.CallsFor(p.Webhook, r, admission.Create, admission.Subject{User: scheduler}) == admission.No)
+		return r == placement &&
+			(optIn(p.ObjectSelector) ||
+				p.Matcher.CallsFor(p.Webhook, r, admission.Create, admission.Subject{User: scheduler}) == admission.No)
 	})
 	if len(virtual) == 0 {
 		return nil

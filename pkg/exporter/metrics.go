@@ -232,7 +232,8 @@ func policyInfo(r *classify.Report, emit func(float64, ...string)) {
 		if p.ParamKind != nil {
 			kind = p.ParamKind.Kind
 		}
-		emit(1, string(p.Type), p.Name, string(p.FailurePolicy), kind, strconv.FormatBool(len(p.Bindings) > 0), p.Object.Owner.String())
+		emit(1, string(p.Type), p.Name, string(p.FailurePolicy), kind, strconv.FormatBool(len(p.Bindings) > 0),
+			p.Object.Owner.String())
 	}
 }
 
@@ -248,7 +249,8 @@ func backendReady(p *classify.Profile) (float64, bool) {
 
 // perProbe collects one series per webhook whose backend was dialed, where
 // there is a value.
-func perProbe(value func(p inventory.Probe, snapshotTime time.Time) (float64, bool)) func(*classify.Report, func(float64, ...string)) {
+func perProbe(value func(p inventory.Probe, snapshotTime time.Time) (float64, bool)) func(*classify.Report,
+	func(float64, ...string)) {
 	return func(r *classify.Report, emit func(float64, ...string)) {
 		perWebhook(func(p *classify.Profile) (float64, bool) {
 			return value(r.Snapshot.Probes[p.Ref], r.Snapshot.Taken)
@@ -266,7 +268,8 @@ func probeSuccess(p inventory.Probe, snapshotTime time.Time) (float64, bool) {
 // succeeds reports whether a call at the time gets through the handshake.
 func succeeds(p inventory.Probe, now time.Time) bool {
 	c := p.Certificate
-	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" && !now.Before(c.NotBefore) && !now.After(c.NotAfter)
+	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" &&
+		!now.Before(c.NotBefore) && !now.After(c.NotAfter)
 }
 
 func probeDuration(p inventory.Probe, _ time.Time) (float64, bool) {

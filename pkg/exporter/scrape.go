@@ -40,7 +40,10 @@ type scraper struct {
 }
 
 func newScraper(current func() *classify.Report, families []Family, own prometheus.Gatherer) *scraper {
-	return &scraper{current: current, families: families, own: own, seed: maphash.MakeSeed(), texts: map[expfmt.Format]map[string]encoded{}}
+	return &scraper{
+		current: current, families: families, own: own, seed: maphash.MakeSeed(),
+		texts: map[expfmt.Format]map[string]encoded{},
+	}
 }
 
 // maxFormats bounds what is kept: Prometheus asks for one, a human for another.
@@ -138,7 +141,9 @@ func encode(format expfmt.Format, families []*dto.MetricFamily) []byte {
 
 // NewHandler serves the metrics: the families over the Report that current returns, those of
 // the process, the collectors of own, and what is observed, which may be nil.
-func NewHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer, own ...prometheus.Collector) http.Handler {
+func NewHandler(current func() *classify.Report, families []Family, observed prometheus.Gatherer,
+	own ...prometheus.Collector,
+) http.Handler {
 	own = slices.Concat(own, []prometheus.Collector{
 		collectorversion.NewCollector(program),
 		collectors.NewGoCollector(),

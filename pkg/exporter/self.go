@@ -61,7 +61,10 @@ var buildInfo = Family{
 
 // ownFamilies are the families of the program, but for evaluationDuration, which is a
 // histogram.
-var ownFamilies = []Family{evaluationRunning, conditionWriteErrors, libraryMessages, pagePanics, policyReloadSuccessful, policyReloadSucceeded, buildInfo}
+var ownFamilies = []Family{
+	evaluationRunning, conditionWriteErrors, libraryMessages, pagePanics, policyReloadSuccessful, policyReloadSucceeded,
+	buildInfo,
+}
 
 // Own are the metrics that are about the program. NewOwn makes them.
 type Own struct {
@@ -89,18 +92,22 @@ func NewOwn(elapsed func() float64) *Own {
 			// An evaluation takes milliseconds; beyond a second something is wrong.
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1},
 		}),
-		WriteErrors:     counter(conditionWriteErrors),
-		PagePanics:      counter(pagePanics),
-		LibraryMessages: prometheus.NewCounterVec(prometheus.CounterOpts{Name: libraryMessages.Series(), Help: libraryMessages.Help}, libraryMessages.Labels),
-		running:         prometheus.NewGaugeFunc(gauge(evaluationRunning), elapsed),
-		successful:      prometheus.NewGauge(gauge(policyReloadSuccessful)),
-		reloaded:        prometheus.NewGauge(gauge(policyReloadSucceeded)),
+		WriteErrors: counter(conditionWriteErrors),
+		PagePanics:  counter(pagePanics),
+		LibraryMessages: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: libraryMessages.Series(), Help: libraryMessages.Help,
+		}, libraryMessages.Labels),
+		running:    prometheus.NewGaugeFunc(gauge(evaluationRunning), elapsed),
+		successful: prometheus.NewGauge(gauge(policyReloadSuccessful)),
+		reloaded:   prometheus.NewGauge(gauge(policyReloadSucceeded)),
 	}
 }
 
 // Collectors are all of them.
 func (o *Own) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{o.Duration, o.WriteErrors, o.PagePanics, o.LibraryMessages, o.running, o.successful, o.reloaded}
+	return []prometheus.Collector{
+		o.Duration, o.WriteErrors, o.PagePanics, o.LibraryMessages, o.running, o.successful, o.reloaded,
+	}
 }
 
 // PolicyLoaded notes that a Policy is in effect since then.

@@ -89,8 +89,10 @@ func policyRef(t Type, name string) Ref { return Ref{Type: t, Configuration: nam
 // bindings of those that the input lacks; they are those of before where all objects are.
 func (b *Builder) addPolicies(s *Snapshot, o Objects) {
 	if was := &b.objects; b.before != nil &&
-		slices.Equal(o.MutatingPolicies, was.MutatingPolicies) && slices.Equal(o.ValidatingPolicies, was.ValidatingPolicies) &&
-		slices.Equal(o.MutatingPolicyBindings, was.MutatingPolicyBindings) && slices.Equal(o.ValidatingPolicyBindings, was.ValidatingPolicyBindings) {
+		slices.Equal(o.MutatingPolicies, was.MutatingPolicies) &&
+		slices.Equal(o.ValidatingPolicies, was.ValidatingPolicies) &&
+		slices.Equal(o.MutatingPolicyBindings, was.MutatingPolicyBindings) &&
+		slices.Equal(o.ValidatingPolicyBindings, was.ValidatingPolicyBindings) {
 		s.Policies, s.Unbound = b.before.Policies, b.before.Unbound
 		return
 	}

@@ -34,7 +34,8 @@ func (o Objects) Apply(manifests Objects) Objects {
 	o.Inputs = slices.Clone(old.Inputs)
 	for _, in := range manifests.Inputs {
 		in.Lacks = slices.DeleteFunc(slices.Clone(in.Lacks), func(lack string) bool { // the cluster, or a file of it, has it
-			return len(old.Inputs) == 0 || slices.ContainsFunc(old.Inputs, func(i Input) bool { return !slices.Contains(i.Lacks, lack) })
+			return len(old.Inputs) == 0 ||
+				slices.ContainsFunc(old.Inputs, func(i Input) bool { return !slices.Contains(i.Lacks, lack) })
 		})
 		o.Inputs = append(o.Inputs, in)
 	}
@@ -179,9 +180,10 @@ func (o Objects) unchangedEndpoints(services []*corev1.Service) Coverage {
 
 // selectAlike reports whether two Services have the same endpoints.
 func selectAlike(a, b *corev1.Service) bool {
-	return maps.Equal(a.Spec.Selector, b.Spec.Selector) && slices.EqualFunc(a.Spec.Ports, b.Spec.Ports, func(p, o corev1.ServicePort) bool {
-		return p.Name == o.Name && p.Port == o.Port && p.TargetPort == o.TargetPort && p.Protocol == o.Protocol
-	})
+	return maps.Equal(a.Spec.Selector, b.Spec.Selector) &&
+		slices.EqualFunc(a.Spec.Ports, b.Spec.Ports, func(p, o corev1.ServicePort) bool {
+			return p.Name == o.Name && p.Port == o.Port && p.TargetPort == o.TargetPort && p.Protocol == o.Protocol
+		})
 }
 
 // manifestsAfter are the objects that are still to be applied: those of the manifests that

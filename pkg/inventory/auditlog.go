@@ -57,7 +57,9 @@ func (o AuditOutcome) Title() string {
 }
 
 // AuditOutcomes are all outcomes at a webhook, the worst first.
-var AuditOutcomes = []AuditOutcome{AuditDenied, AuditFailed, AuditFailedOpen, AuditMutated, AuditViolated, AuditUnchanged}
+var AuditOutcomes = []AuditOutcome{
+	AuditDenied, AuditFailed, AuditFailedOpen, AuditMutated, AuditViolated, AuditUnchanged,
+}
 
 // AuditKey is what requests of one row have in common.
 type AuditKey struct {

@@ -72,7 +72,8 @@ func readAuthority(bundle []byte) *Authority {
 		}
 	}
 	a.Placeholder = len(a.Certificates) == 0 && placeholder(bundle)
-	if text := strings.TrimSpace(string(bundle)); len(a.Certificates) == 0 && len(text) <= maxText && utf8.ValidString(text) {
+	if text := strings.TrimSpace(string(bundle)); len(a.Certificates) == 0 && len(text) <= maxText &&
+		utf8.ValidString(text) {
 		a.Text = text
 	}
 	return a

@@ -190,7 +190,8 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	if s.unroutable(service, &state) {
 		return state
 	}
-	if service.Type == corev1.ServiceTypeExternalName || LacksPorts(corev1.ServiceSpec{Type: service.Type, ClusterIP: service.ClusterIP, Ports: service.Ports}) {
+	if service.Type == corev1.ServiceTypeExternalName ||
+		LacksPorts(corev1.ServiceSpec{Type: service.Type, ClusterIP: service.ClusterIP, Ports: service.Ports}) {
 		return state
 	}
 	if !slices.ContainsFunc(service.Ports, func(p corev1.ServicePort) bool { return p.Port == ref.Port }) {
@@ -300,7 +301,8 @@ func (s *Snapshot) unroutable(service Service, state *BackendState) bool {
 		mode, detail = RoutingEndpoints, "is of type ExternalName, which the API server cannot call while it routes to endpoints (--enable-aggregator-routing=true)"
 	case service.ClusterIP == corev1.ClusterIPNone:
 		detail = "is headless (clusterIP: None), " + detail
-	case other != "" && (s.Routing == RoutingClusterIP || service.Endpoints == nil || service.readiness(*state, service.portName(state.Service.Port, RoutingEndpoints)).Fault == Sound):
+	case other != "" && (s.Routing == RoutingClusterIP || service.Endpoints == nil ||
+		service.readiness(*state, service.portName(state.Service.Port, RoutingEndpoints)).Fault == Sound):
 		detail = fmt.Sprintf("has port %d for %s alone, %s", state.Service.Port, other, detail)
 	default:
 		return false

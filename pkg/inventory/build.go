@@ -89,12 +89,13 @@ func endpoints(slice *discoveryv1.EndpointSlice) []Endpoint {
 	out := make([]Endpoint, 0, len(slice.Endpoints))
 	for _, e := range slice.Endpoints {
 		out = append(out, Endpoint{
-			Ready:    ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0,
-			Draining: ptr.Deref(e.Conditions.Serving, false) && ptr.Deref(e.Conditions.Terminating, false) && len(e.Addresses) > 0,
-			Address:  strings.Join(e.Addresses[:min(1, len(e.Addresses))], ""),
-			Ports:    ports,
-			Node:     ptr.Deref(e.NodeName, ""),
-			Zone:     ptr.Deref(e.Zone, ""),
+			Ready: ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0,
+			Draining: ptr.Deref(e.Conditions.Serving, false) && ptr.Deref(e.Conditions.Terminating, false) &&
+				len(e.Addresses) > 0,
+			Address: strings.Join(e.Addresses[:min(1, len(e.Addresses))], ""),
+			Ports:   ports,
+			Node:    ptr.Deref(e.NodeName, ""),
+			Zone:    ptr.Deref(e.Zone, ""),
 		})
 	}
 	return out
@@ -161,7 +162,9 @@ var (
 )
 
 // crdResources are the custom resource and its subresources in the version.
-func crdResources(c *apiextensionsv1.CustomResourceDefinition, v *apiextensionsv1.CustomResourceDefinitionVersion) []Served {
+func crdResources(c *apiextensionsv1.CustomResourceDefinition,
+	v *apiextensionsv1.CustomResourceDefinitionVersion,
+) []Served {
 	r := Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural}
 	namespaced := c.Spec.Scope == apiextensionsv1.NamespaceScoped
 	out := []Served{{r, v.Name, c.Spec.Names.Kind, namespaced, storedVerbs}}

@@ -91,7 +91,8 @@ func (s *Snapshot) findGuards() map[workloadID]Guard {
 	selects := s.place().newSelection()
 	for i := range s.DisruptionBudgets {
 		b := &s.DisruptionBudgets[i]
-		selected := slices.DeleteFunc(selects.workloadsIn(b.Namespace, b.Selector), func(w *Workload) bool { return w.Daemon || w.Static })
+		selected := slices.DeleteFunc(selects.workloadsIn(b.Namespace, b.Selector),
+			func(w *Workload) bool { return w.Daemon || w.Static })
 		pods := podsOf(selected)
 		for _, w := range selected {
 			if w.Replicas == 0 {

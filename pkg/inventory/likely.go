@@ -29,12 +29,14 @@ func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
 		part := isPartOf(missing.Name, name) && !p.called[Key{missing.Namespace, name}]
 		return part || isMisspelt(missing.Name, name)
 	}
-	if name := nearest(missing.Name, slices.DeleteFunc(names, func(name string) bool { return !isNear(name) })); name != "" {
+	if name := nearest(missing.Name,
+		slices.DeleteFunc(names, func(name string) bool { return !isNear(name) })); name != "" {
 		return Key{missing.Namespace, name}, true
 	}
 	namespaces := p.byName[missing.Name]
 	if len(namespaces) > 1 {
-		namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool { return !isMisspelt(missing.Namespace, name) })
+		namespaces = slices.DeleteFunc(slices.Clone(namespaces),
+			func(name string) bool { return !isMisspelt(missing.Namespace, name) })
 	}
 	switch {
 	case len(namespaces) == 1:
@@ -56,8 +58,10 @@ func (s *Snapshot) LikelyResource(missing Resource) (Resource, bool) {
 		v := &s.Served[i]
 		switch {
 		case v.Presumed():
-		case v.Group == missing.Group && v.Name == missing.Name && isMisspelt(missing.Subresource, v.Subresource) && v.Subresource != "",
-			v.Group == missing.Group && v.Subresource == missing.Subresource && (strings.EqualFold(v.Kind, missing.Name) || isMisspelt(missing.Name, v.Name)):
+		case v.Group == missing.Group && v.Name == missing.Name && isMisspelt(missing.Subresource, v.Subresource) &&
+			v.Subresource != "",
+			v.Group == missing.Group && v.Subresource == missing.Subresource &&
+				(strings.EqualFold(v.Kind, missing.Name) || isMisspelt(missing.Name, v.Name)):
 			near = append(near, v.Resource)
 		case v.Name == missing.Name && v.Subresource == missing.Subresource:
 			elsewhere = append(elsewhere, v.Resource)
@@ -97,7 +101,8 @@ func isMisspelt(name, other string) bool {
 	}
 	a, b := strings.Split(name, "-"), strings.Split(other, "-")
 	for i := range min(len(a), len(b)) {
-		if len(a) == len(b) && a[i] != b[i] && (len(a[i]) == 1 && len(b[i]) == 1 || strings.Trim(a[i], digits) == strings.Trim(b[i], digits)) {
+		if len(a) == len(b) && a[i] != b[i] &&
+			(len(a[i]) == 1 && len(b[i]) == 1 || strings.Trim(a[i], digits) == strings.Trim(b[i], digits)) {
 			return false
 		}
 	}
@@ -186,7 +191,8 @@ func (s *Snapshot) uncheckedBackends() []string {
 			if _, likely := s.LikelyService(called); !likely {
 				services.add(called.String())
 			}
-		case has && service.Endpoints == nil && !state.Known && haveSlices && service.Type != corev1.ServiceTypeExternalName:
+		case has && service.Endpoints == nil && !state.Known && haveSlices &&
+			service.Type != corev1.ServiceTypeExternalName:
 			endpoints.add(called.String())
 		}
 		if _, has := s.Namespaces[called.Namespace]; !has && !s.NamespacesKnown && len(s.Namespaces) > 0 {

@@ -50,10 +50,14 @@ func (o OpenPorts) Has(port int32, named map[string]int32) bool {
 // namespaces never select the network of a host, from which an API server calls. Which
 // addresses an ipBlock must have is unknown, so each is taken for the right one.
 func newNetworkPolicy(p *networkingv1.NetworkPolicy, openShift bool) NetworkPolicy {
-	out := NetworkPolicy{Kind: "NetworkPolicy", Order: orderOfKubernetes, Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector)}
+	out := NetworkPolicy{
+		Kind: "NetworkPolicy", Order: orderOfKubernetes, Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector),
+	}
 	for _, r := range p.Spec.Ingress {
 		switch {
-		case len(r.From) == 0, slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return admitsHosts(p, openShift) }):
+		case len(r.From) == 0,
+			slices.ContainsFunc(r.From,
+				func(p networkingv1.NetworkPolicyPeer) bool { return admitsHosts(p, openShift) }):
 			out.Open.addRule(r)
 		case slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }):
 			out.Open.addRule(r)

@@ -103,7 +103,8 @@ func (p *placement) candidates(namespace string, selector labels.Selector) []*Wo
 	}
 	out := p.workloads[namespace]
 	for _, r := range requirements {
-		if values := r.ValuesUnsorted(); len(values) == 1 && (r.Operator() == operators.In || r.Operator() == operators.Equals) {
+		if values := r.ValuesUnsorted(); len(values) == 1 &&
+			(r.Operator() == operators.In || r.Operator() == operators.Equals) {
 			if carrying := p.carrying[placedLabel{namespace, r.Key(), values[0]}]; len(carrying) < len(out) {
 				out = carrying
 			}

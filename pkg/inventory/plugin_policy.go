@@ -132,7 +132,8 @@ func (p pluginSpec) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
 		}
 	}
 	for _, r := range p.Ingress {
-		if to := out.openedTo(r.ciliumCallers()); len(r.ToPorts)+len(r.FromEntities)+len(r.FromEndpoints)+len(r.FromCIDR)+len(r.FromCIDRSet)+len(r.FromNodes) > 0 {
+		sources := len(r.FromEntities) + len(r.FromEndpoints) + len(r.FromCIDR) + len(r.FromCIDRSet) + len(r.FromNodes)
+		if to := out.openedTo(r.ciliumCallers()); len(r.ToPorts)+sources > 0 {
 			for _, ports := range to {
 				ports.addCilium(r)
 			}
@@ -222,8 +223,10 @@ func (p pluginSpec) ofCalico(out NetworkPolicy) (NetworkPolicy, bool) {
 	isolates := slices.Contains(p.Types, "Ingress") || len(p.Types) == 0 && (len(p.Ingress) > 0 || len(p.Egress) == 0)
 	var read, readNamespaces bool
 	out.Selector, read = calicoSelector(p.Selector)
-	out.Namespaces, readNamespaces = calicoSelector(strings.ReplaceAll(p.NamespaceSelector, "projectcalico.org/name", corev1.LabelMetadataName))
-	if ofHosts := p.PreDNAT || p.DoNotTrack; !isolates || ofHosts || !read || !readNamespaces || p.ServiceAccountSelector != "" || !namesNamespaces(out.Namespaces) {
+	out.Namespaces, readNamespaces = calicoSelector(strings.ReplaceAll(p.NamespaceSelector, "projectcalico.org/name",
+		corev1.LabelMetadataName))
+	if ofHosts := p.PreDNAT || p.DoNotTrack; !isolates || ofHosts || !read || !readNamespaces ||
+		p.ServiceAccountSelector != "" || !namesNamespaces(out.Namespaces) {
 		return out, false
 	}
 	out.Order = ptr.Deref(p.Order, 1e12)
@@ -312,5 +315,6 @@ func calicoSelector(text string) (selector labels.Selector, ok bool) {
 // namesNamespaces reports whether names alone decide which namespaces are selected.
 func namesNamespaces(s labels.Selector) bool {
 	requirements, _ := s.Requirements()
-	return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
+	return !slices.ContainsFunc(requirements,
+		func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }

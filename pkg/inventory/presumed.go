@@ -60,7 +60,8 @@ func (s *Snapshot) Presume(r Resource) *Snapshot {
 		return nil
 	}
 	out := *s
-	out.Served = append(slices.Clone(s.Served), Served{Resource: r.Parent(), Version: "v1", Namespaced: true, Verbs: storedVerbs})
+	out.Served = append(slices.Clone(s.Served),
+		Served{Resource: r.Parent(), Version: "v1", Namespaced: true, Verbs: storedVerbs})
 	if r.Subresource != "" {
 		out.Served = append(out.Served, Served{Resource: r, Version: "v1", Namespaced: true, Verbs: subresourceVerbs})
 	}
@@ -124,7 +125,11 @@ func namedBy(rule *admissionv1.RuleWithOperations, group string, servedResources
 			if version == "*" {
 				version = "v1"
 			}
-			one := Served{Resource: r, Version: version, Namespaced: ptr.Deref(rule.Scope, admissionv1.AllScopes) != admissionv1.ClusterScope, Verbs: storedVerbs}
+			one := Served{
+				Resource: r, Version: version,
+				Namespaced: ptr.Deref(rule.Scope, admissionv1.AllScopes) != admissionv1.ClusterScope,
+				Verbs:      storedVerbs,
+			}
 			out = append(out, one)
 			for _, sub := range subresources {
 				if one.Subresource, one.Verbs = sub, subresourceVerbs; sub != "" {

@@ -28,7 +28,8 @@ func (s Selector) Empty() bool {
 
 // reads reports whether an expression of the selector is about the label.
 func (s Selector) reads(key string) bool {
-	return s.Raw != nil && slices.ContainsFunc(s.Raw.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
+	return s.Raw != nil && slices.ContainsFunc(s.Raw.MatchExpressions,
+		func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
 // and selects what both select.
@@ -43,7 +44,8 @@ func (s Selector) and(o Selector) Selector {
 	both.MatchExpressions = append(both.MatchExpressions, o.Raw.MatchExpressions...)
 	for _, key := range slices.Sorted(maps.Keys(o.Raw.MatchLabels)) {
 		if value := o.Raw.MatchLabels[key]; both.MatchLabels[key] != value { // s may want another one
-			both.MatchExpressions = append(both.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
+			both.MatchExpressions = append(both.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: []string{value}})
 		}
 	}
 	return newSelector(both)

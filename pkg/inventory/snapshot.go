@@ -351,5 +351,6 @@ func (s *Snapshot) SameResources(o *Snapshot) bool {
 }
 
 func (s Served) equal(o Served) bool {
-	return s.Resource == o.Resource && s.Version == o.Version && s.Kind == o.Kind && s.Namespaced == o.Namespaced && slices.Equal(s.Verbs, o.Verbs)
+	return s.Resource == o.Resource && s.Version == o.Version && s.Kind == o.Kind && s.Namespaced == o.Namespaced &&
+		slices.Equal(s.Verbs, o.Verbs)
 }

@@ -103,7 +103,8 @@ type Ref struct {
 
 // Compare orders Refs by type, configuration and name.
 func (r Ref) Compare(o Ref) int {
-	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.rank(), o.rank()), cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
+	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.rank(), o.rank()),
+		cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
 }
 
 // WithoutName names what registers the webhook alone: all webhooks of a configuration

@@ -57,7 +57,8 @@ func (w *Webhook) compareCalls(o *Webhook) int {
 	if w.Type == o.Type && w.Configuration == o.Configuration { // most neighbors
 		return cmp.Compare(w.Index, o.Index)
 	}
-	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.rank(), o.rank()), cmp.Compare(w.Configuration, o.Configuration))
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.rank(), o.rank()),
+		cmp.Compare(w.Configuration, o.Configuration))
 }
 
 func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration) []*Webhook {
@@ -78,7 +79,9 @@ func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration) []*We
 	return out
 }
 
-func (o Objects) admissionWebhook(t Type, c metav1.ObjectMetaAccessor, w *admissionv1.ValidatingWebhook, index int) *Webhook {
+func (o Objects) admissionWebhook(t Type, c metav1.ObjectMetaAccessor, w *admissionv1.ValidatingWebhook,
+	index int,
+) *Webhook {
 	object := o.object(t.RegisteredBy().Kind, c)
 	if place, ok := o.Sources[SourceKey{Kind: object.Kind, Name: object.Name, Webhook: w.Name, Index: index}]; ok {
 		object.Source = place.Source
@@ -225,7 +228,9 @@ func markedOwners(m *metav1.ObjectMeta) []Owner {
 		found := slices.ContainsFunc(out, func(o Owner) bool { return o.Tool == by.tool })
 		released := by.tool == "helm" && m.Labels["helm.toolkit.fluxcd.io/name"] != ""
 		if name != "" && !found && !released {
-			out = append(out, Owner{Tool: by.tool, Name: name, Namespace: cmp.Or(m.Labels[by.namespace], m.Annotations[by.namespace])})
+			out = append(out, Owner{
+				Tool: by.tool, Name: name, Namespace: cmp.Or(m.Labels[by.namespace], m.Annotations[by.namespace]),
+			})
 		}
 	}
 	return out
@@ -242,7 +247,8 @@ func writersOf(m *metav1.ObjectMeta) []Owner {
 // OwnerOf returns who manages an object. What an owner reference or a GitOps
 // tool says outranks the tool that rendered the manifest.
 func OwnerOf(m *metav1.ObjectMeta) Owner {
-	if i := slices.IndexFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return ptr.Deref(r.Controller, false) }); i >= 0 {
+	if i := slices.IndexFunc(m.OwnerReferences,
+		func(r metav1.OwnerReference) bool { return ptr.Deref(r.Controller, false) }); i >= 0 {
 		return Owner{Tool: m.OwnerReferences[i].Kind, Name: m.OwnerReferences[i].Name}
 	}
 	if marked := markedOwners(m); len(marked) > 0 {

@@ -209,7 +209,10 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 	if s.HostNetwork {
 		out.NodeSelector = s.NodeSelector
 		if terms := nodeTerms(s); len(terms) > 0 {
-			out.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+			required := &corev1.NodeSelector{NodeSelectorTerms: terms}
+			out.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: required,
+			}}
 		}
 	}
 	if len(s.Containers) == 0 {
@@ -223,7 +226,8 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 			if one.ReadinessProbe != nil && port != readinessPort(one) {
 				port = 0
 			}
-			one.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}}}
+			action := &corev1.TCPSocketAction{Port: intstr.FromInt32(port)}
+			one.ReadinessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: action}}
 		}
 		if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
 			one.Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{}}
@@ -245,7 +249,8 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 
 // nodeTerms are those of the required node affinity.
 func nodeTerms(s corev1.PodSpec) []corev1.NodeSelectorTerm {
-	if s.Affinity == nil || s.Affinity.NodeAffinity == nil || s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if s.Affinity == nil || s.Affinity.NodeAffinity == nil ||
+		s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return nil
 	}
 	return s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms

@@ -62,7 +62,9 @@ type resourceNames struct {
 }
 
 func newResourceNames(s *inventory.Snapshot) resourceNames {
-	n := resourceNames{byName: map[string][]inventory.Resource{}, presumed: map[inventory.Resource]bool{}, notServed: s.NotServed}
+	n := resourceNames{
+		byName: map[string][]inventory.Resource{}, presumed: map[inventory.Resource]bool{}, notServed: s.NotServed,
+	}
 	seen := map[inventory.Resource]bool{}
 	for _, served := range s.Served {
 		r := served.Resource
@@ -141,11 +143,13 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 		if !qualified {
 			group = "*" // any may be meant
 		}
-		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s%s", typed, n.notServed(group), Suggested(n.similar(main)))}
+		return inventory.Resource{}, "",
+			NotServedError{fmt.Errorf("reading resource %q: %s%s", typed, n.notServed(group), Suggested(n.similar(main)))}
 	}
 	r = inventory.Resource{Group: found[0].Group, Name: found[0].Name, Subresource: sub}
 	if sub != "" && !slices.Contains(n.subresources, r) {
-		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s has no subresource %s%s; a name is an argument of its own: %s %s", typed, found[0], sub, Suggested(n.subresourcesOf(found[0])), found[0], sub)}
+		return inventory.Resource{}, "", NotServedError{fmt.Errorf("reading resource %q: %s has no subresource %s%s; a name is an argument of its own: %s %s",
+			typed, found[0], sub, Suggested(n.subresourcesOf(found[0])), found[0], sub)}
 	}
 	return r, ambiguous(main, found), nil
 }
@@ -177,12 +181,15 @@ func Operations() []string {
 
 // operationsByName are the operations as users type them.
 var operationsByName = map[string]admission.Operation{
-	"create": admission.Create, "update": admission.Update, "patch": admission.Update, "apply": admission.Update, "scale": admission.Update, "delete": admission.Delete, "connect": admission.Connect,
+	"create": admission.Create, "update": admission.Update, "patch": admission.Update, "apply": admission.Update, "scale": admission.Update,
+	"delete": admission.Delete, "connect": admission.Connect,
 }
 
 // resolveOperation finds the operation that a user means. The API server admits
 // every request to some subresources as CONNECT, which the note says.
-func resolveOperation(typed string, served []admission.Operation, r inventory.Resource) (op admission.Operation, note string, err error) {
+func resolveOperation(typed string, served []admission.Operation,
+	r inventory.Resource,
+) (op admission.Operation, note string, err error) {
 	op, ok := operationsByName[strings.ToLower(typed)]
 	isRead := slices.Contains(reads, strings.ToLower(typed))
 	connects := slices.Equal(served, []admission.Operation{admission.Connect})
@@ -248,6 +255,7 @@ func Request(m *admission.Matcher, operation, resource string, subject admission
 	if err != nil {
 		return admission.Request{}, err
 	}
-	request.Notes = slices.DeleteFunc(append([]string{other, connect}, request.Notes...), func(s string) bool { return s == "" })
+	request.Notes = slices.DeleteFunc(append([]string{other, connect}, request.Notes...),
+		func(s string) bool { return s == "" })
 	return request, nil
 }

@@ -120,7 +120,8 @@ func Exists(path string) bool {
 
 // Selects reports whether the webhook is one of the target.
 func (t Target) Selects(w report.Webhook) bool {
-	return w.Type == t.Type && (t.Configuration == "" || t.Configuration == w.Configuration) && (t.Name == "" || t.Name == w.Name)
+	return w.Type == t.Type && (t.Configuration == "" || t.Configuration == w.Configuration) &&
+		(t.Name == "" || t.Name == w.Name)
 }
 
 // Similar are the targets of the input that look like this one: webhooks of its
@@ -151,7 +152,8 @@ func (t Target) Similar(webhooks []report.Webhook) []string {
 // MaybeTarget explains a path that does not exist and that looks like no file: it
 // may be meant as TYPE/NAME.
 func MaybeTarget(path string) string {
-	if Exists(path) || path == "-" || strings.HasPrefix(path, ".") || strings.HasPrefix(path, "/") || slices.Contains(fileEndings, filepath.Ext(path)) {
+	if Exists(path) || path == "-" || strings.HasPrefix(path, ".") || strings.HasPrefix(path, "/") ||
+		slices.Contains(fileEndings, filepath.Ext(path)) {
 		return ""
 	}
 	name := path[strings.LastIndex(path, "/")+1:]
@@ -180,7 +182,8 @@ func (n resourceNames) similar(typed string) []string {
 	name, group, _ := strings.Cut(typed, ".")
 	byName, names := map[string][]string{}, []string(nil)
 	for _, r := range n.parents {
-		if group != "" && len(text.Similar(group, []string{r.Group}, 1)) == 0 && !slices.Contains(n.byName[strings.ToLower(name)], r) {
+		if group != "" && len(text.Similar(group, []string{r.Group}, 1)) == 0 &&
+			!slices.Contains(n.byName[strings.ToLower(name)], r) {
 			continue // another resource altogether
 		}
 		if byName[r.Name] == nil {

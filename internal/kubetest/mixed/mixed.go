@@ -31,12 +31,16 @@ func Cluster(r *rand.Rand) inventory.Objects {
 	}
 	if r.IntN(2) == 0 {
 		o.Pods = append(o.Pods, &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: team(0), Name: "cni", Labels: someLabels(r), OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: new(true)}}},
-			Spec:       corev1.PodSpec{PriorityClassName: "system-node-critical", HostNetwork: true},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: team(0), Name: "cni", Labels: someLabels(r),
+				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{PriorityClassName: "system-node-critical", HostNetwork: true},
 		})
 	}
 	for i := range 1 + r.IntN(8) {
-		w := kubetest.Webhook("", kubetest.Client(team(r.IntN(namespaces)), fmt.Sprintf("policy-%d", r.IntN(2))), kubetest.Rule("", "pods", admissionv1.Create, admissionv1.Update))
+		w := kubetest.Webhook("", kubetest.Client(team(r.IntN(namespaces)), fmt.Sprintf("policy-%d", r.IntN(2))),
+			kubetest.Rule("", "pods", admissionv1.Create, admissionv1.Update))
 		w.Name, w.TimeoutSeconds = fmt.Sprintf("hook-%d.example.com", r.IntN(6)), new(int32(1+r.IntN(5)))
 		w.NamespaceSelector, w.ObjectSelector = someSelector(r), someSelector(r)
 		switch r.IntN(6) {
@@ -50,10 +54,14 @@ func Cluster(r *rand.Rand) inventory.Objects {
 		}
 		meta := metav1.ObjectMeta{Name: fmt.Sprintf("policy-%d", i)}
 		if r.IntN(2) == 0 {
-			o.Mutating = append(o.Mutating, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{kubetest.Reinvoked(w)}})
+			o.Mutating = append(o.Mutating,
+				&admissionv1.MutatingWebhookConfiguration{
+					ObjectMeta: meta, Webhooks: []admissionv1.MutatingWebhook{kubetest.Reinvoked(w)},
+				})
 			continue
 		}
-		o.Validating = append(o.Validating, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}})
+		o.Validating = append(o.Validating,
+			&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}})
 	}
 	return o
 }
@@ -71,7 +79,10 @@ func someLabels(r *rand.Rand) map[string]string {
 func someSelector(r *rand.Rand) *metav1.LabelSelector {
 	out := &metav1.LabelSelector{}
 	for _, e := range []metav1.LabelSelectorRequirement{
-		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{team(r.IntN(5)), team(r.IntN(5))}},
+		{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn,
+			Values: []string{team(r.IntN(5)), team(r.IntN(5))},
+		},
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{team(r.IntN(5))}},
 		{Key: "tier", Operator: metav1.LabelSelectorOpNotIn, Values: []string{fmt.Sprint(r.IntN(2))}},
 		{Key: "team", Operator: metav1.LabelSelectorOpExists},
@@ -91,5 +102,7 @@ func addBackend(o *inventory.Objects, namespace, name string) {
 	service.Spec.Selector = map[string]string{"app": name}
 	o.Services = append(o.Services, service)
 	o.EndpointSlices = append(o.EndpointSlices, kubetest.EndpointSlice(namespace, name, "10.0.0.1", "10.0.0.2"))
-	o.Pods = append(o.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": name}}})
+	o.Pods = append(o.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, Labels: map[string]string{"app": name},
+	}})
 }

@@ -128,7 +128,9 @@ func (b build) config(architecture string) *v1.ConfigFile {
 func (b build) single(content []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
-	header := &tar.Header{Name: binary, Mode: 0o755, Size: int64(len(content)), ModTime: b.created, Typeflag: tar.TypeReg}
+	header := &tar.Header{
+		Name: binary, Mode: 0o755, Size: int64(len(content)), ModTime: b.created, Typeflag: tar.TypeReg,
+	}
 	if err := w.WriteHeader(header); err != nil {
 		return nil, err
 	}

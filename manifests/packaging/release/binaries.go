@@ -77,7 +77,10 @@ func (r release) sbom(binary, path string) error {
 			BOMRef: m.Path, PackageURL: "pkg:golang/" + m.Path + "@" + m.Version,
 		})
 	}
-	modules = append(modules, cyclonedx.Component{Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion, BOMRef: "std", PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")})
+	modules = append(modules, cyclonedx.Component{
+		Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion, BOMRef: "std",
+		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go"),
+	})
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{
 		Type: cyclonedx.ComponentTypeApplication, Name: program, Version: r.version,
@@ -110,7 +113,9 @@ func pack(path string, files []packed) error {
 		if err != nil {
 			return fmt.Errorf("reading for an archive: %w", err)
 		}
-		if err := archive.WriteHeader(&tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{
+			Name: file.name, Mode: file.mode, Size: int64(len(content)), Typeflag: tar.TypeReg,
+		}); err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
 		if _, err := archive.Write(content); err != nil {

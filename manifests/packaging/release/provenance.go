@@ -58,7 +58,9 @@ func (r release) provenance(files []string) (string, error) {
 	build := &s.Predicate.BuildDefinition
 	build.BuildType = home + "/blob/main/manifests/packaging/release"
 	build.ExternalParameters = map[string]string{"version": r.version, "image": r.image}
-	build.ResolvedDependencies = []dependency{{"git+" + home + "@refs/tags/" + r.version, map[string]string{"gitCommit": strings.TrimSpace(string(commit))}}}
+	build.ResolvedDependencies = []dependency{{
+		"git+" + home + "@refs/tags/" + r.version, map[string]string{"gitCommit": strings.TrimSpace(string(commit))},
+	}}
 	s.Predicate.RunDetails.Builder.ID = r.builder
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -83,7 +83,8 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Fix += meanwhile(c.Cause, callers)
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
-	if slices.Contains([]Cause{causeDenied, causeMirrorPod, causeEvictionDenied}, c.Cause) && ownFailure.MatchString(c.Detail) {
+	if slices.Contains([]Cause{causeDenied, causeMirrorPod, causeEvictionDenied}, c.Cause) &&
+		ownFailure.MatchString(c.Detail) {
 		a.Notes = append(a.Notes, "Its words are of a failure of the backend itself, not of the object: look at its log.")
 	}
 	a.Notes = append(a.Notes, readyElsewhere(c.Cause, callers)...)
@@ -138,7 +139,8 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	case p.Type == inventory.Conversion:
 		return false
 	case c.Expression != "":
-		return slices.ContainsFunc(p.MatchConditions, func(m admissionv1.MatchCondition) bool { return unwrapped(m.Expression) == c.Expression })
+		return slices.ContainsFunc(p.MatchConditions,
+			func(m admissionv1.MatchCondition) bool { return unwrapped(m.Expression) == c.Expression })
 	}
 	return c.Webhook != "" && slices.Contains(c.names(), p.Name) || c.Webhook == "" && c.calls(p.Webhook)
 }
@@ -288,7 +290,8 @@ func (c APIServerError) callers(profiles []*classify.Profile) []*classify.Profil
 func (c APIServerError) calls(w *inventory.Webhook) bool {
 	namespace, name, port := c.service()
 	s := w.Backend.Service
-	return name != "" && w.Backend.Kind != inventory.BackendURL && s.Namespace == namespace && s.Name == name && s.Port == port
+	return name != "" && w.Backend.Kind != inventory.BackendURL && s.Namespace == namespace && s.Name == name &&
+		s.Port == port
 }
 
 // meanwhile is how to let requests through until the backend is well again;
@@ -327,7 +330,8 @@ func sound(cause Cause, profiles []*classify.Profile) []string {
 // both alike.
 func failsOpen(cause Cause, callers []*classify.Profile) []string {
 	if len(callers) == 0 || slices.Contains(answered, cause) ||
-		slices.ContainsFunc(callers, func(p *classify.Profile) bool { return p.Type == inventory.Conversion || p.FailsClosed() }) {
+		slices.ContainsFunc(callers,
+			func(p *classify.Profile) bool { return p.Type == inventory.Conversion || p.FailsClosed() }) {
 		return nil
 	}
 	return []string{"Its failurePolicy is Ignore: the request went on without the webhook, or the policy was Fail at the time."}

@@ -66,7 +66,10 @@ type errorPattern struct {
 var patterns = func() []errorPattern {
 	nothing := func(*APIServerError, []string) {}
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
-	converting := func(c *APIServerError, groups []string) { c.Group, c.Version, c.Kind = groups[1], groups[2], groups[3] }
+	converting := func(c *APIServerError, groups []string) {
+		c.Group, c.Version, c.Kind = groups[1], groups[2],
+			groups[3]
+	}
 	whole := func(c *APIServerError, groups []string) { c.Detail = groups[0] + c.Detail }
 	refused := func(c *APIServerError, groups []string) {
 		c.Object = strings.TrimSpace(strings.ToLower(groups[1]) + " " + groups[2])
@@ -271,7 +274,8 @@ func parsedBy(patterns []errorPattern, content string) []APIServerError {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(content[m.begin:m.end], content[m.end:end])
-		if framed := frameOf(content[:m.begin]); framed.Cause != "" && (c.Cause == causeDenied || c.Cause == causePolicyDenied) {
+		if framed := frameOf(content[:m.begin]); framed.Cause != "" &&
+			(c.Cause == causeDenied || c.Cause == causePolicyDenied) {
 			c.Cause = framed.Cause
 		}
 		if !slices.ContainsFunc(out, c.same) {

@@ -72,7 +72,8 @@ func (a *Answer) addPolicy(r *classify.Report) {
 			}
 		}
 	}
-	if p != nil && !p.FailsClosed() && !slices.Contains([]Cause{causePolicyDenied, causePolicyWarned, causePolicyExpressionWarned}, a.Cause) {
+	if p != nil && !p.FailsClosed() &&
+		!slices.Contains([]Cause{causePolicyDenied, causePolicyWarned, causePolicyExpressionWarned}, a.Cause) {
 		a.Notes = append(a.Notes, "Its failurePolicy is Ignore: the policy was Fail at the time.")
 	}
 }

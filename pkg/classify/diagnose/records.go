@@ -178,7 +178,8 @@ func complete(text string) bool {
 		return false
 	}
 	text = unwrapped(text)
-	if strings.Count(text, `"`)%2 != 0 || strings.Count(text, "(") != strings.Count(text, ")") || strings.HasSuffix(text, ":") {
+	if strings.Count(text, `"`)%2 != 0 || strings.Count(text, "(") != strings.Count(text, ")") ||
+		strings.HasSuffix(text, ":") {
 		return false
 	}
 	found := parsed(text)

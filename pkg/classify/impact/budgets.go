@@ -32,7 +32,9 @@ func budgetChanges(before, after *classify.Report) []BudgetChange {
 	}
 	var out []BudgetChange
 	for _, c := range after.Costs {
-		b := BudgetChange{BeforeSeconds: was[request{c.Resource, c.Operation}].Seconds(), AfterSeconds: c.Total().Seconds()}
+		b := BudgetChange{
+			BeforeSeconds: was[request{c.Resource, c.Operation}].Seconds(), AfterSeconds: c.Total().Seconds(),
+		}
 		if b.BeforeSeconds == b.AfterSeconds {
 			continue
 		}
@@ -45,7 +47,8 @@ func budgetChanges(before, after *classify.Report) []BudgetChange {
 		out[i].add(c.Resource, c.Operation)
 	}
 	slices.SortStableFunc(out, func(a, b BudgetChange) int {
-		return cmp.Or(cmp.Compare(b.AfterSeconds-b.BeforeSeconds, a.AfterSeconds-a.BeforeSeconds), cmp.Compare(b.AfterSeconds, a.AfterSeconds))
+		return cmp.Or(cmp.Compare(b.AfterSeconds-b.BeforeSeconds, a.AfterSeconds-a.BeforeSeconds),
+			cmp.Compare(b.AfterSeconds, a.AfterSeconds))
 	})
 	return out
 }

@@ -169,7 +169,10 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 		if s.IsMissing(key) { // it is down already
 			continue
 		} else if _, exists := s.Services[key]; !exists { // files without Services: it was there, and is down
-			out.Services[key] = inventory.Service{Key: key, Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"": ""}, Ports: []corev1.ServicePort{{Port: ports[key]}}}
+			out.Services[key] = inventory.Service{
+				Key: key, Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"": ""},
+				Ports: []corev1.ServicePort{{Port: ports[key]}},
+			}
 		}
 		out.EndpointsKnown.Services[key] = true
 	}

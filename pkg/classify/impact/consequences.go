@@ -99,7 +99,8 @@ func rank(o Outcome) int { return slices.Index([]Outcome{Refused, Unconverted, U
 
 func (c *Consequences) add(change Change, was, now *classify.Profile) {
 	switch {
-	case now != nil && was.Type == inventory.Conversion && was.Matcher.ConversionNeed(was.CRD) == admission.NeverConverted: // nothing calls it
+	case now != nil && was.Type == inventory.Conversion &&
+		was.Matcher.ConversionNeed(was.CRD) == admission.NeverConverted: // nothing calls it
 	case now == nil:
 		effect := effectOf(was, Unchecked)
 		effect.Deleted = true
@@ -126,7 +127,8 @@ func (c *Consequences) add(change Change, was, now *classify.Profile) {
 func onlyForeign(change Change, p *classify.Profile) bool {
 	own, foreign := classify.WithoutPort(p, classify.BehindWebhook(p))
 	return len(own) > 0 && len(foreign) > 0 && !slices.ContainsFunc(own, func(w *inventory.Workload) bool {
-		return len(w.Nodes) == 0 || slices.ContainsFunc(w.Nodes, func(node string) bool { return !slices.Contains(change.Nodes, node) })
+		return len(w.Nodes) == 0 ||
+			slices.ContainsFunc(w.Nodes, func(node string) bool { return !slices.Contains(change.Nodes, node) })
 	})
 }
 

@@ -35,7 +35,8 @@ func (p webhookPair) storedObjects() string {
 	possible, unless := before.StoredVersions, ""
 	if before.Applied != nil { // a file has no status
 		possible = before.VersionNames()
-		if rest := difference(possible, []string{after.StorageVersion}); len(rest) > 0 && slices.Contains(kept, rest[0]) {
+		if rest := difference(possible, []string{after.StorageVersion}); len(rest) > 0 &&
+			slices.Contains(kept, rest[0]) {
 			unless = fmt.Sprintf("unless status.storedVersions has %s, ", some(rest))
 		}
 	}

@@ -98,7 +98,8 @@ func risks(p *classify.Profile, w *inventory.Workload, guard inventory.Guard) []
 	nodes := slices.Compact(slices.Sorted(slices.Values(w.Nodes)))
 	if len(nodes) == 1 && len(w.Nodes) > 1 && p.Snapshot.Nodes != 1 {
 		out = append(out, fmt.Sprintf("all %d Pods of %s are on node %s", len(w.Nodes), w, nodes[0]))
-	} else if zone := classify.SharedByEndpoints(p, func(e *inventory.Endpoint) string { return e.Zone }); zone != "" && p.State.Ready > 1 {
+	} else if zone := classify.SharedByEndpoints(p, func(e *inventory.Endpoint) string { return e.Zone }); zone != "" &&
+		p.State.Ready > 1 {
 		out = append(out, fmt.Sprintf("all %d ready endpoints of Service %s are in zone %s", p.State.Ready, p.State.Service.Key, zone))
 	}
 	if w.NoReadiness {
@@ -151,7 +152,8 @@ func (a AskedOfEviction) String() string {
 	}
 	namespace, name, _ := strings.Cut(a.Pods[0], "/")
 	out := fmt.Sprintf("%s %s about the eviction of %s; a refusal ends kubectl drain with `error when evicting pods/%q -n %q: %s`, which tries again after 429 alone",
-		Named(a.Ref), asks, classify.JoinBounded(append(slices.Clone(a.Pods), more(a.OfPods-len(a.Pods))...)), name, namespace, denied)
+		Named(a.Ref), asks, classify.JoinBounded(append(slices.Clone(a.Pods),
+			more(a.OfPods-len(a.Pods))...)), name, namespace, denied)
 	if a.WhenDown != "" {
 		out += "; while it cannot be called, " + a.WhenDown
 	}
@@ -200,7 +202,8 @@ func askedOfEvictions(c Change, r *classify.Report) []AskedOfEviction {
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(pods), inventory.Key.Compare) {
-		request, err := r.Matcher.OpenRequest(admission.Create, inventory.Resource{Name: "pods", Subresource: "eviction"}, admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: admission.Unlabeled})
+		request, err := r.Matcher.OpenRequest(admission.Create, inventory.Resource{Name: "pods", Subresource: "eviction"},
+			admission.Subject{Namespace: key.Namespace, Name: key.Name, Labels: admission.Unlabeled})
 		if err != nil { // not served
 			continue
 		}

@@ -42,8 +42,13 @@ type field struct {
 }
 
 var (
-	backendField = field{name: "backend", always: true, content: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL }}
-	bundleField  = field{name: "caBundle", content: bundleText, none: "none", raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) }}
+	backendField = field{
+		name: "backend", always: true, content: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL },
+	}
+	bundleField = field{
+		name: "caBundle", content: bundleText, none: "none",
+		raw: func(w *inventory.Webhook) string { return string(w.Backend.CABundle) },
+	}
 )
 
 // admissionFields are those of admission webhooks, and conversionFields those of
@@ -53,10 +58,19 @@ var (
 		backendField,
 		bundleField,
 		{name: "rules", content: rulesText, none: "none"},
-		{name: "failurePolicy", always: true, content: func(w *inventory.Webhook) string { return string(w.FailurePolicy) }, meaning: policyMeaning},
+		{
+			name: "failurePolicy", always: true, content: func(w *inventory.Webhook) string { return string(w.FailurePolicy) },
+			meaning: policyMeaning,
+		},
 		{name: "matchPolicy", content: func(w *inventory.Webhook) string { return string(w.MatchPolicy) }},
-		{name: "namespaceSelector", choice: true, none: "all", content: func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) }},
-		{name: "objectSelector", choice: true, none: "all", content: func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) }},
+		{
+			name: "namespaceSelector", choice: true, none: "all",
+			content: func(w *inventory.Webhook) string { return selectorText(w.NamespaceSelector) },
+		},
+		{
+			name: "objectSelector", choice: true, none: "all",
+			content: func(w *inventory.Webhook) string { return selectorText(w.ObjectSelector) },
+		},
 		{name: "sideEffects", content: func(w *inventory.Webhook) string { return string(w.SideEffects) }},
 		{name: "timeoutSeconds", always: true, content: func(w *inventory.Webhook) string { return fmt.Sprint(w.Timeout.Seconds()) }},
 		{name: "admissionReviewVersions", content: reviewVersionsText},
@@ -166,7 +180,8 @@ func selectorText(s inventory.Selector) string {
 }
 
 func conditionsText(w *inventory.Webhook) string {
-	out := text.Words(w.MatchConditions, func(c admissionv1.MatchCondition) string { return c.Name + ": " + c.Expression })
+	out := text.Words(w.MatchConditions,
+		func(c admissionv1.MatchCondition) string { return c.Name + ": " + c.Expression })
 	return strings.Join(out, "; ")
 }
 

@@ -157,12 +157,13 @@ func findingChanges(before, after []*classify.Finding) (added, resolved []*class
 		inventory.Ref
 		inventory.Resource
 	}
-	return classify.Compare(before, after, func(f *classify.Finding) id { return id{f.Check, f.Webhook, f.Resource} }, func(f *classify.Finding) classify.Severity {
-		if f == nil || f.Acknowledged {
-			return 0
-		}
-		return f.Severity
-	})
+	return classify.Compare(before, after, func(f *classify.Finding) id { return id{f.Check, f.Webhook, f.Resource} },
+		func(f *classify.Finding) classify.Severity {
+			if f == nil || f.Acknowledged {
+				return 0
+			}
+			return f.Severity
+		})
 }
 
 // pastFindings are some of the findings that are meant, in words.

@@ -48,7 +48,9 @@ func newPolicyCard(r *classify.Report, p *inventory.AdmissionPolicy) Card {
 }
 
 // policySelectors are those of the policy, with those of its binding where it has one alone.
-func policySelectors(s *inventory.Snapshot, p *inventory.AdmissionPolicy, matched []admission.MatchedResource) []string {
+func policySelectors(s *inventory.Snapshot, p *inventory.AdmissionPolicy,
+	matched []admission.MatchedResource,
+) []string {
 	if len(p.Bindings) == 1 {
 		both := p.SelectedBy(p.Bindings[0])
 		return selectors(s, &both, matched)

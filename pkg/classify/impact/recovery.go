@@ -46,7 +46,9 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 		out.Recovery = append(out.Recovery, Wave{keyNames(wave)})
 	}
 	for _, b := range order.Stuck {
-		stuck := Blocked{Service: b.Service.String(), More: b.More, PreStop: !b.More, By: []inventory.Ref{}, Commands: []string{}}
+		stuck := Blocked{
+			Service: b.Service.String(), More: b.More, PreStop: !b.More, By: []inventory.Ref{}, Commands: []string{},
+		}
 		for _, i := range b.By {
 			stuck.add(refusing[i])
 			stuck.PreStop = stuck.PreStop && c.leavesByPreStop(refusing[i])
@@ -85,7 +87,9 @@ func lost(c Change, before *inventory.Snapshot, p *classify.Profile) bool {
 // leavesByPreStop reports whether the Pods of the backend leave with nodes alone, and
 // all have a preStop hook, during which a cluster IP still leads to them.
 func (c Change) leavesByPreStop(p *classify.Profile) bool {
-	workloads := slices.DeleteFunc(classify.BehindWebhook(p), func(w inventory.Workload) bool { return len(w.Nodes) == 0 })
-	return len(workloads) > 0 && p.Snapshot.Routing != inventory.RoutingEndpoints && !slices.Contains(c.Services, p.State.Service.Key) &&
+	workloads := slices.DeleteFunc(classify.BehindWebhook(p),
+		func(w inventory.Workload) bool { return len(w.Nodes) == 0 })
+	return len(workloads) > 0 && p.Snapshot.Routing != inventory.RoutingEndpoints &&
+		!slices.Contains(c.Services, p.State.Service.Key) &&
 		!slices.ContainsFunc(workloads, func(w inventory.Workload) bool { return !w.PreStop })
 }

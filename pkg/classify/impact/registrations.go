@@ -66,7 +66,9 @@ type Difference struct {
 func Compare(before, after *classify.Report) Difference {
 	registrations, unread := registrations(before.Matcher, after.Matcher)
 	policies, others := differentPolicies(before.Snapshot, after.Snapshot)
-	d := Difference{Registrations: append([]Registration{}, registrations...), Policies: policies, Budgets: []BudgetChange{}}
+	d := Difference{
+		Registrations: append([]Registration{}, registrations...), Policies: policies, Budgets: []BudgetChange{},
+	}
 	for _, r := range slices.Concat(unread, others) {
 		d.Unread = append(d.Unread, r.Type.RegisteredBy().Kind+" "+r.Configuration)
 	}
@@ -273,12 +275,15 @@ func (p webhookPair) change(before, after *admission.Matcher) (out WebhookChange
 
 // matchesOthers reports whether the webhook may match other resources than before.
 func (p webhookPair) matchesOthers() bool {
-	return cmp.Or(p.now, p.was).Type != inventory.Conversion && (p.was == nil || p.now == nil || admission.MatchKey(p.was) != admission.MatchKey(p.now))
+	return cmp.Or(p.now, p.was).Type != inventory.Conversion &&
+		(p.was == nil || p.now == nil || admission.MatchKey(p.was) != admission.MatchKey(p.now))
 }
 
 // onlyIn are the resources and operations that w matches and o does not; either may
 // be nil.
-func onlyIn(m *admission.Matcher, w *inventory.Webhook, others *admission.Matcher, o *inventory.Webhook) []ResourceOperations {
+func onlyIn(m *admission.Matcher, w *inventory.Webhook, others *admission.Matcher,
+	o *inventory.Webhook,
+) []ResourceOperations {
 	out := []ResourceOperations{}
 	if w == nil {
 		return out

@@ -132,7 +132,8 @@ const untouched = "objects that exist stay as they are: admission is about reque
 
 func webhookAdds(p *classify.Profile) []string {
 	out := []string{fmt.Sprintf("the %s webhook %s, registered by %s %s%s: it calls %s, and a call may take %s",
-		p.Type.Title(), p.Name, p.Object.Kind, p.Configuration, installed(&p.Registration), p.Webhook.Backend, text.Seconds(p.Timeout))}
+		p.Type.Title(), p.Name, p.Object.Kind, p.Configuration, installed(&p.Registration), p.Webhook.Backend,
+		text.Seconds(p.Timeout))}
 	if p.Type == inventory.Conversion {
 		return append(out, calledFor(p))
 	}

@@ -128,7 +128,9 @@ func everyPodNeeds(s *inventory.Snapshot) []*component {
 			use = "to resolve names"
 		}
 		if use != "" {
-			out = append(out, &component{name: w.String(), namespace: w.Namespace, labels: []map[string]string{labelsOf(w)}, use: use})
+			out = append(out, &component{
+				name: w.String(), namespace: w.Namespace, labels: []map[string]string{labelsOf(w)}, use: use,
+			})
 		}
 	}
 	return out
@@ -153,7 +155,8 @@ func (g *Graph) requests(c *component) []admission.Request {
 			if !slices.Contains(g.matcher.Operations(n.Resource), n.Operation) {
 				continue
 			}
-			if request, err := g.matcher.Request(n.Operation, n.Resource, admission.Subject{Namespace: c.namespace, Labels: set}); err == nil {
+			if request, err := g.matcher.Request(n.Operation, n.Resource,
+				admission.Subject{Namespace: c.namespace, Labels: set}); err == nil {
 				out = append(out, request)
 			}
 		}

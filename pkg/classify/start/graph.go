@@ -106,7 +106,9 @@ func newGraph(m *admission.Matcher, webhooks int) *Graph {
 // compares these. What every Pod needs is needed as if one more webhook refused the Pods
 // that wait for it. The other components wait without serving a webhook.
 func (g *Graph) build(step func() bool, members []member, others []*component) {
-	byKey, s := map[string]*webhookClass{}, sorter{Graph: g, bySignature: map[string]int{}, sorted: map[*component]bool{}}
+	byKey, s := map[string]*webhookClass{}, sorter{
+		Graph: g, bySignature: map[string]int{}, sorted: map[*component]bool{},
+	}
 	var ofNamespace, ofObject []inventory.Selector
 	for _, m := range members {
 		class := byKey[m.webhook.Key]
@@ -115,7 +117,8 @@ func (g *Graph) build(step func() bool, members []member, others []*component) {
 			byKey[m.webhook.Key] = class
 			g.blocking = append(g.blocking, class)
 			s.conditional = s.conditional || len(m.webhook.MatchConditions) > 0
-			ofNamespace, ofObject = append(ofNamespace, m.webhook.NamespaceSelector), append(ofObject, m.webhook.ObjectSelector)
+			ofNamespace, ofObject = append(ofNamespace, m.webhook.NamespaceSelector), append(ofObject,
+				m.webhook.ObjectSelector)
 		}
 		class.members = append(class.members, m)
 	}

@@ -76,7 +76,9 @@ func (o *order) ready() []int {
 	var everyPod, others []int
 	for class, c := range o.classes {
 		switch {
-		case o.started[class] || slices.ContainsFunc(c.refused, func(r refusal) bool { return slices.ContainsFunc(o.blocking[r.webhooks].backends, isDown) }):
+		case o.started[class] ||
+			slices.ContainsFunc(c.refused,
+				func(r refusal) bool { return slices.ContainsFunc(o.blocking[r.webhooks].backends, isDown) }):
 		case c.components[0].use != "":
 			everyPod = append(everyPod, class)
 		default:

@@ -70,8 +70,10 @@ const (
 // safe for concurrent use.
 type Reviewer struct {
 	// Tokens and Subjects have the API server review.
-	Tokens   func(context.Context, *authenticationv1.TokenReview, metav1.CreateOptions) (*authenticationv1.TokenReview, error)
-	Subjects func(context.Context, *authorizationv1.SubjectAccessReview, metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+	Tokens func(context.Context, *authenticationv1.TokenReview,
+		metav1.CreateOptions) (*authenticationv1.TokenReview, error)
+	Subjects func(context.Context, *authorizationv1.SubjectAccessReview,
+		metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
 	// Path is what users must be allowed to get, whatever path they ask for: all
 	// paths show the same facts.
 	Path string
@@ -90,7 +92,8 @@ type Reviewer struct {
 
 // NewReviewer returns the Reviewer with nothing cached.
 func NewReviewer(v *Reviewer) *Reviewer {
-	v.grants, v.refusals = cache.NewLRUExpireCacheWithClock(maxAnswers, v.Clock), cache.NewLRUExpireCacheWithClock(maxAnswers, v.Clock)
+	v.grants, v.refusals = cache.NewLRUExpireCacheWithClock(maxAnswers,
+		v.Clock), cache.NewLRUExpireCacheWithClock(maxAnswers, v.Clock)
 	v.unknown = rate.NewLimiter(unknownRate, unknownBurst)
 	return v
 }
@@ -169,7 +172,8 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return user{}, errUnauthenticated
 	}
-	found, err := v.remembered(Token, token, func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
+	found, err := v.remembered(Token, token,
+		func(ctx context.Context) (answer, error) { return v.reviewToken(ctx, token) })
 	if err == nil && !found.ok {
 		err = errUnauthenticated
 	}
@@ -198,7 +202,8 @@ func (v *Reviewer) authorize(u user, path string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reviewing access: of %s: %w", u.name, err)
 	}
-	found, err := v.remembered(Access, string(text), func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
+	found, err := v.remembered(Access, string(text),
+		func(ctx context.Context) (answer, error) { return v.reviewAccess(ctx, spec) })
 	return found.ok, err
 }
 
@@ -270,7 +275,9 @@ func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error
 	}
 	u := got.Status.User
 	ok := got.Status.Authenticated
-	return answer{user: user{u.Username, u.UID, u.Groups, extra(u.Extra)}, ok: ok, doubtful: !ok && got.Status.Error != ""}, nil
+	return answer{
+		user: user{u.Username, u.UID, u.Groups, extra(u.Extra)}, ok: ok, doubtful: !ok && got.Status.Error != "",
+	}, nil
 }
 
 // extra converts the extra of a TokenReview to that of a SubjectAccessReview.

@@ -63,13 +63,16 @@ type conditionOptions struct {
 // conditionsOf returns the operator conditions of the Report, in a fixed order,
 // with the transition times of the conditions before. found are its OperatorErrors:
 // finding them costs a pass over all findings, and each scrape computes the conditions.
-func conditionsOf(r *classify.Report, found []classify.OperatorError, before []metav1.Condition, o conditionOptions) []metav1.Condition {
+func conditionsOf(r *classify.Report, found []classify.OperatorError, before []metav1.Condition,
+	o conditionOptions,
+) []metav1.Condition {
 	now := o.Now
 	errs := make([]metav1.Condition, len(found))
 	for i, e := range found {
 		errs[i] = withTransitionTime(errorCondition(e), before, now)
 	}
-	if !hasStatus(before, Degraded, metav1.ConditionTrue) && !hasStatus(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
+	if !hasStatus(before, Degraded, metav1.ConditionTrue) &&
+		!hasStatus(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
 		o.atFirst = rolloutInertia
 	}
 	out := []metav1.Condition{
@@ -109,7 +112,8 @@ func (o conditionOptions) lasting(found []classify.OperatorError, errs []metav1.
 // blocking is the condition that dead conversions turn True where they stop
 // controllers: they may be newer than those that do not roll up.
 func blocking(errs []metav1.Condition) metav1.Condition {
-	return errs[slices.IndexFunc(errs, func(c metav1.Condition) bool { return c.Type == classify.ResourceControllersError })]
+	return errs[slices.IndexFunc(errs,
+		func(c metav1.Condition) bool { return c.Type == classify.ResourceControllersError })]
 }
 
 // inertia is how long errors last before they roll up. Once degraded, another
@@ -186,7 +190,8 @@ func rollUps(r *classify.Report, errs, before []metav1.Condition, o conditionOpt
 		sum.Type = EvaluationConditionsDetected
 		return []metav1.Condition{fine, withTransitionTime(sum, before, o.Now)}
 	}
-	if sum.Status == metav1.ConditionTrue && r.Snapshot.Upgrading && !hasStatus(before, Degraded, metav1.ConditionTrue) {
+	if sum.Status == metav1.ConditionTrue && r.Snapshot.Upgrading &&
+		!hasStatus(before, Degraded, metav1.ConditionTrue) {
 		sum = condition(Degraded, metav1.ConditionFalse, asExpected, "The cluster is being upgraded; webhooks may come and go.")
 	}
 	return []metav1.Condition{withTransitionTime(sum, before, o.Now)}

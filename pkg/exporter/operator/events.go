@@ -167,18 +167,23 @@ func uidsOf(r *classify.Report) map[inventory.Ref]string {
 
 // event is the Event that says the state.
 func (s state) event() *corev1.Event {
-	kind, reason, message := corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of %s %s", s.Check, s.Webhook.Type.Noun(), s.Webhook.Name)
+	kind, reason, message := corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of %s %s", s.Check, s.Webhook.Type.Noun(),
+		s.Webhook.Name)
 	if s.critical {
-		kind, reason, message = corev1.EventTypeWarning, reasonCritical, fmt.Sprintf("%s: %s %s %s", s.Check, s.Webhook.Type.Noun(), s.Webhook.Name, s.message)
+		kind, reason, message = corev1.EventTypeWarning, reasonCritical, fmt.Sprintf("%s: %s %s %s", s.Check, s.Webhook.Type.Noun(),
+			s.Webhook.Name, s.message)
 	}
-	out := newEvent(s.Webhook.Type, corev1.ObjectReference{Name: s.Webhook.Configuration, UID: types.UID(s.uid)}, s.eventTime, message)
+	out := newEvent(s.Webhook.Type, corev1.ObjectReference{Name: s.Webhook.Configuration, UID: types.UID(s.uid)},
+		s.eventTime, message)
 	out.Type, out.Reason = kind, reason
 	return out
 }
 
 // newEvent is an Event of ours on the object that registers a webhook or policy of the
 // type.
-func newEvent(webhookType inventory.Type, object corev1.ObjectReference, eventTime time.Time, message string) *corev1.Event {
+func newEvent(webhookType inventory.Type, object corev1.ObjectReference, eventTime time.Time,
+	message string,
+) *corev1.Event {
 	h := fnv.New64a()
 	fmt.Fprint(h, message, object.UID, eventTime.UnixNano())
 	object.APIVersion, object.Kind = webhookType.RegisteredBy().ToAPIVersionAndKind()

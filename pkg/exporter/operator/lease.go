@@ -101,7 +101,8 @@ func (l *lease) result(err error) (bool, error) {
 
 func (l *lease) create(ctx context.Context) error {
 	spec := l.spec(coordinationv1.LeaseSpec{})
-	_, err := l.client.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name}, Spec: spec}, metav1.CreateOptions{})
+	_, err := l.client.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.name}, Spec: spec},
+		metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("creating lease %s: %w", l.name, err)
 	}

@@ -119,7 +119,10 @@ func newWriter(c clients, o Options, now func() time.Time) *Writer {
 		failing: map[string]error{},
 	}
 	if o.Namespace != "" {
-		w.lease = &lease{client: client.Of[coordinationv1.Lease](c.coordination, "leases", o.Namespace), name: manager, identity: o.Identity, now: now}
+		w.lease = &lease{
+			client: client.Of[coordinationv1.Lease](c.coordination, "leases", o.Namespace), name: manager,
+			identity: o.Identity, now: now,
+		}
 	}
 	return w
 }

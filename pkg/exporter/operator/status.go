@@ -135,7 +135,8 @@ func absent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatch
 // applyStatus writes the status. The conditions that an older build wrote and this one
 // does not know leave with the apply, for they have the same owner.
 func (t target) applyStatus(ctx context.Context, client dynamic.Interface, status map[string]any) error {
-	_, err := client.Resource(t.GroupVersionResource).ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}), applyOptions)
+	_, err := client.Resource(t.GroupVersionResource).ApplyStatus(ctx, t.name, t.object(map[string]any{"status": status}),
+		applyOptions)
 	if err != nil {
 		return fmt.Errorf("writing the status of %s %s: %w", t.kind, t.name, err)
 	}

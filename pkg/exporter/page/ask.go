@@ -130,7 +130,8 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 			b.Lines[i].Text = strings.TrimSuffix(b.Lines[i].Text, " (-v)") // a page has no flags
 		}
 	}
-	p.Verdict, p.Drawing, p.Answer = blocks[0].Heading, draw(e), v.linked(slices.Concat(v.look(e), blocks[1:])).Bounded(maxAnswered)
+	p.Verdict, p.Drawing, p.Answer = blocks[0].Heading, draw(e), v.linked(slices.Concat(v.look(e),
+		blocks[1:])).Bounded(maxAnswered)
 	return nil
 }
 
@@ -222,7 +223,10 @@ func (v *view) find(text string) report.Blocks {
 	var webhooks, checks []report.Line
 	for _, w := range v.profiles {
 		if v.matches(query{Text: text}, w) {
-			webhooks = append(webhooks, report.Line{Name: w.Name, URL: v.webhook(w.Ref).URL, Text: w.Configuration + ", " + w.Webhook.Backend.String()})
+			webhooks = append(webhooks,
+				report.Line{
+					Name: w.Name, URL: v.webhook(w.Ref).URL, Text: w.Configuration + ", " + w.Webhook.Backend.String(),
+				})
 		}
 	}
 	for _, c := range classify.Checks {

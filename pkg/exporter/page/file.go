@@ -24,7 +24,8 @@ func newFilePage(r *classify.Report, d report.Document) filePage {
 		shown[registered.Ref] = true
 	}
 	selected := *r
-	selected.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f *classify.Finding) bool { return !shown[f.Webhook] })
+	selected.Findings = slices.DeleteFunc(slices.Clone(r.Findings),
+		func(f *classify.Finding) bool { return !shown[f.Webhook] })
 	v := newView(&selected, links{inFile: true})
 	v.profiles = slices.DeleteFunc(v.profiles, func(p *classify.Profile) bool { return !shown[p.Ref] })
 	return filePage{v.overview(), v.table(query{})}

@@ -45,7 +45,10 @@ const failingShare = 0.01
 func (v *view) overview() *overview {
 	causes := v.causes()
 	failing := v.failing()
-	o := &overview{Webhooks: len(v.profiles), Unread: len(v.Report.Errors) > 0, Lead: lead(causes, len(failing)), Failing: bounded(failing)}
+	o := &overview{
+		Webhooks: len(v.profiles), Unread: len(v.Report.Errors) > 0, Lead: lead(causes, len(failing)),
+		Failing: bounded(failing),
+	}
 	if len(causes) > 0 && causes[0].broken() {
 		o.Top, causes = v.describe(causes[0]), causes[1:]
 	}
@@ -78,8 +81,13 @@ func lead(causes []*cause, failing int) string {
 
 // failing are the webhooks whose calls fail, the worst first, with the share of them.
 func (v *view) failing() []string {
-	of := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool { return v.failedShare(p) < failingShare })
-	slices.SortStableFunc(of, func(a, b *classify.Profile) int { return cmp.Compare(v.failedShare(b), v.failedShare(a)) })
+	of := slices.DeleteFunc(slices.Clone(v.profiles),
+		func(p *classify.Profile) bool { return v.failedShare(p) < failingShare })
+	slices.SortStableFunc(of, func(a,
+		b *classify.Profile,
+	) int {
+		return cmp.Compare(v.failedShare(b), v.failedShare(a))
+	})
 	return text.Words(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
 }
 
@@ -91,7 +99,8 @@ func (v *view) groups(causes []*cause) []group {
 		most = maxRows
 	}
 	for when, title := range urgencies {
-		of := slices.DeleteFunc(slices.Clone(causes), func(c *cause) bool { return c.urgency.When != report.When(when) })
+		of := slices.DeleteFunc(slices.Clone(causes),
+			func(c *cause) bool { return c.urgency.When != report.When(when) })
 		if len(of) == 0 {
 			continue
 		}
@@ -118,7 +127,8 @@ func (v *view) counted() report.Blocks {
 		}
 	}
 	return report.Blocks{{Lines: report.Sentences(fmt.Sprintf("%s. Findings: %d critical, %d warning, %d info, %d acknowledged.",
-		inventory.Counted(len(v.profiles), "webhook"), severities[classify.Critical], severities[classify.Warning], severities[classify.Info], acknowledged))}}
+		inventory.Counted(len(v.profiles),
+			"webhook"), severities[classify.Critical], severities[classify.Warning], severities[classify.Info], acknowledged))}}
 }
 
 // alerts are those that fire, of all webhooks.
@@ -126,7 +136,9 @@ func (v *view) alerts() report.Blocks {
 	if v.Snapshot.Observed == nil {
 		return nil
 	}
-	t := &report.Table{Headings: []string{"Alert", "Severity", "Webhook", "Since"}, Tones: map[string]report.Tone{"critical": report.Critical, "warning": report.Warning}}
+	t := &report.Table{
+		Headings: []string{"Alert", "Severity", "Webhook", "Since"}, Tones: map[string]report.Tone{"critical": report.Critical, "warning": report.Warning},
+	}
 	for _, a := range v.Snapshot.Observed.Alerts {
 		t.Rows = append(t.Rows, []string{a.Name, a.Severity, a.Series.Name, v.ago(a.Since)})
 	}

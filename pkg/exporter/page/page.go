@@ -41,7 +41,9 @@ const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect 
 
 // templates are parsed once a page is asked for: other commands do not wait for that.
 var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{"breaks": breaks, "counted": inventory.Counted, "clock": clock, "complete": report.Complete}).ParseFS(templateFiles, "templates/*.html"))
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"breaks": breaks, "counted": inventory.Counted, "clock": clock, "complete": report.Complete,
+	}).ParseFS(templateFiles, "templates/*.html"))
 })
 
 // Options are what the pages show besides the Report.

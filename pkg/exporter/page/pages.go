@@ -88,7 +88,9 @@ func (h *handler) changes(v *view, _ *http.Request) answer {
 // change leads to the webhooks of the configuration.
 func (v *view) change(c impact.PastChange) report.Block {
 	b := report.Block{Heading: v.ago(c.At) + ": " + c.Subject()}
-	b.Lines = append(b.Lines, report.Line{Name: c.Configuration, URL: v.search("", c.Configuration).URL, Under: report.Sentences(c.Differences...)})
+	b.Lines = append(b.Lines, report.Line{
+		Name: c.Configuration, URL: v.search("", c.Configuration).URL, Under: report.Sentences(c.Differences...),
+	})
 	for _, text := range c.Added {
 		b.Lines = append(b.Lines, report.Line{Label: "came with it", Tone: report.Critical, Text: text})
 	}
@@ -112,7 +114,9 @@ func (v *view) ofCheck(c *classify.Check) []*classify.Finding {
 }
 
 func (v *view) checkPage(c *classify.Check) *checkPage {
-	p := &checkPage{Summary: c.Summary, Severity: c.Severity.String(), Runbook: rendered()[c.Name], All: v.search("all of them", c.Name)}
+	p := &checkPage{
+		Summary: c.Summary, Severity: c.Severity.String(), Runbook: rendered()[c.Name], All: v.search("all of them", c.Name),
+	}
 	p.Findings, p.More = v.rows(v.ofCheck(c), maxFindings)
 	return p
 }

@@ -30,7 +30,10 @@ type view struct {
 }
 
 func newView(r *classify.Report, l links) *view {
-	v := &view{Report: r, links: l, now: r.AsOf(), byRef: map[inventory.Ref]*classify.Profile{}, ofWebhook: map[inventory.Ref][]*classify.Finding{}}
+	v := &view{
+		Report: r, links: l, now: r.AsOf(), byRef: map[inventory.Ref]*classify.Profile{},
+		ofWebhook: map[inventory.Ref][]*classify.Finding{},
+	}
 	for _, p := range r.Profiles {
 		v.profiles = append(v.profiles, p)
 		v.byRef[p.Ref] = p
@@ -90,7 +93,8 @@ func (v *view) worstFirst(profiles []*classify.Profile) {
 		}
 	}
 	slices.SortStableFunc(profiles, func(a, b *classify.Profile) int {
-		return cmp.Or(cmp.Compare(place[a.Ref], place[b.Ref]), cmp.Compare(v.failedShare(b), v.failedShare(a)), a.Ref.Compare(b.Ref))
+		return cmp.Or(cmp.Compare(place[a.Ref], place[b.Ref]), cmp.Compare(v.failedShare(b), v.failedShare(a)),
+			a.Ref.Compare(b.Ref))
 	})
 }
 

@@ -46,15 +46,18 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 		w.Incident = incident(card, v.ofWebhook[p.Ref][0].Look(p))
 		w.leaveTo(w.Incident)
 	}
-	w.Registered, w.Backend, w.Reach = append(v.observed(p), v.registration(p)...), backend(p).Bounded(maxAnswered), reach(card)
+	w.Registered, w.Backend, w.Reach = append(v.observed(p),
+		v.registration(p)...), backend(p).Bounded(maxAnswered), reach(card)
 	return w
 }
 
 // incident is what "impact" says first, with the commands that look at the cause, first the
 // one that all pages have first.
 func incident(card impact.Card, first string) report.Blocks {
-	b, commands := report.NewImpact([]impact.Card{card}, card.Profile.Snapshot).Text(report.TextOptions{})[0], card.Profile.Commands()
-	look := append([]string{first}, slices.DeleteFunc(slices.Clone(commands.Inspect), func(command string) bool { return command == first })...)
+	b, commands := report.NewImpact([]impact.Card{card},
+		card.Profile.Snapshot).Text(report.TextOptions{})[0], card.Profile.Commands()
+	look := append([]string{first},
+		slices.DeleteFunc(slices.Clone(commands.Inspect), func(command string) bool { return command == first })...)
 	return report.Blocks{
 		{Heading: "Who is affected", Lines: b.Lines},
 		{Heading: "Look at it", Commands: look},
@@ -68,7 +71,8 @@ func (w *webhookPage) leaveTo(blocks report.Blocks) {
 	for i, f := range w.Findings {
 		var kept []report.FixPart
 		for _, part := range f.Fix {
-			again := part.Command && slices.ContainsFunc(blocks, func(b report.Block) bool { return slices.Contains(b.Commands, part.Text) })
+			again := part.Command &&
+				slices.ContainsFunc(blocks, func(b report.Block) bool { return slices.Contains(b.Commands, part.Text) })
 			if last := len(kept) - 1; again && last >= 0 && strings.HasSuffix(kept[last].Text, ":") {
 				kept[last].Text += " see below"
 			} else if !again {

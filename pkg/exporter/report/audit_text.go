@@ -115,7 +115,8 @@ type cause struct {
 
 // causeOf groups the webhooks that one sentence says all of.
 func causeOf(f Finding) cause {
-	return cause{f.Severity, f.Check + strings.ReplaceAll(cmp.Or(f.Brief, f.Message)+strings.Join(f.Details, "; "), f.Name, "")}
+	return cause{f.Severity, f.Check +
+		strings.ReplaceAll(cmp.Or(f.Brief, f.Message)+strings.Join(f.Details, "; "), f.Name, "")}
 }
 
 // fixOf groups what one fix resolves.
@@ -205,7 +206,9 @@ func (o TextOptions) fitting(l Line, first Finding, others string) string {
 		f.Source.File = path.Base(f.Source.File)
 		short = f.Source.String()
 	}
-	for _, content := range []string{particulars(first), strings.TrimPrefix(particulars(first), f.Type.Title()+" · "), where, short} {
+	for _, content := range []string{
+		particulars(first), strings.TrimPrefix(particulars(first), f.Type.Title()+" · "), where, short,
+	} {
 		if l.Text = content + others; o.Width == 0 || length(l) <= o.Width {
 			return l.Text
 		}
@@ -366,7 +369,9 @@ func (d Document) upgradeNotes(o TextOptions) []Line {
 		if err != nil || !o.Verbose && !ahead {
 			continue
 		}
-		out = append(out, Line{Text: fmt.Sprintf("From %s on: %s (%s).", n.Release, n.Text, inventory.Counted(n.Webhooks, "webhook")), Aside: n.Source})
+		out = append(out, Line{
+			Text: fmt.Sprintf("From %s on: %s (%s).", n.Release, n.Text, inventory.Counted(n.Webhooks, "webhook")), Aside: n.Source,
+		})
 	}
 	return out
 }

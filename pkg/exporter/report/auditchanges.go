@@ -43,7 +43,8 @@ func changedFields(log *inventory.AuditLog) ([]ChangedField, int) {
 	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangedField, bool) {
 		return changedField(r), r.Outcome == inventory.AuditChanged
 	})
-	return first(all, maxAuditLines, func(f *ChangedField, sum inventory.AuditSum) { f.Requests = sum.Requests }), len(all)
+	return first(all, maxAuditLines, func(f *ChangedField, sum inventory.AuditSum) { f.Requests = sum.Requests }),
+		len(all)
 }
 
 func changedField(r inventory.AuditRow) ChangedField {
@@ -69,7 +70,10 @@ func loopName(c inventory.AuditRow) string {
 func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
 	names := map[ChangeLoop]map[string]bool{}
 	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangeLoop, bool) {
-		loop := ChangeLoop{ChangedField: changedField(r), User: r.User, Operation: r.Operation, Namespace: r.Namespace, Object: loopName(r)}
+		loop := ChangeLoop{
+			ChangedField: changedField(r), User: r.User, Operation: r.Operation, Namespace: r.Namespace,
+			Object: loopName(r),
+		}
 		if names[loop] == nil {
 			names[loop] = map[string]bool{}
 		}
@@ -97,9 +101,10 @@ func (l *AuditLog) changeBlocks() Blocks {
 			object += " in " + c.Namespace
 		}
 		field := cmp.Or(c.Path, "the object (level Request shows the fields)")
-		loops.Lines = append(loops.Lines, Line{Label: fmt.Sprintf("%d times", c.Requests), Tone: Warning, Name: inventory.UserName(c.User), Text: fmt.Sprintf(
-			"%s %s %s in %s: %s %s each time by %s", c.Operation, c.Resource, object, c.span, field, changeVerbs[c.Change], c.Name,
-		)})
+		loops.Lines = append(loops.Lines,
+			Line{Label: fmt.Sprintf("%d times", c.Requests), Tone: Warning, Name: inventory.UserName(c.User), Text: fmt.Sprintf(
+				"%s %s %s in %s: %s %s each time by %s", c.Operation, c.Resource, object, c.span, field, changeVerbs[c.Change], c.Name,
+			)})
 	}
 	loops.Lines = append(loops.Lines, omitted(l.OfLoops, len(l.Loops), "loop")...)
 	t := &Table{Headings: []string{"Name", "Resource", "Change", "Path", "Requests"}, Cut: "Path"}
@@ -109,7 +114,8 @@ func (l *AuditLog) changeBlocks() Blocks {
 			unpatched += f.Requests
 			continue
 		}
-		t.Rows = append(t.Rows, []string{f.Name, f.Resource.String(), f.Change, cmp.Or(f.Path, "(the whole object)"), fmt.Sprint(f.Requests)})
+		t.Rows = append(t.Rows,
+			[]string{f.Name, f.Resource.String(), f.Change, cmp.Or(f.Path, "(the whole object)"), fmt.Sprint(f.Requests)})
 	}
 	fields.Table = t
 	fields.Lines = omitted(l.OfChanges, len(l.Changes), "field")

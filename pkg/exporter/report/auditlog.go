@@ -76,7 +76,10 @@ const (
 
 // NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
 func NewAuditTop(r *classify.Report, column string) AuditTop {
-	return AuditTop{Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, column), Errors: NewErrors(r.Snapshot.Errors)}
+	return AuditTop{
+		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, column),
+		Errors: NewErrors(r.Snapshot.Errors),
+	}
 }
 
 // At is the Report with the requests of the audit log at the webhooks of the Document alone.
@@ -122,7 +125,8 @@ func auditLines(s *inventory.Snapshot, column string) []AuditLine {
 	}
 	slices.SortFunc(out, func(a, b AuditLine) int {
 		return cmp.Or(
-			cmp.Compare(b.Denied+b.Failed+b.FailedOpen, a.Denied+a.Failed+a.FailedOpen), cmp.Compare(b.Requests, a.Requests),
+			cmp.Compare(b.Denied+b.Failed+b.FailedOpen, a.Denied+a.Failed+a.FailedOpen),
+			cmp.Compare(b.Requests, a.Requests),
 			cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name), cmp.Compare(a.By, b.By),
 		)
 	})
@@ -133,7 +137,8 @@ func isRegistered(s *inventory.Snapshot, series inventory.Series, configurations
 	switch {
 	case len(configurations) > 0:
 		return "yes"
-	case series.Type == inventory.MutatingPolicy, series.Type == inventory.ValidatingPolicy, !s.NamespacesKnown, s.Unread(inventory.Ref{Type: series.Type}), strings.HasSuffix(series.Name, inventory.StaticSuffix):
+	case series.Type == inventory.MutatingPolicy, series.Type == inventory.ValidatingPolicy, !s.NamespacesKnown,
+		s.Unread(inventory.Ref{Type: series.Type}), strings.HasSuffix(series.Name, inventory.StaticSuffix):
 		return "unknown"
 	}
 	return "no"
@@ -168,7 +173,8 @@ func tallies[K comparable](rows []inventory.AuditRow, common func(inventory.Audi
 		out = append(out, tally[K]{key, sum})
 	}
 	slices.SortFunc(out, func(a, b tally[K]) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(fmt.Sprintf("%#v", a.common), fmt.Sprintf("%#v", b.common)))
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests),
+			cmp.Compare(fmt.Sprintf("%#v", a.common), fmt.Sprintf("%#v", b.common)))
 	})
 	return out
 }
@@ -187,7 +193,8 @@ func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
 	all := tallies(log.Rows, func(r inventory.AuditRow) (AuditMessage, bool) {
 		return AuditMessage{Series: r.Series, Outcome: r.Outcome, Message: r.Message}, r.Message != ""
 	})
-	return first(all, maxAuditMessages, func(m *AuditMessage, sum inventory.AuditSum) { m.Requests = sum.Requests }), len(all)
+	return first(all, maxAuditMessages, func(m *AuditMessage, sum inventory.AuditSum) { m.Requests = sum.Requests }),
+		len(all)
 }
 
 // sourceLine says what was read.
@@ -210,7 +217,8 @@ const registrationsUnknown = "What registers these names is not known: name a cl
 // auditNotes are sentences on the whole log.
 func auditNotes(l *AuditLog) []string {
 	out := []string{l.sourceLine()}
-	if len(l.Requests) > 0 && !slices.ContainsFunc(l.Requests, func(line AuditLine) bool { return line.Registered != "unknown" }) {
+	if len(l.Requests) > 0 && !slices.ContainsFunc(l.Requests,
+		func(line AuditLine) bool { return line.Registered != "unknown" }) {
 		out = append(out, registrationsUnknown)
 	}
 	if l.Merged > 0 {
@@ -230,7 +238,8 @@ func (t AuditTop) Text(TextOptions) Blocks {
 	table.dropEmpty("Configuration")
 	out := Block{Heading: "Audit log", Table: table.bounded(maxAuditLines)}
 	for _, m := range l.Messages {
-		out.Lines = append(out.Lines, Line{Label: fmt.Sprintf("%d %s", m.Requests, m.Outcome), Tone: Warning, Text: m.Name + ": " + m.Message})
+		out.Lines = append(out.Lines,
+			Line{Label: fmt.Sprintf("%d %s", m.Requests, m.Outcome), Tone: Warning, Text: m.Name + ": " + m.Message})
 	}
 	out.Lines = append(out.Lines, omitted(l.OfMessages, len(l.Messages), "message")...)
 	out.Lines = append(out.Lines, Sentences(l.Notes...)...)

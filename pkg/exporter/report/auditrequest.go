@@ -37,7 +37,8 @@ type AuditedStep struct {
 func NewAuditedRequest(s *inventory.Snapshot, c admission.Chain) AuditedRequest {
 	log, r := s.AuditLog, s.AuditLog.Request
 	out := AuditedRequest{
-		Version: documentVersion, AuditRequest: *r, Webhooks: policySteps(c), Notes: append([]string{}, c.Request.Notes...),
+		Version: documentVersion, AuditRequest: *r, Webhooks: policySteps(c),
+		Notes: append([]string{}, c.Request.Notes...),
 	}
 	if r.Object == nil {
 		out.Notes = append(out.Notes, "the log does not hold the object: what depends on its labels or fields is open")
@@ -62,7 +63,8 @@ func NewAuditedRequest(s *inventory.Snapshot, c admission.Chain) AuditedRequest 
 	for i, call := range r.Calls {
 		step := compared[called(call)]
 		again := func(o inventory.AuditCall) bool { return o.Webhook == call.Webhook }
-		if step.Call = &r.Calls[i]; slices.ContainsFunc(r.Calls[i+1:], again) || step.Recorded == inventory.AuditMutated {
+		if step.Call = &r.Calls[i]; slices.ContainsFunc(r.Calls[i+1:], again) ||
+			step.Recorded == inventory.AuditMutated {
 			step.Recorded = call.Outcome // the worst is that of the last call, if any
 		}
 		out.Webhooks = append(out.Webhooks, step)
@@ -124,7 +126,8 @@ func (r *AuditedRequest) markOverwritten() {
 	object := r.Object
 	for _, s := range r.Webhooks {
 		raw, _ := json.Marshal(s.changes()) // it was read from JSON
-		if after, changes, err := inventory.ApplyPatch(object, raw); object != nil && err == nil && len(changes) == len(s.changes()) {
+		if after, changes, err := inventory.ApplyPatch(object, raw); object != nil && err == nil &&
+			len(changes) == len(s.changes()) {
 			copy(s.changes(), changes)
 			object = after
 		}
@@ -191,10 +194,14 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 	if r.Namespace != "" {
 		where = " in namespace " + r.Namespace
 	}
-	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource.String()+" "+r.Name), where, inventory.UserName(r.User), r.Code, r.Message)
+	title := fmt.Sprintf("%s: %s %s%s by %s: %d %s", formatTime(r.Time), r.Verb, strings.TrimSpace(r.Resource.String()+" "+r.Name), where,
+		inventory.UserName(r.User), r.Code, r.Message)
 	var steps []Line
 	for _, step := range r.Webhooks {
-		line := Line{Label: " ", Name: step.Name, Text: step.Type.Title() + ": " + step.verdict(), Under: changeLines(step.changes())}
+		line := Line{
+			Label: " ", Name: step.Name, Text: step.Type.Title() + ": " + step.verdict(),
+			Under: changeLines(step.changes()),
+		}
 		if step.Call != nil {
 			line.Text = fmt.Sprintf("%s, round %d, index %d: %s", step.Type.Title(), step.Call.Round, step.Call.Index, step.verdict())
 		}
@@ -209,7 +216,8 @@ func (r AuditedRequest) Text(TextOptions) Blocks {
 	if len(steps) == 0 {
 		steps = Sentences("No webhook and no policy is recorded, and none is registered for such a request.")
 	}
-	return append(Blocks{{Heading: strings.TrimSpace(title)}}, Blocks{{Lines: noteLines(r.Notes)}, {Lines: steps}}.NonEmpty()...)
+	return append(Blocks{{Heading: strings.TrimSpace(title)}},
+		Blocks{{Lines: noteLines(r.Notes)}, {Lines: steps}}.NonEmpty()...)
 }
 
 // verdict is what is recorded, and whether what is registered is called, unless that is so

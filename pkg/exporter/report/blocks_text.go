@@ -66,7 +66,9 @@ func (p printer) line(l Line, m margins, labels int) {
 	after := m.after
 	if l.Label != "" {
 		name := text.Clean(l.Label)
-		label = word{strings.Repeat(" ", m.label) + name + strings.Repeat(" ", labels-utf8.RuneCountInString(name)+1), tone}
+		label = word{
+			strings.Repeat(" ", m.label) + name + strings.Repeat(" ", labels-utf8.RuneCountInString(name)+1), tone,
+		}
 		tone, after = plain, utf8.RuneCountInString(label.text)
 	}
 	line := slices.Concat(words(l.Name, bold), words(shortenLists(l.Text), tone))

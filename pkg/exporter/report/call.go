@@ -39,7 +39,9 @@ type Fight struct {
 func NewCalledRequest(r admission.Request, result dryrun.Result) CalledRequest {
 	out := CalledRequest{
 		Version: documentVersion, Result: result, Fights: []Fight{}, kind: r.Kind,
-		Request: ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name},
+		Request: ExplainedRequest{
+			r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name,
+		},
 	}
 	var patches [][]inventory.Change
 	for _, s := range result.Steps {
@@ -80,11 +82,14 @@ func (r CalledRequest) Text(o TextOptions) Blocks {
 			called++
 		}
 		if len(s.Again) > 0 {
-			findings = append(findings, Line{Label: "not idempotent", Name: s.Name, Tone: Warning, Text: "changes its own output again: it never settles under GitOps and reinvocation", Under: changeLines(s.Again)})
+			findings = append(findings, Line{
+				Label: "not idempotent", Name: s.Name, Tone: Warning, Text: "changes its own output again: it never settles under GitOps and reinvocation", Under: changeLines(s.Again),
+			})
 		}
 	}
 	for _, f := range r.Fights {
-		findings = append(findings, Line{Label: "fight", Name: f.Path, Tone: Warning, Text: fmt.Sprintf("%s sets it, and %s sets it otherwise", f.Webhook, f.Later)})
+		findings = append(findings,
+			Line{Label: "fight", Name: f.Path, Tone: Warning, Text: fmt.Sprintf("%s sets it, and %s sets it otherwise", f.Webhook, f.Later)})
 	}
 	verdict := "let pass"
 	switch {
@@ -103,7 +108,10 @@ func (r CalledRequest) Text(o TextOptions) Blocks {
 
 // callLine is one step with its changes.
 func callLine(s dryrun.Step) Line {
-	line := Line{Label: fmt.Sprintf("%d ms", s.Milliseconds), Name: s.Name, Aside: s.Type.Title(), Text: string(s.Outcome), Under: changeLines(s.Patch)}
+	line := Line{
+		Label: fmt.Sprintf("%d ms", s.Milliseconds), Name: s.Name, Aside: s.Type.Title(), Text: string(s.Outcome),
+		Under: changeLines(s.Patch),
+	}
 	switch s.Outcome {
 	case dryrun.NotCalled:
 		line.Label, line.Text, line.Tone = "not called", s.Message, Dim

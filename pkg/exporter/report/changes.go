@@ -34,7 +34,8 @@ func (d Document) withoutUnread(other *inventory.Snapshot, others []Webhook) Doc
 	for _, w := range others {
 		read[w.Ref] = true
 	}
-	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f Finding) bool { return !read[f.Ref] && other.Unread(f.Ref) })
+	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings),
+		func(f Finding) bool { return !read[f.Ref] && other.Unread(f.Ref) })
 	return d
 }
 

@@ -95,7 +95,8 @@ func (c Comparison) Text(o TextOptions) Blocks {
 	return Blocks{
 		{Heading: "ADDED", Lines: o.entries(c.Added, causeOf)},
 		{Heading: "RESOLVED", Lines: o.entries(c.Resolved, causeOf)},
-		{Lines: slices.Concat(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o), dimmed(unreadInputs(c.Baseline.Inputs)))},
+		{Lines: slices.Concat(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o),
+			dimmed(unreadInputs(c.Baseline.Inputs)))},
 	}.NonEmpty()
 }
 

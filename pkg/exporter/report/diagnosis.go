@@ -63,10 +63,14 @@ func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
 
 // NewDiagnosis returns the answers as they are handed out.
 func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
-	d := Diagnosis{Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s), Taken: s.Taken.UTC()}
+	d := Diagnosis{
+		Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s),
+		Taken: s.Taken.UTC(),
+	}
 	for _, a := range answers {
 		e := diagnosedError{
-			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL, Object: a.Object, Plugin: a.Plugin, Count: a.Count,
+			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL,
+			Object: a.Object, Plugin: a.Plugin, Count: a.Count,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix, Look: a.Look,
 			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...), Related: a.Related,
 		}
@@ -203,7 +207,8 @@ func webhookLine(w Webhook) Line {
 
 // policyLine is one line on a policy: what its failure does, and what binds it.
 func policyLine(p AdmissionPolicy) Line {
-	return registeredLine(inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}, p.Owner, fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")), p.Source)
+	return registeredLine(inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}, p.Owner,
+		fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")), p.Source)
 }
 
 // registeredLine says what is registered, by what tool and where.

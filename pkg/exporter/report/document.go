@@ -75,7 +75,10 @@ type AdmissionPolicy struct {
 }
 
 func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
-	out := AdmissionPolicy{Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{}, Owner: p.Object.Owner.String(), Source: p.Object.Source}
+	out := AdmissionPolicy{
+		Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{},
+		Owner: p.Object.Owner.String(), Source: p.Object.Source,
+	}
 	if p.ParamKind != nil {
 		out.ParamKind = p.ParamKind.APIVersion + " " + p.ParamKind.Kind
 	}
@@ -243,7 +246,8 @@ func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
 }
 
 func (w Webhook) compare(o Webhook) int {
-	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration), cmp.Compare(w.Name, o.Name))
+	return cmp.Or(cmp.Compare(w.Type, o.Type), cmp.Compare(w.Configuration, o.Configuration),
+		cmp.Compare(w.Name, o.Name))
 }
 
 func newBackend(b inventory.Backend) Backend {

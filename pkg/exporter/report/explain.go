@@ -143,8 +143,10 @@ type SkippedStep struct {
 func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 	r, budget := c.Request, c.Budget()
 	e := Explanation{
-		Version:       documentVersion,
-		Request:       ExplainedRequest{r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name},
+		Version: documentVersion,
+		Request: ExplainedRequest{
+			r.Operation, r.Resource.Group, r.Version, r.Resource.Name, r.Resource.Subresource, r.Namespace, r.Name,
+		},
 		Notes:         r.Notes,
 		Chain:         chainSteps(c, s),
 		Skipped:       make([]SkippedStep, 0, len(c.Skipped)+len(c.SkippedPolicies)),
@@ -152,12 +154,16 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 		Inputs:        newInputs(s),
 		Observed:      s.Observed,
 		Taken:         s.Taken.UTC(),
-		unread:        s.Unread(inventory.Ref{Type: inventory.Mutating}) || s.Unread(inventory.Ref{Type: inventory.Validating}),
+		unread: s.Unread(inventory.Ref{Type: inventory.Mutating}) ||
+			s.Unread(inventory.Ref{Type: inventory.Validating}),
 	}
 	if len(c.Steps) > 0 {
-		e.Budget = &Budget{wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating)}
+		e.Budget = &Budget{
+			wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating),
+		}
 		certain := c
-		certain.Steps = slices.DeleteFunc(slices.Clone(c.Steps), func(s admission.Step) bool { return s.Match != admission.Yes })
+		certain.Steps = slices.DeleteFunc(slices.Clone(c.Steps),
+			func(s admission.Step) bool { return s.Match != admission.Yes })
 		e.Deadlines = deadlines(c.Limits, budget, certain.Budget())
 		if _, after, ended := admission.End(c.Limits, budget); ended {
 			e.EndsAfterSeconds = wholeSeconds(after)
@@ -225,7 +231,9 @@ func chainSteps(c admission.Chain, s *inventory.Snapshot) []ChainStep {
 		next.Step = place
 		out = append(out, next)
 	}
-	for _, t := range []inventory.Type{inventory.MutatingPolicy, inventory.Mutating, inventory.ValidatingPolicy, inventory.Validating} {
+	for _, t := range []inventory.Type{
+		inventory.MutatingPolicy, inventory.Mutating, inventory.ValidatingPolicy, inventory.Validating,
+	} {
 		for _, step := range c.Policies {
 			if step.Policy.Type == t {
 				add(newPolicyStep(step, c.Request.Operation))
@@ -253,7 +261,8 @@ func markUnseen(chain []ChainStep) {
 			continue
 		}
 		for n, later := range chain {
-			if n != i && changes(later) && (later.Step > chain[i].Step || later.Step == chain[i].Step && later.Ref != chain[i].Ref) {
+			if n != i && changes(later) &&
+				(later.Step > chain[i].Step || later.Step == chain[i].Step && later.Ref != chain[i].Ref) {
 				chain[i].Unseen = append(chain[i].Unseen, later.Step)
 			}
 		}
@@ -306,7 +315,10 @@ func deadlines(limits []admission.Limit, b, certain admission.Budget) []Deadline
 	var out []Deadline
 	for _, l := range limits {
 		if l.Bounded(b) > 0 {
-			out = append(out, Deadline{AfterSeconds: wholeSeconds(l.After), Whose: l.Whose, Missed: l.Missed(b), EndsRequest: l.Ends, isInside: l.Of == inventory.Validating, certain: l.Missed(certain)})
+			out = append(out, Deadline{
+				AfterSeconds: wholeSeconds(l.After), Whose: l.Whose, Missed: l.Missed(b), EndsRequest: l.Ends,
+				isInside: l.Of == inventory.Validating, certain: l.Missed(certain),
+			})
 		}
 	}
 	return out

@@ -28,7 +28,8 @@ func (e Explanation) Verdict() string {
 	}
 	met := amount(sureWebhooks, webhooks, inventory.Counted(webhooks, "webhook"))
 	if skipped := len(e.Skipped); skipped > 0 && webhooks > 0 {
-		met = amount(sureWebhooks, webhooks, fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook")))
+		met = amount(sureWebhooks, webhooks,
+			fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook")))
 	}
 	metPolicies := amount(surePolicies, policies, inventory.Counted(policies, "policy"))
 	switch {
@@ -157,7 +158,8 @@ func (e Explanation) steps() *Table {
 // named is the name of a webhook, with its configuration where another one has the name too.
 func (e Explanation) named(r inventory.Ref) string {
 	same := func(o inventory.Ref) bool { return o.Name == r.Name && o.Configuration != r.Configuration }
-	if slices.ContainsFunc(e.Chain, func(s ChainStep) bool { return same(s.Ref) }) || slices.ContainsFunc(e.Skipped, func(s SkippedStep) bool { return same(s.Ref) }) {
+	if slices.ContainsFunc(e.Chain, func(s ChainStep) bool { return same(s.Ref) }) ||
+		slices.ContainsFunc(e.Skipped, func(s SkippedStep) bool { return same(s.Ref) }) {
 		return r.Name + " of " + r.Configuration
 	}
 	return r.Name
@@ -213,7 +215,8 @@ func (e Explanation) remarks() []Line {
 	if b := e.Budget; b != nil && len(b.Parts()) > 1 {
 		out = append(out, Line{Label: "worst", Text: fmt.Sprintf("%d s = %s", e.BudgetSeconds, strings.Join(b.Parts(), " + "))})
 	}
-	perhaps := slices.ContainsFunc(e.Chain, func(s ChainStep) bool { return s.Called == admission.Maybe && !s.Type.IsPolicy() })
+	perhaps := slices.ContainsFunc(e.Chain,
+		func(s ChainStep) bool { return s.Called == admission.Maybe && !s.Type.IsPolicy() })
 	for _, d := range e.Deadlines {
 		switch {
 		case d.Missed && perhaps && !d.certain:
@@ -305,7 +308,9 @@ func (e Explanation) skipped(o TextOptions) []Line {
 	for _, s := range e.Skipped {
 		switch {
 		case s.Why != admission.ReasonRules || o.Verbose:
-			out = append(out, Line{Label: "skipped", Name: e.named(s.Ref), Text: "(" + s.Type.Title() + ") " + s.Because(), Tone: Dim})
+			out = append(out, Line{
+				Label: "skipped", Name: e.named(s.Ref), Text: "(" + s.Type.Title() + ") " + s.Because(), Tone: Dim,
+			})
 		case s.Type.IsPolicy():
 			policies++
 		default:

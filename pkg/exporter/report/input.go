@@ -71,7 +71,8 @@ func unreadInputs(inputs []inventory.Input) []string {
 
 // lacking names what none of the inputs holds.
 func lacking(inputs []inventory.Input) []string {
-	if holding := slices.DeleteFunc(slices.Clone(inputs), func(i inventory.Input) bool { return i.Objects == 0 }); len(holding) > 0 {
+	if holding := slices.DeleteFunc(slices.Clone(inputs),
+		func(i inventory.Input) bool { return i.Objects == 0 }); len(holding) > 0 {
 		inputs = holding
 	}
 	count := map[string]int{}

@@ -27,7 +27,8 @@ func markdownTable(findings []Finding) *Table {
 	t := &Table{Headings: []string{"#", "Severity", "Webhook", "Finding", "Check", "Where"}, Links: map[string]string{}}
 	for i, f := range findings {
 		t.Links[f.Check] = f.Runbook
-		t.Rows = append(t.Rows, []string{fmt.Sprint(i + 1), severityCell(f), f.Name, shortenLists(f.Message), f.Check, particulars(f)})
+		t.Rows = append(t.Rows,
+			[]string{fmt.Sprint(i + 1), severityCell(f), f.Name, shortenLists(f.Message), f.Check, particulars(f)})
 	}
 	return t
 }

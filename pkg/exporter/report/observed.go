@@ -119,7 +119,8 @@ type TopWebhook struct {
 func NewTop(r *classify.Report, column string) Top {
 	t := Top{
 		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: r.Snapshot.Observed,
-		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{}, Errors: NewErrors(r.Snapshot.Errors),
+		Webhooks: []TopWebhook{}, NotCalled: []TopWebhook{}, Policies: []TopWebhook{},
+		Errors: NewErrors(r.Snapshot.Errors),
 	}
 	o := r.Snapshot.Observed
 	if o == nil {
@@ -159,7 +160,8 @@ func (t Top) sort(column string) {
 	order := TopWebhook.compare
 	if key := sortKeys[column]; key != nil {
 		order = func(a, b TopWebhook) int {
-			return cmp.Or(cmp.Compare(key(b.Observed), key(a.Observed)), cmp.Compare(b.Observed.CallsPerSecond, a.Observed.CallsPerSecond), a.compare(b))
+			return cmp.Or(cmp.Compare(key(b.Observed), key(a.Observed)),
+				cmp.Compare(b.Observed.CallsPerSecond, a.Observed.CallsPerSecond), a.compare(b))
 		}
 	}
 	slices.SortFunc(t.Webhooks, order)
@@ -173,7 +175,9 @@ func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 	out, registered := map[inventory.Series]*TopWebhook{}, configurations(r.Snapshot)
 	for _, p := range r.Profiles {
 		if out[p.Series()] == nil {
-			out[p.Series()] = &TopWebhook{Series: p.Series(), Configurations: registered[p.Series()], ThresholdSeconds: p.Threshold}
+			out[p.Series()] = &TopWebhook{
+				Series: p.Series(), Configurations: registered[p.Series()], ThresholdSeconds: p.Threshold,
+			}
 		}
 		out[p.Series()].ThresholdSeconds = min(out[p.Series()].ThresholdSeconds, p.Threshold)
 	}

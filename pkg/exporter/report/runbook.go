@@ -27,7 +27,9 @@ type Runbook struct {
 // the Document that fills in most.
 func NewRunbook(c *classify.Check, d Document) Runbook {
 	_, markdown, _ := strings.Cut(c.Runbook(), "\n\n")
-	out := Runbook{Version: documentVersion, Check: c.Name, Severity: c.Severity, Summary: c.Summary, Markdown: markdown}
+	out := Runbook{
+		Version: documentVersion, Check: c.Name, Severity: c.Severity, Summary: c.Summary, Markdown: markdown,
+	}
 	webhooks := map[inventory.Ref]Webhook{}
 	for _, w := range d.Registered() {
 		webhooks[w.Ref] = w

@@ -118,7 +118,8 @@ func artifact(file string) *sarif.ArtifactLocation {
 // fingerprint identifies a finding wherever its webhook moves within a file or
 // between files.
 func fingerprint(f Finding) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{f.Check, string(f.Type), f.Configuration, f.Name, f.Resource}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{f.Check, string(f.Type), f.Configuration, f.Name, f.Resource},
+		"\x00")))
 	return fmt.Sprintf("%x", sum[:16])
 }
 

@@ -15,7 +15,8 @@ func (d Document) Select(r *classify.Report, keep func(Webhook) bool) Document {
 		selected[w.Ref] = selected[w.Ref] || keep(w)
 	}
 	d.Webhooks = slices.DeleteFunc(append([]Webhook{}, d.Webhooks...), func(w Webhook) bool { return !selected[w.Ref] })
-	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies), func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
+	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies),
+		func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
 	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
 	d.Totals = d.totals()
 	d.Stops = r.StopsBy(func(ref inventory.Ref) bool { return selected[ref] })
@@ -27,7 +28,8 @@ func (d Document) Select(r *classify.Report, keep func(Webhook) bool) Document {
 func (t Top) Select(d Document) Top {
 	selected := d.series()
 	others := func(w TopWebhook) bool { return !selected[w.Series] }
-	t.Webhooks, t.NotCalled, t.Policies = slices.DeleteFunc(t.Webhooks, others), slices.DeleteFunc(t.NotCalled, others), []TopWebhook{}
+	t.Webhooks, t.NotCalled, t.Policies = slices.DeleteFunc(t.Webhooks, others), slices.DeleteFunc(t.NotCalled,
+		others), []TopWebhook{}
 	return t
 }
 

@@ -124,7 +124,9 @@ func (d Document) Table() Blocks {
 func findingsTable(findings []Finding) *Table {
 	t := &Table{Headings: []string{"Severity", "Check", "Configuration", "Webhook", "Message"}, Cut: "Message"}
 	for _, f := range findings {
-		cells := []string{severityCell(f), f.Check, f.Configuration, f.Name, shortened(cmp.Or(f.Brief, f.Message), longest)}
+		cells := []string{
+			severityCell(f), f.Check, f.Configuration, f.Name, shortened(cmp.Or(f.Brief, f.Message), longest),
+		}
 		t.Rows = append(t.Rows, cells)
 	}
 	return t

@@ -56,7 +56,9 @@ func topCells(line TopWebhook) []string {
 	if line.Type == inventory.Conversion {
 		c.Share = "-"
 	}
-	return []string{line.Name, line.Type.Title(), c.Calls, c.P50, c.P99, c.Failing, c.Refused, c.Share, registeredBy(line)}
+	return []string{
+		line.Name, line.Type.Title(), c.Calls, c.P50, c.P99, c.Failing, c.Refused, c.Share, registeredBy(line),
+	}
 }
 
 // registeredBy names the configurations that share the name.
@@ -100,7 +102,8 @@ const maxSlow = 5
 // timeout would have been enough for the others. Of calls that fail, the time says nothing.
 func timeoutNotes(lines []TopWebhook) []string {
 	var out []string
-	bySlow := slices.SortedStableFunc(slices.Values(lines), func(a, b TopWebhook) int { return cmp.Compare(b.Observed.SlowShare, a.Observed.SlowShare) })
+	bySlow := slices.SortedStableFunc(slices.Values(lines),
+		func(a, b TopWebhook) int { return cmp.Compare(b.Observed.SlowShare, a.Observed.SlowShare) })
 	most, measured, failing := 0.0, 0, false
 	for _, line := range bySlow {
 		o := line.Observed
@@ -109,7 +112,8 @@ func timeoutNotes(lines []TopWebhook) []string {
 			failing = true
 		case o.EnoughSeconds == nil:
 		case o.SlowShare > 0 && len(out) < maxSlow:
-			out = append(out, fmt.Sprintf("%s: %s of its calls took longer than %d s; a timeout of %s would have been enough for 99.9%% of them.", line.Name, impact.Percent(o.SlowShare), inventory.SlowSeconds, timeoutText(o)))
+			out = append(out, fmt.Sprintf("%s: %s of its calls took longer than %d s; a timeout of %s would have been enough for 99.9%% of them.",
+				line.Name, impact.Percent(o.SlowShare), inventory.SlowSeconds, timeoutText(o)))
 		case !o.EnoughBeyond:
 			most, measured = max(most, *o.EnoughSeconds), measured+1
 		}

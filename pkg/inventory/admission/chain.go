@@ -78,7 +78,8 @@ func (c Chain) labelNotes() []string {
 		return step.Reason == ReasonObjectSelector || step.Match == Yes && !step.Webhook.ObjectSelector.Empty()
 	}
 	changes := func(step Step) bool { return step.Webhook.Type == inventory.Mutating }
-	if r := c.Request; r.requestContext == nil || !r.objectLabels.complete || r.Object != nil || !slices.ContainsFunc(c.Steps, changes) ||
+	if r := c.Request; r.requestContext == nil || !r.objectLabels.complete || r.Object != nil ||
+		!slices.ContainsFunc(c.Steps, changes) ||
 		!slices.ContainsFunc(slices.Concat(c.Steps, c.Skipped), decided) {
 		return nil
 	}
@@ -107,7 +108,8 @@ func (c Chain) kindNotes() []string {
 // NodeRestriction and ServiceAccount of k8s.io/kubernetes.
 func (c Chain) mirrorNotes() []string {
 	mutating := func(s Step) bool { return s.Webhook.Type == inventory.Mutating }
-	if nested(c.Request.Object, "metadata", "annotations", corev1.MirrorPodAnnotationKey) == "" || !slices.ContainsFunc(c.Steps, mutating) {
+	if nested(c.Request.Object, "metadata", "annotations", corev1.MirrorPodAnnotationKey) == "" ||
+		!slices.ContainsFunc(c.Steps, mutating) {
 		return nil
 	}
 	return []string{"this is a mirror Pod: if a mutating webhook adds a ServiceAccount, a Secret or a ConfigMap, the API server refuses it; a matchCondition on " + corev1.MirrorPodAnnotationKey + " leaves it out"}
@@ -213,7 +215,8 @@ func (c Chain) converted(crd *inventory.CRD) Verdict {
 	var out Verdict
 	met := func(registration *inventory.Registration, match Match) {
 		if (out.Match == "" || match == Yes) && c.Request.getsOther(registration) {
-			out = Verdict{Match: match, Detail: fmt.Sprintf("%s %s asks for it in another version than %s", registration.Type.Noun(), registration.Name, c.Request.Version)}
+			out = Verdict{Match: match, Detail: fmt.Sprintf("%s %s asks for it in another version than %s",
+				registration.Type.Noun(), registration.Name, c.Request.Version)}
 		}
 	}
 	for _, step := range c.Steps {

@@ -56,8 +56,10 @@ func (m *Matcher) GetsOther(c *inventory.CRD) *inventory.Registration {
 }
 
 func (m *Matcher) findOther(c *inventory.CRD) *inventory.Registration {
-	webhooks := slices.DeleteFunc(slices.Clone(m.Snapshot.Webhooks), func(w *inventory.Webhook) bool { return !namesVersion(w.Rules, c.Resource.Group) })
-	policies := slices.DeleteFunc(slices.Clone(m.Snapshot.Policies), func(p *inventory.AdmissionPolicy) bool { return !namesVersion(p.Rules, c.Resource.Group) })
+	webhooks := slices.DeleteFunc(slices.Clone(m.Snapshot.Webhooks),
+		func(w *inventory.Webhook) bool { return !namesVersion(w.Rules, c.Resource.Group) })
+	policies := slices.DeleteFunc(slices.Clone(m.Snapshot.Policies),
+		func(p *inventory.AdmissionPolicy) bool { return !namesVersion(p.Rules, c.Resource.Group) })
 	for _, v := range m.index.byName[c.Resource] {
 		for _, op := range m.Operations(v.Resource) {
 			r := m.cachedRequest(v, op, Subject{})
@@ -81,7 +83,8 @@ func (m *Matcher) findOther(c *inventory.CRD) *inventory.Registration {
 // the request.
 func namesVersion(rules []admissionv1.RuleWithOperations, group string) bool {
 	return slices.ContainsFunc(rules, func(r admissionv1.RuleWithOperations) bool {
-		return !slices.Contains(r.APIVersions, "*") && (slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group))
+		return !slices.Contains(r.APIVersions, "*") &&
+			(slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIGroups, group))
 	})
 }
 

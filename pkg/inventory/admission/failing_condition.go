@@ -52,7 +52,8 @@ func (m *Matcher) FailingPolicyConditions(p *inventory.AdmissionPolicy) []Failin
 		params = nullParams
 	}
 	return m.index.failing.getOrCompute(&p.Registration, func() []FailingCondition {
-		return m.failingConditions(evaluated{&p.Registration, policyExpressions(p), p.Variables, params}, m.PolicyResources(p))
+		return m.failingConditions(evaluated{&p.Registration, policyExpressions(p), p.Variables, params},
+			m.PolicyResources(p))
 	})
 }
 
@@ -96,7 +97,8 @@ func (m *Matcher) failingConditions(w evaluated, covered []MatchedResource) []Fa
 			f.Resource, f.Operations = r.Resource, operationsOf(op)
 			switch {
 			case !fails:
-			case len(out) > first && out[first].Index == f.Index && out[first].Field == f.Field && out[first].Alone == f.Alone:
+			case len(out) > first && out[first].Index == f.Index && out[first].Field == f.Field &&
+				out[first].Alone == f.Alone:
 				out[first].Operations |= f.Operations
 			default:
 				out = append(out, f)

@@ -111,7 +111,10 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 	for _, served := range s.Served {
 		t, key := x.targets[served.Resource], storedAs(served.Resource)
 		if t == nil {
-			t = &target{Resource: served.Resource, namespaced: served.Namespaced, exempt: slices.Contains(exempt, served.Parent())}
+			t = &target{
+				Resource: served.Resource, namespaced: served.Namespaced,
+				exempt: slices.Contains(exempt, served.Parent()),
+			}
 			x.targets[served.Resource] = t
 			x.storedAs[key] = append(x.storedAs[key], t)
 		}
@@ -153,7 +156,9 @@ func versions(s *inventory.Snapshot) []apiVersion {
 	serves := map[inventory.Resource]bool{}
 	for _, served := range s.Served {
 		serves[served.Resource] = true
-		out = append(out, apiVersion{served.Resource, served.Version, kindOf(served, kinds[served.Parent()]), served.Namespaced, true})
+		out = append(out, apiVersion{
+			served.Resource, served.Version, kindOf(served, kinds[served.Parent()]), served.Namespaced, true,
+		})
 	}
 	for _, c := range s.CRDs {
 		for _, v := range declaredVersions(c) {
@@ -213,7 +218,10 @@ func (x *index) equivalents(v apiVersion) []apiVersion {
 // the result, which must not be written to.
 func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 	if w.Type == inventory.Conversion {
-		return []MatchedResource{{Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: operationsOf(Create, Update, Delete), Named: true}}
+		return []MatchedResource{{
+			Resource: w.CRD.Resource, Namespaced: w.CRD.Namespaced, Operations: operationsOf(Create, Update, Delete),
+			Named: true,
+		}}
 	}
 	return m.index.matched.getOrCompute(MatchKey(w), func() []MatchedResource { return m.matchedResources(w) })
 }
@@ -221,7 +229,8 @@ func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 // MatchKey identifies what a webhook is called for: those with the same key are
 // called for the same requests.
 func MatchKey(w *inventory.Webhook) string {
-	key := appendList(make([]byte, 0, 256), string(w.MatchPolicy), string(w.FailurePolicy), strconv.FormatBool(w.Static()), w.NamespaceSelector.Key, w.ObjectSelector.Key, strconv.Itoa(len(w.Rules)))
+	key := appendList(make([]byte, 0, 256), string(w.MatchPolicy), string(w.FailurePolicy),
+		strconv.FormatBool(w.Static()), w.NamespaceSelector.Key, w.ObjectSelector.Key, strconv.Itoa(len(w.Rules)))
 	for i := range w.Rules {
 		rule := &w.Rules[i]
 		key = append(key, byte(RuleOperations(rule)))
@@ -279,7 +288,9 @@ func sorted(resources []MatchedResource) []MatchedResource {
 }
 
 // askedTargets is what the rules ask for.
-func (x *index) askedTargets(rules []admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType) map[*target]ruleMatch {
+func (x *index) askedTargets(rules []admissionv1.RuleWithOperations,
+	policy admissionv1.MatchPolicyType,
+) map[*target]ruleMatch {
 	out := map[*target]ruleMatch{}
 	for i := range rules {
 		x.matches(&rules[i], policy, func(t *target, ops Operations, named bool) {
@@ -327,7 +338,8 @@ func letThrough(w *inventory.Webhook, t *target) Operations {
 		ofNamespace = anyLabels
 	}
 	switch {
-	case anyLabels.match(w.ObjectSelector) == No, (isNamespace || t.namespaced) && ofNamespace.match(w.NamespaceSelector) == No:
+	case anyLabels.match(w.ObjectSelector) == No,
+		(isNamespace || t.namespaced) && ofNamespace.match(w.NamespaceSelector) == No:
 		return 0
 	case !w.ObjectSelector.Empty():
 		return allOperations &^ operationBits[Connect]
@@ -356,7 +368,9 @@ func (m *Matcher) CallsFor(w *inventory.Webhook, r inventory.Resource, op Operat
 
 // matches calls visit with each target that the rule covers, itself or by
 // equivalence, with the operations and whether the rule spells its name.
-func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType, visit func(t *target, ops Operations, named bool)) {
+func (x *index) matches(rule *admissionv1.RuleWithOperations, policy admissionv1.MatchPolicyType,
+	visit func(t *target, ops Operations, named bool),
+) {
 	ops := RuleOperations(rule)
 	x.each(rule, func(v apiVersion) {
 		if !coversScope(rule.Scope, v.Resource, v.Namespaced) {

@@ -33,7 +33,8 @@ var limits = []Limit{
 		// Source: k8s.io/kubernetes/pkg/kubelet (lease of a node) and
 		// k8s.io/client-go/tools/leaderelection (renew deadline).
 		After: 10 * time.Second, Whose: "in which leaders and nodes must renew their leases",
-		resources: []inventory.Resource{{Group: "coordination.k8s.io", Name: "leases"}, {Name: "nodes", Subresource: "status"}}, operations: []Operation{Create, Update},
+		resources:  []inventory.Resource{{Group: "coordination.k8s.io", Name: "leases"}, {Name: "nodes", Subresource: "status"}},
+		operations: []Operation{Create, Update},
 	},
 	// Source: SetAdmissionDefaults in
 	// openshift-kube-apiserver/openshiftkubeapiserver/patch.go and

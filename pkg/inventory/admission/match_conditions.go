@@ -147,7 +147,8 @@ func compile(text sourceText) *program {
 		return &program{err: fmt.Errorf("must evaluate to bool, not %v", ast.OutputType())}
 	}
 	p := &program{}
-	p.Program, p.err = env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost), cel.CustomDecorator(decoratePartial))
+	p.Program, p.err = env.Program(ast, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost),
+		cel.CustomDecorator(decoratePartial))
 	return p
 }
 
@@ -229,7 +230,9 @@ func (r Request) variables(stage stage) map[string]any {
 	if r.user != nil {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
-	return map[string]any{"request": request, "object": r.newObject(stage), "oldObject": r.oldObject(stage), "namespaceObject": r.namespaceOf(stage), "params": nil}
+	return map[string]any{
+		"request": request, "object": r.newObject(stage), "oldObject": r.oldObject(stage), "namespaceObject": r.namespaceOf(stage), "params": nil,
+	}
 }
 
 // namespaceOf is the variable namespaceObject: matchConditions meet null, policies what is known
@@ -252,7 +255,8 @@ func (r Request) unknowns(stage stage) []*cel.AttributePatternType {
 		return p
 	}
 	out := []*cel.AttributePatternType{
-		cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName), cel.AttributePattern(plugincel.AuthorizerVarName), request("dryRun"), request("options"),
+		cel.AttributePattern(plugincel.RequestResourceAuthorizerVarName),
+		cel.AttributePattern(plugincel.AuthorizerVarName), request("dryRun"), request("options"),
 	}
 	switch {
 	case r.user == nil:
@@ -307,7 +311,8 @@ var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
 
 func newEnv(more ...cel.EnvOption) (*cel.Env, error) {
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
-	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
+	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
+	set, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: version.MajorMinor(1, 0),
 		EnvOptions: []cel.EnvOption{
 			cel.Variable(plugincel.ObjectVarName, cel.DynType),
@@ -320,7 +325,9 @@ func newEnv(more ...cel.EnvOption) (*cel.Env, error) {
 		DeclTypes: []*apiservercel.DeclType{request, namespace},
 	}, environment.StrictCostOpt)
 	if err == nil { // types are declared before any is looked up
-		set, err = set.Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: more})
+		set, err = set.Extend(environment.VersionedOptions{
+			IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: more,
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("preparing the environment of matchConditions: %w", err)

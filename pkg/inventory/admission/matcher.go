@@ -39,7 +39,10 @@ func New(s *inventory.Snapshot) *Matcher {
 }
 
 func newMatcher(s *inventory.Snapshot, x *index) *Matcher {
-	return &Matcher{Snapshot: s, Platform: s.Platform(), index: x, requests: newMemo[requestKey, Request](), others: newMemo[*inventory.CRD, *inventory.Registration]()}
+	return &Matcher{
+		Snapshot: s, Platform: s.Platform(), index: x, requests: newMemo[requestKey, Request](),
+		others: newMemo[*inventory.CRD, *inventory.Registration](),
+	}
 }
 
 // WithProbes returns the Matcher of the same Snapshot with other probes, on which no
@@ -80,7 +83,9 @@ func (m *Matcher) Writing(op Operation, o *inventory.Manifest, namespace string)
 	kind := Kind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 	v, served := m.index.kinds[kind]
 	if !served {
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind})
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{
+			Group: o.Group, Version: o.Version, Kind: o.Kind,
+		})
 		v = apiVersion{inventory.Resource{Group: o.Group, Name: plural.Resource}, o.Version, kind, true, true}
 	}
 	subject := Subject{Name: o.Name, Labels: o.Labels}

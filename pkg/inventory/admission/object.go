@@ -93,7 +93,10 @@ func (r Request) oldObject(stage stage) ref.Val {
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
 func (r Request) knownObject(stage stage, file map[string]any, l labelSet) (knowledge, map[string]any) {
-	k := knowledge{group: stage.Group, kind: stage.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced, labeled: l.complete, patched: r.patched}
+	k := knowledge{
+		group: stage.Group, kind: stage.Kind.Kind, created: r.Operation == Create, namespaced: r.namespaced,
+		labeled: l.complete, patched: r.patched,
+	}
 	root, metadata := map[string]any{}, map[string]any{}
 	if file != nil && !stage.prepared {
 		k.written = !r.partial

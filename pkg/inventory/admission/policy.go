@@ -59,7 +59,8 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 	}
 	_, bound := r.covers(p.Type, &b.MatchResources)
 	if bound.Match == No {
-		return orRefused(p, ofKind, Verdict{Match: No, Reason: ReasonBinding, Detail: fmt.Sprintf("binding %s leaves it out by its %s", b.Object.Name, bound.Reason)})
+		return orRefused(p, ofKind,
+			Verdict{Match: No, Reason: ReasonBinding, Detail: fmt.Sprintf("binding %s leaves it out by its %s", b.Object.Name, bound.Reason)})
 	}
 	params := m.paramsVerdict(r, p, b)
 	verdict = verdict.and(bound).and(params)
@@ -103,15 +104,18 @@ func (m *Matcher) mutable(r Request, p *inventory.AdmissionPolicy, kind Kind, v 
 	case kind.Unsure:
 		return v.and(Verdict{Match: Maybe, Reason: ReasonRules, Detail: "it meets the object in one of several versions, and from some the API server converts nothing back"})
 	case p.AppliesConfigurations() && withoutType(r, kind):
-		return v.and(orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its applyConfiguration has no type to apply to (%s)%s", kind, refusing)}))
+		return v.and(orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its applyConfiguration has no type to apply to (%s)%s",
+			kind, refusing)}))
 	case v.Match == Maybe:
 		return v
 	case !served && kind != r.Kind:
-		return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy", kind.Group, kind.Version, refusing)}
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("its rules ask for %s/%s, which the API server does not serve%s whatever the failurePolicy",
+			kind.Group, kind.Version, refusing)}
 	case kind.Group == "" && r.Kind.Group == eventsGroup:
 		return Verdict{Match: Maybe, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, of which the API server takes no changes back", kind)}
 	case m.irreversible(r, kind):
-		return orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, which the API server cannot convert back%s", kind, refusing)})
+		return orIgnored(p, Verdict{Match: Yes, Refused: true, Reason: ReasonRules, Detail: fmt.Sprintf("it meets the object as %s, which the API server cannot convert back%s",
+			kind, refusing)})
 	}
 	return v
 }
@@ -170,7 +174,8 @@ func (m *Matcher) UnappliedRequests(p *inventory.AdmissionPolicy, r MatchedResou
 	for _, b := range p.Bindings {
 		selectors = append(selectors, b.NamespaceSelector)
 	}
-	reads := slices.ContainsFunc(p.MatchConditions, func(c admissionv1.MatchCondition) bool { return strings.Contains(c.Expression, "amespace") })
+	reads := slices.ContainsFunc(p.MatchConditions,
+		func(c admissionv1.MatchCondition) bool { return strings.Contains(c.Expression, "amespace") })
 	others := false
 	for _, class := range MentionsOf(selectors...).Namespaces(m.Snapshot) {
 		for i, name := range class {
@@ -189,7 +194,9 @@ func (m *Matcher) UnappliedRequests(p *inventory.AdmissionPolicy, r MatchedResou
 }
 
 // unapplied says of which operations some requests may be Unapplied, and whether all are.
-func (m *Matcher) unapplied(p *inventory.AdmissionPolicy, r MatchedResource, subject Subject) (ops Operations, all Verdict) {
+func (m *Matcher) unapplied(p *inventory.AdmissionPolicy, r MatchedResource,
+	subject Subject,
+) (ops Operations, all Verdict) {
 	for _, v := range m.index.servedVersions(r.Resource) {
 		for _, op := range r.Operations.List() {
 			request := m.cachedRequest(v, op, subject)
@@ -326,7 +333,8 @@ func (m *Matcher) ParamKind(p *inventory.AdmissionPolicy) Verdict {
 	case served:
 		return Verdict{Match: Yes}
 	case m.Snapshot.ResourcesKnown || inventory.IsBuiltinGroup(params.Group):
-		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("the API server does not serve the kind of its params (%s %s)%s", kind.APIVersion, kind.Kind, refusing)}
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("the API server does not serve the kind of its params (%s %s)%s",
+			kind.APIVersion, kind.Kind, refusing)}
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf("the input does not show whether the kind of its params is served (%s %s): if not, the request is refused", kind.APIVersion, kind.Kind)}
 }
@@ -342,10 +350,12 @@ func kindOfParams(k *admissionv1.ParamKind) Kind {
 // namespace is not stated may be anywhere.
 func (m *Matcher) holdsParam(r Request, p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) bool {
 	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
-	return err == nil && slices.ContainsFunc(m.index.params[kindOfParams(p.ParamKind)], func(o inventory.Manifest) bool {
-		named := ref.Selector == nil && o.Name == ref.Name || ref.Selector != nil && selector.Matches(labels.Set(o.Labels))
-		return named && o.Namespace == cmp.Or(ref.Namespace, r.Namespace)
-	})
+	return err == nil && slices.ContainsFunc(m.index.params[kindOfParams(p.ParamKind)],
+		func(o inventory.Manifest) bool {
+			named := ref.Selector == nil && o.Name == ref.Name ||
+				ref.Selector != nil && selector.Matches(labels.Set(o.Labels))
+			return named && o.Namespace == cmp.Or(ref.Namespace, r.Namespace)
+		})
 }
 
 // paramsVerdict is the verdict on the params that the binding asks for: which exist is
@@ -359,15 +369,18 @@ func (m *Matcher) paramsVerdict(r Request, p *inventory.AdmissionPolicy, b *inve
 	exist := m.params[b]
 	switch {
 	case served && params.Namespaced && ref.Namespace == "" && r.isClusterScoped():
-		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names no namespace for its params, nor has a cluster-scoped request one%s", b.Object.Name, refusing)}
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names no namespace for its params, nor has a cluster-scoped request one%s",
+			b.Object.Name, refusing)}
 	case served && !params.Namespaced && ref.Namespace != "":
-		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s", b.Object.Name, refusing)}
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("binding %s names a namespace for its params, which are cluster-scoped%s",
+			b.Object.Name, refusing)}
 	}
 	switch {
 	case exist == Yes, exist == "" && served && (params.Namespaced || ref.Namespace == "") && m.holdsParam(r, p, ref):
 		return Verdict{Match: Yes}
 	case exist == No && b.DeniesWithoutParams():
-		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Deny)%s", paramName(p, ref), refusing)}
+		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Deny)%s",
+			paramName(p, ref), refusing)}
 	case exist == No:
 		return Verdict{Match: No, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Allow)", paramName(p, ref))}
 	}
@@ -395,7 +408,9 @@ func (m *Matcher) ParamQueries(c Chain) map[*inventory.PolicyBinding]ParamQuery 
 			continue
 		}
 		params, served := m.index.kinds[kindOfParams(step.Policy.ParamKind)]
-		q := ParamQuery{Resource: params.Resource, Version: params.Version, Namespace: b.ParamRef.Namespace, Name: b.ParamRef.Name}
+		q := ParamQuery{
+			Resource: params.Resource, Version: params.Version, Namespace: b.ParamRef.Namespace, Name: b.ParamRef.Name,
+		}
 		selector, err := metav1.LabelSelectorAsSelector(b.ParamRef.Selector)
 		if q.Name == "" {
 			q.Selector = selector.String()

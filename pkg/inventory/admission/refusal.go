@@ -40,7 +40,8 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 		for i := range c.Webhooks {
 			hooks = append(hooks, inventory.AsValidating(c.Webhooks[i]))
 		}
-		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy), reinvocationPolicies)
+		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy),
+			reinvocationPolicies)
 	case *apiextensionsv1.CustomResourceDefinition:
 		v.metadata(&c.ObjectMeta, 0)
 		v.conversion(field.NewPath("spec", "conversion"), c.Spec.Conversion)
@@ -49,7 +50,8 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 		return nil
 	}
 	v.webhook(at, &hooks[w.Index])
-	v.unique(at.Child("name"), w.Name, slices.ContainsFunc(hooks[:w.Index], func(o admissionv1.ValidatingWebhook) bool { return o.Name == w.Name }))
+	v.unique(at.Child("name"), w.Name,
+		slices.ContainsFunc(hooks[:w.Index], func(o admissionv1.ValidatingWebhook) bool { return o.Name == w.Name }))
 	for _, path := range applied.Unknown {
 		if strings.HasPrefix(path, at.String()+".") || w.Index == 0 && !strings.HasPrefix(path, "webhooks[") {
 			v.unknown(path)
@@ -71,7 +73,8 @@ func (v *validator) conversion(fieldPath *field.Path, c *apiextensionsv1.CustomR
 		return
 	}
 	client := c.Webhook.ClientConfig
-	v.client(fieldPath.Child("clientConfig"), admissionv1.WebhookClientConfig{URL: client.URL, Service: (*admissionv1.ServiceReference)(client.Service)})
+	v.client(fieldPath.Child("clientConfig"),
+		admissionv1.WebhookClientConfig{URL: client.URL, Service: (*admissionv1.ServiceReference)(client.Service)})
 	v.reviewVersions(fieldPath.Child("conversionReviewVersions"), c.Webhook.ConversionReviewVersions)
 }
 
@@ -79,12 +82,22 @@ func (v *validator) conversion(fieldPath *field.Path, c *apiextensionsv1.CustomR
 var (
 	failurePolicies      = []admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}
 	matchPolicies        = []admissionv1.MatchPolicyType{admissionv1.Equivalent, admissionv1.Exact}
-	reinvocationPolicies = []admissionv1.ReinvocationPolicyType{admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy}
-	sideEffects          = []admissionv1.SideEffectClass{admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun}
-	scopes               = []admissionv1.ScopeType{admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope}
-	allOfOperations      = []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect}
-	mutatingOperations   = []admissionv1.OperationType{admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Connect}
-	reviewVersions       = []string{"v1", "v1beta1"}
+	reinvocationPolicies = []admissionv1.ReinvocationPolicyType{
+		admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy,
+	}
+	sideEffects = []admissionv1.SideEffectClass{
+		admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun,
+	}
+	scopes = []admissionv1.ScopeType{
+		admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope,
+	}
+	allOfOperations = []admissionv1.OperationType{
+		admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Delete, admissionv1.Connect,
+	}
+	mutatingOperations = []admissionv1.OperationType{
+		admissionv1.OperationAll, admissionv1.Create, admissionv1.Update, admissionv1.Connect,
+	}
+	reviewVersions = []string{"v1", "v1beta1"}
 )
 
 // validator collects what is refused.
@@ -125,7 +138,8 @@ func (v *validator) metadata(m *metav1.ObjectMeta, index int) {
 	}
 	checked := *m
 	checked.Namespace, checked.ManagedFields = "", nil // as the API server does, which writes the fields itself
-	v.errors = append(v.errors, apivalidation.ValidateObjectMeta(&checked, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
+	v.errors = append(v.errors,
+		apivalidation.ValidateObjectMeta(&checked, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))...)
 }
 
 func oneOf[T ~string](v *validator, fieldPath *field.Path, value T, all []T) {
@@ -157,7 +171,8 @@ func (v *validator) webhook(fieldPath *field.Path, h *admissionv1.ValidatingWebh
 }
 
 func (v *validator) selector(fieldPath *field.Path, s *metav1.LabelSelector) {
-	v.errors = append(v.errors, metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, fieldPath)...)
+	v.errors = append(v.errors,
+		metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, fieldPath)...)
 }
 
 func (v *validator) client(fieldPath *field.Path, c admissionv1.WebhookClientConfig) {
@@ -205,12 +220,15 @@ func (v *validator) reviewVersions(fieldPath *field.Path, versions []string) {
 		}
 		v.invalid(fieldPath.Index(i), version, validation.IsDNS1035Label(version)...)
 	}
-	if len(versions) > 0 && !slices.ContainsFunc(versions, func(s string) bool { return slices.Contains(reviewVersions, s) }) {
+	if len(versions) > 0 && !slices.ContainsFunc(versions,
+		func(s string) bool { return slices.Contains(reviewVersions, s) }) {
 		v.invalid(fieldPath, versions, "must include at least one of v1, v1beta1")
 	}
 }
 
-func (v *validator) rule(fieldPath *field.Path, r *admissionv1.RuleWithOperations, operations []admissionv1.OperationType) {
+func (v *validator) rule(fieldPath *field.Path, r *admissionv1.RuleWithOperations,
+	operations []admissionv1.OperationType,
+) {
 	v.required(fieldPath.Child("operations"), "", len(r.Operations) == 0)
 	for i, op := range r.Operations {
 		oneOf(v, fieldPath.Child("operations").Index(i), op, operations)
@@ -268,7 +286,8 @@ func (v *validator) conditions(fieldPath *field.Path, conditions []admissionv1.M
 		if c.Name != "" {
 			v.invalid(one.Child("name"), c.Name, validation.IsQualifiedName(c.Name)...)
 		}
-		v.unique(one.Child("name"), c.Name, slices.ContainsFunc(conditions[:i], func(o admissionv1.MatchCondition) bool { return o.Name == c.Name }))
+		v.unique(one.Child("name"), c.Name,
+			slices.ContainsFunc(conditions[:i], func(o admissionv1.MatchCondition) bool { return o.Name == c.Name }))
 		v.expression(one.Child("expression"), strings.TrimSpace(c.Expression), d)
 	}
 }
@@ -279,7 +298,8 @@ func (v *validator) expression(fieldPath *field.Path, text string, d declared) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	v.compiled(fieldPath, v.compile().CompileCELExpression(accessor{text: text, types: d.types}, d.options(), environment.NewExpressions))
+	v.compiled(fieldPath, v.compile().CompileCELExpression(accessor{text: text, types: d.types}, d.options(),
+		environment.NewExpressions))
 }
 
 // isIdentifier reports whether an expression may read a variable of the name: those that

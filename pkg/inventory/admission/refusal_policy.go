@@ -31,12 +31,18 @@ func (m *Matcher) RefusedPolicy(p *inventory.AdmissionPolicy) field.ErrorList {
 	switch o := applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
 		v.served(p.Type, o.APIVersion, m.Snapshot.Server)
-		v.policy(&o.ObjectMeta, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, allOfOperations)
+		v.policy(&o.ObjectMeta,
+			policySpec{
+				o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions,
+			}, allOfOperations)
 		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
 		v.validations(spec, o)
 	case *admissionv1.MutatingAdmissionPolicy:
 		v.served(p.Type, o.APIVersion, m.Snapshot.Server)
-		v.policy(&o.ObjectMeta, policySpec{o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions}, mutatingOperations)
+		v.policy(&o.ObjectMeta,
+			policySpec{
+				o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions,
+			}, mutatingOperations)
 		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
 		v.required(spec.Child("mutations"), "mutations must contain at least one item", len(o.Spec.Mutations) == 0)
 		for i := range o.Spec.Mutations {
@@ -103,7 +109,8 @@ func (v *validator) paramKind(fieldPath *field.Path, k admissionv1.ParamKind) {
 	v.required(fieldPath.Child("kind"), "", k.Kind == "")
 	v.required(fieldPath.Child("apiVersion"), "", k.APIVersion == "")
 	gv, err := schema.ParseGroupVersion(k.APIVersion)
-	if err != nil || k.APIVersion != "" && len(validation.IsDNS1035Label(gv.Version)) > 0 || gv.Group != "" && len(validation.IsDNS1123Subdomain(gv.Group)) > 0 {
+	if err != nil || k.APIVersion != "" && len(validation.IsDNS1035Label(gv.Version)) > 0 ||
+		gv.Group != "" && len(validation.IsDNS1123Subdomain(gv.Group)) > 0 {
 		v.invalid(fieldPath.Child("apiVersion"), k.APIVersion, "must be GROUP/VERSION, or v1")
 	}
 	if k.Kind != "" {
@@ -111,7 +118,9 @@ func (v *validator) paramKind(fieldPath *field.Path, k admissionv1.ParamKind) {
 	}
 }
 
-func (v *validator) matchResources(fieldPath *field.Path, m *admissionv1.MatchResources, operations []admissionv1.OperationType) {
+func (v *validator) matchResources(fieldPath *field.Path, m *admissionv1.MatchResources,
+	operations []admissionv1.OperationType,
+) {
 	if m == nil {
 		return
 	}
@@ -122,7 +131,9 @@ func (v *validator) matchResources(fieldPath *field.Path, m *admissionv1.MatchRe
 	v.namedRules(fieldPath.Child("excludeResourceRules"), m.ExcludeResourceRules, allOfOperations)
 }
 
-func (v *validator) namedRules(fieldPath *field.Path, rules []admissionv1.NamedRuleWithOperations, operations []admissionv1.OperationType) {
+func (v *validator) namedRules(fieldPath *field.Path, rules []admissionv1.NamedRuleWithOperations,
+	operations []admissionv1.OperationType,
+) {
 	for i := range rules {
 		v.rule(fieldPath.Index(i), &rules[i].RuleWithOperations, operations)
 		for n, name := range rules[i].ResourceNames {
@@ -156,16 +167,20 @@ func (v *validator) validations(spec *field.Path, p *admissionv1.ValidatingAdmis
 	for i, a := range p.Spec.AuditAnnotations {
 		at := spec.Child("auditAnnotations").Index(i)
 		v.invalid(at.Child("key"), a.Key, validation.IsQualifiedName(p.Name+"/"+a.Key)...)
-		v.unique(at.Child("key"), a.Key, slices.ContainsFunc(p.Spec.AuditAnnotations[:i], func(o admissionv1.AuditAnnotation) bool { return o.Key == a.Key }))
+		v.unique(at.Child("key"), a.Key,
+			slices.ContainsFunc(p.Spec.AuditAnnotations[:i],
+				func(o admissionv1.AuditAnnotation) bool { return o.Key == a.Key }))
 		v.expression(at.Child("valueExpression"), strings.TrimSpace(a.ValueExpression), text)
 	}
 }
 
 func (v *validator) mutation(fieldPath *field.Path, m *admissionv1.Mutation, d declared) {
-	oneOf(v, fieldPath.Child("patchType"), m.PatchType, []admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch})
+	oneOf(v, fieldPath.Child("patchType"), m.PatchType,
+		[]admissionv1.PatchType{admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch})
 	isJSON := m.PatchType == admissionv1.PatchTypeJSONPatch
 	v.required(fieldPath.Child("jsonPatch"), "must be specified when patchType is JSONPatch", isJSON && m.JSONPatch == nil)
-	v.required(fieldPath.Child("applyConfiguration"), "must be specified when patchType is ApplyConfiguration", m.PatchType == admissionv1.PatchTypeApplyConfiguration && m.ApplyConfiguration == nil)
+	v.required(fieldPath.Child("applyConfiguration"), "must be specified when patchType is ApplyConfiguration",
+		m.PatchType == admissionv1.PatchTypeApplyConfiguration && m.ApplyConfiguration == nil)
 	if m.JSONPatch != nil && m.ApplyConfiguration != nil {
 		v.invalid(fieldPath, m.PatchType, "must not have both jsonPatch and applyConfiguration")
 	}
@@ -198,14 +213,16 @@ func (v *validator) binding(spec *field.Path, policy string, ref *admissionv1.Pa
 	action := ptr.Deref(ref.ParameterNotFoundAction, "")
 	v.required(at.Child("parameterNotFoundAction"), "", action == "")
 	if action != "" {
-		oneOf(v, at.Child("parameterNotFoundAction"), action, []admissionv1.ParameterNotFoundActionType{admissionv1.AllowAction, admissionv1.DenyAction})
+		oneOf(v, at.Child("parameterNotFoundAction"), action,
+			[]admissionv1.ParameterNotFoundActionType{admissionv1.AllowAction, admissionv1.DenyAction})
 	}
 }
 
 func (v *validator) actions(fieldPath *field.Path, actions []admissionv1.ValidationAction) {
 	v.required(fieldPath, "at least one validation action is required", len(actions) == 0)
 	for i, action := range actions {
-		oneOf(v, fieldPath.Index(i), action, []admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Warn, admissionv1.Audit})
+		oneOf(v, fieldPath.Index(i), action,
+			[]admissionv1.ValidationAction{admissionv1.Deny, admissionv1.Warn, admissionv1.Audit})
 		v.unique(fieldPath.Index(i), string(action), slices.Contains(actions[:i], action))
 	}
 	if slices.Contains(actions, admissionv1.Deny) && slices.Contains(actions, admissionv1.Warn) {
@@ -221,7 +238,9 @@ type declared struct {
 }
 
 func (d declared) options() plugincel.OptionalVariableDeclarations {
-	return plugincel.OptionalVariableDeclarations{HasParams: d.params, HasAuthorizer: !d.unauthorized, HasPatchTypes: d.patches}
+	return plugincel.OptionalVariableDeclarations{
+		HasParams: d.params, HasAuthorizer: !d.unauthorized, HasPatchTypes: d.patches,
+	}
 }
 
 // compiler is what the API server compiles expressions with that are new to it: it knows
@@ -258,7 +277,10 @@ func (v *validator) variables(fieldPath *field.Path, variables []admissionv1.Var
 			v.invalid(one.Child("name"), variable.Name, "must be a valid CEL identifier")
 		}
 		v.required(one.Child("expression"), "", strings.TrimSpace(variable.Expression) == "")
-		v.compiled(one.Child("expression"), composed.CompileAndStoreVariable(accessor{variable.Name, variable.Expression, []*cel.Type{cel.AnyType, cel.DynType}}, d.options(), environment.NewExpressions))
+		v.compiled(one.Child("expression"),
+			composed.CompileAndStoreVariable(accessor{
+				variable.Name, variable.Expression, []*cel.Type{cel.AnyType, cel.DynType},
+			}, d.options(), environment.NewExpressions))
 	}
 }
 

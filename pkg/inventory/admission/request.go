@@ -133,7 +133,9 @@ func (m *Matcher) newRequest(op Operation, r inventory.Resource, subject *Subjec
 	moved, looked := "", ""
 	*subject, moved = v.withNamespace(*subject)
 	if subject.Lookup != nil && subject.Name != "" && (op == Update || op == Delete) {
-		subject.Stored, subject.Absent, looked = subject.Lookup(Request{Resource: r, Version: v.Version, Namespace: subject.Namespace, Name: subject.Name})
+		subject.Stored, subject.Absent, looked = subject.Lookup(Request{
+			Resource: r, Version: v.Version, Namespace: subject.Namespace, Name: subject.Name,
+		})
 	}
 	request := m.request(v, op, *subject)
 	if err := m.otherKind(request, subject.Object); err != nil {

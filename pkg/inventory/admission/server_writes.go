@@ -60,9 +60,21 @@ var ServerWrites = []ServerWrite{
 	{networking("ipaddresses", ""), "", []Operation{Create, Delete}, "for each Service with a cluster IP", "no new Service gets a cluster IP", "pkg/registry/core/service/ipallocator, v1.33"},
 	{inventory.Resource{Name: "services"}, metav1.NamespaceDefault, writes, atStart, "Pods of a new cluster do not find the API server", "pkg/controlplane/controller/kubernetesservice"},
 	{inventory.Resource{Name: "endpoints"}, metav1.NamespaceDefault, writes, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
-	{inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, metav1.NamespaceDefault, []Operation{Create, Update, Delete}, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
+	{
+		inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"},
+		metav1.NamespaceDefault,
+		[]Operation{Create, Update, Delete},
+		atStart,
+		"Pods do not find the API server", "pkg/controlplane/reconcilers",
+	},
 	{inventory.Resource{Name: "configmaps"}, metav1.NamespaceSystem, writes, atStart, "aggregated API servers trust no request", "pkg/controlplane/controller/clusterauthenticationtrust, …/legacytokentracking"},
-	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, metav1.NamespaceSystem, []Operation{Create, Update, Delete}, atStart, "it counts as gone", "pkg/controlplane/apiserver, identity leases"},
+	{
+		inventory.Resource{Group: "coordination.k8s.io", Name: "leases"},
+		metav1.NamespaceSystem,
+		[]Operation{Create, Update, Delete},
+		atStart,
+		"it counts as gone", "pkg/controlplane/apiserver, identity leases",
+	},
 	{inventory.Resource{Group: "coordination.k8s.io", Name: "leasecandidates"}, metav1.NamespaceSystem, []Operation{Update}, inUse, "no leader is chosen", "pkg/controlplane/controller/leaderelection"},
 	{inventory.Resource{Group: "apiregistration.k8s.io", Name: "apiservices"}, "", []Operation{Create, Update, Delete}, atStart, noStart, "k8s.io/kube-aggregator pkg/controllers/autoregister"},
 	{inventory.Resource{Group: "apiregistration.k8s.io", Name: "apiservices", Subresource: "status"}, "", []Operation{Update}, inUse, "APIs count as they were", "k8s.io/kube-aggregator pkg/controllers/status"},
@@ -100,7 +112,8 @@ func (w ServerWrite) isMadeIn(namespace string) bool {
 // that may refuse it is on its way then.
 func (m *Matcher) serverNotes(c Chain) []string {
 	i := slices.IndexFunc(ServerWrites, func(w ServerWrite) bool {
-		return w.Resource == c.Request.Resource && slices.Contains(w.Operations, c.Request.Operation) && w.isMadeIn(c.Request.Namespace)
+		return w.Resource == c.Request.Resource && slices.Contains(w.Operations, c.Request.Operation) &&
+			w.isMadeIn(c.Request.Namespace)
 	})
 	if i < 0 || ServerWrites[i].Loss == "" || c.Request.requestContext == nil {
 		return nil
@@ -108,7 +121,8 @@ func (m *Matcher) serverNotes(c Chain) []string {
 	own := c.Request.By(NewUser(APIServerUser, []string{"system:masters"}))
 	own.objectLabels = labelSet{complete: true} // none but of Kubernetes' own
 	own.oldLabels = own.objectLabels
-	if !slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Webhook.FailsClosed() && own.Match(s.Webhook).Match != No }) &&
+	if !slices.ContainsFunc(c.Steps,
+		func(s Step) bool { return s.Webhook.FailsClosed() && own.Match(s.Webhook).Match != No }) &&
 		!slices.ContainsFunc(c.Policies, func(s PolicyStep) bool {
 			return s.Policy.FailsClosed() && m.MatchPolicy(own, s.Policy, s.Binding).Match != No
 		}) {

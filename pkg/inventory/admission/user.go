@@ -28,7 +28,8 @@ func NewUser(name string, groups []string) *User {
 	switch {
 	case name == user.Anonymous && !slices.Contains(all, user.AllUnauthenticated):
 		all = append(all, user.AllUnauthenticated)
-	case name != user.Anonymous && len(all) > 0 && !slices.Contains(all, user.AllAuthenticated) && !slices.Contains(all, user.AllUnauthenticated):
+	case name != user.Anonymous && len(all) > 0 && !slices.Contains(all, user.AllAuthenticated) &&
+		!slices.Contains(all, user.AllUnauthenticated):
 		all = append(all, user.AllAuthenticated)
 	}
 	return &User{Name: name, Groups: all}

@@ -58,7 +58,9 @@ func (r Request) validated(s *PolicyStep) Verdict {
 		}
 	}
 	for i := range p.AuditAnnotations {
-		_, err := r.programs.programOf(sourceText{p.AuditAnnotations[i].ValueExpression, expressionOfPolicy}).value(vars)
+		_, err := r.programs.programOf(sourceText{
+			p.AuditAnnotations[i].ValueExpression, expressionOfPolicy,
+		}).value(vars)
 		if err != nil && !errors.Is(err, errCostly) && p.FailsClosed() { // whatever the actions are
 			v.Denied, v.Detail = true, fmt.Sprintf("auditAnnotations[%d] fails: %v", i, err)
 			return v
@@ -86,7 +88,8 @@ func (r Request) message(v *admissionv1.Validation, vars activation) string {
 	if v.MessageExpression != "" {
 		value, err := r.programs.programOf(sourceText{v.MessageExpression, expressionOfPolicy}).value(vars)
 		s, isText := value.(types.String)
-		if answer := strings.TrimSpace(string(s)); err == nil && isText && answer != "" && !strings.Contains(answer, "\n") {
+		if answer := strings.TrimSpace(string(s)); err == nil && isText && answer != "" &&
+			!strings.Contains(answer, "\n") {
 			return text.Shorten(answer, maxMessage)
 		}
 		if err == nil && !isText {

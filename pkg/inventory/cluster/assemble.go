@@ -54,7 +54,8 @@ func policiesKnown(all []contents, served []inventory.Served) bool {
 	n := 0
 	for _, c := range all {
 		older := func(s inventory.Served) bool { return s.Resource == c.resource.name() }
-		if slices.Contains(policyResources, c.Resource) && (c.complete || c.absent && !slices.ContainsFunc(served, older)) {
+		if slices.Contains(policyResources, c.Resource) &&
+			(c.complete || c.absent && !slices.ContainsFunc(served, older)) {
 			n++
 		}
 	}

@@ -94,8 +94,11 @@ func newClients(config *rest.Config, h *http.Client) (Clients, error) {
 }
 
 // Selects reports whether the selector selects an object, in the namespace where it is not "".
-func (c Clients) Selects(ctx context.Context, resource schema.GroupVersionResource, namespace, selector string) (bool, error) {
-	list, err := c.metadata.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, Limit: 1})
+func (c Clients) Selects(ctx context.Context, resource schema.GroupVersionResource, namespace,
+	selector string,
+) (bool, error) {
+	list, err := c.metadata.Resource(resource).Namespace(namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: selector, Limit: 1})
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +106,9 @@ func (c Clients) Selects(ctx context.Context, resource schema.GroupVersionResour
 }
 
 // Metadata returns the metadata of an object, in the namespace where it is not "".
-func (c Clients) Metadata(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) (map[string]any, error) {
+func (c Clients) Metadata(ctx context.Context, resource schema.GroupVersionResource, namespace,
+	name string,
+) (map[string]any, error) {
 	object, err := c.metadata.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err

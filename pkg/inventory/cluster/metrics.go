@@ -96,7 +96,8 @@ func apiServers(ctx context.Context, config *rest.Config) []string {
 	if err != nil {
 		return nil
 	}
-	endpointSlices := client.Lister[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](group, "endpointslices", metav1.NamespaceDefault)
+	endpointSlices := client.Lister[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](group, "endpointslices",
+		metav1.NamespaceDefault)
 	list, err := endpointSlices.List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
 	if err != nil {
 		return nil

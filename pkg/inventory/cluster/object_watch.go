@@ -94,7 +94,10 @@ type contents struct {
 
 func newObjectWatch(r resource, t timing, reads *reads, onEvent func(*objectWatch, event)) *objectWatch {
 	now := time.Now()
-	return &objectWatch{resource: r, relistAfter: t.relistAge, openTimeout: t.openTimeout, reads: reads, onEvent: onEvent, objects: map[inventory.Key]any{}, asOf: now, confirmed: now}
+	return &objectWatch{
+		resource: r, relistAfter: t.relistAge, openTimeout: t.openTimeout, reads: reads, onEvent: onEvent,
+		objects: map[inventory.Key]any{}, asOf: now, confirmed: now,
+	}
 }
 
 // run watches until ctx is done.
@@ -157,7 +160,9 @@ func (o *objectWatch) watchForReflector(ctx context.Context, options metav1.List
 
 // open opens a stream, which lasts until it is canceled. The call is bounded: nothing else
 // says that an API server does not answer it.
-func (o *objectWatch) open(ctx context.Context, options metav1.ListOptions) (watch.Interface, context.CancelFunc, error) {
+func (o *objectWatch) open(ctx context.Context,
+	options metav1.ListOptions,
+) (watch.Interface, context.CancelFunc, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(o.openTimeout, cancel)
 	w, err := o.watch(ctx, options)
@@ -337,7 +342,9 @@ func (o *objectWatch) contents(now time.Time) contents {
 		}
 		slices.SortFunc(o.sorted, func(a, b any) int { return keyOf(a).Compare(keyOf(b)) })
 	}
-	c := contents{resource: o.resource, objects: o.sorted, complete: !o.listedAt.IsZero(), absent: o.isAbsent(), current: o.asOf}
+	c := contents{
+		resource: o.resource, objects: o.sorted, complete: !o.listedAt.IsZero(), absent: o.isAbsent(), current: o.asOf,
+	}
 	if o.state == current || c.absent {
 		c.current = now
 	}
@@ -372,7 +379,8 @@ func (o *objectWatch) Delete(obj any) error {
 func (o *objectWatch) set(key inventory.Key, object any) {
 	o.mu.Lock()
 	before := o.objects[key]
-	shows := !apiequality.Semantic.DeepEqual(before, object) && (o.reads.counts(o.resource, before) || o.reads.counts(o.resource, object))
+	shows := !apiequality.Semantic.DeepEqual(before, object) &&
+		(o.reads.counts(o.resource, before) || o.reads.counts(o.resource, object))
 	if object == nil {
 		delete(o.objects, key)
 	} else {

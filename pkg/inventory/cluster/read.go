@@ -56,7 +56,8 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	}
 	reads.follow(called)
 	for i := range all {
-		all[i].objects = slices.DeleteFunc(all[i].objects, func(object any) bool { return !reads.counts(all[i].resource, object) })
+		all[i].objects = slices.DeleteFunc(all[i].objects,
+			func(object any) bool { return !reads.counts(all[i].resource, object) })
 	}
 	var pods []resource
 	for _, namespace := range slices.Sorted(maps.Keys(reads.namespaces)) {

@@ -36,7 +36,8 @@ func (n *reads) counts(r resource, object any) bool {
 
 // calls reports whether a webhook calls the Service, or may mean it.
 func (n *reads) calls(service named) bool {
-	return n.services[keyOf(service)] || n.missing[inventory.Key{Namespace: service.GetNamespace()}] || n.missing[inventory.Key{Name: service.GetName()}]
+	return n.services[keyOf(service)] || n.missing[inventory.Key{Namespace: service.GetNamespace()}] ||
+		n.missing[inventory.Key{Name: service.GetName()}]
 }
 
 // callsServiceOf reports whether a webhook calls the Service of the EndpointSlice.
@@ -70,7 +71,8 @@ func (n *reads) follow(s *inventory.Snapshot) (other bool) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	other = !maps.Equal(services, n.services) || !maps.Equal(namespaces, n.namespaces) || !maps.Equal(missing, n.missing)
+	other = !maps.Equal(services, n.services) || !maps.Equal(namespaces, n.namespaces) ||
+		!maps.Equal(missing, n.missing)
 	n.services, n.namespaces, n.missing = services, namespaces, missing
 	return other
 }

@@ -88,34 +88,46 @@ func (c Clients) watchedResources() []resource {
 // few namespaces.
 func (c Clients) clusterResources() []resource {
 	return []resource{
-		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c.admission, resource{
-			GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
-			page:          50, strip: stripMeta,
-		}),
-		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c.admission, resource{
-			GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
-			page:          50, strip: stripMeta,
-		}),
-		typedResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](c.admission, resource{
-			GroupResource: admissionv1.Resource("validatingadmissionpolicies"),
-			page:          100, strip: stripPolicy,
-		}),
-		typedResource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](c.admission, resource{
-			GroupResource: admissionv1.Resource("validatingadmissionpolicybindings"),
-			page:          500, strip: stripMeta,
-		}),
-		typedResource[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](c.admission, resource{
-			GroupResource: admissionv1.Resource("mutatingadmissionpolicies"),
-			page:          100, strip: stripPolicy,
-		}),
-		typedResource[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](c.admission, resource{
-			GroupResource: admissionv1.Resource("mutatingadmissionpolicybindings"),
-			page:          500, strip: stripMeta,
-		}),
-		typedResource[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](c.apiextensions, resource{
-			GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
-			page:          20, serves: true, strip: stripCRD,
-		}),
+		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](
+			c.admission, resource{
+				GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
+				page:          50, strip: stripMeta,
+			},
+		),
+		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](
+			c.admission, resource{
+				GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
+				page:          50, strip: stripMeta,
+			},
+		),
+		typedResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](c.admission,
+			resource{
+				GroupResource: admissionv1.Resource("validatingadmissionpolicies"),
+				page:          100, strip: stripPolicy,
+			}),
+		typedResource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](
+			c.admission, resource{
+				GroupResource: admissionv1.Resource("validatingadmissionpolicybindings"),
+				page:          500, strip: stripMeta,
+			},
+		),
+		typedResource[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](c.admission,
+			resource{
+				GroupResource: admissionv1.Resource("mutatingadmissionpolicies"),
+				page:          100, strip: stripPolicy,
+			}),
+		typedResource[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](
+			c.admission, resource{
+				GroupResource: admissionv1.Resource("mutatingadmissionpolicybindings"),
+				page:          500, strip: stripMeta,
+			},
+		),
+		typedResource[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](
+			c.apiextensions, resource{
+				GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
+				page:          20, serves: true, strip: stripCRD,
+			},
+		),
 		typedResource[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](c.aggregator, resource{
 			GroupResource: apiregistrationv1.Resource("apiservices"),
 			page:          200, serves: true, strip: stripAPIService,
@@ -186,16 +198,19 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 	var err error
 	for range listAttempts {
 		n := 0
-		pages := pager.ListPager{PageSize: r.page, PageFn: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			page, err := r.list(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			reduced, err := r.reduced(page)
-			n += meta.LenList(page)
-			progress(n)
-			return reduced, err
-		}}
+		pages := pager.ListPager{
+			PageSize: r.page,
+			PageFn: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+				page, err := r.list(ctx, o)
+				if err != nil {
+					return nil, err
+				}
+				reduced, err := r.reduced(page)
+				n += meta.LenList(page)
+				progress(n)
+				return reduced, err
+			},
+		}
 		var list runtime.Object
 		if list, _, err = pages.ListWithAlloc(ctx, metav1.ListOptions{}); err == nil || !expired(err) {
 			return list, err
@@ -210,7 +225,9 @@ func (r resource) reduced(page runtime.Object) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &metainternalversion.List{ListMeta: metav1.ListMeta{ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue()}}
+	out := &metainternalversion.List{ListMeta: metav1.ListMeta{
+		ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue(),
+	}}
 	return out, meta.EachListItemWithAlloc(page, func(item runtime.Object) error {
 		out.Items = append(out.Items, r.keptObject(item).(runtime.Object))
 		return nil
@@ -249,7 +266,10 @@ func Permissions() []rbacv1.PolicyRule {
 		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"daemonsets", "deployments"}, Verbs: read},
 		{APIGroups: []string{policyv1.GroupName}, Resources: []string{"poddisruptionbudgets"}, Verbs: read},
 		{APIGroups: []string{networkingv1.GroupName}, Resources: []string{"networkpolicies"}, Verbs: read},
-		{APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, ResourceNames: []string{"version"}, Verbs: []string{"get"}},
+		{
+			APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, ResourceNames: []string{"version"},
+			Verbs: []string{"get"},
+		},
 		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
 	}
 }

@@ -61,7 +61,12 @@ func (c Clients) fetchServerInfo(ctx context.Context, info serverInfo) serverInf
 	for _, part := range []struct {
 		path string
 		read func(context.Context, *serverInfo) error
-	}{{versionPath, c.readVersion}, {discoveryPath, c.discover}, {metricsPath, c.readGates}, {clusterVersions, c.readUpgrade}} {
+	}{
+		{versionPath, c.readVersion},
+		{discoveryPath, c.discover},
+		{metricsPath, c.readGates},
+		{clusterVersions, c.readUpgrade},
+	} {
 		if err := part.read(ctx, &info); err != nil {
 			info.failures = append(info.failures, failure{verb: "get", resource: part.path, err: err, asOf: info.complete})
 		}

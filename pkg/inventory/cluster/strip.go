@@ -149,7 +149,9 @@ func stripPod(obj metav1.Object) {
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		kept.OwnerReferences = []metav1.OwnerReference{{Kind: owner.Kind, Name: owner.Name, Controller: owner.Controller}}
+		kept.OwnerReferences = []metav1.OwnerReference{{
+			Kind: owner.Kind, Name: owner.Name, Controller: owner.Controller,
+		}}
 	}
 	if static, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
 		kept.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: static}
@@ -185,8 +187,13 @@ func stripTemplate(t corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 func stripDisruptionBudget(obj metav1.Object) {
 	b := obj.(*policyv1.PodDisruptionBudget)
 	stripMeta(b) // who installed it is read
-	b.ObjectMeta = metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name, Labels: b.Labels, Annotations: b.Annotations, OwnerReferences: b.OwnerReferences}
-	b.Spec = policyv1.PodDisruptionBudgetSpec{Selector: b.Spec.Selector, MinAvailable: b.Spec.MinAvailable, MaxUnavailable: b.Spec.MaxUnavailable}
+	b.ObjectMeta = metav1.ObjectMeta{
+		Namespace: b.Namespace, Name: b.Name, Labels: b.Labels, Annotations: b.Annotations,
+		OwnerReferences: b.OwnerReferences,
+	}
+	b.Spec = policyv1.PodDisruptionBudgetSpec{
+		Selector: b.Spec.Selector, MinAvailable: b.Spec.MinAvailable, MaxUnavailable: b.Spec.MaxUnavailable,
+	}
 	b.Status = policyv1.PodDisruptionBudgetStatus{}
 }
 

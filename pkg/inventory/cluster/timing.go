@@ -48,7 +48,9 @@ func (o Options) timing() timing {
 	t.openTimeout = cmp.Or(t.openTimeout, 30*time.Second)
 	t.progressWait = cmp.Or(t.progressWait, 75*time.Second)
 	if t.backoff.Duration == 0 {
-		t.backoff = wait.Backoff{Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second}
+		t.backoff = wait.Backoff{
+			Duration: 800 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 15 * time.Second,
+		}
 	}
 	return t
 }

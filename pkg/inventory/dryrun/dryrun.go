@@ -211,7 +211,8 @@ func (x *run) policies(number int) {
 	}
 	for _, p := range x.matcher.Snapshot.Policies {
 		for _, b := range p.Bindings {
-			if p.Type != inventory.MutatingPolicy || number == 1 && p.Reinvocation != admissionregistrationv1.IfNeededReinvocationPolicy {
+			if p.Type != inventory.MutatingPolicy ||
+				number == 1 && p.Reinvocation != admissionregistrationv1.IfNeededReinvocationPolicy {
 				continue
 			}
 			seen := x.seenRequest()
@@ -224,7 +225,8 @@ func (x *run) policies(number int) {
 				after, err = x.decode(after)
 			}
 			if err != nil {
-				x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: NotCalled, Message: "its changes cannot be computed here: " + err.Error()})
+				x.result.Steps = append(x.result.Steps,
+					Step{Ref: p.Ref, Round: number, Outcome: NotCalled, Message: "its changes cannot be computed here: " + err.Error()})
 				continue
 			}
 			x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: Allowed, Patch: changes})
@@ -246,7 +248,8 @@ func (x *run) begin(w *inventory.Webhook, number int) (Step, bool) {
 	switch {
 	case verdict.Refused:
 		step.Outcome, step.Message = Refused, verdict.Detail
-	case w.SideEffects != admissionregistrationv1.SideEffectClassNone && w.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
+	case w.SideEffects != admissionregistrationv1.SideEffectClassNone &&
+		w.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
 		step.Outcome, step.Message = NotCalled, fmt.Sprintf("it declares sideEffects %s, and gets no dry run", w.SideEffects)
 	case x.Skip(w) != "":
 		step.Outcome, step.Message = NotCalled, x.Skip(w)
@@ -359,7 +362,8 @@ func StatusText(status metav1.Status) string {
 	out := []string{status.Message}
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {
-			if text := strings.TrimPrefix(cause.Field+": "+cause.Message, ": "); !strings.Contains(status.Message, cause.Message) {
+			if text := strings.TrimPrefix(cause.Field+": "+cause.Message, ": "); !strings.Contains(status.Message,
+				cause.Message) {
 				out = append(out, text)
 			}
 		}
@@ -415,7 +419,8 @@ func (x *run) compare() {
 		return
 	}
 	for _, path := range paths(x.object, x.Answer.Object, "") {
-		if slices.ContainsFunc(ofServer, func(name string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {
+		if slices.ContainsFunc(ofServer,
+			func(name string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {
 			continue
 		}
 		d := Difference{Path: path}

@@ -31,7 +31,8 @@ func (r Request) newReview(w *inventory.Webhook, object map[string]any) (admissi
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.GroupName + "/" + w.ReviewVersions[version], Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: uuid.NewUUID(), Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
-			Namespace: r.Namespace, Name: r.Name, Operation: admissionv1.Operation(r.Operation), UserInfo: r.User, DryRun: new(true),
+			Namespace: r.Namespace, Name: r.Name, Operation: admissionv1.Operation(r.Operation), UserInfo: r.User,
+			DryRun: new(true),
 		},
 	}
 	for field, value := range map[*runtime.RawExtension]map[string]any{
@@ -51,7 +52,9 @@ func (r Request) newReview(w *inventory.Webhook, object map[string]any) (admissi
 
 // verify returns the response in an answer, or why the API server takes it for none. Source:
 // VerifyAdmissionResponse in the same package.
-func verify(body []byte, review admissionv1.AdmissionReview, mutating inventory.Type) (*admissionv1.AdmissionResponse, error) {
+func verify(body []byte, review admissionv1.AdmissionReview,
+	mutating inventory.Type,
+) (*admissionv1.AdmissionResponse, error) {
 	var answer admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)

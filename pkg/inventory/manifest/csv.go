@@ -118,7 +118,10 @@ func (r *reader) install(v value, csv *serviceVersion) {
 	namespace, certain := csv.namespace()
 	made := *v.file
 	made.plain = false // OLM orders what it makes
-	i := &installation{serviceVersion: csv, file: &made, namespace: namespace, conversions: map[string]*apiextensionsv1.CustomResourceConversion{}}
+	i := &installation{
+		serviceVersion: csv, file: &made, namespace: namespace,
+		conversions: map[string]*apiextensionsv1.CustomResourceConversion{},
+	}
 	made.installation = i
 	v.file = &made
 	if !csv.isStored() {
@@ -143,7 +146,9 @@ func (r *reader) workloads(v value, i *installation) {
 		service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace}}
 		for _, w := range i.Spec.Webhooks {
 			reference := w.service(i.namespace)
-			port := corev1.ServicePort{Name: fmt.Sprint(*reference.Port), Port: *reference.Port, TargetPort: intstr.FromInt32(*reference.Port)}
+			port := corev1.ServicePort{
+				Name: fmt.Sprint(*reference.Port), Port: *reference.Port, TargetPort: intstr.FromInt32(*reference.Port),
+			}
 			if w.TargetPort != nil {
 				port.TargetPort = *w.TargetPort
 			}
@@ -179,8 +184,11 @@ func (r *reader) definitions(v value, i *installation) {
 			continue
 		}
 		d.Name, d.NamespaceSelector, d.MatchConditions = d.GenerateName, i.selector(), nil
-		d.ClientConfig = admissionv1.WebhookClientConfig{Service: new(d.service(i.namespace)), CABundle: []byte(unknownBundle)}
-		configuration := admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{d.MutatingWebhook}}
+		d.ClientConfig = admissionv1.WebhookClientConfig{
+			Service: new(d.service(i.namespace)), CABundle: []byte(unknownBundle),
+		}
+		webhooks := []admissionv1.MutatingWebhook{d.MutatingWebhook}
+		configuration := admissionv1.MutatingWebhookConfiguration{Webhooks: webhooks}
 		configuration.Name = d.GenerateName // OLM adds five letters: those of the next release differ
 		if names[kind+d.GenerateName]++; names[kind+d.GenerateName] > 1 {
 			configuration.Name = fmt.Sprintf("%s-%d", d.GenerateName, names[kind+d.GenerateName])
@@ -200,7 +208,9 @@ func (d *definition) conversion(namespace string) *apiextensionsv1.CustomResourc
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
 			ClientConfig: &apiextensionsv1.WebhookClientConfig{
-				Service:  &apiextensionsv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Port: s.Port, Path: cmp.Or(s.Path, new("/"))},
+				Service: &apiextensionsv1.ServiceReference{
+					Namespace: s.Namespace, Name: s.Name, Port: s.Port, Path: cmp.Or(s.Path, new("/")),
+				},
 				CABundle: []byte(unknownBundle),
 			},
 			ConversionReviewVersions: d.AdmissionReviewVersions,
@@ -247,6 +257,7 @@ func (r *reader) isReplaced(o object) bool {
 			return false
 		}
 		meta, _ := other.value.(metav1.Object)
-		return i.isStored() && other.file.input == o.file.input || other.key.Kind == o.key.Kind && meta.GetLabels()[descriptionLabel] == o.hooks[0].name
+		return i.isStored() && other.file.input == o.file.input ||
+			other.key.Kind == o.key.Kind && meta.GetLabels()[descriptionLabel] == o.hooks[0].name
 	})
 }

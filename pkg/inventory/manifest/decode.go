@@ -194,11 +194,14 @@ func convert(object metav1.Object, version string) any {
 	case *corev1.Service:
 		defaultService(&o.Spec)
 	case *corev1.Pod:
-		o.Spec, o.Status = inventory.ReducedPod(o.Spec), corev1.PodStatus{Phase: o.Status.Phase, Conditions: o.Status.Conditions}
+		o.Spec, o.Status = inventory.ReducedPod(o.Spec), corev1.PodStatus{
+			Phase: o.Status.Phase, Conditions: o.Status.Conditions,
+		}
 	case *appsv1.Deployment:
 		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DeploymentStatus{}
 	case *appsv1.StatefulSet:
-		o.Spec.Template.Spec, o.Spec.VolumeClaimTemplates, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), nil, appsv1.StatefulSetStatus{}
+		o.Spec.Template.Spec = inventory.ReducedPod(o.Spec.Template.Spec)
+		o.Spec.VolumeClaimTemplates, o.Status = nil, appsv1.StatefulSetStatus{}
 	case *appsv1.DaemonSet:
 		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
 	case *batchv1.Job:

@@ -214,7 +214,10 @@ func (in *input) member(full, name string) (*file, bool) {
 	}
 	in.listed = in.listed || read && configurationList.MatchString(name)
 	in.policiesListed = in.policiesListed || read && policyList.MatchString(name)
-	f := &file{input: in, name: full, lenient: in.layout == plain, plain: in.layout == plain, implied: role.implied, member: name}
+	f := &file{
+		input: in, name: full, lenient: in.layout == plain, plain: in.layout == plain, implied: role.implied,
+		member: name,
+	}
 	return f, read || in.isTimestamp(name)
 }
 

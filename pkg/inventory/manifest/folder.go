@@ -230,7 +230,8 @@ func (in *input) exclude() {
 		}
 		o.addForms(forms[o.file.unit])
 	}
-	sorted := slices.SortedStableFunc(slices.Values(in.units), func(a, b *unit) int { return cmp.Compare(a.rank(), b.rank()) })
+	sorted := slices.SortedStableFunc(slices.Values(in.units),
+		func(a, b *unit) int { return cmp.Compare(a.rank(), b.rank()) })
 	taken, owner, others := map[string]string{}, map[string]*unit{}, map[*unit][]string{}
 	for _, u := range sorted {
 		if rival := rivalOf(u, forms[u], taken, owner); rival != nil {
@@ -325,13 +326,15 @@ func (f *file) isPatch(object metav1.Object) bool {
 func isPartial(object metav1.Object) bool {
 	// Some software writes the rules of its webhooks itself: what it ships has all else.
 	isCalled := func(w admissionv1.ValidatingWebhook) bool {
-		return (w.ClientConfig.Service != nil || w.ClientConfig.URL != nil) && (len(w.Rules) > 0 || w.SideEffects != nil && len(w.AdmissionReviewVersions) > 0)
+		return (w.ClientConfig.Service != nil || w.ClientConfig.URL != nil) &&
+			(len(w.Rules) > 0 || w.SideEffects != nil && len(w.AdmissionReviewVersions) > 0)
 	}
 	switch o := object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		return !slices.ContainsFunc(o.Webhooks, isCalled)
 	case *admissionv1.MutatingWebhookConfiguration:
-		return !slices.ContainsFunc(o.Webhooks, func(w admissionv1.MutatingWebhook) bool { return isCalled(inventory.AsValidating(w)) })
+		return !slices.ContainsFunc(o.Webhooks,
+			func(w admissionv1.MutatingWebhook) bool { return isCalled(inventory.AsValidating(w)) })
 	case *apiextensionsv1.CustomResourceDefinition:
 		return o.Spec.Group == "" || len(o.Spec.Versions) == 0 && o.Spec.Names.Kind == ""
 	case *admissionv1.ValidatingAdmissionPolicy:

@@ -17,7 +17,8 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 	case !f.plain || object.GetName() == "":
 		return
 	case object.GetUID() != "" || object.GetResourceVersion() != "":
-		f.input.stored = f.input.stored || !f.lenient || isRegistration(meta.Kind) || slices.Contains(policyKinds, meta.Kind)
+		f.input.stored = f.input.stored || !f.lenient || isRegistration(meta.Kind) ||
+			slices.Contains(policyKinds, meta.Kind)
 		return
 	}
 	m := inventory.Manifest{

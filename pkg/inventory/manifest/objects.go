@@ -41,7 +41,8 @@ func (r *reader) fail(f *file, line int, object, message string) {
 	}
 	kind, name, _ := strings.Cut(object, "/")
 	r.errors = append(r.errors, inventory.Error{
-		Source: inventory.Source{File: f.name, Line: line}, Object: object, Message: message, Resources: resourceOf(kind), Name: name,
+		Source: inventory.Source{File: f.name, Line: line}, Object: object, Message: message,
+		Resources: resourceOf(kind), Name: name,
 	})
 }
 
@@ -88,11 +89,13 @@ func counted(before, now object) object {
 	}
 	in := now.file.input
 	if old, uid := before.meta().UID, now.meta().UID; in != before.file.input && old != "" && uid != "" && old != uid {
-		in.twice = append(in.twice, fmt.Sprintf("%s is another one in %s than in %s, of which the %s counts: read each cluster by itself", join(now.key.Kind, now.key.Name), written(before), written(now), which))
+		in.twice = append(in.twice, fmt.Sprintf("%s is another one in %s than in %s, of which the %s counts: read each cluster by itself",
+			join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		return counts
 	}
 	if in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
-		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts", join(now.key.Kind, now.key.Name), written(before), written(now), which))
+		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts",
+			join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		if before.isRival(now) {
 			now.rival = &inventory.Rival{Source: before.source(), Owner: before.owner()}
 			return now
@@ -140,7 +143,8 @@ func (r *reader) result() inventory.Objects {
 		Errors:  r.errors,
 	}
 	if r.dropped > 0 {
-		out.Errors = append(out.Errors, inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped), Resources: inventory.AnyResource})
+		out.Errors = append(out.Errors,
+			inventory.Error{Message: fmt.Sprintf("and %d more errors", r.dropped), Resources: inventory.AnyResource})
 	}
 	parts := confirmed(r.files)
 	r.convertCRDs()
@@ -158,11 +162,16 @@ func (r *reader) result() inventory.Objects {
 			out.Add(o.value)
 		}
 	}
-	out.OpenShift = out.OpenShift || slices.ContainsFunc(out.CRDs, func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
+	out.OpenShift = out.OpenShift ||
+		slices.ContainsFunc(out.CRDs,
+			func(crd *apiextensionsv1.CustomResourceDefinition) bool { return isOpenShift(crd.Spec.Group) })
 	out.Server = best.version
 	out.NamespacesKnown, out.APIServicesKnown = parts["core/namespaces"][""], parts["apiregistration.k8s.io/apiservices"][""]
-	out.PoliciesKnown = !slices.ContainsFunc(policyResources, func(resource string) bool { return !parts[resource][""] })
-	out.ResourcesKnown = parts["apiextensions.k8s.io/customresourcedefinitions"][""] || slices.ContainsFunc(r.objects, func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
+	out.PoliciesKnown = !slices.ContainsFunc(policyResources,
+		func(resource string) bool { return !parts[resource][""] })
+	out.ResourcesKnown = parts["apiextensions.k8s.io/customresourcedefinitions"][""] ||
+		slices.ContainsFunc(r.objects,
+			func(o object) bool { return o.key.Kind == inventory.KindCRD && o.file.input.layout == mustGather })
 	out.Nodes = nodes(r.objects, parts)
 	out.ServicesKnown.Namespaces = parts[allServices]
 	out.EndpointsKnown.Namespaces = parts[allSlices]
@@ -191,7 +200,8 @@ func (o object) count() {
 // sources of what is still to be applied it is some other one's.
 func (o object) statesVersion() bool {
 	s, _ := o.value.(server)
-	return s.isKnown() && (!o.file.lenient || !o.file.input.toApply() || !slices.ContainsFunc(o.file.input.manifests, func(m noted) bool { return isRegistration(m.Kind) }))
+	return s.isKnown() && (!o.file.lenient || !o.file.input.toApply() ||
+		!slices.ContainsFunc(o.file.input.manifests, func(m noted) bool { return isRegistration(m.Kind) }))
 }
 
 func (o object) source() inventory.Source {
@@ -202,7 +212,9 @@ func (o object) source() inventory.Source {
 func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
 	m, _ := o.value.(metav1.Object)
 	isStored := m != nil && !m.GetCreationTimestamp().Time.IsZero() // by an API server, of which a file is a copy
-	origin := inventory.Origin{Source: o.source(), ToApply: o.file.input.toApply() && !isStored, Unknown: o.unknown, Rival: o.rival}
+	origin := inventory.Origin{
+		Source: o.source(), ToApply: o.file.input.toApply() && !isStored, Unknown: o.unknown, Rival: o.rival,
+	}
 	for i, h := range o.hooks {
 		key := o.key
 		key.Webhook, key.Index = h.name, i

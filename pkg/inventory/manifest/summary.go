@@ -25,7 +25,10 @@ type Summary struct {
 // Input is how one path was read.
 type Input = inventory.Input
 
-var policyKinds = []string{inventory.KindValidatingPolicy, inventory.KindValidatingPolicyBinding, inventory.KindMutatingPolicy, inventory.KindMutatingPolicyBinding}
+var policyKinds = []string{
+	inventory.KindValidatingPolicy, inventory.KindValidatingPolicyBinding, inventory.KindMutatingPolicy,
+	inventory.KindMutatingPolicyBinding,
+}
 
 // lacks are what an input may lack: the kinds of which it needs one, and what
 // follows if it has none.
@@ -71,10 +74,12 @@ func (in *input) summary(server inventory.Version) Input {
 		out.Kind += " (archive)"
 	}
 	out.Lacks = append(atMost(in.unread, "are not read either"), lacking(in.kinds)...)
-	if (in.kinds[inventory.KindValidatingPolicy] || in.kinds[inventory.KindMutatingPolicy]) && !in.kinds[inventory.KindValidatingPolicyBinding] && !in.kinds[inventory.KindMutatingPolicyBinding] {
+	if (in.kinds[inventory.KindValidatingPolicy] || in.kinds[inventory.KindMutatingPolicy]) &&
+		!in.kinds[inventory.KindValidatingPolicyBinding] && !in.kinds[inventory.KindMutatingPolicyBinding] {
 		out.Lacks = append(out.Lacks, "no policy bindings: whether the policies have an effect is unknown")
 	}
-	if in.layout != plain && len(in.kinds) > 0 && !in.policiesListed && !slices.ContainsFunc(policyKinds, func(kind string) bool { return in.kinds[kind] }) {
+	if in.layout != plain && len(in.kinds) > 0 && !in.policiesListed &&
+		!slices.ContainsFunc(policyKinds, func(kind string) bool { return in.kinds[kind] }) {
 		out.Lacks = append(out.Lacks, "no admission policies: whether there are any is unknown")
 	}
 	if !server.Known() && len(in.kinds) > 0 {

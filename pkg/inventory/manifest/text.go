@@ -77,7 +77,9 @@ func (t text) json(emit func(value)) (int, *problem) {
 		}
 		start := nextValue(t.data, end)
 		end = int(decoder.InputOffset())
-		emit(value{file: t.file, place: place{line: lines.lineAt(start)}, json: t.data[start:end], implied: t.file.implied})
+		emit(value{
+			file: t.file, place: place{line: lines.lineAt(start)}, json: t.data[start:end], implied: t.file.implied,
+		})
 	}
 }
 
@@ -215,7 +217,9 @@ func (r *reader) list(v value, meta schema.GroupVersionKind, list json.RawMessag
 	shown, end := v.part("items"), bytes.Index(v.json, list)+1
 	lines := lineCounter{data: v.json, line: v.line}
 	for i, item := range items {
-		one := value{file: v.file, place: place{line: v.line}, json: item, implied: itemType(meta), nested: v.nested + 1}
+		one := value{
+			file: v.file, place: place{line: v.line}, json: item, implied: itemType(meta), nested: v.nested + 1,
+		}
 		switch {
 		case v.node == nil:
 			start := nextValue(v.json, end)

@@ -21,8 +21,10 @@ import (
 type auditEvent struct {
 	APIVersion, Stage, Level, AuditID, Verb, RequestURI string
 	User, ImpersonatedUser                              struct{ Username string }
-	ObjectRef                                           struct{ Resource, Namespace, Name, APIGroup, APIVersion, Subresource string }
-	ResponseStatus                                      struct {
+	ObjectRef                                           struct {
+		Resource, Namespace, Name, APIGroup, APIVersion, Subresource string
+	}
+	ResponseStatus struct {
 		Code    int
 		Message string
 	}
@@ -209,14 +211,16 @@ func (e *auditEvent) outcomes(calls []inventory.AuditCall) (out results, problem
 	for key, value := range e.Annotations {
 		switch {
 		case strings.HasPrefix(key, keyValidatingFailedOpen):
-			out.note(inventory.Series{Type: inventory.Validating, Name: value}, result{outcome: inventory.AuditFailedOpen})
+			out.note(inventory.Series{Type: inventory.Validating, Name: value},
+				result{outcome: inventory.AuditFailedOpen})
 		case key == keyValidationFailure:
 			var failures []struct{ Policy, Message string }
 			if err := json.Unmarshal([]byte(value), &failures); err != nil {
 				problem = annotationError{key, err}
 			}
 			for _, f := range failures {
-				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy}, result{inventory.AuditViolated, e.pattern(f.Message)})
+				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy},
+					result{inventory.AuditViolated, e.pattern(f.Message)})
 			}
 		}
 	}
@@ -322,9 +326,11 @@ func (e *auditEvent) operation() string {
 func (e *auditEvent) request(results results) *inventory.AuditRequest {
 	key := e.key()
 	out := &inventory.AuditRequest{
-		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Resource: key.Resource, Namespace: key.Namespace, Name: e.ObjectRef.Name,
-		Code: e.ResponseStatus.Code, Message: e.secrets().Text(e.ResponseStatus.Message), Operation: key.Operation, Version: e.ObjectRef.APIVersion,
-		At: map[inventory.Series]inventory.AuditOutcome{}, Level: e.Level,
+		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Resource: key.Resource,
+		Namespace: key.Namespace, Name: e.ObjectRef.Name,
+		Code: e.ResponseStatus.Code, Message: e.secrets().Text(e.ResponseStatus.Message), Operation: key.Operation,
+		Version: e.ObjectRef.APIVersion,
+		At:      map[inventory.Series]inventory.AuditOutcome{}, Level: e.Level,
 	}
 	for series, o := range results {
 		out.At[series] = o.outcome

@@ -140,7 +140,8 @@ func (t *webhookStats) check(kind string, value float64) {
 // fill adds the results to the Observation. What admission took is the sum that shares
 // are of.
 func (t statsByWebhook) fill(o *inventory.Observation) {
-	o.Webhooks, o.Policies = make(map[inventory.Series]inventory.Behavior, len(t)), map[inventory.Series]inventory.Behavior{}
+	o.Webhooks, o.Policies = make(map[inventory.Series]inventory.Behavior,
+		len(t)), map[inventory.Series]inventory.Behavior{}
 	for series, w := range t {
 		b := w.Behavior
 		b.P50, b.P99 = quantile(0.5, w.buckets), quantile(0.99, w.buckets)

@@ -12,7 +12,10 @@ import (
 )
 
 // forAlerts are the families that alerts read besides.
-var forAlerts = []string{promql.ConversionRequests, promql.StepSeconds, promql.PluginSeconds, promql.Validations, promql.Mutations, promql.ManifestReloads, promql.ManifestHashes}
+var forAlerts = []string{
+	promql.ConversionRequests, promql.StepSeconds, promql.PluginSeconds, promql.Validations, promql.Mutations,
+	promql.ManifestReloads, promql.ManifestHashes,
+}
 
 // exportedEdges are the upper bounds, in seconds, of the buckets that alerts read.
 var exportedEdges = []float64{0.1, 0.5, 1, 2.5, 10}
@@ -48,7 +51,9 @@ func Export(scrapes []Scrape) []*dto.MetricFamily {
 				continue
 			}
 			if family == nil {
-				family = &dto.MetricFamily{Name: new(ExportedName(name)), Type: found.Type, Help: new("As an API server counts it: " + found.GetHelp())}
+				family = &dto.MetricFamily{
+					Name: new(ExportedName(name)), Type: found.Type, Help: new("As an API server counts it: " + found.GetHelp()),
+				}
 				out = append(out, family)
 			}
 			family.Metric = append(family.Metric, s.export(found)...)
@@ -69,7 +74,8 @@ func (s Scrape) export(family *dto.MetricFamily) []*dto.Metric {
 			&dto.LabelPair{Name: new("server"), Value: new(s.address)},
 			&dto.LabelPair{Name: new("server_start"), Value: new(strconv.FormatInt(s.started.Unix(), 10))},
 		)}
-		slices.SortFunc(copied.Label, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
+		slices.SortFunc(copied.Label,
+			func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
 		if h := m.Histogram; h != nil {
 			copied.Histogram = &dto.Histogram{SampleCount: h.SampleCount, SampleSum: h.SampleSum}
 			for _, b := range h.Bucket {

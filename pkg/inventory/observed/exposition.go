@@ -111,7 +111,8 @@ func copyRelevant(w io.Writer, r io.Reader) error {
 func concerns(line []byte) bool {
 	line = bytes.TrimPrefix(line, []byte("# TYPE "))
 	begins := func(name string) bool { return bytes.HasPrefix(line, []byte(name)) }
-	return begins(promql.ProcessStart) || slices.ContainsFunc(forAlerts, begins) || slices.ContainsFunc(measured, func(f family) bool { return begins(f.name) })
+	return begins(promql.ProcessStart) || slices.ContainsFunc(forAlerts, begins) ||
+		slices.ContainsFunc(measured, func(f family) bool { return begins(f.name) })
 }
 
 func startTime(family *dto.MetricFamily) time.Time {

@@ -91,7 +91,9 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 	if err != nil {
 		return inventory.ObservedServer{}, shortened(err)
 	}
-	server := inventory.ObservedServer{Address: after.address, From: before.scrapeTime.UTC(), To: after.scrapeTime.UTC()}
+	server := inventory.ObservedServer{
+		Address: after.address, From: before.scrapeTime.UTC(), To: after.scrapeTime.UTC(),
+	}
 	past := before.samples
 	switch {
 	case after.started.Equal(before.started):
@@ -116,7 +118,9 @@ func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer,
 
 // APIServers scrapes the targets twice, a span apart. The scrapes are the second ones
 // that could be read.
-func APIServers(ctx context.Context, targets []inventory.MetricsServer, span time.Duration) (*inventory.Observation, []Scrape, []inventory.Error) {
+func APIServers(ctx context.Context, targets []inventory.MetricsServer,
+	span time.Duration,
+) (*inventory.Observation, []Scrape, []inventory.Error) {
 	before := ScrapeAll(ctx, targets)
 	if err := pause(ctx, before, span); err != nil {
 		return nil, nil, []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}

@@ -26,9 +26,12 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	address, began := t.addresses[t.turn%len(t.addresses)], time.Now()
 	chain, answer, err := o.handshake(ctx, address, t.serverName)
 	seen := outcome{
-		address:  address,
-		ready:    t.ready,
-		Probe:    inventory.Probe{Answer: answer, Outside: o.Outside && t.ofService, At: began, Took: time.Since(began), Error: errorLine(err)},
+		address: address,
+		ready:   t.ready,
+		Probe: inventory.Probe{
+			Answer: answer, Outside: o.Outside && t.ofService, At: began, Took: time.Since(began),
+			Error: errorLine(err),
+		},
 		unrouted: answer == inventory.AnswerUnreachable && lost(err),
 		turn:     t.turn + 1,
 	}
@@ -51,7 +54,9 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 
 // handshake dials, makes the TLS handshake and closes as a good client does. It refuses
 // no certificate: that would make the backend log an error, and show less.
-func (o Options) handshake(ctx context.Context, address, serverName string) ([]*x509.Certificate, inventory.Answer, error) {
+func (o Options) handshake(ctx context.Context, address,
+	serverName string,
+) ([]*x509.Certificate, inventory.Answer, error) {
 	dial := o.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext

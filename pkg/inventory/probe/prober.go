@@ -185,14 +185,16 @@ func (p *Prober) due(now time.Time) []target {
 
 // unverified reports whether a caller has another CA bundle than at the dial.
 func (t target) unverified(outcome outcome) bool {
-	return len(outcome.certificates) > 0 && slices.ContainsFunc(t.callers, func(c caller) bool { return outcome.certificates[c.bundle] == nil })
+	return len(outcome.certificates) > 0 &&
+		slices.ContainsFunc(t.callers, func(c caller) bool { return outcome.certificates[c.bundle] == nil })
 }
 
 // moved reports whether all endpoints that are ready became so after the dial: behind a
 // cluster IP, which stays, nothing else shows that.
 func (t target) moved(outcome outcome) bool {
 	then := strings.Split(outcome.ready, ",")
-	return t.ready != "" && !slices.ContainsFunc(strings.Split(t.ready, ","), func(a string) bool { return slices.Contains(then, a) })
+	return t.ready != "" && !slices.ContainsFunc(strings.Split(t.ready, ","),
+		func(a string) bool { return slices.Contains(then, a) })
 }
 
 // next returns how long nothing is due.

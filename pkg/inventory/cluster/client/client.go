@@ -35,8 +35,10 @@ import (
 var Scheme = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		admissionv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme, coordinationv1.AddToScheme,
-		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
+		admissionv1.AddToScheme, appsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
+		coordinationv1.AddToScheme,
+		corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+		apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme,
 		batchv1.AddToScheme, rbacv1.AddToScheme,
 	} {
 		utilruntime.Must(add(s))
@@ -86,12 +88,16 @@ type List[L any] interface {
 // Of returns a client of the resource in the namespace: "" is all of them, or none
 // where objects have none.
 func Of[T any, PT Object[T]](group rest.Interface, resource, namespace string) *gentype.Client[PT] {
-	return gentype.NewClient(resource, group, parameters(), namespace, func() PT { return new(T) }, gentype.PrefersProtobuf[PT]())
+	return gentype.NewClient(resource, group, parameters(), namespace, func() PT { return new(T) },
+		gentype.PrefersProtobuf[PT]())
 }
 
 // Lister returns a client as Of does, for lists of type L as well.
-func Lister[T, L any, PT Object[T], PL List[L]](group rest.Interface, resource, namespace string) *gentype.ClientWithList[PT, PL] {
-	return gentype.NewClientWithList(resource, group, parameters(), namespace, func() PT { return new(T) }, func() PL { return new(L) }, gentype.PrefersProtobuf[PT]())
+func Lister[T, L any, PT Object[T], PL List[L]](group rest.Interface, resource,
+	namespace string,
+) *gentype.ClientWithList[PT, PL] {
+	return gentype.NewClientWithList(resource, group, parameters(), namespace, func() PT { return new(T) },
+		func() PL { return new(L) }, gentype.PrefersProtobuf[PT]())
 }
 
 // parameters encodes the options of requests.
