@@ -50,7 +50,7 @@ const states = {
     { board: 'webhook', range: 'incident', given: culprit, says: { Alerts: /Unknown/ } },
   ],
   noapiserver: [
-    { board: 'webhooks', range: 'incident', says: { 'Failing webhooks': /^unknown/, 'Unhealthy webhooks': /jobs\.scheduler.*No backend/ } },
+    { board: 'webhooks', range: 'incident', says: { 'Failing webhooks': /^unknown/, 'Unhealthy webhooks': /jobs\.scheduler.*Service has no ready endpoint/ } },
   ],
 };
 

@@ -77,8 +77,8 @@ var incidents = []incident{
 		prepares:   mutatingPods,
 		breaks:     behave(webhook.Behaviour{Patch: `[{"op":"remove","path":"/metadata/nothing"}]`}),
 		cures:      behave(webhook.Behaviour{}),
-		active:     []string{"WebhookFailingClosed", "WebhookInternalErrors"}, // the ticket comes first
-		suppressed: []string{"WebhookCallsFailing"},
+		active:     []string{"WebhookFailingClosed"},
+		suppressed: []string{"WebhookCallsFailing", "WebhookInternalErrors"},
 		page:       "WebhookFailingClosed",
 	},
 	{
