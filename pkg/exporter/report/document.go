@@ -193,29 +193,31 @@ func NewDocument(r *classify.Report) Document {
 		Version:  documentVersion,
 		Taken:    r.Snapshot.Taken.UTC(),
 		Server:   r.Snapshot.Server.String(),
-		Webhooks: make([]Webhook, 0, len(r.Profiles)),
-		Findings: make([]Finding, 0, len(r.Findings)),
-		Errors:   NewErrors(r.Errors),
-		Stops:    r.Stops,
-		Inputs:   newInputs(r.Snapshot),
-		Observed: r.Snapshot.Observed,
-	}
-	for _, p := range r.Snapshot.Policies {
-		d.Policies = append(d.Policies, newAdmissionPolicy(p))
-	}
-	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, NewFinding(f))
+		Platform: r.Snapshot.Platform(),
+
+		ReleaseNotes: r.ReleaseNotes(),
+		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
+		Findings:     make([]Finding, 0, len(r.Findings)),
+		Errors:       NewErrors(r.Errors),
+		Stops:        r.Stops,
+		Inputs:       newInputs(r.Snapshot),
+		Observed:     r.Snapshot.Observed,
 	}
 	for _, p := range r.Profiles {
 		d.Webhooks = append(d.Webhooks, newWebhook(p, r.Snapshot))
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
-	if profiles := r.ByRef(); len(r.Snapshot.Inputs) == 0 {
-		for i, f := range r.Findings {
-			d.Findings[i].Look = f.Look(profiles[f.Webhook])
-		}
+	for _, p := range r.Snapshot.Policies {
+		d.Policies = append(d.Policies, newAdmissionPolicy(p))
 	}
-	d.ReleaseNotes, d.Platform = r.ReleaseNotes(), r.Snapshot.Platform()
+	profiles := r.ByRef()
+	for _, f := range r.Findings {
+		finding := NewFinding(f)
+		if len(r.Snapshot.Inputs) == 0 {
+			finding.Look = f.Look(profiles[f.Webhook])
+		}
+		d.Findings = append(d.Findings, finding)
+	}
 	d.Totals = d.totals()
 	return d
 }
@@ -237,10 +239,10 @@ func newWebhook(p *classify.Profile, s *inventory.Snapshot) Webhook {
 		MatchPolicy:    string(p.MatchPolicy),
 		TimeoutSeconds: int(p.Timeout.Seconds()),
 		Owner:          p.Object.Owner.String(),
+		Backend:        newBackend(p.Webhook.Backend),
 		Reach:          Reach(p.ByClass),
 		Approved:       p.Approved,
 		Observed:       newObserved(s.Observed, p.Series()),
-		Backend:        newBackend(p.Webhook.Backend),
 		Source:         p.Object.Source,
 	}
 }
