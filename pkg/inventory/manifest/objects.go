@@ -75,11 +75,11 @@ func (r *reader) add(o object) {
 
 // counted is the one of two objects of a name that counts, which the input says where both
 // are still to be applied: the latter, unless it is a patch of a configuration, which
-// lacks its webhooks.
+// lacks its webhooks, or another owner's CRD without the conversion, which no finding would name.
 func counted(before, now object) object {
-	counts, which := now, "latter"
-	if len(before.hooks) > 0 && len(now.hooks) == 0 {
-		counts, which = before, "former"
+	counts, other, which := now, before, "latter"
+	if len(before.hooks) > 0 && len(now.hooks) == 0 || before.converts() && !now.converts() && before.isRival(now) {
+		counts, other, which = before, now, "former"
 	}
 	if made := now.file.installation != nil; made != (before.file.installation != nil) {
 		if made {
@@ -97,8 +97,7 @@ func counted(before, now object) object {
 		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts",
 			join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		if before.isRival(now) {
-			now.rival = &inventory.Rival{Source: before.source(), Owner: before.owner()}
-			return now
+			counts.rival = &inventory.Rival{Source: other.source(), Owner: other.owner()}
 		}
 	}
 	return counts
@@ -115,6 +114,12 @@ func (o object) isRival(other object) bool {
 		return slices.ContainsFunc(other.hooks, func(p hook) bool { return p.name == h.name })
 	}
 	return len(o.hooks) > 0 && len(other.hooks) > 0 && !slices.ContainsFunc(o.hooks, shared)
+}
+
+// converts reports whether the object is a CRD with a conversion webhook.
+func (o object) converts() bool {
+	crd, isCRD := o.value.(*apiextensionsv1.CustomResourceDefinition)
+	return isCRD && convertedByWebhook(crd)
 }
 
 func (o object) owner() inventory.Owner { return inventory.OwnerOf(o.meta()) }
