@@ -56,6 +56,10 @@ func (m pairMaker) object(key string) string {
 		rest = `,"webhooks":` + m.webhooks()
 	case "ValidatingAdmissionPolicy":
 		rest = fmt.Sprintf(`,"spec":{"failurePolicy":"%s","matchConstraints":{"resourceRules":%s},"validations":[{"expression":"%s"}]}`, m.one("Fail", "Ignore"), m.rules(), m.one("true", "object.x =="))
+	case "MutatingAdmissionPolicy":
+		rest = fmt.Sprintf(`,"spec":{"failurePolicy":"%s","reinvocationPolicy":"%s","matchConstraints":{"resourceRules":%s},"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"%s"}}]}`, m.one("Fail", "Ignore"), m.one("Never", "IfNeeded"), m.rules(), m.one("[]", "object.x =="))
+	case "MutatingAdmissionPolicyBinding":
+		rest = fmt.Sprintf(`,"spec":{"policyName":"%s"}`, m.one("a", "b", "gone"))
 	case "ValidatingAdmissionPolicyBinding":
 		rest = fmt.Sprintf(`,"spec":{"policyName":"%s","validationActions":[%s]}`, m.one("a", "b", "gone"), m.one(`"Deny"`, `"Audit"`, ""))
 	case "CustomResourceDefinition":
@@ -85,7 +89,7 @@ func (m pairMaker) pair() (old, applied, after map[string]string) {
 	old, applied = map[string]string{}, map[string]string{"Namespace shop": m.object("Namespace shop")}
 	for _, kind := range []string{
 		"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-		"CustomResourceDefinition", "Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy",
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "CustomResourceDefinition", "Service", "Deployment", "PodDisruptionBudget", "NetworkPolicy",
 	} {
 		for _, name := range []string{"a", "web"} {
 			key := kind + " " + name
@@ -185,6 +189,14 @@ func comparePair(t *testing.T, m pairMaker) {
 			t.Errorf("run records no change of %s %s", r.Type, r.Configuration)
 		}
 	}
+	for _, policy := range want.Policies {
+		if !slices.ContainsFunc(recorded, func(c impact.PastChange) bool {
+			return strings.HasPrefix(policy, c.Type.RegisteredBy().Kind+" "+c.Configuration+" (")
+		}) {
+			t.Errorf("run records no change of %s", policy)
+		}
+	}
+	expect.Equal(t, len(want.Registrations)+len(want.Policies), len(recorded))
 	var named strings.Builder
 	named.WriteString(fmt.Sprint(want.Policies, want.Unread, want.Errors))
 	for _, r := range want.Registrations {
@@ -192,7 +204,7 @@ func comparePair(t *testing.T, m pairMaker) {
 	}
 	for key, text := range after { // each is named
 		kind, name, _ := strings.Cut(key, " ")
-		registers := strings.HasSuffix(kind, "WebhookConfiguration") && text != old[key] && strings.Contains(text+old[key], "clientConfig") || kind == "ValidatingAdmissionPolicy" && old[key] == ""
+		registers := strings.HasSuffix(kind, "WebhookConfiguration") && text != old[key] && strings.Contains(text+old[key], "clientConfig") || strings.HasSuffix(kind, "AdmissionPolicy") && text != old[key]
 		if registers && !strings.Contains(named.String(), kind+" "+name) {
 			t.Errorf("no line names %s:\n%s\n%s", key, old[key], text)
 		}

@@ -161,8 +161,8 @@ func TestDiffNamesPolicies(t *testing.T) {
 {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: all}, spec: {policyName: limits, validationActions: [Deny]}}
 `
 	before, namespace := must.File(t, "before.yaml", text), "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"
-	for old, now := range map[string]string{"Fail": "Ignore", "[CREATE]": "[DELETE]", "[Deny]": "[Audit]", "resources": "scope: Cluster, resources"} {
-		want := map[string]string{"Fail": "failurePolicy Fail → Ignore", "[Deny]": "bindings"}[old]
+	for old, now := range map[string]string{"Fail": "Ignore", "[CREATE]": "[DELETE]", "[Deny]": "[Audit]", "resources": "scope: Cluster, resources", `"true"`: `"false"`} {
+		want := map[string]string{"Fail": "failurePolicy Fail → Ignore", "[Deny]": "bindings", `"true"`: "validations"}[old]
 		r := execute(t, strings.Replace(text, old, now, 1), "diff", before, "-")
 		if want = "ValidatingAdmissionPolicy limits (" + cmp.Or(want, "matchConstraints") + ")"; !strings.Contains(r.out, "Not compared") || !strings.Contains(r.out, want) {
 			t.Errorf("%s: no %q: %s%s", now, want, r.out, r.err)

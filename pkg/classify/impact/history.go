@@ -80,7 +80,7 @@ func (h *History) fail(r *classify.Report) {
 // nil for the first one, of which nothing is known to be new.
 func (h *History) Observe(before, after *classify.Report) []PastChange {
 	var changes []PastChange
-	if before != nil && !slices.Equal(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
+	if before != nil {
 		changes = pastChanges(before, after)
 	}
 	h.mu.Lock()
@@ -123,20 +123,27 @@ func (h *History) Last() int {
 
 // pastChanges are what differs between two Reports, in words.
 func pastChanges(before, after *classify.Report) []PastChange {
-	changes := Registrations(before.Matcher, after.Matcher)
-	if len(changes) == 0 {
+	var out []PastChange
+	if !slices.Equal(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
+		for _, r := range Registrations(before.Matcher, after.Matcher) {
+			out = append(out, PastChange{Registration: r, Differences: bounded(r.Lines(), maxLines)})
+		}
+	}
+	policies, _ := differentPolicies(before.Snapshot, after.Snapshot)
+	for _, p := range policies {
+		out = append(out, PastChange{Registration: p.Registration, Differences: p.fields})
+	}
+	if len(out) == 0 {
 		return nil
 	}
 	added, resolved := findingChanges(before.Findings, after.Findings)
-	var out []PastChange
-	for _, r := range changes {
+	for i := range out {
+		c := &out[i]
 		with := func(f *classify.Finding) bool {
-			return len(changes) == 1 || f.Webhook.Type == r.Type && f.Webhook.Configuration == r.Configuration
+			return len(out) == 1 || f.Webhook.Type == c.Type && f.Webhook.Configuration == c.Configuration
 		}
-		c := PastChange{At: after.Snapshot.Taken, Registration: r, Differences: bounded(r.Lines(), maxLines)}
-		c.Webhooks, c.Order = nil, nil
+		c.At, c.Webhooks, c.Order = after.Snapshot.Taken, nil, nil
 		c.Added, c.Resolved = pastFindings(added, with), pastFindings(resolved, with)
-		out = append(out, c)
 	}
 	return out
 }

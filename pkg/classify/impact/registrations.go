@@ -57,7 +57,7 @@ type ResourceOperations struct {
 // Difference is how the registrations of two Reports differ, and what that costs.
 type Difference struct {
 	Registrations []Registration `json:"registrations" jsonschema:"Registrations are the configurations, and CRDs with a conversion webhook, that register other webhooks, or register them otherwise."`
-	Policies      []string       `json:"policies,omitempty" jsonschema:"Policies are admission policies that differ, and the fields: what that does to requests is not compared, nor are their expressions."`
+	Policies      []string       `json:"policies,omitempty" jsonschema:"Policies are admission policies that differ, and the fields: what that does to requests is not compared."`
 	Unread        []string       `json:"unread,omitempty" jsonschema:"Unread are registrations and policies that one side has, and of which the other side was not read: it may have them, too. Budgets are not compared then."`
 	Budgets       []BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
 }
@@ -67,7 +67,8 @@ func Compare(before, after *classify.Report) Difference {
 	registrations, unread := registrations(before.Matcher, after.Matcher)
 	policies, others := differentPolicies(before.Snapshot, after.Snapshot)
 	d := Difference{
-		Registrations: append([]Registration{}, registrations...), Policies: policies, Budgets: []BudgetChange{},
+		Registrations: append([]Registration{}, registrations...), Policies: text.Words(policies, policyChange.String),
+		Budgets: []BudgetChange{},
 	}
 	for _, r := range slices.Concat(unread, others) {
 		d.Unread = append(d.Unread, r.Type.RegisteredBy().Kind+" "+r.Configuration)
@@ -78,43 +79,61 @@ func Compare(before, after *classify.Report) Difference {
 	return d
 }
 
-// differentPolicies names the admission policies that differ, and in which fields; unread
-// are those that one side has, and the other may have.
-func differentPolicies(before, after *inventory.Snapshot) (out []string, unread []inventory.Ref) {
+// policyChange is a policy that differs, and the fields.
+type policyChange struct {
+	Registration
+	fields []string
+}
+
+func (c policyChange) String() string {
+	fields := c.fields
+	if c.Edit != Changed {
+		fields = []string{string(c.Edit)}
+	}
+	return fmt.Sprintf("%s %s (%s)", c.Type.RegisteredBy().Kind, c.Configuration, strings.Join(fields, ", "))
+}
+
+// differentPolicies are the admission policies that differ; unread are those that one side
+// has, and the other may have.
+func differentPolicies(before, after *inventory.Snapshot) (out []policyChange, unread []inventory.Ref) {
 	was := map[inventory.Ref]*inventory.AdmissionPolicy{}
 	for _, p := range before.Policies {
 		was[p.Ref] = p
 	}
-	add := func(r inventory.Ref, fields ...string) {
-		out = append(out, fmt.Sprintf("%s %s (%s)", r.Type.RegisteredBy().Kind, r.Name, strings.Join(fields, ", ")))
+	add := func(p *inventory.AdmissionPolicy, edit Edit, fields ...string) {
+		r := Registration{Type: p.Type, Configuration: p.Name, Edit: edit, UID: p.Object.UID}
+		if edit != Deleted {
+			r.Written = p.Object.LastWrite
+		}
+		out = append(out, policyChange{r, fields})
 	}
 	for _, p := range after.Policies {
-		if old := was[p.Ref]; old != nil {
+		switch old := was[p.Ref]; {
+		case old == p: // several Snapshots share what did not change
+		case old != nil:
 			if fields := differentFields(old, p); len(fields) > 0 {
-				add(p.Ref, fields...)
+				add(p, Changed, fields...)
 			}
-		} else if before.Unread(p.Ref) {
+		case before.Unread(p.Ref):
 			unread = append(unread, p.Ref)
-		} else {
-			add(p.Ref, string(Added))
+		default:
+			add(p, Added)
 		}
 		delete(was, p.Ref)
 	}
 	for _, p := range before.Policies {
-		if was[p.Ref] == nil {
-			continue
-		}
-		if after.Unread(p.Ref) {
+		switch {
+		case was[p.Ref] == nil:
+		case after.Unread(p.Ref):
 			unread = append(unread, p.Ref)
-		} else {
-			add(p.Ref, string(Deleted))
+		default:
+			add(p, Deleted)
 		}
 	}
 	return out, unread
 }
 
-// differentFields are those of a policy and its bindings, but for the expressions, which
-// a Snapshot need not hold.
+// differentFields are those of a policy and its bindings.
 func differentFields(was, now *inventory.AdmissionPolicy) []string {
 	matched := func(m *inventory.MatchResources) []any {
 		return []any{m.RuleSet, m.Excluded, m.MatchPolicy, m.NamespaceSelector.Key, m.ObjectSelector.Key}
@@ -135,6 +154,10 @@ func differentFields(was, now *inventory.AdmissionPolicy) []string {
 		{"matchConstraints", matched(&was.MatchResources), matched(&now.MatchResources)},
 		{"matchConditions", was.MatchConditions, now.MatchConditions},
 		{"paramKind", was.ParamKind, now.ParamKind},
+		{"variables", was.Variables, now.Variables},
+		{"validations", was.Validations, now.Validations},
+		{"mutations", was.Mutations, now.Mutations},
+		{"auditAnnotations", was.AuditAnnotations, now.AuditAnnotations},
 		{"bindings", bindings(was), bindings(now)},
 	} {
 		if !equality.Semantic.DeepEqual(f.was, f.now) {

@@ -26,8 +26,11 @@ func (r Registration) Subject() string {
 
 // Object names what registers the webhooks.
 func (r Registration) Object() string {
-	if r.Type == inventory.Conversion {
+	switch {
+	case r.Type == inventory.Conversion:
 		return "conversion of CRD " + r.Configuration
+	case r.Type.IsPolicy():
+		return r.Type.Title() + " " + r.Configuration
 	}
 	return fmt.Sprintf("%s webhook configuration %s", r.Type.Title(), r.Configuration)
 }

@@ -85,12 +85,14 @@ func (h *handler) changes(v *view, _ *http.Request) answer {
 	return answer{title: "Changes", template: "changes", data: p}
 }
 
-// change leads to the webhooks of the configuration.
+// change leads to the webhooks of the configuration; policies have no page.
 func (v *view) change(c impact.PastChange) report.Block {
 	b := report.Block{Heading: v.ago(c.At) + ": " + c.Subject()}
-	b.Lines = append(b.Lines, report.Line{
-		Name: c.Configuration, URL: v.search("", c.Configuration).URL, Under: report.Sentences(c.Differences...),
-	})
+	named := report.Line{Name: c.Configuration, Under: report.Sentences(c.Differences...)}
+	if !c.Type.IsPolicy() {
+		named.URL = v.search("", c.Configuration).URL
+	}
+	b.Lines = append(b.Lines, named)
 	for _, text := range c.Added {
 		b.Lines = append(b.Lines, report.Line{Label: "came with it", Tone: report.Critical, Text: text})
 	}
