@@ -194,12 +194,13 @@ func (w environment) settled(t *testing.T) {
 	testenv.Eventually(t, func() error {
 		want, groups := map[string]bool{}, map[string]bool{}
 		for _, crd := range testenv.Get(w.CRDs.ApiextensionsV1().CustomResourceDefinitions().List(t.Context(), metav1.ListOptions{}))(t).Items {
-			if len(crd.Status.Conditions) == 0 {
-				return fmt.Errorf("%s has no condition yet", crd.Name)
+			accepted := apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.NamesAccepted) // not where two kinds have one name
+			if len(crd.Status.Conditions) == 0 || accepted && !apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) {
+				return fmt.Errorf("%s is not established yet", crd.Name)
 			}
 			groups[crd.Spec.Group] = true
 			for _, v := range crd.Spec.Versions {
-				if v.Served && apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) { // not where two kinds have one name
+				if v.Served && accepted {
 					want[crd.Spec.Group+"/"+v.Name+" "+crd.Spec.Names.Plural] = true
 				}
 			}
