@@ -172,6 +172,9 @@ func (w environment) empty(t *testing.T) {
 				if r.kind == "Namespace" && err == nil {
 					_, err = w.Kube.CoreV1().Namespaces().Finalize(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.UpdateOptions{})
 				}
+				if r.kind == crds.kind && err == nil { // which the API server takes away later
+					return fmt.Errorf("%s is still there", name)
+				}
 				if apierrors.IsNotFound(err) {
 					return nil
 				}
@@ -302,7 +305,11 @@ func commands(t *testing.T, name string, source ...string) point {
 		case words[0] == "explain" && strings.HasPrefix(source[0], "--kubeconfig="):
 			args = append(args, "--offline") // what no file has
 		}
-		return plain(testenv.Command(t, append(args, "-o=json")...).Stdout)
+		result := testenv.Command(t, append(args, "-o=json")...)
+		if strings.Contains(result.Stderr, "ERROR") { // a difference may be of what could not be read
+			t.Log(name, q, result.Stderr)
+		}
+		return plain(result.Stdout)
 	}}
 }
 
@@ -488,6 +495,14 @@ var impliedBy = map[string]string{"Services": "Service", "EndpointSlices": "endp
 // isNamed says whether the finding is about something that the input says it lacks.
 func isNamed(f testenv.ReportedFinding, document testenv.Document) bool {
 	if testenv.ContainsAll(f.Message, "the input lacks") || testenv.ContainsAll(f.Message, "not in the input") {
+		return true
+	}
+	elsewhere := func(o testenv.ReportedFinding) bool {
+		named := f
+		named.Check = "service-elsewhere" // "which the input lacks (did you mean …?)"
+		return findingKey(o) == findingKey(named)
+	}
+	if f.Check == "service-missing" && slices.ContainsFunc(document.Findings, elsewhere) {
 		return true
 	}
 	return slices.ContainsFunc(document.Inputs[0].Lacks, func(lack string) bool {

@@ -230,7 +230,10 @@ func auditNotes(l *AuditLog) []string {
 // Text has the requests as a table, with the most frequent messages.
 func (t AuditTop) Text(TextOptions) Blocks {
 	l := t.AuditLog
-	table := &Table{Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Last", "Configuration"}}
+	table := &Table{
+		Headings: []string{"Name", "Type", "By", "Requests", "Mutated", "Denied", "Failed", "Failed open", "Audited", "Last", "Configuration"},
+		Spare:    []string{"Configuration", "Last", "Type", "Audited"},
+	}
 	for _, line := range l.Requests {
 		table.Rows = append(table.Rows, auditCells(line))
 	}

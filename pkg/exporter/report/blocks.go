@@ -90,6 +90,8 @@ type Table struct {
 	Rows     [][]string
 	// Cut is the heading of the column that is cut where a terminal is too narrow.
 	Cut string
+	// Spare are the headings of columns that are left out first, in their order.
+	Spare []string
 	// Links are addresses of cells, by their text, in Markdown and HTML.
 	Links map[string]string
 	// Tones mark cells, by their text, on a page.

@@ -34,10 +34,32 @@ func (t *Table) dropEmpty(heading string) {
 	if slices.ContainsFunc(t.Rows, func(cells []string) bool { return cells[i] != "" && cells[i] != "-" }) {
 		return
 	}
-	t.Headings = slices.Delete(t.Headings, i, i+1)
+	t.drop(i)
+}
+
+// drop leaves a column out.
+func (t *Table) drop(i int) {
+	t.Headings = slices.Delete(slices.Clone(t.Headings), i, i+1)
+	t.Rows = slices.Clone(t.Rows)
 	for j, cells := range t.Rows {
-		t.Rows[j] = slices.Delete(cells, i, i+1)
+		t.Rows[j] = slices.Delete(slices.Clone(cells), i, i+1)
 	}
+}
+
+// narrowed leaves out as many of the spare columns as a terminal is too narrow for, and names
+// them.
+func (t *Table) narrowed(width int) (out Table, dropped []string) {
+	out = *t
+	for _, heading := range t.Spare {
+		if width == 0 || out.widthBeside(-1) <= width+len(columnGap) {
+			break
+		}
+		if i := slices.Index(out.Headings, heading); i >= 0 {
+			out.drop(i)
+			dropped = append(dropped, strings.ToUpper(heading))
+		}
+	}
+	return out, dropped
 }
 
 // writer returns the table with its cells as the format writes them.
@@ -77,12 +99,17 @@ func isNumber(cell string) bool {
 	return cell == "-" || strings.Trim(cell, "0123456789.<>%ms ") == "" && cell != ""
 }
 
+// columnGap separates columns.
+const columnGap = "  "
+
 // text draws the table as kubectl does, in the width of a terminal; 0 is any width.
 func (t *Table) text(width int) string {
+	narrow, dropped := t.narrowed(width)
+	t = &narrow
 	w := t.writer(func(s, _ string) string { return text.Clean(s) })
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", columnGap
 	style.Format.HeaderAlign, style.Format.Header = prettytext.AlignLeft, prettytext.FormatUpper
 	w.SetStyle(style)
 	if i := slices.Index(t.Headings, t.Cut); i >= 0 && width-t.widthBeside(i) >= leastCut {
@@ -90,6 +117,9 @@ func (t *Table) text(width int) string {
 		columns[i].WidthMax = width - t.widthBeside(i)
 		columns[i].WidthMaxEnforcer = text.Shorten
 		w.SetColumnConfigs(columns)
+	}
+	if len(dropped) > 0 {
+		w.SetCaption("A wider terminal has " + strings.Join(dropped, ", ") + " as well.")
 	}
 	return w.Render()
 }
@@ -105,7 +135,7 @@ func (t *Table) widthBeside(but int) int {
 		for _, cells := range t.Rows {
 			widest = max(widest, utf8.RuneCountInString(text.Clean(cells[i])))
 		}
-		sum += widest + 2
+		sum += widest + len(columnGap)
 	}
 	return sum
 }

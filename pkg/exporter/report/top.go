@@ -25,7 +25,7 @@ func (t Top) Text(TextOptions) Blocks {
 
 // topTable has a row for each of the lines.
 func topTable(headings []string, lines []TopWebhook, cells func(TopWebhook) []string) *Table {
-	out := &Table{Headings: headings}
+	out := &Table{Headings: headings, Spare: []string{"Configuration", "Binding", "Type", "p50", "Share"}}
 	for _, line := range lines {
 		out.Rows = append(out.Rows, cells(line))
 	}
