@@ -32,11 +32,15 @@ const MaxErrors = 50
 // maxEntries bounds the entries of a section; -v and the JSON have them all.
 const maxEntries = 20
 
-// WriteErrors writes what cannot be read, one line each, and nothing where there
+// WriteErrors writes what cannot be read, one line for each cause, and nothing where there
 // are no errors: errors are not findings.
 func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
 	var lines []Line
-	for _, e := range errs {
+	for _, alike := range grouped(errs, Error.withoutObject) {
+		e := alike[0]
+		if len(alike) > 1 {
+			e = Error{Source: strings.Join(text.Words(alike, func(e Error) string { return e.Source }), ", "), Message: e.withoutObject()}
+		}
 		lines = append(lines, Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()})
 	}
 	return Blocks{{Lines: lines}}.Bounded(MaxErrors).WriteText(w, o)

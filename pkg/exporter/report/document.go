@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf16"
@@ -171,6 +172,14 @@ func (e Error) String() string {
 		return e.Message
 	}
 	return inventory.Source{File: e.Source, Line: e.Line}.String() + ": " + e.Message
+}
+
+// withoutObject is what rights lack of each object alike; of other errors all there is.
+func (e Error) withoutObject() string {
+	if !e.Forbidden {
+		return e.String()
+	}
+	return strings.NewReplacer("on "+e.Source, "on each", " "+e.Source, "").Replace(e.Message)
 }
 
 // Totals count what a Document holds.
