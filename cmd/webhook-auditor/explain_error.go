@@ -54,7 +54,7 @@ func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) 
 	found := diagnose.Parse(text)
 	if len(found) == 0 {
 		says := diagnose.Unrecognized(text)
-		if !strings.HasSuffix(says, "no webhook did") {
+		if strings.HasPrefix(says, diagnose.NotRecognized) {
 			says += `; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`
 		}
 		return nil, usageError{errors.New("explain --error: " + says)}

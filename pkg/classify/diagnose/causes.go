@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"net"
 	"regexp"
 	"strings"
 )
@@ -30,6 +31,9 @@ const (
 	causeTwoOwners              Cause = "two-owners"
 	causeNotServed              Cause = "version-not-served"
 	causePanic                  Cause = "api-server-panic"
+	causeConversionRefused      Cause = "conversion-refused"
+	// causeFailingOpen is of the words around an error, and none of its own.
+	causeFailingOpen Cause = "failing-open"
 )
 
 // cause is how the API server's error shows a Cause.
@@ -54,37 +58,41 @@ var callCauses = func() []cause {
 		{`cannot route to service with ClusterIP|unsupported service type`, "service-unroutable"},
 		{`unable to load root certificates|unable to parse bytes as PEM block`, "ca-bundle-invalid"},
 		// k8s.io/apiserver pkg/server/egressselector and konnectivity-client pkg/client.
-		{`(?i)proxy error from \S+ while dialing|from CONNECT to \S+ via proxy|no agent available|no backend available|konnectivity|tunnel-uds|dial timeout, (?:backstop|context)|\bdial closed|tunnel (?:is )?closed|error dialing backend|SSH tunnel not found`, "tunnel"},
+		{`(?i)proxy error from \S+ while dialing|from CONNECT to \S+ via proxy|no agent available|no backend available|konnectivity|tunnel-uds|dial timeout, (?:backstop|context)|\bdial closed|tunnel (?:is )?closed|error dialing backend|SSH tunnel not found|rpc error: `, "tunnel"},
 		// What net/http makes of a proxy that refuses CONNECT: the reason phrase alone.
-		{`proxyconnect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, "proxy"},
+		{`proxyconnect |socks connect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, "proxy"},
+		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error|RBAC: access denied|fault filter abort`, "envoy"},
+		{`(?i)<html|<!doctype|invalid character '<'`, "html-page"},
+		// What follows is of the way to the backend. Within an answer of it, it is of its own calls.
+		{`an error on the server \("404 page`, "not-found"},
+		{`an error on the server \("`, causeServerError},
 		{`signed by unknown authority|certificate is not trusted`, "unknown-authority"},
-		{`certificate has expired|certificate is not yet valid|is not yet valid`, "certificate-expired"},
+		{`certificate has expired|certificate is not yet valid|is not yet valid|certificate is expired`, "certificate-expired"},
 		{`incompatible key usage`, "key-usage"},
 		{`negative serial number`, "serial-number"},
 		{`not valid for any names`, "mesh"},
 		{`certificate is valid for|doesn't contain any IP SANs|relies on legacy Common Name|cannot validate certificate for`, causeName},
 		{`HTTP response to HTTPS client|does not look like a TLS handshake`, "no-tls"},
 		{`TLS handshake timeout`, "connect-timeout"},
-		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error|RBAC: access denied`, "envoy"},
 		{`remote error: tls: (?:unrecognized name|internal error)`, "no-certificate"},
 		{`x509: `, causeCertificate},
 		{`remote error: tls|tls: `, causeTLS},
-		{`[Cc]onnection refused`, causeRefused},
+		{`no such host|server misbehaving|\blookup \S+(?: on \S+)?: |Temporary failure in name resolution`, "dns"},
+		{`[Cc]onnection refused|actively refused`, causeRefused},
 		{`Address is not allowed`, "overlay-network"},
 		{`no route to host|network is unreachable|host is unreachable|host is down`, "no-route"},
-		{`no such host|server misbehaving|lookup \S+ on |lookup \S+: i/o timeout|Temporary failure in name resolution`, "dns"},
-		{`dial tcp [^ ]+ (?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|(?:connect: (?:connection|operation)|\([Cc]onnection) timed out|while waiting for connection|connect: (?:operation not permitted|permission denied)`, "connect-timeout"},
+		{`dial tcp(?:: | [^ ]+ )(?:connect: )?(?:i/o timeout|operation timed out|connection timed out)|(?:connect: (?:connection|operation)|\([Cc]onnection) timed out|while waiting for connection|connect: (?:operation not permitted|permission denied)|connectex: `, "connect-timeout"},
 		{`cannot assign requested address|too many open files`, "api-server"},
 		{`context deadline exceeded|Client\.Timeout|request canceled|timeout awaiting response headers|i/o timeout|unable to return a response in the time allotted|Gateway Timeout`, "timeout"},
-		{`context canceled`, "client-gone"},
-		{`(?i)<html|<!doctype|invalid character '<'`, "html-page"},
-		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects|malformed HTTP (?:response|status|version)`, "invalid-answer"},
+		{`context canceled|operation was canceled`, "client-gone"},
+		{`invalid webhook response|expected webhook response of|expected response\.uid|response was absent|undecodable patch|response\.patchType|unsupported patch type|couldn't get version/kind|invalid character|no response provided|no objects returned|unrecognized response type|unexpected type|0-length response|converting \(\S+\) to \(v\w+\.(?:Admission|Conversion)Review\)|no kind "\w+" is registered for version|Go struct field (?:Admission|Conversion)|stopped after \d+ redirects|malformed HTTP (?:response|status|version)|illegal base64 data|readObjectStart|'Kind' is missing`, "invalid-answer"},
 		{`SideEffects is nil|must have either service or URL|Unparsable URL|could not get REST client|does not accept known AdmissionReview versions|no supported conversion review versions`, "invalid-registration"},
 		{`could not find the requested resource|404 page not found|does not allow this method`, "not-found"},
 		{`asked for the client to provide credentials|Unauthorized|[Ff]orbidden`, "unauthorized"},
 		{`[Ee]ntity [Tt]oo [Ll]arge|request is too large|status code 413`, "too-large"},
-		{`connection reset by peer|(?:read|write): connection timed out|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection`, "cut-off"},
-		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|server rejected our request|unknown reason|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
+		{`connection reset by peer|(?:read|write): connection timed out|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection|forcibly closed|server closed idle`, "cut-off"},
+		{`server rejected our request`, "bad-request"},
+		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
 	}
@@ -103,14 +111,16 @@ var deniedCauses = []cause{
 // k8s.io/kubernetes pkg/apis/admissionregistration/validation.
 var refusedCauses = []cause{
 	{regexp.MustCompile(`(?i)caBundle: Invalid value`), "refused-ca-bundle"},
+	{regexp.MustCompile(`spec\.preserveUnknownFields`), "preserved-fields"},
+	{regexp.MustCompile(`conversion\.(?:strategy: Required|\w+: Forbidden)|exactly one of url or service`), "half-merged"},
 	{regexp.MustCompile(`compilation failed|ERROR: <input>|must evaluate to `), "refused-expression"},
 }
 
 // handshakeCauses are what a webhook's own log has on the TLS of its callers. Source:
 // crypto/tls, net/http.
 var handshakeCauses = []cause{
-	{regexp.MustCompile(`remote error: tls: (?:bad certificate|unknown certificate|expired certificate|unsupported certificate)`), "certificate-refused"},
-	{regexp.MustCompile(`client didn't provide a certificate|failed to verify certificate`), causeTLS},
+	{regexp.MustCompile(`local error: tls: bad record MAC|remote error: tls: (?:bad certificate|unknown certificate|expired certificate|unsupported certificate)`), "certificate-refused"},
+	{regexp.MustCompile(`client didn't provide a certificate|failed to verify certificate|unsupported versions|no cipher suite|protocol version`), causeTLS},
 }
 
 // conflictCauses are the fields, and their owners, on which a server-side apply ends in a
@@ -121,7 +131,7 @@ var conflictCauses = []cause{
 }
 
 // certifiedNames are the names of a certificate, and the host that was called.
-var certifiedNames = regexp.MustCompile(`certificate is valid for (.+?), not ([\w.*-]+)`)
+var certifiedNames = regexp.MustCompile(`certificate is valid for (.+?), not ([\w*-]+(?:\.[\w*-]+)*)`)
 
 // otherServer reports whether no name in the certificate is one that the backend would
 // have: a kubelet's, an ingress's, the API server's or that of another Service's.
@@ -148,7 +158,7 @@ func isOwnName(name, host string) bool {
 	first, rest, hasDots := strings.Cut(service, ".")
 	labels := strings.Split(strings.TrimSuffix(name, ".svc"), ".")
 	switch {
-	case name == "localhost":
+	case name == "localhost", net.ParseIP(name) != nil && net.ParseIP(host) != nil:
 		return true
 	case !isService: // a URL: the domain above the host
 		return hasDots && strings.Contains(rest, ".") && strings.HasSuffix(name, "."+rest)
@@ -160,6 +170,7 @@ func isOwnName(name, host string) bool {
 
 // framed are causes of a denial that the words of the client around it show.
 var framed = []cause{
+	{regexp.MustCompile(`failing open`), causeFailingOpen},
 	{regexp.MustCompile(`(?i)failed (?:creating|deleting) a mirror pod`), causeMirrorPod},
 	{regexp.MustCompile(`(?i)\b(?:evict(?:ing)? (?:the )?pods?|eviction (?:of|for) (?:the )?pods?)\b`), causeEvictionDenied},
 }
@@ -175,7 +186,7 @@ func frameOf(before string) cause {
 }
 
 // ownFailure are words by which a backend denies requests as it failed itself.
-var ownFailure = regexp.MustCompile(`(?i)\bcache\b|failed to (?:get|list|fetch)|error to get|context deadline exceeded|connection refused|no such host|too many requests|unexpected end of JSON`)
+var ownFailure = regexp.MustCompile(`(?i)\bfrom (?:\w+ )?cache\b|\bcaches? .*sync|unsupported (?:webhook )?operation|failed to (?:get|list|fetch)|error to get|context deadline exceeded|connection refused|no such host|too many requests|unexpected end of JSON|signal: killed|no kind "\w+" is registered|unable to decode|nil pointer|\bpanic\b|failed calling webhook|conversion webhook for|i/o timeout|TLS handshake|rate limiter`)
 
 // advice is what a Cause means, and the way out of it where no finding has
 // a better one.
@@ -328,7 +339,14 @@ var advices = map[Cause]advice{
 	"invalid-answer": {
 		Meaning: "the backend answered, but not with a review that the API server understands",
 		Fix:     "look at the log and version of the backend. It must answer in the version of the review that was sent, with the same uid",
-		Checks:  []string{"review-version"},
+		Conversion: "look at the log and version of the backend. It must answer with all objects that it was given, in their order, with their metadata. " +
+			"Server-side apply sends objects that lack fields, which it must convert too",
+		Checks: []string{"review-version"},
+	},
+	"bad-request": {
+		Meaning: "the backend answered 400: it could not read the review, or serves something else at the path. Most often it is of another release than the registration",
+		Fix:     "see that the registration and the Pods are of one release. One that the new release no longer has stays registered until it is deleted: keep a copy",
+		Checks:  []string{"backend-selector"},
 	},
 	"html-page": {
 		Meaning: "an HTML page came back. A proxy, a load balancer or an ingress on the way answered, not the webhook",
@@ -350,6 +368,10 @@ var advices = map[Cause]advice{
 		Meaning: "the webhook works: it was called and denied the request, by its own rules",
 		Fix:     "change the object, or the policy behind the webhook. The words after the colon are the webhook's own",
 	},
+	"denied-unnamed": {
+		Meaning: "a webhook denied the request with the reason Invalid, of which kubectl prints the causes alone, without the name of the webhook",
+		Fix:     "change the object as the words after the colon say. See which webhooks it meets: webhook-auditor explain OPERATION RESOURCE",
+	},
 	"mirror-pod-denied": {
 		Meaning: "a webhook or policy denied the mirror Pod by which a kubelet shows a static Pod. The static Pod runs all the same, the API server does not show how",
 		Fix:     "leave mirror Pods out by a matchCondition: !has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)",
@@ -368,7 +390,7 @@ var advices = map[Cause]advice{
 		Fix:     "correct the backend, or take the operation out of the rules of the webhook",
 	},
 	"patch-failed": {
-		Meaning: "the JSON patch of a mutating webhook or policy does not fit the object. The request is refused whatever the failurePolicy, and the error names neither",
+		Meaning: "the JSON patch of a mutating webhook or policy is none, or does not fit the object. The request is refused whatever the failurePolicy, and the error names neither",
 		Fix:     "see which mutating webhooks the request meets; a JSON patch of the client's own gives the same error: webhook-auditor explain OPERATION RESOURCE",
 	},
 	"match-condition": {
@@ -509,6 +531,20 @@ var advices = map[Cause]advice{
 		Meaning: "the caBundle holds no certificate, most likely a placeholder (Cg== is an empty line). For CRDs API servers refuse it from v1.31 on",
 		Fix:     "leave caBundle out of the manifest where an injector fills it. Else put the CA certificate into it: PEM, encoded in base64 once",
 		Checks:  []string{"refused-by-api", "ca-bundle-invalid"},
+	},
+	"half-merged": {
+		Meaning: "a part that another writer owns stays beside what the manifest has: the caBundle of a conversion that is gone, or a url beside a service",
+		Fix:     "replace the object by a manifest that has all of it (kubectl replace). For a CRD that converts no more: strategy None, without an injector's annotation",
+		Checks:  []string{"refused-by-api"},
+	},
+	"preserved-fields": {
+		Meaning: "a CRD whose spec.preserveUnknownFields is true cannot be converted by a webhook. One that was written as v1beta1 keeps it until a manifest says false",
+		Fix:     "set spec.preserveUnknownFields to false in the manifest of the CRD",
+		Checks:  []string{"refused-by-api"},
+	},
+	"conversion-not-set": {
+		Meaning: "a controller would put its caBundle into the CRD, which no webhook converts. The CRD is of another release, or another tool took spec.conversion out",
+		Fix:     "apply the CRDs of the controller's own release; Helm leaves those in a chart's crds/ as they are. Then restart the controller",
 	},
 	"refused-expression": {
 		Meaning: "a CEL expression of the object does not compile, so the API server does not accept the object",

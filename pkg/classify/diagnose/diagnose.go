@@ -86,6 +86,12 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	if slices.Contains([]Cause{causeDenied, causeMirrorPod, causeEvictionDenied}, c.Cause) &&
 		ownFailure.MatchString(c.Detail) {
 		a.Notes = append(a.Notes, "Its words are of a failure of the backend itself, not of the object: look at its log.")
+		if c.Cause != causeMirrorPod && a.Explaining == 0 {
+			a.Fix = advices[causeServerError].Fix
+		}
+	}
+	if c.WentOn {
+		a.Notes = append(a.Notes, "The API server failed open: the request went on without the webhook.")
 	}
 	a.Notes = append(a.Notes, readyElsewhere(c.Cause, callers)...)
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
@@ -344,7 +350,7 @@ var answered = []Cause{causeDenied, causeMirrorPod, causeEvictionDenied, "gke-ru
 // seems to have.
 var callFailures = []Cause{
 	"service-missing", "service-port-missing", causeNoEndpoints, causeRefused, "no-route",
-	"overlay-network", "proxy", "html-page", "connect-timeout", "timeout", "cut-off", causeServerError, causeOther,
+	"overlay-network", "proxy", "html-page", "connect-timeout", "timeout", "cut-off", "bad-request", causeServerError, causeOther,
 }
 
 // shared says which of several webhooks of one name the error is about.

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"html"
 	"slices"
 	"strings"
 	"testing"
@@ -109,28 +110,113 @@ func TestConversionCauses(t *testing.T) {
 	}
 }
 
-// TestWrappers: the same error, carried about by others.
+// TestWrappers: the same errors, carried about by others.
 func TestWrappers(t *testing.T) {
-	want := APIServerError{
-		Webhook: "w.example.com", URL: "https://hook.policy.svc:443/validate", Cause: causeRefused,
+	broken := func(text string, width int) string { // as a terminal breaks it, within words
+		var out []string
+		for ; len(text) > width; text = text[width:] {
+			out = append(out, text[:width])
+		}
+		return strings.Join(append(out, text), "\n")
+	}
+	lines := func(text, begin, end string) string { // as mails and tables break it, between words
+		width, out := 0, begin
+		for _, word := range strings.Fields(text) {
+			if width += len(word) + 1; width > 74 {
+				width, out = len(word)+1, strings.TrimRight(out, " ")+end+"\n"+begin
+			}
+			out += word + " "
+		}
+		return strings.TrimRight(out, " ") + end
+	}
+	quoted := func(text string) string { return strings.ReplaceAll(text, `"`, `\"`) }
+	doubled := func(text string) string { return strings.ReplaceAll(text, `"`, `""`) }
+	for name, carried := range map[string]func(string) string{
+		"kubectl":  func(s string) string { return "$ kubectl apply -f deploy.yaml\n" + s + "\n" },
+		"an Event": func(s string) string { return "2m13s  Warning  FailedCreate  replicaset/web-6f  Error creating: " + s },
+		"klog": func(s string) string {
+			return `E1121 04:35:00.000000       1 controller.go:100] "Unhandled Error" err="` + quoted(s) + `" logger="UnhandledError"`
+		},
+		"logr, JSON": func(s string) string {
+			return `{"level":"error","ts":"2026-11-21T04:35:00Z","msg":"Reconciler error","error":"` + quoted(s) + `","stacktrace":"x\ny"}`
+		},
+		"JSON in JSON": func(s string) string {
+			return `{"log":"{\"error\":\"` + strings.ReplaceAll(quoted(s), `\`, `\\`) + `\"}"}`
+		},
+		"JSON, cut": func(s string) string { return `      "message": "` + quoted(s) + `",` + "\n      \"reason\": \"x\"," },
+		"JSON for browsers": func(s string) string {
+			return `"m":"` + strings.NewReplacer(`"`, `\u0022`, `'`, `\u0027`).Replace(s) + `"`
+		},
+		"YAML, cut": func(s string) string { return "  - message: '" + strings.ReplaceAll(s, "'", "''") + "'\n    reason: x" },
+		"YAML, folded": func(s string) string {
+			return "  - message: '" + strings.TrimSpace(lines(strings.ReplaceAll(s, "'", "''"), "      ", "")) + "'\n    reason: x"
+		},
+		"YAML, block": func(s string) string { return "  message: |\n" + lines(s, "    ", "") },
+		"Python": func(s string) string {
+			return `HTTP response body: b'{"kind":"Status","message":"` + strings.ReplaceAll(quoted(s), "'", `\'`) + `","code":500}\n'`
+		},
+		"a terminal": func(s string) string {
+			return strings.ReplaceAll(strings.ReplaceAll(s, " calling ", "\n  calling\n"), " denied ", "\n  denied\n")
+		},
+		"a terminal of 80":  func(s string) string { return broken(s, 80) },
+		"a terminal of 100": func(s string) string { return broken(s, 100) },
+		"a terminal of 61":  func(s string) string { return broken(s, 61) },
+		"a terminal of 132": func(s string) string { return "$ kubectl create -f x\n" + broken(s, 132) + "\n$" },
+		"colors": func(s string) string {
+			return "\x1b[31mError\x1b[0m: " + strings.NewReplacer("calling", "\x1b[1mcalling\x1b[0m", "denied", "\x1b[1mdenied\x1b[0m").Replace(s)
+		},
+		"a mail":   func(s string) string { return lines(s, "> > ", "") },
+		"comments": func(s string) string { return lines(s, "# ", "") },
+		"Windows":  func(s string) string { return lines(s, "", "\r") },
+		"k9s":      func(s string) string { return lines(s, "│ ", " │") },
+		"Terraform": func(s string) string {
+			return "╷\n" + lines("Error: "+s, "│ ", "") + "\n│\n│   with helm_release.x,\n│   on main.tf line 1\n╵"
+		},
+		"a table":        func(s string) string { return "+---+---+\n" + lines(s, "|   | ", " |") + "\n+---+---+" },
+		"Markdown":       func(s string) string { return "| when | what |\n|---|---|\n| 10:00 | " + s + " |\n| 10:01 | ok |" },
+		"docker compose": func(s string) string { return lines(s, "app-1  | ", "") },
+		"a chat":         func(s string) string { return strings.Replace(strings.Replace(s, `"`, "“", 1), `"`, "”", 1) },
+		"a chat, single": func(s string) string { return strings.NewReplacer(`"`, "'").Replace(s) },
+		"backticks":      func(s string) string { return strings.NewReplacer(`"`, "`").Replace(s) },
+		"guillemets":     func(s string) string { return strings.NewReplacer(` "`, " «", `"`, "»").Replace(s) },
+		"no quotes":      func(s string) string { return strings.NewReplacer(`"`, "").Replace(s) },
+		"CSV":            func(s string) string { return `"10:00","` + doubled(s) + `","x"` },
+		"HTML":           func(s string) string { return "<pre>" + html.EscapeString(s) + "</pre>" },
+		"HTML in HTML":   func(s string) string { return html.EscapeString(html.EscapeString(s)) },
+		"links": func(s string) string {
+			return strings.ReplaceAll(s, "w.example.com", "[w.example.com](http://w.example.com/)")
+		},
+		"no-break spaces":   func(s string) string { return strings.ReplaceAll(s, " ", "\u00a0") },
+		"zero-width spaces": func(s string) string { return strings.ReplaceAll(s, ".", ".\u200b") },
+		"Helm":              func(s string) string { return "Error: INSTALLATION FAILED: 1 error occurred:\n\t* " + s + "\n\n" },
+		"Argo CD": func(s string) string {
+			return "one or more objects failed to apply, reason: " + s + ". Retrying attempt #2 at 5:00AM."
+		},
+		"a question": func(s string) string {
+			return "Hi,\n\nwe see this:\n\n```\n" + s + "\n```\nand connection refused in Grafana."
+		},
+		"another language": func(s string) string { return "创建失败:" + s + "。" },
+		"beginning cut":    func(s string) string { return "…" + strings.TrimPrefix(s, "Internal error occurred: failed ") },
+	} {
+		for _, text := range []string{
+			call(`dial tcp 10.96.7.7:443: connect: connection refused`),
+			call(`no endpoints available for service "hook"`),
+			call(`tls: failed to verify certificate: x509: certificate is valid for hook, hook.old.svc, not hook.policy.svc`),
+			call(`tls: failed to verify certificate: x509: certificate signed by unknown authority (possibly because of "crypto/rsa: verification error" while trying to verify candidate authority certificate "hook-ca")`),
+			`Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: an error on the server ("nil map") has prevented the request from succeeding`,
+			`admission webhook "w.example.com" denied the request: images of registry.example.com only, got a web server of the public registry instead`,
+			`The deployments "web" is invalid: : ValidatingAdmissionPolicy 'require-team' with binding 'require-team-all' denied request: label team is missing on the object`,
+			`Error from server: conversion webhook for shop.example.com/v1beta1, Kind=Cart failed: Post "https://cart-webhook.shop.svc:443/convert?timeout=30s": service "cart-webhook" not found`,
+		} {
+			if got, want := summary(carried(text)), summary(text); got != want {
+				t.Errorf("%s: %s\nis read as %q, want %q", name, carried(text), got, want)
+			}
+		}
 	}
 	refused := call(`dial tcp 10.96.7.7:443: connect: connection refused`)
-	quoted := strings.ReplaceAll(refused, `"`, `\"`)
-	for name, text := range map[string]string{
-		"kubectl":      "Error from server (InternalError): error when creating \"deploy.yaml\": " + refused + "\n",
-		"an Event":     "2m13s  Warning  FailedCreate  replicaset/web-6f  Error creating: " + refused,
-		"klog":         `E1121 04:35:00.000000       1 controller.go:100] "Unhandled Error" err="` + quoted + `" logger="UnhandledError"`,
-		"logr, JSON":   `{"level":"error","ts":"2026-11-21T04:35:00Z","msg":"Reconciler error","error":"` + quoted + `","stacktrace":"x\ny"}`,
-		"JSON in JSON": `{"log":"{\"error\":\"` + strings.ReplaceAll(quoted, `\`, `\\`) + `\"}"}`,
-		"a terminal":   strings.ReplaceAll(refused, " calling ", "\n  calling\n"),
-		"a chat":       strings.Replace(strings.Replace(refused, `"`, "“", 1), `"`, "”", 1),
-		"Helm":         "Error: INSTALLATION FAILED: 1 error occurred:\n\t* " + refused + "\n\n",
-		"twice":        "E1121 1 a " + refused + "\nE1121 2 b " + refused + "\n",
-	} {
-		got := Parse(text)
-		if len(got) != 1 || !got[0].same(want) {
-			t.Errorf("%s: %s\nis read as %+v, want %+v", name, text, got, want)
-		}
+	want := APIServerError{Webhook: "w.example.com", URL: "https://hook.policy.svc:443/validate", Cause: causeRefused}
+	if got := Parse("E1121 1 a " + refused + "\nE1121 2 b " + refused + "\n"); len(got) != 1 || !got[0].same(want) || got[0].Count != 2 {
+		t.Errorf("read as %+v, want %+v", got, want)
 	}
 }
 

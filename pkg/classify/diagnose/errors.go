@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"html"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,6 +40,8 @@ type APIServerError struct {
 	Detail string
 	// Count is how often the text has the error.
 	Count int
+	// WentOn says that the API server logged that the request went on.
+	WentOn bool
 }
 
 // MaxErrors bounds the errors made of one text, maxDetail what is kept of an
@@ -105,6 +108,9 @@ var patterns = func() []errorPattern {
 		kinds := slices.DeleteFunc(groups[1:], func(s string) bool { return strings.Contains(s, "/") })
 		c.Object, c.Detail = strings.ToLower(kinds[0]), groups[0]+c.Detail
 	}
+	invalid := func(c *APIServerError, groups []string) {
+		c.Object, c.Detail = strings.ToLower(groups[1]), groups[0]+c.Detail
+	}
 	plugin := func(c *APIServerError, groups []string) { c.Plugin, c.Detail = groups[1], groups[0] }
 	failing := func(c *APIServerError, groups []string) { c.Expression = groups[1] }
 	validates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.ValidatingPolicy, groups) }
@@ -125,8 +131,9 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
 		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, "policy-failed"},
 		{regexp.MustCompile(`a mirror pod may not (?:reference|use) |node "[^"]+" can (?:not create pods that reference|only create mirror pods|only create pods with) `), whole, nil, "mirror-pod"},
+		{regexp.MustCompile(`\bThe request is invalid: `), nothing, nil, "denied-unnamed"},
 		{regexp.MustCompile(`not yet ready to handle request`), nothing, nil, "not-ready"},
-		{regexp.MustCompile(`(?:Internal error occurred: )?failed calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
+		{regexp.MustCompile(`(?:Internal error occurred: )?(?:failed )?calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
 		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in [\w.]+`), plugin, nil, "plugin-timeout"},
 		{regexp.MustCompile(`"Call (?:mutating|validating) webhook" configuration:[^,]*,webhook:([^, ]+)`), traced, nil, "slow-call"},
@@ -140,6 +147,10 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`\b((?:validating|mutating)(?:webhookconfigurations|admissionpolic(?:ies|ybindings))|customresourcedefinitions)\.(?:admissionregistration|apiextensions)\.k8s\.io "([^"]+)" already exists`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`\b` + registeredKind + ` '([^']+)' already exists in namespace '[^']*' and cannot be managed by operator-controller`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`Resource [\w.]+/` + registeredKind + `/[^/ ]*/(\S+) appeared \d+ times among application resources`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`(?:ValidationError\(|unknown object type "nil" in )` + registeredKind), invalid, nil, "refused-by-api"},
+		{regexp.MustCompile(`custom resource "([^"]+)" isn't configured for webhook conversion`), ofCRD, nil, "conversion-not-set"},
+		{regexp.MustCompile(`conversion-webhook\b.{0,40}failed to convert`), whole, nil, "conversion-refused"},
+		{regexp.MustCompile(`Internal error occurred: (?:invalid character |unexpected end of JSON input)`), whole, nil, "patch-failed"},
 		{regexp.MustCompile(`no matches for kind "` + registeredKind + `" in version "` + registeredVersion + `"`), notServed, nil, causeNotServed},
 		{regexp.MustCompile(`could not find (?:version "[^"]+" of )?(?:admissionregistration|apiextensions)\.k8s\.io/` + registeredKind + ` for requested resource`), notServed, nil, causeNotServed},
 		{regexp.MustCompile(registeredVersion + ` ` + registeredKind + ` is deprecated in v[\d.]+\+, unavailable in v[\d.]+\+`), notServed, nil, causeNotServed},
@@ -147,7 +158,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`Resource kind (\S+, Kind=\w+) not found\. There can be a delay between when CustomResourceDefinitions are created`), unreadable, nil, "kind-too-new"},
 		{regexp.MustCompile(`\S+ is excluded from admission webhooks; this rule will have no effect`), whole, nil, "rule-without-effect"},
 		{regexp.MustCompile(`[Tt]he conversion webhook CABundle is invalid|InvalidCABundle`), whole, nil, "ca-bundle-invalid"},
-		{regexp.MustCompile(`TLS handshake error from \S+: `), whole, handshakeCauses, "handshake-closed"},
+		{regexp.MustCompile(`(?:http: )?TLS handshake error from \S+: `), whole, handshakeCauses, "handshake-closed"},
 		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: [^"]*status\.storedVersions`), ofCRD, nil, "stored-version"},
 		{regexp.MustCompile(`CustomResourceDefinition (\S+) failed upgrade safety validation.*?stored version "[^"]+" removed`), ofCRD, nil, "stored-version"},
 		{regexp.MustCompile(`(?i:risk of data loss updating) "?([a-z0-9.-]+)"?: new CRD removes version`), ofCRD, nil, "stored-version"},
@@ -164,8 +175,8 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, "dry-run"},
 		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, "patch"},
 		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, "api-server"},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) failed[:,]?`), converting, callCauses, "conversion-refused"},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=(\w+) returned`), converting, nil, "invalid-answer"},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=([^ ,:]+) failed[:,]?`), converting, callCauses, "conversion-refused"},
+		{regexp.MustCompile(`conversion (?:webhook )?for ([^ ,/]*)/([^ ,/]+), Kind=([^ ,:]+) returned`), converting, nil, "invalid-answer"},
 		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, "match-condition"},
 		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, "conversion-refused"},
 		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), nothing, nil, "request-timeout"},
@@ -182,18 +193,39 @@ var unnamed = []errorPattern{
 	{regexp.MustCompile(`stream error: stream ID \d+; INTERNAL_ERROR; received from peer`), func(c *APIServerError, groups []string) { c.Detail = groups[0] }, nil, causePanic},
 }
 
-// frame is what Terraform draws around an error that it breaks into lines.
-var frame = regexp.MustCompile(`(?m)^[╷│╵] ?`)
-
 // Parse returns the errors in a text that name a webhook or policy, each once with its
 // Count, in the order of the text.
 func Parse(content string) []APIServerError {
+	joined, isCertain := rejoined(content)
+	readings := []string{content, joined}
+	if isCertain {
+		readings = []string{joined, content}
+	}
+	out := readErrors(readings[0])
+	if joined != content && !isClear(out) {
+		if other := readErrors(readings[1]); len(out) == 0 || isClear(other) {
+			return other
+		}
+	}
+	return out
+}
+
+// isClear reports whether no word of the errors seems to be broken.
+func isClear(errors []APIServerError) bool {
+	return len(errors) > 0 && !slices.ContainsFunc(errors, func(c APIServerError) bool {
+		return c.Cause == causeOther || c.Cause == causeCertificate || c.Cause == causeConversionRefused ||
+			strings.Contains(strings.ReplaceAll(c.Webhook, ", ", "")+c.Policy.Name+c.Binding, " ")
+	})
+}
+
+func readErrors(content string) []APIServerError {
 	var out []APIServerError
-	for _, m := range messages(message{frame.ReplaceAllString(content, ""), 1}, 0) {
+	for _, m := range messages(message{content, 1}, 0) {
 		for _, c := range parsed(unwrapped(m.text)) {
 			c.Count = m.times
 			if i := slices.IndexFunc(out, c.same); i >= 0 {
 				out[i].Count += c.Count
+				out[i].WentOn = out[i].WentOn || c.WentOn
 			} else if len(out) < MaxErrors {
 				out = append(out, c)
 			}
@@ -202,40 +234,56 @@ func Parse(content string) []APIServerError {
 	return out
 }
 
-// refusals are the texts in which other parts of the API server refuse a request.
-var refusals = []struct {
+// afterMutation is of what the API server looks at once mutating webhooks have changed it.
+const afterMutation = ". What mutating webhooks add counts: webhook-auditor explain create pods"
+
+// otherRefusals are the texts in which other parts of the API server refuse a request, or other
+// webhooks than those of admission fail.
+var otherRefusals = []struct {
 	*regexp.Regexp
-	webhook string
+	says string
 }{
-	{regexp.MustCompile(`violates PodSecurity`), "Pod Security admission"},
-	{regexp.MustCompile(`exceeded quota|must specify \S+ for`), "a ResourceQuota"},
-	{regexp.MustCompile(`is forbidden: User "`), "RBAC"},
-	{regexp.MustCompile(`is forbidden\b|\(Forbidden\)`), "RBAC or a built-in admission plugin"},
+	{regexp.MustCompile(`[Ff]ailed to make webhook auth\w+ request`), "the check who asks, or what they may do, failed (TokenReview, SubjectAccessReview); no admission webhook did"},
+	{regexp.MustCompile(`audit plugin 'webhook'|audit webhook`), "the API server could not send its audit events (--audit-webhook-config-file); no admission webhook failed"},
+	{regexp.MustCompile(`rejected by webhook backend|ImagePolicyWebhook`), "the built-in plugin ImagePolicyWebhook refused the request. Its backend is in the API server's own configuration, in no webhook configuration"},
+	{regexp.MustCompile(`\((?:get|post|put|patch|delete) [\w-]+(?:\.[\w-]+)+\)|list of server APIs: |get resource list for `), "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices"},
+	{regexp.MustCompile(`degraded_webhook\.go`), "OpenShift's operator could not dial a webhook that it checks, from its own Pod; no request failed by that"},
+	{regexp.MustCompile(`violate the pod's disruption budget|blocked by pdb`), "a PodDisruptionBudget refused the eviction, no webhook did"},
+	{regexp.MustCompile(`the object has been modified; please apply`), "another writer changed the object in between: try again; no webhook refused it"},
+	{regexp.MustCompile(`violates PodSecurity`), "Pod Security admission refused the request, no webhook did" + afterMutation},
+	{regexp.MustCompile(`exceeded quota|failed quota|must specify \S+ for`), "a ResourceQuota refused the request, no webhook did" + afterMutation},
+	{regexp.MustCompile(`(?:maximum|minimum) \S+ usage per|limit to request ratio per`), "a LimitRange refused the request, no webhook did" + afterMutation},
+	{regexp.MustCompile(`is forbidden: User "`), "RBAC refused the request, no webhook did"},
+	{regexp.MustCompile(`is forbidden\b|\(Forbidden\)`), "RBAC or a built-in admission plugin refused the request, no webhook did"},
+	{regexp.MustCompile(`\bis invalid: `), "validation refused the object: the API server's own, of what mutating webhooks made of it, or a webhook's, which kubectl does not name where its reason is Invalid: webhook-auditor explain OPERATION RESOURCE"},
 }
 
-// namesWebhook is in errors in which a webhook has part, whatever else is called so.
-var namesWebhook = regexp.MustCompile(`(?:admission|calling|conversion) webhook`)
+// namesWebhook is in errors in which a webhook or policy has part, whatever else is called so.
+var namesWebhook = regexp.MustCompile(`(?:admission|calling|conversion) webhook (?:"|for )|denied (?:the )?request|resulted in error`)
+
+// NotRecognized begins the answer to a text of which nothing is known.
+const NotRecognized = "no webhook error recognized"
 
 // Unrecognized says what is known of a text in which Parse finds nothing: at most
 // the words of a cause, which requests fail of that call no webhook as well.
 func Unrecognized(message string) string {
 	message = unwrapped(message)
-	for _, r := range refusals {
+	for _, r := range otherRefusals {
 		if r.MatchString(message) && !namesWebhook.MatchString(message) {
-			return r.webhook + " refused the request, no webhook did"
+			return r.says
 		}
 	}
 	for _, cause := range callCauses {
 		if words := cause.FindString(message); words != "" {
-			return fmt.Sprintf("no webhook error recognized, only %q, which names no webhook (where one is called: %s)", text.Shorten(words, maxDetail), cause.Cause)
+			return fmt.Sprintf("%s, only %q, which names no webhook (where one is called: %s)", NotRecognized, text.Shorten(words, maxDetail), cause.Cause)
 		}
 	}
-	return "no webhook error recognized"
+	return NotRecognized
 }
 
 // same reports whether two parsed differ in their words alone.
 func (c APIServerError) same(o APIServerError) bool {
-	c.Detail, o.Detail, c.Count, o.Count = "", "", 0, 0
+	c.Detail, o.Detail, c.Count, o.Count, c.WentOn, o.WentOn = "", "", 0, 0, false, false
 	return c == o
 }
 
@@ -274,8 +322,10 @@ func parsedBy(patterns []errorPattern, content string) []APIServerError {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(content[m.begin:m.end], content[m.end:end])
-		if framed := frameOf(content[:m.begin]); framed.Cause != "" &&
-			(c.Cause == causeDenied || c.Cause == causePolicyDenied) {
+		switch framed := frameOf(content[:m.begin]); {
+		case framed.Cause == causeFailingOpen:
+			c.WentOn = true
+		case framed.Cause != "" && (c.Cause == causeDenied || c.Cause == causePolicyDenied):
 			c.Cause = framed.Cause
 		}
 		if !slices.ContainsFunc(out, c.same) {
@@ -317,7 +367,24 @@ func tracedCall(m []string) string {
 // after is what klog and clients of other languages print of a Status after its message, what
 // Terraform adds, and the next Pod of a drain.
 var after = regexp.MustCompile(`(?:",? Reason:"[^"]*", Details:|",? ?"(?:reason|code|details|metadata|field)":| \(ErrorResponse \{|\. Received status: Status\(` +
-	`| with [a-z]\w+\.[^ ]+, on \S+ line \d|[,;] (?:error when evicting|cannot evict) pod).*$`)
+	`| with [a-z]\w+\.[^ ]+, on \S+ line \d|[,;] (?:error when evicting|cannot evict) pod` +
+	`| && cannot (?:create|patch) "|\. Retrying attempt #\d| \(retried \d+ times\)).*$`)
+
+// quotings are quotes and links that chats, tables, YAML and browsers make of an API
+// server's, and what that printed.
+var quotings = []struct {
+	*regexp.Regexp
+	printed string
+}{
+	{regexp.MustCompile(`\[([^\]\s]+)\]\(https?://[^)\s]*\)`), "$1"},
+	{regexp.MustCompile(`""([^\s"][^"]*)""`), `"$1"`},
+	{regexp.MustCompile(`''([^\s'][^']*)''`), `'$1'`},
+	{regexp.MustCompile("(webhook) [\"'`]?([\\w-]+\\.[\\w.-]*\\w)[\"'`]?(:|;| denied| does not| attempted)"), `$1 "$2"$3`},
+	{regexp.MustCompile("(services?|endpoints) [\"'`]?([\\w.-]*\\w)[\"'`]?( not found|$)"), `$1 "$2"$3`},
+}
+
+// escapedCharacter is one as JSON has it for browsers.
+var escapedCharacter = regexp.MustCompile(`\\u00[2-7][0-9a-fA-F]`)
 
 // unwrapped undoes what carries errors about: quotes in quotes of logs, lines
 // that a terminal broke, quotes that a chat made pretty.
@@ -325,14 +392,26 @@ func unwrapped(content string) string {
 	for strings.Contains(content, `\\`) {
 		content = strings.ReplaceAll(content, `\\`, `\`)
 	}
-	content = strings.NewReplacer(`\"`, `"`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "&#34;", `"`, "&quot;", `"`).Replace(content)
+	content = escapedCharacter.ReplaceAllStringFunc(content, func(s string) string {
+		n, _ := strconv.ParseUint(s[2:], 16, 8)
+		return string(rune(n))
+	})
+	content = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "‘", `'`, "’", `'`).
+		Replace(html.UnescapeString(html.UnescapeString(content)))
 	content = strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+		switch {
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		case unicode.IsSpace(r) || !unicode.IsPrint(r):
 			return ' '
 		}
 		return r
 	}, content)
-	return strings.Join(strings.Fields(content), " ")
+	content = strings.Join(strings.Fields(content), " ")
+	for _, q := range quotings {
+		content = q.ReplaceAllString(content, q.printed)
+	}
+	return content
 }
 
 // parse reads one match: what the errorPattern covers, and what follows.
@@ -346,8 +425,11 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 			break
 		}
 	}
-	if c.Cause == causeName && otherServer(rest) {
+	switch {
+	case c.Cause == causeName && otherServer(rest):
 		c.Cause = causeOtherServer
+	case c.Kind != "" && ownCall.MatchString(rest): // of the backend
+		c.Cause = s.otherwise
 	}
 	c.Detail = text.Shorten(unquoted(strings.TrimLeft(after.ReplaceAllString(c.Detail, ""), ",")), maxDetail)
 	return c
@@ -362,6 +444,9 @@ func unquoted(s string) string {
 	}
 	return s
 }
+
+// ownCall is in errors of a backend's own calls to the API server.
+var ownCall = regexp.MustCompile(`\b(?:Get|Put|Patch|Delete) "?https?://`)
 
 var posted = regexp.MustCompile(`Post "?(https?://[^\s"?]+)`)
 

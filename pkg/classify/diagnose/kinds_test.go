@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -148,6 +149,128 @@ func TestOtherSoftware(t *testing.T) {
 		gate + "stream error: stream ID 5; INTERNAL_ERROR; received from peer":                                                                                                                                                                                                                               "cut-off w.example.com ×1",
 		"Resource kind shop.example.com/v1, Kind=Cart not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.":                                                                                                                                       "kind-too-new objects of shop.example.com/v1, Kind=Cart ×1",
 	})
+	expect.Results(t, summary, map[string]string{
+		// What a backend answers is of its own calls, whatever words it has.
+		called(`an error on the server ("dial tcp 10.96.0.1:443: connect: connection refused") has prevented the request from succeeding`):        "server-error w.example.com ×1",
+		called(`an error on the server ("context deadline exceeded") has prevented the request from succeeding`):                                  "server-error w.example.com ×1",
+		called(`an error on the server ("Get \"https://10.96.0.1\": x509: certificate has expired") has prevented the request from succeeding`):   "server-error w.example.com ×1",
+		called(`an error on the server ("lookup db.shop.svc: no such host") has prevented the request from succeeding`):                           "server-error w.example.com ×1",
+		called(`an error on the server ("write: broken pipe") has prevented the request from succeeding`):                                         "server-error w.example.com ×1",
+		called(`an error on the server ("User \"x\" Unauthorized") has prevented the request from succeeding`):                                    "server-error w.example.com ×1",
+		called(`an error on the server ("fault filter abort") has prevented the request from succeeding`):                                         "envoy w.example.com ×1",
+		called(`an error on the server ("404 page not found") has prevented the request from succeeding`):                                         "not-found w.example.com ×1",
+		`conversion webhook for shop.example.com/v1, Kind=Cart failed: Get "https://10.96.0.1:443/api": dial tcp 10.96.0.1:443: connect: refused`: "conversion-refused  ×1",
+		`conversion webhook for shop.example.com/v1, Kind=Cart failed: cannot read: Get "https://10.96.0.1:443/api": context deadline exceeded`:   "conversion-refused  ×1",
+		`conversion webhook for shop.example.com/v1, Kind=Cart failed: Post "https://h.s.svc:443/c?timeout=30s": context deadline exceeded`:       "timeout  ×1",
+		// A name that cannot be resolved, in whatever way the server of names fails.
+		call(`dial tcp: lookup hook.policy.svc on 127.0.0.53:53: read udp 127.0.0.1:4->127.0.0.53:53: read: connection refused`): "dns w.example.com ×1",
+		call(`dial tcp: lookup hook.policy.svc on 169.254.20.10:53: dial udp 169.254.20.10:53: connect: network is unreachable`): "dns w.example.com ×1",
+		call(`dial tcp: lookup hook.policy.svc on 10.0.0.10:53: read udp 10.0.0.2:5->10.0.0.10:53: i/o timeout`):                 "dns w.example.com ×1",
+		call(`dial tcp: lookup hook.policy.svc: device or resource busy`):                                                        "dns w.example.com ×1",
+		call(`dial tcp: lookup hook.policy.svc on 10.0.0.10:53: server misbehaving`):                                             "dns w.example.com ×1",
+		call(`dial tcp: lookup hook.policy.svc on 10.0.0.10:53: write: operation not permitted`):                                 "dns w.example.com ×1",
+		// The network of other hosts.
+		call(`dial tcp: i/o timeout`): "connect-timeout w.example.com ×1",
+		call(`dial tcp 127.0.0.1:9443: connectex: No connection could be made because the target machine actively refused it.`): "connection-refused w.example.com ×1",
+		call(`dial tcp 10.0.0.1:9443: connectex: A connection attempt failed because the connected party did not respond`):      "connect-timeout w.example.com ×1",
+		call(`read tcp 10.0.0.2:3->10.0.0.1:4: wsarecv: An existing connection was forcibly closed by the remote host.`):        "cut-off w.example.com ×1",
+		call(`http: server closed idle connection`):                              "cut-off w.example.com ×1",
+		call(`x509: “hook” certificate is expired`):                              "certificate-expired w.example.com ×1",
+		call(`rpc error: code = Unavailable desc = transport is closing`):        "tunnel w.example.com ×1",
+		call(`x509: certificate is valid for 10.0.0.9, 127.0.0.1, not 10.0.0.1`): "certificate-name w.example.com ×1",
+		// 400 and 422 of the backend.
+		called("the server rejected our request for an unknown reason"):                                                       "bad-request w.example.com ×1",
+		called("the server rejected our request due to an error in our request"):                                              "bad-request w.example.com ×1",
+		`conversion webhook for shop.example.com/v1, Kind=Cart failed: the server rejected our request for an unknown reason`: "bad-request  ×1",
+		// Converted objects that are not those that were sent; structured-merge-diff#227, kubernetes#117260.
+		`failed to prune fields: failed add back owned items: failed to convert pruned object at version a.example.com/v1: conversion webhook for a.example.com/v2, Kind=Cart returned invalid metadata: missing metadata in converted object`: "invalid-answer  ×1",
+		`failed to convert pruned object at version a.example.com/v1: conversion for a.example.com/v2, Kind=Cart returned invalid metadata in object at index 1: missing metadata in converted object`:                                         "invalid-answer  ×1",
+		`conversion webhook for a.example.com/v2, Kind=<kind> returned invalid metadata: invalid metadata of type <nil> in input object`:                                                                                                       "invalid-answer  ×1",
+		`conversion webhook for <group>/v2, Kind=Cart returned 0 objects, expected 1`:                                                                                                                                                          "invalid-answer  ×1",
+		`conversion webhook for a.example.com/v2, Kind=***** failed: Post "https://h.s.svc:443/c?timeout=30s": EOF`:                                                                                                                            "cut-off  ×1",
+		`conversion-webhook "msg"="failed to convert" "error"="*v1.Cart is not convertible to *v2.Cart" "request"="1"`:                                                                                                                         "conversion-refused  ×1",
+		// A registration that a client refuses by the schema; cloud-on-k8s#6250.
+		`error validating "x.yaml": error validating data: [ValidationError(ValidatingWebhookConfiguration.webhooks[0]): unknown field "matchConditions" in io.k8s.api.admissionregistration.v1.ValidatingWebhook, ValidationError(ValidatingWebhookConfiguration.webhooks[1]): unknown field "x"]`: "refused-by-api validatingwebhookconfiguration ×1",
+		`ValidationError(MutatingWebhookConfiguration.webhooks[0].clientConfig.service): missing required field "namespace" in io.k8s.api.admissionregistration.v1.ServiceReference`:                                                                                                                "refused-by-api mutatingwebhookconfiguration ×1",
+		`error validating data: unknown object type "nil" in MutatingWebhookConfiguration.webhooks[0].clientConfig.caBundle`:                                                                                                                                                                        "refused-by-api mutatingwebhookconfiguration ×1",
+		`ValidationError(ValidatingAdmissionPolicy.spec): unknown field "variables"`:                                                                                                                                                                                                                "refused-by-api validatingadmissionpolicy ×1",
+		`ValidationError(CustomResourceDefinition.spec.conversion): missing required field "strategy"`:                                                                                                                                                                                              "refused-by-api customresourcedefinition ×1",
+		`ValidationError(Deployment.spec): unknown field "x"`:                                                                                                                                                                                                                                       "",
+		// Halves of a conversion; ome#835, cert-manager#4838.
+		`CustomResourceDefinition.apiextensions.k8s.io "carts.shop.example.com" is invalid: spec.conversion.strategy: Required value`:                                                                    "half-merged crd carts.shop.example.com ×1",
+		`CustomResourceDefinition.apiextensions.k8s.io "carts.shop.example.com" is invalid: spec.conversion.webhookClientConfig: Forbidden: should not be set when strategy is not set to Webhook`:       "half-merged crd carts.shop.example.com ×1",
+		`CustomResourceDefinition.apiextensions.k8s.io "carts.shop.example.com" is invalid: [spec.conversion.webhookClientConfig: Forbidden: x, spec.conversion.conversionReviewVersions: Forbidden: y]`: "half-merged crd carts.shop.example.com ×1",
+		`ValidatingWebhookConfiguration.admissionregistration.k8s.io "v" is invalid: webhooks[0].clientConfig: Required value: exactly one of url or service is required`:                                "half-merged validatingwebhookconfiguration v ×1", // hypershift#2227
+		`CustomResourceDefinition.apiextensions.k8s.io "carts.shop.example.com" is invalid: spec.conversion.strategy: Invalid value: "Webhook": must be None if spec.preserveUnknownFields is true`:      "preserved-fields crd carts.shop.example.com ×1",
+		`CustomResourceDefinition.apiextensions.k8s.io "carts.shop.example.com" is invalid: spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook`:               "refused-by-api crd carts.shop.example.com ×1",
+		`{"logger":"controller.webhook.ConversionWebhook","msg":"Reconcile error","error":"custom resource \"carts.shop.example.com\" isn't configured for webhook conversion"}`:                         "conversion-not-set crd carts.shop.example.com ×1",
+		// What kubectl prints of a denial with the reason Invalid.
+		`The request is invalid: spec.x: is bad`: "denied-unnamed  ×1",
+		"The request is invalid: \n* spec.running: Running and RunStrategy are mutually exclusive\n* spec.template: Required value": "denied-unnamed  ×1",
+		// A patch that is no JSON, before API servers named the webhook; kubernetes#128297.
+		`Internal error occurred: invalid character 's' after array element`:                                             "patch-failed  ×1",
+		`Error from server (InternalError): Internal error occurred: unexpected end of JSON input`:                       "patch-failed  ×1",
+		`{"responseStatus":{"message":"Internal error occurred: invalid character 's' after array element","code":500}}`: "patch-failed  ×1",
+		`error: invalid character 's' after array element`:                                                               "",
+		called(`received undecodable patch: invalid character 's' after array element`):                                  "invalid-answer w.example.com ×1",
+		// Callers as the log of a webhook has them; amazon-eks-pod-identity-webhook#243.
+		"http: TLS handshake error from 10.0.0.1:1: local error: tls: bad record MAC\nhttp: TLS handshake error from 10.0.0.2:2: remote error: tls: bad certificate": "certificate-refused  ×1",
+		`http: TLS handshake error from 10.0.0.1:1: tls: client offered only unsupported versions: [302 301]`:                                                        "tls  ×1",
+		`http: TLS handshake error from 10.0.0.1:1: tls: no cipher suite supported by both client and server`:                                                        "tls  ×1",
+		// Names that an API server does not print with a full stop.
+		call(`x509: certificate is valid for hook, hook.policy, not hook.policy.svc. Retrying attempt #2 at 5:00AM.`): "certificate-name w.example.com ×1",
+	})
+	expect.Results(t, Unrecognized, map[string]string{
+		`webhook.go:196] Failed to make webhook authorizer request: the server could not find the requested resource`:                    "the check who asks, or what they may do, failed (TokenReview, SubjectAccessReview); no admission webhook did",
+		`"Failed to make webhook authenticator request" err="Post \"http://127.0.0.1:6440/v1\": connection refused"`:                     "the check who asks, or what they may do, failed (TokenReview, SubjectAccessReview); no admission webhook did",
+		`Error in audit plugin 'webhook' affecting 1 audit events: Post "https://a.example.com": context deadline exceeded`:              "the API server could not send its audit events (--audit-webhook-config-file); no admission webhook failed",
+		`pods "a" is forbidden: one or more images rejected by webhook backend`:                                                          "the built-in plugin ImagePolicyWebhook refused the request. Its backend is in the API server's own configuration, in no webhook configuration",
+		`Error presenting challenge: the server is currently unable to handle the request (post ns.acme.example.net)`:                    "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices",
+		`the server could not find the requested resource (get carts.shop.example.com)`:                                                  "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices",
+		`unable to retrieve the complete list of server APIs: shop.example.com/v1: the server is currently unable to handle the request`: "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices",
+		`error when evicting pods/"a": Cannot evict pod as it would violate the pod's disruption budget.`:                                "a PodDisruptionBudget refused the eviction, no webhook did",
+		`The Cart "a" is invalid: spec.x: Invalid value: 1: should be even`:                                                              "validation refused the object: the API server's own, of what mutating webhooks made of it, or a webhook's, which kubectl does not name where its reason is Invalid: webhook-auditor explain OPERATION RESOURCE",
+		// What an injector adds has no limits, or too many: bank-vaults#515.
+		`message: 'pods "a" is forbidden: failed quota: q: must specify limits.memory,requests.cpu'`:                                                                                                     "a ResourceQuota refused the request, no webhook did. What mutating webhooks add counts: webhook-auditor explain create pods",
+		`pods "a" is forbidden: maximum cpu usage per Container is 1, but limit is 2`:                                                                                                                    "a LimitRange refused the request, no webhook did. What mutating webhooks add counts: webhook-auditor explain create pods",
+		`Operation cannot be fulfilled on validatingwebhookconfigurations.admissionregistration.k8s.io "v": the object has been modified; please apply your changes to the latest version and try again`: "another writer changed the object in between: try again; no webhook refused it",
+		`mutatingwebhookconfigurations.admissionregistration.k8s.io is forbidden: User "u" cannot create resource "mutatingwebhookconfigurations"`:                                                       "RBAC refused the request, no webhook did",
+		`Error from server (Forbidden): admission webhook … denied the request: no`:                                                                                                                      `no webhook error recognized, only "Forbidden", which names no webhook (where one is called: unauthorized)`,
+	})
+	const ruler = "\n-------------------------------------------------------------------------------\n"
+	for _, text := range []string{ // a backend quotes another program, whose lines look like records
+		`Error: admission webhook "w.example.com" denied the request: ` + ruler + "Error: exit status 1\n2026/10/15 10:30:28 [emerg] 2#2: the cause\nnginx: configuration file test failed" + ruler,
+		`W0223 18:41:48.303065 1 dispatcher.go:141] rejected by webhook "w.example.com": &errors.StatusError{ErrStatus:v1.Status{Message:"admission webhook \"w.example.com\" denied the request: ` + ruler + "Error: signal: the cause\n" + ruler + `", Reason:"BadRequest", Details:(*v1.StatusDetails)(nil), Code:400}}`,
+	} {
+		if found := Parse(text); len(found) != 1 || !strings.Contains(found[0].Detail, "the cause") {
+			t.Errorf("%s: %+v", text, found)
+		}
+	}
+	for words, fix := range map[string]string{
+		`unsupported webhook operation UPDATE`:                                   "look at the log",
+		`no kind "Eviction" is registered for version "policy/v1" in scheme "x"`: "look at the log",
+		`Internal error occurred: failed calling webhook "x.y.z": EOF`:           "look at the log",
+		`error: signal: killed`:                                                  "look at the log",
+		`failed to list pods: context deadline exceeded`:                         "look at the log",
+		`the size of the cache has to be a quantity`:                             "change the object",
+		`spec.template: Required value`:                                          "change the object",
+	} {
+		denied := Parse(`admission webhook "w.example.com" denied the request: ` + words)
+		if a := FromMessage(denied[0]); !strings.HasPrefix(a.Fix, fix) {
+			t.Errorf("%s: the first step is %q, want %q", words, a.Fix, fix)
+		}
+	}
+	for text, isOpen := range map[string]bool{
+		`W1 dispatcher.go:176] Failed calling webhook, failing open w.example.com: ` + call("EOF"):                                                   true,
+		`W1 dispatcher.go:176] Failed calling webhook, failing open w.example.com: ` + call("EOF") + "\nE1 dispatcher.go:183] " + call("EOF"):        true,
+		`"Failed calling webhook, failing open" webhook="w.example.com" err="failed calling webhook \"w.example.com\": failed to call webhook: EOF"`: true,
+		`W1 dispatcher.go:176] Failed calling webhook, failing closed w.example.com: ` + call("EOF"):                                                 false,
+	} {
+		found := Parse(text)
+		if len(found) != 1 || found[0].WentOn != isOpen || strings.Contains(strings.Join(FromMessage(found[0]).Notes, ""), "went on") != isOpen {
+			t.Errorf("%s: %+v", text, found)
+		}
+	}
 	const words = "no"
 	for _, message := range []string{
 		`HTTP response body: {"kind":"Status","apiVersion":"v1","status":"Failure","message":"admission webhook \"w.example.com\" denied the request: no","code":400}`,

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -40,7 +41,7 @@ func messages(outer message, nested int) []message {
 		}
 		return out
 	}
-	for _, r := range records(outer.text) {
+	for _, r := range records(drawn.ReplaceAllString(outer.text, "")) {
 		if nested < maxNested && strings.HasPrefix(r, "{") && json.Valid([]byte(r)) {
 			out = append(out, messages(message{r, outer.times}, nested)...)
 			continue
@@ -76,6 +77,39 @@ func around(before, content string) string {
 		return framed.FindString(before) + ": " + content
 	}
 	return content
+}
+
+// drawn is what terminals, mails, tables and viewers of logs draw around lines.
+var drawn = regexp.MustCompile(`(?m)\x1b\[[\d;]*[A-Za-z]|^[ \t]*[+|][-+=|: ]*$|^[ \t]*(?:[╷│╵┃|>#]+[ \t]*)+|^[\w.-]+ +\| ` +
+	`|[ \t]*[│┃][ \t\r]*$|[ \t]+[|\\][ \t\r]*$|\\$`)
+
+// rejoined undoes the wrapping of a terminal that breaks lines at its width, within words: what
+// is as wide as the widest line goes on in the next one. That is certain where several are.
+func rejoined(text string) (joined string, isCertain bool) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") || objectOfYAML.MatchString(text) {
+		return text, false
+	}
+	lines := strings.Split(drawn.ReplaceAllString(text, ""), "\n")
+	width, full := 40, 0
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], "\r")
+		width = max(width, utf8.RuneCountInString(lines[i]))
+	}
+	var b strings.Builder
+	for i, line := range lines {
+		b.WriteString(line)
+		n := utf8.RuneCountInString(line)
+		switch {
+		case i+1 == len(lines):
+		case n < width-1 || record.MatchString(lines[i+1]) || lines[i+1] == line:
+			b.WriteByte('\n')
+		case n < width: // a blank at the end is lost
+			b.WriteByte(' ')
+		default:
+			full++
+		}
+	}
+	return b.String(), full > 1
 }
 
 var objectOfYAML = regexp.MustCompile(`(?m)^(?:- )?apiVersion: `)
@@ -140,17 +174,27 @@ func texts(value any, times int, out []message) []message {
 
 // record is how a line of a log, an Event in a table, a condition and an error of
 // kubectl begin. Other lines go on with the one before: terminals break them.
-var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|[Ee]rror:? |Internal error occurred: |Warning|\S+/\S+ (?:created|configured|unchanged|deleted|patched|scaled|serverside-applied)\b` +
+var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|Error from server|[Ee]rror: |error (?:when|\w+ing) |Internal error occurred: |Warning|\S+/\S+ (?:created|configured|unchanged|deleted|patched|scaled|serverside-applied)\b` +
 	`|\s+(?:Normal|Warning)\s+\S+\s` +
 	`|(?:\S+\s+)?(?:\d+[smhdy]\w*|<unknown>)\s+(?:\(x\d+ over \w+\)\s+)?(?:Normal|Warning)\s` +
 	`|\s+[A-Z]\w+\s+(?:True|False|Unknown)\s)`)
+
+// ruler sets off what a backend quotes of another program.
+var ruler = regexp.MustCompile(`(?m)^-{20,}\s*$`)
+
+// isQuoting reports whether the text ends within such a quotation, whose lines are of one error.
+func isQuoting(text string) bool {
+	return len(text) < maxWrapped && len(ruler.FindAllString(text, -1))%2 != 0
+}
 
 // records cuts a text where a line begins a record, and where an error is complete.
 func records(text string) []string {
 	var out []string
 	begin, at := 0, 0
 	for line := range strings.Lines(text) {
-		if at > begin && (record.MatchString(line) || !strings.HasPrefix(line, indented) && complete(text[begin:at])) {
+		ends := record.MatchString(line) && !isQuoting(text[begin:at]) ||
+			!strings.HasPrefix(line, indented) && complete(text[begin:at])
+		if at > begin && ends {
 			out = append(out, text[begin:at])
 			begin = at
 		}

@@ -117,8 +117,8 @@ func TestFieldReports(t *testing.T) {
 	})
 	expect.Results(t, Unrecognized, map[string]string{
 		`pods "x" is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "d"`: "RBAC refused the request, no webhook did",
-		`pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`:              "Pod Security admission refused the request, no webhook did",
-		`pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:         "a ResourceQuota refused the request, no webhook did",
+		`pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`:              "Pod Security admission refused the request, no webhook did. What mutating webhooks add counts: webhook-auditor explain create pods",
+		`pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:         "a ResourceQuota refused the request, no webhook did. What mutating webhooks add counts: webhook-auditor explain create pods",
 		`pods "x" is forbidden`: "RBAC or a built-in admission plugin refused the request, no webhook did",
 	})
 }

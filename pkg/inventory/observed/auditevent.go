@@ -240,7 +240,7 @@ var refusals = []struct {
 	{regexp.MustCompile(`^(?:Internal error occurred: )?admission webhook "([^"]+)" `), "", inventory.AuditFailed},
 	{regexp.MustCompile(`^(?:\S+ "[^"]*" is forbidden: )?ValidatingAdmissionPolicy '([^']+)' (?:with binding '[^']*' )?denied request: `), inventory.ValidatingPolicy, inventory.AuditDenied},
 	{regexp.MustCompile(`^(?:\S+ "[^"]*" is forbidden: )?policy ['"]([^'"]+)['"] (?:with binding ['"][^'"]*['"] )?denied request: `), inventory.MutatingPolicy, inventory.AuditDenied},
-	{regexp.MustCompile(`^(?:Internal error occurred: )?conversion webhook for (\S+), Kind=\w+ failed: `), inventory.Conversion, inventory.AuditFailed},
+	{regexp.MustCompile(`^(?:Internal error occurred: |failed to prune fields: .*: )?conversion (?:webhook )?for (\S+), Kind=\w+ (?:failed: |returned )`), inventory.Conversion, inventory.AuditFailed},
 }
 
 // refusal notes what refused the request, by the start of the message: what follows is

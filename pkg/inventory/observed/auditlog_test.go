@@ -176,6 +176,10 @@ func TestAuditOutcomes(t *testing.T) {
 			`"objectRef":{"resource":"widgets","apiGroup":"example.com"},"responseStatus":{"code":500,"message":"conversion webhook for example.com/v1, Kind=Widget failed: Post \"https://x\": EOF"}`,
 			map[string]int{"conversion widgets.example.com failed": 1},
 		},
+		"conversion of a server-side apply": {
+			`"objectRef":{"resource":"widgets","apiGroup":"example.com"},"responseStatus":{"code":500,"message":"failed to prune fields: failed add back owned items: failed to convert pruned object at version example.com/v1: conversion webhook for example.com/v2, Kind=Widget returned invalid metadata: missing metadata in converted object"}`,
+			map[string]int{"conversion widgets.example.com failed": 1},
+		},
 		"a text that quotes a denial": {`"responseStatus":{"code":422,"message":"pods \"p\" is invalid: admission webhook \"w\" denied the request: x"}`, nil},
 		"an object that names one":    {`"responseStatus":{"code":201},"requestObject":{"message":"admission webhook \"w\" denied the request: x"}`, nil},
 		"refused before admission":    {`"responseStatus":{"code":403,"message":"pods is forbidden: User \"webhook\" cannot create"}`, nil},
