@@ -231,7 +231,7 @@ const defaultWidth = 100
 func formatOptions(format string, s streams) report.TextOptions {
 	o := textOptions(s.out)
 	if format == "text" && !o.Verbose {
-		o.Width = cmp.Or(o.Width, defaultWidth)
+		o.Piped, o.Width = o.Width == 0, cmp.Or(o.Width, defaultWidth)
 	}
 	return o
 }

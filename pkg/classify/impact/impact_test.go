@@ -374,7 +374,9 @@ func TestNewNamespaces(t *testing.T) {
 			if want := needs != "" && !labeled; strings.Contains(message, "Pods of new namespaces do not start") != want {
 				t.Errorf("%s, with labels %t: %s", resource, labeled, message)
 			}
-			stops := Cards(r, "policy", "")[0].Summary[2].Text
+			summary := Cards(r, "policy", "")[0].Summary
+			expect.Contains(t, summary[0].Label+": "+summary[0].Text, "now: ")
+			stops := summary[3].Text
 			if want := needs != "" && !labeled; strings.Contains(stops, "Pods of new namespaces") != want || want && !strings.Contains(stops, needs) {
 				t.Errorf("%s, with labels %t: stops %s", resource, labeled, stops)
 			}

@@ -41,13 +41,24 @@ func NewCard(r *classify.Report, p *classify.Profile) Card {
 		Profile: p, Name: p.Name, Sections: sections(webhookAnswers(r, p, evidence)),
 		Title:    fmt.Sprintf("%s%s, calls %s", Named(p.Ref), installed(&p.Registration), p.Webhook.Backend),
 		Commands: append([]string{commands.Disable}, commands.Restart...),
-		Summary:  []Fact{{"called for", calledFor(p)}, {"if it fails", ifItFails(p)}, {"stops", stopsOf(p)}},
+		Summary:  append(failsNow(r, p.Ref), Fact{"called for", calledFor(p)}, Fact{"if it fails", ifItFails(p)}, Fact{"stops", stopsOf(p)}),
 	}
 	if elsewhere := classify.ReadyElsewhere(p); elsewhere != "" {
 		c.Summary = append(c.Summary, Fact{"readiness", elsewhere})
 	}
 	c.Summary = append(append(c.Summary, evidence...), Fact{"way out", wayOut})
 	return c
+}
+
+// failsNow is what calls fail for at present.
+func failsNow(r *classify.Report, ref inventory.Ref) []Fact {
+	var out []Fact
+	for _, f := range r.Findings {
+		if f.Webhook == ref && f.Check.Fails() && !f.Acknowledged {
+			out = append(out, Fact{"now", cmp.Or(f.Brief, f.Message)})
+		}
+	}
+	return out
 }
 
 // wordOfType is the text for a webhook of its type.

@@ -23,6 +23,8 @@ type TextOptions struct {
 	// Fixes adds what to do about each finding, Verbose everything; Quiet
 	// leaves the findings out, Served how to get the status page.
 	Fixes, Verbose, Quiet, Served bool
+	// Piped is a text that no terminal shows: its tables have all columns.
+	Piped bool
 }
 
 // MaxErrors bounds the errors printed: a folder of a million unreadable files
@@ -39,7 +41,8 @@ func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
 	for _, alike := range grouped(errs, Error.withoutObject) {
 		e := alike[0]
 		if len(alike) > 1 {
-			e = Error{Source: strings.Join(text.Words(alike, func(e Error) string { return e.Source }), ", "), Message: e.withoutObject()}
+			objects := text.Words(alike, func(e Error) string { return e.Source })
+			e = Error{Source: strings.Join(objects, ", "), Message: e.withoutObject()}
 		}
 		lines = append(lines, Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()})
 	}

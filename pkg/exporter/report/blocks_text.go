@@ -37,7 +37,7 @@ func (p printer) block(b Block) {
 		indent = listIndent
 	}
 	if b.Table != nil && len(b.Table.Rows) > 0 {
-		p.WriteString(b.Table.text(p.Width) + "\n")
+		p.WriteString(b.Table.text(p.TextOptions) + "\n")
 	}
 	p.lines(b.Lines, margins{plain: indent, after: 2 * indent})
 	for _, c := range b.Commands {

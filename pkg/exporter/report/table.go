@@ -48,10 +48,10 @@ func (t *Table) drop(i int) {
 
 // narrowed leaves out as many of the spare columns as a terminal is too narrow for, and names
 // them.
-func (t *Table) narrowed(width int) (out Table, dropped []string) {
+func (t *Table) narrowed(o TextOptions) (out Table, dropped []string) {
 	out = *t
 	for _, heading := range t.Spare {
-		if width == 0 || out.widthBeside(-1) <= width+len(columnGap) {
+		if o.Piped || o.Width == 0 || out.widthBeside(-1) <= o.Width+len(columnGap) {
 			break
 		}
 		if i := slices.Index(out.Headings, heading); i >= 0 {
@@ -102,9 +102,9 @@ func isNumber(cell string) bool {
 // columnGap separates columns.
 const columnGap = "  "
 
-// text draws the table as kubectl does, in the width of a terminal; 0 is any width.
-func (t *Table) text(width int) string {
-	narrow, dropped := t.narrowed(width)
+// text draws the table as kubectl does.
+func (t *Table) text(o TextOptions) string {
+	narrow, dropped := t.narrowed(o)
 	t = &narrow
 	w := t.writer(func(s, _ string) string { return text.Clean(s) })
 	style := table.StyleDefault
@@ -112,9 +112,9 @@ func (t *Table) text(width int) string {
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", columnGap
 	style.Format.HeaderAlign, style.Format.Header = prettytext.AlignLeft, prettytext.FormatUpper
 	w.SetStyle(style)
-	if i := slices.Index(t.Headings, t.Cut); i >= 0 && width-t.widthBeside(i) >= leastCut {
+	if i := slices.Index(t.Headings, t.Cut); i >= 0 && o.Width-t.widthBeside(i) >= leastCut {
 		columns := t.columns()
-		columns[i].WidthMax = width - t.widthBeside(i)
+		columns[i].WidthMax = o.Width - t.widthBeside(i)
 		columns[i].WidthMaxEnforcer = text.Shorten
 		w.SetColumnConfigs(columns)
 	}
