@@ -93,6 +93,7 @@ type (
 		Name      string  `json:"name,omitempty" jsonschema:"name of the object"`
 		Namespace string  `json:"namespace,omitempty" jsonschema:"namespace of the object"`
 		Labels    *string `json:"labels,omitempty" jsonschema:"all labels of the object, as a=b,c=d; empty where it has none; left out where they are not known"`
+		Object    string  `json:"object,omitempty" jsonschema:"YAML or JSON of the object of the request: which webhooks it meets, and which admission policy denies it, are more certain; operation is create and resource its own where they are left out"`
 		Error     string  `json:"error,omitempty" jsonschema:"instead of a request: an error of the API server about a webhook, as kubectl, an Event or a log has it"`
 		Format    string  `json:"format,omitempty" jsonschema:"text (default) or json"`
 	}
@@ -219,10 +220,13 @@ func (a *agents) explain(tool explainTool) (call, error) {
 	}}
 	args := slices.DeleteFunc([]string{tool.Operation, tool.Resource, tool.Name},
 		func(s string) bool { return s == "" })
-	if (tool.Operation == "" || tool.Resource == "") && len(args) > 0 {
-		err = errors.New("operation and resource: must both be given, or neither with an error")
+	switch {
+	case tool.Object != "":
+		c.request.file = "-"
+	case (tool.Operation == "" || tool.Resource == "") && len(args) > 0:
+		err = errors.New("operation and resource: must both be given, or neither with an error or an object")
 	}
-	return call{run: c.run, args: args}, err
+	return call{run: c.run, args: args, stdin: tool.Object}, err
 }
 
 func (a *agents) impact(tool impactTool) (call, error) {
