@@ -148,8 +148,8 @@ func (v *view) alerts() report.Blocks {
 // sources are what was read, and what cannot be read.
 func (v *view) sources() report.Blocks {
 	unread, observed, inputs := report.Block{Heading: "Not readable, so unknown"}, report.Block{}, report.Block{Heading: "Inputs"}
-	for _, e := range v.Report.Errors {
-		unread.Lines = append(unread.Lines, report.Line{Text: e.Error(), Tone: report.Critical})
+	for _, e := range report.ByCause(report.NewErrors(v.Report.Errors)) {
+		unread.Lines = append(unread.Lines, report.Line{Text: e.String(), Tone: report.Critical})
 	}
 	if line := report.SourceLine(v.Snapshot.Observed); line != "" {
 		observed.Lines = []report.Line{{Text: line, Tone: report.Dim}}

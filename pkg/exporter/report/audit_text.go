@@ -38,12 +38,7 @@ const maxEntries = 20
 // are no errors: errors are not findings.
 func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
 	var lines []Line
-	for _, alike := range grouped(errs, Error.withoutObject) {
-		e := alike[0]
-		if len(alike) > 1 {
-			objects := text.Words(alike, func(e Error) string { return e.Source })
-			e = Error{Source: strings.Join(objects, ", "), Message: e.withoutObject()}
-		}
+	for _, e := range ByCause(errs) {
 		lines = append(lines, Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()})
 	}
 	return Blocks{{Lines: lines}}.Bounded(MaxErrors).WriteText(w, o)

@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -172,6 +173,20 @@ func (e Error) String() string {
 		return e.Message
 	}
 	return inventory.Source{File: e.Source, Line: e.Line}.String() + ": " + e.Message
+}
+
+// ByCause has one error for all objects that the same rights are lacking for.
+func ByCause(errs []Error) []Error {
+	var out []Error
+	for _, alike := range grouped(errs, Error.withoutObject) {
+		e := alike[0]
+		if len(alike) > 1 {
+			objects := text.Words(alike, func(e Error) string { return e.Source })
+			e = Error{Source: strings.Join(objects, ", "), Message: e.withoutObject(), Forbidden: true}
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // withoutObject is what rights lack of each object alike; of other errors all there is.

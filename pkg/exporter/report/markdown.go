@@ -51,7 +51,7 @@ func whatToDo(findings []Finding) Block {
 
 // markdownFoot are the first errors, what was read, and as of when it is evaluated.
 func markdownFoot(errors []Error, inputs []inventory.Input, snapshotTime time.Time) Blocks {
-	out := Blocks{{Heading: "Errors", Lines: lines(errors, Error.String)}}.Bounded(MaxErrors)
+	out := Blocks{{Heading: "Errors", Lines: lines(ByCause(errors), Error.String)}}.Bounded(MaxErrors)
 	var read Block
 	for _, line := range append(readLines(inputs, snapshotTime), "webhook-auditor, snapshot of "+formatTime(snapshotTime)) {
 		read.Lines = append(read.Lines, Line{Aside: line})
