@@ -141,7 +141,8 @@ func about(r *classify.Report, c APIServerError) []*classify.Profile {
 func (c APIServerError) concerns(p *classify.Profile) bool {
 	switch {
 	case c.Kind != "":
-		return p.Type == inventory.Conversion && p.CRD.Resource.Group == c.Group && p.CRD.CustomKind == c.Kind
+		return p.Type == inventory.Conversion && p.CRD.Resource.Group == c.Group &&
+			(p.CRD.CustomKind == c.Kind || p.CRD.CustomKind+"List" == c.Kind)
 	case p.Type == inventory.Conversion:
 		return false
 	case c.Expression != "":
@@ -241,8 +242,9 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 // onDisk ends the sentence about a webhook or policy of the API server's own files.
 const onDisk = " is none of the API's: it is in a manifest on the API server's own disk (staticManifestsDir of its admission configuration), and can be changed only there."
 
-// google are the names of the webhooks that GKE calls itself.
-var google = regexp.MustCompile(`\.gke\.io$|^warden-(?:validating|mutating)`)
+// google are the names of the webhooks that GKE calls itself. Software that Google has for
+// clusters registers others of the domain gke.io.
+var google = regexp.MustCompile(`\.common-webhooks\.networking\.gke\.io$|^warden-(?:validating|mutating)`)
 
 // unregistered says how an API server comes to speak of a webhook that nothing
 // registers.

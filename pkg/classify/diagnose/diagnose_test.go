@@ -287,6 +287,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		"a finding has the way out":      {"service-missing", `failed calling webhook "closed.policy.example.com": service "gone" not found`, 1, "service-missing", "kubectl", ""},
 		"a conversion":                   {"service-missing", `conversion webhook for example.com/v1beta1, Kind=Client failed: Post "https://gone.policy.svc:443/convert?timeout=30s": service "gone" not found`, 1, "service-missing", "kubectl patch crd clients.example.com", ""},
+		"a conversion of a list":         {"service-missing", `conversion webhook for example.com/v1beta1, Kind=ClientList failed: Post "https://gone.policy.svc:443/convert?timeout=30s": service "gone" not found`, 1, "service-missing", "kubectl patch crd clients.example.com", ""},
 		"a conversion of no CRD":         {"no-ready-endpoints", `conversion webhook for stable.example.com/v1, Kind=CronTab failed: no endpoints available for service "x"`, 0, "", "", "No CRD of kind CronTab in group stable.example.com"},
 		"nothing found, Fail":            {"backend-unreachable", `failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "kubectl delete validatingwebhookconfiguration policy", "has 2 ready endpoints"},
 		"nothing found, Ignore":          {"backend-unreachable", `failed calling webhook "open.example.com": failed to call webhook: EOF`, 1, "", "Have them drain", "has 2 ready endpoints"},
@@ -296,6 +297,8 @@ func TestAnswers(t *testing.T) {
 		"a namespace":                    {"backend-unreachable", call(`no endpoints available for service "hook"`), 0, "", "kubectl get endpointslices,pods -n policy", ""},
 		"a ghost":                        {"backend-unreachable", call(`EOF`), 0, "", "", "No configuration in the input registers webhook w.example.com"},
 		"a ghost whose Service is there": {"backend-unreachable", `failed calling webhook "old.example.com": failed to call webhook: Post "https://policy.policy.svc:443/x": EOF`, 0, "", "", "is called by webhook refused.example.com"},
+		"Google's":                       {"backend-unreachable", `failed calling webhook "warden-validating.common-webhooks.networking.gke.io": failed to call webhook: Post "https://localhost:5443/x": EOF`, 0, "", "report it to Google", "is Google's own"},
+		"Google's software":              {"backend-unreachable", `failed calling webhook "v1.admission-webhook.configsync.gke.io": failed to call webhook: EOF`, 0, "", "look for restarts", "No configuration in the input registers webhook v1."},
 		"a static manifest":              {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -147,6 +147,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`\b((?:validating|mutating)(?:webhookconfigurations|admissionpolic(?:ies|ybindings))|customresourcedefinitions)\.(?:admissionregistration|apiextensions)\.k8s\.io "([^"]+)" already exists`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`\b` + registeredKind + ` '([^']+)' already exists in namespace '[^']*' and cannot be managed by operator-controller`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`Resource [\w.]+/` + registeredKind + `/[^/ ]*/(\S+) appeared \d+ times among application resources`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`with the same name and GroupKind: "` + registeredKind + `\.[\w.]+" named "([^"]+)"`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`(?:ValidationError\(|unknown object type "nil" in )` + registeredKind), invalid, nil, "refused-by-api"},
 		{regexp.MustCompile(`custom resource "([^"]+)" isn't configured for webhook conversion`), ofCRD, nil, "conversion-not-set"},
 		{regexp.MustCompile(`conversion-webhook\b.{0,40}failed to convert`), whole, nil, "conversion-refused"},
@@ -246,7 +247,8 @@ var otherRefusals = []struct {
 	{regexp.MustCompile(`[Ff]ailed to make webhook auth\w+ request`), "the check who asks, or what they may do, failed (TokenReview, SubjectAccessReview); no admission webhook did"},
 	{regexp.MustCompile(`audit plugin 'webhook'|audit webhook`), "the API server could not send its audit events (--audit-webhook-config-file); no admission webhook failed"},
 	{regexp.MustCompile(`rejected by webhook backend|ImagePolicyWebhook`), "the built-in plugin ImagePolicyWebhook refused the request. Its backend is in the API server's own configuration, in no webhook configuration"},
-	{regexp.MustCompile(`\((?:get|post|put|patch|delete) [\w-]+(?:\.[\w-]+)+\)|list of server APIs: |get resource list for `), "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices"},
+	{regexp.MustCompile(`\((?:get|post|put|patch|delete) [\w-]+(?:\.[\w-]+)+\)|list of server APIs: |get resource list for |available_controller|failing or missing response from`), "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices"},
+	{regexp.MustCompile(`broken webhook application|K8S_ADMISSION_WEBHOOK_`), "the provider found a webhook that fails or is unsafe, and does not name it here: webhook-auditor audit"},
 	{regexp.MustCompile(`degraded_webhook\.go`), "OpenShift's operator could not dial a webhook that it checks, from its own Pod; no request failed by that"},
 	{regexp.MustCompile(`violate the pod's disruption budget|blocked by pdb`), "a PodDisruptionBudget refused the eviction, no webhook did"},
 	{regexp.MustCompile(`the object has been modified; please apply`), "another writer changed the object in between: try again; no webhook refused it"},
@@ -379,7 +381,7 @@ var quotings = []struct {
 	{regexp.MustCompile(`\[([^\]\s]+)\]\(https?://[^)\s]*\)`), "$1"},
 	{regexp.MustCompile(`""([^\s"][^"]*)""`), `"$1"`},
 	{regexp.MustCompile(`''([^\s'][^']*)''`), `'$1'`},
-	{regexp.MustCompile("(webhook) [\"'`]?([\\w-]+\\.[\\w.-]*\\w)[\"'`]?(:|;| denied| does not| attempted)"), `$1 "$2"$3`},
+	{regexp.MustCompile("(webhook) [\"'`]? ?([\\w-]+\\.[\\w.-]*\\w) ?[\"'`]?(:|;| denied| does not| attempted)"), `$1 "$2"$3`},
 	{regexp.MustCompile("(services?|endpoints) [\"'`]?([\\w.-]*\\w)[\"'`]?( not found|$)"), `$1 "$2"$3`},
 }
 

@@ -95,6 +95,7 @@ func TestFieldReports(t *testing.T) {
 		`Trace[12]: ["Call validating webhook" configuration:c,webhook:v.example.com,resource:/v1, Resource=pods 600ms (04:34:50.000)`:                                                                                               "slow-call v.example.com ×1",
 		`Timeout: request did not complete within allowed duration`: "request-timeout  ×1",
 
+		`admission webhook " gkepolicy.common-webhooks.networking.gke.io " denied the request: GKE Policy Controller: no`:                                                                                                         "gke-autopilot gkepolicy.common-webhooks.networking.gke.io ×1",
 		`admission webhook "admissionwebhookcontroller.common-webhooks.networking.gke.io" denied the request: GKE Admission Webhook Controller: the following (group,resource) pairs are not allowed in webhook rules: ('*','*')`: "gke-rules admissionwebhookcontroller.common-webhooks.networking.gke.io ×1",
 
 		`cannot patch "carts.shop.example.com" with kind CustomResourceDefinition: CustomResourceDefinition.apiextensions.k8s.io "carts.shop.example.com" is invalid: spec.conversion.webhookClientConfig.caBundle: Invalid value: []byte{0xa}: unable to load root certificates: unable to parse bytes as PEM block`: "refused-ca-bundle crd carts.shop.example.com ×1",
