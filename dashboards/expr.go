@@ -112,7 +112,7 @@ func (s scope) conversions(suffix, matcher string) string {
 		suffix, join(s.conversion, matcher), s.window)) + s.guard
 }
 
-// asWebhook gives conversion series the labels that a webhook is known by.
+// asWebhook gives conversion series the labels of a webhook's series.
 func asWebhook(expr string) string {
 	return fmt.Sprintf(`label_replace(label_replace(%s, "name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`, expr)
 }

@@ -105,7 +105,7 @@ var recordedSeries, _, _ = strings.Cut(strings.TrimPrefix(rulesLoaded, "max by (
 // query is one expression, and the labels that its panel shows.
 type query struct {
 	where, expr string
-	shown       []string
+	labels      []string
 }
 
 var placeholder = regexp.MustCompile(`\{\{(\w+)\}\}`)
@@ -178,7 +178,7 @@ func TestQueries(t *testing.T) {
 	for _, q := range queries(t) {
 		t.Run(q.where, func(t *testing.T) {
 			made := check(t, series, parse(t, q.expr))
-			for _, label := range q.shown {
+			for _, label := range q.labels {
 				if !slices.Contains(made, label) {
 					t.Errorf("shows label %s, which no series has", label)
 				}
@@ -193,11 +193,11 @@ func check(t *testing.T, series map[string][]string, e parser.Expr) []string {
 	t.Helper()
 	var labels []string
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
-		labels = append(labels, given(t, series, n)...)
+		labels = append(labels, labelsOfNode(t, series, n)...)
 		return nil
 	})
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
-		for _, name := range asked(n) {
+		for _, name := range neededLabels(n) {
 			if !slices.Contains(labels, name) {
 				t.Errorf("asks for label %s, which no series has: %s", name, n)
 			}
@@ -207,8 +207,8 @@ func check(t *testing.T, series map[string][]string, e parser.Expr) []string {
 	return labels
 }
 
-// given returns the labels that a node brings in.
-func given(t *testing.T, series map[string][]string, n parser.Node) []string {
+// labelsOfNode returns the labels that a node brings in.
+func labelsOfNode(t *testing.T, series map[string][]string, n parser.Node) []string {
 	t.Helper()
 	switch n := n.(type) {
 	case *parser.VectorSelector:
@@ -232,8 +232,8 @@ func given(t *testing.T, series map[string][]string, n parser.Node) []string {
 	return nil
 }
 
-// asked returns the labels that a node needs.
-func asked(n parser.Node) []string {
+// neededLabels returns the labels that a node needs.
+func neededLabels(n parser.Node) []string {
 	switch n := n.(type) {
 	case *parser.AggregateExpr:
 		return n.Grouping

@@ -53,7 +53,7 @@ func unhealthyWebhooks() string {
 	return fmt.Sprintf("topk(%d, %s)", topSeries, strings.Join(out, "\nor on ("+webhookLabels+") "))
 }
 
-// evidence is 1 for each webhook that anything is known of.
+// evidence is 1 for each webhook that has any series.
 func evidence() string {
 	return either(
 		fmt.Sprintf("group by (%s) (webhook_auditor_webhook_info{%s})", webhookLabels, selected.auditor),

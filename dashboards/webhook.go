@@ -18,7 +18,7 @@ var oneWebhook = scope{
 	window:     rateWindow,
 }
 
-// webhook is the board about one webhook: all that is known of it.
+// webhook is the board about one webhook, with all its series.
 func webhook() Board {
 	const info = `webhook_auditor_webhook_info{cluster=~"$cluster",type="$type"`
 	return Board{

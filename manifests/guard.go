@@ -93,7 +93,7 @@ func sensitiveResources(p classify.Policy) []sensitive {
 }
 
 // describe says which rules cover a resource as the newest server serves it.
-// Of one that is not built in, nothing but its name is known.
+// Of one that is not built in, there is only its name.
 func describe(r inventory.Resource) sensitive {
 	var versions, operations, scopes []string
 	for _, served := range inventory.Builtins(inventory.Newest, true) {

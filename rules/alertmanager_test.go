@@ -31,10 +31,15 @@ func TestAlertmanager(t *testing.T) {
 // TestOneSeverity: an alert on a finding has the severity of the finding, and of what it
 // explains, one alert on calls or requests at least has its severity, and none is more severe.
 func TestOneSeverity(t *testing.T) {
-	severities, names := map[string]classify.Severity{}, map[bool][]string{}
+	severities := map[string]classify.Severity{}
+	var ofFindings, ofSignals []string
 	for _, a := range all() {
 		severities[a.Name] = a.Severity
-		names[len(a.Checks) > 0] = append(names[len(a.Checks) > 0], a.Name)
+		if len(a.Checks) > 0 {
+			ofFindings = append(ofFindings, a.Name)
+		} else {
+			ofSignals = append(ofSignals, a.Name)
+		}
 	}
 	for _, c := range classify.Checks {
 		for severity, name := range c.Alerts {
@@ -45,8 +50,8 @@ func TestOneSeverity(t *testing.T) {
 	}
 	explains := map[string][]classify.Severity{}
 	for _, rule := range inhibitRules(t) {
-		for _, finding := range among(names[true], rule.Source) {
-			for _, signal := range among(names[false], rule.Target) {
+		for _, finding := range among(ofFindings, rule.Source) {
+			for _, signal := range among(ofSignals, rule.Target) {
 				explains[finding] = append(explains[finding], severities[signal])
 			}
 		}

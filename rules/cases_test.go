@@ -28,7 +28,7 @@ type unitCase struct {
 }
 
 type moment struct {
-	at    time.Duration
+	time  time.Duration
 	alert string
 	fires []string // labels, sorted
 }
@@ -93,7 +93,7 @@ func caseWorlds(t testing.TB) []*world {
 		alike[key] = w
 		of := scenario{name: c.name, cluster: cluster, series: c.series, wrong: c.wrong}
 		for _, m := range c.moments {
-			of.alerts, w.last = append(of.alerts, m.alert), max(w.last, m.at)
+			of.alerts, w.last = append(of.alerts, m.alert), max(w.last, m.time)
 		}
 		w.scenarios = append(w.scenarios, of)
 	}
@@ -103,12 +103,12 @@ func caseWorlds(t testing.TB) []*world {
 func (c unitCase) wrong(fires firings) string {
 	for _, m := range c.moments {
 		got := []string{}
-		for _, a := range firingOf(fires(m.at), m.alert) {
+		for _, a := range firingOf(fires(m.time), m.alert) {
 			l := labels.NewBuilder(a.Labels).Del("cluster", "component", labels.AlertName).Labels()
 			got = append(got, l.String())
 		}
 		if got = sortedLabels(got); !slices.Equal(got, m.fires) {
-			return fmt.Sprintf("%s is %q after %s, want %q", m.alert, got, m.at, m.fires)
+			return fmt.Sprintf("%s is %q after %s, want %q", m.alert, got, m.time, m.fires)
 		}
 	}
 	return ""
@@ -148,7 +148,7 @@ func triggersOf(t *testing.T, alert string) []trace {
 	for _, c := range unitCases(t) {
 		for _, m := range c.moments {
 			if m.alert == alert && len(m.fires) > 0 {
-				return c.tracesAt(t, m.at)
+				return c.tracesAt(t, m.time)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func (c cutOffServer) series(end int) []string {
 }
 
 func (c cutOffServer) failures(webhook string) func(int) int {
-	lost := until(c.restored(), from(cutOffAt, evenly(c.perHour)))
+	lost := until(c.restored(), countFrom(cutOffAt, evenly(c.perHour)))
 	if webhook == "v" {
 		return lost
 	}
@@ -54,7 +54,7 @@ func (c cutOffServer) failures(webhook string) func(int) int {
 			return n
 		}
 	}
-	anew := from(c.restored()+c.again*60, evenly(c.perHour))
+	anew := countFrom(c.restored()+c.again*60, evenly(c.perHour))
 	return func(s int) int { return lost(s) + anew(s) }
 }
 
@@ -124,7 +124,7 @@ func TestEverywhere(t *testing.T) {
 				for _, webhook := range []string{"v", "w"} {
 					tr := traffic{evenly(hour), none}
 					if slices.Contains(servers, instance) {
-						tr.failures = from(600, evenly(hour))
+						tr.failures = countFrom(600, evenly(hour))
 					}
 					series = append(series, tr.series(kinds[0], 30, 1800, webhook, instance)...)
 				}
@@ -153,7 +153,7 @@ func TestBackendsThatAreDown(t *testing.T) {
 	const end = 2 * hour
 	var series []string
 	for _, webhook := range []string{"v", "w"} {
-		tr := traffic{evenly(hour), from(hour/2, evenly(hour))}
+		tr := traffic{evenly(hour), countFrom(hour/2, evenly(hour))}
 		series = append(series, tr.series(kinds[0], 30, end, webhook, "a")...)
 		of := fmt.Sprintf(`pod="one",type="validating",name=%q,service_namespace=%q`, webhook, webhook)
 		series = append(series,

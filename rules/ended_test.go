@@ -75,7 +75,7 @@ func (s badCalls) lines(scrape, end int) []string {
 			}
 		}
 		counted := map[string]func(int) int{
-			"all": func(at int) int { return all[at] }, "bad": func(at int) int { return bad[at] }, "good": func(at int) int { return all[at] - bad[at] },
+			"all": func(minute int) int { return all[minute] }, "bad": func(minute int) int { return bad[minute] }, "good": func(minute int) int { return all[minute] - bad[minute] },
 		}
 		labels := strings.NewReplacer(
 			"HOOK", fmt.Sprintf(`instance="s%d",name="w",type="validating",operation="CREATE"`, server),
@@ -139,7 +139,7 @@ func TestNothingBeginsAfterItsCause(t *testing.T) {
 				series[s.String()] = s.lines(scrape, end)
 			}
 			const begin = (badSince - hour/3) * time.Second
-			fires := evaluateFile(t, fileOf(t, strings.Fields(onCalls())...), tick, inClusters(series)).over(begin, end*time.Second, tick)
+			fires := evaluateFile(t, fileOf(t, strings.Fields(onCalls())...), tick, inClusters(series)).evaluateSpan(begin, end*time.Second, tick)
 			begun := map[string]bool{}
 			for _, s := range allBadCalls() {
 				first, over := map[string]bool{}, badSince*time.Second+minutes(s.minutes)

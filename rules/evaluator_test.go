@@ -291,8 +291,8 @@ func inClusters(series map[string][]string) []string {
 	return out
 }
 
-// over evaluates from one time to another, and returns what fires in a cluster at a time.
-func (p *evaluator) over(start, last, step time.Duration) func(cluster string, offset time.Duration) []*rules.Alert {
+// evaluateSpan evaluates from one time to another, and returns what fires in a cluster at a time.
+func (p *evaluator) evaluateSpan(start, last, step time.Duration) func(cluster string, offset time.Duration) []*rules.Alert {
 	p.t.Helper()
 	fires := map[time.Duration]map[string][]*rules.Alert{}
 	p.tick, p.now = step, start

@@ -25,9 +25,9 @@ type expectation struct {
 	traces      []trace
 	// scrape and step are how many minutes are between scrapes and evaluations.
 	scrape, step int
-	// from is when evaluating begins; the alert is silent before silent, and
+	// begin is when evaluating begins; the alert is silent before silent, and
 	// fires all the time between begins and ends. It never fires if ends is 0.
-	from, silent, begins, ends int
+	begin, silent, begins, ends int
 	// last is when evaluating ends.
 	last int
 }
@@ -43,8 +43,8 @@ func counts(series string, until func(minute int) int) trace {
 }
 
 // slower counts one of so many.
-func (t trace) slower(of int) trace {
-	return counts(t.series, func(m int) int { return int(t.counted(m)) / of })
+func (t trace) slower(n int) trace {
+	return counts(t.series, func(m int) int { return int(t.counted(m)) / n })
 }
 
 // since counts so many a minute from a minute on.
@@ -59,7 +59,7 @@ func (e expectation) lines() []string {
 		var b strings.Builder
 		b.WriteString(t.series)
 		for minute := 0; minute <= e.last; minute += e.scrape {
-			b.WriteString(" " + t.at(minute))
+			b.WriteString(" " + t.value(minute))
 		}
 		out = append(out, b.String())
 	}
@@ -73,7 +73,7 @@ func gapped(traces []trace) []trace {
 			if minute%10 < 4 {
 				return "stale"
 			}
-			return t.at(minute)
+			return t.value(minute)
 		}}
 	}, traces)
 }
@@ -206,10 +206,10 @@ func oneIn(minutes int) func(int) int {
 	}
 }
 
-// within is what is counted in some minutes, at those alone what is counted at these.
-func within(from, before int, perMinute func(int) int) func(int) int {
+// duringMinutes is what is counted in some minutes, at those alone what is counted at these.
+func duringMinutes(begin, before int, perMinute func(int) int) func(int) int {
 	return func(m int) int {
-		if m < from || m >= before {
+		if m < begin || m >= before {
 			return 0
 		}
 		return perMinute(m)
@@ -226,26 +226,26 @@ func atMinutes(n int, minutes ...int) func(int) int {
 }
 
 // then is what is counted first, and from a minute on.
-func then(first func(int) int, at int, later func(int) int) func(int) int {
-	return func(m int) int { return within(0, at, first)(m) + within(at, 10_000, later)(m) }
+func then(first func(int) int, minute int, later func(int) int) func(int) int {
+	return func(m int) int { return duringMinutes(0, minute, first)(m) + duringMinutes(minute, 10_000, later)(m) }
 }
 
 // spells is what is counted in so many of 25 minutes, and in the others.
-func inSpells(minutes, in, between int) func(int) int {
+func inSpells(minutes, during, between int) func(int) int {
 	return func(m int) int {
 		switch {
 		case m < 60:
 			return 0
 		case (m-60)%25 < minutes:
-			return in
+			return during
 		}
 		return between
 	}
 }
 
 // blocked are conversions, and what shows that controllers wait for them.
-func blocked(answered, failed func(int) int, stuck ...trace) []trace {
-	return append(stuck, counts(conversions("true"), summed(answered)), counts(conversions("false"), summed(then(oneIn(1000), 1, failed))), limited(knownForCRD, 1), seesAll,
+func blocked(answered, failed func(int) int, more ...trace) []trace {
+	return append(more, counts(conversions("true"), summed(answered)), counts(conversions("false"), summed(then(oneIn(1000), 1, failed))), limited(knownForCRD, 1), seesAll,
 		stays(gcErrors+`{instance="k"}`, 0))
 }
 
@@ -312,7 +312,7 @@ func twoInThree(minute int) int { return min(minute%3, 1) }
 // waitFor are requests that wait for so many seconds, for the admission of Pods or for conversions.
 func waitFor(requests func(int) int, seconds float64, converted bool) []trace {
 	const ofPods = `{instance="a",verb="POST",group="",resource="pods",subresource=""`
-	all := summed(within(60, 1000, requests))
+	all := summed(duringMinutes(60, 1000, requests))
 	lasted := func(series string, each float64) trace {
 		return trace{series, func(m int) string { return number(1 + each*float64(all(m))) }}
 	}
@@ -417,8 +417,8 @@ func crashing() []trace {
 }
 
 // spell has calls fail in so many of each minutes, six times a minute.
-func spell(minutes, of int) []trace {
-	return append(calls("a", "CREATE", 6, func(m int) bool { return m >= 60 && m%of < minutes }), limited(knownHook, 1), seesAll)
+func spell(minutes, period int) []trace {
+	return append(calls("a", "CREATE", 6, func(m int) bool { return m >= 60 && m%period < minutes }), limited(knownHook, 1), seesAll)
 }
 
 var expectations = []expectation{
@@ -427,12 +427,12 @@ var expectations = []expectation{
 	{"errors that webhooks explain", "WebhookErrorsExplained", errorsOf(rejected("calling_webhook_error"), 3, 4), 1, 1, 30, 60, 80, 150, 150},
 	{"errors that conversions explain", "WebhookErrorsExplained", errorsOf(conversions("false"), 3, 4), 1, 1, 30, 60, 80, 150, 150},
 	{"errors of which they explain a third", "WebhookErrorsExplained", errorsOf(rejected("calling_webhook_error"), 2, 6), 1, 1, 50, 151, 0, 0, 150},
-	{"thirty calls fail in a quarter of an hour", "WebhookAllCallsFailing", partly(within(60, 1000, often(2)), within(60, 1000, often(2))), 1, 1, 50, 151, 0, 0, 150},
+	{"thirty calls fail in a quarter of an hour", "WebhookAllCallsFailing", partly(duringMinutes(60, 1000, often(2)), duringMinutes(60, 1000, often(2))), 1, 1, 50, 151, 0, 0, 150},
 	{"two calls fail, and none is answered", "WebhookAllCallsFailing", partly(atMinutes(1, 60, 65), atMinutes(1, 60, 65)), 1, 1, 50, 151, 0, 0, 150},
 	{"two calls of a day fail, at the end of an hour each", "WebhookAllCallsFailing", partly(atMinutes(1, 118, 358), atMinutes(1, 118, 358)), 1, 4, 50, 601, 0, 0, 600},
 	{"three calls fail after refusals long ago", "WebhookAllCallsFailing", append(neverCalledBefore(), stays(requested("403"), 7), stays(rejected("no_error"), 7)), 1, 1, 80, 90, 112, 145, 145},
 	{"fifteen conversions fail at once after one long ago", "WebhookConversionFailing", append(blocked(often(0), atMinutes(15, 90), namespaceWorked(0)), stays(conversions("true"), 7), counts(scraped+`{instance="a"}`, since(0, 1))), 1, 1, 80, 90, 95, 140, 145},
-	{"two in five calls time out, and are refused", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), within(60, 1000, often(24)))[:2], partly(often(60), within(60, 1000, often(24)))...), 1, 1, 50, 151, 0, 0, 150},
+	{"two in five calls time out, and are refused", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), duringMinutes(60, 1000, often(24)))[:2], partly(often(60), duringMinutes(60, 1000, often(24)))...), 1, 1, 50, 151, 0, 0, 150},
 	{"matchConditions that fail on one API server after the other, and refuse", "WebhookFailingOpen", inTurn(), 1, 1, 50, 151, 0, 0, 150},
 	{"a hot loop of fifteen minutes", "WebhookRejectionsHigh", loops(15), 1, 1, 50, 181, 0, 0, 180},
 	{"seven requests for Pods in five minutes wait for webhooks", "WebhookResourceLatencyHigh", waitFor(seven, 0.8, false), 1, 1, 50, 60, 80, 150, 150},
@@ -440,9 +440,9 @@ var expectations = []expectation{
 	{"requests for Pods wait for 0.4 seconds", "WebhookResourceLatencyHigh", waitFor(often(10), 0.4, false), 1, 1, 50, 151, 0, 0, 150},
 	{"seven requests in five minutes wait for conversions", "WebhookResourceLatencyHigh", waitFor(seven, 2, true), 1, 1, 50, 60, 80, 150, 150},
 	{"four requests in five minutes wait for conversions", "WebhookResourceLatencyHigh", waitFor(four, 2, true), 1, 1, 50, 151, 0, 0, 150},
-	{"requests for Pods wait for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(within(70, 1000, often(10)), 0.8, false), hang(4, 200)...), 1, 1, 50, 151, 0, 0, 150},
-	{"requests for Pods wait, and for Nodes for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(within(70, 1000, often(10)), 0.8, false), reaching("nodes", hang(4, 200))...), 1, 1, 50, 70, 95, 150, 150},
-	{"two slow calls each three minutes", "WebhookSlow", slowly(1, twoInThree, within(60, 1000, twoInThree)), 1, 1, 50, 80, 95, 150, 150},
+	{"requests for Pods wait for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(duringMinutes(70, 1000, often(10)), 0.8, false), hang(4, 200)...), 1, 1, 50, 151, 0, 0, 150},
+	{"requests for Pods wait, and for Nodes for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(duringMinutes(70, 1000, often(10)), 0.8, false), reaching("nodes", hang(4, 200))...), 1, 1, 50, 70, 95, 150, 150},
+	{"two slow calls each three minutes", "WebhookSlow", slowly(1, twoInThree, duringMinutes(60, 1000, twoInThree)), 1, 1, 50, 80, 95, 150, 150},
 	{"each CREATE fails, a twelfth of the calls", "WebhookFailingClosed", hides(calls("a", "CREATE", 18, from60)...), 1, 1, 50, 60, 72, 240, 240},
 	{"each CREATE passes unchecked, a twelfth of the calls", "WebhookFailingOpen", hides(passed(calls("a", "CREATE", 18, from60))...), 1, 1, 50, 60, 72, 240, 240},
 	{"each CREATE fails, one in two minutes", "WebhookFailingClosed", hides(calls("a", "CREATE", 18, from60)[0].slower(36), calls("a", "CREATE", 18, from60)[1].slower(36), calls("a", "CREATE", 18, from60)[2].slower(36)), 1, 1, 50, 60, 100, 240, 240},
@@ -466,38 +466,38 @@ var expectations = []expectation{
 	{"an API server that crashes every five minutes", "WebhookInputMetricsMissing", crashing(), 1, 1, 1, 181, 0, 0, 180},
 	{"a minute of each ten fails", "WebhookCallsFailing", spell(1, 10), 1, 1, 50, 60, 105, 240, 240},
 	{"a minute of each fifteen fails", "WebhookCallsFailing", spell(1, 15), 1, 1, 50, 60, 170, 240, 240},
-	{"one call in 22 fails for hours", "WebhookFailingClosed", partly(often(200), within(60, 1000, often(9))), 1, 1, 50, 401, 0, 0, 400},
-	{"one in eleven fails for hours", "WebhookFailingClosed", partly(often(200), within(60, 1000, often(18))), 1, 1, 50, 150, 195, 400, 400},
+	{"one call in 22 fails for hours", "WebhookFailingClosed", partly(often(200), duringMinutes(60, 1000, often(9))), 1, 1, 50, 401, 0, 0, 400},
+	{"one in eleven fails for hours", "WebhookFailingClosed", partly(often(200), duringMinutes(60, 1000, often(18))), 1, 1, 50, 150, 195, 400, 400},
 	{"all fail for two minutes, one in twenty at other times", "WebhookFailingClosed", partly(often(20), then(often(1), 60, then(often(20), 62, often(1)))), 1, 1, 50, 241, 0, 0, 240},
-	{"three calls in half an hour are answered after an outage", "WebhookFailingClosed", partly(oneIn(10), within(60, 150, oneIn(10))), 1, 1, 50, 90, 115, 215, 215},
+	{"three calls in half an hour are answered after an outage", "WebhookFailingClosed", partly(oneIn(10), duringMinutes(60, 150, oneIn(10))), 1, 1, 50, 90, 115, 215, 215},
 	{"ten calls of a minute fail", "WebhookFailingClosed", partly(then(often(1), 59, then(often(10), 60, often(1))), atMinutes(10, 59)), 1, 1, 50, 201, 0, 0, 200},
-	{"four of the calls fail that are made each ten minutes", "WebhookFailingClosed", partly(oneIn(10), within(60, 100, oneIn(10))), 1, 1, 50, 201, 0, 0, 200},
-	{"18 of a hundred calls fail", "WebhookFailingClosed", partly(often(50), within(60, 1000, often(9))), 1, 1, 50, 85, 100, 240, 240},
-	{"a quarter of the calls fails", "WebhookFailingClosed", partly(often(50), within(60, 1000, often(13))), 1, 1, 50, 60, 70, 240, 240},
-	{"a tenth fails for ten minutes, most for three", "WebhookFailingClosed", partly(often(60), then(within(60, 70, often(6)), 70, within(70, 73, often(36)))), 1, 1, 50, 181, 0, 0, 180},
-	{"one call a minute fails after hours", "WebhookFailingClosed", partly(often(1), within(300, 1000, often(1))), 1, 1, 50, 300, 309, 330, 330},
-	{"four calls fail in eight minutes after hours", "WebhookFailingClosed", partly(oneIn(2), within(300, 308, oneIn(2))), 1, 1, 50, 331, 0, 0, 330},
-	{"thirty calls fail, then none is made", "WebhookFailingClosed", partly(then(oneIn(2), 60, within(60, 70, often(3))), within(60, 70, often(3))), 1, 1, 50, 60, 72, 130, 130},
-	{"a call each two minutes is answered after an outage", "WebhookFailingClosed", partly(oneIn(2), within(60, 80, oneIn(2))), 1, 1, 50, 60, 76, 106, 106},
-	{"four calls a minute are answered after an outage", "WebhookFailingClosed", partly(often(4), within(60, 80, often(4))), 1, 1, 50, 60, 70, 95, 95},
-	{"one in twenty fails after an outage of a third", "WebhookFailingClosed", partly(often(100), then(within(60, 100, often(30)), 100, often(5))), 1, 1, 50, 60, 70, 200, 200},
+	{"four of the calls fail that are made each ten minutes", "WebhookFailingClosed", partly(oneIn(10), duringMinutes(60, 100, oneIn(10))), 1, 1, 50, 201, 0, 0, 200},
+	{"18 of a hundred calls fail", "WebhookFailingClosed", partly(often(50), duringMinutes(60, 1000, often(9))), 1, 1, 50, 85, 100, 240, 240},
+	{"a quarter of the calls fails", "WebhookFailingClosed", partly(often(50), duringMinutes(60, 1000, often(13))), 1, 1, 50, 60, 70, 240, 240},
+	{"a tenth fails for ten minutes, most for three", "WebhookFailingClosed", partly(often(60), then(duringMinutes(60, 70, often(6)), 70, duringMinutes(70, 73, often(36)))), 1, 1, 50, 181, 0, 0, 180},
+	{"one call a minute fails after hours", "WebhookFailingClosed", partly(often(1), duringMinutes(300, 1000, often(1))), 1, 1, 50, 300, 309, 330, 330},
+	{"four calls fail in eight minutes after hours", "WebhookFailingClosed", partly(oneIn(2), duringMinutes(300, 308, oneIn(2))), 1, 1, 50, 331, 0, 0, 330},
+	{"thirty calls fail, then none is made", "WebhookFailingClosed", partly(then(oneIn(2), 60, duringMinutes(60, 70, often(3))), duringMinutes(60, 70, often(3))), 1, 1, 50, 60, 72, 130, 130},
+	{"a call each two minutes is answered after an outage", "WebhookFailingClosed", partly(oneIn(2), duringMinutes(60, 80, oneIn(2))), 1, 1, 50, 60, 76, 106, 106},
+	{"four calls a minute are answered after an outage", "WebhookFailingClosed", partly(often(4), duringMinutes(60, 80, often(4))), 1, 1, 50, 60, 70, 95, 95},
+	{"one in twenty fails after an outage of a third", "WebhookFailingClosed", partly(often(100), then(duringMinutes(60, 100, often(30)), 100, often(5))), 1, 1, 50, 60, 70, 200, 200},
 	{"an outage of eight minutes of each 25", "WebhookFailingClosed", partly(often(60), inSpells(8, 60, 0)), 1, 1, 50, 60, 118, 240, 240},
 	{"one in fifteen fails between outages of eight minutes", "WebhookFailingClosed", partly(often(60), inSpells(8, 60, 4)), 1, 1, 50, 60, 118, 240, 240},
 	{"a sixth fails for ten minutes of each 25", "WebhookCallsFailing", partly(often(60), inSpells(10, 9, 0)), 1, 1, 50, 60, 125, 240, 240},
-	{"three in two hundred fail for hours", "WebhookCallsFailing", partly(often(400), within(60, 1000, often(6))), 1, 1, 50, 401, 0, 0, 400},
-	{"one in 22 fails for two hours, then few do", "WebhookCallsFailing", partly(often(1000), then(within(60, 180, often(45)), 180, often(7))), 1, 1, 50, 301, 0, 0, 300},
+	{"three in two hundred fail for hours", "WebhookCallsFailing", partly(often(400), duringMinutes(60, 1000, often(6))), 1, 1, 50, 401, 0, 0, 400},
+	{"one in 22 fails for two hours, then few do", "WebhookCallsFailing", partly(often(1000), then(duringMinutes(60, 180, often(45)), 180, often(7))), 1, 1, 50, 301, 0, 0, 300},
 	{"three in two hundred fail for hours, then one in 22", "WebhookCallsFailing", partly(often(400), then(often(6), 150, often(18))), 1, 1, 50, 150, 242, 260, 260},
 	{"two calls of an hour fail", "WebhookCallsFailing", partly(often(1), atMinutes(1, 60, 70, 120, 130, 180, 190)), 1, 1, 50, 201, 0, 0, 200},
 	{"four calls fail in ten minutes", "WebhookCallsFailing", partly(often(1), atMinutes(1, 60, 63, 66, 69)), 1, 1, 50, 60, 72, 73, 73},
-	{"a tenth of the calls fails for eight minutes", "WebhookCallsFailing", partly(often(60), within(60, 68, often(6))), 1, 1, 50, 151, 0, 0, 150},
-	{"a tenth of the calls fails for 18 minutes", "WebhookCallsFailing", partly(often(60), within(60, 78, often(6))), 1, 1, 50, 60, 76, 78, 78},
-	{"one in 29 fails for hours", "WebhookCallsFailing", partly(often(200), within(60, 1000, often(7))), 1, 1, 50, 235, 250, 400, 400},
-	{"one in 29 passes unchecked for hours", "WebhookFailingOpen", passed(partly(often(200), within(60, 1000, often(7)))), 1, 1, 50, 235, 250, 400, 400},
-	{"one conversion in 29 fails for hours", "WebhookConversionFailing", conversionsOf(often(200), within(60, 1000, often(7))), 1, 1, 50, 235, 250, 400, 400},
-	{"nine of ten conversions fail while quotas wait", "WebhookConversionBlocksControllers", blocked(often(1), within(60, 1000, often(9)), namespaceWorked(90)), 1, 1, 50, 151, 0, 0, 150},
+	{"a tenth of the calls fails for eight minutes", "WebhookCallsFailing", partly(often(60), duringMinutes(60, 68, often(6))), 1, 1, 50, 151, 0, 0, 150},
+	{"a tenth of the calls fails for 18 minutes", "WebhookCallsFailing", partly(often(60), duringMinutes(60, 78, often(6))), 1, 1, 50, 60, 76, 78, 78},
+	{"one in 29 fails for hours", "WebhookCallsFailing", partly(often(200), duringMinutes(60, 1000, often(7))), 1, 1, 50, 235, 250, 400, 400},
+	{"one in 29 passes unchecked for hours", "WebhookFailingOpen", passed(partly(often(200), duringMinutes(60, 1000, often(7)))), 1, 1, 50, 235, 250, 400, 400},
+	{"one conversion in 29 fails for hours", "WebhookConversionFailing", conversionsOf(often(200), duringMinutes(60, 1000, often(7))), 1, 1, 50, 235, 250, 400, 400},
+	{"nine of ten conversions fail while quotas wait", "WebhookConversionBlocksControllers", blocked(often(1), duringMinutes(60, 1000, often(9)), namespaceWorked(90)), 1, 1, 50, 151, 0, 0, 150},
 	{"four conversions fail while a namespace waits", "WebhookConversionBlocksControllers", blocked(often(0), atMinutes(1, 60, 62, 64, 66), namespaceWorked(90)), 1, 1, 50, 151, 0, 0, 150},
-	{"a conversion each four minutes fails while a namespace waits", "WebhookConversionBlocksControllers", blocked(often(0), within(60, 1000, oneIn(4)), namespaceWorked(90)), 1, 1, 50, 75, 88, 150, 150},
-	{"conversions fail while a namespace is deleted", "WebhookConversionBlocksControllers", blocked(often(0), within(60, 1000, often(9)), namespaceWorked(45)), 1, 1, 50, 151, 0, 0, 150},
+	{"a conversion each four minutes fails while a namespace waits", "WebhookConversionBlocksControllers", blocked(often(0), duringMinutes(60, 1000, oneIn(4)), namespaceWorked(90)), 1, 1, 50, 75, 88, 150, 150},
+	{"conversions fail while a namespace is deleted", "WebhookConversionBlocksControllers", blocked(often(0), duringMinutes(60, 1000, often(9)), namespaceWorked(45)), 1, 1, 50, 151, 0, 0, 150},
 	{"a policy refuses three requests each ten minutes", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 3, 10)}, 1, 1, 50, 60, 88, 240, 240},
 	{"a policy refuses two requests each ten minutes", "WebhookPolicyConfigErrors", []trace{refusedByPolicy("a", 2, 10)}, 1, 1, 50, 95, 115, 240, 240},
 	{"a policy refuses two requests", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 1, 60, 84)[:1], 1, 1, 50, 241, 0, 0, 240},
@@ -508,24 +508,24 @@ var expectations = []expectation{
 	{"a policy lets two requests pass", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(1, 57, 157))(m) })}, 1, 1, 50, 241, 0, 0, 240},
 	{"five slow calls in hours", "WebhookSlow", slowly(1, oneIn(10), atMinutes(1, 60, 100, 140, 180, 220)), 1, 1, 50, 130, 240, 285, 285},
 	{"three slow calls, twice", "WebhookSlow", slowly(1, then(oneIn(20), 61, then(often(3), 62, then(oneIn(20), 121, then(often(3), 122, oneIn(20))))), atMinutes(3, 61, 121)), 1, 1, 50, 241, 0, 0, 240},
-	{"three quick calls in half an hour", "WebhookSlow", slowly(1, oneIn(10), within(60, 180, oneIn(10))), 1, 1, 50, 60, 185, 240, 240},
-	{"fifteen quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(3)), within(60, 180, oneIn(10))), 1, 1, 50, 60, 175, 205, 205},
+	{"three quick calls in half an hour", "WebhookSlow", slowly(1, oneIn(10), duringMinutes(60, 180, oneIn(10))), 1, 1, 50, 60, 185, 240, 240},
+	{"fifteen quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(3)), duringMinutes(60, 180, oneIn(10))), 1, 1, 50, 60, 175, 205, 205},
 	{"three slow calls in hours", "WebhookSlow", slowly(1, func(m int) int { return oneIn(10)(m) + atMinutes(1, 61, 101, 141)(m) }, atMinutes(1, 61, 101, 141)), 1, 1, 50, 241, 0, 0, 240},
-	{"three slow calls each five minutes", "WebhookSlow", slowly(1, often(10), within(60, 1000, func(m int) int { return 3 * oneIn(5)(m) })), 1, 1, 50, 60, 85, 150, 150},
-	{"a slow call a minute", "WebhookSlow", slowly(1, often(1), within(60, 1000, often(1))), 1, 1, 50, 60, 84, 150, 150},
-	{"a slow call each two minutes", "WebhookSlow", slowly(1, oneIn(2), within(60, 1000, oneIn(2))), 1, 1, 50, 78, 95, 150, 150},
-	{"all calls for Pods take a second", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), within(60, 1000, often(60))), reach, counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, since(0, 60))), 1, 1, 50, 74, 80, 150, 150},
-	{"three in two hundred calls are slow", "WebhookSlow", slowly(1, often(200), within(60, 1000, often(3))), 1, 1, 50, 60, 80, 150, 150},
-	{"three in two hundred calls for Pods are slow", "WebhookCriticalResourceSlow", append(slowly(0.5, often(200), within(60, 1000, often(3))), reach), 1, 1, 50, 60, 80, 150, 150},
-	{"calls for Pods are slow but for five minutes", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), then(within(60, 85, often(6)), 90, often(6))), reach), 1, 1, 50, 60, 80, 150, 150},
+	{"three slow calls each five minutes", "WebhookSlow", slowly(1, often(10), duringMinutes(60, 1000, func(m int) int { return 3 * oneIn(5)(m) })), 1, 1, 50, 60, 85, 150, 150},
+	{"a slow call a minute", "WebhookSlow", slowly(1, often(1), duringMinutes(60, 1000, often(1))), 1, 1, 50, 60, 84, 150, 150},
+	{"a slow call each two minutes", "WebhookSlow", slowly(1, oneIn(2), duringMinutes(60, 1000, oneIn(2))), 1, 1, 50, 78, 95, 150, 150},
+	{"all calls for Pods take a second", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), duringMinutes(60, 1000, often(60))), reach, counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, since(0, 60))), 1, 1, 50, 74, 80, 150, 150},
+	{"three in two hundred calls are slow", "WebhookSlow", slowly(1, often(200), duringMinutes(60, 1000, often(3))), 1, 1, 50, 60, 80, 150, 150},
+	{"three in two hundred calls for Pods are slow", "WebhookCriticalResourceSlow", append(slowly(0.5, often(200), duringMinutes(60, 1000, often(3))), reach), 1, 1, 50, 60, 80, 150, 150},
+	{"calls for Pods are slow but for five minutes", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), then(duringMinutes(60, 85, often(6)), 90, often(6))), reach), 1, 1, 50, 60, 80, 150, 150},
 	{"seven slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(seven), 1, 1, 50, 60, 80, 150, 150},
 	{"four slow conversions in five minutes", "WebhookConversionSlow", convertedSlowly(four), 1, 1, 50, 78, 92, 150, 150},
 	{"seven slow conversions in half an hour", "WebhookConversionSlow", convertedSlowly(oneIn(4)), 1, 1, 50, 78, 100, 150, 150},
 	{"four slow conversions in half an hour", "WebhookConversionSlow", convertedSlowly(oneIn(8)), 1, 1, 50, 90, 125, 180, 180},
-	{"thirty of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), within(60, 1000, often(2))), 1, 1, 50, 60, 90, 120, 120},
-	{"fifteen of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), within(60, 1000, often(1))), 1, 1, 50, 151, 0, 0, 150},
-	{"one in seven requests is refused", "WebhookRejectionsHigh", denied(often(70), within(60, 1000, often(10))), 1, 1, 50, 60, 90, 120, 120},
-	{"one in 14 requests is refused", "WebhookRejectionsHigh", denied(often(70), within(60, 1000, often(5))), 1, 1, 50, 151, 0, 0, 150},
+	{"thirty of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), duringMinutes(60, 1000, often(2))), 1, 1, 50, 60, 90, 120, 120},
+	{"fifteen of sixty requests are refused", "WebhookRejectionsHigh", denied(often(4), duringMinutes(60, 1000, often(1))), 1, 1, 50, 151, 0, 0, 150},
+	{"one in seven requests is refused", "WebhookRejectionsHigh", denied(often(70), duringMinutes(60, 1000, often(10))), 1, 1, 50, 60, 90, 120, 120},
+	{"one in 14 requests is refused", "WebhookRejectionsHigh", denied(often(70), duringMinutes(60, 1000, often(5))), 1, 1, 50, 151, 0, 0, 150},
 	{"a quarter is refused after a tenth", "WebhookRejectionsHigh", denied(often(80), then(often(8), 60, often(20))), 1, 1, 50, 151, 0, 0, 150},
 	{"a fifth is refused after a twentieth", "WebhookRejectionsHigh", denied(often(80), then(often(4), 60, often(16))), 1, 1, 50, 60, 90, 100, 100},
 	{"what was counted long ago", onCalls(), longAgo(), 1, 1, 1, 101, 0, 0, 100},
@@ -594,7 +594,7 @@ func seldom() []trace {
 			if minute%18 > 0 {
 				return "stale"
 			}
-			return t.at(minute)
+			return t.value(minute)
 		}})
 	}
 	return traces
@@ -788,16 +788,16 @@ func (e expectation) scenario() scenario {
 
 func (e expectation) wrong(fires firings) string {
 	identity := ""
-	for m := e.from; m <= e.last; m += e.step {
+	for m := e.begin; m <= e.last; m += e.step {
 		alerts := firingOf(fires(minutes(m)), strings.Fields(e.alert)...)
-		switch must := m >= e.begins && m <= e.ends; {
+		switch isDue := m >= e.begins && m <= e.ends; {
 		case m < e.silent && len(alerts) > 0:
 			return fmt.Sprintf("fires after %d minutes: %s", m, alerts[0].Labels)
-		case must && len(alerts) != 1:
+		case isDue && len(alerts) != 1:
 			return fmt.Sprintf("%d alerts fire after %d minutes, want one", len(alerts), m)
-		case must && identity != "" && alerts[0].Labels.String() != identity:
+		case isDue && identity != "" && alerts[0].Labels.String() != identity:
 			return fmt.Sprintf("after %d minutes %s fires, before it was %s", m, alerts[0].Labels, identity)
-		case must:
+		case isDue:
 			identity = alerts[0].Labels.String()
 		}
 	}
@@ -895,10 +895,10 @@ func TestRestart(t *testing.T) {
 // alert on the backend ends.
 func repairedWorld() *world {
 	const down, up = 20, 80
-	w := &world{name: "repaired backends", scrape: minute, step: minute, from: minutes(15), last: minutes(watched)}
+	w := &world{name: "repaired backends", scrape: minute, step: minute, begin: minutes(15), last: minutes(watched)}
 	for _, period := range []int{1, 2, 5, 10} {
-		calls := func(from, to int) func(int) int {
-			return func(m int) int { return max(min(m, to)-from, 0) / period * max(1, period/2) }
+		calls := func(begin, end int) func(int) int {
+			return func(m int) int { return max(min(m, end)-begin, 0) / period * max(1, period/2) }
 		}
 		found := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
 		answered := func(m int) int { return calls(0, down)(m) + calls(up, watched)(m) }
@@ -952,7 +952,7 @@ func createdAgain() []trace {
 func replaced() []trace {
 	out := deleted(60)
 	for _, t := range []trace{counts(requested("200"), since(100, 60)), limited(knownHook, 0.5).except(0, 100, "_"), reach.except(0, 100, "_")} {
-		out = append(out, trace{strings.Replace(t.series, `name="w"`, `name="renamed"`, 1), t.at})
+		out = append(out, trace{strings.Replace(t.series, `name="w"`, `name="renamed"`, 1), t.value})
 	}
 	return out
 }
@@ -967,18 +967,18 @@ func relabelled(perMinute int) []trace {
 }
 
 // slowFor is called twice a second, and slow in some minutes.
-func slowFor(from, before int) []trace {
+func slowFor(begin, before int) []trace {
 	calls := since(0, 120)
 	return []trace{
-		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="1"}`, func(m int) int { return calls(min(m, from)) + calls(max(m-before, 0)) }),
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="1"}`, func(m int) int { return calls(min(m, begin)) + calls(max(m-before, 0)) }),
 		counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, calls), counts(requested("200"), calls), limited(knownHook, 1), seesAll,
 	}
 }
 
 // findingIn is a finding in some minutes.
-func findingIn(from, before int) []trace {
+func findingIn(begin, before int) []trace {
 	finding := stays(`webhook_auditor_finding{`+knownHook+`,check="no-ready-endpoints",severity="critical",configuration="c",group="",resource=""}`, 1)
-	return []trace{finding.except(0, from, "_").except(before, 1000, "stale"), info, reach, seesAll}
+	return []trace{finding.except(0, begin, "_").except(before, 1000, "stale"), info, reach, seesAll}
 }
 
 // A silence is when an alert that has fired must fire no more, in minutes.
@@ -994,7 +994,7 @@ var silences = []silence{
 	{"the configuration of a webhook that is called now and then is deleted", "WebhookFailingClosed", deleted(1), 99, 105, 300},
 	{"the webhook gets another name", "WebhookFailingClosed", replaced(), 99, 105, 300},
 	{"the label of the cluster changes", "WebhookFailingClosed", relabelled(1), 99, 125, 300},
-	{"fifteen calls of a night fail", "WebhookAllCallsFailing", partly(within(60, 75, often(1)), within(60, 75, often(1))), 110, 160, 300},
+	{"fifteen calls of a night fail", "WebhookAllCallsFailing", partly(duringMinutes(60, 75, often(1)), duringMinutes(60, 75, often(1))), 110, 160, 300},
 	{"calls hang, as the page then says", "WebhookFailingOpen", hang(4, 240), 73, 92, 300},
 	{"quick calls after slow ones", "WebhookSlow", slowFor(60, 80), 79, 95, 180},
 	{"the backend is back", "WebhookBackendDown", findingIn(60, 100), 99, 110, 180},
@@ -1002,13 +1002,13 @@ var silences = []silence{
 	{"stray failures of one in 50 calls, 18 a minute, after an outage", "WebhookFailingClosed", rollout(18, 50, 40), 159, 166, 199},
 	{"stray failures of one in 200 calls, 18 a minute, after an outage", "WebhookCallsFailing", rollout(18, 200, 40), 159, 166, 199},
 	{"stray failures of one in 200 calls, 180 a minute, after an outage", "WebhookFailingClosed", rollout(180, 200, 40), 159, 166, 199},
-	{"six calls in half an hour are answered after an outage", "WebhookFailingClosed", partly(oneIn(5), within(60, 150, oneIn(5))), 149, 190, 240},
-	{"a call each minute is answered after an outage", "WebhookFailingClosed", partly(often(1), within(60, 74, often(1))), 73, 97, 150},
-	{"ten calls a minute are answered after an outage", "WebhookFailingClosed", partly(often(10), within(60, 80, often(10))), 79, 90, 150},
-	{"one in 14 fails after an outage", "WebhookFailingClosed", partly(often(100), then(within(60, 80, often(100)), 80, often(7))), 79, 90, 200},
-	{"many calls are answered after three outages", "WebhookFailingClosed", partly(then(often(60), 118, often(2000)), within(0, 118, inSpells(8, 60, 0))), 118, 128, 160},
-	{"six quick calls in half an hour", "WebhookSlow", slowly(1, then(oneIn(10), 180, oneIn(5)), within(60, 180, oneIn(10))), 179, 225, 250},
-	{"thirty quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(6)), within(60, 180, oneIn(10))), 179, 195, 206},
+	{"six calls in half an hour are answered after an outage", "WebhookFailingClosed", partly(oneIn(5), duringMinutes(60, 150, oneIn(5))), 149, 190, 240},
+	{"a call each minute is answered after an outage", "WebhookFailingClosed", partly(often(1), duringMinutes(60, 74, often(1))), 73, 97, 150},
+	{"ten calls a minute are answered after an outage", "WebhookFailingClosed", partly(often(10), duringMinutes(60, 80, often(10))), 79, 90, 150},
+	{"one in 14 fails after an outage", "WebhookFailingClosed", partly(often(100), then(duringMinutes(60, 80, often(100)), 80, often(7))), 79, 90, 200},
+	{"many calls are answered after three outages", "WebhookFailingClosed", partly(then(often(60), 118, often(2000)), duringMinutes(0, 118, inSpells(8, 60, 0))), 118, 128, 160},
+	{"six quick calls in half an hour", "WebhookSlow", slowly(1, then(oneIn(10), 180, oneIn(5)), duringMinutes(60, 180, oneIn(10))), 179, 225, 250},
+	{"thirty quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(6)), duringMinutes(60, 180, oneIn(10))), 179, 195, 206},
 	{"a policy that refused fifteen requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 15, 60, 70, 80)[:1], 90, 125, 200},
 	{"a policy that let fifteen requests pass three times", "WebhookPolicyFailingOpen", []trace{counts(openPolicy, func(m int) int { return 1 + summed(atMinutes(15, 60, 75, 90))(m) })}, 95, 140, 200},
 	{"the configuration is created again", "WebhookFailingClosed", createdAgain(), 99, 105, 300},
@@ -1016,7 +1016,7 @@ var silences = []silence{
 
 // silenceWorld has what a person on call has cured end.
 func silenceWorld() *world {
-	w := &world{name: "silences", scrape: minute, step: minute, from: minutes(50), last: minutes(300)}
+	w := &world{name: "silences", scrape: minute, step: minute, begin: minutes(50), last: minutes(300)}
 	for _, s := range silences {
 		lines := expectation{traces: s.traces, scrape: 1, last: s.ends}.lines()
 		w.scenarios = append(w.scenarios, scenario{s.name, s.name, []string{s.alert}, lines, s.wrong})
@@ -1074,7 +1074,7 @@ func TestDecommissioned(t *testing.T) {
 	var ended, renamed []trace
 	for _, of := range east {
 		ended = append(ended, gone(of))
-		renamed = append(renamed, gone(of), trace{strings.Replace(of.series, "east", "west", 1), of.at}.except(0, lives, "_"))
+		renamed = append(renamed, gone(of), trace{strings.Replace(of.series, "east", "west", 1), of.value}.except(0, lives, "_"))
 	}
 	for name, test := range map[string]struct {
 		traces []trace

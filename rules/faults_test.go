@@ -21,7 +21,7 @@ import (
 // says nothing, or "stale" where it ended or could not be scraped.
 type trace struct {
 	series string
-	at     func(tick int) string
+	value  func(tick int) string
 }
 
 // Everything is watched for over two hours, minute by minute. From looked on
@@ -83,12 +83,12 @@ func gauge(series, webhook string, value float64) trace {
 
 // durations are the series of a histogram: of ten calls each tick, so many are
 // quicker than the edge.
-func durations(name, labels, edge string, quicker float64) []trace {
+func durations(name, matchers, edge string, quicker float64) []trace {
 	return []trace{
-		grows(fmt.Sprintf(`%s_bucket{%s,le=%q}`, name, labels, edge), quicker),
-		grows(fmt.Sprintf(`%s_bucket{%s,le="+Inf"}`, name, labels), 10),
-		grows(fmt.Sprintf(`%s_count{%s}`, name, labels), 10),
-		grows(fmt.Sprintf(`%s_sum{%s}`, name, labels), 20),
+		grows(fmt.Sprintf(`%s_bucket{%s,le=%q}`, name, matchers, edge), quicker),
+		grows(fmt.Sprintf(`%s_bucket{%s,le="+Inf"}`, name, matchers), 10),
+		grows(fmt.Sprintf(`%s_count{%s}`, name, matchers), 10),
+		grows(fmt.Sprintf(`%s_sum{%s}`, name, matchers), 20),
 	}
 }
 
@@ -221,23 +221,23 @@ func (s alertCase) owns(l labels.Labels) bool {
 	return l.Get("alertname") == s.Name && (l.Get("name") == "" || l.Get("name") == s.webhook)
 }
 
-func (t trace) renamed(from, to string) trace {
-	return trace{strings.ReplaceAll(t.series, from, to), t.at}
+func (t trace) renamed(old, name string) trace {
+	return trace{strings.ReplaceAll(t.series, old, name), t.value}
 }
 
 // except says something else for some ticks.
-func (t trace) except(from, before int, says string) trace {
+func (t trace) except(begin, before int, says string) trace {
 	return trace{t.series, func(tick int) string {
-		if tick >= from && tick < before {
+		if tick >= begin && tick < before {
 			return says
 		}
-		return t.at(tick)
+		return t.value(tick)
 	}}
 }
 
 // during says nothing at other times.
-func (t trace) during(from, before int) trace {
-	return t.except(0, from, "_").except(before, watched+1, "stale")
+func (t trace) during(begin, before int) trace {
+	return t.except(0, begin, "_").except(before, watched+1, "stale")
 }
 
 // restarted loses what it counted; a counter that counted nothing is not there, what
@@ -248,10 +248,10 @@ func (t trace) restarted() trace {
 	}
 	return trace{t.series, func(tick int) string {
 		if tick < happens {
-			return t.at(tick)
+			return t.value(tick)
 		}
-		was, _ := strconv.ParseFloat(t.at(happens), 64)
-		has, _ := strconv.ParseFloat(t.at(tick), 64)
+		was, _ := strconv.ParseFloat(t.value(happens), 64)
+		has, _ := strconv.ParseFloat(t.value(tick), 64)
 		if has <= was {
 			return "stale"
 		}
@@ -261,20 +261,20 @@ func (t trace) restarted() trace {
 
 // born begins a while later, if it counts anything.
 func (t trace) born(later int) trace {
-	if t.at(0) == t.at(watched) {
+	if t.value(0) == t.value(watched) {
 		return t
 	}
-	return trace{t.series, func(tick int) string { return t.at(max(tick-later, 0)) }}.during(later, watched+1)
+	return trace{t.series, func(tick int) string { return t.value(max(tick-later, 0)) }}.during(later, watched+1)
 }
 
-func (t trace) idle() trace { return trace{t.series, func(int) string { return t.at(0) }} }
+func (t trace) idle() trace { return trace{t.series, func(int) string { return t.value(0) }} }
 
 // A fault is something that happens in clusters, to be tried on every alert
 // that it can touch.
 type fault struct {
 	name string
-	// to are the series that it happens to, by how their names begin.
-	to      string
+	// prefix is of the series that it happens to.
+	prefix  string
 	happens func(t trace) []trace
 	// silences says that the alert must not fire; else one and the same must
 	// fire all the time.
@@ -331,7 +331,7 @@ func (t trace) second() trace { return t.renamed(`instance="x",pod="x"`, `instan
 
 // touches reports whether a fault can change what an alert fires on.
 func (f fault) touches(traces []trace) bool {
-	return f.to == "" || slices.ContainsFunc(traces, func(t trace) bool { return strings.HasPrefix(t.series, f.to) })
+	return f.prefix == "" || slices.ContainsFunc(traces, func(t trace) bool { return strings.HasPrefix(t.series, f.prefix) })
 }
 
 // lines returns the series with the fault.
@@ -339,14 +339,14 @@ func (f fault) lines(traces []trace) []string {
 	var out []string
 	for _, t := range traces {
 		changed := []trace{t}
-		if strings.HasPrefix(t.series, f.to) {
+		if strings.HasPrefix(t.series, f.prefix) {
 			changed = f.happens(t)
 		}
 		for _, b := range changed {
 			var line strings.Builder
 			line.WriteString(b.series)
 			for tick := range watched + 1 {
-				line.WriteString(" " + b.at(tick))
+				line.WriteString(" " + b.value(tick))
 			}
 			out = append(out, line.String())
 		}
@@ -367,7 +367,7 @@ func faultWorld(t *testing.T) *world {
 			together = append(together, s)
 		}
 	}
-	w := &world{name: "faults", scrape: minute, step: minute, from: minutes(begun), last: minutes(watched)}
+	w := &world{name: "faults", scrape: minute, step: minute, begin: minutes(begun), last: minutes(watched)}
 	for _, f := range faults {
 		for n, batch := range append(batches, together) {
 			var touched []alertCase
@@ -400,7 +400,7 @@ func (f fault) wrong(alertCases []alertCase, fires firings) string {
 
 // check holds one alert at one time. An alert on an auditor distinguishes several
 // of them; any other must be the same all the time.
-func (f fault) check(s alertCase, fires []*rules.Alert, seen map[string]string) string {
+func (f fault) check(s alertCase, fires []*rules.Alert, identities map[string]string) string {
 	own := slices.DeleteFunc(fires, func(a *rules.Alert) bool { return !s.owns(a.Labels) })
 	silences := f.silences && s.Name != "WebhookManifestsDiffer" // which is about no calls
 	if silences == (len(own) > 0) {
@@ -408,10 +408,10 @@ func (f fault) check(s alertCase, fires []*rules.Alert, seen map[string]string) 
 	}
 	for _, a := range own {
 		identity := labels.NewBuilder(a.Labels).Del("instance", "pod").Labels().String()
-		if before, fired := seen[s.Name]; fired && before != identity {
+		if before, fired := identities[s.Name]; fired && before != identity {
 			return "is " + identity + " and " + before
 		}
-		seen[s.Name] = identity
+		identities[s.Name] = identity
 		if got := cmp.Or(a.Labels.Get("namespace"), "nowhere"); s.hasBackend() && !strings.Contains(f.namespaces, got) {
 			return fmt.Sprintf("has its backend in %s, want %s,", got, f.namespaces)
 		}

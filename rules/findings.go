@@ -20,7 +20,7 @@ const (
 	// depends on, conversions among them: a finding on one is critical only where
 	// controllers stop.
 	critical = `cluster_type_configuration_name:webhook_auditor_reach_vital:last5m`
-	// reportedFindings are the findings with what is known of their registrations.
+	// reportedFindings are the findings with the facts about their registrations.
 	reportedFindings = `cluster_check_severity_type_configuration_name:webhook_auditor_finding:last5m`
 )
 

@@ -101,7 +101,7 @@ func findingWorld() *world {
 // findingStep is how often the findings are looked at.
 const findingStep = 3 * time.Minute
 
-func wrongFindings(findings []findingOf, alerts []*rules.Alert, at time.Duration) string {
+func wrongFindings(findings []findingOf, alerts []*rules.Alert, offset time.Duration) string {
 	fires := map[string]bool{}
 	for _, a := range alerts {
 		name := a.Labels.Get("name")
@@ -111,8 +111,8 @@ func wrongFindings(findings []findingOf, alerts []*rules.Alert, at time.Duration
 		fires[name] = true
 	}
 	for _, f := range findings {
-		silent := at < findingBegins+f.For || at > findingEnds+5*time.Minute+f.KeepFiring+findingStep
-		must := at >= findingBegins+f.For+findingStep && at < findingEnds
+		silent := offset < findingBegins+f.For || offset > findingEnds+5*time.Minute+f.KeepFiring+findingStep
+		must := offset >= findingBegins+f.For+findingStep && offset < findingEnds
 		if fires[f.webhook] && silent || !fires[f.webhook] && must {
 			return fmt.Sprintf("%s of %s fires: %t", f.Name, f.check, fires[f.webhook])
 		}

@@ -75,7 +75,7 @@ func inputWorld() *world {
 			names, series, _ := strings.Cut(kind, " of ")
 			for name := range strings.SplitSeq(names, " or ") {
 				t := inputsOfAll()[slices.IndexFunc(inputsOfAll(), func(t trace) bool { return strings.HasPrefix(t.series, series+"{") })]
-				add(i.series, append(inputsOfAll(), grows(strings.Replace(t.series, "{", `{more="x",`, 1), 1).without(name)))
+				add(i.series, append(inputsOfAll(), grows(strings.Replace(t.series, "{", `{more="x",`, 1), 1).withoutLabel(name)))
 				w.scenarios[len(w.scenarios)-1].cluster += " without " + name
 			}
 		case i.series == severalServers:
@@ -92,9 +92,9 @@ func inputWorld() *world {
 	return w
 }
 
-// without is the series without a label.
-func (t trace) without(label string) trace {
+// withoutLabel is the series without a label.
+func (t trace) withoutLabel(label string) trace {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(t.series, "}"), "{")
 	kept := slices.DeleteFunc(strings.Split(labels, ","), func(l string) bool { return strings.HasPrefix(l, label+"=") })
-	return trace{name + "{" + strings.Join(kept, ",") + "}", t.at}
+	return trace{name + "{" + strings.Join(kept, ",") + "}", t.value}
 }

@@ -96,7 +96,7 @@ func withBackend(expr string) string {
 	return `(` + expr + `) * on (type, name) group_left (namespace) ` + backends
 }
 
-// asWebhook gives conversion series the labels that a webhook is known by.
+// asWebhook gives conversion series the labels of a webhook's series.
 func asWebhook(expr string) string {
 	return `label_replace(label_replace(` + expr + `, "name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`
 }

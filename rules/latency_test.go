@@ -140,7 +140,7 @@ func TestLatency(t *testing.T) {
 	for _, c := range latencyCases() {
 		series[c.name] = c.series
 	}
-	fires := evaluateFile(t, fileOf(t, "WebhookSlow", "WebhookCriticalResourceSlow", "WebhookConversionSlow"), tick, inClusters(series)).over(0, 28*minute, minute)
+	fires := evaluateFile(t, fileOf(t, "WebhookSlow", "WebhookCriticalResourceSlow", "WebhookConversionSlow"), tick, inClusters(series)).evaluateSpan(0, 28*minute, minute)
 	for _, c := range latencyCases() {
 		got := map[string]bool{}
 		for at := time.Duration(0); at <= 28*minute; at += minute {

@@ -222,8 +222,8 @@ func (w *world) readers(name string) []string {
 // An extent is what a mutant changes: by rule and cluster, since when it says anything else.
 type extent map[string]map[string]time.Duration
 
-// in are the rules that say anything else in the cluster.
-func (e extent) in(cluster string) map[string]bool {
+// rulesOf are those that say anything else in the cluster.
+func (e extent) rulesOf(cluster string) map[string]bool {
 	out := map[string]bool{}
 	for rule, clusters := range e {
 		if _, differs := clusters[cluster]; differs {
@@ -238,7 +238,7 @@ func (w *world) noticedBy(t *testing.T, m mutant) string {
 	t.Helper()
 	extent := w.extent(t, m)
 	for _, s := range w.scenarios {
-		reached := extent.in(s.cluster)
+		reached := extent.rulesOf(s.cluster)
 		if slices.ContainsFunc(s.alerts, func(name string) bool { return reached[name] }) && w.notices(t, m, reached, s, extent[nameOf(m.rule)][s.cluster]) {
 			return s.name
 		}
@@ -279,7 +279,7 @@ func (w *world) extent(t *testing.T, m mutant) extent {
 			yields := w.output(t, group, r, expr, overlay{w.run.storage, anew, recorded, false})
 			out.add(name, yields.since(w.usualOutput(t, group, r)))
 			if r.Record != "" && len(out[name]) > 0 {
-				w.copyBefore(t, anew, map[string]bool{name: true}, "", w.from)
+				w.copyBefore(t, anew, map[string]bool{name: true}, "", w.begin)
 				yields.record(t, anew, r)
 				recorded[name] = true
 			}
@@ -349,7 +349,7 @@ func (w *world) output(t *testing.T, group string, r monitoringv1.Rule, expr str
 		return nil
 	})
 	every := w.interval(group)
-	out := output{begin: w.from.Truncate(every), last: w.last, every: every, hashes: map[string]map[time.Duration]uint64{}}
+	out := output{begin: w.begin.Truncate(every), last: w.last, every: every, hashes: map[string]map[time.Duration]uint64{}}
 	query := must.Get(engine(t).NewRangeQuery(t.Context(), stored, nil, parsed.String(), time.Unix(0, 0).Add(out.begin), time.Unix(0, 0).Add(w.last), every))(t)
 	defer query.Close()
 	matrix, err := query.Exec(t.Context()).Matrix()
@@ -441,7 +441,7 @@ func (w *world) notices(t *testing.T, m mutant, reached map[string]bool, s scena
 	t.Helper()
 	anew := must.Get(teststorage.NewWithError())(t)
 	defer func() { must.Succeed(t, anew.Close()) }()
-	begin := max(w.from, (begins - w.longestWait(reached)).Truncate(15*time.Minute))
+	begin := max(w.begin, (begins - w.longestWait(reached)).Truncate(15*time.Minute))
 	w.copyBefore(t, anew, reached, s.cluster, begin)
 	w.copyAlerts(t, anew, reached, s.cluster)
 	p := &evaluator{t: t, tick: w.step, now: begin, storage: overlay{w.run.storage, anew, reached, true}, mutated: true}
@@ -637,7 +637,7 @@ func TestMutants(t *testing.T) {
 }
 
 // try looks for a scenario that notices each mutant which none has noticed so far.
-func (w *world) try(t *testing.T, tried []mutant, by []string) {
+func (w *world) try(t *testing.T, tried []mutant, names []string) {
 	w.load(t)
 	var reached []string
 	for _, m := range tried {
@@ -653,10 +653,10 @@ func (w *world) try(t *testing.T, tried []mutant, by []string) {
 	}
 	w.evaluate(t)
 	for i, m := range tried {
-		if by[i] == "" && w.has(m.rule) {
+		if names[i] == "" && w.has(m.rule) {
 			t.Run(fmt.Sprintf("%s %d", nameOf(m.rule), i), func(t *testing.T) {
 				t.Parallel()
-				by[i] = w.noticedBy(t, m)
+				names[i] = w.noticedBy(t, m)
 			})
 		}
 	}

@@ -118,7 +118,7 @@ const activeAlerts = "ALERTS"
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
-// factsOf returns a template that sets $facts to what is known of the webhook.
+// factsOf returns a template that sets $facts to the facts about the webhook.
 func (o Options) factsOf() (string, error) {
 	query, err := o.query(facts + `{name="$name", type="$type"}`)
 	return "{{ $facts := " + query + " }}", err

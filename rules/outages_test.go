@@ -74,7 +74,7 @@ func TestOutages(t *testing.T) {
 		series[o.name], last = o.series(), max(last, o.last())
 	}
 	file := groupFile(t, silentGroupsOf(t, allNames()...))
-	fires := evaluateFile(t, file, tick, inClusters(series)).over((outageBegins-10*60)*time.Second, time.Duration(last)*time.Second, minute)
+	fires := evaluateFile(t, file, tick, inClusters(series)).evaluateSpan((outageBegins-10*60)*time.Second, time.Duration(last)*time.Second, minute)
 	got := make(map[string][]notice, len(scenes))
 	for _, o := range scenes {
 		got[o.name] = o.notices(fires)
@@ -150,14 +150,14 @@ func (o scene) calls(instance string) []string {
 			failures[s]++
 		}
 	}
-	of := func(value func(int) int) string { return counter(30, o.last(), value) }
-	all := of(func(s int) int { return made[s] })
-	good := of(func(s int) int { return made[s] - failures[s] })
+	counterOf := func(value func(int) int) string { return counter(30, o.last(), value) }
+	all := counterOf(func(s int) int { return made[s] })
+	good := counterOf(func(s int) int { return made[s] - failures[s] })
 	quick := all
 	if o.hang {
 		quick = good
 	}
-	out := failed(of(func(s int) int { return failures[s] }))
+	out := failed(counterOf(func(s int) int { return failures[s] }))
 	for _, line := range called("") {
 		switch {
 		case strings.Contains(line, "request_total"):

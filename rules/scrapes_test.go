@@ -17,8 +17,8 @@ type scraping struct {
 	seconds int
 	// fails says of each scrape whether it fails.
 	fails func(scrape int) bool
-	// within is how many minutes after the begin of a total outage it pages.
-	within int
+	// latest is how many minutes after the begin of a total outage it pages.
+	latest int
 }
 
 func never(int) bool        { return false }
@@ -48,13 +48,13 @@ func TestScrapes(t *testing.T) {
 	for name, s := range scrapings {
 		for _, share := range []int{10, 4} {
 			cluster, calls := fmt.Sprintf("%s, %d in ten calls fail", name, share), evenly(hour)
-			within[cluster] = s.within
-			tr := traffic{calls, from(begin, func(second int) int { return calls(second) * share / 10 })}
+			within[cluster] = s.latest
+			tr := traffic{calls, countFrom(begin, func(second int) int { return calls(second) * share / 10 })}
 			scraped = append(scraped, s.series(t, inClusters(map[string][]string{cluster: tr.series(kinds[0], 30, end, "w", "a")}))...)
 		}
 	}
 	p := evaluateOn(t, fileOf(t, "WebhookFailingClosed"), tick, scrapedInto(t, tick, scraped))
-	fires := p.over((begin-hour/6)*time.Second, end*time.Second, minute)
+	fires := p.evaluateSpan((begin-hour/6)*time.Second, end*time.Second, minute)
 	for cluster, within := range within {
 		last := min(end, begin+(within+15)*60) // more than twice as long as the pattern of any scrapes
 		began := false
@@ -93,7 +93,7 @@ func TestTwoMinutes(t *testing.T) {
 			series[name] = tr.series(kinds[0], every, shortEnd, "w", "a")
 		}
 		interval := time.Duration(every) * time.Second
-		fires := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), interval, inClusters(series)).over((shortBegin-hour/6)*time.Second, shortEnd*time.Second, interval)
+		fires := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), interval, inClusters(series)).evaluateSpan((shortBegin-hour/6)*time.Second, shortEnd*time.Second, interval)
 		for name := range traffics {
 			for at := (shortBegin - hour/6) * time.Second; at <= shortEnd*time.Second; at += interval {
 				if len(fires(name, at)) == 0 {
@@ -124,12 +124,12 @@ const (
 // shortOutages are outages of two minutes, by how often the webhook is called and how many of the
 // calls fail at other times, and one for good.
 func shortOutages() map[string]traffic {
-	out := map[string]traffic{forGood: {evenly(3 * hour), from(shortBegin, evenly(3*hour))}}
+	out := map[string]traffic{forGood: {evenly(3 * hour), countFrom(shortBegin, evenly(3*hour))}}
 	for _, perSecond := range []float64{0.3, 3, 30} {
 		for _, oneIn := range []int{1000, 200, 50} {
 			calls := evenly(int(perSecond * hour))
 			out[fmt.Sprintf("%g calls a second, one in %d fails", perSecond, oneIn)] = traffic{calls, func(s int) int {
-				return of(calls, oneIn)(min(s, shortBegin)) + until(shortBegin+120, from(shortBegin, calls))(s) + from(shortBegin+120, of(calls, oneIn))(s)
+				return everyNth(calls, oneIn)(min(s, shortBegin)) + until(shortBegin+120, countFrom(shortBegin, calls))(s) + countFrom(shortBegin+120, everyNth(calls, oneIn))(s)
 			}}
 		}
 	}

@@ -34,8 +34,8 @@ func each(prefix string, change func(trace) trace, traces []trace) []trace {
 	return out
 }
 
-// on has the API servers of these names have the series of a.
-func on(instances []string, traces []trace) []trace {
+// onServers has the API servers of these names have the series of a.
+func onServers(instances []string, traces []trace) []trace {
 	var out []trace
 	for _, i := range instances {
 		out = append(out, each("", func(t trace) trace { return t.renamed(`instance="a"`, fmt.Sprintf("instance=%q", i)) }, traces)...)
@@ -52,7 +52,7 @@ func webhooksOf(count int, traces []trace) []trace {
 			return t.renamed(`name="w"`, fmt.Sprintf(`name="w%d"`, n)).renamed(inPolicy, fmt.Sprintf(`service_namespace="policy-%d"`, n))
 		}, traces)...)
 	}
-	return on([]string{"a"}, out)
+	return onServers([]string{"a"}, out)
 }
 
 // knownOtherwise has two of the backends be down by a finding alone, and two by their readiness.
@@ -65,7 +65,7 @@ func knownOtherwise(traces []trace) []trace {
 
 // counted is what a counter has counted until a minute.
 func (t trace) counted(minute int) (out float64) {
-	_, _ = fmt.Sscan(t.at(minute), &out) // nothing where it is not there
+	_, _ = fmt.Sscan(t.value(minute), &out) // nothing where it is not there
 	return out
 }
 
@@ -97,12 +97,12 @@ func at100(t trace) trace {
 }
 
 func inCluster(name string, traces []trace) []trace {
-	return each("", func(t trace) trace { return trace{strings.Replace(t.series, "{", `{cluster="`+name+`",`, 1), t.at} }, traces)
+	return each("", func(t trace) trace { return trace{strings.Replace(t.series, "{", `{cluster="`+name+`",`, 1), t.value} }, traces)
 }
 
 // lost has nothing be scraped for ten minutes.
-func lost(from int, traces []trace) []trace {
-	return each("", func(t trace) trace { return t.except(from, from+1, "stale").except(from+1, from+10, "_") }, traces)
+func lost(minute int, traces []trace) []trace {
+	return each("", func(t trace) trace { return t.except(minute, minute+1, "stale").except(minute+1, minute+10, "_") }, traces)
 }
 
 func shapes() []shape {
@@ -118,17 +118,17 @@ func shapes() []shape {
 	down := append(slices.Clone(outage), found, info, gauge("webhook_backend_ready", knownHook+`,configuration="c"`, 0).except(0, 60, "1"))
 	three := []string{"a", "b", "c"}
 	one := map[string]int{"WebhookFailingClosed": 1}
-	restless := slices.Concat(each("apiserver_", eachMinute, outage), on([]string{"b"}, outage[:3]))
+	restless := slices.Concat(each("apiserver_", eachMinute, outage), onServers([]string{"b"}, outage[:3]))
 	namesake := []trace{limited(knownHook, 2).renamed(inPolicy, `service_namespace="elsewhere"`).renamed(`pod="x"`, `pod="z"`), healthy[0].renamed(`instance="a"`, `instance="z"`)}
 	return []shape{
 		{"twenty alike fail at once, and their backends are gone", webhooksOf(20, down), 75, map[string]int{"WebhookFailingClosed": 20, "WebhookBackendDown": 20}},
-		{"all backends are gone, as three API servers and the findings on two see it", on(three, knownOtherwise(webhooksOf(4, down))), 75, map[string]int{"WebhookFailingClosed": 4, "WebhookBackendDown": 2}},
-		{"no API server reaches any webhook", on(three, webhooksOf(4, outage)), 72, map[string]int{"WebhookNoneReachable": 3}},
-		{"nothing is known", on(three, []trace{outage[0], outage[1], outage[2], asked}), 72, one},
-		{"an API server restarts each minute", on(three, each("apiserver_", eachMinute, healthy)), 0, nil},
+		{"all backends are gone, as three API servers and the findings on two see it", onServers(three, knownOtherwise(webhooksOf(4, down))), 75, map[string]int{"WebhookFailingClosed": 4, "WebhookBackendDown": 2}},
+		{"no API server reaches any webhook", onServers(three, webhooksOf(4, outage)), 72, map[string]int{"WebhookNoneReachable": 3}},
+		{"nothing is known", onServers(three, []trace{outage[0], outage[1], outage[2], asked}), 72, one},
+		{"an API server restarts each minute", onServers(three, each("apiserver_", eachMinute, healthy)), 0, nil},
 		{"the only one does, in an outage", each("apiserver_", eachMinute, outage), 80, one},
 		{"one of two does, in an outage", restless, 80, one},
-		{"it restarts in an outage", on(three, each("apiserver_", at100, outage)), 72, one},
+		{"it restarts in an outage", onServers(three, each("apiserver_", at100, outage)), 72, one},
 		{"it restarts while calls hang", each("apiserver_", at100, hangs), 85, map[string]int{"WebhookCriticalResourceSlow": 1}},
 		{"three of four webhooks hang", append(webhooksOf(3, hangs), healthy...), 75, map[string]int{"WebhookCriticalResourceSlow": 3}},
 		{"a name with odd characters", each("", func(t trace) trace { return t.renamed(`name="w"`, `name="`+odd+`"`) }, outage), 72, one},
@@ -136,7 +136,7 @@ func shapes() []shape {
 		{"a cluster with a label beside one without", slices.Concat(outage, inCluster("east", healthy)), 72, one},
 		{"no calls", []trace{limited(knownHook, 0.5), reach, seesAll, asked, info}, 0, nil},
 		{"two clusters of one name, in one of which it fails", append(slices.Clone(outage), namesake...), 75, one},
-		{"nothing is scraped for ten minutes of health", lost(100, on(three, healthy)), 0, nil},
+		{"nothing is scraped for ten minutes of health", lost(100, onServers(three, healthy)), 0, nil},
 		{"nothing is scraped for ten minutes of an outage", lost(100, outage), 72, one},
 		{"nothing is scraped for ten minutes in which it begins", lost(58, outage), 82, one},
 		{"nothing is scraped for ten minutes while calls hang", lost(100, hangs), 85, map[string]int{"WebhookCriticalResourceSlow": 1}},
@@ -147,7 +147,7 @@ func shapes() []shape {
 
 // shapeWorld has no page be missed, none be for nothing, and none end before its cause does.
 func shapeWorld() *world {
-	w := &world{name: "shapes", scrape: minute, step: minute, from: minutes(40), last: minutes(shapeLast)}
+	w := &world{name: "shapes", scrape: minute, step: minute, begin: minutes(40), last: minutes(shapeLast)}
 	for _, s := range shapes() {
 		w.scenarios = append(w.scenarios, scenario{s.name, s.cluster(), pagingAlerts(), expectation{scrape: 1, last: shapeLast, traces: s.traces}.lines(), s.wrong})
 	}

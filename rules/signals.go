@@ -37,7 +37,7 @@ func (o Options) available(all []Group) []Group {
 			g.RecordingRules[i].Expr = ofAuditors(g.RecordingRules[i].Expr)
 		}
 		for i, a := range g.Alerts {
-			if g.Name == selfGroup { // an auditor is known by its instance
+			if g.Name == selfGroup { // an auditor is named by its instance
 				g.Alerts[i].Expr = exported(a.Expr)
 				continue
 			}

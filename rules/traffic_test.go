@@ -23,11 +23,13 @@ func spread(n, during, period int) func(int) int {
 	return func(s int) int { return n*(s/period) + n*min(s%period, during)/during }
 }
 
-// of is every nth call.
-func of(calls func(int) int, n int) func(int) int { return func(s int) int { return calls(s) / n } }
+// everyNth is every nth call.
+func everyNth(calls func(int) int, n int) func(int) int {
+	return func(s int) int { return calls(s) / n }
+}
 
-// from counts what happens after a second, until counts what happens before.
-func from(second int, count func(int) int) func(int) int {
+// countFrom counts what happens after a second, until counts what happens before.
+func countFrom(second int, count func(int) int) func(int) int {
 	return func(s int) int { return count(max(s, second)) - count(second) }
 }
 
@@ -41,7 +43,9 @@ const (
 )
 
 // outage has the calls fail from then on.
-func outage(calls, failures func(int) int) traffic { return traffic{calls, from(broken, failures)} }
+func outage(calls, failures func(int) int) traffic {
+	return traffic{calls, countFrom(broken, failures)}
+}
 
 func total(calls func(int) int) traffic { return outage(calls, calls) }
 
@@ -58,24 +62,24 @@ var scenarios = []struct {
 	{"3 calls every 5 minutes, all fail", []traffic{total(every(3, 300))}, 40 * time.Minute, 75 * time.Minute},
 	{"10 calls every 10 minutes, all fail", []traffic{total(every(10, 600))}, 45 * time.Minute, time.Hour},
 	{"50 calls in one minute each hour, all fail", []traffic{total(spread(50, 60, hour))}, 4 * time.Hour, 4 * time.Hour},
-	{"24 calls an hour, half fail", []traffic{outage(evenly(24), of(evenly(24), 2))}, time.Hour, 2 * time.Hour},
-	{"60 calls an hour, one in seven fails", []traffic{outage(evenly(60), of(evenly(60), 7))}, time.Hour, 4 * time.Hour},
-	{"18 calls an hour, one is answered", []traffic{outage(evenly(18), of(evenly(17), 1))}, 75 * time.Minute, 2 * time.Hour},
+	{"24 calls an hour, half fail", []traffic{outage(evenly(24), everyNth(evenly(24), 2))}, time.Hour, 2 * time.Hour},
+	{"60 calls an hour, one in seven fails", []traffic{outage(evenly(60), everyNth(evenly(60), 7))}, time.Hour, 4 * time.Hour},
+	{"18 calls an hour, one is answered", []traffic{outage(evenly(18), everyNth(evenly(17), 1))}, 75 * time.Minute, 2 * time.Hour},
 	{"30 calls an hour, one API server of three fails", []traffic{total(evenly(10)), {evenly(10), none}, {evenly(10), none}}, time.Hour, 3 * time.Hour},
 	{"25 calls every 30 minutes, all fail", []traffic{total(spread(25, 20, 1800))}, 2 * time.Hour, 2 * time.Hour},
 	{"one call a second, all fail", []traffic{total(evenly(hour))}, 8 * time.Minute, 8 * time.Minute},
-	{"one call a second, a third fails", []traffic{outage(evenly(hour), of(evenly(hour), 3))}, 9 * time.Minute, 9 * time.Minute},
-	{"one call a second, one in ten fails", []traffic{outage(evenly(hour), of(evenly(hour), 10))}, 15 * time.Minute, 5 * time.Hour},
-	{"one call a second since just now, one in ten fails", []traffic{total(from(broken-60, evenly(hour))), {from(broken-60, evenly(9*hour)), none}}, 15 * time.Minute, time.Hour},
-	{"one call a second since just now, all fail", []traffic{total(from(broken-60, evenly(hour)))}, 8 * time.Minute, 8 * time.Minute},
-	{"100 calls an hour, one in ten fails", []traffic{outage(evenly(100), of(evenly(100), 10))}, time.Hour, 5 * time.Hour},
-	{"one call a second, one in a hundred fails", []traffic{outage(evenly(hour), of(evenly(hour), 100))}, 0, 0},
+	{"one call a second, a third fails", []traffic{outage(evenly(hour), everyNth(evenly(hour), 3))}, 9 * time.Minute, 9 * time.Minute},
+	{"one call a second, one in ten fails", []traffic{outage(evenly(hour), everyNth(evenly(hour), 10))}, 15 * time.Minute, 5 * time.Hour},
+	{"one call a second since just now, one in ten fails", []traffic{total(countFrom(broken-60, evenly(hour))), {countFrom(broken-60, evenly(9*hour)), none}}, 15 * time.Minute, time.Hour},
+	{"one call a second since just now, all fail", []traffic{total(countFrom(broken-60, evenly(hour)))}, 8 * time.Minute, 8 * time.Minute},
+	{"100 calls an hour, one in ten fails", []traffic{outage(evenly(100), everyNth(evenly(100), 10))}, time.Hour, 5 * time.Hour},
+	{"one call a second, one in a hundred fails", []traffic{outage(evenly(hour), everyNth(evenly(hour), 100))}, 0, 0},
 	{"a burst of 30 seconds", []traffic{outage(evenly(hour), until(broken+30, evenly(hour)))}, 0, 0},
 	{"an outage of two minutes", []traffic{outage(evenly(hour), until(broken+120, evenly(hour)))}, 0, 0},
-	{"an outage of two minutes in which alone it is called", []traffic{total(until(broken+120, from(broken, evenly(hour))))}, 0, 0},
-	{"half of the calls fail for three minutes", []traffic{outage(evenly(hour), of(until(broken+180, evenly(hour)), 2))}, 0, 0},
+	{"an outage of two minutes in which alone it is called", []traffic{total(until(broken+120, countFrom(broken, evenly(hour))))}, 0, 0},
+	{"half of the calls fail for three minutes", []traffic{outage(evenly(hour), everyNth(until(broken+180, evenly(hour)), 2))}, 0, 0},
 	{"a rollout: half of the calls fail for a minute, twice", []traffic{outage(evenly(1200), func(s int) int {
-		return (until(broken+60, evenly(1200))(s) + from(broken+150, until(broken+210, evenly(1200)))(s)) / 2
+		return (until(broken+60, evenly(1200))(s) + countFrom(broken+150, until(broken+210, evenly(1200)))(s)) / 2
 	})}, 0, 0},
 }
 
@@ -141,7 +145,7 @@ func TestTraffic(t *testing.T) {
 // compared with the calls of the few minutes of which there are records.
 func TestRulesInstalledLate(t *testing.T) {
 	t.Parallel()
-	tr := outage(evenly(hour), of(evenly(hour), 100))
+	tr := outage(evenly(hour), everyNth(evenly(hour), 100))
 	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed"), tick, tr.series(kinds[0], 30, ends, "w", "a"))
 	p.now = (broken/30*30 + 2*hour) * time.Second
 	installed := p.now

@@ -25,9 +25,9 @@ type scenario struct {
 // A world is evaluated at once: what is scraped and evaluated alike.
 type world struct {
 	name string
-	// scrape and step are the times between scrapes and evaluations, from when until when.
-	scrape, step, from, last time.Duration
-	scenarios                []scenario
+	// scrape and step are the times between scrapes and evaluations, from begin to last.
+	scrape, step, begin, last time.Duration
+	scenarios                 []scenario
 
 	groups []monitoringv1.RuleGroup
 	run    *evaluator
@@ -57,11 +57,11 @@ func (w *world) evaluate(t testing.TB) {
 		series[s.cluster] = s.series
 	}
 	w.run = evaluateFile(t, groupFile(t, w.groups), w.scrape, inClusters(series))
-	w.fires = w.run.over(w.from, w.last, w.step)
+	w.fires = w.run.evaluateSpan(w.begin, w.last, w.step)
 }
 
-// in are the alerts of the cluster of a scenario.
-func (w *world) in(s scenario) firings {
+// firingsOf are the alerts of the cluster of a scenario.
+func (w *world) firingsOf(s scenario) firings {
 	return func(offset time.Duration) []*rules.Alert { return w.fires(s.cluster, offset) }
 }
 
@@ -80,7 +80,7 @@ func TestScenarios(t *testing.T) {
 			w.evaluate(t)
 			for _, s := range w.scenarios {
 				t.Run(s.name, func(t *testing.T) {
-					if wrong := s.wrong(w.in(s)); wrong != "" {
+					if wrong := s.wrong(w.firingsOf(s)); wrong != "" {
 						t.Error(wrong)
 					}
 				})
@@ -104,7 +104,7 @@ func expectationWorlds() []*world {
 	alike := map[string]*world{}
 	var out []*world
 	for _, e := range slices.Concat(rollouts(), auditorsGo(), expectations) {
-		key := fmt.Sprint(e.scrape, e.step, e.from/400, e.last/250)
+		key := fmt.Sprint(e.scrape, e.step, e.begin/400, e.last/250)
 		switch {
 		case e.isAboutAbsence():
 			key = e.name
@@ -113,10 +113,10 @@ func expectationWorlds() []*world {
 		}
 		w := alike[key]
 		if w == nil {
-			w = &world{name: key, scrape: minutes(e.scrape), step: minutes(e.step), from: minutes(e.from)}
+			w = &world{name: key, scrape: minutes(e.scrape), step: minutes(e.step), begin: minutes(e.begin)}
 			alike[key], out = w, append(out, w)
 		}
-		w.from, w.last = min(w.from, minutes(e.from)), max(w.last, minutes(e.last))
+		w.begin, w.last = min(w.begin, minutes(e.begin)), max(w.last, minutes(e.last))
 		w.scenarios = append(w.scenarios, e.scenario())
 	}
 	return out

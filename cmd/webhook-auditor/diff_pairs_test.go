@@ -163,9 +163,9 @@ func number(variable string, preset int) int {
 func comparePair(t *testing.T, m pairMaker) {
 	old, applied, after := m.pair()
 	before, updated, whole := m.file(t, "old.yaml", old), m.file(t, "new.yaml", applied), m.file(t, "whole.yaml", after)
-	run := func(format, file string, from ...string) call {
-		d := &diff{source: source{access: &clusterFlags{}, input: &input{allowEmpty: true}, paths: from}, output: format, failOn: never}
-		if len(from) > 0 {
+	run := func(format, file string, sources ...string) call {
+		d := &diff{source: source{access: &clusterFlags{}, input: &input{allowEmpty: true}, paths: sources}, output: format, failOn: never}
+		if len(sources) > 0 {
 			return call{run: d.run, args: []string{file}}
 		}
 		return call{run: d.run, args: []string{before, file}}

@@ -30,7 +30,7 @@ const asWritten = "the object is taken as it is written: a field that the API se
 type requestFlags struct {
 	subject admission.Subject
 	labels  string
-	// labeled says whether the labels are known.
+	// labeled says whether labels are given.
 	labeled func() bool
 	// file holds the object of the request.
 	file string

@@ -23,10 +23,10 @@ type result struct {
 	code     int
 }
 
-func execute(t *testing.T, in string, args ...string) result {
+func execute(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	var out, err bytes.Buffer
-	code := exit(run(t.Context(), args, streams{reader: strings.NewReader(in), out: &out, err: &err}), &err)
+	code := exit(run(t.Context(), args, streams{reader: strings.NewReader(stdin), out: &out, err: &err}), &err)
 	return result{out.String(), err.String(), code}
 }
 
@@ -100,9 +100,9 @@ const refusal = `Error from server (InternalError): Internal error occurred: fai
 
 func TestExplainError(t *testing.T) {
 	for name, tc := range map[string]struct {
-		in   string
-		args []string
-		want []string
+		stdin string
+		args  []string
+		want  []string
 	}{
 		"text":           {"", []string{"--error", refusal}, []string{"images.policy.example.com: service-missing", "testdata/webhooks.yaml:6", "validating · policy", "fix:"}},
 		"standard input": {"I1121 all is well\nE1121 " + strings.ReplaceAll(refusal, `"`, `\"`) + "\n", []string{"--error", "-"}, []string{"service-missing", "webhook:"}},
@@ -110,7 +110,7 @@ func TestExplainError(t *testing.T) {
 		"JSON":           {"", []string{"--error", refusal, "-o", "json"}, []string{`"cause": "service-missing"`, `"configuration": "policy"`, `"line": 6`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := execute(t, tc.in, append([]string{"explain", "--from", "testdata/webhooks.yaml"}, tc.args...)...)
+			r := execute(t, tc.stdin, append([]string{"explain", "--from", "testdata/webhooks.yaml"}, tc.args...)...)
 			if r.code != exitOK {
 				t.Errorf("exit code %d: %s", r.code, r.err)
 			}

@@ -86,9 +86,9 @@ func TestDrawing(t *testing.T) {
 		}
 		imports[packages[0]] = slices.DeleteFunc(packages[1:], func(p string) bool { return !strings.HasPrefix(p, "cmd/") && !isPart(p) })
 	}
-	var reaches func(from, to string) bool
-	reaches = func(from, to string) bool {
-		return slices.ContainsFunc(imports[from], func(p string) bool { return p == to || reaches(p, to) })
+	var reaches func(importer, imported string) bool
+	reaches = func(importer, imported string) bool {
+		return slices.ContainsFunc(imports[importer], func(p string) bool { return p == imported || reaches(p, imported) })
 	}
 	var height func(string) int
 	height = func(p string) int {

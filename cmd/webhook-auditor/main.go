@@ -44,7 +44,7 @@ func versionCommand(s streams) *cobra.Command {
 	}
 }
 
-// builtFrom is what is known of this binary, in a line.
+// builtFrom is the version of this binary and what it was built from, in a line.
 func builtFrom() string {
 	parts := []string{program, cmp.Or(version.Version, "unknown")}
 	if revision := version.GetRevision(); revision != "unknown" {

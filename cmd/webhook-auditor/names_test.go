@@ -39,14 +39,18 @@ func TestNames(t *testing.T) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == "e2e" || entry.Name() == "node_modules" || entry.Name() == "testdata"):
+		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "testdata"):
 			return fs.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
+		case entry.IsDir() || !strings.HasSuffix(file, ".go"):
 			return nil
 		}
 		files := token.NewFileSet()
 		tree := must.Get(parser.ParseFile(files, file, nil, parser.SkipObjectResolution|parser.ParseComments))(t)
+		shipped := !strings.HasSuffix(file, "_test.go") && !strings.HasPrefix(file, filepath.Join(root, "e2e"))
 		for _, line := range longLines(files, tree, must.Get(os.ReadFile(file))(t)) {
+			if !shipped {
+				break
+			}
 			t.Errorf("%s:%d: code of more than %d columns, without its texts", file, line, maxColumns)
 		}
 		for _, found := range unclearNames(tree) {

@@ -64,8 +64,8 @@ func (f followed) read(n int) {
 	}
 }
 
-// wants holds what is in effect, and what /metrics says of the last reload.
-func (f followed) wants(t *testing.T, step string, acknowledged int, successful float64) {
+// checkState holds what is in effect, and what /metrics says of the last reload.
+func (f followed) checkState(t *testing.T, step string, acknowledged int, successful float64) {
 	t.Helper()
 	if got := f.current().Totals(); got.Acknowledged != acknowledged || got.Critical+got.Acknowledged != 1 {
 		t.Errorf("%s: %+v, want %d acknowledged", step, got, acknowledged)
@@ -85,27 +85,27 @@ webhook_auditor_policy_last_reload_successful ` + map[float64]string{0: "0", 1: 
 func TestPolicyIsReloaded(t *testing.T) {
 	f := follow(t, filepath.Join(t.TempDir(), "policy.yaml"), "{}")
 	f.read(2)
-	f.wants(t, "unchanged", 0, 1)
+	f.checkState(t, "unchanged", 0, 1)
 	f.write(t, acknowledging)
 	f.read(2)
-	f.wants(t, "edited", 1, 1)
+	f.checkState(t, "edited", 1, 1)
 	for content, problem := range map[string]string{"clases: {}": "unknown field", "budgets: 3": "Policy.budgets"} {
 		f.write(t, content)
 		f.read(4)
-		f.wants(t, content, 1, 0)
+		f.checkState(t, content, 1, 0)
 		if n := strings.Count(f.log.String(), problem); n != 1 {
 			t.Errorf("%q is logged %d times:\n%s", problem, n, f.log)
 		}
 	}
 	f.write(t, acknowledging)
 	f.read(2)
-	f.wants(t, "good again", 1, 1)
+	f.checkState(t, "good again", 1, 1)
 	must.Succeed(t, os.Remove(f.file))
 	f.read(2)
-	f.wants(t, "removed", 1, 0)
+	f.checkState(t, "removed", 1, 0)
 	f.write(t, "{}")
 	f.read(2)
-	f.wants(t, "back", 0, 1)
+	f.checkState(t, "back", 0, 1)
 	if n := strings.Count(f.log.String(), "reloaded the Policy"); n != 3 {
 		t.Errorf("reloaded %d times, want 3:\n%s", n, f.log)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // screen is a terminal and what is to be seen on it.
-type screen struct{ terminal, shown *os.File }
+type screen struct{ terminal, output *os.File }
 
 func newScreen(t *testing.T) screen {
 	t.Helper()
@@ -34,7 +34,7 @@ func (s screen) see(t *testing.T, words string) string {
 	defer late.Stop()
 	var seen bytes.Buffer
 	for part := make([]byte, 1024); !strings.Contains(seen.String(), words); {
-		n, err := s.shown.Read(part)
+		n, err := s.output.Read(part)
 		if err != nil {
 			t.Fatalf("no %q in %q: %v", words, seen.String(), err)
 		}

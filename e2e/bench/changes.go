@@ -21,7 +21,7 @@ const (
 
 // measureChanges changes a webhook and what is behind one over and over, and
 // measures the time from the answer of the API server until /metrics shows it.
-func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *column) error {
+func (c *filled) measureChanges(ctx context.Context, o options, r *running, results *column) error {
 	if o.changes == 0 {
 		return nil
 	}
@@ -42,14 +42,14 @@ func (c *filled) measureChanges(ctx context.Context, o options, r *running, to *
 		if err != nil {
 			return fmt.Errorf("%s: %w", kind.row, err)
 		}
-		to.addDelays(kind.row, delays)
+		results.addDelays(kind.row, delays)
 	}
-	return errors.Join(c.measureFirstScrapes(ctx, o, r, to), c.measureMany(ctx, r, to), c.measurePodChanges(ctx, r, to))
+	return errors.Join(c.measureFirstScrapes(ctx, o, r, results), c.measureMany(ctx, r, results), c.measurePodChanges(ctx, r, results))
 }
 
 // measureFirstScrapes is what the first scrape after a change takes, which has what later
 // ones find ready.
-func (c *filled) measureFirstScrapes(ctx context.Context, o options, r *running, to *column) error {
+func (c *filled) measureFirstScrapes(ctx context.Context, o options, r *running, results *column) error {
 	var took []time.Duration
 	cpu := 0.0
 	for i := range o.changes {
@@ -63,8 +63,8 @@ func (c *filled) measureFirstScrapes(ctx context.Context, o options, r *running,
 		took = append(took, time.Since(began))
 		cpu += cpuSeconds(r.process.PID()) - before
 	}
-	to.addDelays("first compressed scrape after a change", took)
-	to.add("CPU of that first scrape, ms", 1000*cpu/float64(o.changes))
+	results.addDelays("first compressed scrape after a change", took)
+	results.add("CPU of that first scrape, ms", 1000*cpu/float64(o.changes))
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (c *filled) changeTimeout(ctx context.Context, i int) error {
 }
 
 // measureMany is the CPU of many changes one after another.
-func (c *filled) measureMany(ctx context.Context, r *running, to *column) error {
+func (c *filled) measureMany(ctx context.Context, r *running, results *column) error {
 	cpu := cpuSeconds(r.process.PID())
 	for i := range many {
 		if err := c.changeTimeout(ctx, i); err != nil {
@@ -86,13 +86,13 @@ func (c *filled) measureMany(ctx context.Context, r *running, to *column) error 
 			return err
 		}
 	}
-	to.add(fmt.Sprintf("CPU of %d changes, one each %s, s", many, pace), cpuSeconds(r.process.PID())-cpu)
+	results.add(fmt.Sprintf("CPU of %d changes, one each %s, s", many, pace), cpuSeconds(r.process.PID())-cpu)
 	return nil
 }
 
 // measurePodChanges is what changes of Pods cost, as kubelets make them: by their status, which
 // no webhook of the profile is called for.
-func (c *filled) measurePodChanges(ctx context.Context, r *running, to *column) error {
+func (c *filled) measurePodChanges(ctx context.Context, r *running, results *column) error {
 	rate := c.size.PodChanges
 	if rate == 0 {
 		return nil
@@ -109,8 +109,8 @@ func (c *filled) measurePodChanges(ctx context.Context, r *running, to *column) 
 			return err
 		}
 	}
-	to.add(fmt.Sprintf("CPU of %d changes of Pods, %d a second, s", rate*seconds, rate), cpuSeconds(r.process.PID())-cpu)
-	to.add("RSS after them, MiB", memory(r.process.PID(), "VmRSS"))
+	results.add(fmt.Sprintf("CPU of %d changes of Pods, %d a second, s", rate*seconds, rate), cpuSeconds(r.process.PID())-cpu)
+	results.add("RSS after them, MiB", memory(r.process.PID(), "VmRSS"))
 	return nil
 }
 

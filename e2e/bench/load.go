@@ -116,9 +116,9 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 }).Parse(objects))
 
 // create posts the object of a resource to the path above it.
-func (c *filled) create(ctx context.Context, above, resource string, of object) error {
+func (c *filled) create(ctx context.Context, above, resource string, manifest object) error {
 	var text bytes.Buffer
-	if err := templates.ExecuteTemplate(&text, resource, of); err != nil {
+	if err := templates.ExecuteTemplate(&text, resource, manifest); err != nil {
 		return err
 	}
 	return c.kube.Discovery().RESTClient().Post().AbsPath(above, resource).SetHeader("Content-Type", "application/yaml").Body(text.Bytes()).Do(ctx).Error()
@@ -151,11 +151,11 @@ func (c *filled) createUnrelated(ctx context.Context, i int) error {
 	return c.createService(ctx, namespace, object{"Name": fmt.Sprintf("unrelated-%d", i), "ClusterIP": "None"})
 }
 
-func (c *filled) createService(ctx context.Context, namespace string, of object) error {
-	if err := c.create(ctx, "/api/v1/namespaces/"+namespace, "services", of); err != nil {
+func (c *filled) createService(ctx context.Context, namespace string, manifest object) error {
+	if err := c.create(ctx, "/api/v1/namespaces/"+namespace, "services", manifest); err != nil {
 		return err
 	}
-	return c.create(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+namespace, "endpointslices", of)
+	return c.create(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+namespace, "endpointslices", manifest)
 }
 
 func (c *filled) createPod(ctx context.Context, i int) error {

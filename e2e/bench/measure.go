@@ -32,7 +32,7 @@ const (
 )
 
 // measure starts a program, changes what it follows, and stops it.
-func (c *filled) measure(ctx context.Context, o options, p program, to *column) (err error) {
+func (c *filled) measure(ctx context.Context, o options, p program, results *column) (err error) {
 	server := c.plane.APIServer.PID()
 	streams, err := c.watches(ctx)
 	if err != nil {
@@ -47,38 +47,38 @@ func (c *filled) measure(ctx context.Context, o options, p program, to *column) 
 	if err := r.awaitComplete(ctx); err != nil {
 		return err
 	}
-	to.add(startTime, time.Since(began).Seconds())
-	to.add(serverCPU, cpuSeconds(server)-cpu)
+	results.add(startTime, time.Since(began).Seconds())
+	results.add(serverCPU, cpuSeconds(server)-cpu)
 	pid := r.process.PID()
-	to.add(startCPU, cpuSeconds(pid))
+	results.add(startCPU, cpuSeconds(pid))
 	if err := sleep(ctx, o.settle); err != nil {
 		return err
 	}
-	to.add(settledMemory, memory(pid, "VmRSS"))
+	results.add(settledMemory, memory(pid, "VmRSS"))
 	now, err := c.watches(ctx)
 	if err != nil {
 		return err
 	}
-	to.add(watchesRow, now-streams)
-	if err := r.measureScrapes(ctx, to); err != nil {
+	results.add(watchesRow, now-streams)
+	if err := r.measureScrapes(ctx, results); err != nil {
 		return err
 	}
-	if err := c.measureChanges(ctx, o, r, to); err != nil {
+	if err := c.measureChanges(ctx, o, r, results); err != nil {
 		return err
 	}
-	to.add(peakMemory, memory(pid, "VmHWM"))
+	results.add(peakMemory, memory(pid, "VmHWM"))
 	return nil
 }
 
 // measureScrapes fetches all of /metrics, as Prometheus does: compressed.
-func (r *running) measureScrapes(ctx context.Context, to *column) error {
+func (r *running) measureScrapes(ctx context.Context, results *column) error {
 	const scrapes = 10
 	body, err := fetch(ctx, r.url)
 	if err != nil {
 		return err
 	}
 	series := bytes.Count(body, []byte("\n")) - bytes.Count(body, []byte("\n#"))
-	to.add(seriesRow, float64(series))
+	results.add(seriesRow, float64(series))
 	cpu, began := cpuSeconds(r.process.PID()), time.Now()
 	for range scrapes {
 		if err := scrape(ctx, r.url); err != nil {
@@ -86,8 +86,8 @@ func (r *running) measureScrapes(ctx context.Context, to *column) error {
 		}
 	}
 	each := 1000 * 1000 / float64(series*scrapes) // in milliseconds for 1,000 series
-	to.add("scrape of 1,000 series, ms", time.Since(began).Seconds()*each)
-	to.add(scrapeCPU, (cpuSeconds(r.process.PID())-cpu)*each)
+	results.add("scrape of 1,000 series, ms", time.Since(began).Seconds()*each)
+	results.add(scrapeCPU, (cpuSeconds(r.process.PID())-cpu)*each)
 	return nil
 }
 

@@ -32,8 +32,8 @@ type terminal struct {
 	*os.File
 	ended chan error
 
-	mu    sync.Mutex
-	shown bytes.Buffer
+	mu     sync.Mutex
+	output bytes.Buffer
 }
 
 // open runs the command on a terminal of its own, as a shell does.
@@ -50,7 +50,7 @@ func open(t *testing.T, cmd *exec.Cmd) *terminal {
 		for part := make([]byte, 4096); ; {
 			n, err := file.Read(part)
 			s.mu.Lock()
-			s.shown.Write(part[:n])
+			s.output.Write(part[:n])
 			s.mu.Unlock()
 			if err != nil {
 				return // no process has it open any more
@@ -68,7 +68,7 @@ func open(t *testing.T, cmd *exec.Cmd) *terminal {
 func (s *terminal) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.shown.String()
+	return s.output.String()
 }
 
 // sees waits until the terminal shows what matches, and returns the match.

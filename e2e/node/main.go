@@ -86,9 +86,9 @@ func fromEnvironment(folder string) (nodes.Options, error) {
 		return nodes.Options{}, err
 	}
 	options := nodes.FromEnvironment(root, folder)
-	if nodes := os.Getenv("NODES"); nodes != "" {
-		if options.Nodes, err = strconv.Atoi(nodes); err != nil || options.Nodes < 1 {
-			return options, fmt.Errorf("reading NODES: %q is no number of nodes", nodes)
+	if count := os.Getenv("NODES"); count != "" {
+		if options.Nodes, err = strconv.Atoi(count); err != nil || options.Nodes < 1 {
+			return options, fmt.Errorf("reading NODES: %q is no number of nodes", count)
 		}
 	}
 	if _, err := os.Stat(options.Images[0]); err != nil {

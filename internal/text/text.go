@@ -39,7 +39,7 @@ func Shorten(s string, most int) string {
 	return strings.ToValidUTF8(s[:most-len(more)], "") + more
 }
 
-// Similar returns the known names that look like what was typed or contain it, the
+// Similar returns the names that look like what was typed or contain it, the
 // nearest first, at most so many.
 func Similar(typed string, names []string, most int) []string {
 	typed = strings.ToLower(typed)

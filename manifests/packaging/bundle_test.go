@@ -71,7 +71,7 @@ func TestPrintedRulesReplaceThoseOfTheBundle(t *testing.T) {
 	text := must.Get(exec.CommandContext(t.Context(), "../../bin/webhook-auditor", "print", "rules", "--severities=enhancement", "--namespace="+openshift).Output())(t)
 	printed, component, bundled := objects{}, objects{}, objects{}
 	printed.add(t, text)
-	for id, object := range with(t, "overlays/openshift", "parts/enhancement") {
+	for id, object := range kustomization(t, "overlays/openshift", "parts/enhancement") {
 		if object["kind"] == "PrometheusRule" {
 			component[id] = object
 		}

@@ -68,8 +68,8 @@ func built(t *testing.T, dir string) objects {
 	return out
 }
 
-// with is a kustomization of a user, of a folder and a component.
-func with(t *testing.T, resource, component string) objects {
+// kustomization is a kustomization of a user, of a folder and a component.
+func kustomization(t *testing.T, resource, component string) objects {
 	t.Helper()
 	here := must.Get(os.Getwd())(t)
 	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
@@ -138,8 +138,8 @@ func file(t *testing.T, path string) objects {
 	return out
 }
 
-// without drops the objects of a group.
-func (o objects) without(group string) objects {
+// withoutGroup drops the objects of a group.
+func (o objects) withoutGroup(group string) objects {
 	out := objects{}
 	for id, object := range o {
 		if !strings.HasPrefix(object["apiVersion"].(string), group+"/") {
@@ -166,7 +166,7 @@ func TestWaysToInstallSayTheSame(t *testing.T) {
 		{"overlays/kubernetes", kustomized(t, "overlays/kubernetes"), namespace, `{namespace: {create: true}, prometheusOperator: {enabled: true}, grafana: {enabled: true}}`},
 		{"overlays/openshift", kustomized(t, "overlays/openshift"), openshift, `{namespace: {create: true}, openshift: {enabled: true}}`},
 		{
-			"the enhancement with overlays/openshift", with(t, "overlays/openshift", "parts/enhancement"), openshift,
+			"the enhancement with overlays/openshift", kustomization(t, "overlays/openshift", "parts/enhancement"), openshift,
 			`{namespace: {create: true}, openshift: {enabled: true}, extraArgs: [--degraded=enhancement], alerts: {severities: enhancement}}`,
 		},
 	} {
@@ -176,7 +176,7 @@ func TestWaysToInstallSayTheSame(t *testing.T) {
 		})
 	}
 	t.Run("base and install.yaml", func(t *testing.T) {
-		compare(t, kustomized(t, "base").without("monitoring.coreos.com"), install)
+		compare(t, kustomized(t, "base").withoutGroup("monitoring.coreos.com"), install)
 	})
 }
 

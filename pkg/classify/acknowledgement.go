@@ -62,7 +62,7 @@ func (a Acknowledgement) covers(f *Finding) bool {
 
 func matchOrAny(glob, name string) bool { return glob == "" || match(glob, name) }
 
-// acknowledge marks the findings that are known, and reports the
+// acknowledge marks the findings that are acknowledged, and reports the
 // acknowledgements that cover none.
 func (p Policy) acknowledge(w *work, r *Report) {
 	list := p.Acknowledgements

@@ -110,8 +110,8 @@ func header(text, key string) string {
 
 var wanted = regexp.MustCompile(`# want ([a-z =-]+)$`)
 
-// wants returns the checks wanted by line, as NAME or NAME=SEVERITY.
-func wants(text string) map[int][]string {
+// wantedChecks returns the checks wanted by line, as NAME or NAME=SEVERITY.
+func wantedChecks(text string) map[int][]string {
 	out := map[int][]string{}
 	for i, line := range strings.Split(text, "\n") {
 		if m := wanted.FindStringSubmatch(line); m != nil {
@@ -149,7 +149,7 @@ func TestChecks(t *testing.T) {
 		t.Run(check.Name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join("testdata", check.Name+".yaml")
-			want := wants(source(t, file))
+			want := wantedChecks(source(t, file))
 			report := reportOn(t, file)
 			if diff := cmp.Diff(want, found(report, want)); diff != "" {
 				t.Errorf("%s: by line, -wanted +found; correct the check, or the comments \"# want CHECK\" of the file:\n%s", file, diff)

@@ -15,7 +15,7 @@ import (
 type Commands struct {
 	// Disable keeps a copy of the object before it changes it, Restore brings it back.
 	Disable, Restore string
-	// Reverts says who undoes Disable; "" where nothing is known to.
+	// Reverts says who undoes Disable; "" where nothing does.
 	Reverts string
 	// Inspect shows the backend.
 	Inspect []string

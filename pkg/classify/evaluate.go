@@ -37,7 +37,7 @@ func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 	return r, nil
 }
 
-// derive derives what is known of each webhook alone.
+// derive makes the Profile of each webhook alone.
 func (p *Policy) derive(w *work, r *Report) {
 	s := r.Snapshot
 	w.requests = p.controlPlaneRequests(r.Matcher)

@@ -28,7 +28,7 @@ var evictionBlocked = &Check{
 }
 
 // BehindWebhook returns the workloads behind the Service that the webhook calls, as
-// far as they are known.
+// far as the input has them.
 func BehindWebhook(p *Profile) []inventory.Workload {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return nil

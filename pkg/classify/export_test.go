@@ -9,7 +9,7 @@ import (
 
 // CrowdSnapshot is that of n webhooks of the crowd.
 func CrowdSnapshot(name string, n int) *inventory.Snapshot {
-	return crowdCalled(name).of(n).Snapshot(taken)
+	return crowdCalled(name).objects(n).Snapshot(taken)
 }
 
 // MixedSnapshot is the same for each seed.

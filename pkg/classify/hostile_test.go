@@ -64,8 +64,8 @@ func crowdCalled(name string) crowd {
 
 func team(i int) string { return fmt.Sprintf("team-%05d", i) }
 
-// of makes the objects of n webhooks of the shape.
-func (s crowd) of(n int) inventory.Objects {
+// objects makes the objects of n webhooks of the shape.
+func (s crowd) objects(n int) inventory.Objects {
 	var o inventory.Objects
 	if s.around != nil {
 		s.around(&o, n)
@@ -291,8 +291,8 @@ func TestGrowth(t *testing.T) {
 	const n, times, most = 100, 4, 6
 	for _, c := range crowds {
 		t.Run(c.name, func(t *testing.T) {
-			steps, bytes := effort(t, DefaultPolicy(), c.of(n).Snapshot(taken))
-			moreSteps, moreBytes := effort(t, DefaultPolicy(), c.of(times*n).Snapshot(taken))
+			steps, bytes := effort(t, DefaultPolicy(), c.objects(n).Snapshot(taken))
+			moreSteps, moreBytes := effort(t, DefaultPolicy(), c.objects(times*n).Snapshot(taken))
 			t.Logf("%d webhooks: %d steps, %d bytes; %d webhooks: %d steps, %d bytes", n, steps, bytes, times*n, moreSteps, moreBytes)
 			if steps == 0 || moreSteps > most*steps {
 				t.Errorf("%d times the webhooks take %d steps instead of %d", times, moreSteps, steps)
@@ -343,7 +343,7 @@ func TestEndsAnywhere(t *testing.T) {
 	policy := DefaultPolicy()
 	policy.Budgets = []Budget{{Resource: inventory.Resource{Name: "pods"}, Seconds: 1}}
 	for _, c := range crowds {
-		s := c.of(n).Snapshot(taken)
+		s := c.objects(n).Snapshot(taken)
 		all := newWork(t.Context())
 		must.Get(policy.evaluate(all, admission.New(s)))(t)
 		for point := range points {

@@ -32,11 +32,11 @@ func reportOn(t testing.TB, s *inventory.Snapshot) *classify.Report {
 // askedContext counts how often it is asked whether it ended.
 type askedContext struct {
 	context.Context
-	asked int
+	steps int
 }
 
 func (c *askedContext) Err() error {
-	c.asked++
+	c.steps++
 	return nil
 }
 
@@ -44,7 +44,7 @@ func (c *askedContext) Err() error {
 // steps, and for what is reported of each, the memory, whatever their shape.
 func TestImpactGrowth(t *testing.T) {
 	const n, times, most = 90, 4, 6
-	effort := func(name string, n int) (asked, bytes int) {
+	effort := func(name string, n int) (steps, bytes int) {
 		r := reportOn(t, classify.CrowdSnapshot(name, n))
 		ctx := &askedContext{Context: t.Context()}
 		var before, after runtime.MemStats
@@ -58,7 +58,7 @@ func TestImpactGrowth(t *testing.T) {
 		for _, e := range c.Effects {
 			reported += len(e.Namespaces) // the webhooks times what they match
 		}
-		return ctx.asked, int(after.TotalAlloc-before.TotalAlloc) / reported * n
+		return ctx.steps, int(after.TotalAlloc-before.TotalAlloc) / reported * n
 	}
 	for _, name := range []string{"all different", "one cycle through all", "a chain through all", "each excludes itself by a matchCondition", "everything known"} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ var (
 	helm4Removes string
 )
 
-// installers are those that are known. The list of Argo CD is that of Helm 3 without
+// installers are those that are compared. The list of Argo CD is that of Helm 3 without
 // PriorityClass. Source: pkg/sync/sync_tasks.go of github.com/argoproj/gitops-engine.
 var installers = []installer{
 	{name: "Helm 3", kinds: strings.Fields(helm3), then: manifestKind, apart: []string{inventory.AnnotationHelmHook}},

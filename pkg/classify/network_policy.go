@@ -92,7 +92,7 @@ func pluginPolicy(p *Profile) string {
 	return ""
 }
 
-// isRead reports whether what the policy says is known.
+// isRead reports whether the policy was read.
 func isRead(s *inventory.Snapshot, m *inventory.Manifest) bool {
 	return slices.ContainsFunc(s.NetworkPolicies,
 		func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })

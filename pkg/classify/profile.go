@@ -66,7 +66,7 @@ type Profile struct {
 	RefusedAtInstall, RefusedAtUninstall, FinalizedAtUninstall Stuck
 }
 
-// deriver derives what is known of webhooks one by one.
+// deriver makes the Profiles of webhooks one by one.
 type deriver struct {
 	work    *work
 	policy  *Policy
@@ -80,7 +80,7 @@ type deriver struct {
 	runLevelZero []string
 }
 
-// derive is what is known of the webhook alone.
+// derive is the Profile of the webhook alone.
 func (d *deriver) derive(w *inventory.Webhook) *Profile {
 	key := admission.MatchKey(w)
 	p, ok := d.alike[key]

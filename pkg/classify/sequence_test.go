@@ -84,7 +84,7 @@ func TestGrowthOverSnapshots(t *testing.T) {
 // all evaluates so many Snapshots, each edited, and calls each with the Reports.
 func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int), all int, each func(n int, o inventory.Objects, r *Report)) {
 	t.Helper()
-	cluster := crowd{hook: catchAll, around: withBackends}.of(3)
+	cluster := crowd{hook: catchAll, around: withBackends}.objects(3)
 	for n := range all {
 		o := cluster
 		configuration := o.Validating[0].DeepCopy()
@@ -127,7 +127,7 @@ func heapInUse() uint64 {
 // lengthsIn adds up the lengths of all maps and slices that v leads to, by the type and
 // the field that holds them. It goes through this project's types only.
 func lengthsIn(v any) map[string]int {
-	l := lengths{sums: map[string]int{}, seen: map[visit]bool{}}
+	l := lengths{sums: map[string]int{}, visits: map[visit]bool{}}
 	l.add("", reflect.ValueOf(v))
 	return l.sums
 }
@@ -138,8 +138,8 @@ type visit struct {
 }
 
 type lengths struct {
-	sums map[string]int
-	seen map[visit]bool
+	sums   map[string]int
+	visits map[visit]bool
 }
 
 func (l *lengths) add(path string, v reflect.Value) {
@@ -174,6 +174,6 @@ func (l *lengths) add(path string, v reflect.Value) {
 // first reports whether what v refers to was not counted before.
 func (l *lengths) first(v reflect.Value) bool {
 	at := visit{v.Type(), v.Pointer()}
-	defer func() { l.seen[at] = true }()
-	return v.Pointer() != 0 && !l.seen[at]
+	defer func() { l.visits[at] = true }()
+	return v.Pointer() != 0 && !l.visits[at]
 }

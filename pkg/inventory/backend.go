@@ -205,7 +205,7 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 	return s.readiness(service, state)
 }
 
-// IsMissing reports whether it is known that there is no such Service.
+// IsMissing reports whether the input shows that there is no such Service.
 func (s *Snapshot) IsMissing(service Key) bool {
 	_, exists := s.Services[service]
 	_, inNamespace := s.Namespaces[service.Namespace]

@@ -69,7 +69,7 @@ func (s *Snapshot) place() *placement {
 	return p
 }
 
-// HasServiceIn reports whether a Service of the namespace is known.
+// HasServiceIn reports whether the input has a Service in the namespace.
 func (s *Snapshot) HasServiceIn(namespace string) bool { return len(s.place().services[namespace]) > 0 }
 
 // NamespacesOfService returns the namespaces with a Service of the name, sorted.

@@ -13,7 +13,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// Snapshot is everything that is known of a cluster at one time. It is never
+// Snapshot is all that was read of a cluster at one time. It is never
 // written to after it was made.
 type Snapshot struct {
 	// Taken is the only clock that checks and exporters may read.
@@ -61,7 +61,7 @@ type Snapshot struct {
 	placement *placement
 }
 
-// Cluster is what is known of a cluster as a whole, and how much of it the input covers.
+// Cluster has the facts about a cluster as a whole, and how much of it the input covers.
 type Cluster struct {
 	Server Version
 	// OpenShift says that the input shows OpenShift's APIs.
@@ -329,7 +329,7 @@ type CRDVersion struct {
 	Resources []Served
 }
 
-// NamespaceLabels are the labels that are known of a namespace, and whether the
+// NamespaceLabels are the labels that the input has of a namespace, and whether the
 // Snapshot has it.
 func (s *Snapshot) NamespaceLabels(name string) (labels map[string]string, exists bool) {
 	if n, ok := s.Namespaces[name]; ok {

@@ -248,17 +248,17 @@ func (s Source) String() string {
 type Owner struct {
 	Tool string
 	Name string
-	// Namespace is that of a release or a Kustomization, "" where it is not known.
+	// Namespace is that of a release or a Kustomization, "" where the metadata lacks it.
 	Namespace string
 }
 
-// IsOther reports whether both are known, and are two.
+// IsOther reports whether both have a tool, and are two.
 func (o Owner) IsOther(other Owner) bool {
 	namespaces := o.Namespace != other.Namespace && o.Namespace != "" && other.Namespace != ""
 	return o.Tool != "" && other.Tool != "" && (o.Tool != other.Tool || o.Name != other.Name || namespaces)
 }
 
-// String returns "tool/name", or "" where no owner is known.
+// String returns "tool/name", or "" without an owner.
 func (o Owner) String() string {
 	if o.Tool == "" {
 		return ""

@@ -40,14 +40,14 @@ type Workload struct {
 	ClusterDNS bool
 	// Replicas counts its Pods; 0 where that depends on the nodes.
 	Replicas int
-	// Nodes are those its Pods run on, where known, and NodeSelector the labels of those
+	// Nodes are those its Pods run on, as far as the input has them, and NodeSelector the labels of those
 	// that they may run on.
 	Nodes        []string
 	NodeSelector map[string]string
 	// NodeTerms are those of its required node affinity, of which a node must fulfill one;
 	// none for all nodes.
 	NodeTerms []corev1.NodeSelectorTerm
-	// Newest is when the newest of its Pods was created, where known, and
+	// Newest is when the newest of its Pods was created, zero without one, and
 	// Terminating says that some of them are on their way out.
 	Newest      time.Time
 	Terminating bool

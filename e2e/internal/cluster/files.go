@@ -16,7 +16,7 @@ func (f folder) path(name string) string { return filepath.Join(string(f), name)
 // Credentials writes into a folder all that the servers need to trust each other: what
 // an API server with these names serves with, how they call each other, and the key of
 // service accounts.
-func Credentials(in string, users *ca.Authority, hosts ...string) error {
+func Credentials(dir string, users *ca.Authority, hosts ...string) error {
 	proxies, err := ca.New("front-proxy")
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func Credentials(in string, users *ca.Authority, hosts ...string) error {
 		"service-account.key": proxy.Key,
 		"service-account.crt": proxy.Certificate,
 	} {
-		if err := os.WriteFile(folder(in).path(name), content, 0o600); err != nil {
+		if err := os.WriteFile(folder(dir).path(name), content, 0o600); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
 	}
@@ -49,8 +49,8 @@ func Credentials(in string, users *ca.Authority, hosts ...string) error {
 }
 
 // Trust are the flags by which an API server uses the credentials of a folder.
-func Trust(in string) []string {
-	f := folder(in)
+func Trust(dir string) []string {
+	f := folder(dir)
 	return flags(map[string]string{
 		"tls-cert-file":        f.path("serving.crt"),
 		"tls-private-key-file": f.path("serving.key"),

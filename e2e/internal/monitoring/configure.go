@@ -126,15 +126,15 @@ func Routes(path, notify string, scale float64) (object, error) {
 // scaleRoute scales how long a route and those below it wait for further alerts. How
 // often a page is repeated stays as it is: a test that repeats pages could not
 // count incidents.
-func scaleRoute(route object, by float64) error {
+func scaleRoute(route object, factor float64) error {
 	delete(route, "mute_time_intervals") // a test must not depend on the hour at which it runs
-	if err := scaleTimes(route, by); err != nil {
+	if err := scaleTimes(route, factor); err != nil {
 		return err
 	}
 	below, _ := route["routes"].([]any)
 	for _, r := range below {
 		if child, ok := r.(object); ok {
-			if err := scaleRoute(child, by); err != nil {
+			if err := scaleRoute(child, factor); err != nil {
 				return err
 			}
 		}

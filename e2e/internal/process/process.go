@@ -19,10 +19,10 @@ const stopTimeout = 15 * time.Second
 // Process is a program that was started and can be ended again. It ends with
 // the program that started it, however that one ends (on Linux).
 type Process struct {
-	Name string
-	log  string // file that takes its output
-	cmd  *exec.Cmd
-	done chan struct{} // closed once the process is gone and reaped
+	Name  string
+	log   string // file that takes its output
+	cmd   *exec.Cmd
+	ended chan struct{} // closed once the process is gone and reaped
 }
 
 // Sparingly is what Run does for a server that shares the machine with many, in a working
@@ -55,7 +55,7 @@ func run(dir string, environment []string, path, log string, args ...string) (*P
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = attributes()
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), environment...)
-	p := &Process{Name: path, log: log, cmd: cmd, done: make(chan struct{})}
+	p := &Process{Name: path, log: log, cmd: cmd, ended: make(chan struct{})}
 	started := make(chan error, 1)
 	go p.watch(started)
 	if err := <-started; err != nil {
@@ -69,7 +69,7 @@ func run(dir string, environment []string, path, log string, args ...string) (*P
 func (p *Process) watch(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer close(p.done)
+	defer close(p.ended)
 	err := p.cmd.Start()
 	started <- err
 	if err == nil {
@@ -81,13 +81,13 @@ func (p *Process) watch(started chan<- error) {
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed once the process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
+func (p *Process) Done() <-chan struct{} { return p.ended }
 
 // ExitCode is what the process ended with; -1 while it runs or if a signal
 // ended it.
 func (p *Process) ExitCode() int {
 	select {
-	case <-p.done:
+	case <-p.ended:
 		return p.cmd.ProcessState.ExitCode()
 	default:
 		return -1
@@ -99,7 +99,7 @@ func (p *Process) ExitCode() int {
 func (p *Process) Stop() error {
 	p.signal(syscall.SIGTERM)
 	select {
-	case <-p.done:
+	case <-p.ended:
 		return nil
 	case <-time.After(stopTimeout):
 	}
@@ -111,13 +111,13 @@ func (p *Process) Stop() error {
 // gone.
 func (p *Process) Kill() {
 	p.signal(syscall.SIGKILL)
-	<-p.done
+	<-p.ended
 }
 
 // signal reaches the process's whole group, so that nothing it started stays.
 func (p *Process) signal(s syscall.Signal) {
 	select {
-	case <-p.done:
+	case <-p.ended:
 	default:
 		_ = syscall.Kill(-p.PID(), s)
 	}
@@ -140,7 +140,7 @@ func (p *Process) Await(ctx context.Context, ready func(context.Context) error) 
 			return nil
 		}
 		select {
-		case <-p.done:
+		case <-p.ended:
 			return fmt.Errorf("waiting for %s: it ended (%s); its last words:\n%s", p.Name, p.cmd.ProcessState, p.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s: %w; its last words:\n%s", p.Name, err, p.tail())

@@ -90,13 +90,13 @@ func Defaults() (string, error) {
 }
 
 // compile builds a package from the module in a folder of e2e into e2e/bin.
-func compile(module, program, of string, environment []string, flags ...string) (string, error) {
+func compile(module, program, source string, environment []string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(root, "e2e", "bin", program)
-	build := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, of)...)
+	build := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, source)...)
 	build.Dir, build.Env = filepath.Join(root, "e2e", module), environment
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building %s: %w\n%s", program, err, output)

@@ -59,11 +59,11 @@ func Start(config *rest.Config) (*Proxy, error) {
 
 var silent = log.New(io.Discard, "", 0) // broken connections are part of the tests
 
-func serve(at net.Listener, forward http.Handler) *Proxy {
-	p := &Proxy{URL: "http://" + at.Addr().String(), forward: forward}
+func serve(listener net.Listener, forward http.Handler) *Proxy {
+	p := &Proxy{URL: "http://" + listener.Addr().String(), forward: forward}
 	p.era, p.end = context.WithCancel(context.Background())
 	p.server = &http.Server{Handler: p, ErrorLog: silent}
-	go func() { _ = p.server.Serve(at) }() // ends with ErrServerClosed
+	go func() { _ = p.server.Serve(listener) }() // ends with ErrServerClosed
 	return p
 }
 

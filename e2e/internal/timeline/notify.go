@@ -113,7 +113,7 @@ func (n notifier) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, err
 	defer n.mu.Unlock()
 	out := Notification{At: time.Since(Begin), Receiver: n.receiver, Group: group}
 	before, firing := n.firing[n.receiver+group], []model.LabelSet{}
-	among := func(of []model.LabelSet, a *alert.Alert) bool { return slices.ContainsFunc(of, a.Labels.Equal) }
+	among := func(all []model.LabelSet, a *alert.Alert) bool { return slices.ContainsFunc(all, a.Labels.Equal) }
 	for _, a := range alerts {
 		switch {
 		case a.Resolved() && among(before, a):

@@ -141,10 +141,10 @@ func (l *Timeline) ScrapeQuick(webhooks []string, targets ...Target) (quick bool
 	return slow == 0
 }
 
-// Goes has what was scraped since the last change go on for so long, again and again.
-func (l *Timeline) Goes(on time.Duration) {
+// Repeat has what was scraped since the last change go on for so long, again and again.
+func (l *Timeline) Repeat(duration time.Duration) {
 	l.t.Helper()
-	for n := 0; on > 0; n, on = n+1, on-Tick {
+	for n := 0; duration > 0; n, duration = n+1, duration-Tick {
 		l.play(l.state[n%len(l.state)])
 	}
 }
@@ -157,9 +157,9 @@ func (l *Timeline) play(r round) {
 	l.t.Helper()
 	now, there := Begin.Add(l.now), map[string]labels.Labels{}
 	appender := l.storage.Appender(l.t.Context())
-	add := func(of labels.Labels, v float64) {
-		if _, err := appender.Append(0, of, now.UnixMilli(), v); err != nil {
-			l.t.Fatalf("storing %s: %v", of, err)
+	add := func(series labels.Labels, v float64) {
+		if _, err := appender.Append(0, series, now.UnixMilli(), v); err != nil {
+			l.t.Fatalf("storing %s: %v", series, err)
 		}
 	}
 	for key, s := range r {

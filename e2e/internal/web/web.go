@@ -28,10 +28,10 @@ func Get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 }
 
 // JSON reads what a URL answers into the value.
-func JSON(ctx context.Context, url string, into any) error {
+func JSON(ctx context.Context, url string, target any) error {
 	body, err := Get(ctx, http.DefaultClient, url)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(body, into)
+	return json.Unmarshal(body, target)
 }

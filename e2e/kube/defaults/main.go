@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-func run(in io.Reader, out io.Writer) error {
+func run(input io.Reader, out io.Writer) error {
 	scheme := runtime.NewScheme()
 	for _, install := range []func(*runtime.Scheme){
 		admissionregistration.Install, apiextensions.Install, apiregistration.Install, apps.Install, batch.Install, core.Install, discovery.Install, networking.Install, policy.Install,
@@ -40,7 +40,7 @@ func run(in io.Reader, out io.Writer) error {
 		install(scheme)
 	}
 	codecs := serializer.NewCodecFactory(scheme, serializer.EnableStrict)
-	for documents := utilyaml.NewYAMLReader(bufio.NewReader(in)); ; {
+	for documents := utilyaml.NewYAMLReader(bufio.NewReader(input)); ; {
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return nil

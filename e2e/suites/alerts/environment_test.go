@@ -112,7 +112,7 @@ func (w *watched) lasts(span time.Duration) {
 		w.users.round(w.t.Context())
 		w.Scrape(w.targets...)
 	}
-	w.Goes(span - rounds*timeline.Tick)
+	w.Repeat(span - rounds*timeline.Tick)
 	w.t.Logf("%s of the alerts have taken %.0f s", w.Now(), time.Since(w.begun).Seconds())
 }
 
@@ -128,7 +128,7 @@ func (w *watched) isQuick(span time.Duration, webhooks []string) {
 			kept++
 		}
 		if kept == rounds {
-			w.Goes(span)
+			w.Repeat(span)
 			return
 		}
 	}
@@ -142,7 +142,7 @@ func (w *watched) lastsWhile(span time.Duration, happens func(context.Context) e
 	w.Change(w.targets...)
 	w.settles(happens)
 	w.Scrape(w.targets...)
-	w.Goes(span)
+	w.Repeat(span)
 }
 
 // settles waits until the servers have noticed a change, while users go on.

@@ -63,22 +63,22 @@ func printAlerts(t *testing.T, args ...string) printedAlerts {
 	return out
 }
 
-// of is an alert of the name, with further labels as name and value.
-func (p printedAlerts) of(name string, more ...string) sent {
-	labels := maps.Clone(p[name])
-	if labels == nil {
-		labels = map[string]string{} // it is none of ours
+// named is an alert of the name, with further labels as name and value.
+func (p printedAlerts) named(name string, more ...string) sent {
+	set := maps.Clone(p[name])
+	if set == nil {
+		set = map[string]string{} // it is none of ours
 	}
-	labels["alertname"] = name
+	set["alertname"] = name
 	for pair := range slices.Chunk(more, 2) {
-		labels[pair[0]] = pair[1]
+		set[pair[0]] = pair[1]
 	}
-	return sent{labels: labels}
+	return sent{labels: set}
 }
 
 // about is an alert about a webhook whose backend is in namespace policy.
 func (p printedAlerts) about(webhook, alert string) sent {
-	return p.of(alert, "type", "validating", "name", webhook, "namespace", "policy")
+	return p.named(alert, "type", "validating", "name", webhook, "namespace", "policy")
 }
 
 func (s sent) explained() sent { return sent{s.labels, true} }
@@ -88,12 +88,12 @@ func routings(ours, enhancement printedAlerts) []routing {
 	return []routing{
 		{
 			"refused requests explain the API server's errors",
-			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("WebhookErrorsExplained"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
+			[]sent{ours.about("one", "WebhookFailingClosed"), ours.named("WebhookErrorsExplained"), ours.named("KubeAPIErrorBudgetBurn", "severity", "critical").explained()},
 			map[string][]string{"page": {"WebhookFailingClosed"}, "none": {"WebhookErrorsExplained"}},
 		},
 		{
 			"errors of the API server beside a webhook that fails",
-			[]sent{ours.about("one", "WebhookFailingClosed"), ours.of("KubeAPIErrorBudgetBurn", "severity", "critical")},
+			[]sent{ours.about("one", "WebhookFailingClosed"), ours.named("KubeAPIErrorBudgetBurn", "severity", "critical")},
 			map[string][]string{"page": {"WebhookFailingClosed"}, "default": {"KubeAPIErrorBudgetBurn"}},
 		},
 		{
@@ -103,20 +103,20 @@ func routings(ours, enhancement printedAlerts) []routing {
 		},
 		{
 			"a policy whose params are of a kind that is not served",
-			[]sent{ours.of("WebhookPolicyParamKindMissing", "name", "one"), ours.of("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy").explained()},
+			[]sent{ours.named("WebhookPolicyParamKindMissing", "name", "one"), ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy").explained()},
 			map[string][]string{"ticket": {"WebhookPolicyParamKindMissing"}},
 		},
 		{
 			"the auditor is away, and another target",
 			[]sent{
-				ours.of("WebhookAuditorDown"), ours.of("WebhookAuditorStale").explained(), ours.of("WebhookInputMetricsMissing", "series", "x").explained(),
-				ours.about("one", "WebhookNotInInventory").explained(), ours.of("TargetDown", "job", "webhook-auditor").explained(), ours.of("TargetDown", "job", "other"),
+				ours.named("WebhookAuditorDown"), ours.named("WebhookAuditorStale").explained(), ours.named("WebhookInputMetricsMissing", "series", "x").explained(),
+				ours.about("one", "WebhookNotInInventory").explained(), ours.named("TargetDown", "job", "webhook-auditor").explained(), ours.named("TargetDown", "job", "other"),
 			},
 			map[string][]string{"ticket": {"WebhookAuditorDown"}, "default": {"TargetDown"}},
 		},
 		{
 			"nothing watches",
-			[]sent{ours.of("WebhookUnwatched"), ours.of("WebhookAuditorDown").explained()},
+			[]sent{ours.named("WebhookUnwatched"), ours.named("WebhookAuditorDown").explained()},
 			map[string][]string{"page": {"WebhookUnwatched"}},
 		},
 		{
@@ -141,7 +141,7 @@ func routings(ours, enhancement printedAlerts) []routing {
 		},
 		{
 			"an alert of others whose name begins alike",
-			[]sent{ours.of("WebhookDeliveryFailureHigh", "severity", "critical", "name", "orders")},
+			[]sent{ours.named("WebhookDeliveryFailureHigh", "severity", "critical", "name", "orders")},
 			map[string][]string{"default": {"WebhookDeliveryFailureHigh"}},
 		},
 	}
@@ -149,30 +149,30 @@ func routings(ours, enhancement printedAlerts) []routing {
 
 // A span is how long an alert fires.
 type span struct {
-	labels   map[string]string
-	from, to time.Duration
+	labels       map[string]string
+	begins, ends time.Duration
 }
 
 // sendings are what Prometheus sends of alerts, each minute, in the order of the time.
 func sendings(all []span) []timeline.Sending {
 	var out []timeline.Sending
 	for _, one := range all {
-		for at := one.from; at < one.to; at += timeline.Resend {
+		for at := one.begins; at < one.ends; at += timeline.Resend {
 			out = append(out, one.sent(at))
 		}
-		out = append(out, one.sent(one.to))
+		out = append(out, one.sent(one.ends))
 	}
 	slices.SortStableFunc(out, func(a, b timeline.Sending) int { return int(a.At - b.At) })
 	return out
 }
 
-func (s span) sent(at time.Duration) timeline.Sending {
+func (s span) sent(now time.Duration) timeline.Sending {
 	of := func(d time.Duration) time.Time { return timeline.Begin.Add(d) }
-	a := &rules.Alert{Labels: labels.FromMap(s.labels), FiredAt: of(s.from), ValidUntil: of(at + 4*timeline.Resend)}
-	if at == s.to {
-		a.ResolvedAt = of(at)
+	a := &rules.Alert{Labels: labels.FromMap(s.labels), FiredAt: of(s.begins), ValidUntil: of(now + 4*timeline.Resend)}
+	if now == s.ends {
+		a.ResolvedAt = of(now)
 	}
-	return timeline.Sending{At: at, Alert: a}
+	return timeline.Sending{At: now, Alert: a}
 }
 
 // TestNotifications sends alerts through Alertmanager's code with the shipped
@@ -266,15 +266,15 @@ func TestOutages(t *testing.T) {
 
 // An occurrence is what fires from a minute until another, and who receives it.
 type occurrence struct {
-	fires     []sent
-	from, to  time.Duration
-	receivers string
+	fires        []sent
+	begins, ends time.Duration
+	receivers    string
 }
 
 // occurrences are seven, of which the last is over soon.
 func occurrences(ours printedAlerts) []occurrence {
 	at := func(alert, name, namespace string) sent {
-		return ours.of(alert, "type", "validating", "name", name, "namespace", namespace)
+		return ours.named(alert, "type", "validating", "name", name, "namespace", namespace)
 	}
 	var dead []sent
 	for _, name := range []string{"one", "two", "three"} {
@@ -286,9 +286,9 @@ func occurrences(ours printedAlerts) []occurrence {
 		{[]sent{at("WebhookCriticalResourceSlow", "slow", "other")}, 0, hour, "page"},
 		{[]sent{at("WebhookFailingOpen", "open", "third")}, 0, hour, "ticket"},
 		{[]sent{at("WebhookCallsFailing", "odd", "fourth")}, 0, hour, "ticket"},
-		{[]sent{ours.of("WebhookConversionBackendDown", "type", "conversion", "name", "crd", "namespace", "fifth")}, 0, hour, "ticket"},
-		{[]sent{ours.of("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy")}, 0, hour, "ticket"},
-		{[]sent{ours.of("WebhookAuditorDown")}, 8 * time.Minute, 19 * time.Minute, "ticket"},
+		{[]sent{ours.named("WebhookConversionBackendDown", "type", "conversion", "name", "crd", "namespace", "fifth")}, 0, hour, "ticket"},
+		{[]sent{ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy")}, 0, hour, "ticket"},
+		{[]sent{ours.named("WebhookAuditorDown")}, 8 * time.Minute, 19 * time.Minute, "ticket"},
 		{[]sent{at("WebhookSlow", "joins", "fourth")}, 8 * time.Minute, 19 * time.Minute, "ticket"},
 	}
 }
@@ -303,7 +303,7 @@ func TestIncidents(t *testing.T) {
 			var fire []span
 			for i, one := range all {
 				for _, s := range one.fires {
-					from, ends := one.from+time.Duration(i)*apart, one.to+time.Duration(i)*apart
+					from, ends := one.begins+time.Duration(i)*apart, one.ends+time.Duration(i)*apart
 					if s.suppressed { // what explains it goes on for longer
 						from, ends = from+time.Minute, ends-time.Minute
 					}

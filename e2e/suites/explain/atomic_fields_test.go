@@ -48,9 +48,9 @@ func (p *appliedPath) expression(value string) string {
 
 // schemaWalk visits each field in each kind of field once: that decides whether it is atomic.
 type schemaWalk struct {
-	schema *mergeschema.Schema
-	seen   map[string]bool
-	visit  func(path *appliedPath, atomic bool)
+	schema  *mergeschema.Schema
+	visited map[string]bool
+	visit   func(path *appliedPath, atomic bool)
 }
 
 func (w schemaWalk) fields(t mergeschema.TypeRef, around *appliedPath) {
@@ -63,10 +63,10 @@ func (w schemaWalk) fields(t mergeschema.TypeRef, around *appliedPath) {
 		name := path.typeName()
 		parts := strings.Split(name, ".")
 		pair := strings.Join(parts[len(parts)-2:], ".")
-		if w.seen[pair] || slices.Contains([]string{"status", "metadata", "namespace", "apiVersion", "kind"}, f.Name) {
+		if w.visited[pair] || slices.Contains([]string{"status", "metadata", "namespace", "apiVersion", "kind"}, f.Name) {
 			continue
 		}
-		w.seen[pair] = true
+		w.visited[pair] = true
 		held, ok := w.schema.Resolve(f.Type)
 		inner, atomic := f.Type, ok && held.Map != nil && held.Map.ElementRelationship == mergeschema.Atomic
 		if held.List != nil {
@@ -108,9 +108,9 @@ func TestAtomicFields(t *testing.T) {
 		object := testenv.Get(scheme.Scheme.New(gvk))(t)
 		object.GetObjectKind().SetGroupVersionKind(gvk)
 		typed := testenv.Get(converter.ObjectToTyped(object))(t)
-		walk := schemaWalk{schema: typed.Schema(), seen: map[string]bool{}}
+		walk := schemaWalk{schema: typed.Schema(), visited: map[string]bool{}}
 		walk.visit = func(path *appliedPath, isAtomic bool) {
-			name := fmt.Sprintf("%s-%d.example.com", strings.ToLower(kind.kind), len(walk.seen))
+			name := fmt.Sprintf("%s-%d.example.com", strings.ToLower(kind.kind), len(walk.visited))
 			if atomic[name] = ""; isAtomic {
 				atomic[name] = path.typeName()
 			}

@@ -254,8 +254,8 @@ func (s *subject) match(r *rand.Rand) admissionv1.MatchResources {
 	return out
 }
 
-// seen is the twin of a policy.
-func (s *subject) seen(match admissionv1.MatchResources, bound *admissionv1.MatchResources) policy {
+// twin is the twin of a policy.
+func (s *subject) twin(match admissionv1.MatchResources, bound *admissionv1.MatchResources) policy {
 	return policy{
 		name: s.name + "-twin", failure: admissionv1.Ignore, match: match,
 		bindings: []policyBinding{{name: s.name + "-twin", match: bound, actions: []admissionv1.ValidationAction{admissionv1.Warn}}},
@@ -296,7 +296,7 @@ func expressionSubject(r *rand.Rand, s *subject) {
 		spec.Variables = []admissionv1.Variable{{Name: "v", Expression: pick(r, `request.subResource`, `request.?subResource.orValue("")`, `object.metadata.name`)}}
 		spec.Validations = append(spec.Validations, admissionv1.Validation{Expression: pick(r, `variables.v != "x"`, `true`)})
 	}
-	twin := s.seen(match, bound)
+	twin := s.twin(match, bound)
 	twin.params, twin.bindings[0].params = p.params, params
 	s.objects = append(objects, twin.objects()...)
 	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
@@ -452,7 +452,7 @@ func paramKindSubject(r *rand.Rand, s *subject) {
 	if r.IntN(2) == 0 {
 		p.conditions = []admissionv1.MatchCondition{{Name: "c0", Expression: pick(r, pick(r, neverFail, neverTrue)...)}}
 	}
-	s.objects = append(p.objects(), s.seen(match, nil).objects()...)
+	s.objects = append(p.objects(), s.twin(match, nil).objects()...)
 	s.compare = func(s *subject, findings []testenv.ReportedFinding, probes []probe) verdict {
 		refused := func(p probe) bool {
 			return p.refused("'"+s.name+"'", "failed to find resource referenced by paramKind")

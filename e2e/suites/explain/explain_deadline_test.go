@@ -25,8 +25,8 @@ func TestWhatEndsARequest(t *testing.T) {
 	configMaps := func(namespace string) typedcorev1.ConfigMapInterface { return w.Kube.CoreV1().ConfigMaps(namespace) }
 	for _, test := range []struct {
 		verb string
-		// printed are words of explain about it, of which asked is the operation.
-		asked, printed string
+		// printed are words of explain about the request.
+		request, printed string
 		// words are those of the error; outlasts is a deadline that does not end it.
 		words    string
 		outlasts time.Duration
@@ -71,7 +71,7 @@ func TestWhatEndsARequest(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.words) || lasted < test.outlasts {
 				t.Errorf("ended after %s by %v, want %q, not before %s", lasted, err, test.words, test.outlasts)
 			}
-			arguments := append([]string{"explain", "--kubeconfig=" + w.Plane.Kubeconfig(), "-n", b.Namespace}, strings.Fields(test.asked)...)
+			arguments := append([]string{"explain", "--kubeconfig=" + w.Plane.Kubeconfig(), "-n", b.Namespace}, strings.Fields(test.request)...)
 			text := strings.Join(strings.Fields(testenv.Command(t, arguments...).Stdout), " ")
 			if !strings.Contains(text, test.printed) || test.verb == "connect" && strings.Contains(text, "API server ends") {
 				t.Errorf("explain prints %s, want %q", text, test.printed)

@@ -31,11 +31,11 @@ type errorCase struct {
 }
 
 var errorCases = []errorCase{
-	{name: "denied", cause: "denied", breaks: at("/deny")},
-	{name: "failing", cause: "server-error", breaks: at("/fail-every/1")},
-	{name: "garbage", cause: "invalid-answer", breaks: at("/garbage")},
+	{name: "denied", cause: "denied", breaks: atPath("/deny")},
+	{name: "failing", cause: "server-error", breaks: atPath("/fail-every/1")},
+	{name: "garbage", cause: "invalid-answer", breaks: atPath("/garbage")},
 	{name: "slow", cause: "timeout", breaks: func(t *testing.T, b webhook.Backend, h *admissionv1.ValidatingWebhook) {
-		at("/delay/5s")(t, b, h)
+		atPath("/delay/5s")(t, b, h)
 		h.TimeoutSeconds = new(int32(1))
 	}},
 	{name: "no-service", cause: "service-missing", related: "service-missing", breaks: func(t *testing.T, b webhook.Backend, _ *admissionv1.ValidatingWebhook) {
@@ -92,7 +92,7 @@ var errorCases = []errorCase{
 	}},
 }
 
-func at(path string) func(*testing.T, webhook.Backend, *admissionv1.ValidatingWebhook) {
+func atPath(path string) func(*testing.T, webhook.Backend, *admissionv1.ValidatingWebhook) {
 	return func(_ *testing.T, _ webhook.Backend, h *admissionv1.ValidatingWebhook) {
 		h.ClientConfig.Service.Path = &path
 	}

@@ -291,7 +291,7 @@ func (e explainer) create(t *testing.T, c *configurations, objects []any) {
 
 // registerPolicies creates the policies of the round, and last of all some that show
 // that the API server knows all. It returns what these show.
-func (e explainer) registerPolicies(t *testing.T, c *configurations) (shown []string) {
+func (e explainer) registerPolicies(t *testing.T, c *configurations) (names []string) {
 	t.Helper()
 	for _, p := range c.policies {
 		objects := p.objects()
@@ -309,9 +309,9 @@ func (e explainer) registerPolicies(t *testing.T, c *configurations) (shown []st
 		p.match.ResourceRules, p.match.NamespaceSelector = rules, mine
 		p.bindings = []policyBinding{{name: p.name, actions: []admissionv1.ValidationAction{admissionv1.Warn}}}
 		e.create(t, c, p.objects())
-		shown = append(shown, p.name)
+		names = append(names, p.name)
 	}
-	return shown
+	return names
 }
 
 // observer is the webhook that shows what the mutating policies made of any object: the

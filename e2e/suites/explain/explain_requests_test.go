@@ -298,13 +298,13 @@ type target struct{ namespace, name, subresource string }
 
 // apply is a server-side apply, to an object that exists or that it creates. The
 // labels of one that exists stay beside those that are applied.
-func (q requests) apply(r *rand.Rand, k explained, out request, at target) request {
-	out.args = append(out.args, at.name)
-	object := k.object(at.name, at.namespace)
+func (q requests) apply(r *rand.Rand, k explained, out request, place target) request {
+	out.args = append(out.args, place.name)
+	object := k.object(place.name, place.namespace)
 	object.SetLabels(someLabels(r))
 	out.object = object
-	if at.name != "explained" {
-		exists, err := q.client(k, at.namespace).Get(context.Background(), at.name, metav1.GetOptions{})
+	if place.name != "explained" {
+		exists, err := q.client(k, place.namespace).Get(context.Background(), place.name, metav1.GetOptions{})
 		if err != nil {
 			panic(err) // it was created before
 		}
@@ -318,7 +318,7 @@ func (q requests) apply(r *rand.Rand, k explained, out request, at target) reque
 	}
 	out.labels = out.object.GetLabels()
 	out.do = func(ctx context.Context) error {
-		_, err := q.client(k, at.namespace).Apply(ctx, at.name, object.DeepCopy(), metav1.ApplyOptions{DryRun: dryRun, FieldManager: "explained", Force: true})
+		_, err := q.client(k, place.namespace).Apply(ctx, place.name, object.DeepCopy(), metav1.ApplyOptions{DryRun: dryRun, FieldManager: "explained", Force: true})
 		return err
 	}
 	return out
@@ -326,19 +326,19 @@ func (q requests) apply(r *rand.Rand, k explained, out request, at target) reque
 
 // change updates, patches or deletes an object that exists. Its labels may be new
 // ones.
-func (q requests) change(r *rand.Rand, k explained, out request, at target) request {
+func (q requests) change(r *rand.Rand, k explained, out request, place target) request {
 	if k.resource == "namespaces" || r.IntN(2) == 0 {
-		out.args = append(out.args, at.name)
+		out.args = append(out.args, place.name)
 	} else {
-		out.name = at.name
+		out.name = place.name
 	}
-	client := q.client(k, at.namespace)
-	object, err := client.Get(context.Background(), at.name, metav1.GetOptions{})
+	client := q.client(k, place.namespace)
+	object, err := client.Get(context.Background(), place.name, metav1.GetOptions{})
 	if err != nil {
 		panic(err) // it was created before
 	}
 	out.labels = object.GetLabels()
-	relabeled := at.subresource != "finalize" && out.operation != "delete" && r.IntN(2) == 0
+	relabeled := place.subresource != "finalize" && out.operation != "delete" && r.IntN(2) == 0
 	if relabeled {
 		out.labels = map[string]string{"app": "b", "tier": "b"}
 	}
@@ -348,22 +348,22 @@ func (q requests) change(r *rand.Rand, k explained, out request, at target) requ
 		out.object = object
 	}
 	var sub []string
-	if at.subresource != "" {
-		sub = []string{at.subresource}
+	if place.subresource != "" {
+		sub = []string{place.subresource}
 	}
 	out.do = func(ctx context.Context) error {
 		switch out.operation {
 		case "delete":
-			return client.Delete(ctx, at.name, metav1.DeleteOptions{DryRun: dryRun})
+			return client.Delete(ctx, place.name, metav1.DeleteOptions{DryRun: dryRun})
 		case "patch":
 			body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": object.GetAnnotations(), "labels": replacing(out.labels)}})
 			if err != nil {
 				return err
 			}
-			_, err = client.Patch(ctx, at.name, types.MergePatchType, body, metav1.PatchOptions{DryRun: dryRun}, sub...)
+			_, err = client.Patch(ctx, place.name, types.MergePatchType, body, metav1.PatchOptions{DryRun: dryRun}, sub...)
 			return err
 		}
-		now, err := client.Get(ctx, at.name, metav1.GetOptions{})
+		now, err := client.Get(ctx, place.name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

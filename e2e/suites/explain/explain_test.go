@@ -79,7 +79,7 @@ func TestExplainSaysWhatTheAPIServerDoes(t *testing.T) {
 }
 
 // fuzzed returns how many requests to make, and what to make them up from.
-func fuzzed(t *testing.T) (wanted int, seed uint64) {
+func fuzzed(t *testing.T) (count int, seed uint64) {
 	t.Helper()
 	number := func(variable string, otherwise uint64) uint64 {
 		text, ok := os.LookupEnv(variable)
@@ -89,11 +89,11 @@ func fuzzed(t *testing.T) (wanted int, seed uint64) {
 		n := testenv.Get(strconv.ParseUint(text, 10, 32))(t)
 		return n
 	}
-	wanted, seed = int(number("FUZZ", asIs)), 1
-	if wanted != asIs {
+	count, seed = int(number("FUZZ", asIs)), 1
+	if count != asIs {
 		seed = uint64(rand.Uint32())
 	}
-	return wanted, number("FUZZ_SEED", seed)
+	return count, number("FUZZ_SEED", seed)
 }
 
 // tally counts what the cases showed.
@@ -153,12 +153,12 @@ func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 	offline := e.explain(t, c, asked, offline)
 	for i, q := range asked {
 		// A cluster shows which namespaces, kinds and params there are; a file may hold some of them.
-		if a, b := fmt.Sprint(c.of(c.withoutParams(answers[byObject][i]))), fmt.Sprint(c.of(c.withoutParams(offline[i]))); a != b && q.resource != "namespaces" {
+		if a, b := fmt.Sprint(c.prediction(c.withoutParams(answers[byObject][i]))), fmt.Sprint(c.prediction(c.withoutParams(offline[i]))); a != b && q.resource != "namespaces" {
 			t.Errorf("%s: of files explain says %s, of the cluster %s", q.line(t, byObject, t.TempDir()), a, b)
 		}
 		got := e.do(t, c, q)
 		for k, answer := range answers {
-			p := c.of(answer[i])
+			p := c.prediction(answer[i])
 			total.count(k, p, got)
 			if problem := c.disagreement(p, got); problem != "" {
 				wrong = true
@@ -183,7 +183,7 @@ func (e explainer) do(t *testing.T, c *configurations, q request) outcome {
 }
 
 // explain asks about the requests, one process for all.
-func (e explainer) explain(t *testing.T, c *configurations, asked []request, k knowledge) []explanation {
+func (e explainer) explain(t *testing.T, c *configurations, requests []request, k knowledge) []explanation {
 	t.Helper()
 	folder := t.TempDir()
 	where := []string{"--from=" + e.written(t, c), "--server-version=" + e.version}
@@ -194,7 +194,7 @@ func (e explainer) explain(t *testing.T, c *configurations, asked []request, k k
 		where = []string{"--kubeconfig=" + e.Plane.Kubeconfig(), "--offline"}
 	}
 	var lines strings.Builder
-	for _, q := range asked {
+	for _, q := range requests {
 		fmt.Fprintln(&lines, q.line(t, k, folder))
 	}
 	result := testenv.Get(auditor.Piped(t.Context(), strings.NewReader(lines.String()), testenv.Get(programs.Requests())(t), where...))(t)
@@ -207,8 +207,8 @@ func (e explainer) explain(t *testing.T, c *configurations, asked []request, k k
 		testenv.Must(t, d.Decode(&one))
 		out = append(out, one)
 	}
-	if len(out) != len(asked) {
-		t.Fatalf("explain-requests: %d answers to %d requests", len(out), len(asked))
+	if len(out) != len(requests) {
+		t.Fatalf("explain-requests: %d answers to %d requests", len(out), len(requests))
 	}
 	return out
 }
@@ -399,8 +399,8 @@ func mutator(r *rand.Rand, configuration string, h admissionv1.ValidatingWebhook
 	return hook{configuration, new(pick(r, admissionv1.NeverReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy)), h}
 }
 
-// of returns what an explanation says of this round's webhooks.
-func (c *configurations) of(e explanation) prediction {
+// prediction returns what an explanation says of this round's webhooks.
+func (c *configurations) prediction(e explanation) prediction {
 	p := prediction{why: map[string]int{}, policiesWhy: map[string]int{}}
 	p.versions = slices.ContainsFunc(e.Notes, func(note string) bool { return strings.Contains(note, "in several versions") })
 	for _, step := range e.Chain {
@@ -625,7 +625,7 @@ func someRule(r *rand.Rand) admissionv1.RuleWithOperations {
 	}
 }
 
-func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
 // someSelector is one in so many times a selector, else one of everything.
 func someSelector(r *rand.Rand, one int) *metav1.LabelSelector {

@@ -61,14 +61,14 @@ func servesOrIsOlder(ctx context.Context, a *auditor.Auditor, want testenv.Docum
 	if err != nil {
 		return err
 	}
-	if at := taken(m); at.After(want.Taken.Add(delay)) {
+	if at := snapshotTime(m); at.After(want.Taken.Add(delay)) {
 		return fmt.Errorf("what claims to be current at %s is not what an audit reported at %s: %w", at, want.Taken, differs)
 	}
 	return nil
 }
 
-// taken is as of when the metrics claim to be.
-func taken(m metrics.Metrics) time.Time {
+// snapshotTime is as of when the metrics claim to be.
+func snapshotTime(m metrics.Metrics) time.Time {
 	return time.Unix(int64(m.Select(timestamp, nil).Sum()), 0)
 }
 
@@ -109,11 +109,11 @@ func labeled(s metrics.Series, names ...string) string {
 }
 
 // metricType is the type of JSON as metrics have it.
-func metricType(of string) string {
-	if of == "mutating" {
+func metricType(name string) string {
+	if name == "mutating" {
 		return "admit"
 	}
-	return of
+	return name
 }
 
 func webhooksOf(d testenv.Document) []string {

@@ -143,7 +143,7 @@ func (s *stage) current(t *testing.T) {
 	t.Helper()
 	testenv.EventuallyWithin(t, recovery+time.Minute, func() error { // an unchanged one is published every minute
 		return s.scrapes(t.Context(), func(m metrics.Metrics) error {
-			if age := time.Since(taken(m)); age > 30*time.Second {
+			if age := time.Since(snapshotTime(m)); age > 30*time.Second {
 				return fmt.Errorf("the snapshot is %s old", age)
 			}
 			return nil

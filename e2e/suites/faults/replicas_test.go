@@ -40,10 +40,10 @@ func newPair(t *testing.T) *pair {
 }
 
 // held wants a replica to hold the lease.
-func (p *pair) held(t *testing.T, by *auditor.Auditor) error {
+func (p *pair) held(t *testing.T, holder *auditor.Auditor) error {
 	lease, err := p.Kube.CoordinationV1().Leases(testenv.Home).Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
-	if err == nil && !strings.HasSuffix(*lease.Spec.HolderIdentity, fmt.Sprintf("_%d", by.PID())) {
-		err = fmt.Errorf("%s holds the lease, not process %d", *lease.Spec.HolderIdentity, by.PID())
+	if err == nil && !strings.HasSuffix(*lease.Spec.HolderIdentity, fmt.Sprintf("_%d", holder.PID())) {
+		err = fmt.Errorf("%s holds the lease, not process %d", *lease.Spec.HolderIdentity, holder.PID())
 	}
 	return err
 }

@@ -25,13 +25,13 @@ func TestFaultRestore(t *testing.T) {
 	first := newStage(t)
 	replicas := []*stage{first, newAct(t, first.Env, elected...)}
 	first.missing(t, "restored")
-	shown(t, replicas, "restored")
+	awaitExports(t, replicas, "restored")
 
 	backup := testenv.Get(first.Plane.BackUp(t.Context()))(t)
 	first.Unregister(t, "restored")
 	first.write(t, 500)
 	first.missing(t, "lost")
-	shown(t, replicas, "lost")
+	awaitExports(t, replicas, "lost")
 	removed(t, replicas, "restored")
 
 	// After most errors client-go lists anew. After this one, as after a refused
@@ -54,7 +54,7 @@ func TestFaultRestore(t *testing.T) {
 			})
 		})
 	}
-	shown(t, replicas, "before", "restored")
+	awaitExports(t, replicas, "before", "restored")
 	removed(t, replicas, "lost")
 	first.survived(t)
 	equalsAudit(t, first.Env, replicas[0].Auditor, replicas[1].Auditor)
@@ -71,8 +71,8 @@ func (s *stage) write(t *testing.T, times int) {
 	}
 }
 
-// shown waits until all replicas export the findings of the webhooks.
-func shown(t *testing.T, replicas []*stage, names ...string) {
+// awaitExports waits until all replicas export the findings of the webhooks.
+func awaitExports(t *testing.T, replicas []*stage, names ...string) {
 	t.Helper()
 	for _, s := range replicas {
 		for _, name := range names {

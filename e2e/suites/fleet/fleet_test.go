@@ -35,7 +35,7 @@ type prometheus struct{ monitoring.Stack }
 // start runs a Prometheus with the configuration until the end of the test.
 func start(t *testing.T, config object, args ...string) prometheus {
 	t.Helper()
-	config["global"] = with(object{"scrape_interval": "1s", "evaluation_interval": "1s"}, asObject(config["global"]))
+	config["global"] = replaceFields(object{"scrape_interval": "1s", "evaluation_interval": "1s"}, asObject(config["global"]))
 	text := testenv.Get(json.Marshal(config))(t)
 	dir := t.TempDir()
 	testenv.Must(t, os.WriteFile(filepath.Join(dir, "prometheus.json"), text, 0o600))
@@ -54,8 +54,8 @@ func start(t *testing.T, config object, args ...string) prometheus {
 	return p
 }
 
-// with is the object with fields replaced.
-func with(o any, fields object) object {
+// replaceFields is the object with fields replaced.
+func replaceFields(o any, fields object) object {
 	out := maps.Clone(asObject(o))
 	maps.Copy(out, fields)
 	return out
@@ -75,7 +75,7 @@ func asObject(o any) object {
 func example(t *testing.T, name string, scrape object) object {
 	t.Helper()
 	config := testenv.Get(monitoring.ReadYAML(filepath.Join(examples, name)))(t)
-	config["scrape_configs"] = []any{with(config["scrape_configs"].([]any)[0], scrape)}
+	config["scrape_configs"] = []any{replaceFields(config["scrape_configs"].([]any)[0], scrape)}
 	return config
 }
 
@@ -122,13 +122,13 @@ func TestFleet(t *testing.T) {
 		config := example(t, "cluster.yaml", object{"scheme": "http", "static_configs": targets(installation(t, exists).URL)})
 		config["global"] = object{"external_labels": object{"cluster": name}}
 		config["rule_files"] = []string{rules}
-		config["remote_write"] = []any{with(config["remote_write"].([]any)[0], object{"url": receiver.Prometheus + "/api/v1/write"})}
+		config["remote_write"] = []any{replaceFields(config["remote_write"].([]any)[0], object{"url": receiver.Prometheus + "/api/v1/write"})}
 		clusters[name] = start(t, config)
 	}
 	federating := start(t, example(t, "fleet.yaml", object{"static_configs": targets(clusters["a"].Prometheus, clusters["b"].Prometheus)}))
 	evaluating := start(t, object{
 		"rule_files":     []string{rules},
-		"scrape_configs": []object{with(federation(t, clusters), object{"params": object{"match[]": []string{`{__name__=~"webhook_auditor_.+"}`}}})},
+		"scrape_configs": []object{replaceFields(federation(t, clusters), object{"params": object{"match[]": []string{`{__name__=~"webhook_auditor_.+"}`}}})},
 	})
 	for name, fleet := range map[string]prometheus{"federation": federating, "remote write": receiver, "rules for all clusters": evaluating} {
 		fleet.has(t, name, `count by (cluster) (webhook_auditor_webhook_info{configuration="policy"})`, "a", "b")

@@ -231,15 +231,15 @@ func (f *fleet) thanos(t *testing.T, part string, args ...string) (address, grpc
 }
 
 // scrapes runs the Prometheus of some clusters, with a sidecar, and returns what ends both.
-func (f *fleet) scrapes(t *testing.T, external object, of map[string]live) (p prometheus, silence func()) {
+func (f *fleet) scrapes(t *testing.T, external object, targets map[string]live) (p prometheus, silence func()) {
 	t.Helper()
 	var groups []object
-	for name, c := range of {
+	for name, c := range targets {
 		for job, server := range map[string]*exported{"webhook-auditor": c.auditor, "apiserver": c.apiServer} {
 			path := "/" + name + "/" + job
 			f.exporter.Handle(path, server)
 			labels := object{"job": job, "instance": job + "." + name, "__metrics_path__": path}
-			if len(of) > 1 {
+			if len(targets) > 1 {
 				labels["cluster"] = name
 			}
 			groups = append(groups, object{"targets": []string{f.address}, "labels": labels})
@@ -268,8 +268,8 @@ func (f *fleet) evaluates(t *testing.T) {
 		"--query="+f.query, "--data-dir="+t.TempDir(), "--eval-interval="+scaled(30*time.Second), `--label=ruler="true"`)
 }
 
-// asked is what the querier answers: of how many series it has of each cluster.
-func (f *fleet) asked(t *testing.T, expr string) map[string]int {
+// seriesOf is what the querier answers: of how many series it has of each cluster.
+func (f *fleet) seriesOf(t *testing.T, expr string) map[string]int {
 	t.Helper()
 	var answer struct {
 		Data struct {
@@ -322,8 +322,8 @@ func differs(have, want map[string]string) error {
 // reaches no webhook, and one falls silent. The others export what live ones do.
 func TestThanos(t *testing.T) {
 	f := newFleet(t)
-	tunnel, flag := testenv.Tunnel(t)
-	down, cutOff, healthy := install(t, true), install(t, false, flag), install(t, false)
+	tunnel, tunnelFlag := testenv.Tunnel(t)
+	down, cutOff, healthy := install(t, true), install(t, false, tunnelFlag), install(t, false)
 	copies, want := map[string]live{}, map[string]string{"c001": "WebhookBackendDown", "c002": "WebhookNoneReachable"}
 	for n := 4; n <= clusters; n++ {
 		name := fmt.Sprintf("c%03d", n)
@@ -353,7 +353,7 @@ func TestThanos(t *testing.T) {
 	silence()
 	time.Sleep(time.Duration(float64(8*time.Minute) * scale))
 	testenv.Must(t, differs(f.pages(t, f.ruler), want))
-	if seen := f.asked(t, `group by (cluster) (webhook_auditor_build_info)`); seen["c003"] != 0 || len(seen) != clusters-1 {
+	if seen := f.seriesOf(t, `group by (cluster) (webhook_auditor_build_info)`); seen["c003"] != 0 || len(seen) != clusters-1 {
 		t.Errorf("of %d clusters there are series, c003 among them %d times, after it fell silent", len(seen), seen["c003"])
 	}
 	n.add("a cluster that falls silent")("no page, and the pages of all others go on")
@@ -375,7 +375,7 @@ func (f *fleet) checkSummary(t *testing.T, n *numbers) {
 	}
 	perCluster, sent := map[string]int{}, map[string]bool{}
 	testenv.EventuallyWithin(t, 10*time.Minute, func() error { // a loaded machine sends late
-		seen := f.asked(t, `count by (cluster) ({receive="true", __name__=~"cluster:.+"})`)
+		seen := f.seriesOf(t, `count by (cluster) ({receive="true", __name__=~"cluster:.+"})`)
 		if len(seen) != clusters {
 			return fmt.Errorf("remote write sends the summary of %d clusters", len(seen))
 		}
@@ -416,7 +416,7 @@ func (f *fleet) checkBoards(t *testing.T, n *numbers) {
 		for _, found := range expressions.FindAllSubmatch(text, -1) {
 			var expr string
 			testenv.Must(t, json.Unmarshal(found[1], &expr))
-			f.asked(t, choices.Replace(expr))
+			f.seriesOf(t, choices.Replace(expr))
 			asked++
 		}
 		n.add("questions of the board %s that Thanos answers over all clusters", board)("all %d", asked)

@@ -23,7 +23,7 @@ import (
 type owner struct {
 	name string
 	// bring returns the object as it is once it is as wanted.
-	bring func(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured
+	bring func(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured
 	// manager is the field manager that is left behind.
 	manager string
 }
@@ -36,31 +36,31 @@ var owners = []owner{
 	{"PUT", bringPut, "owner"},
 }
 
-func bringServerSide(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+func bringServerSide(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	made := testenv.Get(w.configurations(wanted.GetKind()).Apply(t.Context(), wanted.GetName(), wanted, metav1.ApplyOptions{FieldManager: "owner"}))(t)
+	made := testenv.Get(w.configurations(object.GetKind()).Apply(t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "owner"}))(t)
 	return made
 }
 
-func bringClientSide(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+func bringClientSide(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "wanted.json")
-	encoded := testenv.Get(json.Marshal(wanted.Object))(t)
+	encoded := testenv.Get(json.Marshal(object.Object))(t)
 	testenv.Must(t, os.WriteFile(file, encoded, 0o600))
 	w.Kubectl(t, "apply", "-f", file)
-	return w.read(t, wanted)
+	return w.read(t, object)
 }
 
-func bringPut(t *testing.T, w environment, wanted *unstructured.Unstructured) *unstructured.Unstructured {
+func bringPut(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	live := w.read(t, wanted)
+	live := w.read(t, object)
 	if live == nil {
-		made := testenv.Get(w.configurations(wanted.GetKind()).Create(t.Context(), wanted, metav1.CreateOptions{FieldManager: "owner"}))(t)
+		made := testenv.Get(w.configurations(object.GetKind()).Create(t.Context(), object, metav1.CreateOptions{FieldManager: "owner"}))(t)
 		return made
 	}
-	live.Object["webhooks"] = wanted.DeepCopy().Object["webhooks"]
-	live.SetAnnotations(wanted.GetAnnotations())
-	made := testenv.Get(w.configurations(wanted.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"}))(t)
+	live.Object["webhooks"] = object.DeepCopy().Object["webhooks"]
+	live.SetAnnotations(object.GetAnnotations())
+	made := testenv.Get(w.configurations(object.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"}))(t)
 	return made
 }
 

@@ -353,23 +353,23 @@ func plain(answer string) string {
 	if json.NewDecoder(strings.NewReader(answer)).Decode(&document) != nil {
 		return ""
 	}
-	text, _ := json.MarshalIndent(without(document), "", " ") // it was read from JSON
+	text, _ := json.MarshalIndent(dropSources(document), "", " ") // it was read from JSON
 	return string(text)
 }
 
-// without leaves fields out that name a source or a time.
-func without(v any) any {
+// dropSources leaves fields out that name a source or a time.
+func dropSources(v any) any {
 	switch v := v.(type) {
 	case fields:
 		for _, field := range []string{"inputs", "taken", "baseline", "source", "look", "errors", "server"} {
 			delete(v, field)
 		}
 		for key := range v {
-			v[key] = without(v[key])
+			v[key] = dropSources(v[key])
 		}
 	case []any:
 		for i := range v {
-			v[i] = without(v[i])
+			v[i] = dropSources(v[i])
 		}
 	}
 	return v

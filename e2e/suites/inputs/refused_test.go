@@ -22,7 +22,7 @@ type fields = map[string]any
 
 var soundRule = fields{"operations": []any{"CREATE"}, "apiGroups": []any{"batch"}, "apiVersions": []any{"v1"}, "resources": []any{"jobs"}}
 
-func with(base, changed fields) fields {
+func replaceFields(base, changed fields) fields {
 	out := maps.Clone(base)
 	for key, value := range changed {
 		if out[key] = value; value == nil {
@@ -33,17 +33,17 @@ func with(base, changed fields) fields {
 }
 
 func constraints(changed fields) fields {
-	return fields{"matchConstraints": fields{"resourceRules": []any{with(soundRule, changed)}}}
+	return fields{"matchConstraints": fields{"resourceRules": []any{replaceFields(soundRule, changed)}}}
 }
 
 // variants are those of testdata/refused.yaml of one kind.
-func variants(t *testing.T, of string) []fields {
+func variants(t *testing.T, kind string) []fields {
 	t.Helper()
 	text := testenv.Get(os.ReadFile("testdata/refused.yaml"))(t)
 	var all fields
 	testenv.Must(t, yaml.Unmarshal(text, &all))
 	var out []fields
-	for _, one := range all[of].([]any) {
+	for _, one := range all[kind].([]any) {
 		out = append(out, one.(fields))
 	}
 	return out
@@ -94,20 +94,20 @@ func mangled(o *unstructured.Unstructured) []*unstructured.Unstructured {
 }
 
 // set writes the value at the path.
-func set(at any, path []any, value any) {
+func set(parent any, path []any, value any) {
 	switch key := path[0].(type) {
 	case string:
 		if len(path) == 1 {
-			at.(map[string]any)[key] = value
+			parent.(map[string]any)[key] = value
 			return
 		}
-		set(at.(map[string]any)[key], path[1:], value)
+		set(parent.(map[string]any)[key], path[1:], value)
 	case int:
 		if len(path) == 1 {
-			at.([]any)[key] = value
+			parent.([]any)[key] = value
 			return
 		}
-		set(at.([]any)[key], path[1:], value)
+		set(parent.([]any)[key], path[1:], value)
 	}
 }
 
@@ -116,36 +116,36 @@ func written(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	var out []*unstructured.Unstructured
 	add := func(kind, prefix string, n int, content fields) {
-		object := with(fields{"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": fields{"name": fmt.Sprintf("refused-%s-%d", prefix, n)}}, content)
+		object := replaceFields(fields{"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": fields{"name": fmt.Sprintf("refused-%s-%d", prefix, n)}}, content)
 		out = append(out, &unstructured.Unstructured{Object: object})
 	}
 	hook := fields{"name": "one.refused.example.com", "clientConfig": fields{"url": "https://hooks.example.com/"}, "sideEffects": "None", "admissionReviewVersions": []any{"v1"}, "rules": []any{soundRule}}
 	for n, changed := range variants(t, "webhooks") {
-		add("ValidatingWebhookConfiguration", "v", n, fields{"webhooks": []any{with(hook, changed)}})
+		add("ValidatingWebhookConfiguration", "v", n, fields{"webhooks": []any{replaceFields(hook, changed)}})
 	}
-	add("MutatingWebhookConfiguration", "m", 0, fields{"webhooks": []any{with(hook, fields{"reinvocationPolicy": "Always"})}})
+	add("MutatingWebhookConfiguration", "m", 0, fields{"webhooks": []any{replaceFields(hook, fields{"reinvocationPolicy": "Always"})}})
 	add("MutatingWebhookConfiguration", "m", 1, fields{"webhooks": []any{hook, hook}})
 	for n, changed := range variants(t, "metadata") {
-		add("ValidatingWebhookConfiguration", "n", n, fields{"metadata": with(fields{"name": fmt.Sprintf("refused-n-%d", n)}, changed), "webhooks": []any{hook}})
+		add("ValidatingWebhookConfiguration", "n", n, fields{"metadata": replaceFields(fields{"name": fmt.Sprintf("refused-n-%d", n)}, changed), "webhooks": []any{hook}})
 	}
-	policy := with(constraints(nil), fields{"validations": []any{fields{"expression": "true"}}})
+	policy := replaceFields(constraints(nil), fields{"validations": []any{fields{"expression": "true"}}})
 	for n, changed := range variants(t, "policies") {
-		add("ValidatingAdmissionPolicy", "p", n, fields{"spec": with(policy, changed)})
+		add("ValidatingAdmissionPolicy", "p", n, fields{"spec": replaceFields(policy, changed)})
 	}
-	mutation := with(constraints(nil), fields{"reinvocationPolicy": "Never", "mutations": []any{fields{"patchType": "ApplyConfiguration", "applyConfiguration": fields{"expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}}})
+	mutation := replaceFields(constraints(nil), fields{"reinvocationPolicy": "Never", "mutations": []any{fields{"patchType": "ApplyConfiguration", "applyConfiguration": fields{"expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}}}})
 	for n, changed := range variants(t, "mutations") {
-		add("MutatingAdmissionPolicy", "q", n, fields{"spec": with(mutation, changed)})
+		add("MutatingAdmissionPolicy", "q", n, fields{"spec": replaceFields(mutation, changed)})
 	}
 	webhook := fields{"conversionReviewVersions": []any{"v1"}, "clientConfig": fields{"service": fields{"namespace": "a", "name": "b"}}}
 	var conversions []fields
 	for _, changed := range variants(t, "conversions") {
-		conversions = append(conversions, fields{"strategy": "Webhook", "webhook": with(webhook, changed)})
+		conversions = append(conversions, fields{"strategy": "Webhook", "webhook": replaceFields(webhook, changed)})
 	}
 	for n, conversion := range append(conversions, variants(t, "strategies")...) {
 		out = append(out, &unstructured.Unstructured{Object: converted(n, conversion)})
 	}
 	for n, changed := range variants(t, "bindings") {
-		add("ValidatingAdmissionPolicyBinding", "b", n, fields{"spec": with(fields{"policyName": "elsewhere.example.com", "validationActions": []any{"Deny"}}, changed)})
+		add("ValidatingAdmissionPolicyBinding", "b", n, fields{"spec": replaceFields(fields{"policyName": "elsewhere.example.com", "validationActions": []any{"Deny"}}, changed)})
 	}
 	return out
 }

@@ -21,7 +21,7 @@ import (
 // way is one to install the auditor.
 type way struct {
 	name, namespace string
-	from            []string
+	source          []string
 	prepare         func(testing.TB, *testenv.Env)
 	operator        bool
 	// uninstall does what people do instead of deleting what they applied.
@@ -30,11 +30,11 @@ type way struct {
 
 var ways = []way{
 	{
-		name: "install.yaml", namespace: "webhook-auditor", from: []string{"-f", manifests + "install.yaml"},
+		name: "install.yaml", namespace: "webhook-auditor", source: []string{"-f", manifests + "install.yaml"},
 		prepare: func(testing.TB, *testenv.Env) {},
 	},
 	{
-		name: "overlays/kubernetes", namespace: "webhook-auditor", from: []string{"-k", manifests + "overlays/kubernetes"},
+		name: "overlays/kubernetes", namespace: "webhook-auditor", source: []string{"-k", manifests + "overlays/kubernetes"},
 		prepare: prometheusOperator,
 		uninstall: func(t *testing.T, w *testenv.Env) {
 			w.Kubectl(t, "delete", "namespace", "webhook-auditor")
@@ -42,7 +42,7 @@ var ways = []way{
 		},
 	},
 	{
-		name: "overlays/openshift", namespace: home, from: []string{"-k", manifests + "overlays/openshift"},
+		name: "overlays/openshift", namespace: home, source: []string{"-k", manifests + "overlays/openshift"},
 		prepare: openShift, operator: true,
 	},
 }
@@ -56,8 +56,8 @@ func TestInstall(t *testing.T) {
 		t.Run(way.name, func(t *testing.T) {
 			way.prepare(t, w)
 			w.Kubectl(t, "delete", "events", "--all", "--namespace=default")
-			w.Kubectl(t, append([]string{"apply"}, way.from...)...)
-			w.Kubectl(t, append([]string{"diff"}, way.from...)...) // fails if to apply it again would change anything
+			w.Kubectl(t, append([]string{"apply"}, way.source...)...)
+			w.Kubectl(t, append([]string{"diff"}, way.source...)...) // fails if to apply it again would change anything
 			runs(t, w, way.namespace)
 			a := start(t, w, way.namespace, "--degraded.inertia=0s")
 			a.works(t, w, way.namespace, fmt.Sprintf("scraper-%d", i))
@@ -68,7 +68,7 @@ func TestInstall(t *testing.T) {
 				testenv.Must(t, a.Stop()) // as the kubelet would
 				way.uninstall(t, w)
 			}
-			w.Kubectl(t, append([]string{"delete", "--ignore-not-found"}, way.from...)...)
+			w.Kubectl(t, append([]string{"delete", "--ignore-not-found"}, way.source...)...)
 			testenv.Must(t, a.Stop()) // in vain it tried to write since then
 			leaves(t, w)
 		})

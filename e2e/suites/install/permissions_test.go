@@ -81,7 +81,7 @@ func TestEachPermission(t *testing.T) {
 					w.Kubectl(t, "delete", target.Resource.Resource, target.Name, "--ignore-not-found")
 				}
 				w.Kubectl(t, "delete", "events", "--all", "--namespace=default")
-				r := &run{name: fmt.Sprintf("lacks-%d", i), without: without, rest: remove(all, i)}
+				r := &run{name: fmt.Sprintf("lacks-%d", i), missing: without, rest: remove(all, i)}
 				r.start(t, w)
 				r.lacks(t, token)
 			})
@@ -90,7 +90,7 @@ func TestEachPermission(t *testing.T) {
 	var runs []*run
 	for i, without := range all {
 		if !first(without) {
-			runs = append(runs, &run{name: fmt.Sprintf("lacks-%d", i), without: without, rest: remove(all, i)})
+			runs = append(runs, &run{name: fmt.Sprintf("lacks-%d", i), missing: without, rest: remove(all, i)})
 		}
 	}
 	const together = 8 // they mostly wait
@@ -99,7 +99,7 @@ func TestEachPermission(t *testing.T) {
 			r.start(t, w)
 		}
 		for _, r := range some {
-			t.Run(r.without.String(), func(t *testing.T) { r.lacks(t, token) })
+			t.Run(r.missing.String(), func(t *testing.T) { r.lacks(t, token) })
 			testenv.Must(t, r.Stop())
 		}
 	}
@@ -109,7 +109,7 @@ func TestEachPermission(t *testing.T) {
 type run struct {
 	*auditor
 	name    string
-	without grant
+	missing grant
 	rest    []grant
 }
 
@@ -177,7 +177,7 @@ func noWildcards(t *testing.T, all []grant) {
 // lacks wants the log to say which grant is missing, and the rest to work.
 func (r *run) lacks(t *testing.T, token string) {
 	t.Helper()
-	without := r.without
+	without := r.missing
 	testenv.Eventually(t, func() error {
 		if without.thing() == "tokenreviews" || without.thing() == "subjectaccessreviews" {
 			if _, err := r.scrape(t.Context(), token); err == nil {
@@ -202,26 +202,26 @@ func (r *run) lacks(t *testing.T, token string) {
 }
 
 // remains wants the metrics to have what can still be seen.
-func remains(m metrics.Metrics, without grant) error {
+func remains(m metrics.Metrics, missing grant) error {
 	for configuration, kind := range map[string]string{
 		"validating": "validatingwebhookconfigurations.admissionregistration.k8s.io",
 		"mutating":   "mutatingwebhookconfigurations.admissionregistration.k8s.io",
 	} {
-		if kind == without.kind() {
+		if kind == missing.kind() {
 			continue
 		}
 		if err := metrics.Present("webhook_auditor_webhook_info", metrics.Labels{"configuration": configuration})(m); err != nil {
 			return err
 		}
 	}
-	return sent(m, without)
+	return sent(m, missing)
 }
 
 // sent wants the metrics to show whether reviews are sent to webhooks: they
 // are, but who may not ask takes the version's word that they are not.
-func sent(m metrics.Metrics, without grant) error {
+func sent(m metrics.Metrics, missing grant) error {
 	check := "virtual-resource"
-	switch without.kind() {
+	switch missing.kind() {
 	case "validatingwebhookconfigurations.admissionregistration.k8s.io":
 		return nil
 	case gates:
@@ -247,7 +247,7 @@ func bind(t *testing.T, w *testenv.Env, namespace string, all []grant) {
 		if where == "" {
 			everywhere(t, w, namespace, rules)
 		} else {
-			within(t, w, where, namespace, rules)
+			bindRole(t, w, where, namespace, rules)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func everywhere(t *testing.T, w *testenv.Env, name string, rules []rbacv1.Policy
 	testenv.Must(t, err)
 }
 
-func within(t *testing.T, w *testenv.Env, where, name string, rules []rbacv1.PolicyRule) {
+func bindRole(t *testing.T, w *testenv.Env, where, name string, rules []rbacv1.PolicyRule) {
 	t.Helper()
 	testenv.Get(w.Kube.RbacV1().Roles(where).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}))(t)
 	_, err := w.Kube.RbacV1().RoleBindings(where).Create(t.Context(), &rbacv1.RoleBinding{

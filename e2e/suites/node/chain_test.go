@@ -41,6 +41,6 @@ func TestChain(t *testing.T) {
 	}
 	shell(t, command)
 	r.refused, r.healed = refused, h.admitted(t)
-	r.over = awaitFinding(t, sought{check: "chain-outlasts-request", configuration: "chain-second", gone: true}) + r.healed
+	r.resolved = awaitFinding(t, sought{check: "chain-outlasts-request", configuration: "chain-second", gone: true}) + r.healed
 	measured.outages = append(measured.outages, r)
 }

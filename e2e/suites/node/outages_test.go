@@ -105,7 +105,7 @@ func (o outage) run(t *testing.T, h hook) {
 		shell(t, h.render(o.typed))
 	}
 	r.healed = h.admitted(t)
-	r.over = awaitFinding(t, sought{check: o.check, configuration: h.name, gone: true}) + r.healed
+	r.resolved = awaitFinding(t, sought{check: o.check, configuration: h.name, gone: true}) + r.healed
 	r.answer = cmp.Or(o.answer, "admits all the while")
 	measured.outages = append(measured.outages, r)
 }

@@ -50,7 +50,7 @@ func TestPlugPulled(t *testing.T) {
 	awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name})
 	r.found = time.Since(begun)
 	r.healed = h.admitted(t)
-	r.over = awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name, gone: true}) + r.healed
+	r.resolved = awaitFinding(t, sought{check: "no-ready-endpoints", configuration: h.name, gone: true}) + r.healed
 	measured.outages = append(measured.outages, r)
 }
 

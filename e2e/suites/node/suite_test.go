@@ -217,10 +217,10 @@ func failures(try func(context.Context) error) (stop func() []error) {
 
 // finding reports, by the metrics at a URL of the auditor, whether a webhook of the
 // configuration has a finding of the check.
-func finding(ctx context.Context, at string, s sought) (bool, error) {
+func finding(ctx context.Context, address string, s sought) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	text, err := real.Control().Ask(ctx, at+"/metrics", real.token)
+	text, err := real.Control().Ask(ctx, address+"/metrics", real.token)
 	if err != nil {
 		return false, err
 	}
@@ -278,10 +278,10 @@ func ready(t testing.TB, namespace, deployment string) {
 }
 
 // contains wants all texts to be in the output, whatever its width.
-func contains(t testing.TB, what, text string, wants ...string) {
+func contains(t testing.TB, what, text string, words ...string) {
 	t.Helper()
 	unwrapped := strings.Join(strings.Fields(text), " ")
-	for _, want := range wants {
+	for _, want := range words {
 		if !strings.Contains(unwrapped, want) {
 			t.Errorf("%s lacks %q:\n%s", what, want, text)
 		}

@@ -18,14 +18,14 @@ type table []row
 type row struct {
 	broken, answer, finding string
 	refused, found          time.Duration
-	healed, over            time.Duration
+	healed, resolved        time.Duration
 }
 
 func (t table) String() string {
 	var out strings.Builder
 	out.WriteString("| broken how | the API server answers | after | finding | after | requests pass again | finding gone |\n| --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range t {
-		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s | %s |\n", r.broken, r.answer, seconds(r.refused), r.finding, seconds(r.found), seconds(r.healed), seconds(r.over))
+		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s | %s | %s |\n", r.broken, r.answer, seconds(r.refused), r.finding, seconds(r.found), seconds(r.healed), seconds(r.resolved))
 	}
 	return out.String()
 }

@@ -176,10 +176,10 @@ func TestSeveralAPIServers(t *testing.T) {
 }
 
 // ofOne wants the calls of one API server.
-func (s several) ofOne(o observed, from source) error {
+func (s several) ofOne(o observed, origin source) error {
 	var sent []float64
 	for _, address := range s.addresses {
-		n := s.traffic.within(counted(address), from.Servers[0].From, from.Servers[0].To)
+		n := s.traffic.countBetween(counted(address), origin.Servers[0].From, origin.Servers[0].To)
 		if near(o.Calls, n) {
 			return nil
 		}
@@ -189,10 +189,10 @@ func (s several) ofOne(o observed, from source) error {
 }
 
 // ofAll wants the calls of all API servers that were asked.
-func (s several) ofAll(o observed, from source) error {
+func (s several) ofAll(o observed, origin source) error {
 	sent, rate := 0.0, 0.0
-	for _, server := range from.Servers {
-		n := s.traffic.within(counted(server.Address), server.From, server.To)
+	for _, server := range origin.Servers {
+		n := s.traffic.countBetween(counted(server.Address), server.From, server.To)
 		if n == 0 {
 			return errors.New("nothing was sent to " + server.Address)
 		}

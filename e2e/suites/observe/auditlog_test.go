@@ -122,8 +122,8 @@ func auditFlags(t *testing.T, level string) (log string, flags []string) {
 	return log, []string{"--audit-log-path=" + log, "--audit-policy-file=" + policy}
 }
 
-// as is a client of the API server for a user.
-func (a *audited) as(t *testing.T, user string) kubernetes.Interface {
+// clientOf is a client of the API server for a user.
+func (a *audited) clientOf(t *testing.T, user string) kubernetes.Interface {
 	t.Helper()
 	config := testenv.Get(a.Plane.As(user, "system:masters"))(t)
 	config.Host = a.config.Host
@@ -134,7 +134,7 @@ func (a *audited) as(t *testing.T, user string) kubernetes.Interface {
 // request sends one request with an auditID of its own, and returns that.
 func (a *audited) request(t *testing.T, r auditRequest, options ...string) (id string, err error) {
 	t.Helper()
-	client := a.as(t, r.user)
+	client := a.clientOf(t, r.user)
 	a.n++
 	id = fmt.Sprintf("%s-%s-%d", strings.ToLower(a.level), r.meets, a.n)
 	meta := metav1.ObjectMeta{Name: id, Labels: map[string]string{auditedLabel: r.meets}}
@@ -231,7 +231,11 @@ func (w environment) registerAudited(t *testing.T) {
 			w.Install(t, []byte(strings.NewReplacer("NAME", h.name, "ACTIONS", actions).Replace(auditPolicies)))
 			continue
 		}
-		made := auditWebhook(h, map[bool]webhook.Backend{false: alive, true: dead}[h.dead])
+		backend := alive
+		if h.dead {
+			backend = dead
+		}
+		made := auditWebhook(h, backend)
 		if h.kind == "validating" {
 			validating = append(validating, made)
 		} else {
@@ -275,13 +279,13 @@ var auditDimensions = map[string]func(auditRequest) string{
 	"user":      func(r auditRequest) string { return r.user },
 }
 
-// wanted are the counts of the traffic: by webhook, outcome and a dimension.
-func wanted(traffic []auditRequest, by func(auditRequest) string) map[string]int {
+// countTraffic are the counts of the traffic: by webhook, outcome and a dimension.
+func countTraffic(traffic []auditRequest, keyOf func(auditRequest) string) map[string]int {
 	out := map[string]int{}
 	for _, r := range traffic {
 		for _, h := range auditHooks {
 			if h.name == r.meets {
-				out[fmt.Sprintf("%s %s %s %s", h.kind, h.name+auditDomain, h.outcome, by(r))] += r.times
+				out[fmt.Sprintf("%s %s %s %s", h.kind, h.name+auditDomain, h.outcome, keyOf(r))] += r.times
 			}
 		}
 	}
@@ -318,7 +322,7 @@ func (a *audited) top(t *testing.T, args ...string) (table auditTable) {
 		if err := json.Unmarshal([]byte(printed.Stdout), &table); err != nil || printed.Code != 0 {
 			t.Fatalf("exit code %d, %v: %s", printed.Code, err, printed.Stderr)
 		}
-		if want, got := wanted(auditTraffic, dimension), table.counts(t); !maps.Equal(got, want) {
+		if want, got := countTraffic(auditTraffic, dimension), table.counts(t); !maps.Equal(got, want) {
 			t.Errorf("%s by %s:\n%v\nwant\n%v", a.level, by, got, want)
 		}
 	}

@@ -160,13 +160,13 @@ func TestImpactSaysWhatTheAPIServerDoes(t *testing.T) {
 // onNode places the endpoint of a backend.
 func (w environment) onNode(t *testing.T, b webhook.Backend, node string) error {
 	t.Helper()
-	slices := w.Kube.DiscoveryV1().EndpointSlices(b.Namespace)
-	slice, err := slices.Get(t.Context(), b.Name, metav1.GetOptions{})
+	client := w.Kube.DiscoveryV1().EndpointSlices(b.Namespace)
+	slice, err := client.Get(t.Context(), b.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
 	slice.Endpoints[0].NodeName = &node
-	_, err = slices.Update(t.Context(), slice, metav1.UpdateOptions{})
+	_, err = client.Update(t.Context(), slice, metav1.UpdateOptions{})
 	return err
 }
 

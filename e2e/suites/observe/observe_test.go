@@ -108,13 +108,13 @@ func (tr *traffic) send(ctx context.Context, w environment, namespace string, k 
 	}
 }
 
-// within counts the requests that were answered in a span.
-func (tr *traffic) within(name string, from, to time.Time) float64 {
+// countBetween counts the requests that were answered in a span.
+func (tr *traffic) countBetween(name string, begin, end time.Time) float64 {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	n := 0.0
 	for _, at := range tr.answered[name] {
-		if at.After(from) && at.Before(to) {
+		if at.After(begin) && at.Before(end) {
 			n++
 		}
 	}
@@ -172,10 +172,10 @@ func (w environment) register(t *testing.T, b webhook.Backend, kinds []kind) {
 
 const span = "--observe-for=15s"
 
-func read(t *testing.T, into any, args ...string) {
+func read(t *testing.T, target any, args ...string) {
 	t.Helper()
 	result := testenv.Command(t, append(args, "-o", "json", "--observe=apiserver", span)...)
-	if err := json.Unmarshal([]byte(result.Stdout), into); err != nil {
+	if err := json.Unmarshal([]byte(result.Stdout), target); err != nil {
 		t.Fatalf("%v: %s%s", err, result.Stdout, result.Stderr)
 	}
 }
@@ -184,7 +184,7 @@ func read(t *testing.T, into any, args ...string) {
 func (tr *traffic) compare(t *testing.T, name string, o observed, s source) {
 	t.Helper()
 	from, to := s.Servers[0].From, s.Servers[0].To
-	sent := tr.within(name, from, to)
+	sent := tr.countBetween(name, from, to)
 	if sent < 30 {
 		t.Errorf("%s: %g requests in %s show nothing", name, sent, to.Sub(from))
 	}

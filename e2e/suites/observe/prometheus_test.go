@@ -72,7 +72,7 @@ func (tr *traffic) prometheusHas(t *testing.T, stack *monitoring.Stack, span, ku
 				continue
 			}
 			seen++
-			if sent, o := tr.within(k.name, from, to), *hook.Observed; !near(o.Calls, sent) || !near(o.Failing+o.Refused, 1) {
+			if sent, o := tr.countBetween(k.name, from, to), *hook.Observed; !near(o.Calls, sent) || !near(o.Failing+o.Refused, 1) {
 				return fmt.Errorf("%s: %+v with %s, %g were sent", k.name, o, span, sent)
 			}
 		}

@@ -39,8 +39,8 @@ func TestFreshCluster(t *testing.T) {
 	}
 	// Once a minute, one object of each kind shows the resource version.
 	const kinds = 3
-	if after.asked-before.asked > kinds*most || after.log != before.log {
-		t.Errorf("an idle auditor listed %v times and logged %q", after.asked-before.asked, after.log[len(before.log):])
+	if after.reads-before.reads > kinds*most || after.log != before.log {
+		t.Errorf("an idle auditor listed %v times and logged %q", after.reads-before.reads, after.log[len(before.log):])
 	}
 	if after.errors != 0 {
 		t.Errorf("%v watch errors", after.errors)
@@ -49,7 +49,7 @@ func TestFreshCluster(t *testing.T) {
 
 // activity is what an auditor has done so far.
 type activity struct {
-	evaluations, asked, errors float64
+	evaluations, reads, errors float64
 	snapshot                   time.Time
 	log                        string
 }
@@ -59,7 +59,7 @@ func activityOf(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity 
 	scrape := testenv.Get(scraper.Scrape(t.Context()))(t)
 	return activity{
 		evaluations: scrape.Select(evaluations, nil).Sum(),
-		asked:       asked(w.APIServerMetrics(t, "apiserver_request_total")),
+		reads:       countReads(w.APIServerMetrics(t, "apiserver_request_total")),
 		errors:      scrape.Select(auditor.Prefix+"watch_errors_total", nil).Sum(),
 		snapshot:    snapshotTime(scrape),
 		log:         scraper.Output(),
@@ -87,9 +87,9 @@ func settled(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity {
 	return last
 }
 
-// asked counts the reads of what only the auditor watches and nothing else in
+// countReads counts the reads of what only the auditor watches and nothing else in
 // the control plane reads again.
-func asked(scrape metrics.Metrics) float64 {
+func countReads(scrape metrics.Metrics) float64 {
 	sum := 0.0
 	for _, resource := range []string{"customresourcedefinitions", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "endpointslices"} {
 		for _, verb := range []string{"LIST", "GET"} {

@@ -12,9 +12,9 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// within is true where an element that the selector finds has the text, and is on
+// hasText is true where an element that the selector finds has the text, and is on
 // the first screen.
-func within(selector, text string) string {
+func hasText(selector, text string) string {
 	return `[...document.querySelectorAll(` + quoted(selector) + `)].some((e) => e.innerText.includes(` + quoted(text) + `) && e.getBoundingClientRect().bottom <= 900 && e.getBoundingClientRect().right <= 1440)`
 }
 
@@ -36,12 +36,12 @@ func TestIncident(t *testing.T) {
 	b := open(t)
 	b.look("light", 1440, 900)
 	b.get(address + "/")
-	b.until(within(".headline", " down"))
+	b.until(hasText(".headline", " down"))
 	b.shoot("incident")
-	b.until(within(".headline", "This stops: creation of Pods"))
-	b.until(within(".headline .command", "kubectl get deploy,svc,endpointslices,pods -n guard"))
-	b.until(within(".headline", "Failing for at least"))
-	b.until(within("details.group summary", "Service policy/policy:443 does not exist"))
+	b.until(hasText(".headline", "This stops: creation of Pods"))
+	b.until(hasText(".headline .command", "kubectl get deploy,svc,endpointslices,pods -n guard"))
+	b.until(hasText(".headline", "Failing for at least"))
+	b.until(hasText("details.group summary", "Service policy/policy:443 does not exist"))
 	b.until(`document.documentElement.scrollHeight <= 1800`) // two screens
 	once(b)
 	b.until(`[...document.querySelectorAll('main tr')].every((e) => e.getBoundingClientRect().height < 250 && e.getBoundingClientRect().right <= 1440)`)
@@ -50,7 +50,7 @@ func TestIncident(t *testing.T) {
 	b.shoot("incident-dark")
 	b.look("dark", 390, 844)
 	b.shoot("incident-phone")
-	b.until(within(".headline .command", "kubectl get deploy,svc,endpointslices,pods -n guard") + ` && document.documentElement.scrollWidth <= 390`)
+	b.until(hasText(".headline .command", "kubectl get deploy,svc,endpointslices,pods -n guard") + ` && document.documentElement.scrollWidth <= 390`)
 	b.until(`[...document.querySelectorAll('.top nav a')].every((e) => e.getClientRects().length === 1 && e.offsetHeight < 40)`) // no word is broken
 	b.get(address + "/webhooks")
 	b.until(`[...document.querySelectorAll('table.cards tr > *')].every((e) => e.getBoundingClientRect().right <= 390)`)

@@ -95,8 +95,8 @@ func (b *tab) search(address string) {
 	b.until(rows + ` === 2`)
 }
 
-// asked puts a text into the box.
-func (b *tab) asked(address, text string) {
+// submit puts a text into the box.
+func (b *tab) submit(address, text string) {
 	b.Helper()
 	b.get(address + "/ask")
 	evaluate[bool](b, `document.querySelector('textarea').value = `+quoted(text)+`, document.querySelector('textarea').form.requestSubmit(), true`)
@@ -105,11 +105,11 @@ func (b *tab) asked(address, text string) {
 // asks puts a request, an object and an error into the box, and searches from any page.
 func (b *tab) asks(address string) {
 	b.Helper()
-	b.asked(address, "kubectl create cm -n mesh")
+	b.submit(address, "kubectl create cm -n mesh")
 	b.until(`document.querySelectorAll('svg.chain rect').length === 5 && document.body.innerText.includes('CREATE configmaps in mesh')`)
 	b.until(inside("svg.chain"))
 	b.accessible("ask-request")
-	b.asked(address, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: mesh}")
+	b.submit(address, "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, namespace: mesh}")
 	b.until(`document.querySelectorAll('svg.chain rect').length === 5 && document.querySelectorAll('rect.bar-mutating').length === 3`)
 	b.get(address + "/ask")
 	b.click(".examples form:first-of-type button", `document.querySelector('.answer a[href*="checks/"]') !== null && !document.querySelector('.answer .copy').hidden && !location.search`)

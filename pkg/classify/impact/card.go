@@ -38,7 +38,7 @@ type Section struct {
 	Answer
 }
 
-// Answer is what is known of the object, and how it is seen and done.
+// Answer is what the Report says of the object, and how it is seen and done.
 type Answer struct {
 	Answers  []string `json:"answers"`
 	Queries  []Query  `json:"queries,omitempty"`

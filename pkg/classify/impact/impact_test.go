@@ -280,14 +280,14 @@ func TestCards(t *testing.T) {
 	}
 }
 
-func checkSection(t *testing.T, of string, s Section) {
+func checkSection(t *testing.T, id string, s Section) {
 	t.Helper()
 	if len(s.Answers)+len(s.ToFillIn)+len(s.Queries) == 0 {
-		t.Errorf("%s: %s: neither an answer nor a blank", of, s.ID)
+		t.Errorf("%s: %s: neither an answer nor a blank", id, s.ID)
 	}
 	for _, q := range s.Queries {
 		if _, err := parser.NewParser(parser.Options{}).ParseExpr(q.Expression); err != nil {
-			t.Errorf("%s: %s: %v", of, q.Expression, err)
+			t.Errorf("%s: %s: %v", id, q.Expression, err)
 		}
 	}
 }

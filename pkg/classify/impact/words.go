@@ -57,7 +57,7 @@ func resources(list []admission.MatchedResource) string {
 
 func operations(ops admission.Operations) string { return strings.Join(text.Strings(ops.List()), ", ") }
 
-// selected names the namespaces that the selector selects, where all are known.
+// selected names the namespaces that the selector selects, where the input has all.
 func selected(s *inventory.Snapshot, selector inventory.Selector) string {
 	if !s.NamespacesKnown {
 		return ""

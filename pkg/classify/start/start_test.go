@@ -86,9 +86,9 @@ func (m *model) webhooks() []Webhook {
 type model struct {
 	matcher  *admission.Matcher
 	blocking []*Webhook
-	// behind are what the Pods behind the Services of blocking are, and everyPod
+	// backends are what the Pods behind the Services of blocking are, and everyPod
 	// what they all need.
-	behind   map[inventory.Key]*modelPods
+	backends map[inventory.Key]*modelPods
 	everyPod []*modelPods
 }
 
@@ -99,14 +99,14 @@ type modelPods struct {
 }
 
 func newModel(s *inventory.Snapshot) *model {
-	m := &model{matcher: admission.New(s), behind: map[inventory.Key]*modelPods{}}
+	m := &model{matcher: admission.New(s), backends: map[inventory.Key]*modelPods{}}
 	for _, w := range s.Webhooks {
 		if !CanBlock(w, m.matcher.MatchedResources(w)) {
 			continue
 		}
 		key := s.State(w.Backend).Service.Key
 		m.blocking = append(m.blocking, &Webhook{Webhook: w, Service: key, Key: admission.MatchKey(w)})
-		if m.behind[key] != nil {
+		if m.backends[key] != nil {
 			continue
 		}
 		service := s.Services[key]
@@ -116,7 +116,7 @@ func newModel(s *inventory.Snapshot) *model {
 			p.network = p.network || !w.HostNetwork
 		}
 		m.add(p, map[string]string{"kubernetes.io/service-name": key.Name}, true)
-		m.behind[key] = p
+		m.backends[key] = p
 	}
 	for _, w := range s.Workloads {
 		if w.NodeCritical {
@@ -173,7 +173,7 @@ func (m *model) reachable(certainly bool) []Deadlock {
 		var out []*modelPods
 		for _, f := range m.blocking {
 			if m.refuses(f, p, certainly) {
-				out = append(out, m.behind[f.Service])
+				out = append(out, m.backends[f.Service])
 			}
 		}
 		if p.network {
@@ -182,7 +182,7 @@ func (m *model) reachable(certainly bool) []Deadlock {
 		return out
 	}
 	from := map[*modelPods]map[*modelPods]bool{}
-	for _, own := range m.behind {
+	for _, own := range m.backends {
 		from[own] = map[*modelPods]bool{own: true}
 		for queue := []*modelPods{own}; len(queue) > 0; queue = queue[1:] {
 			for _, p := range after(queue[0]) {
@@ -196,7 +196,7 @@ func (m *model) reachable(certainly bool) []Deadlock {
 	out := make([]Deadlock, len(m.blocking))
 	for i, f := range m.blocking {
 		namespaces := map[string]bool{}
-		for p := range from[m.behind[f.Service]] {
+		for p := range from[m.backends[f.Service]] {
 			if m.refuses(f, p, certainly) {
 				namespaces[p.namespace] = true
 			}
@@ -210,7 +210,7 @@ func (m *model) reachable(certainly bool) []Deadlock {
 func (m *model) sameOrder(t *testing.T, seed uint64) int {
 	t.Helper()
 	webhooks := m.webhooks()
-	order := Order(always, m.matcher, webhooks, slices.Collect(maps.Keys(m.behind)))
+	order := Order(always, m.matcher, webhooks, slices.Collect(maps.Keys(m.backends)))
 	var stuck []inventory.Key
 	for _, b := range order.Stuck {
 		stuck = append(stuck, b.Service)
@@ -233,7 +233,7 @@ func (m *model) sameOrder(t *testing.T, seed uint64) int {
 // waves are the Services that start one after the other while all are down, and
 // those that never do.
 func (m *model) waves() (waves [][]inventory.Key, keys []inventory.Key) {
-	down := maps.Clone(m.behind)
+	down := maps.Clone(m.backends)
 	everyPod := slices.Clone(m.everyPod)
 	refused := func(p *modelPods) bool {
 		return slices.ContainsFunc(m.blocking, func(f *Webhook) bool {

@@ -49,7 +49,7 @@ func TestChanges(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		reports     []*classify.Report
-		wants, nots []string
+		texts, nots []string
 	}{
 		{"nothing changed", []*classify.Report{none}, []string{"No registration changed since " + taken, `<a href="./changes" aria-current="page">Changes</a>`}, nil},
 		{"changed", []*classify.Report{waiting(t, "policy", 5), waiting(t, "policy", 25)}, []string{
@@ -62,7 +62,7 @@ func TestChanges(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := serveChanges(t, test.reports...)
-			serves(t, h, http.StatusOK, map[string][]string{"/changes": test.wants})
+			serves(t, h, http.StatusOK, map[string][]string{"/changes": test.texts})
 			_, body, _ := get(t, h, "/changes")
 			for _, not := range test.nots {
 				if strings.Contains(body, not) {

@@ -92,7 +92,7 @@ func file(t testing.TB, r *classify.Report) string {
 // TestPanicClosesNoPages: pages that panic are reported and answered, and the others
 // are served all the same.
 func TestPanicClosesNoPages(t *testing.T) {
-	report, reported := demo(t), 0
+	current, reported := demo(t), 0
 	options := Options{OnPanic: func(value any, stack []byte) {
 		if reported++; value != "broken" || !bytes.Contains(stack, []byte("TestPanicClosesNoPages")) {
 			t.Errorf("panic %v is reported with the stack\n%s", value, stack)
@@ -103,7 +103,7 @@ func TestPanicClosesNoPages(t *testing.T) {
 		if reported < panics {
 			panic("broken")
 		}
-		return report
+		return current
 	}, time.Now, options)
 	for range panics {
 		if code, body, _ := get(t, h, "/"); code != http.StatusInternalServerError {

@@ -14,7 +14,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// TextOptions are what a text is to hold, and what is known of the terminal it is for.
+// TextOptions are what a text is to hold, and the terminal that it is for.
 type TextOptions struct {
 	// Color uses the terminal's colors.
 	Color bool

@@ -93,7 +93,7 @@ func converted(c diagnose.APIServerError) string {
 	return fmt.Sprintf("%s/%s, Kind=%s", c.Group, c.Version, c.Kind)
 }
 
-// Text says what happened, to which webhook, what is known of it and the way out.
+// Text says what happened, to which webhook, what the input has of it and the way out.
 func (d Diagnosis) Text(o TextOptions) Blocks {
 	var out Blocks
 	if len(d.Errors) > 1 {

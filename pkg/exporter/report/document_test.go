@@ -62,7 +62,7 @@ func TestReadDocument(t *testing.T) {
 }
 
 func TestReadDocumentRefuses(t *testing.T) {
-	for name, tc := range map[string]struct{ in, want string }{
+	for name, tc := range map[string]struct{ input, want string }{
 		"something else": {"kind: List", "audit -o json"},
 		"truncated":      {`{"version":"v2","findings":[{"check":`, "audit -o json"},
 		"empty":          {"", "audit -o json"},
@@ -71,7 +71,7 @@ func TestReadDocumentRefuses(t *testing.T) {
 		"severity":       {`{"version":"v1","findings":[{"severity":"fatal"}]}`, "must be one of info, warning, critical"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadDocument(strings.NewReader(tc.in))
+			_, err := ReadDocument(strings.NewReader(tc.input))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got error %v, want one with %q", err, tc.want)
 			}

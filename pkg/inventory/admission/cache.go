@@ -18,7 +18,7 @@ func newMemo[Q comparable, A any]() *memo[Q, A] {
 	return &memo[Q, A]{answers: map[Q]A{}}
 }
 
-// getOrCompute returns the known answer, or computes it. Concurrent callers may both
+// getOrCompute returns the kept answer, or computes it. Concurrent callers may both
 // compute it: the lock is not held meanwhile, because an answer may need others.
 func (m *memo[Q, A]) getOrCompute(key Q, compute func() A) A {
 	answer, ok := m.get(key)

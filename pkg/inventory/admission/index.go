@@ -103,8 +103,8 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 	}
 	for _, o := range s.Manifests {
 		kind := Kind{Group: o.Group, Version: o.Version, Kind: o.Kind}
-		if known, ok := x.params[kind]; ok {
-			x.params[kind] = append(known, o)
+		if objects, ok := x.params[kind]; ok {
+			x.params[kind] = append(objects, o)
 		}
 	}
 	exempt := NeverSent(s, inventory.Ref{Type: inventory.Validating})

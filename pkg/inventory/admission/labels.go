@@ -12,7 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// labelSet is what is known of an object's labels.
+// labelSet is what the input has of an object's labels.
 type labelSet struct {
 	values map[string]string
 	// complete says that the object carries no others.
@@ -22,7 +22,7 @@ type labelSet struct {
 }
 
 var (
-	// anyLabels are those of an object of which nothing is known.
+	// anyLabels are those of an object of which the input has nothing.
 	anyLabels = labelSet{}
 	// anyNamespaceLabels are those of a namespace of which nothing is known: the
 	// API server gives the name's label to all.

@@ -74,7 +74,7 @@ func failedConditions(w *inventory.Registration, rest Verdict, failed string) Ve
 	return Verdict{Match: Yes, Refused: true, Reason: ReasonMatchConditions, Detail: failed + ", which refuses the request (failurePolicy Fail)"}
 }
 
-// activation is the variables of a request, as far as they are known.
+// activation is the variables of a request, as far as it has them.
 type activation struct {
 	cel.PartialActivation
 	err error
@@ -166,7 +166,7 @@ func issue(issues *cel.Issues) error {
 // counts each question to its authorizer as more than we follow.
 var errCostly = errors.New("asks the authorizer what the user may do, or costs too much to be evaluated here")
 
-// run evaluates the expression as far as the request is known.
+// run evaluates the expression as far as the request goes.
 func (p *program) run(vars activation) outcome {
 	switch value, err := p.value(vars); {
 	case p.err != nil:
@@ -235,8 +235,8 @@ func (r Request) variables(stage stage) map[string]any {
 	}
 }
 
-// namespaceOf is the variable namespaceObject: matchConditions meet null, policies what is known
-// of the namespace.
+// namespaceOf is the variable namespaceObject: matchConditions meet null, policies what the
+// input has of the namespace.
 func (r Request) namespaceOf(stage stage) any {
 	if !stage.ofPolicy || !r.namespaced || r.namespaceUnknown || r.Resource.IsNamespaces() {
 		return nil

@@ -151,10 +151,10 @@ var vocabulary = struct {
 	scopes:     []admissionv1.ScopeType{"*", "Namespaced", "Cluster"},
 }
 
-func some[T any](r *rand.Rand, from []T) []T {
+func some[T any](r *rand.Rand, list []T) []T {
 	out := make([]T, 1+r.IntN(3))
 	for i := range out {
-		out[i] = from[r.IntN(len(from))]
+		out[i] = list[r.IntN(len(list))]
 	}
 	return out
 }

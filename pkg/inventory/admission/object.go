@@ -89,7 +89,7 @@ func (r Request) oldObject(stage stage) ref.Val {
 	return k.value("", root)
 }
 
-// knownObject is what is known of an object: what a file says of it, or nil, what the
+// knownObject is what there is of an object: what a file says of it, or nil, what the
 // request says and the labels. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers, which completes the metadata.
 func (r Request) knownObject(stage stage, file map[string]any, l labelSet) (knowledge, map[string]any) {

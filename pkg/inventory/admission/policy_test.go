@@ -377,13 +377,13 @@ func TestRefusalBeforeAFalseCondition(t *testing.T) {
 		ValidatingPolicies:       []*admissionv1.ValidatingAdmissionPolicy{policy},
 		ValidatingPolicyBindings: []*admissionv1.ValidatingAdmissionPolicyBinding{binding},
 	}.Snapshot(time.Time{})
-	for labels, want := range map[string]string{"": "p maybe: params", "app": "p yes, refused: params", "other": "- no: objectSelector"} {
+	for key, want := range map[string]string{"": "p maybe: params", "app": "p yes, refused: params", "other": "- no: objectSelector"} {
 		subject := Subject{Name: "n"}
-		if labels != "" {
-			subject.Labels = map[string]string{labels: "a"}
+		if key != "" {
+			subject.Labels = map[string]string{key: "a"}
 		}
 		if got := steps(t, s, Create, resource(t, "nodes"), subject); got != want {
-			t.Errorf("labels %q: %s, want %s", labels, got, want)
+			t.Errorf("labels %q: %s, want %s", key, got, want)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Subject is the object that a request is about, as far as it is known.
+// Subject is the object that a request is about, as far as it is given.
 type Subject struct {
 	Namespace string
-	// Name is "" where it is not known.
+	// Name is "" where it is not given.
 	Name string
 	// Labels are all labels of the object; nil where they are unknown.
 	Labels map[string]string
@@ -55,7 +55,7 @@ type Request struct {
 	// Namespace is "" for cluster-scoped resources, and a Namespace's own name.
 	Namespace string
 	Name      string
-	// Object is what the request writes, or deletes; nil where not known.
+	// Object is what the request writes, or deletes; nil where it is not given.
 	Object map[string]any
 	// Notes say how the request was understood, where that is not obvious.
 	Notes []string
@@ -492,7 +492,7 @@ func (m *Matcher) InterceptsSubject(w *inventory.Webhook, r inventory.Resource, 
 }
 
 // cachedRequest makes the request once for all webhooks, where nothing but its
-// namespace and name is known.
+// namespace and name is given.
 func (m *Matcher) cachedRequest(v apiVersion, op Operation, subject Subject) Request {
 	if subject.Object != nil || subject.Labels != nil || subject.User != nil {
 		return m.request(v, op, m.withScope(v, subject))
@@ -515,7 +515,7 @@ func (m *Matcher) withScope(v apiVersion, subject Subject) Subject {
 	return subject
 }
 
-// requestKey identifies a Request of which no more is known.
+// requestKey identifies a Request of which no more is given.
 type requestKey struct {
 	inventory.Resource
 	version         string

@@ -153,41 +153,41 @@ func complete(r *rand.Rand, q Request, v apiVersion) admission.Attributes {
 	if !q.objectLabels.complete {
 		objectLabels = someLabels(r)
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetGroupVersionKind(groupVersionKind(v.Kind))
-	object.SetName(name)
-	object.SetNamespace(q.Namespace)
-	object.SetLabels(objectLabels)
+	sent := &unstructured.Unstructured{Object: map[string]any{}}
+	sent.SetGroupVersionKind(groupVersionKind(v.Kind))
+	sent.SetName(name)
+	sent.SetNamespace(q.Namespace)
+	sent.SetLabels(objectLabels)
 	if q.Resource.IsNamespaces() {
-		object.SetLabels(withNameLabel(labelSet{values: objectLabels}, name).values)
+		sent.SetLabels(withNameLabel(labelSet{values: objectLabels}, name).values)
 	}
 	if r.IntN(2) == 0 {
-		object.SetAnnotations(map[string]string{"skip": pick(r, "true", "false")})
+		sent.SetAnnotations(map[string]string{"skip": pick(r, "true", "false")})
 	}
-	namespace := q.Namespace
+	where := q.Namespace
 	if q.namespaceUnknown {
-		namespace = pick(r, "default", "kube-system", "team-a", "team-b")
+		where = pick(r, "default", "kube-system", "team-a", "team-b")
 	}
 	var now, before runtime.Object
 	switch q.Operation {
 	case Create:
-		now = object
+		now = sent
 	case Update:
-		now, before = object, object.DeepCopy()
+		now, before = sent, sent.DeepCopy()
 	case Delete:
-		before = object
+		before = sent
 	case Connect:
 		now = &corev1.PodExecOptions{}
 	}
 	who := &user.DefaultInfo{Name: pick(r, "alice", "system:admin"), Groups: [][]string{nil, {"system:masters"}, {"dev"}}[r.IntN(3)]}
-	return admission.NewAttributesRecord(now, before, groupVersionKind(v.Kind), namespace, name, gvr(v.Resource, v.Version), v.Subresource, admission.Operation(q.Operation), nil, r.IntN(2) == 0, who)
+	return admission.NewAttributesRecord(now, before, groupVersionKind(v.Kind), where, name, gvr(v.Resource, v.Version), v.Subresource, admission.Operation(q.Operation), nil, r.IntN(2) == 0, who)
 }
 
 func groupVersionKind(k Kind) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
 }
 
-func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
+func pick[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
 
 // someLabels are any of those that the generated selectors ask for.
 func someLabels(r *rand.Rand) map[string]string {
@@ -330,8 +330,8 @@ func worlds() []*Matcher {
 	return out
 }
 
-func newNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: withNameLabel(labelSet{values: labels}, name).values}}
+func newNamespace(name string, set map[string]string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: withNameLabel(labelSet{values: set}, name).values}}
 }
 
 func someWebhook(r *rand.Rand) *inventory.Webhook {

@@ -129,24 +129,20 @@ func TestAuthorizer(t *testing.T) {
 // more with them.
 func TestLabelsOfTheTemplate(t *testing.T) {
 	job := map[string]any{"kind": "Job", "spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "a"}}}}}
-	for selected, want := range map[string]map[bool]Match{
-		"app":      {true: Yes, false: Maybe},
-		"job-name": {true: Maybe, false: Maybe},
-		"other":    {true: Maybe, false: Maybe},
-	} {
-		for written, match := range want {
+	for selected, want := range map[string]Match{"app": Yes, "job-name": Maybe, "other": Maybe} {
+		for object, match := range map[string]Match{"unknown": Maybe, "known": want} {
 			w := validating("a", func(w *admissionv1.ValidatingWebhook) {
 				w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"batch"}, []string{"jobs"}
 				w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{selected: "a"}}
 			})
 			subject := Subject{Namespace: "shop", Labels: Unlabeled}
-			if written {
+			if object == "known" {
 				subject.Object = job
 			}
 			s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}.Snapshot(time.Time{})
 			r := must.Get(New(s).Request(Create, resource(t, "jobs.batch"), subject))(t)
 			if got := r.Match(s.Webhooks[0]); got.Match != match {
-				t.Errorf("selector on %s, object known %t: %+v, want %s", selected, written, got, match)
+				t.Errorf("selector on %s, object %s: %+v, want %s", selected, object, got, match)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func TestReferences(t *testing.T) {
 	}
 	keys := func() []string {
 		var out []string
-		for key := range calledServices(o.Snapshot(at(0))) {
+		for key := range calledServices(o.Snapshot(minuteTime(0))) {
 			out = append(out, key.String())
 		}
 		slices.Sort(out)

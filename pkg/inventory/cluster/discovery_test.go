@@ -89,8 +89,8 @@ func serveDocuments(t *testing.T, documents map[string]string) string {
 // clientGo returns what client-go's discovery says is served, and what fails.
 func clientGo(t *testing.T, config *rest.Config) ([]inventory.Served, map[string]string) {
 	t.Helper()
-	client := must.Get(discovery.NewDiscoveryClientForConfig(config))(t)
-	_, lists, err := client.ServerGroupsAndResourcesWithContext(t.Context())
+	upstream := must.Get(discovery.NewDiscoveryClientForConfig(config))(t)
+	_, lists, err := upstream.ServerGroupsAndResourcesWithContext(t.Context())
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && !partial {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ var explanations = []struct {
 	{"nothing", nil, nil},
 	{
 		"forbidden in the cluster",
-		[]failure{{verb: "watch", resource: "namespaces", err: errForbidden, asOf: at(3)}},
+		[]failure{{verb: "watch", resource: "namespaces", err: errForbidden, asOf: minuteTime(3)}},
 		[]string{"namespaces: watch namespaces is forbidden: grant the verb watch on namespaces to system:serviceaccount:audit:audit; its last known state, of 2026-01-01T00:03:00Z, is kept"},
 	},
 	{
@@ -51,8 +51,8 @@ var explanations = []struct {
 	{
 		"an API server that is away, for all clients and each time alike",
 		[]failure{
-			{verb: "list", resource: "services", namespace: "a", err: unreachable(1001), asOf: at(5)},
-			{verb: "watch", resource: "namespaces", err: unreachable(1002), asOf: at(4)},
+			{verb: "list", resource: "services", namespace: "a", err: unreachable(1001), asOf: minuteTime(5)},
+			{verb: "watch", resource: "namespaces", err: unreachable(1002), asOf: minuteTime(4)},
 			{verb: "list", resource: "apiservices", err: unreachable(1003)},
 		},
 		[]string{
@@ -72,12 +72,12 @@ var explanations = []struct {
 	},
 	{
 		"a failure of the API server itself",
-		[]failure{{verb: "list", resource: "services", err: apierrors.NewInternalError(errors.New("etcd is full")), asOf: at(1)}},
+		[]failure{{verb: "list", resource: "services", err: apierrors.NewInternalError(errors.New("etcd is full")), asOf: minuteTime(1)}},
 		[]string{"services: list services: Internal error occurred: etcd is full; its last known state, of 2026-01-01T00:01:00Z, is kept"},
 	},
 	{
 		"a kind that went away",
-		[]failure{{verb: "watch", resource: "apiservices", err: errAbsent, asOf: at(1)}},
+		[]failure{{verb: "watch", resource: "apiservices", err: errAbsent, asOf: minuteTime(1)}},
 		[]string{"apiservices: it is not served; its last known state, of 2026-01-01T00:01:00Z, is kept"},
 	},
 }
@@ -122,10 +122,10 @@ func TestFailuresLeaveUnread(t *testing.T) {
 		"error":        apierrors.NewInternalError(errors.New("etcd")),
 		"timeout":      context.DeadlineExceeded,
 	} {
-		for read, asOf := range map[bool]time.Time{false: {}, true: time.Now()} {
+		for _, asOf := range []time.Time{{}, time.Now()} {
 			s := inventory.Objects{Errors: errorsByCause([]failure{{verb: "list", resource: configurations.String(), err: err, asOf: asOf}})}.Snapshot(time.Now())
-			if s.Unread(inventory.Ref{Type: inventory.Validating, Configuration: "a"}) == read || s.Unread(inventory.Ref{Type: inventory.Mutating, Configuration: "a"}) {
-				t.Errorf("%s, read before %v: %+v", name, read, s.Errors)
+			if s.Unread(inventory.Ref{Type: inventory.Validating, Configuration: "a"}) != asOf.IsZero() || s.Unread(inventory.Ref{Type: inventory.Mutating, Configuration: "a"}) {
+				t.Errorf("%s, read at %v: %+v", name, asOf, s.Errors)
 			}
 		}
 	}

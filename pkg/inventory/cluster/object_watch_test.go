@@ -105,19 +105,19 @@ var (
 	errAbsent    = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "")
 )
 
-func at(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+func minuteTime(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
 
 func TestProgress(t *testing.T) {
 	type step = func(*objectWatch)
 	listed := func(minute int) step {
 		return func(o *objectWatch) {
-			o.move(listBegins, at(minute))
-			o.listed(at(minute), "1")
+			o.move(listBegins, minuteTime(minute))
+			o.listed(minuteTime(minute), "1")
 		}
 	}
-	closed := func(minute int) step { return func(o *objectWatch) { o.closed(at(minute)) } }
+	closed := func(minute int) step { return func(o *objectWatch) { o.closed(minuteTime(minute)) } }
 	failed := func(err error) step { return func(o *objectWatch) { o.failed(failure{err: err}) } }
-	begun := func(o *objectWatch) { o.move(listBegins, at(0)) }
+	begun := func(o *objectWatch) { o.move(listBegins, minuteTime(0)) }
 	resumed := func(o *objectWatch) { o.opened(&stream{}) }
 	const now = 9
 	for _, tt := range []struct {
@@ -149,13 +149,13 @@ func TestProgress(t *testing.T) {
 		{"no longer served", []step{listed(1), resumed, closed(2), failed(errAbsent)}, 2, true, synced},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := &objectWatch{reads: &reads{}, asOf: at(0)}
+			o := &objectWatch{reads: &reads{}, asOf: minuteTime(0)}
 			for _, step := range tt.steps {
 				step(o)
 			}
-			got := o.contents(at(now))
-			if !got.current.Equal(at(tt.current)) {
-				t.Errorf("current at %v, want %v", got.current, at(tt.current))
+			got := o.contents(minuteTime(now))
+			if !got.current.Equal(minuteTime(tt.current)) {
+				t.Errorf("current at %v, want %v", got.current, minuteTime(tt.current))
 			}
 			if fails := got.failure != nil; fails != tt.fails || o.progress() != tt.want {
 				t.Errorf("fails %v, progress %d; want %v, %d", fails, o.progress(), tt.fails, tt.want)
@@ -181,7 +181,7 @@ func TestObjectWatchOfOwners(t *testing.T) {
 	if events != 0 || shown() != 0 {
 		t.Errorf("%d events, %d objects of no webhook", events, shown())
 	}
-	snapshot := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("one", kubetest.Client("policy", "a"))}}.Snapshot(at(0))
+	snapshot := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("one", kubetest.Client("policy", "a"))}}.Snapshot(minuteTime(0))
 	isOther := read.follow(snapshot)
 	o.readAnew()
 	if !isOther || shown() != 1 || read.follow(snapshot) {

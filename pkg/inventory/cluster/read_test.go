@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 		"deployments.apps":                                               0,
 	}
 	expect.Equal(t, want, counts)
-	for _, ask := range s.asked() {
+	for _, ask := range s.recorded() {
 		if ask.verb() == "watch" {
 			t.Errorf("watched %s", ask.path)
 		}

@@ -32,7 +32,7 @@ func TestWatchBehindALaggingAPIServer(t *testing.T) {
 // no stream and refuses none. Lists are answered by another one.
 func TestWatchThatNeverOpens(t *testing.T) {
 	s := populated(t)
-	s.change(func() { s.lags = func(string) bool { return true } })
+	s.change(func() { s.lagging = func(string) bool { return true } })
 	r := watching(s, Options{test: timing{openTimeout: 20 * time.Millisecond}})
 	r.await("everything", whole)
 }
@@ -40,7 +40,7 @@ func TestWatchThatNeverOpens(t *testing.T) {
 // TestWatchBehindAPIServersWithoutEtcd: there is none that has etcd.
 func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	s, r := watchingAll(t, frequent)
-	s.change(func() { s.lags, s.listsLag = func(string) bool { return true }, true })
+	s.change(func() { s.lagging, s.listsLag = func(string) bool { return true }, true })
 	s.refuse(504, func(r request) bool { return r.query.Get("sendInitialEvents") != "" })
 	failing := errorAbout("namespaces", "list namespaces")
 	first := r.await("an Error", failing)
@@ -55,7 +55,7 @@ func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	}
 	s.put(validating("unseen", kubetest.Client("policy", "validate")))
 	s.heal()
-	s.change(func() { s.lags = func(string) bool { return false } })
+	s.change(func() { s.lagging = func(string) bool { return false } })
 	r.await("everything", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Errors) == 0 })
 }
 
@@ -64,7 +64,7 @@ func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 func TestWatchWithoutBookmarksStaysCurrent(t *testing.T) {
 	s, r := watchingAll(t, frequent)
 	lists := func() (listed, watched int) {
-		for _, ask := range s.asked() {
+		for _, ask := range s.recorded() {
 			switch {
 			case ask.resource != "validatingwebhookconfigurations":
 			case ask.verb() == "watch":

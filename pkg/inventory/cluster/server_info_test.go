@@ -102,7 +102,7 @@ func TestReviewsExcluded(t *testing.T) {
 				t.Errorf("reviews excluded: %v, errors %v", got.ReviewsExcluded, got.Errors)
 			}
 			asks := false
-			for _, r := range s.asked() {
+			for _, r := range s.recorded() {
 				asks = asks || r.path == "/metrics"
 			}
 			if asks != tt.asks {

@@ -45,9 +45,9 @@ type fakeServer struct {
 	// goneByStatus says that a stream that is too old to resume is refused with
 	// the status 410, instead of an event.
 	goneByStatus bool
-	// lags reports whether nothing of what the server stores reaches a connection, of
+	// lagging reports whether nothing of what the server stores reaches a connection, of
 	// which remotes are those seen so far. listsLag says that lists fail on it.
-	lags     func(remote string) bool
+	lagging  func(remote string) bool
 	remotes  map[string]bool
 	listsLag bool
 	// tokensExpired is how many continue tokens are yet to expire.
@@ -85,7 +85,7 @@ func (r request) verb() string {
 
 type openStream struct {
 	request
-	wake, done chan struct{}
+	wake, ended chan struct{}
 }
 
 // resources are the kinds that the server knows, by resource.
@@ -116,7 +116,7 @@ func startServer(t *testing.T) *fakeServer {
 		addr:    "127.0.0.1:0",
 		streams: map[*openStream]bool{},
 		fault:   func(request) int { return 0 },
-		lags:    func(string) bool { return false },
+		lagging: func(string) bool { return false },
 		remotes: map[string]bool{},
 		documents: map[string]string{
 			"/version": `{"major":"1","minor":"37","gitVersion":"v1.37.1","emulationMajor":"1","emulationMinor":"37"}`,
@@ -186,11 +186,11 @@ func (s *fakeServer) heal() { s.change(func() { s.fault = func(request) int { re
 func (s *fakeServer) lag(lists bool) {
 	s.change(func() {
 		cut := maps.Clone(s.remotes)
-		s.lags, s.listsLag = func(remote string) bool { return cut[remote] }, lists
+		s.lagging, s.listsLag = func(remote string) bool { return cut[remote] }, lists
 	})
 }
 
-func (s *fakeServer) asked() []request {
+func (s *fakeServer) recorded() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
@@ -266,7 +266,7 @@ func (s *fakeServer) dropStreams() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for stream := range s.streams {
-		close(stream.done)
+		close(stream.ended)
 		delete(s.streams, stream)
 	}
 }
@@ -325,7 +325,7 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.requests = append(s.requests, ask)
 	s.remotes[r.RemoteAddr] = true
 	status, document := s.fault(ask), s.documents[ask.path]
-	if ask.verb() == "list" && s.listsLag && s.lags(r.RemoteAddr) {
+	if ask.verb() == "list" && s.listsLag && s.lagging(r.RemoteAddr) {
 		status = http.StatusGatewayTimeout
 	}
 	s.mu.Unlock()
@@ -492,7 +492,7 @@ func (s *fakeServer) follow(w http.ResponseWriter, r *http.Request, stream *open
 	for {
 		s.mu.Lock()
 		news := s.history[min(cursor, len(s.history)):]
-		if s.lags(r.RemoteAddr) {
+		if s.lagging(r.RemoteAddr) {
 			news = nil
 		}
 		cursor += len(news)
@@ -505,7 +505,7 @@ func (s *fakeServer) follow(w http.ResponseWriter, r *http.Request, stream *open
 		w.(http.Flusher).Flush()
 		select {
 		case <-stream.wake:
-		case <-stream.done:
+		case <-stream.ended:
 			out.Encode(s.bookmark(stream.request, cursor))
 			return
 		case <-r.Context().Done():

@@ -25,7 +25,7 @@ import (
 // changed, last at minute 2, and whose status was written at minute 5.
 func heavy(name string) metav1.ObjectMeta {
 	managed := func(manager string, minute int, subresource string) metav1.ManagedFieldsEntry {
-		t := metav1.NewTime(at(minute))
+		t := metav1.NewTime(minuteTime(minute))
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: "DROP", APIVersion: "DROP", Time: &t, Subresource: subresource,
 			FieldsV1: metav1.NewFieldsV1(`{"DROP":{}}`),
@@ -33,7 +33,7 @@ func heavy(name string) metav1.ObjectMeta {
 	}
 	return metav1.ObjectMeta{
 		Name: name, Namespace: "policy", UID: "keep-uid", Generation: 7, ResourceVersion: "DROP",
-		CreationTimestamp: metav1.NewTime(at(0)),
+		CreationTimestamp: metav1.NewTime(minuteTime(0)),
 		Labels:            map[string]string{"keep": "label"},
 		Annotations: map[string]string{
 			"keep": "annotation",
@@ -50,7 +50,7 @@ func heavyCRD() *apiextensionsv1.CustomResourceDefinition {
 	crd.Spec.Versions[0].AdditionalPrinterColumns = []apiextensionsv1.CustomResourceColumnDefinition{{Name: "DROP"}}
 	crd.Spec.Versions[0].Subresources = &apiextensionsv1.CustomResourceSubresources{Scale: &apiextensionsv1.CustomResourceSubresourceScale{SpecReplicasPath: "keep-scale"}}
 	crd.Status.StoredVersions = []string{"keep-stored"}
-	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "Keep-Established", Status: "True", Message: "DROP", LastTransitionTime: metav1.NewTime(at(5))}}
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: "Keep-Established", Status: "True", Message: "DROP", LastTransitionTime: metav1.NewTime(minuteTime(5))}}
 	return crd
 }
 
@@ -172,7 +172,7 @@ func TestStrip(t *testing.T) {
 			}
 			want := map[string]time.Time{}
 			if tt.writers {
-				want = map[string]time.Time{"keep-apply": at(2).UTC(), "keep-update": at(0).UTC()}
+				want = map[string]time.Time{"keep-apply": minuteTime(2).UTC(), "keep-update": minuteTime(0).UTC()}
 			}
 			if diff := cmp.Diff(want, written); diff != "" {
 				t.Errorf("last written by: -want +kept\n%s", diff)

@@ -13,15 +13,15 @@ func TestNextPublish(t *testing.T) {
 		watchStatus
 		want time.Time
 	}{
-		{"nothing read yet", schedule{started: at(0)}, watchStatus{pending: true, empty: true}, time.Time{}},
-		{"something awaited", schedule{started: at(0)}, watchStatus{pending: true}, at(5)},
-		{"everything read", schedule{started: at(0)}, watchStatus{}, at(0)},
-		{"no change", schedule{published: at(20)}, watchStatus{}, at(30)},
-		{"the first change", schedule{published: at(20), changed: at(25)}, watchStatus{}, at(25)},
-		{"a change right after", schedule{published: at(20), changed: at(20)}, watchStatus{}, at(21)},
-		{"what was spent is nearly paid for", schedule{published: at(20), changed: at(20), paid: at(21)}, watchStatus{}, at(21)},
-		{"what was spent is not paid for", schedule{published: at(20), changed: at(20), paid: at(23)}, watchStatus{}, at(23).Add(-burst)},
-		{"what was spent lasts longer than the resync", schedule{published: at(20), changed: at(20), paid: at(50)}, watchStatus{}, at(30)},
+		{"nothing read yet", schedule{started: minuteTime(0)}, watchStatus{pending: true, empty: true}, time.Time{}},
+		{"something awaited", schedule{started: minuteTime(0)}, watchStatus{pending: true}, minuteTime(5)},
+		{"everything read", schedule{started: minuteTime(0)}, watchStatus{}, minuteTime(0)},
+		{"no change", schedule{published: minuteTime(20)}, watchStatus{}, minuteTime(30)},
+		{"the first change", schedule{published: minuteTime(20), changed: minuteTime(25)}, watchStatus{}, minuteTime(25)},
+		{"a change right after", schedule{published: minuteTime(20), changed: minuteTime(20)}, watchStatus{}, minuteTime(21)},
+		{"what was spent is nearly paid for", schedule{published: minuteTime(20), changed: minuteTime(20), paid: minuteTime(21)}, watchStatus{}, minuteTime(21)},
+		{"what was spent is not paid for", schedule{published: minuteTime(20), changed: minuteTime(20), paid: minuteTime(23)}, watchStatus{}, minuteTime(23).Add(-burst)},
+		{"what was spent lasts longer than the resync", schedule{published: minuteTime(20), changed: minuteTime(20), paid: minuteTime(50)}, watchStatus{}, minuteTime(30)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.schedule.timing = timing
@@ -36,12 +36,12 @@ func TestNextPublish(t *testing.T) {
 // first Snapshot, and a change after a pause, delay nothing.
 func TestSpend(t *testing.T) {
 	s := schedule{timing: timing{debounce: time.Millisecond, resync: time.Hour}}
-	s.spend(at(0), at(1))
-	if s.changed = at(1); s.nextPublish(watchStatus{}).After(at(1).Add(time.Millisecond)) {
+	s.spend(minuteTime(0), minuteTime(1))
+	if s.changed = minuteTime(1); s.nextPublish(watchStatus{}).After(minuteTime(1).Add(time.Millisecond)) {
 		t.Errorf("after the first Snapshot the next is due at %v", s.nextPublish(watchStatus{}))
 	}
 	const took = 500 * time.Millisecond
-	now, spent := at(1), time.Duration(0)
+	now, spent := minuteTime(1), time.Duration(0)
 	for range 50 {
 		s.changed = now
 		began := s.nextPublish(watchStatus{})
@@ -49,7 +49,7 @@ func TestSpend(t *testing.T) {
 		spent += took
 		s.spend(began, now)
 	}
-	if share := spent.Seconds() / now.Sub(at(1)).Seconds(); share > 0.11 || share < 0.09 {
+	if share := spent.Seconds() / now.Sub(minuteTime(1)).Seconds(); share > 0.11 || share < 0.09 {
 		t.Errorf("a share of %.3f is spent, want a tenth", share)
 	}
 	s.changed = now.Add(time.Hour)
@@ -66,13 +66,13 @@ func TestNextFetch(t *testing.T) {
 		want time.Time
 	}{
 		{"never fetched", schedule{}, time.Time{}},
-		{"nothing new", schedule{fetched: at(10), changed: at(11)}, at(20)},
-		{"the API server is back", schedule{fetched: at(10), recovered: true}, at(11)},
-		{"a CRD changed", schedule{fetched: at(10), servedChanged: at(15)}, at(17)},
-		{"a CRD changed right after", schedule{fetched: at(10), servedChanged: at(8)}, at(11)},
-		{"CRDs keep changing", schedule{fetched: at(10), servedChanged: at(19)}, at(20)},
-		{"resource versions were compared before", schedule{fetched: at(10), revisionsCompared: at(3)}, at(13)},
-		{"resource versions were compared long before", schedule{fetched: at(10), revisionsCompared: at(0)}, at(11)},
+		{"nothing new", schedule{fetched: minuteTime(10), changed: minuteTime(11)}, minuteTime(20)},
+		{"the API server is back", schedule{fetched: minuteTime(10), recovered: true}, minuteTime(11)},
+		{"a CRD changed", schedule{fetched: minuteTime(10), servedChanged: minuteTime(15)}, minuteTime(17)},
+		{"a CRD changed right after", schedule{fetched: minuteTime(10), servedChanged: minuteTime(8)}, minuteTime(11)},
+		{"CRDs keep changing", schedule{fetched: minuteTime(10), servedChanged: minuteTime(19)}, minuteTime(20)},
+		{"resource versions were compared before", schedule{fetched: minuteTime(10), revisionsCompared: minuteTime(3)}, minuteTime(13)},
+		{"resource versions were compared long before", schedule{fetched: minuteTime(10), revisionsCompared: minuteTime(0)}, minuteTime(11)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.schedule.timing = timing

@@ -280,7 +280,7 @@ func (w *watcher) status() watchStatus {
 	return out
 }
 
-// objects returns what is known of the cluster at the time.
+// objects returns what the watches have of the cluster at the time.
 func (w *watcher) objects(now time.Time) inventory.Objects {
 	var all []contents
 	for _, o := range w.watches {

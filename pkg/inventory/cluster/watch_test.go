@@ -73,7 +73,7 @@ func (r *recorder) publish(m *admission.Matcher) {
 
 // await returns the first Snapshot, from the one after the last awaited on,
 // that is as wanted.
-func (r *recorder) await(what string, wanted func(*inventory.Snapshot) bool) *inventory.Snapshot {
+func (r *recorder) await(what string, accepts func(*inventory.Snapshot) bool) *inventory.Snapshot {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *recorder) await(what string, wanted func(*inventory.Snapshot) bool) *in
 	defer late.Stop()
 	for i := 0; ; {
 		for ; i < len(r.all); i++ {
-			if wanted(r.all[i]) {
+			if accepts(r.all[i]) {
 				found := r.all[i]
 				r.all = r.all[i+1:]
 				return found
@@ -301,7 +301,7 @@ func TestWatchAsksForNothingElse(t *testing.T) {
 // countRequests counts the requests by verb, path and selector.
 func countRequests(s *fakeServer) map[string]int {
 	counts := map[string]int{}
-	for _, ask := range s.asked() {
+	for _, ask := range s.recorded() {
 		if ask.resource == "" {
 			counts[ask.path]++
 			continue
@@ -630,7 +630,7 @@ func TestWatchListsInPages(t *testing.T) {
 		t.Errorf("%d CRDs, errors %v", len(got.CRDs), got.Errors)
 	}
 	pages := 0
-	for _, ask := range s.asked() {
+	for _, ask := range s.recorded() {
 		if ask.resource == "customresourcedefinitions" && ask.verb() == "list" {
 			pages++
 			if ask.query.Get("limit") != "20" {

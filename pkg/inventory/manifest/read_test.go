@@ -15,10 +15,10 @@ func describe(o inventory.Objects) []string {
 	var out []string
 	add := func(kind, namespace, name string, hooks ...string) {
 		key := inventory.SourceKey{Kind: kind, Namespace: namespace, Name: name}
-		out = append(out, fmt.Sprintf("%s %s %s/%s", at(o.Sources[key].Source), kind, namespace, name))
+		out = append(out, fmt.Sprintf("%s %s %s/%s", fileLine(o.Sources[key].Source), kind, namespace, name))
 		for i, h := range hooks {
 			key.Webhook, key.Index = h, i
-			out = append(out, fmt.Sprintf("%s   %s", at(o.Sources[key].Source), h))
+			out = append(out, fmt.Sprintf("%s   %s", fileLine(o.Sources[key].Source), h))
 		}
 	}
 	for _, v := range o.Validating {
@@ -56,7 +56,7 @@ func describe(o inventory.Objects) []string {
 	return out
 }
 
-func at(s inventory.Source) string { return fmt.Sprintf("%s:%d", filepath.Base(s.File), s.Line) }
+func fileLine(s inventory.Source) string { return fmt.Sprintf("%s:%d", filepath.Base(s.File), s.Line) }
 
 // TestRead reads each file of testdata/read and compares what was read, and
 // from which lines, with what stands beside it.

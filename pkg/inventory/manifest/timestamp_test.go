@@ -42,17 +42,17 @@ func TestTaken(t *testing.T) {
 			for file := range tc.files {
 				must.Succeed(t, os.Chtimes(file, april, april))
 			}
-			taken(t, ".", nil, tc.want)
-			taken(t, "-", packed(t, tc.files, april), tc.want)
+			checkTaken(t, ".", nil, tc.want)
+			checkTaken(t, "-", packed(t, tc.files, april), tc.want)
 			if tc.want.Equal(april) {
 				// Archives that are the same each time have no times.
-				taken(t, "-", packed(t, tc.files, time.Unix(0, 0)), time.Time{})
+				checkTaken(t, "-", packed(t, tc.files, time.Unix(0, 0)), time.Time{})
 			}
 		})
 	}
 }
 
-func taken(t *testing.T, path string, stdin []byte, want time.Time) {
+func checkTaken(t *testing.T, path string, stdin []byte, want time.Time) {
 	t.Helper()
 	o, summary := Read([]string{path}, Options{Stdin: bytes.NewReader(stdin)})
 	if got := summary.Inputs[0].Taken; !got.Equal(want) {
