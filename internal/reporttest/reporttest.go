@@ -90,7 +90,7 @@ func limits() *inventory.AdmissionPolicy {
 func Report() *classify.Report {
 	pods, deployments := inventory.Resource{Name: "pods"}, inventory.Resource{Group: "apps", Name: "deployments"}
 	source := inventory.Source{File: "deploy/policy.yaml", Line: 7}
-	inject := Webhook(injector, inventory.Backend{Kind: inventory.BackendURL, URL: "https://mesh.example.com/inject"})
+	inject := Webhook(injector, inventory.Backend{Kind: inventory.BackendURL, URL: "https://mesh.example.com/inject", BareURL: "https://mesh.example.com/inject"})
 	inject.FailurePolicy = admissionv1.Ignore
 	policy := Webhook(podsPolicy, Service("policy", "policy"))
 	policy.Object = inventory.Object{
@@ -98,6 +98,7 @@ func Report() *classify.Report {
 		LastChanged: Taken.Add(-time.Hour),
 		Source:      source,
 	}
+	lookAtPolicy := "kubectl get validatingwebhookconfiguration policy -o yaml"
 	return &classify.Report{
 		Snapshot: &inventory.Snapshot{Cluster: inventory.Cluster{Server: inventory.Version{
 			Major: 1, Minor: 37, Git: "v1.37.1",
@@ -128,34 +129,34 @@ func Report() *classify.Report {
 			{Resource: pods, Operation: admission.Delete},
 		},
 		Findings: []*classify.Finding{
-			{Check: NoEndpoints, Webhook: podsPolicy, Source: source, Problem: classify.Problem{
+			{Check: NoEndpoints, Webhook: podsPolicy, Source: source, Look: lookAtPolicy, Problem: classify.Problem{
 				Severity: classify.Critical,
 				Message:  "calls Service policy/policy, which has no ready endpoint, for pods, deployments.apps, statefulsets.apps, daemonsets.apps, jobs.batch, cronjobs.batch, services, secrets, configmaps, serviceaccounts, endpoints and leases.coordination.k8s.io",
 				Fix:      "Scale the workload behind the Service up. Until then requests are refused; to let them through: kubectl delete validatingwebhookconfiguration policy; else:\n    kubectl -n policy scale deployment policy --replicas=2",
 			}},
-			{Check: NoEndpoints, Webhook: widgets, Problem: classify.Problem{
+			{Check: NoEndpoints, Webhook: widgets, Look: "kubectl get crd widgets.example.com -o yaml", Problem: classify.Problem{
 				Severity: classify.Critical,
 				Message:  "calls Service widgets/convert, which has no ready endpoint",
 				Fix:      "Scale the workload behind the Service up.",
 			}},
-			{Check: BudgetExceeded, Webhook: quotaPolicy, Problem: classify.Problem{
+			{Check: BudgetExceeded, Webhook: quotaPolicy, Look: lookAtPolicy, Problem: classify.Problem{
 				Severity: classify.Warning,
 				Resource: inventory.Resource{Group: "apps", Name: "deployments"},
 				Message:  "is the last straw: a request may take 31 s | 2 webhooks, the budget is 30 s",
 				Fix:      "Lower a timeout of the chain.",
 			}},
-			{Check: CriticalResource, Webhook: injector, Problem: classify.Problem{
+			{Check: CriticalResource, Webhook: injector, Look: "kubectl get mutatingwebhookconfiguration injector -o yaml", Problem: classify.Problem{
 				Severity: classify.Info,
 				Message:  "is called for pods",
 				Fix:      "Have it approved: set the annotation webhook-approved.openshift.io to the URL of the pull request.",
 			}},
-			{Check: CriticalResource, Webhook: quotaPolicy, Problem: classify.Problem{
+			{Check: CriticalResource, Webhook: quotaPolicy, Look: lookAtPolicy, Problem: classify.Problem{
 				Severity: classify.Info,
 				Message:  "is called for resourcequotas",
 				Fix:      "Have it approved: set the annotation webhook-approved.openshift.io to the URL of the pull request.",
 			}},
 			{
-				Check: CriticalResource, Webhook: podsPolicy, Source: source, Acknowledged: true,
+				Check: CriticalResource, Webhook: podsPolicy, Source: source, Acknowledged: true, Look: lookAtPolicy,
 				Problem: classify.Problem{
 					Severity: classify.Info,
 					Message:  "is called for pods",

@@ -89,10 +89,8 @@ func (p Policy) acknowledge(w *work, r *Report) {
 			unused = append(unused, a.unusedFinding("which matches no finding"))
 		}
 	}
-	unused = append(r.acknowledgeAnnotated(), unused...)
-	if len(unused) > 0 {
-		r.Findings = sorted(append(r.Findings, unused...))
-	}
+	r.Findings = slices.Concat(r.Findings, r.acknowledgeAnnotated(), unused)
+	slices.SortStableFunc(r.Findings, compareFindings)
 }
 
 // acknowledged is the finding as one that the cluster's owner knows of.

@@ -131,6 +131,8 @@ type Finding struct {
 	// their requests.
 	Stops []string
 	Problem
+	// Look is the command that shows the cause.
+	Look string
 	// Refuses says that requests are refused now. Writes and Deletions are those of resources that
 	// no function needs.
 	Refuses           bool

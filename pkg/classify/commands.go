@@ -150,9 +150,9 @@ func (p *Profile) lookAtBackend() string {
 	return LookAtBackend + " " + ShellFlag("-n", p.State.Service.Namespace)
 }
 
-// Look is the command that shows the cause of a finding on the webhook or policy; the
+// look is the command that shows the cause of a finding on the webhook or policy; the
 // Profile is nil of a policy.
-func (f *Finding) Look(p *Profile) string {
+func (f *Finding) look(p *Profile) string {
 	kind := strings.ToLower(f.Webhook.Type.RegisteredBy().Kind)
 	if f.Check == policyWithoutEffect { // one of the two does not exist
 		return fmt.Sprintf("kubectl get %s,%sbinding", kind, kind)
@@ -166,5 +166,5 @@ func (f *Finding) Look(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("kubectl get %s -o yaml", ObjectName(p))
 	}
-	return f.Look(nil)
+	return f.look(nil)
 }

@@ -23,9 +23,9 @@ func (p Policy) EvaluateBy(ctx context.Context, m *admission.Matcher) (*Report, 
 }
 
 func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
-	r := &Report{Snapshot: m.Snapshot, Matcher: m, Errors: slices.Clip(m.Snapshot.Errors)}
+	r := &Report{Snapshot: m.Snapshot, Matcher: m, Platform: m.Platform, Errors: slices.Clip(m.Snapshot.Errors)}
 	for _, step := range []func(*work, *Report){
-		p.derive, p.analyze, p.findProblems, p.findOfPolicies, p.finish, p.weigh,
+		p.derive, p.analyze, p.findProblems, p.findOfPolicies, p.acknowledge, p.weigh,
 	} {
 		if !w.ended {
 			step(w, r)
@@ -82,10 +82,4 @@ func (p *Policy) findProblems(w *work, r *Report) {
 			return
 		}
 	}
-}
-
-// finish sorts the findings and marks those that are acknowledged.
-func (p *Policy) finish(w *work, r *Report) {
-	r.Findings = sorted(r.Findings)
-	p.acknowledge(w, r)
 }

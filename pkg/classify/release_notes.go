@@ -74,9 +74,7 @@ func (r *Report) refusesServerWrites() func(*inventory.Webhook) bool {
 	}
 }
 
-// ReleaseNotes are those of the API server's own release and of the next one, as far as
-// they are for any of its webhooks; none where its version is unknown.
-func (r *Report) ReleaseNotes() []ReleaseNote {
+func (r *Report) releaseNotes() []ReleaseNote {
 	server := r.Snapshot.Server
 	if !server.Known() {
 		return nil

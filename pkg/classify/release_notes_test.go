@@ -56,7 +56,7 @@ func TestReleaseNotes(t *testing.T) {
 			o.Server = must.Get(inventory.ParseVersion(test.server))(t)
 		}
 		var got []string
-		for i, n := range evaluate(t, DefaultPolicy(), o.Snapshot(time.Time{})).ReleaseNotes() {
+		for i, n := range evaluate(t, DefaultPolicy(), o.Snapshot(time.Time{})).ReleaseNotes {
 			text := fmt.Sprintf("%s %d %s", n.Release, n.Webhooks, n.Text)
 			if n.Source == "" {
 				t.Errorf("%s has no source", text)
@@ -90,7 +90,7 @@ func TestServerWritesOfAnUpgrade(t *testing.T) {
 	} {
 		o, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(named)})
 		o.Server = inventory.Version{Major: 1, Minor: 32}
-		notes := evaluate(t, DefaultPolicy(), o.Snapshot(time.Time{})).ReleaseNotes()
+		notes := evaluate(t, DefaultPolicy(), o.Snapshot(time.Time{})).ReleaseNotes
 		if got := slices.ContainsFunc(notes, func(n ReleaseNote) bool { return n.StopsServer }); got != noted {
 			t.Errorf("noted %t, want %t: %s", got, noted, named)
 		}

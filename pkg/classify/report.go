@@ -2,7 +2,6 @@ package classify
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +14,8 @@ import (
 type Report struct {
 	Snapshot *inventory.Snapshot
 	// Matcher answers what the API server of the Snapshot does with requests.
-	Matcher *admission.Matcher
+	Matcher  *admission.Matcher
+	Platform inventory.Platform
 	// Profiles are in the order of the Snapshot's webhooks.
 	Profiles []*Profile
 	// Costs are what the webhooks cost the requests to the critical resources.
@@ -25,6 +25,9 @@ type Report struct {
 	// Stops are what stops now, by critical findings: functions of the cluster, and writes of
 	// resources.
 	Stops []string
+	// ReleaseNotes are those of the API server's own release and of the next one, as far as
+	// they are for any of its webhooks; none where its version is unknown.
+	ReleaseNotes []ReleaseNote
 	// Errors are what could not be read of the Snapshot and its matchConditions.
 	Errors []inventory.Error
 	// Conditions are the operator's conditions where the Report comes from
@@ -55,12 +58,6 @@ func appendFindings(findings []*Finding, check *Check, registration *inventory.R
 		findings = append(findings,
 			&Finding{Check: check, Webhook: registration.Ref, Source: registration.Object.Source, Problem: problem})
 	}
-	return findings
-}
-
-// sorted sorts the findings.
-func sorted(findings []*Finding) []*Finding {
-	slices.SortStableFunc(findings, compareFindings)
 	return findings
 }
 

@@ -189,11 +189,12 @@ func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 	}), scope)
 }
 
-// weigh says of each finding what stops of the cluster, as the webhook fails now, and of the
-// Report what that is together.
+// weigh says of each finding where to look, and what stops of the cluster, as the webhook fails
+// now, and of the Report what that is together.
 func (p *Policy) weigh(_ *work, r *Report) {
 	profiles := r.ByRef()
 	for _, f := range r.Findings {
+		f.Look = f.look(profiles[f.Webhook])
 		failed := f.failed(profiles[f.Webhook])
 		if failed == nil {
 			continue
@@ -212,6 +213,7 @@ func (p *Policy) weigh(_ *work, r *Report) {
 		}
 	}
 	r.Stops = r.StopsBy(func(inventory.Ref) bool { return true })
+	r.ReleaseNotes = r.releaseNotes()
 }
 
 // failed is the Profile with the requests that are refused now; nil where none are.

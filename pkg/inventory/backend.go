@@ -121,9 +121,9 @@ func (b Backend) Loopback() bool {
 	return b.Kind == BackendURL && (isName || address.IsLoopback() || address.IsUnspecified())
 }
 
-// BareURL is the URL without its query and credentials, which may hold a token.
-func (b Backend) BareURL() string {
-	bare, _, _ := strings.Cut(b.URL, "?")
+// bareURL is a URL without its query and credentials.
+func bareURL(raw string) string {
+	bare, _, _ := strings.Cut(raw, "?")
 	bare, _, _ = strings.Cut(bare, "#")
 	if scheme, rest, has := strings.Cut(bare, "://"); has {
 		host, path, _ := strings.Cut(rest, "/")
@@ -138,7 +138,7 @@ func (b Backend) BareURL() string {
 // without its query.
 func (b Backend) String() string {
 	if b.Kind == BackendURL {
-		return "URL " + b.BareURL()
+		return "URL " + b.BareURL
 	}
 	return fmt.Sprintf("Service %s:%d", b.Service.Key, b.Service.Port)
 }

@@ -284,8 +284,10 @@ const (
 
 // Backend is the Service or URL that the API server calls.
 type Backend struct {
-	Kind     BackendKind
-	URL      string
+	Kind BackendKind
+	URL  string
+	// BareURL is the URL without its query and credentials, which may hold a token.
+	BareURL  string
 	Service  ServiceRef
 	CABundle []byte
 	// Authority is what CABundle holds, nil where that is empty.

@@ -112,6 +112,7 @@ func newBackend(c admissionv1.WebhookClientConfig) Backend {
 	b := Backend{CABundle: c.CABundle, Authority: readAuthority(c.CABundle)}
 	if c.Service == nil {
 		b.Kind, b.URL = BackendURL, ptr.Deref(c.URL, "")
+		b.BareURL = bareURL(b.URL)
 		return b
 	}
 	b.Kind = BackendService

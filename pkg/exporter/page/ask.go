@@ -140,7 +140,7 @@ func (v *view) look(e report.Explanation) report.Blocks {
 	for _, step := range e.Chain {
 		for _, f := range v.ofWebhook[step.Ref] {
 			if p := v.byRef[step.Ref]; p != nil && f.Check.Fails() && f.Severity > classify.Info && !f.Acknowledged {
-				return report.Blocks{{Heading: "First, look at " + p.Name, Commands: []string{f.Look(p)}}}
+				return report.Blocks{{Heading: "First, look at " + p.Name, Commands: []string{f.Look}}}
 			}
 		}
 	}

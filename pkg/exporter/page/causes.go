@@ -109,7 +109,7 @@ func (v *view) describe(c *cause) *causeText {
 		Title: c.check.Name, Summary: c.check.Summary, Severity: c.severity.String(), Stops: c.stops,
 		Check: v.check(c.check),
 		Count: len(c.findings), All: v.search("all of them", c.check.Name), Alerts: v.alertsOn(c.profiles),
-		Look: first.Look(v.byRef[first.Webhook]),
+		Look: first.Look,
 	}
 	t.Findings, t.More = v.rows(c.findings, maxPerCause)
 	switch {

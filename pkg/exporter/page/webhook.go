@@ -43,7 +43,7 @@ func (v *view) webhookPage(p *classify.Profile) *webhookPage {
 	}
 	card := impact.NewCard(v.Report, p)
 	if len(w.Findings) > 0 {
-		w.Incident = incident(card, v.ofWebhook[p.Ref][0].Look(p))
+		w.Incident = incident(card, v.ofWebhook[p.Ref][0].Look)
 		w.leaveTo(w.Incident)
 	}
 	w.Registered, w.Backend, w.Reach = append(v.observed(p),

@@ -126,7 +126,7 @@ type Backend struct {
 // String names the backend for people.
 func (b Backend) String() string {
 	if b.Service == nil {
-		return inventory.Backend{Kind: inventory.BackendURL, URL: b.URL}.String()
+		return inventory.Backend{Kind: inventory.BackendURL, BareURL: b.URL}.String()
 	}
 	key := inventory.Key{Namespace: b.Service.Namespace, Name: b.Service.Name}
 	return inventory.Backend{Service: inventory.ServiceRef{Key: key, Port: b.Service.Port}}.String()
@@ -217,9 +217,9 @@ func NewDocument(r *classify.Report) Document {
 		Version:  documentVersion,
 		Taken:    r.Snapshot.Taken.UTC(),
 		Server:   r.Snapshot.Server.String(),
-		Platform: r.Snapshot.Platform(),
+		Platform: r.Platform,
 
-		ReleaseNotes: r.ReleaseNotes(),
+		ReleaseNotes: r.ReleaseNotes,
 		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
 		Findings:     make([]Finding, 0, len(r.Findings)),
 		Errors:       NewErrors(r.Errors),
@@ -227,29 +227,28 @@ func NewDocument(r *classify.Report) Document {
 		Inputs:       newInputs(r.Snapshot),
 		Observed:     r.Snapshot.Observed,
 	}
+	for _, f := range r.Findings {
+		finding := NewFinding(f)
+		if len(r.Snapshot.Inputs) == 0 {
+			finding.Look = f.Look
+		}
+		d.Findings = append(d.Findings, finding)
+	}
+	for _, p := range r.Snapshot.Policies {
+		d.Policies = append(d.Policies, newAdmissionPolicy(p))
+	}
+	d.Totals = totals(len(r.Profiles), len(d.Policies), d.Findings)
 	for _, p := range r.Profiles {
 		d.Webhooks = append(d.Webhooks, newWebhook(p, r.Snapshot))
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
-	for _, p := range r.Snapshot.Policies {
-		d.Policies = append(d.Policies, newAdmissionPolicy(p))
-	}
-	profiles := r.ByRef()
-	for _, f := range r.Findings {
-		finding := NewFinding(f)
-		if len(r.Snapshot.Inputs) == 0 {
-			finding.Look = f.Look(profiles[f.Webhook])
-		}
-		d.Findings = append(d.Findings, finding)
-	}
-	d.Totals = d.totals()
 	return d
 }
 
-// totals count what the Document holds.
-func (d Document) totals() Totals {
-	open, _ := separateAcknowledged(d.Findings)
-	return Totals{Webhooks: len(d.Webhooks), Policies: len(d.Policies), Findings: countFindings(open)}
+// totals count what a Document holds.
+func totals(webhooks, policies int, findings []Finding) Totals {
+	open, _ := separateAcknowledged(findings)
+	return Totals{Webhooks: webhooks, Policies: policies, Findings: countFindings(open)}
 }
 
 func newInputs(s *inventory.Snapshot) []inventory.Input {
@@ -278,7 +277,7 @@ func (w Webhook) compare(o Webhook) int {
 
 func newBackend(b inventory.Backend) Backend {
 	if b.Kind == inventory.BackendURL {
-		return Backend{URL: b.BareURL()}
+		return Backend{URL: b.BareURL}
 	}
 	return Backend{Service: &Service{
 		Namespace: b.Service.Namespace,

@@ -18,7 +18,7 @@ func (d Document) Select(r *classify.Report, keep func(Webhook) bool) Document {
 	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies),
 		func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
 	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
-	d.Totals = d.totals()
+	d.Totals = totals(len(d.Webhooks), len(d.Policies), d.Findings)
 	d.Stops = r.StopsBy(func(ref inventory.Ref) bool { return selected[ref] })
 	return d
 }
