@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -42,34 +43,29 @@ func artifacts() []artifact {
 
 // document is an artifact of one file and without flags.
 func document(name, summary, file string, write func(io.Writer) error) artifact {
-	files := func() (map[string][]byte, error) {
+	printed := func() ([]byte, error) {
 		var b bytes.Buffer
 		err := write(&b)
-		return map[string][]byte{file: b.Bytes()}, err
+		return b.Bytes(), err
 	}
-	return artifact{name, summary, files, func(*pflag.FlagSet) func(io.Writer) error { return write }}
+	files := func() (map[string][]byte, error) { return rendered(map[string]content{file: printed}) }
+	return artifact{name, summary, files, func(*pflag.FlagSet) content { return printed }}
 }
 
 // policyArtifact is an artifact of one file, derived from the Policy.
 func policyArtifact(name, summary, file string, write func(classify.Policy) ([]byte, error)) artifact {
 	files := func() (map[string][]byte, error) {
-		b, err := write(classify.DefaultPolicy())
-		return map[string][]byte{file: b}, err
+		return rendered(map[string]content{file: func() ([]byte, error) { return write(classify.DefaultPolicy()) }})
 	}
-	return artifact{name, summary, files, func(flags *pflag.FlagSet) func(io.Writer) error {
+	return artifact{name, summary, files, func(flags *pflag.FlagSet) content {
 		in := &input{}
 		flags.StringVar(&in.config, "config", "", "Policy file: classes, platform webhooks, run level 0 namespaces")
-		return func(w io.Writer) error {
+		return func() ([]byte, error) {
 			policy, err := in.policy()
 			if err != nil {
-				return err
+				return nil, err
 			}
-			b, err := write(policy)
-			if err != nil {
-				return usageError{fmt.Errorf("print %s: %w", name, err)}
-			}
-			_, err = w.Write(b)
-			return err
+			return write(policy)
 		}
 	}}
 }
@@ -83,7 +79,7 @@ func ruleFiles() (map[string][]byte, error) {
 	return out, err
 }
 
-func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
+func rulesFlags(flags *pflag.FlagSet) content {
 	var o rules.Options
 	var form, severities, signals string
 	var summary, central bool
@@ -103,51 +99,41 @@ func rulesFlags(flags *pflag.FlagSet) func(io.Writer) error {
 	flags.StringSliceVar(&o.Disabled, "disable", nil, "names of alerts to leave out")
 	flags.StringSliceVar(&o.Critical, "critical", nil, "names of alerts that page, for example WebhookFailingOpen where a webhook enforces signatures")
 	thresholds := flags.StringToString("threshold", nil, "numbers that decide when alerts fire, for example WebhookFailingOpen=0.1; --form=markdown lists them")
-	return func(w io.Writer) error {
+	return func() ([]byte, error) {
 		o.Severities, o.Signals = rules.Severities(severities), rules.Signals(signals)
-		if err := readThresholds(&o, *thresholds); err != nil {
-			return usageError{fmt.Errorf("print rules: %w", err)}
+		if err := cmp.Or(readThresholds(&o, *thresholds), checkPageURL(o.PageURL)); err != nil {
+			return nil, err
 		}
-		if err := checkPageURL(o.PageURL); err != nil {
-			return err
-		}
-		if o.ClusterLabel == "" {
-			return usageError{errors.New("print rules: --cluster-label: must be a label name, as cluster is")}
-		}
-		render := rules.Render
 		switch {
+		case o.ClusterLabel == "":
+			return nil, errors.New("--cluster-label: must be a label name, as cluster is")
 		case summary && central:
-			return usageError{errors.New("print rules: --fleet-central: must be given without --fleet-summary, which each cluster records")}
+			return nil, errors.New("--fleet-central: must be given without --fleet-summary, which each cluster records")
 		case summary:
-			render = rules.RenderSummary
+			return rules.RenderSummary(rules.Form(form), o)
 		case central:
-			render = rules.RenderCentral
+			return rules.RenderCentral(rules.Form(form), o)
 		}
-		b, err := render(rules.Form(form), o)
-		if err != nil {
-			return usageError{fmt.Errorf("print rules: %w", err)}
-		}
-		_, err = w.Write(b)
-		return err
+		return rules.Render(rules.Form(form), o)
 	}
 }
 
 // checkPageURL refuses what a browser would take for a path of the page with the link.
-func checkPageURL(content string) error {
-	u, err := url.Parse(content)
-	if content == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+func checkPageURL(address string) error {
+	u, err := url.Parse(address)
+	if address == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
 		return nil
 	}
-	return usageError{fmt.Errorf("--page-url: must be a URL as https://auditor.example.com, not %q", content)}
+	return fmt.Errorf("--page-url: must be a URL as https://auditor.example.com, not %q", address)
 }
 
 // readThresholds reads numbers, which a flag of names and texts does not.
 func readThresholds(o *rules.Options, texts map[string]string) error {
 	o.Thresholds = map[string]float64{}
-	for name, content := range texts {
-		value, err := strconv.ParseFloat(content, 64)
+	for name, number := range texts {
+		value, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return fmt.Errorf("--threshold: %s=%s: must be a number, as %s=0.1", name, content, name)
+			return fmt.Errorf("--threshold: %s=%s: must be a number, as %s=0.1", name, number, name)
 		}
 		o.Thresholds[name] = value
 	}
@@ -168,20 +154,15 @@ func dashboardFiles() (map[string][]byte, error) {
 	return out, nil
 }
 
-func dashboardsFlags(flags *pflag.FlagSet) func(io.Writer) error {
+func dashboardsFlags(flags *pflag.FlagSet) content {
 	var form string
 	var o dashboards.Options
 	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(dashboards.Forms)})
 	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page, for boards in Grafana to link to (default: none)")
-	return func(w io.Writer) error {
+	return func() ([]byte, error) {
 		if err := checkPageURL(o.PageURL); err != nil {
-			return err
+			return nil, err
 		}
-		b, err := dashboards.Print(dashboards.Form(form), o)
-		if err != nil {
-			return usageError{fmt.Errorf("print dashboards: %w", err)}
-		}
-		_, err = w.Write(b)
-		return err
+		return dashboards.Print(dashboards.Form(form), o)
 	}
 }

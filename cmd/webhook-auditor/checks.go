@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -36,11 +34,6 @@ func checksCommand(s streams) *cobra.Command {
 			return report.Blocks{{Table: t}}.WriteText(s.out, textOptions(s.out))
 		}),
 	}
-}
-
-// checksLike are the names of checks that look like what was typed.
-func checksLike(typed string) []string {
-	return arguments.Like(typed, text.Words(classify.Checks, func(c *classify.Check) string { return c.Name }))
 }
 
 // checkTimeout bounds how long a runbook waits for a cluster, which may be the one in trouble.

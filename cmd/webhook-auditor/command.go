@@ -150,7 +150,7 @@ never changes a webhook.`,
 		return fmt.Errorf("%w%s; see %s --help", err, near, c.CommandPath())
 	})
 	root.AddGroup(&cobra.Group{ID: "questions", Title: "Commands:"}, &cobra.Group{ID: "advanced", Title: "Advanced:"})
-	addGroup(root, "questions", auditCommand(s), explainCommand(s), impactCommand(s), topCommand(s), diffCommand(s),
+	addGroup(root, "questions", auditCommand(s), (&explain{}).command(s), impactCommand(s), topCommand(s), diffCommand(s),
 		runCommand(s), demoCommand(s), checksCommand(s))
 	addGroup(root, "advanced", mcpCommand(s), printCommand(s), scrapeCommand(s), versionCommand(s))
 	root.SetHelpCommandGroupID("advanced")

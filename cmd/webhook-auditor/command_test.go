@@ -36,7 +36,7 @@ func TestCompletion(t *testing.T) {
 		"names of print":  {[]string{"print", "run"}, []string{"run-level-guard"}},
 		"operations":      {append(from, "c"), []string{"create", "connect"}},
 		"a name":          {append(from, "create", "pods", "w"), []string{}},
-		"formats":         {[]string{"audit", "-o", ""}, formats()},
+		"formats":         {[]string{"audit", "-o", ""}, formats},
 		"levels":          {[]string{"run", "--log.level", ""}, []string{"info", "debug", "warn", "error"}},
 		"forms":           {[]string{"print", "rules", "--severities", "e"}, []string{"enhancement"}},
 		"types":           {[]string{"audit", "v"}, []string{"validatingadmissionpolicy/", "validatingwebhookconfiguration/"}},

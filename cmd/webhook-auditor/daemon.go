@@ -158,8 +158,7 @@ func (d *daemon) panicked(value any, stack []byte) {
 // clientCA logs the same of the bundle that client certificates are verified
 // with.
 func (d *daemon) clientCA(err error) {
-	const message = "cannot read the CA of client certificates; tokens still work"
-	d.logOnce(&d.caLog, message, err)
+	d.logOnce(&d.caLog, "cannot read the CA of client certificates; tokens still work", err)
 }
 
 // serving logs, once, which certificate is served, and that the files cannot be read.

@@ -125,17 +125,11 @@ type fact struct{ begin, end string }
 
 // follow plays until the context ends.
 func (p *player) follow(ctx context.Context) {
-	ticks := time.NewTicker(playStep)
-	defer ticks.Stop()
-	for elapsed := time.Duration(0); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-			elapsed += playStep * playSpeed
-			p.step(ctx, elapsed)
-		}
-	}
+	elapsed := time.Duration(0)
+	_ = eachTick(ctx, time.Tick(playStep), func() {
+		elapsed += playStep * playSpeed
+		p.step(ctx, elapsed)
+	})
 }
 
 // step plays what is so long after the begin.

@@ -172,7 +172,7 @@ func comparePair(t *testing.T, m pairMaker) {
 	}
 	want := changesOf(t, run("json", whole))
 	expect.Equal(t, want, changesOf(t, run("json", updated, before)))
-	agent := agents{access: &clusterFlags{}, input: &input{allowEmpty: true}, paths: []string{before}}
+	agent := agents{source{access: &clusterFlags{}, input: &input{allowEmpty: true}, paths: []string{before}}}
 	expect.Equal(t, want, changesOf(t, must.Get(agent.diff(diffTool{Manifests: string(must.Get(os.ReadFile(updated))(t)), Format: "json"}))(t)))
 	for _, c := range []call{run("markdown", whole), run("text", updated, before), run("text", updated)} {
 		if text := textOf(c.answer(t.Context())); text == "" || strings.Contains(text, "met a fault") {

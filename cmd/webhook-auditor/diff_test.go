@@ -92,7 +92,7 @@ func TestDiffChecksNew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			old, updated := must.File(t, "old.yaml", tc.old), must.File(t, "new.yaml", tc.updated)
-			agent := agents{access: &clusterFlags{}, input: &input{}, paths: []string{old}}
+			agent := agents{source{access: &clusterFlags{}, input: &input{}, paths: []string{old}}}
 			answer := must.Get(agent.diff(diffTool{Manifests: tc.updated}))(t).answer(t.Context())
 			for source, out := range map[string]string{
 				"OLD NEW": execute(t, "", "diff", old, updated, "--fail-on", "never").out,

@@ -25,8 +25,6 @@ type explain struct {
 	call    callFlags
 }
 
-func explainCommand(s streams) *cobra.Command { return (&explain{}).command(s) }
-
 func (e *explain) command(s streams) *cobra.Command {
 	e.source = source{byUser: true, input: &input{}}
 	c := &cobra.Command{
@@ -102,7 +100,7 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		if check := classify.FindCheck(args[0]); check != nil {
 			return e.explainCheck(ctx, check, s)
 		}
-		if near := checksLike(args[0]); len(near) > 0 {
+		if near := arguments.Like(args[0], classify.CheckNames(classify.Checks)); len(near) > 0 {
 			return usageError{fmt.Errorf("explain: no check is named %q%s", args[0], arguments.Suggested(near))}
 		}
 	}

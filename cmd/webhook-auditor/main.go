@@ -17,7 +17,8 @@ import (
 )
 
 func main() {
-	setVersion()
+	info, _ := debug.ReadBuildInfo() // "go install" and the Dockerfile give the linker no version
+	version.Version = cmp.Or(version.Version, moduleVersion(info))
 	cobra.EnableCommandSorting = false // the first of a group are asked for most
 	os.Exit(exit(run(interruptible(), os.Args[1:], streams{reader: os.Stdin, out: os.Stdout, err: os.Stderr}),
 		os.Stderr))
@@ -54,13 +55,6 @@ func builtFrom() string {
 		parts = append(parts, "built", version.BuildDate)
 	}
 	return strings.Join(append(parts, version.GoVersion, version.GoOS+"/"+version.GoArch), " ")
-}
-
-// setVersion fills in the version where the linker was not given one: "go install"
-// and the Dockerfile give none.
-func setVersion() {
-	info, _ := debug.ReadBuildInfo()
-	version.Version = cmp.Or(version.Version, moduleVersion(info))
 }
 
 // moduleVersion is the version of the main module as Go recorded it: a tag, or a

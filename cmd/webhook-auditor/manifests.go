@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 
 	"github.com/spf13/pflag"
 
@@ -13,7 +11,7 @@ import (
 // rbacFiles are what the auditor is granted: on any cluster, on OpenShift
 // besides, and as templates of the Helm chart.
 func rbacFiles() (map[string][]byte, error) {
-	return rendered(map[string]func() ([]byte, error){
+	return rendered(map[string]content{
 		"manifests/base/rbac.yaml":                      func() ([]byte, error) { return manifests.RBAC(manifests.Namespace) },
 		"manifests/overlays/openshift/rbac.yaml":        func() ([]byte, error) { return manifests.OpenShiftRBAC(manifests.OpenShiftNamespace) },
 		"manifests/chart/templates/rbac.yaml":           func() ([]byte, error) { return manifests.RBAC(manifests.ReleaseNamespace) },
@@ -23,7 +21,7 @@ func rbacFiles() (map[string][]byte, error) {
 }
 
 func installFiles() (map[string][]byte, error) {
-	return rendered(map[string]func() ([]byte, error){
+	return rendered(map[string]content{
 		"manifests/install.yaml":                         func() ([]byte, error) { return manifests.Install(manifests.Image) },
 		"manifests/parts/enhancement/kustomization.yaml": manifests.Enhancement,
 	})
@@ -35,22 +33,20 @@ func bundleFiles() (map[string][]byte, error) {
 	files, err := manifests.Bundle(manifests.DefaultBundle)
 	out := map[string][]byte{}
 	for name, text := range files {
-		out[manifests.BundlePath(name)] = text
+		out["manifests/bundle/"+name] = text
 	}
 	return out, err
 }
 
-func bundleFlags(flags *pflag.FlagSet) func(io.Writer) error {
+func bundleFlags(flags *pflag.FlagSet) content {
 	o := manifests.DefaultBundle
 	flags.StringVar(&o.Version, "bundle-version", o.Version, "version of the bundle, without v")
 	flags.StringVar(&o.Image, "image", o.Image, "image of the auditor")
-	return func(w io.Writer) error {
-		return printTo(w, func() ([]byte, error) { return manifests.ClusterServiceVersion(o) })
-	}
+	return func() ([]byte, error) { return manifests.ClusterServiceVersion(o) }
 }
 
 // rendered writes files by name.
-func rendered(files map[string]func() ([]byte, error)) (map[string][]byte, error) {
+func rendered(files map[string]content) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, write := range files {
 		text, err := write()
@@ -62,37 +58,24 @@ func rendered(files map[string]func() ([]byte, error)) (map[string][]byte, error
 	return out, nil
 }
 
-func rbacFlags(flags *pflag.FlagSet) func(io.Writer) error {
+func rbacFlags(flags *pflag.FlagSet) content {
 	namespace := flags.String("namespace", "", "namespace of the auditor (default: webhook-auditor, openshift-webhook-auditor on OpenShift)")
 	openshift := flags.Bool("openshift", false, "print the additional rules of OpenShift")
-	return func(w io.Writer) error {
+	return func() ([]byte, error) {
 		write, usual := manifests.RBAC, manifests.Namespace
 		if *openshift {
 			write, usual = manifests.OpenShiftRBAC, manifests.OpenShiftNamespace
 		}
-		return printTo(w, func() ([]byte, error) { return write(cmp.Or(*namespace, usual)) })
+		return write(cmp.Or(*namespace, usual))
 	}
 }
 
-func installFlags(flags *pflag.FlagSet) func(io.Writer) error {
+func installFlags(flags *pflag.FlagSet) content {
 	image := flags.String("image", manifests.Image, "image of the auditor")
-	return func(w io.Writer) error {
-		return printTo(w, func() ([]byte, error) { return manifests.Install(*image) })
-	}
+	return func() ([]byte, error) { return manifests.Install(*image) }
 }
 
 // crdFlags is for an artifact that is written by hand: it has no files.
-func crdFlags(*pflag.FlagSet) func(io.Writer) error {
-	return func(w io.Writer) error { return printTo(w, manifests.CRD) }
-}
+func crdFlags(*pflag.FlagSet) content { return manifests.CRD }
 
 func noFiles() (map[string][]byte, error) { return nil, nil }
-
-func printTo(w io.Writer, write func() ([]byte, error)) error {
-	text, err := write()
-	if err != nil {
-		return fmt.Errorf("printing: %w", err)
-	}
-	_, err = w.Write(text)
-	return err
-}

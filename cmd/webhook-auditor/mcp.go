@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// agents are the flags of the command mcp.
-type agents struct {
-	access *clusterFlags
-	input  *input
-	paths  []string
-}
+// agents are the flags of the command mcp: what its tools read from.
+type agents struct{ source }
 
 func mcpCommand(s streams) *cobra.Command {
 	a := &agents{}
@@ -53,18 +50,9 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 }
 
 func (a *agents) run(ctx context.Context, _ []string, s streams) error {
-	files := a.source()
-	err := notStandardInput(a.paths)
-	if err == nil {
-		err = files.check()
-	}
-	if err == nil {
-		_, err = a.input.policy()
-	}
-	if err == nil {
-		_, err = a.input.version(s.err)
-	}
-	if err != nil {
+	_, ofPolicy := a.input.policy()
+	_, ofVersion := a.input.version(s.err)
+	if err := cmp.Or(notStandardInput(a.paths), a.check(), ofPolicy, ofVersion); err != nil {
 		return err
 	}
 	transport := &mcp.IOTransport{Reader: io.NopCloser(s.reader), Writer: unclosed{s.out}}
@@ -178,9 +166,6 @@ func (c call) answer(ctx context.Context) *mcp.CallToolResult {
 	return result
 }
 
-// source is what the tools read from.
-func (a *agents) source() source { return source{access: a.access, input: a.input, paths: a.paths} }
-
 // never is the --fail-on of the tools: findings are no error.
 const never = "never"
 
@@ -206,7 +191,7 @@ func (a *agents) audit(tool auditTool) (call, error) {
 	}
 	format, err := choice("format", tool.Format, toolFormats)
 	c := audit{
-		source: a.source(), output: format, failOn: never, fixes: true, served: true,
+		source: a.source, output: format, failOn: never, fixes: true, served: true,
 		namespace: namespaceFlags{name: tool.Namespace},
 	}
 	return call{run: c.run, args: slices.Concat(a.paths, tool.Targets)}, err
@@ -214,7 +199,7 @@ func (a *agents) audit(tool auditTool) (call, error) {
 
 func (a *agents) explain(tool explainTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
-	c := explain{source: a.source(), output: format, errorText: tool.Error, request: &requestFlags{
+	c := explain{source: a.source, output: format, errorText: tool.Error, request: &requestFlags{
 		subject: admission.Subject{Namespace: tool.Namespace}, labels: ptr.Deref(tool.Labels, ""),
 		labeled: func() bool { return tool.Labels != nil },
 	}}
@@ -232,7 +217,7 @@ func (a *agents) explain(tool explainTool) (call, error) {
 func (a *agents) impact(tool impactTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
 	c := impactFlags{
-		source: a.source(), output: format, failOn: never, down: tool.Down, nodes: tool.DownNodes, deleted: tool.Delete,
+		source: a.source, output: format, failOn: never, down: tool.Down, nodes: tool.DownNodes, deleted: tool.Delete,
 	}
 	args := slices.DeleteFunc([]string{tool.Configuration}, func(s string) bool { return s == "" })
 	return call{run: c.run, args: args}, err
@@ -240,7 +225,7 @@ func (a *agents) impact(tool impactTool) (call, error) {
 
 func (a *agents) diff(tool diffTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
-	c := diff{source: a.source(), output: format, failOn: never}
+	c := diff{source: a.source, output: format, failOn: never}
 	return call{run: c.run, args: []string{"-"}, stdin: tool.Manifests}, err
 }
 
@@ -248,7 +233,7 @@ func (a *agents) top(tool topTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
 	sort, unknown := choice("sort", tool.Sort, report.SortKeys)
 	c := top{
-		source: a.source(), output: format, sort: sort, column: report.AuditDimensions[0],
+		source: a.source, output: format, sort: sort, column: report.AuditDimensions[0],
 		namespace: namespaceFlags{name: tool.Namespace},
 	}
 	return call{run: c.run}, errors.Join(err, unknown)

@@ -46,7 +46,7 @@ func textOf(r *mcp.CallToolResult) string {
 
 // TestToolPanics: a fault of the program costs the answer, and the next call gets its own.
 func TestToolPanics(t *testing.T) {
-	a := &agents{access: &clusterFlags{}, input: &input{}, paths: []string{impactCluster}}
+	a := &agents{source{access: &clusterFlags{}, input: &input{}, paths: []string{impactCluster}}}
 	server := a.server()
 	add(server, "broken", "panics", func(checksTool) (call, error) {
 		return call{run: func(context.Context, []string, streams) error { panic("index out of range") }}, nil

@@ -35,12 +35,7 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 	apply func(classify.Policy, error),
 ) error {
 	changes := policyChanges{string(text), string(text)}
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick:
-		}
+	return eachTick(ctx, tick, func() {
 		text, err := in.policyText()
 		now := string(text)
 		if err != nil {
@@ -52,6 +47,18 @@ func (in *input) followPolicy(ctx context.Context, text []byte, tick <-chan time
 			apply(classify.Policy{}, err)
 		default:
 			apply(in.parsePolicy(text))
+		}
+	})
+}
+
+// eachTick calls the function at each tick, until the context ends.
+func eachTick(ctx context.Context, ticks <-chan time.Time, do func()) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticks:
+			do()
 		}
 	}
 }

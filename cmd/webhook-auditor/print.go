@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,10 +24,13 @@ type artifact struct {
 	name, summary string
 	// files are what is committed, by path from the root of the project.
 	files func() (map[string][]byte, error)
-	// print registers the flags of the artifact, if any, and returns what
-	// prints it; nil where its command takes arguments.
-	print func(*pflag.FlagSet) func(io.Writer) error
+	// print registers the flags of the artifact, if any, and returns what it is by them; nil
+	// where its command takes arguments.
+	print func(*pflag.FlagSet) content
 }
+
+// content is a text that is made, or why it cannot be.
+type content func() ([]byte, error)
 
 func printCommand(s streams) *cobra.Command {
 	c := &cobra.Command{
@@ -99,7 +102,7 @@ var printExamples = map[string]string{
 }
 
 func artifactCommand(s streams, name, summary string,
-	printTo func(*pflag.FlagSet) func(io.Writer) error,
+	register func(*pflag.FlagSet) content,
 ) *cobra.Command {
 	c := &cobra.Command{
 		Use:               name,
@@ -108,33 +111,44 @@ func artifactCommand(s streams, name, summary string,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Example:           printExamples[name],
 	}
-	write := printTo(c.Flags())
+	printed := register(c.Flags())
 	completeValues(c)
-	c.RunE = running(s, func(_ context.Context, _ []string, s streams) error { return write(s.out) })
+	c.RunE = running(s, func(_ context.Context, _ []string, s streams) error {
+		text, err := printed()
+		var ofFile *fs.PathError
+		if err != nil && !errors.As(err, &ofFile) { // all else that fails is by the flags
+			return usageError{fmt.Errorf("print %s: %w", name, err)}
+		}
+		if err != nil {
+			return err
+		}
+		_, err = s.out.Write(text)
+		return err
+	})
 	return c
 }
 
 // allFlags is "print all --write DIR", which updates a checkout.
-func allFlags(flags *pflag.FlagSet) func(io.Writer) error {
+func allFlags(flags *pflag.FlagSet) content {
 	dir := flags.String("write", "", "directory of the checkout to write to")
-	return func(w io.Writer) error {
+	return func() (names []byte, err error) {
 		if *dir == "" {
-			return usageError{errors.New("print all: --write: must be the directory of a checkout")}
+			return nil, errors.New("--write: must be the directory of a checkout")
 		}
 		for _, a := range artifacts() {
-			if err := a.write(*dir, w); err != nil {
-				return err
+			if names, err = a.write(*dir, names); err != nil {
+				return names, err
 			}
 		}
-		return nil
+		return names, nil
 	}
 }
 
-// write writes the artifact's files where they differ, and prints their names.
-func (a artifact) write(dir string, w io.Writer) error {
+// write writes the artifact's files where they differ, and adds their names.
+func (a artifact) write(dir string, names []byte) ([]byte, error) {
 	files, err := a.files()
 	if err != nil {
-		return fmt.Errorf("deriving %s: %w", a.name, err)
+		return names, fmt.Errorf("deriving %s: %w", a.name, err)
 	}
 	for name, want := range files {
 		path := filepath.Join(dir, name)
@@ -142,14 +156,14 @@ func (a artifact) write(dir string, w io.Writer) error {
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("writing derived files: %w", err)
+			return names, fmt.Errorf("writing derived files: %w", err)
 		}
 		if err := os.WriteFile(path, want, 0o644); err != nil {
-			return fmt.Errorf("writing derived files: %w", err)
+			return names, fmt.Errorf("writing derived files: %w", err)
 		}
-		fmt.Fprintf(w, "wrote %s\n", name)
+		names = fmt.Appendf(names, "wrote %s\n", name)
 	}
-	return nil
+	return names, nil
 }
 
 // schemaCommand is "print schema NAME".

@@ -18,6 +18,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -26,13 +27,8 @@ import (
 
 // operatorFlags are the flags of the command run.
 type operatorFlags struct {
-	access *clusterFlags
-	input  *input
-	// paths are the files that are read instead of a cluster.
-	paths     []string
+	source
 	web       webFlags
-	probe     probeFlags
-	observe   observeFlags
 	level     string
 	format    string
 	settle    time.Duration
@@ -43,7 +39,7 @@ type operatorFlags struct {
 }
 
 func runCommand(s streams) *cobra.Command {
-	o := &operatorFlags{input: &input{}}
+	o := &operatorFlags{source: source{input: &input{}}}
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run the operator: watch a cluster, serve the status page and /metrics, write conditions",
@@ -74,7 +70,10 @@ func runCommand(s streams) *cobra.Command {
 	flags.StringVar(&o.input.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements; reloaded when it changes")
 	o.input.checksFlag(flags)
 	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "minimum time between two evaluations")
-	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", degradedModes()})
+	modes := []operator.RollUp{
+		operator.RollUpOn, operator.RollUpEvaluate, operator.RollUpOff, operator.RollUpEnhancement,
+	}
+	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", text.Strings(modes)})
 	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error condition lasts before it affects Degraded")
 	flags.BoolVar(&o.elect, "leader-elect", false, "write conditions and Events to the cluster, one replica at a time")
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease (default: $POD_NAMESPACE)")
@@ -88,13 +87,6 @@ func runCommand(s streams) *cobra.Command {
 	addFlags(c, &groups)
 	c.MarkFlagsRequiredTogether("web.tls-cert-file", "web.tls-private-key-file")
 	return c
-}
-
-func degradedModes() []string {
-	return []string{
-		string(operator.RollUpOn), string(operator.RollUpEvaluate), string(operator.RollUpOff),
-		string(operator.RollUpEnhancement),
-	}
 }
 
 // check validates the flags before anything starts.
@@ -141,11 +133,11 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	text, err := o.input.policyText()
+	policyText, err := o.input.policyText()
 	if err != nil {
 		return err
 	}
-	policy, err := o.input.parsePolicy(text)
+	policy, err := o.input.parsePolicy(policyText)
 	if err != nil {
 		return err
 	}
@@ -183,7 +175,7 @@ func (o *operatorFlags) run(ctx context.Context, _ []string, s streams) error {
 	}
 	if o.input.config != "" {
 		changed := func(policy classify.Policy, err error) { d.policyChanged(ctx, policy, err) }
-		group.Go(func() error { return o.input.followPolicy(ctx, text, time.Tick(policyInterval), changed) })
+		group.Go(func() error { return o.input.followPolicy(ctx, policyText, time.Tick(policyInterval), changed) })
 	}
 	if o.observe.enabled() {
 		d.exportsObserved = o.web.observed

@@ -36,9 +36,8 @@ type reading struct {
 
 // readFiles reads the files once.
 func (o *operatorFlags) readFiles(ctx context.Context, s streams) reading {
-	files := source{access: o.access, input: o.input, paths: o.paths}
 	state := stateOfFiles(o.paths)
-	objects, err := files.objects(ctx, s)
+	objects, err := o.objects(ctx, s)
 	if err != nil {
 		return reading{state: state, err: err}
 	}
@@ -52,14 +51,9 @@ func (o *operatorFlags) followFiles(ctx context.Context, d *daemon, first readin
 	d.publish(ctx, first.Matcher)
 	changes := policyChanges{first.state, first.state}
 	var unread messageLog
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticks:
-		}
+	return eachTick(ctx, ticks, func() {
 		if !changes.changed(stateOfFiles(o.paths)) {
-			continue
+			return
 		}
 		again := o.readFiles(ctx, streams{out: io.Discard, err: io.Discard})
 		d.logOnce(&unread, "cannot read the files again; the last reading stays in effect", again.err)
@@ -67,7 +61,7 @@ func (o *operatorFlags) followFiles(ctx context.Context, d *daemon, first readin
 			d.log.Info("read the files again", "taken", again.Snapshot.Taken)
 			d.publish(ctx, again.Matcher)
 		}
-	}
+	})
 }
 
 // stateOfFiles differs where a file at or below the paths was written, came or went.

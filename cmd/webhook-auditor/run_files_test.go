@@ -25,7 +25,7 @@ func TestRunFrom(t *testing.T) {
 	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	must.Succeed(t, os.WriteFile(filepath.Join(folder, "timestamp"), []byte("2026-01-02 03:04:05.0 +0000 UTC\n"), 0o644))
 	must.Succeed(t, os.WriteFile(file, registered, 0o644))
-	o, d := &operatorFlags{access: &clusterFlags{}, input: &input{}, paths: []string{folder}}, newTestDaemon(&bytes.Buffer{})
+	o, d := &operatorFlags{source: source{access: &clusterFlags{}, input: &input{}, paths: []string{folder}}}, newTestDaemon(&bytes.Buffer{})
 	o.web.maxSeries, d.clock = 1000, lastTaken
 	first := o.readFiles(t.Context(), streams{err: io.Discard})
 	must.Succeed(t, first.err)

@@ -34,7 +34,7 @@ func (o *operatorFlags) followObservation(ctx context.Context, d *daemon) error 
 func (d *daemon) followObservation(ctx context.Context, ticks <-chan time.Time,
 	observe func(context.Context) observation,
 ) error {
-	for {
+	keep := func() {
 		found := observe(ctx)
 		if !d.exportsObserved {
 			found.scrapes = nil
@@ -42,12 +42,9 @@ func (d *daemon) followObservation(ctx context.Context, ticks <-chan time.Time,
 		if ctx.Err() == nil {
 			d.observation.Store(&found)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticks:
-		}
 	}
+	keep()
+	return eachTick(ctx, ticks, keep)
 }
 
 // observed is the current Report with what was observed last, and why that failed

@@ -133,9 +133,9 @@ func (f *webFlags) handler(d *daemon) http.Handler {
 	mux.Handle("GET /metrics", exporter.NewHandler(d.current, exporter.Bounded(f.maxSeries), observed, d.own.Collectors()...))
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("GET /readyz", d.ready)
-	pages := pageOptions()
-	pages.OnPanic, pages.History = d.panicked, d.history
-	mux.Handle("/", page.NewHandler(d.observed, time.Now, pages))
+	mux.Handle("/", page.NewHandler(d.observed, time.Now, page.Options{
+		Version: version.Version, Explain: explainRequest, OnPanic: d.panicked, History: d.history,
+	}))
 	return mux
 }
 
@@ -263,10 +263,6 @@ func guarded(reviewer *access.Reviewer, next http.Handler) http.Handler {
 	mux.Handle("GET /healthz", next)
 	mux.Handle("GET /readyz", next)
 	return mux
-}
-
-func pageOptions() page.Options {
-	return page.Options{Version: version.Version, Explain: explainRequest}
 }
 
 // explainRequest answers a request that a user puts into the box of the status page, as
