@@ -63,7 +63,6 @@ func progressPanels() []Panel {
 				{Field: "goversion", Title: "Go", Unit: unitText, Width: 110},
 				clusterColumn,
 			},
-			Unknown: unknownTable,
 		},
 	}
 }

@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,7 +37,8 @@ func console(b Board) (object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("drawing console board %s: %w", b.Name, err)
 	}
-	return prune(out), nil
+	prune(out)
+	return out, nil
 }
 
 func consoleRow(b Board, row Row) *sdk.Row {
@@ -45,7 +47,7 @@ func consoleRow(b Board, row Row) *sdk.Row {
 		out.Title = b.Title
 	}
 	for _, p := range row.Panels {
-		panel := consolePanels[p.Kind](p)
+		panel := kinds[p.Kind].console(p)
 		panel.ID = uint(panelID(b.Name, row.Title, p.Title))
 		panel.Description = new(p.Description)
 		panel.Span = consoleSpan(p)
@@ -61,12 +63,6 @@ func consoleSpan(p Panel) float32 {
 		return float32(max(p.Width/2, 3))
 	}
 	return float32(p.Width / 2)
-}
-
-var consolePanels = map[Kind]func(Panel) *sdk.Panel{
-	TimeSeries: consoleGraph, StackedTimeSeries: consoleGraph, StateTimeline: consoleGraph,
-	Stat:  consoleNumber,
-	Table: consoleTable, Matrix: consoleTable,
 }
 
 func consoleGraph(p Panel) *sdk.Panel {
@@ -243,14 +239,18 @@ func consoleLegend(legend string) string {
 
 // prune removes nulls, which the console takes for values, and what says nothing: false and
 // what is empty, but for texts, which a choice of all may be.
-func prune(o object) object {
-	for k, v := range o {
-		o[k] = pruned(v)
-		if empty(o[k]) {
-			delete(o, k)
+func prune(v any) {
+	switch v := v.(type) {
+	case object:
+		for _, value := range v {
+			prune(value)
+		}
+		maps.DeleteFunc(v, func(_ string, value any) bool { return empty(value) })
+	case []any:
+		for _, value := range v {
+			prune(value)
 		}
 	}
-	return o
 }
 
 func empty(v any) bool {
@@ -265,16 +265,4 @@ func empty(v any) bool {
 		return len(v) == 0
 	}
 	return false
-}
-
-func pruned(v any) any {
-	switch v := v.(type) {
-	case object:
-		return prune(v)
-	case []any:
-		for i := range v {
-			v[i] = pruned(v[i])
-		}
-	}
-	return v
 }

@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
@@ -143,13 +144,7 @@ func countOrZero(expr, all string) string {
 func either(exprs ...string) string { return strings.Join(exprs, "\nor ") }
 
 func join(matchers ...string) string {
-	var out []string
-	for _, m := range matchers {
-		if m != "" {
-			out = append(out, m)
-		}
-	}
-	return strings.Join(out, ",")
+	return strings.Join(slices.DeleteFunc(matchers, func(m string) bool { return m == "" }), ",")
 }
 
 // waitTime returns the seconds per second that requests wait for each webhook.
@@ -210,9 +205,4 @@ var unknownState = Text{"-1", "unknown", grey}
 func withLinkCluster(expr string) string {
 	expr = fmt.Sprintf(`label_replace(%s, "at", "$1", "cluster", "(.+)")`, expr)
 	return withLabel(expr, "at", "All", "cluster")
-}
-
-// withTypeNames shows the type "admit" as "mutating".
-func withTypeNames(expr string) string {
-	return fmt.Sprintf(`label_replace(%s, "type", "mutating", "type", "admit")`, expr)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/grafana-tools/sdk"
 	"github.com/grafana/grafana-foundation-sdk/go/cog/variants"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -17,19 +18,46 @@ import (
 
 func grafanaPanel(b Board, p Panel) *dashboard.Panel {
 	return &dashboard.Panel{
-		Type:            panelTypes[p.Kind],
+		Type:            kinds[p.Kind].grafana,
 		Title:           new(p.Title),
 		Description:     new(p.Description),
 		Datasource:      datasource(),
 		Targets:         grafanaTargets(b, p),
-		Options:         panelOptions[p.Kind](p),
+		Options:         kinds[p.Kind].options(p),
 		FieldConfig:     &dashboard.FieldConfigSource{Defaults: fieldDefaults(p), Overrides: overrides(p)},
 		Transformations: transformations(p),
 	}
 }
 
-var panelTypes = map[Kind]string{
-	TimeSeries: "timeseries", StackedTimeSeries: "timeseries", Stat: "stat", Table: "table", StateTimeline: "state-timeline", Matrix: "table",
+// kinds say how panels of each kind are drawn in both dialects, and what stands in one without
+// series. What Grafana would otherwise look up in an empty string is spelled out.
+var kinds = map[Kind]struct {
+	grafana string
+	// options are those of the panel, style draws its values.
+	options, style func(Panel) any
+	console        func(Panel) *sdk.Panel
+	unknown        string
+}{
+	TimeSeries:        {"timeseries", chartOptions, func(p Panel) any { return lineStyle(p) }, consoleGraph, notMeasured},
+	StackedTimeSeries: {"timeseries", chartOptions, stackStyle, consoleGraph, notMeasured},
+	Stat:              {"stat", statOptions, func(Panel) any { return object{} }, consoleNumber, notMeasured},
+	Table: {"table", tableOptions, func(Panel) any {
+		auto := common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto}
+		return common.TableFieldOptions{
+			Align: common.FieldTextAlignmentAuto, CellOptions: &common.TableCellOptions{TableAutoCellOptions: &auto},
+		}
+	}, consoleTable, unknownTable},
+	Matrix: {"table", tableOptions, func(Panel) any {
+		return common.TableFieldOptions{
+			Align: common.FieldTextAlignmentCenter, CellOptions: coloredCells(), MinWidth: new(90.0),
+		}
+	}, consoleTable, unknownTable},
+	StateTimeline: {"state-timeline", timelineOptions, func(Panel) any {
+		return statetimeline.FieldConfig{
+			FillOpacity: new(uint32(80)), LineWidth: new(uint32(0)),
+			SpanNulls: &statetimeline.BoolOrUint32{Bool: new(false)},
+		}
+	}, consoleGraph, notMeasured},
 }
 
 // letter names the query: A, B and so on.
@@ -67,15 +95,6 @@ func grafanaTargets(b Board, p Panel) []variants.Dataquery {
 // only.
 func (k Kind) instant() bool { return k == Table || k == Matrix || k == Stat }
 
-var panelOptions = map[Kind]func(Panel) any{
-	TimeSeries:        chartOptions,
-	StackedTimeSeries: chartOptions,
-	Stat:              statOptions,
-	Table:             tableOptions,
-	Matrix:            tableOptions,
-	StateTimeline:     timelineOptions,
-}
-
 func chartOptions(p Panel) any {
 	return timeseries.Options{
 		Legend: common.VizLegendOptions{
@@ -105,7 +124,8 @@ func statOptions(Panel) any {
 		JustifyMode: common.BigValueJustifyModeCenter,
 		TextMode:    common.BigValueTextModeValue, WideLayout: true,
 		PercentChangeColorMode: common.PercentChangeColorModeStandard,
-		Orientation:            common.VizOrientationAuto, ReduceOptions: lastValue(),
+		Orientation:            common.VizOrientationAuto,
+		ReduceOptions:          common.ReduceDataOptions{Calcs: []string{"lastNotNull"}, Fields: new(""), Values: new(false)},
 	}
 }
 
@@ -113,20 +133,11 @@ func timelineOptions(Panel) any {
 	return statetimeline.Options{
 		ShowValue: common.VisibilityModeAuto, RowHeight: 0.8, MergeValues: new(true),
 		AlignValue: new(common.TimelineValueAlignmentLeft),
-		Legend:     noLegend(), Tooltip: common.VizTooltipOptions{
-			Mode: common.TooltipDisplayModeSingle, Sort: common.SortOrderNone,
+		Legend: common.VizLegendOptions{
+			DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, Calcs: []string{},
 		},
+		Tooltip: common.VizTooltipOptions{Mode: common.TooltipDisplayModeSingle, Sort: common.SortOrderNone},
 	}
-}
-
-func noLegend() common.VizLegendOptions {
-	return common.VizLegendOptions{
-		DisplayMode: common.LegendDisplayModeList, Placement: common.LegendPlacementBottom, Calcs: []string{},
-	}
-}
-
-func lastValue() common.ReduceDataOptions {
-	return common.ReduceDataOptions{Calcs: []string{"lastNotNull"}, Fields: new(""), Values: new(false)}
 }
 
 func fieldDefaults(p Panel) dashboard.FieldConfig {
@@ -135,8 +146,8 @@ func fieldDefaults(p Panel) dashboard.FieldConfig {
 		Color:      &dashboard.FieldColor{Mode: dashboard.FieldColorModeIdThresholds},
 		Thresholds: thresholds(p.Thresholds),
 		Mappings:   mappings(p.Texts),
-		NoValue:    new(cmp.Or(p.Unknown, notMeasured)),
-		Custom:     fieldStyles[p.Kind](p),
+		NoValue:    new(cmp.Or(p.Unknown, kinds[p.Kind].unknown)),
+		Custom:     kinds[p.Kind].style(p),
 	}
 	if p.Unit.Decimals >= 0 {
 		out.Decimals = new(float64(p.Unit.Decimals))
@@ -153,28 +164,6 @@ func fieldDefaults(p Panel) dashboard.FieldConfig {
 		out.Links = dataLinks(p.Links)
 	}
 	return out
-}
-
-// fieldStyles draw the values. What Grafana would otherwise look up in an empty
-// string is spelled out.
-var fieldStyles = map[Kind]func(Panel) any{
-	TimeSeries:        func(p Panel) any { return lineStyle(p) },
-	StackedTimeSeries: stackStyle,
-	Stat:              func(Panel) any { return object{} },
-	Table: func(Panel) any {
-		return common.TableFieldOptions{Align: common.FieldTextAlignmentAuto, CellOptions: plainCells()}
-	},
-	Matrix: func(Panel) any {
-		return common.TableFieldOptions{
-			Align: common.FieldTextAlignmentCenter, CellOptions: coloredCells(), MinWidth: new(90.0),
-		}
-	},
-	StateTimeline: func(Panel) any {
-		return statetimeline.FieldConfig{
-			FillOpacity: new(uint32(80)), LineWidth: new(uint32(0)),
-			SpanNulls: &statetimeline.BoolOrUint32{Bool: new(false)},
-		}
-	},
 }
 
 func lineStyle(p Panel) *common.GraphFieldConfig {

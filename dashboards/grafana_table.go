@@ -18,13 +18,13 @@ func overrides(p Panel) []override {
 	for i, q := range p.Queries {
 		if q.Total {
 			out = append(out, overrideOf("byFrameRefID", letter(i),
-				fixedColor(dashboard.FieldColorModeIdFixed, "text"),
+				fixedColor("text"),
 				property{Id: "custom.lineStyle", Value: common.LineStyle{Fill: new(common.LineStyleFillDash), Dash: []float64{8, 8}}},
 				property{Id: "custom.lineWidth", Value: 1},
 				property{Id: "links", Value: []dashboard.DashboardLink{}}))
 		}
 		if q.Color != "" {
-			out = append(out, overrideOf("byFrameRefID", letter(i), fixedColor(dashboard.FieldColorModeIdFixed, q.Color)))
+			out = append(out, overrideOf("byFrameRefID", letter(i), fixedColor(q.Color)))
 		}
 	}
 	switch p.Kind {
@@ -43,8 +43,8 @@ func overrideOf(matcher, options string, properties ...property) override {
 	return override{Matcher: dashboard.MatcherConfig{Id: matcher, Options: options}, Properties: properties}
 }
 
-func fixedColor(mode dashboard.FieldColorModeId, color string) property {
-	return property{Id: "color", Value: dashboard.FieldColor{Mode: mode, FixedColor: new(color)}}
+func fixedColor(color string) property {
+	return property{Id: "color", Value: dashboard.FieldColor{Mode: dashboard.FieldColorModeIdFixed, FixedColor: new(color)}}
 }
 
 // grafanaColumns are the columns that Grafana draws.
@@ -56,41 +56,30 @@ func grafanaColumns(p Panel) []Column {
 // cell would show the text of the empty table.
 func columnProperties(c Column) []property {
 	out := []property{{Id: "displayName", Value: c.Title}, {Id: "unit", Value: c.Unit.Grafana}, {Id: "noValue", Value: ""}}
-	if c.Unit.Decimals >= 0 && c.Unit != unitText {
-		out = append(out, property{Id: "decimals", Value: c.Unit.Decimals})
-	}
-	if c.Width > 0 {
-		out = append(out, property{Id: "custom.width", Value: c.Width})
-	}
-	if len(c.Thresholds) > 0 {
-		out = append(out, property{Id: "thresholds", Value: thresholds(c.Thresholds)})
-	}
-	if len(c.Texts) > 0 {
-		out = append(out, property{Id: "mappings", Value: mappings(c.Texts)})
-	}
-	if c.Wrap {
-		// The first wraps from Grafana 12.2 on, the last until then.
-		out = append(out, property{Id: "custom.inspect", Value: true}, property{Id: "custom.wrapText", Value: true},
-			property{Id: "custom.cellOptions", Value: common.TableAutoCellOptions{
-				Type: common.TableCellDisplayModeAuto, WrapText: new(true),
-			}})
-	}
-	if c.Hidden {
-		// The first is Grafana's until 12.1, the second from 12.2 on.
-		out = append(out, property{Id: "custom.hidden", Value: true}, property{Id: "custom.hideFrom", Value: common.HideSeriesConfig{Viz: true}})
-	}
-	if len(c.Thresholds) > 0 || slices.ContainsFunc(c.Texts, func(t Text) bool { return t.Color != "" }) {
-		out = append(out, property{Id: "custom.cellOptions", Value: coloredCells()})
-	}
-	if len(c.Links) > 0 {
-		out = append(out, property{Id: "links", Value: dataLinks(c.Links)})
+	wrapping := common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto, WrapText: new(true)}
+	colored := len(c.Thresholds) > 0 || slices.ContainsFunc(c.Texts, func(t Text) bool { return t.Color != "" })
+	for _, p := range []struct {
+		applies bool
+		id      string
+		value   any
+	}{
+		{c.Unit.Decimals >= 0 && c.Unit != unitText, "decimals", c.Unit.Decimals},
+		{c.Width > 0, "custom.width", c.Width},
+		{len(c.Thresholds) > 0, "thresholds", thresholds(c.Thresholds)},
+		{len(c.Texts) > 0, "mappings", mappings(c.Texts)},
+		{c.Wrap, "custom.inspect", true},
+		{c.Wrap, "custom.wrapText", true},        // from Grafana 12.2 on
+		{c.Wrap, "custom.cellOptions", wrapping}, // until then
+		{c.Hidden, "custom.hidden", true},        // until Grafana 12.1
+		{c.Hidden, "custom.hideFrom", common.HideSeriesConfig{Viz: true}},
+		{colored, "custom.cellOptions", coloredCells()},
+		{len(c.Links) > 0, "links", dataLinks(c.Links)},
+	} {
+		if p.applies {
+			out = append(out, property{Id: p.id, Value: p.value})
+		}
 	}
 	return out
-}
-
-func plainCells() *common.TableCellOptions {
-	auto := common.TableAutoCellOptions{Type: common.TableCellDisplayModeAuto}
-	return &common.TableCellOptions{TableAutoCellOptions: &auto}
 }
 
 func coloredCells() *common.TableCellOptions {

@@ -2,7 +2,6 @@ package dashboards
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -54,13 +53,13 @@ func Render(form Form, o Options) (map[string][]byte, error) {
 	draw := func(b Board) (object, error) { return grafana(o.onPage(b)) }
 	switch form {
 	case JSON:
-		return renderJSON(draw)
+		return render(form, draw, nil)
 	case ConfigMap:
-		return renderObjects(form, draw, sidecarObject)
+		return render(form, draw, sidecarObject)
 	case GrafanaOperator:
-		return renderObjects(form, draw, operatorObject)
+		return render(form, draw, operatorObject)
 	case OpenShiftConsole:
-		return renderObjects(form, console, consoleObject)
+		return render(form, console, consoleObject)
 	}
 	return nil, fmt.Errorf("unknown form %q: must be one of %v", form, Forms)
 }
@@ -78,20 +77,6 @@ func Print(form Form, o Options) ([]byte, error) {
 	return append(out, files[streamName(form)]...), nil
 }
 
-func renderJSON(draw func(Board) (object, error)) (map[string][]byte, error) {
-	out := map[string][]byte{}
-	for _, b := range Boards() {
-		board, err := draw(b)
-		if err != nil {
-			return nil, err
-		}
-		if out[b.Name+".json"], err = encode(board); err != nil {
-			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
-		}
-	}
-	return out, nil
-}
-
 func streamName(form Form) string { return string(form) + ".yaml" }
 
 // boardsIn are the boards that the form has a use for.
@@ -99,40 +84,43 @@ func boardsIn(form Form) []Board {
 	return slices.DeleteFunc(Boards(), func(b Board) bool { return form == OpenShiftConsole && b.GrafanaOnly })
 }
 
-// renderObjects wraps each board, as draw draws it, into the object that wrap
-// makes of it.
-func renderObjects(form Form, draw func(Board) (object, error),
+// render makes a file of each board, as draw draws it, or one stream of the objects that
+// wrap makes of them.
+func render(form Form, draw func(Board) (object, error),
 	wrap func(Board, string) object,
 ) (map[string][]byte, error) {
-	var docs [][]byte
+	out, docs := map[string][]byte{}, [][]byte(nil)
 	for _, b := range boardsIn(form) {
 		board, err := draw(b)
 		if err != nil {
 			return nil, err
 		}
-		inner, err := encode(board)
+		content, err := encode(board)
 		if err != nil {
 			return nil, fmt.Errorf("encoding board %s: %w", b.Name, err)
 		}
-		doc, err := yaml.Marshal(wrap(b, string(inner)))
+		if wrap == nil {
+			out[b.Name+".json"] = content
+			continue
+		}
+		doc, err := yaml.Marshal(wrap(b, string(content)))
 		if err != nil {
 			return nil, fmt.Errorf("encoding the object of board %s: %w", b.Name, err)
 		}
 		docs = append(docs, doc)
 	}
-	return map[string][]byte{streamName(form): bytes.Join(docs, []byte("---\n"))}, nil
+	if wrap != nil {
+		out[streamName(form)] = bytes.Join(docs, []byte("---\n"))
+	}
+	return out, nil
 }
 
 // encode writes JSON for readers: PromQL is full of < and >, and what is small stands in
 // one line. One blank indents it, as kubectl apply keeps the object of a board once more in
 // an annotation of limited size.
 func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	err := enc.Encode(v)
-	folded := small.ReplaceAllFunc(out.Bytes(), fold)
+	content, err := text.JSON(v, " ")
+	folded := small.ReplaceAllFunc(content, fold)
 	return small.ReplaceAllFunc(folded, fold), err
 }
 
@@ -163,17 +151,16 @@ func labels(more ...string) object {
 	return out
 }
 
+func configMap(b Board, board string, metadata object) object {
+	return object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": object{b.UID() + ".json": board}}
+}
+
 func sidecarObject(b Board, board string) object {
-	return object{
-		"apiVersion": "v1",
-		"kind":       "ConfigMap",
-		"metadata": object{
-			"name":        "grafana-" + b.UID(),
-			"labels":      labels("grafana_dashboard", "1"),
-			"annotations": object{"grafana_folder": "Kubernetes / Webhooks"},
-		},
-		"data": object{b.UID() + ".json": board},
-	}
+	return configMap(b, board, object{
+		"name":        "grafana-" + b.UID(),
+		"labels":      labels("grafana_dashboard", "1"),
+		"annotations": object{"grafana_folder": "Kubernetes / Webhooks"},
+	})
 }
 
 func operatorObject(b Board, board string) object {
@@ -192,14 +179,9 @@ func operatorObject(b Board, board string) object {
 }
 
 func consoleObject(b Board, board string) object {
-	return object{
-		"apiVersion": "v1",
-		"kind":       "ConfigMap",
-		"metadata": object{
-			"name":      "grafana-dashboard-" + b.UID(),
-			"namespace": "openshift-config-managed",
-			"labels":    labels("console.openshift.io/dashboard", "true"),
-		},
-		"data": object{b.UID() + ".json": board},
-	}
+	return configMap(b, board, object{
+		"name":      "grafana-dashboard-" + b.UID(),
+		"namespace": "openshift-config-managed",
+		"labels":    labels("console.openshift.io/dashboard", "true"),
+	})
 }

@@ -135,12 +135,8 @@ func explained(findings string, s scope) string {
 func causes() string {
 	failing := slices.DeleteFunc(slices.Clone(classify.Checks),
 		func(c *classify.Check) bool { return !c.Fails() || c.Find == nil })
-	var names []string
-	for _, c := range failing {
-		names = append(names, c.Name)
-	}
 	found := func(severity string) string {
-		return fmt.Sprintf("max by (%s, check) (webhook_auditor_finding{severity=%q,check=~%q,%s})", webhookLabels, severity, strings.Join(names, "|"), selected.auditor)
+		return fmt.Sprintf("max by (%s, check) (webhook_auditor_finding{severity=%q,check=~%q,%s})", webhookLabels, severity, strings.Join(classify.CheckNames(failing), "|"), selected.auditor)
 	}
 	out := "(2 * " + found("critical") + "\nor " + found("warning") + ")"
 	for _, c := range failing {
@@ -166,7 +162,7 @@ func unhealthyPanel() Panel {
 	rows = with.number(rows, "since", "time() - min by ("+webhookLabels+`) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`)
 	rows = with.number(rows, "failed", "("+ratio(whole.failures(), whole.calls())+") > 0")
 	rows = with.number(rows, "p99", "("+selected.latency("0.99")+") > 0")
-	rows = with.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed("")))
+	rows = with.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed))
 	rows = orNone("("+withDefault(withDefault(withCause(withLook(rows)), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
 	rows += "\nor on () " + withLabel("vector(0)", "problem", "Unknown: nothing is exported", "problem")
 	return Panel{
@@ -192,7 +188,6 @@ func unhealthyPanel() Panel {
 			linkCluster,
 			{Field: "runbook", Title: "Runbook", Unit: unitText, Hidden: true},
 		},
-		Unknown: unknownTable,
 	}
 }
 
@@ -200,24 +195,20 @@ func unhealthyPanel() Panel {
 var noName = []Text{{Value: "none", Text: " "}}
 
 // changed is the time at which each configuration changed last.
-func changed(matcher string) string {
-	return `max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{` +
-		join(`cluster=~"$cluster",type=~"$type"`, matcher) + `})`
-}
+const changed = `max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{cluster=~"$cluster",type=~"$type"})`
 
 func changesPanel() Panel {
 	return Panel{
 		Title:       "What changed just before",
 		Description: "The configurations that changed last, the newest first: most incidents begin with one of them.",
 		Kind:        Table, Unit: unitAge, Width: 24, Height: 6,
-		Queries: []Query{{Expr: fmt.Sprintf("bottomk(%d, time() - %s)", topSeries, changed(""))}},
+		Queries: []Query{{Expr: fmt.Sprintf("bottomk(%d, time() - %s)", topSeries, changed)}},
 		Columns: []Column{
 			{Field: "A", Title: "Changed ago", Unit: unitAge, Width: 110},
 			{Field: "configuration", Title: "Configuration", Unit: unitText},
 			typeColumn,
 			clusterColumn,
 		},
-		Unknown: unknownTable,
 	}
 }
 
@@ -240,7 +231,6 @@ func inventoryPanels() []Panel {
 			{Field: "what", Title: "Resource", Unit: unitText},
 			{Field: "class", Title: "Class", Unit: unitText, ConsoleOnly: true},
 		},
-		Texts:   []Text{{"3", "virtual", red}, {"2", "critical", orange}, {"1", "sensitive", blue}, {"0", " ", ""}},
-		Unknown: unknownTable,
+		Texts: []Text{{"3", "virtual", red}, {"2", "critical", orange}, {"1", "sensitive", blue}, {"0", " ", ""}},
 	})
 }

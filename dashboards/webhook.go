@@ -45,7 +45,8 @@ func webhook() Board {
 		Changes: `type="$type",configuration=~"$configuration"`,
 		Links:   []Link{backToBoard(), toBoard("The auditor", "auditor"), pageOf("type:percentencode", "name:percentencode")},
 		Rows: []Row{
-			{Panels: slices.Concat(webhookStats(), []Panel{failuresPanel()}, webhookTables())},
+			{Panels: append(webhookStats(), failuresPanel(), registrationPanel(), findingsPanel(), alertsPanel(),
+				reachPanel())},
 			{Title: "Calls", Panels: callPanels()},
 			{Title: "Backend", Panels: backendPanels()},
 			{Title: "Latency that it is part of, match conditions", Closed: true, Panels: seldomPanels()},
@@ -99,19 +100,8 @@ func budgetPanel() Panel {
 		withUnit(unitPercent, Threshold{orange, 0}, Threshold{green, 0.25}).withTexts(Text{"0", "spent", red})
 }
 
-// findingsOf is one series per finding of the webhook.
-func findingsOf(matcher string) string {
-	return `max by (cluster, severity, check, type, configuration, name, group, resource) (webhook_auditor_finding{` + matcher + oneWebhook.auditor + `})`
-}
-
 func registeredOnce() string {
 	return `max by (cluster, configuration) (webhook_auditor_webhook_info{` + oneWebhook.auditor + `})`
-}
-
-// webhookTables are what is recorded of the webhook: registration, findings, reach
-// and alerts.
-func webhookTables() []Panel {
-	return []Panel{registrationPanel(), findingsPanel(), alertsPanel(), reachPanel()}
 }
 
 func registrationPanel() Panel {
@@ -142,7 +132,6 @@ func registrationPanel() Panel {
 			{Field: "backend", Title: "Backend", Unit: unitText, Width: 85},
 			{Field: "approved", Title: "Approved", Unit: unitText},
 		},
-		Unknown: unknownTable,
 	}
 }
 
@@ -158,7 +147,8 @@ var logsOf = Link{
 func findingsPanel() Panel {
 	names := []string{"info", "warning", "critical"}
 	byRank := func(n int) string {
-		return withLabel(findingsOf(`severity="`+names[n-1]+`",`), "rank", fmt.Sprint(len(names)+1-n), "rank")
+		findings := fmt.Sprintf(`max by (cluster, severity, check, type, configuration, name, group, resource) (webhook_auditor_finding{severity=%q,%s})`, names[n-1], oneWebhook.auditor)
+		return withLabel(findings, "rank", fmt.Sprint(len(names)+1-n), "rank")
 	}
 	return Panel{
 		Title:       "Findings and runbooks",
@@ -174,7 +164,6 @@ func findingsPanel() Panel {
 			commandColumn,
 			{Field: "what", Title: "Resource", Unit: unitText, Width: 140},
 		},
-		Unknown: unknownTable,
 	}
 }
 
@@ -189,7 +178,6 @@ func reachPanel() Panel {
 			{Field: "what", Title: "Resource", Unit: unitText},
 			{Field: "class", Title: "Class", Unit: unitText, Width: 95},
 		},
-		Unknown: unknownTable,
 	}
 }
 

@@ -176,7 +176,6 @@ func unhealthyPanels() []Panel {
 			clusterColumn,
 			linkCluster,
 		},
-		Unknown: unknownTable,
 	}}
 }
 
@@ -315,7 +314,7 @@ func overallPanels() []Panel {
 			Description: "All of admission: built-in plugins, policies and webhooks, by step and operation. If this is high and no webhook is, the cause lies in a plugin or a policy.",
 			Kind:        TimeSeries, Unit: unitSeconds, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr: withTypeNames(either(
+				Expr: fmt.Sprintf(`label_replace(%s, "type", "mutating", "type", "admit")`, either(
 					`histogram_quantile(0.99, sum by (type, operation, le) (rate(`+promql.StepSeconds+`_bucket{cluster=~"$cluster"}[$__rate_interval])))`,
 					`histogram_quantile(0.99, sum by (type, operation) (rate(`+promql.StepSeconds+`{cluster=~"$cluster"}[$__rate_interval])))`,
 				)),
@@ -386,7 +385,6 @@ func conditionPanels() []Panel {
 				{Field: "status", Title: "Status", Unit: unitText, ConsoleOnly: true},
 				{Field: "reason", Title: "Reason", Unit: unitText, Wrap: true},
 			},
-			Unknown: unknownTable,
 		},
 		{
 			Title:       "Findings by severity",

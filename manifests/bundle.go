@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -103,11 +102,12 @@ func olmSpec(o BundleOptions, deployment object) object {
 
 // installModes: webhooks are of the whole cluster, so the auditor is as well.
 func installModes() []object {
-	var out []object
-	for _, mode := range []string{"OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"} {
-		out = append(out, object{"type": mode, "supported": mode == "AllNamespaces"})
+	return []object{
+		{"type": "OwnNamespace", "supported": false},
+		{"type": "SingleNamespace", "supported": false},
+		{"type": "MultiNamespace", "supported": false},
+		{"type": "AllNamespaces", "supported": true},
 	}
-	return out
 }
 
 // olmClusterRules are all grants outside the auditor's own namespace. The
@@ -273,6 +273,3 @@ func bundleDockerfile() string {
 	}
 	return strings.Join(append(lines, "COPY manifests /manifests/", "COPY metadata /metadata/"), "\n") + "\n"
 }
-
-// BundlePath is where a file of the bundle is, from the root of the project.
-func BundlePath(file string) string { return path.Join("manifests/bundle", file) }

@@ -5,7 +5,6 @@ package manifests
 import (
 	"bytes"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -118,8 +117,7 @@ func wildcard(values []string) string {
 	if len(values) == 0 {
 		return ""
 	}
-	slices.Sort(values)
-	return quoted(append([]string{"*"}, slices.Compact(values)...))
+	return quoted(append([]string{"*"}, text.Distinct(values)...))
 }
 
 // covering are all ways in which a rule can spell a resource.
@@ -170,13 +168,8 @@ func pattern(glob string) string {
 
 // quoted writes a value as CEL does: as JSON.
 func quoted(v any) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		panic(err) // unreachable: strings and lists of strings
-	}
-	return strings.ReplaceAll(strings.TrimSpace(b.String()), `","`, `", "`)
+	b, _ := text.JSON(v, "") // strings and lists of strings
+	return strings.ReplaceAll(strings.TrimSpace(string(b)), `","`, `", "`)
 }
 
 // lines writes a long list on several lines.

@@ -30,26 +30,18 @@ const (
 // write its own object, and ask who may scrape.
 func wholeCluster() []rbacv1.PolicyRule {
 	return append(
-		cluster.Permissions(),
-		written("webhook-auditor.io", "webhookaudits", "cluster"),
-		status("webhook-auditor.io", "webhookaudits", "cluster"),
+		append(cluster.Permissions(), written("webhook-auditor.io", "webhookaudits", "cluster")...),
 		creates(authenticationv1.GroupName, "tokenreviews"),
 		creates(authorizationv1.GroupName, "subjectaccessreviews"),
 	)
 }
 
-// written lets one object be applied, which creates it where it is missing.
-func written(group, resource, object string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{
-		APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: []string{object},
-		Verbs: []string{"get", "create", "patch"},
-	}
-}
-
-func status(group, resource, object string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{
-		APIGroups: []string{group}, Resources: []string{resource + "/status"}, ResourceNames: []string{object},
-		Verbs: []string{"patch"},
+// written lets one object be applied with its status, which creates it where it is missing.
+func written(group, resource, object string) []rbacv1.PolicyRule {
+	groups, names := []string{group}, []string{object}
+	return []rbacv1.PolicyRule{
+		{APIGroups: groups, Resources: []string{resource}, ResourceNames: names, Verbs: []string{"get", "create", "patch"}},
+		{APIGroups: groups, Resources: []string{resource + "/status"}, ResourceNames: names, Verbs: []string{"patch"}},
 	}
 }
 
@@ -109,10 +101,7 @@ func metricsReader() object {
 // clusterOperator is what the auditor may do on OpenShift besides: write its own
 // ClusterOperator.
 func clusterOperator() []rbacv1.PolicyRule {
-	return []rbacv1.PolicyRule{
-		written("config.openshift.io", "clusteroperators", name),
-		status("config.openshift.io", "clusteroperators", name),
-	}
+	return written("config.openshift.io", "clusteroperators", name)
 }
 
 // prometheusRules let the Prometheus of OpenShift find the Pods: by EndpointSlices,

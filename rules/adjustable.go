@@ -1,11 +1,11 @@
 package rules
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // Adjustable is what the mixin and the chart need to change in a rendered file what Options
@@ -51,15 +51,8 @@ func WriteAdjustable() ([]byte, error) {
 			}
 		}
 	}
-	out.Series = slices.DeleteFunc(out.Series, isOurs)
-	slices.Sort(out.Series)
-	out.Series = slices.Compact(out.Series)
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	err := encoder.Encode(out)
-	return text.Bytes(), err
+	out.Series = text.Distinct(slices.DeleteFunc(out.Series, isOurs))
+	return text.JSON(out, "  ")
 }
 
 // add adds what the expression of a rule reads, and where its numbers are.

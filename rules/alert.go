@@ -6,6 +6,7 @@ package rules
 import (
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -66,7 +67,10 @@ func Groups() []Group {
 		callsGroup(),
 		{Name: resourcesGroup, Alerts: resourceAlerts},
 		policiesGroup,
-		findingsGroup(classify.Checks),
+		{
+			Name: "webhook-auditor-findings", RecordingRules: findingRecords,
+			Alerts: append(findingAlerts(classify.Checks), expiresSoon(classify.Checks)),
+		},
 		{Name: selfGroup, Alerts: selfAlerts()},
 		inputsGroup(),
 	}
@@ -86,11 +90,7 @@ func (a Alert) runbooks() []string {
 	if len(a.Checks) == 0 {
 		return []string{a.runbook()}
 	}
-	var out []string
-	for _, c := range a.Checks {
-		out = append(out, "pkg/classify/"+c.Name+".md")
-	}
-	return out
+	return text.Words(a.Checks, func(c *classify.Check) string { return "pkg/classify/" + c.Name + ".md" })
 }
 
 // runbook is the path of the alert's runbook, as a template.

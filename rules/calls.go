@@ -312,13 +312,8 @@ var repaired = strings.ReplaceAll(`
 
 // backendChecks find that a backend cannot be called.
 func backendChecks() []string {
-	var out []string
-	for _, c := range classify.Checks {
-		if c.ConversionAlert != "" {
-			out = append(out, c.Name)
-		}
-	}
-	return out
+	others := func(c *classify.Check) bool { return c.ConversionAlert == "" }
+	return classify.CheckNames(slices.DeleteFunc(slices.Clone(classify.Checks), others))
 }
 
 // unreached are the webhooks of which calls failed on each API server, and how many.

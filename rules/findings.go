@@ -64,10 +64,6 @@ var findingRecords = []RecordingRule{
 	},
 }
 
-func findingsGroup(checks []*classify.Check) Group {
-	return Group{Name: "webhook-auditor-findings", RecordingRules: findingRecords, Alerts: append(findingAlerts(checks), expiresSoon(checks))}
-}
-
 // expiresSoon is about the CA bundles of which little time is left, beside the alert that
 // fires for a month.
 func expiresSoon(checks []*classify.Check) Alert {
@@ -133,7 +129,7 @@ const outlasting = 4 * time.Minute
 
 // complete adds what depends on all checks of the alert.
 func complete(a *Alert) {
-	names := checkNames(a.Checks)
+	names := classify.CheckNames(a.Checks)
 	matcher := fmt.Sprintf("check=%q", names[0])
 	if len(names) > 1 {
 		matcher = fmt.Sprintf("check=~%q", strings.Join(names, "|"))
@@ -146,14 +142,6 @@ func complete(a *Alert) {
 	}
 	a.Summary = subject + ` {{ $labels.name }}: ` + perCheck(a.Checks, found)
 	a.Description, a.Variables = describe(a.Checks)
-}
-
-func checkNames(checks []*classify.Check) []string {
-	var out []string
-	for _, c := range checks {
-		out = append(out, c.Name)
-	}
-	return out
 }
 
 // perCheck is a template of what is written of the check of a finding.
@@ -246,7 +234,8 @@ func findingVariables(runbook string) string {
 
 // found continues a sentence about the webhook with what the check finds.
 func found(c *classify.Check) string {
-	return strings.NewReplacer("a webhook's ", "its ", "a webhook in the cluster ", "it ", "a webhook ", "it ", "an admission policy ", "it ").Replace(lowerFirst(c.Summary))
+	first, rest, _ := strings.Cut(c.Summary, " ")
+	return strings.NewReplacer("a webhook's ", "its ", "a webhook in the cluster ", "it ", "a webhook ", "it ", "an admission policy ", "it ").Replace(strings.ToLower(first) + " " + rest)
 }
 
 // firstParagraph returns the first paragraph of the section of a runbook as
@@ -262,10 +251,4 @@ func firstParagraph(runbook, section string) string {
 		return announced + ", as the runbook shows."
 	}
 	return text
-}
-
-// lowerFirst makes a sentence the continuation of another.
-func lowerFirst(sentence string) string {
-	first, rest, _ := strings.Cut(sentence, " ")
-	return strings.ToLower(first) + " " + rest
 }

@@ -90,27 +90,20 @@ func decimal(value float64) string { return strconv.FormatFloat(value, 'g', -1, 
 
 // checkNumbers refuses values that would do nothing, and names that are none.
 func (o Options) checkNumbers() error {
+	numbers := text.Words(Numbers, func(n Number) string { return n.Name })
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		n, exists := findNumber(name)
 		value := o.Thresholds[name]
 		switch {
 		case !exists && slices.ContainsFunc(allAlerts(), func(a Alert) bool { return a.Name == name }):
-			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(numberNames(), ", "))
+			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(numbers, ", "))
 		case !exists:
-			return fmt.Errorf("--threshold: %q: must be one of %s%s", name, strings.Join(numberNames(), ", "), nearest(name, numberNames()))
+			return fmt.Errorf("--threshold: %q: must be one of %s%s", name, strings.Join(numbers, ", "), nearest(name, numbers))
 		case !(value >= n.Lowest && value < n.Below): // NaN is neither
 			return fmt.Errorf("--threshold: %s=%v: must be at least %s, the lowest that works, and below %s", name, value, decimal(n.Lowest), decimal(n.Below))
 		}
 	}
 	return nil
-}
-
-func numberNames() []string {
-	var out []string
-	for _, n := range Numbers {
-		out = append(out, n.Name)
-	}
-	return out
 }
 
 // nearest suggests a name that looks like the one given, or contains it.

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -79,21 +80,16 @@ func (o Options) severity(a Alert) classify.Severity {
 // clusterLabel returns the label that distinguishes clusters.
 func (o Options) clusterLabel() string { return cmp.Or(o.ClusterLabel, DefaultClusterLabel) }
 
-// alertExpr returns the expression of the alert as the installation needs it.
-func (o Options) alertExpr(a Alert) (string, error) {
-	return o.expr(strings.ReplaceAll(a.Expr, "$threshold", "$"+a.Name))
-}
-
 // expr returns the expression as the installation needs it. It changes what
 // was parsed and never the text, so that no window and no label is missed.
-func (o Options) expr(text string) (string, error) {
+func (o Options) expr(written string) (string, error) {
 	matchers, err := o.matchers()
 	if err != nil {
 		return "", err
 	}
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(o.numbered(text))
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(o.numbered(written))
 	if err != nil {
-		return "", fmt.Errorf("parsing %q: %w", text, err)
+		return "", fmt.Errorf("parsing %q: %w", written, err)
 	}
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		o.changeLabels(node)
@@ -118,38 +114,49 @@ const activeAlerts = "ALERTS"
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
-// factsOf returns a template that sets $facts to the facts about the webhook.
-func (o Options) factsOf() (string, error) {
-	query, err := o.query(facts + `{name="$name", type="$type"}`)
-	return "{{ $facts := " + query + " }}", err
+// asked are the variables of templates that queries set: the facts about the webhook, the failurePolicy of the
+// admission policy, and whether all API servers of the cluster reach no webhook.
+var asked = []struct {
+	variable, template string
+	exprs              []string
+}{
+	{"$facts", "{{ $facts := %s }}", []string{facts + `{name="$name", CLUSTER, type="$type"}`}},
+	{
+		"$policy", "{{ $policy := \"\" }}{{ range %s }}{{ $policy = .Labels.failure_policy }}{{ end }}",
+		[]string{`group by (failure_policy) (webhook_auditor_policy_info{name="$policy", type="mutatingpolicy"})`},
+	},
+	{"$everywhere", "{{ $everywhere := ge (len (%s)) (len (%s)) }}", []string{
+		`group by (instance) (ALERTS{alertname="WebhookNoneReachable", CLUSTER})`,
+		`group by (instance) (last_over_time(` + scraped + `{CLUSTER}[5m]))`,
+	}},
 }
 
-// policyOf returns a template that sets $policy to the failurePolicy of the admission policy.
-func (o Options) policyOf() (string, error) {
-	query, err := o.query(`group by (failure_policy) (webhook_auditor_policy_info{name="$policy", type="mutatingpolicy"})`)
-	return "{{ $policy := \"\" }}{{ range " + query + " }}{{ $policy = .Labels.failure_policy }}{{ end }}", err
-}
-
-// everywhere returns a template that sets $everywhere to whether all API servers
-// of the cluster reach no webhook.
-func (o Options) everywhere() (string, error) {
-	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
-	cutOff, err := o.query(`group by (instance) (ALERTS{alertname="WebhookNoneReachable", ` + cluster + `})`)
-	if err != nil {
-		return "", err
+// asking returns a template after the queries whose results it writes.
+func (o Options) asking(template string) (string, error) {
+	for _, a := range asked {
+		if !strings.Contains(template, a.variable+" ") {
+			continue
+		}
+		var queries []any
+		for _, expr := range a.exprs {
+			query, err := o.query(expr)
+			if err != nil {
+				return "", err
+			}
+			queries = append(queries, query)
+		}
+		return fmt.Sprintf(a.template, queries...) + template, nil // none writes two
 	}
-	all, err := o.query(`group by (instance) (last_over_time(` + scraped + `{` + cluster + `}[5m]))`)
-	return "{{ $everywhere := ge (len (" + cutOff + ")) (len (" + all + ")) }}", err
+	return template, nil
 }
 
 // query returns what asks in a template for an expression. A value "$name" in
 // its selectors stands for the alert's label name.
 func (o Options) query(expr string) (string, error) {
-	cluster := fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())
 	if o.Signals == AuditorSignals {
 		expr = ofAuditors(expr)
 	}
-	query, err := o.expr(strings.ReplaceAll(expr, `{name="$name"`, `{name="$name", `+cluster))
+	query, err := o.expr(strings.ReplaceAll(expr, "CLUSTER", fmt.Sprintf(`%[1]s="$%[1]s"`, o.clusterLabel())))
 	if err != nil {
 		return "", err
 	}
@@ -210,13 +217,13 @@ func (o Options) check() error {
 }
 
 // checkURL refuses what no browser opens; "" stands for none.
-func checkURL(flag, example, text string) error {
-	if text == "" {
+func checkURL(flag, example, address string) error {
+	if address == "" {
 		return nil
 	}
-	if parsed, err := url.Parse(text); err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) ||
+	if parsed, err := url.Parse(address); err != nil || !slices.Contains([]string{"http", "https"}, parsed.Scheme) ||
 		parsed.Host == "" {
-		return fmt.Errorf("%s: must be a URL with scheme and host, as %s, not %q", flag, example, text)
+		return fmt.Errorf("%s: must be a URL with scheme and host, as %s, not %q", flag, example, address)
 	}
 	return nil
 }
@@ -247,10 +254,7 @@ func (o Options) checkLabels() error {
 
 // checkAlerts refuses decisions about alerts that do not exist.
 func (o Options) checkAlerts() error {
-	names := make([]string, 0, 50)
-	for _, a := range allAlerts() {
-		names = append(names, a.Name)
-	}
+	names := text.Words(allAlerts(), func(a Alert) string { return a.Name })
 	for flag, given := range map[string][]string{"--disable": o.Disabled, "--critical": o.Critical} {
 		for _, name := range given {
 			if !slices.Contains(names, name) {

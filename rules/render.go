@@ -281,7 +281,7 @@ func (g *group) add(asks string, rule monitoringv1.Rule) {
 }
 
 func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
-	expr, err := o.alertExpr(a)
+	expr, err := o.expr(strings.ReplaceAll(a.Expr, "$threshold", "$"+a.Name))
 	if err != nil {
 		return monitoringv1.Rule{}, err
 	}
@@ -313,17 +313,6 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 		rule.KeepFiringFor = new(monitoringv1.NonEmptyDuration(model.Duration(a.KeepFiring).String()))
 	}
 	return rule, nil
-}
-
-// asking returns a template after the queries whose results it writes.
-func (o Options) asking(template string) (string, error) {
-	for variable, query := range map[string]func() (string, error){"$facts": o.factsOf, "$policy": o.policyOf, "$everywhere": o.everywhere} {
-		if strings.Contains(template, variable+" ") {
-			asks, err := query()
-			return asks + template, err // none writes two
-		}
-	}
-	return template, nil
 }
 
 func (o Options) runbookURL(a Alert) string {

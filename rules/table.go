@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 // table lists the alerts in Markdown, with links that are relative to rules/.
@@ -60,7 +62,7 @@ func optional(value float64) string {
 // plainSummary is the summary without its template.
 func (a Alert) plainSummary() string {
 	if len(a.Checks) > 0 {
-		return "finding of `" + strings.Join(checkNames(a.Checks), "`, `") + "`"
+		return "finding of `" + strings.Join(classify.CheckNames(a.Checks), "`, `") + "`"
 	}
 	return labelAction.ReplaceAllString(withAction.ReplaceAllString(a.Summary, ""), "*$1*")
 }

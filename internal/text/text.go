@@ -2,6 +2,8 @@
 package text
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,6 +111,16 @@ func Words[T any](values []T, say func(T) string) []string {
 		out = append(out, say(v))
 	}
 	return out
+}
+
+// JSON is the value as people read JSON: without the escapes of HTML, and indented if an indent is given.
+func JSON(value any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	err := encoder.Encode(value)
+	return b.Bytes(), err
 }
 
 // Distinct sorts the words in place, and returns each once.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -208,8 +209,13 @@ var runbooks embed.FS
 // PolicyDocument returns the documentation of the Policy file, without the defaults.
 func PolicyDocument() string {
 	b, _ := runbooks.ReadFile("POLICY.md")
-	text, _, _ := strings.Cut(string(b), "## Defaults\n")
-	return text
+	described, _, _ := strings.Cut(string(b), "## Defaults\n")
+	return described
+}
+
+// CheckNames are the names of the checks.
+func CheckNames(checks []*Check) []string {
+	return text.Words(checks, func(c *Check) string { return c.Name })
 }
 
 // FindCheck returns the check with the name, nil if there is none.

@@ -13,8 +13,6 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
-
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // ParsePolicy reads what a cluster's owner decided, as YAML or JSON. What it
@@ -36,7 +34,8 @@ func ParsePolicy(content []byte) (Policy, error) {
 	if len(unknown) > 0 { // one that is only ignored would be a decision without effect
 		return Policy{}, fmt.Errorf("%w: webhook-auditor print policy has all", unknown[0])
 	}
-	if err := p.validate(); err != nil {
+	if err := errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.checkErrors(),
+		p.budgetErrors(), p.acknowledgementErrors())...); err != nil {
 		return Policy{}, err
 	}
 	return p, nil
@@ -56,11 +55,6 @@ func oneDocument(content []byte) error {
 		return fmt.Errorf("after the Policy: %w", err)
 	}
 	return fmt.Errorf("line %d begins another document: the file must hold one Policy", next.Line)
-}
-
-func (p Policy) validate() error {
-	return errors.Join(slices.Concat(p.classErrors(), p.globErrors(), p.numberErrors(), p.checkErrors(),
-		p.budgetErrors(), p.acknowledgementErrors())...)
 }
 
 func (p Policy) classErrors() []error {
@@ -159,14 +153,9 @@ func (p Policy) acknowledgementErrors() []error {
 			out = append(out, fmt.Errorf("%s: reason is missing", at))
 		}
 		if !slices.ContainsFunc(Checks, func(c *Check) bool { return matchOrAny(a.Check, c.Name) }) {
-			out = append(out, fmt.Errorf("%s: no check is named %q: must be one of %s", at, a.Check, strings.Join(checkNames(), ", ")))
+			names := slices.Sorted(slices.Values(CheckNames(Checks)))
+			out = append(out, fmt.Errorf("%s: no check is named %q: must be one of %s", at, a.Check, strings.Join(names, ", ")))
 		}
 	}
-	return out
-}
-
-func checkNames() []string {
-	out := text.Words(Checks, func(c *Check) string { return c.Name })
-	slices.Sort(out)
 	return out
 }

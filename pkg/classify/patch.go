@@ -1,8 +1,6 @@
 package classify
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -35,13 +34,8 @@ func fieldPointer(p *Profile, field string) string {
 
 // document writes the edits as a JSON patch.
 func document(edits []edit) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false) // && is easier to read than \u0026\u0026
-	if err := encoder.Encode(edits); err != nil {
-		return "" // unreachable: strings, numbers and lists of them
-	}
-	return strings.TrimSpace(b.String())
+	b, _ := text.JSON(edits, "") // strings, numbers and lists of them
+	return strings.TrimSpace(string(b))
 }
 
 // set replaces a field of the webhook, or adds it.
