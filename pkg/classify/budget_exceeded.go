@@ -25,7 +25,9 @@ var budgetExceeded = &Check{
 				Resource: e.Resource,
 				Message: fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst%s: the budget allows %s",
 					e.Webhooks, where(e.Cost), text.Seconds(e.Total()), endedBy(p, e.Cost), allowance(e.Allowed)),
-				Fix: cheaper(p, e),
+				Fix: fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
+					text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}),
+					explainCommand(e.Cost), byOwner(p)),
 			})
 		}
 		return out
@@ -67,11 +69,4 @@ func allowance(b Budget) string {
 		words = append(words, fmt.Sprintf("%d webhooks", b.Webhooks))
 	}
 	return sentence(words, 0)
-}
-
-// cheaper is how to get back under the budget.
-func cheaper(p *Profile, e Excess) string {
-	return fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
-		text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p,
-			[]inventory.Resource{e.Resource}), explainCommand(e.Cost), byOwner(p))
 }

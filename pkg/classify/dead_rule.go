@@ -64,7 +64,8 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 		return "the API server " + asksNone(r.Type) + " for " + named(rule)
 	case !slices.ContainsFunc(served,
 		func(s inventory.Served) bool { return admission.CoversVersion(rule, s.Version) }):
-		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(versionsOf(served), 0))
+		versions := text.Words(served, func(s inventory.Served) string { return s.Version })
+		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(text.Distinct(versions), 0))
 	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes &&
 		!slices.ContainsFunc(served,
 			func(s inventory.Served) bool { return s.Namespaced == (*rule.Scope == admissionv1.NamespacedScope) }):
@@ -151,11 +152,6 @@ func allNever(s *inventory.Snapshot, r inventory.Ref, served []inventory.Served)
 	never := admission.NeverSent(s, r)
 	return !slices.ContainsFunc(served,
 		func(one inventory.Served) bool { return !slices.Contains(never, one.Parent()) })
-}
-
-func versionsOf(served []inventory.Served) []string {
-	out := text.Words(served, func(s inventory.Served) string { return s.Version })
-	return text.Distinct(out)
 }
 
 // RuleResources are those that the rule spells, or covers by a wildcard.

@@ -42,7 +42,8 @@ func refusal(refused field.ErrorList, object, subject string) []Problem {
 	out := Problem{Brief: "the API server refuses " + subject, Fix: "correct the file; kubectl diff -f FILE ends in the same error until then"}
 	var faults []string
 	for _, e := range refused {
-		out.Details = append(out.Details, e.Field+": "+parsed(cmp.Or(e.Detail, e.ErrorBody())))
+		detail, _, _ := strings.Cut(cmp.Or(e.Detail, e.ErrorBody()), " expecting {") // what CEL's parser would have taken
+		out.Details = append(out.Details, e.Field+": "+detail)
 		text := strings.Join(strings.Fields(strings.Replace(e.ErrorBody(), "Forbidden: ", "", 1)), " ")
 		faults = append(faults, e.Field+": "+text)
 	}
@@ -52,12 +53,6 @@ func refusal(refused field.ErrorList, object, subject string) []Problem {
 		out.Brief, out.Details = out.Brief+": "+out.Details[0], nil
 	}
 	return []Problem{out}
-}
-
-// parsed is an error of CEL's parser without all that it would have taken.
-func parsed(detail string) string {
-	detail, _, _ = strings.Cut(detail, " expecting {")
-	return detail
 }
 
 // isToApply reports whether a file holds the configuration, which no API server has stored.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -62,11 +63,7 @@ func (p *Profile) lackedExclusions() []metav1.LabelSelectorRequirement {
 			return slices.ContainsFunc(p.NamespaceSelector.Raw.MatchExpressions,
 				func(have metav1.LabelSelectorRequirement) bool {
 					return have.Key == requirement.Key && have.Operator == requirement.Operator &&
-						containsAll(have.Values, requirement.Values)
+						sets.New(have.Values...).HasAll(requirement.Values...)
 				})
 		})
-}
-
-func containsAll(list, values []string) bool {
-	return !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(list, v) })
 }

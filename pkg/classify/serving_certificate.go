@@ -54,19 +54,13 @@ func certificateFaults(p *Profile, c *inventory.ServingCertificate) []string {
 	case taken.Before(c.NotBefore):
 		out = append(out, "is not valid before "+day(c.NotBefore))
 	}
-	if c.Untrusted != "" && bundled(p) {
+	if a := p.Webhook.Backend.Authority; c.Untrusted != "" && a != nil && anyValid(a, p.Snapshot.Taken) {
 		out = append(out, fmt.Sprintf("no CA of its CA bundle vouches for (%s)", c.Untrusted))
 	}
 	if c.Misnamed != "" {
 		out = append(out, fmt.Sprintf("is not for the name %s (%s)", p.Webhook.Backend.ServerName(), c.Misnamed))
 	}
 	return out
-}
-
-// bundled reports whether there is a CA bundle to measure the certificate by.
-func bundled(p *Profile) bool {
-	a := p.Webhook.Backend.Authority
-	return a != nil && anyValid(a, p.Snapshot.Taken)
 }
 
 // overdue reports a certificate that should have been renewed by now. Those

@@ -81,7 +81,7 @@ var Families = []Family{
 		Name:    "webhook_timeout_seconds",
 		Help:    "Timeout of a call of the API server.",
 		Labels:  refLabels(),
-		Collect: perWebhook(timeoutSeconds),
+		Collect: perWebhook(func(p *classify.Profile) (float64, bool) { return p.Timeout.Seconds(), true }),
 	},
 	{
 		Name:    "webhook_latency_threshold_seconds",
@@ -157,15 +157,19 @@ var Families = []Family{
 		Collect: findingTotals,
 	},
 	{
-		Name:    "admission_budget_seconds",
-		Help:    "Longest time that a request to a critical resource can wait: the timeouts of all webhooks that it meets.",
-		Labels:  []string{"group", "resource", "operation"},
-		Collect: admissionBudget,
+		Name:   "admission_budget_seconds",
+		Help:   "Longest time that a request to a critical resource can wait: the timeouts of all webhooks that it meets.",
+		Labels: []string{"group", "resource", "operation"},
+		Collect: func(r *classify.Report, emit func(float64, ...string)) {
+			for _, c := range r.Costs {
+				emit(c.Total().Seconds(), c.Resource.Group, c.Resource.Path(), string(c.Operation))
+			}
+		},
 	},
 	{
 		Name:    "snapshot_timestamp_seconds",
 		Help:    "Time at which all watches were last known to be current; does not advance while any watch is broken.",
-		Collect: snapshotTimestamp,
+		Collect: func(r *classify.Report, emit func(float64, ...string)) { emit(seconds(r.AsOf())) },
 	},
 	{
 		Name:    "watch_errors_total",
@@ -178,7 +182,7 @@ var Families = []Family{
 		Name:    "resource_version_regressions_total",
 		Help:    "Number of times the resource version of the API server decreased, as after a restore of etcd; everything is then listed again.",
 		Counter: true,
-		Collect: regressions,
+		Collect: func(r *classify.Report, emit func(float64, ...string)) { emit(float64(r.Snapshot.Regressions)) },
 	},
 	{
 		Name:   "condition",
@@ -237,8 +241,6 @@ func policyInfo(r *classify.Report, emit func(float64, ...string)) {
 	}
 }
 
-func timeoutSeconds(p *classify.Profile) (float64, bool) { return p.Timeout.Seconds(), true }
-
 func backendReady(p *classify.Profile) (float64, bool) {
 	ready := 0.0
 	if p.State.Fault == inventory.Sound {
@@ -258,18 +260,14 @@ func perProbe(value func(p inventory.Probe, snapshotTime time.Time) (float64, bo
 	}
 }
 
+// probeSuccess reports whether a call gets through the handshake.
 func probeSuccess(p inventory.Probe, snapshotTime time.Time) (float64, bool) {
-	if succeeds(p, snapshotTime) {
+	c := p.Certificate
+	if p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" &&
+		!snapshotTime.Before(c.NotBefore) && !snapshotTime.After(c.NotAfter) {
 		return 1, true
 	}
 	return 0, p.Answer != inventory.AnswerNone
-}
-
-// succeeds reports whether a call at the time gets through the handshake.
-func succeeds(p inventory.Probe, now time.Time) bool {
-	c := p.Certificate
-	return p.Answer == inventory.AnswerTLS && c != nil && c.Untrusted == "" && c.Misnamed == "" &&
-		!now.Before(c.NotBefore) && !now.After(c.NotAfter)
 }
 
 func probeDuration(p inventory.Probe, _ time.Time) (float64, bool) {
@@ -366,24 +364,10 @@ func findingTotals(r *classify.Report, emit func(float64, ...string)) {
 	}
 }
 
-func admissionBudget(r *classify.Report, emit func(float64, ...string)) {
-	for _, c := range r.Costs {
-		emit(c.Total().Seconds(), c.Resource.Group, c.Resource.Path(), string(c.Operation))
-	}
-}
-
-func snapshotTimestamp(r *classify.Report, emit func(float64, ...string)) {
-	emit(seconds(r.AsOf()))
-}
-
 func watchErrors(r *classify.Report, emit func(float64, ...string)) {
 	for _, resource := range slices.SortedFunc(maps.Keys(r.Snapshot.WatchErrors), inventory.Resource.Compare) {
 		emit(float64(r.Snapshot.WatchErrors[resource]), resource.Group, resource.Path())
 	}
-}
-
-func regressions(r *classify.Report, emit func(float64, ...string)) {
-	emit(float64(r.Snapshot.Regressions))
 }
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -51,11 +51,6 @@ func (c Configuration) registers(w *inventory.Webhook) bool {
 	return w.Type != inventory.Conversion && w.Configuration == c.Name && (c.Type == "" || c.Type == w.Type)
 }
 
-// deletes reports whether a webhook goes with its configuration.
-func (c Change) deletes(w *inventory.Webhook) bool {
-	return slices.ContainsFunc(c.Configurations, func(d Configuration) bool { return d.registers(w) })
-}
-
 // gone names what goes away.
 func (c Change) gone() Gone {
 	out := Gone{Nodes: c.Nodes}
@@ -176,7 +171,9 @@ func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 		}
 		out.EndpointsKnown.Services[key] = true
 	}
-	out.Webhooks = slices.DeleteFunc(slices.Clone(s.Webhooks), c.deletes)
+	out.Webhooks = slices.DeleteFunc(slices.Clone(s.Webhooks), func(w *inventory.Webhook) bool {
+		return slices.ContainsFunc(c.Configurations, func(d Configuration) bool { return d.registers(w) })
+	})
 	return &out
 }
 

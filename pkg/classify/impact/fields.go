@@ -43,7 +43,9 @@ type field struct {
 
 var (
 	backendField = field{
-		name: "backend", always: true, content: backendText, raw: func(w *inventory.Webhook) string { return w.Backend.URL },
+		name: "backend", always: true,
+		content: func(w *inventory.Webhook) string { return w.Backend.String() + w.Backend.Service.Path },
+		raw:     func(w *inventory.Webhook) string { return w.Backend.URL }, // its query may hold a token
 	}
 	bundleField = field{
 		name: "caBundle", content: bundleText, none: "none",
@@ -130,10 +132,6 @@ func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	}
 	return change, true
 }
-
-// backendText is the Service with its path, or the URL without its query, which may
-// hold a token.
-func backendText(w *inventory.Webhook) string { return w.Backend.String() + w.Backend.Service.Path }
 
 // bundleText names the certificates of the CA bundle.
 func bundleText(w *inventory.Webhook) string {

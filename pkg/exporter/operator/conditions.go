@@ -75,8 +75,9 @@ func conditionsOf(r *classify.Report, found []classify.OperatorError, before []m
 		!hasStatus(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
 		o.atFirst = rolloutInertia
 	}
+	watching := fmt.Sprintf("Watching %d webhooks.", len(r.Profiles))
 	out := []metav1.Condition{
-		withTransitionTime(available(r), before, now),
+		withTransitionTime(condition(Available, metav1.ConditionTrue, asExpected, watching), before, now),
 		withTransitionTime(progressing(o), before, now),
 		withTransitionTime(condition(Upgradeable, metav1.ConditionTrue, asExpected, "Webhooks never hold back an upgrade."), before, now),
 	}
@@ -139,10 +140,6 @@ func withTransitionTime(c metav1.Condition, before []metav1.Condition, now time.
 		}
 	}
 	return c
-}
-
-func available(r *classify.Report) metav1.Condition {
-	return condition(Available, metav1.ConditionTrue, asExpected, fmt.Sprintf("Watching %d webhooks.", len(r.Profiles)))
 }
 
 func progressing(o conditionOptions) metav1.Condition {

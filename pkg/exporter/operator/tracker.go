@@ -93,16 +93,13 @@ func (t *Tracker) adopt(found recorded) {
 		switch {
 		case i < 0:
 			t.conditions = append(slices.Clip(t.conditions), c)
-		case t.conditions[i].Status == c.Status || isRollUp(c.Type):
+		case t.conditions[i].Status == c.Status || c.Type == Degraded || c.Type == EvaluationConditionsDetected: // these depend on their own history
 			t.conditions = slices.Clone(t.conditions)
 			t.conditions[i] = c
 		}
 	}
 	t.advance(t.now)
 }
-
-// isRollUp reports whether a condition depends on its own history.
-func isRollUp(name string) bool { return name == Degraded || name == EvaluationConditionsDetected }
 
 // wrote notes that the cluster's status is of this version.
 func (t *Tracker) wrote() {

@@ -31,19 +31,11 @@ type status struct {
 	limiter   *rate.Limiter
 }
 
-func newStatus() *status {
-	return &status{limiter: rate.NewLimiter(rate.Every(writeInterval), writeBurst)}
-}
-
 // due reports whether it is written now: it is not what was last written, or was written
 // long ago, and its bounds allow it.
 func (s *status) due(r *classify.Report, now time.Time) bool {
-	return (s.differs(r) || now.Sub(s.writeTime) > resyncPeriod) && s.limiter.AllowN(now, 1)
-}
-
-// differs reports whether the status is not what was last written.
-func (s *status) differs(r *classify.Report) bool {
-	return !equality.Semantic.DeepEqual(s.conditions, r.Conditions) || s.totals != r.Totals()
+	differs := !equality.Semantic.DeepEqual(s.conditions, r.Conditions) || s.totals != r.Totals()
+	return (differs || now.Sub(s.writeTime) > resyncPeriod) && s.limiter.AllowN(now, 1)
 }
 
 // writeStatuses writes the targets that are due, each where its API is served.
@@ -72,7 +64,7 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 		}
 		s := w.statuses[t.kind]
 		if s == nil {
-			s = newStatus()
+			s = &status{limiter: rate.NewLimiter(rate.Every(writeInterval), writeBurst)}
 			w.statuses[t.kind] = s
 		}
 		if !s.read {

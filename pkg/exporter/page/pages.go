@@ -111,15 +111,12 @@ type checkPage struct {
 	All               link
 }
 
-func (v *view) ofCheck(c *classify.Check) []*classify.Finding {
-	return slices.DeleteFunc(slices.Clone(v.Findings), func(f *classify.Finding) bool { return f.Check != c })
-}
-
 func (v *view) checkPage(c *classify.Check) *checkPage {
 	p := &checkPage{
 		Summary: c.Summary, Severity: c.Severity.String(), Runbook: rendered()[c.Name], All: v.search("all of them", c.Name),
 	}
-	p.Findings, p.More = v.rows(v.ofCheck(c), maxFindings)
+	others := func(f *classify.Finding) bool { return f.Check != c }
+	p.Findings, p.More = v.rows(slices.DeleteFunc(slices.Clone(v.Findings), others), maxFindings)
 	return p
 }
 

@@ -121,14 +121,11 @@ func causeOf(f Finding) cause {
 		strings.ReplaceAll(cmp.Or(f.Brief, f.Message)+strings.Join(f.Details, "; "), f.Name, "")}
 }
 
-// fixOf groups what one fix resolves.
-func fixOf(f Finding) cause { return cause{f.Severity, f.Check + f.Fix} }
-
 // entries are the findings for a terminal, grouped.
 func (o TextOptions) entries(findings []Finding, keyOf func(Finding) cause) []Line {
 	switch {
 	case o.Verbose: // which prints the sentence of each
-		keyOf = fixOf
+		keyOf = func(f Finding) cause { return cause{f.Severity, f.Check + f.Fix} }
 	case o.Fixes:
 		keyOf = func(f Finding) cause { return cause{f.Severity, causeOf(f).what + f.Fix} }
 	}

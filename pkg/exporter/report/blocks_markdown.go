@@ -42,19 +42,15 @@ func (b Block) markdown(w *bufio.Writer) {
 			w.WriteString("- ")
 		}
 		w.WriteString(l.markdown() + "\n")
-		l.writeBelow(w)
+		for _, u := range l.Under {
+			w.WriteString("  - " + u.markdown() + "\n")
+		}
 	}
 	for i, c := range b.Commands {
 		if i == 0 && len(b.Lines) == 0 {
 			w.WriteString(separator)
 		}
 		w.WriteString("- " + code(c) + "\n")
-	}
-}
-
-func (l Line) writeBelow(w *bufio.Writer) {
-	for _, u := range l.Under {
-		w.WriteString("  - " + u.markdown() + "\n")
 	}
 }
 

@@ -72,13 +72,11 @@ func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
 			Webhook: a.Webhook, Converted: converted(a.APIServerError), Policy: newDiagnosedPolicy(a), URL: a.URL,
 			Object: a.Object, Plugin: a.Plugin, Count: a.Count,
 			Cause: a.Cause, Meaning: a.Meaning, Detail: a.Detail, Fix: a.Fix, Look: a.Look,
-			Webhooks: []Webhook{}, Findings: []Finding{}, Notes: append([]string{}, a.Notes...), Related: a.Related,
+			Webhooks: []Webhook{}, Findings: newFindings(a.Findings), Notes: append([]string{}, a.Notes...),
+			Related: a.Related,
 		}
 		for _, p := range a.Profiles {
 			e.Webhooks = append(e.Webhooks, newWebhook(p, s))
-		}
-		for _, f := range a.Findings {
-			e.Findings = append(e.Findings, NewFinding(f))
 		}
 		d.Errors = append(d.Errors, e)
 	}
@@ -151,7 +149,9 @@ func (e diagnosedError) block() Block {
 		out.Add("webhook:", webhookLine(w))
 	}
 	if e.Policy != nil && e.Policy.Registered != nil {
-		out.Add("policy:", policyLine(*e.Policy.Registered))
+		p := e.Policy.Registered
+		out.Add("policy:", registeredLine(inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}, p.Owner,
+			fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")), p.Source))
 	}
 	for _, f := range e.Findings[:e.Related] {
 		out.Add("finding:", Line{Name: f.Severity.String() + " " + f.Check + ":", Text: f.Message})
@@ -203,12 +203,6 @@ func webhookLine(w Webhook) Line {
 		content = fmt.Sprintf("%d s a call, calls %s", w.TimeoutSeconds, w.Backend)
 	}
 	return registeredLine(w.Ref, w.Owner, content, w.Source)
-}
-
-// policyLine is one line on a policy: what its failure does, and what binds it.
-func policyLine(p AdmissionPolicy) Line {
-	return registeredLine(inventory.Ref{Type: p.Type, Configuration: p.Name, Name: p.Name}, p.Owner,
-		fmt.Sprintf("failurePolicy %s, %s", p.FailurePolicy, inventory.Counted(len(p.Bindings), "binding")), p.Source)
 }
 
 // registeredLine says what is registered, by what tool and where.

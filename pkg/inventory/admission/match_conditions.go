@@ -117,10 +117,6 @@ const (
 	expressionOfPolicy
 )
 
-func newPrograms() programs {
-	return programs{newMemo[sourceText, *program](), newMemo[int, plugincel.Compiler]()}
-}
-
 func (p programs) programOf(text sourceText) *program {
 	return p.getOrCompute(text, func() *program { return compile(text) })
 }

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -35,7 +36,7 @@ type Matcher struct {
 // New returns the Matcher of a Snapshot. It costs the resources that the API
 // server serves.
 func New(s *inventory.Snapshot) *Matcher {
-	return newMatcher(s, newIndex(s, newPrograms()))
+	return newMatcher(s, newIndex(s, programs{newMemo[sourceText, *program](), newMemo[int, plugincel.Compiler]()}))
 }
 
 func newMatcher(s *inventory.Snapshot, x *index) *Matcher {

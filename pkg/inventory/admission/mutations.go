@@ -48,10 +48,7 @@ func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any,
 		return nil, nil, errors.New("the object is not known")
 	}
 	at := r.stageOf(step.Policy.Type, kind)
-	at.ofPolicy, at.params = true, openParams
-	if step.Policy.ParamKind == nil || step.Binding == nil || step.Binding.ParamRef == nil {
-		at.params = nullParams
-	}
+	at.ofPolicy, at.params = true, paramsBy(step.Policy, step.Binding)
 	object, out := r.Object, []inventory.Change{}
 	for _, m := range step.Policy.Mutations {
 		patch, err := r.mutated(m, r.withVariables(step.Policy.Variables, at))

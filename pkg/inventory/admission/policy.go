@@ -68,10 +68,7 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 		return orIgnored(p, verdict)
 	}
 	at := r.stageOf(p.Type, kind)
-	at.params = openParams
-	if p.ParamKind == nil || b.ParamRef == nil {
-		at.params = nullParams
-	}
+	at.params = paramsBy(p, b)
 	verdict = m.mutable(r, p, kind, verdict.and(r.conditionsOf(p, b, at)))
 	if params.Refused || b.DeniesWithoutParams() {
 		ofKind = ofKind.and(params)
@@ -389,6 +386,14 @@ func (m *Matcher) paramsVerdict(r Request, p *inventory.AdmissionPolicy, b *inve
 		detail = "if %s does not exist, the request is refused (parameterNotFoundAction Deny)"
 	}
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf(detail, paramName(p, ref))}
+}
+
+// paramsBy are the params that expressions of the policy have by a binding.
+func paramsBy(p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) paramsKnown {
+	if p.ParamKind == nil || b == nil || b.ParamRef == nil {
+		return nullParams
+	}
+	return openParams
 }
 
 // ParamQuery is what to ask about the params of a binding: whether the resource has an

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -137,7 +138,7 @@ var atomicFields = map[string]string{
 // server refuses that. Other fields are not known, nor are custom resources.
 func AtomicFields(p *inventory.AdmissionPolicy) []string {
 	isCustom := func(r admissionv1.RuleWithOperations) bool {
-		return !isSubset(r.APIGroups, []string{"", "apps", "batch"})
+		return !sets.New("", "apps", "batch").HasAll(r.APIGroups...)
 	}
 	if slices.ContainsFunc(p.Rules, isCustom) {
 		return nil
@@ -158,8 +159,4 @@ func AtomicFields(p *inventory.AdmissionPolicy) []string {
 		}
 	}
 	return out
-}
-
-func isSubset(list, allowed []string) bool {
-	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(allowed, s) })
 }

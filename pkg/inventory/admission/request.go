@@ -214,15 +214,9 @@ func (m *Matcher) createdBy(r inventory.Resource, subject Subject) string {
 	return ""
 }
 
-// Serves reports whether the API server serves the resource.
-func (m *Matcher) Serves(r inventory.Resource) bool {
-	_, ok := m.index.targets[r]
-	return ok
-}
-
 // served returns the version in which the API server serves the operation.
 func (m *Matcher) served(op Operation, r inventory.Resource, version string) (apiVersion, error) {
-	if !m.Serves(r) {
+	if _, served := m.index.targets[r]; !served {
 		return apiVersion{}, fmt.Errorf("reading resource %q: %s", r, m.Snapshot.NotServed(r.Group))
 	}
 	if served := m.index.target(r).operations; !served.Has(op) {

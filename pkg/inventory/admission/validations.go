@@ -40,10 +40,7 @@ func (r Request) validated(s *PolicyStep) Verdict {
 	p, v := s.Policy, s.Verdict
 	kind, _ := r.covers(p.Type, &p.MatchResources)
 	at := r.stageOf(p.Type, kind)
-	at.ofPolicy, at.params = true, openParams
-	if p.ParamKind == nil || s.Binding.ParamRef == nil {
-		at.params = nullParams
-	}
+	at.ofPolicy, at.params = true, paramsBy(p, s.Binding)
 	vars, open := r.withVariables(p.Variables, at), ""
 	for i := range p.Validations {
 		one := &p.Validations[i]

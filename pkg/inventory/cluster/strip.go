@@ -65,12 +65,14 @@ func stripPolicy(obj metav1.Object) {
 	}
 }
 
-// stripCRD drops the schemas and all that goes with them.
+// stripCRD drops the schemas and all that goes with them. Of the metadata only who owns a CRD with a
+// conversion webhook, and when it was changed, is read, and whose API it is.
 func stripCRD(obj metav1.Object) {
 	stripMeta(obj)
 	crd := obj.(*apiextensionsv1.CustomResourceDefinition)
 	if c := crd.Spec.Conversion; c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
-		stripUnconverted(crd)
+		maps.DeleteFunc(crd.Annotations, func(key, _ string) bool { return !strings.HasPrefix(key, "api-approved.") })
+		crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name, Annotations: crd.Annotations}
 	}
 	for i, v := range crd.Spec.Versions {
 		crd.Spec.Versions[i] = apiextensionsv1.CustomResourceDefinitionVersion{
@@ -88,14 +90,6 @@ func stripCRD(obj metav1.Object) {
 		Conditions:     conditions,
 		StoredVersions: crd.Status.StoredVersions,
 	}
-}
-
-// stripUnconverted drops what is read of the metadata of CRDs with a conversion webhook
-// alone: who owns it, and when it was changed.
-func stripUnconverted(crd *apiextensionsv1.CustomResourceDefinition) {
-	annotations := crd.Annotations
-	maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.HasPrefix(key, "api-approved.") }) // these say whose API it is
-	crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name, Annotations: annotations}
 }
 
 // stripAPIService keeps the conditions: a group that becomes available changes

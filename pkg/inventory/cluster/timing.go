@@ -137,11 +137,6 @@ func (s schedule) nextPublish(status watchStatus) time.Time {
 	return earlier(due, s.published.Add(s.resync))
 }
 
-func (s schedule) mayPublish(now time.Time, status watchStatus) bool {
-	due := s.nextPublish(status)
-	return !due.IsZero() && !due.After(now)
-}
-
 // nextFetch returns when the serverInfo is to be fetched again. A fetch that a change led
 // to delays no comparison of resource versions, which comes with a fetch.
 func (s schedule) nextFetch() time.Time {

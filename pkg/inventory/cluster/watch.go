@@ -49,7 +49,9 @@ func Watch(ctx context.Context, clients Clients, options Options, publish func(*
 	w := newWatcher(clients, options, publish)
 	clients.connect(ctx)
 	for _, r := range clients.watchedResources() {
-		w.watches = append(w.watches, w.startWatch(ctx, r))
+		o := newObjectWatch(r, w.schedule.timing, w.reads, w.onEvent)
+		w.running.Go(func() { o.run(ctx, w.schedule.backoff) })
+		w.watches = append(w.watches, o)
 	}
 	w.loop(ctx)
 	w.running.Wait()
@@ -99,12 +101,6 @@ func newWatcher(clients Clients, options Options, publish func(*admission.Matche
 		w.errors[r.name()] = 0
 	}
 	return w
-}
-
-func (w *watcher) startWatch(ctx context.Context, r resource) *objectWatch {
-	o := newObjectWatch(r, w.schedule.timing, w.reads, w.onEvent)
-	w.running.Go(func() { o.run(ctx, w.schedule.backoff) })
-	return o
 }
 
 func (w *watcher) loop(ctx context.Context) {
@@ -203,7 +199,7 @@ func (w *watcher) setServerInfo(info serverInfo) {
 // did not count before is dropped: the next one shows that.
 func (w *watcher) publishIfDue() {
 	times := w.times()
-	if !times.mayPublish(time.Now(), w.status()) {
+	if due := times.nextPublish(w.status()); due.IsZero() || due.After(time.Now()) {
 		w.reportStartupErrors()
 		return
 	}

@@ -120,11 +120,6 @@ func (b *badBundles) cut(value any, path *field.Path, place place) {
 // emptyBundle is the line break that generators write for an injector to replace.
 const emptyBundle = "Cg=="
 
-// emptyBundles are such bundles, one for each.
-func emptyBundles(data []byte) []string {
-	return slices.Repeat([]string{emptyBundle}, bytes.Count(data, []byte(`"caBundle":"`+emptyBundle+`"`)))
-}
-
 // decodeProblem says which field has the wrong type.
 func (v value) decodeProblem(err error) *problem {
 	mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err)
@@ -277,7 +272,8 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 		r.fail(v.file, broken.line, name, broken.message)
 	}
 	if decoded.GetUID() == "" && isRegistration(gvk.Kind) && gvk.Kind != inventory.KindCRD { // a finding says what becomes of a CRD
-		bad.placeholders = append(bad.placeholders, emptyBundles(v.json)...)
+		empty := bytes.Count(v.json, []byte(`"caBundle":"`+emptyBundle+`"`))
+		bad.placeholders = append(bad.placeholders, slices.Repeat([]string{emptyBundle}, empty)...)
 	}
 	for _, bundle := range bad.placeholders {
 		in.placeholders = append(in.placeholders, remark{v.file, bundle})
