@@ -39,5 +39,17 @@ func heldWorld() *world {
 		return ""
 	}
 	held := scenario{"findings outlive the auditor", "held", []string{"WebhookBackendDown"}, series, wrong}
-	return &world{name: "held findings", scrape: tick, step: minute, last: minutes(180), scenarios: []scenario{held}}
+	moves := append(auditor("one", "policy", "x60 stale"), finding("service-missing")+" 1x120")
+	for _, line := range auditor("two", "moved", "x60") {
+		moves = append(moves, strings.Replace(line, "} ", "} _x60 ", 1))
+	}
+	moved := scenario{"a backend moves while it is down", "moves", []string{"WebhookBackendDown"}, moves, func(fires firings) string {
+		for m := 20; m < 60; m++ {
+			if got := fires(minutes(m)); len(got) != 1 || got[0].Labels.Get("namespace") != "policy" {
+				return fmt.Sprintf("%v fire after %d minutes, want one in policy", got, m)
+			}
+		}
+		return ""
+	}}
+	return &world{name: "held findings", scrape: tick, step: minute, last: minutes(180), scenarios: []scenario{held, moved}}
 }

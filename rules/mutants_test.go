@@ -356,7 +356,14 @@ func (w *world) output(t *testing.T, group string, r monitoringv1.Rule, expr str
 	if err != nil {
 		return out // it is no expression that can be evaluated, and says nothing
 	}
+	// What differs by its name alone, as the sides of an "or" do, is one series of a rule.
+	unnamed := map[string]promql.Series{}
 	for _, series := range matrix {
+		of := labels.NewBuilder(series.Metric).Del(model.MetricNameLabel).Labels()
+		unnamed[of.String()] = promql.Series{Metric: of, Floats: append(unnamed[of.String()].Floats, series.Floats...)}
+	}
+	for _, series := range unnamed {
+		slices.SortFunc(series.Floats, func(a, b promql.FPoint) int { return int(a.T - b.T) })
 		cluster := series.Metric.Get("cluster")
 		if out.hashes[cluster] == nil {
 			out.hashes[cluster] = map[time.Duration]uint64{}
@@ -365,7 +372,7 @@ func (w *world) output(t *testing.T, group string, r monitoringv1.Rule, expr str
 			at := time.Duration(point.T) * time.Millisecond
 			out.hashes[cluster][at] += maphash.String(seed, fmt.Sprint(series.Metric.Hash(), point.F))
 		}
-		out.matrix = append(out.matrix, promql.Series{Metric: series.Metric, Floats: slices.Clone(series.Floats)})
+		out.matrix = append(out.matrix, series)
 	}
 	return out
 }
