@@ -12,8 +12,8 @@ import (
 // change.
 type Adjustable struct {
 	// Alerts are the severities by the enhancement, "" where it does not differ.
-	Alerts  map[string]string           `json:"alerts"`
-	Numbers map[string]AdjustableNumber `json:"numbers"`
+	Alerts  map[string]string `json:"alerts"`
+	Numbers map[string]Number `json:"numbers"`
 	// Rules are, by the name of an alert or a record, its expression with "$NAME;" in the place
 	// of each number.
 	Rules map[string]string `json:"rules"`
@@ -21,22 +21,14 @@ type Adjustable struct {
 	Series []string `json:"series"`
 }
 
-// AdjustableNumber is a Number, without what it means.
-type AdjustableNumber struct {
-	Value       float64 `json:"value"`
-	Enhancement float64 `json:"enhancement,omitempty"`
-	Lowest      float64 `json:"lowest"`
-	Below       float64 `json:"below"`
-}
-
 // WriteAdjustable returns what can be adjusted, as JSON.
 func WriteAdjustable() ([]byte, error) {
 	out := Adjustable{
-		Alerts: map[string]string{}, Numbers: map[string]AdjustableNumber{}, Rules: map[string]string{},
+		Alerts: map[string]string{}, Numbers: map[string]Number{}, Rules: map[string]string{},
 		Series: []string{"webhook_auditor_policy_info"}, // which a description alone reads
 	}
 	for _, n := range Numbers {
-		out.Numbers[n.Name] = AdjustableNumber{n.Value, n.Enhancement, n.Lowest, n.Below}
+		out.Numbers[n.Name] = n
 	}
 	for _, g := range Groups() {
 		for _, r := range g.RecordingRules {
@@ -46,7 +38,7 @@ func WriteAdjustable() ([]byte, error) {
 		}
 		for _, a := range g.Alerts {
 			out.Alerts[a.Name] = a.Enhancement.String()
-			if err := out.add(a.Name, strings.ReplaceAll(a.Expr, "$threshold", "$"+a.Name)); err != nil {
+			if err := out.add(a.Name, a.Expr); err != nil {
 				return nil, err
 			}
 		}

@@ -22,8 +22,8 @@ type Alert struct {
 	// For is how long Expr must hold before the alert fires, KeepFiring how long
 	// the alert goes on after Expr no longer holds.
 	For, KeepFiring time.Duration
-	// Expr is PromQL, with "$threshold" and the names of other Numbers. Windows are those of
-	// production and no label names the cluster: Options change both in the parsed expression.
+	// Expr is PromQL, with Numbers as "$Name". Windows are those of production and no label names
+	// the cluster: Options change both in the parsed expression.
 	// No label of the result may change while the cause of the alert lasts.
 	Expr string
 	// Summary is one line; Description alone must be enough to act on. Both
@@ -81,6 +81,15 @@ func allAlerts() []Alert {
 	var out []Alert
 	for _, g := range Groups() {
 		out = append(out, g.Alerts...)
+	}
+	return out
+}
+
+// alertNames are those of the alerts of the groups.
+func alertNames(groups []Group) []string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, text.Words(g.Alerts, func(a Alert) string { return a.Name })...)
 	}
 	return out
 }

@@ -92,7 +92,7 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookFailingClosed", Asks: "Which outages refuse requests that the cluster depends on, or may?",
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
-			Expr:    withBackend(refusing(burning) + ` > $threshold unless on (type, name) ` + harmless),
+			Expr:    withBackend(refusing(burning) + ` > $WebhookFailingClosed unless on (type, name) ` + harmless),
 			Summary: `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
 				itsBackend + breakGlass,

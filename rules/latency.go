@@ -22,7 +22,7 @@ func latencyAlerts() []Alert {
 			Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on?",
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 5 * time.Minute,
 			// Calls that time out fail, and are slow for longer: the page on the failures says it.
-			Expr:        withBackend(slow + ` and on (type, name) ` + onVital + ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`),
+			Expr:        withBackend(slow + `WebhookCriticalResourceSlow and on (type, name) ` + onVital + ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
 			Description: slowCallsTo(webhookNamed) + ` Each request` + forReached + `, waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.`,
 			Variables:   webhookVariables,
@@ -31,7 +31,7 @@ func latencyAlerts() []Alert {
 			Name: "WebhookSlow", Asks: "Which others are slow?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend(slow + ` unless on (type, name) ` + onVital),
+			Expr:        withBackend(slow + `WebhookSlow unless on (type, name) ` + onVital),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
 			Description: slowCallsTo(webhookNamed) + ` Each request that it is called for waits that long.` + itsBackend,
 			Variables:   webhookVariables,
@@ -63,7 +63,7 @@ const (
 	// for as long as they go on. Nothing begins whose cause has ended: the share of the last four
 	// minutes must be what it was, unless hardly any call is made.
 	slowHeld = `cluster_type_name:webhook_auditor_calls_slow:held`
-	slow     = slowHeld + `{type!="conversion"} > $threshold`
+	slow     = slowHeld + `{type!="conversion"} > $`
 
 	// hangs is the share of the calls that take so long that clients give up.
 	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`

@@ -50,23 +50,25 @@ local select(text, name, matchers) =
     if std.objectHas(adjustable.alerts, name) then name else error '%s "%s": there is no such alert' % [what, name],
   local disabled = [known(name, 'disabled alert') for name in c.disabled],
   local critical = [known(name, 'critical alert') for name in c.critical],
+  // value is that of a number as given, or as decided by who decides over severities.
+  local value(name) =
+    local n = adjustable.numbers[name];
+    if std.objectHas(c.thresholds, name) then c.thresholds[name] else if enhancement then std.get(n, 'enhancement', n.value) else n.value,
   local thresholds = {
     [name]:
       if !std.objectHas(adjustable.numbers, name) then error 'threshold of "%s": there is no such number' % name
       else
         local n = adjustable.numbers[name];
-        if c.thresholds[name] < n.lowest || c.thresholds[name] >= n.below then error 'threshold of %s: must be at least %s, the lowest that works, and below %s' % [name, n.lowest, n.below]
+        local lowest = std.max(n.lowest, if n.atLeast == '' then n.lowest else value(n.atLeast));
+        local highest = std.min(n.highest, if n.atMost == '' then n.highest else value(n.atMost));
+        if c.thresholds[name] < lowest || c.thresholds[name] > highest then error 'threshold of %s: must be at least %g, the lowest that works, and at most %g' % [name, lowest, highest]
         else '' + c.thresholds[name]
     for name in std.objectFields(c.thresholds)
   },
 
   // numbered is the expression of a rule with the numbers in their places.
   local numbered(rule, expr) =
-    local number(name) =
-      local n = adjustable.numbers[name];
-      if std.objectHas(thresholds, name) then thresholds[name]
-      else if enhancement then '' + std.get(n, 'enhancement', n.value)
-      else '' + n.value;
+    local number(name) = if std.objectHas(thresholds, name) then thresholds[name] else '' + value(name);
     replace(std.get(adjustable.rules, rule, expr), [['$' + name + ';', number(name)] for name in std.objectFields(adjustable.numbers)]),
 
   // ours is what the installation makes of an expression.

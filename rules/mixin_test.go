@@ -151,11 +151,13 @@ func keeps(r monitoringv1.Rule) string {
 // TestMixinRefusesOptions holds that an error names what is wrong.
 func TestMixinRefusesOptions(t *testing.T) {
 	for config, want := range map[string]string{
-		`{severities: 'mine'}`:                    `severities "mine"`,
-		`{disabled: ['WebhookNone']}`:             `disabled alert "WebhookNone"`,
-		`{critical: ['WebhookNone']}`:             `critical alert "WebhookNone"`,
-		`{thresholds: {WebhookAuditorDown: 0.1}}`: `threshold of "WebhookAuditorDown": there is no such number`,
-		`{thresholds: {WebhookSlow: 0.005}}`:      `threshold of WebhookSlow: must be at least 0.01, the lowest that works, and below 1`,
+		`{severities: 'mine'}`:                                     `severities "mine"`,
+		`{disabled: ['WebhookNone']}`:                              `disabled alert "WebhookNone"`,
+		`{critical: ['WebhookNone']}`:                              `critical alert "WebhookNone"`,
+		`{thresholds: {WebhookAuditorDown: 0.1}}`:                  `threshold of "WebhookAuditorDown": there is no such number`,
+		`{thresholds: {WebhookSlow: 0.005}}`:                       `threshold of WebhookSlow: must be at least 0.01, the lowest that works, and at most 0.99`,
+		`{thresholds: {pageShare: 0.05}}`:                          `threshold of pageShare: must be at least 0.06, the lowest that works, and at most 0.99`,
+		`{thresholds: {pageShare: 0.1, WebhookFailingOpen: 0.15}}`: `threshold of WebhookFailingOpen: must be at least 0.01, the lowest that works, and at most 0.1`,
 	} {
 		if _, err := evaluateMixin(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want one that says %q", config, err, want)

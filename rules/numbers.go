@@ -11,46 +11,45 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// A Number decides when alerts fire. Expressions have it as "$Name"; that of an alert is its
-// threshold, and is "$threshold" in its own.
+// A Number decides when alerts fire. Expressions have it as "$Name"; one that is named as an alert
+// is its threshold.
 type Number struct {
-	Name  string
-	Value float64
+	Name  string  `json:"-"`
+	Value float64 `json:"value"`
 	// Enhancement is the value by OpenShift's enhancement, where it differs.
-	Enhancement float64
-	// Lowest is the least that works: below, something else in the rules ends the alert.
-	// Below is more than the most.
-	Lowest, Below float64
+	Enhancement float64 `json:"enhancement,omitempty"`
+	// Lowest and Highest are the least and the most that work: beyond, something else in the rules
+	// decides. AtLeast and AtMost are Numbers that bound it as well.
+	Lowest  float64 `json:"lowest"`
+	Highest float64 `json:"highest"`
+	AtLeast string  `json:"atLeast"`
+	AtMost  string  `json:"atMost"`
 	// Means is the sentence of the table.
-	Means string
+	Means string `json:"-"`
 }
 
-// leastShare is what the records of slow and failed calls keep. From outageShare on it is no matter of
-// tickets alone.
-const (
-	leastShare  = 0.01
-	outageShare = 0.2
-)
+// leastShare is what the records of slow and failed calls keep.
+const leastShare = 0.01
 
 // Numbers is the table of all that options, chart and mixin can change. An alert of the name is
 // what the first ones are about.
 var Numbers = []Number{
-	{"WebhookFailingClosed", 0.06, 0, leastShare, 1, "An outage of a webhook that is called now and then: this share of the calls of six hours fails. No page is for less."},
-	{"WebhookCallsFailing", 0.05, 0.01, leastShare, outageShare, "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes."},
-	{"WebhookFailingOpen", 0.05, 0.01, leastShare, outageShare, "The same, where requests pass."},
-	{"WebhookConversionFailing", 0.05, 0.01, leastShare, outageShare, "The same, of conversions."},
-	{"ticketShareOfHours", 0.02, 0, 0.002, outageShare, "Each of them is also for more than this share of the calls of six hours, half of it in half of the slots."},
-	{"WebhookCriticalResourceSlow", 0.01, 0, leastShare, 1, "Over this share of the calls takes longer than the webhook's threshold, and the cluster depends on it."},
-	{"WebhookSlow", 0.01, 0, leastShare, 1, "The same, where the cluster does not."},
-	{"WebhookRejectionsHigh", 0.1, 0, 0.001, 1, "Over this share of the requests is refused on purpose."},
-	{"pageShare", outageShare, 0, 0.06, 1, "An outage of a webhook that is called all the time: over this share of the calls of 5 minutes fails."},
-	{"pageHalfMinutes", 11, 0, 1, 61, "So many of the 60 half minutes of 30 minutes must count, after 3 minutes of which over 3/4 of that failed. An outage of two minutes counts for 10."},
-	{"pageFailures", 5, 0, 1, 1000, "Fewer failures than these in 30 minutes, or in six hours of a webhook that is called now and then, never page."},
-	{"pageSlots", 3, 0, 1, 91, "So many of the 90 slots of six hours must count, of a webhook that is called now and then."},
-	{"partShare", 0.5, 0, 0.02, 1, "An operation, also on one API server, is looked at by itself where over this share of its calls fails."},
-	{"expiresSoonDays", 7, 0, 1, 31, "A CA bundle expires soon where fewer days are left: a ticket each day, and no longer each week."},
-	{"explainedShare", 0.5, 0, 0.1, 1, "The errors of API servers are explained where over this share of them in 30 minutes is of webhooks."},
-	{"hangingShare", 0.5, 0, 0.02, 1, "Calls hang where over this share of them takes over 2.5 s: it pages when they have in 5 minutes, instead of 13 of 15."},
+	{"WebhookFailingClosed", 0.06, 0, leastShare, 0.99, "", "", "An outage of a webhook that is called now and then: this share of the calls of six hours fails. No page is for less."},
+	{"WebhookCallsFailing", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes."},
+	{"WebhookFailingOpen", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "The same, where requests pass."},
+	{"WebhookConversionFailing", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "The same, of conversions."},
+	{"ticketShareOfHours", 0.02, 0, 0.002, 0.99, "", "pageShare", "Each of them is also for more than this share of the calls of six hours, half of it in half of the slots."},
+	{"WebhookCriticalResourceSlow", 0.01, 0, leastShare, 0.99, "", "", "Over this share of the calls takes longer than the webhook's threshold, and the cluster depends on it."},
+	{"WebhookSlow", 0.01, 0, leastShare, 0.99, "", "", "The same, where the cluster does not."},
+	{"WebhookRejectionsHigh", 0.1, 0, 0.001, 0.99, "", "", "Over this share of the requests is refused on purpose."},
+	{"pageShare", 0.2, 0, leastShare, 0.99, "WebhookFailingClosed", "", "An outage of a webhook that is called all the time: over this share of the calls of 5 minutes fails."},
+	{"pageHalfMinutes", 11, 0, 1, 60, "", "", "So many of the 60 half minutes of 30 minutes must count, after 3 minutes of which over 3/4 of that failed. An outage of two minutes counts for 10."},
+	{"pageFailures", 5, 0, 1, 1000, "", "", "Fewer failures than these in 30 minutes, or in six hours of a webhook that is called now and then, never page."},
+	{"pageSlots", 3, 0, 1, 90, "", "", "So many of the 90 slots of six hours must count, of a webhook that is called now and then."},
+	{"partShare", 0.5, 0, 0.02, 0.99, "", "", "An operation, also on one API server, is looked at by itself where over this share of its calls fails."},
+	{"expiresSoonDays", 7, 0, 0.1, 30, "", "", "A CA bundle expires soon where fewer days are left: a ticket each day, and no longer each week."},
+	{"explainedShare", 0.5, 0, 0.01, 0.99, "", "", "The errors of API servers are explained where over this share of them in 30 minutes is of webhooks."},
+	{"hangingShare", 0.5, 0, 0.02, 0.99, "", "", "Calls hang where over this share of them takes over 2.5 s: it pages when they have in 5 minutes, instead of 13 of 15."},
 }
 
 // findNumber returns the number of the name, if there is one.
@@ -74,6 +73,18 @@ func (o Options) value(n Number) float64 {
 	return n.Value
 }
 
+// limits are the least and the most that work of a number, beside the others.
+func (o Options) limits(n Number) (lowest, highest float64) {
+	lowest, highest = n.Lowest, n.Highest
+	if other, exists := findNumber(n.AtLeast); exists {
+		lowest = max(lowest, o.value(other))
+	}
+	if other, exists := findNumber(n.AtMost); exists {
+		highest = min(highest, o.value(other))
+	}
+	return lowest, highest
+}
+
 // numbered is an expression with the values of its numbers.
 func (o Options) numbered(expr string) string {
 	return placedNumber.ReplaceAllStringFunc(expr, func(name string) string {
@@ -89,21 +100,32 @@ var placedNumber = regexp.MustCompile(`\$[A-Za-z]+`)
 func decimal(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
 
 // checkNumbers refuses values that would do nothing, and names that are none.
-func (o Options) checkNumbers() error {
+func (o Options) checkNumbers(printed []Group) error {
 	numbers := text.Words(Numbers, func(n Number) string { return n.Name })
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		n, exists := findNumber(name)
 		value := o.Thresholds[name]
+		lowest, highest := o.limits(n)
 		switch {
-		case !exists && slices.ContainsFunc(allAlerts(), func(a Alert) bool { return a.Name == name }):
+		case !exists && slices.Contains(alertNames(Groups()), name):
 			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(numbers, ", "))
 		case !exists:
 			return fmt.Errorf("--threshold: %q: must be one of %s%s", name, strings.Join(numbers, ", "), nearest(name, numbers))
-		case !(value >= n.Lowest && value < n.Below): // NaN is neither
-			return fmt.Errorf("--threshold: %s=%v: must be at least %s, the lowest that works, and below %s", name, value, decimal(n.Lowest), decimal(n.Below))
+		case !decides(name, printed):
+			return fmt.Errorf("--threshold: %s: no rule that is printed reads it", name)
+		case !(value >= lowest && value <= highest): // NaN is neither
+			return fmt.Errorf("--threshold: %s=%v: must be at least %s, the lowest that works, and at most %s", name, value, decimal(lowest), decimal(highest))
 		}
 	}
 	return nil
+}
+
+// decides reports whether an expression of the groups has the number.
+func decides(number string, printed []Group) bool {
+	has := func(expr string) bool { return slices.Contains(placedNumber.FindAllString(expr, -1), "$"+number) }
+	return slices.ContainsFunc(printed, func(g Group) bool {
+		return slices.ContainsFunc(g.RecordingRules, func(r RecordingRule) bool { return has(r.Expr) }) || slices.ContainsFunc(g.Alerts, func(a Alert) bool { return has(a.Expr) })
+	})
 }
 
 // nearest suggests a name that looks like the one given, or contains it.

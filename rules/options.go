@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -200,8 +199,8 @@ func (o Options) changeLabels(node parser.Node) {
 	}
 }
 
-// check refuses options that would render wrong alerts.
-func (o Options) check() error {
+// check refuses options that would render wrong alerts, and those that change nothing of these.
+func (o Options) check(printed []Group) error {
 	switch {
 	case o.ClusterLabel != "" && !model.LegacyValidation.IsValidLabelName(o.ClusterLabel):
 		return fmt.Errorf("--cluster-label: must be a label name, as cluster is, not %q", o.ClusterLabel)
@@ -212,7 +211,7 @@ func (o Options) check() error {
 	}
 	return errors.Join(
 		checkURL("--runbook-base-url", "https://example.com/runbooks", o.RunbookBaseURL), checkURL("--page-url", "https://auditor.example.com", o.PageURL),
-		o.checkLabels(), o.checkObjectLabels(), o.checkAlerts(),
+		o.checkLabels(), o.checkObjectLabels(), o.checkAlerts(printed),
 	)
 }
 
@@ -253,8 +252,8 @@ func (o Options) checkLabels() error {
 }
 
 // checkAlerts refuses decisions about alerts that do not exist.
-func (o Options) checkAlerts() error {
-	names := text.Words(allAlerts(), func(a Alert) string { return a.Name })
+func (o Options) checkAlerts(printed []Group) error {
+	names := alertNames(Groups())
 	for flag, given := range map[string][]string{"--disable": o.Disabled, "--critical": o.Critical} {
 		for _, name := range given {
 			if !slices.Contains(names, name) {
@@ -262,5 +261,10 @@ func (o Options) checkAlerts() error {
 			}
 		}
 	}
-	return o.checkNumbers()
+	for _, name := range o.Critical {
+		if !slices.Contains(alertNames(printed), name) {
+			return fmt.Errorf("--critical: %s is not printed", name)
+		}
+	}
+	return o.checkNumbers(printed)
 }

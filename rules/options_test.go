@@ -64,11 +64,17 @@ func TestRefusedOptions(t *testing.T) {
 		`--critical: "WebhookOpen": must be the name of an alert`:                                                 {Critical: []string{"WebhookOpen"}},
 		`--threshold: "pageshare": must be one of WebhookFailingClosed, `:                                         {Thresholds: map[string]float64{"pageshare": 0.1}},
 		`, did you mean pageShare?`: {Thresholds: map[string]float64{"pageshare": 0.1}},
-		`--threshold: WebhookAuditorDown has none: must be one of WebhookFailingClosed, `:                  {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
-		`--threshold: WebhookSlow=5: must be at least 0.01, the lowest that works, and below 1`:            {Thresholds: map[string]float64{"WebhookSlow": 5}},
-		`--threshold: WebhookSlow=NaN: must be at least 0.01, the lowest that works, and below 1`:          {Thresholds: map[string]float64{"WebhookSlow": math.NaN()}},
-		`--threshold: WebhookFailingOpen=0.3: must be at least 0.01, the lowest that works, and below 0.2`: {Thresholds: map[string]float64{"WebhookFailingOpen": 0.3}},
-		`--threshold: WebhookSlow=0.005: must be at least 0.01, the lowest that works, and below 1`:        {Thresholds: map[string]float64{"WebhookSlow": 0.005}},
+		`--threshold: WebhookAuditorDown has none: must be one of WebhookFailingClosed, `:                     {Thresholds: map[string]float64{"WebhookAuditorDown": 0.1}},
+		`--threshold: WebhookSlow=5: must be at least 0.01, the lowest that works, and at most 0.99`:          {Thresholds: map[string]float64{"WebhookSlow": 5}},
+		`--threshold: WebhookSlow=NaN: must be at least 0.01, the lowest that works, and at most 0.99`:        {Thresholds: map[string]float64{"WebhookSlow": math.NaN()}},
+		`--threshold: WebhookFailingOpen=0.3: must be at least 0.01, the lowest that works, and at most 0.2`:  {Thresholds: map[string]float64{"WebhookFailingOpen": 0.3}},
+		`--threshold: WebhookFailingOpen=0.15: must be at least 0.01, the lowest that works, and at most 0.1`: {Thresholds: map[string]float64{"WebhookFailingOpen": 0.15, "pageShare": 0.1}},
+		`--threshold: pageShare=0.05: must be at least 0.06, the lowest that works, and at most 0.99`:         {Thresholds: map[string]float64{"pageShare": 0.05}},
+		`--threshold: pageShare=0.3: must be at least 0.4, the lowest that works, and at most 0.99`:           {Thresholds: map[string]float64{"pageShare": 0.3, "WebhookFailingClosed": 0.4}},
+		`--threshold: pageSlots=90.5: must be at least 1, the lowest that works, and at most 90`:              {Thresholds: map[string]float64{"pageSlots": 90.5}},
+		`--threshold: explainedShare: no rule that is printed reads it`:                                       {Thresholds: map[string]float64{"explainedShare": 0.3}, Signals: AuditorSignals},
+		`--critical: WebhookResourceLatencyHigh is not printed`:                                               {Critical: []string{"WebhookResourceLatencyHigh"}, Signals: AuditorSignals},
+		`--threshold: WebhookSlow=0.005: must be at least 0.01, the lowest that works, and at most 0.99`:      {Thresholds: map[string]float64{"WebhookSlow": 0.005}},
 	} {
 		if _, err := Render(RuleFile, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want one that says %q", o, err, want)

@@ -245,7 +245,7 @@ const Component = "webhook-auditor"
 
 // rendered are groups as the installation needs them.
 func (o Options) rendered(all []Group) ([]group, error) {
-	if err := o.check(); err != nil {
+	if err := o.check(all); err != nil {
 		return nil, err
 	}
 	var out []group
@@ -281,7 +281,7 @@ func (g *group) add(asks string, rule monitoringv1.Rule) {
 }
 
 func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
-	expr, err := o.expr(strings.ReplaceAll(a.Expr, "$threshold", "$"+a.Name))
+	expr, err := o.expr(a.Expr)
 	if err != nil {
 		return monitoringv1.Rule{}, err
 	}

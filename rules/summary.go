@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,11 +39,8 @@ func summaryGroup() Group {
 
 // RenderSummary returns the summary of a cluster in the form.
 func RenderSummary(form Form, o Options) ([]byte, error) {
-	if err := checkFleet("--fleet-summary", form, o); err != nil {
-		return nil, err
-	}
 	groups, err := o.rendered([]Group{summaryGroup()})
-	if err != nil {
+	if err = errors.Join(checkFleet("--fleet-summary", form, o), err); err != nil {
 		return nil, err
 	}
 	return o.written(form, groups)
@@ -56,13 +54,13 @@ func checkFleet(flag string, form Form, o Options) error {
 	case o.Selector != "":
 		return fmt.Errorf("--selector: must be given without %s: what is recorded of a selection cannot be distinguished", flag)
 	}
-	return o.check()
+	return nil
 }
 
 // RenderCentral returns the rules of a store of all clusters in the form: what no cluster
 // can record, as it compares them.
 func RenderCentral(form Form, o Options) ([]byte, error) {
-	if err := checkFleet("--fleet-central", form, o); err != nil {
+	if err := errors.Join(checkFleet("--fleet-central", form, o), o.check(nil)); err != nil {
 		return nil, err
 	}
 	return o.written(form, []group{o.centralGroup()})

@@ -139,6 +139,8 @@ func TestFleetForms(t *testing.T) {
 			{"acm", Options{}, "must be one of"},
 			{RuleFile, Options{Selector: `a="b"`}, "--selector"},
 			{RuleFile, Options{ClusterLabel: "-"}, "--cluster-label"},
+			{RuleFile, Options{Thresholds: map[string]float64{"pageShare": 0.3}}, "--threshold: pageShare: no rule that is printed reads it"},
+			{RuleFile, Options{Critical: []string{"WebhookSlow"}}, "--critical: WebhookSlow is not printed"},
 		} {
 			if _, err := render(test.form, test.options); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s, %s, %+v: %v, want %s", flag, test.form, test.options, err, test.want)

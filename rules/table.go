@@ -12,7 +12,7 @@ import (
 
 // table lists the alerts in Markdown, with links that are relative to rules/.
 func (o Options) table() ([]byte, error) {
-	if err := o.check(); err != nil {
+	if err := o.check(Groups()); err != nil {
 		return nil, err
 	}
 	var b strings.Builder
@@ -26,12 +26,19 @@ func (o Options) table() ([]byte, error) {
 			o.threshold(a), model.Duration(a.For), model.Duration(a.KeepFiring), a.plainSummary())
 	}
 	b.WriteString("\n## Numbers\n\nWhat decides when they fire. `--threshold NAME=VALUE`, the chart's `alerts.thresholds` and the mixin's `thresholds` change each. A value that would do nothing is refused.\n\n" +
-		"| number | value | of the enhancement | from | below | what it decides |\n|---|---|---|---|---|---|\n")
+		"| number | value | of the enhancement | from | to | what it decides |\n|---|---|---|---|---|---|\n")
 	for _, n := range Numbers {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", n.Name, decimal(o.value(n)), optional(n.Enhancement), decimal(n.Lowest), decimal(n.Below),
-			n.Means)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", n.Name, decimal(o.value(n)), optional(n.Enhancement), bound(n.AtLeast, n.Lowest), bound(n.AtMost, n.Highest), n.Means)
 	}
 	return []byte(b.String()), nil
+}
+
+// bound is a number beside which another one works, or how much works.
+func bound(beside string, value float64) string {
+	if beside != "" {
+		return "`" + beside + "`"
+	}
+	return decimal(value)
 }
 
 // threshold is that of the alert, if it has one.

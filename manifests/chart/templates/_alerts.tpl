@@ -5,10 +5,18 @@
 {{- range $name := concat $values.disabled $values.critical }}
 {{- if not (hasKey $adjustable.alerts $name) }}{{ fail (printf "alerts: there is no alert %q" $name) }}{{ end }}
 {{- end }}
+{{- $wanted := dict }}
+{{- range $name, $limits := $adjustable.numbers }}
+{{- $usual := .value }}
+{{- if eq $values.severities "enhancement" }}{{ with .enhancement }}{{ $usual = . }}{{ end }}{{ end }}
+{{- $_ := set $wanted $name (default $usual (get $values.thresholds $name)) }}
+{{- end }}
 {{- range $name, $value := $values.thresholds }}
 {{- if not (hasKey $adjustable.numbers $name) }}{{ fail (printf "alerts.thresholds: there is no number %q" $name) }}{{ end }}
 {{- with get $adjustable.numbers $name }}
-{{- if not (and (ge (float64 $value) .lowest) (lt (float64 $value) .below)) }}{{ fail (printf "alerts.thresholds: %s must be at least %v, the lowest that works, and below %v" $name .lowest .below) }}{{ end }}
+{{- $lowest := maxf .lowest (default 0 (get $wanted .atLeast)) }}
+{{- $highest := minf .highest (default .highest (get $wanted .atMost)) }}
+{{- if or (lt (float64 $value) $lowest) (gt (float64 $value) $highest) }}{{ fail (printf "alerts.thresholds: %s must be at least %v, the lowest that works, and at most %v" $name $lowest $highest) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- range $group := .object.spec.groups }}
@@ -16,11 +24,8 @@
 {{- range $rule := $group.rules }}
 {{- $name := default "" $rule.alert }}
 {{- with get $adjustable.rules (default $name $rule.record) }}{{ $_ := set $rule "expr" . }}{{ end }}
-{{- range $number, $limits := $adjustable.numbers }}
-{{- $wanted := $limits.value }}
-{{- if eq $values.severities "enhancement" }}{{ with $limits.enhancement }}{{ $wanted = . }}{{ end }}{{ end }}
-{{- if hasKey $values.thresholds $number }}{{ $wanted = get $values.thresholds $number }}{{ end }}
-{{- $_ := set $rule "expr" (replace (printf "$%s;" $number) (toString $wanted) $rule.expr) }}
+{{- range $number, $value := $wanted }}
+{{- $_ := set $rule "expr" (replace (printf "$%s;" $number) (toString $value) $rule.expr) }}
 {{- end }}
 {{- $labelled := printf "${1}%s${2}" $values.clusterLabel }}
 {{- $_ := set $rule "expr" (regexReplaceAll "([({,])cluster([,)=!])" $rule.expr $labelled) }}
