@@ -37,6 +37,9 @@ type kustomization struct {
 	// bases are the folders that it builds on.
 	bases     []string
 	component bool
+	// describesBundle is set of one with the base of a ClusterServiceVersion: operator-sdk makes
+	// a bundle of both, in which samples are examples. It is applied by no one.
+	describesBundle bool
 }
 
 // chartFile marks the folder of a Helm chart.
@@ -83,6 +86,10 @@ func (d *folder) add(input *input, file string) {
 	data, _ := os.ReadFile(file)
 	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
 	k.component = tree["kind"] == "Component"
+	versions, _ := filepath.Glob(filepath.Join(k.folder, "bases", "*.clusterserviceversion.yaml"))
+	for _, name := range versions {
+		k.describesBundle, d.skipped[name] = true, true
+	}
 	for field, value := range tree {
 		for _, name := range pathsIn(map[string]any{field: value}, "") {
 			full := filepath.Join(k.folder, name)
@@ -116,7 +123,7 @@ func (d *folder) below(k *kustomization) map[string]bool {
 func (d *folder) roots() []*kustomization {
 	below, based := map[string]map[string]bool{}, map[string]bool{}
 	for name, k := range d.kustomizations {
-		if !k.component {
+		if !k.component && (!k.describesBundle || len(d.bases(k)) == 0) {
 			below[name] = d.below(k)
 		}
 	}
@@ -265,7 +272,13 @@ func (u *unit) rank() string {
 func rivalOf(u *unit, forms, owners map[string]string, owner map[string]*unit) *unit {
 	keys := slices.Sorted(maps.Keys(forms))
 	isNew := func(key string) bool { return strings.HasPrefix(key, registered) && owners[key] == "" }
-	adds := !u.kustomized || slices.ContainsFunc(keys, isNew)
+	isOther := func(kinds string) bool {
+		return slices.ContainsFunc(keys, func(key string) bool {
+			return strings.HasPrefix(key, kinds) && owners[key] != "" && owners[key] != forms[key]
+		})
+	}
+	// A configuration and a Deployment of one name each are the same software, with other webhooks.
+	adds := !u.kustomized || slices.ContainsFunc(keys, isNew) && !(isOther("{Deployment ") && isOther(configured))
 	for _, key := range keys {
 		if owners[key] != "" && owners[key] != forms[key] && (strings.HasPrefix(key, registered) || !adds) {
 			return owner[key]
@@ -276,6 +289,9 @@ func rivalOf(u *unit, forms, owners map[string]string, owner map[string]*unit) *
 
 // registered starts the keys of the forms of registrations and policies.
 const registered = "+"
+
+// configured starts the keys of webhook configurations as a whole.
+const configured = "="
 
 // addForms adds the object as it is kept, by kind and name; a webhook configuration by the
 // names of its webhooks, which no overlay changes.
@@ -291,6 +307,7 @@ func (o object) addForms(forms map[string]string) {
 	o.file.unit.webhooks += len(o.hooks)
 	switch {
 	case len(o.hooks) > 0:
+		forms[configured+key] = form
 	case o.key.Kind == inventory.KindCRD || slices.Contains(policyKinds, o.key.Kind):
 		forms[registered+key] = form
 	default:

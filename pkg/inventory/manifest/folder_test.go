@@ -20,6 +20,11 @@ const (
 	kubelet  = "apiVersion: v1\nkind: Node\nmetadata: {name: node, uid: u}\nstatus: {nodeInfo: {kubeletVersion: v1.11.10-gke.5}}\n"
 )
 
+// deployed is a Deployment with so many replicas.
+func deployed(replicas string) string {
+	return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: sys}\nspec: {replicas: " + replicas + ", selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n"
+}
+
 // TestFolders: which files of a source tree are objects, and what is reported of the others.
 func TestFolders(t *testing.T) {
 	patch := strings.Split(whole("a", "sys"), "  clientConfig")[0] + "  timeoutSeconds: 7\n"
@@ -44,6 +49,9 @@ func TestFolders(t *testing.T) {
 		"patches of an overlay":        {with(tree{"config/default/kustomization.yaml": "namePrefix: x-\nresources: [../base]\npatches: [{path: p.yaml}]\n", "config/default/p.yaml": patch}), "x-a unknown", ""},
 		"overlays":                     {with(tree{"config/default/kustomization.yaml": "namePrefix: x-\nresources: [../base]\n", "config/release/kustomization.yaml": "namePrefix: y-\nresources: [../base]\n"}), "x-a unknown", "of the objects of config/default: config/release;"},
 		"the overlay with webhooks":    {with(tree{"config/default/kustomization.yaml": "namespace: sys\nresources: [../crd]\n", "config/hooks/kustomization.yaml": "namespace: sys\nresources: [../crd, ../base]\n", "config/crd/kustomization.yaml": "resources: [c.yaml]\n", "config/crd/c.yaml": crdWhole}), "a as.a.example.com unknown", ""},
+		"what a bundle is made of":     {with(tree{"config/manifests/kustomization.yaml": "namePrefix: x-\nresources: [bases/a.clusterserviceversion.yaml, ../base, ../samples]\n", "config/manifests/bases/a.clusterserviceversion.yaml": "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a}\n", "config/samples/kustomization.yaml": "resources: [s.yaml]\n", "config/samples/s.yaml": "apiVersion: a.example.com/v1\nkind: A\nmetadata: {name: sample}\n"}), "a unknown", ""},
+		"other webhooks of one name":   {tree{"config/default/kustomization.yaml": "resources: [a.yaml, d.yaml]\n", "config/default/a.yaml": whole("a", "sys"), "config/default/d.yaml": deployed("1"), "config/test/kustomization.yaml": "resources: [a.yaml, d.yaml, c.yaml]\n", "config/test/a.yaml": strings.Replace(whole("a", "sys"), "a.example.com\n  admission", "b.example.com\n  admission", 1), "config/test/d.yaml": deployed("2"), "config/test/c.yaml": crdWhole}, "a unknown", "of the objects of config/default: config/test;"},
+		"two of one name":              {tree{"x/kustomization.yaml": "resources: [a.yaml]\n", "x/a.yaml": whole("a", "sys"), "y/kustomization.yaml": "resources: [a.yaml]\n", "y/a.yaml": strings.Replace(whole("a", "sys"), "a.example.com\n  admission", "b.example.com\n  admission", 1)}, "a unknown", "of which the latter counts"},
 		"equal forms":                  {with(tree{"config/other/kustomization.yaml": "resources: [../base]\ncommonLabels: {}\n"}), "a unknown", ""},
 		"a root that does not build":   {with(tree{"config/default/kustomization.yaml": "resources: [../base, gone.yaml]\n"}), "a unknown", "kustomization config/default/kustomization.yaml cannot be built: it names gone.yaml"},
 		"a root that names an URL":     {with(tree{"config/default/kustomization.yaml": "resources: [../base, 'https://example.com/x']\n"}), "a unknown", "names https://example.com/x"},
