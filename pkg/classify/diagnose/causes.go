@@ -113,7 +113,15 @@ var refusedCauses = []cause{
 	{regexp.MustCompile(`(?i)caBundle: Invalid value`), "refused-ca-bundle"},
 	{regexp.MustCompile(`spec\.preserveUnknownFields`), "preserved-fields"},
 	{regexp.MustCompile(`conversion\.(?:strategy: Required|\w+: Forbidden)|exactly one of url or service`), "half-merged"},
+	{regexp.MustCompile(`unexpected failed resolution of 'kubernetes\.variables'`), "refused-at-first"},
 	{regexp.MustCompile(`compilation failed|ERROR: <input>|must evaluate to `), "refused-expression"},
+}
+
+// ownerCauses are why Helm does not take an object of another owner. Source: helm.sh/helm
+// pkg/action/validate.go.
+var ownerCauses = []cause{
+	{regexp.MustCompile(`must equal "`), causeTwoOwners},
+	{regexp.MustCompile(`missing key "`), "unowned-object"},
 }
 
 // handshakeCauses are what a webhook's own log has on the TLS of its callers. Source:
@@ -185,6 +193,48 @@ func frameOf(before string) cause {
 	return cause{}
 }
 
+// setting is what the words around an error say of who makes the request.
+type setting struct {
+	*regexp.Regexp
+	// Note is a whole sentence, Fix the way out in this setting, of a CRD Conversion; "" where
+	// that of the Cause is. Causes are those with the Fix, all where there are none.
+	Note, Fix, Conversion string
+	Causes                []Cause
+}
+
+// settings are those that make another way out of a dead webhook. Source: pkg/controller/namespace
+// of kubernetes, pkg/controller/operators/catalog of OLM, start hooks of k8s.io/apiserver.
+var settings = []setting{
+	{
+		Regexp:     regexp.MustCompile(`NamespaceDeletionContentFailure|Failed to delete all resource types|[Dd]eletion of namespace \S+ failed`),
+		Note:       "The deletion of a namespace waits for it.",
+		Fix:        "keep a copy of the configuration that names the Service, then delete that: a namespace that is being deleted takes no new backend",
+		Conversion: "keep a copy of the CRD, then set its spec.conversion.strategy to None: a namespace that is being deleted takes no new backend. Never delete the CRD: all its objects go with it",
+		Causes:     []Cause{"service-missing", causeNoEndpoints},
+	},
+	{
+		Regexp: regexp.MustCompile(`(?i)\bPostStartHook\b|\b(?:client_ca_hook|storage_rbac|storage_scheduling)\.go\b`),
+		Note:   "The API server makes this request as it starts, and ends where it does not succeed.",
+		Fix:    "keep a copy of the configuration that names the webhook, then delete that: an API server takes requests before it is ready. Have the webhook leave out what API servers write: webhook-auditor explain control-plane-path",
+	},
+	{
+		Regexp:     regexp.MustCompile(`existing CRs against new CRD's schema`),
+		Note:       "The Operator Lifecycle Manager installs nothing as long as it cannot list the objects of the CRD.",
+		Conversion: "keep a copy of the CRD, then set its spec.conversion.strategy to None, and delete the failed InstallPlan, so that it is made anew. Never delete the CRD: all its objects go with it",
+		Causes:     []Cause{"service-missing", causeNoEndpoints},
+	},
+}
+
+// settingOf is that of the words around an error, nil where they show none.
+func settingOf(around string) *setting {
+	for i, s := range settings {
+		if s.MatchString(around) {
+			return &settings[i]
+		}
+	}
+	return nil
+}
+
 // ownFailure are words by which a backend denies requests as it failed itself.
 var ownFailure = regexp.MustCompile(`(?i)\bfrom (?:\w+ )?cache\b|\bcaches? .*sync|unsupported (?:webhook )?operation|failed to (?:get|list|fetch)|error to get|context deadline exceeded|connection refused|no such host|too many requests|unexpected end of JSON|signal: killed|no kind "\w+" is registered|unable to decode|nil pointer|\bpanic\b|failed calling webhook|conversion webhook for|i/o timeout|TLS handshake|rate limiter`)
 
@@ -251,7 +301,7 @@ var advices = map[Cause]advice{
 	"certificate-name": {
 		Meaning: "the backend's certificate is not for the name that is called: SERVICE.NAMESPACE.svc, or the host of the URL. Only subjectAltNames count, no common name",
 		Fix:     "issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc. Where a URL is called, with the host of that as its DNS name or IP address",
-		Checks:  []string{"serving-certificate", "backend-selector", "host-port"},
+		Checks:  []string{"serving-certificate", "backend-selector", "host-port", "ca-bundle-missing"},
 	},
 	"mesh": {
 		Meaning: "the certificate has no DNS name. It is that of a service mesh's sidecar, which took the connection, or was made without subjectAltNames",
@@ -283,9 +333,9 @@ var advices = map[Cause]advice{
 	},
 	"connection-refused": {
 		Meaning: "no process listens on the port: the Pod is gone or not up yet, or the targetPort is wrong",
-		Fix:     "see that the Pods run and listen on the targetPort of the Service, and that their readinessProbe asks the webhook's own port",
+		Fix:     "see that the Pods run and listen on the targetPort of the Service, that their readinessProbe asks the webhook's own port, and that the webhook does not refuse its own Pods",
 		Checks:  []string{"no-ready-endpoints", "backend-selector", "host-port", "cluster-url", "backend-unreachable"},
-		Related: []string{"single-endpoint"},
+		Related: []string{"bootstrap-deadlock", "single-endpoint"},
 	},
 	"no-route": {
 		Meaning: "the API server has no route to the address of the Pod or Service: the node is gone, or the network between them",
@@ -309,7 +359,7 @@ var advices = map[Cause]advice{
 	},
 	"timeout": {
 		Meaning: "the webhook did not answer within its timeoutSeconds. It is slow or hangs, or packets to it are dropped",
-		Fix:     "look at the load of the backend, its log and its own calls to the API server. Lower timeoutSeconds, so that requests wait less",
+		Fix:     "look at the load of the backend, its log and its own calls to the API server. Where it never answered, open the port of its Pods to the control plane (firewall, NetworkPolicy). Lower timeoutSeconds, so that requests wait less",
 		Checks:  []string{"service-missing", "no-ready-endpoints", "network-policy", "same-node-service", "platform-limits", "backend-unreachable"},
 		Related: []string{"long-timeout", "budget-exceeded"},
 	},
@@ -398,7 +448,7 @@ var advices = map[Cause]advice{
 		Fix:     "write the expression for objects that lack the field: has(object.spec.x) && …, or object.?spec.x.orValue(…)",
 		Checks:  []string{"failing-match-condition"},
 	},
-	"conversion-refused": {
+	causeConversionRefused: {
 		Meaning: "the conversion webhook was called and could not convert the object. The words after the colon are its own",
 		Fix:     "look at the log of the backend. Never force-delete the objects: they are healthy, only unreadable",
 		Checks:  []string{"conversion-unneeded"},
@@ -546,6 +596,15 @@ var advices = map[Cause]advice{
 		Meaning: "a controller would put its caBundle into the CRD, which no webhook converts. The CRD is of another release, or another tool took spec.conversion out",
 		Fix:     "apply the CRDs of the controller's own release; Helm leaves those in a chart's crds/ as they are. Then restart the controller",
 	},
+	"refused-at-first": {
+		Meaning: "API servers before v1.37 may not compile a policy with matchConditions and variables the first time. Its expressions are right",
+		Fix:     "apply it again: the next apply is accepted. Source: kubernetes/kubernetes#134808",
+	},
+	"lease-timeout": {
+		Meaning: "a client gave up on its lease before the API server answered: that or etcd is slow, or a webhook on leases hangs. Leaders end for it, and nodes become NotReady",
+		Fix:     "see which webhooks the lease meets, even those with failurePolicy Ignore: webhook-auditor explain update leases.coordination.k8s.io -n kube-system (kube-node-lease of nodes)",
+		Checks:  []string{"control-plane-path"},
+	},
 	"refused-expression": {
 		Meaning: "a CEL expression of the object does not compile, so the API server does not accept the object",
 		Fix:     "correct the expression at the line and column of the error. Before the next apply: webhook-auditor audit PATH",
@@ -555,6 +614,16 @@ var advices = map[Cause]advice{
 		Meaning: "an object of this name is there already, and belongs to another release, application or file. A cluster keeps one of the two",
 		Fix:     "give one of the two a name of its own: fullnameOverride of most charts, namePrefix of a kustomization. Where both are the same software: helm upgrade --take-ownership",
 		Checks:  []string{"two-owners"},
+	},
+	"unowned-object": {
+		Meaning: "an object of this name is there already, and no Helm release owns it: kubectl, another tool or the crds folder of a chart made it",
+		Fix:     "have the release take it over: helm upgrade --take-ownership. Or delete the object first, but never a CRD: all its objects go with it",
+		Checks:  []string{"two-owners"},
+	},
+	"start-hook": {
+		Meaning: "the API server ended, as a write of its own was refused or got no answer while it started. Webhooks that are called for it do that, and the error names none",
+		Fix:     "see which webhooks can: webhook-auditor audit PATH, of the registrations (an API server answers before it is ready). The log has the refusals before this line",
+		Checks:  []string{"control-plane-path"},
 	},
 	causeNotServed: {
 		Meaning: "the API server does not serve this version, or will not for long. It is gone in its release, or comes with a later one",
@@ -632,7 +701,7 @@ var advices = map[Cause]advice{
 		Checks:  []string{"bundle-conflict"},
 	},
 	"other": {
-		Meaning: "the call of the webhook failed, in words that are not in our list",
+		Meaning: "the call of the webhook failed, in words that are not in our list. A phrase alone after the URL is most often the answer of an HTTP proxy to the API server",
 		Fix:     "look at the log of the backend and of the API server",
 	},
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // Answer is what a Report has to say to a APIServerError.
@@ -66,6 +67,9 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	if c.Plugin != "" {
 		return a.outlasted(r)
 	}
+	if s := c.setting; s != nil {
+		a.Notes = append(a.Notes, s.Note)
+	}
 	a.Profiles = about(r, c)
 	callers := c.callers(a.Profiles)
 	a.find(r, amongst(callers))
@@ -73,14 +77,19 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.findUnnamed(r, advice.Checks[0])
 	}
 	a.Look = a.look()
+	if fix := c.settingFix(); fix != "" && a.Explaining == 0 {
+		a.Fix = fix
+	}
 	switch {
 	case len(a.Profiles) == 0:
-		a.Notes = unregistered(r, c)
+		a.Notes = append(a.Notes, unregistered(r, c)...)
 		if google.MatchString(c.Webhook) && slices.Contains(callFailures, c.Cause) {
 			a.Fix = "try again. If it lasts, report it to Google: the backend is a part of GKE's control plane"
 		}
 	case a.Explaining == 0:
-		a.Fix += meanwhile(c.Cause, callers)
+		if c.setting == nil && !c.WentOn {
+			a.Fix += meanwhile(c.Cause, callers)
+		}
 		a.Notes = append(a.Notes, sound(c.Cause, callers)...)
 	}
 	if slices.Contains([]Cause{causeDenied, causeMirrorPod, causeEvictionDenied}, c.Cause) &&
@@ -97,6 +106,18 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	a.Notes = append(a.Notes, failsOpen(c.Cause, callers)...)
 	a.Notes = append(a.Notes, shared(a.Profiles, callers)...)
 	return a
+}
+
+// settingFix is the way out that the setting of the error makes another one; "" for none.
+func (c APIServerError) settingFix() string {
+	s := c.setting
+	switch {
+	case s == nil || len(s.Causes) > 0 && !slices.Contains(s.Causes, c.Cause):
+		return ""
+	case c.Kind != "":
+		return s.Conversion
+	}
+	return s.Fix
 }
 
 // look is a command that shows the backend of the error.
@@ -210,6 +231,9 @@ func (a Answer) refused(r *classify.Report) Answer {
 		}
 	}
 	a.find(r, amongst(a.Profiles))
+	if releases := admission.PolicyReleases(a.Object); a.Cause == causeNotServed && releases != "" {
+		a.Notes = append(a.Notes, releases)
+	}
 	return a
 }
 

@@ -299,7 +299,16 @@ func TestAnswers(t *testing.T) {
 		"a ghost whose Service is there": {"backend-unreachable", `failed calling webhook "old.example.com": failed to call webhook: Post "https://policy.policy.svc:443/x": EOF`, 0, "", "", "is called by webhook refused.example.com"},
 		"Google's":                       {"backend-unreachable", `failed calling webhook "warden-validating.common-webhooks.networking.gke.io": failed to call webhook: Post "https://localhost:5443/x": EOF`, 0, "", "report it to Google", "is Google's own"},
 		"Google's software":              {"backend-unreachable", `failed calling webhook "v1.admission-webhook.configsync.gke.io": failed to call webhook: EOF`, 0, "", "look for restarts", "No configuration in the input registers webhook v1."},
-		"a static manifest":              {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},
+
+		"a namespace that waits":         {"backend-unreachable", `NamespaceDeletionContentFailure: Failed to delete all resource types, 1 remaining: Internal error occurred: failed calling webhook "healthy.example.com": service "policy" not found`, 1, "", "then delete that: a namespace that is being deleted takes no new backend", "The deletion of a namespace waits"},
+		"a namespace whose hook is back": {"backend-unreachable", `Failed to delete all resource types, 2 remaining: Internal error occurred: failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "Have them drain", "The deletion of a namespace waits"},
+		"a namespace and a conversion":   {"backend-unreachable", `E1 namespace_controller.go:159] deletion of namespace shop failed: conversion webhook for a.example.com/v1, Kind=Cart failed: Post "https://h.shop.svc:443/c?timeout=30s": service "h" not found`, 0, "", "set its spec.conversion.strategy to None: a namespace", "The deletion of a namespace waits"},
+		"OLM lists what exists":          {"backend-unreachable", `error validating existing CRs against new CRD's schema for "carts.a.example.com": error listing resources in GroupVersionResource schema.GroupVersionResource{Group:"a.example.com"}: conversion webhook for a.example.com/v1, Kind=Cart failed: Post "https://h.s.svc:443/c?timeout=30s": service "h" not found`, 0, "", "delete the failed InstallPlan", "installs nothing as long as"},
+		"a start hook, called":           {"backend-unreachable", `E1 client_ca_hook.go:78] Internal error occurred: failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "an API server takes requests before it is ready", "makes this request as it starts"},
+		"a start hook, denied":           {"backend-unreachable", `F1 hooks.go:203] PostStartHook "rbac/bootstrap-roles" failed: unable to initialize roles: admission webhook "healthy.example.com" denied the request: no`, 1, "", "then delete that: an API server", "makes this request as it starts"},
+		"a start hook, of no name":       {"backend-unreachable", `F1203 18:10:28 11278 hooks.go:188] PostStartHook "ca-registration" failed: unable to initialize client CA configmap: timed out waiting for the condition`, 0, "", "webhook-auditor audit PATH", ""},
+
+		"a static manifest": {"backend-unreachable", `failed calling webhook "a.static.k8s.io": EOF`, 0, "", "", "staticManifestsDir"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parsed := Parse(tc.text)

@@ -42,6 +42,8 @@ type APIServerError struct {
 	Count int
 	// WentOn says that the API server logged that the request went on.
 	WentOn bool
+	// setting is that of the request, nil where the text shows none.
+	setting *setting
 }
 
 // MaxErrors bounds the errors made of one text, maxDetail what is kept of an
@@ -141,7 +143,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid:`), refused, refusedCauses, "refused-by-api"},
 		{regexp.MustCompile(`\b(?:The )?((?:Validating|Mutating)(?:WebhookConfiguration|AdmissionPolicy(?:Binding)?))(?:()) in version "[^"]+" cannot be handled as a \w+:`), refused, nil, "refused-by-api"},
 		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: .*?(spec\.conversion)`), refusedConversion, refusedCauses, "refused-by-api"},
-		{regexp.MustCompile(`\b` + registeredKind + ` "([^"]+)" in namespace "[^"]*" exists and cannot be imported into the current release`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`\b` + registeredKind + ` "([^"]+)" in namespace "[^"]*" exists and cannot be imported into the current release`), twoOwners, ownerCauses, causeTwoOwners},
 		{regexp.MustCompile(`\b` + registeredKind + `/(\S+) is part of applications `), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`may not add resource with an already registered id: ` + registeredKind + `\.v\w+\.[a-z0-9.]+/([^ "\[]*[^ "\[.])`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`\b((?:validating|mutating)(?:webhookconfigurations|admissionpolic(?:ies|ybindings))|customresourcedefinitions)\.(?:admissionregistration|apiextensions)\.k8s\.io "([^"]+)" already exists`), twoOwners, nil, causeTwoOwners},
@@ -154,6 +156,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`Internal error occurred: (?:invalid character |unexpected end of JSON input)`), whole, nil, "patch-failed"},
 		{regexp.MustCompile(`no matches for kind "` + registeredKind + `" in version "` + registeredVersion + `"`), notServed, nil, causeNotServed},
 		{regexp.MustCompile(`could not find (?:version "[^"]+" of )?(?:admissionregistration|apiextensions)\.k8s\.io/` + registeredKind + ` for requested resource`), notServed, nil, causeNotServed},
+		{regexp.MustCompile(`[Ff]ailed to list \*v\w+\.` + registeredKind + `: the server could not find the requested resource`), notServed, nil, causeNotServed},
 		{regexp.MustCompile(registeredVersion + ` ` + registeredKind + ` is deprecated in v[\d.]+\+, unavailable in v[\d.]+\+`), notServed, nil, causeNotServed},
 		{regexp.MustCompile(`panic'd: reflect\.Set: value of type \*structpb\.Struct`), whole, nil, causePanic},
 		{regexp.MustCompile(`Resource kind (\S+, Kind=\w+) not found\. There can be a delay between when CustomResourceDefinitions are created`), unreadable, nil, "kind-too-new"},
@@ -176,10 +179,10 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`admission webhook "([^"]+)" does not support dry run`), named, nil, "dry-run"},
 		{regexp.MustCompile(`admission webhook "([^"]+)" attempted to modify the object`), named, nil, "patch"},
 		{regexp.MustCompile(`(?:Validating|Mutating)AdmissionWebhook/(\S+) has panicked:?`), named, nil, "api-server"},
-		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=([^ ,:]+) failed[:,]?`), converting, callCauses, "conversion-refused"},
+		{regexp.MustCompile(`conversion webhook for ([^ ,/]*)/([^ ,/]+), Kind=([^ ,:]+) failed[:,]?`), converting, callCauses, causeConversionRefused},
 		{regexp.MustCompile(`conversion (?:webhook )?for ([^ ,/]*)/([^ ,/]+), Kind=([^ ,:]+) returned`), converting, nil, "invalid-answer"},
 		{regexp.MustCompile(`expression '(.+?)' resulted in error:`), failing, nil, "match-condition"},
-		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, "conversion-refused"},
+		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, causeConversionRefused},
 		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), nothing, nil, "request-timeout"},
 		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?(?:error when \w+ \S+: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), whole, nil, "patch-failed"},
 	}
@@ -191,6 +194,8 @@ var unnamed = []errorPattern{
 	{regexp.MustCompile(`Post "?https://[^\s"?]+\?timeout=\d+m?s"?: `), func(c *APIServerError, groups []string) {
 		c.URL, c.Detail = calledURL(groups[0]), groups[0]+c.Detail
 	}, callCauses, causeOther},
+	{regexp.MustCompile(`(?i:failed to (?:update|renew) (?:the )?(?:lock|(?:node )?lease))\b.*?(?:Client\.Timeout exceeded|context deadline exceeded|timed out waiting for the condition)`), func(c *APIServerError, groups []string) { c.Detail = groups[0] + c.Detail }, nil, "lease-timeout"},
+	{regexp.MustCompile(`PostStartHook "[^"]+" failed:`), func(c *APIServerError, groups []string) { c.Detail = groups[0] + " " + c.Detail }, nil, "start-hook"},
 	{regexp.MustCompile(`stream error: stream ID \d+; INTERNAL_ERROR; received from peer`), func(c *APIServerError, groups []string) { c.Detail = groups[0] }, nil, causePanic},
 }
 
@@ -324,6 +329,7 @@ func parsedBy(patterns []errorPattern, content string) []APIServerError {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(content[m.begin:m.end], content[m.end:end])
+		c.setting = settingOf(content[:m.begin] + content[end:])
 		switch framed := frameOf(content[:m.begin]); {
 		case framed.Cause == causeFailingOpen:
 			c.WentOn = true
@@ -432,6 +438,8 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 		c.Cause = causeOtherServer
 	case c.Kind != "" && ownCall.MatchString(rest): // of the backend
 		c.Cause = s.otherwise
+	case c.Cause == causeConversionRefused && strings.HasPrefix(rest, "Post "): // no answer has the URL
+		c.Cause = causeOther
 	}
 	c.Detail = text.Shorten(unquoted(strings.TrimLeft(after.ReplaceAllString(c.Detail, ""), ",")), maxDetail)
 	return c

@@ -89,7 +89,7 @@ func (e Explanation) refused() string {
 		switch {
 		case s.Called != admission.Yes || s.FailurePolicy != "Fail" && !s.Refuses && !s.Denies:
 		case s.Refuses || s.Denies:
-			return fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), s.Detail)
+			return fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), strings.TrimSuffix(s.Detail, "."))
 		case s.Unreachable != "":
 			return fmt.Sprintf("refused now, as %s cannot be called: %s %s.", e.named(s.Ref), s.Backend, s.Unreachable)
 		}

@@ -49,6 +49,23 @@ func (v *validator) served(t inventory.Type, apiVersion string, server inventory
 	}
 }
 
+// PolicyReleases says, as a sentence, which releases serve which versions of policies or
+// bindings of the kind; "" for another kind.
+func PolicyReleases(kind string) string {
+	kind = strings.TrimSuffix(strings.ToLower(kind), "binding")
+	for t, lives := range policyLives {
+		if kind != strings.ToLower(t.RegisteredBy().Kind) {
+			continue
+		}
+		out := fmt.Sprintf("API servers serve v1 of it from v1.%d on, by default", lives["v1"].since)
+		for _, version := range []string{"v1beta1", "v1alpha1"} {
+			out += fmt.Sprintf(", %s from v1.%d to v1.%d", version, lives[version].since, lives[version].gone-1)
+		}
+		return out + " with --runtime-config."
+	}
+	return ""
+}
+
 // PanicsBefore is the minor release before which API servers panic at an Object in a list
 // or map that a JSON patch sets, whatever the failurePolicy. Patch releases of v1.35 and
 // v1.36 from August 2026 on have it as well. Source: kubernetes/kubernetes#142181, #139032.
