@@ -60,6 +60,8 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 		return "the API server serves no " + named(rule) + didYouMean(s, rule)
 	case onlyConnects(r, served, rule):
 		return fmt.Sprintf("a CONNECT to %s carries no labels, so that the objectSelector never selects it", named(rule))
+	case onlyScales(r, served, rule):
+		return fmt.Sprintf("an UPDATE of %s carries a Scale, which has no labels, so that the objectSelector never selects it", named(rule))
 	case allNever(s, r.Ref, served):
 		return "the API server " + asksNone(r.Type) + " for " + named(rule)
 	case !slices.ContainsFunc(served,
@@ -97,6 +99,12 @@ func onlyConnects(r *inventory.Registration, served []inventory.Served, rule *ad
 	return !r.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(admission.Connect) &&
 		slices.ContainsFunc(served,
 			func(s inventory.Served) bool { return slices.Contains(admission.OperationsOn(s), admission.Connect) })
+}
+
+// onlyScales reports the same of UPDATEs of scale.
+func onlyScales(r *inventory.Registration, served []inventory.Served, rule *admissionv1.RuleWithOperations) bool {
+	return !r.ObjectSelector.Empty() && admission.RuleOperations(rule).Has(admission.Update) &&
+		!slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Subresource != "scale" })
 }
 
 func wildcards(rule *admissionv1.RuleWithOperations) bool {
