@@ -2,6 +2,8 @@ package classify
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -35,13 +37,30 @@ var serviceElsewhere = &Check{
 		default:
 			return nil
 		}
+		fix := fmt.Sprintf("set clientConfig.service.%s to %s%s", field, value, byOwner(p))
+		if other := sameCaller(p, likely); other != nil { // what an earlier installation left
+			meant = fmt.Sprintf("%s, of the same rules, calls Service %s", objectName(&other.Registration), likely)
+			fix = "remove it where it is left over of an earlier installation, else " + fix
+		}
 		return []Problem{{
 			Severity: min(severity, Warning),
 			Message: fmt.Sprintf("calls %s, which the input lacks (%s); if %s is not installed by other means, %s",
 				BackendName(p), meant, called.Key, consequence),
-			Fix: fmt.Sprintf("set clientConfig.service.%s to %s%s", field, value, byOwner(p)),
+			Fix: fix,
 		}}
 	},
+}
+
+// sameCaller is another webhook of the same rules that calls the Service, nil if there is none.
+func sameCaller(p *Profile, service inventory.Key) *inventory.Webhook {
+	i := slices.IndexFunc(p.Snapshot.Webhooks, func(w *inventory.Webhook) bool {
+		return w.Type == p.Type && w.Backend.Service.Key == service &&
+			w.Type != inventory.Conversion && reflect.DeepEqual(w.Rules, p.Rules)
+	})
+	if i < 0 {
+		return nil
+	}
+	return p.Snapshot.Webhooks[i]
 }
 
 // apiServers is the Service of the API servers, which each cluster has.

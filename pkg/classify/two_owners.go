@@ -16,7 +16,11 @@ var twoOwners = &Check{
 		if p.Index > 0 { // one of the configuration is enough
 			return nil
 		}
-		return slices.Concat(sharedName(&p.Object, objectName(&p.Registration)), genericName(p))
+		var own []Problem
+		if isInstalledTwice(p) {
+			own = sharedName(&p.Object, objectName(&p.Registration))
+		}
+		return slices.Concat(own, genericName(p))
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		out := sharedName(&p.Object, objectName(&p.Registration))
@@ -60,6 +64,16 @@ func sharedName(o *inventory.Object, name string) []Problem {
 		}}
 	}
 	return nil
+}
+
+// isInstalledTwice reports whether the other object of the name is none of the same installation.
+func isInstalledTwice(p *Profile) bool {
+	if p.Object.Rival == nil || p.Object.Rival.Service.Name == "" {
+		return true
+	}
+	_, hasOther := p.Snapshot.Services[p.Object.Rival.Service]
+	_, hasOwn := p.Snapshot.Services[p.Webhook.Backend.Service.Key]
+	return hasOther && hasOwn
 }
 
 func nameOfItsOwn(name string) string {

@@ -233,6 +233,9 @@ type Origin struct {
 type Rival struct {
 	Source
 	Owner Owner
+	// Service is the one that it calls, where the webhooks are the same but for it: where the
+	// input has both, it is another installation, else another form of the object.
+	Service Key
 }
 
 // String returns "file:line", or "file" where the line is unknown.

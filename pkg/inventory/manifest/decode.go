@@ -355,22 +355,29 @@ func nameIn(data []byte) string {
 
 // hook is the position of a webhook in its configuration.
 type hook struct {
-	name string
-	line int
+	name    string
+	line    int
+	service inventory.Key
 }
 
 // hooks returns the webhooks of a configuration, each at its line.
 func hooks(v value) []hook {
 	var configuration struct {
 		Webhooks []struct {
-			Name string `json:"name"`
+			Name         string `json:"name"`
+			ClientConfig struct {
+				Service struct {
+					Namespace string `json:"namespace"`
+					Name      string `json:"name"`
+				} `json:"service"`
+			} `json:"clientConfig"`
 		} `json:"webhooks"`
 	}
 	_ = decode(v.json, &configuration) // it was decoded once
 	shown := v.showing(v.json).part("webhooks")
 	out := make([]hook, len(configuration.Webhooks))
 	for i, w := range configuration.Webhooks {
-		out[i] = hook{w.Name, v.line}
+		out[i] = hook{w.Name, v.line, inventory.Key(w.ClientConfig.Service)}
 		if shown.elements() == len(out) {
 			out[i].line = shown.part(i).line
 		}

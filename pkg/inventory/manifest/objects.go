@@ -96,8 +96,12 @@ func counted(before, now object) object {
 	if in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
 		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts",
 			join(now.key.Kind, now.key.Name), written(before), written(now), which))
-		if before.isRival(now) {
+		service := other.service()
+		switch {
+		case before.isRival(now):
 			counts.rival = &inventory.Rival{Source: other.source(), Owner: other.owner()}
+		case service != counts.service() && service.Name != "":
+			counts.rival = &inventory.Rival{Source: other.source(), Owner: other.owner(), Service: service}
 		}
 	}
 	return counts
@@ -120,6 +124,21 @@ func (o object) isRival(other object) bool {
 func (o object) converts() bool {
 	crd, isCRD := o.value.(*apiextensionsv1.CustomResourceDefinition)
 	return isCRD && convertedByWebhook(crd)
+}
+
+// service is the one that its first webhook, or its conversion, calls; none for a URL.
+func (o object) service() (key inventory.Key) {
+	if len(o.hooks) > 0 {
+		return o.hooks[0].service
+	}
+	if !o.converts() {
+		return key
+	}
+	w := o.value.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion.Webhook
+	if w != nil && w.ClientConfig != nil && w.ClientConfig.Service != nil {
+		key = inventory.Key{Namespace: w.ClientConfig.Service.Namespace, Name: w.ClientConfig.Service.Name}
+	}
+	return key
 }
 
 func (o object) owner() inventory.Owner { return inventory.OwnerOf(o.meta()) }
