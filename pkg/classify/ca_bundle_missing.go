@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,22 +11,23 @@ import (
 
 var caBundleMissing = &Check{
 	Name:     "ca-bundle-missing",
-	Summary:  "A webhook in the cluster has no CA bundle: the API server trusts public CAs alone.",
+	Summary:  "A webhook in the cluster has no CA bundle: the API server trusts public CAs alone. Or files inject that of a Certificate that is not for the Service.",
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookCaBundleMissing"},
 	For:      5 * time.Minute,
 	Find:     findMissingBundle,
 }
 
-// findMissingBundle looks at objects of a cluster alone: the bundle of a manifest
-// is still to be injected. A URL may well have a
+// findMissingBundle looks at objects of a cluster: the bundle of a manifest
+// is still to be injected, if it can be. A URL may well have a
 // certificate of a public CA, and the API server trusts itself.
 func findMissingBundle(p *Profile) []Problem {
 	a, changed := p.Webhook.Backend.Authority, p.Object.LastChanged
 	switch {
+	case changed.IsZero():
+		return misissued(p)
 	case a != nil && !a.Placeholder,
 		p.Webhook.Backend.Kind != inventory.BackendService,
-		changed.IsZero(),
 		p.Snapshot.Taken.Sub(changed) < secondsOf(p.Policy.InjectionGraceSeconds):
 		return nil
 	}
@@ -45,6 +47,43 @@ func findMissingBundle(p *Profile) []Problem {
 		Fix:     fmt.Sprintf("%s; and see that no GitOps tool writes caBundle back to empty: its manifest must not mention the field", injector.look),
 	}}
 }
+
+// misissued finds what is wrong with the Certificate that a manifest has its CA injected from:
+// it is not for the Service, or the input has another one that is.
+func misissued(p *Profile) []Problem {
+	from, service := p.Object.Annotations["cert-manager.io/inject-ca-from"], p.Webhook.Backend.Service.Key
+	var named, fitting *inventory.IssuedCertificate
+	for _, c := range p.Snapshot.IssuedCertificates {
+		if c.Namespace+"/"+c.Name == from {
+			named = c
+		}
+		if c.IsFor(service) {
+			fitting = c
+		}
+	}
+	severity, consequence := consequences(p)
+	problem := Problem{Severity: min(severity, Warning)}
+	switch {
+	case from == "" || p.Webhook.Backend.Kind != inventory.BackendService || isPlaceholder(from) ||
+		named != nil && slices.ContainsFunc(named.Spec.DNSNames, isPlaceholder):
+		return nil
+	case named == nil && fitting != nil:
+		problem.Message = fmt.Sprintf("gets its CA bundle from Certificate %s, which the input lacks, while %s/%s is for its Service: the bundle stays empty; %s",
+			from, fitting.Namespace, fitting.Name, consequence)
+		problem.Fix = fmt.Sprintf("set the annotation cert-manager.io/inject-ca-from to %s/%s%s",
+			fitting.Namespace, fitting.Name, byOwner(p))
+	case named != nil && fitting == nil && !named.Spec.IsCA && len(named.Spec.DNSNames) > 0:
+		problem.Message = fmt.Sprintf("gets its CA bundle from Certificate %s, which is for %s, not for %s.%s.svc: calls fail; %s",
+			from, JoinBounded(named.Spec.DNSNames), service.Name, service.Namespace, consequence)
+		problem.Fix = fmt.Sprintf("add %s.%s.svc to spec.dnsNames of the Certificate", service.Name, service.Namespace)
+	default:
+		return nil
+	}
+	return []Problem{problem}
+}
+
+// isPlaceholder reports whether a kustomization is still to replace the name, as $(SERVICE_NAME) or SERVICE_NAME.
+func isPlaceholder(name string) bool { return strings.ToLower(name) != name }
 
 // injector injects CA bundles where an annotation asks for it.
 type injector struct{ annotation, name, look string }

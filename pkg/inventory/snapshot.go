@@ -48,6 +48,8 @@ type Snapshot struct {
 	NetworkPolicies []NetworkPolicy
 	// PeerAuthentications are Istio's, of files alone.
 	PeerAuthentications []*PeerAuthentication
+	// IssuedCertificates are cert-manager's, of files alone.
+	IssuedCertificates []*IssuedCertificate
 	// Probes are what dialing the backends showed, where that was done.
 	Probes map[Ref]Probe
 	// Observed is what API servers measured; nil where no source was read.
