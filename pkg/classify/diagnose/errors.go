@@ -133,6 +133,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
 		{regexp.MustCompile(`\bpolicy ['"]([^'"]+)['"](?: with binding ['"]([^'"]+)['"])? denied request:` + failingExpression), mutates, policyCauses, "policy-failed"},
 		{regexp.MustCompile(`a mirror pod may not (?:reference|use) |node "[^"]+" can (?:not create pods that reference|only create mirror pods|only create pods with) `), whole, nil, "mirror-pod"},
+		{ownPatch, nothing, nil, ""},
 		{regexp.MustCompile(`\bThe request is invalid: `), nothing, nil, "denied-unnamed"},
 		{regexp.MustCompile(`not yet ready to handle request`), nothing, nil, "not-ready"},
 		{regexp.MustCompile(`(?:Internal error occurred: )?(?:failed )?calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
@@ -253,6 +254,10 @@ var otherRefusals = []struct {
 	{regexp.MustCompile(`audit plugin 'webhook'|audit webhook`), "the API server could not send its audit events (--audit-webhook-config-file); no admission webhook failed"},
 	{regexp.MustCompile(`rejected by webhook backend|ImagePolicyWebhook`), "the built-in plugin ImagePolicyWebhook refused the request. Its backend is in the API server's own configuration, in no webhook configuration"},
 	{regexp.MustCompile(`\((?:get|post|put|patch|delete) [\w-]+(?:\.[\w-]+)+\)|list of server APIs: |get resource list for |available_controller|failing or missing response from`), "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices"},
+	{ownPatch, "the client's own patch does not fit the object; no webhook refused the request"},
+	{regexp.MustCompile(`dummy invalid config not rejected`), "this is istiod's own log: the API server does not call its validating webhook, or cannot. Until it does, failurePolicy stays Ignore: webhook-auditor audit --probe=tls"},
+	{regexp.MustCompile(`cert-rotation.*(?:not well-formed|could not refresh)`), "this is the log of the software of a webhook: it has made no certificate yet, and calls of the webhook fail until it has. Where that lasts, look at the Secret and at its rights"},
+	{regexp.MustCompile(`webhooks\[\d+\]\.[\w.\[\]]+: (?:Invalid|Required|Unsupported|Duplicate) value`), "the API server does not accept a webhook configuration, for the fields in the text. Before the next apply: webhook-auditor audit PATH"},
 	{regexp.MustCompile(`broken webhook application|K8S_ADMISSION_WEBHOOK_`), "the provider found a webhook that fails or is unsafe, and does not name it here: webhook-auditor audit"},
 	{regexp.MustCompile(`degraded_webhook\.go`), "OpenShift's operator could not dial a webhook that it checks, from its own Pod; no request failed by that"},
 	{regexp.MustCompile(`violate the pod's disruption budget|blocked by pdb`), "a PodDisruptionBudget refused the eviction, no webhook did"},
@@ -264,6 +269,10 @@ var otherRefusals = []struct {
 	{regexp.MustCompile(`is forbidden\b|\(Forbidden\)`), "RBAC or a built-in admission plugin refused the request, no webhook did"},
 	{regexp.MustCompile(`\bis invalid: `), "validation refused the object: the API server's own, of what mutating webhooks made of it, or a webhook's, which kubectl does not name where its reason is Invalid: webhook-auditor explain OPERATION RESOURCE"},
 }
+
+// ownPatch is in errors of a patch of the client's own. Webhooks are called for no webhook
+// configuration, so theirs do not patch one.
+var ownPatch = regexp.MustCompile(`The request is invalid: (?:the server rejected our request|patch: Invalid value: )|^[^"]*operation does not apply: doc is missing \w+: "?/webhooks/\d+/clientConfig`)
 
 // namesWebhook is in errors in which a webhook or policy has part, whatever else is called so.
 var namesWebhook = regexp.MustCompile(`(?:admission|calling|conversion) webhook (?:"|for )|denied (?:the )?request|resulted in error`)
@@ -336,7 +345,7 @@ func parsedBy(patterns []errorPattern, content string) []APIServerError {
 		case framed.Cause != "" && (c.Cause == causeDenied || c.Cause == causePolicyDenied):
 			c.Cause = framed.Cause
 		}
-		if !slices.ContainsFunc(out, c.same) {
+		if c.Cause != "" && !slices.ContainsFunc(out, c.same) {
 			out = append(out, c)
 		}
 	}
