@@ -39,7 +39,7 @@ type Notification struct {
 	At              time.Duration
 	Receiver, Group string
 	// New are those that fire and did not in the group's notification before, Over those that
-	// did and do not any more.
+	// did and do not any more, and those of a webhook, or of a name, of which none did.
 	New, Over []model.LabelSet
 	// Begins says that none did before.
 	Begins bool
@@ -114,9 +114,14 @@ func (n notifier) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, err
 	out := Notification{At: time.Since(Begin), Receiver: n.receiver, Group: group}
 	before, firing := n.firing[n.receiver+group], []model.LabelSet{}
 	among := func(all []model.LabelSet, a *alert.Alert) bool { return slices.ContainsFunc(all, a.Labels.Equal) }
+	isKnown := func(a *alert.Alert) bool {
+		return slices.ContainsFunc(before, func(l model.LabelSet) bool {
+			return l["name"] == a.Labels["name"] && (l["name"] != "" || l[model.AlertNameLabel] == a.Labels[model.AlertNameLabel])
+		})
+	}
 	for _, a := range alerts {
 		switch {
-		case a.Resolved() && among(before, a):
+		case a.Resolved() && (among(before, a) || !isKnown(a)):
 			out.Over = append(out.Over, a.Labels)
 		case !a.Resolved() && !among(before, a):
 			out.New = append(out.New, a.Labels)

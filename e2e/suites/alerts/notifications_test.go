@@ -135,6 +135,16 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"ticket": {"WebhookSlow"}, "digest": {"WebhookControlPlanePath"}},
 		},
 		{
+			"two auditors that see nothing",
+			[]sent{ours.named("WebhookAuditorStale", "namespace", "webhook-auditor", "instance", "a"), ours.named("WebhookAuditorStale", "namespace", "webhook-auditor", "instance", "b")},
+			map[string][]string{"ticket": {"WebhookAuditorStale WebhookAuditorStale"}},
+		},
+		{
+			"a file that two API servers cannot read",
+			[]sent{ours.named("WebhookManifestsNotReloaded", "plugin", "x", "instance", "a"), ours.named("WebhookManifestsNotReloaded", "plugin", "x", "instance", "b")},
+			map[string][]string{"ticket": {"WebhookManifestsNotReloaded WebhookManifestsNotReloaded"}},
+		},
+		{
 			"news for the day",
 			[]sent{ours.about("three", "WebhookNotInInventory")},
 			map[string][]string{"digest": {"WebhookNotInInventory"}},
@@ -271,7 +281,7 @@ type occurrence struct {
 	receivers    string
 }
 
-// occurrences are seven, of which the last is over soon.
+// occurrences are seven, and some that are over soon: of these, some join others, and one ends as a page begins.
 func occurrences(ours printedAlerts) []occurrence {
 	at := func(alert, name, namespace string) sent {
 		return ours.named(alert, "type", "validating", "name", name, "namespace", namespace)
@@ -290,6 +300,10 @@ func occurrences(ours printedAlerts) []occurrence {
 		{[]sent{ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy")}, 0, hour, "ticket"},
 		{[]sent{ours.named("WebhookAuditorDown")}, 8 * time.Minute, 19 * time.Minute, "ticket"},
 		{[]sent{at("WebhookSlow", "joins", "fourth")}, 8 * time.Minute, 19 * time.Minute, "ticket"},
+		{[]sent{at("WebhookCallsFailing", "brief", "fourth")}, 23 * time.Minute, 26*time.Minute + 30*time.Second, "ticket"},
+		{[]sent{at("WebhookFailingClosed", "short", "other")}, 23 * time.Minute, 26*time.Minute + 30*time.Second, "page"},
+		{[]sent{at("WebhookFailingOpen", "hangs", "sixth")}, 10 * time.Minute, 16 * time.Minute, "ticket"},
+		{[]sent{at("WebhookCriticalResourceSlow", "hangs", "sixth")}, 13 * time.Minute, hour, "page"},
 	}
 }
 
