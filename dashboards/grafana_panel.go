@@ -14,6 +14,8 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/statetimeline"
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 func grafanaPanel(b Board, p Panel) *dashboard.Panel {
@@ -233,9 +235,5 @@ func mappings(texts []Text) []dashboard.ValueMapping {
 }
 
 func dataLinks(links []Link) []dashboard.DashboardLink {
-	var out []dashboard.DashboardLink
-	for _, l := range links {
-		out = append(out, dashboardLink(l))
-	}
-	return out
+	return text.Map(links, dashboardLink)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -100,11 +101,7 @@ var messageColumn = Column{
 }
 
 func summaries() []Text {
-	var out []Text
-	for _, c := range classify.Checks {
-		out = append(out, Text{Value: c.Name, Text: c.Summary})
-	}
-	return out
+	return text.Map(classify.Checks, func(c *classify.Check) Text { return Text{Value: c.Name, Text: c.Summary} })
 }
 
 // behindBroken matches what is wrong, the check that says so and the namespace and name of the

@@ -89,7 +89,7 @@ func allAlerts() []Alert {
 func alertNames(groups []Group) []string {
 	var out []string
 	for _, g := range groups {
-		out = append(out, text.Words(g.Alerts, func(a Alert) string { return a.Name })...)
+		out = append(out, text.Map(g.Alerts, func(a Alert) string { return a.Name })...)
 	}
 	return out
 }
@@ -99,7 +99,7 @@ func (a Alert) runbooks() []string {
 	if len(a.Checks) == 0 {
 		return []string{a.runbook()}
 	}
-	return text.Words(a.Checks, func(c *classify.Check) string { return "pkg/classify/" + c.Name + ".md" })
+	return text.Map(a.Checks, func(c *classify.Check) string { return "pkg/classify/" + c.Name + ".md" })
 }
 
 // runbook is the path of the alert's runbook, as a template.

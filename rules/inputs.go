@@ -82,7 +82,7 @@ func inputs() []input {
 		{promql.FailedOpen, "name", "type", "instance"},
 		{promql.ConversionSeconds + `_count`, "crd_name", "succeeded", "instance"},
 	} {
-		without := text.Words(of[1:], func(name string) string { return fmt.Sprintf(`%s{%s=""}`, of[0], name) })
+		without := text.Map(of[1:], func(name string) string { return fmt.Sprintf(`%s{%s=""}`, of[0], name) })
 		out = append(out, input{`label ` + strings.Join(of[1:], " or ") + ` of ` + of[0], strings.Join(without, " or "), ""})
 	}
 	return out

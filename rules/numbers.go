@@ -101,7 +101,7 @@ func decimal(value float64) string { return strconv.FormatFloat(value, 'g', -1, 
 
 // checkNumbers refuses values that would do nothing, and names that are none.
 func (o Options) checkNumbers(printed []Group) error {
-	numbers := text.Words(Numbers, func(n Number) string { return n.Name })
+	numbers := text.Map(Numbers, func(n Number) string { return n.Name })
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		n, exists := findNumber(name)
 		value := o.Thresholds[name]

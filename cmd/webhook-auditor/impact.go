@@ -239,7 +239,7 @@ func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownErr
 
 // namesOf are the policies, the configurations and their webhooks, as impact takes them.
 func namesOf(s *inventory.Snapshot) []string {
-	out := text.Words(s.Policies, func(p *inventory.AdmissionPolicy) string { return p.Name })
+	out := text.Map(s.Policies, func(p *inventory.AdmissionPolicy) string { return p.Name })
 	for _, w := range s.Webhooks {
 		out = append(out, w.Configuration)
 		if w.Name != "" {

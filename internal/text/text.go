@@ -104,11 +104,11 @@ func Once[T comparable](values []T) []T {
 	return out
 }
 
-// Words are what the function says of each value.
-func Words[T any](values []T, say func(T) string) []string {
-	var out []string
+// Map is what the function makes of each value.
+func Map[T, U any](values []T, convert func(T) U) []U {
+	out := slices.Grow([]U(nil), len(values))
 	for _, v := range values {
-		out = append(out, say(v))
+		out = append(out, convert(v))
 	}
 	return out
 }
@@ -131,5 +131,5 @@ func Distinct(words []string) []string {
 
 // Strings are the values as strings.
 func Strings[S ~string](values []S) []string {
-	return Words(values, func(v S) string { return string(v) })
+	return Map(values, func(v S) string { return string(v) })
 }

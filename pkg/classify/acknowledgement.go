@@ -151,10 +151,7 @@ func (r *Report) acknowledgeAnnotated() []*Finding {
 
 // registrations are those of all webhooks and policies.
 func (r *Report) registrations() []*inventory.Registration {
-	var out []*inventory.Registration
-	for _, p := range r.Profiles {
-		out = append(out, &p.Registration)
-	}
+	out := text.Map(r.Profiles, func(p *Profile) *inventory.Registration { return &p.Registration })
 	for _, p := range r.Snapshot.Policies {
 		out = append(out, &p.Registration)
 	}

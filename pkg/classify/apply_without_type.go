@@ -21,10 +21,7 @@ var applyWithoutType = &Check{
 		if len(unapplied) == 0 {
 			return nil
 		}
-		resources := make([]inventory.Resource, len(unapplied))
-		for i, u := range unapplied {
-			resources[i] = u.Resource
-		}
+		resources := text.Map(unapplied, func(u admission.Unapplied) inventory.Resource { return u.Resource })
 		problem := Problem{
 			Severity: Info,
 			Message:  fmt.Sprintf("does nothing for %s: the API server has no type of what they carry to apply its configuration to (failurePolicy Ignore)", listed(resources)),
@@ -74,7 +71,7 @@ func unappliedRequests(unapplied []admission.Unapplied) string {
 		resources[scope] = append(resources[scope], u.Resource)
 	}
 	slices.Sort(scopes) // all, in namespaces, those
-	out := text.Words(scopes, func(scope string) string { return fmt.Sprintf(scope, listed(resources[scope])) })
+	out := text.Map(scopes, func(scope string) string { return fmt.Sprintf(scope, listed(resources[scope])) })
 	return strings.Join(out, ", and ")
 }
 
@@ -131,10 +128,7 @@ func whatStops(p *PolicyProfile, unapplied []admission.Unapplied) string {
 
 // leaveSubresourcesOut is the command that keeps the policy off the subresources.
 func leaveSubresourcesOut(p *PolicyProfile, resources []inventory.Resource) string {
-	var subresources []string
-	for _, r := range resources {
-		subresources = append(subresources, "*/"+r.Subresource)
-	}
+	subresources := text.Map(resources, func(r inventory.Resource) string { return "*/" + r.Subresource })
 	rule := admissionv1.RuleWithOperations{
 		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
 		Rule: admissionv1.Rule{

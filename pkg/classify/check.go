@@ -215,7 +215,7 @@ func PolicyDocument() string {
 
 // CheckNames are the names of the checks.
 func CheckNames(checks []*Check) []string {
-	return text.Words(checks, func(c *Check) string { return c.Name })
+	return text.Map(checks, func(c *Check) string { return c.Name })
 }
 
 // FindCheck returns the check with the name, nil if there is none.

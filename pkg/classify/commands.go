@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -36,10 +37,10 @@ func DeleteBinding(b *inventory.PolicyBinding) string {
 // PolicyCommands returns the commands about the policy, which has a binding: its bindings
 // are what puts it into effect.
 func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
-	var names []string
-	for _, b := range p.Bindings {
-		names = append(names, quoted(strings.ToLower(b.Object.Kind)+"/"+b.Object.Name))
-	}
+	names := text.Map(p.Bindings,
+		func(b *inventory.PolicyBinding) string {
+			return quoted(strings.ToLower(b.Object.Kind) + "/" + b.Object.Name)
+		})
 	return deleteCommands(strings.Join(names, " "), backup(p.Bindings[0].Object.Kind, p.Name),
 		p.Bindings[0].Object.Owner)
 }

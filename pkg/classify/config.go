@@ -13,6 +13,8 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // ParsePolicy reads what a cluster's owner decided, as YAML or JSON. What it
@@ -72,11 +74,7 @@ func (p Policy) classErrors() []error {
 }
 
 func (p Policy) globErrors() []error {
-	var out []error
-	for _, glob := range slices.Concat(p.PlatformNamespaces, p.PlatformWebhooks, p.RunLevelZero) {
-		out = append(out, globError(glob))
-	}
-	return out
+	return text.Map(slices.Concat(p.PlatformNamespaces, p.PlatformWebhooks, p.RunLevelZero), globError)
 }
 
 func globError(glob string) error {

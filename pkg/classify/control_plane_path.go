@@ -83,11 +83,7 @@ func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem
 }
 
 func resourcesOf(matches []ControlPlaneMatch) []inventory.Resource {
-	out := make([]inventory.Resource, len(matches))
-	for i, v := range matches {
-		out[i] = v.Resource
-	}
-	return out
+	return text.Map(matches, func(v ControlPlaneMatch) inventory.Resource { return v.Resource })
 }
 
 // certainty returns what the webhook is certainly called for, as a warning. What

@@ -66,7 +66,7 @@ func whyDead(s *inventory.Snapshot, r *inventory.Registration, rule *admissionv1
 		return "the API server " + asksNone(r.Type) + " for " + named(rule)
 	case !slices.ContainsFunc(served,
 		func(s inventory.Served) bool { return admission.CoversVersion(rule, s.Version) }):
-		versions := text.Words(served, func(s inventory.Served) string { return s.Version })
+		versions := text.Map(served, func(s inventory.Served) string { return s.Version })
 		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(text.Distinct(versions), 0))
 	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes &&
 		!slices.ContainsFunc(served,

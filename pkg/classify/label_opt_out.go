@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -68,10 +69,8 @@ func conditionOptOut(p *Profile) string {
 		if !strings.Contains(c.Expression, "labels") || len(p.Matched) == 0 || !calledWith(p, admission.Unlabeled) {
 			continue
 		}
-		var texts []string
-		for _, m := range literal.FindAllStringSubmatch(c.Expression, maxListed) {
-			texts = append(texts, m[1]+m[2]+m[3])
-		}
+		texts := text.Map(literal.FindAllStringSubmatch(c.Expression, maxListed),
+			func(m []string) string { return m[1] + m[2] + m[3] })
 		for _, key := range texts {
 			for _, value := range append([]string{"true"}, texts...) {
 				if len(validation.IsQualifiedName(key)) == 0 && !calledWith(p, map[string]string{key: value}) {

@@ -24,7 +24,7 @@ func quoted(word string) string {
 
 // quotedAll quotes each.
 func quotedAll(words []string) []string {
-	return text.Words(words, quoted)
+	return text.Map(words, quoted)
 }
 
 // ShellFlag returns the flag with its value. Where the value would be taken for a

@@ -145,7 +145,7 @@ type need struct {
 }
 
 func functionNames(needs []need) []string {
-	return text.Words(needs, func(n need) string { return n.name })
+	return text.Map(needs, func(n need) string { return n.name })
 }
 
 // stops are the functions, each once, that need a request of those covered. Of a function
@@ -250,11 +250,8 @@ func inWords(verb string, all []Scoped) []string {
 	for _, s := range all {
 		resources[s.Where] = append(resources[s.Where], s.Resource)
 	}
-	var out []string
-	for _, where := range slices.Sorted(maps.Keys(resources)) {
-		out = append(out, verb+strings.Join(text.Distinct(resources[where]), ", ")+where)
-	}
-	return out
+	return text.Map(slices.Sorted(maps.Keys(resources)),
+		func(where string) string { return verb + strings.Join(text.Distinct(resources[where]), ", ") + where })
 }
 
 // failing is the Profile with those requests alone for which a matchCondition always fails,

@@ -27,10 +27,7 @@ var subresourceGap = &Check{
 			return nil
 		}
 		if len(p.UnmatchedSubresources) == 0 {
-			var conditions []string
-			for _, c := range p.MatchConditions {
-				conditions = append(conditions, c.Expression)
-			}
+			conditions := text.Map(p.MatchConditions, func(c admissionv1.MatchCondition) string { return c.Expression })
 			return replicasPast(p.Matcher, p.Matched, conditions)
 		}
 		return []Problem{{
@@ -46,10 +43,8 @@ var readsReplicas = regexp.MustCompile(`\bobject\.\??spec\.\??replicas\b`)
 
 // expressions are all that the policy evaluates.
 func (p *PolicyProfile) expressions() []string {
-	out := text.Words(p.Validations, func(v admissionv1.Validation) string { return v.Expression })
-	for _, v := range p.Variables {
-		out = append(out, v.Expression)
-	}
+	out := text.Map(p.Validations, func(v admissionv1.Validation) string { return v.Expression })
+	out = append(out, text.Map(p.Variables, func(v admissionv1.Variable) string { return v.Expression })...)
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -53,10 +54,7 @@ func sharedName(o *inventory.Object, name string) []Problem {
 			Fix:     nameOfItsOwn(name),
 		}}
 	case len(o.Owners) > 1:
-		names := make([]string, len(o.Owners))
-		for i, owner := range o.Owners {
-			names[i] = owner.String()
-		}
+		names := text.Map(o.Owners, func(owner inventory.Owner) string { return owner.String() })
 		return []Problem{{
 			Severity: Info,
 			Message:  is + fmt.Sprintf("%s that is marked as that of %s: where both write it, each reverts the other", o.Kind, JoinBounded(names)),

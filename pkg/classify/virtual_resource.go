@@ -134,9 +134,7 @@ func decidedBy(virtual []inventory.Resource, say func(decision) string) string {
 			rest = slices.Delete(rest, i, i+1)
 		}
 	}
-	for _, r := range rest {
-		names = append(names, r.String())
-	}
+	names = append(names, text.Map(rest, func(r inventory.Resource) string { return r.String() })...)
 	content := strings.Join(names[:min(len(names), maxListed)], "; ")
 	if more := len(names) - maxListed; more > 0 {
 		content += fmt.Sprintf("; and %d more", more)

@@ -16,10 +16,8 @@ const maxListed = 5
 
 // listed names the first resources and counts the rest.
 func listed(resources []inventory.Resource) string {
-	names := make([]string, 0, maxListed)
-	for _, r := range resources[:min(len(resources), maxListed)] {
-		names = append(names, r.String())
-	}
+	names := text.Map(resources[:min(len(resources), maxListed)],
+		func(r inventory.Resource) string { return r.String() })
 	return sentence(names, len(resources)-len(names))
 }
 
@@ -33,10 +31,8 @@ func byRule(p *Profile, resources []inventory.Resource) string {
 
 // rulesFor names the rules that cover the resources.
 func rulesFor(p *Profile, resources []inventory.Resource) string {
-	var names []string
-	for _, i := range p.Matcher.RulesFor(p.Webhook, resources) {
-		names = append(names, fmt.Sprintf("rules[%d]", i))
-	}
+	names := text.Map(p.Matcher.RulesFor(p.Webhook, resources),
+		func(i int) string { return fmt.Sprintf("rules[%d]", i) })
 	return JoinBounded(names)
 }
 
@@ -62,11 +58,7 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // resourceNames returns the matched resources.
 func resourceNames(reached []admission.MatchedResource) []inventory.Resource {
-	out := make([]inventory.Resource, len(reached))
-	for i, r := range reached {
-		out[i] = r.Resource
-	}
-	return out
+	return text.Map(reached, func(r admission.MatchedResource) inventory.Resource { return r.Resource })
 }
 
 // intercepted says what a webhook is called for: "each CREATE and UPDATE of pods in namespace

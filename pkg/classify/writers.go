@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -19,11 +20,7 @@ var (
 
 // byWriters is the request on the control plane's path as each of its writers makes it.
 func byWriters(r admission.Request, namespace string) []admission.Request {
-	var out []admission.Request
-	for _, user := range writersOf(r.Resource, namespace) {
-		out = append(out, r.By(user))
-	}
-	return out
+	return text.Map(writersOf(r.Resource, namespace), r.By)
 }
 
 // writersOf are those parts that write the resource on the control plane's path.

@@ -362,6 +362,6 @@ func portList(ports []corev1.ServicePort) string {
 	if len(ports) == 0 {
 		return "nor any other"
 	}
-	out := text.Words(ports, func(p corev1.ServicePort) string { return fmt.Sprint(p.Port) })
+	out := text.Map(ports, func(p corev1.ServicePort) string { return fmt.Sprint(p.Port) })
 	return "only " + strings.Join(out, ", ")
 }

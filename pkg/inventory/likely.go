@@ -158,7 +158,7 @@ func (l *lackList) add(subject string) { l.subjects = append(l.subjects, subject
 
 func (l *lackList) sentences() []string {
 	subjects := text.Once(l.subjects)
-	out := text.Words(subjects[:min(len(subjects), maxUnchecked)], func(subject string) string {
+	out := text.Map(subjects[:min(len(subjects), maxUnchecked)], func(subject string) string {
 		return "no " + l.prefix + subject + ": " + l.follows + " is unknown"
 	})
 	if more := len(subjects) - len(out); more > 0 {

@@ -319,7 +319,7 @@ func (c *CRD) ServedVersions() []string {
 
 // VersionNames are the names of all versions, served or not.
 func (c *CRD) VersionNames() []string {
-	return text.Words(c.Versions, func(v CRDVersion) string { return v.Name })
+	return text.Map(c.Versions, func(v CRDVersion) string { return v.Name })
 }
 
 // CRDVersion is one version of a CRD.

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,9 +137,7 @@ func (o Objects) workloads() []Workload {
 	for _, s := range o.StatefulSets {
 		out = append(out, newWorkload("StatefulSet", &s.ObjectMeta, &s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1)))
 	}
-	for _, d := range o.DaemonSets {
-		out = append(out, newDaemon(d))
-	}
+	out = append(out, text.Map(o.DaemonSets, newDaemon)...)
 	for _, j := range o.Jobs {
 		out = append(out, newWorkload("Job", &j.ObjectMeta, &j.Spec.Template, ptr.Deref(j.Spec.Parallelism, 1)))
 	}

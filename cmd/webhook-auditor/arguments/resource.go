@@ -170,7 +170,7 @@ func ambiguous(typed string, found []inventory.Resource) string {
 	if len(found) == 1 {
 		return ""
 	}
-	others := text.Words(found[1:], inventory.Resource.String)
+	others := text.Map(found[1:], inventory.Resource.String)
 	return fmt.Sprintf("%s is taken to be %s; there is also %s", typed, found[0], strings.Join(others, ", "))
 }
 

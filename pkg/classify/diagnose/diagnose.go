@@ -247,10 +247,8 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 	}
 	meant := slices.DeleteFunc(slices.Clone(r.Profiles), func(p *classify.Profile) bool { return p.Type != t })
 	slices.SortStableFunc(meant, func(p, q *classify.Profile) int { return cmp.Compare(q.Timeout, p.Timeout) })
-	names := make([]string, len(meant))
-	for i, p := range meant {
-		names[i] = fmt.Sprintf("%s (%s)", p.Name, text.Seconds(p.Timeout))
-	}
+	names := text.Map(meant,
+		func(p *classify.Profile) string { return fmt.Sprintf("%s (%s)", p.Name, text.Seconds(p.Timeout)) })
 	note := fmt.Sprintf("It can be any of %s: %s.", inventory.Counted(len(names), "webhook"), classify.JoinBounded(names))
 	if len(names) == 0 {
 		note = "The input has no webhook that the plugin calls."
@@ -387,9 +385,6 @@ func shared(profiles, callers []*classify.Profile) []string {
 	case len(callers) == len(profiles):
 		return []string{fmt.Sprintf("%d webhooks are registered that it may be about, and the error does not distinguish them.", len(profiles))}
 	}
-	names := make([]string, len(callers))
-	for i, p := range callers {
-		names[i] = classify.ObjectName(p)
-	}
+	names := text.Map(callers, classify.ObjectName)
 	return []string{fmt.Sprintf("%d webhooks are registered under that name; the URL of the error is that of %s.", len(profiles), classify.JoinBounded(names))}
 }

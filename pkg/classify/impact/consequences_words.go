@@ -42,13 +42,9 @@ func (c *Consequences) Verdict() string {
 
 // String says what goes away.
 func (g Gone) String() string {
-	parts := text.Words(g.Down, func(name string) string { return "Service " + name + " down" })
-	for _, name := range g.Nodes {
-		parts = append(parts, "node "+name+" drained")
-	}
-	for _, name := range g.Delete {
-		parts = append(parts, "configuration "+name+" deleted")
-	}
+	parts := text.Map(g.Down, func(name string) string { return "Service " + name + " down" })
+	parts = append(parts, text.Map(g.Nodes, func(name string) string { return "node " + name + " drained" })...)
+	parts = append(parts, text.Map(g.Delete, func(name string) string { return "configuration " + name + " deleted" })...)
 	return strings.Join(parts, ", ")
 }
 
@@ -91,7 +87,7 @@ func (e Evicted) String() string {
 
 // String says what waits for which webhooks.
 func (b Blocked) String() string {
-	by := text.Words(b.By, func(r inventory.Ref) string { return Named(r) })
+	by := text.Map(b.By, func(r inventory.Ref) string { return Named(r) })
 	if b.More {
 		by = append(by, "and more")
 	}

@@ -159,7 +159,7 @@ func rulesText(w *inventory.Webhook) string {
 
 // ruleText is a rule in few words: "CREATE/UPDATE deployments.apps".
 func ruleText(r *admissionv1.RuleWithOperations) string {
-	resources := text.Words(classify.RuleResources(r), inventory.Resource.String)
+	resources := text.Map(classify.RuleResources(r), inventory.Resource.String)
 	out := strings.Join(text.Strings(r.Operations), "/") + " " + some(resources)
 	if !slices.Contains(r.APIVersions, "*") {
 		out += " in " + some(r.APIVersions)
@@ -178,7 +178,7 @@ func selectorText(s inventory.Selector) string {
 }
 
 func conditionsText(w *inventory.Webhook) string {
-	out := text.Words(w.MatchConditions,
+	out := text.Map(w.MatchConditions,
 		func(c admissionv1.MatchCondition) string { return c.Name + ": " + c.Expression })
 	return strings.Join(out, "; ")
 }

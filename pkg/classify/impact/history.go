@@ -150,7 +150,7 @@ func pastChanges(before, after *classify.Report) []PastChange {
 
 // bounded keeps so many lines, none of them long, and counts the others.
 func bounded(lines []string, most int) []string {
-	out := text.Words(lines[:min(len(lines), most)], func(line string) string { return text.Shorten(line, maxLine) })
+	out := text.Map(lines[:min(len(lines), most)], func(line string) string { return text.Shorten(line, maxLine) })
 	if more := len(lines) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}

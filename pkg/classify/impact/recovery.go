@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -70,11 +71,8 @@ func (b *Blocked) add(p *classify.Profile) {
 
 // keyNames are the keys in words, sorted.
 func keyNames(keys []inventory.Key) []string {
-	out := make([]string, len(keys))
-	for i, key := range slices.SortedFunc(slices.Values(keys), inventory.Key.Compare) {
-		out[i] = key.String()
-	}
-	return out
+	return text.Map(slices.SortedFunc(slices.Values(keys), inventory.Key.Compare),
+		func(key inventory.Key) string { return key.String() })
 }
 
 // lost reports whether the webhook's Service has no endpoint after the Change, and

@@ -67,7 +67,7 @@ func Compare(before, after *classify.Report) Difference {
 	registrations, unread := registrations(before.Matcher, after.Matcher)
 	policies, others := differentPolicies(before.Snapshot, after.Snapshot)
 	d := Difference{
-		Registrations: append([]Registration{}, registrations...), Policies: text.Words(policies, policyChange.String),
+		Registrations: append([]Registration{}, registrations...), Policies: text.Map(policies, policyChange.String),
 		Budgets: []BudgetChange{},
 	}
 	for _, r := range slices.Concat(unread, others) {
@@ -271,7 +271,7 @@ func reordered(t inventory.Type, all []webhookPair) []string {
 	if t != inventory.Mutating || inOrder {
 		return nil
 	}
-	return text.Words(kept, func(p webhookPair) string { return p.now.Name })
+	return text.Map(kept, func(p webhookPair) string { return p.now.Name })
 }
 
 // change is what changed of the webhook but its place.

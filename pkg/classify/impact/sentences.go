@@ -85,9 +85,7 @@ func (w WebhookChange) sentences(p webhookPair) []string {
 	if len(w.Lost) > 0 {
 		out = append(out, "no longer called for "+resourcesText(w.Lost)+allowance(p.was))
 	}
-	for _, f := range w.Fields {
-		out = append(out, w.fieldSentence(f))
-	}
+	out = append(out, text.Map(w.Fields, w.fieldSentence)...)
 	return out
 }
 

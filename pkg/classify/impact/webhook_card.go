@@ -80,9 +80,7 @@ func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) ma
 	if p.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
 		effects = append(effects, "as much again where it is called again (reinvocationPolicy IfNeeded)")
 	}
-	for _, fact := range evidence {
-		effects = append(effects, fact.Label+": "+fact.Text)
-	}
+	effects = append(effects, text.Map(evidence, func(fact Fact) string { return fact.Label + ": " + fact.Text })...)
 	failures := append([]string{"the backend is gone, cannot be reached, or its certificate does not match the CA bundle: " + ifItFails(p)}, drains(p)...)
 	if len(p.MatchConditions) > 0 {
 		consequence := "passes"

@@ -3,6 +3,7 @@ package start
 import (
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -37,10 +38,7 @@ func Order(step func() bool, m *admission.Matcher, webhooks []Webhook, services 
 	for i := range webhooks {
 		members = append(members, member{i, &webhooks[i], o.backendOf(webhooks[i].Service)})
 	}
-	var others []*component
-	for _, key := range services {
-		others = append(others, o.backendOf(key))
-	}
+	others := text.Map(services, o.backendOf)
 	o.build(step, members, others)
 	for i, c := range others {
 		o.services[c.class] = append(o.services[c.class], services[i])

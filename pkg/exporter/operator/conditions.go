@@ -67,10 +67,10 @@ func conditionsOf(r *classify.Report, found []classify.OperatorError, before []m
 	o conditionOptions,
 ) []metav1.Condition {
 	now := o.Now
-	errs := make([]metav1.Condition, len(found))
-	for i, e := range found {
-		errs[i] = withTransitionTime(errorCondition(e), before, now)
-	}
+	errs := text.Map(found,
+		func(e classify.OperatorError) metav1.Condition {
+			return withTransitionTime(errorCondition(e), before, now)
+		})
 	if !hasStatus(before, Degraded, metav1.ConditionTrue) &&
 		!hasStatus(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
 		o.atFirst = rolloutInertia
@@ -172,7 +172,7 @@ func commonReason(found []classify.Degradation) string {
 }
 
 func messages(found []classify.Degradation) []string {
-	return text.Distinct(text.Words(found, func(d classify.Degradation) string { return d.Message }))
+	return text.Distinct(text.Map(found, func(d classify.Degradation) string { return d.Message }))
 }
 
 // rollUps sums the errors up: to Degraded, to EvaluationConditionsDetected, or
@@ -223,7 +223,7 @@ const (
 
 func bounded(all []string) string {
 	shown := all[:min(len(all), maxLines)]
-	out := text.Words(shown, func(line string) string { return text.Shorten(line, maxLength) })
+	out := text.Map(shown, func(line string) string { return text.Shorten(line, maxLength) })
 	if more := len(all) - len(shown); more > 0 {
 		out = append(out, fmt.Sprintf("And %d more.", more))
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -100,9 +101,9 @@ var (
 
 // requestWords are those of a request as "explain" and kubectl take it; nil where the
 // text is none.
-func requestWords(text string) []string {
+func requestWords(typed string) []string {
 	var words []string
-	for word := range strings.FieldsSeq(inNamespace.ReplaceAllString(text, " -n $1 ")) {
+	for word := range strings.FieldsSeq(inNamespace.ReplaceAllString(typed, " -n $1 ")) {
 		value := len(words) > 0 && strings.HasPrefix(words[len(words)-1], "-")
 		if value || !slices.Contains(articles, strings.ToLower(word)) {
 			words = append(words, word)
@@ -149,10 +150,7 @@ func (v *view) look(e report.Explanation) report.Blocks {
 
 // diagnosis explains the errors of API servers; the first heading is the verdict.
 func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks) {
-	answers := make([]diagnose.Answer, len(found))
-	for i, e := range found {
-		answers[i] = diagnose.Explain(v.Report, e)
-	}
+	answers := text.Map(found, func(e diagnose.APIServerError) diagnose.Answer { return diagnose.Explain(v.Report, e) })
 	d := report.NewDiagnosis(answers, v.Snapshot)
 	d.Inputs = nil // the overview has them
 	blocks := d.Text(report.TextOptions{})
@@ -219,10 +217,10 @@ func (v *view) failedCall(p *classify.Profile) string {
 }
 
 // find searches webhooks, their configurations and backends, and checks.
-func (v *view) find(text string) report.Blocks {
+func (v *view) find(typed string) report.Blocks {
 	var webhooks, checks []report.Line
 	for _, w := range v.profiles {
-		if v.matches(query{Text: text}, w) {
+		if v.matches(query{Text: typed}, w) {
 			webhooks = append(webhooks,
 				report.Line{
 					Name: w.Name, URL: v.webhook(w.Ref).URL, Text: w.Configuration + ", " + w.Webhook.Backend.String(),
@@ -230,7 +228,7 @@ func (v *view) find(text string) report.Blocks {
 		}
 	}
 	for _, c := range classify.Checks {
-		if contains(c.Name, text) || contains(c.Summary, text) {
+		if contains(c.Name, typed) || contains(c.Summary, typed) {
 			checks = append(checks, report.Line{Name: c.Name, URL: v.check(c).URL, Text: c.Summary})
 		}
 	}

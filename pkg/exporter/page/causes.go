@@ -199,7 +199,7 @@ func (v *view) alertsOf(profiles []*classify.Profile) []inventory.Alert {
 
 // alertsOn are their names.
 func (v *view) alertsOn(profiles []*classify.Profile) []string {
-	return text.Distinct(text.Words(v.alertsOf(profiles), func(a inventory.Alert) string {
+	return text.Distinct(text.Map(v.alertsOf(profiles), func(a inventory.Alert) string {
 		if a.Severity != classify.Critical.String() { // of a critical finding, too
 			return fmt.Sprintf("%s (%s: does not page)", a.Name, a.Severity)
 		}

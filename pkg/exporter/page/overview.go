@@ -88,7 +88,7 @@ func (v *view) failing() []string {
 	) int {
 		return cmp.Compare(v.failedShare(b), v.failedShare(a))
 	})
-	return text.Words(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
+	return text.Map(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
 }
 
 // groups are the causes by urgency.

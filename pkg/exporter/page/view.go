@@ -67,9 +67,7 @@ func (v *view) row(found *classify.Finding) findingRow {
 
 // rows are the first findings, and how many more there are.
 func (v *view) rows(findings []*classify.Finding, most int) (rows []findingRow, more int) {
-	for _, f := range findings[:min(len(findings), most)] {
-		rows = append(rows, v.row(f))
-	}
+	rows = append(rows, text.Map(findings[:min(len(findings), most)], v.row)...)
 	return rows, max(len(findings)-most, 0)
 }
 
@@ -146,7 +144,7 @@ func (l links) link(name string) string {
 
 // join escapes the parts of a name.
 func join(parts ...string) string {
-	return strings.Join(text.Words(parts, url.PathEscape), "/")
+	return strings.Join(text.Map(parts, url.PathEscape), "/")
 }
 
 func webhookName(ref inventory.Ref) string {

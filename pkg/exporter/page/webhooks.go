@@ -55,9 +55,7 @@ func (v *view) matches(q query, p *classify.Profile) bool {
 		return false
 	}
 	names := []string{p.Name, p.Configuration, p.Webhook.Backend.String(), p.Object.Owner.String()}
-	for _, f := range v.ofWebhook[p.Ref] {
-		names = append(names, f.Check.Name)
-	}
+	names = append(names, text.Map(v.ofWebhook[p.Ref], func(f *classify.Finding) string { return f.Check.Name })...)
 	return slices.ContainsFunc(names, func(name string) bool { return contains(name, q.Text) })
 }
 
@@ -104,9 +102,7 @@ const maxReached = 2
 func reached(p *classify.Profile) string {
 	var names []string
 	for _, class := range classify.Classes {
-		for _, r := range p.ByClass[class] {
-			names = append(names, r.String())
-		}
+		names = append(names, text.Map(p.ByClass[class], func(r inventory.Resource) string { return r.String() })...)
 	}
 	for _, r := range p.Matched {
 		names = append(names, r.String())

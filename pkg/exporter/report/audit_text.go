@@ -37,10 +37,8 @@ const maxEntries = 20
 // WriteErrors writes what cannot be read, one line for each cause, and nothing where there
 // are no errors: errors are not findings.
 func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
-	var lines []Line
-	for _, e := range ByCause(errs) {
-		lines = append(lines, Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()})
-	}
+	lines := text.Map(ByCause(errs),
+		func(e Error) Line { return Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()} })
 	return Blocks{{Lines: lines}}.Bounded(MaxErrors).WriteText(w, o)
 }
 
@@ -433,7 +431,7 @@ func (d Document) found() string {
 
 // subject is the cluster by its version, or the files.
 func (d Document) subject() string {
-	paths := text.Words(d.Inputs, inputName)
+	paths := text.Map(d.Inputs, inputName)
 	server := "Kubernetes " + text.Clean(d.Server)
 	isKnown := d.Server != (inventory.Version{}).String() && d.Server != ""
 	switch {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -134,10 +135,7 @@ func (r *AuditedRequest) markOverwritten() {
 		patches = append(patches, inventory.Patch{Webhook: s.Name, Changes: s.changes()})
 	}
 	inventory.MarkOverwritten(patches)
-	var changes [][]inventory.Change
-	for _, p := range patches {
-		changes = append(changes, p.Changes)
-	}
+	changes := text.Map(patches, func(p inventory.Patch) []inventory.Change { return p.Changes })
 	r.Message = inventory.Redact(r.Resource, []map[string]any{r.Object}, changes).Text(r.Message)
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -100,20 +101,12 @@ type Table struct {
 
 // Sentences are Lines that have nothing but a Text.
 func Sentences(texts ...string) []Line {
-	out := make([]Line, 0, len(texts))
-	for _, text := range texts {
-		out = append(out, Line{Text: text})
-	}
-	return out
+	return text.Map(texts, func(written string) Line { return Line{Text: written} })
 }
 
 // noteLines are notes, one a line.
 func noteLines(notes []string) []Line {
-	var out []Line
-	for _, note := range notes {
-		out = append(out, Line{Label: "note:", Text: note, Tone: Note})
-	}
-	return out
+	return text.Map(notes, func(note string) Line { return Line{Label: "note:", Text: note, Tone: Note} })
 }
 
 // omitted says how many more there are than a list has; nothing where it has all.

@@ -53,7 +53,7 @@ func (c Changes) blocks() Blocks {
 	for _, group := range alike(c.Registrations) {
 		subject, all := group[0].Subject(), group[0]
 		if n := len(group); n > 1 {
-			names := text.Words(group, func(r impact.Registration) string { return r.Configuration })
+			names := text.Map(group, func(r impact.Registration) string { return r.Configuration })
 			subject = fmt.Sprintf("%d %s webhook configurations are %s: %s", n, all.Type.Title(), all.Edit, shortenLists(strings.Join(names, ", ")))
 			for _, r := range group[1:] {
 				all.Webhooks = slices.Concat(all.Webhooks, r.Webhooks)

@@ -31,9 +31,7 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 
 func newFindings(findings []*classify.Finding) []Finding {
 	out := []Finding{}
-	for _, f := range findings {
-		out = append(out, NewFinding(f))
-	}
+	out = append(out, text.Map(findings, NewFinding)...)
 	return out
 }
 

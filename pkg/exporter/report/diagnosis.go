@@ -97,9 +97,7 @@ func (d Diagnosis) Text(o TextOptions) Blocks {
 	if len(d.Errors) > 1 {
 		out = append(out, Block{Heading: d.head()})
 	}
-	for _, e := range d.Errors {
-		out = append(out, e.block())
-	}
+	out = append(out, text.Map(d.Errors, func(e diagnosedError) Block { return e.block() })...)
 	if d.FromMessage {
 		return append(out, Block{Lines: []Line{{Text: messageAlone, Tone: Dim}}})
 	}
@@ -163,7 +161,7 @@ func (e diagnosedError) block() Block {
 	for _, note := range e.Notes {
 		out.Add("note:", Line{Text: note})
 	}
-	others := text.Once(text.Words(e.Findings[e.Related:], func(f Finding) string { return f.Check }))
+	others := text.Once(text.Map(e.Findings[e.Related:], func(f Finding) string { return f.Check }))
 	if len(others) > 0 {
 		out.Add("also:", Line{Text: "other findings about it: " + strings.Join(others, ", ")})
 	}

@@ -98,9 +98,7 @@ func (p AdmissionPolicy) registered() Webhook {
 // Registered are the webhooks and, with their types and names alone, the policies.
 func (d Document) Registered() []Webhook {
 	out := slices.Clone(d.Webhooks)
-	for _, p := range d.Policies {
-		out = append(out, p.registered())
-	}
+	out = append(out, text.Map(d.Policies, func(p AdmissionPolicy) Webhook { return p.registered() })...)
 	return out
 }
 
@@ -181,7 +179,7 @@ func ByCause(errs []Error) []Error {
 	for _, alike := range grouped(errs, Error.withoutObject) {
 		e := alike[0]
 		if len(alike) > 1 {
-			objects := text.Words(alike, func(e Error) string { return e.Source })
+			objects := text.Map(alike, func(e Error) string { return e.Source })
 			e = Error{Source: strings.Join(objects, ", "), Message: e.withoutObject(), Forbidden: true}
 		}
 		out = append(out, e)
@@ -308,9 +306,7 @@ func NewFinding(f *classify.Finding) Finding {
 // NewErrors returns them as views have them.
 func NewErrors(errs []inventory.Error) []Error {
 	out := []Error{}
-	for _, e := range errs {
-		out = append(out, newError(e))
-	}
+	out = append(out, text.Map(errs, newError)...)
 	return out
 }
 

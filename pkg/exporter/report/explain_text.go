@@ -272,7 +272,7 @@ func steps(numbers []int) string {
 	if last := len(numbers) - 1; last > 1 && numbers[last]-numbers[0] == last {
 		return fmt.Sprintf("steps %d to %d", numbers[0], numbers[last])
 	}
-	return "steps " + strings.Join(text.Words(numbers, strconv.Itoa), ", ")
+	return "steps " + strings.Join(text.Map(numbers, strconv.Itoa), ", ")
 }
 
 // particulars are how often a step is taken, and what puts a policy into effect.

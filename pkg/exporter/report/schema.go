@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -60,9 +61,7 @@ func typeSchemas() map[reflect.Type]*jsonschema.Schema {
 		severities = append(severities, s.String())
 	}
 	outcomes := []any{}
-	for _, o := range inventory.AuditOutcomes {
-		outcomes = append(outcomes, o)
-	}
+	outcomes = append(outcomes, text.Map(inventory.AuditOutcomes, func(o inventory.AuditOutcome) any { return o })...)
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[inventory.AuditOutcome](): {Type: "string", Enum: outcomes},
 		reflect.TypeFor[inventory.Type]():         {Type: "string", Enum: []any{"mutating", "validating", "conversion", "mutatingpolicy", "validatingpolicy"}},

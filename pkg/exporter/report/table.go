@@ -75,11 +75,7 @@ func (t *Table) writer(cell func(content, link string) string) table.Writer {
 }
 
 func row(cells []string, write func(string) string) table.Row {
-	out := make(table.Row, len(cells))
-	for i, c := range cells {
-		out[i] = write(c)
-	}
-	return out
+	return text.Map(cells, func(c string) any { return write(c) })
 }
 
 // columns align numbers to the right.

@@ -85,7 +85,7 @@ func topNotes(t Top) []string {
 		out = append(out, policyCounts)
 	}
 	if len(t.NotCalled) > 0 {
-		names := text.Words(t.NotCalled, func(line TopWebhook) string { return line.Name })
+		names := text.Map(t.NotCalled, func(line TopWebhook) string { return line.Name })
 		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
 	}
 	return append(out, SourceLine(t.Observation))

@@ -519,14 +519,14 @@ type requestKey struct {
 
 // verbs lists the operations as they are typed.
 func verbs(ops Operations) string {
-	words := text.Words(ops.List(), func(op Operation) string { return strings.ToLower(string(op)) })
+	words := text.Map(ops.List(), func(op Operation) string { return strings.ToLower(string(op)) })
 	return cmp.Or(strings.Join(words, ", "), "none that webhooks are called for")
 }
 
 // version finds the version that is asked for, else the preferred one.
 func (m *Matcher) version(r inventory.Resource, typed string) (apiVersion, error) {
 	served := m.index.servedVersions(r)
-	names := text.Words(served, func(v apiVersion) string { return v.Version })
+	names := text.Map(served, func(v apiVersion) string { return v.Version })
 	want := strings.TrimPrefix(typed, r.Group+"/")
 	if typed == "" {
 		want = m.preferredOf(r, names)

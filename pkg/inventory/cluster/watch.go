@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -278,10 +279,7 @@ func (w *watcher) status() watchStatus {
 
 // objects returns what the watches have of the cluster at the time.
 func (w *watcher) objects(now time.Time) inventory.Objects {
-	var all []contents
-	for _, o := range w.watches {
-		all = append(all, o.contents(now))
-	}
+	all := text.Map(w.watches, func(o *objectWatch) contents { return o.contents(now) })
 	w.mu.Lock()
 	info, errors, regressions := w.serverInfo, maps.Clone(w.errors), w.regressions
 	w.mu.Unlock()

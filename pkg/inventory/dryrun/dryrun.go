@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -129,10 +130,8 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 		x.round(ctx, 1)
 	}
 	x.validate(ctx)
-	var patches []inventory.Patch
-	for _, s := range x.result.Steps {
-		patches = append(patches, inventory.Patch{Webhook: s.Name, Changes: s.Patch})
-	}
+	patches := text.Map(x.result.Steps,
+		func(s Step) inventory.Patch { return inventory.Patch{Webhook: s.Name, Changes: s.Patch} })
 	inventory.MarkOverwritten(patches)
 	x.result.After = x.object
 	x.compare()
@@ -362,9 +361,9 @@ func StatusText(status metav1.Status) string {
 	out := []string{status.Message}
 	if status.Details != nil {
 		for _, cause := range status.Details.Causes {
-			if text := strings.TrimPrefix(cause.Field+": "+cause.Message, ": "); !strings.Contains(status.Message,
+			if described := strings.TrimPrefix(cause.Field+": "+cause.Message, ": "); !strings.Contains(status.Message,
 				cause.Message) {
-				out = append(out, text)
+				out = append(out, described)
 			}
 		}
 	}
