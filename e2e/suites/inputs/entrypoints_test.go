@@ -482,7 +482,7 @@ func (w environment) compareUnchanged(t *testing.T) {
 
 // ofFiles are checks of what is in files alone: bundles to be written, objects to be sent, and
 // workloads without Pods.
-var ofFiles = []string{"bundle-conflict", "refused-by-api", "host-port"}
+var ofFiles = []string{"bundle-conflict", "refused-by-api", "host-port", "backend-selector"}
 
 // findingKey is what identifies a finding.
 func findingKey(f testenv.ReportedFinding) string {
