@@ -327,8 +327,8 @@ func (c APIServerError) calls(w *inventory.Webhook) bool {
 // meanwhile is how to let requests through until the backend is well again;
 // "" where it is not the call that fails, or not certain whose.
 func meanwhile(cause Cause, profiles []*classify.Profile) string {
-	switch cause {
-	case causeDenied, causeMirrorPod, causeEvictionDenied, "dry-run", "match-condition", "client-gone", "request-timeout", "patch", "patch-failed", "tunnel", "slow-call", "gke-rules", "gke-autopilot", "apply-conflict", "ca-bundle-conflict":
+	if slices.Contains(answered, cause) && cause != "api-server" ||
+		slices.Contains([]Cause{"match-condition", "client-gone", "tunnel"}, cause) {
 		return ""
 	}
 	if len(profiles) != 1 {
@@ -368,7 +368,7 @@ func failsOpen(cause Cause, callers []*classify.Profile) []string {
 }
 
 // answered are the causes that refuse a request whatever failurePolicy says.
-var answered = []Cause{causeDenied, causeMirrorPod, causeEvictionDenied, "gke-rules", "gke-autopilot", "slow-call", "apply-conflict", "ca-bundle-conflict", "dry-run", "patch", "patch-failed", "request-timeout", "api-server"}
+var answered = []Cause{causeDenied, causeMirrorPod, causeEvictionDenied, "gke-rules", "gke-autopilot", "slow-call", "apply-conflict", "ca-bundle-conflict", "aks-enforcer", "dry-run", "patch", "patch-failed", "request-timeout", "api-server"}
 
 // callFailures are the causes that a backend without ready endpoints has, or
 // seems to have.

@@ -269,6 +269,11 @@ func TestAdvice(t *testing.T) {
 			t.Errorf("no advice for %s", c.Cause)
 		}
 	}
+	for _, c := range conflictCauses { // a conflict of an apply refuses no request that a webhook is called for
+		if !slices.Contains(answered, c.Cause) {
+			t.Errorf("%s is none of those that are answered", c.Cause)
+		}
+	}
 	for cause, advice := range advices {
 		if strings.HasSuffix(advice.Meaning, ".") || strings.HasSuffix(advice.Fix, ".") || advice.Fix == "" {
 			t.Errorf("%s: want a meaning and a fix without a full stop: %+v", cause, advice)

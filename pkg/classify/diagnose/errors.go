@@ -195,7 +195,7 @@ var unnamed = []errorPattern{
 	{regexp.MustCompile(`Post "?https://[^\s"?]+\?timeout=\d+m?s"?: `), func(c *APIServerError, groups []string) {
 		c.URL, c.Detail = calledURL(groups[0]), groups[0]+c.Detail
 	}, callCauses, causeOther},
-	{regexp.MustCompile(`(?i:failed to (?:update|renew) (?:the )?(?:lock|(?:node )?lease))\b.*?(?:Client\.Timeout exceeded|context deadline exceeded|timed out waiting for the condition)`), func(c *APIServerError, groups []string) { c.Detail = groups[0] + c.Detail }, nil, "lease-timeout"},
+	{regexp.MustCompile(`(?i:failed to (?:update|renew) (?:the )?(?:lock|(?:node )?lease))\b.*?(?:Client\.Timeout exceeded|context deadline exceeded|timed out waiting for the condition)`), func(c *APIServerError, groups []string) { c.Detail = groups[0] + " " + c.Detail }, nil, "lease-timeout"},
 	{regexp.MustCompile(`PostStartHook "[^"]+" failed:`), func(c *APIServerError, groups []string) { c.Detail = groups[0] + " " + c.Detail }, nil, "start-hook"},
 	{regexp.MustCompile(`stream error: stream ID \d+; INTERNAL_ERROR; received from peer`), func(c *APIServerError, groups []string) { c.Detail = groups[0] }, nil, causePanic},
 }
