@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -72,9 +73,9 @@ func misissued(p *Profile) []Problem {
 			from, fitting.Namespace, fitting.Name, consequence)
 		problem.Fix = fmt.Sprintf("set the annotation cert-manager.io/inject-ca-from to %s/%s%s",
 			fitting.Namespace, fitting.Name, byOwner(p))
-	case named != nil && fitting == nil && !named.Spec.IsCA && len(named.Spec.DNSNames) > 0:
+	case named != nil && fitting == nil && !named.Spec.IsCA:
 		problem.Message = fmt.Sprintf("gets its CA bundle from Certificate %s, which is for %s, not for %s.%s.svc: calls fail; %s",
-			from, JoinBounded(named.Spec.DNSNames), service.Name, service.Namespace, consequence)
+			from, cmp.Or(JoinBounded(named.Spec.DNSNames), "no DNS name"), service.Name, service.Namespace, consequence)
 		problem.Fix = fmt.Sprintf("add %s.%s.svc to spec.dnsNames of the Certificate", service.Name, service.Namespace)
 	default:
 		return nil
