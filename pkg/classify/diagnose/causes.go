@@ -128,6 +128,7 @@ var ownerCauses = []cause{
 // crypto/tls, net/http.
 var handshakeCauses = []cause{
 	{regexp.MustCompile(`local error: tls: bad record MAC|remote error: tls: (?:bad certificate|unknown certificate|expired certificate|unsupported certificate)`), "certificate-refused"},
+	{regexp.MustCompile(`(?i)no certificates? (?:available|configured|found)|no such file|not found|PEM`), "no-certificate"},
 	{regexp.MustCompile(`client didn't provide a certificate|failed to verify certificate|unsupported versions|no cipher suite|protocol version`), causeTLS},
 }
 
@@ -648,6 +649,11 @@ var advices = map[Cause]advice{
 		Meaning: "this is the webhook's own log: a caller does not accept its certificate. If that is an API server, the CA in caBundle, the name or the dates do not fit",
 		Fix:     "see which of them it is by the error of a request that fails, or on the backend: webhook-auditor audit --probe=tls",
 		Checks:  []string{"serving-certificate", "ca-bundle-invalid", "ca-bundle-missing"},
+	},
+	"unserved-certificate": {
+		Meaning: "this is of the webhook's own server: it has no certificate yet. It does not start, or calls of it fail, until the Secret with the certificate is there",
+		Fix:     "nothing, where it is there in a minute. Else look at what is to make the Secret: cert-manager (is it installed, is the Certificate ready), OLM, a Job, the software itself (its rights)",
+		Checks:  []string{"serving-certificate"},
 	},
 	"handshake-closed": {
 		Meaning: "this is the webhook's own log: a caller opened a connection and did not go on with TLS. Probes and load balancers do so; no request needs to have failed",

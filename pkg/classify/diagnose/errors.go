@@ -163,6 +163,7 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`Resource kind (\S+, Kind=\w+) not found\. There can be a delay between when CustomResourceDefinitions are created`), unreadable, nil, "kind-too-new"},
 		{regexp.MustCompile(`\S+ is excluded from admission webhooks; this rule will have no effect`), whole, nil, "rule-without-effect"},
 		{regexp.MustCompile(`[Tt]he conversion webhook CABundle is invalid|InvalidCABundle`), whole, nil, "ca-bundle-invalid"},
+		{unservedCertificate, whole, nil, "unserved-certificate"},
 		{regexp.MustCompile(`(?:http: )?TLS handshake error from \S+: `), whole, handshakeCauses, "handshake-closed"},
 		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: [^"]*status\.storedVersions`), ofCRD, nil, "stored-version"},
 		{regexp.MustCompile(`CustomResourceDefinition (\S+) failed upgrade safety validation.*?stored version "[^"]+" removed`), ofCRD, nil, "stored-version"},
@@ -256,7 +257,6 @@ var otherRefusals = []struct {
 	{regexp.MustCompile(`\((?:get|post|put|patch|delete) [\w-]+(?:\.[\w-]+)+\)|list of server APIs: |get resource list for |available_controller|failing or missing response from`), "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices"},
 	{ownPatch, "the client's own patch does not fit the object; no webhook refused the request"},
 	{regexp.MustCompile(`dummy invalid config not rejected`), "this is istiod's own log: the API server does not call its validating webhook, or cannot. Until it does, failurePolicy stays Ignore: webhook-auditor audit --probe=tls"},
-	{regexp.MustCompile(`cert-rotation.*(?:not well-formed|could not refresh)`), "this is the log of the software of a webhook: it has made no certificate yet, and calls of the webhook fail until it has. Where that lasts, look at the Secret and at its rights"},
 	{regexp.MustCompile(`webhooks\[\d+\]\.[\w.\[\]]+: (?:Invalid|Required|Unsupported|Duplicate) value`), "the API server does not accept a webhook configuration, for the fields in the text. Before the next apply: webhook-auditor audit PATH"},
 	{regexp.MustCompile(`broken webhook application|K8S_ADMISSION_WEBHOOK_`), "the provider found a webhook that fails or is unsafe, and does not name it here: webhook-auditor audit"},
 	{regexp.MustCompile(`degraded_webhook\.go`), "OpenShift's operator could not dial a webhook that it checks, from its own Pod; no request failed by that"},
@@ -269,6 +269,14 @@ var otherRefusals = []struct {
 	{regexp.MustCompile(`is forbidden\b|\(Forbidden\)`), "RBAC or a built-in admission plugin refused the request, no webhook did"},
 	{regexp.MustCompile(`\bis invalid: `), "validation refused the object: the API server's own, of what mutating webhooks made of it, or a webhook's, which kubectl does not name where its reason is Invalid: webhook-auditor explain OPERATION RESOURCE"},
 }
+
+// unservedCertificate is in logs of a webhook's software, and events of its Pods, without the
+// certificate that it is to serve. Source: sigs.k8s.io/controller-runtime,
+// github.com/open-policy-agent/cert-controller, the kubelet.
+var unservedCertificate = regexp.MustCompile(`open \S*(?:webhook|serving-certs)\S*\.(?:crt|pem|key): no such file or directory|` +
+	`kubebuilder\.webhook.{0,99}open \S+: no such file or directory|` +
+	`MountVolume\.SetUp failed for volume [^:]*: \w+ \S*(?:webhook[\w.-]*(?:cert|tls)|(?:cert|tls)[\w.-]*webhook)\S* not (?:found|registered)|` +
+	`not well-formed, cannot update webhook configurations|could not refresh CA and server certs`)
 
 // ownPatch is in errors of a patch of the client's own. Webhooks are called for no webhook
 // configuration, so theirs do not patch one.
@@ -445,7 +453,7 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	switch {
 	case c.Cause == causeName && otherServer(rest):
 		c.Cause = causeOtherServer
-	case c.Kind != "" && ownCall.MatchString(rest): // of the backend
+	case c.Kind != "" && (ownCall.MatchString(rest) || strings.Contains(rest, `no kind "`+c.Kind+`"`)): // of the backend
 		c.Cause = s.otherwise
 	case c.Cause == causeConversionRefused && strings.HasPrefix(rest, "Post "): // no answer has the URL
 		c.Cause = causeOther
