@@ -73,6 +73,9 @@ type file struct {
 	lenient bool
 	// plain is set where it is no file of a must-gather or the like, as far as it is known.
 	plain bool
+	// incomplete is set where workloads lack what the patches of a kustomization add that cannot
+	// be built.
+	incomplete bool
 	// implied is the type of objects that do not state theirs.
 	implied schema.GroupVersionKind
 	// member is its path in the directory or archive.
@@ -123,7 +126,7 @@ func (r *reader) path(input *input) {
 		if b := kustomize(input.path); b.err != nil {
 			input.unread = append(input.unread, b.failure())
 		} else {
-			r.built(input, b)
+			r.built(input, b, false)
 			r.keep(input)
 		}
 	default:

@@ -37,6 +37,9 @@ type kustomization struct {
 	// bases are the folders that it builds on.
 	bases     []string
 	component bool
+	// patches is set of one that changes what it builds on, and incomplete of one that such a one
+	// builds on which cannot be built: its workloads lack what the patches add.
+	patches, incomplete bool
 	// describesBundle is set of one with the base of a ClusterServiceVersion: operator-sdk makes
 	// a bundle of both, in which samples are examples. It is applied by no one.
 	describesBundle bool
@@ -87,10 +90,12 @@ func (d *folder) add(input *input, file string) {
 	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
 	k.component = tree["kind"] == "Component"
 	versions, _ := filepath.Glob(filepath.Join(k.folder, "bases", "*.clusterserviceversion.yaml"))
-	for _, name := range versions {
+	channels, _ := filepath.Glob(filepath.Join(k.folder, "*", "bases", "*.clusterserviceversion.yaml"))
+	for _, name := range slices.Concat(versions, channels) {
 		k.describesBundle, d.skipped[name] = true, true
 	}
 	for field, value := range tree {
+		k.patches = k.patches || strings.HasPrefix(field, "patches") || field == "components"
 		for _, name := range pathsIn(map[string]any{field: value}, "") {
 			full := filepath.Join(k.folder, name)
 			switch info, err := os.Stat(full); {
@@ -191,6 +196,9 @@ func (r *reader) builtBelow(input *input, d *folder) {
 			b := kustomize(k.file)
 			if b.err != nil {
 				input.unread = append(input.unread, b.failure())
+				for name := range d.below(k) {
+					d.kustomizations[name].incomplete = d.kustomizations[name].incomplete || k.patches || k.incomplete
+				}
 				next = append(next, d.bases(k)...)
 				continue
 			}
@@ -198,7 +206,7 @@ func (r *reader) builtBelow(input *input, d *folder) {
 				tried[name] = tried[name] || d.kustomizations[name] != nil
 				d.skipped[name] = d.skipped[name] || d.kustomizations[name] == nil
 			}
-			r.built(input, b)
+			r.built(input, b, k.incomplete)
 		}
 	}
 }
@@ -331,12 +339,23 @@ func overlays(read string, left []string) string {
 func (f *file) isPatch(object metav1.Object) bool {
 	crd, isCRD := object.(*apiextensionsv1.CustomResourceDefinition)
 	switch {
+	case f.incomplete && isWorkload(object):
+		return true
 	case !f.plain || object.GetUID() != "" || object.GetResourceVersion() != "" || !f.lenient && f.member != "":
 		return false
 	case !f.lenient:
 		return isCRD && crd.Spec.Group == ""
 	}
 	return object.GetName()+object.GetGenerateName() == "" || isPartial(object)
+}
+
+// isWorkload reports whether the object makes Pods.
+func isWorkload(object metav1.Object) bool {
+	switch object.(type) {
+	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet:
+		return true
+	}
+	return false
 }
 
 // isPartial reports whether an object lacks what an API server requires of it.

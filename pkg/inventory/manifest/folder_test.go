@@ -50,10 +50,12 @@ func TestFolders(t *testing.T) {
 		"overlays":                     {with(tree{"config/default/kustomization.yaml": "namePrefix: x-\nresources: [../base]\n", "config/release/kustomization.yaml": "namePrefix: y-\nresources: [../base]\n"}), "x-a unknown", "of the objects of config/default: config/release;"},
 		"the overlay with webhooks":    {with(tree{"config/default/kustomization.yaml": "namespace: sys\nresources: [../crd]\n", "config/hooks/kustomization.yaml": "namespace: sys\nresources: [../crd, ../base]\n", "config/crd/kustomization.yaml": "resources: [c.yaml]\n", "config/crd/c.yaml": crdWhole}), "a as.a.example.com unknown", ""},
 		"what a bundle is made of":     {with(tree{"config/manifests/kustomization.yaml": "namePrefix: x-\nresources: [bases/a.clusterserviceversion.yaml, ../base, ../samples]\n", "config/manifests/bases/a.clusterserviceversion.yaml": "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a}\n", "config/samples/kustomization.yaml": "resources: [s.yaml]\n", "config/samples/s.yaml": "apiVersion: a.example.com/v1\nkind: A\nmetadata: {name: sample}\n"}), "a unknown", ""},
-		"other webhooks of one name":   {tree{"config/default/kustomization.yaml": "resources: [a.yaml, d.yaml]\n", "config/default/a.yaml": whole("a", "sys"), "config/default/d.yaml": deployed("1"), "config/test/kustomization.yaml": "resources: [a.yaml, d.yaml, c.yaml]\n", "config/test/a.yaml": strings.Replace(whole("a", "sys"), "a.example.com\n  admission", "b.example.com\n  admission", 1), "config/test/d.yaml": deployed("2"), "config/test/c.yaml": crdWhole}, "a unknown", "of the objects of config/default: config/test;"},
+		"other webhooks of one name":   {tree{"config/default/kustomization.yaml": "resources: [a.yaml, d.yaml]\n", "config/default/a.yaml": whole("a", "sys"), "config/default/d.yaml": deployed("1"), "config/test/kustomization.yaml": "resources: [a.yaml, d.yaml, c.yaml]\n", "config/test/a.yaml": strings.Replace(whole("a", "sys"), "a.example.com\n  admission", "b.example.com\n  admission", 1), "config/test/d.yaml": deployed("2"), "config/test/c.yaml": crdWhole}, "a d unknown", "of the objects of config/default: config/test;"},
 		"two of one name":              {tree{"x/kustomization.yaml": "resources: [a.yaml]\n", "x/a.yaml": whole("a", "sys"), "y/kustomization.yaml": "resources: [a.yaml]\n", "y/a.yaml": strings.Replace(whole("a", "sys"), "a.example.com\n  admission", "b.example.com\n  admission", 1)}, "a unknown", "of which the latter counts"},
 		"equal forms":                  {with(tree{"config/other/kustomization.yaml": "resources: [../base]\ncommonLabels: {}\n"}), "a unknown", ""},
 		"a root that does not build":   {with(tree{"config/default/kustomization.yaml": "resources: [../base, gone.yaml]\n"}), "a unknown", "kustomization config/default/kustomization.yaml cannot be built: it names gone.yaml"},
+		"workloads of such a one":      {with(tree{"config/base/kustomization.yaml": "resources: [a.yaml, d.yaml]\n", "config/base/d.yaml": deployed("1"), "config/default/kustomization.yaml": "resources: [../base, gone.yaml]\npatches: [{path: p.yaml}]\n"}), "a unknown", "cannot be built: it names p.yaml"},
+		"workloads without patches":    {with(tree{"config/base/kustomization.yaml": "resources: [a.yaml, d.yaml]\n", "config/base/d.yaml": deployed("1"), "config/default/kustomization.yaml": "resources: [../base, gone.yaml]\n"}), "a d unknown", "cannot be built: it names gone.yaml"},
 		"a root that names an URL":     {with(tree{"config/default/kustomization.yaml": "resources: [../base, 'https://example.com/x']\n"}), "a unknown", "names https://example.com/x"},
 		"one that leads out":           {tree{"config/a/kustomization.yaml": "resources: [../x.yaml]\n", "config/x.yaml": whole("x", "sys")}, "x unknown", "file 'config/x.yaml' is not in or below 'config/a'"},
 		"a patch of a schema":          {tree{"config/kustomization.yaml": "resources: [c.yaml]\npatches: [{target: {kind: CustomResourceDefinition}, patch: '[{\"op\": \"replace\", \"path\": \"/spec/versions/0/schema/openAPIV3Schema/properties/spec/type\", \"value\": \"array\"}]'}]\n", "config/c.yaml": crdWhole}, "as.a.example.com unknown", ""},
@@ -72,6 +74,9 @@ func TestFolders(t *testing.T) {
 			var names []string
 			for _, c := range o.Validating {
 				names = append(names, c.Name)
+			}
+			for _, d := range o.Deployments {
+				names = append(names, d.Name)
 			}
 			for _, c := range o.CRDs {
 				names = append(names, c.Name)

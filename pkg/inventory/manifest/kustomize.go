@@ -251,7 +251,7 @@ func pathsIn(value any, field string) []string {
 }
 
 // built reads the objects that kustomize made.
-func (r *reader) built(input *input, b *build) {
+func (r *reader) built(input *input, b *build, incomplete bool) {
 	input.roots = append(input.roots, b.kustomization)
 	u := &unit{name: filepath.Dir(b.kustomization), kustomized: true}
 	input.units = append(input.units, u)
@@ -260,7 +260,7 @@ func (r *reader) built(input *input, b *build) {
 		if !isSkipped(schema.FromAPIVersionAndKind(m.GetApiVersion(), m.GetKind())) {
 			at = r.originOf(m, at)
 		}
-		f := &file{input: input, unit: u, name: at.file, plain: true, member: b.kustomization}
+		f := &file{input: input, unit: u, name: at.file, plain: true, member: b.kustomization, incomplete: incomplete}
 		r.value(value{file: f, place: at.place, json: m.json})
 	}
 	r.finish(&file{input: input, name: b.kustomization, plain: true})
