@@ -163,6 +163,9 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`Resource kind (\S+, Kind=\w+) not found\. There can be a delay between when CustomResourceDefinitions are created`), unreadable, nil, "kind-too-new"},
 		{regexp.MustCompile(`\S+ is excluded from admission webhooks; this rule will have no effect`), whole, nil, "rule-without-effect"},
 		{regexp.MustCompile(`[Tt]he conversion webhook CABundle is invalid|InvalidCABundle`), whole, nil, "ca-bundle-invalid"},
+		{regexp.MustCompile(`invalid certificate detected connecting to "([^"]+)":`), func(c *APIServerError, groups []string) {
+			c.URL, c.Detail = "https://"+groups[1], groups[0]+" "+c.Detail
+		}, callCauses, causeCertificate},
 		{unservedCertificate, whole, nil, "unserved-certificate"},
 		{regexp.MustCompile(`(?:http: )?TLS handshake error from \S+: `), whole, handshakeCauses, "handshake-closed"},
 		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: [^"]*status\.storedVersions`), ofCRD, nil, "stored-version"},

@@ -247,6 +247,11 @@ func TestOtherSoftware(t *testing.T) {
 		`http: TLS handshake error from 10.0.0.1:1: secret "webhook-certs" not found`:                                                                                "no-certificate  ×1",
 		`http: TLS handshake error from 10.0.0.1:1: read tcp 10.0.0.2:9443->10.0.0.1:1: read: connection reset by peer`:                                              "handshake-closed  ×1",
 		`http: TLS handshake error from 10.0.0.1:1: tls: first record does not look like a TLS handshake`:                                                            "handshake-closed  ×1",
+		// What API servers log of a certificate; opa#4902.
+		`server_cert_deprecations.go:68] missing-san.invalid-cert.kubernetes.io: invalid certificate detected connecting to "hook.policy.svc": relies on a legacy Common Name field instead of the SAN extension for subject validation`:                    "certificate-name  ×1",
+		`server_cert_deprecations.go:68] insecure-sha1.invalid-cert.kubernetes.io: invalid certificate detected connecting to "hook.policy.svc": uses an insecure SHA-1 signature`:                                                                          "certificate-invalid  ×1",
+		call(`x509: certificate signed by unknown authority (possibly because of "x509: cannot verify signature: insecure algorithm SHA1-RSA (temporarily override with GODEBUG=x509sha1=1)" while trying to verify candidate authority certificate "ca")`): "certificate-invalid w.example.com ×1",
+		call(`x509: certificate signed by unknown authority (possibly because of "crypto/rsa: verification error" while trying to verify candidate authority certificate "ca")`):                                                                            "unknown-authority w.example.com ×1",
 		// Servers without a certificate; controller-runtime#900, piraeus-operator#761, metallb#1547.
 		`{"level":"error","msg":"problem running manager","error":"open /tmp/k8s-webhook-server/serving-certs/tls.crt: no such file or directory"}`:   "unserved-certificate  ×1",
 		`ERROR	setup	problem running manager	{"error": "open /var/folders/_q/T/k8s-webhook-server/serving-certs/tls.crt: no such file or directory"}`: "unserved-certificate  ×1",
