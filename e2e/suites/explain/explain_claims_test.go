@@ -486,7 +486,11 @@ func checkChain(s *subject, findings []testenv.ReportedFinding, probes []probe) 
 	var out verdict
 	met := map[string]bool{} // "WEBHOOK NAMESPACE SECONDS", and of any namespace
 	slowest := map[string]time.Duration{}
+	var failed []error // none of a webhook: a request that did not get there
 	for _, p := range probes {
+		if p.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.namespace, p.err))
+		}
 		_, validating := s.total(p)
 		slowest[p.namespace] = max(slowest[p.namespace], validating)
 	}
@@ -513,7 +517,7 @@ func checkChain(s *subject, findings []testenv.ReportedFinding, probes []probe) 
 			m[1] = ""
 		}
 		if total, err := time.ParseDuration(strings.ReplaceAll(m[2], " ", "")); err != nil || !met[fmt.Sprintf("%s %s %s", f.Name, m[1], total)] {
-			out.wrong = append(out.wrong, fmt.Sprintf("%q: none of its requests takes so long: %v", f.Message, slices.Sorted(maps.Keys(met))))
+			out.wrong = append(out.wrong, fmt.Sprintf("%q: none of its requests takes so long: %v %v", f.Message, slices.Sorted(maps.Keys(met)), failed))
 		}
 	}
 	return out
