@@ -186,6 +186,8 @@ func (e explainer) subjects(r *rand.Rand, prefix string) []*subject {
 	makers := []func(*rand.Rand, *subject){chainSubject, expressionSubject, conditionSubject, chainSubject, expressionSubject, conditionSubject, paramKindSubject}
 	var out []*subject
 	add := func(k explained) *subject {
+		// The labels of Jobs and ReplicationControllers without any are those of their template.
+		k.manifest = strings.Replace(k.manifest, "labels: {app: a}", `labels: {x: "1"}`, 1)
 		s := &subject{name: fmt.Sprintf("%s-%02d", prefix, len(out)), kind: k}
 		out = append(out, s)
 		return s
