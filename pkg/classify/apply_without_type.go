@@ -139,5 +139,5 @@ func leaveSubresourcesOut(p *PolicyProfile, resources []inventory.Resource) stri
 	if len(p.Excluded.Rules) > 0 {
 		add = edit{"add", add.Path + "/-", rule}
 	}
-	return edited(&p.Registration, "patch", "--type=json -p "+quoted(document([]edit{add})))
+	return edited(&p.Registration, "--type=json -p "+quoted(document([]edit{add})))
 }

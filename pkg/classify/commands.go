@@ -66,10 +66,10 @@ func behindCopy(objects, file, command string) string {
 	return "kubectl get " + objects + " -o yaml > raw.yaml && grep -v '^ *resourceVersion: .' raw.yaml > " + file + " && " + command
 }
 
-// edited is the command of kubectl that edits what registers a webhook, or is a policy, with
+// edited is the command of kubectl that patches what registers a webhook, or is a policy, with
 // who reverts that.
-func edited(r *inventory.Registration, verb, flags string) string {
-	return behindCopy(objectName(r), backup(kindOf(r), r.Configuration), "kubectl "+verb+" "+objectName(r)+" "+flags) +
+func edited(r *inventory.Registration, flags string) string {
+	return behindCopy(objectName(r), backup(kindOf(r), r.Configuration), "kubectl patch "+objectName(r)+" "+flags) +
 		changedBy(r.Object.Owner)
 }
 

@@ -19,7 +19,7 @@ var evictionBlocked = &Check{
 				return []Problem{{
 					Message: fmt.Sprintf("calls %s, whose Pods are never evicted: %s; a drain of their node, as for an upgrade, waits until it is given up", BackendName(p), BlockedBy(&w, guard)),
 					Brief:   fmt.Sprintf("drains of its node wait: PodDisruptionBudget %s lets no Pod of %s go", guard.Budgets[0].Key, &w),
-					Fix:     allowEvictions(p, &w, guard),
+					Fix:     allowEvictions(&w, guard),
 				}}
 			}
 		}
@@ -47,7 +47,7 @@ func BlockedBy(w *inventory.Workload, g inventory.Guard) string {
 }
 
 // allowEvictions is the change after which the Pods are evicted one by one.
-func allowEvictions(p *Profile, w *inventory.Workload, g inventory.Guard) string {
+func allowEvictions(w *inventory.Workload, g inventory.Guard) string {
 	budget := g.Budgets[len(g.Budgets)-1]
 	if len(g.Budgets) > 1 {
 		return "keep one of them: " + changed("delete", "poddisruptionbudget", budget.Key) + changedBy(budget.Owner)

@@ -24,7 +24,7 @@ type edit struct {
 // webhook's name first, so that it never hits another one that took its place.
 func patch(p *Profile, edits ...edit) string {
 	test := edit{"test", fieldPointer(p, "name"), p.Name}
-	return edited(&p.Registration, "patch", "--type=json -p "+quoted(document(append([]edit{test}, edits...))))
+	return edited(&p.Registration, "--type=json -p "+quoted(document(append([]edit{test}, edits...))))
 }
 
 // fieldPointer returns the JSON pointer to a field of the webhook.

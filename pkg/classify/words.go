@@ -94,7 +94,8 @@ func kindOf(r *inventory.Registration) string {
 
 // unless says what could keep the webhook from being called: labels of the
 // namespaces that are unknown, and its matchConditions.
-func unless(w *inventory.Webhook, namespaces []string, reasons ...string) string {
+func unless(w *inventory.Webhook, namespaces []string) string {
+	var reasons []string
 	if len(namespaces) > 0 {
 		reasons = append(reasons, fmt.Sprintf("its namespaceSelector excludes %s by labels that the input does not show", JoinBounded(text.Distinct(namespaces))))
 	}

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Snapshot turns the objects into facts. It never writes to the objects.
@@ -126,6 +126,7 @@ func (o Objects) apiServices() map[string]APIService {
 }
 
 func (o Objects) crd(c *apiextensionsv1.CustomResourceDefinition) *CRD {
+	storage, _ := apihelpers.GetCRDStorageVersion(c) // "" where there is none
 	return &CRD{
 		Object:         o.object(KindCRD, c),
 		Resource:       Resource{Group: c.Spec.Group, Name: c.Spec.Names.Plural},
@@ -133,19 +134,11 @@ func (o Objects) crd(c *apiextensionsv1.CustomResourceDefinition) *CRD {
 		Aliases:        append([]string{c.Spec.Names.Singular}, c.Spec.Names.ShortNames...),
 		Namespaced:     c.Spec.Scope == apiextensionsv1.NamespaceScoped,
 		Versions:       crdVersions(c),
-		StorageVersion: storageVersion(c),
+		StorageVersion: storage,
 		StoredVersions: c.Status.StoredVersions,
-		Established:    established(c),
+		// A manifest has no status, and will be served once applied.
+		Established: len(c.Status.Conditions) == 0 || apihelpers.IsCRDConditionTrue(c, apiextensionsv1.Established),
 	}
-}
-
-func storageVersion(c *apiextensionsv1.CustomResourceDefinition) string {
-	for _, v := range c.Spec.Versions {
-		if v.Storage {
-			return v.Name
-		}
-	}
-	return ""
 }
 
 func crdVersions(c *apiextensionsv1.CustomResourceDefinition) []CRDVersion {
@@ -177,17 +170,6 @@ func crdResources(c *apiextensionsv1.CustomResourceDefinition,
 		out = append(out, Served{r, v.Name, "Scale", namespaced, subresourceVerbs})
 	}
 	return out
-}
-
-// established reports whether the API server serves the CRD. A manifest has no
-// status and will be served once applied.
-func established(c *apiextensionsv1.CustomResourceDefinition) bool {
-	for _, cond := range c.Status.Conditions {
-		if cond.Type == apiextensionsv1.Established {
-			return cond.Status == apiextensionsv1.ConditionTrue
-		}
-	}
-	return len(c.Status.Conditions) == 0
 }
 
 // served is what discovery returned, or the built-ins of the server's version for

@@ -86,9 +86,11 @@ func admitsHosts(p networkingv1.NetworkPolicyPeer, openShift bool) bool {
 	return openShift || !selector.Matches(labels.Set{corev1.LabelMetadataName: "openshift-host-network"})
 }
 
+var allPorts = PortRange{0, math.MaxUint16}
+
 func (o *OpenPorts) addRule(r networkingv1.NetworkPolicyIngressRule) {
 	if len(r.Ports) == 0 {
-		o.Ranges = append(o.Ranges, PortRange{0, math.MaxUint16})
+		o.Ranges = append(o.Ranges, allPorts)
 	}
 	for _, p := range r.Ports {
 		o.add(p)
@@ -99,7 +101,7 @@ func (o *OpenPorts) add(p networkingv1.NetworkPolicyPort) {
 	switch {
 	case !isTCP(ptr.Deref(p.Protocol, "")):
 	case p.Port == nil:
-		o.Ranges = append(o.Ranges, PortRange{0, math.MaxUint16})
+		o.Ranges = append(o.Ranges, allPorts)
 	case p.Port.Type == intstr.String:
 		o.Names = append(o.Names, p.Port.StrVal)
 	default:

@@ -192,7 +192,7 @@ func (r pluginRule) ciliumCallers() callers {
 
 func (o *OpenPorts) addCilium(r pluginRule) {
 	if len(r.ToPorts) == 0 {
-		o.Ranges = append(o.Ranges, PortRange{0, maxPort})
+		o.Ranges = append(o.Ranges, allPorts)
 	}
 	for _, to := range r.ToPorts {
 		for _, p := range to.Ports {
@@ -203,9 +203,6 @@ func (o *OpenPorts) addCilium(r pluginRule) {
 	}
 }
 
-// maxPort is the highest port.
-const maxPort = 65535
-
 // addText adds a port by its number, 0 for all, or its name.
 func (o *OpenPorts) addText(port string, end int32) {
 	number, err := strconv.ParseInt(port, 10, 32)
@@ -213,7 +210,7 @@ func (o *OpenPorts) addText(port string, end int32) {
 	case err != nil:
 		o.Names = append(o.Names, port)
 	case number == 0:
-		o.Ranges = append(o.Ranges, PortRange{0, maxPort})
+		o.Ranges = append(o.Ranges, allPorts)
 	default:
 		o.Ranges = append(o.Ranges, PortRange{int32(number), max(int32(number), end)})
 	}
@@ -264,7 +261,7 @@ func (r pluginRule) calicoCallers() callers {
 
 func (o *OpenPorts) addCalico(r pluginRule) {
 	if len(r.Destination.Ports) == 0 {
-		o.Ranges = append(o.Ranges, PortRange{0, maxPort})
+		o.Ranges = append(o.Ranges, allPorts)
 	}
 	for _, p := range r.Destination.Ports {
 		first, last, _ := strings.Cut(p.String(), ":")

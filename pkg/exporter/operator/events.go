@@ -209,9 +209,6 @@ type changeEvents struct {
 	last int
 }
 
-// skip leaves what changed until now to the replica that writes.
-func (e *changeEvents) skip() { e.last = e.history.Last() }
-
 // flush records the last changes that have no Event yet.
 func (e *changeEvents) flush(ctx context.Context, recorder *recorder, now time.Time) error {
 	changes := e.history.After(e.last)

@@ -232,7 +232,7 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 // standBy follows the replica that writes.
 func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 	w.events = newFindingEvents()
-	w.changes.skip()
+	w.changes.last = w.changes.history.Last() // what changed until now is for the replica that writes
 	clear(w.statuses)
 	maps.DeleteFunc(w.failing, func(operation string, _ error) bool { return operation != "lease" })
 	if w.now().Sub(w.followed) < followPeriod {

@@ -42,12 +42,13 @@ func discover(ctx context.Context, server rest.Interface) (discovered, error) {
 	for _, path := range []string{"/api", discoveryPath} {
 		var contentType string
 		raw, err := server.Get().AbsPath(path).SetHeader("Accept", aggregated).Do(ctx).ContentType(&contentType).Raw()
+		_, media, _ := mime.ParseMediaType(contentType) // one that is none is not aggregated
 		switch {
 		case path == "/api" && apierrors.IsNotFound(err):
 			continue // an API server behind the aggregator has no core group
 		case err != nil:
 			return discovered{}, err
-		case isAggregated(contentType):
+		case media["as"] == "APIGroupDiscoveryList":
 			err = out.addAggregated(raw)
 		default:
 			err = errUnaggregated
@@ -65,11 +66,6 @@ func (d *discovered) sorted() []inventory.Served {
 	return slices.SortedFunc(slices.Values(d.served), func(a, b inventory.Served) int {
 		return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
 	})
-}
-
-func isAggregated(contentType string) bool {
-	_, parameters, err := mime.ParseMediaType(contentType)
-	return err == nil && parameters["as"] == "APIGroupDiscoveryList"
 }
 
 func (d *discovered) addAggregated(raw []byte) error {
