@@ -207,6 +207,7 @@ var unnamed = []errorPattern{
 // Parse returns the errors in a text that name a webhook or policy, each once with its
 // Count, in the order of the text.
 func Parse(content string) []APIServerError {
+	content = unstamped(content)
 	joined, isCertain := rejoined(content)
 	readings := []string{content, joined}
 	if isCertain {

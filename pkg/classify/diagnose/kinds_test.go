@@ -56,6 +56,28 @@ func TestConfigurationErrors(t *testing.T) {
 	})
 }
 
+// TestStamps: what CI systems put before each line of what a command prints.
+func TestStamps(t *testing.T) {
+	const printed = "The CustomResourceDefinition \"carts.shop.example.com\" is invalid: \n" +
+		"* spec.conversion.webhookClientConfig: Forbidden: should not be set when strategy is not set to Webhook\n" +
+		"* spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy is not set to Webhook\n"
+	want := map[string]string{
+		"2024-05-01T10:00:00Z\tINFO\ta\n" + printed: "half-merged crd carts.shop.example.com ×1",
+		"2024-05-01T10:00:00.1Z Error: admission webhook \"w.example.com\" denied the request: a\n2024-05-01T10:00:00.1Z b\n" +
+			"2024-05-01T10:00:00.1Z ##[error]Process completed with exit code 1.\n2024-05-01T10:00:00.1Z Done": "denied w.example.com ×1",
+	}
+	for _, stamp := range []string{
+		"2024-05-01T10:00:00.1234567Z ", "\ufeff2024-05-01T10:00:00.1234567Z ", "2024-05-01T10:00:00.1234567Z ##[error]", "2024-05-01T10:00:00.123456Z 01O ",
+		"[2024-05-01T10:00:00.123Z] ", "10:00:00  ", "2024-05-01 10:00:00,123 -   ",
+	} {
+		want[stamp+strings.ReplaceAll(strings.TrimSpace(printed), "\n", "\n"+stamp)] = "half-merged crd carts.shop.example.com ×1"
+	}
+	expect.Results(t, summary, want)
+	if got := Parse("10:00:00 error: admission webhook \"w.example.com\" denied the request: a\n10:00:00 b\n10:00:00 Process completed with exit code 1.")[0].Detail; got != "a b" {
+		t.Errorf("the words are %q", got)
+	}
+}
+
 // TestFrames: the same errors as other programs print them.
 func TestFrames(t *testing.T) {
 	const mirror = `admission webhook "w.example.com" denied the request: not from cache`

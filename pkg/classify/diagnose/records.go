@@ -83,6 +83,31 @@ func around(before, content string) string {
 var drawn = regexp.MustCompile(`(?m)\x1b\[[\d;]*[A-Za-z]|^[ \t]*[+|][-+=|: ]*$|^[ \t]*(?:[╷│╵┃|>#]+[ \t]*)+|^[\w.-]+ +\| ` +
 	`|[ \t]*[│┃][ \t\r]*$|[ \t]+[|\\][ \t\r]*$|\\$`)
 
+// stamp is what CI systems put before each line that a command prints, and printed is how
+// kubectl, Helm and Terraform begin an error.
+var (
+	stamp   = regexp.MustCompile(`^\x{feff}?\[?(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[\d.,]*Z?\]?(?: \d\d[OE]\+?)?(?: - +| {1,2}|$)(?:##\[\w+\])?`)
+	printed = regexp.MustCompile(`(?m)^(?:[│╷|] )?(?:[Ee]rror: |Error from server|The [A-Z]\w+ ")`)
+)
+
+// unstamped is the text without stamps, where all its lines have one and it is no log.
+func unstamped(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		at := stamp.FindStringIndex(line)
+		switch {
+		case at != nil:
+			lines[i] = line[at[1]:]
+		case strings.TrimSpace(line) != "":
+			return text
+		}
+	}
+	if out := strings.Join(lines, "\n"); printed.MatchString(out) {
+		return out
+	}
+	return text
+}
+
 // rejoined undoes the wrapping of a terminal that breaks lines at its width, within words: what
 // is as wide as the widest line goes on in the next one. That is certain where several are.
 func rejoined(text string) (joined string, isCertain bool) {
@@ -174,7 +199,7 @@ func texts(value any, times int, out []message) []message {
 
 // record is how a line of a log, an Event in a table, a condition and an error of
 // kubectl begin. Other lines go on with the one before: terminals break them.
-var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|Error from server|[Ee]rror: |error (?:when|\w+ing) |Internal error occurred: |Warning|\S+/\S+ (?:created|configured|unchanged|deleted|patched|scaled|serverside-applied)\b` +
+var record = regexp.MustCompile(`^(?:\d{4}[-/]\d\d|[IWEF]\d{4} |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[pod/|\{|time=|level=|ts=|Error from server|[Ee]rror: |error (?:when|\w+ing) |Internal error occurred: |Warning|Process completed with exit code |ERROR: Job failed|\S+/\S+ (?:created|configured|unchanged|deleted|patched|scaled|serverside-applied)\b` +
 	`|\s+(?:Normal|Warning)\s+\S+\s` +
 	`|(?:\S+\s+)?(?:\d+[smhdy]\w*|<unknown>)\s+(?:\(x\d+ over \w+\)\s+)?(?:Normal|Warning)\s` +
 	`|\s+[A-Z]\w+\s+(?:True|False|Unknown)\s)`)
