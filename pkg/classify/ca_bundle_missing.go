@@ -64,6 +64,7 @@ func misissued(p *Profile) []Problem {
 	}
 	severity, consequence := consequences(p)
 	problem := Problem{Severity: min(severity, Warning)}
+	_, hasService := p.Snapshot.Services[service] // else its name or namespace may be the one that is wrong
 	switch {
 	case from == "" || p.Webhook.Backend.Kind != inventory.BackendService || isPlaceholder(from) ||
 		named != nil && slices.ContainsFunc(named.Spec.DNSNames, isPlaceholder):
@@ -73,7 +74,7 @@ func misissued(p *Profile) []Problem {
 			from, fitting.Namespace, fitting.Name, consequence)
 		problem.Fix = fmt.Sprintf("set the annotation cert-manager.io/inject-ca-from to %s/%s%s",
 			fitting.Namespace, fitting.Name, byOwner(p))
-	case named != nil && fitting == nil && !named.Spec.IsCA:
+	case named != nil && fitting == nil && !named.Spec.IsCA && hasService:
 		problem.Message = fmt.Sprintf("gets its CA bundle from Certificate %s, which is for %s, not for %s.%s.svc: calls fail; %s",
 			from, cmp.Or(JoinBounded(named.Spec.DNSNames), "no DNS name"), service.Name, service.Namespace, consequence)
 		problem.Fix = fmt.Sprintf("add %s.%s.svc to spec.dnsNames of the Certificate", service.Name, service.Namespace)
