@@ -17,6 +17,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -182,9 +183,7 @@ func TestGuardShapes(t *testing.T) {
 			made := guard.write(t, configured("policy", test.selector, test.selector, test.selector), nil)
 			requires(t, made, test.want...)
 			requires(t, guard.write(t, made, made), test.want...)
-			if diff := cmp.Diff(test.selector.MatchLabels, made.Webhooks[2].NamespaceSelector.MatchLabels); diff != "" {
-				t.Errorf("matchLabels: -before +after:\n%s", diff)
-			}
+			expect.Equal(t, test.selector.MatchLabels, made.Webhooks[2].NamespaceSelector.MatchLabels) // before and after
 		})
 	}
 	if made := guard.write(t, configured("policy"), nil); len(made.Webhooks) != 0 {

@@ -3,14 +3,13 @@ package manifests
 import (
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -46,9 +45,7 @@ func TestGuardByName(t *testing.T) {
 	byLabel, byName := guard.Spec.Mutations[0].JSONPatch.Expression, guard.Spec.Mutations[1].JSONPatch.Expression
 	replaced := strings.NewReplacer(`"openshift.io/run-level"`, `"kubernetes.io/metadata.name"`, `["0"]`, `["default", "kube-system"]`,
 		"variables.guarded", "variables.guardedByName", "variables.own", "variables.ownByName").Replace(byLabel)
-	if diff := cmp.Diff(replaced, byName); diff != "" {
-		t.Errorf("-by label +by name:\n%s", diff)
-	}
+	expect.Equal(t, replaced, byName) // by label and by name
 }
 
 func TestGuardNeedsNames(t *testing.T) {
@@ -78,9 +75,7 @@ func TestPolicies(t *testing.T) {
 	if have := *warnings.Spec.FailurePolicy; have != admissionv1.Ignore {
 		t.Errorf("the failurePolicy of the warnings is %s", have)
 	}
-	if want := []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}; !slices.Equal(want, binding.Spec.ValidationActions) {
-		t.Errorf("the actions are %v, want %v: it never denies", binding.Spec.ValidationActions, want)
-	}
+	expect.Equal(t, []admissionv1.ValidationAction{admissionv1.Warn, admissionv1.Audit}, binding.Spec.ValidationActions) // it never denies
 }
 
 // TestWarningsFollowThePolicy: the lists are those of the checks.

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
@@ -1093,9 +1094,7 @@ func TestDecommissioned(t *testing.T) {
 			p := evaluateFile(t, fileOf(t, "WebhookAuditorDown", "WebhookUnwatched"), step*minute, e.lines())
 			p.tick = minute
 			p.now = (lives - 10) * minute
-			if got := p.firing((lives + 60) * minute); !slices.Equal(got, test.want) {
-				t.Errorf("%q fire after an hour, want %q", got, test.want)
-			}
+			expect.Equal(t, test.want, p.firing((lives+60)*minute)) // fire after an hour
 			p.tick = 4 * minute
 			if got := p.firing(time.Duration(e.last) * minute); len(got) > 0 {
 				t.Errorf("%q fire after nine days", got)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -144,7 +145,5 @@ func TestSeverities(t *testing.T) {
 		"WebhookCallsFailing": true, "WebhookFailingOpen": true, "WebhookAllCallsFailing": true, "WebhookSlow": true,
 		"WebhookConversionFailing": true, "WebhookConversionSlow": true, "WebhookResourceLatencyHigh": true,
 	})
-	if got := fmt.Sprint(milder); got != want {
-		t.Errorf("the enhancement makes critical %s, want %s", got, want)
-	}
+	expect.Equal(t, want, fmt.Sprint(milder)) // the enhancement makes critical
 }

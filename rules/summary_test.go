@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 )
@@ -214,7 +215,5 @@ func TestCentral(t *testing.T) {
 		`{__name__="clusters:webhook_auditor_webhook_timeout_seconds:count_values", configuration="mesh", name="w", timeout="6", type="admit"}`: 1,
 		`{__name__="clusters:webhook_auditor_configurations:count", configuration="mesh", type="admit"}`:                                        3,
 	}
-	if got := recordsOf(t, RenderCentral, Options{ClusterLabel: "site"}, series); !maps.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	expect.Equal(t, want, recordsOf(t, RenderCentral, Options{ClusterLabel: "site"}, series))
 }

@@ -135,7 +135,5 @@ func TestModuleVersion(t *testing.T) {
 		"v1.2.3": "v1.2.3", "v0.0.0-20260101000000-0123456789ab+dirty": "v0.0.0-20260101000000-0123456789ab+dirty",
 		"(devel)": "unknown", "": "unknown",
 	})
-	if got := moduleVersion(nil); got != "unknown" {
-		t.Errorf("without information: %q", got)
-	}
+	expect.Equal(t, "unknown", moduleVersion(nil)) // without information
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
@@ -75,9 +76,7 @@ func TestProgress(t *testing.T) {
 	line.clear()
 	fmt.Fprint(s.terminal, "done")
 	const want = "\rread 12 files\r3 left       \r      \rdone"
-	if got := s.see(t, "done"); got != want {
-		t.Errorf("shown %q, want %q", got, want)
-	}
+	expect.Equal(t, want, s.see(t, "done"))
 	var pipe bytes.Buffer
 	line = newProgress(&pipe)
 	line.next = time.Now()

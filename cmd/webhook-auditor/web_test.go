@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
@@ -71,9 +72,7 @@ func TestScrapesAfterSIGTERM(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- serveUntil(ctx, server, time.Second, func() error { return server.Serve(listener) }) }()
 	cancel()
-	if got := fetch("http://" + listener.Addr().String()); got != "whole" {
-		t.Errorf("a scrape after SIGTERM got %q", got)
-	}
+	expect.Equal(t, "whole", fetch("http://"+listener.Addr().String())) // a scrape after SIGTERM
 	must.Succeed(t, <-ended)
 }
 
@@ -102,9 +101,7 @@ func TestScrapesInFlightEnd(t *testing.T) {
 		c.Close()
 	}
 	close(finish)
-	if got := <-scraped; got != "whole" {
-		t.Errorf("the scrape in flight got %q", got)
-	}
+	expect.Equal(t, "whole", <-scraped) // the scrape in flight
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}

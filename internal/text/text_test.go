@@ -69,7 +69,5 @@ func TestEdits(t *testing.T) {
 			}
 		}
 	}
-	if d := Edits("secret", "secert"); d != 1 {
-		t.Errorf("two letters in another order: %d", d)
-	}
+	expect.Equal(t, 1, Edits("secret", "secert")) // two letters in another order
 }

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -113,9 +114,7 @@ func TestInstallOrder(t *testing.T) {
 					}
 				}
 			}
-			if got != test.fails {
-				t.Errorf("fails with %q, want %q", got, test.fails)
-			}
+			expect.Equal(t, test.fails, got)
 		})
 	}
 }
@@ -147,9 +146,7 @@ func TestUninstallOrder(t *testing.T) {
 					}
 				}
 			}
-			if got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			expect.Equal(t, test.want, got)
 		})
 	}
 }

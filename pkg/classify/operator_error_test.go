@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
@@ -64,9 +65,7 @@ spec:
 					}
 				}
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("conditions that are True: -want +got\n%s", diff)
-			}
+			expect.Equal(t, test.want, got) // conditions that are True
 		})
 	}
 }

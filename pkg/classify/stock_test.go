@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -73,9 +74,7 @@ webhooks:
 			s := files(t, text+test.more)
 			s.Server.Git = test.server
 			r := evaluate(t, DefaultPolicy(), s)
-			if r.Profiles[0].Platform != test.hasEndpoints {
-				t.Errorf("of the platform: %t, want %t", r.Profiles[0].Platform, test.hasEndpoints)
-			}
+			expect.Equal(t, test.hasEndpoints, r.Profiles[0].Platform) // of the platform
 			found := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == controlPlanePath })
 			if found == test.hasEndpoints {
 				t.Errorf("on the control plane's path: %t, want %t", found, !test.hasEndpoints)

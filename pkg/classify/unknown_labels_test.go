@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -127,7 +128,5 @@ func TestCertainBeforePossible(t *testing.T) {
 			t.Errorf("the fix leaves a namespace: %s", f.Fix)
 		}
 	}
-	if deadlocks != 2 {
-		t.Errorf("%d deadlocks, want 2", deadlocks)
-	}
+	expect.Equal(t, 2, deadlocks)
 }

@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -21,9 +20,7 @@ func TestVirtualDecisions(t *testing.T) {
 	}
 	slices.SortFunc(want, inventory.Resource.Compare)
 	slices.SortFunc(got, inventory.Resource.Compare)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-class +decisions:\n%s", diff)
-	}
+	expect.Equal(t, want, got) // the class, and what is decided
 }
 
 // TestVirtualMessages: only what the scheduler writes stops it in the message, and
@@ -40,9 +37,7 @@ func TestVirtualMessages(t *testing.T) {
 	if got := decidedBy(both, decision.delayed); strings.Contains(got, "no new Pod") {
 		t.Errorf("pods/binding, delayed: %s", got)
 	}
-	if got := decidedBy([]inventory.Resource{{Name: "pods", Subresource: "eviction"}}, decision.refused); got != "pods/eviction" {
-		t.Errorf("of the Policy: %q", got)
-	}
+	expect.Equal(t, "pods/eviction", decidedBy([]inventory.Resource{{Name: "pods", Subresource: "eviction"}}, decision.refused)) // of the Policy
 	if got := decidedBy(defaultClasses()[ClassVirtual], decision.refused); strings.Count(got, ";") != maxListed || !strings.HasSuffix(got, "and 13 more") {
 		t.Errorf("all: %s", got)
 	}

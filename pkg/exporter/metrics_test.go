@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
@@ -170,9 +171,7 @@ webhook_auditor_webhook_latency_threshold_seconds{name="mpod.kb.io",service_name
 			for _, p := range tc.profiles {
 				r.Findings = append(r.Findings, &classify.Finding{Check: reporttest.NoEndpoints, Webhook: p.Ref, Problem: classify.Problem{Severity: classify.Critical}})
 			}
-			if got := exposed(t, r, "webhook_failure_impact", "webhook_latency_threshold_seconds"); got != tc.want {
-				t.Errorf("got:\n%s\nwant:\n%s", got, tc.want)
-			}
+			expect.Equal(t, tc.want, exposed(t, r, "webhook_failure_impact", "webhook_latency_threshold_seconds"))
 			gatherPedantically(t, r)
 		})
 	}
@@ -195,18 +194,14 @@ func TestAcknowledgedFindingsLeave(t *testing.T) {
 	for i := range r.Findings {
 		r.Findings[i].Acknowledged = true
 	}
-	if got := exposed(t, r, "finding"); got != "" {
-		t.Errorf("got:\n%s\nwant no finding", got)
-	}
+	expect.Equal(t, "", exposed(t, r, "finding")) // no finding
 	if got := exposed(t, r, "findings"); !strings.Contains(got, `findings{acknowledged="true",severity="critical"} 2`) {
 		t.Errorf("got:\n%s\nwant the acknowledged ones counted", got)
 	}
 }
 
 func TestEverySeverityIsCounted(t *testing.T) {
-	if got := strings.Count(exposed(t, reporttest.Healthy(), "findings"), " 0\n"); got != 6 {
-		t.Errorf("got %d series of 0, want all six", got)
-	}
+	expect.Equal(t, 6, strings.Count(exposed(t, reporttest.Healthy(), "findings"), " 0\n")) // one of 0 for each severity
 }
 
 func TestBounds(t *testing.T) {
@@ -256,12 +251,8 @@ func TestBoundKeepsCriticalReach(t *testing.T) {
 	}
 	r.Profiles[0].ByClass[classify.ClassSensitive] = many
 	got := exposed(t, r, "webhook_reach")
-	if n := strings.Count(got, `class="critical"`); n != 2 {
-		t.Errorf("got %d critical series, want 2", n)
-	}
-	if n := strings.Count(got, "\n"); n != maxSeries {
-		t.Errorf("got %d series, want %d", n, maxSeries)
-	}
+	expect.Equal(t, 2, strings.Count(got, `class="critical"`))
+	expect.Equal(t, maxSeries, strings.Count(got, "\n"))
 }
 
 // TestOtherBound: what a flag sets holds for each family, in proportion.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
@@ -131,9 +132,7 @@ func TestTargetPort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "policy", Name: "a"}, Spec: corev1.ServiceSpec{Ports: tt.ports}}
 			s := Objects{Deployments: []*appsv1.Deployment{serving("a")}, Services: []*corev1.Service{service}}.Snapshot(time.Time{})
-			if got := s.TargetPort(ref, &s.Workloads[0]); got != tt.want {
-				t.Errorf("got %d, want %d", got, tt.want)
-			}
+			expect.Equal(t, tt.want, s.TargetPort(ref, &s.Workloads[0]))
 		})
 	}
 }

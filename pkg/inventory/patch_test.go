@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
@@ -60,7 +61,5 @@ func TestPatches(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
-	if got := GeneralPath("/spec/containers/3/env/-/labels/4"); got != "/spec/containers/*/env/*/labels/4" {
-		t.Error(got)
-	}
+	expect.Equal(t, "/spec/containers/*/env/*/labels/4", GeneralPath("/spec/containers/3/env/-/labels/4"))
 }

@@ -268,9 +268,7 @@ func TestRegistrationNamesWhoWroteIt(t *testing.T) {
 		c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
 	})
 	want := "validating webhook configuration policy is changed, last written by kubectl-edit at 2026-01-02T00:00:00Z. webhook pods.policy.example.com: failurePolicy Fail → Ignore: while its backend cannot be called, requests pass without it instead of being refused"
-	if got := changes[0].String(); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	expect.Equal(t, want, changes[0].String())
 }
 
 // TestNotCompared: two selectors, or two matchConditions, are not taken for the same

@@ -148,19 +148,11 @@ func TestScrapingOutlivesBlockedReviews(t *testing.T) {
 	s.get("/metrics", "good", "")
 	s.broken = errors.New(`failed calling webhook "all.example.com"`)
 	s.now = s.now.Add(time.Hour)
-	if got := s.get("/metrics", "good", ""); got != http.StatusOK {
-		t.Errorf("who could scrape an hour ago: %d", got)
-	}
-	if got := s.get("/metrics", "", "prometheus"); got != http.StatusOK {
-		t.Errorf("a trusted certificate: %d", got)
-	}
-	if got := s.get("/metrics", "other", ""); got != http.StatusServiceUnavailable {
-		t.Errorf("a user without the right: %d", got)
-	}
+	expect.Equal(t, http.StatusOK, s.get("/metrics", "good", ""))                  // who could scrape an hour ago
+	expect.Equal(t, http.StatusOK, s.get("/metrics", "", "prometheus"))            // a trusted certificate
+	expect.Equal(t, http.StatusServiceUnavailable, s.get("/metrics", "other", "")) // a user without the right
 	s.now = s.now.Add(2 * stale)
-	if got := s.get("/metrics", "good", ""); got != http.StatusServiceUnavailable {
-		t.Errorf("after half a day: %d", got)
-	}
+	expect.Equal(t, http.StatusServiceUnavailable, s.get("/metrics", "good", "")) // after half a day
 	if s.failed == 0 {
 		t.Error("nothing was reported")
 	}
@@ -171,14 +163,10 @@ func TestAnswersAreRemembered(t *testing.T) {
 	for range 10 {
 		s.get("/metrics", "good", "")
 	}
-	if s.reviews != 2 {
-		t.Errorf("%d reviews, want one of the token and one of the access", s.reviews)
-	}
+	expect.Equal(t, 2, s.reviews) // one of the token and one of the access
 	s.now = s.now.Add(granted)
 	s.get("/metrics", "good", "")
-	if s.reviews != 4 {
-		t.Errorf("%d reviews, want both again", s.reviews)
-	}
+	expect.Equal(t, 4, s.reviews) // both again
 }
 
 // TestDoubtfulReviews: an authenticator that fails takes no grant away, and gives none.
@@ -204,9 +192,7 @@ func TestMadeUpTokensDoNotFillTheMemory(t *testing.T) {
 		t.Errorf("%d refusals remembered, want %d", n, maxAnswers)
 	}
 	s.broken = errors.New("no more reviews")
-	if got := s.get("/metrics", "good", ""); got != http.StatusOK {
-		t.Errorf("who could scrape before: %d", got)
-	}
+	expect.Equal(t, http.StatusOK, s.get("/metrics", "good", "")) // who could scrape before
 }
 
 // TestUnknownTokensAreLimited: 600 made-up tokens at once cause few reviews. Users with a

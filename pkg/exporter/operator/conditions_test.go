@@ -299,9 +299,7 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 	if n := strings.Count(message, "\n"); n != maxLines || len(message) > (maxLength+4)*(maxLines+1) || !strings.HasSuffix(message, "And 40 more.") {
 		t.Errorf("%d lines, %d bytes, ends in %q", n+1, len(message), message[max(0, len(message)-20):])
 	}
-	if again := messageOf(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError"); again != message {
-		t.Error("the same Report gives another message")
-	}
+	expect.Equal(t, message, messageOf(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError")) // the same Report gives the same message
 }
 
 // TestUpgradeableStaysTrue: neither a finding that degrades nor an upgrade in progress keeps

@@ -204,9 +204,7 @@ func TestEventsAfterAStorm(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	q := newQueue()
 	must.Succeed(t, q.report(many(1000), eventsBegin))
-	if n := len(q.recorded); n != maxEvents {
-		t.Errorf("%d events, want %d", n, maxEvents)
-	}
+	expect.Equal(t, maxEvents, len(q.recorded))
 	must.Succeed(t, q.report(many(1000), eventsBegin.Add(time.Minute)))
 	if n, want := len(q.recorded), maxEvents+int(time.Minute/eventInterval); n != want {
 		t.Errorf("%d events a minute later, want %d", n, want)

@@ -137,9 +137,7 @@ func TestRestartContinues(t *testing.T) {
 			restarted := newReplica(t, a, c, "b")
 			restarted.Seed(t.Context())
 			restarted.tracker.Observe(served(down(), c.now))
-			if diff := cmp.Diff(want, statusesOf(restarted.current())); diff != "" {
-				t.Errorf("-before the restart +after\n%s", diff)
-			}
+			expect.Equal(t, want, statusesOf(restarted.current())) // before and after the restart
 		})
 	}
 }
@@ -211,9 +209,7 @@ func TestReplicasAgree(t *testing.T) {
 	if leader.leading == other.leading {
 		t.Fatalf("leading: %v and %v", leader.leading, other.leading)
 	}
-	if diff := cmp.Diff(statusesOf(leader.current()), statusesOf(other.current())); diff != "" {
-		t.Errorf("-leader +other\n%s", diff)
-	}
+	expect.Equal(t, statusesOf(leader.current()), statusesOf(other.current())) // of the leader and of the other
 	if !hasStatus(other.current(), Degraded, metav1.ConditionTrue) {
 		t.Errorf("not degraded: %v", statusesOf(other.current()))
 	}
@@ -368,7 +364,5 @@ func TestBlocker(t *testing.T) {
 		`admission webhook "b.example.com" denied the request: no`:                                                                                 "b.example.com",
 		`leases.coordination.k8s.io "x" is forbidden: User "u" cannot update resource`:                                                             "",
 	})
-	if Blocker(nil) != "" {
-		t.Error("no error, no webhook")
-	}
+	expect.Equal(t, "", Blocker(nil)) // no error, no webhook
 }

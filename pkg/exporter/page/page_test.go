@@ -74,9 +74,7 @@ func serves(t *testing.T, h http.Handler, status int, pages map[string][]string)
 	for target, wants := range pages {
 		t.Run(target, func(t *testing.T) {
 			got, body, _ := get(t, h, target)
-			if got != status {
-				t.Errorf("status %d, want %d", got, status)
-			}
+			expect.Equal(t, status, got)
 			expect.Contains(t, body, wants...)
 		})
 	}
@@ -156,9 +154,7 @@ func TestMissing(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/webhooks", nil))
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d, want 405", w.Code)
-	}
+	expect.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
 // post puts a text into the box.
@@ -353,9 +349,7 @@ func TestLongChain(t *testing.T) {
 	body := post(serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "create pods -n default", "same-origin").Body.String()
 	expect.Contains(t, body, "The API server ends the request after 34 s: of 1800 s", ">34 s</text>", ">hook-00.example.com, 30 s</text>")
 	bars := regexp.MustCompile(`<rect class="bar[^"]*" x="([0-9.]+)%" y="\d+" width="([0-9.]+)%"`).FindAllStringSubmatch(body, -1)
-	if len(bars) != 60 {
-		t.Errorf("%d bars, want 60", len(bars))
-	}
+	expect.Equal(t, 60, len(bars))
 	for _, m := range bars {
 		x, _ := strconv.ParseFloat(m[1], 64)
 		width, _ := strconv.ParseFloat(m[2], 64)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
@@ -48,9 +49,7 @@ func TestBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\n… and 1 more\n    a\n    b\n    c\n"
-	if b.String() != want {
-		t.Errorf("got %q, want %q", b.String(), want)
-	}
+	expect.Equal(t, want, b.String())
 }
 
 // TestManyAlike: of a thousand webhooks of one Service, or a thousand errors, a terminal

@@ -147,7 +147,5 @@ func TestChangesAlike(t *testing.T) {
 	var b bytes.Buffer
 	must.Succeed(t, Changes{Difference: impact.Difference{Registrations: []impact.Registration{of("a", "slower"), of("b", "gone"), of("c", "slower")}}}.blocks().WriteText(&b, TextOptions{}))
 	const want = "2 mutating webhook configurations are changed: a, c\n  2 webhooks (a.example.com, c.example.com): slower\n\nMutating webhook configuration b is changed\n  webhook b.example.com: gone\n"
-	if b.String() != want {
-		t.Errorf("got %q", b.String())
-	}
+	expect.Equal(t, want, b.String())
 }

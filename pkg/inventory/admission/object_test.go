@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -30,9 +30,7 @@ func TestRootFields(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(slices.Values(rootFields))); diff != "" {
-		t.Error(diff)
-	}
+	expect.Equal(t, slices.Sorted(maps.Keys(want)), slices.Sorted(slices.Values(rootFields)))
 }
 
 // TestObjectsAsAdmissionMeetsThem: what the API server fills in is not missing. The

@@ -224,9 +224,7 @@ func TestPolicySteps(t *testing.T) {
 			if test.exist != "" {
 				m = m.WithParams(map[*inventory.PolicyBinding]Match{m.Snapshot.Policies[0].Bindings[0]: test.exist})
 			}
-			if got := stepsOf(t, m, Create, what, Subject{Namespace: "default"}); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
-			}
+			expect.Equal(t, test.want, stepsOf(t, m, Create, what, Subject{Namespace: "default"}))
 		})
 	}
 }

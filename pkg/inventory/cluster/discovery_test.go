@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
@@ -44,12 +44,8 @@ func TestDiscoverIsThatOfClientGo(t *testing.T) {
 			group := must.Get(client.Group(config, nil, corev1.SchemeGroupVersion))(t)
 			got := must.Get(discover(t.Context(), group))(t)
 			want, failed := clientGo(t, config)
-			if diff := cmp.Diff(want, got.served); diff != "" {
-				t.Errorf("served (-client-go +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(failed, texts(got.failed)); diff != "" {
-				t.Errorf("failed (-client-go +got):\n%s", diff)
-			}
+			expect.Equal(t, want, got.served)          // as client-go has them
+			expect.Equal(t, failed, texts(got.failed)) // as client-go has them
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -105,9 +106,7 @@ func TestReviewsExcluded(t *testing.T) {
 			for _, r := range s.recorded() {
 				asks = asks || r.path == "/metrics"
 			}
-			if asks != tt.asks {
-				t.Errorf("asked for /metrics: %v", asks)
-			}
+			expect.Equal(t, tt.asks, asks) // asked for /metrics
 		})
 	}
 }
@@ -140,9 +139,7 @@ func TestRouting(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := assemble(Options{Routing: tt.configured}, nil, serverInfo{openShift: tt.openShift}, &reads{})
-			if o.Routing != tt.want {
-				t.Errorf("routing is %q, want %q", o.Routing, tt.want)
-			}
+			expect.Equal(t, tt.want, o.Routing)
 		})
 	}
 }

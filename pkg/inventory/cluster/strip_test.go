@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -174,16 +173,10 @@ func TestStrip(t *testing.T) {
 			if tt.writers {
 				want = map[string]time.Time{"keep-apply": minuteTime(2).UTC(), "keep-update": minuteTime(0).UTC()}
 			}
-			if diff := cmp.Diff(want, written); diff != "" {
-				t.Errorf("last written by: -want +kept\n%s", diff)
-			}
+			expect.Equal(t, want, written) // last written by
 			tt.strip(tt.obj)
-			if diff := cmp.Diff(once, asJSON(t, tt.obj)); diff != "" {
-				t.Errorf("stripping twice differs: %s", diff)
-			}
-			if diff := cmp.Diff(once, asJSON(t, unpacked(packed(tt.obj)))); diff != "" {
-				t.Errorf("packing loses: %s", diff)
-			}
+			expect.Equal(t, once, asJSON(t, tt.obj))                   // stripping twice is no other
+			expect.Equal(t, once, asJSON(t, unpacked(packed(tt.obj)))) // packing loses nothing
 		})
 	}
 }

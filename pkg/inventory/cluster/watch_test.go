@@ -264,9 +264,7 @@ func TestWatchShowsTheCluster(t *testing.T) {
 		"things.example.com":        "service-missing",
 	}
 	expect.Equal(t, want, states)
-	if n := len(got.Services[inventory.Key{Namespace: "policy", Name: "validate"}].Endpoints); n != 2 {
-		t.Errorf("Service policy/validate has %d endpoints, want 2", n)
-	}
+	expect.Equal(t, 2, len(got.Services[inventory.Key{Namespace: "policy", Name: "validate"}].Endpoints))
 	if !got.NamespacesKnown || len(got.Namespaces) != 2 {
 		t.Errorf("namespaces are %v, known %v", got.Namespaces, got.NamespacesKnown)
 	}
@@ -638,9 +636,7 @@ func TestWatchListsInPages(t *testing.T) {
 			}
 		}
 	}
-	if pages != 2+2+6 {
-		t.Errorf("%d pages were asked for, want 10: two lists that lose their token and one of six pages", pages)
-	}
+	expect.Equal(t, 2+2+6, pages) // two lists that lose their token and one of six pages
 }
 
 func TestWatchReportsStartupErrors(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/promqltest"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -139,9 +140,7 @@ func TestScrapesOneAfterTheOther(t *testing.T) {
 			t.Errorf("%s: %d samples, %v", s.address, len(s.samples), s.err)
 		}
 	}
-	if most != 1 {
-		t.Errorf("%d API servers were scraped at a time", most)
-	}
+	expect.Equal(t, 1, most) // at a time
 }
 
 type closing struct {
@@ -220,9 +219,7 @@ func TestToken(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
 	Prometheus{URL: server.URL, TokenFile: file, Range: time.Minute}.Observe(t.Context())
-	if got := <-seen; got != "Bearer s3cret" {
-		t.Errorf("Authorization: %q", got)
-	}
+	expect.Equal(t, "Bearer s3cret", <-seen) // Authorization
 	_, errs := Prometheus{URL: server.URL, TokenFile: file + "-missing", Range: time.Minute}.Observe(t.Context())
 	if len(errs) != 1 || !strings.Contains(errs[0].Message, "token-missing") {
 		t.Errorf("a missing file is not named: %v", errs)

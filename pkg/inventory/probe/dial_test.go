@@ -19,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -194,9 +195,7 @@ func TestServerName(t *testing.T) {
 	}
 	backend := serve(t, config)
 	Look(t.Context(), objects(t, [][]byte{ours.Bundle}, backend.address).Snapshot(time.Now()), Options{})
-	if name := <-asked; name != hook {
-		t.Errorf("asked for %q, want %q", name, hook)
-	}
+	expect.Equal(t, hook, <-asked)
 }
 
 // TestErrorsAreBounded: what a server writes into its certificate is shortened

@@ -402,9 +402,7 @@ func TestCutOff(t *testing.T) {
 				return nil, noRoute
 			}
 			probe := Look(t.Context(), o.Snapshot(time.Now()), Options{URLs: true, Dial: dial}).Probes[ref(0)]
-			if probe.Answer != tc.want {
-				t.Errorf("answer is %q, want %q", probe.Answer, tc.want)
-			}
+			expect.Equal(t, tc.want, probe.Answer)
 		})
 	}
 }
