@@ -119,10 +119,7 @@ func (e guardEvaluator) write(t *testing.T, object, old *admissionv1.ValidatingW
 		return object.DeepCopy()
 	}
 	for _, patcher := range e.patchers {
-		patched, err := patcher.Patch(ctx, patch.Request{MatchedResource: validatingConfigurations, VersionedAttributes: attributes, ObjectInterfaces: e.objects}, celconfig.RuntimeCELCostBudget)
-		if err != nil {
-			t.Fatal(err)
-		}
+		patched := must.Get(patcher.Patch(ctx, patch.Request{MatchedResource: validatingConfigurations, VersionedAttributes: attributes, ObjectInterfaces: e.objects}, celconfig.RuntimeCELCostBudget))(t)
 		attributes.UpdateObject(patched)
 	}
 	return attributes.GetObject().(*admissionv1.ValidatingWebhookConfiguration)

@@ -266,9 +266,7 @@ func TestAuditLogForms(t *testing.T) {
 	cut := strings.Replace(event, `"annotations":{`, `"annotations":{"patch.webhook.admission.k8s.io/round_0_index_0":"{\"configuration\":",`, 1)
 	indented := func(text string) string {
 		var out bytes.Buffer
-		if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Indent(&out, []byte(text), "", "  "))
 		return out.String()
 	}
 	none := filepath.Join(t.TempDir(), "no-kubeconfig")

@@ -63,10 +63,7 @@ func TestProbesAmongConnections(t *testing.T) {
 			}
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: insecure, DisableKeepAlives: true}, Timeout: time.Minute}
 			for range 5 {
-				response, err := client.Get(fmt.Sprintf("%s://%s/healthz", scheme, address))
-				if err != nil {
-					t.Fatal(err)
-				}
+				response := must.Get(client.Get(fmt.Sprintf("%s://%s/healthz", scheme, address)))(t)
 				must.Succeed(t, response.Body.Close())
 				if response.StatusCode != http.StatusOK {
 					t.Errorf("%d", response.StatusCode)

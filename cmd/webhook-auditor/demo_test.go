@@ -82,9 +82,7 @@ func TestPlay(t *testing.T) {
 // TestDemoOnce: with --once it ends after the report, without an error.
 func TestDemoOnce(t *testing.T) {
 	var out strings.Builder
-	if err := run(t.Context(), []string{"demo", "--once"}, streams{reader: strings.NewReader(""), out: &out, err: io.Discard}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, run(t.Context(), []string{"demo", "--once"}, streams{reader: strings.NewReader(""), out: &out, err: io.Discard}))
 	if strings.Contains(out.String(), "http://") || !strings.Contains(out.String(), "19 webhooks") {
 		t.Errorf("it prints:\n%s", out.String())
 	}

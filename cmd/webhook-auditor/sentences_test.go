@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
@@ -104,15 +105,9 @@ func markdown(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for _, pattern := range patterns {
-		files, err := filepath.Glob("../../" + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob("../../" + pattern))(t)
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(file))(t)
 			out[filepath.Base(file)] = notProse.ReplaceAllString(fence.ReplaceAllString(string(text), ""), "")
 		}
 	}
@@ -151,17 +146,11 @@ func alertTexts(t *testing.T) map[string]string {
 // findingTexts are what the report of each fixture says of a finding, clause by clause.
 func findingTexts(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("../../pkg/classify/testdata/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("../../pkg/classify/testdata/*.yaml"))(t)
 	out := map[string]string{}
 	for _, file := range files {
 		objects, _ := manifest.Read([]string{file}, manifest.Options{})
-		r, err := classify.DefaultPolicy().Evaluate(t.Context(), objects.Snapshot(time.Now()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(classify.DefaultPolicy().Evaluate(t.Context(), objects.Snapshot(time.Now())))(t)
 		for i, f := range r.Findings {
 			out[fmt.Sprintf("%s of %s, %d", f.Check.Name, filepath.Base(file), i)] = strings.ReplaceAll(cmp.Or(f.Brief, f.Message), "; ", ". ")
 		}

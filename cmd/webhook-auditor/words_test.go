@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // bannedWords are words that make a reader guess what is meant, each with what to
@@ -89,10 +91,7 @@ var codeSpan = regexp.MustCompile("`[^`\n]*`")
 // bannedIn are the lines of a file with banned words, and what to write instead.
 func bannedIn(t *testing.T, path, name string) []string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	prose := string(text)
 	switch filepath.Ext(path) {
 	case ".go":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 )
@@ -45,9 +46,7 @@ func TestBounded(t *testing.T) {
 		Lines: Sentences("one", "two", "three"), Commands: []string{"a", "b", "c"},
 		Table: &Table{Headings: []string{"Name"}, Rows: [][]string{{"x"}, {"y"}, {"z"}}},
 	}}
-	if err := many.Bounded(2).WriteText(&b, TextOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, many.Bounded(2).WriteText(&b, TextOptions{}))
 	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\n… and 1 more\n    a\n    b\n    c\n"
 	expect.Equal(t, want, b.String())
 }

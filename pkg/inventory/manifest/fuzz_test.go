@@ -7,22 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // documents are those of the test data.
 func documents(t testing.TB) []string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/read/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("testdata/read/*"))(t)
 	var out []string
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		out = append(out, strings.Split(string(data), "---\n")...)
 	}
 	return out
