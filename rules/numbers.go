@@ -124,7 +124,8 @@ func (o Options) checkNumbers(printed []Group) error {
 func decides(number string, printed []Group) bool {
 	has := func(expr string) bool { return slices.Contains(placedNumber.FindAllString(expr, -1), "$"+number) }
 	return slices.ContainsFunc(printed, func(g Group) bool {
-		return slices.ContainsFunc(g.RecordingRules, func(r RecordingRule) bool { return has(r.Expr) }) || slices.ContainsFunc(g.Alerts, func(a Alert) bool { return has(a.Expr) })
+		return slices.ContainsFunc(g.RecordingRules, func(r RecordingRule) bool { return has(r.Expr) }) ||
+			slices.ContainsFunc(g.Alerts, func(a Alert) bool { return has(a.Expr) })
 	})
 }
 

@@ -28,7 +28,8 @@ func (o Options) table() ([]byte, error) {
 	b.WriteString("\n## Numbers\n\nWhat decides when they fire. `--threshold NAME=VALUE`, the chart's `alerts.thresholds` and the mixin's `thresholds` change each. A value that would do nothing is refused.\n\n" +
 		"| number | value | of the enhancement | from | to | what it decides |\n|---|---|---|---|---|---|\n")
 	for _, n := range Numbers {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", n.Name, decimal(o.value(n)), optional(n.Enhancement), bound(n.AtLeast, n.Lowest), bound(n.AtMost, n.Highest), n.Means)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", n.Name, decimal(o.value(n)), optional(n.Enhancement),
+			bound(n.AtLeast, n.Lowest), bound(n.AtMost, n.Highest), n.Means)
 	}
 	return []byte(b.String()), nil
 }

@@ -101,20 +101,15 @@ func (o conditionOptions) lasting(found []classify.OperatorError, errs []metav1.
 		}
 		began := errs[i].LastTransitionTime
 		if len(e.Degradations) < len(all) {
-			began = blocking(errs).LastTransitionTime
+			// Dead conversions turn it True where they stop controllers: it may be newer.
+			blocking := func(c metav1.Condition) bool { return c.Type == classify.ResourceControllersError }
+			began = errs[slices.IndexFunc(errs, blocking)].LastTransitionTime
 		}
 		if o.Now.Sub(began.Time) >= o.inertia(e.Degradations) {
 			out = append(out, errorCondition(e))
 		}
 	}
 	return out
-}
-
-// blocking is the condition that dead conversions turn True where they stop
-// controllers: they may be newer than those that do not roll up.
-func blocking(errs []metav1.Condition) metav1.Condition {
-	return errs[slices.IndexFunc(errs,
-		func(c metav1.Condition) bool { return c.Type == classify.ResourceControllersError })]
 }
 
 // inertia is how long errors last before they roll up. Once degraded, another

@@ -76,7 +76,7 @@ func (x *index) each(rule *admissionv1.RuleWithOperations, visit func(apiVersion
 		}
 	}
 	for _, v := range candidates {
-		if CoversGroup(rule, v.Group) && CoversVersion(rule, v.Version) && coversName(rule.Resources, v.Resource) {
+		if CoversGroup(rule, v.Group) && CoversVersion(rule, v.Version) && NamesResource(rule, v.Resource) {
 			visit(v)
 		}
 	}

@@ -243,7 +243,7 @@ func equivalent(rule *admissionv1.RuleWithOperations, r Request) (Kind, bool) {
 // resource, ReasonScope if nothing but the scope is against it, else ReasonRules.
 func ruleCovers(rule *admissionv1.RuleWithOperations, v apiVersion, op Operation) Reason {
 	switch {
-	case !coversName(rule.Resources, v.Resource),
+	case !NamesResource(rule, v.Resource),
 		!CoversGroup(rule, v.Group),
 		!CoversVersion(rule, v.Version),
 		!RuleOperations(rule).Has(op):

@@ -39,10 +39,11 @@ func coversScope(scope *admissionv1.ScopeType, r inventory.Resource, namespaced 
 	return true
 }
 
-// NamesResource reports whether the rule's resources cover the resource,
-// whatever its group.
+// NamesResource reports whether one of the rule's resources covers r, whatever its group: "*" is
+// every resource but no subresource, "*/*" everything, "*/scale" that subresource of all, and
+// "pods/*" the subresources of pods as well as plain pods.
 func NamesResource(rule *admissionv1.RuleWithOperations, r inventory.Resource) bool {
-	return coversName(rule.Resources, r)
+	return slices.ContainsFunc(rule.Resources, func(pattern string) bool { return patternCovers(pattern, r) })
 }
 
 // CoversGroup reports whether the rule covers the API group.
@@ -59,7 +60,7 @@ func CoversVersion(rule *admissionv1.RuleWithOperations, version string) bool {
 // webhooks no more needs to be asked.
 func RulesCover(registration *inventory.Registration, r inventory.Resource) bool {
 	for i := range registration.Rules { // not by value: rules are large, and webhooks many
-		if rule := &registration.Rules[i]; CoversGroup(rule, r.Group) && coversName(rule.Resources, r) {
+		if rule := &registration.Rules[i]; CoversGroup(rule, r.Group) && NamesResource(rule, r) {
 			return true
 		}
 	}
@@ -69,13 +70,6 @@ func RulesCover(registration *inventory.Registration, r inventory.Resource) bool
 // covers reports whether the list holds the value or a lone "*".
 func covers(list []string, value string) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
-}
-
-// coversName reports whether one of the rule's resources covers r: "*" is every
-// resource but no subresource, "*/*" everything, "*/scale" that subresource of
-// all, and "pods/*" the subresources of pods as well as plain pods.
-func coversName(resources []string, r inventory.Resource) bool {
-	return slices.ContainsFunc(resources, func(pattern string) bool { return patternCovers(pattern, r) })
 }
 
 func patternCovers(pattern string, r inventory.Resource) bool {
