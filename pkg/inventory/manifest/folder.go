@@ -89,10 +89,11 @@ func (d *folder) add(input *input, file string) {
 	data, _ := os.ReadFile(file)
 	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
 	k.component = tree["kind"] == "Component"
-	versions, _ := filepath.Glob(filepath.Join(k.folder, "bases", "*.clusterserviceversion.yaml"))
-	channels, _ := filepath.Glob(filepath.Join(k.folder, "*", "bases", "*.clusterserviceversion.yaml"))
-	for _, name := range slices.Concat(versions, channels) {
-		k.describesBundle, d.skipped[name] = true, true
+	for _, at := range []string{"", "bases", "*/bases"} {
+		versions, _ := filepath.Glob(filepath.Join(k.folder, at, "*.clusterserviceversion.yaml"))
+		for _, name := range versions {
+			k.describesBundle, d.skipped[name] = true, true
+		}
 	}
 	for field, value := range tree {
 		k.patches = k.patches || strings.HasPrefix(field, "patches") || field == "components"
