@@ -350,8 +350,9 @@ func parsedBy(patterns []errorPattern, content string) []APIServerError {
 			end = max(m.end, matches[i+1].begin)
 		}
 		c := m.parse(content[m.begin:m.end], content[m.end:end])
-		c.setting = settingOf(content[:m.begin] + content[end:])
-		switch framed := frameOf(content[:m.begin]); {
+		before := content[max(0, m.begin-maxWrapped):m.begin]
+		c.setting = settingOf(before + content[end:min(len(content), end+maxWrapped)])
+		switch framed := frameOf(before); {
 		case framed.Cause == causeFailingOpen:
 			c.WentOn = true
 		case framed.Cause != "" && (c.Cause == causeDenied || c.Cause == causePolicyDenied):
