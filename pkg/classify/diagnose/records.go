@@ -16,8 +16,7 @@ import (
 
 const (
 	// maxWrapped bounds how much of a record is searched for the end of its error, and for
-	// words around that: a
-	// terminal wraps one error, not a log.
+	// words around that: a terminal wraps one error, not a log.
 	maxWrapped = 4 << 10
 	// maxNested bounds JSON in strings of JSON, as log collectors nest it.
 	maxNested = 4
