@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -50,13 +51,8 @@ func resources() ([]string, error) {
 	if err := yaml.Unmarshal(text, &kustomization); err != nil {
 		return nil, fmt.Errorf("reading the base: %w", err)
 	}
-	var out []string
-	for _, file := range kustomization.Resources {
-		if !strings.HasPrefix(file, "../") && file != "servicemonitor.yaml" {
-			out = append(out, file)
-		}
-	}
-	return out, nil
+	isOther := func(file string) bool { return strings.HasPrefix(file, "../") || file == "servicemonitor.yaml" }
+	return slices.DeleteFunc(kustomization.Resources, isOther), nil
 }
 
 // document is one file of the base, or what it is derived from.

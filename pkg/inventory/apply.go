@@ -205,10 +205,7 @@ func (o Objects) manifestsAfter(manifests []Manifest) []Manifest {
 			out = append(out, m)
 		}
 	}
-	for _, m := range o.Manifests {
-		if !named[SourceKey{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}] {
-			out = append(out, m)
-		}
-	}
-	return out
+	return append(out, slices.DeleteFunc(slices.Clone(o.Manifests), func(m Manifest) bool {
+		return named[SourceKey{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}]
+	})...)
 }

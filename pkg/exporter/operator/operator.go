@@ -238,12 +238,8 @@ func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 	if w.now().Sub(w.followed) < followPeriod {
 		return
 	}
-	var served []target
-	for _, t := range targets {
-		if t.servedBy(report.Snapshot) {
-			served = append(served, t)
-		}
-	}
+	isUnserved := func(t target) bool { return !t.servedBy(report.Snapshot) }
+	served := slices.DeleteFunc(slices.Clone(targets), isUnserved)
 	w.follow(ctx, served)
 }
 
