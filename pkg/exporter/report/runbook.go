@@ -47,7 +47,8 @@ func NewRunbook(c *classify.Check, d Document) Runbook {
 }
 
 // instruction says which variables of a runbook's commands a finding has.
-var instruction = regexp.MustCompile("(?:An alert's description ends with the variables of these commands: paste them first\\.\\sWithout an alert, s|S)et\\s((?:`[A-Z]+`(?:,\\s|\\sand\\s)?)+)\\sto\\swhat\\sthe\\sfinding\\snames\\.")
+var instruction = regexp.MustCompile("(?:An\\salert's\\sannotation\\s`runbook_variables`\\shas\\sthe\\svariables\\sof\\sthese\\scommands:\\spaste\\sthem\\sfirst\\.\\s" +
+	"Without\\san\\salert,\\ss|S)et\\s((?:`[A-Z]+`(?:,\\s|\\sand\\s)?)+)\\sto\\swhat\\sthe\\sfinding\\snames\\.")
 
 // plainName is what a shell takes as it is.
 var plainName = regexp.MustCompile(`^[-.:/a-z0-9]+$`)
