@@ -31,10 +31,11 @@ var blocks = Blocks{
 
 func TestWriteBlocks(t *testing.T) {
 	for file, write := range map[string]func(*bytes.Buffer) error{
-		"blocks.txt":       func(b *bytes.Buffer) error { return blocks.WriteText(b, TextOptions{Width: 60}) },
-		"blocks-color.txt": func(b *bytes.Buffer) error { return blocks.WriteText(b, TextOptions{Color: true}) },
-		"blocks.md":        func(b *bytes.Buffer) error { return blocks.WriteMarkdown(b) },
-		"blocks.html":      func(b *bytes.Buffer) error { return blocks.WriteHTML(b) },
+		"blocks.txt":        func(b *bytes.Buffer) error { return blocks.WriteText(b, TextOptions{Width: 60}) },
+		"blocks-narrow.txt": func(b *bytes.Buffer) error { return blocks[2:3].WriteText(b, TextOptions{Width: 34}) },
+		"blocks-color.txt":  func(b *bytes.Buffer) error { return blocks.WriteText(b, TextOptions{Color: true}) },
+		"blocks.md":         func(b *bytes.Buffer) error { return blocks.WriteMarkdown(b) },
+		"blocks.html":       func(b *bytes.Buffer) error { return blocks.WriteHTML(b) },
 	} {
 		golden.Compare(t, file, reporttest.Rendered(t, write))
 	}

@@ -140,7 +140,9 @@ func (e Explanation) wait(webhooks int, perhaps bool) string {
 
 // steps has a row for each webhook that is called and each policy that is evaluated.
 func (e Explanation) steps() *Table {
-	t := &Table{Headings: []string{"Step", "Type", "Name", "Timeout", "Backend", "If down"}, Cut: "Backend"}
+	t := &Table{
+		Headings: []string{"Step", "Type", "Name", "Timeout", "Backend", "If down"}, Cut: "Backend", Spare: []string{"Backend", "Type"},
+	}
 	for i, s := range e.Chain {
 		step := fmt.Sprint(s.Step)
 		if i > 0 && e.Chain[i-1].Step == s.Step {

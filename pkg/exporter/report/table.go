@@ -51,7 +51,7 @@ func (t *Table) drop(i int) {
 func (t *Table) narrowed(o TextOptions) (out Table, dropped []string) {
 	out = *t
 	for _, heading := range t.Spare {
-		if o.Piped || o.Width == 0 || out.widthBeside(-1) <= o.Width+len(columnGap) {
+		if o.Piped || o.Width == 0 || out.leastWidth() <= o.Width+len(columnGap) {
 			break
 		}
 		if i := slices.Index(out.Headings, heading); i >= 0 {
@@ -118,6 +118,15 @@ func (t *Table) text(o TextOptions) string {
 		w.SetCaption("A wider terminal has " + strings.Join(dropped, ", ") + " as well.")
 	}
 	return w.Render()
+}
+
+// leastWidth is the width with the column that is cut as narrow as it can be.
+func (t *Table) leastWidth() int {
+	i := slices.Index(t.Headings, t.Cut)
+	if i < 0 {
+		return t.widthBeside(i)
+	}
+	return min(t.widthBeside(-1), t.widthBeside(i)+leastCut+len(columnGap))
 }
 
 // widthBeside is the width of all columns but one, with what separates them.
