@@ -74,8 +74,7 @@ func (c compiled) request(t *testing.T, object, old *admissionv1.ValidatingWebho
 		before, operation = old, admission.Update
 	}
 	record := admission.NewAttributesRecord(object, before, kind, "", object.Name, validatingConfigurations, "", operation, nil, false, nil)
-	attributes := must.Get(admission.NewVersionedAttributes(record, kind, c.objects))(t)
-	return attributes
+	return must.Get(admission.NewVersionedAttributes(record, kind, c.objects))(t)
 }
 
 // matches evaluates the matchConditions.

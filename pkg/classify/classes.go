@@ -3,6 +3,7 @@ package classify
 import (
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -106,8 +107,7 @@ func coreGroups() []string {
 			out = append(out, r.Group)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return text.Distinct(out)
 }
 
 // adoptedGroups are those of OpenShift that no resource is recorded of.

@@ -14,8 +14,7 @@ import (
 // Kubectl runs kubectl as an administrator and returns what it prints.
 func (e *Env) Kubectl(t testing.TB, args ...string) string {
 	t.Helper()
-	output := Get(e.TryKubectl(t.Context(), args...))(t)
-	return output
+	return Get(e.TryKubectl(t.Context(), args...))(t)
 }
 
 // TryKubectl is Kubectl where it may fail: the error has what it prints.

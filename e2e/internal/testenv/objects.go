@@ -44,8 +44,7 @@ func (e *Env) LabelledNamespace(t testing.TB, name string, labels map[string]str
 	t.Helper()
 	e.absent(t, name)
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-	made := Get(e.Kube.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}))(t)
-	return made
+	return Get(e.Kube.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}))(t)
 }
 
 // Backend creates a namespace with a healthy backend called hook in it.
@@ -274,6 +273,5 @@ func (e *Env) Install(t testing.TB, manifest []byte) {
 func OpenShift(t testing.TB, path string) []byte {
 	t.Helper()
 	output := Get(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/openshift/api").Output())(t)
-	text := Get(os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), filepath.FromSlash(path))))(t)
-	return text
+	return Get(os.ReadFile(filepath.Join(strings.TrimSpace(string(output)), filepath.FromSlash(path))))(t)
 }

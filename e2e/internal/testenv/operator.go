@@ -48,8 +48,7 @@ func (e *Env) InstallAPIs(t testing.TB) {
 func ManifestFile(t testing.TB, path string) []byte {
 	t.Helper()
 	manifests := Get(programs.Manifests())(t)
-	text := Get(os.ReadFile(filepath.Join(manifests, filepath.FromSlash(path))))(t)
-	return text
+	return Get(os.ReadFile(filepath.Join(manifests, filepath.FromSlash(path))))(t)
 }
 
 // Status reads what a target says of itself; both say it alike.

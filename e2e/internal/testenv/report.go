@@ -51,8 +51,7 @@ func (d Document) HasFinding(check, configuration string) bool {
 // Command runs the auditor as a command.
 func Command(t testing.TB, args ...string) auditor.Result {
 	t.Helper()
-	result := Get(auditor.Command(t.Context(), Binary(t), args...))(t)
-	return result
+	return Get(auditor.Command(t.Context(), Binary(t), args...))(t)
 }
 
 // Report runs "audit -o json", whatever its exit code.

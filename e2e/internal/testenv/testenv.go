@@ -100,8 +100,7 @@ func run(kubeconfig string, flags ...string) (*auditor.Auditor, error) {
 // Binary is the path of the auditor.
 func Binary(t testing.TB) string {
 	t.Helper()
-	path := Get(programs.Auditor())(t)
-	return path
+	return Get(programs.Auditor())(t)
 }
 
 // Run runs the auditor as an administrator until the end of the test.
@@ -129,8 +128,7 @@ func (e *Env) APIServerMetrics(t testing.TB, prefix string) metrics.Metrics {
 	ctx, cancel := context.WithTimeout(context.Background(), MaxWait) // also in a cleanup, when the test's own is done
 	defer cancel()
 	body := Get(e.Kube.Discovery().RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "text/plain").DoRaw(ctx))(t)
-	scrape := Get(metrics.ParseOf(regexp.MustCompile("^"+prefix), body))(t)
-	return scrape
+	return Get(metrics.ParseOf(regexp.MustCompile("^"+prefix), body))(t)
 }
 
 // Eventually calls try until it returns nil, for at most MaxWait.

@@ -53,8 +53,7 @@ func TestOneAPIServer(t *testing.T) {
 // join starts a further API server until the end of the test.
 func (w environment) join(t *testing.T, flags ...string) *rest.Config {
 	t.Helper()
-	config := testenv.Get(w.Plane.Join(t.Context(), flags...))(t)
-	return config
+	return testenv.Get(w.Plane.Join(t.Context(), flags...))(t)
 }
 
 // via is the same scenario, with requests to another API server.

@@ -38,8 +38,7 @@ var owners = []owner{
 
 func bringServerSide(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	made := testenv.Get(w.configurations(object.GetKind()).Apply(t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "owner"}))(t)
-	return made
+	return testenv.Get(w.configurations(object.GetKind()).Apply(t.Context(), object.GetName(), object, metav1.ApplyOptions{FieldManager: "owner"}))(t)
 }
 
 func bringClientSide(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured {
@@ -60,8 +59,7 @@ func bringPut(t *testing.T, w environment, object *unstructured.Unstructured) *u
 	}
 	live.Object["webhooks"] = object.DeepCopy().Object["webhooks"]
 	live.SetAnnotations(object.GetAnnotations())
-	made := testenv.Get(w.configurations(object.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"}))(t)
-	return made
+	return testenv.Get(w.configurations(object.GetKind()).Update(t.Context(), live, metav1.UpdateOptions{FieldManager: "owner"}))(t)
 }
 
 // read returns what is there, nil for nothing.

@@ -274,12 +274,10 @@ func text(t *testing.T, name string) []byte { return read(t, filepath.Join(root,
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	content := testenv.Get(os.ReadFile(path))(t)
-	return content
+	return testenv.Get(os.ReadFile(path))(t)
 }
 
 func absolute(t *testing.T, path string) string {
 	t.Helper()
-	out := testenv.Get(filepath.Abs(path))(t)
-	return out
+	return testenv.Get(filepath.Abs(path))(t)
 }

@@ -138,8 +138,7 @@ func kubectl(ctx context.Context, args ...string) (string, error) {
 // do is kubectl where it may not fail; the arguments are separated by blanks.
 func do(t testing.TB, line string) string {
 	t.Helper()
-	output := testenv.Get(kubectl(context.Background(), strings.Fields(line)...))(t)
-	return output
+	return testenv.Get(kubectl(context.Background(), strings.Fields(line)...))(t)
 }
 
 // awaitPrinted waits until kubectl prints a text.

@@ -127,8 +127,7 @@ func (a *audited) clientOf(t *testing.T, user string) kubernetes.Interface {
 	t.Helper()
 	config := testenv.Get(a.Plane.As(user, "system:masters"))(t)
 	config.Host = a.config.Host
-	client := testenv.Get(kubernetes.NewForConfig(config))(t)
-	return client
+	return testenv.Get(kubernetes.NewForConfig(config))(t)
 }
 
 // request sends one request with an auditID of its own, and returns that.

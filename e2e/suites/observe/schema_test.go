@@ -82,6 +82,5 @@ func compileSchema(t *testing.T, name string) *jsonschema.Schema {
 	document := testenv.Get(jsonschema.UnmarshalJSON(strings.NewReader(printed)))(t)
 	c := jsonschema.NewCompiler()
 	testenv.Must(t, c.AddResource(name, document))
-	schema := testenv.Get(c.Compile(name))(t)
-	return schema
+	return testenv.Get(c.Compile(name))(t)
 }

@@ -75,8 +75,7 @@ func TestReleaseRefuses(t *testing.T) {
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	text := must.Get(os.ReadFile(path))(t)
-	return text
+	return must.Get(os.ReadFile(path))(t)
 }
 
 // checksumsHold: sha256sum agrees, and each file has one.
