@@ -75,12 +75,10 @@ func (o Options) value(n Number) float64 {
 
 // limits are the least and the most that work of a number, beside the others.
 func (o Options) limits(n Number) (lowest, highest float64) {
-	lowest, highest = n.Lowest, n.Highest
-	if other, exists := findNumber(n.AtLeast); exists {
-		lowest = max(lowest, o.value(other))
-	}
-	if other, exists := findNumber(n.AtMost); exists {
-		highest = min(highest, o.value(other))
+	least, _ := findNumber(n.AtLeast)
+	lowest, highest = max(n.Lowest, o.value(least)), n.Highest
+	if most, ok := findNumber(n.AtMost); ok {
+		highest = min(highest, o.value(most))
 	}
 	return lowest, highest
 }

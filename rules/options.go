@@ -259,11 +259,9 @@ func (o Options) checkAlerts(printed []Group) error {
 			if !slices.Contains(names, name) {
 				return fmt.Errorf("%s: %q: must be the name of an alert%s", flag, name, cmp.Or(nearest(name, names), `; "webhook-auditor print rules" lists all`))
 			}
-		}
-	}
-	for _, name := range o.Critical {
-		if !slices.Contains(alertNames(printed), name) {
-			return fmt.Errorf("--critical: %s is not printed", name)
+			if flag == "--critical" && !slices.Contains(alertNames(printed), name) {
+				return fmt.Errorf("--critical: %s is not printed", name)
+			}
 		}
 	}
 	return o.checkNumbers(printed)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -29,17 +30,9 @@ func (o Options) table() ([]byte, error) {
 		"| number | value | of the enhancement | from | to | what it decides |\n|---|---|---|---|---|---|\n")
 	for _, n := range Numbers {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", n.Name, decimal(o.value(n)), optional(n.Enhancement),
-			bound(n.AtLeast, n.Lowest), bound(n.AtMost, n.Highest), n.Means)
+			cmp.Or(n.AtLeast, decimal(n.Lowest)), cmp.Or(n.AtMost, decimal(n.Highest)), n.Means)
 	}
 	return []byte(b.String()), nil
-}
-
-// bound is a number beside which another one works, or how much works.
-func bound(beside string, value float64) string {
-	if beside != "" {
-		return "`" + beside + "`"
-	}
-	return decimal(value)
 }
 
 // threshold is that of the alert, if it has one.
