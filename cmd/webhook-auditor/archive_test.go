@@ -48,11 +48,7 @@ func TestArchivesAreOfTheirTime(t *testing.T) {
 			}
 			for _, args := range [][]string{{"audit", tc.path, "--fail-on", "never", "-v"}, {"explain", "create", "pods", "--from", tc.path, "-v"}, {"explain", "-v", "--from", tc.path, "--error", `failed calling webhook "x.example.com": EOF`}} {
 				text := squeezed(execute(t, "", args...).out)
-				for _, said := range tc.said {
-					if !strings.Contains(text, said) {
-						t.Errorf("%s: no %q in:\n%s", args[0], said, text)
-					}
-				}
+				expect.Contains(t, text, tc.said...)
 				if strings.Contains(text, "Evaluated as of") == tc.broken {
 					t.Errorf("%s: as of when it is evaluated:\n%s", args[0], text)
 				}

@@ -1,12 +1,12 @@
 package classify
 
 import (
-	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -64,11 +64,7 @@ func TestApplyWithoutTypeClaims(t *testing.T) {
 				if f.Severity != test.severity {
 					t.Errorf("%s, want %s: %s", f.Severity, test.severity, f.Message)
 				}
-				for _, want := range test.want {
-					if !strings.Contains(f.Message, want) {
-						t.Errorf("%s\nwant %s", f.Message, want)
-					}
-				}
+				expect.Contains(t, f.Message, test.want...)
 				return
 			}
 			t.Error("no finding")

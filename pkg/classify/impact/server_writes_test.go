@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -72,11 +73,7 @@ func TestServerWrites(t *testing.T) {
 				request := must.Get(r.Matcher.OpenRequest(op, resource, admission.Subject{}))(t)
 				said.WriteString("\n" + strings.Join(r.Matcher.Chain(request).Request.Notes, "\n"))
 			}
-			for _, part := range test.want {
-				if !strings.Contains(said.String(), part) {
-					t.Errorf("%q is missing in:\n%s", part, &said)
-				}
-			}
+			expect.Contains(t, said.String(), test.want...)
 			for _, part := range test.not {
 				if strings.Contains(said.String(), part) {
 					t.Errorf("%q is wrongly in:\n%s", part, &said)
