@@ -269,6 +269,11 @@ func slowly(limit float64, called, slow func(int) int) []trace {
 	}
 }
 
+// renamedAll has the texts of series be others.
+func renamedAll(traces []trace, pairs ...string) []trace {
+	return each("", func(t trace) trace { return trace{strings.NewReplacer(pairs...).Replace(t.series), t.value} }, traces)
+}
+
 // convertedSlowly are conversions that take two seconds from minute 60 on.
 func convertedSlowly(called func(int) int) []trace {
 	all := summed(then(often(1), 1, called))
@@ -443,6 +448,8 @@ var expectations = []expectation{
 	{"four requests in five minutes wait for conversions", "WebhookResourceLatencyHigh", waitFor(four, 2, true), 1, 1, 50, 151, 0, 0, 150},
 	{"requests for Pods wait for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(duringMinutes(70, 1000, often(10)), 0.8, false), hang(4, 200)...), 1, 1, 50, 151, 0, 0, 150},
 	{"requests for Pods wait, and for Nodes for a slow webhook", "WebhookResourceLatencyHigh", append(waitFor(duringMinutes(70, 1000, often(10)), 0.8, false), reaching("nodes", hang(4, 200))...), 1, 1, 50, 70, 95, 150, 150},
+	{"requests wait for a slow conversion webhook", "WebhookResourceLatencyHigh", append(waitFor(duringMinutes(75, 1000, often(10)), 2, true), renamedAll(convertedSlowly(often(10)), `name="w"`, `name="widgets.example.com"`)...), 1, 1, 50, 151, 0, 0, 150},
+	{"a policy refuses six requests a minute beside 180 that fail to mutate", "WebhookPolicyConfigErrors", renamedAll(besideDenials(), "Validating", "Mutating", promql.Validations, promql.Mutations, `enforcement_action="deny"`, `error_type="invalid_error"`), 1, 1, 50, 75, 100, 240, 240},
 	{"two slow calls each three minutes", "WebhookSlow", slowly(1, twoInThree, duringMinutes(60, 1000, twoInThree)), 1, 1, 50, 80, 95, 150, 150},
 	{"each CREATE fails, a twelfth of the calls", "WebhookFailingClosed", hides(calls("a", "CREATE", 18, from60)...), 1, 1, 50, 60, 72, 240, 240},
 	{"each CREATE passes unchecked, a twelfth of the calls", "WebhookFailingOpen", hides(passed(calls("a", "CREATE", 18, from60))...), 1, 1, 50, 60, 72, 240, 240},
