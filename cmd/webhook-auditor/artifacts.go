@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +100,7 @@ func rulesFlags(flags *pflag.FlagSet) content {
 	thresholds := flags.StringToString("threshold", nil, "numbers that decide when alerts fire, for example WebhookFailingOpen=0.1; --form=markdown lists them")
 	return func() ([]byte, error) {
 		o.Severities, o.Signals = rules.Severities(severities), rules.Signals(signals)
-		if err := cmp.Or(readThresholds(&o, *thresholds), checkPageURL(o.PageURL)); err != nil {
+		if err := errors.Join(readThresholds(&o, *thresholds), checkPageURL(o.PageURL)); err != nil {
 			return nil, err
 		}
 		switch {

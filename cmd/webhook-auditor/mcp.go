@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +51,7 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 func (a *agents) run(ctx context.Context, _ []string, s streams) error {
 	_, ofPolicy := a.input.policy()
 	_, ofVersion := a.input.version(s.err)
-	if err := cmp.Or(notStandardInput(a.paths), a.check(), ofPolicy, ofVersion); err != nil {
+	if err := errors.Join(notStandardInput(a.paths), a.check(), ofPolicy, ofVersion); err != nil {
 		return err
 	}
 	transport := &mcp.IOTransport{Reader: io.NopCloser(s.reader), Writer: unclosed{s.out}}
