@@ -121,7 +121,7 @@ func TestWrappers(t *testing.T) {
 	}
 	lines := func(text, begin, end string) string { // as mails and tables break it, between words
 		width, out := 0, begin
-		for _, word := range strings.Fields(text) {
+		for word := range strings.FieldsSeq(text) {
 			if width += len(word) + 1; width > 74 {
 				width, out = len(word)+1, strings.TrimRight(out, " ")+end+"\n"+begin
 			}

@@ -57,11 +57,11 @@ func PolicyReleases(kind string) string {
 		if kind != strings.ToLower(t.RegisteredBy().Kind) {
 			continue
 		}
-		out := fmt.Sprintf("API servers serve v1 of it from v1.%d on, by default", lives["v1"].since)
+		out := []string{fmt.Sprintf("API servers serve v1 of it from v1.%d on, by default", lives["v1"].since)}
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
-			out += fmt.Sprintf(", %s from v1.%d to v1.%d", version, lives[version].since, lives[version].gone-1)
+			out = append(out, fmt.Sprintf("%s from v1.%d to v1.%d", version, lives[version].since, lives[version].gone-1))
 		}
-		return out + " with --runtime-config."
+		return strings.Join(out, ", ") + " with --runtime-config."
 	}
 	return ""
 }
