@@ -107,7 +107,10 @@ func waitText(w start.Wait) string {
 // unlessExempt says what would keep the webhook from refusing it; "" where nothing
 // would.
 func unlessExempt(w start.Wait) string {
-	if w.Unless == "" {
+	switch {
+	case w.Leads: // as those of controller-runtime do
+		return ", unless these serve before one of them leads"
+	case w.Unless == "":
 		return ""
 	}
 	return unless(w.Webhook, []string{w.Unless})

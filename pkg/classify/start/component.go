@@ -19,6 +19,8 @@ type need struct {
 	// labeled says that what is written carries labels: of the Pod, or of the Service where it
 	// is its endpoints.
 	labeled, endpoints bool
+	// leads says that Pods which serve before one of them leads run without it.
+	leads bool
 	// refused completes "refuses … NAME".
 	refused string
 }
@@ -26,22 +28,20 @@ type need struct {
 // needs are the requests without which no Pod starts, as it is created, placed on a node,
 // given a token and reported to run, and those without which no running Pod is called.
 var needs = []need{
-	{inventory.Resource{Name: "pods"}, admission.Create, true, false, "the Pods of"},
-	{inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, false, false, "to let the scheduler place the Pods of"},
-	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, false, false, "a token to the Pods of"},
-	{inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, true, false, "to let the kubelet report on the Pods of"},
-	{inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, true, true, "the endpoints of"},
-	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, false, true, "the leases by which a leader is elected among the Pods of"},
+	{inventory.Resource{Name: "pods"}, admission.Create, true, false, false, "the Pods of"},
+	{inventory.Resource{Name: "pods", Subresource: "binding"}, admission.Create, false, false, false, "to let the scheduler place the Pods of"},
+	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, false, false, false, "a token to the Pods of"},
+	{inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, true, false, false, "to let the kubelet report on the Pods of"},
+	{inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, true, true, false, "the endpoints of"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, false, true, true, "the leases by which a leader is elected among the Pods of"},
 }
 
-// refusedOf is what is refused with the resource, "" where no Pod needs it.
-func refusedOf(r inventory.Resource) string {
-	for _, n := range needs {
-		if n.Resource == r {
-			return n.refused
-		}
+// needOf is the need for the resource, the zero need where no Pod has one.
+func needOf(r inventory.Resource) need {
+	if i := slices.IndexFunc(needs, func(n need) bool { return n.Resource == r }); i >= 0 {
+		return needs[i]
 	}
-	return ""
+	return need{}
 }
 
 // component is something that has to start: the Pods behind a Service that webhooks

@@ -22,7 +22,7 @@ type Deadlock struct {
 	// Waits lead from what serves the webhook to what the webhook refuses, which
 	// the last is, alone where the way is long.
 	Waits []Wait
-	// Certain says that the cycle does not depend on labels that are unknown.
+	// Certain says that the cycle depends neither on labels that are unknown nor on leases.
 	Certain bool
 	// Namespaces are those that the webhook must leave alone to break all
 	// cycles that lead through it, Resources what it refuses there.
@@ -41,6 +41,8 @@ type Wait struct {
 	// where every Pod needs the other component, and Use says for what.
 	Webhook   *inventory.Webhook
 	What, Use string
+	// Leads says that it waits only if its Pods serve once one of them leads.
+	Leads bool
 	// Unless is the namespace that labels may exempt that are not known, "" where
 	// none may.
 	Unless string
@@ -158,11 +160,12 @@ func (c *cycles) deadlock(m member, refused refusals) *Deadlock {
 
 // waitOf is what the component waits for because of the webhook.
 func (m member) waitOf(component *component, r refusal) Wait {
-	w := Wait{From: component.name, On: m.own.name, What: refusedOf(r.resource), Use: m.own.use}
+	n := needOf(r.resource)
+	w := Wait{From: component.name, On: m.own.name, What: n.refused, Use: m.own.use, Leads: n.leads}
 	if m.webhook != nil {
 		w.Webhook = m.webhook.Webhook
 	}
-	if !r.certain {
+	if !r.certain && !n.leads {
 		w.Unless = r.namespace
 	}
 	return w

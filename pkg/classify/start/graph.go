@@ -30,7 +30,7 @@ func CanBlock(w *inventory.Webhook, matched []admission.MatchedResource) bool {
 	if w.Type == inventory.Conversion || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
 		return false
 	}
-	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return refusedOf(r.Resource) != "" })
+	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return needOf(r.Resource).refused != "" })
 }
 
 // Graph is what waits for what to start. Its nodes are classes, because thousands
@@ -79,7 +79,7 @@ type member struct {
 type refusal struct {
 	webhooks, class int
 	resource        inventory.Resource
-	// certain is false where labels of the namespace that are unknown decide.
+	// certain is false where labels of the namespace that are unknown decide, or leases.
 	certain   bool
 	namespace string
 }
@@ -238,17 +238,18 @@ func (g *Graph) add(r refusal) {
 
 // addRefusal adds what the webhooks keep the components from, if anything: what they
 // certainly refuse before what they refuse unless a label that is unknown exempts
-// the namespace.
+// the namespace, or the Pods serve before one of them leads.
 func (g *Graph) addRefusal(webhooks, class int) {
 	var found *refusal
 	webhook := g.blocking[webhooks].members[0].webhook
 	for _, r := range g.classes[class].requests {
 		v := r.Match(webhook.Webhook)
-		if v.Match == admission.Yes {
+		certain := v.Match == admission.Yes && !needOf(r.Resource).leads
+		if certain {
 			found = &refusal{webhooks, class, r.Resource, true, r.Namespace}
 			break
 		}
-		if found == nil && v.Presumed() {
+		if found == nil && (v.Match == admission.Yes || v.Presumed()) {
 			found = &refusal{webhooks, class, r.Resource, false, r.Namespace}
 		}
 	}

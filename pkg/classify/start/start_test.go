@@ -148,7 +148,7 @@ func (m *model) add(p *modelPods, labels map[string]string, endpoints bool) {
 func (m *model) refuses(f *Webhook, p *modelPods, certainly bool) bool {
 	return slices.ContainsFunc(p.requests, func(r admission.Request) bool {
 		v := r.Match(f.Webhook)
-		return v.Match == admission.Yes || v.Presumed() && !certainly
+		return v.Match == admission.Yes && !(certainly && r.Resource.Name == "leases") || v.Presumed() && !certainly
 	})
 }
 
