@@ -2,7 +2,9 @@ package inputs
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -15,9 +17,9 @@ func (m clusterMaker) one(values ...string) string { return values[m.IntN(len(va
 // some are fields, each of which is there in half of the cases, with one of the values.
 func (m clusterMaker) some(fields map[string][]string) string {
 	var out strings.Builder
-	for name, values := range fields {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if m.IntN(2) == 0 {
-			fmt.Fprintf(&out, `,%q:%s`, name, m.one(values...))
+			fmt.Fprintf(&out, `,%q:%s`, name, m.one(fields[name]...))
 		}
 	}
 	return out.String()
@@ -88,14 +90,15 @@ func (m clusterMaker) backend(namespace, name string) []string {
 		out = append(out, fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"%s","name":"%s-%d","labels":{"app":"%s"}},"spec":{"nodeName":"n%d","containers":[{"name":"a","image":"a","ports":[{"name":"https","containerPort":8443}]}]},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"%s"}]}}`,
 			namespace, name, i, m.one(name, name, "x"), m.IntN(2), m.one("True", "True", "False")))
 	}
-	for kind, spec := range map[string]string{
+	around := map[string]string{
 		"apps/v1 Deployment":                 fmt.Sprintf(`"replicas":%s,"selector":{"matchLabels":{"app":"%s"}},"template":%s`, m.one("0", "1", "2"), name, strings.Replace(pod, `"app":"x"`, fmt.Sprintf(`"app":"%s"`, name), 1)),
 		"apps/v1 DaemonSet":                  fmt.Sprintf(`"selector":{"matchLabels":{"app":"%s"}},"template":%s`, name, strings.Replace(pod, `"app":"x"`, fmt.Sprintf(`"app":"%s"`, name), 1)),
 		"policy/v1 PodDisruptionBudget":      fmt.Sprintf(`"minAvailable":%s,"selector":{"matchLabels":{"app":"%s"}}`, m.one("0", "1", "2"), m.one(name, "x")),
 		"networking.k8s.io/v1 NetworkPolicy": fmt.Sprintf(`"podSelector":{"matchLabels":{"app":"%s"}},"policyTypes":["Ingress"]%s`, m.one(name, "x"), m.some(map[string][]string{"ingress": {`[{"from":[{"podSelector":{}}]}]`, `[{"ports":[{"port":8443}]}]`}})),
-	} {
-		if version, kind, _ := strings.Cut(kind, " "); m.IntN(3) == 0 {
-			out = append(out, fmt.Sprintf(`{"apiVersion":"%s","kind":"%s","metadata":{%s},"spec":{%s}}`, version, kind, meta, spec))
+	}
+	for _, name := range slices.Sorted(maps.Keys(around)) {
+		if version, kind, _ := strings.Cut(name, " "); m.IntN(3) == 0 {
+			out = append(out, fmt.Sprintf(`{"apiVersion":"%s","kind":"%s","metadata":{%s},"spec":{%s}}`, version, kind, meta, around[name]))
 		}
 	}
 	return out

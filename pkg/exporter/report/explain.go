@@ -31,6 +31,8 @@ type Explanation struct {
 	Taken            time.Time              `json:"taken" jsonschema:"Taken is when the facts were true."`
 	// endsForCertain says that the webhooks that are called for certain suffice for EndsAfterSeconds.
 	endsForCertain bool
+	// files says that it was asked of files.
+	files bool
 	// unread says that there may be configurations of webhooks that cannot be read.
 	unread bool
 }
@@ -154,6 +156,7 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 		Inputs:        newInputs(s),
 		Observed:      s.Observed,
 		Taken:         s.Taken.UTC(),
+		files:         len(s.Inputs) > 0,
 		unread: s.Unread(inventory.Ref{Type: inventory.Mutating}) ||
 			s.Unread(inventory.Ref{Type: inventory.Validating}),
 	}

@@ -129,7 +129,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
 	}
-	unread := Explanation{Inputs: []inventory.Input{{}}}
+	unread := Explanation{files: true}
 	if got, want := unread.Verdict(), "no webhook: no configuration was read."; !strings.HasSuffix(got, want) {
 		t.Errorf("of an input without configurations: got %q, want %q", got, want)
 	}

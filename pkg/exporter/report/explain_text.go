@@ -33,7 +33,7 @@ func (e Explanation) Verdict() string {
 	}
 	metPolicies := amount(surePolicies, policies, inventory.Counted(policies, "policy"))
 	switch {
-	case len(e.Chain)+len(e.Skipped) == 0 && len(e.Inputs) > 0:
+	case len(e.Chain)+len(e.Skipped) == 0 && e.files:
 		return out + "no webhook: no configuration was read."
 	case len(e.Chain) == 0 && e.unread:
 		return out + "no webhook of those that can be read."

@@ -13,9 +13,12 @@ import (
 // reads is what the webhooks read of what is watched in the whole cluster: Services and
 // Pods come and go all the time, and most of that decides nothing about a request.
 type reads struct {
+	// once says that one Snapshot is made, which has what is behind webhooks that fail open, too.
+	once bool
+
 	mu sync.Mutex
-	// services are those that webhooks call, and namespaces those from which a failure
-	// would close the API.
+	// services are those that webhooks call, and namespaces those of the backends
+	// whose Pods it shows.
 	services   map[inventory.Key]bool
 	namespaces map[string]bool
 	// missing are the namespaces and, apart, the names of the Services among them that are not
@@ -46,8 +49,7 @@ func (n *reads) callsServiceOf(slice named) bool {
 	return n.services[inventory.Key{Namespace: slice.GetNamespace(), Name: labels[discoveryv1.LabelServiceName]}]
 }
 
-// nearBackend reports whether the object is in a namespace from which a failure would
-// close the API.
+// nearBackend reports whether the object is in the namespace of a backend whose Pods are shown.
 func (n *reads) nearBackend(object named) bool { return n.namespaces[object.GetNamespace()] }
 
 // ofSystem reports whether nodes may need the workload.
@@ -63,7 +65,7 @@ func (n *reads) ofSystemOrNear(workload named) bool {
 // follow derives what the webhooks of the Snapshot read, and reports whether that is other
 // than before: then objects may have changed that did not count.
 func (n *reads) follow(s *inventory.Snapshot) (other bool) {
-	services, namespaces, missing := calledServices(s), podNamespaces(s), map[inventory.Key]bool{}
+	services, namespaces, missing := calledServices(s), n.podNamespaces(s), map[inventory.Key]bool{}
 	for key := range services {
 		if _, exists := s.Services[key]; !exists {
 			missing[inventory.Key{Namespace: key.Namespace}], missing[inventory.Key{Name: key.Name}] = true, true
@@ -96,12 +98,13 @@ func calledServices(s *inventory.Snapshot) map[inventory.Key]bool {
 	return out
 }
 
-// podNamespaces are the namespaces of the backends whose failure closes the API.
-func podNamespaces(s *inventory.Snapshot) map[string]bool {
+// podNamespaces are the namespaces of the backends, in the long run of those whose failure
+// closes the API.
+func (n *reads) podNamespaces(s *inventory.Snapshot) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range s.Webhooks {
 		switch {
-		case !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL:
+		case !n.once && !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL:
 		case w.Backend.Kind == inventory.BackendAPIServer:
 			out[s.State(w.Backend).Service.Namespace] = true
 		default:
