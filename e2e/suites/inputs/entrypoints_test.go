@@ -154,13 +154,13 @@ func (w environment) fill(t *testing.T, objects []*unstructured.Unstructured) {
 }
 
 // established waits for the CRDs, before anything intercepts what the API server writes of them;
-// of two kinds of one name one never is.
+// of two kinds of one name, and with a caBundle that is none, one never is.
 func (w environment) established(t *testing.T) {
 	t.Helper()
 	testenv.Eventually(t, func() error {
 		for _, crd := range testenv.Get(w.CRDs.ApiextensionsV1().CustomResourceDefinitions().List(t.Context(), metav1.ListOptions{}))(t).Items {
-			accepted := apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.NamesAccepted)
-			if len(crd.Status.Conditions) == 0 || accepted && !apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) {
+			condition := apihelpers.FindCRDCondition(&crd, apiextensionsv1.Established)
+			if condition == nil || condition.Reason == "Installing" {
 				return fmt.Errorf("%s is not established yet", crd.Name)
 			}
 		}
