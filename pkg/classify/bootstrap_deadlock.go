@@ -109,7 +109,7 @@ func waitText(w start.Wait) string {
 func unlessExempt(w start.Wait) string {
 	switch {
 	case w.Leads: // as those of controller-runtime do
-		return ", unless these serve before one of them leads"
+		return ", unless these serve before one leads"
 	case w.Unless == "":
 		return ""
 	}

@@ -33,7 +33,7 @@ var needs = []need{
 	{inventory.Resource{Name: "serviceaccounts", Subresource: "token"}, admission.Create, false, false, false, "a token to the Pods of"},
 	{inventory.Resource{Name: "pods", Subresource: "status"}, admission.Update, true, false, false, "to let the kubelet report on the Pods of"},
 	{inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"}, admission.Update, true, true, false, "the endpoints of"},
-	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, false, true, true, "the leases by which a leader is elected among the Pods of"},
+	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, false, true, true, "the leases of the Pods of"},
 }
 
 // needOf is the need for the resource, the zero need where no Pod has one.

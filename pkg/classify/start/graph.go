@@ -30,7 +30,9 @@ func CanBlock(w *inventory.Webhook, matched []admission.MatchedResource) bool {
 	if w.Type == inventory.Conversion || !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL {
 		return false
 	}
-	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool { return needOf(r.Resource).refused != "" })
+	return slices.ContainsFunc(matched, func(r admission.MatchedResource) bool {
+		return needOf(r.Resource).refused != ""
+	})
 }
 
 // Graph is what waits for what to start. Its nodes are classes, because thousands
