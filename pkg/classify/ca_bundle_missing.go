@@ -12,7 +12,7 @@ import (
 
 var caBundleMissing = &Check{
 	Name:     "ca-bundle-missing",
-	Summary:  "A webhook in the cluster has no CA bundle: public CAs alone are trusted. Or files inject one of another Service.",
+	Summary:  "A webhook in the cluster has no CA bundle: the API server trusts public CAs alone.",
 	Severity: Warning,
 	Alerts:   map[Severity]string{Warning: "WebhookCaBundleMissing"},
 	For:      5 * time.Minute,

@@ -211,7 +211,7 @@ var settings = []setting{
 		Regexp:     regexp.MustCompile(`NamespaceDeletionContentFailure|Failed to delete all resource types|[Dd]eletion of namespace \S+ failed`),
 		Note:       "The deletion of a namespace waits for it.",
 		Fix:        "keep a copy of the configuration that names the Service, then delete that: a namespace that is being deleted takes no new backend",
-		Conversion: "keep a copy of the CRD, then set its spec.conversion.strategy to None: a namespace that is being deleted takes no new backend. Never delete the CRD: all its objects go with it",
+		Conversion: "where the versions differ in name only, keep a copy of the CRD, then set its spec.conversion.strategy to None. Else bring its Service back, in a namespace that stays: one that is being deleted takes no new backend. Never delete the CRD: all its objects go with it",
 		Causes:     []Cause{"service-missing", causeNoEndpoints},
 	},
 	{
@@ -222,7 +222,7 @@ var settings = []setting{
 	{
 		Regexp:     regexp.MustCompile(`existing CRs against new CRD's schema`),
 		Note:       "The Operator Lifecycle Manager installs nothing as long as it cannot list the objects of the CRD.",
-		Conversion: "keep a copy of the CRD, then set its spec.conversion.strategy to None, and delete the failed InstallPlan, so that it is made anew. Never delete the CRD: all its objects go with it",
+		Conversion: "where the versions differ in name only, keep a copy of the CRD, then set its spec.conversion.strategy to None, and delete the failed InstallPlan, so that it is made anew. Else bring its Service back first. Never delete the CRD: all its objects go with it",
 		Causes:     []Cause{"service-missing", causeNoEndpoints},
 	},
 }

@@ -279,6 +279,18 @@ func TestAdvice(t *testing.T) {
 			t.Errorf("%s: want a meaning and a fix without a full stop: %+v", cause, advice)
 		}
 	}
+	var conversions []string
+	for _, a := range advices {
+		conversions = append(conversions, a.Conversion)
+	}
+	for _, s := range settings {
+		conversions = append(conversions, s.Conversion)
+	}
+	for _, way := range conversions { // without its conversion, a version that differs loses fields
+		if strings.Contains(way, "strategy to None") && !strings.Contains(way, "differ in name only") || strings.Contains(way, "delete the configuration") {
+			t.Errorf("not of each conversion: %s", way)
+		}
+	}
 }
 
 // TestAnswers looks parsed up in the fixtures of the checks.
@@ -307,7 +319,7 @@ func TestAnswers(t *testing.T) {
 
 		"a namespace that waits":         {"backend-unreachable", `NamespaceDeletionContentFailure: Failed to delete all resource types, 1 remaining: Internal error occurred: failed calling webhook "healthy.example.com": service "policy" not found`, 1, "", "then delete that: a namespace that is being deleted takes no new backend", "The deletion of a namespace waits"},
 		"a namespace whose hook is back": {"backend-unreachable", `Failed to delete all resource types, 2 remaining: Internal error occurred: failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "Have them drain", "The deletion of a namespace waits"},
-		"a namespace and a conversion":   {"backend-unreachable", `E1 namespace_controller.go:159] deletion of namespace shop failed: conversion webhook for a.example.com/v1, Kind=Cart failed: Post "https://h.shop.svc:443/c?timeout=30s": service "h" not found`, 0, "", "set its spec.conversion.strategy to None: a namespace", "The deletion of a namespace waits"},
+		"a namespace and a conversion":   {"backend-unreachable", `E1 namespace_controller.go:159] deletion of namespace shop failed: conversion webhook for a.example.com/v1, Kind=Cart failed: Post "https://h.shop.svc:443/c?timeout=30s": service "h" not found`, 0, "", "set its spec.conversion.strategy to None. Else bring its Service back", "The deletion of a namespace waits"},
 		"OLM lists what exists":          {"backend-unreachable", `error validating existing CRs against new CRD's schema for "carts.a.example.com": error listing resources in GroupVersionResource schema.GroupVersionResource{Group:"a.example.com"}: conversion webhook for a.example.com/v1, Kind=Cart failed: Post "https://h.s.svc:443/c?timeout=30s": service "h" not found`, 0, "", "delete the failed InstallPlan", "installs nothing as long as"},
 		"a start hook, called":           {"backend-unreachable", `E1 client_ca_hook.go:78] Internal error occurred: failed calling webhook "healthy.example.com": failed to call webhook: EOF`, 1, "", "an API server takes requests before it is ready", "makes this request as it starts"},
 		"a start hook, denied":           {"backend-unreachable", `F1 hooks.go:203] PostStartHook "rbac/bootstrap-roles" failed: unable to initialize roles: admission webhook "healthy.example.com" denied the request: no`, 1, "", "then delete that: an API server", "makes this request as it starts"},
