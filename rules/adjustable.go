@@ -12,8 +12,8 @@ import (
 // change.
 type Adjustable struct {
 	// Alerts are the severities by the enhancement, "" where it does not differ.
-	Alerts  map[string]string `json:"alerts"`
-	Numbers map[string]Number `json:"numbers"`
+	Alerts  map[string]string           `json:"alerts"`
+	Numbers map[string]adjustableNumber `json:"numbers"`
 	// Rules are, by the name of an alert or a record, its expression with "$NAME;" in the place
 	// of each number.
 	Rules map[string]string `json:"rules"`
@@ -21,14 +21,20 @@ type Adjustable struct {
 	Series []string `json:"series"`
 }
 
+type adjustableNumber struct {
+	Number
+
+	Alerts []string `json:"alerts"` // that depend on it
+}
+
 // WriteAdjustable returns what can be adjusted, as JSON.
 func WriteAdjustable() ([]byte, error) {
 	out := Adjustable{
-		Alerts: map[string]string{}, Numbers: map[string]Number{}, Rules: map[string]string{},
+		Alerts: map[string]string{}, Numbers: map[string]adjustableNumber{}, Rules: map[string]string{},
 		Series: []string{"webhook_auditor_policy_info"}, // which a description alone reads
 	}
 	for _, n := range Numbers {
-		out.Numbers[n.Name] = n
+		out.Numbers[n.Name] = adjustableNumber{n, dependents()[n.Name]}
 	}
 	for _, g := range Groups() {
 		for _, r := range g.RecordingRules {

@@ -20,7 +20,7 @@ type Alert struct {
 	// Enhancement is the severity by OpenShift's enhancement, where it differs.
 	Enhancement classify.Severity
 	// For is how long Expr must hold before the alert fires, KeepFiring how long
-	// the alert goes on after Expr no longer holds.
+	// the alert goes on after Expr no longer holds: groupInterval at least.
 	For, KeepFiring time.Duration
 	// Expr is PromQL, with Numbers as "$Name". Windows are those of production and no label names
 	// the cluster: Options change both in the parsed expression.
@@ -35,6 +35,11 @@ type Alert struct {
 	// runbooks are its runbooks; others have one of their own.
 	Checks []*classify.Check
 }
+
+// groupInterval is that of alertmanager.yaml: what joins a group is notified before it is over.
+const groupInterval = 3 * time.Minute
+
+func (a Alert) keepFiring() time.Duration { return max(a.KeepFiring, groupInterval) }
 
 // RecordingRule is an expression that is recorded under its name, as
 // level:metric:operations.
@@ -74,15 +79,6 @@ func Groups() []Group {
 		{Name: selfGroup, Alerts: selfAlerts()},
 		inputsGroup(),
 	}
-}
-
-// allAlerts are the alerts of all groups.
-func allAlerts() []Alert {
-	var out []Alert
-	for _, g := range Groups() {
-		out = append(out, g.Alerts...)
-	}
-	return out
 }
 
 // alertNames are those of the alerts of the groups.

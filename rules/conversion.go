@@ -11,7 +11,6 @@ func conversionAlerts() []Alert {
 		{
 			Name: "WebhookConversionFailing", Asks: "Of which CRDs do conversions fail, or was none answered in an hour?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			KeepFiring:  3 * time.Minute,
 			Expr:        withBackend(`max by (type, name) (` + worrying + `{` + isConversion + `}) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `}) ^ 0`),
 			Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
 			Description: ofCalls + ` to ` + conversionOf + ` fail. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.`,

@@ -91,7 +91,7 @@ func failureAlerts() []Alert {
 	return []Alert{
 		{
 			Name: "WebhookFailingClosed", Asks: "Which outages refuse requests that the cluster depends on, or may?",
-			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 3 * time.Minute,
+			Severity: classify.Critical, For: 30 * time.Second,
 			Expr:    withBackend(refusing(burning) + ` > $WebhookFailingClosed unless on (type, name) ` + harmless),
 			Summary: `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
@@ -101,7 +101,6 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			KeepFiring: 3 * time.Minute,
 			Expr:       withBackend(refusing(worrying)),
 			Summary:    `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
@@ -111,7 +110,6 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			KeepFiring: 3 * time.Minute,
 			Expr:       withBackend(passing(worrying) + unlessHanging),
 			Summary:    `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome +

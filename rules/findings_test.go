@@ -111,7 +111,7 @@ func wrongFindings(findings []findingOf, alerts []*rules.Alert, offset time.Dura
 		fires[name] = true
 	}
 	for _, f := range findings {
-		silent := offset < findingBegins+f.For || offset > findingEnds+5*time.Minute+f.KeepFiring+findingStep
+		silent := offset < findingBegins+f.For || offset > findingEnds+5*time.Minute+f.keepFiring()+findingStep
 		must := offset >= findingBegins+f.For+findingStep && offset < findingEnds
 		if fires[f.webhook] && silent || !fires[f.webhook] && must {
 			return fmt.Sprintf("%s of %s fires: %t", f.Name, f.check, fires[f.webhook])

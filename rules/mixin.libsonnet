@@ -49,7 +49,10 @@ local select(text, name, matchers) =
   local known(name, what) =
     if std.objectHas(adjustable.alerts, name) then name else error '%s "%s": there is no such alert' % [what, name],
   local disabled = [known(name, 'disabled alert') for name in c.disabled],
-  local critical = [known(name, 'critical alert') for name in c.critical],
+  local critical = [
+    if std.member(c.disabled, name) then error 'critical alert "%s": it is disabled' % name else known(name, 'critical alert')
+    for name in c.critical
+  ],
   // value is that of a number as given, or as decided by who decides over severities.
   local value(name) =
     local n = adjustable.numbers[name];
@@ -61,7 +64,8 @@ local select(text, name, matchers) =
         local n = adjustable.numbers[name];
         local lowest = std.max(n.lowest, if n.atLeast == '' then n.lowest else value(n.atLeast));
         local highest = std.min(n.highest, if n.atMost == '' then n.highest else value(n.atMost));
-        if c.thresholds[name] < lowest || c.thresholds[name] > highest then error 'threshold of %s: must be at least %g, the lowest that works, and at most %g' % [name, lowest, highest]
+        if std.setDiff(std.set(n.alerts), std.set(c.disabled)) == [] then error 'threshold of %s: each alert that depends on it is disabled' % name
+        else if c.thresholds[name] < lowest || c.thresholds[name] > highest then error 'threshold of %s: must be at least %g, the lowest that works, and at most %g' % [name, lowest, highest]
         else '' + c.thresholds[name]
     for name in std.objectFields(c.thresholds)
   },

@@ -481,7 +481,7 @@ func (w *world) notices(t *testing.T, m mutant, reached map[string]bool, s scena
 func (w *world) longestWait(reached map[string]bool) (longest time.Duration) {
 	for _, a := range all() {
 		if reached[a.Name] {
-			longest = max(longest, a.For+a.KeepFiring+2*w.step)
+			longest = max(longest, a.For+a.keepFiring()+2*w.step)
 		}
 	}
 	return longest

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
@@ -97,7 +98,7 @@ var placedNumber = regexp.MustCompile(`\$[A-Za-z]+`)
 
 func decimal(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }
 
-// checkNumbers refuses values that would do nothing, and names that are none.
+// checkNumbers refuses values that nothing depends on which is printed, and names that are none.
 func (o Options) checkNumbers(printed []Group) error {
 	numbers := text.Map(Numbers, func(n Number) string { return n.Name })
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
@@ -109,8 +110,8 @@ func (o Options) checkNumbers(printed []Group) error {
 			return fmt.Errorf("--threshold: %s has none: must be one of %s", name, strings.Join(numbers, ", "))
 		case !exists:
 			return fmt.Errorf("--threshold: %q: must be one of %s%s", name, strings.Join(numbers, ", "), nearest(name, numbers))
-		case !decides(name, printed):
-			return fmt.Errorf("--threshold: %s: no rule that is printed reads it", name)
+		case !n.decides(printed):
+			return fmt.Errorf("--threshold: %s: nothing that is printed depends on it", name)
 		case !(value >= lowest && value <= highest): // NaN is neither
 			return fmt.Errorf("--threshold: %s=%v: must be at least %s, the lowest that works, and at most %s", name, value, decimal(lowest), decimal(highest))
 		}
@@ -118,14 +119,40 @@ func (o Options) checkNumbers(printed []Group) error {
 	return nil
 }
 
-// decides reports whether an expression of the groups has the number.
-func decides(number string, printed []Group) bool {
-	has := func(expr string) bool { return slices.Contains(placedNumber.FindAllString(expr, -1), "$"+number) }
-	return slices.ContainsFunc(printed, func(g Group) bool {
-		return slices.ContainsFunc(g.RecordingRules, func(r RecordingRule) bool { return has(r.Expr) }) ||
-			slices.ContainsFunc(g.Alerts, func(a Alert) bool { return has(a.Expr) })
+// decides reports whether an alert of the groups depends on the number or, where they have none, a record.
+func (n Number) decides(groups []Group) bool {
+	if names := alertNames(groups); len(names) > 0 {
+		return slices.ContainsFunc(dependents()[n.Name], func(name string) bool { return slices.Contains(names, name) })
+	}
+	return slices.ContainsFunc(groups, func(g Group) bool {
+		return slices.ContainsFunc(g.RecordingRules, func(r RecordingRule) bool { return strings.Contains(r.Expr, "$"+n.Name) })
 	})
 }
+
+// dependents are the alerts that depend on each number: the one of its name, or those that read it or records that do.
+var dependents = sync.OnceValue(func() map[string][]string {
+	reads, alerts, out := map[string][]string{}, alertNames(Groups()), map[string][]string{}
+	for _, g := range Groups() {
+		for _, r := range g.RecordingRules {
+			reads[r.Name] = slices.Concat(reads[r.Name], selected(r.Expr), placedNumber.FindAllString(r.Expr, -1))
+		}
+		for _, a := range g.Alerts {
+			reads[a.Name] = append(selected(a.Expr), placedNumber.FindAllString(a.Expr, -1)...)
+		}
+	}
+	for _, n := range Numbers {
+		depend := []string{"$" + n.Name}
+		for i := 0; i < len(depend) && !slices.Contains(alerts, n.Name); i++ {
+			for name, inputs := range reads {
+				if slices.Contains(inputs, depend[i]) && !slices.Contains(depend, name) {
+					depend = append(depend, name)
+				}
+			}
+		}
+		out[n.Name] = slices.DeleteFunc(slices.Clone(alerts), func(name string) bool { return name != n.Name && !slices.Contains(depend, name) })
+	}
+	return out
+})
 
 // nearest suggests a name that looks like the one given, or contains it.
 func nearest(name string, names []string) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -63,8 +64,6 @@ type Options struct {
 	// for some.
 	ObjectLabels map[string]string
 }
-
-func (o Options) disables(a Alert) bool { return slices.Contains(o.Disabled, a.Name) }
 
 func (o Options) severity(a Alert) classify.Severity {
 	switch {
@@ -251,18 +250,54 @@ func (o Options) checkLabels() error {
 	return nil
 }
 
-// checkAlerts refuses decisions about alerts that do not exist.
+// checkAlerts refuses decisions about alerts that do not exist, or are not printed.
 func (o Options) checkAlerts(printed []Group) error {
 	names := alertNames(Groups())
-	for flag, given := range map[string][]string{"--disable": o.Disabled, "--critical": o.Critical} {
-		for _, name := range given {
-			if !slices.Contains(names, name) {
-				return fmt.Errorf("%s: %q: must be the name of an alert%s", flag, name, cmp.Or(nearest(name, names), `; "webhook-auditor print rules" lists all`))
-			}
-			if flag == "--critical" && !slices.Contains(alertNames(printed), name) {
-				return fmt.Errorf("--critical: %s is not printed", name)
+	decisions := []struct {
+		flag           string
+		given, decided []string
+	}{{"--disable", o.Disabled, alertNames(printed)}, {"--critical", o.Critical, alertNames(o.enabled(printed))}}
+	for _, d := range decisions {
+		for _, name := range d.given {
+			switch {
+			case !slices.Contains(names, name):
+				return fmt.Errorf("%s: %q: must be the name of an alert%s", d.flag, name, cmp.Or(nearest(name, names), `; "webhook-auditor print rules" lists all`))
+			case !slices.Contains(d.decided, name):
+				return fmt.Errorf("%s: %s is not printed", d.flag, name)
 			}
 		}
 	}
-	return o.checkNumbers(printed)
+	return o.checkNumbers(o.enabled(printed))
+}
+
+// enabled are the groups without the alerts that are left out.
+func (o Options) enabled(groups []Group) []Group {
+	return text.Map(groups, func(g Group) Group {
+		g.Alerts = slices.DeleteFunc(slices.Clone(g.Alerts), func(a Alert) bool { return slices.Contains(o.Disabled, a.Name) })
+		return g
+	})
+}
+
+// checkUse refuses options that change nothing of what is printed in the form.
+func (o Options) checkUse(form Form, printed []Group) error {
+	hasAlerts, isObject := len(alertNames(printed)) > 0 && form != Markdown, form == PrometheusRule
+	for _, option := range []struct {
+		flag          string
+		given, isUsed bool
+	}{
+		{"--namespace", o.Namespace != "", isObject},
+		{"--labels", len(o.ObjectLabels) > 0, isObject},
+		{"--alert-labels", len(o.Labels) > 0, hasAlerts},
+		{"--runbook-base-url", o.RunbookBaseURL != "", hasAlerts},
+		{"--page-url", o.PageURL != "", hasAlerts},
+		{"--selector", o.Selector != "", form != Markdown},
+		{"--cluster-label", o.clusterLabel() != DefaultClusterLabel, form != Markdown},
+		{"--severities", o.Severities == EnhancementSeverities, len(printed) > 0},
+		{"--signals", o.Signals == AuditorSignals, len(printed) > 0},
+	} {
+		if option.given && !option.isUsed {
+			return fmt.Errorf("%s: changes nothing of what is printed", option.flag)
+		}
+	}
+	return nil
 }

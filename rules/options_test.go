@@ -73,8 +73,6 @@ func TestRefusedOptions(t *testing.T) {
 		`--threshold: pageShare=0.05: must be at least 0.06, the lowest that works, and at most 0.99`:         {Thresholds: map[string]float64{"pageShare": 0.05}},
 		`--threshold: pageShare=0.3: must be at least 0.4, the lowest that works, and at most 0.99`:           {Thresholds: map[string]float64{"pageShare": 0.3, "WebhookFailingClosed": 0.4}},
 		`--threshold: pageSlots=90.5: must be at least 1, the lowest that works, and at most 90`:              {Thresholds: map[string]float64{"pageSlots": 90.5}},
-		`--threshold: explainedShare: no rule that is printed reads it`:                                       {Thresholds: map[string]float64{"explainedShare": 0.3}, Signals: AuditorSignals},
-		`--critical: WebhookResourceLatencyHigh is not printed`:                                               {Critical: []string{"WebhookResourceLatencyHigh"}, Signals: AuditorSignals},
 		`--threshold: WebhookSlow=0.005: must be at least 0.01, the lowest that works, and at most 0.99`:      {Thresholds: map[string]float64{"WebhookSlow": 0.005}},
 	} {
 		if _, err := Render(RuleFile, o); err == nil || !strings.Contains(err.Error(), want) {
@@ -83,6 +81,57 @@ func TestRefusedOptions(t *testing.T) {
 	}
 	if _, err := Render("html", Options{}); err == nil || !strings.Contains(err.Error(), "prometheusrule") {
 		t.Errorf("error %v, want one that lists the forms", err)
+	}
+}
+
+// TestEachOption: an option changes what is printed, also beside a decision about an alert, or is refused.
+func TestEachOption(t *testing.T) {
+	one := []string{"WebhookErrorsExplained"}
+	options := map[string]func(*Options){
+		"--cluster-label":    func(o *Options) { o.ClusterLabel = "site" },
+		"--selector":         func(o *Options) { o.Selector = `env="one"` },
+		"--severities":       func(o *Options) { o.Severities = EnhancementSeverities },
+		"--signals":          func(o *Options) { o.Signals = AuditorSignals },
+		"--runbook-base-url": func(o *Options) { o.RunbookBaseURL = "https://example.com" },
+		"--page-url":         func(o *Options) { o.PageURL = "https://example.com" },
+		"--alert-labels":     func(o *Options) { o.Labels = map[string]string{"team": "one"} },
+		"--namespace":        func(o *Options) { o.Namespace = "one" },
+		"--labels":           func(o *Options) { o.ObjectLabels = map[string]string{"release": "one"} },
+		"--disable":          func(o *Options) { o.Disabled = one },
+		"--critical":         func(o *Options) { o.Critical = one },
+		"--threshold":        func(o *Options) { o.Thresholds = map[string]float64{"explainedShare": 0.3} },
+	}
+	for form, print := range map[string]func(Options) ([]byte, error){
+		"objects":   func(o Options) ([]byte, error) { return Render(PrometheusRule, o) },
+		"a file":    func(o Options) ([]byte, error) { return Render(RuleFile, o) },
+		"a table":   func(o Options) ([]byte, error) { return Render(Markdown, o) },
+		"a summary": func(o Options) ([]byte, error) { return RenderSummary(RuleFile, o) },
+		"a store":   func(o Options) ([]byte, error) { return RenderCentral(RuleFile, o) },
+	} {
+		printed := func(names ...string) string {
+			var o Options
+			for _, name := range names {
+				options[name](&o)
+			}
+			out, err := print(o)
+			if err != nil {
+				return "refused"
+			}
+			return string(out)
+		}
+		alone := map[string]string{"": printed()}
+		for name := range options {
+			if alone[name] = printed(name); alone[name] == alone[""] {
+				t.Errorf("%s: %s changes nothing", form, name)
+			}
+		}
+		for first := range options {
+			for _, second := range []string{"--disable", "--critical", "--threshold"} {
+				if got := printed(first, second); first != second && got != "refused" && (got == alone[first] || got == alone[second]) {
+					t.Errorf("%s: %s or %s changes nothing beside the other", form, first, second)
+				}
+			}
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func Render(form Form, o Options) ([]byte, error) {
 		return o.table()
 	}
 	groups, err := o.groups()
-	if err != nil {
+	if err = errors.Join(err, o.checkUse(form, Groups())); err != nil {
 		return nil, err
 	}
 	return o.written(form, groups)
@@ -249,7 +249,7 @@ func (o Options) rendered(all []Group) ([]group, error) {
 		return nil, err
 	}
 	var out []group
-	for _, g := range all {
+	for _, g := range o.enabled(all) {
 		rendered := group{RuleGroup: monitoringv1.RuleGroup{Name: g.Name}}
 		if g.Interval > 0 {
 			rendered.Interval = duration(g.Interval)
@@ -262,9 +262,6 @@ func (o Options) rendered(all []Group) ([]group, error) {
 			rendered.add(r.Asks, monitoringv1.Rule{Record: r.Name, Expr: intstr.FromString(expr), Labels: r.Labels})
 		}
 		for _, a := range g.Alerts {
-			if o.disables(a) {
-				continue
-			}
 			rule, err := o.rule(a)
 			if err != nil {
 				return nil, fmt.Errorf("rendering alert %s: %w", a.Name, err)
@@ -297,6 +294,8 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 		Expr:   intstr.FromString(expr),
 		For:    duration(a.For),
 		Labels: labels,
+
+		KeepFiringFor: new(monitoringv1.NonEmptyDuration(model.Duration(a.keepFiring()).String())),
 		Annotations: map[string]string{
 			"summary":     a.Summary,
 			"description": description,
@@ -308,9 +307,6 @@ func (o Options) rule(a Alert) (monitoringv1.Rule, error) {
 	}
 	if o.PageURL != "" {
 		rule.Annotations["page_url"] = o.pageURL(a)
-	}
-	if a.KeepFiring > 0 {
-		rule.KeepFiringFor = new(monitoringv1.NonEmptyDuration(model.Duration(a.KeepFiring).String()))
 	}
 	return rule, nil
 }

@@ -39,8 +39,9 @@ func summaryGroup() Group {
 
 // RenderSummary returns the summary of a cluster in the form.
 func RenderSummary(form Form, o Options) ([]byte, error) {
-	groups, err := o.rendered([]Group{summaryGroup()})
-	if err = errors.Join(checkFleet("--fleet-summary", form, o), err); err != nil {
+	printed := o.available([]Group{summaryGroup()})
+	groups, err := o.rendered(printed)
+	if err = errors.Join(checkFleet("--fleet-summary", form, o), err, o.checkUse(form, printed)); err != nil {
 		return nil, err
 	}
 	return o.written(form, groups)
@@ -60,7 +61,7 @@ func checkFleet(flag string, form Form, o Options) error {
 // RenderCentral returns the rules of a store of all clusters in the form: what no cluster
 // can record, as it compares them.
 func RenderCentral(form Form, o Options) ([]byte, error) {
-	if err := errors.Join(checkFleet("--fleet-central", form, o), o.check(nil)); err != nil {
+	if err := errors.Join(checkFleet("--fleet-central", form, o), o.check(nil), o.checkUse(form, nil)); err != nil {
 		return nil, err
 	}
 	return o.written(form, []group{o.centralGroup()})

@@ -140,7 +140,7 @@ func TestFleetForms(t *testing.T) {
 			{"acm", Options{}, "must be one of"},
 			{RuleFile, Options{Selector: `a="b"`}, "--selector"},
 			{RuleFile, Options{ClusterLabel: "-"}, "--cluster-label"},
-			{RuleFile, Options{Thresholds: map[string]float64{"pageShare": 0.3}}, "--threshold: pageShare: no rule that is printed reads it"},
+			{RuleFile, Options{Thresholds: map[string]float64{"pageShare": 0.3}}, "--threshold: pageShare: nothing that is printed depends on it"},
 			{RuleFile, Options{Critical: []string{"WebhookSlow"}}, "--critical: WebhookSlow is not printed"},
 		} {
 			if _, err := render(test.form, test.options); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -5,6 +5,9 @@
 {{- range $name := concat $values.disabled $values.critical }}
 {{- if not (hasKey $adjustable.alerts $name) }}{{ fail (printf "alerts: there is no alert %q" $name) }}{{ end }}
 {{- end }}
+{{- range $name := $values.critical }}
+{{- if has $name $values.disabled }}{{ fail (printf "alerts.critical: %s is disabled" $name) }}{{ end }}
+{{- end }}
 {{- $wanted := dict }}
 {{- range $name, $limits := $adjustable.numbers }}
 {{- $usual := .value }}
@@ -14,6 +17,8 @@
 {{- range $name, $value := $values.thresholds }}
 {{- if not (hasKey $adjustable.numbers $name) }}{{ fail (printf "alerts.thresholds: there is no number %q" $name) }}{{ end }}
 {{- with get $adjustable.numbers $name }}
+{{- $decides := false }}{{ range .alerts }}{{ if not (has . $values.disabled) }}{{ $decides = true }}{{ end }}{{ end }}
+{{- if not $decides }}{{ fail (printf "alerts.thresholds: each alert that depends on %s is disabled" $name) }}{{ end }}
 {{- $lowest := maxf .lowest (default 0 (get $wanted .atLeast)) }}
 {{- $highest := minf .highest (default .highest (get $wanted .atMost)) }}
 {{- if or (lt (float64 $value) $lowest) (gt (float64 $value) $highest) }}{{ fail (printf "alerts.thresholds: %s must be at least %v, the lowest that works, and at most %v" $name $lowest $highest) }}{{ end }}
