@@ -13,8 +13,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// TestAlertmanager holds that the example names only alerts that exist.
-// check.sh and the end-to-end tests load it into the real thing.
+// TestAlertmanager holds that the example names only alerts that exist, and that each is notified before it is over,
+// but for those of a digest, which is days apart. check.sh and the end-to-end tests load it into the real thing.
 func TestAlertmanager(t *testing.T) {
 	text := must.Get(os.ReadFile("alertmanager.yaml"))(t)
 	names := regexp.MustCompile(`\bWebhook\w+`).FindAllString(string(text), -1)
@@ -24,6 +24,11 @@ func TestAlertmanager(t *testing.T) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all(), func(a Alert) bool { return a.Name == name }) {
 			t.Errorf("there is no alert %s", name)
+		}
+	}
+	for _, interval := range regexp.MustCompile(`group_interval: (\d+[ms])`).FindAllStringSubmatch(string(text), -1) {
+		if parsedTime(t, interval[1]) > groupInterval {
+			t.Errorf("a group waits for %s: alerts last for %s", interval[1], groupInterval)
 		}
 	}
 }

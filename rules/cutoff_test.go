@@ -58,58 +58,40 @@ func (c cutOffServer) failures(webhook string) func(int) int {
 	return func(s int) int { return lost(s) + anew(s) }
 }
 
-// fired are the alerts that ever fire, with when they first and last do, as minutes
-// after the API server reaches webhooks again.
-func (c cutOffServer) fired(t *testing.T, minutes int) (first, last map[string]int) {
-	t.Helper()
-	end := c.restored() + minutes*60
-	p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookFailingClosed", "WebhookNoneReachable"), tick, c.series(end))
-	p.tick = minute
-	first, last = map[string]int{}, map[string]int{}
-	for p.now = cutOffAt * time.Second; p.now <= time.Duration(end)*time.Second; {
-		now := p.now
-		for _, name := range p.firing(now) {
-			last[name] = int(now/time.Minute) - c.restored()/60
+// cutOffWorld has an API server reach no webhook for a while. What it counts then is none of single
+// webhooks, neither then nor when it reaches them again, and its own page ends within ten minutes. A
+// webhook that fails on it later has its own alerts, as soon as if nothing had been.
+func cutOffWorld() *world {
+	w := &world{name: "cut off", scrape: tick, step: minute, begin: cutOffAt * time.Second}
+	for _, c := range []cutOffServer{
+		{60, 10, 0, nil}, {60, 90, 0, nil}, {3600, 30, 0, nil}, {120, 30, 0, []int{7, 32, 80}}, {3600, 30, 0, []int{7, 12, 13}}, {3600, 30, 20, nil},
+	} {
+		name, end := fmt.Sprintf("%+v", c), c.restored()+120*60
+		w.last = max(w.last, time.Duration(end)*time.Second)
+		w.scenarios = append(w.scenarios, scenario{name, name, []string{"WebhookCallsFailing", "WebhookFailingClosed", "WebhookNoneReachable"}, c.series(end), func(fires firings) string {
+			return c.wrong(fires, end)
+		}})
+	}
+	return w
+}
+
+func (c cutOffServer) wrong(fires firings, end int) string {
+	first, last := map[string]int{}, map[string]int{} // as minutes after the API server reaches webhooks again
+	for at := cutOffAt; at <= end; at += 60 {
+		for _, a := range fires(time.Duration(at) * time.Second) {
+			name := a.Labels.Get("alertname") + a.Labels.Get("name")
+			last[name] = (at - c.restored()) / 60
 			if _, seen := first[name]; !seen {
 				first[name] = last[name]
 			}
 		}
 	}
-	return first, last
-}
-
-// TestNoPageAfterACutOff: what an API server counted while it reached no webhook
-// is none of single webhooks, neither then nor when it reaches them again. Its own
-// page ends within ten minutes.
-func TestNoPageAfterACutOff(t *testing.T) {
-	for _, c := range []cutOffServer{{60, 10, 0, nil}, {60, 90, 0, nil}, {3600, 30, 0, nil}, {120, 30, 0, []int{7, 32, 80}}, {3600, 30, 0, []int{7, 12, 13}}} {
-		t.Run(fmt.Sprintf("%d calls an hour, %d minutes, %d stray failures", c.perHour, c.minutes, len(c.strays)), func(t *testing.T) {
-			t.Parallel()
-			const alert = "WebhookNoneReachable"
-			got, last := c.fired(t, 120)
-			if len(got) != 1 || got[alert] >= 0 {
-				t.Errorf("%v fired, want %s alone, during the outage", got, alert)
-			}
-			if last[alert] > 10 {
-				t.Errorf("%s fires until %d minutes after the outage", alert, last[alert])
-			}
-		})
+	page, closed, tickets := first["WebhookNoneReachable"], first["WebhookFailingClosedw"], first["WebhookCallsFailingw"]
+	later := func(minute int) bool { return minute >= c.again && minute <= c.again+9 }
+	if page >= 0 || last["WebhookNoneReachable"] > 10 || c.again == 0 && len(first) != 1 || c.again > 0 && (len(first) != 3 || !later(closed) || !later(tickets)) {
+		return fmt.Sprintf("begin %v minutes after the outage, and end %v", first, last)
 	}
-}
-
-// TestFailuresAfterACutOff: a webhook that fails on that API server later has its
-// own alerts, as soon as if nothing had been.
-func TestFailuresAfterACutOff(t *testing.T) {
-	t.Parallel()
-	got, _ := cutOffServer{3600, 30, 20, nil}.fired(t, 60)
-	for _, alert := range []string{"WebhookCallsFailing w", "WebhookFailingClosed w"} {
-		if at, fired := got[alert]; !fired || at < 20 || at > 29 {
-			t.Errorf("%s fires after %d minutes (%t), want within 9 minutes of the 20th", alert, at, fired)
-		}
-	}
-	if len(got) != 3 {
-		t.Errorf("%v fired", got)
-	}
+	return ""
 }
 
 // TestEverywhere has one of two API servers reach no webhook, or both: the text says
@@ -146,10 +128,10 @@ func TestEverywhere(t *testing.T) {
 	}
 }
 
-// TestBackendsThatAreDown: all webhooks of an only API server fail, as the auditor says
+// backendsDownWorld has all webhooks of an only API server fail, as the auditor says
 // that their backends are down. It is no API server that reaches none, though the auditor
 // goes, and though scrapes are missed.
-func TestBackendsThatAreDown(t *testing.T) {
+func backendsDownWorld() *world {
 	const end = 2 * hour
 	var series []string
 	for _, webhook := range []string{"v", "w"} {
@@ -161,21 +143,22 @@ func TestBackendsThatAreDown(t *testing.T) {
 			fmt.Sprintf(`webhook_auditor_webhook_backend_ready{%s} 1x59 0x60 stale`, of))
 	}
 	series = append(series, fmt.Sprintf(`%s{instance="a"} 0+1x%d`, scraped, end/30), `webhook_auditor_snapshot_timestamp_seconds{pod="one"} 0+30x120 stale`)
-	for name, series := range map[string][]string{"scraped": series, "scrapes are missed": missed(series)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := evaluateFile(t, fileOf(t, "WebhookCallsFailing", "WebhookNoneReachable"), tick, series)
+	w := &world{name: "backends that are down", scrape: tick, step: minute, last: end * time.Second}
+	for name, series := range map[string][]string{"all are scraped": series, "scrapes are missed": missed(series)} {
+		w.scenarios = append(w.scenarios, scenario{name, name, []string{"WebhookCallsFailing", "WebhookNoneReachable"}, series, func(fires firings) string {
 			got := map[string]bool{}
 			for at := time.Duration(0); at < end*time.Second; at += minute {
-				for _, a := range p.until(at) {
+				for _, a := range fires(at) {
 					got[a.Labels.Get("alertname")] = true
 				}
 			}
 			if len(got) != 1 || !got["WebhookCallsFailing"] {
-				t.Errorf("%v fired, want WebhookCallsFailing alone", got)
+				return fmt.Sprintf("%v fired, want WebhookCallsFailing alone", got)
 			}
-		})
+			return ""
+		}})
 	}
+	return w
 }
 
 // missed leaves out scrapes of API servers, one or two in a row.

@@ -101,8 +101,8 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			Expr:       withBackend(refusing(worrying)),
-			Summary:    `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
+			Expr:    withBackend(refusing(worrying)),
+			Summary: `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
 				itsBackend,
 			Variables: failureVariables,
@@ -110,8 +110,8 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			Expr:       withBackend(passing(worrying) + unlessHanging),
-			Summary:    `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
+			Expr:    withBackend(passing(worrying) + unlessHanging),
+			Summary: `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
 			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome +
 				itsBackend,
 			Variables: failureVariables,

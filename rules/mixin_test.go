@@ -151,7 +151,7 @@ func keeps(r monitoringv1.Rule) string {
 // TestMixinRefusesOptions holds that an error names what is wrong.
 func TestMixinRefusesOptions(t *testing.T) {
 	for config, want := range map[string]string{
-		`{disabled: ['WebhookSlow'], critical: ['WebhookSlow']}`:                `critical alert "WebhookSlow": it is disabled`,
+		`{disabled: ['WebhookSlow'], critical: ['WebhookSlow']}`:                    `critical alert "WebhookSlow": it is disabled`,
 		`{disabled: ['WebhookErrorsExplained'], thresholds: {explainedShare: 0.3}}`: `threshold of explainedShare: each alert that depends on it is disabled`,
 		`{severities: 'mine'}`:                                     `severities "mine"`,
 		`{disabled: ['WebhookNone']}`:                              `disabled alert "WebhookNone"`,

@@ -121,12 +121,11 @@ func (o Options) checkNumbers(printed []Group) error {
 
 // decides reports whether an alert of the groups depends on the number or, where they have none, a record.
 func (n Number) decides(groups []Group) bool {
-	if names := alertNames(groups); len(names) > 0 {
-		return slices.ContainsFunc(dependents()[n.Name], func(name string) bool { return slices.Contains(names, name) })
+	names, reads := alertNames(groups), func(r RecordingRule) bool { return strings.Contains(r.Expr, "$"+n.Name) }
+	if len(names) == 0 {
+		return slices.ContainsFunc(groups, func(g Group) bool { return slices.ContainsFunc(g.RecordingRules, reads) })
 	}
-	return slices.ContainsFunc(groups, func(g Group) bool {
-		return slices.ContainsFunc(g.RecordingRules, func(r RecordingRule) bool { return strings.Contains(r.Expr, "$"+n.Name) })
-	})
+	return slices.ContainsFunc(dependents()[n.Name], func(name string) bool { return slices.Contains(names, name) })
 }
 
 // dependents are the alerts that depend on each number: the one of its name, or those that read it or records that do.
@@ -149,7 +148,8 @@ var dependents = sync.OnceValue(func() map[string][]string {
 				}
 			}
 		}
-		out[n.Name] = slices.DeleteFunc(slices.Clone(alerts), func(name string) bool { return name != n.Name && !slices.Contains(depend, name) })
+		isOther := func(name string) bool { return name != n.Name && !slices.Contains(depend, name) }
+		out[n.Name] = slices.DeleteFunc(slices.Clone(alerts), isOther)
 	}
 	return out
 })

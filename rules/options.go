@@ -253,17 +253,15 @@ func (o Options) checkLabels() error {
 // checkAlerts refuses decisions about alerts that do not exist, or are not printed.
 func (o Options) checkAlerts(printed []Group) error {
 	names := alertNames(Groups())
-	decisions := []struct {
-		flag           string
-		given, decided []string
-	}{{"--disable", o.Disabled, alertNames(printed)}, {"--critical", o.Critical, alertNames(o.enabled(printed))}}
-	for _, d := range decisions {
-		for _, name := range d.given {
+	for flag, decision := range map[string]struct{ alerts, among []string }{
+		"--disable": {o.Disabled, alertNames(printed)}, "--critical": {o.Critical, alertNames(o.enabled(printed))},
+	} {
+		for _, name := range decision.alerts {
 			switch {
 			case !slices.Contains(names, name):
-				return fmt.Errorf("%s: %q: must be the name of an alert%s", d.flag, name, cmp.Or(nearest(name, names), `; "webhook-auditor print rules" lists all`))
-			case !slices.Contains(d.decided, name):
-				return fmt.Errorf("%s: %s is not printed", d.flag, name)
+				return fmt.Errorf("%s: %q: must be the name of an alert%s", flag, name, cmp.Or(nearest(name, names), `; "webhook-auditor print rules" lists all`))
+			case !slices.Contains(decision.among, name):
+				return fmt.Errorf("%s: %s is not printed", flag, name)
 			}
 		}
 	}
@@ -272,8 +270,9 @@ func (o Options) checkAlerts(printed []Group) error {
 
 // enabled are the groups without the alerts that are left out.
 func (o Options) enabled(groups []Group) []Group {
+	isDisabled := func(a Alert) bool { return slices.Contains(o.Disabled, a.Name) }
 	return text.Map(groups, func(g Group) Group {
-		g.Alerts = slices.DeleteFunc(slices.Clone(g.Alerts), func(a Alert) bool { return slices.Contains(o.Disabled, a.Name) })
+		g.Alerts = slices.DeleteFunc(slices.Clone(g.Alerts), isDisabled)
 		return g
 	})
 }
@@ -282,8 +281,8 @@ func (o Options) enabled(groups []Group) []Group {
 func (o Options) checkUse(form Form, printed []Group) error {
 	hasAlerts, isObject := len(alertNames(printed)) > 0 && form != Markdown, form == PrometheusRule
 	for _, option := range []struct {
-		flag          string
-		given, isUsed bool
+		flag            string
+		isGiven, isUsed bool
 	}{
 		{"--namespace", o.Namespace != "", isObject},
 		{"--labels", len(o.ObjectLabels) > 0, isObject},
@@ -295,7 +294,7 @@ func (o Options) checkUse(form Form, printed []Group) error {
 		{"--severities", o.Severities == EnhancementSeverities, len(printed) > 0},
 		{"--signals", o.Signals == AuditorSignals, len(printed) > 0},
 	} {
-		if option.given && !option.isUsed {
+		if option.isGiven && !option.isUsed {
 			return fmt.Errorf("%s: changes nothing of what is printed", option.flag)
 		}
 	}

@@ -2,15 +2,8 @@ package rules
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
-
-// healthy is a cluster in which the webhook "w" is called once a second and
-// allows everything, seen by two auditors; each value lasts a tick.
-func healthy(ticks int) []string {
-	return slices.Concat(called(fmt.Sprintf("0+30x%d", ticks)), audited(ticks), others(ticks))
-}
 
 // called are the series of calls of "w" that are quick and allowed.
 func called(values string) []string {

@@ -68,7 +68,7 @@ func (w *world) firingsOf(s scenario) firings {
 // worlds are all that scenarios are evaluated in.
 func worlds(t *testing.T) []*world {
 	t.Helper()
-	return slices.Concat([]*world{findingWorld(), heldWorld(), inputWorld(), repairedWorld(), faultWorld(t), silenceWorld()}, caseWorlds(t), expectationWorlds(), []*world{shapeWorld()})
+	return slices.Concat([]*world{findingWorld(), heldWorld(), inputWorld(), repairedWorld(), faultWorld(t), silenceWorld()}, caseWorlds(t), expectationWorlds(), []*world{shapeWorld(), cutOffWorld(), backendsDownWorld()})
 }
 
 // TestScenarios evaluates what a person on call expects.

@@ -109,15 +109,14 @@ func routings(ours, enhancement printedAlerts) []routing {
 		{
 			"the auditor is away, and another target",
 			[]sent{
-				ours.named("WebhookAuditorDown"), ours.named("WebhookAuditorStale").explained(), ours.named("WebhookInputMetricsMissing", "series", "x").explained(),
-				ours.about("one", "WebhookNotInInventory").explained(), ours.named("TargetDown", "job", "webhook-auditor").explained(), ours.named("TargetDown", "job", "other"),
+				ours.named("WebhookAuditorDown"), ours.named("TargetDown", "job", "webhook-auditor").explained(), ours.named("TargetDown", "job", "other"),
 			},
 			map[string][]string{"ticket": {"WebhookAuditorDown"}, "default": {"TargetDown"}},
 		},
 		{
 			"nothing watches",
-			[]sent{ours.named("WebhookUnwatched"), ours.named("WebhookAuditorDown").explained()},
-			map[string][]string{"page": {"WebhookUnwatched"}},
+			[]sent{ours.named("WebhookUnwatched"), ours.named("WebhookAuditorDown")},
+			map[string][]string{"page": {"WebhookUnwatched"}, "ticket": {"WebhookAuditorDown"}},
 		},
 		{
 			"the severities of the enhancement: one webhook, one page",
@@ -304,6 +303,9 @@ func occurrences(ours printedAlerts) []occurrence {
 		{[]sent{at("WebhookFailingClosed", "short", "other")}, 23 * time.Minute, 26*time.Minute + 30*time.Second, "page"},
 		{[]sent{at("WebhookFailingOpen", "hangs", "sixth")}, 10 * time.Minute, 16 * time.Minute, "ticket"},
 		{[]sent{at("WebhookCriticalResourceSlow", "hangs", "sixth")}, 13 * time.Minute, hour, "page"},
+		{[]sent{ours.named("WebhookUnwatched")}, 16 * time.Minute, 22 * time.Minute, "page"},
+		{[]sent{at("WebhookOnVirtualResource", "installed", "seventh")}, 0, 10 * hour, "ticket"}, // until the night
+		{[]sent{at("WebhookOrphanedConfiguration", "orphan", "fourth")}, 5 * time.Minute, 8*time.Minute + 30*time.Second, "ticket"},
 	}
 }
 
@@ -355,11 +357,16 @@ func TestTexts(t *testing.T) {
 	failing := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "one"}, Annotations: model.LabelSet{
 		"summary": "Something is wrong.", "description": "start with kubectl", "runbook_url": "https://example.com/WebhookFailingClosed.md",
 	}}
-	down := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookBackendDown", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It was down."}, Over: true}
-	explained := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "name": "two"}, Annotations: model.LabelSet{"summary": "It failed."}, Over: true}
+	down := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookBackendDown", "severity": "critical", "namespace": "policy", "name": "two"}, Annotations: model.LabelSet{"summary": "It was down."}, Over: true}
+	explained := timeline.Notice{Labels: model.LabelSet{"alertname": "WebhookFailingClosed", "severity": "critical", "namespace": "policy", "name": "two"}, Annotations: model.LabelSet{"summary": "It failed."}, Over: true}
+	third := down
+	third.Labels = maps.Clone(third.Labels)
+	third.Labels["name"] = "three"
 	for text, wants := range map[string][]string{
 		timeline.PageText(t, down, explained, failing): {"[FIRING 1] Something is wrong.\n", "WebhookFailingClosed (critical), webhook one", "Runbook: https://example.com/WebhookFailingClosed.md", "start with kubectl", "Resolved: webhook two\n"},
 		timeline.PageText(t, explained, down):          {"[RESOLVED] webhook two\n", "Resolved: webhook two\n"},
+		timeline.PageText(t, down, third):              {"[RESOLVED] WebhookBackendDown in policy\n", "Resolved: webhook two\n", "Resolved: webhook three\n"},
+		timeline.PageText(t, explained, third):         {"[RESOLVED] webhooks in policy\n", "Resolved: webhook two\n", "Resolved: webhook three\n"},
 	} {
 		for _, want := range wants {
 			if strings.Count(text, want) != 1 {
