@@ -125,7 +125,8 @@ func (h *History) Last() int {
 func pastChanges(before, after *classify.Report) []PastChange {
 	var out []PastChange
 	if !slices.Equal(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
-		for _, r := range Registrations(before.Matcher, after.Matcher) {
+		changed, _ := registrations(before.Matcher, after.Matcher)
+		for _, r := range changed {
 			out = append(out, PastChange{Registration: r, Differences: bounded(r.Lines(), maxLines)})
 		}
 	}

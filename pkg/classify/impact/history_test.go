@@ -38,20 +38,17 @@ func hooks(n int, edit func(i int, w *admissionv1.ValidatingWebhook)) inventory.
 // of findings; the first Report is no change.
 func TestHistory(t *testing.T) {
 	was, now := objects(t, "testdata/cluster.yaml"), objects(t, "testdata/cluster.yaml")
-	for _, c := range now.Validating {
-		if c.Name == "policy" {
-			c.UID = "1234"
-			c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", Time: new(metav1.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))}}
-			c.Webhooks[0].TimeoutSeconds, c.Webhooks[0].FailurePolicy = new(int32(25)), new(admissionv1.Ignore)
-		}
-	}
+	edited := policyOf(now)
+	edited.UID = "1234"
+	edited.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", Time: new(metav1.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC))}}
+	edited.Webhooks[0].TimeoutSeconds, edited.Webhooks[0].FailurePolicy = new(int32(25)), new(admissionv1.Ignore)
 	before, after := evaluate(t, snapshot(was)), evaluate(t, snapshot(now))
 	var h History
 	if got := h.Observe(nil, before); got != nil || !h.Since().Equal(before.Snapshot.Taken) {
 		t.Errorf("the first Report: %v, since %s", got, h.Since())
 	}
 	got := h.Observe(before, after)
-	want := Registrations(before.Matcher, after.Matcher)
+	want := differing(before.Matcher, after.Matcher)
 	if len(got) != 1 || len(want) != 1 || got[0].String() != want[0].String() {
 		t.Fatalf("got  %v\nwant %v", got, want)
 	}

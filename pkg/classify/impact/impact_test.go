@@ -43,6 +43,12 @@ func objects(t *testing.T, file string) inventory.Objects {
 	return o
 }
 
+// policyOf is what registers the only webhook of the configuration policy.
+func policyOf(o inventory.Objects) *admissionv1.ValidatingWebhookConfiguration {
+	isPolicy := func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c.Name == "policy" }
+	return o.Validating[slices.IndexFunc(o.Validating, isPolicy)]
+}
+
 func evaluate(t *testing.T, s *inventory.Snapshot) *classify.Report {
 	t.Helper()
 	return must.Get(classify.DefaultPolicy().Evaluate(t.Context(), s))(t)
@@ -150,11 +156,8 @@ func TestChange(t *testing.T) {
 // backend.
 func TestRecovery(t *testing.T) {
 	o := objects(t, "testdata/cluster.yaml")
-	for _, c := range o.Validating {
-		if c.Name == "policy" { // leaves its own namespace alone
-			c.Webhooks[0].NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", "policy"}
-		}
-	}
+	// It leaves its own namespace alone.
+	policyOf(o).Webhooks[0].NamespaceSelector.MatchExpressions[0].Values = []string{"kube-system", "policy"}
 	c := consequences(t, Change{Services: []inventory.Key{injector, policy}}, evaluate(t, snapshot(o)))
 	got := summary(c)[len(summary(c))-2:]
 	expect.Equal(t, []string{"1. [policy/policy]", "2. [inject/injector]"}, got)
@@ -165,13 +168,9 @@ func TestRecovery(t *testing.T) {
 func TestStuck(t *testing.T) {
 	for resource, want := range map[string]bool{"pods": true, "pods/status": true, "endpointslices": true, "leases": true, "secrets": false} {
 		o := objects(t, "testdata/cluster.yaml")
-		for _, c := range o.Validating {
-			if c.Name == "policy" {
-				rule := &c.Webhooks[0].Rules[0]
-				rule.APIGroups, rule.APIVersions, rule.Resources = []string{"*"}, []string{"*"}, []string{resource}
-				rule.Operations = append(rule.Operations, admissionv1.Update)
-			}
-		}
+		rule := &policyOf(o).Webhooks[0].Rules[0]
+		rule.APIGroups, rule.APIVersions, rule.Resources = []string{"*"}, []string{"*"}, []string{resource}
+		rule.Operations = append(rule.Operations, admissionv1.Update)
 		r := evaluate(t, snapshot(o))
 		c := consequences(t, Change{Nodes: []string{"a", "b"}}, r)
 		deadlock := slices.ContainsFunc(r.Findings, func(f *classify.Finding) bool { return f.Check.Name == "bootstrap-deadlock" })
@@ -361,7 +360,7 @@ func TestNewNamespaces(t *testing.T) {
 	for resource, needs := range map[string]string{"configmaps": "ConfigMap kube-root-ca.crt", "serviceaccounts": "ServiceAccount default", "secrets": ""} {
 		for _, labeled := range []bool{false, true} {
 			o := objects(t, "testdata/cluster.yaml")
-			w := &o.Validating[slices.IndexFunc(o.Validating, func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c.Name == "policy" })].Webhooks[0]
+			w := &policyOf(o).Webhooks[0]
 			w.Rules[0].Resources, w.ClientConfig.Service.Name = []string{resource}, "gone"
 			if labeled {
 				w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
@@ -386,7 +385,7 @@ func TestNewNamespaces(t *testing.T) {
 func TestClusterScoped(t *testing.T) {
 	for resource, want := range map[string]bool{"configmaps": false, "nodes": true} {
 		o := objects(t, "testdata/cluster.yaml")
-		w := &o.Validating[slices.IndexFunc(o.Validating, func(c *admissionv1.ValidatingWebhookConfiguration) bool { return c.Name == "policy" })].Webhooks[0]
+		w := &policyOf(o).Webhooks[0]
 		w.Rules[0].Resources, w.NamespaceSelector = []string{resource}, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
 		called := Cards(evaluate(t, snapshot(o)), "policy", "")[0].Summary[0].Text
 		if strings.Contains(called, "cluster-scoped objects are not excluded") != want {

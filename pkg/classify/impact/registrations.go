@@ -96,39 +96,65 @@ func (c policyChange) String() string {
 // differentPolicies are the admission policies that differ; unread are those that one side
 // has, and the other may have.
 func differentPolicies(before, after *inventory.Snapshot) (out []policyChange, unread []inventory.Ref) {
-	was := map[inventory.Ref]*inventory.AdmissionPolicy{}
-	for _, p := range before.Policies {
-		was[p.Ref] = p
-	}
-	add := func(p *inventory.AdmissionPolicy, edit Edit, fields ...string) {
-		r := Registration{Type: p.Type, Configuration: p.Name, Edit: edit, UID: p.Object.UID}
-		if edit != Deleted {
-			r.Written = p.Object.LastWrite
+	all, unread := sides(before, after, before.Policies, after.Policies,
+		func(p *inventory.AdmissionPolicy) *inventory.Registration { return &p.Registration })
+	for _, s := range all {
+		var fields []string
+		if s.Edit == Changed {
+			fields = differentFields(s.was[0], s.now[0])
 		}
-		out = append(out, policyChange{r, fields})
-	}
-	for _, p := range after.Policies {
-		switch old := was[p.Ref]; {
-		case old == p: // several Snapshots share what did not change
-		case old != nil:
-			if fields := differentFields(old, p); len(fields) > 0 {
-				add(p, Changed, fields...)
-			}
-		case before.Unread(p.Ref):
-			unread = append(unread, p.Ref)
-		default:
-			add(p, Added)
+		if s.Edit != Changed || len(fields) > 0 {
+			out = append(out, policyChange{s.Registration, fields})
 		}
-		delete(was, p.Ref)
 	}
-	for _, p := range before.Policies {
+	return out, unread
+}
+
+// side is a registration of two Snapshots that may differ.
+type side[T any] struct {
+	Registration
+	was, now []T
+}
+
+// sides are the registrations of two Snapshots in the order of the later one, those that are gone
+// last; unread are those that one has, and the other may have.
+func sides[T comparable](before, after *inventory.Snapshot, was, now []T,
+	registration func(T) *inventory.Registration,
+) (out []side[T], unread []inventory.Ref) {
+	byRef := map[inventory.Ref]*side[T]{}
+	var keys []inventory.Ref
+	at := func(value T) *side[T] {
+		key := registration(value).WithoutName()
+		if byRef[key] == nil {
+			keys, byRef[key] = append(keys, key), &side[T]{Registration: Registration{
+				Type: key.Type, Configuration: key.Configuration, Edit: Changed, UID: registration(value).Object.UID,
+				Webhooks: []WebhookChange{},
+			}}
+		}
+		return byRef[key]
+	}
+	for _, value := range now {
+		s := at(value)
+		s.now, s.Written = append(s.now, value), registration(value).Object.LastWrite
+	}
+	for _, value := range was {
+		s := at(value)
+		s.was = append(s.was, value)
+	}
+	for _, key := range keys {
+		s := byRef[key]
 		switch {
-		case was[p.Ref] == nil:
-		case after.Unread(p.Ref):
-			unread = append(unread, p.Ref)
-		default:
-			add(p, Deleted)
+		case slices.Equal(s.was, s.now): // several Snapshots share what did not change
+			continue
+		case len(s.was) == 0 && before.Unread(key) || len(s.now) == 0 && after.Unread(key):
+			unread = append(unread, key)
+			continue
+		case len(s.was) == 0:
+			s.Edit = Added
+		case len(s.now) == 0:
+			s.Edit = Deleted
 		}
+		out = append(out, *s)
 	}
 	return out, unread
 }
@@ -167,70 +193,25 @@ func differentFields(was, now *inventory.AdmissionPolicy) []string {
 	return out
 }
 
-// Registrations returns what differs between the registrations of two Snapshots:
-// configurations in the order of their webhooks, those deleted last.
-func Registrations(before, after *admission.Matcher) []Registration {
-	out, _ := registrations(before, after)
-	return out
-}
-
-// registrations are Registrations; unread are those that one has, and the other may have.
+// registrations are what differs between the registrations of two Snapshots: configurations in the
+// order of their webhooks, those deleted last; unread are those that one has, and the other may have.
 func registrations(before, after *admission.Matcher) (out []Registration, unread []inventory.Ref) {
-	was, gone := byConfiguration(before.Snapshot)
-	now, keys := byConfiguration(after.Snapshot)
-	gone = slices.DeleteFunc(gone, func(key inventory.Ref) bool { return now[key] != nil })
-	for _, key := range slices.Concat(keys, gone) {
-		if slices.Equal(was[key], now[key]) { // several Snapshots share what did not change
-			continue
-		}
-		if len(was[key]) == 0 && before.Snapshot.Unread(key) || len(now[key]) == 0 && after.Snapshot.Unread(key) {
-			unread = append(unread, key)
-			continue
-		}
-		r := newRegistration(key, was[key], now[key])
-		pairs := pair(was[key], now[key])
+	all, unread := sides(before.Snapshot, after.Snapshot, before.Snapshot.Webhooks, after.Snapshot.Webhooks,
+		func(w *inventory.Webhook) *inventory.Registration { return &w.Registration })
+	for _, s := range all {
+		r, pairs := s.Registration, pair(s.was, s.now)
 		for _, p := range pairs {
-			p.crdBefore, p.crdAfter = before.Snapshot.CRDs[key.Configuration], after.Snapshot.CRDs[key.Configuration]
+			p.crdBefore, p.crdAfter = before.Snapshot.CRDs[r.Configuration], after.Snapshot.CRDs[r.Configuration]
 			if w, differs := p.change(before, after); differs {
 				r.Webhooks = append(r.Webhooks, w)
 			}
 		}
-		r.Order = reordered(key.Type, pairs)
+		r.Order = reordered(r.Type, pairs)
 		if len(r.Webhooks)+len(r.Order) > 0 {
 			out = append(out, r)
 		}
 	}
 	return out, unread
-}
-
-// byConfiguration groups the webhooks by what registers them, Refs without names, and
-// returns those in their order.
-func byConfiguration(s *inventory.Snapshot) (webhooks map[inventory.Ref][]*inventory.Webhook, keys []inventory.Ref) {
-	webhooks = map[inventory.Ref][]*inventory.Webhook{}
-	for _, w := range s.Webhooks {
-		key := w.WithoutName()
-		if webhooks[key] == nil {
-			keys = append(keys, key)
-		}
-		webhooks[key] = append(webhooks[key], w)
-	}
-	return webhooks, keys
-}
-
-// newRegistration is that of a configuration, before its webhooks are compared.
-func newRegistration(key inventory.Ref, was, now []*inventory.Webhook) Registration {
-	r := Registration{Type: key.Type, Configuration: key.Configuration, Edit: Changed, Webhooks: []WebhookChange{}}
-	if len(was) > 0 {
-		r.UID = was[0].Object.UID
-	} else {
-		r.Edit = Added
-	}
-	if len(now) > 0 {
-		r.UID, r.Written = now[0].Object.UID, now[0].Object.LastWrite
-	} else {
-		r.Edit = Deleted
-	}
-	return r
 }
 
 // webhookPair is a webhook before and after; one of them may be nil.

@@ -190,13 +190,14 @@ func cellsOf(list []ResourceOperations) map[cell]bool {
 func edit(t *testing.T, change func(c *admissionv1.ValidatingWebhookConfiguration)) (changes []Registration, before, after *admission.Matcher) {
 	t.Helper()
 	was, now := objects(t, "testdata/cluster.yaml"), objects(t, "testdata/cluster.yaml")
-	for _, c := range now.Validating {
-		if c.Name == "policy" {
-			change(c)
-		}
-	}
+	change(policyOf(now))
 	before, after = admission.New(snapshot(was)), admission.New(snapshot(now))
-	return Registrations(before, after), before, after
+	return differing(before, after), before, after
+}
+
+func differing(before, after *admission.Matcher) []Registration {
+	out, _ := registrations(before, after)
+	return out
 }
 
 func TestRegistrations(t *testing.T) {
@@ -292,7 +293,7 @@ func TestNotCompared(t *testing.T) {
 			set(w, value)
 			return admission.New(snapshot(o))
 		}
-		change := Registrations(configuration("a", "pods", "secrets"), configuration("b", "secrets", "pods"))[0].Webhooks[0]
+		change := differing(configuration("a", "pods", "secrets"), configuration("b", "secrets", "pods"))[0].Webhooks[0]
 		expect.Equal(t, []string{field}, change.NotCompared)
 		if words := strings.Join(change.Sentences, "\n"); !strings.Contains(words, "is not compared") {
 			t.Errorf("%s: %s", field, words)
@@ -318,16 +319,12 @@ func TestSaidOnce(t *testing.T) {
 		"4 webhooks (hook-0000.example.com, b, c, d): failurePolicy Fail → Ignore: while its backend cannot be called, requests pass without it instead of being refused",
 		"webhook d: timeoutSeconds 5 → 6",
 	}
-	expect.Equal(t, want, Registrations(before, admission.New(snapshot(later)))[0].Lines())
+	expect.Equal(t, want, differing(before, admission.New(snapshot(later)))[0].Lines())
 }
 
 func TestBudgetChanges(t *testing.T) {
 	was, now := objects(t, "testdata/cluster.yaml"), objects(t, "testdata/cluster.yaml")
-	for _, c := range now.Validating {
-		if c.Name == "policy" {
-			c.Webhooks[0].TimeoutSeconds = new(int32(25))
-		}
-	}
+	policyOf(now).Webhooks[0].TimeoutSeconds = new(int32(25))
 	before := evaluate(t, snapshot(was))
 	var got []string
 	for _, b := range budgetChanges(before, evaluate(t, snapshot(now))) {
@@ -351,9 +348,9 @@ func TestOrderChanges(t *testing.T) {
 	matcher := func(c *admissionv1.MutatingWebhookConfiguration) *admission.Matcher {
 		return admission.New(snapshot(inventory.Objects{Mutating: []*admissionv1.MutatingWebhookConfiguration{c}}))
 	}
-	expect.Equal(t, []string{"the webhooks are called in another order now: c, a, b"}, Registrations(matcher(was), matcher(now))[0].Lines())
+	expect.Equal(t, []string{"the webhooks are called in another order now: c, a, b"}, differing(matcher(was), matcher(now))[0].Lines())
 	now.Webhooks = was.Webhooks[1:]
-	change := Registrations(matcher(was), matcher(now))[0]
+	change := differing(matcher(was), matcher(now))[0]
 	if len(change.Webhooks) != 1 || change.Webhooks[0].Edit != Deleted || len(change.Order) > 0 {
 		t.Errorf("without the first one: %+v", change)
 	}

@@ -249,7 +249,7 @@ func webhookHealth(p *classify.Profile) []string {
 // stopsOf are the functions of the cluster that stop, or wait where the webhook fails
 // open.
 func stopsOf(p *classify.Profile) string {
-	stops := p.FunctionsInWords()
+	stops := p.Functions()
 	if p.Type == inventory.Conversion || p.FailsClosed() || len(stops) == 0 {
 		return stopsInWords(stops)
 	}
