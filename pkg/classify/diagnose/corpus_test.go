@@ -9,28 +9,50 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // corpusText is a row of testdata/errors.tsv.
 type corpusText struct{ cause, firstStep, origin, text string }
 
-// readCorpus reads the texts that users had before them. A new line in a text is
-// written as \n.
+// readCorpus reads the texts that users had before them.
 func readCorpus(t *testing.T) []corpusText {
 	t.Helper()
-	b := must.Get(os.ReadFile("testdata/errors.tsv"))(t)
-	var out []corpusText
-	for line := range strings.Lines(string(b)) {
+	return text.Map(rows(t, "testdata/errors.tsv", 4), func(row []string) corpusText {
+		return corpusText{row[0], row[1], row[2], row[3]}
+	})
+}
+
+// rows reads a table whose last column is a text. A new line in that is written as \n.
+func rows(t *testing.T, file string, columns int) [][]string {
+	t.Helper()
+	var out [][]string
+	for line := range strings.Lines(string(must.Get(os.ReadFile(file))(t))) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		row := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 4)
-		if len(row) != 4 {
+		row := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", columns)
+		if len(row) != columns {
 			t.Fatalf("%d columns in %q", len(row), line)
 		}
-		out = append(out, corpusText{row[0], row[1], row[2], strings.ReplaceAll(row[3], `\n`, "\n")})
+		row[columns-1] = strings.ReplaceAll(row[columns-1], `\n`, "\n")
+		out = append(out, row)
 	}
 	return out
+}
+
+// TestForms: each form is read as what it is.
+func TestForms(t *testing.T) {
+	for _, row := range rows(t, "testdata/forms.tsv", 3) {
+		got := Parse(row[2])
+		of := ""
+		if len(got) == 1 {
+			of = strings.Trim(got[0].Webhook+" "+got[0].Group+"/"+got[0].Version+" "+got[0].Kind, " /")
+		}
+		if len(got) != 1 || string(got[0].Cause) != row[0] || of != row[1] {
+			t.Errorf("%s\nis read as %+v, want %s of %q", row[2], got, row[0], row[1])
+		}
+	}
 }
 
 // TestCorpus: of each text, the cause is named, and the first step.

@@ -57,7 +57,7 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Fix = cmp.Or(advice.Conversion, advice.Fix)
 	}
 	if c.Policy.Name != "" {
-		a.find(r, func(ref inventory.Ref) bool { return ref == c.Policy })
+		a.find(r, func(f *classify.Finding) bool { return f.Webhook == c.Policy })
 		a.addPolicy(r)
 		return a
 	}
@@ -74,7 +74,7 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 	callers := c.callers(a.Profiles)
 	a.find(r, amongst(callers))
 	if len(a.Profiles) == 0 && len(advice.Checks) > 0 && c.Webhook+c.Kind+c.Expression+c.URL == "" {
-		a.findUnnamed(r, advice.Checks[0])
+		a.find(r, func(f *classify.Finding) bool { return f.Check.Name == advice.Checks[0] })
 	}
 	a.Look = a.look()
 	if fix := c.settingFix(); fix != "" && a.Explaining == 0 {
@@ -173,9 +173,9 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 	return c.Webhook != "" && slices.Contains(c.names(), p.Name) || c.Webhook == "" && c.calls(p.Webhook)
 }
 
-// find adds the findings about the webhooks, in the order of the checks of the advice. The
+// find adds the findings that are meant, in the order of the checks of the advice. The
 // fix of one that explains the Cause is the way out.
-func (a *Answer) find(r *classify.Report, isAbout func(inventory.Ref) bool) {
+func (a *Answer) find(r *classify.Report, isMeant func(*classify.Finding) bool) {
 	advice := advices[a.Cause]
 	order := slices.Concat(advice.Checks, advice.Related)
 	rank := func(f *classify.Finding) int {
@@ -185,7 +185,7 @@ func (a *Answer) find(r *classify.Report, isAbout func(inventory.Ref) bool) {
 		return len(order)
 	}
 	for _, f := range r.Findings {
-		if isAbout(f.Webhook) {
+		if isMeant(f) {
 			a.Findings = append(a.Findings, f)
 		}
 	}
@@ -203,23 +203,10 @@ func (a *Answer) find(r *classify.Report, isAbout func(inventory.Ref) bool) {
 	}
 }
 
-// amongst reports of a reference whether it is one of the profiles'.
-func amongst(profiles []*classify.Profile) func(inventory.Ref) bool {
-	return func(ref inventory.Ref) bool {
-		return slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == ref })
-	}
-}
-
-// findUnnamed adds the findings of the check, which of all webhooks and policies is about those
-// that fail so.
-func (a *Answer) findUnnamed(r *classify.Report, check string) {
-	for _, f := range r.Findings {
-		if f.Check.Name == check {
-			a.Findings = append(a.Findings, f)
-		}
-	}
-	if a.Explaining, a.Related = len(a.Findings), len(a.Findings); a.Related > 0 {
-		a.Fix = a.Findings[0].Fix
+// amongst reports of a finding whether it is one on the profiles.
+func amongst(profiles []*classify.Profile) func(*classify.Finding) bool {
+	return func(f *classify.Finding) bool {
+		return slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Ref == f.Webhook })
 	}
 }
 
