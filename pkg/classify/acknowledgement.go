@@ -67,16 +67,14 @@ func matchOrAny(glob, name string) bool { return glob == "" || match(glob, name)
 func (p Policy) acknowledge(w *work, r *Report) {
 	list := p.Acknowledgements
 	used := make([]bool, len(list))
-	for i, f := range r.Findings {
+	for _, f := range r.Findings {
 		for n, a := range list {
 			if !w.step() {
 				return
 			}
 			if a.covers(f) {
 				used[n] = true
-				if !a.Until.isOver(r.Snapshot.Taken) {
-					r.Findings[i] = f.acknowledged()
-				}
+				f.Acknowledged = f.Acknowledged || !a.Until.isOver(r.Snapshot.Taken)
 			}
 		}
 	}
@@ -91,13 +89,6 @@ func (p Policy) acknowledge(w *work, r *Report) {
 	}
 	r.Findings = slices.Concat(r.Findings, r.acknowledgeAnnotated(), unused)
 	slices.SortStableFunc(r.Findings, compareFindings)
-}
-
-// acknowledged is the finding as one that the cluster's owner knows of.
-func (f *Finding) acknowledged() *Finding {
-	out := *f
-	out.Acknowledged = true
-	return &out
 }
 
 // unusedFinding is the finding on an acknowledgement of the Policy; it belongs to no
@@ -117,34 +108,32 @@ func (a Acknowledgement) unusedFinding(why string) *Finding {
 // acknowledgeAnnotated marks what configurations acknowledge of themselves, never a
 // critical finding, which is for the cluster's owner. It returns the findings on
 // acknowledgements that cover nothing, each with the configuration's first webhook.
-func (r *Report) acknowledgeAnnotated() []*Finding {
-	type acknowledgement struct {
-		ref   inventory.Ref
-		check string
+func (r *Report) acknowledgeAnnotated() (unused []*Finding) {
+	found, isRead := map[inventory.Ref][]*Finding{}, map[inventory.Ref]bool{}
+	for _, f := range r.Findings {
+		found[f.Webhook.WithoutName()] = append(found[f.Webhook.WithoutName()], f)
 	}
-	checks, used := map[inventory.Ref][]string{}, map[acknowledgement]bool{}
-	var carriers []*inventory.Registration
 	for _, of := range r.registrations() {
-		annotation := of.Object.Annotations[acknowledgeAnnotation]
-		if key := of.WithoutName(); annotation != "" && checks[key] == nil {
-			checks[key], carriers = acknowledged(annotation), append(carriers, of)
+		annotation, key := of.Object.Annotations[acknowledgeAnnotation], of.WithoutName()
+		if annotation == "" || isRead[key] {
+			continue
 		}
-	}
-	for i, f := range r.Findings {
-		by := f.Webhook.WithoutName()
-		if f.Severity < Critical && slices.Contains(checks[by], f.Check.Name) {
-			used[acknowledgement{by, f.Check.Name}] = true
-			r.Findings[i] = f.acknowledged()
+		isRead[key] = true
+		checks, used := acknowledged(annotation), map[string]bool{}
+		for _, f := range found[key] {
+			if f.Severity < Critical && slices.Contains(checks, f.Check.Name) {
+				f.Acknowledged, used[f.Check.Name] = true, true
+			}
 		}
-	}
-	var unused []*Finding
-	for _, of := range carriers {
-		by := of.WithoutName()
-		left := slices.DeleteFunc(checks[by], func(check string) bool { return used[acknowledgement{by, check}] })
-		if len(left) > 0 {
-			unused = appendFindings(unused, staleAcknowledgement, of,
-				[]Problem{unusedAnnotation(of, text.Distinct(left))})
+		left := slices.DeleteFunc(checks, func(check string) bool { return used[check] })
+		if len(left) == 0 {
+			continue
 		}
+		unused = appendFindings(unused, staleAcknowledgement, of, []Problem{{
+			Message: fmt.Sprintf("is annotated with %s, which acknowledges %s: that covers no finding", acknowledgeAnnotation, JoinBounded(text.Distinct(left))),
+			Fix: fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s",
+				objectName(of), acknowledgeAnnotation, changedBy(of.Object.Owner)),
+		}})
 	}
 	return unused
 }
@@ -171,4 +160,12 @@ func acknowledged(annotation string) []string {
 		out = append(out, check)
 	}
 	return out
+}
+
+var staleAcknowledgement = &Check{
+	Name:     "stale-acknowledgement",
+	Summary:  "An acknowledgement covers no finding, or has ended.",
+	Severity: Info,
+	// It is found once all other findings are: see Policy.acknowledge.
+	Find: func(*Profile) []Problem { return nil },
 }

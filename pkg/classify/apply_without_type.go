@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -29,7 +30,9 @@ var applyWithoutType = &Check{
 		}
 		if p.FailsClosed() {
 			refused, stops := unappliedRequests(unapplied), whatStops(p, unapplied)
-			problem.Severity = unappliedSeverity(p, unapplied)
+			// What an objectSelector or names let through is little: most subresources carry no labels.
+			problem.Severity = warningIf(slices.ContainsFunc(unapplied, admission.Unapplied.Certain) ||
+				len(p.MatchConditions) > 0)
 			problem.Brief = "it refuses requests to " + listed(resources[:min(len(resources), 3)])
 			if stops != "" {
 				problem.Severity = Critical
@@ -41,48 +44,25 @@ var applyWithoutType = &Check{
 	},
 }
 
-// unappliedSeverity is that of requests on which no work of the cluster itself depends. What
-// an objectSelector or names let through is little: most subresources carry no labels.
-func unappliedSeverity(p *PolicyProfile, unapplied []admission.Unapplied) Severity {
-	if slices.ContainsFunc(unapplied, admission.Unapplied.Certain) || len(p.MatchConditions) > 0 {
-		return Warning
-	}
-	return Info
-}
-
 // unappliedRequests says which requests are refused: all of them, those in some namespaces,
 // or those that something lets through.
 func unappliedRequests(unapplied []admission.Unapplied) string {
-	const all = "all requests to %s"
-	var scopes []string
 	resources := map[string][]inventory.Resource{}
 	for _, u := range unapplied {
-		scope := all
+		scope := "those requests to %s that its " + strings.TrimSuffix(string(u.Filter), "s") + "s let through"
 		switch {
 		case u.All:
+			scope = "all requests to %s"
 		case len(u.Namespaces) > 0:
 			scope = "in " + theNamespaces(u.Namespaces) + " those to %s"
-		default:
-			scope = "those requests to %s that its " + filterNames[u.Filter] + " let through"
-		}
-		if resources[scope] == nil {
-			scopes = append(scopes, scope)
 		}
 		resources[scope] = append(resources[scope], u.Resource)
 	}
-	slices.Sort(scopes) // all, in namespaces, those
-	out := text.Map(scopes, func(scope string) string { return fmt.Sprintf(scope, listed(resources[scope])) })
+	scopes := slices.Sorted(maps.Keys(resources)) // all, in namespaces, those
+	out := text.Map(scopes, func(scope string) string {
+		return strings.Replace(scope, "%s", listed(resources[scope]), 1)
+	})
 	return strings.Join(out, ", and ")
-}
-
-// filterNames are what lets requests through, in the plural.
-var filterNames = map[admission.Reason]string{
-	admission.ReasonRules:             "rules",
-	admission.ReasonExcludeRules:      "excludeResourceRules",
-	admission.ReasonNamespaceSelector: "namespaceSelectors",
-	admission.ReasonObjectSelector:    "objectSelectors",
-	admission.ReasonMatchConditions:   "matchConditions",
-	admission.ReasonParams:            "params",
 }
 
 func theNamespaces(names []string) string {

@@ -57,17 +57,9 @@ func TestApplyWithoutTypeClaims(t *testing.T) {
 				Namespaces: []*metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}, {ObjectMeta: metav1.ObjectMeta{Name: "other"}}},
 			}
 			o.NamespacesKnown = true
-			for _, f := range evaluate(t, DefaultPolicy(), o.Snapshot(taken)).Findings {
-				if f.Check != applyWithoutType {
-					continue
-				}
-				if f.Severity != test.severity {
-					t.Errorf("%s, want %s: %s", f.Severity, test.severity, f.Message)
-				}
-				expect.Contains(t, f.Message, test.want...)
-				return
-			}
-			t.Error("no finding")
+			f := findingOf(evaluate(t, DefaultPolicy(), o.Snapshot(taken)), applyWithoutType)
+			expect.Equal(t, test.severity, f.Severity)
+			expect.Contains(t, f.Message, test.want...)
 		})
 	}
 }

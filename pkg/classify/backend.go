@@ -13,6 +13,33 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
+var (
+	serviceMissing = backendCheck(inventory.ServiceNotFound, Check{
+		Name:    "service-missing",
+		Summary: "The Service that a webhook calls does not exist.",
+		Cause:   "Service does not exist",
+		Reason:  "WebhookServiceNotFound",
+	})
+	servicePortMissing = backendCheck(inventory.PortNotFound, Check{
+		Name:    "service-port-missing",
+		Summary: "The Service that a webhook calls does not have the port that it calls.",
+		Cause:   "Service has no such port",
+		Reason:  "WebhookServicePortNotFound",
+	})
+	serviceUnroutable = backendCheck(inventory.ServiceUnroutable, Check{
+		Name:    "service-unroutable",
+		Summary: "The API server cannot call the type of Service that a webhook names.",
+		Cause:   "API servers cannot call such a Service",
+		Reason:  "WebhookServiceNotReady",
+	})
+	noReadyEndpoints = backendCheck(inventory.NoReadyEndpoints, Check{
+		Name:    "no-ready-endpoints",
+		Summary: "The Service that a webhook calls has no ready endpoint behind the port that it calls.",
+		Cause:   "Service has no ready endpoint",
+		Reason:  "WebhookServiceNoEndpoints",
+	})
+)
+
 // backendCheck completes the check of backends with the fault.
 func backendCheck(fault inventory.BackendFault, c Check) *Check {
 	c.Severity = Critical
@@ -82,14 +109,11 @@ func BackendName(p *Profile) string {
 
 // backend is called, quoted as a Fix needs it.
 func backend(p *Profile) string {
-	switch b := p.Webhook.Backend; b.Kind {
-	case inventory.BackendAPIServer:
+	if p.Webhook.Backend.Kind == inventory.BackendAPIServer {
 		return fmt.Sprintf("Service %s through the API server", quoted(fmt.Sprintf("%s:%d", p.State.Service.Key, p.State.Service.Port)))
-	case inventory.BackendURL:
-		return "URL " + quoted(strings.TrimPrefix(b.String(), "URL "))
-	default:
-		return "Service " + quoted(strings.TrimPrefix(b.String(), "Service "))
 	}
+	kind, name, _ := strings.Cut(p.Webhook.Backend.String(), " ")
+	return kind + " " + quoted(name)
 }
 
 // Consequence says what breaks while the backend is dead.
@@ -133,19 +157,13 @@ func waitsFirst(p *Profile) string {
 // Sources: k8s.io/kubernetes pkg/controller/certificates/rootcacertpublisher and
 // pkg/controller/serviceaccount.
 func withoutNewNamespaces(p *Profile) string {
-	for _, needed := range []struct{ resource, name string }{{"configmaps", "kube-root-ca.crt"}, {"serviceaccounts", "default"}} {
-		if p.MeetsInNewNamespace(inventory.Resource{Name: needed.resource}, needed.name).Match == admission.Yes {
-			return fmt.Sprintf("; Pods of new namespaces do not start, as they need %s %s", needed.resource, needed.name)
+	for _, f := range functions {
+		if f.inNew != "" &&
+			p.Matcher.InterceptsSubject(p.Webhook, f.resource, f.operation, f.subject()).Match == admission.Yes {
+			return fmt.Sprintf("; Pods of new namespaces do not start, as they need %s %s", f.resource, f.inNew)
 		}
 	}
 	return ""
-}
-
-// MeetsInNewNamespace reports whether the webhook is called for the creation of an object
-// in a namespace without labels that does not exist yet.
-func (p *Profile) MeetsInNewNamespace(r inventory.Resource, name string) admission.Verdict {
-	subject := admission.Subject{Namespace: "new-namespace", Name: name, Labels: admission.Unlabeled}
-	return p.Matcher.InterceptsSubject(p.Webhook, r, admission.Create, subject)
 }
 
 // briefly says what breaks, and why.

@@ -22,13 +22,8 @@ func TestFaultOfOneRouting(t *testing.T) {
 		var o inventory.Objects
 		o.Routing, o.ServicesKnown.All = routing, true
 		o.Services = append(o.Services, service)
-		o.Validating = append(o.Validating, kubetest.Validating("external", onPods("policy", "external")))
-		got := ""
-		for _, f := range evaluate(t, DefaultPolicy(), o.Snapshot(taken)).Findings {
-			if f.Check == serviceUnroutable {
-				got = f.Brief
-			}
-		}
+		o.Validating = append(o.Validating, kubetest.Validating("external", hookOn("policy", "external", "", "pods")))
+		got := findingOf(evaluate(t, DefaultPolicy(), o.Snapshot(taken)), serviceUnroutable).Brief
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%q: %q, want %q", routing, got, want)
 		}

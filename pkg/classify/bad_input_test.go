@@ -39,7 +39,7 @@ func TestBadInput(t *testing.T) {
 		CRDs: []*apiextensionsv1.CustomResourceDefinition{{ObjectMeta: metav1.ObjectMeta{Name: "empty"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{Conversion: conversion}}},
 	}
 	r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
-	if !slices.Contains(findingNames(r), "critical-resource rest.example.com") {
+	if !slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == criticalResource && f.Webhook.Name == "rest.example.com" }) {
 		t.Error("the rest is not evaluated")
 	}
 	for _, want := range []string{"reading caBundle of webhook bundle.example.com", "reading namespaceSelector of webhook operator.example.com"} {

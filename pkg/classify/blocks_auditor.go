@@ -19,10 +19,8 @@ var blocksAuditor = &Check{
 		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform {
 			return nil
 		}
-		severity, what, where, resources := refusedNeeds(p.Snapshot, p.Policy,
-			func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
-				return p.Matcher.InterceptsSubject(p.Webhook, r, op, subject).Match
-			})
+		severity, what, where, resources := refusedNeeds(p.Matcher, p.Policy,
+			func(r admission.Request) admission.Match { return r.Match(p.Webhook).Match })
 		if len(where) == 0 {
 			return nil
 		}
@@ -38,13 +36,12 @@ var blocksAuditor = &Check{
 		}
 		// It has no backend to lose: what it surely refuses is a warning, what it may refuse is
 		// worth knowing.
-		severity, what, where, _ := refusedNeeds(p.Snapshot, p.Policy,
-			func(r inventory.Resource, op admission.Operation, subject admission.Subject) admission.Match {
-				request, err := p.Matcher.Request(op, r, subject)
+		severity, what, where, _ := refusedNeeds(p.Matcher, p.Policy,
+			func(r admission.Request) admission.Match {
 				switch {
-				case err != nil || !p.isEvaluatedFor(request):
+				case !p.isEvaluatedFor(r):
 					return admission.No
-				case p.Matcher.MatchPolicy(request, p.AdmissionPolicy, nil).Refused:
+				case p.Matcher.MatchPolicy(r, p.AdmissionPolicy, nil).Refused:
 					return admission.Yes
 				}
 				return admission.Maybe
@@ -68,27 +65,25 @@ var auditorNeeds = []struct {
 	labels    map[string]string
 	name      string
 }{
-	{inventory.Resource{Name: "pods"}, admission.Create, map[string]string{"app.kubernetes.io/name": "webhook-auditor"}, "its Pods"},
+	{pods, admission.Create, map[string]string{"app.kubernetes.io/name": "webhook-auditor"}, "its Pods"},
 	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, admission.Unlabeled, "its lease"},
 }
 
 // refusedNeeds are those of the needs that may be refused, in the namespaces that exist:
 // where webhook-auditor is not installed, nothing of it can be blocked.
-func refusedNeeds(s *inventory.Snapshot, p *Policy,
-	refuses func(inventory.Resource, admission.Operation,
-		admission.Subject) admission.Match,
+func refusedNeeds(m *admission.Matcher, p *Policy,
+	refuses func(admission.Request) admission.Match,
 ) (severity Severity, what, where []string, resources []inventory.Resource) {
 	severity = Info
 	for _, namespace := range p.AuditorNamespaces {
-		if _, installed := s.Namespaces[namespace]; !installed {
-			continue
-		}
+		_, installed := m.Snapshot.Namespaces[namespace]
 		for _, n := range auditorNeeds {
-			match := refuses(n.resource, n.operation, admission.Subject{Namespace: namespace, Labels: n.labels})
-			if match == admission.No {
+			subject := admission.Subject{Namespace: namespace, Labels: n.labels}
+			request, err := m.Request(n.operation, n.resource, subject)
+			if !installed || err != nil || refuses(request) == admission.No {
 				continue
 			}
-			if match == admission.Yes {
+			if refuses(request) == admission.Yes {
 				severity = Warning
 			}
 			what, where, resources = append(what, n.name), append(where, namespace), append(resources, n.resource)

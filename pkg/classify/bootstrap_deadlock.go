@@ -20,10 +20,7 @@ var bootstrapDeadlock = &Check{
 		if p.Deadlock == nil || p.Platform {
 			return nil
 		}
-		severity := Info
-		if p.Deadlock.Certain {
-			severity = Warning
-		}
+		severity := warningIf(p.Deadlock.Certain)
 		fix := patch(p, excludeNamespaces(p, p.Deadlock.Namespaces))
 		if p.Deadlock.More {
 			fix += "; more namespaces of that cycle are to be excluded than are listed here: rather label them all, and exclude that label"

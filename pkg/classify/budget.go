@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -42,15 +44,12 @@ type costIndex struct {
 	matcher *admission.Matcher
 	// chains are the webhooks that a resource is sent to.
 	chains map[inventory.Resource][]*Profile
-	// selectors are their namespaceSelectors by their keys: large clusters have many
-	// webhooks and few selectors.
-	selectors map[string]inventory.Selector
-	// classes are those of namespaces that are compared, omitted how many are not.
+	// classes are those of namespaces that are compared, errors say how many are not.
 	classes []namespaceClass
-	omitted int
+	errors  []inventory.Error
 }
 
-// namespaceClass is one of the namespaces with the selectors that select it.
+// namespaceClass is one of the namespaces, with the keys of the selectors that select it.
 type namespaceClass struct {
 	name     string
 	selected map[string]bool
@@ -62,57 +61,39 @@ const maxCompared = 50_000
 
 // newCostIndex costs the webhooks and the namespaces, and up to maxCompared comparisons.
 func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources []inventory.Resource) costIndex {
-	b := costIndex{
-		work: w, matcher: m, chains: map[inventory.Resource][]*Profile{}, selectors: map[string]inventory.Selector{},
-	}
+	b := costIndex{work: w, matcher: m, chains: map[inventory.Resource][]*Profile{}}
 	for _, r := range resources {
 		b.chains[r] = nil
 	}
+	selectors := map[string]inventory.Selector{} // large clusters have many webhooks and few selectors
 	for _, p := range profiles {
 		for _, matched := range p.Matched {
 			if chain, wanted := b.chains[matched.Resource]; wanted && p.Type != inventory.Conversion {
 				b.chains[matched.Resource] = append(chain, p)
-				b.selectors[p.NamespaceSelector.Key] = p.NamespaceSelector
+				selectors[p.NamespaceSelector.Key] = p.NamespaceSelector
 			}
 		}
 	}
-	b.compareNamespaces()
+	alike := admission.MentionsOf(slices.Collect(maps.Values(selectors))...).Namespaces(m.Snapshot)
+	most := max(1, maxCompared/max(1, len(selectors)))
+	if omitted := len(alike) - most; omitted > 0 {
+		b.errors = []inventory.Error{{Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(alike), len(selectors), omitted)}}
+		alike = alike[:most]
+	}
+	for _, names := range alike {
+		class := namespaceClass{names[0], map[string]bool{}}
+		namespaceLabels, _ := m.Snapshot.NamespaceLabels(class.name)
+		for key, selector := range selectors {
+			if !w.step() {
+				return b
+			}
+			if selector.Parsed.Matches(labels.Set(namespaceLabels)) {
+				class.selected[key] = true
+			}
+		}
+		b.classes = append(b.classes, class)
+	}
 	return b
-}
-
-// compareNamespaces asks each selector about a namespace of each class.
-func (b *costIndex) compareNamespaces() {
-	mentions := admission.MentionsOf(slices.Collect(maps.Values(b.selectors))...)
-	for _, class := range mentions.Namespaces(b.matcher.Snapshot) {
-		namespaceLabels, _ := b.matcher.Snapshot.NamespaceLabels(class[0])
-		b.compareNamespace(class[0], namespaceLabels)
-	}
-}
-
-// compareNamespace asks each selector about a namespace, unless that is too much.
-func (b *costIndex) compareNamespace(name string, namespaceLabels map[string]string) {
-	if len(b.classes) > 0 && (len(b.classes)+1)*len(b.selectors) > maxCompared {
-		b.omitted++
-		return
-	}
-	selected := map[string]bool{}
-	for key, selector := range b.selectors {
-		if !b.work.step() {
-			return
-		}
-		if selector.Parsed.Matches(labels.Set(namespaceLabels)) {
-			selected[key] = true
-		}
-	}
-	b.classes = append(b.classes, namespaceClass{name, selected})
-}
-
-// incomplete is the error where not all namespaces are compared.
-func (b *costIndex) incomplete() []inventory.Error {
-	if b.omitted == 0 {
-		return nil
-	}
-	return []inventory.Error{{Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(b.classes)+b.omitted, len(b.selectors), b.omitted)}}
 }
 
 func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) {
@@ -121,23 +102,18 @@ func find(sorted []admission.MatchedResource, r inventory.Resource) (int, bool) 
 	})
 }
 
-// costs are those of each operation on the resources that the server serves.
+// costs are the worst of each operation on the resources that the server serves.
 func (b costIndex) costs(resources []inventory.Resource) []chainCost {
 	var out []chainCost
 	for _, r := range resources {
 		for _, op := range b.matcher.Operations(r) {
-			out = append(out, b.worst(r, op))
-		}
-	}
-	return out
-}
-
-// worst is what costs most of what the requests meet.
-func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost {
-	out := chainCost{Cost: Cost{Resource: r, Operation: op}}
-	for _, c := range b.meetings(r, op) {
-		if cmp.Or(cmp.Compare(c.Total(), out.Total()), cmp.Compare(c.Webhooks, out.Webhooks)) > 0 {
-			out = c
+			worst := chainCost{Cost: Cost{Resource: r, Operation: op}}
+			for _, c := range b.meetings(r, op) {
+				if cmp.Or(cmp.Compare(c.Total(), worst.Total()), cmp.Compare(c.Webhooks, worst.Webhooks)) > 0 {
+					worst = c
+				}
+			}
+			out = append(out, worst)
 		}
 	}
 	return out
@@ -146,21 +122,25 @@ func (b costIndex) worst(r inventory.Resource, op admission.Operation) chainCost
 // meetings are the webhooks that one object meets in one namespace. Each webhook is in one
 // of those at least, of the namespace where most time can pass.
 func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chainCost {
-	chain, namespaced := b.called(r, op)
-	bySelector := map[string][]*Profile{}
-	for _, p := range chain {
-		bySelector[p.NamespaceSelector.Key] = append(bySelector[p.NamespaceSelector.Key], p)
+	var chain []*Profile
+	namespaced, bySelector := false, map[string][]*Profile{}
+	for _, p := range b.chains[r] {
+		at, _ := find(p.Matched, r)
+		if p.Matched[at].Operations.Has(op) {
+			chain, namespaced = append(chain, p), p.Matched[at].Namespaced
+			bySelector[p.NamespaceSelector.Key] = append(bySelector[p.NamespaceSelector.Key], p)
+		}
 	}
 	var out []chainCost
-	add := func(namespace string, met []*Profile, asks func(*Profile) asked) {
+	add := func(namespace string, met []*Profile, asks asks) {
 		for _, group := range b.together(met, asks) {
 			out = append(out, chainCost{Cost{r, op, namespace, budgetOf(group, op)}, group})
 		}
 	}
 	switch {
 	case r.IsNamespaces():
-		add("", chain, func(p *Profile) asked {
-			return asked{object: []inventory.Selector{p.ObjectSelector, p.NamespaceSelector}}
+		add("", chain, func(p *Profile) (object, namespace []inventory.Selector) {
+			return []inventory.Selector{p.ObjectSelector, p.NamespaceSelector}, nil
 		})
 		return out
 	case !namespaced:
@@ -177,8 +157,8 @@ func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chai
 		add(class.name, met, asksObject)
 	}
 	if !b.matcher.Snapshot.NamespacesKnown {
-		add("", chain, func(p *Profile) asked {
-			return asked{[]inventory.Selector{p.ObjectSelector}, []inventory.Selector{p.NamespaceSelector}}
+		add("", chain, func(p *Profile) (object, namespace []inventory.Selector) {
+			return []inventory.Selector{p.ObjectSelector}, []inventory.Selector{p.NamespaceSelector}
 		})
 	}
 	return out
@@ -230,19 +210,12 @@ func budgetOf(chain []*Profile, op admission.Operation) admission.Budget {
 	return out
 }
 
-// asked are the selectors that are asked about the object, and about a namespace of which
+// asks are the selectors that are asked about the object, and about a namespace of which
 // nothing is known.
-type asked struct{ object, namespace []inventory.Selector }
+type asks func(*Profile) (object, namespace []inventory.Selector)
 
-func asksObject(p *Profile) asked { return asked{object: []inventory.Selector{p.ObjectSelector}} }
-
-func (a asked) and(o asked) asked {
-	return asked{slices.Concat(a.object, o.object), slices.Concat(a.namespace, o.namespace)}
-}
-
-// met reports whether one object, in one namespace, can have the labels for all of them.
-func (a asked) met() bool {
-	return admission.OneObject(a.object...) && admission.OneNamespace(a.namespace...)
+func asksObject(p *Profile) (object, namespace []inventory.Selector) {
+	return []inventory.Selector{p.ObjectSelector}, nil
 }
 
 // maxAsked bounds how many selectors of one chain are compared with each other: those of
@@ -251,11 +224,11 @@ const maxAsked = 32
 
 // together splits the webhooks into those that one object can meet, the costliest first. Any
 // two that one object can meet are in one of those: the costliest alone may exclude others.
-func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Profile {
+func (b costIndex) together(met []*Profile, asks asks) [][]*Profile {
 	alike := map[string][]*Profile{}
 	for _, p := range met {
 		key := p.ObjectSelector.Key
-		if a := asks(p); len(a.object)+len(a.namespace) > 1 {
+		if object, namespace := asks(p); len(object)+len(namespace) > 1 {
 			key += " " + p.NamespaceSelector.Key
 		}
 		alike[key] = append(alike[key], p)
@@ -266,10 +239,13 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 	})
 	keys = keys[:min(len(keys), maxAsked)]
 	joined := func(order []string) (group []string) {
-		var all asked
+		var objects, namespaces []inventory.Selector
 		for _, key := range order {
-			if both := all.and(asks(alike[key][0])); !slices.Contains(group, key) && b.work.step() && both.met() {
-				all, group = both, append(group, key)
+			object, namespace := asks(alike[key][0])
+			object, namespace = slices.Concat(objects, object), slices.Concat(namespaces, namespace)
+			if !slices.Contains(group, key) && b.work.step() &&
+				admission.OneObject(object...) && admission.OneNamespace(namespace...) {
+				objects, namespaces, group = object, namespace, append(group, key)
 			}
 		}
 		return group
@@ -296,34 +272,17 @@ func (b costIndex) together(met []*Profile, asks func(*Profile) asked) [][]*Prof
 	return out
 }
 
-// called returns the webhooks that the operation may meet in some namespace.
-func (b costIndex) called(r inventory.Resource, op admission.Operation) (chain []*Profile, namespaced bool) {
-	for _, p := range b.chains[r] {
-		at, _ := find(p.Matched, r)
-		if p.Matched[at].Operations.Has(op) {
-			chain, namespaced = append(chain, p), p.Matched[at].Namespaced
-		}
-	}
-	return chain, namespaced
-}
-
-// criticalResources are those of the class, sorted.
-func (p *Policy) criticalResources() []inventory.Resource {
-	critical := slices.Clone(p.Classes[ClassCritical])
-	slices.SortFunc(critical, inventory.Resource.Compare)
-	return slices.Compact(critical)
-}
-
 // findCosts computes what the critical resources cost, and adds each exceeded
 // budget of the Policy to the webhooks of the chain.
-func (p *Policy) findCosts(w *work, r *Report) []inventory.Error {
-	resources := p.criticalResources()
+func (p *Policy) findCosts(w *work, r *Report) {
+	critical := distinct(p.Classes[ClassCritical])
+	resources := slices.Clone(critical)
 	for _, allowed := range p.Budgets {
 		resources = append(resources, allowed.Resource)
 	}
 	b := newCostIndex(w, r.Matcher, r.Profiles, resources)
 	if w.ended {
-		return nil
+		return
 	}
 	for _, allowed := range p.Budgets {
 		cost, exceeds := worstExcess(b.costs([]inventory.Resource{allowed.Resource}), allowed)
@@ -334,10 +293,10 @@ func (p *Policy) findCosts(w *work, r *Report) []inventory.Error {
 			of.Excesses = append(of.Excesses, Excess{cost.Cost, allowed})
 		}
 	}
-	for _, cost := range b.costs(p.criticalResources()) {
+	for _, cost := range b.costs(critical) {
 		r.Costs = append(r.Costs, cost.Cost)
 	}
-	return b.incomplete()
+	r.Errors = append(r.Errors, b.errors...)
 }
 
 // worstExcess returns the operation that exceeds the budget by most, if any
@@ -351,4 +310,66 @@ func worstExcess(costs []chainCost, allowed Budget) (worst chainCost, exceeds bo
 		}
 	}
 	return worst, exceeds
+}
+
+var budgetExceeded = &Check{
+	Name:     "budget-exceeded",
+	Summary:  "The webhooks of one request take longer, or are more, than the Policy allows.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookBudgetExceeded"},
+	For:      15 * time.Minute,
+	Find: func(p *Profile) []Problem {
+		var out []Problem
+		for _, e := range p.Excesses {
+			if !contributes(p, e) {
+				continue
+			}
+			out = append(out, Problem{
+				Resource: e.Resource,
+				Message: fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst%s: the budget allows %s",
+					e.Webhooks, where(e.Cost), text.Seconds(e.Total()), endedBy(p, e.Cost), allowance(e.Allowed)),
+				Fix: fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
+					text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}),
+					explainCommand(e.Cost), byOwner(p)),
+			})
+		}
+		return out
+	},
+}
+
+// contributes reports whether the budget would be exceeded by less without the
+// webhook: of the validating ones, which are called at once, only the slowest
+// take time.
+func contributes(p *Profile, e Excess) bool {
+	tooMany := e.Allowed.Webhooks > 0 && e.Webhooks > e.Allowed.Webhooks
+	return tooMany || p.Type == inventory.Mutating || p.Timeout == e.Validating
+}
+
+// where names the requests.
+func where(c Cost) string {
+	content := fmt.Sprintf("%s of %s", c.Operation, c.Resource)
+	if c.Namespace != "" {
+		content += " in namespace " + c.Namespace
+	}
+	return content
+}
+
+// endedBy says that the API server does not wait for all of them.
+func endedBy(p *Profile, c Cost) string {
+	by, after, ended := admission.End(p.Matcher.Limits(c.Operation, c.Resource), c.Budget)
+	if !ended {
+		return ""
+	}
+	return fmt.Sprintf(", or are cut short after %s (%s)", text.Seconds(after), by)
+}
+
+func allowance(b Budget) string {
+	var words []string
+	if b.Seconds > 0 {
+		words = append(words, fmt.Sprintf("%d s", b.Seconds))
+	}
+	if b.Webhooks > 0 {
+		words = append(words, fmt.Sprintf("%d webhooks", b.Webhooks))
+	}
+	return sentence(words, 0)
 }

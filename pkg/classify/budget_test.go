@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
@@ -25,38 +26,6 @@ func mutatesPods(name string, seconds int32, color string) *admissionv1.Mutating
 		w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"color": color}}
 	}
 	return kubetest.Mutating(name, w)
-}
-
-// TestCosts: the worst namespace that exists counts; where the namespaces are
-// not known, one that may exist, which has one color alone.
-func TestCosts(t *testing.T) {
-	o := inventory.Objects{
-		Mutating: []*admissionv1.MutatingWebhookConfiguration{mutatesPods("all", 1, ""), mutatesPods("blue", 3, "blue"), mutatesPods("green", 4, "green")},
-		Namespaces: []*metav1.PartialObjectMetadata{
-			{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{"color": "blue"}}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "green", Labels: map[string]string{"color": "green"}}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "green-2", Labels: map[string]string{"color": "green"}}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "red", Labels: map[string]string{"color": "red"}}},
-		},
-	}
-	for _, test := range []struct {
-		allNamespaces bool
-		total         time.Duration
-		webhooks      int
-		namespace     string
-	}{
-		{true, 10 * time.Second, 2, "green"},
-		{false, 10 * time.Second, 2, "green"},
-	} {
-		o.NamespacesKnown = test.allNamespaces
-		got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), admission.Create)
-		if got.Total() != test.total || got.Webhooks != test.webhooks || got.Namespace != test.namespace {
-			t.Errorf("namespaces known %v: %s for %d webhooks in %q, want %s for %d in %q", test.allNamespaces, got.Total(), got.Webhooks, got.Namespace, test.total, test.webhooks, test.namespace)
-		}
-	}
-	if got := costOf(t, evaluate(t, DefaultPolicy(), o.Snapshot(taken)), admission.Delete); got.Total() != 0 {
-		t.Errorf("DELETE costs %s, want nothing", got.Total())
-	}
 }
 
 // TestOutlastingChains: the webhooks that one object meets in one namespace count together,
@@ -119,13 +88,45 @@ func TestOutlastingChains(t *testing.T) {
 	}
 }
 
-func costOf(t *testing.T, r *Report, op admission.Operation) Cost {
-	t.Helper()
-	for _, c := range r.Costs {
-		if c.Resource == (inventory.Resource{Name: "pods"}) && c.Operation == op {
-			return c
+// TestCostsAreTheDearest: what requests cost at worst is what asking in each namespace finds.
+func TestCostsAreTheDearest(t *testing.T) {
+	dearer := 0
+	for seed := range uint64(200) {
+		s := MixedSnapshot(seed)
+		report := evaluate(t, DefaultPolicy(), s)
+		for _, c := range report.Costs {
+			if c.Namespace != "" && c.Total() > 0 {
+				dearer++
+			}
+			if want := dearest(s, report.Profiles, c); c.Total() != want {
+				t.Fatalf("seed %d: %s of %s costs %s in %q, want %s", seed, c.Operation, c.Resource, c.Total(), c.Namespace, want)
+			}
 		}
 	}
-	t.Fatalf("no cost of %s pods", op)
-	return Cost{}
+	if dearer < 100 {
+		t.Errorf("only %d costs were compared", dearer)
+	}
+}
+
+// dearest is what the requests cost in the namespace where they cost most.
+func dearest(s *inventory.Snapshot, profiles []*Profile, c Cost) time.Duration {
+	names := []string{"default", "kube-system"}
+	for name := range s.Namespaces {
+		names = append(names, name)
+	}
+	var most time.Duration
+	for _, name := range names {
+		var b admission.Budget
+		for i := range profiles {
+			at, matched := find(profiles[i].Matched, c.Resource)
+			if !matched || !profiles[i].Matched[at].Operations.Has(c.Operation) {
+				continue
+			}
+			if namespaceLabels, _ := s.NamespaceLabels(name); !s.NamespacesKnown || profiles[i].NamespaceSelector.Parsed.Matches(labels.Set(namespaceLabels)) {
+				b = b.Add(profiles[i].Webhook, c.Operation)
+			}
+		}
+		most = max(most, b.Total())
+	}
+	return most
 }

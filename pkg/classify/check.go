@@ -30,15 +30,7 @@ var Severities = []Severity{Critical, Warning, Info}
 
 // String returns the severity as alerts and reports write it.
 func (s Severity) String() string {
-	switch s {
-	case Info:
-		return "info"
-	case Warning:
-		return "warning"
-	case Critical:
-		return "critical"
-	}
-	return ""
+	return map[Severity]string{Info: "info", Warning: "warning", Critical: "critical"}[s]
 }
 
 // MarshalText writes the severity as String does.
@@ -229,6 +221,6 @@ func FindCheck(name string) *Check {
 // Runbook returns the check's runbook in Markdown, with the sections Meaning,
 // Impact, Diagnosis and Mitigation.
 func (c *Check) Runbook() string {
-	b, _ := runbooks.ReadFile(strings.ReplaceAll(c.Name, "/", "") + ".md")
+	b, _ := runbooks.ReadFile(c.Name + ".md")
 	return string(b)
 }

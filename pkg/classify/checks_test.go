@@ -93,6 +93,15 @@ func evaluate(t testing.TB, p Policy, s *inventory.Snapshot) *Report {
 	return must.Get(p.Evaluate(t.Context(), s))(t)
 }
 
+// findingOf is a finding of the check, an empty one where there is none.
+func findingOf(r *Report, check *Check) *Finding {
+	i := slices.IndexFunc(r.Findings, func(f *Finding) bool { return f.Check == check })
+	if i < 0 {
+		return &Finding{}
+	}
+	return r.Findings[i]
+}
+
 func source(t testing.TB, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)

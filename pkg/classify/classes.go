@@ -2,6 +2,7 @@ package classify
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -34,66 +35,50 @@ var Classes = []Class{ClassCritical, ClassVirtual, ClassSensitive, ClassCore}
 // ListedClasses are the classes whose members the Policy lists one by one.
 var ListedClasses = []Class{ClassCritical, ClassVital, ClassVirtual, ClassSensitive}
 
-// defaultClasses are the members of the classes as the enhancement "Improving
-// Supportability of API Webhooks" (openshift/enhancements, 2021) lists them, with
-// the group that each resource belongs to. Core is decided by group.
+// classKinds are the kinds of the classes' members, as the enhancement "Improving Supportability
+// of API Webhooks" (openshift/enhancements, 2021) lists them; "bindings" and "*reviews" of it are
+// the virtual ones, and what each decides is in virtualDecisions. Core is decided by group.
+var classKinds = map[Class]string{
+	ClassCritical: "APIRequestCount ClusterResourceQuota EndpointSlice Endpoints Event Pod ResourceQuota",
+	ClassVirtual: `Binding LocalResourceAccessReview LocalSubjectAccessReview PodSecurityPolicyReview
+		PodSecurityPolicySelfSubjectReview PodSecurityPolicySubjectReview ResourceAccessReview
+		SelfSubjectAccessReview SelfSubjectReview SelfSubjectRulesReview SubjectAccessReview SubjectRulesReview
+		TokenReview`,
+	ClassSensitive: `CertificateSigningRequest CredentialsRequest MutatingWebhookConfiguration OAuthAccessToken
+		OAuthAuthorizeToken OAuthClient OAuthClientAuthorization Route Secret ServiceAccount TokenRequest TokenReview
+		UserOAuthAccessToken ValidatingWebhookConfiguration`,
+}
+
+// defaultClasses are the resources of the kinds that a server serves: a subresource counts where
+// its kind is its own.
 func defaultClasses() map[Class][]inventory.Resource {
-	return map[Class][]inventory.Resource{
-		ClassCritical: {
-			{Name: "endpoints"},
-			{Name: "events"},
-			{Group: "events.k8s.io", Name: "events"}, // stored as one with core events
-			{Name: "pods"},
-			{Name: "resourcequotas"},
-			{Group: "apiserver.openshift.io", Name: "apirequestcounts"},
-			{Group: "discovery.k8s.io", Name: "endpointslices"},
-			{Group: "quota.openshift.io", Name: "clusterresourcequotas"},
-		},
-		ClassVital: {
-			{Name: "nodes"},
-			{Name: "nodes", Subresource: "status"},
-			{Group: "coordination.k8s.io", Name: "leases"},
-		},
-		// "bindings" and "*reviews": what each decides is in virtualDecisions. The
-		// scheduler writes pods/binding, the enhancement names bindings alone.
-		ClassVirtual: {
-			{Name: "bindings"},
-			{Name: "pods", Subresource: "binding"},
-			{Group: "authentication.k8s.io", Name: "selfsubjectreviews"},
-			{Group: "authentication.k8s.io", Name: "tokenreviews"},
-			{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"},
-			{Group: "authorization.k8s.io", Name: "selfsubjectaccessreviews"},
-			{Group: "authorization.k8s.io", Name: "selfsubjectrulesreviews"},
-			{Group: "authorization.k8s.io", Name: "subjectaccessreviews"},
-			{Group: "authorization.openshift.io", Name: "localresourceaccessreviews"},
-			{Group: "authorization.openshift.io", Name: "localsubjectaccessreviews"},
-			{Group: "authorization.openshift.io", Name: "resourceaccessreviews"},
-			{Group: "authorization.openshift.io", Name: "selfsubjectrulesreviews"},
-			{Group: "authorization.openshift.io", Name: "subjectaccessreviews"},
-			{Group: "authorization.openshift.io", Name: "subjectrulesreviews"},
-			{Group: "oauth.openshift.io", Name: "tokenreviews"},
-			{Group: "security.openshift.io", Name: "podsecuritypolicyreviews"},
-			{Group: "security.openshift.io", Name: "podsecuritypolicyselfsubjectreviews"},
-			{Group: "security.openshift.io", Name: "podsecuritypolicysubjectreviews"},
-		},
-		ClassSensitive: {
-			{Name: "secrets"},
-			{Name: "serviceaccounts"},
-			{Name: "serviceaccounts", Subresource: "token"}, // mints tokens
-			{Group: "admissionregistration.k8s.io", Name: "mutatingwebhookconfigurations"},
-			{Group: "admissionregistration.k8s.io", Name: "validatingwebhookconfigurations"},
-			{Group: "authentication.k8s.io", Name: "tokenreviews"},
-			{Group: "certificates.k8s.io", Name: "certificatesigningrequests"},
-			{Group: "cloudcredential.openshift.io", Name: "credentialsrequests"},
-			{Group: "oauth.openshift.io", Name: "oauthaccesstokens"},
-			{Group: "oauth.openshift.io", Name: "oauthauthorizetokens"},
-			{Group: "oauth.openshift.io", Name: "oauthclientauthorizations"},
-			{Group: "oauth.openshift.io", Name: "oauthclients"},
-			{Group: "oauth.openshift.io", Name: "tokenreviews"},
-			{Group: "oauth.openshift.io", Name: "useroauthaccesstokens"},
-			{Group: "route.openshift.io", Name: "routes"},
-		},
+	out := map[Class][]inventory.Resource{ClassVital: resourcesNamed("nodes nodes/status leases.coordination.k8s.io")}
+	served, kinds := inventory.Builtins(inventory.Newest, true), map[inventory.Resource]string{}
+	for _, s := range served {
+		kinds[s.Resource] = s.Kind
 	}
+	for class, names := range classKinds {
+		for _, s := range served {
+			if slices.Contains(strings.Fields(names), s.Kind) && (s.Subresource == "" || kinds[s.Parent()] != s.Kind) {
+				out[class] = append(out[class], s.Resource)
+			}
+		}
+		out[class] = distinct(out[class])
+	}
+	return out
+}
+
+// resourcesNamed reads names as kubectl writes them.
+func resourcesNamed(names string) []inventory.Resource {
+	return text.Map(strings.Fields(names), func(name string) (r inventory.Resource) {
+		_ = r.UnmarshalText([]byte(name)) // a test holds the names against what servers serve
+		return r
+	})
+}
+
+// distinct sorts the resources, and keeps one of each.
+func distinct(all []inventory.Resource) []inventory.Resource {
+	return slices.Compact(slices.SortedFunc(slices.Values(all), inventory.Resource.Compare))
 }
 
 // coreGroups are the API groups of a stock Kubernetes or OpenShift cluster: the recorded
@@ -101,7 +86,7 @@ func defaultClasses() map[Class][]inventory.Resource {
 // API server's discovery, github.com/openshift/api, the API index of OpenShift and what
 // its operators register webhooks for.
 func coreGroups() []string {
-	out := slices.Clone(adoptedGroups)
+	out := strings.Fields(adoptedGroups)
 	for _, r := range inventory.Builtins(inventory.Newest, true) {
 		if r.Group != "sharedresource.openshift.io" {
 			out = append(out, r.Group)
@@ -111,28 +96,13 @@ func coreGroups() []string {
 }
 
 // adoptedGroups are those of OpenShift that no resource is recorded of.
-var adoptedGroups = []string{
-	"autoscaling.openshift.io",
-	"gateway.networking.k8s.io",
-	"groupsnapshot.storage.k8s.io",
-	"infrastructure.cluster.x-k8s.io",
-	"insights.openshift.io",
-	"ipam.cluster.x-k8s.io",
-	"k8s.cni.cncf.io",
-	"k8s.ovn.org",
-	"metal3.io",
-	"metrics.k8s.io",
-	"migration.k8s.io",
-	"monitoring.coreos.com",
-	"olm.operatorframework.io",
-	"operators.coreos.com",
-	"packages.operators.coreos.com",
-	"performance.openshift.io",
-	"policy.networking.k8s.io",
-	"snapshot.storage.k8s.io",
-	"tuned.openshift.io",
-	"whereabouts.cni.cncf.io",
-}
+const adoptedGroups = `
+	autoscaling.openshift.io gateway.networking.k8s.io groupsnapshot.storage.k8s.io
+	infrastructure.cluster.x-k8s.io insights.openshift.io ipam.cluster.x-k8s.io k8s.cni.cncf.io k8s.ovn.org
+	metal3.io metrics.k8s.io migration.k8s.io monitoring.coreos.com olm.operatorframework.io
+	operators.coreos.com packages.operators.coreos.com performance.openshift.io policy.networking.k8s.io
+	snapshot.storage.k8s.io tuned.openshift.io whereabouts.cni.cncf.io
+`
 
 // isApprovedAPI reports whether the resource is that of a CRD which is part of OpenShift,
 // by its annotation. Source: github.com/openshift/api, payload-manifests/crds.

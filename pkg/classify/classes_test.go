@@ -6,83 +6,25 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// purposes say by kind why a resource belongs to a class: its members are the
-// resources of these kinds that a server serves, and no others.
-var purposes = map[Class]map[string]string{
-	ClassCritical: {
-		"APIRequestCount":      "written by every API server all the time",
-		"ClusterResourceQuota": "written with each object that it counts",
-		"EndpointSlice":        "no Service works without",
-		"Endpoints":            "no Service works without, for those that still read them",
-		"Event":                "written by every controller all the time",
-		"Pod":                  "everything runs in them",
-		"ResourceQuota":        "written with each object that it counts",
-	},
-	ClassVirtual: {
-		"Binding":                            "places a Pod on a node",
-		"LocalResourceAccessReview":          "who may do something in a namespace",
-		"LocalSubjectAccessReview":           "whether a user may do something in a namespace",
-		"PodSecurityPolicyReview":            "which service account could create a Pod",
-		"PodSecurityPolicySelfSubjectReview": "whether the user could create a Pod",
-		"PodSecurityPolicySubjectReview":     "whether another user could create a Pod",
-		"ResourceAccessReview":               "who may do something",
-		"SelfSubjectAccessReview":            "whether the user may do something",
-		"SelfSubjectReview":                  "who the user is",
-		"SelfSubjectRulesReview":             "what the user may do",
-		"SubjectAccessReview":                "whether a user may do something",
-		"SubjectRulesReview":                 "what another user may do",
-		"TokenReview":                        "whose token it is",
-	},
-	ClassSensitive: {
-		"CertificateSigningRequest":      "becomes a client certificate",
-		"CredentialsRequest":             "becomes credentials of the cloud",
-		"MutatingWebhookConfiguration":   "sees and changes whatever it asks for",
-		"OAuthAccessToken":               "is a token, or its digest",
-		"OAuthAuthorizeToken":            "becomes a token",
-		"OAuthClient":                    "holds the client's secret",
-		"OAuthClientAuthorization":       "lets a client act for a user",
-		"Route":                          "holds the key of its certificate",
-		"Secret":                         "holds secrets",
-		"ServiceAccount":                 "is an identity, and names its secrets",
-		"TokenRequest":                   "becomes a token",
-		"TokenReview":                    "carries the token",
-		"UserOAuthAccessToken":           "is a token, or its digest",
-		"ValidatingWebhookConfiguration": "sees whatever it asks for",
-	},
-}
-
-// TestClassesAreComplete: the members of the classes are the served resources of
-// the kinds that belong to them. A subresource counts where its kind is its own.
-func TestClassesAreComplete(t *testing.T) {
+// TestKindsAreServed: each kind of a class is that of a resource, and each name is one.
+func TestKindsAreServed(t *testing.T) {
 	served := inventory.Builtins(inventory.Newest, true)
-	kinds := map[inventory.Resource]string{}
-	for _, s := range served {
-		kinds[s.Resource] = s.Kind
-	}
-	for class, purpose := range purposes {
-		want, used := map[string]bool{}, map[string]bool{}
-		for _, s := range served {
-			if purpose[s.Kind] != "" && (s.Subresource == "" || kinds[s.Parent()] != s.Kind) {
-				want[s.Resource.String()], used[s.Kind] = true, true
-			}
-		}
-		for kind := range purpose {
-			if !used[kind] {
+	for class, kinds := range classKinds {
+		for kind := range strings.FieldsSeq(kinds) {
+			if !slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Kind == kind }) {
 				t.Errorf("%s: no resource is of kind %s", class, kind)
 			}
 		}
-		have := map[string]bool{}
-		for _, r := range defaultClasses()[class] {
-			have[r.String()] = true
-		}
-		if diff := cmp.Diff(want, have); diff != "" {
-			t.Errorf("%s: -of the kinds that belong to it +members:\n%s", class, diff)
+	}
+	for namespace, names := range controlPlaneParts {
+		for _, r := range resourcesNamed(names) {
+			if !slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Resource == r }) {
+				t.Errorf("in %q: no resource is named %s", namespace, r)
+			}
 		}
 	}
 }

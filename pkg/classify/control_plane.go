@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -14,57 +15,26 @@ import (
 // controlPlaneParts is what nodes need to join, a control plane to recover
 // and leaders to stay leaders. Each outage that taught it is in
 // testdata/outages.
-var controlPlaneParts = map[string][]inventory.Resource{
-	"": {
-		{Name: "namespaces", Subresource: "finalize"},
-		{Name: "namespaces", Subresource: "status"},
-		{Name: "nodes"},
-		{Name: "nodes", Subresource: "status"},
-		{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions"},
-		{Group: "certificates.k8s.io", Name: "certificatesigningrequests"},
-		{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "approval"},
-		{Group: "certificates.k8s.io", Name: "certificatesigningrequests", Subresource: "status"},
-		{Group: "storage.k8s.io", Name: "csinodes"},
-	},
-	"kube-node-lease": {
-		{Group: "coordination.k8s.io", Name: "leases"},
-	},
-	"kube-public": {
-		{Name: "configmaps"},
-	},
-	"kube-system": {
-		{Name: "endpoints"},
-		{Name: "pods"},
-		{Name: "pods", Subresource: "binding"},
-		{Name: "pods", Subresource: "status"},
-		{Name: "secrets"},
-		{Name: "serviceaccounts"},
-		{Name: "serviceaccounts", Subresource: "token"},
-		{Name: "services"},
-		{Name: "services", Subresource: "status"},
-		{Group: "apps", Name: "controllerrevisions"},
-		{Group: "apps", Name: "daemonsets"},
-		{Group: "apps", Name: "daemonsets", Subresource: "status"},
-		{Group: "apps", Name: "deployments"},
-		{Group: "apps", Name: "deployments", Subresource: "scale"},
-		{Group: "apps", Name: "deployments", Subresource: "status"},
-		{Group: "apps", Name: "replicasets"},
-		{Group: "apps", Name: "replicasets", Subresource: "scale"},
-		{Group: "apps", Name: "replicasets", Subresource: "status"},
-		{Group: "apps", Name: "statefulsets"},
-		{Group: "apps", Name: "statefulsets", Subresource: "scale"},
-		{Group: "apps", Name: "statefulsets", Subresource: "status"},
-		{Group: "discovery.k8s.io", Name: "endpointslices"},
-		{Group: "networking.k8s.io", Name: "networkpolicies"},
-	},
+var controlPlaneParts = map[string]string{
+	"": `namespaces/finalize namespaces/status nodes nodes/status csinodes.storage.k8s.io
+		customresourcedefinitions.apiextensions.k8s.io certificatesigningrequests.certificates.k8s.io
+		certificatesigningrequests.certificates.k8s.io/approval
+		certificatesigningrequests.certificates.k8s.io/status`,
+	"kube-node-lease": "leases.coordination.k8s.io",
+	"kube-public":     "configmaps",
+	"kube-system": `endpoints endpointslices.discovery.k8s.io services services/status
+		networkpolicies.networking.k8s.io pods pods/binding pods/status secrets serviceaccounts serviceaccounts/token
+		controllerrevisions.apps daemonsets.apps daemonsets.apps/status deployments.apps deployments.apps/scale
+		deployments.apps/status replicasets.apps replicasets.apps/scale replicasets.apps/status statefulsets.apps
+		statefulsets.apps/scale statefulsets.apps/status`,
 }
 
 // defaultControlPlane adds what API servers write themselves, but for what they write on
 // behalf of a request in whichever namespace.
 func defaultControlPlane() map[string][]inventory.Resource {
 	out := map[string][]inventory.Resource{}
-	for namespace, resources := range controlPlaneParts {
-		out[namespace] = slices.Clone(resources)
+	for namespace, names := range controlPlaneParts {
+		out[namespace] = resourcesNamed(names)
 	}
 	for _, w := range admission.ServerWrites {
 		if w.Namespace != admission.AnyNamespace {
@@ -72,8 +42,7 @@ func defaultControlPlane() map[string][]inventory.Resource {
 		}
 	}
 	for namespace := range out {
-		slices.SortFunc(out[namespace], inventory.Resource.Compare)
-		out[namespace] = slices.Compact(out[namespace])
+		out[namespace] = distinct(out[namespace])
 	}
 	return out
 }
@@ -106,31 +75,18 @@ type controlPlaneRequest struct {
 // OpenShift cluster has some ten, and a message names five.
 const maxOnRunLevel = 100
 
-// controlPlaneOf adds the namespaces on run levels 0 and 1 that exist: what
-// runs there is what runs in kube-system elsewhere.
-func (p Policy) controlPlaneOf(s *inventory.Snapshot) map[string][]inventory.Resource {
-	out := maps.Clone(p.ControlPlane)
-	for _, level := range []string{"0", "1"} {
-		for _, name := range p.onRunLevel(s, level) {
-			if out[name] == nil {
-				out[name] = p.ControlPlane[metav1.NamespaceSystem]
+// controlPlaneRequests makes each request once, for all webhooks.
+func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests {
+	path := maps.Clone(p.ControlPlane)
+	for _, level := range []string{"0", "1"} { // what runs there is what runs in kube-system elsewhere
+		for _, name := range p.onRunLevel(m.Snapshot, level) {
+			if path[name] == nil {
+				path[name] = p.ControlPlane[metav1.NamespaceSystem]
 			}
 		}
 	}
-	return out
-}
-
-// holdsUpControlPlane reports whether the webhook could hold the control plane up:
-// it fails closed, or its timeout is longer than those that wait for it.
-func (p *Policy) holdsUpControlPlane(w *inventory.Webhook) bool {
-	shortest := secondsOf(min(p.LeaseTimeoutSeconds, p.ControlPlaneTimeoutSeconds))
-	return w.Type != inventory.Conversion && (w.FailsClosed() || w.Timeout > shortest)
-}
-
-// controlPlaneRequests makes each request once, for all webhooks.
-func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests {
 	out := controlPlaneRequests{}
-	for namespace, resources := range p.controlPlaneOf(m.Snapshot) {
+	for namespace, resources := range path {
 		for _, r := range resources {
 			for _, op := range m.Operations(r) { // none where the API server does not serve it
 				if op == admission.Delete {
@@ -141,8 +97,8 @@ func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests 
 					if err != nil { // never: it serves the operation
 						continue
 					}
-					out[r] = append(out[r],
-						controlPlaneRequest{cmp.Or(namespace, subject.Name), request, byWriters(request, namespace)})
+					writers := text.Map(writersOf(r, namespace), request.By)
+					out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, writers})
 				}
 			}
 		}
@@ -222,4 +178,32 @@ func distinctMatches(all []ControlPlaneMatch) []ControlPlaneMatch {
 	})
 	return slices.CompactFunc(all,
 		func(a, b ControlPlaneMatch) bool { return a.Resource == b.Resource && a.Namespace == b.Namespace })
+}
+
+// The users by whose names the parts of the control plane write. Source: k8s.io/apiserver
+// pkg/authentication/user, k8s.io/kubernetes pkg/controller and cmd/kubeadm.
+var (
+	kubelet             = admission.NewUser("system:node:node", []string{"system:nodes"})
+	garbageCollector    = admission.NewUser("system:serviceaccount:kube-system:generic-garbage-collector", nil)
+	namespaceController = admission.NewUser("system:serviceaccount:kube-system:namespace-controller", nil)
+	replicaSets         = admission.NewUser("system:serviceaccount:kube-system:replicaset-controller", nil)
+	scheduler           = admission.NewUser("system:kube-scheduler", []string{"system:authenticated"})
+	controllerManager   = admission.NewUser("system:kube-controller-manager", []string{"system:authenticated"})
+	apiServer           = admission.NewUser(admission.APIServerUser, []string{"system:masters"})
+)
+
+// writersOf are those parts that write the resource on the control plane's path.
+func writersOf(r inventory.Resource, namespace string) []*admission.User {
+	switch {
+	case namespace == "kube-node-lease", r.Name == "nodes", r.Name == "csinodes", r.Subresource == "token",
+		r == inventory.Resource{Name: "pods", Subresource: "status"}:
+		return []*admission.User{kubelet}
+	case r == inventory.Resource{Name: "pods", Subresource: "binding"}:
+		return []*admission.User{scheduler}
+	case r.Name == "leases":
+		return []*admission.User{scheduler, controllerManager}
+	case r == inventory.Resource{Name: "pods"}:
+		return []*admission.User{kubelet, replicaSets}
+	}
+	return []*admission.User{apiServer, controllerManager, replicaSets}
 }

@@ -18,13 +18,24 @@ var controlPlanePath = &Check{
 	Alerts:   map[Severity]string{Warning: "WebhookControlPlanePath"},
 	For:      15 * time.Minute,
 	Find: func(p *Profile) []Problem {
+		// With failurePolicy Ignore a hanging backend costs the timeout; clients of the API server give
+		// up first where that is long.
+		limit := usefulTimeout(p, p.Policy.ControlPlaneTimeoutSeconds)
+		limitOfLeases := secondsOf(p.Policy.LeaseTimeoutSeconds)
+		leases := slices.DeleteFunc(slices.Clone(p.ControlPlane), func(v ControlPlaneMatch) bool {
+			return v.Resource != inventory.Resource{Group: "coordination.k8s.io", Name: "leases"} || v.Namespace != "kube-system"
+		})
 		switch {
 		case p.Platform || len(p.ControlPlane) == 0:
 			return nil
 		case p.FailsClosed():
-			return []Problem{blocksControlPlane(p)}
+			return onPath(p, p.ControlPlane, leaveAlone(p, p.ControlPlane)...)
+		case p.Timeout > limit:
+			return onPath(p, p.ControlPlane, shorten(p, int(limit.Seconds())))
+		case p.Timeout > limitOfLeases && len(leases) > 0:
+			return onPath(p, leases, shorten(p, p.Policy.LeaseTimeoutSeconds))
 		}
-		return delaysControlPlane(p)
+		return nil
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		matches := p.controlPlane()
@@ -40,60 +51,32 @@ var controlPlanePath = &Check{
 	},
 }
 
-func blocksControlPlane(p *Profile) Problem {
-	severity, sure := certainty(p.ControlPlane)
-	return Problem{
-		Severity: severity,
-		Message: fmt.Sprintf("%s on the path of the control plane through %s: while it cannot be called, %s are refused (failurePolicy Fail)%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure),
-			unlessOf(p, sure)+withoutNewNamespaces(p)),
-		Brief: fmt.Sprintf("while it is down, requests for %s are refused%s", controlPlaneNames(sure), unlessOf(p, sure)),
-		Fix:   patch(p, leaveAlone(p, p.ControlPlane)...),
-	}
-}
-
-// delaysControlPlane: with failurePolicy Ignore a hanging backend costs the
-// timeout; clients of the API server give up first where that is long.
-func delaysControlPlane(p *Profile) []Problem {
-	if limit := usefulTimeout(p, p.Policy.ControlPlaneTimeoutSeconds); p.Timeout > limit {
-		return []Problem{delay(p, p.ControlPlane, limit)}
-	}
-	leases := slices.DeleteFunc(slices.Clone(p.ControlPlane), func(v ControlPlaneMatch) bool {
-		return v.Resource != inventory.Resource{Group: "coordination.k8s.io", Name: "leases"} || v.Namespace != "kube-system"
-	})
-	if limit := secondsOf(p.Policy.LeaseTimeoutSeconds); p.Timeout > limit && len(leases) > 0 {
-		return []Problem{delay(p, leases, limit)}
-	}
-	return nil
-}
-
-func delay(p *Profile, matches []ControlPlaneMatch, limit time.Duration) Problem {
-	severity, sure := certainty(matches)
-	what := fmt.Sprintf("wait %s in spite of failurePolicy Ignore, longer than those who write them have", text.Seconds(p.Timeout))
-	if by, alone := endedAlone(p); alone {
-		what = fmt.Sprintf("are refused in spite of failurePolicy Ignore: its %s are not within %s", text.Seconds(p.Timeout), by)
-	}
-	return Problem{
-		Severity: severity,
-		Message: fmt.Sprintf("%s on the path of the control plane through %s: while its backend hangs, %s %s%s",
-			isOrMayBe(severity), rulesFor(p, resourcesOf(sure)), controlPlaneNames(sure), what, unlessOf(p, sure)),
-		Brief: fmt.Sprintf("while its backend hangs, %s %s%s", controlPlaneNames(sure), what, unlessOf(p, sure)),
-		Fix:   patch(p, shorten(p, int(limit.Seconds()))),
-	}
-}
-
-func resourcesOf(matches []ControlPlaneMatch) []inventory.Resource {
-	return text.Map(matches, func(v ControlPlaneMatch) inventory.Resource { return v.Resource })
-}
-
-// certainty returns what the webhook is certainly called for, as a warning. What
-// it may be called for is worth knowing where there is nothing else.
-func certainty(matches []ControlPlaneMatch) (Severity, []ControlPlaneMatch) {
+// onPath is about the requests that the webhook is certainly called for, as a warning. What it may
+// be called for is worth knowing where there is nothing else.
+func onPath(p *Profile, matches []ControlPlaneMatch, edits ...edit) []Problem {
 	sure := slices.DeleteFunc(slices.Clone(matches), func(v ControlPlaneMatch) bool { return v.Match != admission.Yes })
+	severity := warningIf(len(sure) > 0)
 	if len(sure) == 0 {
-		return Info, matches
+		sure = matches
 	}
-	return Warning, sure
+	requests, unless, more := controlPlaneNames(sure), unlessOf(p, sure), ""
+	what := fmt.Sprintf("while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have", requests, text.Seconds(p.Timeout))
+	if by, alone := endedAlone(p); alone {
+		what = fmt.Sprintf("while its backend hangs, %s are refused in spite of failurePolicy Ignore: its %s are not within %s", requests, text.Seconds(p.Timeout), by)
+	}
+	brief := what
+	if p.FailsClosed() {
+		what = fmt.Sprintf("while it cannot be called, %s are refused (failurePolicy Fail)", requests)
+		brief, more = fmt.Sprintf("while it is down, requests for %s are refused", requests), withoutNewNamespaces(p)
+	}
+	rules := rulesFor(p, text.Map(sure, func(v ControlPlaneMatch) inventory.Resource { return v.Resource }))
+	return []Problem{{
+		Severity: severity,
+		Message: fmt.Sprintf("%s on the path of the control plane through %s: %s%s%s",
+			isOrMayBe(severity), rules, what, unless, more),
+		Brief: brief + unless,
+		Fix:   patch(p, edits...),
+	}}
 }
 
 func isOrMayBe(s Severity) string {
@@ -135,37 +118,31 @@ func controlPlaneNames(matches []ControlPlaneMatch) string {
 	return JoinBounded(names)
 }
 
-// leaveAlone keeps the webhook off the path: by namespace where there is one,
-// else by a matchCondition, for a namespaceSelector never exempts a
-// cluster-scoped resource.
+// leaveAlone keeps the webhook off the path: by namespace where there is one, else by a
+// matchCondition, for a namespaceSelector never exempts a cluster-scoped resource. Where the API
+// server itself writes one of these, it exempts all of its requests: it also writes in whichever
+// namespace, and a later release writes more.
 func leaveAlone(p *Profile, matches []ControlPlaneMatch) []edit {
 	var namespaces []string
 	var clusterScoped []inventory.Resource
 	for _, v := range matches {
-		switch {
-		case v.Namespace == "":
+		if v.Namespace == "" {
 			clusterScoped = append(clusterScoped, v.Resource)
-		case !slices.Contains(namespaces, v.Namespace):
+		} else {
 			namespaces = append(namespaces, v.Namespace)
 		}
 	}
-	slices.Sort(namespaces)
 	var out []edit
 	if len(namespaces) > 0 {
-		out = append(out, excludeNamespaces(p, namespaces))
+		out = append(out, excludeNamespaces(p, text.Distinct(namespaces)))
+	}
+	requests := requestsTo(clusterScoped)
+	if slices.ContainsFunc(admission.ServerWrites,
+		func(w admission.ServerWrite) bool { return slices.Contains(clusterScoped, w.Resource) }) {
+		requests = fmt.Sprintf("request.userInfo.username == %q || %s", admission.APIServerUser, requests)
 	}
 	if len(clusterScoped) > 0 {
-		out = append(out, excludeRequests(p, byServerOr(requestsTo(clusterScoped), clusterScoped)))
+		out = append(out, excludeRequests(p, requests))
 	}
 	return out
-}
-
-// byServerOr adds the requests of the API server itself, where it writes one of the
-// resources: it also writes in whichever namespace, and a later release writes more.
-func byServerOr(requests string, resources []inventory.Resource) string {
-	isWritten := func(w admission.ServerWrite) bool { return slices.Contains(resources, w.Resource) }
-	if !slices.ContainsFunc(admission.ServerWrites, isWritten) {
-		return requests
-	}
-	return fmt.Sprintf("request.userInfo.username == %q || %s", admission.APIServerUser, requests)
 }

@@ -25,7 +25,11 @@ func (p Policy) EvaluateBy(ctx context.Context, m *admission.Matcher) (*Report, 
 func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 	r := &Report{Snapshot: m.Snapshot, Matcher: m, Platform: m.Platform, Errors: slices.Clip(m.Snapshot.Errors)}
 	for _, step := range []func(*work, *Report){
-		p.derive, p.analyze, p.findProblems, p.findOfPolicies, p.acknowledge, p.weigh,
+		p.derive,
+		// What concerns several webhooks together.
+		findDeadlocks, findSameNames, findUnmatchedVersions, findUnmatchedSubresources, findStuck,
+		p.findCosts, p.findOutlasting,
+		p.findProblems, p.findOfPolicies, p.acknowledge, p.weigh,
 	} {
 		if !w.ended {
 			step(w, r)
@@ -51,28 +55,10 @@ func (p *Policy) derive(w *work, r *Report) {
 	}
 }
 
-// analyze derives what concerns several webhooks together.
-func (p *Policy) analyze(w *work, r *Report) {
-	m, profiles := r.Matcher, r.Profiles
-	for _, find := range []func(){
-		func() { findDeadlocks(w, r) },
-		func() { findSameNames(w, profiles) },
-		func() { findUnmatchedVersions(w, m, profiles) },
-		func() { findUnmatchedSubresources(w, m, profiles) },
-		func() { r.Errors = append(r.Errors, findStuck(w, m, profiles)...) },
-		func() { r.Errors = append(r.Errors, p.findCosts(w, r)...) },
-		func() { r.Errors = append(r.Errors, p.findOutlasting(w, m, profiles)...) },
-	} {
-		if !w.ended {
-			find()
-		}
-	}
-}
-
 // findProblems runs the checks of webhooks.
 func (p *Policy) findProblems(w *work, r *Report) {
 	for _, of := range r.Profiles {
-		refused := p.runs(refusedByAPI) && len(r.Matcher.RefusedWebhook(of.Webhook)) > 0 // all else follows from that
+		refused := len(r.Matcher.RefusedWebhook(of.Webhook)) > 0 // all else follows from that
 		for _, check := range Checks {
 			if check.Find != nil && p.runs(check) && (!refused || check == refusedByAPI) {
 				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.Find(of))
@@ -82,4 +68,30 @@ func (p *Policy) findProblems(w *work, r *Report) {
 			return
 		}
 	}
+}
+
+// work counts the steps of an evaluation and stops it once its context ends.
+type work struct {
+	ctx context.Context
+	// every is the number of steps between two looks at the context.
+	every int
+	steps int
+	// requests are those on the path of the control plane, made once for all.
+	requests controlPlaneRequests
+	ended    bool
+}
+
+func newWork(ctx context.Context) *work { return &work{ctx: ctx, every: checkEvery} }
+
+// checkEvery steps take a millisecond or a few.
+const checkEvery = 1024
+
+// step counts a step; false says that the context ended, so that the caller
+// returns with what it has.
+func (w *work) step() bool {
+	w.steps++
+	if w.steps%w.every == 0 && w.ctx.Err() != nil {
+		w.ended = true
+	}
+	return !w.ended
 }

@@ -3,6 +3,7 @@ package classify
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -24,29 +25,24 @@ var hostPort = &Check{
 			if !w.HostNetwork || port == 0 || !hasPods(w) {
 				continue
 			}
-			if holder := nodePorts[port]; holder != "" {
-				return []Problem{sharedPort(p, w, port, holder+": one of the two cannot listen, or the other one answers the calls")}
+			holder, isDeclared := nodePorts[port], false
+			if other := portHolder(p, behind, w, port); holder == "" && other != nil {
+				holder, isDeclared = other.String(), slices.Contains(w.Declared, port)
 			}
-			other := portHolder(p, behind, w, port)
-			switch {
-			case other == nil:
-			case slices.Contains(w.Declared, port): // both have it as hostPort, by default
-				problem := sharedPort(p, w, port, other.String()+": the scheduler keeps their Pods apart, and some may stay Pending")
-				problem.Severity = Info
-				return []Problem{problem}
-			default:
-				return []Problem{sharedPort(p, w, port, other.String()+": one of the two cannot listen, or the other one answers the calls")}
+			outcome := "one of the two cannot listen, or the other one answers the calls"
+			if isDeclared { // both have it as hostPort, by default
+				outcome = "the scheduler keeps their Pods apart, and some may stay Pending"
+			}
+			if holder != "" {
+				return []Problem{{
+					Severity: warningIf(!isDeclared),
+					Message:  fmt.Sprintf("calls %s on port %d of its hosts, which is also that of %s: %s", w, port, holder, outcome),
+					Fix:      fmt.Sprintf("serve the webhook on a port that is free on the nodes: change it in %s and in targetPort of Service %s%s", quoted(w.String()), quoted(p.State.Service.Key.String()), byOwner(p)),
+				}}
 			}
 		}
 		return nil
 	},
-}
-
-func sharedPort(p *Profile, w *inventory.Workload, port int32, holder string) Problem {
-	return Problem{
-		Message: fmt.Sprintf("calls %s on port %d of its hosts, which is also that of %s", w, port, holder),
-		Fix:     fmt.Sprintf("serve the webhook on a port that is free on the nodes: change it in %s and in targetPort of Service %s%s", quoted(w.String()), quoted(p.State.Service.Key.String()), byOwner(p)),
-	}
 }
 
 // nodePorts are the ports that each node of a stock cluster has taken. Source:
@@ -92,18 +88,15 @@ func nodeSelectors(w *inventory.Workload) []inventory.Selector {
 	for _, term := range w.NodeTerms {
 		selector := required
 		for _, e := range slices.Concat(term.MatchExpressions, term.MatchFields) { // a field is metadata.name
-			if r, err := labels.NewRequirement(e.Key, nodeOperators[e.Operator], e.Values); err == nil {
+			operator := selection.Operator(strings.ToLower(string(e.Operator)))
+			if e.Operator == corev1.NodeSelectorOpDoesNotExist {
+				operator = selection.DoesNotExist
+			}
+			if r, err := labels.NewRequirement(e.Key, operator, e.Values); err == nil {
 				selector = selector.Add(*r)
 			}
 		}
 		out = append(out, inventory.Selector{Parsed: selector})
 	}
 	return out
-}
-
-// nodeOperators are those of a node affinity as label selectors have them.
-var nodeOperators = map[corev1.NodeSelectorOperator]selection.Operator{
-	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
-	corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
-	corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,
 }

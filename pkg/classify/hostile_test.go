@@ -25,36 +25,69 @@ import (
 // crowd is a cluster of n webhooks of the worst kind for some analysis.
 type crowd struct {
 	name string
-	// hook is the i-th of n webhooks; the cluster has one configuration each.
-	hook func(i, n int) admissionv1.ValidatingWebhook
+	// edit changes the i-th of n webhooks, which is called for Pods by a Service of its own
+	// namespace; the cluster has one configuration each.
+	edit func(w *admissionv1.ValidatingWebhook, i, n int)
 	// around adds what the cluster has beside its webhooks.
 	around func(o *inventory.Objects, n int)
-	// together says that one configuration holds them all.
-	together bool
+	// together says that one configuration holds them all, converts that there are conversions alone.
+	together, converts bool
 }
 
 // crowds are what makes a computation over several webhooks expensive.
 var crowds = []crowd{
-	{name: "all alike, one backend", hook: func(_, _ int) admissionv1.ValidatingWebhook { return onPods("policy", "policy") }, around: namespaces(1)},
-	{name: "all alike, every backend its own Service", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: withBackends},
-	{name: "all alike, every backend its own Service of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBackendsInOne},
-	{name: "all different", hook: different, around: withOwnCRDs},
-	{name: "one cycle through all", hook: nextOf, around: withBackends},
-	{name: "a chain through all", hook: chainOf, around: withBackends},
-	{name: "each excludes itself", hook: exceptItself, around: withBackends},
-	{name: "each excludes itself by a matchCondition", hook: exceptItselfByCondition, around: withBackends},
-	{name: "one name for all", hook: oneName, around: namespaces(1)},
-	{name: "one name in one configuration", hook: oneName, together: true},
-	{name: "all Exact in one configuration", hook: exact, together: true},
-	{name: "conversions of one group", hook: nil, around: conversions},
-	{name: "nothing known", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }},
-	{name: "everything known", hook: exceptItself, around: allKinds},
-	{name: "backends of namespaces that are gone", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("gone-"+team(i), "policy") }, around: withBackends},
-	{name: "rules that reach nothing", hook: idle, around: withOwnCRDs},
-	{name: "budgets that select all Pods of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withBudgets},
-	{name: "NetworkPolicies that select all Pods of one namespace", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods("policy", team(i)) }, around: withNetworkPolicies},
-	{name: "as many admission policies", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: withPolicies},
-	{name: "run level zero", hook: func(i, _ int) admissionv1.ValidatingWebhook { return onPods(team(i), "policy") }, around: runLevelZeros},
+	{name: "all alike, one backend", edit: func(w *admissionv1.ValidatingWebhook, _, _ int) {
+		w.ClientConfig = kubetest.Client("policy", "policy")
+	}, around: namespaces(1)},
+	{name: "all alike, every backend its own Service", around: withBackends},
+	{name: "all alike, every backend its own Service of one namespace", edit: inOneNamespace, around: withBackendsInOne},
+	{name: "all different", edit: func(w *admissionv1.ValidatingWebhook, i, _ int) {
+		w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"key-" + team(i): "x"}}
+		w.Rules = append(w.Rules, kubetest.Rule(team(i)+".example.com", "widgets", admissionv1.Create))
+	}, around: withOwnCRDs},
+	{name: "one cycle through all", edit: func(w *admissionv1.ValidatingWebhook, i, n int) {
+		w.NamespaceSelector = byName(metav1.LabelSelectorOpIn, team((i+1)%n))
+	}, around: withBackends},
+	{name: "a chain through all", edit: func(w *admissionv1.ValidatingWebhook, i, _ int) { // the last refuses no Pods that there are
+		w.NamespaceSelector = byName(metav1.LabelSelectorOpIn, team(i+1))
+	}, around: withBackends},
+	{name: "each excludes itself", edit: exceptItself, around: withBackends},
+	{name: "each excludes itself by a matchCondition", edit: func(w *admissionv1.ValidatingWebhook, i, _ int) {
+		w.MatchConditions = []admissionv1.MatchCondition{{Name: "others", Expression: fmt.Sprintf("request.namespace != %q", team(i))}}
+	}, around: withBackends},
+	{name: "one name for all", edit: oneName, around: namespaces(1)},
+	{name: "one name in one configuration", edit: oneName, together: true},
+	{name: "all Exact in one configuration", edit: func(w *admissionv1.ValidatingWebhook, i, n int) {
+		catchAll(w, i, n)
+		w.Rules[0].APIVersions, w.MatchPolicy = []string{"v1"}, new(admissionv1.Exact)
+	}, together: true},
+	{name: "conversions of one group", converts: true, around: conversions},
+	{name: "nothing known"},
+	{name: "everything known", edit: exceptItself, around: allKinds},
+	{name: "backends of namespaces that are gone", edit: func(w *admissionv1.ValidatingWebhook, i, _ int) {
+		w.ClientConfig = kubetest.Client("gone-"+team(i), "policy")
+	}, around: withBackends},
+	{name: "rules that reach nothing", edit: func(w *admissionv1.ValidatingWebhook, i, _ int) {
+		w.Rules = []admissionv1.RuleWithOperations{kubetest.Rule("apps", team(i), admissionv1.Create)}
+	}, around: withOwnCRDs},
+	{name: "budgets that select all Pods of one namespace", edit: inOneNamespace, around: withBudgets},
+	{name: "NetworkPolicies that select all Pods of one namespace", edit: inOneNamespace, around: withNetworkPolicies},
+	{name: "as many admission policies", around: withPolicies},
+	{name: "run level zero", around: runLevelZeros},
+}
+
+func inOneNamespace(w *admissionv1.ValidatingWebhook, i, _ int) {
+	w.ClientConfig = kubetest.Client("policy", team(i))
+}
+
+func exceptItself(w *admissionv1.ValidatingWebhook, i, _ int) {
+	w.NamespaceSelector = byName(metav1.LabelSelectorOpNotIn, team(i))
+}
+
+func oneName(w *admissionv1.ValidatingWebhook, _, _ int) { w.Name = "policy.example.com" }
+
+func catchAll(w *admissionv1.ValidatingWebhook, _, _ int) {
+	w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*/*"}
 }
 
 // crowdCalled returns the crowd of that name.
@@ -70,24 +103,20 @@ func (s crowd) objects(n int) inventory.Objects {
 	if s.around != nil {
 		s.around(&o, n)
 	}
-	if s.hook == nil {
-		return o
-	}
 	var hooks []admissionv1.ValidatingWebhook
-	for i := range n {
-		w := s.hook(i, n)
-		if w.Name == "" {
-			w.Name = fmt.Sprintf("hook-%05d.example.com", i)
+	for i := 0; i < n && !s.converts; i++ {
+		w := hookOn(team(i), "policy", "", "pods")
+		w.Name = fmt.Sprintf("hook-%05d.example.com", i)
+		if s.edit != nil {
+			s.edit(&w, i, n)
 		}
 		hooks = append(hooks, w)
+		if !s.together {
+			o.Validating = append(o.Validating, kubetest.Validating(fmt.Sprintf("policy-%05d", i), w))
+		}
 	}
 	if s.together {
 		o.Validating = append(o.Validating, kubetest.Validating("all", hooks...))
-		return o
-	}
-	for i, w := range hooks {
-		name := fmt.Sprintf("policy-%05d", i)
-		o.Validating = append(o.Validating, kubetest.Validating(name, w))
 	}
 	return o
 }
@@ -96,64 +125,8 @@ func hookOn(namespace, service, group, resource string) admissionv1.ValidatingWe
 	return kubetest.Webhook("", kubetest.Client(namespace, service), kubetest.Rule(group, resource, admissionv1.Create, admissionv1.Update))
 }
 
-func onPods(namespace, service string) admissionv1.ValidatingWebhook {
-	return hookOn(namespace, service, "", "pods")
-}
-
-func different(i, _ int) admissionv1.ValidatingWebhook {
-	w := hookOn(team(i), "policy", team(i)+".example.com", "widgets")
-	w.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"key-" + team(i): "x"}}
-	w.Rules = append(w.Rules, kubetest.Rule("", "pods", admissionv1.Create))
-	return w
-}
-
 func byName(operator metav1.LabelSelectorOperator, names ...string) *metav1.LabelSelector {
 	return kubetest.Selector(corev1.LabelMetadataName, operator, names...)
-}
-
-func nextOf(i, n int) admissionv1.ValidatingWebhook {
-	w := onPods(team(i), "policy")
-	w.NamespaceSelector = byName(metav1.LabelSelectorOpIn, team((i+1)%n))
-	return w
-}
-
-// chainOf refuses the Pods of the next one alone, the last no Pods that there are.
-func chainOf(i, _ int) admissionv1.ValidatingWebhook {
-	w := onPods(team(i), "policy")
-	w.NamespaceSelector = byName(metav1.LabelSelectorOpIn, team(i+1))
-	return w
-}
-
-func exceptItself(i, _ int) admissionv1.ValidatingWebhook {
-	w := onPods(team(i), "policy")
-	w.NamespaceSelector = byName(metav1.LabelSelectorOpNotIn, team(i))
-	return w
-}
-
-func exceptItselfByCondition(i, _ int) admissionv1.ValidatingWebhook {
-	w := onPods(team(i), "policy")
-	w.MatchConditions = []admissionv1.MatchCondition{{Name: "others", Expression: fmt.Sprintf("request.namespace != %q", team(i))}}
-	return w
-}
-
-func catchAll(i, _ int) admissionv1.ValidatingWebhook {
-	return hookOn(team(i), "policy", "*", "*/*")
-}
-
-func oneName(i, _ int) admissionv1.ValidatingWebhook {
-	w := onPods(team(i), "policy")
-	w.Name = "policy.example.com"
-	return w
-}
-
-func exact(i, _ int) admissionv1.ValidatingWebhook {
-	w := hookOn(team(i), "policy", "*", "*/*")
-	w.Rules[0].APIVersions, w.MatchPolicy = []string{"v1"}, new(admissionv1.Exact)
-	return w
-}
-
-func idle(i, _ int) admissionv1.ValidatingWebhook {
-	return hookOn(team(i), "policy", "apps", team(i))
 }
 
 // known makes n namespaces, and says that all objects are known.

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -48,7 +51,8 @@ const maxPairs = 200_000
 
 // findStuck finds what webhooks refuse of what they are installed with, and what stays when
 // they are removed. The errors name inputs that are too large to be compared.
-func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inventory.Error) {
+func findStuck(w *work, r *Report) {
+	m := r.Matcher
 	inputs := map[string][]*inventory.Manifest{}
 	for i := range m.Snapshot.Manifests {
 		o := &m.Snapshot.Manifests[i]
@@ -60,13 +64,13 @@ func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inven
 			requests: map[admission.Operation][]admission.Request{},
 		}
 		var webhooks []installedWebhook
-		for _, p := range profiles {
+		for _, p := range r.Profiles {
 			if hook := in.webhook(p); len(hook.workloads) > 0 {
 				webhooks = append(webhooks, hook)
 			}
 		}
 		if len(webhooks)*len(in.manifests) > maxPairs {
-			errs = append(errs, inventory.Error{
+			r.Errors = append(r.Errors, inventory.Error{
 				Source:  inventory.Source{File: input},
 				Message: fmt.Sprintf("install-order: %d webhooks and %d objects are too many to be compared: audit fewer files at a time", len(webhooks), len(in.manifests)),
 			})
@@ -90,7 +94,6 @@ func findStuck(w *work, m *admission.Matcher, profiles []*Profile) (errs []inven
 				span{after: hook.workloads})
 		}
 	}
-	return errs
 }
 
 // find returns the object, none where the input does not hold it.
@@ -179,4 +182,70 @@ func (in *installation) refusedBy(w installedWebhook, op admission.Operation) ma
 		}
 	}
 	return out
+}
+
+var installOrder = &Check{
+	Name:     "install-order",
+	Summary:  "A webhook refuses objects that are installed with it, because its backend cannot serve yet.",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		o := p.RefusedAtInstall
+		if len(o.Names) == 0 {
+			return nil
+		}
+		verb := "refuses"
+		if o.Unless != "" {
+			verb = "may refuse"
+		}
+		return []Problem{{
+			Severity: warningIf(o.Unless == ""),
+			Message:  verb + o.inWords(" what is installed with it before %[2]s can serve%[4]s: %[3]s; fails with %[1]s")[0],
+			Fix:      afterBackend(p, o),
+		}}
+	},
+}
+
+// afterBackend has the objects come once the backend is ready.
+func afterBackend(p *Profile, o Stuck) string {
+	later := fmt.Sprintf("have %s applied once %s is ready: annotated with %s: post-install,post-upgrade (helm install --wait; Argo CD) or in a later %s (Argo CD), or from a file that is applied later",
+		JoinBounded(quotedAll(o.Names)), quoted(o.Backend), inventory.AnnotationHelmHook, inventory.AnnotationSyncWave)
+	if p.Type == inventory.Conversion {
+		return fmt.Sprintf("write it in version %s, which needs no conversion; or %s", quoted(p.CRD.StorageVersion), later)
+	}
+	return later + "; or let requests pass while there is no answer: " + patch(p, set(p, "failurePolicy", admissionv1.Ignore))
+}
+
+// inWords fills in programs, backend, objects and condition; it is nothing where nothing is
+// stuck.
+func (s Stuck) inWords(format string) []string {
+	if len(s.Names) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf(format, sentence(s.By, 0), s.Backend, JoinBounded(s.Names), s.Unless)}
+}
+
+var uninstallOrder = &Check{
+	Name:     "uninstall-order",
+	Summary:  "Objects that are uninstalled with a webhook stay: the webhook refuses their deletion, or nothing removes their finalizers.",
+	Severity: Info,
+	Find: func(p *Profile) []Problem {
+		refused, finalized := p.RefusedAtUninstall, p.FinalizedAtUninstall
+		names := slices.Concat(refused.Names, finalized.Names)
+		if len(names) == 0 {
+			return nil
+		}
+		// What stays can be removed before, and by force after that.
+		return []Problem{{
+			Message: "is uninstalled together with what it is called for: " + strings.Join(slices.Concat(
+				refused.inWords("with %[1]s %[2]s goes first, and the deletion of %[3]s is refused%[4]s"),
+				finalized.inWords("with %[1]s %[2]s goes before %[3]s, whose finalizers nothing removes then%[4]s"),
+			), "; "),
+			Brief: slices.Concat(
+				refused.inWords("with %[1]s, %[3]s cannot be deleted: %[2]s goes first"),
+				finalized.inWords("with %[1]s, the finalizers of %[3]s stay: %[2]s goes first"),
+			)[0],
+			Fix: fmt.Sprintf("before you uninstall it, delete %s and wait until they are gone, or have a hook of the chart do so (%s: pre-delete); once it is too late, remove the finalizers by hand, after %s",
+				JoinBounded(text.Distinct(quotedAll(names))), inventory.AnnotationHelmHook, DisableCommand(p)),
+		}}
+	},
 }

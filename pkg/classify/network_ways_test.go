@@ -100,7 +100,6 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		"mesh: STRICT":                         {enabled, "", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), strict},
 		"mesh: of the mesh, with a revision":   {", istio.io/rev: canary", "", of(peer, "d, namespace: istio-system", "mtls: {mode: STRICT}"), strict},
 		"mesh: the port is permissive":         {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, mtls: {mode: STRICT}, portLevelMtls: {9443: {mode: PERMISSIVE}}"), ""},
-		"mesh: the Pods are not in it":         {enabled, `}, annotations: {sidecar.istio.io/inject: "false"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -94,53 +94,39 @@ func unreadable(errs []inventory.Error, resources []string) *inventory.Error {
 	return &errs[i]
 }
 
-// degradations returns the findings that turn conditions True, by condition.
+// degradations returns the findings that turn conditions True, by condition: never one that
+// is acknowledged, nor, but for the enhancement, of a webhook that fails open, nor
+// one that is only possible. A dead conversion counts as soon as any client needs
+// it, and degrades the operator where it is critical, as it stops controllers then.
 func (r *Report) degradations(extent Extent) map[string][]Degradation {
 	out := map[string][]Degradation{}
 	profiles := r.ByRef()
 	for _, f := range r.Findings {
-		condition := f.Check.Condition[f.Webhook.Type]
-		if condition == "" {
-			continue
-		}
-		p := profiles[f.Webhook]
-		if p == nil || !extent.counts(f, p) {
+		condition, p := f.Check.Condition[f.Webhook.Type], profiles[f.Webhook]
+		if condition == "" || p == nil || f.Acknowledged {
 			continue
 		}
 		d := Degradation{
-			Reason: f.Check.Reason, Message: degradationMessage(f), RollsUp: extent.rollsUp(f, p),
-			Transient: p.beingReplaced(),
+			Reason: f.Check.Reason, Message: fmt.Sprintf("Webhook %s of %s %s.", f.Webhook.Name, f.Webhook.Configuration, f.Message),
+			RollsUp: f.Severity == Critical && p.FailsClosed(), Transient: p.beingReplaced(),
+		}
+		if extent == EnhancementFindings { // a backend that is only missing in one mode of routing may be there
+			d.RollsUp = f.Check == virtualResource || p.State.Routing == inventory.RoutingUnknown
+		}
+		isConversion := p.Type == inventory.Conversion
+		if isConversion {
+			d.Message = fmt.Sprintf("Conversion webhook of CRD %s %s.", f.Webhook.Name, f.Message)
+		}
+		if !d.RollsUp && !(isConversion && f.Severity == Warning) {
+			continue
 		}
 		out[condition] = append(out[condition], d)
-		if p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert {
+		if isConversion && p.Matcher.ConversionNeed(p.CRD) == admission.ControllersConvert {
 			d.Reason = "ConversionBlocksControllers"
 			out[ResourceControllersError] = append(out[ResourceControllersError], d)
 		}
 	}
 	return out
-}
-
-// counts reports whether a finding counts for conditions at all: never one that
-// is acknowledged, nor, but for the enhancement, of a webhook that fails open, nor
-// one that is only possible. A dead conversion counts as soon as any client needs
-// it, and degrades the operator where it is critical, as it stops controllers then.
-func (e Extent) counts(f *Finding, p *Profile) bool {
-	switch {
-	case f.Acknowledged || p.Webhook == nil:
-		return false
-	case e.rollsUp(f, p):
-		return true
-	}
-	return f.Webhook.Type == inventory.Conversion && f.Severity == Warning
-}
-
-// rollsUp reports whether a finding degrades the operator. A backend that is only
-// missing in one mode of routing may be there.
-func (e Extent) rollsUp(f *Finding, p *Profile) bool {
-	if e == EnhancementFindings {
-		return f.Check == virtualResource || p.State.Routing == inventory.RoutingUnknown
-	}
-	return f.Severity == Critical && p.FailsClosed()
 }
 
 // beingReplaced reports whether the backend has no ready endpoint because its
@@ -154,11 +140,3 @@ func (p *Profile) beingReplaced() bool {
 
 // rollout is how long new Pods may take to become ready.
 const rollout = 5 * time.Minute
-
-// degradationMessage says what was found of which webhook.
-func degradationMessage(f *Finding) string {
-	if f.Webhook.Type == inventory.Conversion {
-		return fmt.Sprintf("Conversion webhook of CRD %s %s.", f.Webhook.Name, f.Message)
-	}
-	return fmt.Sprintf("Webhook %s of %s %s.", f.Webhook.Name, f.Webhook.Configuration, f.Message)
-}

@@ -5,9 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
@@ -18,63 +15,22 @@ func reported(t *testing.T, manifests string) *Report {
 	return evaluate(t, DefaultPolicy(), fixture(t, file))
 }
 
-// TestConversionDegradesByNeed: a dead conversion is an error of the operator as
-// soon as a client needs it, and stops controllers, which degrades, only where they
-// read a version that is not the stored one.
-func TestConversionDegradesByNeed(t *testing.T) {
-	const conversion, controllers = "CRDConversionWebhookConfigurationError", "ResourceControllersError"
+// TestOperatorErrors: a dead conversion is an error of the operator as soon as a client needs it,
+// and stops controllers, which degrades, only where they read a version that is not the stored one.
+// For the enhancement, failurePolicy Ignore does not keep a missing backend from degrading, as an
+// acknowledgement does, or a fault that holds in one mode of routing while the mode is unknown.
+func TestOperatorErrors(t *testing.T) {
 	const (
-		one    = "[{name: v1, served: true, storage: true}]"
-		other  = "[{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}]"
-		stored = "[{name: v1, served: true, storage: false}, {name: v1beta1, served: true, storage: true}]"
-	)
-	for name, test := range map[string]struct {
-		versions string
-		extent   Extent
-		want     []string
-		rollsUp  bool
-	}{
-		"one version":                      {one, CriticalFindings, nil, false},
-		"one version, enhancement":         {one, EnhancementFindings, []string{conversion}, true},
-		"clients need it":                  {other, CriticalFindings, []string{conversion}, false},
-		"clients need it, enhancement":     {other, EnhancementFindings, []string{conversion}, true},
-		"controllers need it":              {stored, CriticalFindings, []string{conversion, controllers}, true},
-		"controllers need it, enhancement": {stored, EnhancementFindings, []string{conversion, controllers}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			report := reported(t, fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+		crd = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: widgets.example.com}
 spec:
   group: example.com
   names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
   scope: Namespaced
-  versions: %s
-  conversion:
-    strategy: Webhook
-    webhook:
-      conversionReviewVersions: [v1]
-      clientConfig: {service: {namespace: gone, name: gone}}
-`, test.versions))
-			var got []string
-			for _, e := range report.OperatorErrors(test.extent) {
-				for _, d := range e.Degradations {
-					got = append(got, e.Name)
-					if d.RollsUp != test.rollsUp {
-						t.Errorf("%s rolls up: %t, want %t", e.Name, d.RollsUp, test.rollsUp)
-					}
-				}
-			}
-			expect.Equal(t, test.want, got) // conditions that are True
-		})
-	}
-}
-
-// TestEnhancementCountsEachDanglingReference: failurePolicy Ignore does not keep a
-// missing backend from degrading, as an acknowledgement does, or a fault that holds
-// in one mode of routing while the mode is unknown.
-func TestEnhancementCountsEachDanglingReference(t *testing.T) {
-	const (
+  versions: [%s]
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: gone, name: gone}}}}
+`
 		headless = `apiVersion: v1
 kind: Service
 metadata: {namespace: one, name: one}
@@ -92,83 +48,54 @@ webhooks:
   admissionReviewVersions: [v1]
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [%s]}]
 `
+		conversion, controllers = "CRDConversionWebhookConfigurationError", "ResourceControllersError"
+		validating, virtual     = "ValidatingAdmissionWebhookConfigurationError", "VirtualResourceAdmissionError"
+		degrades                = ", which degrades "
 	)
-	const validating, virtual = "ValidatingAdmissionWebhookConfigurationError", "VirtualResourceAdmissionError"
-	for name, test := range map[string]struct {
-		manifests string
-		want      []string
-	}{
-		"missing":         {fmt.Sprintf(ignore, "", "configmaps"), []string{validating}},
-		"acknowledged":    {fmt.Sprintf(ignore, acknowledgeAnnotation+`: "service-missing: being removed"`, "configmaps"), nil},
-		"unknown routing": {headless + fmt.Sprintf(ignore, "", "configmaps"), nil},
-		"virtual":         {headless + fmt.Sprintf(ignore, "", "pods/binding"), []string{virtual}},
+	for name, test := range map[string]struct{ manifests, critical, enhancement string }{
+		"one version":         {fmt.Sprintf(crd, "{name: v1, served: true, storage: true}"), "", conversion + degrades},
+		"clients need it":     {fmt.Sprintf(crd, "{name: v1, served: true, storage: true}, {name: v1beta1, served: true, storage: false}"), conversion, conversion + degrades},
+		"controllers need it": {fmt.Sprintf(crd, "{name: v1, served: true, storage: false}, {name: v1beta1, served: true, storage: true}"), conversion + degrades + controllers + degrades, conversion + degrades + controllers + degrades},
+		"missing":             {fmt.Sprintf(ignore, "", "configmaps"), "", validating + degrades},
+		"acknowledged":        {fmt.Sprintf(ignore, acknowledgeAnnotation+`: "service-missing: being removed"`, "configmaps"), "", ""},
+		"unknown routing":     {headless + fmt.Sprintf(ignore, "", "configmaps"), "", ""},
+		"virtual":             {headless + fmt.Sprintf(ignore, "", "pods/binding"), "", virtual + degrades},
 	} {
-		for extent, want := range map[Extent][]string{CriticalFindings: nil, EnhancementFindings: test.want} {
-			var got []string
+		for extent, want := range map[Extent]string{CriticalFindings: test.critical, EnhancementFindings: test.enhancement} {
+			var got strings.Builder
 			for _, e := range reported(t, test.manifests).OperatorErrors(extent) {
 				for _, d := range e.Degradations {
-					if got = append(got, e.Name); !d.RollsUp {
-						t.Errorf("%s: %s does not roll up", name, e.Name)
+					got.WriteString(e.Name)
+					if d.RollsUp {
+						got.WriteString(degrades)
 					}
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s, %s findings: -want +got\n%s", name, extent, diff)
+			if got.String() != want {
+				t.Errorf("%s, %s findings: %q, want %q", name, extent, &got, want)
 			}
 		}
 	}
 }
 
 // webhookFor is a webhook that is called for the creation of a resource.
-func webhookFor(group, resource, annotations string) string {
-	return fmt.Sprintf(`apiVersion: admissionregistration.k8s.io/v1
+const webhookFor = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
-metadata: {name: policy, annotations: {%s}}
+metadata: {name: policy}
 webhooks:
 - name: one.policy.example.com
   clientConfig: {url: "https://hooks.example.com/"}
   sideEffects: None
   admissionReviewVersions: [v1]
-  rules: [{apiGroups: [%q], apiVersions: [v1], operations: [CREATE], resources: [%q]}]
-`, annotations, group, resource)
-}
-
-// TestApprovalSilencesNoVirtualResource: an approval removes what is reported
-// because an approval is missing, and never virtual-resource.
-func TestApprovalSilencesNoVirtualResource(t *testing.T) {
-	const approved = ApprovalAnnotation + `: "https://example.com/pull/1"`
-	for _, test := range []struct {
-		check, group, resource string
-		silenced               bool
-	}{
-		{"virtual-resource", "", "bindings", false},
-		{"virtual-resource", "", "pods/binding", false},
-		{"critical-resource", "", "pods", true},
-		{"sensitive-resource", "", "secrets", true},
-	} {
-		for annotations, want := range map[string]bool{"": true, approved: !test.silenced} {
-			got := strings.Contains(fmt.Sprint(checksOf(reported(t, webhookFor(test.group, test.resource, annotations)))), test.check)
-			if got != want {
-				t.Errorf("%s on %s with annotations {%s}: reported: %t, want %t", test.check, test.resource, annotations, got, want)
-			}
-		}
-	}
-}
-
-func checksOf(r *Report) []string {
-	var out []string
-	for _, f := range r.Findings {
-		out = append(out, f.Check.Name)
-	}
-	return out
-}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [%s]}]
+`
 
 // TestLatencyThreshold: a webhook on critical resources is slow from 0.5 s, any
 // other from 1 s, and the Policy may set another bucket edge by the webhook's name.
 func TestLatencyThreshold(t *testing.T) {
 	policy := DefaultPolicy()
 	for resource, want := range map[string]float64{"pods": 0.5, "configmaps": 1} {
-		report := reported(t, webhookFor("", resource, ""))
+		report := reported(t, fmt.Sprintf(webhookFor, resource))
 		if got := report.Profiles[0].Threshold; got != want {
 			t.Errorf("on %s: %g s, want %g s", resource, got, want)
 		}

@@ -23,9 +23,10 @@ var orphanedConfiguration = &Check{
 			return nil
 		}
 		return []Problem{{
-			Severity: orphanSeverity(p),
-			Message:  fmt.Sprintf("is left over: namespace %s, where its Service is, %s", p.Webhook.Backend.Namespace(), state),
-			Fix:      removal(p),
+			Severity: warningIf(p.Type != inventory.Conversion ||
+				p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted), // which is never called
+			Message: fmt.Sprintf("is left over: namespace %s, where its Service is, %s", p.Webhook.Backend.Namespace(), state),
+			Fix:     removal(p),
 		}}
 	},
 }
@@ -41,14 +42,6 @@ func namespaceState(s *inventory.Snapshot, namespace string) string {
 		return ""
 	}
 	return "does not exist"
-}
-
-// orphanSeverity: an unneeded conversion is never called.
-func orphanSeverity(p *Profile) Severity {
-	if p.Type == inventory.Conversion && p.Matcher.ConversionNeed(p.CRD) == admission.NeverConverted {
-		return Info
-	}
-	return Warning
 }
 
 // removal is how to remove what was left over.

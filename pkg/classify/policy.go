@@ -1,10 +1,19 @@
 package classify
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -108,4 +117,120 @@ func matchAny(globs []string, name string) bool {
 func match(glob, name string) bool {
 	ok, err := path.Match(glob, name)
 	return err == nil && ok
+}
+
+// ParsePolicy reads what a cluster's owner decided, as YAML or JSON. What it
+// does not mention stays as DefaultPolicy has it; a list that it mentions
+// replaces the default, an entry of classes or controlPlane that entry alone.
+func ParsePolicy(content []byte) (Policy, error) {
+	if err := oneDocument(content); err != nil {
+		return Policy{}, err
+	}
+	p := DefaultPolicy()
+	document, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return Policy{}, err
+	}
+	unknown, err := kjson.UnmarshalStrict(document, &p)
+	if err != nil {
+		return Policy{}, err
+	}
+	if len(unknown) > 0 { // one that is only ignored would be a decision without effect
+		return Policy{}, fmt.Errorf("%w: webhook-auditor print policy has all", unknown[0])
+	}
+	if err := p.check(); err != nil {
+		return Policy{}, err
+	}
+	return p, nil
+}
+
+// oneDocument refuses what follows the Policy in its file: it would be ignored.
+func oneDocument(content []byte) error {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(content))
+	var first, next yamlv3.Node
+	if err := decoder.Decode(&first); err != nil {
+		return nil // an empty file is the default Policy; the decoder says what else is wrong
+	}
+	switch err := decoder.Decode(&next); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return fmt.Errorf("after the Policy: %w", err)
+	}
+	return fmt.Errorf("line %d begins another document: the file must hold one Policy", next.Line)
+}
+
+// bucketEdges are those of the API server's histogram: of a threshold between
+// them no series could show whether it was exceeded.
+var bucketEdges = []float64{0.1, 0.5, 1, 2.5, 10}
+
+// check returns all that is wrong with what the cluster's owner decided.
+func (p Policy) check() error {
+	var out []error
+	refuse := func(isWrong bool, format string, values ...any) {
+		if isWrong {
+			out = append(out, fmt.Errorf(format, values...))
+		}
+	}
+	refuseGlobs := func(where string, globs ...string) {
+		for _, glob := range globs {
+			_, err := path.Match(glob, "")
+			refuse(err != nil, "%sglob %q: %w", where, glob, err)
+		}
+	}
+	for _, class := range slices.Sorted(maps.Keys(p.Classes)) {
+		refuse(class == ClassCore, "class core has no members of its own: set coreGroups")
+		refuse(class != ClassCore && !slices.Contains(ListedClasses, class),
+			"unknown class %q: must be one of critical, vital, virtual, sensitive", class)
+	}
+	refuseGlobs("", slices.Concat(p.PlatformNamespaces, p.PlatformWebhooks, p.RunLevelZero)...)
+	for _, n := range []struct {
+		key   string
+		value int
+	}{
+		{"longTimeoutSeconds", p.LongTimeoutSeconds},
+		{"controlPlaneTimeoutSeconds", p.ControlPlaneTimeoutSeconds},
+		{"leaseTimeoutSeconds", p.LeaseTimeoutSeconds},
+		{"caExpiryDays", p.CAExpiryDays},
+		{"injectionGraceSeconds", p.InjectionGraceSeconds},
+	} {
+		refuse(n.value <= 0, "%s: %d: must be more than 0", n.key, n.value)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.LatencyThresholds)) {
+		seconds := p.LatencyThresholds[name]
+		refuse(!slices.Contains(bucketEdges, seconds),
+			"latencyThresholds of %s: %g: must be one of 0.1, 0.5, 1, 2.5, 10, the edges that the API server's histogram has",
+			name, seconds)
+	}
+	out = append(out, p.checkErrors()...)
+	for i, b := range p.Budgets {
+		refuse(b.Resource.Name == "" || b.Seconds < 0 || b.Webhooks < 0 || b.Seconds+b.Webhooks == 0,
+			"budgets[%d]: must have a resource, and seconds, webhooks or both", i)
+	}
+	names := slices.Sorted(slices.Values(CheckNames(Checks)))
+	for i, a := range p.Acknowledgements {
+		at := fmt.Sprintf("acknowledgements[%d]: ", i)
+		refuseGlobs(at, a.Check, a.Configuration, a.Name)
+		refuse(strings.TrimSpace(a.Reason) == "", "%sreason is missing", at)
+		refuse(!slices.ContainsFunc(names, func(name string) bool { return matchOrAny(a.Check, name) }),
+			"%sno check is named %q: must be one of %s", at, a.Check, strings.Join(names, ", "))
+	}
+	return errors.Join(out...)
+}
+
+// checkErrors are about names that are none of opt-in checks.
+func (p Policy) checkErrors() []error {
+	var optIn []string
+	for _, c := range Checks {
+		if c.OptIn {
+			optIn = append(optIn, c.Name)
+		}
+	}
+	var out []error
+	for _, name := range p.Checks {
+		if !slices.Contains(optIn, name) {
+			out = append(out, fmt.Errorf("checks: %q: must be one of %s", name, strings.Join(optIn, ", ")))
+		}
+	}
+	return out
 }

@@ -74,15 +74,8 @@ func TestFailingExpressions(t *testing.T) {
 
 func checkFailing(t *testing.T, o inventory.Objects, want string, severity Severity) {
 	t.Helper()
-	found := ""
-	for _, f := range evaluate(t, DefaultPolicy(), o.Snapshot(taken)).Findings {
-		if f.Check == policyExpression {
-			if found = f.Message; f.Severity != severity {
-				t.Errorf("%s, want %s: %s", f.Severity, severity, f.Message)
-			}
-		}
-	}
-	if !strings.Contains(found, want) || (found == "") != (want == "") {
-		t.Errorf("%q, want %q", found, want)
+	f := findingOf(evaluate(t, DefaultPolicy(), o.Snapshot(taken)), policyExpression)
+	if !strings.Contains(f.Message, want) || (f.Message == "") != (want == "") || want != "" && f.Severity != severity {
+		t.Errorf("%s %q, want %s %q", f.Severity, f.Message, severity, want)
 	}
 }

@@ -1,7 +1,9 @@
 package classify
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -37,7 +39,7 @@ func (p *PolicyProfile) isEvaluatedFor(r admission.Request) bool {
 func (p *PolicyProfile) meetsRequests() bool {
 	unbound := *p.AdmissionPolicy
 	unbound.Bindings = nil
-	return !p.KnowsReach() || len(p.Matcher.PolicyResources(&unbound)) > 0
+	return !knowsReach(p.Snapshot, &p.Registration) || len(p.Matcher.PolicyResources(&unbound)) > 0
 }
 
 // controlPlane are the requests on the control plane's path that a failure of the
@@ -81,7 +83,7 @@ func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 // findOfPolicies runs the checks of admission policies.
 func (p *Policy) findOfPolicies(w *work, r *Report) {
 	for _, of := range p.policyProfiles(w, r) {
-		refused := p.runs(refusedByAPI) && !of.Absent && len(r.Matcher.RefusedPolicy(of.AdmissionPolicy)) > 0
+		refused := !of.Absent && len(r.Matcher.RefusedPolicy(of.AdmissionPolicy)) > 0
 		for _, check := range Checks {
 			if !w.step() {
 				return
@@ -105,4 +107,78 @@ func ruledRequests(p *PolicyProfile) string {
 		out = append(out, operationsOf(&p.Rules[i])+" of "+named(&p.Rules[i]))
 	}
 	return JoinBounded(out)
+}
+
+var paramKindMissing = &Check{
+	Name:     "param-kind-missing",
+	Summary:  "An admission policy refuses all that it matches: the kind of its params is not served.",
+	Severity: Warning,
+	Alerts:   map[Severity]string{Warning: "WebhookPolicyParamKindMissing"},
+	For:      5 * time.Minute,
+	Cause:    "Kind of its params is not served",
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		if !p.FailsClosed() || len(p.Bindings) == 0 || !p.meetsRequests() ||
+			!p.Matcher.ParamKind(p.AdmissionPolicy).Refused {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("refuses %s%s, whatever its bindings and matchConditions say: the API server does not serve %s %s, the kind of its params (failurePolicy Fail); an API server that has served it lets requests pass until it starts anew",
+				ruledRequests(p), ifMatched(p), p.ParamKind.APIVersion, p.ParamKind.Kind),
+			Fix: fmt.Sprintf("%s; then create the CustomResourceDefinition of %s, and the bindings half a minute after it", deleteBindings(p.AdmissionPolicy), quoted(p.ParamKind.Kind)),
+		}}
+	},
+}
+
+// ifMatched says that selectors or names leave some of the requests out.
+func ifMatched(p *PolicyProfile) string {
+	if p.NamespaceSelector.Empty() && p.ObjectSelector.Empty() && len(p.Excluded.Rules) == 0 &&
+		!slices.ContainsFunc(p.ResourceNames, func(names []string) bool { return len(names) > 0 }) {
+		return ""
+	}
+	return " that its matchConstraints let through"
+}
+
+var policyWithoutEffect = &Check{
+	Name:     "policy-without-effect",
+	Summary:  "An admission policy has no binding, or a binding no policy: neither does anything.",
+	Severity: Info,
+	FindPolicy: func(p *PolicyProfile) []Problem {
+		switch {
+		case p.Absent && p.Snapshot.Unread(p.Ref):
+		case p.Absent:
+			binding, absence := p.Bindings[0].Object, "does not exist, so that"
+			if !p.Snapshot.PoliciesKnown {
+				absence = "is not in the input; if nothing else installs it,"
+			}
+			if likely := likelyPolicy(p); likely != "" {
+				absence = fmt.Sprintf("is not in the input (did you mean %s?); if nothing else installs it,", likely)
+			}
+			return []Problem{{
+				Message: fmt.Sprintf("%s %s %s has no effect", absence, binding.Kind, binding.Name),
+				Fix:     "create the policy, or " + DeleteBinding(p.Bindings[0]) + changedBy(binding.Owner),
+			}}
+		case p.Snapshot.PoliciesKnown && len(p.Bindings) == 0: // files need not hold all of them
+			remove := DeleteCommands(kindOf(&p.Registration), p.Name, p.Object.Owner)
+			return []Problem{{
+				Message: "has no effect: no binding names it",
+				Fix:     fmt.Sprintf("create a %sBinding with policyName %s, or %s%s", p.Object.Kind, quoted(p.Name), remove.Disable, changedBy(p.Object.Owner)),
+			}}
+		}
+		return nil
+	},
+}
+
+// likelyPolicy is the policy that the bindings of an absent one mean: one of almost the name, or
+// of the name and the other type; "" where none is like it.
+func likelyPolicy(p *PolicyProfile) string {
+	var names []string
+	for _, o := range p.Snapshot.Policies {
+		switch {
+		case o.Type == p.Type:
+			names = append(names, o.Name)
+		case o.Name == p.Name:
+			return o.Object.Kind + " " + o.Name
+		}
+	}
+	return inventory.LikelyName(p.Name, names)
 }

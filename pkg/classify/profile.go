@@ -89,7 +89,8 @@ func (d *deriver) derive(w *inventory.Webhook) *Profile {
 		d.alike[key] = p
 	}
 	p.Webhook = w
-	if !d.policy.holdsUpControlPlane(w) {
+	shortest := secondsOf(min(d.policy.LeaseTimeoutSeconds, d.policy.ControlPlaneTimeoutSeconds))
+	if !w.FailsClosed() && w.Timeout <= shortest { // it cannot hold the control plane up
 		p.ControlPlane = nil
 	}
 	p.Approval = w.Object.Annotations[ApprovalAnnotation]

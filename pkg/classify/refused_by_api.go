@@ -27,8 +27,7 @@ var refusedByAPI = &Check{
 			out = refusal(p.Matcher.RefusedPolicy(p.AdmissionPolicy), objectName(&p.Registration), "it")
 		}
 		for _, b := range p.Bindings {
-			binding := TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name)
-			out = append(out, refusal(p.Matcher.RefusedBinding(b), binding, "its binding "+b.Object.Name)...)
+			out = append(out, refusal(p.Matcher.RefusedBinding(b), bindingName(b), "its binding "+b.Object.Name)...)
 		}
 		return out
 	},

@@ -3,7 +3,13 @@ package classify
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -50,12 +56,13 @@ func (d *deriver) matchedOnZero(p *Profile) RunLevelZero {
 			if !d.work.step() {
 				return out
 			}
-			if (!found || !slices.Contains(out.Namespaces, ns)) &&
-				d.matcher.Intercepts(p.Webhook, r.Resource, op, ns).Match == admission.Yes {
-				found = true
-				if !slices.Contains(out.Namespaces, ns) {
-					out.Namespaces = append(out.Namespaces, ns)
-				}
+			isListed := slices.Contains(out.Namespaces, ns)
+			if found && isListed ||
+				d.matcher.Intercepts(p.Webhook, r.Resource, op, ns).Match != admission.Yes {
+				continue
+			}
+			if found = true; !isListed {
+				out.Namespaces = append(out.Namespaces, ns)
 			}
 		}
 		if found {
@@ -78,15 +85,55 @@ func (p Policy) onRunLevel(s *inventory.Snapshot, level string) []string {
 	return out[:min(len(out), maxOnRunLevel)]
 }
 
-// excludeRunLevelZero adds what the namespaceSelector lacks.
+// excludeRunLevelZero adds what the namespaceSelector lacks: the run-level guard adds the same to
+// a webhook that is registered after it.
 func excludeRunLevelZero(p *Profile) []edit {
 	var edits []edit
-	for i, e := range p.lackedExclusions() {
-		if i == 0 {
-			edits = append(edits, excludeLabel(p, e))
-			continue
+	for _, lacked := range p.Policy.RunLevelExclusions(p.Snapshot) {
+		has := func(e metav1.LabelSelectorRequirement) bool {
+			return e.Key == lacked.Key && e.Operator == lacked.Operator &&
+				sets.New(e.Values...).HasAll(lacked.Values...)
 		}
-		edits = append(edits, set(p, "namespaceSelector/matchExpressions/-", e))
+		switch {
+		case slices.ContainsFunc(p.NamespaceSelector.Raw.MatchExpressions, has):
+		case len(edits) == 0:
+			edits = append(edits, excludeLabel(p, lacked))
+		default:
+			edits = append(edits, set(p, "namespaceSelector/matchExpressions/-", lacked))
+		}
 	}
 	return edits
 }
+
+// RunLevelExclusions are the requirements that keep a namespaceSelector off
+// run level 0: one by the label, and one by name for the namespaces that the
+// Policy names. The Snapshot says which ones a glob stands for.
+func (p Policy) RunLevelExclusions(s *inventory.Snapshot) []metav1.LabelSelectorRequirement {
+	var out []metav1.LabelSelectorRequirement
+	if p.RunLevelLabel != "" {
+		out = append(out, metav1.LabelSelectorRequirement{
+			Key: p.RunLevelLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{"0"},
+		})
+	}
+	var names []string
+	for _, glob := range p.RunLevelZero {
+		if !IsGlob(glob) {
+			names = append(names, glob)
+			continue
+		}
+		for name := range s.Namespaces {
+			if match(glob, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) > 0 {
+		out = append(out, metav1.LabelSelectorRequirement{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: text.Distinct(names),
+		})
+	}
+	return out
+}
+
+// IsGlob reports whether a glob of the Policy is more than a name.
+func IsGlob(glob string) bool { return strings.ContainsAny(glob, `*?[\`) }

@@ -84,7 +84,7 @@ func TestGrowthOverSnapshots(t *testing.T) {
 // all evaluates so many Snapshots, each edited, and calls each with the Reports.
 func (e *evaluated) all(t *testing.T, edit func(o *inventory.Objects, w *admissionv1.ValidatingWebhook, n int), all int, each func(n int, o inventory.Objects, r *Report)) {
 	t.Helper()
-	cluster := crowd{hook: catchAll, around: withBackends}.objects(3)
+	cluster := crowd{edit: catchAll, around: withBackends}.objects(3)
 	for n := range all {
 		o := cluster
 		configuration := o.Validating[0].DeepCopy()

@@ -42,17 +42,11 @@ func TestServingCertificate(t *testing.T) {
 				s := o.Snapshot(taken)
 				tt.probe.Outside = outside
 				s.Probes = map[inventory.Ref]inventory.Probe{s.Webhooks[0].Ref: tt.probe}
-				for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
-					if f.Check != servingCertificate {
-						continue
-					}
-					concludes := strings.Contains(f.Message, "refuse")
-					if outside && (concludes || f.Severity > Warning) || !outside && (!concludes || !strings.Contains(f.Message, tt.message) || !strings.HasPrefix(f.Fix, tt.fix)) {
-						t.Errorf("outside %t: %s: %s: %s", outside, f.Severity, f.Message, f.Fix)
-					}
-					return
+				f := findingOf(evaluate(t, DefaultPolicy(), s), servingCertificate)
+				concludes := strings.Contains(f.Message, "refuse")
+				if f.Message == "" || outside && (concludes || f.Severity > Warning) || !outside && (!concludes || !strings.Contains(f.Message, tt.message) || !strings.HasPrefix(f.Fix, tt.fix)) {
+					t.Errorf("outside %t: %s: %s: %s", outside, f.Severity, f.Message, f.Fix)
 				}
-				t.Error("no finding")
 			})
 		}
 	}

@@ -3,6 +3,9 @@ package classify
 import (
 	"slices"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -10,7 +13,8 @@ import (
 // distribution registers itself. Its name alone proves nothing: a user who may
 // register webhooks may choose any.
 type stockWebhook struct {
-	distribution distribution
+	// distribution reports whether the input is of a cluster of the distribution.
+	distribution func(*inventory.Snapshot) bool
 	// name is that of the configuration or CRD.
 	name string
 	// backends are globs of the namespace of the backend, or of the host of its
@@ -19,9 +23,6 @@ type stockWebhook struct {
 	// resources are all that its rules name.
 	resources []string
 }
-
-// distribution reports whether the input is of a cluster of the distribution.
-type distribution func(*inventory.Snapshot) bool
 
 func openshift(s *inventory.Snapshot) bool { return s.OpenShift }
 
@@ -67,39 +68,21 @@ var stockWebhooks = []stockWebhook{
 
 // StockNames are the names of what stock OpenShift clusters register.
 func StockNames() []string {
-	var out []string
-	for _, k := range stockWebhooks {
-		if !slices.Contains(out, k.name) {
-			out = append(out, k.name)
-		}
-	}
-	return out
+	return text.Once(text.Map(stockWebhooks, func(k stockWebhook) string { return k.name }))
 }
 
-// stock reports whether the webhook is one that the input's distribution
-// registers: by its name, its backend and its rules.
+// stock reports whether the webhook is one that the input's distribution registers: by its name,
+// its backend and its rules, which name no resource but those of the stock webhook.
 func stock(s *inventory.Snapshot, w *inventory.Webhook) bool {
+	address := w.Backend.Service.Namespace
+	if w.Backend.Kind == inventory.BackendURL {
+		address = w.Backend.Host()
+	}
 	return slices.ContainsFunc(stockWebhooks, func(k stockWebhook) bool {
-		return k.name == w.Configuration && k.distribution(s) && k.serves(w.Backend) && k.asksFor(w)
+		isOther := func(r inventory.Resource) bool { return !slices.Contains(k.resources, r.String()) }
+		return k.name == w.Configuration && k.distribution(s) && matchAny(k.backends, address) &&
+			!slices.ContainsFunc(w.Rules, func(rule admissionv1.RuleWithOperations) bool {
+				return slices.ContainsFunc(RuleResources(&rule), isOther)
+			})
 	})
-}
-
-func (k stockWebhook) serves(b inventory.Backend) bool {
-	address := b.Service.Namespace
-	if b.Kind == inventory.BackendURL {
-		address = b.Host()
-	}
-	return matchAny(k.backends, address)
-}
-
-// asksFor reports whether the rules name no resource but those of the stock
-// webhook.
-func (k stockWebhook) asksFor(w *inventory.Webhook) bool {
-	for i := range w.Rules {
-		if slices.ContainsFunc(RuleResources(&w.Rules[i]),
-			func(r inventory.Resource) bool { return !slices.Contains(k.resources, r.String()) }) {
-			return false
-		}
-	}
-	return true
 }

@@ -76,48 +76,17 @@ var functions = []function{
 var storedConversions = []string{"garbage collection", "deletion of namespaces in the whole cluster", "resource quota"}
 
 // Functions are the functions of the cluster that need requests for which the webhook is
-// called. A conversion stops the controllers that read everything, where they read
-// another version than is stored.
+// called, each with what narrows these. A conversion stops the controllers that read
+// everything, where they read another version than is stored.
 func (p *Profile) Functions() []string {
-	if p.Type != inventory.Conversion {
-		return functionNames(neededFrom(p))
-	}
-	if p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert {
+	switch {
+	case p.Type != inventory.Conversion:
+		return stops(p.Matched, func(f function) bool { return f.meets(p.Matcher, p.Webhook) },
+			func(m admission.MatchedResource) string { return Scope(p, []admission.MatchedResource{m}) })
+	case p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert:
 		return nil
 	}
 	return storedConversions
-}
-
-// FunctionsInWords are the same, each with what narrows its requests.
-func (p *Profile) FunctionsInWords() []string {
-	if p.Type == inventory.Conversion {
-		return p.Functions()
-	}
-	return narrowed(neededFrom(p),
-		func(m admission.MatchedResource) string { return Scope(p, []admission.MatchedResource{m}) })
-}
-
-// narrowed names functions, each with what narrows its requests.
-func narrowed(needs []need, scope func(admission.MatchedResource) string) []string {
-	var out []string
-	for _, n := range needs {
-		if n.namespace != "" || n.inNew != "" {
-			n.covered.Namespaced = false // no namespaceSelector keeps a part of it
-		}
-		out = append(out, n.name+scope(n.covered))
-	}
-	return out
-}
-
-// neededFrom are the functions that need requests for which the admission webhook is called.
-func neededFrom(p *Profile) []need {
-	return stops(p.Matched, func(f function) bool {
-		if f.inNew != "" {
-			v := p.MeetsInNewNamespace(f.resource, f.inNew)
-			return v.Match != admission.No && !v.OptIn
-		}
-		return f.meets(p.Matcher, p.Webhook)
-	})
 }
 
 // meets reports whether the webhook may be called for the request.
@@ -131,34 +100,29 @@ func (f function) meets(m *admission.Matcher, w *inventory.Webhook) bool {
 func (f function) subject() admission.Subject {
 	switch {
 	case f.inNew != "":
-		return admission.Subject{Namespace: "new-namespace", Name: f.inNew}
+		return admission.Subject{Namespace: "new-namespace", Name: f.inNew, Labels: admission.Unlabeled}
 	case f.user != nil:
 		return admission.Subject{Namespace: f.namespace, User: f.user, Labels: admission.Unlabeled}
 	}
 	return admission.Subject{Namespace: f.namespace}
 }
 
-// need is a function that needs requests for the resource covered.
-type need struct {
-	function
-	covered admission.MatchedResource
-}
-
-func functionNames(needs []need) []string {
-	return text.Map(needs, func(n need) string { return n.name })
-}
-
-// stops are the functions, each once, that need a request of those covered. Of a function
-// in whichever namespace, some request may be met.
-func stops(covered []admission.MatchedResource, meets func(function) bool) []need {
-	var out []need
+// stops are the functions, each once, that need a request of those covered, each with what
+// narrows it. Of a function in whichever namespace, some request may be met.
+func stops(covered []admission.MatchedResource, meets func(function) bool,
+	scope func(admission.MatchedResource) string,
+) []string {
+	var out []string
+	named := map[string]bool{}
 	for _, f := range allFunctions() {
-		i := slices.IndexFunc(covered, func(r admission.MatchedResource) bool {
-			return r.Resource == f.resource && r.Operations.Has(f.operation)
-		})
-		if i >= 0 && !slices.Contains(functionNames(out), f.name) &&
-			(f.namespace == "" && f.inNew == "" && covered[i].Namespaced || meets(f)) {
-			out = append(out, need{f, covered[i]})
+		isOfOne := f.namespace != "" || f.inNew != ""
+		for _, m := range covered {
+			if m.Resource != f.resource || !m.Operations.Has(f.operation) || named[f.name] ||
+				(isOfOne || !m.Namespaced) && !meets(f) {
+				continue
+			}
+			m.Namespaced = m.Namespaced && !isOfOne // no namespaceSelector keeps a part of it
+			named[f.name], out = true, append(out, f.name+scope(m))
 		}
 	}
 	return out
@@ -180,13 +144,13 @@ func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 	if !p.FailsClosed() || len(refusing.Bindings) == 0 {
 		return nil
 	}
-	return narrowed(stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
+	return stops(r.Matcher.PolicyResources(&refusing), func(f function) bool {
 		request, err := r.Matcher.OpenRequest(f.operation, f.resource, f.subject())
 		return err == nil && slices.ContainsFunc(refusing.Bindings, func(b *inventory.PolicyBinding) bool {
 			v := r.Matcher.MatchPolicy(request, &refusing, b)
 			return v.Match != admission.No && !v.OptIn
 		})
-	}), scope)
+	}, scope)
 }
 
 // weigh says of each finding where to look, and what stops of the cluster, as the webhook fails
@@ -199,7 +163,7 @@ func (p *Policy) weigh(_ *work, r *Report) {
 		if failed == nil {
 			continue
 		}
-		f.Refuses, f.Stops = true, failed.FunctionsInWords()
+		f.Refuses, f.Stops = true, failed.Functions()
 		if len(f.Stops) > 0 {
 			continue
 		}
@@ -221,7 +185,7 @@ func (f *Finding) failed(p *Profile) *Profile {
 	switch {
 	case p == nil || !f.Check.Fails() || !p.FailsClosed():
 		return nil
-	case f.Check.Name == "failing-match-condition":
+	case f.Check == failingMatchCondition:
 		return failing(p)
 	}
 	return p

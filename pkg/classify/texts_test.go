@@ -39,7 +39,7 @@ webhooks:
 		"Pods":               {rule("DELETE", "pods"), "delete-path", []string{"Pods are never gone"}, []string{"cannot be deleted"}},
 		"namespaces":         {rule("DELETE", "namespaces"), "delete-path", []string{"namespaces cannot be deleted"}, []string{"drains", "garbage"}},
 		"finalizers":         {rule("UPDATE", "namespaces/finalize"), "delete-path", []string{"namespaces stay Terminating"}, []string{"drains", "cannot be deleted"}},
-		"the selector":       {rule("CONNECT", "pods/exec") + selector, "dead-rule", []string{"a CONNECT to pods/exec carries no labels", "objectSelector"}, []string{"never see CONNECT"}},
+		"the selector":       {rule("CONNECT", "pods/exec") + selector, "dead-rule", []string{"no CONNECT of pods/exec carries labels", "objectSelector"}, []string{"never see CONNECT"}},
 		"another operation":  {rule("CREATE", "pods/exec"), "dead-rule", []string{"the API server calls no webhook for CREATE of pods/exec"}, []string{"labels"}},
 		"kube-system":        {rule("UPDATE", "namespaces") + inSystem, "control-plane-path", []string{"is on the path", "namespaces of kube-system are refused"}, []string{"unless"}},
 		"its status":         {rule("UPDATE", "namespaces/status") + inSystem, "control-plane-path", []string{"is on the path", "namespaces/status of kube-system are refused"}, []string{"unless"}},

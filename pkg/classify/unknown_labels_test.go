@@ -85,18 +85,10 @@ func TestUnknownLabels(t *testing.T) {
 				controlPlanePath:   test.want,
 				connectIntercepted: min(test.want, Info),
 			} {
-				var got Severity
-				for _, f := range evaluate(t, policy, s).Findings {
-					if f.Check != check {
-						continue
-					}
-					got = f.Severity
-					if unsure := strings.Contains(f.Message, "unless its namespaceSelector"); unsure != (test.called == admission.Maybe) {
-						t.Errorf("%s: says %q", check.Name, f.Message)
-					}
-				}
-				if got != severity {
-					t.Errorf("%s: severity %q, want %q", check.Name, got, severity)
+				f := findingOf(evaluate(t, policy, s), check)
+				unsure := strings.Contains(f.Message, "unless its namespaceSelector")
+				if f.Severity != severity || f.Message != "" && unsure != (test.called == admission.Maybe) {
+					t.Errorf("%s: severity %q, want %q: %s", check.Name, f.Severity, severity, f.Message)
 				}
 			}
 			for _, namespace := range []string{"mesh", "kube-system"} {

@@ -36,11 +36,10 @@ func findVirtualResource(p *Profile) []Problem {
 		return nil
 	}
 	consequence := "while it cannot be called, this is refused (failurePolicy Fail)"
-	decided := decidedBy(virtual, decision.refused)
 	if !p.FailsClosed() {
 		consequence = fmt.Sprintf("while its backend hangs, this waits %s each time (failurePolicy Ignore)", text.Seconds(p.Timeout))
-		decided = decidedBy(virtual, decision.delayed)
 	}
+	decided := decidedBy(virtual, p.FailsClosed())
 	return []Problem{{
 		Severity: virtualSeverity(p, virtual),
 		Message:  fmt.Sprintf("intercepts %s%s, never stored; %s: %s", byRule(p, virtual), scopeOf(p, virtual), consequence, decided),
@@ -78,17 +77,6 @@ type decision struct {
 	consequence string
 }
 
-// delayed says what waits for the webhook.
-func (d decision) delayed() string { return fmt.Sprintf("%s: %s", d.resource, d.decides) }
-
-// refused says what is refused, and what follows.
-func (d decision) refused() string {
-	if d.consequence == "" {
-		return d.delayed()
-	}
-	return d.delayed() + ", so that " + d.consequence
-}
-
 // virtualDecisions says what each virtual resource decides, the gravest first.
 // The API server itself authenticates and authorizes without the reviews of
 // Kubernetes. Sources: k8s.io/kubernetes pkg/scheduler/util (which binds by
@@ -123,16 +111,22 @@ var (
 	legacyBindings = inventory.Resource{Name: "bindings"}
 )
 
-// decidedBy says what the resources decide. Those that only the Policy calls
-// virtual are named alone.
-func decidedBy(virtual []inventory.Resource, say func(decision) string) string {
+// decidedBy says what the resources decide, and what follows where that is refused. Those that
+// only the Policy calls virtual are named alone.
+func decidedBy(virtual []inventory.Resource, isRefused bool) string {
 	var names []string
 	rest := slices.Clone(virtual)
 	for _, d := range virtualDecisions {
-		if i := slices.Index(rest, d.resource); i >= 0 {
-			names = append(names, say(d))
-			rest = slices.Delete(rest, i, i+1)
+		i := slices.Index(rest, d.resource)
+		if i < 0 {
+			continue
 		}
+		rest = slices.Delete(rest, i, i+1)
+		name := fmt.Sprintf("%s: %s", d.resource, d.decides)
+		if isRefused && d.consequence != "" {
+			name += ", so that " + d.consequence
+		}
+		names = append(names, name)
 	}
 	names = append(names, text.Map(rest, func(r inventory.Resource) string { return r.String() })...)
 	content := strings.Join(names[:min(len(names), maxListed)], "; ")

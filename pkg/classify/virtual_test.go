@@ -26,19 +26,19 @@ func TestVirtualDecisions(t *testing.T) {
 // TestVirtualMessages: only what the scheduler writes stops it in the message, and
 // only what the Policy adds has no such sentence.
 func TestVirtualMessages(t *testing.T) {
-	bindings := decidedBy([]inventory.Resource{legacyBindings}, decision.refused)
+	bindings := decidedBy([]inventory.Resource{legacyBindings}, true)
 	if strings.Contains(bindings, "no new Pod") || !strings.Contains(bindings, "kube-scheduler does not use") {
 		t.Errorf("bindings: %s", bindings)
 	}
 	both := []inventory.Resource{legacyBindings, placement}
-	if got := decidedBy(both, decision.refused); !strings.HasPrefix(got, "pods/binding: ") || !strings.Contains(got, "no new Pod") {
+	if got := decidedBy(both, true); !strings.HasPrefix(got, "pods/binding: ") || !strings.Contains(got, "no new Pod") {
 		t.Errorf("pods/binding, refused: %s", got)
 	}
-	if got := decidedBy(both, decision.delayed); strings.Contains(got, "no new Pod") {
+	if got := decidedBy(both, false); strings.Contains(got, "no new Pod") {
 		t.Errorf("pods/binding, delayed: %s", got)
 	}
-	expect.Equal(t, "pods/eviction", decidedBy([]inventory.Resource{{Name: "pods", Subresource: "eviction"}}, decision.refused)) // of the Policy
-	if got := decidedBy(defaultClasses()[ClassVirtual], decision.refused); strings.Count(got, ";") != maxListed || !strings.HasSuffix(got, "and 13 more") {
+	expect.Equal(t, "pods/eviction", decidedBy([]inventory.Resource{{Name: "pods", Subresource: "eviction"}}, true)) // of the Policy
+	if got := decidedBy(defaultClasses()[ClassVirtual], true); strings.Count(got, ";") != maxListed || !strings.HasSuffix(got, "and 13 more") {
 		t.Errorf("all: %s", got)
 	}
 }

@@ -5,11 +5,22 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+
+	"al.essio.dev/pkg/shellescape"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
+
+// warningIf is the severity of what is worth knowing at least.
+func warningIf(isSure bool) Severity {
+	if isSure {
+		return Warning
+	}
+	return Info
+}
 
 // maxListed bounds the resources that one message names.
 const maxListed = 5
@@ -84,6 +95,11 @@ func objectName(r *inventory.Registration) string {
 	return TypeAndName(kindOf(r), r.Configuration)
 }
 
+// bindingName is the same of a binding.
+func bindingName(b *inventory.PolicyBinding) string {
+	return TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name)
+}
+
 // kindOf is the kind of what registers a webhook, or is a policy, as kubectl takes it.
 func kindOf(r *inventory.Registration) string {
 	if r.Type == inventory.Conversion {
@@ -105,12 +121,38 @@ func unless(w *inventory.Webhook, namespaces []string) string {
 	return ", unless " + strings.Join(reasons, " or ")
 }
 
-// approve is how to make an informational finding go away for good: by the approval that
-// OpenShift's conventions know; elsewhere an accepted finding is the record.
-func approve(p *Profile, check string) string {
-	accept := fmt.Sprintf("kubectl annotate %s %s='%s: REASON'", ObjectName(p), acknowledgeAnnotation, check)
-	if !p.Snapshot.OpenShift {
-		return "review what it does, then record that it is wanted: " + accept
+// quoted returns the text as one word of a shell command. Every name in a Fix
+// goes through it, also where it stands in prose: names come out of manifests,
+// and users copy whole lines. What cannot be printed, line ends above all, is
+// replaced: no name that the API server accepts holds any.
+func quoted(word string) string {
+	return shellescape.Quote(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, word))
+}
+
+// quotedAll quotes each.
+func quotedAll(words []string) []string {
+	return text.Map(words, quoted)
+}
+
+// ShellFlag returns the flag with its value. Where the value would be taken for a
+// flag itself, both are one word.
+func ShellFlag(flag, value string) string {
+	if strings.HasPrefix(value, "-") {
+		return flag + "=" + quoted(value)
 	}
-	return fmt.Sprintf("review what it does, then record the approval: kubectl annotate %s %s=URL-OF-THE-PULL-REQUEST; or accept the finding: %s", ObjectName(p), ApprovalAnnotation, accept)
+	return flag + " " + quoted(value)
+}
+
+// TypeAndName returns TYPE and NAME as kubectl takes them, where a name that starts
+// with a dash is not taken for a flag.
+func TypeAndName(kind, name string) string {
+	if strings.HasPrefix(name, "-") {
+		return quoted(kind + "/" + name)
+	}
+	return kind + " " + quoted(name)
 }

@@ -13,6 +13,51 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
+var longTimeout = &Check{
+	Name:     "long-timeout",
+	Summary:  "A webhook may hold every request that it intercepts for longer than 15 s.",
+	Severity: Info,
+	Find: func(p *Profile) []Problem {
+		if p.Platform || p.Type == inventory.Conversion || p.Timeout <= usefulTimeout(p, p.Policy.LongTimeoutSeconds) {
+			return nil
+		}
+		limit := "while clients wait 30 s for all webhooks together"
+		if by, alone := endedAlone(p); alone {
+			limit = "not within " + by.String()
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), %s", text.Seconds(p.Timeout), limit),
+			Fix:     patch(p, shorten(p, p.Policy.LongTimeoutSeconds)),
+		}}
+	},
+}
+
+// shorten sets a timeoutSeconds that is short enough for all checks: at most those seconds,
+// and the API's default.
+func shorten(p *Profile, seconds int) edit {
+	seconds = min(seconds, 10)
+	if p.Outlasting != nil {
+		if enough := p.Outlasting.enough(p); enough >= time.Second {
+			seconds = min(seconds, int(enough.Seconds()))
+		}
+	}
+	return set(p, "timeoutSeconds", seconds)
+}
+
+// usefulTimeout is the number of seconds, or what the platform leaves a webhook alone.
+func usefulTimeout(p *Profile, seconds int) time.Duration {
+	return min(secondsOf(seconds), p.Matcher.LongestTimeout(p.Type))
+}
+
+// endedAlone is the limit that ends a request for which the webhook alone is called. One
+// that hangs changes nothing, so that it is not called again.
+func endedAlone(p *Profile) (limit admission.Limit, ended bool) {
+	budget := admission.Budget{}.Add(p.Webhook, admission.Create)
+	budget.Reinvocable = 0
+	limit, _, ended = admission.End(p.Matcher.Limits(admission.Create, inventory.Resource{}), budget)
+	return limit, ended
+}
+
 var chainOutlastsRequest = &Check{
 	Name:     "chain-outlasts-request",
 	Summary:  "Webhooks of one request can take longer than the API server waits: it refuses the request in spite of failurePolicy Ignore.",
@@ -22,11 +67,9 @@ var chainOutlastsRequest = &Check{
 		if o == nil || p.Platform {
 			return nil
 		}
-		severity := Info
-		if o.Critical && !o.Conditional {
-			severity = Warning
-		}
-		return []Problem{{Severity: severity, Message: o.message(), Brief: o.Brief(), Fix: o.fix(p)}}
+		return []Problem{{
+			Severity: warningIf(o.Critical && !o.Conditional), Message: o.message(), Brief: o.Brief(), Fix: o.fix(p),
+		}}
 	},
 }
 
@@ -94,22 +137,23 @@ func explainCommand(c Cost) string {
 
 // findOutlasting finds the worst chain of each webhook with failurePolicy Ignore that
 // outlasts its requests, those to critical resources before others.
-func (p *Policy) findOutlasting(w *work, m *admission.Matcher, profiles []*Profile) []inventory.Error {
-	open := slices.DeleteFunc(slices.Clone(profiles), func(f *Profile) bool {
+func (p *Policy) findOutlasting(w *work, r *Report) {
+	m := r.Matcher
+	open := slices.DeleteFunc(slices.Clone(r.Profiles), func(f *Profile) bool {
 		return f.Type == inventory.Conversion || f.FailsClosed()
 	})
 	b := newCostIndex(w, m, open, outlasted(m, open))
-	for r := range b.chains {
-		for _, op := range m.Operations(r) {
+	for resource := range b.chains {
+		for _, op := range m.Operations(resource) {
 			if !w.step() {
-				return nil
+				return
 			}
-			for _, c := range b.meetings(r, op) {
+			for _, c := range b.meetings(resource, op) {
 				p.addOutlasting(b, c)
 			}
 		}
 	}
-	return b.incomplete()
+	r.Errors = append(r.Errors, b.errors...)
 }
 
 // outlasted are the resources whose requests the webhooks could outlast if all of them

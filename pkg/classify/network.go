@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -59,14 +60,11 @@ func isolated(p *Profile, w *inventory.Workload, port int32, policies []*invento
 	if against {
 		severity = Info
 	}
-	closing := policies[0].String() + " closes"
-	if more := len(policies) - 1; more > 0 {
-		closing = fmt.Sprintf("%s and %d more close", policies[0], more)
-	}
+	closers := sentence([]string{policies[0].String()}, len(policies)-1)
 	return Problem{
 		Severity: min(severity, Warning),
-		Message: fmt.Sprintf("calls %s, but %s port %d of %s %s; the API server calls from its host's network; unless the network plugin lets it in, %s%s",
-			BackendName(p), closing, port, w, to, consequence, evidence),
+		Message: fmt.Sprintf("calls %s, but port %d of %s is closed %s by %s; the API server calls from its host's network; unless the network plugin lets it in, %s%s",
+			BackendName(p), port, w, to, closers, consequence, evidence),
 		Brief: brief,
 		Fix:   openPort(p, port),
 	}
@@ -84,18 +82,15 @@ func pluginPolicy(p *Profile) string {
 		}
 	}
 	for i := range s.Manifests {
-		if m := &s.Manifests[i]; strings.HasSuffix(m.Kind, "NetworkPolicy") && mayOpen(strings.ToLower(m.Kind), m.Group) &&
-			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) && !isRead(s, m) {
+		m := &s.Manifests[i]
+		isRead := slices.ContainsFunc(s.NetworkPolicies,
+			func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })
+		if strings.HasSuffix(m.Kind, "NetworkPolicy") && mayOpen(strings.ToLower(m.Kind), m.Group) &&
+			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) && !isRead {
 			return m.String()
 		}
 	}
 	return ""
-}
-
-// isRead reports whether the policy was read.
-func isRead(s *inventory.Snapshot, m *inventory.Manifest) bool {
-	return slices.ContainsFunc(s.NetworkPolicies,
-		func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })
 }
 
 // mayOpen reports whether policies of a kind can open to API servers what a NetworkPolicy
@@ -174,4 +169,100 @@ func fromAPIServer(s *inventory.Snapshot) string {
 		return "by a CiliumNetworkPolicy from the entities kube-apiserver, remote-node and host"
 	}
 	return "by a NetworkPolicy from an ipBlock of each control plane node"
+}
+
+var meshStrict = &Check{
+	Name:     "mesh-strict",
+	Summary:  "A mesh takes calls to a webhook's Pods with its own mutual TLS alone, which no API server speaks.",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		if p.Platform || p.State.Fault != inventory.Sound {
+			return nil
+		}
+		for _, w := range BehindWebhook(p) {
+			port := p.Snapshot.TargetPort(p.State.Service, &w)
+			by := p.Snapshot.StrictFor(&w, port)
+			if port == 0 || by == nil || !inMesh(p.Snapshot, &w, port) {
+				continue
+			}
+			severity, consequence := consequences(p)
+			return []Problem{{
+				Severity: min(severity, Warning),
+				Message: fmt.Sprintf("calls %s, and PeerAuthentication %s/%s (STRICT) takes calls to port %d of %s from the mesh alone: the API server is outside of it, and %s%s",
+					BackendName(p), by.Namespace, by.Name, port, &w, consequence, waitsFirst(p)),
+				Brief: fmt.Sprintf("the API server is outside the mesh: PeerAuthentication %s/%s (STRICT) closes port %d of its Pods", by.Namespace, by.Name, port),
+				Fix:   takeOutOfMesh(&w, port),
+			}}
+		}
+		return nil
+	},
+}
+
+// inMesh reports whether Istio takes the calls to the port of the workload's Pods: by an
+// injected sidecar, or for the node. Source: istio.io, sidecar injection, ambient mode.
+func inMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) bool {
+	namespace := s.Namespaces[w.Namespace].Labels
+	label := func(key string) string {
+		if value, own := w.PodLabels[key]; own {
+			return value
+		}
+		return namespace[key]
+	}
+	const inject = "sidecar.istio.io/inject"
+	own := cmp.Or(w.PodLabels[inject], w.MeshAnnotations[inject])
+	injected := w.PodLabels[inject] == "true" && namespace["istio-injection"] == "" || namespace["istio-injection"] == "enabled" ||
+		namespace["istio-injection"] == "" && label("istio.io/rev") != ""
+	switch {
+	case w.HostNetwork:
+		return false
+	case label("istio.io/dataplane-mode") == "ambient":
+		return true
+	case own == "false", !injected: // no annotation has the injector called
+		return false
+	}
+	has := func(list string) bool {
+		return slices.Contains(strings.Split(strings.ReplaceAll(list, " ", ""), ","), fmt.Sprint(port))
+	}
+	included, listed := w.MeshAnnotations["traffic.sidecar.istio.io/includeInboundPorts"]
+	return !has(w.MeshAnnotations["traffic.sidecar.istio.io/excludeInboundPorts"]) && (!listed || included == "*" || has(included))
+}
+
+// takeOutOfMesh is how the sidecars of the workload leave the port alone.
+func takeOutOfMesh(w *inventory.Workload, port int32) string {
+	maker := w.Maker()
+	if maker.Kind == "Pod" {
+		return fmt.Sprintf("annotate the Pod: traffic.sidecar.istio.io/excludeInboundPorts: \"%d\"", port)
+	}
+	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", w.MeshAnnotations["traffic.sidecar.istio.io/excludeInboundPorts"], port), ",")
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"traffic.sidecar.istio.io/excludeInboundPorts":%q}}}}}`, ports)
+	return "have the sidecar leave the port alone; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods: " +
+		changed("patch", strings.ToLower(maker.Kind), inventory.Key{Namespace: w.Namespace, Name: maker.Name},
+			"--type=merge -p "+quoted(patch))
+}
+
+var anyPodMayCall = &Check{
+	Name:     "any-pod-may-call",
+	Summary:  "No NetworkPolicy closes the port of a webhook to other Pods: each of them may send it reviews.",
+	Severity: Info,
+	OptIn:    true,
+	Find: func(p *Profile) []Problem {
+		if p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
+			return nil
+		}
+		for _, w := range BehindWebhook(p) {
+			port := p.Snapshot.TargetPort(p.State.Service, &w)
+			if port == 0 || w.HostNetwork || p.Snapshot.ClosedToPods(&w, port) {
+				continue
+			}
+			unless := ""
+			if name := pluginPolicy(p); name != "" {
+				unless = fmt.Sprintf("; %s may close it, and is not read", name)
+			}
+			return []Problem{{
+				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot distinguish the callers%s", BackendName(p), port, &w, unless),
+				Fix:     fmt.Sprintf("close port %d to Pods %s%s", port, fromAPIServer(p.Snapshot), byOwner(p)),
+			}}
+		}
+		return nil
+	},
 }

@@ -9,6 +9,43 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
+var duplicateName = &Check{
+	Name:     "duplicate-name",
+	Summary:  "Webhooks of one type share a name, so that the API server's metrics merge them.",
+	Severity: Info,
+	Find: func(p *Profile) []Problem {
+		if len(p.SameName) == 0 {
+			return nil
+		}
+		return []Problem{{
+			Message: fmt.Sprintf("has a name that several webhooks have, in %s: the API server's metrics and errors do not distinguish them", JoinBounded(p.SameName)),
+			Fix:     fmt.Sprintf("give it a name of its own in %s, one that ends in a domain of its owner%s", ObjectName(p), byOwner(p)),
+		}}
+	},
+}
+
+// findSameNames finds the webhooks that share a name: the API server's own series
+// do not distinguish them. It costs a step for each webhook, and sorting.
+func findSameNames(w *work, r *Report) {
+	registered := map[inventory.Series][]string{}
+	for _, p := range r.Profiles {
+		registered[p.Series()] = append(registered[p.Series()], p.Configuration)
+	}
+	for key, all := range registered {
+		if len(all) == 1 {
+			delete(registered, key)
+		} else {
+			registered[key] = text.Distinct(all)
+		}
+	}
+	for _, p := range r.Profiles {
+		if !w.step() {
+			return
+		}
+		p.SameName = registered[p.Series()]
+	}
+}
+
 var twoOwners = &Check{
 	Name:     "two-owners",
 	Summary:  "Two owners have one configuration: each replaces what the other registers.",
@@ -26,7 +63,7 @@ var twoOwners = &Check{
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		out := sharedName(&p.Object, objectName(&p.Registration))
 		for _, b := range p.Bindings {
-			out = append(out, sharedName(&b.Object, TypeAndName(strings.ToLower(b.Object.Kind), b.Object.Name))...)
+			out = append(out, sharedName(&b.Object, bindingName(b))...)
 		}
 		return out
 	},
@@ -38,10 +75,6 @@ var scaffoldNames = []string{"validating-webhook-configuration", "mutating-webho
 
 // sharedName is what two owners make of an object.
 func sharedName(o *inventory.Object, name string) []Problem {
-	is := "is in a "
-	if strings.HasSuffix(o.Kind, "Binding") {
-		is = "is bound by a "
-	}
 	switch {
 	case o.Rival != nil:
 		other := o.Rival.Source.String()
@@ -49,7 +82,7 @@ func sharedName(o *inventory.Object, name string) []Problem {
 			other += fmt.Sprintf(" (%s)", strings.TrimSuffix(fmt.Sprintf("%s in namespace %s", owner, owner.Namespace), " in namespace "))
 		}
 		return []Problem{{
-			Message: is + fmt.Sprintf("%s whose name another owner has in %s: Helm refuses the second, kubectl apply replaces the first", o.Kind, other),
+			Message: fmt.Sprintf("belongs to a %s whose name another owner has in %s: Helm refuses the second, kubectl apply replaces the first", o.Kind, other),
 			Brief:   fmt.Sprintf("another owner has %s too, in %s: Helm refuses the second, kubectl apply replaces the first", name, other),
 			Fix:     nameOfItsOwn(name),
 		}}
@@ -57,7 +90,7 @@ func sharedName(o *inventory.Object, name string) []Problem {
 		names := text.Map(o.Owners, func(owner inventory.Owner) string { return owner.String() })
 		return []Problem{{
 			Severity: Info,
-			Message:  is + fmt.Sprintf("%s that is marked as that of %s: where both write it, each reverts the other", o.Kind, JoinBounded(names)),
+			Message:  fmt.Sprintf("belongs to a %s that is marked as that of %s: where both write it, each reverts the other", o.Kind, JoinBounded(names)),
 			Fix:      "leave the object in one of them, and take the mark of the other one off",
 		}}
 	}

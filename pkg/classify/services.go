@@ -1,7 +1,9 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,12 +22,16 @@ var backendSelector = &Check{
 			return nil
 		}
 		behind := BehindWebhook(p)
-		for _, find := range []func(*Profile, inventory.Service, []inventory.Workload) *Problem{
-			noPods, noSuchPort, foreignPods, unreadyPods,
-		} {
-			if problem := find(p, service, behind); problem != nil {
-				return []Problem{*problem}
-			}
+		problem := cmp.Or(noPods(p, service, behind), noSuchPort(p, service, behind), foreignPods(p, service, behind))
+		switch {
+		case problem != nil:
+			return []Problem{*problem}
+		case service.PublishNotReady:
+			return []Problem{{
+				Severity: Info,
+				Message:  fmt.Sprintf("calls %s with publishNotReadyAddresses: calls go to Pods that are not ready, and no-ready-endpoints cannot see an outage", BackendName(p)),
+				Fix:      fmt.Sprintf("set publishNotReadyAddresses of Service %s to false%s", quoted(service.Key.String()), byOwner(p)),
+			}}
 		}
 		return nil
 	},
@@ -53,24 +59,17 @@ func noPods(p *Profile, service inventory.Service, workloads []inventory.Workloa
 			Fix:      fmt.Sprintf("set spec.selector of Service %s to the labels of the Pods that serve the webhook%s", quoted(service.Key.String()), byOwner(p)),
 		}
 	}
-	stopped, beside := -1, ""
-	for i := range workloads {
-		switch w := &workloads[i]; {
-		case hasPods(w) && !lacksPort(p, w):
-			return nil
-		case hasPods(w):
-			beside = fmt.Sprintf(", beside those of %s, which declare another port", w)
-		case stopped < 0 || !lacksPort(p, w):
-			stopped = i
-		}
+	own := slices.DeleteFunc(slices.Clone(workloads), func(w inventory.Workload) bool { return lacksPort(p, &w) })
+	if len(own) == 0 {
+		own = workloads
 	}
-	if stopped < 0 || beside != "" && lacksPort(p, &workloads[stopped]) {
+	if slices.ContainsFunc(own, func(w inventory.Workload) bool { return hasPods(&w) }) {
 		return nil
 	}
 	return &Problem{
 		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas%s; %s", BackendName(p), &workloads[stopped], beside, consequence),
-		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(workloads[stopped].String()), byOwner(p)),
+		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas; %s", BackendName(p), &own[0], consequence),
+		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(own[0].String()), byOwner(p)),
 	}
 }
 
@@ -152,14 +151,80 @@ func foreignPods(p *Profile, service inventory.Service, workloads []inventory.Wo
 	}
 }
 
-// unreadyPods reports a Service that sends calls to Pods that are not ready.
-func unreadyPods(p *Profile, service inventory.Service, _ []inventory.Workload) *Problem {
-	if !service.PublishNotReady {
-		return nil
-	}
-	return &Problem{
-		Severity: Info,
-		Message:  fmt.Sprintf("calls %s with publishNotReadyAddresses: calls go to Pods that are not ready, and no-ready-endpoints cannot see an outage", BackendName(p)),
-		Fix:      fmt.Sprintf("set publishNotReadyAddresses of Service %s to false%s", quoted(service.Key.String()), byOwner(p)),
-	}
+var serviceElsewhere = &Check{
+	Name:     "service-elsewhere",
+	Summary:  "The Service that a webhook calls is missing, and one of almost its name, or in other namespaces, is there.",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		called := p.State.Service
+		if p.State.Known || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || called.Name == "" ||
+			called.Key == scaffolded || called.Key == apiServers {
+			return nil
+		}
+		if _, ok := p.Snapshot.Services[called.Key]; ok {
+			return nil
+		}
+		severity, consequence := consequences(p)
+		likely, found := p.Snapshot.LikelyService(called.Key)
+		namespaces := p.Snapshot.NamespacesOfService(called.Name)
+		meant, value, field := "", quoted(likely.Namespace), "namespace"
+		switch {
+		case found && likely.Namespace == called.Namespace:
+			value, field = quoted(likely.Name), "name"
+			fallthrough
+		case found:
+			meant = fmt.Sprintf("did you mean Service %s?", likely)
+		case len(namespaces) > 1 && !p.Snapshot.Unplaced(called.Name): // which of them, or another one, is unknown
+			severity, value = Info, "that of the Service of its software"
+			meant = "a Service of that name is in " + theNamespaces(namespaces)
+		default:
+			return nil
+		}
+		fix := fmt.Sprintf("set clientConfig.service.%s to %s%s", field, value, byOwner(p))
+		callsLikely := func(w *inventory.Webhook) bool { // what an earlier installation left
+			return w.Type == p.Type && w.Backend.Service.Key == likely && reflect.DeepEqual(w.Rules, p.Rules)
+		}
+		if i := slices.IndexFunc(p.Snapshot.Webhooks, callsLikely); i >= 0 && p.Type != inventory.Conversion {
+			meant = fmt.Sprintf("%s, of the same rules, calls Service %s", objectName(&p.Snapshot.Webhooks[i].Registration), likely)
+			fix = "remove it where it is left over of an earlier installation, else " + fix
+		}
+		return []Problem{{
+			Severity: min(severity, Warning),
+			Message: fmt.Sprintf("calls %s, which the input lacks (%s); if %s is not installed by other means, %s",
+				BackendName(p), meant, called.Key, consequence),
+			Fix: fix,
+		}}
+	},
+}
+
+var (
+	// apiServers is the Service of the API servers, which each cluster has.
+	apiServers = inventory.Key{Namespace: "default", Name: "kubernetes"}
+	// scaffolded is the Service that kubebuilder writes into registrations, for a
+	// kustomization to rename. Source: kubebuilder's scaffold config/webhook.
+	scaffolded = inventory.Key{Namespace: "system", Name: "webhook-service"}
+)
+
+var sameNodeService = &Check{
+	Name:     "same-node-service",
+	Summary:  "The Service of a webhook leads to Pods on the API server's own node alone (internalTrafficPolicy Local).",
+	Severity: Warning,
+	Find: func(p *Profile) []Problem {
+		service := p.Snapshot.Services[p.State.Service.Key]
+		routed := p.Snapshot.Routing == inventory.RoutingEndpoints // which asks no cluster IP
+		if !service.SameNode || routed || p.Platform || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
+			return nil
+		}
+		severity, consequence := consequences(p)
+		if slices.ContainsFunc(BehindWebhook(p), func(w inventory.Workload) bool { return w.Daemon }) {
+			severity = Info // it may run on that node
+		}
+		return []Problem{{
+			Severity: min(severity, Warning),
+			Message: fmt.Sprintf("calls %s, whose internalTrafficPolicy Local leads to Pods on the node of the API server, or of its tunnel: where none runs there, calls end in a timeout, and %s",
+				BackendName(p), consequence),
+			Brief: fmt.Sprintf("Service %s leads to Pods on the API server's own node alone (internalTrafficPolicy Local): without one there, calls end in a timeout", service.Key),
+			Fix:   changed("patch", "service", service.Key, `--type=merge -p '{"spec":{"internalTrafficPolicy":"Cluster"}}'`),
+		}}
+	},
 }
