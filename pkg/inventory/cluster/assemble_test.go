@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
@@ -42,29 +41,6 @@ func TestReferences(t *testing.T) {
 	expect.Equal(t, []string{"a/a", "b/b", "c/c", "hive/hive"}, keys())
 	o.Validating = append(o.Validating, validating("port", otherPort))
 	expect.Equal(t, []string{"a/a", "b/b", "c/c", "default/kubernetes", "hive/hive"}, keys())
-}
-
-func TestPermissionsAreWhatIsRead(t *testing.T) {
-	s := startServer(t)
-	c := s.clients()
-	read := map[string]bool{}
-	for _, src := range c.watchedResources() {
-		read[src.Group+"/"+src.Resource] = true
-	}
-	granted := map[string]bool{}
-	for _, rule := range Permissions() {
-		for _, resource := range rule.Resources {
-			if resource+"."+rule.APIGroups[0] == clusterVersions {
-				continue // read once, not watched
-			}
-			granted[rule.APIGroups[0]+"/"+resource] = slices.Equal(rule.Verbs, []string{"list", "watch"})
-		}
-	}
-	expect.Equal(t, granted, read)
-	gets := slices.ContainsFunc(Permissions(), func(r rbacv1.PolicyRule) bool { return slices.Contains(r.NonResourceURLs, metricsPath) })
-	if !gets {
-		t.Errorf("%s is not granted", metricsPath)
-	}
 }
 
 // TestWatchedKindsAreKept: Objects have a list of each kind that is watched.

@@ -1,36 +1,29 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
-	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 // Clients talk to one API server. NewClients makes them.
 type Clients struct {
-	host                                                                         string
-	admission, apiextensions, aggregator, core, apps, slices, policy, networking rest.Interface
-	metadata                                                                     metadata.Interface
+	config   *rest.Config
+	http     *http.Client
+	core     rest.Interface
+	metadata metadata.Interface
 	// connections are all that are open; nil in tests without any.
 	connections *connrotation.Dialer
 }
@@ -62,11 +55,15 @@ func NewClients(config *rest.Config) (Clients, error) {
 	if err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
-	c, err := newClients(config, &http.Client{Transport: transport, Timeout: config.Timeout})
-	if err != nil {
+	c := Clients{
+		config: config, http: &http.Client{Transport: transport, Timeout: config.Timeout}, connections: connections,
+	}
+	if c.core, err = client.Group(config, c.http, corev1.SchemeGroupVersion); err != nil {
+		return Clients{}, err
+	}
+	if c.metadata, err = metadata.NewForConfigAndClient(config, c.http); err != nil {
 		return Clients{}, fmt.Errorf("preparing to reach %s: %w", config.Host, err)
 	}
-	c.connections = connections
 	return c, nil
 }
 
@@ -76,21 +73,6 @@ func (c Clients) connect(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	c.core.Get().AbsPath(versionPath).MaxRetries(0).Do(ctx)
-}
-
-func newClients(config *rest.Config, h *http.Client) (Clients, error) {
-	c := Clients{host: config.Host}
-	var errs [9]error
-	c.admission, errs[0] = client.Group(config, h, admissionv1.SchemeGroupVersion)
-	c.apiextensions, errs[1] = client.Group(config, h, apiextensionsv1.SchemeGroupVersion)
-	c.aggregator, errs[2] = client.Group(config, h, apiregistrationv1.SchemeGroupVersion)
-	c.metadata, errs[3] = metadata.NewForConfigAndClient(config, h)
-	c.core, errs[4] = client.Group(config, h, corev1.SchemeGroupVersion)
-	c.slices, errs[5] = client.Group(config, h, discoveryv1.SchemeGroupVersion)
-	c.apps, errs[6] = client.Group(config, h, appsv1.SchemeGroupVersion)
-	c.policy, errs[7] = client.Group(config, h, policyv1.SchemeGroupVersion)
-	c.networking, errs[8] = client.Group(config, h, networkingv1.SchemeGroupVersion)
-	return c, cmp.Or(errs[:]...) // an invalid URL fails for all clients alike
 }
 
 // Selects reports whether the selector selects an object, in the namespace where it is not "".

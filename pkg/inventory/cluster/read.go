@@ -46,7 +46,7 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	reads := &reads{once: true}
 	found := assemble(options, all, info, reads)
 	if err := nothingRead(ctx, all, found.Errors); err != nil {
-		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.host, err)
+		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.config.Host, err)
 	}
 	called := found.Snapshot(began)
 	if options.Applied != nil {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
@@ -58,8 +60,14 @@ type lister[L runtime.Object] interface {
 
 // typedResource returns the resource with a client of it, whose objects are of type T
 // and whose lists are of type L.
-func typedResource[T, L any, PT client.Object[T], PL client.List[L]](group rest.Interface, r resource) resource {
+func typedResource[T, L any, PT client.Object[T], PL client.List[L]](c Clients, r resource) resource {
 	r.example = PT(new(T))
+	kinds, _, err := client.Scheme().ObjectKinds(r.example)
+	utilruntime.Must(err)
+	at, _ := meta.UnsafeGuessKindToResource(kinds[0])
+	group, err := client.Group(c.config, c.http, at.GroupVersion())
+	utilruntime.Must(err) // an invalid URL fails for all clients alike, that of NewClients too
+	r.GroupResource = at.GroupResource()
 	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.namespace), r)
 }
 
@@ -88,79 +96,40 @@ func (c Clients) watchedResources() []resource {
 // few namespaces.
 func (c Clients) clusterResources() []resource {
 	return []resource{
-		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](
-			c.admission, resource{
-				GroupResource: admissionv1.Resource("validatingwebhookconfigurations"),
-				page:          50, strip: stripMeta,
-			},
-		),
-		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](
-			c.admission, resource{
-				GroupResource: admissionv1.Resource("mutatingwebhookconfigurations"),
-				page:          50, strip: stripMeta,
-			},
-		),
-		typedResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](c.admission,
-			resource{
-				GroupResource: admissionv1.Resource("validatingadmissionpolicies"),
-				page:          100, strip: stripPolicy,
-			}),
-		typedResource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](
-			c.admission, resource{
-				GroupResource: admissionv1.Resource("validatingadmissionpolicybindings"),
-				page:          500, strip: stripMeta,
-			},
-		),
-		typedResource[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](c.admission,
-			resource{
-				GroupResource: admissionv1.Resource("mutatingadmissionpolicies"),
-				page:          100, strip: stripPolicy,
-			}),
-		typedResource[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](
-			c.admission, resource{
-				GroupResource: admissionv1.Resource("mutatingadmissionpolicybindings"),
-				page:          500, strip: stripMeta,
-			},
-		),
-		typedResource[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](
-			c.apiextensions, resource{
-				GroupResource: apiextensionsv1.Resource("customresourcedefinitions"),
-				page:          20, serves: true, strip: stripCRD,
-			},
-		),
-		typedResource[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](c.aggregator, resource{
-			GroupResource: apiregistrationv1.Resource("apiservices"),
-			page:          200, serves: true, strip: stripAPIService,
-		}),
+		typedResource[admissionv1.ValidatingWebhookConfiguration, admissionv1.ValidatingWebhookConfigurationList](c,
+			resource{page: 50, strip: stripMeta}),
+		typedResource[admissionv1.MutatingWebhookConfiguration, admissionv1.MutatingWebhookConfigurationList](c,
+			resource{page: 50, strip: stripMeta}),
+		typedResource[admissionv1.ValidatingAdmissionPolicy, admissionv1.ValidatingAdmissionPolicyList](c,
+			resource{page: 100, strip: stripPolicy}),
+		typedResource[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1.ValidatingAdmissionPolicyBindingList](c,
+			resource{page: 500, strip: stripMeta}),
+		typedResource[admissionv1.MutatingAdmissionPolicy, admissionv1.MutatingAdmissionPolicyList](c,
+			resource{page: 100, strip: stripPolicy}),
+		typedResource[admissionv1.MutatingAdmissionPolicyBinding, admissionv1.MutatingAdmissionPolicyBindingList](c,
+			resource{page: 500, strip: stripMeta}),
+		typedResource[apiextensionsv1.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinitionList](c,
+			resource{page: 20, serves: true, strip: stripCRD}),
+		typedResource[apiregistrationv1.APIService, apiregistrationv1.APIServiceList](c,
+			resource{page: 200, serves: true, strip: stripAPIService}),
 		withClient(c.metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), resource{
 			GroupResource: namespaceResource,
 			example:       &metav1.PartialObjectMetadata{},
 			page:          500, strip: stripNamespace,
 		}),
-		typedResource[corev1.Service, corev1.ServiceList](c.core, resource{
-			GroupResource: serviceResource,
-			page:          1000, strip: stripService, counts: (*reads).calls,
+		typedResource[corev1.Service, corev1.ServiceList](c,
+			resource{page: 1000, strip: stripService, counts: (*reads).calls}),
+		typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c,
+			resource{page: 1000, strip: stripSlice, counts: (*reads).callsServiceOf}),
+		typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c,
+			resource{page: 100, strip: stripDaemonSet, counts: (*reads).ofSystemOrNear}),
+		typedResource[appsv1.Deployment, appsv1.DeploymentList](c, resource{ // only the cluster's DNS
+			labels: inventory.DNSSelector, page: 100, strip: stripDeployment, counts: (*reads).ofSystem,
 		}),
-		typedResource[discoveryv1.EndpointSlice, discoveryv1.EndpointSliceList](c.slices, resource{
-			GroupResource: sliceResource,
-			page:          1000, strip: stripSlice, counts: (*reads).callsServiceOf,
-		}),
-		typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c.policy, resource{
-			GroupResource: policyv1.Resource("poddisruptionbudgets"),
-			page:          1000, strip: stripDisruptionBudget, counts: (*reads).nearBackend,
-		}),
-		typedResource[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c.networking, resource{
-			GroupResource: networkingv1.Resource("networkpolicies"),
-			page:          500, strip: stripNetworkPolicy, counts: (*reads).nearBackend,
-		}),
-		typedResource[appsv1.DaemonSet, appsv1.DaemonSetList](c.apps, resource{
-			GroupResource: appsv1.Resource("daemonsets"),
-			page:          100, strip: stripDaemonSet, counts: (*reads).ofSystemOrNear,
-		}),
-		typedResource[appsv1.Deployment, appsv1.DeploymentList](c.apps, resource{ // only the cluster's DNS
-			GroupResource: appsv1.Resource("deployments"), labels: inventory.DNSSelector,
-			page: 100, strip: stripDeployment, counts: (*reads).ofSystem,
-		}),
+		typedResource[policyv1.PodDisruptionBudget, policyv1.PodDisruptionBudgetList](c,
+			resource{page: 1000, strip: stripDisruptionBudget, counts: (*reads).nearBackend}),
+		typedResource[networkingv1.NetworkPolicy, networkingv1.NetworkPolicyList](c,
+			resource{page: 500, strip: stripNetworkPolicy, counts: (*reads).nearBackend}),
 	}
 }
 
@@ -172,10 +141,8 @@ var (
 
 // pods are those of a namespace, or of all.
 func (c Clients) pods(namespace string) resource {
-	return typedResource[corev1.Pod, corev1.PodList](c.core, resource{
-		GroupResource: corev1.Resource("pods"), namespace: namespace,
-		page: 250, strip: stripPod, counts: (*reads).nearBackend,
-	})
+	return typedResource[corev1.Pod, corev1.PodList](c,
+		resource{namespace: namespace, page: 250, strip: stripPod, counts: (*reads).nearBackend})
 }
 
 // name is the resource as the inventory names it: failed calls are counted by it.
@@ -252,24 +219,21 @@ func expired(err error) bool {
 // /version are granted to all users by default. What is not granted becomes an
 // Error of the Snapshot, and the rest works.
 func Permissions() []rbacv1.PolicyRule {
-	read := []string{"list", "watch"}
-	return []rbacv1.PolicyRule{
-		{
-			APIGroups: []string{admissionv1.GroupName},
-			Resources: append([]string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"}, policyResources...),
-			Verbs:     read,
-		},
-		{APIGroups: []string{apiextensionsv1.GroupName}, Resources: []string{"customresourcedefinitions"}, Verbs: read},
-		{APIGroups: []string{apiregistrationv1.GroupName}, Resources: []string{"apiservices"}, Verbs: read},
-		{APIGroups: []string{corev1.GroupName}, Resources: []string{"namespaces", "services", "pods"}, Verbs: read},
-		{APIGroups: []string{discoveryv1.GroupName}, Resources: []string{"endpointslices"}, Verbs: read},
-		{APIGroups: []string{appsv1.GroupName}, Resources: []string{"daemonsets", "deployments"}, Verbs: read},
-		{APIGroups: []string{policyv1.GroupName}, Resources: []string{"poddisruptionbudgets"}, Verbs: read},
-		{APIGroups: []string{networkingv1.GroupName}, Resources: []string{"networkpolicies"}, Verbs: read},
-		{
+	clients, err := NewClients(&rest.Config{}) // none of them calls
+	utilruntime.Must(err)
+	var out []rbacv1.PolicyRule
+	for _, r := range clients.watchedResources() {
+		i := slices.IndexFunc(out, func(p rbacv1.PolicyRule) bool { return p.APIGroups[0] == r.Group })
+		if i < 0 {
+			i = len(out)
+			out = append(out, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Verbs: []string{"list", "watch"}})
+		}
+		out[i].Resources = append(out[i].Resources, r.Resource)
+	}
+	return append(out,
+		rbacv1.PolicyRule{
 			APIGroups: []string{openShiftGroup}, Resources: []string{"clusterversions"}, ResourceNames: []string{"version"},
 			Verbs: []string{"get"},
 		},
-		{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}},
-	}
+		rbacv1.PolicyRule{NonResourceURLs: []string{metricsPath}, Verbs: []string{"get"}})
 }
