@@ -194,15 +194,26 @@ func (s *Snapshot) serviceState(ref ServiceRef) BackendState {
 		LacksPorts(corev1.ServiceSpec{Type: service.Type, ClusterIP: service.ClusterIP, Ports: service.Ports}) {
 		return state
 	}
-	if !slices.ContainsFunc(service.Ports, func(p corev1.ServicePort) bool { return p.Port == ref.Port }) {
+	isOther := func(p corev1.ServicePort) bool { return p.Port != ref.Port }
+	isDialed := func(p corev1.ServicePort) bool { return isTCP(p.Protocol) || s.Routing == RoutingEndpoints }
+	ports := slices.DeleteFunc(slices.Clone(service.Ports), isOther)
+	dialed := slices.IndexFunc(ports, isDialed)
+	switch {
+	case len(ports) == 0:
 		state.Known, state.Fault = true, PortNotFound
 		state.Detail = fmt.Sprintf("has no port %d, %s", ref.Port, portList(service.Ports))
+		return state
+	case dialed < 0:
+		state.Known, state.Fault = true, ServiceUnroutable
+		state.Detail = fmt.Sprintf("has port %d for %s alone", ref.Port, ports[0].Protocol)
 		return state
 	}
 	if !s.EndpointsKnown.Has(ref.Key) && service.Endpoints == nil {
 		return state
 	}
-	return s.readiness(service, state)
+	state = service.readiness(state, ports[dialed].Name)
+	state.Draining = state.Draining && s.Routing != RoutingEndpoints // which asks for ready ones alone
+	return state
 }
 
 // IsMissing reports whether the input shows that there is no such Service.
@@ -219,51 +230,7 @@ func LacksPorts(s corev1.ServiceSpec) bool {
 	return len(s.Ports) == 0 && s.ClusterIP != corev1.ClusterIPNone && s.Type != corev1.ServiceTypeExternalName
 }
 
-// readiness counts the endpoints that the port leads to. Where the routing is
-// not known and the two ways lead to ports of different names, a fault on one of
-// them is one of that routing.
-func (s *Snapshot) readiness(service Service, state BackendState) BackendState {
-	portByIP := service.portName(state.Service.Port, RoutingClusterIP)
-	portByEndpoint := service.portName(state.Service.Port, RoutingEndpoints)
-	switch {
-	case s.Routing == RoutingEndpoints:
-		state = service.readiness(state, portByEndpoint)
-		state.Draining = false // the API server asks for ready ones alone
-		return state
-	case s.Routing == RoutingClusterIP || portByIP == portByEndpoint:
-		return service.readiness(state, portByIP)
-	}
-	byIP, byEndpoint := service.readiness(state, portByIP), service.readiness(state, portByEndpoint)
-	switch {
-	case byIP.Fault == Sound && byEndpoint.Fault != Sound:
-		byEndpoint.Routing = RoutingEndpoints
-		byEndpoint.Detail += ", which endpoint routing asks for (--enable-aggregator-routing=true)"
-		return byEndpoint
-	case byIP.Fault != Sound && byEndpoint.Fault == Sound:
-		byIP.Routing = RoutingClusterIP
-		byIP.Detail += ", which the cluster IP leads to (--enable-aggregator-routing=false)"
-	}
-	return byIP
-}
-
-// portName is the name of the port that a call of the number ends at. The API
-// server looks up the first of that number, whatever its protocol, and asks for
-// endpoints by its name; behind a cluster IP the TCP port answers. Source:
-// ResolveEndpoint and ResolveCluster of k8s.io/apiserver/pkg/util/proxy.
-func (s Service) portName(number int32, routing Routing) string {
-	first, found := "", false
-	for _, p := range s.Ports {
-		switch {
-		case p.Port != number:
-		case routing == RoutingClusterIP && isTCP(p.Protocol):
-			return p.Name
-		case !found:
-			first, found = p.Name, true
-		}
-	}
-	return first
-}
-
+// readiness counts the endpoints that the port leads to.
 func (s Service) readiness(state BackendState, port string) BackendState {
 	state.Known = true
 	state.Ready = s.endpoints(port, func(e *Endpoint) bool { return e.Ready })
@@ -275,35 +242,16 @@ func (s Service) readiness(state BackendState, port string) BackendState {
 	return state
 }
 
-// otherProtocol is that of the port of the number, "" where the Service has one for TCP,
-// or none.
-func (s Service) otherProtocol(number int32) (protocol corev1.Protocol) {
-	for _, p := range s.Ports {
-		switch {
-		case p.Port != number:
-		case isTCP(p.Protocol):
-			return ""
-		default:
-			protocol = p.Protocol
-		}
-	}
-	return protocol
-}
-
 // unroutable fills the state of a Service that one of the two routing modes
-// cannot call: a headless one has no address to dial, nor is TCP dialed at the address of
-// a port for UDP; an ExternalName has no endpoints to choose from.
+// cannot call: a headless one has no address to dial; an ExternalName has no endpoints to
+// choose from.
 func (s *Snapshot) unroutable(service Service, state *BackendState) bool {
 	mode, detail := RoutingClusterIP, "which the API server cannot call while it routes to cluster IPs (--enable-aggregator-routing=false)"
-	other := service.otherProtocol(state.Service.Port)
 	switch {
 	case service.Type == corev1.ServiceTypeExternalName:
 		mode, detail = RoutingEndpoints, "is of type ExternalName, which the API server cannot call while it routes to endpoints (--enable-aggregator-routing=true)"
 	case service.ClusterIP == corev1.ClusterIPNone:
 		detail = "is headless (clusterIP: None), " + detail
-	case other != "" && (s.Routing == RoutingClusterIP || service.Endpoints == nil ||
-		service.readiness(*state, service.portName(state.Service.Port, RoutingEndpoints)).Fault == Sound):
-		detail = fmt.Sprintf("has port %d for %s alone, %s", state.Service.Port, other, detail)
 	default:
 		return false
 	}
