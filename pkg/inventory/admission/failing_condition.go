@@ -160,7 +160,7 @@ func (r Request) failing(w evaluated, stage stage) (FailingCondition, bool) {
 
 // withVariables is the activation in which the variables of a policy have their values: an
 // error where they have none, which is that of an expression that reads it.
-func (r Request) withVariables(variables []admissionv1.Variable, stage stage) activation {
+func (r Request) withVariables(variables []admissionv1.Variable, stage stage) cel.PartialActivation {
 	if len(variables) == 0 {
 		return r.activation(stage)
 	}
@@ -168,8 +168,8 @@ func (r Request) withVariables(variables []admissionv1.Variable, stage stage) ac
 	inScope := r.variables(stage)
 	inScope[plugincel.VariableVarName] = values
 	for _, v := range variables {
-		vars, err := cel.PartialVars(inScope, unknowns...)
-		value, err := r.programs.programOf(sourceText{v.Expression, expressionOfPolicy}).value(activation{vars, err})
+		vars := partialVars(inScope, unknowns)
+		value, err := r.programs.programOf(sourceText{v.Expression, expressionOfPolicy}).value(vars)
 		switch {
 		case err != nil:
 			values[v.Name] = types.WrapErr(err)
@@ -179,6 +179,5 @@ func (r Request) withVariables(variables []admissionv1.Variable, stage stage) ac
 			values[v.Name] = value
 		}
 	}
-	vars, err := cel.PartialVars(inScope, unknowns...)
-	return activation{vars, err}
+	return partialVars(inScope, unknowns)
 }

@@ -161,24 +161,12 @@ func versions(s *inventory.Snapshot) []apiVersion {
 		})
 	}
 	for _, c := range s.CRDs {
-		for _, v := range declaredVersions(c) {
-			if serves[v.Resource] {
-				out = append(out, v)
+		for _, v := range c.Versions {
+			for _, r := range v.Resources {
+				if !v.Served && serves[r.Resource] {
+					out = append(out, apiVersion{r.Resource, v.Name, kindOf(r, c.CustomKind), c.Namespaced, false})
+				}
 			}
-		}
-	}
-	return out
-}
-
-// declaredVersions are the versions that the CRD declares without serving them.
-func declaredVersions(c *inventory.CRD) []apiVersion {
-	var out []apiVersion
-	for _, v := range c.Versions {
-		if v.Served {
-			continue
-		}
-		for _, r := range v.Resources {
-			out = append(out, apiVersion{r.Resource, v.Name, kindOf(r, c.CustomKind), c.Namespaced, false})
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/google/cel-go/cel"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -86,7 +87,7 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 // By is the request as the user makes it.
 func (r Request) By(u *User) Request {
 	as := *r.requestContext
-	as.user, as.activations = u, newMemo[stage, activation]()
+	as.user, as.activations = u, newMemo[stage, cel.PartialActivation]()
 	r.requestContext = &as
 	return r
 }

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/version"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
@@ -74,12 +74,6 @@ func failedConditions(w *inventory.Registration, rest Verdict, failed string) Ve
 	return Verdict{Match: Yes, Refused: true, Reason: ReasonMatchConditions, Detail: failed + ", which refuses the request (failurePolicy Fail)"}
 }
 
-// activation is the variables of a request, as far as it has them.
-type activation struct {
-	cel.PartialActivation
-	err error
-}
-
 func (r Request) outcome(stage stage, expression string) outcome {
 	kind := conditionOfWebhook
 	if stage.params != webhookParams {
@@ -88,11 +82,17 @@ func (r Request) outcome(stage stage, expression string) outcome {
 	return r.programs.programOf(sourceText{expression, kind}).run(r.activation(stage))
 }
 
-func (r Request) activation(stage stage) activation {
-	return r.activations.getOrCompute(stage, func() activation {
-		vars, err := cel.PartialVars(r.variables(stage), r.unknowns(stage)...)
-		return activation{vars, err}
+// activation is the variables of a request, as far as it has them.
+func (r Request) activation(stage stage) cel.PartialActivation {
+	return r.activations.getOrCompute(stage, func() cel.PartialActivation {
+		return partialVars(r.variables(stage), r.unknowns(stage))
 	})
+}
+
+func partialVars(values map[string]any, unknowns []*cel.AttributePatternType) cel.PartialActivation {
+	vars, err := cel.PartialVars(values, unknowns...)
+	utilruntime.Must(err) // it refuses what is no map
+	return vars
 }
 
 // programs are compiled expressions, which depend on no Snapshot.
@@ -163,23 +163,23 @@ func issue(issues *cel.Issues) error {
 var errCostly = errors.New("asks the authorizer what the user may do, or costs too much to be evaluated here")
 
 // run evaluates the expression as far as the request goes.
-func (p *program) run(vars activation) outcome {
+func (p *program) run(vars cel.PartialActivation) outcome {
 	switch value, err := p.value(vars); {
 	case p.err != nil:
 		return outcome{Match: Maybe, doubt: "does not compile: " + p.err.Error()}
-	case vars.err != nil || errors.Is(err, errCostly):
-		return outcome{Match: Maybe, doubt: cmp.Or(vars.err, err).Error()}
+	case errors.Is(err, errCostly):
+		return outcome{Match: Maybe, doubt: err.Error()}
 	default:
 		return outcomeOf(value, err)
 	}
 }
 
 // value is unknown where more than is known decides.
-func (p *program) value(vars activation) (ref.Val, error) {
-	if p.err != nil || vars.err != nil {
+func (p *program) value(vars cel.PartialActivation) (ref.Val, error) {
+	if p.err != nil {
 		return unknown, nil
 	}
-	value, details, err := p.Eval(vars.PartialActivation)
+	value, details, err := p.Eval(vars)
 	if cost := details.ActualCost(); cost != nil && *cost > maxCost {
 		return unknown, errCostly
 	}

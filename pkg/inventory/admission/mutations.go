@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"google.golang.org/protobuf/types/known/structpb"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -68,7 +69,7 @@ func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any,
 }
 
 // mutated is the JSON patch that the expression of a mutation evaluates to.
-func (r Request) mutated(m admissionv1.Mutation, vars activation) ([]byte, error) {
+func (r Request) mutated(m admissionv1.Mutation, vars cel.PartialActivation) ([]byte, error) {
 	if m.JSONPatch == nil {
 		return nil, errors.New("apply configurations are merged by the schema of the API server")
 	}

@@ -28,9 +28,8 @@ var policyLives = map[inventory.Type]map[string]apiLife{
 
 // served refuses the apiVersion of a policy or binding of the type which API servers of the
 // release do not serve. Versions before v1 are off by default.
-func (v *validator) served(t inventory.Type, apiVersion string, server inventory.Version) {
-	gv, _ := schema.ParseGroupVersion(apiVersion)
-	version := gv.Version
+func (v *validator) served(t inventory.Type, gv schema.GroupVersion, server inventory.Version) {
+	version, apiVersion := gv.Version, gv.String()
 	life, ok := policyLives[t][version]
 	fault := ""
 	switch write := "write " + admissionv1.SchemeGroupVersion.String(); {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -25,84 +26,68 @@ import (
 // RefusedPolicy is what the API server refuses of the policy that a file holds, and
 // RefusedBinding the same of a binding.
 func (m *Matcher) RefusedPolicy(p *inventory.AdmissionPolicy) field.ErrorList {
-	v := &validator{compile: m.compiler()}
-	spec := field.NewPath("spec")
-	applied := ptr.Deref(p.Object.Applied, inventory.Applied{})
-	switch o := applied.Object.(type) {
+	if p.Object.Applied == nil {
+		return nil
+	}
+	v, spec := m.newValidator(p.Type, &p.Object), field.NewPath("spec")
+	switch o := p.Object.Applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicy:
-		v.served(p.Type, o.APIVersion, m.Snapshot.Server)
-		v.policy(&o.ObjectMeta,
-			policySpec{
-				o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions,
-			}, allOfOperations)
-		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
+		v.policy(p, o.Spec.MatchConstraints, allOfOperations, m.libraries())
 		v.validations(spec, o)
 	case *admissionv1.MutatingAdmissionPolicy:
-		v.served(p.Type, o.APIVersion, m.Snapshot.Server)
-		v.policy(&o.ObjectMeta,
-			policySpec{
-				o.Spec.FailurePolicy, o.Spec.ParamKind, o.Spec.MatchConstraints, o.Spec.MatchConditions,
-			}, mutatingOperations)
-		v.variables(spec.Child("variables"), o.Spec.Variables, declared{params: o.Spec.ParamKind != nil}, m.libraries())
+		v.policy(p, o.Spec.MatchConstraints, mutatingOperations, m.libraries())
 		v.required(spec.Child("mutations"), "mutations must contain at least one item", len(o.Spec.Mutations) == 0)
 		for i := range o.Spec.Mutations {
 			v.mutation(spec.Child("mutations").Index(i), &o.Spec.Mutations[i], declared{params: o.Spec.ParamKind != nil})
 		}
 		oneOf(v, spec.Child("reinvocationPolicy"), o.Spec.ReinvocationPolicy, reinvocationPolicies)
 	}
-	for _, path := range applied.Unknown {
-		v.unknown(path)
-	}
 	return v.errors
 }
 
 // RefusedBinding is RefusedPolicy of a binding.
 func (m *Matcher) RefusedBinding(b *inventory.PolicyBinding) field.ErrorList {
-	v := &validator{}
-	spec := field.NewPath("spec")
-	applied := ptr.Deref(b.Object.Applied, inventory.Applied{})
-	switch o := applied.Object.(type) {
+	if b.Object.Applied == nil {
+		return nil
+	}
+	v, spec := m.newValidator(b.Policy.Type, &b.Object), field.NewPath("spec")
+	v.binding(spec, b.Policy.Name, b.ParamRef)
+	switch o := b.Object.Applied.Object.(type) {
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		v.served(b.Policy.Type, o.APIVersion, m.Snapshot.Server)
-		v.metadata(&o.ObjectMeta, 0)
-		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
 		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, allOfOperations)
 		v.actions(spec.Child("validationActions"), o.Spec.ValidationActions)
 	case *admissionv1.MutatingAdmissionPolicyBinding:
-		v.served(b.Policy.Type, o.APIVersion, m.Snapshot.Server)
-		v.metadata(&o.ObjectMeta, 0)
-		v.binding(spec, o.Spec.PolicyName, o.Spec.ParamRef)
 		v.matchResources(spec.Child("matchResources"), o.Spec.MatchResources, mutatingOperations)
-	default:
-		return nil
-	}
-	for _, path := range applied.Unknown {
-		v.unknown(path)
 	}
 	return v.errors
 }
 
-// policySpec is what policies of both types have.
-type policySpec struct {
-	failurePolicy *admissionv1.FailurePolicyType
-	paramKind     *admissionv1.ParamKind
-	constraints   *admissionv1.MatchResources
-	conditions    []admissionv1.MatchCondition
+// newValidator begins with what is refused of policies and bindings of the type alike.
+func (m *Matcher) newValidator(t inventory.Type, o *inventory.Object) *validator {
+	v := &validator{compile: m.compiler()}
+	v.served(t, o.Applied.Object.(runtime.Object).GetObjectKind().GroupVersionKind().GroupVersion(), m.Snapshot.Server)
+	v.metadata(o.Applied.Object.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta), 0)
+	for _, path := range o.Applied.Unknown {
+		v.unknown(path)
+	}
+	return v
 }
 
-func (v *validator) policy(m *metav1.ObjectMeta, p policySpec, operations []admissionv1.OperationType) {
-	spec := field.NewPath("spec")
-	v.metadata(m, 0)
-	oneOf(v, spec.Child("failurePolicy"), ptr.Deref(p.failurePolicy, admissionv1.Fail), failurePolicies)
-	if p.paramKind != nil {
-		v.paramKind(spec.Child("paramKind"), *p.paramKind)
+func (v *validator) policy(p *inventory.AdmissionPolicy, constraints *admissionv1.MatchResources,
+	operations []admissionv1.OperationType, libraries int,
+) {
+	spec, d := field.NewPath("spec"), declared{params: p.ParamKind != nil}
+	oneOf(v, spec.Child("failurePolicy"), p.FailurePolicy, failurePolicies)
+	if p.ParamKind != nil {
+		v.paramKind(spec.Child("paramKind"), *p.ParamKind)
 	}
-	v.required(spec.Child("matchConstraints"), "", p.constraints == nil)
-	if p.constraints != nil {
-		v.required(spec.Child("matchConstraints", "resourceRules"), "", len(p.constraints.ResourceRules) == 0)
-		v.matchResources(spec.Child("matchConstraints"), p.constraints, operations)
+	v.required(spec.Child("matchConstraints"), "", constraints == nil)
+	if constraints != nil {
+		v.required(spec.Child("matchConstraints", "resourceRules"), "", len(constraints.ResourceRules) == 0)
+		v.matchResources(spec.Child("matchConstraints"), constraints, operations)
 	}
-	v.conditions(spec.Child("matchConditions"), p.conditions, declared{params: p.paramKind != nil})
+	v.conditions(spec.Child("matchConditions"), p.MatchConditions, d)
+	v.variables(spec.Child("variables"), p.Variables, d, libraries)
 }
 
 func (v *validator) paramKind(fieldPath *field.Path, k admissionv1.ParamKind) {

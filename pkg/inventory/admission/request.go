@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -97,7 +98,7 @@ type requestContext struct {
 	programs    programs
 	// activations are what expressions read of it: to make one takes longer than to
 	// evaluate most expressions.
-	activations *memo[stage, activation]
+	activations *memo[stage, cel.PartialActivation]
 }
 
 // apiVersion is a version of a resource with its kind.
@@ -344,7 +345,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 			partial:      subject.Partial,
 			equivalents:  x.equivalents(v),
 			programs:     x.programs,
-			activations:  newMemo[stage, activation](),
+			activations:  newMemo[stage, cel.PartialActivation](),
 		},
 	}
 	if r.Resource.IsNamespaces() {

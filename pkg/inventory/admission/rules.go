@@ -134,20 +134,12 @@ func neverSees(r inventory.Ref, exempt bool, resource inventory.Resource) bool {
 	return exempt && !(r.Static() && resource.Group == exemptKinds[0].Group)
 }
 
-// cohabitants are resources that are stored as one and therefore equivalent, among those
-// that API servers still serve.
-// Source: k8s.io/kubernetes/pkg/kubeapiserver/default_storage_factory_builder.go.
-var cohabitants = [][]inventory.Resource{
-	{{Name: "events"}, {Group: "events.k8s.io", Name: "events"}},
-}
-
-// storedAs returns the resource that stands for all that are stored as one
-// with r.
+// storedAs returns the resource that stands for all that are stored as one with r, and
+// therefore equivalent: those of Events, among those that API servers still serve. Source:
+// k8s.io/kubernetes/pkg/kubeapiserver/default_storage_factory_builder.go.
 func storedAs(r inventory.Resource) inventory.Resource {
-	for _, set := range cohabitants {
-		if slices.Contains(set, r.Parent()) {
-			return inventory.Resource{Group: set[0].Group, Name: set[0].Name, Subresource: r.Subresource}
-		}
+	if r.Group == eventsGroup && r.Name == "events" {
+		r.Group = ""
 	}
 	return r
 }

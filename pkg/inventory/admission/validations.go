@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
@@ -81,7 +82,7 @@ func (s *PolicyStep) denied(detail string) Verdict {
 
 // message is what the API server answers with. Source: k8s.io/apiserver
 // pkg/admission/plugin/policy/validating.
-func (r Request) message(v *admissionv1.Validation, vars activation) string {
+func (r Request) message(v *admissionv1.Validation, vars cel.PartialActivation) string {
 	if v.MessageExpression != "" {
 		value, err := r.programs.programOf(sourceText{v.MessageExpression, expressionOfPolicy}).value(vars)
 		s, isText := value.(types.String)
