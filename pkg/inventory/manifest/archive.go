@@ -23,9 +23,6 @@ type limits struct {
 	entries int
 	// member is the most that is read of one of them, members of all.
 	member, members int64
-	// ratio is a compression that only bombs have, once free bytes were read: logs
-	// come to 30, deflate cannot exceed 1032. Skipped bytes cost CPU, not memory.
-	ratio, free int64
 }
 
 var defaultLimits = limits{
@@ -33,8 +30,6 @@ var defaultLimits = limits{
 	entries: 2_000_000,
 	member:  512 << 20,
 	members: 8 << 30,
-	ratio:   300,
-	free:    16 << 30,
 }
 
 // tarMagicEnd is where the magic number of a tar archive ends.
@@ -69,14 +64,13 @@ func unreadable(start []byte) string {
 
 // gzip reads a compressed file: an archive or a manifest.
 func (r *reader) gzip(f *file, data io.Reader) {
-	packed := &counter{r: data}
-	unpacked, err := gzip.NewReader(packed)
+	unpacked, err := gzip.NewReader(data)
 	if err != nil {
 		r.failed(f, 0, err)
 		return
 	}
 	defer unpacked.Close()
-	buffered := bufio.NewReaderSize(&guard{r: unpacked, packed: packed, limits: r.limits}, tarMagicEnd)
+	buffered := bufio.NewReaderSize(unpacked, tarMagicEnd)
 	r.unpacked(f, buffered, &bounded{buffered, r.limits.members, tooManyBytes})
 }
 
@@ -91,35 +85,6 @@ func (r *reader) unpacked(f *file, data *bufio.Reader, text io.Reader) {
 	default:
 		r.text(f, text)
 	}
-}
-
-// counter counts the bytes read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// guard stops reading a decompression bomb.
-type guard struct {
-	r      io.Reader
-	n      int64
-	packed *counter
-	limits limits
-}
-
-func (g *guard) Read(p []byte) (int, error) {
-	if g.n > g.limits.free && g.n > g.limits.ratio*g.packed.n {
-		return 0, fmt.Errorf("it unpacks to more than %d times its size: taken for a decompression bomb, not read further", g.limits.ratio)
-	}
-	n, err := g.r.Read(p)
-	g.n += int64(n)
-	return n, err
 }
 
 // archive reads the files of a tar archive in their order; nothing is unpacked

@@ -16,25 +16,6 @@ import (
 // a file leaves it out. Source: defaults.go in each package of k8s.io/kubernetes/pkg/apis
 // and in k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.
 
-func defaultRules(rules []admissionv1.RuleWithOperations) {
-	allScopes := new(admissionv1.AllScopes)
-	for i := range rules {
-		rules[i].Scope = cmp.Or(rules[i].Scope, allScopes)
-	}
-}
-
-func defaultNamedRules(m *admissionv1.MatchResources) {
-	if m == nil {
-		return
-	}
-	allScopes := new(admissionv1.AllScopes)
-	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
-		for i := range rules {
-			rules[i].Scope = cmp.Or(rules[i].Scope, allScopes)
-		}
-	}
-}
-
 // defaultParamRef sets the default of v1alpha1, which later versions lack.
 func defaultParamRef(version string, ref *admissionv1.ParamRef) {
 	if version == "v1alpha1" && ref != nil {
