@@ -70,11 +70,7 @@ func (g Guard) Blocks() bool {
 
 // Guard returns what PodDisruptionBudgets say of the Pods of a workload of the
 // Snapshot.
-func (s *Snapshot) Guard(w *Workload) Guard {
-	p := s.place()
-	p.guard.Do(func() { p.guards = s.findGuards() })
-	return p.guards[w.id()]
-}
+func (s *Snapshot) Guard(w *Workload) Guard { return s.place().guards()[w.id()] }
 
 // workloadID names a workload among those of a Snapshot.
 type workloadID struct {

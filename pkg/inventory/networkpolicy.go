@@ -141,7 +141,7 @@ func (n *NetworkPolicy) String() string {
 // Snapshot, where none of them opens the port to more than Pods; nil where one does, or
 // it is unknown. They do not apply to Pods on the network of their host.
 func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
-	policies := s.isolating(w)
+	policies := s.place().isolating()[w.id()]
 	if port == 0 {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
 // ClosedToPods reports whether NetworkPolicies select the Pods of the workload, and none
 // of them opens the port to Pods.
 func (s *Snapshot) ClosedToPods(w *Workload, port int32) bool {
-	policies := s.isolating(w)
+	policies := s.place().isolating()[w.id()]
 	return len(policies) > 0 && !slices.ContainsFunc(policies, func(n *NetworkPolicy) bool {
 		return n.OpenToPods.Has(port, w.Ports) || n.Open.Has(port, w.Ports) && !n.OpenToBlocks.Has(port, w.Ports)
 	})
@@ -169,7 +169,7 @@ func (s *Snapshot) ClosedToPods(w *Workload, port int32) bool {
 // ipBlocks, where no other opens it to all; nil for none.
 func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {
 	var out *NetworkPolicy
-	for _, n := range s.isolating(w) {
+	for _, n := range s.place().isolating()[w.id()] {
 		switch {
 		case n.OpenToBlocks.Has(port, w.Ports):
 			out = n
@@ -178,13 +178,6 @@ func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {
 		}
 	}
 	return out
-}
-
-// isolating are the policies that select the Pods of the workload.
-func (s *Snapshot) isolating(w *Workload) []*NetworkPolicy {
-	p := s.place()
-	p.isolation.Do(func() { p.isolating = s.findIsolating() })
-	return p.isolating[w.id()]
 }
 
 // findIsolating finds the policies that select each workload. Where not all could be

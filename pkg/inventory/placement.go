@@ -23,11 +23,8 @@ type placement struct {
 	workloads map[string][]*Workload
 	carrying  map[placedLabel][]*Workload
 
-	guard  sync.Once
-	guards map[workloadID]Guard
-
-	isolation sync.Once
-	isolating map[workloadID][]*NetworkPolicy
+	guards    func() map[workloadID]Guard
+	isolating func() map[workloadID][]*NetworkPolicy
 }
 
 // placedLabel is a label of a Pod.
@@ -40,6 +37,7 @@ func (s *Snapshot) place() *placement {
 		p = &placement{}
 	}
 	p.once.Do(func() {
+		p.guards, p.isolating = sync.OnceValue(s.findGuards), sync.OnceValue(s.findIsolating)
 		p.services, p.byName, p.called = map[string][]string{}, map[string][]string{}, map[Key]bool{}
 		p.workloads, p.carrying = map[string][]*Workload{}, map[placedLabel][]*Workload{}
 		for key := range s.Services {

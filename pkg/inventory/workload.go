@@ -319,19 +319,9 @@ func podWorkloads(pods []*corev1.Pod) []Workload {
 }
 
 func podWorkload(p *corev1.Pod) Workload {
-	w := Workload{
-		Kind:        "Pod",
-		Key:         Key{p.Namespace, p.Name},
-		Controller:  controllerOf(p),
-		PodLabels:   p.Labels,
-		HostNetwork: p.Spec.HostNetwork,
-		ClusterDNS:  isDNS(p.Namespace, p.Labels),
-		Static:      p.Annotations[corev1.MirrorPodAnnotationKey] != "",
-		Replicas:    1,
-		Newest:      p.CreationTimestamp.Time,
-		Terminating: p.DeletionTimestamp != nil,
-	}
-	w.addContainers(p.Spec.Containers)
+	w := newWorkload("Pod", &p.ObjectMeta, &corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}, 1)
+	w.Controller, w.Static = controllerOf(p), p.Annotations[corev1.MirrorPodAnnotationKey] != ""
+	w.Newest, w.Terminating = p.CreationTimestamp.Time, p.DeletionTimestamp != nil
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		w.Daemon = owner.Kind == "DaemonSet"
 		w.NodeCritical = w.Daemon && p.Spec.PriorityClassName == nodeCriticalClass

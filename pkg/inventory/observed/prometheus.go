@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -136,21 +135,9 @@ type bounded struct{ http.RoundTripper }
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
-		response.Body = boundedBody{http.MaxBytesReader(nil, response.Body, maxAnswer)}
+		response.Body = http.MaxBytesReader(nil, response.Body, maxAnswer)
 	}
 	return response, err
-}
-
-type boundedBody struct{ io.ReadCloser }
-
-// Read implements io.Reader.
-func (b boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		err = fmt.Errorf("its answer is longer than %d MiB", maxAnswer>>20)
-	}
-	return n, err
 }
 
 // querier runs queries at one time.
@@ -170,7 +157,10 @@ func (q querier) choice() string {
 func (q querier) run(ctx context.Context, expression string) (model.Vector, error) {
 	value, _, _, err := q.Query(ctx, strings.ReplaceAll(expression, "SELECTOR", q.selector), q.now)
 	var failure *promv1.Error
+	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.As(err, &tooLarge):
+		return nil, fmt.Errorf("its answer is longer than %d MiB", maxAnswer>>20)
 	case errors.As(err, &failure):
 		return nil, explained(failure)
 	case err != nil:
