@@ -64,16 +64,15 @@ var AuditOutcomes = []AuditOutcome{
 // AuditKey is what requests of one row have in common.
 type AuditKey struct {
 	Series
-	Outcome   AuditOutcome
-	Resource  Resource
-	Operation string
-	// Namespace is "" for cluster-scoped objects.
-	Namespace, User string
-	// Message is that of a denial or a failure, with … for names and numbers.
-	Message string
-	// Object, Change and Path are of a change: the name of the object, the operation and the
-	// path, with * for indexes; the latter two are "" below the level Request.
-	Object, Change, Path string
+	Outcome   AuditOutcome `json:"outcome,omitempty"`
+	Resource  Resource     `json:"resource,omitzero"`
+	Operation string       `json:"operation,omitempty"`
+	Namespace string       `json:"namespace,omitempty"`
+	User      string       `json:"user,omitempty"`
+	Message   string       `json:"message,omitempty" jsonschema:"Message is that of a denial or a failure, with … for names and numbers."`
+	Object    string       `json:"object,omitempty" jsonschema:"Object is the name of one that is changed, with … for what differs between several."`
+	Change    string       `json:"change,omitempty" jsonschema:"Change is the operation of the patch: add, replace, remove, move or copy; absent where the log has no patch."`
+	Path      string       `json:"path,omitempty" jsonschema:"Path is a JSON pointer with * for each index of a list; absent where the log has no patch."`
 }
 
 // AuditSum sums up requests.

@@ -14,41 +14,18 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// ChangedField is a field of a resource that a webhook changed.
-type ChangedField struct {
-	inventory.Series
-	Resource inventory.Resource `json:"resource"`
-	Change   string             `json:"change" jsonschema:"Change is the operation of the patch: add, replace, remove, move or copy; \"\" where the log has no patch."`
-	Path     string             `json:"path" jsonschema:"Path is a JSON pointer with * for each index of a list; \"\" where the log has no patch."`
-	Requests int                `json:"requests"`
-}
-
-// ChangeLoop is an object that one user writes again and again, and what a webhook changes
-// each time.
-type ChangeLoop struct {
-	ChangedField
-	User      string `json:"user"`
-	Operation string `json:"operation"`
-	Namespace string `json:"namespace"`
-	Object    string `json:"object" jsonschema:"Object is its name, with … for what differs between several."`
-	// span is from the first to the last.
-	span string
-}
-
 // leastLoop is how often a write is repeated to be a loop.
 const leastLoop = 3
 
-// changedFields are the fields by webhook and resource, and how many there are.
-func changedFields(log *inventory.AuditLog) ([]ChangedField, int) {
-	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangedField, bool) {
+// changedFields are the fields by webhook and resource.
+func changedFields(log *inventory.AuditLog) []inventory.AuditRow {
+	return summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
 		return changedField(r), r.Outcome == inventory.AuditChanged
 	})
-	return first(all, maxAuditLines, func(f *ChangedField, sum inventory.AuditSum) { f.Requests = sum.Requests }),
-		len(all)
 }
 
-func changedField(r inventory.AuditRow) ChangedField {
-	return ChangedField{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}
+func changedField(r inventory.AuditRow) inventory.AuditKey {
+	return inventory.AuditKey{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}
 }
 
 // numbered matches what differs between the names of objects that replace each other.
@@ -65,28 +42,25 @@ func loopName(c inventory.AuditRow) string {
 	return c.Object
 }
 
-// changeLoops are those of one object, or of objects that replace each other, and how
-// many there are.
-func changeLoops(log *inventory.AuditLog) ([]ChangeLoop, int) {
-	names := map[ChangeLoop]map[string]bool{}
-	all := tallies(log.Rows, func(r inventory.AuditRow) (ChangeLoop, bool) {
-		loop := ChangeLoop{
-			ChangedField: changedField(r), User: r.User, Operation: r.Operation, Namespace: r.Namespace,
-			Object: loopName(r),
-		}
+// changeLoops are those of one object, or of objects that replace each other.
+func changeLoops(log *inventory.AuditLog) []inventory.AuditRow {
+	names := map[inventory.AuditKey]map[string]bool{}
+	all := summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
+		loop := changedField(r)
+		loop.User, loop.Operation, loop.Namespace, loop.Object = r.User, r.Operation, r.Namespace, loopName(r)
 		if names[loop] == nil {
 			names[loop] = map[string]bool{}
 		}
 		names[loop][r.Object] = true
 		return loop, r.Outcome == inventory.AuditChanged && r.Object != "" && r.User != ""
 	})
-	all = slices.DeleteFunc(all, func(t tally[ChangeLoop]) bool { return t.Requests < leastLoop })
-	return first(all, maxAuditMessages, func(loop *ChangeLoop, sum inventory.AuditSum) {
-		if objects := names[*loop]; len(objects) == 1 {
-			loop.Object = slices.Collect(maps.Keys(objects))[0]
+	all = slices.DeleteFunc(all, func(r inventory.AuditRow) bool { return r.Requests < leastLoop })
+	for i := range all {
+		if objects := names[all[i].AuditKey]; len(objects) == 1 {
+			all[i].Object = slices.Collect(maps.Keys(objects))[0]
 		}
-		loop.Requests, loop.span = sum.Requests, duration.HumanDuration(max(time.Second, sum.Last.Sub(sum.First)))
-	}), len(all)
+	}
+	return all
 }
 
 // changeVerbs are the operations of patches, as participles.
@@ -101,9 +75,10 @@ func (l *AuditLog) changeBlocks() Blocks {
 			object += " in " + c.Namespace
 		}
 		field := cmp.Or(c.Path, "the object (level Request shows the fields)")
+		span := duration.HumanDuration(max(time.Second, c.Last.Sub(c.First)))
 		loops.Lines = append(loops.Lines,
 			Line{Label: fmt.Sprintf("%d times", c.Requests), Tone: Warning, Name: inventory.UserName(c.User), Text: fmt.Sprintf(
-				"%s %s %s in %s: %s %s each time by %s", c.Operation, c.Resource, object, c.span, field, changeVerbs[c.Change], c.Name,
+				"%s %s %s in %s: %s %s each time by %s", c.Operation, c.Resource, object, span, field, changeVerbs[c.Change], c.Name,
 			)})
 	}
 	loops.Lines = append(loops.Lines, omitted(l.OfLoops, len(l.Loops), "loop")...)

@@ -14,14 +14,14 @@ import (
 // AuditLog is what audit logs of API servers record of webhooks and policies.
 type AuditLog struct {
 	*inventory.AuditLog
-	Requests   []AuditLine    `json:"requests" jsonschema:"Requests are those at each webhook and policy, grouped and sorted."`
-	Messages   []AuditMessage `json:"messages" jsonschema:"Messages are those of denials and failures, the most frequent first; OfMessages counts them, as they are bounded."`
-	OfMessages int            `json:"ofMessages"`
-	Changes    []ChangedField `json:"changes" jsonschema:"Changes are the fields that mutating webhooks changed, the most frequent first; OfChanges counts them, as they are bounded."`
-	OfChanges  int            `json:"ofChanges"`
-	Loops      []ChangeLoop   `json:"loops" jsonschema:"Loops are objects that one user writes again and again, and a webhook changes each time, the most frequent first; OfLoops counts them."`
-	OfLoops    int            `json:"ofLoops"`
-	Notes      []string       `json:"notes" jsonschema:"Notes say what the log shows of all webhooks together, and what it cannot show."`
+	Requests   []AuditLine          `json:"requests" jsonschema:"Requests are those at each webhook and policy, grouped and sorted."`
+	Messages   []inventory.AuditRow `json:"messages" jsonschema:"Messages are those of denials and failures, the most frequent first; OfMessages counts them, as they are bounded."`
+	OfMessages int                  `json:"ofMessages"`
+	Changes    []inventory.AuditRow `json:"changes" jsonschema:"Changes are the fields that mutating webhooks changed, the most frequent first; OfChanges counts them, as they are bounded."`
+	OfChanges  int                  `json:"ofChanges"`
+	Loops      []inventory.AuditRow `json:"loops" jsonschema:"Loops are objects that one user writes again and again, and a webhook changes each time, the most frequent first; OfLoops counts them."`
+	OfLoops    int                  `json:"ofLoops"`
+	Notes      []string             `json:"notes" jsonschema:"Notes say what the log shows of all webhooks together, and what it cannot show."`
 }
 
 // AuditLine are the requests at one webhook or policy, or those of one resource, user
@@ -38,15 +38,6 @@ type AuditLine struct {
 	Failed     int `json:"failed"`
 	FailedOpen int `json:"failedOpen"`
 	Audited    int `json:"audited"`
-}
-
-// AuditMessage is a message with … for names and numbers, and how often it was the
-// answer.
-type AuditMessage struct {
-	inventory.Series
-	Outcome  inventory.AuditOutcome `json:"outcome"`
-	Message  string                 `json:"message"`
-	Requests int                    `json:"requests"`
 }
 
 // AuditTop is what "top --audit-log" prints.
@@ -76,9 +67,15 @@ const (
 
 // NewAuditTop returns what the audit log of a Report records, grouped by the dimension.
 func NewAuditTop(r *classify.Report, column string) AuditTop {
+	log := r.Snapshot.AuditLog
+	out := &AuditLog{AuditLog: log, Requests: auditLines(r.Snapshot, column)}
+	messages, changes, loops := auditMessages(log), changedFields(log), changeLoops(log)
+	out.Messages, out.OfMessages = messages[:min(len(messages), maxAuditMessages)], len(messages)
+	out.Changes, out.OfChanges = changes[:min(len(changes), maxAuditLines)], len(changes)
+	out.Loops, out.OfLoops = loops[:min(len(loops), maxAuditMessages)], len(loops)
+	out.Notes = auditNotes(out)
 	return AuditTop{
-		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: newAuditLog(r.Snapshot, column),
-		Errors: NewErrors(r.Snapshot.Errors),
+		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), AuditLog: out, Errors: NewErrors(r.Snapshot.Errors),
 	}
 }
 
@@ -88,16 +85,6 @@ func (d Document) At(r *classify.Report) *classify.Report {
 	log.Rows = slices.DeleteFunc(slices.Clone(log.Rows), func(l inventory.AuditRow) bool { return !selected[l.Series] })
 	snapshot.AuditLog, out.Snapshot = &log, &snapshot
 	return &out
-}
-
-func newAuditLog(s *inventory.Snapshot, column string) *AuditLog {
-	log := s.AuditLog
-	out := &AuditLog{AuditLog: log, Requests: auditLines(s, column)}
-	out.Messages, out.OfMessages = auditMessages(log)
-	out.Changes, out.OfChanges = changedFields(log)
-	out.Loops, out.OfLoops = changeLoops(log)
-	out.Notes = auditNotes(out)
-	return out
 }
 
 // auditLines groups the rows: what refuses or fails most comes first.
@@ -152,15 +139,11 @@ func (l *AuditLine) add(row inventory.AuditRow) {
 	}[row.Outcome] += row.Requests
 }
 
-// tally is what rows have in common, and their sum.
-type tally[K comparable] struct {
-	common K
-	inventory.AuditSum
-}
-
-// tallies add up the rows by what they have in common, the most frequent first.
-func tallies[K comparable](rows []inventory.AuditRow, common func(inventory.AuditRow) (K, bool)) []tally[K] {
-	sums := map[K]inventory.AuditSum{}
+// summed adds up the rows by what they have in common, the most frequent first.
+func summed(rows []inventory.AuditRow,
+	common func(inventory.AuditRow) (inventory.AuditKey, bool),
+) []inventory.AuditRow {
+	sums := map[inventory.AuditKey]inventory.AuditSum{}
 	for _, r := range rows {
 		if key, counts := common(r); counts {
 			sum := sums[key]
@@ -168,33 +151,20 @@ func tallies[K comparable](rows []inventory.AuditRow, common func(inventory.Audi
 			sums[key] = sum
 		}
 	}
-	out := []tally[K]{}
+	out := []inventory.AuditRow{}
 	for key, sum := range sums {
-		out = append(out, tally[K]{key, sum})
+		out = append(out, inventory.AuditRow{AuditKey: key, AuditSum: sum})
 	}
-	slices.SortFunc(out, func(a, b tally[K]) int {
-		return cmp.Or(cmp.Compare(b.Requests, a.Requests),
-			cmp.Compare(fmt.Sprintf("%#v", a.common), fmt.Sprintf("%#v", b.common)))
+	slices.SortFunc(out, func(a, b inventory.AuditRow) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(fmt.Sprint(a.AuditKey), fmt.Sprint(b.AuditKey)))
 	})
 	return out
 }
 
-// first are the most frequent, each completed by its sum.
-func first[K comparable](all []tally[K], most int, complete func(*K, inventory.AuditSum)) []K {
-	out := []K{}
-	for _, t := range all[:min(len(all), most)] {
-		complete(&t.common, t.AuditSum)
-		out = append(out, t.common)
-	}
-	return out
-}
-
-func auditMessages(log *inventory.AuditLog) ([]AuditMessage, int) {
-	all := tallies(log.Rows, func(r inventory.AuditRow) (AuditMessage, bool) {
-		return AuditMessage{Series: r.Series, Outcome: r.Outcome, Message: r.Message}, r.Message != ""
+func auditMessages(log *inventory.AuditLog) []inventory.AuditRow {
+	return summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
+		return inventory.AuditKey{Series: r.Series, Outcome: r.Outcome, Message: r.Message}, r.Message != ""
 	})
-	return first(all, maxAuditMessages, func(m *AuditMessage, sum inventory.AuditSum) { m.Requests = sum.Requests }),
-		len(all)
 }
 
 // sourceLine says what was read.
