@@ -15,7 +15,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
-// auditLogFlags say which audit logs are read.
 type auditLogFlags struct {
 	paths []string
 	// requestID is the auditID of the event that is explained; "" for none.

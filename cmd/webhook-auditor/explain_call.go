@@ -37,7 +37,6 @@ func (c *callFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.ignore, "ignore-differences", false, "with --call, print what webhooks change as the ignore rules of Argo CD and Flux")
 }
 
-// callOperations are those that are called, with the options of the request.
 var callOperations = map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "apply": "PatchOptions", "delete": "DeleteOptions"}
 
 // check refuses flags that do not go together.
@@ -122,16 +121,13 @@ func (c caller) skip(w *inventory.Webhook) string {
 	return ""
 }
 
-// warnings collects the warnings of an answer.
 type warnings []string
 
 // HandleWarningHeader implements rest.WarningHandler.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
 
-// fieldManager is the manager of the fields of dry runs.
 const fieldManager = program
 
-// objects is the client of the resource of the request.
 func (c caller) objects(r admission.Request) dynamic.ResourceInterface {
 	all := c.dynamic.Resource(schema.GroupVersionResource{
 		Group: r.Resource.Group, Version: r.Version, Resource: r.Resource.Name,
@@ -142,7 +138,6 @@ func (c caller) objects(r admission.Request) dynamic.ResourceInterface {
 	return all.Namespace(r.Namespace)
 }
 
-// dryRun sends the request to the API server as a dry run.
 func (c caller) dryRun(ctx context.Context, verb string, r admission.Request,
 	object map[string]any,
 ) (dryrun.Answer, error) {
@@ -199,7 +194,6 @@ func (c caller) user(ctx context.Context) (out authenticationv1.UserInfo, err er
 	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(info, &out)
 }
 
-// callChain calls the webhooks of the chain, and the API server.
 func (e *explain) callChain(ctx context.Context, a requestArguments, chain admission.Chain,
 	m *admission.Matcher,
 ) (report.CalledRequest, error) {

@@ -20,7 +20,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
-// observeFlags say what is observed of the webhooks, and where.
 type observeFlags struct {
 	source     string
 	span       time.Duration
@@ -50,7 +49,6 @@ func (o *observeFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.prometheus.Selector, "prometheus-selector", "", `label matchers that select one cluster of several in Prometheus, for example 'cluster="prod"'`)
 }
 
-// enabled reports whether anything is to be observed.
 func (o *observeFlags) enabled() bool { return o.source == "apiserver" || o.prometheus.URL != "" }
 
 // check reads the flags. Files have no API server to scrape.
@@ -105,7 +103,6 @@ func (o *observeFlags) checkPrometheus() error {
 	return err
 }
 
-// serviceAccountDir is where a Pod finds its credentials.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // serviceAccount has a Pod use its own credentials, in the folder, for Services of

@@ -82,7 +82,6 @@ func (b *PolicyBinding) DeniesWithoutParams() bool {
 	return b.ParamRef != nil && ptr.Deref(b.ParamRef.ParameterNotFoundAction, "") == admissionv1.DenyAction
 }
 
-// policyRef names the policy of the type.
 func policyRef(t Type, name string) Ref { return Ref{Type: t, Configuration: name, Name: name} }
 
 // addPolicies adds the policies with their bindings, sorted by type and name, and the
@@ -149,7 +148,6 @@ func (o Objects) validatingPolicy(p *admissionv1.ValidatingAdmissionPolicy) *Adm
 	}
 }
 
-// policyBindings are those of both types, sorted by name.
 func (o Objects) policyBindings() []*PolicyBinding {
 	var out []*PolicyBinding
 	for _, b := range o.MutatingPolicyBindings {

@@ -112,7 +112,6 @@ func (o Objects) updated(before, manifest any) any {
 	return object
 }
 
-// isStored reports whether an API server has the object.
 func isStored(object metav1.Object) bool {
 	return object.GetUID() != "" || object.GetResourceVersion() != "" || !object.GetCreationTimestamp().Time.IsZero()
 }
@@ -178,7 +177,6 @@ func (o Objects) unchangedEndpoints(services []*corev1.Service) Coverage {
 	return same
 }
 
-// selectAlike reports whether two Services have the same endpoints.
 func selectAlike(a, b *corev1.Service) bool {
 	return maps.Equal(a.Spec.Selector, b.Spec.Selector) &&
 		slices.EqualFunc(a.Spec.Ports, b.Spec.Ports, func(p, o corev1.ServicePort) bool {

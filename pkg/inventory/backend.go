@@ -121,7 +121,6 @@ func (b Backend) Loopback() bool {
 	return b.Kind == BackendURL && (isName || address.IsLoopback() || address.IsUnspecified())
 }
 
-// bareURL is a URL without its query and credentials.
 func bareURL(raw string) string {
 	bare, _, _ := strings.Cut(raw, "?")
 	bare, _, _ = strings.Cut(bare, "#")
@@ -230,7 +229,6 @@ func LacksPorts(s corev1.ServiceSpec) bool {
 	return len(s.Ports) == 0 && s.ClusterIP != corev1.ClusterIPNone && s.Type != corev1.ServiceTypeExternalName
 }
 
-// readiness counts the endpoints that the port leads to.
 func (s Service) readiness(state BackendState, port string) BackendState {
 	state.Known = true
 	state.Ready = s.endpoints(port, func(e *Endpoint) bool { return e.Ready })
@@ -265,7 +263,6 @@ func (s *Snapshot) unroutable(service Service, state *BackendState) bool {
 	return true
 }
 
-// endpoints counts those behind the port that are so.
 func (s Service) endpoints(port string, are func(*Endpoint) bool) int {
 	n := 0
 	for i := range s.Endpoints {

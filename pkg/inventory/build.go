@@ -154,7 +154,6 @@ var (
 	subresourceVerbs = []string{"get", "patch", "update"}
 )
 
-// crdResources are the custom resource and its subresources in the version.
 func crdResources(c *apiextensionsv1.CustomResourceDefinition,
 	v *apiextensionsv1.CustomResourceDefinitionVersion,
 ) []Served {

@@ -83,7 +83,6 @@ func (b *Builder) register(s *Snapshot, o Objects) {
 	b.registered = registered
 }
 
-// addCRDs adds the CRDs, as they were before where the object is the same.
 func (b *Builder) addCRDs(s *Snapshot, o Objects) {
 	s.CRDs = make(map[string]*CRD, len(o.CRDs))
 	crds := make(map[*apiextensionsv1.CustomResourceDefinition]*CRD, len(o.CRDs))

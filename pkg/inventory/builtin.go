@@ -44,7 +44,6 @@ func Builtins(v Version, openshift bool) []Served {
 	return out
 }
 
-// recorded reads all recordings, once and on first use.
 var recorded = sync.OnceValue(func() map[string][]Served {
 	out := map[string][]Served{}
 	names := []string{"openshift"}

@@ -72,7 +72,6 @@ func (g Guard) Blocks() bool {
 // Snapshot.
 func (s *Snapshot) Guard(w *Workload) Guard { return s.place().guards()[w.id()] }
 
-// workloadID names a workload among those of a Snapshot.
 type workloadID struct {
 	kind string
 	Key
@@ -119,7 +118,6 @@ func podsOf(workloads []*Workload) int {
 	return max(pods, made)
 }
 
-// disruptionBudgets are those of the objects, sorted.
 func (o Objects) disruptionBudgets() []DisruptionBudget {
 	var out []DisruptionBudget
 	for _, b := range o.DisruptionBudgets {

@@ -12,7 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// maxCompared bounds the names that a missing one is compared with.
 const maxCompared = 50
 
 // LikelyService is the Service that a reference to a missing one most likely means: one of
@@ -129,7 +128,6 @@ func isPartOf(name, other string) bool {
 	return len(a) == 0
 }
 
-// maxUnchecked bounds what is named of a kind as not checked.
 const maxUnchecked = 5
 
 // withUnchecked adds to what files lack the objects that registrations ask for and the files
@@ -220,7 +218,6 @@ func (s *Snapshot) uncheckedResources() []string {
 	return slices.Concat(resources.sentences(), params.sentences())
 }
 
-// hasKind reports whether the kind is built in, or of a CRD that the input has.
 func (s *Snapshot) hasKind(kind *admissionv1.ParamKind) bool {
 	group, _, _ := strings.Cut(kind.APIVersion, "/")
 	if WithoutCRDs(group) {

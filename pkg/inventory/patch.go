@@ -100,7 +100,6 @@ func ValueAt(v any, pointer string) any {
 // mapsOfUsers have keys that may be numbers.
 var mapsOfUsers = []string{"annotations", "binaryData", "data", "labels", "matchLabels", "stringData"}
 
-// isIndex reports whether the pointer ends with the index of a list.
 func isIndex(pointer string) bool {
 	path := strings.Split(pointer, "/")
 	_, err := strconv.Atoi(path[len(path)-1])
@@ -118,7 +117,6 @@ func GeneralPath(pointer string) string {
 	return strings.Join(path, "/")
 }
 
-// placed is where a change of an earlier call is now.
 type placed struct {
 	*Change
 	path string

@@ -27,7 +27,6 @@ type placement struct {
 	isolating func() map[workloadID][]*NetworkPolicy
 }
 
-// placedLabel is a label of a Pod.
 type placedLabel struct{ namespace, key, value string }
 
 // place makes the index. It costs the labels of the workloads.
@@ -111,7 +110,6 @@ func (p *placement) candidates(namespace string, selector labels.Selector) []*Wo
 	return out
 }
 
-// selection finds the workloads whose Pods selectors select.
 type selection struct {
 	*placement
 	// left is how many more workloads are compared with selectors in each namespace.
@@ -131,7 +129,6 @@ func (p *placement) newSelection() selection {
 	return selection{p, left}
 }
 
-// workloadsIn returns those of the namespace whose Pods the selector selects.
 func (s selection) workloadsIn(namespace string, selector labels.Selector) []*Workload {
 	var out []*Workload
 	candidates := s.candidates(namespace, selector)

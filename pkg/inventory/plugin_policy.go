@@ -81,7 +81,6 @@ type pluginRule struct {
 	} `json:"destination"`
 }
 
-// callers are who a rule is for.
 type callers int
 
 const (

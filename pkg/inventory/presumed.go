@@ -91,7 +91,6 @@ func (s *Snapshot) NotServed(group string) string {
 	return "no CRD of it is in the input, and no rule names it"
 }
 
-// rules are those of all webhooks and policies.
 func (s *Snapshot) rules() []*admissionv1.RuleWithOperations {
 	var out []*admissionv1.RuleWithOperations
 	for _, w := range s.Webhooks {

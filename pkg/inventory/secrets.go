@@ -9,7 +9,6 @@ import (
 	"github.com/go-openapi/jsonpointer"
 )
 
-// hiddenValue stands for what may be secret.
 const hiddenValue = "(hidden)"
 
 // secretFields hold values that may be secret, whatever the kind.

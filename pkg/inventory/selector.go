@@ -26,13 +26,11 @@ func (s Selector) Empty() bool {
 	return s.Raw == nil || len(s.Raw.MatchLabels)+len(s.Raw.MatchExpressions) == 0
 }
 
-// reads reports whether an expression of the selector is about the label.
 func (s Selector) reads(key string) bool {
 	return s.Raw != nil && slices.ContainsFunc(s.Raw.MatchExpressions,
 		func(r metav1.LabelSelectorRequirement) bool { return r.Key == key })
 }
 
-// and selects what both select.
 func (s Selector) and(o Selector) Selector {
 	switch {
 	case s.Empty():

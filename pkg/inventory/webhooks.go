@@ -205,7 +205,6 @@ func (o *Object) readWrites(m *metav1.ObjectMeta) {
 	o.Writers = text.Distinct(o.Writers)
 }
 
-// ownTool is this program as the owner of objects.
 const ownTool = "webhook-auditor"
 
 // ownerMarks are the labels and annotations by which tools mark what is theirs, the first

@@ -247,7 +247,6 @@ func ReducedPod(s corev1.PodSpec) corev1.PodSpec {
 	return out
 }
 
-// nodeTerms are those of the required node affinity.
 func nodeTerms(s corev1.PodSpec) []corev1.NodeSelectorTerm {
 	if s.Affinity == nil || s.Affinity.NodeAffinity == nil ||
 		s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

@@ -17,7 +17,6 @@ import (
 // leastLoop is how often a write is repeated to be a loop.
 const leastLoop = 3
 
-// changedFields are the fields by webhook and resource.
 func changedFields(log *inventory.AuditLog) []inventory.AuditRow {
 	return summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
 		return changedField(r), r.Outcome == inventory.AuditChanged
@@ -66,7 +65,6 @@ func changeLoops(log *inventory.AuditLog) []inventory.AuditRow {
 // changeVerbs are the operations of patches, as participles.
 var changeVerbs = map[string]string{"add": "set", "replace": "replaced", "remove": "removed", "move": "moved", "copy": "set", "": "changed"}
 
-// changeBlocks are the fields as a table, and the loops.
 func (l *AuditLog) changeBlocks() Blocks {
 	loops, fields := Block{Heading: "Again and again"}, Block{Heading: "Changed fields"}
 	for _, c := range l.Loops {

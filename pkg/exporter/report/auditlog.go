@@ -48,7 +48,6 @@ type AuditTop struct {
 	Errors   []Error   `json:"errors"`
 }
 
-// auditDimensions are the values of --by.
 var auditDimensions = map[string]func(inventory.AuditKey) string{
 	"webhook":   func(inventory.AuditKey) string { return "" },
 	"resource":  func(k inventory.AuditKey) string { return k.Operation + " " + k.Resource.String() },
@@ -167,7 +166,6 @@ func auditMessages(log *inventory.AuditLog) []inventory.AuditRow {
 	})
 }
 
-// sourceLine says what was read.
 func (l *AuditLog) sourceLine() string {
 	text := fmt.Sprintf("Read %s of audit logs in %s", inventory.Counted(int(l.Lines), "line"), inventory.Counted(len(l.Files), "file"))
 	if !l.From.IsZero() {
@@ -184,7 +182,6 @@ func (l *AuditLog) sourceLine() string {
 
 const registrationsUnknown = "What registers these names is not known: name a cluster, or files with --from."
 
-// auditNotes are sentences on the whole log.
 func auditNotes(l *AuditLog) []string {
 	out := []string{l.sourceLine()}
 	if len(l.Requests) > 0 && !slices.ContainsFunc(l.Requests,

@@ -112,7 +112,6 @@ func policySteps(c admission.Chain) []AuditedStep {
 	return out
 }
 
-// changes are those of the step.
 func (s AuditedStep) changes() []inventory.Change {
 	if s.Call != nil {
 		return s.Call.Patch
@@ -149,7 +148,6 @@ func (r AuditedRequest) WithoutValues() AuditedRequest {
 	return r
 }
 
-// compareStep compares what is recorded of a registered webhook with its verdict.
 func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventory.AuditOutcome) AuditedStep {
 	w := step.Webhook
 	out := AuditedStep{Series: w.Series(), Recorded: recorded, Called: step.Match}
@@ -168,7 +166,6 @@ func compareStep(log *inventory.AuditLog, step admission.Step, recorded inventor
 	return out
 }
 
-// unregisteredStep is a webhook of the log that the input does not have.
 func unregisteredStep(s *inventory.Snapshot, series inventory.Series, recorded inventory.AuditOutcome) AuditedStep {
 	out := AuditedStep{Series: series, Recorded: recorded, Differs: true}
 	switch {
@@ -249,7 +246,6 @@ func changeLines(changes []inventory.Change) []Line {
 	return out
 }
 
-// shortJSON is a value on one line.
 func shortJSON(v any) string {
 	const most = 200
 	raw, err := json.Marshal(v)

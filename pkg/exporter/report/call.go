@@ -106,7 +106,6 @@ func (r CalledRequest) Text(o TextOptions) Blocks {
 	return append(out, append(rest, Block{Lines: noteLines(r.Notes)}).NonEmpty()...)
 }
 
-// callLine is one step with its changes.
 func callLine(s dryrun.Step) Line {
 	line := Line{
 		Label: fmt.Sprintf("%d ms", s.Milliseconds), Name: s.Name, Aside: s.Type.Title(), Text: string(s.Outcome),
@@ -136,10 +135,8 @@ func callLine(s dryrun.Step) Line {
 	return line
 }
 
-// maxDifferences bounds the fields that are listed of the API server.
 const maxDifferences = 20
 
-// serverLines say what the API server made of the request.
 func (r CalledRequest) serverLines(o TextOptions) []Line {
 	var own []string
 	out := []Line{{Label: strconv.Itoa(r.Server.Code), Text: cmp.Or(r.Server.Message, "let pass")}}

@@ -135,7 +135,6 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 	return x
 }
 
-// next begins the next Snapshot.
 func (x *index) next() {
 	x.programs.next()
 	x.matched.next()
@@ -186,7 +185,6 @@ func (m *Matcher) Operations(r inventory.Resource) []Operation {
 	return m.index.target(r).operations.List()
 }
 
-// servedVersions returns the versions in which requests can be made.
 func (x *index) servedVersions(r inventory.Resource) []apiVersion {
 	return slices.DeleteFunc(slices.Clone(x.stored[storedAs(r)]), func(v apiVersion) bool {
 		return !v.Served || v.Resource != r
@@ -233,7 +231,6 @@ func MatchKey(w *inventory.Webhook) string {
 	return string(key)
 }
 
-// ruleMatch is what rules ask of a target.
 type ruleMatch struct {
 	operations Operations
 	named      bool
@@ -275,7 +272,6 @@ func sorted(resources []MatchedResource) []MatchedResource {
 	return slices.Clip(resources)
 }
 
-// askedTargets is what the rules ask for.
 func (x *index) askedTargets(rules []admissionv1.RuleWithOperations,
 	policy admissionv1.MatchPolicyType,
 ) map[*target]ruleMatch {

@@ -91,7 +91,6 @@ func byKey(all labels.Requirements) map[string][]labels.Requirement {
 	return groups
 }
 
-// matchKey evaluates the requirements on one key.
 func (l labelSet) matchKey(requirements []labels.Requirement) Match {
 	key := requirements[0].Key()
 	if value, ok := l.values[key]; ok {

@@ -27,7 +27,6 @@ type Limit struct {
 	operations []Operation
 }
 
-// limits are all of them, the shortest first.
 var limits = []Limit{
 	{
 		// Source: k8s.io/kubernetes/pkg/kubelet (lease of a node) and

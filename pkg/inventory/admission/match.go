@@ -210,7 +210,6 @@ func uncovered(scope bool, open Kind) Verdict {
 	return Verdict{Match: No, Reason: ReasonRules}
 }
 
-// named says whether the rule with the index is for an object of that name.
 func (r Request) named(set *inventory.RuleSet, i int) Match {
 	switch {
 	case set.ResourceNames == nil || len(set.ResourceNames[i]) == 0:

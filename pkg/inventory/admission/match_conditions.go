@@ -26,7 +26,6 @@ import (
 // server stops at a hundred times as much, and takes seconds to get there.
 const maxCost = 10_000
 
-// outcome is what one expression says of one request.
 type outcome struct {
 	Match
 	// failure is why the API server gets no value either.
@@ -102,7 +101,6 @@ type programs struct {
 	compilers *memo[int, plugincel.Compiler]
 }
 
-// sourceText is an expression and what it is.
 type sourceText struct {
 	expression string
 	kind       expressionKind
@@ -148,7 +146,6 @@ func compile(text sourceText) *program {
 	return p
 }
 
-// issue is the first of the issues, on one line.
 func issue(issues *cel.Issues) error {
 	all := issues.Errors()
 	if len(all) == 0 {
@@ -241,7 +238,6 @@ func (r Request) namespaceOf(stage stage) any {
 	return knowledge{kind: "Namespace", labeled: r.namespaceLabels.complete}.value("", map[string]any{"metadata": metadata})
 }
 
-// unknowns are the variables that the request leaves open.
 func (r Request) unknowns(stage stage) []*cel.AttributePatternType {
 	request := func(fields ...string) *cel.AttributePatternType {
 		p := cel.AttributePattern("request")

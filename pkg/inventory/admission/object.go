@@ -42,7 +42,6 @@ const (
 	openParams    paramsKnown = "open"
 )
 
-// stageOf is the stage at which those of the type are asked.
 func (r Request) stageOf(t inventory.Type, kind Kind) stage {
 	return stage{Kind: kind, prepared: r.Operation == Update && r.Resource.Subresource != "" && t.Validates()}
 }
@@ -154,7 +153,6 @@ func fields(file map[string]any, subresource string, stage stage) map[string]any
 // sent.
 var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
 
-// metadataFields are all that metadata have.
 var metadataFields = append([]string{"annotations", "finalizers", "generateName", "labels", "name", "namespace", "ownerReferences"}, serverFields...)
 
 // rootFields are those that some kind of Kubernetes' own has beside others: TestRootFields holds
@@ -229,7 +227,6 @@ var (
 	}
 )
 
-// missing reports whether the object has certainly no such field.
 func (k knowledge) missing(path, key string) bool {
 	switch {
 	case k.whole:
@@ -260,7 +257,6 @@ func (k knowledge) missing(path, key string) bool {
 	return k.userMap(path)
 }
 
-// userMap reports whether the keys at the path are the user's alone.
 func (k knowledge) userMap(path string) bool {
 	return slices.Contains(userMaps, last(path)) && !slices.Contains(extended[k.kind], path)
 }
@@ -372,7 +368,6 @@ func (m partialMap) complete() bool {
 // interpreter takes the size of a map for known, and the left of two for the one to ask.
 type partialCall struct{ interpreter.InterpretableCall }
 
-// decoratePartial makes partialCalls.
 func decoratePartial(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if ok && slices.Contains([]string{overloads.Size, operators.Equals, operators.NotEquals}, call.Function()) {

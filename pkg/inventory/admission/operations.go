@@ -59,10 +59,8 @@ type Operations uint8
 
 var operationBits = map[Operation]Operations{Create: 1, Update: 2, Delete: 4, Connect: 8}
 
-// allOperations is the set of all operations.
 const allOperations Operations = 15
 
-// operationsOf returns the set of the operations.
 func operationsOf(ops ...Operation) Operations {
 	var set Operations
 	for _, op := range ops {

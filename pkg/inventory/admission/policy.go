@@ -22,7 +22,6 @@ type PolicyStep struct {
 	Verdict
 }
 
-// policySteps are those of the policy: one for each binding, or one where none counts.
 func (m *Matcher) policySteps(r Request, p *inventory.AdmissionPolicy) []PolicyStep {
 	if len(p.Bindings) == 0 {
 		return []PolicyStep{{p, nil, Verdict{Match: No, Reason: ReasonBinding, Detail: "it has no binding"}}}
@@ -230,7 +229,6 @@ func (m *Matcher) refusedByRules(p *inventory.AdmissionPolicy, r Request) Verdic
 	return out
 }
 
-// eventsGroup is the group in which Events are those of the core group.
 const eventsGroup = "events.k8s.io"
 
 // irreversible reports whether the API server fails to convert what a policy made of the
@@ -278,7 +276,6 @@ func (m *Matcher) PolicyResources(p *inventory.AdmissionPolicy) []MatchedResourc
 	return sorted(out)
 }
 
-// everyRequest is what a policy or a binding without rules asks for.
 var everyRequest = []admissionv1.RuleWithOperations{{
 	Operations: []admissionv1.OperationType{admissionv1.OperationAll},
 	Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
@@ -302,7 +299,6 @@ func (x *index) askedBy(r *inventory.MatchResources) map[*target]ruleMatch {
 	return out
 }
 
-// refusing ends the details of verdicts that refuse a request.
 const refusing = ", which refuses the request"
 
 // conditionsOf are the matchConditions, whose failure a binding may report alone.

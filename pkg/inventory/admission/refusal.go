@@ -100,7 +100,6 @@ var (
 	reviewVersions = []string{"v1", "v1beta1"}
 )
 
-// validator collects what is refused.
 type validator struct {
 	errors field.ErrorList
 	// compile is what the server compiles expressions with, from that of a policy on with
@@ -292,7 +291,6 @@ func (v *validator) conditions(fieldPath *field.Path, conditions []admissionv1.M
 	}
 }
 
-// expression refuses what does not compile.
 func (v *validator) expression(fieldPath *field.Path, text string, d declared) {
 	v.required(fieldPath, "", strings.TrimSpace(text) == "")
 	if strings.TrimSpace(text) == "" {

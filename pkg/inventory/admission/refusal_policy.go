@@ -249,7 +249,6 @@ func (m *Matcher) libraries() int {
 	return v.Recorded().Minor - 1
 }
 
-// variables compiles the variables of a policy, which later expressions may read.
 func (v *validator) variables(fieldPath *field.Path, variables []admissionv1.Variable, d declared, libraries int) {
 	composed, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(libraries))))
 	if err != nil { // unreachable: its environment is a constant
@@ -285,7 +284,6 @@ func (a accessor) ReturnTypes() []*cel.Type {
 	return a.types
 }
 
-// position is where the compiler finds a fault, and the fault.
 var position = regexp.MustCompile(`<input>:(\d+):(\d+): ([^\n]*)`)
 
 // compiled refuses an expression, whose text is too long to be repeated, if it does not

@@ -101,7 +101,6 @@ type requestContext struct {
 	activations *memo[stage, cel.PartialActivation]
 }
 
-// apiVersion is a version of a resource with its kind.
 type apiVersion struct {
 	inventory.Resource
 	Version    string
@@ -215,7 +214,6 @@ func (m *Matcher) createdBy(r inventory.Resource, subject Subject) string {
 	return ""
 }
 
-// served returns the version in which the API server serves the operation.
 func (m *Matcher) served(op Operation, r inventory.Resource, version string) (apiVersion, error) {
 	if _, served := m.index.targets[r]; !served {
 		return apiVersion{}, fmt.Errorf("reading resource %q: %s", r, m.Snapshot.NotServed(r.Group))
@@ -316,7 +314,6 @@ func foreignNote(r Request, subject Subject) string {
 	return fmt.Sprintf("a request to %s carries a %s: objectSelectors and matchConditions meet what that has, not what its parent has. A Scale has no labels, nor have the Bindings of kube-scheduler and the Evictions of kubectl drain", r.Resource, r.Kind.Kind)
 }
 
-// request fills in what the API server knows.
 func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 	x := m.index
 	sent := subject
@@ -394,7 +391,6 @@ func (m *Matcher) namespaceLabels(name string) labelSet {
 	return withNameLabel(labelSet{complete: m.Snapshot.NamespacesKnown}, name)
 }
 
-// withNameLabel adds the label that the API server gives to every namespace.
 func withNameLabel(l labelSet, name string) labelSet {
 	return labelSet{values: inventory.WithNameLabel(l.values, name), complete: l.complete}
 }
@@ -510,7 +506,6 @@ func (m *Matcher) withScope(v apiVersion, subject Subject) Subject {
 	return subject
 }
 
-// requestKey identifies a Request of which no more is given.
 type requestKey struct {
 	inventory.Resource
 	version         string
@@ -518,13 +513,11 @@ type requestKey struct {
 	namespace, name string
 }
 
-// verbs lists the operations as they are typed.
 func verbs(ops Operations) string {
 	words := text.Map(ops.List(), func(op Operation) string { return strings.ToLower(string(op)) })
 	return cmp.Or(strings.Join(words, ", "), "none that webhooks are called for")
 }
 
-// version finds the version that is asked for, else the preferred one.
 func (m *Matcher) version(r inventory.Resource, typed string) (apiVersion, error) {
 	served := m.index.servedVersions(r)
 	names := text.Map(served, func(v apiVersion) string { return v.Version })

@@ -30,7 +30,6 @@ type ServerWrite struct {
 	Source string
 }
 
-// writes are the operations by which an object is kept as it should be.
 var writes = []Operation{Create, Update}
 
 const (
@@ -103,7 +102,6 @@ func networking(name, subresource string) inventory.Resource {
 // StopsStart reports whether an API server does not start where the write is refused.
 func (w ServerWrite) StopsStart() bool { return w.Loss == noStart }
 
-// isMadeIn reports whether the write is made in the namespace.
 func (w ServerWrite) isMadeIn(namespace string) bool {
 	return w.Namespace == "" || w.Namespace == AnyNamespace || w.Namespace == namespace
 }

@@ -60,7 +60,6 @@ func (m *Matcher) UnmatchedVersions(webhooks []*inventory.Webhook) func(inventor
 	}
 }
 
-// versionOf is a version of a resource.
 type versionOf struct {
 	inventory.Resource
 	version string

@@ -14,7 +14,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// maxMessage bounds what is quoted of a policy.
 const maxMessage = 300
 
 // addValidations adds what validating policies say of the object: which validation is false, with its

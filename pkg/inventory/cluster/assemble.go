@@ -10,7 +10,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// assemble returns the Objects of all resources.
 func assemble(options Options, all []contents, info serverInfo, reads *reads) inventory.Objects {
 	o := inventory.Objects{
 		Cluster: inventory.Cluster{
@@ -62,7 +61,6 @@ func policiesKnown(all []contents, served []inventory.Served) bool {
 	return n == len(policyResources)
 }
 
-// coverage returns for which Services the resource was read.
 func (n *reads) coverage(all []contents, resource schema.GroupResource) inventory.Coverage {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,7 +19,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// discovered is what an API server says that it serves.
 type discovered struct {
 	groups []string
 	served []inventory.Served
@@ -61,7 +60,6 @@ func discover(ctx context.Context, server rest.Interface) (discovered, error) {
 	return out, nil
 }
 
-// sorted returns what is served in a stable order.
 func (d *discovered) sorted() []inventory.Served {
 	return slices.SortedFunc(slices.Values(d.served), func(a, b inventory.Served) int {
 		return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))

@@ -16,10 +16,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// maxNamespaces bounds how many namespaces one Error lists.
 const maxNamespaces = 5
 
-// failure is a call that failed.
 type failure struct {
 	verb string
 	// resource is the name of a resource in RBAC, or a path of the API server.
@@ -38,7 +36,6 @@ func (f failure) refused() bool {
 	return apierrors.IsForbidden(f.err) || apierrors.IsUnauthorized(f.err)
 }
 
-// notServed reports whether the API server does not know the resource.
 func (f failure) notServed() bool { return apierrors.IsNotFound(f.err) }
 
 // same reports whether both failures, if any, have one cause.
@@ -116,7 +113,6 @@ func networkReason(err error) string {
 	return err.Error()
 }
 
-// errorsByCause returns an Error for each cause of the failures.
 func errorsByCause(failures []failure) []inventory.Error {
 	namespaces, resources := map[cause]map[string]bool{}, map[cause]map[string]bool{}
 	oldest := map[cause]time.Time{}

@@ -64,7 +64,6 @@ func CountAPIServers(ctx context.Context, config *rest.Config) int {
 	return len(apiServers(ctx, config))
 }
 
-// metricsServer asks the API server of the config.
 func metricsServer(config *rest.Config) (inventory.MetricsServer, error) {
 	config = rest.CopyConfig(config)
 	config.QPS = -1

@@ -53,7 +53,6 @@ type objectWatch struct {
 	revision string
 }
 
-// event is what an objectWatch reports.
 type event int
 
 const (
@@ -65,7 +64,6 @@ const (
 	regressed
 )
 
-// progress is how far an objectWatch has come.
 type progress int
 
 const (
@@ -78,7 +76,6 @@ const (
 	synced
 )
 
-// contents is what an objectWatch holds at one time.
 type contents struct {
 	resource
 	// objects are sorted by namespace and name.
@@ -100,7 +97,6 @@ func newObjectWatch(r resource, t timing, reads *reads, onEvent func(*objectWatc
 	}
 }
 
-// run watches until ctx is done.
 func (o *objectWatch) run(ctx context.Context, backoff wait.Backoff) {
 	// What client-go would log is reported as data.
 	silent := klog.Logger{}
@@ -259,13 +255,11 @@ func (o *objectWatch) update(change func()) {
 
 // The following are the changes for update, which holds the lock.
 
-// opened records a stream, which continues a list.
 func (o *objectWatch) opened(s *stream) {
 	o.stream = s
 	o.move(streamOpens, time.Now())
 }
 
-// listed records that a complete list of the resource version was read.
 func (o *objectWatch) listed(now time.Time, revision string) {
 	if o.listedAt.IsZero() {
 		o.failure = nil // it was of the list
@@ -274,7 +268,6 @@ func (o *objectWatch) listed(now time.Time, revision string) {
 	o.move(listEnds, now)
 }
 
-// closed records the end of the stream.
 func (o *objectWatch) closed(now time.Time) {
 	o.move(streamEnds, now)
 	o.stream = nil
@@ -295,7 +288,6 @@ func (o *objectWatch) isAbsent() bool {
 	return o.listedAt.IsZero() && o.failure != nil && o.failure.notServed()
 }
 
-// reported returns the failure that a Snapshot shows, if any.
 func (o *objectWatch) reported() *failure {
 	if o.isAbsent() {
 		return nil

@@ -27,7 +27,6 @@ func (p *packedPod) GetName() string                { return p.Name }
 func (*packedPod) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 func (p *packedPod) DeepCopyObject() runtime.Object { return p } // it is never changed
 
-// packed returns an object as it is kept: Pods are packed.
 func packed(object any) any {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -38,7 +37,6 @@ func packed(object any) any {
 	return &packedPod{keyOf(pod), string(data)}
 }
 
-// unpacked undoes packed.
 func unpacked(object any) any {
 	p, ok := object.(*packedPod)
 	if !ok {

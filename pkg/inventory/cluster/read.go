@@ -71,7 +71,6 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	return o, ctx.Err()
 }
 
-// nothingRead returns why nothing was read, if so.
 func nothingRead(ctx context.Context, all []contents, errs []inventory.Error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -85,7 +84,6 @@ func nothingRead(ctx context.Context, all []contents, errs []inventory.Error) er
 	return nil
 }
 
-// reader lists resources and reports how far it is.
 type reader struct {
 	mu       sync.Mutex
 	progress func(Progress)

@@ -26,7 +26,6 @@ type reads struct {
 	missing map[inventory.Key]bool
 }
 
-// counts reports whether a Snapshot shows the object.
 func (n *reads) counts(r resource, object any) bool {
 	if r.counts == nil {
 		return true
@@ -43,7 +42,6 @@ func (n *reads) calls(service named) bool {
 		n.missing[inventory.Key{Name: service.GetName()}]
 }
 
-// callsServiceOf reports whether a webhook calls the Service of the EndpointSlice.
 func (n *reads) callsServiceOf(slice named) bool {
 	labels := slice.(*discoveryv1.EndpointSlice).Labels
 	return n.services[inventory.Key{Namespace: slice.GetNamespace(), Name: labels[discoveryv1.LabelServiceName]}]

@@ -34,7 +34,6 @@ const (
 	verifyTimeout  = 30 * time.Second
 )
 
-// errLagging is the failure of a stream that may lack changes.
 var errLagging = errors.New("watches do not come to the newest state, as with an API server that has lost its connection to etcd: check /readyz of each API server")
 
 // checkRevisions compares the watches with the API server's newest state, of which it
@@ -69,7 +68,6 @@ func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, pro
 	c.connections.CloseAll()
 }
 
-// errRegressed is a resource version that went back.
 var errRegressed = errors.New("the resource version went back")
 
 // newestRevisions returns the newest resource version of each resource, as far as the
@@ -153,7 +151,6 @@ func (o *objectWatch) isLagging(ctx context.Context) bool {
 	return false
 }
 
-// differsFrom reports whether the objects are others than those of a list.
 func (o *objectWatch) differsFrom(list []runtime.Object) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

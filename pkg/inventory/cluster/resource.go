@@ -71,7 +71,6 @@ func typedResource[T, L any, PT client.Object[T], PL client.List[L]](c Clients, 
 	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.namespace), r)
 }
 
-// withClient returns the resource with the calls of a client.
 func withClient[L runtime.Object](c lister[L], r resource) resource {
 	r.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		o.LabelSelector = r.labels
@@ -84,7 +83,6 @@ func withClient[L runtime.Object](c lister[L], r resource) resource {
 	return r
 }
 
-// policyResources are the admission policies and their bindings.
 var policyResources = []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings"}
 
 // watchedResources are watched in the whole cluster.
@@ -139,7 +137,6 @@ var (
 	sliceResource     = discoveryv1.Resource("endpointslices")
 )
 
-// pods are those of a namespace, or of all.
 func (c Clients) pods(namespace string) resource {
 	return typedResource[corev1.Pod, corev1.PodList](c,
 		resource{namespace: namespace, page: 250, strip: stripPod, counts: (*reads).nearBackend})

@@ -33,7 +33,6 @@ const serverInfoTimeout = 30 * time.Second
 // openShiftGroup is an API group that only OpenShift serves.
 const openShiftGroup = "config.openshift.io"
 
-// serverInfo is what the inventory needs of the API server itself.
 type serverInfo struct {
 	version   inventory.Version
 	served    []inventory.Served
@@ -83,7 +82,6 @@ func (info serverInfo) unsettled() bool {
 	return slices.ContainsFunc(info.failures, func(f failure) bool { return !f.refused() && !f.notServed() })
 }
 
-// same reports whether a Snapshot would show the same of both.
 func (info serverInfo) same(o serverInfo) bool {
 	return reflect.DeepEqual(info.shownInfo(), o.shownInfo())
 }

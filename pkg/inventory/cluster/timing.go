@@ -80,7 +80,6 @@ type schedule struct {
 	revisionsCompared time.Time
 }
 
-// watchStatus summarizes all watches.
 type watchStatus struct {
 	// pending is set while something is awaited that the Snapshot needs.
 	pending bool
@@ -88,7 +87,6 @@ type watchStatus struct {
 	empty bool
 }
 
-// next returns when the loop has something to do without a signal.
 func (s schedule) next(now time.Time, status watchStatus) time.Time {
 	next := now.Add(s.resync)
 	if due := s.nextPublish(status); !due.IsZero() {
@@ -177,7 +175,6 @@ func (s *schedule) noteServedChange(now time.Time) {
 	}
 }
 
-// noteChange records a change that the next Snapshot is to show.
 func (s *schedule) noteChange(now time.Time) {
 	if s.changed.IsZero() {
 		s.changed = now

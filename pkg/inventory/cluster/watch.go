@@ -59,7 +59,6 @@ func Watch(ctx context.Context, clients Clients, options Options, publish func(*
 	return ctx.Err()
 }
 
-// watcher is one run of Watch.
 type watcher struct {
 	clients Clients
 	options Options
@@ -121,7 +120,6 @@ func (w *watcher) loop(ctx context.Context) {
 	}
 }
 
-// onEvent takes note of an event of a watch.
 func (w *watcher) onEvent(o *objectWatch, e event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +147,6 @@ func (w *watcher) signal() {
 	}
 }
 
-// relistIfRegressed lists everything again where the resource version went back.
 func (w *watcher) relistIfRegressed() {
 	w.mu.Lock()
 	due := w.relistPending
@@ -163,7 +160,6 @@ func (w *watcher) relistIfRegressed() {
 	}
 }
 
-// fetchIfDue fetches the serverInfo in the background.
 func (w *watcher) fetchIfDue(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -277,7 +273,6 @@ func (w *watcher) status() watchStatus {
 	return out
 }
 
-// objects returns what the watches have of the cluster at the time.
 func (w *watcher) objects(now time.Time) inventory.Objects {
 	all := text.Map(w.watches, func(o *objectWatch) contents { return o.contents(now) })
 	w.mu.Lock()

@@ -109,7 +109,6 @@ var ofPlugins = map[string]any{
 	"preemptionPolicy": "PreemptLowerPriority", "priority": int64(0), "serviceAccount": "default", "serviceAccountName": "default",
 }
 
-// byPlugin reports whether the field is from such a plugin.
 func byPlugin(key string, value any) bool { return value != nil && ofPlugins[key] == value }
 
 // tolerate adds the tolerations that a Pod gets before webhooks are called. Source:
@@ -160,7 +159,6 @@ func paths(a, b any, location string) []string {
 	return []string{location}
 }
 
-// isEmpty reports whether an API server leaves the value out.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// withDefaults is a decoded object with the defaults.
 func (x *run) withDefaults(object map[string]any) map[string]any {
 	if x.typed() == nil {
 		return object
@@ -32,7 +31,6 @@ func (x *run) setStatefulSet(spec fields) {
 	}
 }
 
-// ofObject are the defaults beside a specification.
 var ofObject = map[string]fields{
 	"Secret":                {"type": "Opaque"},
 	"PersistentVolumeClaim": {"status": fields{"phase": "Pending"}},
@@ -62,7 +60,6 @@ var ofKind = map[string]fields{
 
 func rolling(values fields) fields { return fields{"type": "RollingUpdate", "rollingUpdate": values} }
 
-// byKind are the defaults that depend on other fields.
 var byKind = map[string]func(object, spec fields){"Pod": setPod, "Service": setService, "Job": setJob}
 
 // fill adds the defaults that are missing; those of a rolling update where there is one.

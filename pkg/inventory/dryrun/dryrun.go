@@ -103,7 +103,6 @@ type Result struct {
 	Stored, Before, After map[string]any `json:"-"`
 }
 
-// run is a request on its way.
 type run struct {
 	Request
 	matcher *admission.Matcher
@@ -411,7 +410,6 @@ func (x *run) validate(ctx context.Context) {
 // ofServer are fields that the API server alone sets, after the webhooks.
 var ofServer = []string{"/metadata/managedFields", "/metadata/uid", "/metadata/creationTimestamp", "/metadata/resourceVersion", "/metadata/generation", "/metadata/selfLink", "/status"}
 
-// compare says what the API server has otherwise.
 func (x *run) compare() {
 	x.result.Differences = []Difference{}
 	if x.object == nil || x.Answer.Object == nil || x.result.Refused != "" {

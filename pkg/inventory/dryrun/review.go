@@ -14,7 +14,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// reviewVersions are those that API servers send.
 var reviewVersions = []string{"v1", "v1beta1"}
 
 // newReview is the AdmissionReview that the API server sends to the webhook, with its

@@ -35,7 +35,6 @@ var defaultLimits = limits{
 // tarMagicEnd is where the magic number of a tar archive ends.
 const tarMagicEnd = 262
 
-// gzipMagic begins what gzip compressed.
 const gzipMagic = "\x1f\x8b"
 
 func isTar(start []byte) bool {
@@ -62,7 +61,6 @@ func unreadable(start []byte) string {
 	return ""
 }
 
-// gzip reads a compressed file: an archive or a manifest.
 func (r *reader) gzip(f *file, data io.Reader) {
 	unpacked, err := gzip.NewReader(data)
 	if err != nil {
@@ -109,7 +107,6 @@ func (r *reader) archive(f *file, data io.Reader) {
 	r.failed(f, 0, fmt.Errorf("more than %d entries: what follows %s is not read", r.limits.entries, last))
 }
 
-// broken names the unexpected end of an archive.
 func broken(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the archive is truncated")
@@ -119,7 +116,6 @@ func broken(err error) error {
 
 const tooManyBytes = "the manifests of the archive are too large together: the rest is not read"
 
-// bounded fails where there are more bytes than are left.
 type bounded struct {
 	r       io.Reader
 	left    int64
@@ -138,7 +134,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return 0, errors.New(b.failure)
 }
 
-// inArchive reads a file of an archive.
 func (r *reader) inArchive(archive *file, h *tar.Header, data io.Reader) {
 	name, info := path.Clean(h.Name), h.FileInfo()
 	full := archive.name + "!" + name

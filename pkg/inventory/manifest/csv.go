@@ -44,7 +44,6 @@ type serviceVersion struct {
 	} `json:"status"`
 }
 
-// definition is a webhook of a ClusterServiceVersion.
 type definition struct {
 	Type                        string              `json:"type"`
 	GenerateName                string              `json:"generateName"`
@@ -59,7 +58,6 @@ type definition struct {
 // unknownBundle stands for a CA bundle that is unknown: Authority.Blanked.
 const unknownBundle = "xx"
 
-// isStored reports whether an API server has stored it.
 func (c *serviceVersion) isStored() bool { return c.UID != "" || c.ResourceVersion != "" }
 
 // isInstalled reports whether OLM makes objects of it: it copies one into other namespaces,
@@ -218,7 +216,6 @@ func (d *definition) conversion(namespace string) *apiextensionsv1.CustomResourc
 	}
 }
 
-// made reads an object as one of the file.
 func (r *reader) made(v value, gvk schema.GroupVersionKind, made metav1.Object) {
 	v.json, _ = json.Marshal(made) // it was read from JSON
 	r.object(v, gvk)

@@ -38,7 +38,6 @@ func itemType(t schema.GroupVersionKind) schema.GroupVersionKind {
 	return t
 }
 
-// isOpenShift reports whether only OpenShift serves the group.
 func isOpenShift(group string) bool { return strings.HasSuffix(group, ".openshift.io") }
 
 // isSkipped reports whether objects of the type, or items of the list, are not
@@ -120,7 +119,6 @@ func (b *badBundles) cut(value any, path *field.Path, place place) {
 // emptyBundle is the line break that generators write for an injector to replace.
 const emptyBundle = "Cg=="
 
-// decodeProblem says which field has the wrong type.
 func (v value) decodeProblem(err error) *problem {
 	mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
@@ -199,7 +197,6 @@ func isRegistration(kind string) bool {
 	return kind == inventory.KindValidating || kind == inventory.KindMutating || kind == inventory.KindCRD
 }
 
-// object is one API object that was read.
 type object struct {
 	key  inventory.SourceKey
 	file *file
@@ -220,7 +217,6 @@ func (r *reader) skip(f *file, gvk schema.GroupVersionKind, count int) {
 	r.openShift = r.openShift || isOpenShift(gvk.Group)
 }
 
-// object reads one API object.
 func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 	d, found := decoders[gvk.GroupKind().String()]
 	in, named := v.file.input, func() string { return join(gvk.Kind, nameIn(v.json)) }
@@ -337,7 +333,6 @@ func nameIn(data []byte) string {
 	return named.Name
 }
 
-// hook is the position of a webhook in its configuration.
 type hook struct {
 	name    string
 	line    int

@@ -17,10 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// stdinName is the file name of positions in the standard input.
 const stdinName = "<stdin>"
 
-// input is what is known of a path.
 type input struct {
 	path string
 	// absent is set where the path cannot be opened.
@@ -163,7 +161,6 @@ func (r *reader) directory(input *input) {
 	r.rendered(input)
 }
 
-// inDirectory reads a file of a directory.
 func (r *reader) inDirectory(input *input, root *os.Root, name string) {
 	input.recognize(path.Join(filepath.Base(input.path), name))
 	f, read := input.member(filepath.Join(input.path, name), name)
@@ -227,7 +224,6 @@ func (in *input) member(full, name string) (*file, bool) {
 // packedFile matches manifests, and archives, that are packed inside of a folder or an archive.
 var packedFile = regexp.MustCompile(`\.(ya?ml|json)\.(gz|bz2|xz|zst)$|\.(tar|tgz|tar\.gz|tar\.xz|zip)$`)
 
-// member reads a file of a directory or archive.
 func (r *reader) member(f *file, info fs.FileInfo, data io.Reader) {
 	if f.input.isTimestamp(info.Name()) {
 		f.input.readTimestamp(data)
@@ -247,7 +243,6 @@ func (r *reader) file(f *file, data io.Reader) {
 	r.unpacked(f, buffered, buffered)
 }
 
-// text reads a file of YAML or JSON.
 func (r *reader) text(f *file, data io.Reader) {
 	defer r.finish(f)
 	line, err := eachDocument(data, func(d document) {

@@ -45,7 +45,6 @@ type kustomization struct {
 	describesBundle bool
 }
 
-// chartFile marks the folder of a Helm chart.
 const chartFile = "Chart.yaml"
 
 // survey looks for the kustomizations and charts below a directory.
@@ -82,7 +81,6 @@ func (d *folder) enter(input *input, name string) error {
 	return fs.SkipDir
 }
 
-// add reads what a kustomization lists.
 func (d *folder) add(input *input, file string) {
 	k := &kustomization{file: file, folder: filepath.Dir(file)}
 	tree := map[string]any{}
@@ -324,7 +322,6 @@ func (o object) addForms(forms map[string]string) {
 	}
 }
 
-// overlays says which of them is read.
 func overlays(read string, left []string) string {
 	slices.Sort(left)
 	all := strings.Join(left[:min(3, len(left))], ", ")
@@ -350,7 +347,6 @@ func (f *file) isPatch(object metav1.Object) bool {
 	return object.GetName()+object.GetGenerateName() == "" || isPartial(object)
 }
 
-// isWorkload reports whether the object makes Pods.
 func isWorkload(object metav1.Object) bool {
 	switch object.(type) {
 	case *appsv1.Deployment, *appsv1.StatefulSet, *appsv1.DaemonSet:

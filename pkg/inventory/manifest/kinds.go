@@ -19,7 +19,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// decoder is how to read a kind.
 type decoder struct {
 	versions   []string
 	namespaced bool

@@ -250,7 +250,6 @@ func pathsIn(value any, field string) []string {
 	return out
 }
 
-// built reads the objects that kustomize made.
 func (r *reader) built(input *input, b *build, incomplete bool) {
 	input.roots = append(input.roots, b.kustomization)
 	u := &unit{name: filepath.Dir(b.kustomization), kustomized: true}

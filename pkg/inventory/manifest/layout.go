@@ -12,7 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// layout is how files are laid out in a directory or archive.
 type layout uint8
 
 const (
@@ -28,7 +27,6 @@ const (
 	clusterDump
 )
 
-// name is the layout as a report writes it.
 func (l layout) name() string {
 	return [...]string{"manifests", "must-gather", "oc adm inspect", "insights archive", "cluster-info dump"}[l]
 }

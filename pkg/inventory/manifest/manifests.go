@@ -11,7 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// manifest notes an object that is still to be applied.
 func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.Object) {
 	switch {
 	case !f.plain || object.GetName() == "":

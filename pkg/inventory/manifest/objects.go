@@ -13,7 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// maxErrors bounds the errors that are reported.
 const maxErrors = 1000
 
 // kept is what the inputs hold together.
@@ -32,7 +31,6 @@ type kept struct {
 	installations []*installation
 }
 
-// fail reports what cannot be read of a file, or of an object in it.
 func (r *reader) fail(f *file, line int, object, message string) {
 	f.failed = true
 	if len(r.errors) == maxErrors {
@@ -120,7 +118,6 @@ func (o object) isRival(other object) bool {
 	return len(o.hooks) > 0 && len(other.hooks) > 0 && !slices.ContainsFunc(o.hooks, shared)
 }
 
-// converts reports whether the object is a CRD with a conversion webhook.
 func (o object) converts() bool {
 	crd, isCRD := o.value.(*apiextensionsv1.CustomResourceDefinition)
 	return isCRD && convertedByWebhook(crd)
@@ -159,7 +156,6 @@ func written(o object) string {
 	return fmt.Sprintf("%s:%d", o.file.name, o.line)
 }
 
-// result returns all that was kept.
 func (r *reader) result() inventory.Objects {
 	out := inventory.Objects{
 		Cluster: inventory.Cluster{OpenShift: r.openShift},
@@ -202,13 +198,11 @@ func (r *reader) result() inventory.Objects {
 	return out
 }
 
-// policyResources are those of admission policies and their bindings.
 var policyResources = []string{
 	"admissionregistration.k8s.io/validatingadmissionpolicies", "admissionregistration.k8s.io/validatingadmissionpolicybindings",
 	"admissionregistration.k8s.io/mutatingadmissionpolicies", "admissionregistration.k8s.io/mutatingadmissionpolicybindings",
 }
 
-// count adds the object to what was read of its input.
 func (o object) count() {
 	in := o.file.input
 	in.objects++
@@ -232,7 +226,6 @@ func (o object) source() inventory.Source {
 	return inventory.Source{File: o.file.name, Line: o.line}
 }
 
-// addSources adds the positions of an object and its webhooks.
 func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
 	m, _ := o.value.(metav1.Object)
 	isStored := m != nil && !m.GetCreationTimestamp().Time.IsZero() // by an API server, of which a file is a copy

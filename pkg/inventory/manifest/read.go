@@ -52,7 +52,6 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 	return objects, summarize(inputs, options.Server, objects)
 }
 
-// reader reads inputs, one after the other.
 type reader struct {
 	stdin    io.Reader
 	limits   limits
@@ -62,10 +61,8 @@ type reader struct {
 	origins map[string]map[string]origin
 }
 
-// failed reports why a file cannot be read.
 func (r *reader) failed(f *file, line int, err error) { r.fail(f, line, "", reason(err)) }
 
-// finish notes a file that was read to its end.
 func (r *reader) finish(f *file) {
 	r.files = append(r.files, f)
 	r.progress(len(r.files), len(r.objects))

@@ -100,7 +100,6 @@ func (d *document) add(line []byte) {
 	}
 }
 
-// flush passes the current document on, and starts the next one.
 func (s *splitter) flush() {
 	d := s.current
 	s.current = document{}

@@ -44,7 +44,6 @@ var lacks = []struct {
 	{[]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, "no Pods or workloads: what runs behind Services is unknown"},
 }
 
-// summarize describes the inputs of the objects.
 func summarize(inputs []*input, server inventory.Version, objects inventory.Objects) Summary {
 	out := Summary{Empty: withoutWebhooks(objects, inputs)}
 	for _, in := range inputs {
@@ -64,7 +63,6 @@ func atMost(objects []string, are string) []string {
 	return append(slices.Clip(objects[:most]), fmt.Sprintf("%d more %s", len(objects)-most, are))
 }
 
-// summary returns how the input was read and what it lacks.
 func (in *input) summary(server inventory.Version) Input {
 	if in.absent {
 		return Input{Path: in.path}
@@ -108,7 +106,6 @@ func (in *input) summary(server inventory.Version) Input {
 	return out
 }
 
-// lacking returns what follows from the kinds that are missing.
 func lacking(kinds map[string]bool) []string {
 	if len(kinds) == 0 {
 		return []string{"no webhook configurations, CRDs or related objects found"}
@@ -182,7 +179,6 @@ func convertedByWebhook(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
 }
 
-// partialServices names the Services without ports.
 func partialServices(names []string) string {
 	if len(names) > 1 {
 		return fmt.Sprintf("Services %s and %d more have no ports, which no API server takes: what they lead to is unknown", names[0], len(names)-1)

@@ -22,12 +22,10 @@ const maxObject = 16 << 20
 // maxNested bounds the lists in one another. Tools write no list in a list.
 const maxNested = 8
 
-// ignored is a value that is not read.
 type ignored struct{}
 
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
-// text is a document of a file.
 type text struct {
 	file *file
 	// line is that of its start in the file.
@@ -83,7 +81,6 @@ func (t text) json(emit func(value)) (int, *problem) {
 	}
 }
 
-// yaml reads a document of YAML.
 func (t text) yaml(emit func(value)) *problem {
 	if len(t.data) > maxObject {
 		return problemf(1, "an object of %d MiB: more than %d are not read in one piece", len(t.data)>>20, maxObject>>20)
@@ -116,7 +113,6 @@ func Values(data io.Reader) (out []map[string]any, err error) {
 	return out, cmp.Or(unread, err)
 }
 
-// typeLine is a line of the type in YAML or JSON that does not parse.
 var typeLine = regexp.MustCompile(`(?m)^(?:[{ \t]*")?(apiVersion|kind)"?:[ \t]*["']?([\w./-]+)`)
 
 // unparsed notes why the text cannot be parsed. In a directory, something that is no
@@ -152,7 +148,6 @@ func (c *lineCounter) lineAt(offset int) int {
 	return c.line
 }
 
-// nextValue is where the next value of JSON starts.
 func nextValue(data []byte, offset int) int {
 	return len(data) - len(bytes.TrimLeft(data[offset:], " \t\r\n,"))
 }
@@ -199,7 +194,6 @@ func (r *reader) value(v value) {
 	}
 }
 
-// list reads the items of a list.
 func (r *reader) list(v value, meta schema.GroupVersionKind, list json.RawMessage) {
 	v.file.listed = true
 	var items []json.RawMessage

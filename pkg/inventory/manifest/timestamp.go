@@ -12,7 +12,6 @@ import (
 // write their start and end.
 const timestampName = "timestamp"
 
-// maxTimestamp is more than such a file holds.
 const maxTimestamp = 4 << 10
 
 // timestamp matches a time as Go prints it, without the name of the zone and what
@@ -21,12 +20,10 @@ var timestamp = regexp.MustCompile(`(?m)^\S+ \S+ \S+`)
 
 const timestampFormat = "2006-01-02 15:04:05.999999999 -0700"
 
-// isTimestamp reports whether a file says when its input was collected.
 func (in *input) isTimestamp(name string) bool {
 	return path.Base(name) == timestampName && in.layout != insights && in.layout != clusterDump
 }
 
-// readTimestamp keeps the newest time of such a file.
 func (in *input) readTimestamp(r io.Reader) {
 	text, _ := io.ReadAll(io.LimitReader(r, maxTimestamp)) // what cannot be read says no time
 	for _, match := range timestamp.FindAllString(string(text), -1) {

@@ -25,7 +25,6 @@ const (
 	fromServer
 )
 
-// isKnown reports whether the object states a version at all.
 func (s server) isKnown() bool { return s.version.Known() }
 
 // better reports whether s is more reliable than o. Of the kubelets the newest
@@ -59,7 +58,6 @@ func readVersion(data []byte) server {
 	return newServer(fromServer, cmp.Or(v.ServerVersion.GitVersion, v.GitVersion))
 }
 
-// clusterStatus is a ClusterVersion or a ClusterOperator as far as it is read.
 type clusterStatus struct {
 	metav1.ObjectMeta `json:"metadata"`
 

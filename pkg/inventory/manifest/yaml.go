@@ -51,7 +51,6 @@ func (p place) part(key any) place {
 	return place{line: p.line, base: p.base}
 }
 
-// elements counts those that a sequence shows.
 func (p place) elements() int {
 	if p.node == nil || p.node.Kind != yaml.SequenceNode {
 		return 0
@@ -59,7 +58,6 @@ func (p place) elements() int {
 	return len(p.node.Content)
 }
 
-// word is the text of a scalar.
 func (p place) word() string {
 	if p.node == nil {
 		return ""

@@ -297,7 +297,6 @@ func (e *auditEvent) secrets() inventory.Secrets {
 	return out
 }
 
-// key is what the request is about.
 func (e *auditEvent) key() inventory.AuditKey {
 	o := e.ObjectRef
 	return inventory.AuditKey{
@@ -322,7 +321,6 @@ func (e *auditEvent) operation() string {
 	return strings.ToUpper(e.Verb)
 }
 
-// request is the event that was asked for.
 func (e *auditEvent) request(results results) *inventory.AuditRequest {
 	key := e.key()
 	out := &inventory.AuditRequest{

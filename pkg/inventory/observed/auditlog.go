@@ -54,7 +54,6 @@ func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.E
 	return t.log(), errs
 }
 
-// files are those that the paths stand for.
 func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 	for _, location := range l.Paths {
 		info, err := os.Stat(location)
@@ -225,7 +224,6 @@ func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reade
 	}
 }
 
-// count counts the bytes that are read.
 func (t *auditTable) count(size int) {
 	before := t.result.Bytes
 	t.result.Bytes += int64(size)
@@ -234,14 +232,12 @@ func (t *auditTable) count(size int) {
 	}
 }
 
-// breakAt notes a line that is no event.
 func (t *auditTable) breakAt(file string, line int, problem error) {
 	if t.result.Broken++; len(t.result.Breaks) < maxBreaks {
 		t.result.Breaks = append(t.result.Breaks, fmt.Sprintf("%s:%d: %v", file, line, shortened(problem)))
 	}
 }
 
-// covers extends the time of the log.
 func (t *auditTable) covers(now time.Time) {
 	if now.IsZero() {
 		return
@@ -260,7 +256,6 @@ const (
 	maxBreaks = 5
 )
 
-// auditTable adds up what the lines hold.
 type auditTable struct {
 	logs   AuditLogs
 	result inventory.AuditLog
@@ -286,7 +281,6 @@ func (t *auditTable) addRow(key inventory.AuditKey, eventTime time.Time) {
 	t.rows[key].Add(inventory.AuditSum{Requests: 1, First: eventTime, Last: eventTime})
 }
 
-// log is the result, when all is added.
 func (t *auditTable) log() *inventory.AuditLog {
 	for key, sum := range t.rows {
 		t.result.Rows = append(t.result.Rows, inventory.AuditRow{AuditKey: key, AuditSum: *sum})

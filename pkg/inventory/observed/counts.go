@@ -25,7 +25,6 @@ type family struct {
 
 func (f family) isHistogram() bool { return strings.HasSuffix(f.name, "_seconds") }
 
-// measured are the families of which Behaviors are made.
 var measured = []family{
 	{promql.Requests, "", "type, name"},
 	{promql.Rejections, "", "type, name, error_type"},
@@ -40,14 +39,12 @@ var measured = []family{
 	{promql.MutationSeconds, inventory.MutatingPolicy, "policy"},
 }
 
-// webhookStats adds up what is counted of one webhook.
 type webhookStats struct {
 	inventory.Behavior
 	// buckets are the calls that took no longer than each edge.
 	buckets map[float64]float64
 }
 
-// statsByWebhook are those of all webhooks.
 type statsByWebhook map[inventory.Series]*webhookStats
 
 // refusal is the error_type of a request that the webhook refused on purpose.

@@ -51,7 +51,6 @@ func (p Prometheus) Observe(ctx context.Context) (*inventory.Observation, []inve
 	return o, nil
 }
 
-// address is the URL without credentials.
 func (p Prometheus) address() string {
 	u, err := url.Parse(p.URL)
 	if err != nil {
@@ -89,7 +88,6 @@ func (p Prometheus) observe(ctx context.Context, now time.Time) (*inventory.Obse
 	return o, err
 }
 
-// all queries what happened in the range.
 func (q querier) all(ctx context.Context, span time.Duration) (statsByWebhook, error) {
 	all := statsByWebhook{}
 	for _, f := range measured {
@@ -140,7 +138,6 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// querier runs queries at one time.
 type querier struct {
 	promv1.API
 	now      time.Time
@@ -196,7 +193,6 @@ func (q querier) number(ctx context.Context, expression string) (int, error) {
 	return int(value), nil
 }
 
-// alerts are those that fire, the first ones first.
 func (q querier) alerts(ctx context.Context) ([]inventory.Alert, error) {
 	answer, err := q.run(ctx, firing)
 	var out []inventory.Alert

@@ -36,7 +36,6 @@ func (f family) queries() map[string]string {
 	return out
 }
 
-// scrapedServers counts the API servers that are scraped.
 const scrapedServers = `count(group by (instance) (` + scraped + `{SELECTOR}))`
 
 // coversLastWeek answers where the API servers were scraped all week, but for

@@ -79,7 +79,6 @@ func Difference(before, after []Scrape) (*inventory.Observation, []inventory.Err
 	return o, errs
 }
 
-// between adds what one API server counted between two scrapes.
 func (t statsByWebhook) between(before, after Scrape) (inventory.ObservedServer, error) {
 	err := after.err
 	if err == nil {

@@ -142,7 +142,6 @@ func (p *Prober) Run(ctx context.Context) error {
 	}
 }
 
-// round dials what is due and publishes again if that was anything.
 func (p *Prober) round(ctx context.Context) {
 	due := p.due(time.Now())
 	if len(due) == 0 {
@@ -197,7 +196,6 @@ func (t target) moved(outcome outcome) bool {
 		func(a string) bool { return slices.Contains(then, a) })
 }
 
-// next returns how long nothing is due.
 func (p *Prober) next() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,7 +37,6 @@ type target struct {
 	callers  []caller
 }
 
-// caller is a webhook that calls a backend.
 type caller struct {
 	inventory.Ref
 	bundle string
@@ -152,7 +151,6 @@ func (o Options) dialAll(ctx context.Context, targets []target) []outcome {
 	return out
 }
 
-// probes are the facts of each webhook whose backend was dialed.
 func probes(targets []target, outcomes map[string]outcome) map[inventory.Ref]inventory.Probe {
 	lost := cutOff(targets, outcomes)
 	out := map[inventory.Ref]inventory.Probe{}

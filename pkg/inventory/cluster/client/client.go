@@ -100,5 +100,4 @@ func Lister[T, L any, PT Object[T], PL List[L]](group rest.Interface, resource,
 		func() PL { return new(L) }, gentype.PrefersProtobuf[PT]())
 }
 
-// parameters encodes the options of requests.
 var parameters = sync.OnceValue(func() runtime.ParameterCodec { return runtime.NewParameterCodec(Scheme()) })
