@@ -187,11 +187,12 @@ func (o Objects) served(crds map[string]*CRD) []Served {
 	for _, c := range crds {
 		out = append(out, c.served()...)
 	}
-	slices.SortFunc(out, compareServed)
+	slices.SortFunc(out, CompareServed)
 	return out
 }
 
-func compareServed(a, b Served) int {
+// CompareServed orders resources by name and version.
+func CompareServed(a, b Served) int {
 	return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
 }
 

@@ -48,7 +48,7 @@ func (b *Builder) Snapshot(o Objects, snapshotTime time.Time) *Snapshot {
 	b.addPolicies(s, o)
 	s.Inputs = s.withUnchecked(o.Inputs)
 	if presumed := s.presumed(); len(presumed) > 0 {
-		s.Served = slices.SortedFunc(slices.Values(slices.Concat(s.Served, presumed)), compareServed)
+		s.Served = slices.SortedFunc(slices.Values(slices.Concat(s.Served, presumed)), CompareServed)
 	}
 	s.Errors = slices.Concat(o.Errors, s.errors())
 	b.before, b.objects = s, o

@@ -45,8 +45,8 @@ func (s *Snapshot) presumed() []Served {
 			})...)
 		}
 	}
-	slices.SortStableFunc(out, compareServed)
-	return slices.CompactFunc(out, func(a, b Served) bool { return compareServed(a, b) == 0 })
+	slices.SortStableFunc(out, CompareServed)
+	return slices.CompactFunc(out, func(a, b Served) bool { return CompareServed(a, b) == 0 })
 }
 
 // Presume is the Snapshot with a resource that the input does not show, of a group of which

@@ -128,10 +128,10 @@ func newBackend(c admissionv1.WebhookClientConfig) Backend {
 }
 
 // conversion returns the webhook that converts the CRD, if one does, or is to: a file may
-// have a strategy without its webhook, or a webhook of another strategy.
+// have a strategy without its webhook, or a webhook of another strategy or a misspelt one.
 func conversion(c *apiextensionsv1.CustomResourceDefinition, crd *CRD) []*Webhook {
 	conv := c.Spec.Conversion
-	if conv == nil || conv.Strategy != apiextensionsv1.WebhookConverter && conv.Webhook == nil {
+	if conv == nil || conv.Strategy == apiextensionsv1.NoneConverter && conv.Webhook == nil {
 		return nil
 	}
 	webhook := ptr.Deref(conv.Webhook, apiextensionsv1.WebhookConversion{})

@@ -62,7 +62,8 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 
 // conversion is that of a CRD, by k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
 func (v *validator) conversion(fieldPath *field.Path, c *apiextensionsv1.CustomResourceConversion) {
-	v.required(fieldPath.Child("strategy"), "must be one of None, Webhook", c.Strategy == "")
+	oneOf(v, fieldPath.Child("strategy"), c.Strategy,
+		[]apiextensionsv1.ConversionStrategyType{apiextensionsv1.NoneConverter, apiextensionsv1.WebhookConverter})
 	fieldPath = fieldPath.Child("webhook")
 	switch {
 	case c.Strategy != apiextensionsv1.WebhookConverter:

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,14 +55,8 @@ func discover(ctx context.Context, server rest.Interface) (discovered, error) {
 			return discovered{}, fmt.Errorf("reading %s: %w", path, err)
 		}
 	}
-	out.served = out.sorted()
+	slices.SortFunc(out.served, inventory.CompareServed)
 	return out, nil
-}
-
-func (d *discovered) sorted() []inventory.Served {
-	return slices.SortedFunc(slices.Values(d.served), func(a, b inventory.Served) int {
-		return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
-	})
 }
 
 func (d *discovered) addAggregated(raw []byte) error {

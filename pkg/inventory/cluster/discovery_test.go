@@ -3,6 +3,7 @@ package cluster
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,7 +101,8 @@ func clientGo(t *testing.T, config *rest.Config) ([]inventory.Served, map[string
 			out.served = append(out.served, inventory.Served{Resource: resource, Version: gv.Version, Kind: r.Kind, Namespaced: r.Namespaced, Verbs: r.Verbs})
 		}
 	}
-	return out.sorted(), texts(failed)
+	slices.SortFunc(out.served, inventory.CompareServed)
+	return out.served, texts(failed)
 }
 
 func texts(failed map[schema.GroupVersion]error) map[string]string {

@@ -258,10 +258,6 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 	for _, bundle := range bad.placeholders {
 		in.placeholders = append(in.placeholders, remark{v.file, bundle})
 	}
-	unknown := unknownFields(v, gvk)
-	if crd, ok := decoded.(*apiextensionsv1.CustomResourceDefinition); ok && p == nil {
-		p = refusedConversion(crd, v.place, unknown)
-	}
 	name = cmp.Or(nameGenerated(decoded, v.line, gvk.Kind), name)
 	if p == nil && decoded.GetName() == "" {
 		p = problemf(v.line, "metadata.name is missing")
@@ -270,12 +266,12 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 		r.fail(v.file, p.line, name, p.message)
 		return
 	}
-	r.take(v, gvk, decoded, unknown)
+	r.take(v, gvk, decoded)
 }
 
 // take keeps an object that was decoded, without what is not read of it: who owns which field,
-// and much of what it is made of. unknown are the fields that its kind does not have.
-func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Object, unknown []string) {
+// and much of what it is made of.
+func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Object) {
 	fields := decoded.GetManagedFields()
 	for i := range fields {
 		fields[i].FieldsV1 = nil
@@ -293,7 +289,9 @@ func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Objec
 		decoded.SetNamespace(cmp.Or(decoded.GetNamespace(), "default")) // as kubectl does
 		key.Namespace = decoded.GetNamespace()
 	}
-	read := object{key: key, file: v.file, line: v.line, unknown: unknown, value: convert(decoded, gvk.Version)}
+	read := object{
+		key: key, file: v.file, line: v.line, unknown: unknownFields(v, gvk), value: convert(decoded, gvk.Version),
+	}
 	if isRegistration(gvk.Kind) {
 		read.hooks = hooks(v)
 	}

@@ -35,20 +35,14 @@ func (l layout) name() string {
 // outweighs those of a must-gather: an insights archive has a folder
 // cluster-scoped-resources, too, with roles and bindings.
 func (in *input) recognize(name string) {
-	if shown := layoutOf(name); in.layout == plain || shown == insights {
-		in.layout = shown
-	}
-}
-
-// layoutOf returns the layout that a file of that path belongs to; plain where
-// any layout may have such a file.
-func layoutOf(name string) layout {
 	for _, s := range layoutSigns {
 		if s.file.MatchString(name) {
-			return s.layout
+			if in.layout == plain || s.layout == insights {
+				in.layout = s.layout
+			}
+			return
 		}
 	}
-	return plain
 }
 
 // layoutSigns are the files that only one layout has.
