@@ -40,8 +40,9 @@ type kustomization struct {
 	// patches is set of one that changes what it builds on, and incomplete of one that such a one
 	// builds on which cannot be built: its workloads lack what the patches add.
 	patches, incomplete bool
-	// describesBundle is set of one with the base of a ClusterServiceVersion: operator-sdk makes
-	// a bundle of both, in which samples are examples. It is applied by no one.
+	// describesBundle is set of one with the base of a ClusterServiceVersion, or that builds on
+	// such a one: operator-sdk makes a bundle of them, in which samples are examples. It is
+	// applied by no one.
 	describesBundle bool
 }
 
@@ -61,6 +62,10 @@ func survey(input *input) *folder {
 		}
 		return nil
 	})
+	for _, k := range d.kustomizations {
+		k.describesBundle = k.describesBundle || slices.ContainsFunc(slices.Collect(maps.Keys(d.below(k))),
+			func(name string) bool { return d.kustomizations[name].describesBundle })
+	}
 	return d
 }
 
@@ -87,11 +92,8 @@ func (d *folder) add(input *input, file string) {
 	data, _ := os.ReadFile(file)
 	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
 	k.component = tree["kind"] == "Component"
-	for _, at := range []string{"", "bases", "*/bases"} {
-		versions, _ := filepath.Glob(filepath.Join(k.folder, at, "*.clusterserviceversion.yaml"))
-		for _, name := range versions {
-			k.describesBundle, d.skipped[name] = true, true
-		}
+	for _, name := range basesOfBundles(k.folder) {
+		k.describesBundle, d.skipped[name] = true, true
 	}
 	for field, value := range tree {
 		k.patches = k.patches || strings.HasPrefix(field, "patches") || field == "components"
@@ -108,6 +110,16 @@ func (d *folder) add(input *input, file string) {
 	d.kustomizations[k.folder] = k
 }
 
+// basesOfBundles are the files below the folder of a kustomization of which operator-sdk makes a
+// ClusterServiceVersion.
+func basesOfBundles(folder string) (out []string) {
+	for _, at := range []string{"", "bases", "*/bases"} {
+		versions, _ := filepath.Glob(filepath.Join(folder, at, "*.clusterserviceversion.yaml"))
+		out = append(out, versions...)
+	}
+	return out
+}
+
 // below are the folders of the kustomizations that one builds on, however indirectly.
 func (d *folder) below(k *kustomization) map[string]bool {
 	out, queue := map[string]bool{}, slices.Clone(k.bases)
@@ -122,8 +134,8 @@ func (d *folder) below(k *kustomization) map[string]bool {
 	return out
 }
 
-// roots are the kustomizations on which no other one builds, by name; of some that build on
-// one another, all.
+// roots are the kustomizations on which no other one builds, and what kubebuilder deploys, which
+// overlays may build on; of some that build on one another, all. What it deploys comes first.
 func (d *folder) roots() []*kustomization {
 	below, based := map[string]map[string]bool{}, map[string]bool{}
 	for name, k := range d.kustomizations {
@@ -138,12 +150,18 @@ func (d *folder) roots() []*kustomization {
 	}
 	var out []*kustomization
 	for _, name := range slices.Sorted(maps.Keys(below)) {
-		if !based[name] {
+		switch {
+		case filepath.Base(name) == deployedFolder:
+			out = slices.Insert(out, 0, d.kustomizations[name])
+		case !based[name]:
 			out = append(out, d.kustomizations[name])
 		}
 	}
 	return out
 }
+
+// deployedFolder is the folder of the kustomization that kubebuilder's projects deploy.
+const deployedFolder = "default"
 
 // unit are the objects that are applied together: what a kustomization makes, or the files of
 // a folder.
@@ -151,9 +169,10 @@ type unit struct {
 	// name is its folder, and kustomized is set where it was built.
 	name       string
 	kustomized bool
-	// webhooks are how many its registrations have; left is set where it is not read.
-	webhooks int
-	left     bool
+	// webhooks are how many its registrations have, and crds its CRDs; left is set where it is not
+	// read.
+	webhooks, crds int
+	left           bool
 }
 
 // remarks say what of a file is not read as it stands.
@@ -268,10 +287,10 @@ func (in *input) exclude() {
 	}
 }
 
-// rank sorts what is built before files, more webhooks before fewer, and the overlay that
-// kubebuilder names default before others.
+// rank sorts what is built before files, more webhooks before fewer, the overlay that
+// kubebuilder names default before others, and more CRDs before fewer.
 func (u *unit) rank() string {
-	return fmt.Sprintf("%t %06d %t", !u.kustomized, 999_999-u.webhooks, filepath.Base(u.name) != "default")
+	return fmt.Sprintf("%t %06d %t %06d", !u.kustomized, 999_999-u.webhooks, filepath.Base(u.name) != deployedFolder, 999_999-u.crds)
 }
 
 // rivalOf is the unit that makes another form of one of the objects, nil where none does.
@@ -312,6 +331,9 @@ func (o object) addForms(forms map[string]string) {
 		forms[registered+o.key.Kind+h.name] = form
 	}
 	o.file.unit.webhooks += len(o.hooks)
+	if o.key.Kind == inventory.KindCRD {
+		o.file.unit.crds++
+	}
 	switch {
 	case len(o.hooks) > 0:
 		forms[configured+key] = form

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // kustomizationNames are what kustomize looks for in a folder.
@@ -212,8 +214,14 @@ func local(file string, data []byte) error {
 	tree := map[string]any{}
 	_ = yaml.Unmarshal(data, &tree) // kustomize says what cannot be read
 	for _, name := range pathsIn(tree, "") {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(file), name)); err != nil {
+		full := filepath.Join(filepath.Dir(file), name)
+		info, err := os.Stat(full)
+		isThere := func(name string) bool { _, err := os.Stat(filepath.Join(full, name)); return err == nil }
+		switch {
+		case err != nil:
 			return fmt.Errorf("%s names %s, which is not there (nothing is fetched)", file, name)
+		case info.IsDir() && !slices.ContainsFunc(kustomizationNames, isThere):
+			return fmt.Errorf("%s names %s, which has no kustomization.yaml", file, name)
 		}
 	}
 	return nil
@@ -254,7 +262,7 @@ func (r *reader) built(input *input, b *build, incomplete bool) {
 	input.roots = append(input.roots, b.kustomization)
 	u := &unit{name: filepath.Dir(b.kustomization), kustomized: true}
 	input.units = append(input.units, u)
-	for _, m := range b.objects {
+	for _, m := range b.applied() {
 		at := origin{file: b.kustomization, place: place{line: 1}}
 		if !isSkipped(schema.FromAPIVersionAndKind(m.GetApiVersion(), m.GetKind())) {
 			at = r.originOf(m, at)
@@ -263,6 +271,20 @@ func (r *reader) built(input *input, b *build, incomplete bool) {
 		r.value(value{file: f, place: at.place, json: m.json})
 	}
 	r.finish(&file{input: input, name: b.kustomization, plain: true})
+}
+
+// applied are the objects without the custom resources of a bundle's input, which are examples.
+func (b *build) applied() []made {
+	if len(basesOfBundles(filepath.Dir(b.kustomization))) == 0 {
+		return b.objects
+	}
+	groups := map[string]bool{}
+	for _, m := range b.objects {
+		if _, group, _ := strings.Cut(m.GetName(), "."); m.GetKind() == inventory.KindCRD {
+			groups[group] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(b.objects), func(m made) bool { return groups[m.GetGvk().Group] })
 }
 
 // origin is where an object stands that kustomize changed.
