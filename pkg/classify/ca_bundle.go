@@ -1,7 +1,6 @@
 package classify
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,9 +120,7 @@ var caBundleMissing = &Check{
 func findMissingBundle(p *Profile) []Problem {
 	a, changed := p.Webhook.Backend.Authority, p.Object.LastChanged
 	switch {
-	case changed.IsZero():
-		return misissued(p)
-	case a != nil && !a.Placeholder,
+	case changed.IsZero(), a != nil && !a.Placeholder,
 		p.Webhook.Backend.Kind != inventory.BackendService,
 		p.Snapshot.Taken.Sub(changed) < secondsOf(p.Policy.InjectionGraceSeconds):
 		return nil
@@ -144,44 +141,6 @@ func findMissingBundle(p *Profile) []Problem {
 		Fix:     fmt.Sprintf("%s; and see that no GitOps tool writes caBundle back to empty: its manifest must not mention the field", injector.look),
 	}}
 }
-
-// misissued finds what is wrong with the Certificate that a manifest has its CA injected from:
-// it is not for the Service, or the input has another one that is.
-func misissued(p *Profile) []Problem {
-	from, service := p.Object.Annotations["cert-manager.io/inject-ca-from"], p.Webhook.Backend.Service.Key
-	var named, fitting *inventory.IssuedCertificate
-	for _, c := range p.Snapshot.IssuedCertificates {
-		if c.Namespace+"/"+c.Name == from {
-			named = c
-		}
-		if c.IsFor(service) {
-			fitting = c
-		}
-	}
-	severity, consequence := consequences(p)
-	problem := Problem{Severity: min(severity, Warning)}
-	_, hasService := p.Snapshot.Services[service] // else its name or namespace may be the one that is wrong
-	switch {
-	case from == "" || p.Webhook.Backend.Kind != inventory.BackendService || isPlaceholder(from) ||
-		named != nil && slices.ContainsFunc(named.Spec.DNSNames, isPlaceholder):
-		return nil
-	case named == nil && fitting != nil:
-		problem.Message = fmt.Sprintf("gets its CA bundle from Certificate %s, which the input lacks, while %s/%s is for its Service: the bundle stays empty; %s",
-			from, fitting.Namespace, fitting.Name, consequence)
-		problem.Fix = fmt.Sprintf("set the annotation cert-manager.io/inject-ca-from to %s/%s%s",
-			fitting.Namespace, fitting.Name, byOwner(p))
-	case named != nil && fitting == nil && !named.Spec.IsCA && hasService:
-		problem.Message = fmt.Sprintf("gets its CA bundle from Certificate %s, which is for %s, not for %s.%s.svc: calls fail; %s",
-			from, cmp.Or(JoinBounded(named.Spec.DNSNames), "no DNS name"), service.Name, service.Namespace, consequence)
-		problem.Fix = fmt.Sprintf("add %s.%s.svc to spec.dnsNames of the Certificate", service.Name, service.Namespace)
-	default:
-		return nil
-	}
-	return []Problem{problem}
-}
-
-// isPlaceholder reports whether a kustomization is still to replace the name, as $(SERVICE_NAME) or SERVICE_NAME.
-func isPlaceholder(name string) bool { return strings.ToLower(name) != name }
 
 // injector injects CA bundles where an annotation asks for it.
 type injector struct{ annotation, name, look string }

@@ -111,6 +111,8 @@ type Problem struct {
 	// Details stand below the Brief, a line each: the Message has them too.
 	Details []string
 	Fix     string
+	// NoAnswer says that calls meet nobody, which explains no error of an answer.
+	NoAnswer bool
 }
 
 // Finding is a Problem with the check that found it and the webhook that has it.
@@ -152,6 +154,7 @@ var Checks = []*Check{
 	anyPodMayCall,
 	caBundleInvalid,
 	caBundleMissing,
+	issuedCertificate,
 	caBundleExpiring,
 	failingMatchCondition,
 	paramKindMissing,

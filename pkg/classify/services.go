@@ -57,6 +57,7 @@ func noPods(p *Profile, service inventory.Service, workloads []inventory.Workloa
 			Severity: min(severity, Warning),
 			Message:  fmt.Sprintf("calls %s, whose selector takes in no Pod of the workloads in the input; if no other is installed, %s", BackendName(p), consequence),
 			Fix:      fmt.Sprintf("set spec.selector of Service %s to the labels of the Pods that serve the webhook%s", quoted(service.Key.String()), byOwner(p)),
+			NoAnswer: true,
 		}
 	}
 	own := slices.DeleteFunc(slices.Clone(workloads), func(w inventory.Workload) bool { return lacksPort(p, &w) })
@@ -70,6 +71,7 @@ func noPods(p *Profile, service inventory.Service, workloads []inventory.Workloa
 		Severity: severity,
 		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas; %s", BackendName(p), &own[0], consequence),
 		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(own[0].String()), byOwner(p)),
+		NoAnswer: true,
 	}
 }
 
@@ -103,6 +105,7 @@ func noSuchPort(p *Profile, service inventory.Service, workloads []inventory.Wor
 		Message:  fmt.Sprintf("calls %s, whose targetPort %s is the name of no container port of %s; %s", BackendName(p), name, &workloads[0], consequence),
 		Brief:    briefly(consequence, fmt.Sprintf("targetPort %s of %s is no port of %s", name, BackendName(p), &workloads[0])),
 		Fix:      fmt.Sprintf("set targetPort of Service %s to the name or number of the port that the container serves%s", quoted(service.Key.String()), byOwner(p)),
+		NoAnswer: true,
 	}
 }
 

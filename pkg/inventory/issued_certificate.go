@@ -12,8 +12,9 @@ type IssuedCertificate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		DNSNames []string `json:"dnsNames"`
-		IsCA     bool     `json:"isCA"`
+		SecretName string   `json:"secretName"`
+		DNSNames   []string `json:"dnsNames"`
+		IsCA       bool     `json:"isCA"`
 	} `json:"spec"`
 }
 

@@ -28,6 +28,8 @@ type Workload struct {
 	PodLabels map[string]string
 	// MeshAnnotations are those of its Pods that say what a sidecar of Istio takes.
 	MeshAnnotations map[string]string
+	// Secrets are those that its Pods cannot start without, as volumes.
+	Secrets []string
 	// HostNetwork says that its Pods start without the Pod network.
 	HostNetwork bool
 	// Static says that the kubelet runs it from a file: no admission can keep
@@ -165,6 +167,11 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 				w.MeshAnnotations = map[string]string{}
 			}
 			w.MeshAnnotations[key] = value
+		}
+	}
+	for _, v := range t.Spec.Volumes {
+		if v.Secret != nil && !ptr.Deref(v.Secret.Optional, false) {
+			w.Secrets = append(w.Secrets, v.Secret.SecretName)
 		}
 	}
 	w.addContainers(t.Spec.Containers)

@@ -133,6 +133,12 @@ var handshakeCauses = []cause{
 	{regexp.MustCompile(`client didn't provide a certificate|failed to verify certificate|unsupported versions|no cipher suite|protocol version`), causeTLS},
 }
 
+// checkedCauses are what cmctl check api finds. Source: cert-manager/cmctl, pkg/util/cmapichecker.
+var checkedCauses = []cause{
+	{regexp.MustCompile(`service is not`), "service-missing"},
+	{regexp.MustCompile(`deployment is not`), causeNoEndpoints},
+}
+
 // conflictCauses are the fields, and their owners, on which a server-side apply ends in a
 // conflict.
 var conflictCauses = []cause{
@@ -292,7 +298,7 @@ var advices = map[Cause]advice{
 	"unknown-authority": {
 		Meaning: "no CA in caBundle signed the backend's certificate. One of the two was renewed alone, or the bundle was never injected or was reverted",
 		Fix:     "have the Pods serve the certificate that belongs to the bundle (restart them), or put the CA that signed it into caBundle. See that no GitOps tool writes the field",
-		Checks:  []string{"ca-bundle-missing", "ca-bundle-invalid", "serving-certificate", "backend-selector", "host-port"},
+		Checks:  []string{"ca-bundle-missing", "ca-bundle-invalid", "issued-certificate", "serving-certificate", "backend-selector", "host-port"},
 	},
 	"certificate-expired": {
 		Meaning: "the backend's certificate or its CA has expired or is not valid yet, or the clock of the API server's host is wrong",
@@ -303,7 +309,7 @@ var advices = map[Cause]advice{
 	"certificate-name": {
 		Meaning: "the backend's certificate is not for the name that is called: SERVICE.NAMESPACE.svc, or the host of the URL. Only subjectAltNames count, no common name",
 		Fix:     "issue the backend a certificate with the DNS name SERVICE.NAMESPACE.svc. Where a URL is called, with the host of that as its DNS name or IP address",
-		Checks:  []string{"serving-certificate", "backend-selector", "host-port", "ca-bundle-missing"},
+		Checks:  []string{"serving-certificate", "backend-selector", "host-port", "issued-certificate"},
 	},
 	"mesh": {
 		Meaning: "the certificate has no DNS name. It is that of a service mesh's sidecar, which took the connection, or was made without subjectAltNames",
@@ -654,7 +660,20 @@ var advices = map[Cause]advice{
 	"unserved-certificate": {
 		Meaning: "this is of the webhook's own server: it has no certificate yet. It does not start, or calls of it fail, until the Secret with the certificate is there",
 		Fix:     "nothing, where it is there in a minute. Else look at what is to make the Secret: cert-manager (is it installed, is the Certificate ready), OLM, a Job, the software itself (its rights)",
-		Checks:  []string{"serving-certificate"},
+		Checks:  []string{"issued-certificate", "serving-certificate"},
+	},
+	"ca-not-injected": {
+		Meaning: "cert-manager has not filled a caBundle: the Certificate or Secret that the annotation names is not there, or the Secret does not allow it. Until then calls fail",
+		Fix:     "nothing, where the Certificate is ready in a minute (kubectl get certificates.cert-manager.io --all-namespaces). Else correct the annotation; a Secret needs cert-manager.io/allow-direct-injection: \"true\"",
+		Checks:  []string{"issued-certificate", "ca-bundle-missing"},
+	},
+	"crossplane-certificate": {
+		Meaning: "Crossplane installs no CRD with a conversion webhook before it has made the Secret with the certificate of the package. No webhook refused anything",
+		Fix:     "nothing, where it is there in a minute. Else see why it is not made: kubectl describe providerrevisions.pkg.crossplane.io. Crossplane needs its webhooks turned on (webhooks.enabled of its chart)",
+	},
+	"two-packages": {
+		Meaning: "two packages of Crossplane, or another owner and a package, have this object. The one that controls it keeps it, the other one is not installed",
+		Fix:     "see who controls it, in its metadata.ownerReferences (kubectl get crd NAME -o yaml), then keep one of the two. Never delete the CRD: all its objects go with it",
 	},
 	"handshake-closed": {
 		Meaning: "this is the webhook's own log: a caller opened a connection and did not go on with TLS. Probes and load balancers do so; no request needs to have failed",

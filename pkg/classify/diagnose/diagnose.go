@@ -57,7 +57,6 @@ func Explain(r *classify.Report, c APIServerError) Answer {
 		a.Fix = cmp.Or(advice.Conversion, advice.Fix)
 	}
 	if c.Policy.Name != "" {
-		a.find(r, func(f *classify.Finding) bool { return f.Webhook == c.Policy })
 		a.addPolicy(r)
 		return a
 	}
@@ -170,7 +169,8 @@ func (c APIServerError) concerns(p *classify.Profile) bool {
 		return slices.ContainsFunc(p.MatchConditions,
 			func(m admissionv1.MatchCondition) bool { return unwrapped(m.Expression) == c.Expression })
 	}
-	return c.Webhook != "" && slices.Contains(c.names(), p.Name) || c.Webhook == "" && c.calls(p.Webhook)
+	isNamed := func(inText string) bool { return shows(inText, p.Name) }
+	return c.Webhook != "" && slices.ContainsFunc(c.names(), isNamed) || c.Webhook == "" && c.calls(p.Webhook)
 }
 
 // find adds the findings that are meant, in the order of the checks of the advice. The
@@ -179,10 +179,11 @@ func (a *Answer) find(r *classify.Report, isMeant func(*classify.Finding) bool) 
 	advice := advices[a.Cause]
 	order := slices.Concat(advice.Checks, advice.Related)
 	rank := func(f *classify.Finding) int {
-		if i := slices.Index(order, f.Check.Name); i >= 0 {
-			return i
+		i := slices.Index(order, f.Check.Name)
+		if i < 0 || f.NoAnswer && a.Cause != causeRefused { // of other causes with such checks, somebody answered
+			return len(order)
 		}
-		return len(order)
+		return i
 	}
 	for _, f := range r.Findings {
 		if isMeant(f) {

@@ -46,11 +46,12 @@ type APIServerError struct {
 	setting *setting
 }
 
-// MaxErrors bounds the errors made of one text, maxDetail what is kept of an
-// error: webhooks write essays.
+// MaxErrors bounds the errors made of one text, maxDetail what is kept of an error: webhooks
+// write essays. maxShown bounds what a terminal shows, whose lines it may have broken: more is a log.
 const (
 	MaxErrors = 20
 	maxDetail = 1000
+	maxShown  = 256 << 10
 )
 
 // errorPattern is a form in which an API server names a webhook.
@@ -64,11 +65,21 @@ type errorPattern struct {
 	otherwise Cause
 }
 
+// sought is an errorPattern and what a text needs for it.
+type sought struct {
+	errorPattern
+	needed needed
+}
+
+func seek(patterns ...errorPattern) []sought {
+	return text.Map(patterns, func(p errorPattern) sought { return sought{p, neededFor(p.Regexp)} })
+}
+
 // patterns are all forms, and where the source has them: k8s.io/apiserver
 // pkg/util/webhook/error.go, pkg/admission/plugin/webhook/errors, the
 // dispatchers beside it, pkg/admission/plugin/policy, pkg/admission/plugin/cel, gopkg.in/evanphx/json-patch.v4, and
 // k8s.io/apiextensions-apiserver pkg/apiserver/conversion.
-var patterns = func() []errorPattern {
+var patterns = func() []sought {
 	nothing := func(*APIServerError, []string) {}
 	named := func(c *APIServerError, groups []string) { c.Webhook = groups[1] }
 	converting := func(c *APIServerError, groups []string) {
@@ -127,7 +138,7 @@ var patterns = func() []errorPattern {
 		c.Detail = groups[1]
 	}
 	mutates := func(c *APIServerError, groups []string) { c.setPolicy(inventory.MutatingPolicy, groups) }
-	return []errorPattern{
+	return seek([]errorPattern{
 		{regexp.MustCompile(`Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)':` + failingExpression), validates, nil, causePolicyWarned},
 		{failureAnnotation, annotates, nil, causePolicyWarned},
 		{regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'(?: with binding '([^']+)')? denied request:` + failingExpression), validates, policyCauses, causePolicyDenied},
@@ -167,6 +178,10 @@ var patterns = func() []errorPattern {
 			c.URL, c.Detail = "https://"+groups[1], groups[0]+" "+c.Detail
 		}, callCauses, causeCertificate},
 		{unservedCertificate, whole, nil, "unserved-certificate"},
+		{regexp.MustCompile(`the cert-manager webhook (?:service is not created|deployment is not ready|CA bundle is not injected) yet`), whole, checkedCauses, "ca-not-injected"},
+		{regexp.MustCompile(`unable to fetch associated (?:secret|certificate)\b|unable to fetch certificate that owns the secret|refusing to inject CA|could not find any ca data in data source for target`), whole, nil, "ca-not-injected"},
+		{regexp.MustCompile(`CRD with webhook conversion strategy without having a TLS bundle|waiting for package runtime controller to set |cannot get webhook tls secret`), whole, nil, "crossplane-certificate"},
+		{regexp.MustCompile(`cannot establish control of object: (?:Object )?(\S+) is (?:already|not) controlled by `), ofCRD, nil, "two-packages"},
 		{regexp.MustCompile(`(?:http: )?TLS handshake error from \S+: `), whole, handshakeCauses, "handshake-closed"},
 		{regexp.MustCompile(`\b(?:The )?CustomResourceDefinition(?:\.\w+\.k8s\.io)? "([^"]+)" is invalid: [^"]*status\.storedVersions`), ofCRD, nil, "stored-version"},
 		{regexp.MustCompile(`CustomResourceDefinition (\S+) failed upgrade safety validation.*?stored version "[^"]+" removed`), ofCRD, nil, "stored-version"},
@@ -190,24 +205,27 @@ var patterns = func() []errorPattern {
 		{regexp.MustCompile(`conversion webhook for &\{map\[apiVersion:([^ /\]]+)/([^ \]]+) .*?kind:(\w+).* failed[:,]?`), converting, callCauses, causeConversionRefused},
 		{regexp.MustCompile(`request did not complete within (?:(?:requested|the allotted) timeout|allowed duration)`), nothing, nil, "request-timeout"},
 		{regexp.MustCompile(`(?:^(?:Error from server(?: \(InternalError\))?: )?(?:error when \w+ \S+: )?|Internal error occurred: )(?:jsonpatch )?(?:(?:add|remove|replace|move|copy|test) operation |operation,? missing |error in (?:add|remove|replace|move|copy|test) for |testing value \S+ failed|Unexpected kind: |strict decoding error: |json: cannot unmarshal |illegal base64 data |no kind "\w+" is registered for version )`), whole, nil, "patch-failed"},
-	}
+	}...)
 }()
 
 // unnamed are what is read where no pattern is found: an error that was cut before the name,
 // and what a client sees of a panic.
-var unnamed = []errorPattern{
+var unnamed = seek([]errorPattern{
 	{regexp.MustCompile(`Post "?https://[^\s"?]+\?timeout=\d+m?s"?: `), func(c *APIServerError, groups []string) {
 		c.URL, c.Detail = calledURL(groups[0]), groups[0]+c.Detail
 	}, callCauses, causeOther},
 	{regexp.MustCompile(`(?i:failed to (?:update|renew) (?:the )?(?:lock|(?:node )?lease))\b.*?(?:Client\.Timeout exceeded|context deadline exceeded|timed out waiting for the condition)`), func(c *APIServerError, groups []string) { c.Detail = groups[0] + " " + c.Detail }, nil, "lease-timeout"},
 	{regexp.MustCompile(`PostStartHook "[^"]+" failed:`), func(c *APIServerError, groups []string) { c.Detail = groups[0] + " " + c.Detail }, nil, "start-hook"},
 	{regexp.MustCompile(`stream error: stream ID \d+; INTERNAL_ERROR; received from peer`), func(c *APIServerError, groups []string) { c.Detail = groups[0] }, nil, causePanic},
-}
+}...)
 
 // Parse returns the errors in a text that name a webhook or policy, each once with its
 // Count, in the order of the text.
 func Parse(content string) []APIServerError {
 	content = unstamped(content)
+	if len(content) > maxShown {
+		return readErrors(content)
+	}
 	joined, isCertain := rejoined(content)
 	readings := []string{content, joined}
 	if isCertain {
@@ -276,11 +294,12 @@ var otherRefusals = []struct {
 
 // unservedCertificate is in logs of a webhook's software, and events of its Pods, without the
 // certificate that it is to serve. Source: sigs.k8s.io/controller-runtime,
-// github.com/open-policy-agent/cert-controller, the kubelet.
+// github.com/open-policy-agent/cert-controller, knative.dev/pkg, the kubelet.
 var unservedCertificate = regexp.MustCompile(`open \S*(?:webhook|serving-certs)\S*\.(?:crt|pem|key): no such file or directory|` +
 	`kubebuilder\.webhook.{0,99}open \S+: no such file or directory|` +
 	`MountVolume\.SetUp failed for volume [^:]*: \w+ \S*(?:webhook[\w.-]*(?:cert|tls)|(?:cert|tls)[\w.-]*webhook)\S* not (?:found|registered)|` +
-	`not well-formed, cannot update webhook configurations|could not refresh CA and server certs`)
+	`not well-formed, cannot update webhook configurations|could not refresh CA and server certs|` +
+	`secret "[\w.-]+" is missing "(?:server|ca)-(?:cert|key)\.pem" key`)
 
 // ownPatch is in errors of a patch of the client's own. Webhooks are called for no webhook
 // configuration, so theirs do not patch one.
@@ -293,9 +312,10 @@ var namesWebhook = regexp.MustCompile(`(?:admission|calling|conversion) webhook 
 const NotRecognized = "no webhook error recognized"
 
 // Unrecognized says what is known of a text in which Parse finds nothing: at most
-// the words of a cause, which requests fail of that call no webhook as well.
+// the words of a cause, which requests fail of that call no webhook as well. Of a log, that is
+// its beginning.
 func Unrecognized(message string) string {
-	message = unwrapped(message)
+	message = unwrapped(message[:min(len(message), maxShown)])
 	for _, r := range otherRefusals {
 		if r.MatchString(message) && !namesWebhook.MatchString(message) {
 			return r.says
@@ -318,21 +338,25 @@ func (c APIServerError) same(o APIServerError) bool {
 // parsed reads one record: each error ends where the next one begins. A log has the words
 // of one error twice, where it shows what wraps what.
 func parsed(content string) []APIServerError {
-	if out := parsedBy(patterns, content); len(out) > 0 {
+	lower := strings.ToLower(content)
+	if out := parsedBy(patterns, content, lower); len(out) > 0 {
 		return out
 	}
-	return parsedBy(unnamed, content)
+	return parsedBy(unnamed, content, lower)
 }
 
-func parsedBy(patterns []errorPattern, content string) []APIServerError {
+func parsedBy(patterns []sought, content, lower string) []APIServerError {
 	type match struct {
 		errorPattern
 		begin, end int
 	}
 	var matches []match
 	for _, s := range patterns {
+		if !s.needed.areIn(lower) {
+			continue
+		}
 		for _, at := range s.FindAllStringIndex(content, -1) {
-			matches = append(matches, match{s, at[0], at[1]})
+			matches = append(matches, match{s.errorPattern, at[0], at[1]})
 		}
 	}
 	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(a.begin, b.begin) })
@@ -379,6 +403,13 @@ var fieldsInConflict = regexp.MustCompile(`\B` + webhookField)
 
 // names are those of the webhooks.
 func (c APIServerError) names() []string { return strings.Split(c.Webhook, ", ") }
+
+// shows reports whether a name in a text, which a page or a chat may have cut, is that of an object.
+func shows(inText, name string) bool {
+	before, after, isCut := strings.Cut(strings.ReplaceAll(inText, "...", "…"), "…")
+	return inText == name || isCut && before+after != "" && len(name) >= len(before+after) &&
+		strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+}
 
 // trace is how an API server logs a slow call: its configuration, group, resource,
 // subresource, operation and duration.

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -369,4 +370,41 @@ func TestOtherSoftware(t *testing.T) {
 			t.Errorf("%s: %+v", message, found)
 		}
 	}
+}
+
+// TestOwnTexts: what Crossplane, cert-manager and Knative say themselves of the certificates of
+// webhooks and of who has an object, in their words of an Event, a condition and a log.
+func TestOwnTexts(t *testing.T) {
+	const revision = "packages/providerrevision.pkg.crossplane.io  cannot establish control of object: "
+	expect.Results(t, summary, map[string]string{
+		"  Warning  SyncPackage  29s (x37 over 30m)  " + revision + "cannot deploy a CRD with webhook conversion strategy without having a TLS bundle":                                                                      "crossplane-certificate  ×37",
+		"    message: 'cannot establish control of object: waiting for package runtime controller to set revision''s webhook TLS secret'":                                                                                    "crossplane-certificate  ×1",
+		`ERROR	crossplane	Reconciler error	{"error": "cannot establish control of object: cannot get webhook tls secret: Secret \"p-tls-server\" not found"}`:                                                               "crossplane-certificate  ×1",
+		"  Warning  SyncPackage  4s (x7 over 1m)  " + revision + "carts.shop.example.com is already controlled by ProviderRevision p-2f0b8 (UID 0f6c-11)":                                                                   "two-packages crd carts.shop.example.com ×7",
+		"cannot establish control of object: Object carts.shop.example.com is not controlled by ProviderRevision p-2f0b8 (UID 0f6c-11)":                                                                                     "two-packages crd carts.shop.example.com ×1",
+		`cannot apply package revision: cannot patch object: Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://h.s.svc:443/v": no endpoints available for service "h"`: "no-ready-endpoints w.example.com ×1",
+		"post establish runtime hook failed for package: provider package deployment is unavailable with message: Deployment does not have minimum availability.":                                                           "",
+		`E1 controller.go:320] "unable to fetch associated secret" err="Secret \"c\" not found" logger="cert-manager.cainjector" kind="validatingwebhookconfiguration" name="hook"`:                                         "ca-not-injected  ×1",
+		`cert-manager/secret-for-certificate-mapper "msg"="unable to fetch certificate that owns the secret" "error"="Certificate.cert-manager.io \"hook\" not found"`:                                                      "ca-not-injected  ×1",
+		`"msg"="Secret resource does not allow direct injection - refusing to inject CA" "kind"="mutatingwebhookconfiguration"`:                                                                                             "ca-not-injected  ×1",
+		"Not ready: the cert-manager webhook CA bundle is not injected yet":                                                                                                                                                 "ca-not-injected  ×1",
+		"Not ready: the cert-manager webhook deployment is not ready yet":                                                                                                                                                   "no-ready-endpoints  ×1",
+		"Not ready: the cert-manager webhook service is not created yet":                                                                                                                                                    "service-missing  ×1",
+		`{"logger":"webhook","message":"Reconcile error","error":"secret \"webhook-certs\" is missing \"server-cert.pem\" key"}`:                                                                                            "unserved-certificate  ×1",
+		`unable to fetch associated Subscription`: "",
+	})
+}
+
+// TestNeeded: texts of which one is in whatever an expression matches.
+func TestNeeded(t *testing.T) {
+	needs := func(expression string) string { return strings.Join(neededFor(regexp.MustCompile(expression)), "|") }
+	expect.Results(t, needs, map[string]string{
+		`calling webhook "([^"]+)"`: `calling webhook "`,
+		`(?i)Owner(?:s|less)x?`:     "owner",
+		`ab|cde`:                    "ab|cde",
+		`ab?|`:                      "",
+		`(?:ab)+\d(cdef)`:           "cdef",
+		`x*[yz]`:                    "",
+		`(?:a|bb) (?:ccc|dddd)`:     "ccc|dddd",
+	})
 }

@@ -53,10 +53,11 @@ func (c *APIServerError) setPolicy(t inventory.Type, groups []string) {
 // addPolicy looks the policy of the error up.
 func (a *Answer) addPolicy(r *classify.Report) {
 	for _, p := range r.Snapshot.Policies {
-		if p.Ref == a.Policy {
-			a.AdmissionPolicy = p
+		if p.Type == a.Policy.Type && shows(a.Policy.Name, p.Name) {
+			a.AdmissionPolicy, a.Policy = p, p.Ref
 		}
 	}
+	a.find(r, func(f *classify.Finding) bool { return f.Webhook == a.Policy })
 	p := a.AdmissionPolicy
 	switch {
 	case p == nil && a.Policy.Static():
@@ -66,7 +67,7 @@ func (a *Answer) addPolicy(r *classify.Report) {
 		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s.", a.Policy.Name))
 	case a.Explaining == 0 && a.Cause != causePolicyWarned && a.Cause != causePolicyExpressionWarned:
 		for _, b := range p.Bindings {
-			if b.Object.Name == a.Binding || a.Binding == "" {
+			if shows(a.Binding, b.Object.Name) || a.Binding == "" {
 				a.Fix += "; to let requests through meanwhile: " + classify.DeleteBinding(b)
 				break
 			}

@@ -175,12 +175,12 @@ func convert(object metav1.Object, version string) any {
 			Phase: o.Status.Phase, Conditions: o.Status.Conditions,
 		}
 	case *appsv1.Deployment:
-		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DeploymentStatus{}
+		o.Spec.Template.Spec, o.Status = reduced(o.Spec.Template.Spec), appsv1.DeploymentStatus{}
 	case *appsv1.StatefulSet:
-		o.Spec.Template.Spec = inventory.ReducedPod(o.Spec.Template.Spec)
+		o.Spec.Template.Spec = reduced(o.Spec.Template.Spec)
 		o.Spec.VolumeClaimTemplates, o.Status = nil, appsv1.StatefulSetStatus{}
 	case *appsv1.DaemonSet:
-		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
+		o.Spec.Template.Spec, o.Status = reduced(o.Spec.Template.Spec), appsv1.DaemonSetStatus{}
 	case *batchv1.Job:
 		o.Spec.Template.Spec, o.Status = inventory.ReducedPod(o.Spec.Template.Spec), batchv1.JobStatus{}
 	case *policyv1.PodDisruptionBudget:
@@ -191,6 +191,17 @@ func convert(object metav1.Object, version string) any {
 		return o.server()
 	}
 	return object
+}
+
+// reduced is what is read of the Pods of a workload: the Secrets that they mount, too.
+func reduced(s corev1.PodSpec) corev1.PodSpec {
+	out := inventory.ReducedPod(s)
+	for _, v := range s.Volumes {
+		if v.Secret != nil {
+			out.Volumes = append(out.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: v.Secret}})
+		}
+	}
+	return out
 }
 
 func isRegistration(kind string) bool {
