@@ -378,7 +378,7 @@ func TestOwnTexts(t *testing.T) {
 	const revision = "packages/providerrevision.pkg.crossplane.io  cannot establish control of object: "
 	expect.Results(t, summary, map[string]string{
 		"  Warning  SyncPackage  29s (x37 over 30m)  " + revision + "cannot deploy a CRD with webhook conversion strategy without having a TLS bundle":                                                                      "crossplane-certificate  ×37",
-		"    message: 'cannot establish control of object: waiting for package runtime controller to set revision''s webhook TLS secret'":                                                                                    "crossplane-certificate  ×1",
+		"    message: 'cannot establish control of object: waiting for package runtime controller to set revision''s webhook TLS secret'":                                                                                   "crossplane-certificate  ×1",
 		`ERROR	crossplane	Reconciler error	{"error": "cannot establish control of object: cannot get webhook tls secret: Secret \"p-tls-server\" not found"}`:                                                               "crossplane-certificate  ×1",
 		"  Warning  SyncPackage  4s (x7 over 1m)  " + revision + "carts.shop.example.com is already controlled by ProviderRevision p-2f0b8 (UID 0f6c-11)":                                                                   "two-packages crd carts.shop.example.com ×7",
 		"cannot establish control of object: Object carts.shop.example.com is not controlled by ProviderRevision p-2f0b8 (UID 0f6c-11)":                                                                                     "two-packages crd carts.shop.example.com ×1",
