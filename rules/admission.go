@@ -53,7 +53,7 @@ var notInInventory = Alert{
 func recurring(ways string) string {
 	return strings.ReplaceAll(`sum by (type, name) (increase(FAILED[15m])) > 0
 		and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0
-		and on (type, name) sum by (type, name) (increase(FAILED[5m])) > 0`, "FAILED", failures+`{`+ways+`}`)
+		and on (type, name) sum by (type, name) (increase(FAILED[3m])) > 0`, "FAILED", failures+`{`+ways+`}`)
 }
 
 // rejectionsJumped is the share of the calls that the webhook refuses on purpose, where it has

@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
@@ -40,6 +41,11 @@ type Alert struct {
 const groupInterval = 3 * time.Minute
 
 func (a Alert) keepFiring() time.Duration { return max(a.KeepFiring, groupInterval) }
+
+// begunAgain selects the series of a record that have come back twice in 75 minutes.
+func begunAgain(record string) string {
+	return strings.ReplaceAll(`resets((RECORD ^ 0 or 0 * last_over_time(RECORD[75m]))[75m:1m]) >= 2`, "RECORD", record)
+}
 
 // RecordingRule is an expression that is recorded under its name, as
 // level:metric:operations.

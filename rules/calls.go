@@ -244,7 +244,7 @@ func outageRecords() []RecordingRule {
 		{Name: fresh, Asks: "Which share failed in 3m, where it is what it was a minute ago?", Expr: `RATIO3 > on PER 0.95 * max_over_time(RATIO3[90s])`},
 		{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(RATIO3 > 0.1) ^ 0 or on PER 0 * last_over_time(RATIO3[75m])`},
 		{Name: respelled, Asks: "Which share failed in 30m, where calls began to fail three times in 75m, and failed within 15m?", Expr: `
-			RATIO30 and on PER resets(SPELLS[75m]) >= 2 and on PER last_over_time(RATIO3[15m]) unless on (type, name) REPAIRED`},
+			RATIO30 and on PER resets(SPELLS[75m]) >= 2 and on PER last_over_time(RATIO3[15m]) unless on (type, name) (REPAIRED unless on (type, name) CALLED30 >= 20)`},
 		{Name: shortOutage, Asks: "Which share fails, of a webhook that is called all the time, where it is an outage?", Expr: `
 			RATIO5 > $pageShare
 			and on PER count_over_time((RATIO3 > 0.75 * $pageShare)[30m:30s]) >= $pageHalfMinutes

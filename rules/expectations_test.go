@@ -395,15 +395,40 @@ func oneWay() []trace {
 
 // hang are calls of which so many of ten take ten seconds, for some minutes, and pass.
 func hang(ofTen, minutes int) []trace {
-	long := func(m int) int { return 6 * ofTen * min(max(m-60, 0), minutes) }
-	quick := func(m int) int { return 60*m - long(m) }
+	return append(hanging(duringMinutes(60, 60+minutes, often(6*ofTen))), limited(knownHook, 0.5), reach, seesAll)
+}
+
+// hanging are sixty calls a minute of which some do, to a webhook that nobody knows.
+func hanging(slow func(int) int) []trace {
+	all, long := since(0, 60), summed(slow)
+	quick := func(m int) int { return all(m) - long(m) }
 	return []trace{
-		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, quick), counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, quick),
-		counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, since(0, 60)), limited(knownHook, 0.5), reach, seesAll,
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="0.5"}`, quick), counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="1"}`, quick),
+		counts(promql.WebhookSeconds+`_bucket{`+calledHook+`,le="2.5"}`, quick), counts(promql.WebhookSeconds+`_count{`+calledHook+`}`, all),
 		counts(promql.Requests+`{`+calledHook+`,code="200",rejected="false"}`, quick), counts(promql.Requests+`{`+calledHook+`,code="504",rejected="false"}`, long),
 		counts(promql.FailedOpen+`{instance="a",name="w",type="validating"}`, long),
 	}
 }
+
+// cutOffInSpells are two webhooks that one of two API servers does not reach in five of each 15 minutes.
+func cutOffInSpells() []trace {
+	out := append(calls("a", "CREATE", 60, func(m int) bool { return m >= 60 && (m-60)%15 < 5 }), calls("b", "CREATE", 60, neverFails)...)
+	return append(out, renamedAll(out, `name="w"`, `name="v"`)...)
+}
+
+// unevaluated are calls beside which matchConditions fail.
+func unevaluated(failed func(int) int) []trace {
+	errors := counts(strings.Replace(matchConditionErrors, "{", "{"+calledHook+",", 1), summed(then(often(1), 1, failed)))
+	return append(counted(often(60), often(0))[:1], errors, limited(knownHook, 1), seesAll)
+}
+
+// foundInSpells is what the auditor finds of that backend.
+var foundInSpells = trace{findingIn(0, 0)[0].series, func(m int) string {
+	if m >= 60 && (m-60)%25 < 8 {
+		return "1"
+	}
+	return "_"
+}}
 
 // eachHour has a tenth of the calls fail in three minutes of each hour.
 func eachHour(minute int) bool { return minute >= 60 && minute%60 < 3 }
@@ -466,6 +491,12 @@ var expectations = []expectation{
 	{"calls hang until requests end", "WebhookCriticalResourceSlow", hang(10, 200), 1, 1, 50, 60, 69, 240, 240},
 	{"most calls hang", "WebhookCriticalResourceSlow", hang(6, 200), 1, 1, 50, 60, 71, 240, 240},
 	{"the ticket before that page", "WebhookFailingOpen", hang(4, 200), 1, 1, 50, 60, 70, 73, 73},
+	{"calls hang of a webhook that nobody knows", "WebhookCriticalResourceSlow", append(hanging(duringMinutes(60, 1000, often(60))), seesAll), 1, 1, 50, 60, 70, 150, 150},
+	{"calls hang in eight of each 25 minutes", "WebhookCriticalResourceSlow", append(hang(10, 0)[7:], hanging(inSpells(8, 60, 0))...), 1, 1, 50, 60, 120, 240, 240},
+	{"an API server reaches no webhook in five of each 15 minutes", "WebhookNoneReachable", cutOffInSpells(), 1, 1, 50, 60, 85, 240, 240},
+	{"a backend that is found down in eight of each 25 minutes", "WebhookFailingClosed", append(partly(often(60), inSpells(8, 60, 0)), foundInSpells), 1, 1, 50, 60, 118, 240, 240},
+	{"matchConditions fail for 13 minutes", "WebhookMatchConditionErrors", unevaluated(duringMinutes(60, 73, often(3))), 1, 1, 50, 151, 0, 0, 150},
+	{"matchConditions fail for half an hour", "WebhookMatchConditionErrors", unevaluated(duringMinutes(60, 90, often(3))), 1, 1, 50, 74, 79, 90, 150},
 	{"calls hang for four minutes", "WebhookCriticalResourceSlow", hang(10, 4), 1, 1, 50, 181, 0, 0, 180},
 	{"a tenth of the calls fails within three minutes of each hour", "WebhookCallsFailing", hides(calls("h", "CREATE", 90, eachHour)...), 1, 1, 50, 100, 363, 365, 400},
 	{"a hot loop of twelve minutes", "WebhookRejectionsHigh", loops(12), 1, 1, 50, 181, 0, 0, 180},

@@ -123,15 +123,16 @@ func failureAlerts() []Alert {
 			Expr: withBackend(`
 				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
 				unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),
-			Summary:     `The seldom called webhook {{ $labels.name }} answers none of its calls.`,
-			Description: `All {{ $value | printf "%.0f" }} calls to ` + webhookNamed + ` in an hour, or in a day if there are few, failed. The webhook is called seldom, and nothing shows that it works at all.` + answering + ofSome + itsBackend,
+			Summary:     `Webhook {{ $labels.name }} answers none of its calls.`,
+			Description: `{{ $value | printf "%.0f" }} calls to ` + webhookNamed + ` in an hour, or in a day if there are few, failed. None was answered since the first of them: nothing shows that it works at all.` + answering + ofSome + itsBackend,
 			Variables:   webhookVariables,
 		},
 		{
 			Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
 			Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
-			Expr: cutOff + ` and on (instance) count_over_time(` + noneReachable + `[5m:1m]) >= 3
-				and on (instance) (` + noneReachable + ` or on (instance) ALERTS{alertname="WebhookNoneReachable", alertstate="firing"})`,
+			Expr: strings.NewReplacer("CUTOFF", cutOff, "NONE", noneReachable, "AGAIN", begunAgain(noneReachable), "FIRES", `ALERTS{alertname="WebhookNoneReachable", alertstate="firing"}`).Replace(`
+				CUTOFF and on (instance) count_over_time(NONE[5m:1m]) >= 3 and on (instance) (NONE or on (instance) FIRES)
+				or on (instance) (max_over_time(NONE[15m]) and on (instance) AGAIN and on (instance) FIRES)`),
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
 			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks in 3 minutes fail{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".`,
 			Variables:   variables("INSTANCE", "$labels.instance"),

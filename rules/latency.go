@@ -22,7 +22,7 @@ func latencyAlerts() []Alert {
 			Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on?",
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 5 * time.Minute,
 			// Calls that time out fail, and are slow for longer: the page on the failures says it.
-			Expr:        withBackend(slow + `WebhookCriticalResourceSlow and on (type, name) ` + onVital + ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`),
+			Expr:        withBackend(slow + `WebhookCriticalResourceSlow and on (type, name) ` + vitalOrUnknown + ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`),
 			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
 			Description: slowCallsTo(webhookNamed) + ` Each request` + forReached + `, waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.`,
 			Variables:   webhookVariables,
@@ -31,7 +31,7 @@ func latencyAlerts() []Alert {
 			Name: "WebhookSlow", Asks: "Which others are slow?",
 			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
 			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend(slow + `WebhookSlow unless on (type, name) ` + onVital),
+			Expr:        withBackend(slow + `WebhookSlow unless on (type, name) ` + vitalOrUnknown),
 			Summary:     `Webhook {{ $labels.name }} is slow.`,
 			Description: slowCallsTo(webhookNamed) + ` Each request that it is called for waits that long.` + itsBackend,
 			Variables:   webhookVariables,
@@ -54,16 +54,16 @@ const (
 	// hour, or 20 times within five minutes, or not called any more.
 	slowLong = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6h`
 
-	// slowLately is the share of slow calls of 4 minutes, of those of slowShare.
-	slowLately = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase4m`
-
 	// slowNow is the share of slow calls, of those that are called all the time, and of the others.
 	slowNow = `cluster_type_name:webhook_auditor_calls_slow:share`
 	// slowHeld are those that have been slow in 13 of 15 minutes, or of which most calls hang in 5, and
-	// for as long as they go on. Nothing begins whose cause has ended: the share of the last four
+	// for as long as they go on. Nothing begins whose cause has ended: the share of the last six
 	// minutes must be what it was, unless hardly any call is made.
 	slowHeld = `cluster_type_name:webhook_auditor_calls_slow:held`
 	slow     = slowHeld + `{type!="conversion"} > $`
+
+	// vitalOrUnknown are the webhooks that reach what the cluster depends on, and those of which nobody knows it, but that calls hang.
+	vitalOrUnknown = `(` + onVital + ` or ` + hangs + ` unless on (type, name) ` + thresholds + `)`
 
 	// hangs is the share of the calls that take so long that clients give up.
 	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`
@@ -110,15 +110,14 @@ var slowRecords = []RecordingRule{
 		count_values by (type, name) ("le", ` + thresholds + `{type!="conversion"} or 0.128 * 2 ^ ceil(log2(` + thresholds + `{type="conversion"} / 0.1281)))`},
 	{Name: slowShare, Asks: "Which share of the calls of 6m was slow, where more than one in a hundred was?", Expr: timedIn("6m", `1 - QUICK / on (type, name) ANSWERED > 0.01001`)},
 	{Name: slowCount, Asks: "How many calls is that?", Expr: timedIn("6m", `SHARE * on (type, name) ANSWERED`)},
-	{Name: slowLately, Asks: "Which share of the calls of 4m was slow, of these?", Expr: timedIn("4m", `(1 - QUICK / on (type, name) ANSWERED) and on (type, name) SHARE`)},
 	{Name: hangs, Asks: "Which share of the calls of 4m took over 2.5 s, where it is most of them?", Expr: timedIn("4m", `
 		(1 - sum by (type, name) (increase(`+promql.WebhookSeconds+`_bucket{le="2.5"}[WINDOW])) / on (type, name) ANSWERED) > $hangingShare and on (type, name) SHARE`)},
 }
 
 // slowNowRecords are of the group of what reads them.
 func slowNowRecords() []RecordingRule {
-	names := strings.NewReplacer("SHARE", slowShare, "COUNT", slowCount, "LATELY", slowLately, "HANGS", hangs,
-		"LONG", slowLong, "SLOW", slowNow, "CALLED6H", affectedCalls("6h"), "CALLED30", affectedCalls("30m"), "CALLED5", affectedCalls("5m"))
+	names := strings.NewReplacer("SHARE", slowShare, "COUNT", slowCount, "HANGS", hangs,
+		"LONG", slowLong, "SLOW", slowNow, "AGAIN", begunAgain(slowNow), "FIRES", `ALERTS{alertname=~"Webhook(|CriticalResource|Conversion)Slow", alertstate="firing"}`, "CALLED6H", affectedCalls("6h"), "CALLED30", affectedCalls("30m"), "CALLED5", affectedCalls("5m"))
 	out := []RecordingRule{
 		{Name: slowLong, Asks: "Which share of the calls of 6h was slow, of webhooks that are called now and then?", Expr: `
 			clamp_max(sum_over_time(COUNT[6h:5m]) / on (type, name) CALLED6H, 1)
@@ -134,9 +133,9 @@ func slowNowRecords() []RecordingRule {
 		{Name: slowHeld, Asks: "What has been slow for long, and still is?", Expr: `
 			SLOW and on (type, name) (
 				(count_over_time(SLOW[15m:1m]) >= 13 or on (type, name) count_over_time(HANGS[5m:1m]) >= 5)
-				and on (type, name) (LATELY > clamp_min(0.9 * max_over_time(LATELY[3m]), 0.005) or on (type, name) (LONG unless on (type, name) CALLED5 >= 5))
-				or on (type, name) ALERTS{alertname=~"WebhookSlow|WebhookCriticalResourceSlow|WebhookConversionSlow", alertstate="firing"}
-			)`},
+				and on (type, name) (SHARE > 0.85 * max_over_time(SHARE[5m]) or on (type, name) (LONG unless on (type, name) CALLED5 >= 5))
+				or on (type, name) FIRES
+			) or on (type, name) (last_over_time(SLOW[15m]) and on (type, name) AGAIN and on (type, name) FIRES)`},
 	}
 	for i := range out {
 		out[i].Expr = names.Replace(out[i].Expr)
