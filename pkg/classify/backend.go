@@ -175,6 +175,8 @@ func briefly(consequence, reason string) string {
 
 func conversionConsequences(p *Profile) (Severity, string) {
 	switch p.Matcher.ConversionNeed(p.CRD) {
+	case admission.Unserved:
+		return Info, "no version of it is served, so nothing calls it"
 	case admission.NeverConverted:
 		return Info, "only one version is in use, so nothing calls it"
 	case admission.WritesConvert:
@@ -183,7 +185,11 @@ func conversionConsequences(p *Profile) (Severity, string) {
 	case admission.ClientsConvert:
 		return Warning, fmt.Sprintf("clients of versions other than %s get errors, and so may lists and watches once a cache has to be filled", p.CRD.StorageVersion)
 	}
-	return Critical, "objects stored in another version cannot be read: garbage collection, namespace deletion in the whole cluster and resource quota stop"
+	stop := "stops"
+	if p.CRD.Namespaced {
+		stop = "stop"
+	}
+	return Critical, fmt.Sprintf("objects stored in another version cannot be read: %s %s", sentence(p.Functions(), 0), stop)
 }
 
 // repair is the way out of a dead backend.

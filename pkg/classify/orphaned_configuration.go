@@ -24,7 +24,7 @@ var orphanedConfiguration = &Check{
 		}
 		return []Problem{{
 			Severity: warningIf(p.Type != inventory.Conversion ||
-				p.Matcher.ConversionNeed(p.CRD) != admission.NeverConverted), // which is never called
+				p.Matcher.ConversionNeed(p.CRD) > admission.NeverConverted), // which is never called
 			Message: fmt.Sprintf("is left over: namespace %s, where its Service is, %s", p.Webhook.Backend.Namespace(), state),
 			Fix:     removal(p),
 		}}

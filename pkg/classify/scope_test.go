@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/version"
+
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -120,6 +123,122 @@ func boundPolicy(r *rand.Rand) string {
 		out = append(out, fmt.Sprintf("---\n{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {team: %s, kubernetes.io/metadata.name: %s}}}\n", name, team, name))
 	}
 	return strings.Join(out, "")
+}
+
+// TestConversionScope: what is said of a dead conversion holds for each version that is served
+// and each that is stored; what controllers read in another version is named, and of
+// cluster-scoped objects no namespace or quota waits.
+func TestConversionScope(t *testing.T) {
+	said := map[string]int{}
+	for seed := range uint64(250) {
+		objects, _ := manifest.Read([]string{"-"}, manifest.Options{Stdin: strings.NewReader(convertedGroup(rand.New(rand.NewPCG(seed, 0))))})
+		snapshot := objects.Snapshot(taken)
+		for _, p := range evaluate(t, DefaultPolicy(), snapshot).Profiles {
+			if p.Type != inventory.Conversion {
+				continue
+			}
+			c := needsOf(snapshot, p.CRD)
+			claims := map[string]bool{ // what is claimed, and whether it holds
+				"nothing calls it":        !c.clients && !c.rules,
+				"clients of versions":     c.clients && !c.ofStorage && !c.controllers && !c.rules,
+				"gets in another version": c.rules && !c.controllers,
+				"garbage collection":      c.controllers,
+				"deletion":                c.controllers && p.CRD.Namespaced,
+				"quota":                   c.controllers && p.CRD.Namespaced,
+			}
+			for _, text := range []string{Consequence(p), strings.Join(p.Functions(), ", ")} {
+				for words, holds := range claims {
+					switch is := strings.Contains(text, words); {
+					case is && !holds:
+						t.Errorf("seed %d: %q of %s: %+v", seed, text, p.Name, c)
+					case is:
+						said[words]++
+					case holds && text == Consequence(p):
+						t.Errorf("seed %d: no %q in %q of %s: %+v", seed, words, text, p.Name, c)
+					}
+				}
+			}
+		}
+	}
+	for _, words := range []string{"nothing calls it", "clients of versions", "gets in another version", "garbage collection", "deletion", "quota"} {
+		if said[words] < 10 {
+			t.Errorf("%q is said %d times", words, said[words])
+		}
+	}
+}
+
+// needs are who needs the conversions of a CRD: some clients, clients of the storage version, the
+// controllers that read all resources, and what is to get objects in a version of its own.
+type needs struct{ clients, ofStorage, controllers, rules bool }
+
+func needsOf(s *inventory.Snapshot, crd *inventory.CRD) needs {
+	served := func(c *inventory.CRD) []string {
+		if !c.Established {
+			return nil
+		}
+		return c.ServedVersions()
+	}
+	var ofGroup []string
+	for _, c := range s.CRDs {
+		ofGroup = append(ofGroup, served(c)...)
+	}
+	stored, own := append(slices.Clone(crd.StoredVersions), crd.StorageVersion), served(crd)
+	best := func(versions []string) string {
+		return slices.MaxFunc(versions, version.CompareKubeAwareVersionStrings)
+	}
+	differs := func(v string) bool { return slices.ContainsFunc(stored, func(s string) bool { return s != v }) }
+	var out needs
+	if len(own) == 0 {
+		return out
+	}
+	read := best(ofGroup)
+	if !slices.Contains(own, read) {
+		read = best(own)
+	}
+	out.clients, out.ofStorage, out.controllers = slices.ContainsFunc(own, differs), slices.Contains(own, crd.StorageVersion) && differs(crd.StorageVersion), differs(read)
+	asks := func(r *inventory.Registration) bool {
+		versions := r.Rules[0].APIVersions
+		return r.MatchPolicy != admissionv1.Exact && !slices.Contains(versions, "*") && slices.Contains(crd.VersionNames(), versions[0]) && slices.ContainsFunc(own, func(v string) bool { return v != versions[0] })
+	}
+	for _, w := range s.Webhooks {
+		out.rules = out.rules || w.Type != inventory.Conversion && asks(&w.Registration)
+	}
+	for _, p := range s.Policies {
+		out.rules = out.rules || len(p.Bindings) > 0 && asks(&p.Registration)
+	}
+	return out
+}
+
+// convertedGroup is a group of two CRDs, one of which may never be served, and what may ask for
+// a version of its own.
+func convertedGroup(r *rand.Rand) string {
+	one := func(values ...string) string { return values[r.IntN(len(values))] }
+	var out []string
+	for _, plural := range []string{"widgets", "gadgets"} {
+		storage, status := r.IntN(3), []string{}
+		var versions []string
+		for i, name := range []string{"v1", "v2", "v1beta1"} {
+			versions = append(versions, fmt.Sprintf(`{name: %s, served: %t, storage: %t}`, name, r.IntN(2) == 0, i == storage))
+			if i == storage || r.IntN(4) == 0 {
+				status = append(status, name)
+			}
+		}
+		out = append(out, fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[1]s.g.example.com}, spec: {group: g.example.com, scope: %[2]s, names: {plural: %[1]s, singular: %[1]s, kind: K%[1]s}, conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: sys, name: gone}}}}, versions: [%[3]s]}%[4]s}
+`, plural, one("Namespaced", "Cluster"), strings.Join(versions, ", "), one("", fmt.Sprintf(`, status: {storedVersions: [%s], conditions: [{type: Established, status: "%s"}]}`, strings.Join(status, ", "), one("True", "True", "False")))))
+	}
+	rule := fmt.Sprintf(`apiGroups: [g.example.com], apiVersions: ["%s"], operations: [CREATE], resources: [%s]`, one("*", "v1", "v2", "v1beta1", "v9"), one("widgets, gadgets", `"*"`))
+	policy := one("Equivalent", "Equivalent", "Exact")
+	switch r.IntN(3) {
+	case 0:
+		out = append(out, fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: a}, webhooks: [{name: a.example.com, sideEffects: None, admissionReviewVersions: [v1], failurePolicy: %s, matchPolicy: %s, clientConfig: {service: {namespace: sys, name: s}}, rules: [{%s}]}]}
+`, one("Fail", "Ignore"), policy, rule))
+	case 1:
+		out = append(out, fmt.Sprintf(`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {matchConstraints: {matchPolicy: %s, resourceRules: [{%s}]}, validations: [{expression: "true"}]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: b}, spec: {policyName: %s, validationActions: [Deny]}}
+`, policy, rule, one("p", "other")))
+	}
+	return strings.Join(out, "---\n")
 }
 
 // subjectsIn are objects of the resource in each namespace with each of the labels.

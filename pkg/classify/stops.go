@@ -71,10 +71,6 @@ var functions = []function{
 	{"kubectl exec", inventory.Resource{Name: "pods", Subresource: "exec"}, admission.Connect, "", "", nil},
 }
 
-// storedConversions are what controllers of the control plane do by reading objects in another
-// version than they are stored in.
-var storedConversions = []string{"garbage collection", "deletion of namespaces in the whole cluster", "resource quota"}
-
 // Functions are the functions of the cluster that need requests for which the webhook is
 // called, each with what narrows these. A conversion stops the controllers that read
 // everything, where they read another version than is stored.
@@ -86,7 +82,22 @@ func (p *Profile) Functions() []string {
 	case p.Matcher.ConversionNeed(p.CRD) != admission.ControllersConvert:
 		return nil
 	}
-	return storedConversions
+	return withoutReading(p)
+}
+
+// withoutReading are what controllers of the control plane no longer do, as they read all objects in
+// another version than they are stored in. Sources: core.go of kube-controller-manager, whose quota
+// and deletion of namespaces read what is namespaced, and Run in its garbagecollector.go, which
+// waited for all resources until v1.32.
+func withoutReading(p *Profile) []string {
+	out := []string{"garbage collection of unreadable objects"}
+	if v := p.Snapshot.Server; v.Known() && !v.AtLeast(1, 32) {
+		out[0] = "garbage collection"
+	}
+	if p.CRD.Namespaced {
+		out = append(out, "deletion of namespaces in the whole cluster", "resource quota")
+	}
+	return out
 }
 
 // meets reports whether the webhook may be called for the request.

@@ -34,8 +34,8 @@ func (o Objects) Apply(manifests Objects) Objects {
 	o.Inputs = slices.Clone(old.Inputs)
 	for _, in := range manifests.Inputs {
 		in.Lacks = slices.DeleteFunc(slices.Clone(in.Lacks), func(lack string) bool { // the cluster, or a file of it, has it
-			return len(old.Inputs) == 0 ||
-				slices.ContainsFunc(old.Inputs, func(i Input) bool { return !slices.Contains(i.Lacks, lack) })
+			has := func(i Input) bool { return i.Objects > 0 && !slices.Contains(i.Lacks, lack) }
+			return len(old.Inputs) == 0 || slices.ContainsFunc(old.Inputs, has)
 		})
 		o.Inputs = append(o.Inputs, in)
 	}

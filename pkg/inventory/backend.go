@@ -136,7 +136,10 @@ func bareURL(raw string) string {
 // String names the backend for people: "service policy/policy:443" or the URL
 // without its query.
 func (b Backend) String() string {
-	if b.Kind == BackendURL {
+	switch {
+	case b.Kind == BackendURL && b.BareURL == "": // which no API server takes
+		return "nothing (neither url nor service)"
+	case b.Kind == BackendURL:
 		return "URL " + b.BareURL
 	}
 	return fmt.Sprintf("Service %s:%d", b.Service.Key, b.Service.Port)

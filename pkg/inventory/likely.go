@@ -202,13 +202,15 @@ func (s *Snapshot) uncheckedBackends() []string {
 
 // uncheckedResources are those of rules and of params that no CRD shows.
 func (s *Snapshot) uncheckedResources() []string {
-	if s.ResourcesKnown || len(s.CRDs) == 0 {
+	if s.ResourcesKnown {
 		return nil
 	}
 	resources := lackList{noun: "CustomResourceDefinition", prefix: "CustomResourceDefinition ", follows: "in which versions and scope it is served"}
 	params := lackList{noun: "param kind", prefix: "CustomResourceDefinition of ", follows: "whether there are such params"}
-	for _, served := range s.presumed() {
-		resources.add(served.Name + "." + served.Group)
+	if len(s.CRDs) > 0 { // else no CRD is there at all, which is said
+		for _, served := range s.presumed() {
+			resources.add(served.Name + "." + served.Group)
+		}
 	}
 	for _, p := range s.Policies {
 		if kind := p.ParamKind; kind != nil && !s.hasKind(kind) {

@@ -101,7 +101,7 @@ func rank(o Outcome) int { return slices.Index([]Outcome{Refused, Unconverted, U
 func (c *Consequences) add(change Change, was, now *classify.Profile) {
 	switch {
 	case now != nil && was.Type == inventory.Conversion &&
-		was.Matcher.ConversionNeed(was.CRD) == admission.NeverConverted: // nothing calls it
+		was.Matcher.ConversionNeed(was.CRD) <= admission.NeverConverted: // nothing calls it
 	case now == nil:
 		effect := effectOf(was, Unchecked)
 		effect.Deleted = true
@@ -204,8 +204,10 @@ func (c *Consequences) Verdict() string {
 		{"requests to %s are refused already", func(e Effect) bool { return e.Already != "" && e.Outcome == Refused }},
 		{"requests to %s are refused", func(e Effect) bool { return e.Already == "" && !e.PreStop && e.Outcome == Refused }},
 		{"requests to %s are refused once preStop hooks end, unless new Pods are ready by then", func(e Effect) bool { return e.PreStop && e.Outcome == Refused }},
-		{"conversions by %s fail", func(e Effect) bool { return e.Outcome == Unconverted }},
-		{"requests pass without %s", func(e Effect) bool { return e.Outcome == Unchecked }},
+		{"conversions by %s fail already", func(e Effect) bool { return e.Already != "" && e.Outcome == Unconverted }},
+		{"conversions by %s fail", func(e Effect) bool { return e.Already == "" && e.Outcome == Unconverted }},
+		{"requests pass without %s already", func(e Effect) bool { return e.Already != "" && e.Outcome == Unchecked }},
+		{"requests pass without %s", func(e Effect) bool { return e.Already == "" && e.Outcome == Unchecked }},
 	} {
 		n := 0
 		for _, e := range c.Effects {
@@ -275,7 +277,7 @@ func (e Evicted) String() string {
 func (b Blocked) String() string {
 	by := text.Map(b.By, func(r inventory.Ref) string { return Named(r) })
 	if b.More {
-		by = append(by, "and more")
+		by = append(by, "and more (ask again after these commands)")
 	}
 	out := fmt.Sprintf("%s needs Pods that are refused by %s", b.Service, strings.Join(by, ", "))
 	if len(b.Steps) > 0 {

@@ -70,7 +70,7 @@ func subjectOf(names []string) string {
 	if len(names) == 1 {
 		return "webhook " + names[0]
 	}
-	return fmt.Sprintf("%s (%s)", inventory.Counted(len(names), "webhook"), some(names))
+	return fmt.Sprintf("%s (%s)", inventory.Counted(len(names), "webhook"), some(text.Once(names)))
 }
 
 // sentences are what changed of the webhook.

@@ -21,7 +21,8 @@ type Changes struct {
 // NewChanges returns how two Reports differ as it is handed out.
 func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
 	old, now := NewDocument(before), NewDocument(after)
-	was, is := old.withoutUnread(after.Snapshot, now.Webhooks), now.withoutUnread(before.Snapshot, old.Webhooks)
+	was := old.withoutUnread(after.Snapshot, now.Webhooks).withoutUnknown(before, after)
+	is := now.withoutUnread(before.Snapshot, old.Webhooks)
 	out := Changes{NewComparison(was, is), d}
 	out.Errors = append([]Error{}, text.Once(slices.Concat(old.Errors, out.Errors))...)
 	return out
@@ -36,6 +37,18 @@ func (d Document) withoutUnread(other *inventory.Snapshot, others []Webhook) Doc
 	}
 	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings),
 		func(f Finding) bool { return !read[f.Ref] && other.Unread(f.Ref) })
+	return d
+}
+
+// withoutUnknown leaves out that backends cannot be called, where the other side does not show
+// whether they can: nothing is resolved by an input that lacks them.
+func (d Document) withoutUnknown(own, other *classify.Report) Document {
+	was, now := own.ByRef(), other.ByRef()
+	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f Finding) bool {
+		before, after := was[f.Ref], now[f.Ref]
+		return before != nil && after != nil && f.Check == string(before.State.Fault) &&
+			!after.State.Known && after.Webhook.Backend.Kind != inventory.BackendURL
+	})
 	return d
 }
 
@@ -54,7 +67,11 @@ func (c Changes) blocks() Blocks {
 		subject, all := group[0].Subject(), group[0]
 		if n := len(group); n > 1 {
 			names := text.Map(group, func(r impact.Registration) string { return r.Configuration })
-			subject = fmt.Sprintf("%d %s webhook configurations are %s: %s", n, all.Type.Title(), all.Edit, shortenLists(strings.Join(names, ", ")))
+			what := all.Type.Title() + " webhook configurations"
+			if all.Type == inventory.Conversion {
+				what = "conversions of CRDs"
+			}
+			subject = fmt.Sprintf("%d %s are %s: %s", n, what, all.Edit, shortenLists(strings.Join(names, ", ")))
 			for _, r := range group[1:] {
 				all.Webhooks = slices.Concat(all.Webhooks, r.Webhooks)
 			}
@@ -75,7 +92,7 @@ func (c Changes) blocks() Blocks {
 // alike groups the registrations of admission webhooks of which the same is printed.
 func alike(all []impact.Registration) [][]impact.Registration {
 	return grouped(all, func(r impact.Registration) string {
-		if r.Type == inventory.Conversion || len(r.Order) > 0 {
+		if len(r.Order) > 0 {
 			return r.Configuration // has names of its own
 		}
 		key := []string{fmt.Sprint(r.Type, r.Edit)}

@@ -109,6 +109,8 @@ type ConversionStep struct {
 	TimeoutSeconds int             `json:"timeoutSeconds"`
 	Called         admission.Match `json:"called" jsonschema:"Called says whether storing the object calls it."`
 	Detail         string          `json:"detail"`
+	Backend        string          `json:"backend"`
+	Unreachable    string          `json:"unreachable,omitempty" jsonschema:"Unreachable completes \"its backend …\": why it cannot be called now; absent where nothing is known to be wrong."`
 }
 
 // ChainStep is a webhook of the chain, or a policy with a binding.
@@ -175,7 +177,11 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 		}
 	}
 	if step := c.Conversion; step != nil {
-		e.Conversion = &ConversionStep{step.Webhook.Ref, wholeSeconds(step.Webhook.Timeout), step.Match, step.Detail}
+		w := step.Webhook
+		e.Conversion = &ConversionStep{
+			w.Ref, wholeSeconds(w.Timeout), step.Match, step.Detail,
+			w.Backend.String(), unreachable(s.State(w.Backend)),
+		}
 	}
 	for _, step := range c.SkippedPolicies {
 		e.Skipped = append(e.Skipped, skippedStep(&step.Policy.Registration, bindingName(step), step.Verdict))
@@ -275,18 +281,22 @@ func markUnseen(chain []ChainStep) {
 
 func newWebhookStep(step admission.Step, op admission.Operation, s *inventory.Snapshot) ChainStep {
 	w, state := step.Webhook, s.State(step.Webhook.Backend)
-	out := ChainStep{
+	return ChainStep{
 		Ref:           w.Ref,
 		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
 		Reinvocable: (admission.Budget{}).Add(w, op).Reinvocable > 0,
-		Backend:     w.Backend.String(), Ready: state.Ready,
+		Backend:     w.Backend.String(), Ready: state.Ready, Unreachable: unreachable(state),
 		Observed: newObserved(s.Observed, w.Series()),
 	}
-	if state.Fault != inventory.Sound && state.Certain() {
-		out.Unreachable = state.Detail
+}
+
+// unreachable is why the backend cannot be called now, "" where nothing is known to be wrong.
+func unreachable(state inventory.BackendState) string {
+	if state.Fault == inventory.Sound || !state.Certain() {
+		return ""
 	}
-	return out
+	return state.Detail
 }
 
 func newPolicyStep(step admission.PolicyStep, op admission.Operation) ChainStep {

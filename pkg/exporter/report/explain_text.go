@@ -32,7 +32,10 @@ func (e Explanation) Verdict() string {
 			fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook")))
 	}
 	metPolicies := amount(surePolicies, policies, inventory.Counted(policies, "policy"))
+	refused := e.refused()
 	switch {
+	case len(e.Chain) == 0 && refused != "":
+		return out + "no webhook: " + refused
 	case len(e.Chain)+len(e.Skipped) == 0 && e.files:
 		return out + "no webhook: no configuration was read."
 	case len(e.Chain) == 0 && e.unread:
@@ -46,7 +49,7 @@ func (e Explanation) Verdict() string {
 	default:
 		out += metPolicies + " and " + met
 	}
-	if refused := e.refused(); refused != "" {
+	if refused != "" {
 		return out + ": " + refused
 	}
 	if webhooks == 0 {
@@ -93,6 +96,9 @@ func (e Explanation) refused() string {
 		case s.Unreachable != "":
 			return fmt.Sprintf("refused now, as %s cannot be called: %s %s.", e.named(s.Ref), s.Backend, s.Unreachable)
 		}
+	}
+	if c := e.Conversion; c != nil && c.Called == admission.Yes && c.Unreachable != "" {
+		return fmt.Sprintf("refused now, as the conversion webhook of %s cannot be called: %s %s.", c.Name, c.Backend, c.Unreachable)
 	}
 	return ""
 }
@@ -213,7 +219,7 @@ func (e Explanation) remarks() []Line {
 			add("observed", impact.ObservedInWords(e.Observed, s.Series()), Note)
 		}
 	}
-	out = append(out, e.unseen()...)
+	out = append(onceEach(out), e.unseen()...)
 	if b := e.Budget; b != nil && len(b.Parts()) > 1 {
 		out = append(out, Line{Label: "worst", Text: fmt.Sprintf("%d s = %s", e.BudgetSeconds, strings.Join(b.Parts(), " + "))})
 	}
@@ -232,8 +238,23 @@ func (e Explanation) remarks() []Line {
 	}
 	if c := e.Conversion; c != nil {
 		out = append(out, c.line())
+		if c.Unreachable != "" {
+			out = append(out, Line{Label: "down", Name: c.Name, Text: c.Backend + " " + c.Unreachable, Tone: Critical})
+		}
 	}
 	return out
+}
+
+// onceEach are the lines of steps, what is said of several of them once.
+func onceEach(all []Line) []Line {
+	said := func(l Line) string { return l.Label + "\x00" + l.Text }
+	return text.Map(grouped(all, said), func(group []Line) Line {
+		out := group[0]
+		if more := len(group) - 1; more > 0 {
+			out.Name += " and " + inventory.Counted(more, "other")
+		}
+		return out
+	})
 }
 
 // unseen says which steps do not see what another one changes.

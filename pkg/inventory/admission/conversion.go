@@ -16,9 +16,11 @@ type ConversionNeed int
 
 // The needs, from none to all.
 const (
+	// Unserved: the API server serves no version; the webhook is not called.
+	Unserved ConversionNeed = iota
 	// NeverConverted: one version is served and stored, and no webhook or policy
 	// asks for another; the webhook is never called.
-	NeverConverted ConversionNeed = iota
+	NeverConverted
 	// ClientsConvert: only clients of versions other than the stored one need
 	// the webhook.
 	ClientsConvert
@@ -35,9 +37,11 @@ const (
 // discovery prefers: the best version of the whole group, or the CRD's own best
 // where it does not serve that one.
 func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
-	stored := StoredVersions(c)
-	single := len(text.Distinct(slices.Concat(stored, c.ServedVersions()))) <= 1
+	stored, served := StoredVersions(c), servedVersions(c)
+	single := len(text.Distinct(slices.Concat(stored, served))) <= 1
 	switch {
+	case len(served) == 0:
+		return Unserved
 	case !single && (len(stored) != 1 || m.preferredVersion(c) != stored[0]):
 		return ControllersConvert
 	case m.GetsOther(c) != nil:
@@ -106,12 +110,20 @@ func StoredVersions(c *inventory.CRD) []string {
 	return append(slices.Clip(c.StoredVersions), c.StorageVersion)
 }
 
+// servedVersions are those that the API server serves.
+func servedVersions(c *inventory.CRD) []string {
+	if !c.Established {
+		return nil
+	}
+	return c.ServedVersions()
+}
+
 // PreferredVersion returns the version in which controllers read the CRD: the
 // one that discovery prefers. Source:
 // k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go.
 func (m *Matcher) preferredVersion(c *inventory.CRD) string {
 	best := m.index.preferred[c.Resource.Group]
-	own := c.ServedVersions()
+	own := servedVersions(c)
 	if slices.Contains(own, best) {
 		return best
 	}
@@ -122,7 +134,7 @@ func (m *Matcher) preferredVersion(c *inventory.CRD) string {
 func preferredVersions(crds map[string]*inventory.CRD) map[string]string {
 	served := map[string][]string{}
 	for _, c := range crds {
-		served[c.Resource.Group] = append(served[c.Resource.Group], c.ServedVersions()...)
+		served[c.Resource.Group] = append(served[c.Resource.Group], servedVersions(c)...)
 	}
 	out := make(map[string]string, len(served))
 	for group, versions := range served {

@@ -43,7 +43,7 @@ func Read(ctx context.Context, clients Clients, options Options, progress func(P
 	group.Go(func() { info = clients.fetchServerInfo(ctx, serverInfo{}) })
 	all := r.readAll(ctx, clients.clusterResources())
 	group.Wait()
-	reads := &reads{once: true}
+	reads := &reads{}
 	found := assemble(options, all, info, reads)
 	if err := nothingRead(ctx, all, found.Errors); err != nil {
 		return inventory.Objects{}, fmt.Errorf("reading cluster %s: %w", clients.config.Host, err)

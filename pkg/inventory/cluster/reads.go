@@ -13,9 +13,6 @@ import (
 // reads is what the webhooks read of what is watched in the whole cluster: Services and
 // Pods come and go all the time, and most of that decides nothing about a request.
 type reads struct {
-	// once says that one Snapshot is made, which has what is behind webhooks that fail open, too.
-	once bool
-
 	mu sync.Mutex
 	// services are those that webhooks call, and namespaces those of the backends
 	// whose Pods it shows.
@@ -55,7 +52,7 @@ func (*reads) ofSystem(workload named) bool {
 	return slices.Contains(inventory.SystemNamespaces, workload.GetNamespace())
 }
 
-// ofSystemOrNear reports whether nodes may need the workload, or a webhook that closes the API.
+// ofSystemOrNear reports whether nodes may need the workload, or a webhook runs near it.
 func (n *reads) ofSystemOrNear(workload named) bool {
 	return n.ofSystem(workload) || n.nearBackend(workload)
 }
@@ -63,16 +60,16 @@ func (n *reads) ofSystemOrNear(workload named) bool {
 // follow derives what the webhooks of the Snapshot read, and reports whether that is other
 // than before: then objects may have changed that did not count.
 func (n *reads) follow(s *inventory.Snapshot) (other bool) {
-	services, namespaces, missing := calledServices(s), n.podNamespaces(s), map[inventory.Key]bool{}
+	services, namespaces, missing := calledServices(s), map[string]bool{}, map[inventory.Key]bool{}
 	for key := range services {
+		namespaces[key.Namespace] = true
 		if _, exists := s.Services[key]; !exists {
 			missing[inventory.Key{Namespace: key.Namespace}], missing[inventory.Key{Name: key.Name}] = true, true
 		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	other = !maps.Equal(services, n.services) || !maps.Equal(namespaces, n.namespaces) ||
-		!maps.Equal(missing, n.missing)
+	other = !maps.Equal(services, n.services) || !maps.Equal(missing, n.missing)
 	n.services, n.namespaces, n.missing = services, namespaces, missing
 	return other
 }
@@ -91,22 +88,6 @@ func calledServices(s *inventory.Snapshot) map[inventory.Key]bool {
 			if called := s.State(*b).Service; called != b.Service {
 				out[called.Key] = true
 			}
-		}
-	}
-	return out
-}
-
-// podNamespaces are the namespaces of the backends, in the long run of those whose failure
-// closes the API.
-func (n *reads) podNamespaces(s *inventory.Snapshot) map[string]bool {
-	out := map[string]bool{}
-	for _, w := range s.Webhooks {
-		switch {
-		case !n.once && !w.FailsClosed() || w.Backend.Kind == inventory.BackendURL:
-		case w.Backend.Kind == inventory.BackendAPIServer:
-			out[s.State(w.Backend).Service.Namespace] = true
-		default:
-			out[w.Backend.Service.Namespace] = true
 		}
 	}
 	return out

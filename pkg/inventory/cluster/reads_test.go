@@ -59,8 +59,8 @@ func TestWatchAmongUnrelatedServices(t *testing.T) {
 	r.await("no Service without its webhook", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Services) == 6 })
 }
 
-// TestWatchNearBackends: the Pods and NetworkPolicies of the namespaces in which backends run are followed,
-// others are not shown.
+// TestWatchNearBackends: the Pods and NetworkPolicies of the namespaces in which backends run are
+// followed, also of webhooks that fail open; others are not shown.
 func TestWatchNearBackends(t *testing.T) {
 	policy := func(namespace string, rules ...networkingv1.NetworkPolicyIngressRule) *networkingv1.NetworkPolicy {
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "deny"}, Spec: networkingv1.NetworkPolicySpec{Ingress: rules}}
@@ -80,7 +80,9 @@ func TestWatchNearBackends(t *testing.T) {
 	s.put(pod("elsewhere", "q"), pod("policy", "q"))
 	s.remove(pod("policy", "p"))
 	r.await("another Pod", func(s *inventory.Snapshot) bool { return len(s.Workloads) == 1 && s.Workloads[0].Name == "q" })
-	s.put(validating("elsewhere", kubetest.Client("elsewhere", "s")))
+	open := validating("elsewhere", kubetest.Client("elsewhere", "s"))
+	open.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
+	s.put(open)
 	r.await("the Pods of another backend", func(s *inventory.Snapshot) bool {
 		if len(s.Webhooks) == 6 && len(s.Workloads) != 3 {
 			t.Errorf("the webhook comes without Pods of its namespace: %v", s.Workloads)
