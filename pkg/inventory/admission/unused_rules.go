@@ -3,6 +3,7 @@ package admission
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -20,13 +21,21 @@ func (m *Matcher) UnusedRules(r *inventory.Registration) []int {
 	for i := range r.Rules {
 		unused := true
 		m.index.matches(&r.Rules[i], r.MatchPolicy, func(t *target, ops Operations, _ bool) {
-			unused = unused && (ops&possible == 0 || slices.Contains(never, t.Parent()))
+			unused = unused && (ops&possible == 0 || slices.Contains(never, t.Parent()) ||
+				unselectedScale(r, t.Resource))
 		})
 		if unused {
 			out = append(out, i)
 		}
 	}
 	return out
+}
+
+// unselectedScale reports whether requests to the resource carry a Scale which the objectSelector
+// does not select, having no labels. Mutations meet it as the client wrote it, with labels maybe.
+func unselectedScale(r *inventory.Registration, resource inventory.Resource) bool {
+	s := r.ObjectSelector
+	return resource.Subresource == "scale" && r.Type.Validates() && s.Parsed != nil && !s.Parsed.Matches(labels.Set{})
 }
 
 // UnmatchedVersions returns, for a resource, the served versions of what is stored
