@@ -17,10 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest/mixed"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
+
+var team, addBackend = mixed.Team, mixed.AddBackend
 
 // crowd is a cluster of n webhooks of the worst kind for some analysis.
 type crowd struct {
@@ -95,8 +98,6 @@ func crowdCalled(name string) crowd {
 	return crowds[slices.IndexFunc(crowds, func(c crowd) bool { return c.name == name })]
 }
 
-func team(i int) string { return fmt.Sprintf("team-%05d", i) }
-
 // objects makes the objects of n webhooks of the shape.
 func (s crowd) objects(n int) inventory.Objects {
 	var o inventory.Objects
@@ -141,15 +142,6 @@ func namespaces(n int) func(*inventory.Objects, int) {
 
 func addNamespace(o *inventory.Objects, name string, labels map[string]string) {
 	o.Namespaces = append(o.Namespaces, kubetest.Namespace(name, labels))
-}
-
-func addBackend(o *inventory.Objects, namespace, name string) {
-	labels := map[string]string{"app": name}
-	service := kubetest.Service(namespace, name)
-	service.Spec.Selector = labels
-	o.Services = append(o.Services, service)
-	o.EndpointSlices = append(o.EndpointSlices, kubetest.EndpointSlice(namespace, name, "10.0.0.1", "10.0.0.2"))
-	o.Pods = append(o.Pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}})
 }
 
 // withBackends gives each webhook a backend in a namespace of its own.

@@ -2,16 +2,11 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // TestTexts: a message gives the reason that is so.
@@ -80,15 +75,9 @@ func TestGroupsOfKubernetes(t *testing.T) {
 		{"storagemigration.k8s.io", "storageversionmigrations", 37, false},
 		{"gateway.networking.k8s.io", "gateways", 37, false},
 	} {
-		w := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "a.policy.example.com",
-			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{"CREATE"}, Rule: admissionv1.Rule{
-				APIGroups: []string{tc.group}, APIVersions: []string{"v1"}, Resources: []string{tc.resource},
-			}}},
-		}}}
-		o := inventory.Objects{Cluster: inventory.Cluster{Server: inventory.Version{Major: 1, Minor: tc.minor}}, Validating: []*admissionv1.ValidatingWebhookConfiguration{w}}
-		r := evaluate(t, DefaultPolicy(), o.Snapshot(taken))
-		if got := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check.Name == "dead-rule" }); got != tc.want {
+		rule := fmt.Sprintf("{operations: [CREATE], apiGroups: [%s], apiVersions: [v1], resources: [%s]}", tc.group, tc.resource)
+		found := ofRelease(t, registering(rule), fmt.Sprintf("v1.%d.0", tc.minor))
+		if got := strings.Contains(found, "dead-rule"); got != tc.want {
 			t.Errorf("%s on v1.%d: dead-rule %t, want %t", tc.group, tc.minor, got, tc.want)
 		}
 	}

@@ -21,10 +21,10 @@ func Cluster(r *rand.Rand) inventory.Objects {
 	const namespaces = 5
 	for i := range namespaces {
 		if r.IntN(5) > 0 {
-			o.Namespaces = append(o.Namespaces, kubetest.Namespace(team(i), someLabels(r)))
+			o.Namespaces = append(o.Namespaces, kubetest.Namespace(Team(i), someLabels(r)))
 		}
 		for s := range 2 {
-			addBackend(&o, team(i), fmt.Sprintf("policy-%d", s))
+			AddBackend(&o, Team(i), fmt.Sprintf("policy-%d", s))
 			o.Pods[len(o.Pods)-1].Labels["tier"] = fmt.Sprint(r.IntN(2))
 			o.Pods[len(o.Pods)-1].Spec.HostNetwork = r.IntN(3) == 0
 		}
@@ -32,14 +32,14 @@ func Cluster(r *rand.Rand) inventory.Objects {
 	if r.IntN(2) == 0 {
 		o.Pods = append(o.Pods, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: team(0), Name: "cni", Labels: someLabels(r),
+				Namespace: Team(0), Name: "cni", Labels: someLabels(r),
 				OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: new(true)}},
 			},
 			Spec: corev1.PodSpec{PriorityClassName: "system-node-critical", HostNetwork: true},
 		})
 	}
 	for i := range 1 + r.IntN(8) {
-		w := kubetest.Webhook("", kubetest.Client(team(r.IntN(namespaces)), fmt.Sprintf("policy-%d", r.IntN(2))),
+		w := kubetest.Webhook("", kubetest.Client(Team(r.IntN(namespaces)), fmt.Sprintf("policy-%d", r.IntN(2))),
 			kubetest.Rule("", "pods", admissionv1.Create, admissionv1.Update))
 		w.Name, w.TimeoutSeconds = fmt.Sprintf("hook-%d.example.com", r.IntN(6)), new(int32(1+r.IntN(5)))
 		w.NamespaceSelector, w.ObjectSelector = someSelector(r), someSelector(r)
@@ -81,9 +81,9 @@ func someSelector(r *rand.Rand) *metav1.LabelSelector {
 	for _, e := range []metav1.LabelSelectorRequirement{
 		{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn,
-			Values: []string{team(r.IntN(5)), team(r.IntN(5))},
+			Values: []string{Team(r.IntN(5)), Team(r.IntN(5))},
 		},
-		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{team(r.IntN(5))}},
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: []string{Team(r.IntN(5))}},
 		{Key: "tier", Operator: metav1.LabelSelectorOpNotIn, Values: []string{fmt.Sprint(r.IntN(2))}},
 		{Key: "team", Operator: metav1.LabelSelectorOpExists},
 		{Key: "team", Operator: metav1.LabelSelectorOpDoesNotExist},
@@ -95,9 +95,11 @@ func someSelector(r *rand.Rand) *metav1.LabelSelector {
 	return out
 }
 
-func team(i int) string { return fmt.Sprintf("team-%05d", i) }
+// Team is the name of the i-th namespace.
+func Team(i int) string { return fmt.Sprintf("team-%05d", i) }
 
-func addBackend(o *inventory.Objects, namespace, name string) {
+// AddBackend adds a Service with two endpoints, and its Pod.
+func AddBackend(o *inventory.Objects, namespace, name string) {
 	service := kubetest.Service(namespace, name)
 	service.Spec.Selector = map[string]string{"app": name}
 	o.Services = append(o.Services, service)

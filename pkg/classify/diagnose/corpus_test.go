@@ -47,7 +47,8 @@ func TestForms(t *testing.T) {
 		got := Parse(row[2])
 		of := ""
 		if len(got) == 1 {
-			of = strings.Trim(got[0].Webhook+" "+got[0].Group+"/"+got[0].Version+" "+got[0].Kind, " /")
+			c := got[0]
+			of = strings.Trim(c.Webhook+c.Object+c.Policy.Name+" "+c.Group+"/"+c.Version+" "+c.Kind, " /")
 		}
 		if len(got) != 1 || string(got[0].Cause) != row[0] || of != row[1] {
 			t.Errorf("%s\nis read as %+v, want %s of %q", row[2], got, row[0], row[1])

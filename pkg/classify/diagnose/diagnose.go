@@ -274,22 +274,17 @@ func unregistered(r *classify.Report, c APIServerError) []string {
 	default:
 		out = append(out, fmt.Sprintf("No configuration in the input registers webhook %s.", c.Webhook))
 	}
-	if others := others(r, c); len(others) > 0 {
+	var others []string
+	for _, p := range r.Profiles {
+		if c.calls(p.Webhook) {
+			others = append(others, fmt.Sprintf("webhook %s of %s", p.Name, classify.ObjectName(p)))
+		}
+	}
+	if len(others) > 0 {
 		out = append(out, fmt.Sprintf("The Service of the error is called by %s.", classify.JoinBounded(others)))
 	}
 	if len(r.Errors) > 0 {
 		out = append(out, "Some of the input could not be read: the webhook may be in it.")
-	}
-	return out
-}
-
-// others names the webhooks that call the Service of the error.
-func others(r *classify.Report, c APIServerError) []string {
-	var out []string
-	for _, p := range r.Profiles {
-		if c.calls(p.Webhook) {
-			out = append(out, fmt.Sprintf("webhook %s of %s", p.Name, classify.ObjectName(p)))
-		}
 	}
 	return out
 }

@@ -72,48 +72,10 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestFieldReports are errors that users reported and that were read wrongly or not at all.
+// TestFieldReports are errors of no webhook that users reported, beside those of forms.tsv.
 func TestFieldReports(t *testing.T) {
-	const denied = `configmaps "x" is forbidden: ValidatingAdmissionPolicy 'limits' with binding 'b' denied request: `
-	const prefix = "Error from server (InternalError): Internal error occurred: "
 	expect.Results(t, summary, map[string]string{
-		`Error creating: Internal error occurred: admission plugin "MutatingAdmissionWebhook" failed to complete mutation in 13s`: "plugin-timeout  ×1",
-		`admission plugin "ValidatingAdmissionWebhook" failed to complete validation in 13s`:                                      "plugin-timeout  ×1",
-
-		call(`x509: certificate is valid for fargate-ip-10-0-1-5.eu-west-1.compute.internal, not hook.policy.svc`): "other-server w.example.com ×1",
-		call(`x509: certificate is valid for ingress.local, not hook.policy.svc`):                                  "other-server w.example.com ×1",
-		call(`x509: certificate is valid for kubernetes, kubernetes.default.svc.cluster.local, not hook.a.svc`):    "other-server w.example.com ×1",
-		call(`x509: certificate is valid for hook.old.svc.cluster.local, not hook.policy.svc`):                     "certificate-name w.example.com ×1",
-		call(`x509: certificate is valid for localhost, not hook.policy.svc`):                                      "certificate-name w.example.com ×1",
-		call(`x509: certificate specifies an incompatible key usage`):                                              "key-usage w.example.com ×1",
-		call(`tls: failed to parse certificate from server: x509: negative serial number`):                         "serial-number w.example.com ×1",
-
-		called(`an error on the server ("upstream connect error or disconnect/reset before headers. reset reason: connection termination") has prevented the request from succeeding`): "envoy w.example.com ×1",
-		called(`an error on the server ("no healthy upstream") has prevented the request from succeeding`):                                                                             "envoy w.example.com ×1",
-
-		`I1121 04:35:00.1 1 trace.go:236] Trace[12]: "Call mutating webhook" configuration:c,webhook:m.example.com,resource:/v1, Resource=pods,subresource:,operation:CREATE,UID:u (21-Nov-2026 04:34:50.000) (total time: 9812ms):`: "slow-call m.example.com ×1",
-		`Trace[12]: ["Call validating webhook" configuration:c,webhook:v.example.com,resource:/v1, Resource=pods 600ms (04:34:50.000)`:                                                                                               "slow-call v.example.com ×1",
-		`Timeout: request did not complete within allowed duration`: "request-timeout  ×1",
-
-		`admission webhook " gkepolicy.common-webhooks.networking.gke.io " denied the request: GKE Policy Controller: no`:                                                                                                         "gke-autopilot gkepolicy.common-webhooks.networking.gke.io ×1",
-		`admission webhook "admissionwebhookcontroller.common-webhooks.networking.gke.io" denied the request: GKE Admission Webhook Controller: the following (group,resource) pairs are not allowed in webhook rules: ('*','*')`: "gke-rules admissionwebhookcontroller.common-webhooks.networking.gke.io ×1",
-
-		`cannot patch "carts.shop.example.com" with kind CustomResourceDefinition: CustomResourceDefinition.apiextensions.k8s.io "carts.shop.example.com" is invalid: spec.conversion.webhookClientConfig.caBundle: Invalid value: []byte{0xa}: unable to load root certificates: unable to parse bytes as PEM block`: "refused-ca-bundle crd carts.shop.example.com ×1",
-		`The ValidatingWebhookConfiguration "v" is invalid: webhooks[0].name: Invalid value: "a.b": should be a domain with at least three segments separated by dots`:                                                                                                                                                "refused-by-api validatingwebhookconfiguration v ×1",
-		`The ValidatingAdmissionPolicy "p" is invalid: spec.validations[0].expression: Invalid value: "x": compilation failed: ERROR: <input>:1:1: undeclared reference to 'x'`:                                                                                                                                       "refused-expression validatingadmissionpolicy p ×1",
-		`The CustomResourceDefinition "a.b.c" is invalid: spec.names.plural: Required value`:                                                                                                                                                                                                                          "",
-
-		`Error: UPGRADE FAILED: conflict occurred while applying object /inject admissionregistration.k8s.io/v1, Kind=MutatingWebhookConfiguration: Apply failed with 1 conflict: conflict with "kube-webhook-certgen" using admissionregistration.k8s.io/v1: .webhooks[name="inject.meta.example.com"].clientConfig.caBundle`: "ca-bundle-conflict inject.meta.example.com ×1",
-		"error: Apply failed with 2 conflicts: conflicts with \"cainjector\" using admissionregistration.k8s.io/v1:\n- .webhooks[name=\"a.example.com\"].clientConfig.caBundle\n- .webhooks[name=\"b.example.com\"].clientConfig.caBundle\nPlease review the fields above":                                                     "ca-bundle-conflict a.example.com, b.example.com ×1",
-		`Apply failed with 1 conflict: conflict with "kubectl" using admissionregistration.k8s.io/v1: .webhooks[name="a.example.com"].failurePolicy`:                                                                                                                                                                           "apply-conflict a.example.com ×1",
-		`Apply failed with 1 conflict: conflict with "cainjector" using apiextensions.k8s.io/v1: .spec.conversion.webhook.clientConfig.caBundle`:                                                                                                                                                                               "ca-bundle-conflict  ×1",
-
-		denied + "failed to configure binding: paramRef.namespace must not be provided for a cluster-scoped `paramKind`":                                                "param-scope limits ×1",
-		denied + `the Pod says: failed calling webhook "x.y.z": timeout`:                                                                                                "policy-denied limits ×1",
-		prefix + `strict decoding error: unknown field "spec.foo"`:                                                                                                      "patch-failed  ×1",
-		prefix + `json: cannot unmarshal number into Go struct field ConfigMap.data of type string`:                                                                     "patch-failed  ×1",
-		prefix + `illegal base64 data at input byte 0`:                                                                                                                  "patch-failed  ×1",
-		prefix + `no kind "Frob" is registered for version "v1" in scheme "pkg/runtime/scheme.go:110"`:                                                                  "patch-failed  ×1",
+		`The CustomResourceDefinition "a.b.c" is invalid: spec.names.plural: Required value`:                                                                            "",
 		`Error from server (BadRequest): error when creating "x.yaml": Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.foo"`: "",
 	})
 	expect.Results(t, Unrecognized, map[string]string{

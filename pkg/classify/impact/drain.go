@@ -151,21 +151,16 @@ func (a AskedOfEviction) String() string {
 		denied = fmt.Sprintf("ValidatingAdmissionPolicy '%s' … denied request", a.Name)
 	}
 	namespace, name, _ := strings.Cut(a.Pods[0], "/")
+	pods := some(a.Pods)
+	if more := a.OfPods - len(a.Pods); more > 0 {
+		pods += fmt.Sprintf(" and %d more", more)
+	}
 	out := fmt.Sprintf("%s %s about the eviction of %s; a refusal ends kubectl drain with `error when evicting pods/%q -n %q: %s`, which tries again after 429 alone",
-		Named(a.Ref), asks, classify.JoinBounded(append(slices.Clone(a.Pods),
-			more(a.OfPods-len(a.Pods))...)), name, namespace, denied)
+		Named(a.Ref), asks, pods, name, namespace, denied)
 	if a.WhenDown != "" {
 		out += "; while it cannot be called, " + a.WhenDown
 	}
 	return out
-}
-
-// more counts those that are not named.
-func more(n int) []string {
-	if n <= 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("%d more", n)}
 }
 
 // maxNamed bounds the Pods of whose names the chain is asked.

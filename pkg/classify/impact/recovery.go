@@ -51,22 +51,18 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 			Service: b.Service.String(), More: b.More, PreStop: !b.More, By: []inventory.Ref{}, Commands: []string{},
 		}
 		for _, i := range b.By {
-			stuck.add(refusing[i])
-			stuck.PreStop = stuck.PreStop && c.leavesByPreStop(refusing[i])
+			p := refusing[i]
+			if p.Deadlock != nil && stuck.Steps == nil {
+				stuck.Steps = p.Deadlock.Steps
+			}
+			stuck.By, stuck.Commands = append(stuck.By, p.Ref), append(stuck.Commands, p.Commands().Disable)
+			stuck.PreStop = stuck.PreStop && c.leavesByPreStop(p)
 		}
 		out.Stuck = append(out.Stuck, stuck)
 	}
 	for _, key := range services {
 		out.Restart = append(out.Restart, down[key].Commands().Restart...)
 	}
-}
-
-func (b *Blocked) add(p *classify.Profile) {
-	if p.Deadlock != nil && b.Steps == nil {
-		b.Steps = p.Deadlock.Steps
-	}
-	b.By = append(b.By, p.Ref)
-	b.Commands = append(b.Commands, p.Commands().Disable)
 }
 
 // keyNames are the keys in words, sorted.

@@ -1,0 +1,156 @@
+package classify
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+)
+
+// TestWaysOfTheNetwork: what stands between an API server and the port 9443 of a webhook's
+// Pods.
+func TestWaysOfTheNetwork(t *testing.T) {
+	const cluster = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: sys, labels: {kubernetes.io/metadata.name: sys%s}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: hook, namespace: sys}
+spec: {selector: {app: hook}, ports: [{port: 443, targetPort: 9443}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: hook, namespace: sys}
+spec: {replicas: 2, selector: {matchLabels: {app: hook}}, template: {metadata: {labels: {app: hook%s}}, spec: {containers: [{name: c, image: c, ports: [{containerPort: 9443}]}]}}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: v}
+webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: hook}}, sideEffects: None, admissionReviewVersions: [v1], rules: [{apiGroups: [shop.example.com], apiVersions: [v1], operations: [CREATE], resources: [carts]}]}]
+`
+	const (
+		cilium  = "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p, namespace: sys}\nspec: {endpointSelector: {matchLabels: {app: hook}}, %s}\n"
+		wide    = "---\napiVersion: cilium.io/v2\nkind: CiliumClusterwideNetworkPolicy\nmetadata: {name: p}\nspec: {endpointSelector: {matchLabels: {%s}}, ingress: [{fromEndpoints: [{}]}]}\n"
+		calico  = "---\napiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {name: p%[2]s, namespace: sys}\nspec: {%[1]s}\n"
+		global  = "---\napiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: p}\nspec: {%s}\n"
+		deny    = "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: deny, namespace: sys}\nspec: {podSelector: {}, policyTypes: [Ingress]}\n"
+		peer    = "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: %s}\nspec: {%s}\n"
+		closed  = "network-policy warning"
+		strict  = "mesh-strict warning"
+		enabled = ", istio-injection: enabled"
+	)
+	of := func(policy string, values ...any) string { return fmt.Sprintf(policy, values...) }
+	for name, test := range map[string]struct{ namespace, pod, policies, want string }{
+		"cilium: another port":                {"", "", of(cilium, `ingress: [{fromEntities: [all], toPorts: [{ports: [{port: "8080"}]}]}]`), closed},
+		"cilium: kube-apiserver":              {"", "", of(cilium, `ingress: [{fromEntities: [kube-apiserver], toPorts: [{ports: [{port: "9443", protocol: TCP}]}]}]`), ""},
+		"cilium: the Pod's own node alone":    {"", "", of(cilium, `ingress: [{fromEntities: [host]}]`), closed},
+		"cilium: any caller of a port":        {"", "", of(cilium, `ingress: [{toPorts: [{ports: [{port: "9000", endPort: 9999}]}]}]`), ""},
+		"cilium: the empty rule":              {"", "", of(cilium, `ingress: [{}]`), closed},
+		"cilium: egress alone":                {"", "", of(cilium, `egress: [{toEntities: [world]}]`), ""},
+		"cilium: denied":                      {"", "", of(cilium, `ingress: [{fromEntities: [all]}], ingressDeny: [{fromEntities: [remote-node], toPorts: [{ports: [{port: "9443"}]}]}]`), closed},
+		"cilium: no default deny":             {"", "", of(cilium, `enableDefaultDeny: {ingress: false}, ingress: [{fromEndpoints: [{}]}]`), ""},
+		"cilium opens what Kubernetes closes": {"", "", deny + of(cilium, `ingress: [{fromEntities: [remote-node]}]`), ""},
+		"cilium and Kubernetes close":         {"", "", deny + of(cilium, `ingress: [{fromEndpoints: [{}]}]`), closed},
+		"cilium: of the cluster":              {"", "", of(wide, `"k8s:io.kubernetes.pod.namespace": sys`), closed},
+		"cilium: of another namespace":        {"", "", of(wide, `"k8s:io.kubernetes.pod.namespace": other`), ""},
+		"cilium: several specs":               {"", "", "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p, namespace: sys}\nspecs: [{endpointSelector: {matchLabels: {app: other}}, ingress: [{}]}, {endpointSelector: {}, ingress: [{fromEndpoints: [{}]}]}]\n", closed},
+		"cilium: one of several specs opens":  {"", "", "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p, namespace: sys}\nspecs: [{endpointSelector: {}, ingress: [{}]}, {endpointSelector: {}, ingress: [{fromEntities: [kube-apiserver]}]}]\n", ""},
+		"cilium: default deny of its own":     {"", "", of(cilium, `enableDefaultDeny: {ingress: true}, egress: [{toEntities: [world]}]`), closed},
+		"cilium: an expression":               {"", "", "---\napiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: p, namespace: sys}\nspec: {endpointSelector: {matchExpressions: [{key: k8s:app, operator: In, values: [hook, x]}]}, ingress: [{fromEntities: [health]}]}\n", closed},
+		"cilium: the port by its name":        {"", "", of(cilium, `ingress: [{toPorts: [{ports: [{port: https, protocol: TCP}]}]}]`), closed},
+		"cilium: UDP alone":                   {"", "", of(cilium, `ingress: [{fromEntities: [all], toPorts: [{ports: [{port: "9443", protocol: UDP}]}]}]`), closed},
+		"cilium: denied to Pods":              {"", "", of(cilium, `ingress: [{fromEntities: [cluster]}], ingressDeny: [{fromEndpoints: [{}]}]`), ""},
+		"cilium: deny alone":                  {"", "", of(cilium, `ingressDeny: [{fromEntities: [world]}]`), closed},
+		"calico: by its CRD":                  {"", "", strings.Replace(of(calico, `selector: all(), types: [Ingress]`, ""), "projectcalico.org/v3", "crd.projectcalico.org/v1", 1), closed},
+		"calico: UDP by its number":           {"", "", of(calico, `selector: all(), ingress: [{action: Allow, protocol: 17}]`, ""), closed},
+		"calico: TCP by its number":           {"", "", of(calico, `selector: all(), ingress: [{action: Allow, protocol: 6, destination: {ports: [9443]}}]`, ""), ""},
+		"calico: a service account's Pods":    {"", "", of(calico, `serviceAccountSelector: "role == 'x'", types: [Ingress]`, ""), ""},
+		"calico: staged":                      {"", "", strings.Replace(of(calico, `selector: all(), types: [Ingress]`, ""), "kind: NetworkPolicy", "kind: StagedNetworkPolicy", 1), ""},
+		"calico: of hosts, before DNAT":       {"", "", of(global, `preDNAT: true, applyOnForward: true, selector: all(), types: [Ingress]`), ""},
+		"calico: passed on":                   {"", "", of(calico, `selector: all(), ingress: [{action: Log}, {action: Pass}]`, ""), ""},
+		"calico: in brackets":                 {"", "", of(calico, `selector: "(app == \"hook\")", types: [Ingress]`, ""), closed},
+		"calico: Pods of no name":             {"", "", of(calico, `selector: "!has(app)", types: [Ingress]`, ""), ""},
+		"calico: all but some addresses":      {"", "", of(calico, `selector: all(), ingress: [{action: Allow, source: {notNets: [10.0.0.0/8]}}]`, ""), ""},
+		"mesh: injected by the Pod's label":   {"", ", sidecar.istio.io/inject: \"true\"", strings.Replace(of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), "/v1\n", "/v1beta1\n", 1), strict},
+		"mesh: the namespace is left out":     {", istio-injection: disabled", ", sidecar.istio.io/inject: \"true\"", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: an annotation injects nothing": {"", `}, annotations: {sidecar.istio.io/inject: "true"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: annotated out of it":           {enabled, `}, annotations: {sidecar.istio.io/inject: "false"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: DISABLE of the namespace":      {enabled, "", of(peer, "d, namespace: istio-system", "mtls: {mode: STRICT}") + of(peer, "e, namespace: sys", "mtls: {mode: DISABLE}"), ""},
+		"mesh: STRICT for another port":       {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, portLevelMtls: {8080: {mode: STRICT}}"), ""},
+		"mesh: STRICT for its port":           {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, portLevelMtls: {9443: {mode: STRICT}}"), strict},
+		"mesh: ambient":                       {", istio.io/dataplane-mode: ambient", "", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), strict},
+		"mesh: ambient, but for the Pod":      {", istio.io/dataplane-mode: ambient", ", istio.io/dataplane-mode: none", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: the port is left out":          {enabled, `}, annotations: {traffic.sidecar.istio.io/excludeInboundPorts: "8080, 9443"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"mesh: other ports are taken in":      {enabled, `}, annotations: {traffic.sidecar.istio.io/includeInboundPorts: "8080"`, of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), ""},
+		"calico: default/kubernetes":          {"", "", of(calico, `selector: "app == 'hook'", types: [Ingress], ingress: [{action: Allow, protocol: TCP, source: {services: {name: kubernetes, namespace: default}}, destination: {ports: [9443]}}]`, ""), ""},
+		"calico: Pods alone":                  {"", "", of(calico, `selector: all(), ingress: [{action: Allow, source: {selector: "app == 'a'"}}]`, ""), closed},
+		"calico: no rules":                    {"", "", of(calico, `selector: "has(app)", types: [Ingress]`, ""), closed},
+		"calico: a range of ports":            {"", "", of(calico, `selector: "app in {'hook', 'b'}", ingress: [{action: Allow, destination: {ports: ["9000:9999"]}}]`, ""), ""},
+		"calico: other Pods":                  {"", "", of(calico, `selector: "app == 'x' && has(y)", types: [Ingress]`, ""), ""},
+		"calico: a selector that is not read": {"", "", deny + of(calico, `selector: "app == 'hook' || has(b)", ingress: [{action: Allow}]`, ""), "network-policy info"},
+		"calico: deny before allow":           {"", "", of(calico, `selector: all(), ingress: [{action: Deny, protocol: TCP, destination: {ports: [9443]}}, {action: Allow}]`, ""), closed},
+		"calico: by order":                    {"", "", of(calico, `selector: all(), order: 10, ingress: [{action: Allow, destination: {ports: [9443]}}]`, "1") + of(calico, `selector: all(), order: 20, ingress: [{action: Deny}]`, "2"), ""},
+		"calico: of the cluster":              {"", "", of(global, `namespaceSelector: "projectcalico.org/name not in {'kube-system'}", types: [Ingress]`), closed},
+		"mesh: STRICT":                        {enabled, "", of(peer, "d, namespace: sys", "mtls: {mode: STRICT}"), strict},
+		"mesh: of the mesh, with a revision":  {", istio.io/rev: canary", "", of(peer, "d, namespace: istio-system", "mtls: {mode: STRICT}"), strict},
+		"mesh: the port is permissive":        {enabled, "", of(peer, "d, namespace: sys", "selector: {matchLabels: {app: hook}}, mtls: {mode: STRICT}, portLevelMtls: {9443: {mode: PERMISSIVE}}"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for line := range strings.Lines(ofRelease(t, fmt.Sprintf(cluster, test.namespace, test.pod)+test.policies, "v1.36.0")) {
+				if fields := strings.Fields(line); fields[0] == "network-policy" || fields[0] == "mesh-strict" {
+					got = append(got, strings.Join(fields[:2], " "))
+				}
+			}
+			if strings.Join(got, "") != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestNetworkPolicyEvidence: calls that fail are a warning, as is that none was observed;
+// calls that succeed, and policies that are not read, are reasons to doubt.
+func TestNetworkPolicyEvidence(t *testing.T) {
+	const plugin = "ciliumnetworkpolicies.cilium.io"
+	observed := func(b inventory.Behavior) *inventory.Observation {
+		return &inventory.Observation{Webhooks: map[inventory.Series]inventory.Behavior{{Type: inventory.Validating, Name: "deny.example.com"}: b}}
+	}
+	for name, tt := range map[string]struct {
+		observed *inventory.Observation
+		plugin   bool
+		nodes    int
+		want     Severity
+		says     string
+	}{
+		"nothing observed":     {nil, false, 0, Warning, "(failurePolicy Fail)"},
+		"nothing of it":        {&inventory.Observation{}, false, 3, Warning, "(failurePolicy Fail)"},
+		"calls fail":           {observed(inventory.Behavior{Calls: 4, Failures: map[string]float64{"calling_webhook_error": 3}}), false, 0, Warning, "of its 4 calls that were observed 3 failed"},
+		"calls fail open":      {observed(inventory.Behavior{Calls: 4, FailedOpen: 4}), true, 0, Warning, "of its 4 calls that were observed 4 failed"},
+		"calls succeed":        {observed(inventory.Behavior{Calls: 4}), false, 0, Info, "of its 4 calls that were observed none failed"},
+		"conditions fail":      {observed(inventory.Behavior{Calls: 4, Failures: map[string]float64{inventory.FailureMatchCondition: 3}}), false, 0, Info, "none failed"},
+		"a plugin's policies":  {nil, true, 0, Info, plugin + " may do so, and is not read"},
+		"a single node":        {nil, false, 1, 0, ""},
+		"a plugin, calls fine": {observed(inventory.Behavior{Calls: 4}), true, 0, Info, "none failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := fixture(t, "testdata/network-policy.yaml")
+			s.Observed, s.Nodes = tt.observed, tt.nodes
+			if tt.plugin {
+				s.CRDs[plugin] = &inventory.CRD{}
+			}
+			got := &Finding{}
+			for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
+				if f.Check == networkPolicy && f.Webhook.Name == "deny.example.com" {
+					got = f
+				}
+			}
+			if got.Severity != tt.want || !strings.HasSuffix(got.Message, tt.says) {
+				t.Errorf("%s: %s", got.Severity, got.Message)
+			}
+		})
+	}
+}
