@@ -15,7 +15,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/table"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 func grafanaPanel(b Board, p Panel) *dashboard.Panel {
@@ -235,5 +235,5 @@ func mappings(texts []Text) []dashboard.ValueMapping {
 }
 
 func dataLinks(links []Link) []dashboard.DashboardLink {
-	return text.Map(links, dashboardLink)
+	return lists.Map(links, dashboardLink)
 }

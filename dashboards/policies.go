@@ -3,8 +3,8 @@ package dashboards
 import (
 	"fmt"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // What API servers count of admission policies: of those that validate, the failed
@@ -17,7 +17,7 @@ const (
 // byPolicy is the rate of the counters by policy, the ten most of the chosen time range.
 func byPolicy(counters ...string) string {
 	over := func(window string) string {
-		rates := text.Map(counters, func(c string) string { return "rate(" + c + window + ")" })
+		rates := lists.Map(counters, func(c string) string { return "rate(" + c + window + ")" })
 		return "sum by (cluster, policy) (" + either(rates...) + ")"
 	}
 	return topBy(over(rateWindow), over(rankWindow), "cluster, policy")

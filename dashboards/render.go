@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
@@ -48,7 +49,7 @@ var linked = []Form{JSON, ConfigMap, GrafanaOperator}
 // one JSON file per board, or one stream of objects for all.
 func Render(form Form, o Options) (map[string][]byte, error) {
 	if o.PageURL != "" && !slices.Contains(linked, form) {
-		return nil, fmt.Errorf("--page-url: must be given with --form %s: boards of the form %s have no links", strings.Join(text.Strings(linked), ", "), form)
+		return nil, fmt.Errorf("--page-url: must be given with --form %s: boards of the form %s have no links", strings.Join(lists.Strings(linked), ", "), form)
 	}
 	draw := func(b Board) (object, error) { return grafana(o.onPage(b)) }
 	switch form {

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -101,7 +101,7 @@ var messageColumn = Column{
 }
 
 func summaries() []Text {
-	return text.Map(classify.Checks, func(c *classify.Check) Text { return Text{Value: c.Name, Text: c.Summary} })
+	return lists.Map(classify.Checks, func(c *classify.Check) Text { return Text{Value: c.Name, Text: c.Summary} })
 }
 
 // behindBroken matches what is wrong, the check that says so and the namespace and name of the

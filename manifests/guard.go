@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -100,7 +101,7 @@ func describe(r inventory.Resource) sensitive {
 			continue
 		}
 		versions = append(versions, served.Version)
-		operations = append(operations, text.Strings(admission.OperationsOn(served))...)
+		operations = append(operations, lists.Strings(admission.OperationsOn(served))...)
 		scopes = []string{"Cluster"}
 		if served.Namespaced {
 			scopes = []string{"Namespaced"}
@@ -117,7 +118,7 @@ func wildcard(values []string) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return quoted(append([]string{"*"}, text.Distinct(values)...))
+	return quoted(append([]string{"*"}, lists.Distinct(values)...))
 }
 
 // covering are all ways in which a rule can spell a resource.

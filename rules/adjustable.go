@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
@@ -49,7 +50,7 @@ func WriteAdjustable() ([]byte, error) {
 			}
 		}
 	}
-	out.Series = text.Distinct(slices.DeleteFunc(out.Series, isOurs))
+	out.Series = lists.Distinct(slices.DeleteFunc(out.Series, isOurs))
 	return text.JSON(out, "  ")
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -91,7 +91,7 @@ func Groups() []Group {
 func alertNames(groups []Group) []string {
 	var out []string
 	for _, g := range groups {
-		out = append(out, text.Map(g.Alerts, func(a Alert) string { return a.Name })...)
+		out = append(out, lists.Map(g.Alerts, func(a Alert) string { return a.Name })...)
 	}
 	return out
 }
@@ -101,7 +101,7 @@ func (a Alert) runbooks() []string {
 	if len(a.Checks) == 0 {
 		return []string{a.runbook()}
 	}
-	return text.Map(a.Checks, func(c *classify.Check) string { return "pkg/classify/" + c.Name + ".md" })
+	return lists.Map(a.Checks, func(c *classify.Check) string { return "pkg/classify/" + c.Name + ".md" })
 }
 
 // runbook is the path of the alert's runbook, as a template.

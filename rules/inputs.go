@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -82,7 +82,7 @@ func inputs() []input {
 		{promql.FailedOpen, "name", "type", "instance"},
 		{promql.ConversionSeconds + `_count`, "crd_name", "succeeded", "instance"},
 	} {
-		without := text.Map(of[1:], func(name string) string { return fmt.Sprintf(`%s{%s=""}`, of[0], name) })
+		without := lists.Map(of[1:], func(name string) string { return fmt.Sprintf(`%s{%s=""}`, of[0], name) })
 		out = append(out, input{`label ` + strings.Join(of[1:], " or ") + ` of ` + of[0], strings.Join(without, " or "), ""})
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
@@ -100,7 +101,7 @@ func decimal(value float64) string { return strconv.FormatFloat(value, 'g', -1, 
 
 // checkNumbers refuses values that nothing depends on which is printed, and names that are none.
 func (o Options) checkNumbers(printed []Group) error {
-	numbers := text.Map(Numbers, func(n Number) string { return n.Name })
+	numbers := lists.Map(Numbers, func(n Number) string { return n.Name })
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		n, exists := findNumber(name)
 		value := o.Thresholds[name]

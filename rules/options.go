@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
@@ -271,7 +271,7 @@ func (o Options) checkAlerts(printed []Group) error {
 // enabled are the groups without the alerts that are left out.
 func (o Options) enabled(groups []Group) []Group {
 	isDisabled := func(a Alert) bool { return slices.Contains(o.Disabled, a.Name) }
-	return text.Map(groups, func(g Group) Group {
+	return lists.Map(groups, func(g Group) Group {
 		g.Alerts = slices.DeleteFunc(slices.Clone(g.Alerts), isDisabled)
 		return g
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/webhook-auditor/webhook-auditor/dashboards"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/manifests"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
@@ -82,7 +82,7 @@ func rulesFlags(flags *pflag.FlagSet) content {
 	var o rules.Options
 	var form, severities, signals string
 	var summary, central bool
-	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(rules.Forms)})
+	enumFlag(flags, &form, enum{"form", "", "output format", lists.Strings(rules.Forms)})
 	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
 	flags.BoolVar(&central, "fleet-central", false, "print what a store of many clusters records itself: how webhooks are registered in most of them")
 	enumFlag(flags, &severities,
@@ -156,7 +156,7 @@ func dashboardFiles() (map[string][]byte, error) {
 func dashboardsFlags(flags *pflag.FlagSet) content {
 	var form string
 	var o dashboards.Options
-	enumFlag(flags, &form, enum{"form", "", "output format", text.Strings(dashboards.Forms)})
+	enumFlag(flags, &form, enum{"form", "", "output format", lists.Strings(dashboards.Forms)})
 	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page, for boards in Grafana to link to (default: none)")
 	return func() ([]byte, error) {
 		if err := checkPageURL(o.PageURL); err != nil {

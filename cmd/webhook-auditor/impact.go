@@ -14,7 +14,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -137,7 +137,7 @@ func (i *impactFlags) checkArguments(args []string) error {
 }
 
 func (i *impactFlags) change() (impact.Change, error) {
-	c := impact.Change{Nodes: text.Once(i.nodes)}
+	c := impact.Change{Nodes: lists.Once(i.nodes)}
 	for _, name := range i.deleted {
 		d := impact.Configuration{Name: name}
 		if t, ok := arguments.ParseTarget(name); ok {
@@ -239,14 +239,14 @@ func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownErr
 
 // namesOf are the policies, the configurations and their webhooks, as impact takes them.
 func namesOf(s *inventory.Snapshot) []string {
-	out := text.Map(s.Policies, func(p *inventory.AdmissionPolicy) string { return p.Name })
+	out := lists.Map(s.Policies, func(p *inventory.AdmissionPolicy) string { return p.Name })
 	for _, w := range s.Webhooks {
 		out = append(out, w.Configuration)
 		if w.Name != "" {
 			out = append(out, w.Configuration+"/"+w.Name)
 		}
 	}
-	return text.Distinct(out)
+	return lists.Distinct(out)
 }
 
 // notFound says why a name is not in the input, with the names that it has, behind what of it

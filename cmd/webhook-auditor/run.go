@@ -18,7 +18,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -73,7 +73,7 @@ func runCommand(s streams) *cobra.Command {
 	modes := []operator.RollUp{
 		operator.RollUpOn, operator.RollUpEvaluate, operator.RollUpOff, operator.RollUpEnhancement,
 	}
-	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", text.Strings(modes)})
+	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", lists.Strings(modes)})
 	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error condition lasts before it affects Degraded")
 	flags.BoolVar(&o.elect, "leader-elect", false, "write conditions and Events to the cluster, one replica at a time")
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease (default: $POD_NAMESPACE)")

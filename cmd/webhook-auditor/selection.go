@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
@@ -83,5 +83,5 @@ func serviceNamespaces(webhooks []report.Webhook) []string {
 			out = append(out, w.Backend.Service.Namespace)
 		}
 	}
-	return text.Distinct(out)
+	return lists.Distinct(out)
 }

@@ -93,26 +93,6 @@ func Capital(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
-// Once keeps the first of equal values, in their order.
-func Once[T comparable](values []T) []T {
-	var out []T
-	for _, w := range values {
-		if !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	return out
-}
-
-// Map is what the function makes of each value.
-func Map[T, U any](values []T, convert func(T) U) []U {
-	out := slices.Grow([]U(nil), len(values))
-	for _, v := range values {
-		out = append(out, convert(v))
-	}
-	return out
-}
-
 // JSON is the value as people read JSON: without the escapes of HTML, and indented if an indent is given.
 func JSON(value any, indent string) ([]byte, error) {
 	var b bytes.Buffer
@@ -121,15 +101,4 @@ func JSON(value any, indent string) ([]byte, error) {
 	encoder.SetIndent("", indent)
 	err := encoder.Encode(value)
 	return b.Bytes(), err
-}
-
-// Distinct sorts the words in place, and returns each once.
-func Distinct(words []string) []string {
-	slices.Sort(words)
-	return slices.Compact(words)
-}
-
-// Strings are the values as strings.
-func Strings[S ~string](values []S) []string {
-	return Map(values, func(v S) string { return string(v) })
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -130,7 +130,7 @@ func (r *Report) acknowledgeAnnotated() (unused []*Finding) {
 			continue
 		}
 		unused = appendFindings(unused, staleAcknowledgement, of, []Problem{{
-			Message: fmt.Sprintf("is annotated with %s, which acknowledges %s: that covers no finding", acknowledgeAnnotation, JoinBounded(text.Distinct(left))),
+			Message: fmt.Sprintf("is annotated with %s, which acknowledges %s: that covers no finding", acknowledgeAnnotation, JoinBounded(lists.Distinct(left))),
 			Fix: fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s",
 				objectName(of), acknowledgeAnnotation, changedBy(of.Object.Owner)),
 		}})
@@ -140,7 +140,7 @@ func (r *Report) acknowledgeAnnotated() (unused []*Finding) {
 
 // registrations are those of all webhooks and policies.
 func (r *Report) registrations() []*inventory.Registration {
-	out := text.Map(r.Profiles, func(p *Profile) *inventory.Registration { return &p.Registration })
+	out := lists.Map(r.Profiles, func(p *Profile) *inventory.Registration { return &p.Registration })
 	for _, p := range r.Snapshot.Policies {
 		out = append(out, &p.Registration)
 	}

@@ -8,7 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -22,7 +22,7 @@ var applyWithoutType = &Check{
 		if len(unapplied) == 0 {
 			return nil
 		}
-		resources := text.Map(unapplied, func(u admission.Unapplied) inventory.Resource { return u.Resource })
+		resources := lists.Map(unapplied, func(u admission.Unapplied) inventory.Resource { return u.Resource })
 		problem := Problem{
 			Severity: Info,
 			Message:  fmt.Sprintf("does nothing for %s: the API server has no type of what they carry to apply its configuration to (failurePolicy Ignore)", listed(resources)),
@@ -59,7 +59,7 @@ func unappliedRequests(unapplied []admission.Unapplied) string {
 		resources[scope] = append(resources[scope], u.Resource)
 	}
 	scopes := slices.Sorted(maps.Keys(resources)) // all, in namespaces, those
-	out := text.Map(scopes, func(scope string) string {
+	out := lists.Map(scopes, func(scope string) string {
 		return strings.Replace(scope, "%s", listed(resources[scope]), 1)
 	})
 	return strings.Join(out, ", and ")
@@ -108,11 +108,11 @@ func whatStops(p *PolicyProfile, unapplied []admission.Unapplied) string {
 
 // leaveSubresourcesOut is the command that keeps the policy off the subresources.
 func leaveSubresourcesOut(p *PolicyProfile, resources []inventory.Resource) string {
-	subresources := text.Map(resources, func(r inventory.Resource) string { return "*/" + r.Subresource })
+	subresources := lists.Map(resources, func(r inventory.Resource) string { return "*/" + r.Subresource })
 	rule := admissionv1.RuleWithOperations{
 		Operations: []admissionv1.OperationType{admissionv1.OperationAll},
 		Rule: admissionv1.Rule{
-			APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: text.Distinct(subresources),
+			APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: lists.Distinct(subresources),
 		},
 	}
 	add := edit{"add", "/spec/matchConstraints/excludeResourceRules", []admissionv1.RuleWithOperations{rule}}

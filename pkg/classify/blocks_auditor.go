@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -89,5 +89,5 @@ func refusedNeeds(m *admission.Matcher, p *Policy,
 			what, where, resources = append(what, n.name), append(where, namespace), append(resources, n.resource)
 		}
 	}
-	return severity, text.Distinct(what), text.Distinct(where), resources
+	return severity, lists.Distinct(what), lists.Distinct(where), resources
 }

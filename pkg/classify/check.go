@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -210,7 +210,7 @@ func PolicyDocument() string {
 
 // CheckNames are the names of the checks.
 func CheckNames(checks []*Check) []string {
-	return text.Map(checks, func(c *Check) string { return c.Name })
+	return lists.Map(checks, func(c *Check) string { return c.Name })
 }
 
 // FindCheck returns the check with the name, nil if there is none.

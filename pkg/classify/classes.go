@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -70,7 +70,7 @@ func defaultClasses() map[Class][]inventory.Resource {
 
 // resourcesNamed reads names as kubectl writes them.
 func resourcesNamed(names string) []inventory.Resource {
-	return text.Map(strings.Fields(names), func(name string) (r inventory.Resource) {
+	return lists.Map(strings.Fields(names), func(name string) (r inventory.Resource) {
 		_ = r.UnmarshalText([]byte(name)) // a test holds the names against what servers serve
 		return r
 	})
@@ -92,7 +92,7 @@ func coreGroups() []string {
 			out = append(out, r.Group)
 		}
 	}
-	return text.Distinct(out)
+	return lists.Distinct(out)
 }
 
 // adoptedGroups are those of OpenShift that no resource is recorded of.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -37,7 +37,7 @@ func DeleteBinding(b *inventory.PolicyBinding) string {
 // PolicyCommands returns the commands about the policy, which has a binding: its bindings
 // are what puts it into effect.
 func PolicyCommands(p *inventory.AdmissionPolicy) Commands {
-	names := text.Map(p.Bindings,
+	names := lists.Map(p.Bindings,
 		func(b *inventory.PolicyBinding) string {
 			return quoted(strings.ToLower(b.Object.Kind) + "/" + b.Object.Name)
 		})

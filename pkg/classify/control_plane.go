@@ -7,7 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -97,7 +97,7 @@ func (p Policy) controlPlaneRequests(m *admission.Matcher) controlPlaneRequests 
 					if err != nil { // never: it serves the operation
 						continue
 					}
-					writers := text.Map(writersOf(r, namespace), request.By)
+					writers := lists.Map(writersOf(r, namespace), request.By)
 					out[r] = append(out[r], controlPlaneRequest{cmp.Or(namespace, subject.Name), request, writers})
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -69,7 +70,7 @@ func onPath(p *Profile, matches []ControlPlaneMatch, edits ...edit) []Problem {
 		what = fmt.Sprintf("while it cannot be called, %s are refused (failurePolicy Fail)", requests)
 		brief, more = fmt.Sprintf("while it is down, requests for %s are refused", requests), withoutNewNamespaces(p)
 	}
-	rules := rulesFor(p, text.Map(sure, func(v ControlPlaneMatch) inventory.Resource { return v.Resource }))
+	rules := rulesFor(p, lists.Map(sure, func(v ControlPlaneMatch) inventory.Resource { return v.Resource }))
 	return []Problem{{
 		Severity: severity,
 		Message: fmt.Sprintf("%s on the path of the control plane through %s: %s%s%s",
@@ -134,7 +135,7 @@ func leaveAlone(p *Profile, matches []ControlPlaneMatch) []edit {
 	}
 	var out []edit
 	if len(namespaces) > 0 {
-		out = append(out, excludeNamespaces(p, text.Distinct(namespaces)))
+		out = append(out, excludeNamespaces(p, lists.Distinct(namespaces)))
 	}
 	requests := requestsTo(clusterScoped)
 	if slices.ContainsFunc(admission.ServerWrites,

@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -35,8 +35,8 @@ var deletePath = &Check{
 		if len(blocked) == 0 {
 			return nil
 		}
-		resources := text.Map(blocked, func(d deletion) inventory.Resource { return d.Resource })
-		stops := sentence(text.Map(blocked, func(d deletion) string { return d.stops }), 0)
+		resources := lists.Map(blocked, func(d deletion) inventory.Resource { return d.Resource })
+		stops := sentence(lists.Map(blocked, func(d deletion) string { return d.stops }), 0)
 		return []Problem{{
 			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, %s (failurePolicy Fail)%s", byRule(p, resources), stops, condition),
 			Brief:   fmt.Sprintf("while it is down, %s%s", stops, condition),

@@ -7,7 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -52,7 +52,7 @@ func findUnmatchedVersions(w *work, r *Report) {
 				p.UnmatchedVersions = append(p.UnmatchedVersions, unmatchedBy[key](matched.Resource)...)
 			}
 		}
-		p.UnmatchedVersions = text.Distinct(p.UnmatchedVersions)
+		p.UnmatchedVersions = lists.Distinct(p.UnmatchedVersions)
 	}
 }
 
@@ -65,8 +65,8 @@ var subresourceGap = &Check{
 			return nil
 		}
 		expressions := slices.Concat(
-			text.Map(p.Validations, func(v admissionv1.Validation) string { return v.Expression }),
-			text.Map(p.Variables, func(v admissionv1.Variable) string { return v.Expression }),
+			lists.Map(p.Validations, func(v admissionv1.Validation) string { return v.Expression }),
+			lists.Map(p.Variables, func(v admissionv1.Variable) string { return v.Expression }),
 		)
 		return replicasPast(p.Matcher, p.Matcher.PolicyResources(p.AdmissionPolicy), expressions)
 	},
@@ -75,14 +75,14 @@ var subresourceGap = &Check{
 			return nil
 		}
 		if len(p.UnmatchedSubresources) == 0 {
-			conditions := text.Map(p.MatchConditions, func(c admissionv1.MatchCondition) string { return c.Expression })
+			conditions := lists.Map(p.MatchConditions, func(c admissionv1.MatchCondition) string { return c.Expression })
 			return replicasPast(p.Matcher, p.Matched, conditions)
 		}
 		rule := admissionv1.RuleWithOperations{
 			Operations: []admissionv1.OperationType{admissionv1.Update},
 			Rule: admissionv1.Rule{
 				APIGroups: []string{""}, APIVersions: []string{"v1"},
-				Resources: text.Map(p.UnmatchedSubresources, inventory.Resource.Path),
+				Resources: lists.Map(p.UnmatchedSubresources, inventory.Resource.Path),
 			},
 		}
 		return []Problem{{

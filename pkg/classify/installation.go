@@ -10,7 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -245,7 +245,7 @@ var uninstallOrder = &Check{
 				finalized.inWords("with %[1]s, the finalizers of %[3]s stay: %[2]s goes first"),
 			)[0],
 			Fix: fmt.Sprintf("before you uninstall it, delete %s and wait until they are gone, or have a hook of the chart do so (%s: pre-delete); once it is too late, remove the finalizers by hand, after %s",
-				JoinBounded(text.Distinct(quotedAll(names))), inventory.AnnotationHelmHook, DisableCommand(p)),
+				JoinBounded(lists.Distinct(quotedAll(names))), inventory.AnnotationHelmHook, DisableCommand(p)),
 		}}
 	},
 }

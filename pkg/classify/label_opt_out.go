@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -69,7 +69,7 @@ func conditionOptOut(p *Profile) string {
 		if !strings.Contains(c.Expression, "labels") || len(p.Matched) == 0 || !calledWith(p, admission.Unlabeled) {
 			continue
 		}
-		texts := text.Map(literal.FindAllStringSubmatch(c.Expression, maxListed),
+		texts := lists.Map(literal.FindAllStringSubmatch(c.Expression, maxListed),
 			func(m []string) string { return m[1] + m[2] + m[3] })
 		for _, key := range texts {
 			for _, value := range append([]string{"true"}, texts...) {

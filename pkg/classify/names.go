@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -35,7 +35,7 @@ func findSameNames(w *work, r *Report) {
 		if len(all) == 1 {
 			delete(registered, key)
 		} else {
-			registered[key] = text.Distinct(all)
+			registered[key] = lists.Distinct(all)
 		}
 	}
 	for _, p := range r.Profiles {
@@ -87,7 +87,7 @@ func sharedName(o *inventory.Object, name string) []Problem {
 			Fix:     nameOfItsOwn(name),
 		}}
 	case len(o.Owners) > 1:
-		names := text.Map(o.Owners, func(owner inventory.Owner) string { return owner.String() })
+		names := lists.Map(o.Owners, func(owner inventory.Owner) string { return owner.String() })
 		return []Problem{{
 			Severity: Info,
 			Message:  fmt.Sprintf("belongs to a %s that is marked as that of %s: where both write it, each reverts the other", o.Kind, JoinBounded(names)),

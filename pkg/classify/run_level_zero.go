@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -129,7 +129,7 @@ func (p Policy) RunLevelExclusions(s *inventory.Snapshot) []metav1.LabelSelector
 	}
 	if len(names) > 0 {
 		out = append(out, metav1.LabelSelectorRequirement{
-			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: text.Distinct(names),
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: lists.Distinct(names),
 		})
 	}
 	return out

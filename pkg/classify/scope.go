@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -39,7 +39,7 @@ func (r *Report) policyScope(p *inventory.AdmissionPolicy, m admission.MatchedRe
 	if slices.Contains(out, "") {
 		out = nil
 	}
-	return conditional(strings.Join(text.Distinct(out), " or"), &p.Registration)
+	return conditional(strings.Join(lists.Distinct(out), " or"), &p.Registration)
 }
 
 // conditional adds the matchConditions to what narrows requests.
@@ -93,7 +93,7 @@ func inNamespaces(s *inventory.Snapshot, selector inventory.Selector) string {
 	case !s.NamespacesKnown && (!isList || len(named) > maxNamespaces || len(requirements) > 1): // the others want labels
 		return " in namespaces that match " + selector.String()
 	case !s.NamespacesKnown:
-		names = text.Distinct(named)
+		names = lists.Distinct(named)
 	case len(names) == all:
 		return ""
 	case len(names) == 0: // a new one may be
@@ -119,7 +119,7 @@ func NamespacesOf(s *inventory.Snapshot, selector inventory.Selector) []string {
 			out = append(out, name)
 		}
 	}
-	return text.Distinct(out)
+	return lists.Distinct(out)
 }
 
 // namesIn are the namespaces that the selector could select, where it names them: no others

@@ -5,7 +5,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -68,7 +68,7 @@ var stockWebhooks = []stockWebhook{
 
 // StockNames are the names of what stock OpenShift clusters register.
 func StockNames() []string {
-	return text.Once(text.Map(stockWebhooks, func(k stockWebhook) string { return k.name }))
+	return lists.Once(lists.Map(stockWebhooks, func(k stockWebhook) string { return k.name }))
 }
 
 // stock reports whether the webhook is one that the input's distribution registers: by its name,

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -213,7 +213,7 @@ func (r *Report) StopsBy(isOne func(inventory.Ref) bool) []string {
 			writes, deletions = append(writes, f.Writes...), append(deletions, f.Deletions...)
 		}
 	}
-	return slices.Concat(text.Once(functions), inWords("writes of ", writes), inWords("deletions of ", deletions))
+	return slices.Concat(lists.Once(functions), inWords("writes of ", writes), inWords("deletions of ", deletions))
 }
 
 // Scoped is a resource, and what narrows its requests.
@@ -225,8 +225,8 @@ func inWords(verb string, all []Scoped) []string {
 	for _, s := range all {
 		resources[s.Where] = append(resources[s.Where], s.Resource)
 	}
-	return text.Map(slices.Sorted(maps.Keys(resources)),
-		func(where string) string { return verb + strings.Join(text.Distinct(resources[where]), ", ") + where })
+	return lists.Map(slices.Sorted(maps.Keys(resources)),
+		func(where string) string { return verb + strings.Join(lists.Distinct(resources[where]), ", ") + where })
 }
 
 // failing is the Profile with those requests alone for which a matchCondition always fails,

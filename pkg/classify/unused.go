@@ -7,7 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -81,8 +81,8 @@ func whyDead(m *admission.Matcher, r *inventory.Registration, index int) string 
 	case !slices.ContainsFunc(served, isSent):
 		return "the API server " + asksNone + " for " + named(rule)
 	case !slices.ContainsFunc(served, isCovered):
-		versions := text.Map(served, func(s inventory.Served) string { return s.Version })
-		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(text.Distinct(versions), 0))
+		versions := lists.Map(served, func(s inventory.Served) string { return s.Version })
+		return fmt.Sprintf("the API server serves %s only in %s", named(rule), sentence(lists.Distinct(versions), 0))
 	case rule.Scope != nil && *rule.Scope != admissionv1.AllScopes && !slices.ContainsFunc(served, isInScope):
 		return fmt.Sprintf("%s are never of scope %s", named(rule), *rule.Scope)
 	}
@@ -142,7 +142,7 @@ func RuleResources(rule *admissionv1.RuleWithOperations) []inventory.Resource {
 func named(rule *admissionv1.RuleWithOperations) string { return listed(RuleResources(rule)) }
 
 func operationsOf(rule *admissionv1.RuleWithOperations) string {
-	return sentence(text.Strings(rule.Operations), 0)
+	return sentence(lists.Strings(rule.Operations), 0)
 }
 
 var neverCalled = &Check{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -128,7 +129,7 @@ func decidedBy(virtual []inventory.Resource, isRefused bool) string {
 		}
 		names = append(names, name)
 	}
-	names = append(names, text.Map(rest, func(r inventory.Resource) string { return r.String() })...)
+	names = append(names, lists.Map(rest, func(r inventory.Resource) string { return r.String() })...)
 	content := strings.Join(names[:min(len(names), maxListed)], "; ")
 	if more := len(names) - maxListed; more > 0 {
 		content += fmt.Sprintf("; and %d more", more)

@@ -9,7 +9,7 @@ import (
 
 	"al.essio.dev/pkg/shellescape"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -27,7 +27,7 @@ const maxListed = 5
 
 // listed names the first resources and counts the rest.
 func listed(resources []inventory.Resource) string {
-	names := text.Map(resources[:min(len(resources), maxListed)],
+	names := lists.Map(resources[:min(len(resources), maxListed)],
 		func(r inventory.Resource) string { return r.String() })
 	return sentence(names, len(resources)-len(names))
 }
@@ -42,7 +42,7 @@ func byRule(p *Profile, resources []inventory.Resource) string {
 
 // rulesFor names the rules that cover the resources.
 func rulesFor(p *Profile, resources []inventory.Resource) string {
-	names := text.Map(p.Matcher.RulesFor(p.Webhook, resources),
+	names := lists.Map(p.Matcher.RulesFor(p.Webhook, resources),
 		func(i int) string { return fmt.Sprintf("rules[%d]", i) })
 	return JoinBounded(names)
 }
@@ -69,7 +69,7 @@ func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // resourceNames returns the matched resources.
 func resourceNames(reached []admission.MatchedResource) []inventory.Resource {
-	return text.Map(reached, func(r admission.MatchedResource) inventory.Resource { return r.Resource })
+	return lists.Map(reached, func(r admission.MatchedResource) inventory.Resource { return r.Resource })
 }
 
 // intercepted says what a webhook is called for: "each CREATE and UPDATE of pods in namespace
@@ -84,7 +84,7 @@ func intercepted(p *Profile) string {
 
 // operations lists the operations as prose does.
 func operations(ops admission.Operations) string {
-	return sentence(text.Strings(ops.List()), 0)
+	return sentence(lists.Strings(ops.List()), 0)
 }
 
 // ObjectName names the configuration as kubectl takes it, quoted for a shell.
@@ -113,7 +113,7 @@ func kindOf(r *inventory.Registration) string {
 func unless(w *inventory.Webhook, namespaces []string) string {
 	var reasons []string
 	if len(namespaces) > 0 {
-		reasons = append(reasons, fmt.Sprintf("its namespaceSelector excludes %s by labels that the input does not show", JoinBounded(text.Distinct(namespaces))))
+		reasons = append(reasons, fmt.Sprintf("its namespaceSelector excludes %s by labels that the input does not show", JoinBounded(lists.Distinct(namespaces))))
 	}
 	if len(w.MatchConditions) > 0 {
 		reasons = append(reasons, "a matchCondition is false")
@@ -136,7 +136,7 @@ func quoted(word string) string {
 
 // quotedAll quotes each.
 func quotedAll(words []string) []string {
-	return text.Map(words, quoted)
+	return lists.Map(words, quoted)
 }
 
 // ShellFlag returns the flag with its value. Where the value would be taken for a

@@ -18,7 +18,7 @@ import (
 // or selects otherwise, it is unknown what will be behind it.
 func (o Objects) Apply(manifests Objects) Objects {
 	old := o
-	for _, field := range lists() {
+	for _, field := range fieldsByType() {
 		list, added := reflect.ValueOf(&o).Elem().Field(field), reflect.ValueOf(manifests).Field(field)
 		if added.Len() > 0 {
 			list.Set(old.applied(list, added))
@@ -188,7 +188,7 @@ func selectAlike(a, b *corev1.Service) bool {
 // no API server has, and those of files of before that the manifests lack.
 func (o Objects) manifestsAfter(manifests []Manifest) []Manifest {
 	stored, named := map[SourceKey]bool{}, map[SourceKey]bool{}
-	for kind, field := range lists() {
+	for kind, field := range fieldsByType() {
 		list := reflect.ValueOf(o).Field(field)
 		for i := range list.Len() {
 			key := keyOf(list.Index(i))

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // BackendFault is the reason why the API server cannot reach a backend.
@@ -310,6 +310,6 @@ func portList(ports []corev1.ServicePort) string {
 	if len(ports) == 0 {
 		return "nor any other"
 	}
-	out := text.Map(ports, func(p corev1.ServicePort) string { return fmt.Sprint(p.Port) })
+	out := lists.Map(ports, func(p corev1.ServicePort) string { return fmt.Sprint(p.Port) })
 	return "only " + strings.Join(out, ", ")
 }

@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
@@ -155,8 +156,8 @@ type lackList struct {
 func (l *lackList) add(subject string) { l.subjects = append(l.subjects, subject) }
 
 func (l *lackList) sentences() []string {
-	subjects := text.Once(l.subjects)
-	out := text.Map(subjects[:min(len(subjects), maxUnchecked)], func(subject string) string {
+	subjects := lists.Once(l.subjects)
+	out := lists.Map(subjects[:min(len(subjects), maxUnchecked)], func(subject string) string {
 		return "no " + l.prefix + subject + ": " + l.follows + " is unknown"
 	})
 	if more := len(subjects) - len(out); more > 0 {

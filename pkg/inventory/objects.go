@@ -66,8 +66,8 @@ type Objects struct {
 	Errors  []Error
 }
 
-// lists are the fields of Objects by the type of the objects in them.
-var lists = sync.OnceValue(func() map[reflect.Type]int {
+// fieldsByType are the fields of Objects by the type of the objects in them.
+var fieldsByType = sync.OnceValue(func() map[reflect.Type]int {
 	out := map[reflect.Type]int{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Objects]()) {
 		if len(f.Index) == 1 && f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Pointer {
@@ -80,7 +80,7 @@ var lists = sync.OnceValue(func() map[reflect.Type]int {
 // Add appends an object to the list of its type. It panics where there is none: what
 // reads a kind has to keep it.
 func (o *Objects) Add(object any) {
-	i, kept := lists()[reflect.TypeOf(object)]
+	i, kept := fieldsByType()[reflect.TypeOf(object)]
 	if !kept {
 		panic(fmt.Sprintf("inventory.Objects has no list of %T", object))
 	}

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // Snapshot is all that was read of a cluster at one time. It is never
@@ -319,7 +319,7 @@ func (c *CRD) ServedVersions() []string {
 
 // VersionNames are the names of all versions, served or not.
 func (c *CRD) VersionNames() []string {
-	return text.Map(c.Versions, func(v CRDVersion) string { return v.Name })
+	return lists.Map(c.Versions, func(v CRDVersion) string { return v.Name })
 }
 
 // CRDVersion is one version of a CRD.

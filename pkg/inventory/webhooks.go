@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // The kinds of objects that register webhooks.
@@ -202,7 +202,7 @@ func (o *Object) readWrites(m *metav1.ObjectMeta) {
 			o.LastWrite = Write{f.Manager, at}
 		}
 	}
-	o.Writers = text.Distinct(o.Writers)
+	o.Writers = lists.Distinct(o.Writers)
 }
 
 const ownTool = "webhook-auditor"

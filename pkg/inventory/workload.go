@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -139,7 +139,7 @@ func (o Objects) workloads() []Workload {
 	for _, s := range o.StatefulSets {
 		out = append(out, newWorkload("StatefulSet", &s.ObjectMeta, &s.Spec.Template, ptr.Deref(s.Spec.Replicas, 1)))
 	}
-	out = append(out, text.Map(o.DaemonSets, newDaemon)...)
+	out = append(out, lists.Map(o.DaemonSets, newDaemon)...)
 	for _, j := range o.Jobs {
 		out = append(out, newWorkload("Job", &j.ObjectMeta, &j.Spec.Template, ptr.Deref(j.Spec.Parallelism, 1)))
 	}

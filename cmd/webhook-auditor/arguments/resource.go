@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -170,7 +170,7 @@ func ambiguous(typed string, found []inventory.Resource) string {
 	if len(found) == 1 {
 		return ""
 	}
-	others := text.Map(found[1:], inventory.Resource.String)
+	others := lists.Map(found[1:], inventory.Resource.String)
 	return fmt.Sprintf("%s is taken to be %s; there is also %s", typed, found[0], strings.Join(others, ", "))
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
 // corpusText is a row of testdata/errors.tsv.
@@ -18,7 +18,7 @@ type corpusText struct{ cause, firstStep, origin, text string }
 // readCorpus reads the texts that users had before them.
 func readCorpus(t *testing.T) []corpusText {
 	t.Helper()
-	return text.Map(rows(t, "testdata/errors.tsv", 4), func(row []string) corpusText {
+	return lists.Map(rows(t, "testdata/errors.tsv", 4), func(row []string) corpusText {
 		return corpusText{row[0], row[1], row[2], row[3]}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -235,7 +236,7 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 	}
 	meant := slices.DeleteFunc(slices.Clone(r.Profiles), func(p *classify.Profile) bool { return p.Type != t })
 	slices.SortStableFunc(meant, func(p, q *classify.Profile) int { return cmp.Compare(q.Timeout, p.Timeout) })
-	names := text.Map(meant,
+	names := lists.Map(meant,
 		func(p *classify.Profile) string { return fmt.Sprintf("%s (%s)", p.Name, text.Seconds(p.Timeout)) })
 	note := fmt.Sprintf("It can be any of %s: %s.", inventory.Counted(len(names), "webhook"), classify.JoinBounded(names))
 	if len(names) == 0 {
@@ -368,6 +369,6 @@ func shared(profiles, callers []*classify.Profile) []string {
 	case len(callers) == len(profiles):
 		return []string{fmt.Sprintf("%d webhooks are registered that it may be about, and the error does not distinguish them.", len(profiles))}
 	}
-	names := text.Map(callers, classify.ObjectName)
+	names := lists.Map(callers, classify.ObjectName)
 	return []string{fmt.Sprintf("%d webhooks are registered under that name; the URL of the error is that of %s.", len(profiles), classify.JoinBounded(names))}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -72,7 +73,7 @@ type sought struct {
 }
 
 func seek(patterns ...errorPattern) []sought {
-	return text.Map(patterns, func(p errorPattern) sought { return sought{p, neededFor(p.Regexp)} })
+	return lists.Map(patterns, func(p errorPattern) sought { return sought{p, neededFor(p.Regexp)} })
 }
 
 // patterns are all forms, and where the source has them: k8s.io/apiserver

@@ -7,7 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -191,7 +191,7 @@ func ruleResources(rules []admissionv1.RuleWithOperations) []string {
 			out = append(out, r.String())
 		}
 	}
-	return text.Distinct(out)
+	return lists.Distinct(out)
 }
 
 // Verdict is the answer in one line.
@@ -230,9 +230,9 @@ func (c *Consequences) Verdict() string {
 
 // String says what goes away.
 func (g Gone) String() string {
-	parts := text.Map(g.Down, func(name string) string { return "Service " + name + " down" })
-	parts = append(parts, text.Map(g.Nodes, func(name string) string { return "node " + name + " drained" })...)
-	parts = append(parts, text.Map(g.Delete, func(name string) string { return "configuration " + name + " deleted" })...)
+	parts := lists.Map(g.Down, func(name string) string { return "Service " + name + " down" })
+	parts = append(parts, lists.Map(g.Nodes, func(name string) string { return "node " + name + " drained" })...)
+	parts = append(parts, lists.Map(g.Delete, func(name string) string { return "configuration " + name + " deleted" })...)
 	return strings.Join(parts, ", ")
 }
 
@@ -275,7 +275,7 @@ func (e Evicted) String() string {
 
 // String says what waits for which webhooks.
 func (b Blocked) String() string {
-	by := text.Map(b.By, func(r inventory.Ref) string { return Named(r) })
+	by := lists.Map(b.By, func(r inventory.Ref) string { return Named(r) })
 	if b.More {
 		by = append(by, "and more (ask again after these commands)")
 	}
@@ -317,5 +317,5 @@ func (c *Consequences) Stops() []string {
 	for _, e := range c.Effects {
 		out = append(out, e.Stops...)
 	}
-	return text.Once(out)
+	return lists.Once(out)
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/utils/ptr"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -161,8 +161,8 @@ func rulesText(w *inventory.Webhook) string {
 
 // ruleText is a rule in few words: "CREATE/UPDATE deployments.apps".
 func ruleText(r *admissionv1.RuleWithOperations) string {
-	resources := text.Map(classify.RuleResources(r), inventory.Resource.String)
-	out := strings.Join(text.Strings(r.Operations), "/") + " " + some(resources)
+	resources := lists.Map(classify.RuleResources(r), inventory.Resource.String)
+	out := strings.Join(lists.Strings(r.Operations), "/") + " " + some(resources)
 	if !slices.Contains(r.APIVersions, "*") {
 		out += " in " + some(r.APIVersions)
 	}
@@ -180,7 +180,7 @@ func selectorText(s inventory.Selector) string {
 }
 
 func conditionsText(w *inventory.Webhook) string {
-	out := text.Map(w.MatchConditions,
+	out := lists.Map(w.MatchConditions,
 		func(c admissionv1.MatchCondition) string { return c.Name + ": " + c.Expression })
 	return strings.Join(out, "; ")
 }
@@ -230,7 +230,7 @@ func (p webhookPair) storedObjects() string {
 	if lost := difference(stored, kept); len(lost) > 0 {
 		return fmt.Sprintf("the API server refuses the CRD while status.storedVersions has %s. Keep that with served: false until all objects are written anew", some(lost))
 	}
-	others := difference(text.Distinct(slices.Concat(stored, after.ServedVersions())), []string{after.StorageVersion})
+	others := difference(lists.Distinct(slices.Concat(stored, after.ServedVersions())), []string{after.StorageVersion})
 	possible, unless := before.StoredVersions, ""
 	if before.Applied != nil { // a file has no status
 		possible = before.VersionNames()

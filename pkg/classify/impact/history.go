@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -151,7 +152,7 @@ func pastChanges(before, after *classify.Report) []PastChange {
 
 // bounded keeps so many lines, none of them long, and counts the others.
 func bounded(lines []string, most int) []string {
-	out := text.Map(lines[:min(len(lines), most)], func(line string) string { return text.Shorten(line, maxLine) })
+	out := lists.Map(lines[:min(len(lines), most)], func(line string) string { return text.Shorten(line, maxLine) })
 	if more := len(lines) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}

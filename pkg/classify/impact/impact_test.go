@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
@@ -73,7 +73,7 @@ func summary(c *Consequences) []string {
 		var line strings.Builder
 		line.WriteString(fmt.Sprintf("%s: %s", e.Outcome, e.Name))
 		for _, r := range e.Requests {
-			line.WriteString(fmt.Sprintf(" %s %s", strings.Join(text.Strings(r.Operations), ", "), r.Resource))
+			line.WriteString(fmt.Sprintf(" %s %s", strings.Join(lists.Strings(r.Operations), ", "), r.Resource))
 		}
 		if e.Namespaces != nil {
 			line.WriteString(" in " + strings.Join(e.Namespaces, ","))

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/start"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -67,7 +67,7 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 
 // keyNames are the keys in words, sorted.
 func keyNames(keys []inventory.Key) []string {
-	return text.Map(slices.SortedFunc(slices.Values(keys), inventory.Key.Compare),
+	return lists.Map(slices.SortedFunc(slices.Values(keys), inventory.Key.Compare),
 		func(key inventory.Key) string { return key.String() })
 }
 

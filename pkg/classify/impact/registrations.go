@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -67,7 +67,7 @@ func Compare(before, after *classify.Report) Difference {
 	registrations, unread := registrations(before.Matcher, after.Matcher)
 	policies, others := differentPolicies(before.Snapshot, after.Snapshot)
 	d := Difference{
-		Registrations: append([]Registration{}, registrations...), Policies: text.Map(policies, policyChange.String),
+		Registrations: append([]Registration{}, registrations...), Policies: lists.Map(policies, policyChange.String),
 		Budgets: []BudgetChange{},
 	}
 	for _, r := range slices.Concat(unread, others) {
@@ -252,7 +252,7 @@ func reordered(t inventory.Type, all []webhookPair) []string {
 	if t != inventory.Mutating || inOrder {
 		return nil
 	}
-	return text.Map(kept, func(p webhookPair) string { return p.now.Name })
+	return lists.Map(kept, func(p webhookPair) string { return p.now.Name })
 }
 
 // change is what changed of the webhook but its place.

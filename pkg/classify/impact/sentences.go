@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -70,7 +70,7 @@ func subjectOf(names []string) string {
 	if len(names) == 1 {
 		return "webhook " + names[0]
 	}
-	return fmt.Sprintf("%s (%s)", inventory.Counted(len(names), "webhook"), some(text.Once(names)))
+	return fmt.Sprintf("%s (%s)", inventory.Counted(len(names), "webhook"), some(lists.Once(names)))
 }
 
 // sentences are what changed of the webhook.
@@ -85,7 +85,7 @@ func (w WebhookChange) sentences(p webhookPair) []string {
 	if len(w.Lost) > 0 {
 		out = append(out, "no longer called for "+resourcesText(w.Lost)+allowance(p.was))
 	}
-	out = append(out, text.Map(w.Fields, w.fieldSentence)...)
+	out = append(out, lists.Map(w.Fields, w.fieldSentence)...)
 	return out
 }
 
@@ -119,7 +119,7 @@ func resourcesText(list []ResourceOperations) string {
 	var order []string
 	byOperations := map[string][]string{}
 	for _, r := range list {
-		key := strings.Join(text.Strings(r.Operations), "/")
+		key := strings.Join(lists.Strings(r.Operations), "/")
 		if byOperations[key] == nil {
 			order = append(order, key)
 		}

@@ -9,6 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/promql"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
@@ -80,7 +81,7 @@ func webhookAnswers(r *classify.Report, p *classify.Profile, evidence []Fact) ma
 	if p.Reinvocation == admissionv1.IfNeededReinvocationPolicy {
 		effects = append(effects, "as much again where it is called again (reinvocationPolicy IfNeeded)")
 	}
-	effects = append(effects, text.Map(evidence, func(fact Fact) string { return fact.Label + ": " + fact.Text })...)
+	effects = append(effects, lists.Map(evidence, func(fact Fact) string { return fact.Label + ": " + fact.Text })...)
 	failures := append([]string{"the backend is gone, cannot be reached, or its certificate does not match the CA bundle: " + ifItFails(p)}, drains(p)...)
 	if len(p.MatchConditions) > 0 {
 		consequence := "passes"
@@ -170,7 +171,7 @@ func calledFor(p *classify.Profile) string {
 			return fmt.Sprintf("no conversion of %s: only version %s is in use", p.CRD.Resource, p.CRD.StorageVersion)
 		}
 		// All, as one that is not served may be stored or asked for.
-		versions := text.Distinct(slices.Concat(p.CRD.VersionNames(), p.CRD.StoredVersions))
+		versions := lists.Distinct(slices.Concat(p.CRD.VersionNames(), p.CRD.StoredVersions))
 		return fmt.Sprintf("conversions of %s between the versions %s; objects are stored in %s", p.CRD.Resource, some(versions), p.CRD.StorageVersion)
 	}
 	if p.KnowsReach() && len(p.Matched) == 0 {

@@ -8,7 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -55,7 +55,9 @@ func resources(list []admission.MatchedResource) string {
 	return some(out)
 }
 
-func operations(ops admission.Operations) string { return strings.Join(text.Strings(ops.List()), ", ") }
+func operations(ops admission.Operations) string {
+	return strings.Join(lists.Strings(ops.List()), ", ")
+}
 
 // selected names the namespaces that the selector selects, where the input has all.
 func selected(s *inventory.Snapshot, selector inventory.Selector) string {

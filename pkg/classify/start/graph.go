@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -179,7 +179,7 @@ func (s *sorter) signature(c *component) string {
 	if s.conditional {
 		seen = append(seen, c.namespace, fmt.Sprint(c.labels, c.endpoints))
 	}
-	seen = append(seen, text.Map(c.labels, s.object.Seen)...)
+	seen = append(seen, lists.Map(c.labels, s.object.Seen)...)
 	if c.endpoints != nil {
 		seen = append(seen, s.object.Seen(c.endpoints))
 	}

@@ -3,7 +3,7 @@ package start
 import (
 	"slices"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -38,7 +38,7 @@ func Order(step func() bool, m *admission.Matcher, webhooks []Webhook, services 
 	for i := range webhooks {
 		members = append(members, member{i, &webhooks[i], o.backendOf(webhooks[i].Service)})
 	}
-	others := text.Map(services, o.backendOf)
+	others := lists.Map(services, o.backendOf)
 	o.build(step, members, others)
 	for i, c := range others {
 		o.services[c.class] = append(o.services[c.class], services[i])

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
@@ -67,7 +68,7 @@ func conditionsOf(r *classify.Report, found []classify.OperatorError, before []m
 	o conditionOptions,
 ) []metav1.Condition {
 	now := o.Now
-	errs := text.Map(found,
+	errs := lists.Map(found,
 		func(e classify.OperatorError) metav1.Condition {
 			return withTransitionTime(errorCondition(e), before, now)
 		})
@@ -167,7 +168,7 @@ func commonReason(found []classify.Degradation) string {
 }
 
 func messages(found []classify.Degradation) []string {
-	return text.Distinct(text.Map(found, func(d classify.Degradation) string { return d.Message }))
+	return lists.Distinct(lists.Map(found, func(d classify.Degradation) string { return d.Message }))
 }
 
 // rollUps sums the errors up: to Degraded, to EvaluationConditionsDetected, or
@@ -218,7 +219,7 @@ const (
 
 func bounded(all []string) string {
 	shown := all[:min(len(all), maxLines)]
-	out := text.Map(shown, func(line string) string { return text.Shorten(line, maxLength) })
+	out := lists.Map(shown, func(line string) string { return text.Shorten(line, maxLength) })
 	if more := len(all) - len(shown); more > 0 {
 		out = append(out, fmt.Sprintf("And %d more.", more))
 	}

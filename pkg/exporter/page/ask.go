@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -150,7 +150,7 @@ func (v *view) look(e report.Explanation) report.Blocks {
 
 // diagnosis explains the errors of API servers; the first heading is the verdict.
 func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks) {
-	answers := text.Map(found, func(e diagnose.APIServerError) diagnose.Answer { return diagnose.Explain(v.Report, e) })
+	answers := lists.Map(found, func(e diagnose.APIServerError) diagnose.Answer { return diagnose.Explain(v.Report, e) })
 	d := report.NewDiagnosis(answers, v.Snapshot)
 	d.Inputs = nil // the overview has them
 	blocks := d.Text(report.TextOptions{})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -93,7 +94,7 @@ func (c *cause) weigh() {
 	for _, f := range c.findings {
 		most = max(most, len(f.Stops))
 		if c.severity == classify.Critical {
-			c.stops = text.Once(append(c.stops, f.Stops...))
+			c.stops = lists.Once(append(c.stops, f.Stops...))
 		}
 	}
 	c.urgency = report.NewUrgency(c.check, c.severity, most)
@@ -199,7 +200,7 @@ func (v *view) alertsOf(profiles []*classify.Profile) []inventory.Alert {
 
 // alertsOn are their names.
 func (v *view) alertsOn(profiles []*classify.Profile) []string {
-	return text.Distinct(text.Map(v.alertsOf(profiles), func(a inventory.Alert) string {
+	return lists.Distinct(lists.Map(v.alertsOf(profiles), func(a inventory.Alert) string {
 		if a.Severity != classify.Critical.String() { // of a critical finding, too
 			return fmt.Sprintf("%s (%s: does not page)", a.Name, a.Severity)
 		}

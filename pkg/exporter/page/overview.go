@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -88,7 +88,7 @@ func (v *view) failing() []string {
 	) int {
 		return cmp.Compare(v.failedShare(b), v.failedShare(a))
 	})
-	return text.Map(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
+	return lists.Map(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
 }
 
 // groups are the causes by urgency.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -67,7 +67,7 @@ func (v *view) row(found *classify.Finding) findingRow {
 
 // rows are the first findings, and how many more there are.
 func (v *view) rows(findings []*classify.Finding, most int) (rows []findingRow, more int) {
-	rows = append(rows, text.Map(findings[:min(len(findings), most)], v.row)...)
+	rows = append(rows, lists.Map(findings[:min(len(findings), most)], v.row)...)
 	return rows, max(len(findings)-most, 0)
 }
 
@@ -144,7 +144,7 @@ func (l links) link(name string) string {
 
 // join escapes the parts of a name.
 func join(parts ...string) string {
-	return strings.Join(text.Map(parts, url.PathEscape), "/")
+	return strings.Join(lists.Map(parts, url.PathEscape), "/")
 }
 
 func webhookName(ref inventory.Ref) string {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -55,7 +55,7 @@ func (v *view) matches(q query, p *classify.Profile) bool {
 		return false
 	}
 	names := []string{p.Name, p.Configuration, p.Webhook.Backend.String(), p.Object.Owner.String()}
-	names = append(names, text.Map(v.ofWebhook[p.Ref], func(f *classify.Finding) string { return f.Check.Name })...)
+	names = append(names, lists.Map(v.ofWebhook[p.Ref], func(f *classify.Finding) string { return f.Check.Name })...)
 	return slices.ContainsFunc(names, func(name string) bool { return contains(name, q.Text) })
 }
 
@@ -102,7 +102,7 @@ const maxReached = 2
 func reached(p *classify.Profile) string {
 	var names []string
 	for _, class := range classify.Classes {
-		names = append(names, text.Map(p.ByClass[class], func(r inventory.Resource) string { return r.String() })...)
+		names = append(names, lists.Map(p.ByClass[class], func(r inventory.Resource) string { return r.String() })...)
 	}
 	for _, r := range p.Matched {
 		names = append(names, r.String())
@@ -114,7 +114,7 @@ func reached(p *classify.Profile) string {
 	default:
 		return "not known"
 	}
-	out := text.Once(names)
+	out := lists.Once(names)
 	if more := len(out) - maxReached; more > 0 {
 		return fmt.Sprintf("%s +%d", strings.Join(out[:maxReached], ", "), more)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -37,7 +38,7 @@ const maxEntries = 20
 // WriteErrors writes what cannot be read, one line for each cause, and nothing where there
 // are no errors: errors are not findings.
 func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
-	lines := text.Map(ByCause(errs),
+	lines := lists.Map(ByCause(errs),
 		func(e Error) Line { return Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()} })
 	return Blocks{{Lines: lines}}.Bounded(MaxErrors).WriteText(w, o)
 }
@@ -349,7 +350,7 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 			sees = " see"
 		}
 		content := fmt.Sprintf("%s%s Pods, Secrets or the like (%s); no annotation %s records that this is wanted; -v lists them",
-			inventory.Counted(n, "webhook"), sees, strings.Join(text.Distinct(checks), ", "), record)
+			inventory.Counted(n, "webhook"), sees, strings.Join(lists.Distinct(checks), ", "), record)
 		out = append(out, Line{Label: "i", Tone: Note, Text: content})
 	}
 	return out
@@ -431,7 +432,7 @@ func (d Document) found() string {
 
 // subject is the cluster by its version, or the files.
 func (d Document) subject() string {
-	paths := text.Map(d.Inputs, inputName)
+	paths := lists.Map(d.Inputs, inputName)
 	server := "Kubernetes " + text.Clean(d.Server)
 	isKnown := d.Server != (inventory.Version{}).String() && d.Server != ""
 	switch {

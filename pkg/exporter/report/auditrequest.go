@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -134,7 +134,7 @@ func (r *AuditedRequest) markOverwritten() {
 		patches = append(patches, inventory.Patch{Webhook: s.Name, Changes: s.changes()})
 	}
 	inventory.MarkOverwritten(patches)
-	changes := text.Map(patches, func(p inventory.Patch) []inventory.Change { return p.Changes })
+	changes := lists.Map(patches, func(p inventory.Patch) []inventory.Change { return p.Changes })
 	r.Message = inventory.Redact(r.Resource, []map[string]any{r.Object}, changes).Text(r.Message)
 }
 

@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -101,12 +101,12 @@ type Table struct {
 
 // Sentences are Lines that have nothing but a Text.
 func Sentences(texts ...string) []Line {
-	return text.Map(texts, func(written string) Line { return Line{Text: written} })
+	return lists.Map(texts, func(written string) Line { return Line{Text: written} })
 }
 
 // noteLines are notes, one a line.
 func noteLines(notes []string) []Line {
-	return text.Map(notes, func(note string) Line { return Line{Label: "note:", Text: note, Tone: Note} })
+	return lists.Map(notes, func(note string) Line { return Line{Label: "note:", Text: note, Tone: Note} })
 }
 
 // omitted says how many more there are than a list has; nothing where it has all.

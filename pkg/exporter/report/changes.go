@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -24,7 +25,7 @@ func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
 	was := old.withoutUnread(after.Snapshot, now.Webhooks).withoutUnknown(before, after)
 	is := now.withoutUnread(before.Snapshot, old.Webhooks)
 	out := Changes{NewComparison(was, is), d}
-	out.Errors = append([]Error{}, text.Once(slices.Concat(old.Errors, out.Errors))...)
+	out.Errors = append([]Error{}, lists.Once(slices.Concat(old.Errors, out.Errors))...)
 	return out
 }
 
@@ -66,7 +67,7 @@ func (c Changes) blocks() Blocks {
 	for _, group := range alike(c.Registrations) {
 		subject, all := group[0].Subject(), group[0]
 		if n := len(group); n > 1 {
-			names := text.Map(group, func(r impact.Registration) string { return r.Configuration })
+			names := lists.Map(group, func(r impact.Registration) string { return r.Configuration })
 			what := all.Type.Title() + " webhook configurations"
 			if all.Type == inventory.Conversion {
 				what = "conversions of CRDs"

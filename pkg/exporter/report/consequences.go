@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -31,7 +31,7 @@ func NewConsequences(c *impact.Consequences, r *classify.Report) Consequences {
 
 func newFindings(findings []*classify.Finding) []Finding {
 	out := []Finding{}
-	out = append(out, text.Map(findings, NewFinding)...)
+	out = append(out, lists.Map(findings, NewFinding)...)
 	return out
 }
 
@@ -110,7 +110,7 @@ func (c Consequences) stuckBlock(heading string, selects func(impact.Blocked) bo
 			continue
 		}
 		b.Lines = append(b.Lines, Line{Text: s.String()})
-		b.Commands = text.Once(append(b.Commands, s.Commands...))
+		b.Commands = lists.Once(append(b.Commands, s.Commands...))
 	}
 	return b
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -97,7 +97,7 @@ func (d Diagnosis) Text(o TextOptions) Blocks {
 	if len(d.Errors) > 1 {
 		out = append(out, Block{Heading: d.head()})
 	}
-	out = append(out, text.Map(d.Errors, func(e diagnosedError) Block { return e.block() })...)
+	out = append(out, lists.Map(d.Errors, func(e diagnosedError) Block { return e.block() })...)
 	if d.FromMessage {
 		return append(out, Block{Lines: []Line{{Text: messageAlone, Tone: Dim}}})
 	}
@@ -161,7 +161,7 @@ func (e diagnosedError) block() Block {
 	for _, note := range e.Notes {
 		out.Add("note:", Line{Text: note})
 	}
-	others := text.Once(text.Map(e.Findings[e.Related:], func(f Finding) string { return f.Check }))
+	others := lists.Once(lists.Map(e.Findings[e.Related:], func(f Finding) string { return f.Check }))
 	if len(others) > 0 {
 		out.Add("also:", Line{Text: "other findings about it: " + strings.Join(others, ", ")})
 	}

@@ -16,7 +16,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -98,7 +98,7 @@ func (p AdmissionPolicy) registered() Webhook {
 // Registered are the webhooks and, with their types and names alone, the policies.
 func (d Document) Registered() []Webhook {
 	out := slices.Clone(d.Webhooks)
-	out = append(out, text.Map(d.Policies, func(p AdmissionPolicy) Webhook { return p.registered() })...)
+	out = append(out, lists.Map(d.Policies, func(p AdmissionPolicy) Webhook { return p.registered() })...)
 	return out
 }
 
@@ -179,7 +179,7 @@ func ByCause(errs []Error) []Error {
 	for _, alike := range grouped(errs, Error.withoutObject) {
 		e := alike[0]
 		if len(alike) > 1 {
-			objects := text.Map(alike, func(e Error) string { return e.Source })
+			objects := lists.Map(alike, func(e Error) string { return e.Source })
 			e = Error{Source: strings.Join(objects, ", "), Message: e.withoutObject(), Forbidden: true}
 		}
 		out = append(out, e)
@@ -306,7 +306,7 @@ func NewFinding(f *classify.Finding) Finding {
 // NewErrors returns them as views have them.
 func NewErrors(errs []inventory.Error) []Error {
 	out := []Error{}
-	out = append(out, text.Map(errs, newError)...)
+	out = append(out, lists.Map(errs, newError)...)
 	return out
 }
 

@@ -9,7 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -308,7 +308,7 @@ func newPolicyStep(step admission.PolicyStep, op admission.Operation) ChainStep 
 		Reinvocable: p.Reinvocation == admissionv1.IfNeededReinvocationPolicy && op != admission.Delete,
 	}
 	if step.Binding != nil {
-		out.ValidationActions = text.Strings(step.Binding.Actions)
+		out.ValidationActions = lists.Strings(step.Binding.Actions)
 	}
 	return out
 }

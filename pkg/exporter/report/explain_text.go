@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -248,7 +248,7 @@ func (e Explanation) remarks() []Line {
 // onceEach are the lines of steps, what is said of several of them once.
 func onceEach(all []Line) []Line {
 	said := func(l Line) string { return l.Label + "\x00" + l.Text }
-	return text.Map(grouped(all, said), func(group []Line) Line {
+	return lists.Map(grouped(all, said), func(group []Line) Line {
 		out := group[0]
 		if more := len(group) - 1; more > 0 {
 			out.Name += " and " + inventory.Counted(more, "other")
@@ -295,7 +295,7 @@ func steps(numbers []int) string {
 	if last := len(numbers) - 1; last > 1 && numbers[last]-numbers[0] == last {
 		return fmt.Sprintf("steps %d to %d", numbers[0], numbers[last])
 	}
-	return "steps " + strings.Join(text.Map(numbers, strconv.Itoa), ", ")
+	return "steps " + strings.Join(lists.Map(numbers, strconv.Itoa), ", ")
 }
 
 // particulars are how often a step is taken, and what puts a policy into effect.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -66,7 +67,7 @@ func unreadInputs(inputs []inventory.Input) []string {
 			}
 		}
 	}
-	return text.Distinct(out)
+	return lists.Distinct(out)
 }
 
 // lacking names what none of the inputs holds.

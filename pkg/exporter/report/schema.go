@@ -11,7 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -61,7 +61,7 @@ func typeSchemas() map[reflect.Type]*jsonschema.Schema {
 		severities = append(severities, s.String())
 	}
 	outcomes := []any{}
-	outcomes = append(outcomes, text.Map(inventory.AuditOutcomes, func(o inventory.AuditOutcome) any { return o })...)
+	outcomes = append(outcomes, lists.Map(inventory.AuditOutcomes, func(o inventory.AuditOutcome) any { return o })...)
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[inventory.AuditOutcome](): {Type: "string", Enum: outcomes},
 		reflect.TypeFor[inventory.Type]():         {Type: "string", Enum: []any{"mutating", "validating", "conversion", "mutatingpolicy", "validatingpolicy"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	prettytext "github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
@@ -75,7 +76,7 @@ func (t *Table) writer(cell func(content, link string) string) table.Writer {
 }
 
 func row(cells []string, write func(string) string) table.Row {
-	return text.Map(cells, func(c string) any { return write(c) })
+	return lists.Map(cells, func(c string) any { return write(c) })
 }
 
 // columns align numbers to the right.

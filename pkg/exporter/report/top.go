@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -85,7 +85,7 @@ func topNotes(t Top) []string {
 		out = append(out, policyCounts)
 	}
 	if len(t.NotCalled) > 0 {
-		names := text.Map(t.NotCalled, func(line TopWebhook) string { return line.Name })
+		names := lists.Map(t.NotCalled, func(line TopWebhook) string { return line.Name })
 		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
 	}
 	return append(out, SourceLine(t.Observation))

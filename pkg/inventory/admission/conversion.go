@@ -7,7 +7,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/version"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -38,7 +38,7 @@ const (
 // where it does not serve that one.
 func (m *Matcher) ConversionNeed(c *inventory.CRD) ConversionNeed {
 	stored, served := StoredVersions(c), servedVersions(c)
-	single := len(text.Distinct(slices.Concat(stored, served))) <= 1
+	single := len(lists.Distinct(slices.Concat(stored, served))) <= 1
 	switch {
 	case len(served) == 0:
 		return Unserved

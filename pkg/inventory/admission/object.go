@@ -15,7 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -381,7 +381,7 @@ func (c partialCall) Eval(vars cel.Activation) ref.Val { return c.Exec(interpret
 
 // Exec is Eval in a frame.
 func (c partialCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	values := text.Map(c.Args(), func(arg interpreter.InterpretableV2) ref.Val { return arg.Exec(frame) })
+	values := lists.Map(c.Args(), func(arg interpreter.InterpretableV2) ref.Val { return arg.Exec(frame) })
 	if i := slices.IndexFunc(values, types.IsUnknownOrError); i >= 0 {
 		return values[i]
 	}

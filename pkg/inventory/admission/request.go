@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -514,13 +514,13 @@ type requestKey struct {
 }
 
 func verbs(ops Operations) string {
-	words := text.Map(ops.List(), func(op Operation) string { return strings.ToLower(string(op)) })
+	words := lists.Map(ops.List(), func(op Operation) string { return strings.ToLower(string(op)) })
 	return cmp.Or(strings.Join(words, ", "), "none that webhooks are called for")
 }
 
 func (m *Matcher) version(r inventory.Resource, typed string) (apiVersion, error) {
 	served := m.index.servedVersions(r)
-	names := text.Map(served, func(v apiVersion) string { return v.Version })
+	names := lists.Map(served, func(v apiVersion) string { return v.Version })
 	want := strings.TrimPrefix(typed, r.Group+"/")
 	if typed == "" {
 		want = m.preferredOf(r, names)

@@ -10,6 +10,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -74,7 +75,7 @@ func (s *PolicyStep) denied(detail string) Verdict {
 	v := s.Verdict
 	v.Denied, v.Detail = s.Binding.Denies(), detail
 	if !v.Denied {
-		v.Detail += fmt.Sprintf(" (validationActions %s: the request goes on)", strings.Join(text.Strings(s.Binding.Actions), " and "))
+		v.Detail += fmt.Sprintf(" (validationActions %s: the request goes on)", strings.Join(lists.Strings(s.Binding.Actions), " and "))
 	}
 	return v
 }

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -274,7 +274,7 @@ func (w *watcher) status() watchStatus {
 }
 
 func (w *watcher) objects(now time.Time) inventory.Objects {
-	all := text.Map(w.watches, func(o *objectWatch) contents { return o.contents(now) })
+	all := lists.Map(w.watches, func(o *objectWatch) contents { return o.contents(now) })
 	w.mu.Lock()
 	info, errors, regressions := w.serverInfo, maps.Clone(w.errors), w.regressions
 	w.mu.Unlock()

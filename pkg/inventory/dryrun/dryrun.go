@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -129,7 +129,7 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 		x.round(ctx, 1)
 	}
 	x.validate(ctx)
-	patches := text.Map(x.result.Steps,
+	patches := lists.Map(x.result.Steps,
 		func(s Step) inventory.Patch { return inventory.Patch{Webhook: s.Name, Changes: s.Patch} })
 	inventory.MarkOverwritten(patches)
 	x.result.After = x.object

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -77,7 +77,7 @@ func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 			errs = append(errs, auditError(location, err))
 		}
 	}
-	return text.Distinct(files), errs
+	return lists.Distinct(files), errs
 }
 
 // isAuditLog reports whether a file of a directory or an archive is a log: must-gather

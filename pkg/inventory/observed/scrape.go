@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/webhook-auditor/webhook-auditor/internal/text"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -25,7 +25,7 @@ type Scrape struct {
 
 // ScrapeAll scrapes the API servers one after the other: what one serves may be much.
 func ScrapeAll(ctx context.Context, targets []inventory.MetricsServer) []Scrape {
-	return text.Map(targets, func(target inventory.MetricsServer) Scrape { return scrape(ctx, target) })
+	return lists.Map(targets, func(target inventory.MetricsServer) Scrape { return scrape(ctx, target) })
 }
 
 // scrape asks once. The API server collects before it answers, so that what it

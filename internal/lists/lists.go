@@ -1,0 +1,35 @@
+// Package lists has what the standard library's slices lack.
+package lists
+
+import "slices"
+
+// Once keeps the first of equal values, in their order.
+func Once[T comparable](values []T) []T {
+	var out []T
+	for _, w := range values {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// Map is what the function makes of each value.
+func Map[T, U any](values []T, convert func(T) U) []U {
+	out := slices.Grow([]U(nil), len(values))
+	for _, v := range values {
+		out = append(out, convert(v))
+	}
+	return out
+}
+
+// Distinct sorts the words in place, and returns each once.
+func Distinct(words []string) []string {
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// Strings are the values as strings.
+func Strings[S ~string](values []S) []string {
+	return Map(values, func(v S) string { return string(v) })
+}
