@@ -33,3 +33,14 @@ func Distinct(words []string) []string {
 func Strings[S ~string](values []S) []string {
 	return Map(values, func(v S) string { return string(v) })
 }
+
+// Filter are the values to keep.
+func Filter[T any](values []T, keep func(T) bool) []T {
+	var out []T
+	for _, v := range values {
+		if keep(v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}

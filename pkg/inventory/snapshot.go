@@ -169,6 +169,14 @@ type Input struct {
 	Lacks   []string  `json:"lacks,omitempty" jsonschema:"Lacks are the facts that it does not hold, and what follows from that."`
 }
 
+// Name is the path as messages have it.
+func (i Input) Name() string {
+	if i.Path == "-" {
+		return "standard input"
+	}
+	return i.Path
+}
+
 // Coverage says which Services, or their endpoints, the input holds all of. A
 // cluster is read Service by Service, an archive namespace by namespace.
 type Coverage struct {

@@ -300,12 +300,15 @@ type Backend struct {
 // ServiceRef names a Service, its port and the path of the webhook.
 type ServiceRef struct {
 	Key
-	Port int32
-	Path string
+	Port int32  `json:"port"`
+	Path string `json:"path"`
 }
 
 // Key is the namespace and name of an object.
-type Key struct{ Namespace, Name string }
+type Key struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
 
 // String returns "namespace/name".
 func (k Key) String() string { return k.Namespace + "/" + k.Name }

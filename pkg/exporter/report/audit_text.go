@@ -17,7 +17,6 @@ import (
 
 // TextOptions are what a text is to hold, and the terminal that it is for.
 type TextOptions struct {
-	// Color uses the terminal's colors.
 	Color bool
 	// Width is where lines wrap; 0 leaves them long.
 	Width int
@@ -58,12 +57,12 @@ func (d Document) Text(o TextOptions) Blocks {
 	}
 	now, risk, review := byUrgency(d.Findings)
 	out = append(out,
-		Block{Heading: "BROKEN NOW", Lines: o.entries(now, causeOf)},
-		Block{Heading: "AT RISK", Lines: o.entries(risk, causeOf)},
+		Block{Heading: "BROKEN NOW", Lines: o.entries(now)},
+		Block{Heading: "AT RISK", Lines: o.entries(risk)},
 		Block{Heading: "TO REVIEW", Lines: d.toReview(review, o)})
 	if o.Verbose {
 		_, acknowledged := separateAcknowledged(d.Findings)
-		out = append(out, Block{Heading: "ACKNOWLEDGED", Lines: o.entries(acknowledged, causeOf)})
+		out = append(out, Block{Heading: "ACKNOWLEDGED", Lines: o.entries(acknowledged)})
 	}
 	if d.Observed != nil {
 		out = append(out, Block{Lines: Sentences(SourceLine(d.Observed))})
@@ -83,50 +82,30 @@ func (d Document) recorded() bool {
 func byUrgency(findings []Finding) (now, risk, review []Finding) {
 	open, _ := separateAcknowledged(findings)
 	slices.SortStableFunc(open, func(a, b Finding) int { return a.urgency().Compare(b.urgency()) })
-	for _, f := range open {
-		switch f.urgency().When {
-		case BrokenNow:
-			now = append(now, f)
-		case AtRisk:
-			risk = append(risk, f)
-		case ToReview:
-			review = append(review, f)
-		}
+	of := func(when When) []Finding {
+		return lists.Filter(open, func(f Finding) bool { return f.urgency().When == when })
 	}
-	return now, risk, review
+	return of(BrokenNow), of(AtRisk), of(ToReview)
 }
 
-// separateAcknowledged separates the acknowledged findings.
 func separateAcknowledged(findings []Finding) (open, acknowledged []Finding) {
-	for _, f := range findings {
-		if f.Acknowledged {
-			acknowledged = append(acknowledged, f)
-		} else {
-			open = append(open, f)
-		}
-	}
-	return open, acknowledged
-}
-
-// cause is what findings of one entry have in common.
-type cause struct {
-	severity classify.Severity
-	what     string
+	return lists.Filter(findings, func(f Finding) bool { return !f.Acknowledged }),
+		lists.Filter(findings, func(f Finding) bool { return f.Acknowledged })
 }
 
 // causeOf groups the webhooks that one sentence says all of.
-func causeOf(f Finding) cause {
-	return cause{f.Severity, f.Check +
-		strings.ReplaceAll(cmp.Or(f.Brief, f.Message)+strings.Join(f.Details, "; "), f.Name, "")}
+func causeOf(f Finding) string {
+	said := cmp.Or(f.Brief, f.Message) + strings.Join(f.Details, "; ")
+	return f.Severity.String() + f.Check + strings.ReplaceAll(said, f.Name, "")
 }
 
-// entries are the findings for a terminal, grouped.
-func (o TextOptions) entries(findings []Finding, keyOf func(Finding) cause) []Line {
+func (o TextOptions) entries(findings []Finding) []Line {
+	keyOf := causeOf
 	switch {
 	case o.Verbose: // which prints the sentence of each
-		keyOf = func(f Finding) cause { return cause{f.Severity, f.Check + f.Fix} }
+		keyOf = func(f Finding) string { return f.Severity.String() + f.Check + f.Fix }
 	case o.Fixes:
-		keyOf = func(f Finding) cause { return cause{f.Severity, causeOf(f).what + f.Fix} }
+		keyOf = func(f Finding) string { return causeOf(f) + f.Fix }
 	}
 	groups := grouped(findings, keyOf)
 	var out []Line
@@ -154,7 +133,6 @@ func grouped[T any, K comparable](list []T, keyOf func(T) K) [][]T {
 	return out
 }
 
-// The marks of severities.
 var marks = map[classify.Severity]Line{
 	classify.Critical: {Label: "X", Tone: Critical},
 	classify.Warning:  {Label: "!", Tone: Warning},
@@ -166,18 +144,13 @@ func (o TextOptions) entry(group []Finding) Line {
 	first := group[0]
 	out := marks[first.Severity]
 	out.Name, out.Aside = first.Name, first.Check
-	others, refs := "", map[inventory.Ref]bool{}
-	for _, f := range group {
-		refs[f.Ref] = true
-	}
-	if more := len(refs) - 1; more > 0 {
+	others := ""
+	if more := len(refsOf(group)) - 1; more > 0 {
 		others = fmt.Sprintf(" · and %s", inventory.Counted(more, "other"))
 	}
 	if o.Verbose {
 		out.Text = particulars(first) + others
-		for _, f := range group {
-			out.Under = append(out.Under, Line{Text: f.Message})
-		}
+		out.Under = Sentences(lists.Map(group, func(f Finding) string { return f.Message })...)
 	} else {
 		out.Text = o.fitting(out, first, others)
 		out.Under = o.brief(first)
@@ -191,7 +164,6 @@ func (o TextOptions) entry(group []Finding) Line {
 	return out
 }
 
-// length is that of the first line of an entry.
 func length(l Line) int {
 	return utf8.RuneCountInString(strings.Join([]string{l.Label, l.Name, l.Text, l.Aside}, " "))
 }
@@ -282,29 +254,15 @@ func particulars(f Finding) string {
 // stopsNow says in a sentence or two what fails, and what of the cluster that stops.
 func (d Document) stopsNow() string {
 	now, _, _ := byUrgency(d.Findings)
-	webhooks, policies := map[inventory.Ref]bool{}, map[inventory.Ref]bool{}
-	refuses := false
-	for _, f := range now {
-		refuses = refuses || f.Severity == classify.Critical
-		if f.Type.IsPolicy() {
-			policies[f.Ref] = true
-		} else {
-			webhooks[f.Ref] = true
-		}
-	}
-	var subjects []string
-	if n := len(webhooks); n > 0 {
-		subjects = append(subjects, inventory.Counted(n, "webhook"))
-	}
-	if n := len(policies); n > 0 {
-		subjects = append(subjects, inventory.Counted(n, "policy"))
-	}
-	fail := strings.Join(subjects, " and ") + " cannot be called"
+	isPolicy := func(f Finding) bool { return f.Type.IsPolicy() }
+	refs, policies := refsOf(now), refsOf(lists.Filter(now, isPolicy))
+	subjects := amounts(len(refs)-len(policies), "webhook", len(policies), "policy")
+	fail := subjects + " cannot be called"
 	if len(policies) > 0 {
-		fail = strings.Join(subjects, " and ") + " cannot do their work"
+		fail = subjects + " cannot do their work"
 	}
 	switch {
-	case len(subjects) == 0:
+	case len(now) == 0:
 		return ""
 	case len(d.Stops) > 0:
 		stops := strings.Join(d.Stops[:min(len(d.Stops), maxListed)], "; ")
@@ -312,12 +270,31 @@ func (d Document) stopsNow() string {
 			stops += fmt.Sprintf("; and %d more", more)
 		}
 		return fmt.Sprintf("%s. This stops: %s.", fail, stops)
-	case refuses:
+	case slices.ContainsFunc(now, func(f Finding) bool { return f.Severity == classify.Critical }):
 		return fail + ": requests are refused."
-	case slices.ContainsFunc(d.Webhooks, func(w Webhook) bool { return webhooks[w.Ref] && w.FailurePolicy == "Fail" }):
-		return strings.Join(subjects, " and ") + " may refuse requests: it depends on what is not known."
+	case slices.ContainsFunc(d.Webhooks, func(w Webhook) bool { return refs[w.Ref] && w.FailurePolicy == "Fail" }):
+		return subjects + " may refuse requests: it depends on what is not known."
 	}
 	return fail + "; requests pass without."
+}
+
+func refsOf(findings []Finding) map[inventory.Ref]bool {
+	out := map[inventory.Ref]bool{}
+	for _, f := range findings {
+		out[f.Ref] = true
+	}
+	return out
+}
+
+// amounts counts things of two kinds, without a kind of which there is none.
+func amounts(n int, noun string, m int, other string) string {
+	switch {
+	case m == 0:
+		return inventory.Counted(n, noun)
+	case n == 0:
+		return inventory.Counted(m, other)
+	}
+	return inventory.Counted(n, noun) + " and " + inventory.Counted(m, other)
 }
 
 // approvals are the checks that a recorded approval ends.
@@ -327,20 +304,13 @@ var approvals = []string{"critical-resource", "core-resource", "sensitive-resour
 // with -v it lists them all.
 func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 	if o.Verbose {
-		return o.entries(findings, causeOf)
+		return o.entries(findings)
 	}
-	unapproved := map[inventory.Ref]bool{}
-	var others []Finding
-	var checks []string
-	for _, f := range findings {
-		if slices.Contains(approvals, f.Check) {
-			unapproved[f.Ref], checks = true, append(checks, f.Check)
-		} else {
-			others = append(others, f)
-		}
-	}
-	out := o.entries(others, causeOf)
-	if n := len(unapproved); n > 0 {
+	approvable := func(f Finding) bool { return slices.Contains(approvals, f.Check) }
+	out := o.entries(lists.Filter(findings, func(f Finding) bool { return !approvable(f) }))
+	unapproved := lists.Filter(findings, approvable)
+	checks := lists.Distinct(lists.Map(unapproved, func(f Finding) string { return f.Check }))
+	if n := len(refsOf(unapproved)); n > 0 {
 		record := "webhook-auditor.io/acknowledge"
 		if d.Platform == inventory.PlatformOpenShift {
 			record = classify.ApprovalAnnotation
@@ -350,7 +320,7 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 			sees = " see"
 		}
 		content := fmt.Sprintf("%s%s Pods, Secrets or the like (%s); no annotation %s records that this is wanted; -v lists them",
-			inventory.Counted(n, "webhook"), sees, strings.Join(lists.Distinct(checks), ", "), record)
+			inventory.Counted(n, "webhook"), sees, strings.Join(checks, ", "), record)
 		out = append(out, Line{Label: "i", Tone: Note, Text: content})
 	}
 	return out
@@ -392,56 +362,53 @@ func (d Document) foot(o TextOptions) []Line {
 
 // summary is what was looked at, and how much was found, in a line.
 func (d Document) summary() string {
-	parts := []string{d.subject(), inventory.Counted(d.Totals.Webhooks, "webhook")}
-	if d.Totals.Webhooks == 0 {
-		parts[1] = "no webhooks"
+	parts := []string{d.subject()}
+	if d.Totals.Webhooks > 0 {
+		parts = append(parts, inventory.Counted(d.Totals.Webhooks, "webhook"))
 	}
-	switch n := d.Totals.Policies; {
-	case n > 0 && d.Totals.Webhooks == 0:
-		parts[1] = inventory.Counted(n, "admission policy")
-	case n > 0:
-		parts = append(parts, inventory.Counted(n, "admission policy"))
+	if d.Totals.Policies > 0 {
+		parts = append(parts, inventory.Counted(d.Totals.Policies, "admission policy"))
 	}
-	parts = append(parts, d.found())
+	if len(parts) == 1 {
+		parts = append(parts, "no webhooks")
+	}
+	if found := d.found(); found != "" {
+		parts = append(parts, found)
+	}
 	if n := len(d.Errors); n > 0 {
 		parts = append(parts, inventory.Counted(n, "error")+": some of the input cannot be read")
 	}
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
+	return strings.Join(parts, " · ")
 }
 
-// found counts the findings.
 func (d Document) found() string {
-	n := d.Totals.Findings
-	_, acknowledged := separateAcknowledged(d.Findings)
-	s := ""
+	found := "no problems found"
 	switch {
-	case n != FindingTotals{}:
-		s = n.String()
+	case d.Totals.Findings != FindingTotals{}:
+		found = d.Totals.Findings.String()
 	case d.Totals.Webhooks+d.Totals.Policies == 0:
 		return ""
 	case len(d.Errors) > 0:
-		s = "no problems found in what could be read"
-	default:
-		s = "no problems found"
+		found = "no problems found in what could be read"
 	}
-	if a := len(acknowledged); a > 0 {
-		s += fmt.Sprintf(", %d acknowledged", a)
+	if _, acknowledged := separateAcknowledged(d.Findings); len(acknowledged) > 0 {
+		found += fmt.Sprintf(", %d acknowledged", len(acknowledged))
 	}
-	return s
+	return found
 }
 
 // subject is the cluster by its version, or the files.
 func (d Document) subject() string {
-	paths := lists.Map(d.Inputs, inputName)
+	paths := text.Clean(shortenLists(strings.Join(lists.Map(d.Inputs, inventory.Input.Name), ", ")))
 	server := "Kubernetes " + text.Clean(d.Server)
 	isKnown := d.Server != (inventory.Version{}).String() && d.Server != ""
 	switch {
-	case len(paths) == 0 && isKnown:
+	case paths == "" && isKnown:
 		return server
-	case len(paths) == 0:
+	case paths == "":
 		return "Kubernetes of unknown version"
 	case isKnown:
-		return text.Clean(shortenLists(strings.Join(paths, ", "))) + " (" + server + ")"
+		return paths + " (" + server + ")"
 	}
-	return text.Clean(shortenLists(strings.Join(paths, ", ")))
+	return paths
 }

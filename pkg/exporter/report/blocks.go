@@ -13,7 +13,6 @@ import (
 // and Table; without the first, Markdown has the text.
 type View interface{ Text(o TextOptions) Blocks }
 
-// Write writes a View as text, table, markdown or json.
 func Write(w io.Writer, format string, v View, o TextOptions) error {
 	switch format {
 	case "json":
@@ -30,8 +29,8 @@ func Write(w io.Writer, format string, v View, o TextOptions) error {
 }
 
 // Blocks are a view for people, in the order in which they read it: the one form between a
-// view and its writers. A view returns its Blocks; WriteText, WriteMarkdown and WriteHTML
-// write those of any view.
+// view and its writers. A view returns its Blocks; WriteText, WriteMarkdown and HTML write
+// those of any view.
 type Blocks []Block
 
 // Block is a heading with what is under it: lines, commands, a table. Each may be missing.
@@ -104,7 +103,6 @@ func Sentences(texts ...string) []Line {
 	return lists.Map(texts, func(written string) Line { return Line{Text: written} })
 }
 
-// noteLines are notes, one a line.
 func noteLines(notes []string) []Line {
 	return lists.Map(notes, func(note string) Line { return Line{Label: "note:", Text: note, Tone: Note} })
 }

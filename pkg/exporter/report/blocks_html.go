@@ -1,31 +1,19 @@
 package report
 
 import (
-	"fmt"
 	"html/template"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// WriteHTML writes the Blocks as a part of a page.
-func (b Blocks) WriteHTML(w io.Writer) error {
-	if err := blocksHTML.Execute(w, b); err != nil {
-		return fmt.Errorf("writing report: %w", err)
-	}
-	return nil
-}
-
-// HTML is what WriteHTML writes, for a template.
 func (b Blocks) HTML() (template.HTML, error) {
 	var out strings.Builder
-	err := b.WriteHTML(&out)
+	err := blocksHTML.Execute(&out, b)
 	return template.HTML(out.String()), err
 }
 
-// classes are the styles of tones.
 var classes = map[Tone]string{Critical: "state state-bad", Warning: "state state-unknown", Good: "state state-ok", Note: "tag", Dim: "dim"}
 
 var blocksHTML = template.Must(template.New("blocks").Funcs(template.FuncMap{
@@ -53,7 +41,6 @@ var blocksHTML = template.Must(template.New("blocks").Funcs(template.FuncMap{
 {{end}}{{end}}{{range .Commands}}{{template "command" .}}
 {{end}}{{end}}`))
 
-// htmlTable is a Table for its template.
 type htmlTable struct {
 	Name  string
 	Heads []htmlCell

@@ -35,7 +35,11 @@ func TestWriteBlocks(t *testing.T) {
 		"blocks-narrow.txt": func(b *bytes.Buffer) error { return blocks[2:3].WriteText(b, TextOptions{Width: 34}) },
 		"blocks-color.txt":  func(b *bytes.Buffer) error { return blocks.WriteText(b, TextOptions{Color: true}) },
 		"blocks.md":         func(b *bytes.Buffer) error { return blocks.WriteMarkdown(b) },
-		"blocks.html":       func(b *bytes.Buffer) error { return blocks.WriteHTML(b) },
+		"blocks.html": func(b *bytes.Buffer) error {
+			text, err := blocks.HTML()
+			b.WriteString(string(text))
+			return err
+		},
 	} {
 		golden.Compare(t, file, reporttest.Rendered(t, write))
 	}

@@ -3,14 +3,16 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Comparison is what "audit --baseline -o json" prints: the findings that a
-// change adds and resolves.
 type Comparison struct {
 	Version  string            `json:"version"`
 	Taken    time.Time         `json:"taken"`
@@ -30,7 +32,6 @@ type Baseline struct {
 	Inputs []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read before the change; absent for a cluster."`
 }
 
-// ComparisonTotals count what a Comparison holds.
 type ComparisonTotals struct {
 	Added    FindingTotals `json:"added"`
 	Resolved FindingTotals `json:"resolved"`
@@ -54,7 +55,6 @@ func (f Finding) weight() classify.Severity {
 	return f.Severity
 }
 
-// NewComparison compares the Documents before and after a change.
 func NewComparison(before, after Document) Comparison {
 	added, resolved := classify.Compare(before.Findings, after.Findings, Finding.id, Finding.weight)
 	return Comparison{
@@ -85,29 +85,25 @@ func countFindings(findings []Finding) FindingTotals {
 	return n
 }
 
-// String lists the counts: "1 critical, 0 warning, 2 info".
 func (n FindingTotals) String() string {
 	return fmt.Sprintf("%d critical, %d warning, %d info", n.Critical, n.Warning, n.Info)
 }
 
-// Text has the findings added and those resolved.
 func (c Comparison) Text(o TextOptions) Blocks {
 	return Blocks{
-		{Heading: "ADDED", Lines: o.entries(c.Added, causeOf)},
-		{Heading: "RESOLVED", Lines: o.entries(c.Resolved, causeOf)},
+		{Heading: "ADDED", Lines: o.entries(c.Added)},
+		{Heading: "RESOLVED", Lines: o.entries(c.Resolved)},
 		{Lines: slices.Concat(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o),
 			dimmed(unreadInputs(c.Baseline.Inputs)))},
 	}.NonEmpty()
 }
 
-// Table has the findings added and resolved, one line each.
 func (c Comparison) Table() Blocks {
 	t := findingsTable(c.Added).marked("Change", "added")
 	t.Rows = append(t.Rows, findingsTable(c.Resolved).marked("Change", "resolved").Rows...)
 	return Blocks{{Table: t}, {Lines: Sentences(c.summary())}}.NonEmpty()
 }
 
-// summary is the Comparison in one line.
 func (c Comparison) summary() string {
 	found := "No finding is added or resolved"
 	switch {
@@ -146,4 +142,93 @@ func (c Comparison) Markdown() Blocks {
 // Document has what is added, for formats that know findings alone.
 func (c Comparison) Document() Document {
 	return Document{Findings: c.Added, Errors: c.Errors, Inputs: c.Inputs, Taken: c.Taken}
+}
+
+// Changes is what "diff -o json" prints: what changed of the registrations, what
+// that does, and the findings that it adds and resolves.
+type Changes struct {
+	Comparison
+	impact.Difference
+}
+
+// NewChanges returns how two Reports differ as it is handed out.
+func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
+	old, now := NewDocument(before), NewDocument(after)
+	was := old.withoutUnread(after.Snapshot, now.Webhooks).withoutUnknown(before, after)
+	is := now.withoutUnread(before.Snapshot, old.Webhooks)
+	out := Changes{NewComparison(was, is), d}
+	out.Errors = append([]Error{}, lists.Once(slices.Concat(old.Errors, out.Errors))...)
+	return out
+}
+
+// withoutUnread leaves out the findings of what the other side may have and was not read, so
+// that it may have the same.
+func (d Document) withoutUnread(other *inventory.Snapshot, others []Webhook) Document {
+	read := map[inventory.Ref]bool{}
+	for _, w := range others {
+		read[w.Ref] = true
+	}
+	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings),
+		func(f Finding) bool { return !read[f.Ref] && other.Unread(f.Ref) })
+	return d
+}
+
+// withoutUnknown leaves out that backends cannot be called, where the other side does not show
+// whether they can: nothing is resolved by an input that lacks them.
+func (d Document) withoutUnknown(own, other *classify.Report) Document {
+	was, now := own.ByRef(), other.ByRef()
+	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f Finding) bool {
+		before, after := was[f.Ref], now[f.Ref]
+		return before != nil && after != nil && f.Check == string(before.State.Fault) &&
+			!after.State.Known && after.Webhook.Backend.Kind != inventory.BackendURL
+	})
+	return d
+}
+
+func (c Changes) Text(o TextOptions) Blocks { return append(c.blocks(), c.Comparison.Text(o)...) }
+
+func (c Changes) Markdown() Blocks {
+	return slices.Concat(Blocks{{Heading: "Webhooks: what this change does"}}, c.blocks(), c.Comparison.Markdown())
+}
+
+func (c Changes) blocks() Blocks {
+	var out Blocks
+	for _, group := range alike(c.Registrations) {
+		subject, all := group[0].Subject(), group[0]
+		if n := len(group); n > 1 {
+			names := lists.Map(group, func(r impact.Registration) string { return r.Configuration })
+			what := all.Type.Title() + " webhook configurations"
+			if all.Type == inventory.Conversion {
+				what = "conversions of CRDs"
+			}
+			subject = fmt.Sprintf("%d %s are %s: %s", n, what, all.Edit, shortenLists(strings.Join(names, ", ")))
+			for _, r := range group[1:] {
+				all.Webhooks = slices.Concat(all.Webhooks, r.Webhooks)
+			}
+		}
+		out = append(out, Block{Heading: text.Capital(subject), Lines: Sentences(all.Lines()...)})
+	}
+	if len(out) == 0 {
+		out = Blocks{{Heading: "No registration of a webhook changes."}}
+	}
+	more := Blocks{
+		{Heading: "Not compared: admission policies that differ", Lines: Sentences(c.Policies...)},
+		{Heading: "Not compared: one side has them, and of the other they cannot be read", Lines: Sentences(c.Unread...)},
+		{Heading: "How long webhooks can hold up requests", Lines: lines(c.Budgets, impact.BudgetChange.String)},
+	}
+	return append(out, more.NonEmpty().Bounded(maxListed)...)
+}
+
+// alike groups the registrations of admission webhooks of which the same is printed.
+func alike(all []impact.Registration) [][]impact.Registration {
+	return grouped(all, func(r impact.Registration) string {
+		if len(r.Order) > 0 {
+			return r.Configuration // has names of its own
+		}
+		key := []string{fmt.Sprint(r.Type, r.Edit)}
+		for _, w := range r.Webhooks {
+			key = append(key, fmt.Sprintf("%q", w.Sentences))
+		}
+		return strings.Join(key, " ")
+	})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Diagnosis is what "explain --error -o json" prints.
 type Diagnosis struct {
 	Version string            `json:"version"`
 	Errors  []diagnosedError  `json:"errors" jsonschema:"Errors are those of the text that are about webhooks and policies, in its order."`
@@ -61,7 +60,6 @@ func newDiagnosedPolicy(a diagnose.Answer) *diagnosedPolicy {
 	return out
 }
 
-// NewDiagnosis returns the answers as they are handed out.
 func NewDiagnosis(answers []diagnose.Answer, s *inventory.Snapshot) Diagnosis {
 	d := Diagnosis{
 		Version: documentVersion, Errors: make([]diagnosedError, 0, len(answers)), Inputs: newInputs(s),

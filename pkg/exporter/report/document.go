@@ -21,13 +21,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Project is the address of the program's documentation.
 const Project = "https://github.com/webhook-auditor/webhook-auditor"
 
-// runbooks is the address of the checks' runbooks.
 const runbooks = Project + "/blob/main/pkg/classify/"
 
-// RunbookURL returns the address of a check's runbook.
 func RunbookURL(check string) string { return runbooks + check + ".md" }
 
 // documentVersion is the version of the JSON: it changes when a field goes or
@@ -52,7 +49,6 @@ type Document struct {
 	Observed     *inventory.Observation `json:"observed,omitempty" jsonschema:"Observed is where observed values come from; absent without a source."`
 }
 
-// Webhook is one registered webhook of a Document.
 type Webhook struct {
 	inventory.Ref
 	FailurePolicy  string           `json:"failurePolicy"`
@@ -66,7 +62,6 @@ type Webhook struct {
 	Source         inventory.Source `json:"source,omitzero" jsonschema:"Source is where it was read; absent for a cluster."`
 }
 
-// AdmissionPolicy is one admission policy of a Document.
 type AdmissionPolicy struct {
 	inventory.Series
 	FailurePolicy string           `json:"failurePolicy"`
@@ -77,15 +72,13 @@ type AdmissionPolicy struct {
 }
 
 func newAdmissionPolicy(p *inventory.AdmissionPolicy) AdmissionPolicy {
+	bindings := lists.Map(p.Bindings, func(b *inventory.PolicyBinding) string { return b.Object.Name })
 	out := AdmissionPolicy{
-		Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: []string{},
+		Series: p.Series(), FailurePolicy: string(p.FailurePolicy), Bindings: append([]string{}, bindings...),
 		Owner: p.Object.Owner.String(), Source: p.Object.Source,
 	}
 	if p.ParamKind != nil {
 		out.ParamKind = p.ParamKind.APIVersion + " " + p.ParamKind.Kind
-	}
-	for _, b := range p.Bindings {
-		out.Bindings = append(out.Bindings, b.Object.Name)
 	}
 	return out
 }
@@ -97,9 +90,7 @@ func (p AdmissionPolicy) registered() Webhook {
 
 // Registered are the webhooks and, with their types and names alone, the policies.
 func (d Document) Registered() []Webhook {
-	out := slices.Clone(d.Webhooks)
-	out = append(out, lists.Map(d.Policies, func(p AdmissionPolicy) Webhook { return p.registered() })...)
-	return out
+	return slices.Concat(d.Webhooks, lists.Map(d.Policies, AdmissionPolicy.registered))
 }
 
 // Reach are the resources of each class that a webhook is called for. It is that of
@@ -117,28 +108,17 @@ func (r Reach) MarshalJSON() ([]byte, error) {
 
 // Backend is what the API server calls: a Service or a URL.
 type Backend struct {
-	Service *Service `json:"service,omitempty"`
-	URL     string   `json:"url,omitempty"`
+	Service *inventory.ServiceRef `json:"service,omitempty"`
+	URL     string                `json:"url,omitempty"`
 }
 
-// String names the backend for people.
 func (b Backend) String() string {
 	if b.Service == nil {
 		return inventory.Backend{Kind: inventory.BackendURL, BareURL: b.URL}.String()
 	}
-	key := inventory.Key{Namespace: b.Service.Namespace, Name: b.Service.Name}
-	return inventory.Backend{Service: inventory.ServiceRef{Key: key, Port: b.Service.Port}}.String()
+	return inventory.Backend{Service: *b.Service}.String()
 }
 
-// Service is a Service that is called, its port and the path.
-type Service struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Port      int32  `json:"port"`
-	Path      string `json:"path"`
-}
-
-// Finding is one finding of a Document.
 type Finding struct {
 	Check    string            `json:"check"`
 	Severity classify.Severity `json:"severity"`
@@ -195,7 +175,6 @@ func (e Error) withoutObject() string {
 	return strings.NewReplacer("on "+e.Source, "on each", " "+e.Source, "").Replace(e.Message)
 }
 
-// Totals count what a Document holds.
 type Totals struct {
 	Webhooks int           `json:"webhooks"`
 	Policies int           `json:"policies" jsonschema:"Policies are the admission policies."`
@@ -209,7 +188,6 @@ type FindingTotals struct {
 	Info     int `json:"info"`
 }
 
-// NewDocument returns the Document of a Report.
 func NewDocument(r *classify.Report) Document {
 	d := Document{
 		Version:  documentVersion,
@@ -222,6 +200,7 @@ func NewDocument(r *classify.Report) Document {
 		Findings:     make([]Finding, 0, len(r.Findings)),
 		Errors:       NewErrors(r.Errors),
 		Stops:        r.Stops,
+		Policies:     lists.Map(r.Snapshot.Policies, newAdmissionPolicy),
 		Inputs:       newInputs(r.Snapshot),
 		Observed:     r.Snapshot.Observed,
 	}
@@ -232,9 +211,6 @@ func NewDocument(r *classify.Report) Document {
 		}
 		d.Findings = append(d.Findings, finding)
 	}
-	for _, p := range r.Snapshot.Policies {
-		d.Policies = append(d.Policies, newAdmissionPolicy(p))
-	}
 	d.Totals = totals(len(r.Profiles), len(d.Policies), d.Findings)
 	for _, p := range r.Profiles {
 		d.Webhooks = append(d.Webhooks, newWebhook(p, r.Snapshot))
@@ -243,7 +219,6 @@ func NewDocument(r *classify.Report) Document {
 	return d
 }
 
-// totals count what a Document holds.
 func totals(webhooks, policies int, findings []Finding) Totals {
 	open, _ := separateAcknowledged(findings)
 	return Totals{Webhooks: webhooks, Policies: policies, Findings: countFindings(open)}
@@ -277,15 +252,9 @@ func newBackend(b inventory.Backend) Backend {
 	if b.Kind == inventory.BackendURL {
 		return Backend{URL: b.BareURL}
 	}
-	return Backend{Service: &Service{
-		Namespace: b.Service.Namespace,
-		Name:      b.Service.Name,
-		Port:      b.Service.Port,
-		Path:      b.Service.Path,
-	}}
+	return Backend{Service: &b.Service}
 }
 
-// NewFinding returns the view of a finding.
 func NewFinding(f *classify.Finding) Finding {
 	return Finding{
 		Check:        f.Check.Name,
@@ -303,11 +272,8 @@ func NewFinding(f *classify.Finding) Finding {
 	}
 }
 
-// NewErrors returns them as views have them.
 func NewErrors(errs []inventory.Error) []Error {
-	out := []Error{}
-	out = append(out, lists.Map(errs, newError)...)
-	return out
+	return append([]Error{}, lists.Map(errs, newError)...)
 }
 
 // newError keeps the position apart, so that editors can jump to it.
@@ -337,7 +303,6 @@ func WriteJSON[V any](w io.Writer, view V) error {
 	return nil
 }
 
-// ReadDocument reads what WriteJSON wrote.
 func ReadDocument(r io.Reader) (Document, error) {
 	var d Document
 	decoder := json.NewDecoder(r)
@@ -381,4 +346,76 @@ func writeEscaped(w io.Writer, encode func(io.Writer) error) error {
 	}
 	_, err := out.WriteTo(w)
 	return err
+}
+
+// Select returns the Document of the webhooks and policies of the Report that keep selects:
+// their findings, what these stop, and the totals. Errors stay, as they may hide more.
+func (d Document) Select(r *classify.Report, keep func(Webhook) bool) Document {
+	selected := map[inventory.Ref]bool{}
+	for _, w := range d.Registered() {
+		selected[w.Ref] = selected[w.Ref] || keep(w)
+	}
+	d.Webhooks = slices.DeleteFunc(append([]Webhook{}, d.Webhooks...), func(w Webhook) bool { return !selected[w.Ref] })
+	d.Policies = slices.DeleteFunc(slices.Clone(d.Policies),
+		func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
+	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
+	d.Totals = totals(len(d.Webhooks), len(d.Policies), d.Findings)
+	d.Stops = r.StopsBy(func(ref inventory.Ref) bool { return selected[ref] })
+	return d
+}
+
+// Select returns the Top of the webhooks of the Document, without policies, which have
+// no backend to select by. Their shares stay those of all webhooks.
+func (t Top) Select(d Document) Top {
+	selected := d.series()
+	others := func(w TopWebhook) bool { return !selected[w.Series] }
+	t.Webhooks, t.NotCalled, t.Policies = slices.DeleteFunc(t.Webhooks, others), slices.DeleteFunc(t.NotCalled,
+		others), []TopWebhook{}
+	return t
+}
+
+func (d Document) series() map[inventory.Series]bool {
+	out := map[inventory.Series]bool{}
+	for _, w := range d.Webhooks {
+		out[w.Series()] = true
+	}
+	return out
+}
+
+// When is whether requests fail now.
+type When int
+
+// What fails now, what can fail, and what to look at once.
+const (
+	BrokenNow When = iota
+	AtRisk
+	ToReview
+)
+
+// Urgency orders findings: each view has the most urgent first.
+type Urgency struct {
+	When     When
+	Severity classify.Severity
+	// Stops is how many functions of the cluster stop, where calls fail now.
+	Stops int
+}
+
+// NewUrgency is that of a finding of a check, nil where this program does not have it.
+func NewUrgency(c *classify.Check, s classify.Severity, stops int) Urgency {
+	switch {
+	case s <= classify.Info:
+		return Urgency{When: ToReview, Severity: s}
+	case c == nil || !c.Fails():
+		return Urgency{When: AtRisk, Severity: s}
+	}
+	return Urgency{When: BrokenNow, Severity: s, Stops: stops}
+}
+
+// Compare is negative where u is more urgent.
+func (u Urgency) Compare(o Urgency) int {
+	return cmp.Or(cmp.Compare(u.When, o.When), cmp.Compare(o.Severity, u.Severity), cmp.Compare(o.Stops, u.Stops))
+}
+
+func (f Finding) urgency() Urgency {
+	return NewUrgency(classify.FindCheck(f.Check), f.Severity, f.Stops)
 }

@@ -31,13 +31,11 @@ type Explanation struct {
 	Taken            time.Time              `json:"taken" jsonschema:"Taken is when the facts were true."`
 	// endsForCertain says that the webhooks that are called for certain suffice for EndsAfterSeconds.
 	endsForCertain bool
-	// files says that it was asked of files.
-	files bool
+	files          bool
 	// unread says that there may be configurations of webhooks that cannot be read.
 	unread bool
 }
 
-// ExplainedRequest is the request of an Explanation.
 type ExplainedRequest struct {
 	Operation   admission.Operation `json:"operation"`
 	Group       string              `json:"group"`
@@ -48,7 +46,6 @@ type ExplainedRequest struct {
 	Name        string              `json:"name,omitempty"`
 }
 
-// Title names the request in words.
 func (r ExplainedRequest) Title() string {
 	resource := inventory.Resource{Group: r.Group, Name: r.Resource, Subresource: r.Subresource}
 	out := strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Operation, resource, r.Name))
@@ -67,7 +64,6 @@ type Budget struct {
 	ValidatingSeconds int `json:"validatingSeconds"`
 }
 
-// Parts are the parts that are not 0, in words.
 func (b Budget) Parts() []string {
 	var out []string
 	for _, part := range []struct {
@@ -97,13 +93,10 @@ type Deadline struct {
 	certain bool
 }
 
-// FromBegin reports whether it begins with the request.
 func (d Deadline) FromBegin() bool { return !d.isInside }
 
-// String is the deadline in words.
 func (d Deadline) String() string { return fmt.Sprintf("the %d s %s", d.AfterSeconds, d.Whose) }
 
-// ConversionStep is the conversion of the object that a request stores.
 type ConversionStep struct {
 	inventory.Ref
 	TimeoutSeconds int             `json:"timeoutSeconds"`
@@ -143,7 +136,6 @@ type SkippedStep struct {
 	registration *inventory.Registration
 }
 
-// NewExplanation returns the Explanation of the chain of a request that meets a Snapshot.
 func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 	r, budget := c.Request, c.Budget()
 	e := Explanation{
@@ -167,8 +159,7 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 			wholeSeconds(budget.Mutating), wholeSeconds(budget.Reinvocable), wholeSeconds(budget.Validating),
 		}
 		certain := c
-		certain.Steps = slices.DeleteFunc(slices.Clone(c.Steps),
-			func(s admission.Step) bool { return s.Match != admission.Yes })
+		certain.Steps = lists.Filter(c.Steps, func(s admission.Step) bool { return s.Match == admission.Yes })
 		e.Deadlines = deadlines(c.Limits, budget, certain.Budget())
 		if _, after, ended := admission.End(c.Limits, budget); ended {
 			e.EndsAfterSeconds = wholeSeconds(after)
@@ -218,13 +209,8 @@ func (s SkippedStep) Because() string {
 	return strings.TrimSuffix(string(s.Why)+": "+detail, ": ")
 }
 
-// Count counts the policies of the chain and its webhooks.
-func (e Explanation) Count() (policies, webhooks int) {
-	for _, s := range e.Chain {
-		if s.Type.IsPolicy() {
-			policies++
-		}
-	}
+func (e Explanation) count() (policies, webhooks int) {
+	policies = len(lists.Filter(e.Chain, func(s ChainStep) bool { return s.Type.IsPolicy() }))
 	return policies, len(e.Chain) - policies
 }
 

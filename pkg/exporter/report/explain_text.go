@@ -20,16 +20,16 @@ func (e Explanation) Text(o TextOptions) Blocks {
 
 // Verdict is what becomes of the request as a whole.
 func (e Explanation) Verdict() string {
-	policies, webhooks := e.Count()
+	policies, webhooks := e.count()
 	surePolicies, sureWebhooks := e.certain()
 	out := e.Request.Title() + " meets "
 	if len(e.Chain) > 0 && surePolicies+sureWebhooks == 0 {
 		out = e.Request.Title() + " may meet "
 	}
 	met := amount(sureWebhooks, webhooks, inventory.Counted(webhooks, "webhook"))
-	if skipped := len(e.Skipped); skipped > 0 && webhooks > 0 {
-		met = amount(sureWebhooks, webhooks,
-			fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+e.skippedWebhooks(), "webhook")))
+	if len(e.Skipped) > 0 && webhooks > 0 {
+		skipped := len(lists.Filter(e.Skipped, func(s SkippedStep) bool { return !s.Type.IsPolicy() }))
+		met = amount(sureWebhooks, webhooks, fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+skipped, "webhook")))
 	}
 	metPolicies := amount(surePolicies, policies, inventory.Counted(policies, "policy"))
 	refused := e.refused()
@@ -60,8 +60,8 @@ func (e Explanation) Verdict() string {
 
 // certain counts the policies and the webhooks that are met whatever is unknown.
 func (e Explanation) certain() (policies, webhooks int) {
-	e.Chain = slices.DeleteFunc(slices.Clone(e.Chain), func(s ChainStep) bool { return s.Called == admission.Maybe })
-	return e.Count()
+	e.Chain = lists.Filter(e.Chain, func(s ChainStep) bool { return s.Called != admission.Maybe })
+	return e.count()
 }
 
 // amount is how many are met, where only some are so for certain.
@@ -73,16 +73,6 @@ func amount(certain, all int, counted string) string {
 		return "up to " + counted
 	}
 	return fmt.Sprintf("%d to %s", certain, counted)
-}
-
-func (e Explanation) skippedWebhooks() int {
-	n := 0
-	for _, s := range e.Skipped {
-		if !s.Type.IsPolicy() {
-			n++
-		}
-	}
-	return n
 }
 
 // refused says that the request is refused now, and by what; "" where nothing is known to
@@ -106,12 +96,7 @@ func (e Explanation) refused() string {
 // wait is how long the request waits at worst, and what ends it before. It is
 // conditional where it is unknown that all webhooks are called.
 func (e Explanation) wait(webhooks int, perhaps bool) string {
-	ignored := 0
-	for _, s := range e.Chain {
-		if !s.Type.IsPolicy() && s.FailurePolicy == "Ignore" {
-			ignored++
-		}
-	}
+	ignored := len(lists.Filter(e.Chain, func(s ChainStep) bool { return !s.Type.IsPolicy() && s.FailurePolicy == "Ignore" }))
 	all, are, hang := "all", "are", "hang"
 	if webhooks == 1 {
 		all, are, hang = "it", "is", "hangs"
@@ -340,15 +325,9 @@ func (e Explanation) skipped(o TextOptions) []Line {
 			webhooks++
 		}
 	}
-	var others []string
-	if policies > 0 {
-		others = append(others, inventory.Counted(policies, "policy"))
-	}
-	if webhooks > 0 {
-		others = append(others, inventory.Counted(webhooks, "webhook"))
-	}
-	if len(others) > 0 {
-		out = append(out, Line{Label: "skipped", Text: strings.Join(others, " and ") + " whose rules do not cover the request (-v)", Tone: Dim})
+	if policies+webhooks > 0 {
+		others := amounts(policies, "policy", webhooks, "webhook")
+		out = append(out, Line{Label: "skipped", Text: others + " whose rules do not cover the request (-v)", Tone: Dim})
 	}
 	return out
 }
@@ -356,7 +335,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 // notes say how the request was understood, and what the answer lacks.
 func (e Explanation) notes(o TextOptions) []Line {
 	out := noteLines(e.Notes)
-	if policies, _ := e.Count(); policies > 0 && o.Verbose {
+	if policies, _ := e.count(); policies > 0 && o.Verbose {
 		out = append(out, Line{Label: "note:", Text: "policies are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions", Tone: Note})
 	}
 	return append(out, inputLines(withLacks(e.Inputs, e.isAboutIt), e.Taken, o)...)

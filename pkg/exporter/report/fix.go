@@ -35,14 +35,12 @@ func FixParts(fix string) []FixPart {
 // placeholder matches what a user fills in: no object has a name in capitals.
 var placeholder = regexp.MustCompile(`[ /='][A-Z][A-Z-]{3,}(?:[ /'-]|$)`)
 
-// Complete reports whether the command can be run as it stands.
 func Complete(command string) bool { return !placeholder.MatchString(command) }
 
 // quotedOrCommand matches the commands of a fix, and the quoted names before
 // them: what a name holds is no command.
 var quotedOrCommand = regexp.MustCompile(`'[^']*'|"[^"]*"|(` + command + `)`)
 
-// fixParts splits a fix.
 func fixParts(fix string) []FixPart {
 	var out []FixPart
 	end := 0
@@ -79,7 +77,6 @@ func fixLines(f Finding) []Line {
 	return out
 }
 
-// edit is an operation of a JSON patch.
 type edit struct {
 	Op, Path string
 	Value    any

@@ -105,13 +105,11 @@ func whatLacks(lack string) (what string, is bool) {
 	return strings.TrimSuffix(strings.TrimSuffix(what, "."), " found"), is
 }
 
-// sentence is a text with a capital and a full stop.
 func sentence(s string) string { return text.Capital(strings.TrimSuffix(s, ".")) + "." }
 
-// inputText is the detected type of the input, and what it lacks.
 func inputText(i inventory.Input) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "Read %s as %s: %s", inputName(i), i.Kind, inventory.Counted(i.Objects, "object"))
+	fmt.Fprintf(&s, "Read %s as %s: %s", i.Name(), i.Kind, inventory.Counted(i.Objects, "object"))
 	if i.Skipped > 0 {
 		fmt.Fprintf(&s, ", %d of other kinds", i.Skipped)
 	}
@@ -123,13 +121,6 @@ func inputText(i inventory.Input) string {
 		s.WriteString(" " + sentence(lack))
 	}
 	return text.Clean(s.String())
-}
-
-func inputName(i inventory.Input) string {
-	if i.Path == "-" {
-		return "standard input"
-	}
-	return i.Path
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

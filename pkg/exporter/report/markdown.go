@@ -1,10 +1,13 @@
 package report
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -52,11 +55,8 @@ func whatToDo(findings []Finding) Block {
 // markdownFoot are the first errors, what was read, and as of when it is evaluated.
 func markdownFoot(errors []Error, inputs []inventory.Input, snapshotTime time.Time) Blocks {
 	out := Blocks{{Heading: "Errors", Lines: lines(ByCause(errors), Error.String)}}.Bounded(MaxErrors)
-	var read Block
-	for _, line := range append(readLines(inputs, snapshotTime), "webhook-auditor, snapshot of "+formatTime(snapshotTime)) {
-		read.Lines = append(read.Lines, Line{Aside: line})
-	}
-	return append(out, read)
+	read := append(readLines(inputs, snapshotTime), "webhook-auditor, snapshot of "+formatTime(snapshotTime))
+	return append(out, Block{Lines: lists.Map(read, func(line string) Line { return Line{Aside: line} })})
 }
 
 func unreadableNote(errs []Error) string {
@@ -92,26 +92,89 @@ func markdown(s string) string {
 // code returns a code span that shows s as it is.
 func code(s string) string {
 	s = text.Clean(s)
-	fence := strings.Repeat("`", longestRun(s)+1)
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
 	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
 		s = " " + s + " "
 	}
 	return fence + s + fence
 }
 
-// longestRun returns the length of the longest run of backquotes.
-func longestRun(s string) int {
-	longest, run := 0, 0
-	for _, r := range s {
-		if r != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
-}
-
 // cell keeps a table's cell in its column: a pipe ends it even inside code.
 func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+func (b Blocks) WriteMarkdown(w io.Writer) error {
+	buffer := bufio.NewWriter(w)
+	level := "###"
+	for i, block := range b {
+		if i > 0 {
+			buffer.WriteString("\n")
+		}
+		if block.Heading != "" {
+			fmt.Fprintf(buffer, "%s %s\n", level, escape(block.Heading))
+			level = "####"
+		}
+		block.markdown(buffer)
+	}
+	return flush(buffer)
+}
+
+func (b Block) markdown(w *bufio.Writer) {
+	separator, list := "", b.Heading != ""
+	if list {
+		separator = "\n"
+	}
+	if b.Table != nil && len(b.Table.Rows) > 0 {
+		w.WriteString(separator + b.Table.markdown() + "\n")
+		separator = "\n"
+	}
+	for i, l := range b.Lines {
+		if i == 0 || !list {
+			w.WriteString(separator)
+		}
+		separator = "\n"
+		if list {
+			w.WriteString("- ")
+		}
+		w.WriteString(l.markdown() + "\n")
+		for _, u := range l.Under {
+			w.WriteString("  - " + u.markdown() + "\n")
+		}
+	}
+	for i, c := range b.Commands {
+		if i == 0 && len(b.Lines) == 0 {
+			w.WriteString(separator)
+		}
+		w.WriteString("- " + code(c) + "\n")
+	}
+}
+
+// markdown is the line without what is below it.
+func (l Line) markdown() string {
+	var parts []string
+	for _, part := range []struct{ text, form string }{
+		{escape(l.Label), "%s"},
+		{escape(l.Name), "**%s**"},
+		{markdown(shortenLists(l.Text)), "%s"},
+		{escape(l.Aside), "<sub>%s</sub>"},
+	} {
+		if part.text != "" {
+			parts = append(parts, fmt.Sprintf(part.form, part.text))
+		}
+	}
+	if l.Command != "" {
+		parts = append(parts, code(l.Command))
+	}
+	return strings.Join(parts, " ")
+}
+
+func (t *Table) markdown() string {
+	return t.writer(func(s, link string) string {
+		if link != "" {
+			return "[" + escape(s) + "](" + link + ")"
+		}
+		return escape(s)
+	}).RenderMarkdown()
+}

@@ -3,12 +3,14 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -40,33 +42,23 @@ func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
 	b := o.Of(series)
 	out := &Observed{
 		Calls: b.Calls, CallsPerSecond: b.CallsPerSecond,
-		P50Beyond: b.P50.Beyond, P99Beyond: b.P99.Beyond,
+		P50Seconds: measured(b.P50), P50Beyond: b.P50.Beyond, P99Seconds: measured(b.P99), P99Beyond: b.P99.Beyond,
+		SlowShare: b.Slow, EnoughSeconds: measured(b.Enough), EnoughBeyond: b.Enough.Beyond,
 		Failing: b.FailedShare(), Refused: b.RefusedShare(),
 		FailedOpen: b.FailedOpen, Failures: b.Failures, RefusedCalls: b.Refused,
 	}
 	if series.Type == inventory.Mutating || series.Type == inventory.Validating {
 		out.Share = o.Share(b)
 	}
-	if b.P50.Known {
-		out.P50Seconds = &b.P50.Seconds
-	}
-	out.SlowShare, out.EnoughBeyond = b.Slow, b.Enough.Beyond
-	if b.Enough.Known {
-		out.EnoughSeconds = &b.Enough.Seconds
-	}
-	if b.P99.Known {
-		out.P99Seconds = &b.P99.Seconds
-	}
 	return out
 }
 
-// observed is what was measured of each webhook.
-func (d Document) observed() map[inventory.Ref]*Observed {
-	out := make(map[inventory.Ref]*Observed, len(d.Webhooks))
-	for _, w := range d.Webhooks {
-		out[w.Ref] = w.Observed
+// measured is nil where no call was measured.
+func measured(q inventory.Quantile) *float64 {
+	if !q.Known {
+		return nil
 	}
-	return out
+	return &q.Seconds
 }
 
 // SourceLine says where observed values come from; "" without a source.
@@ -107,7 +99,6 @@ type Top struct {
 	Errors      []Error                `json:"errors"`
 }
 
-// TopWebhook is a line of a Top.
 type TopWebhook struct {
 	inventory.Series
 	Configurations   []string `json:"configurations" jsonschema:"Configurations are those that register the name, which share what is observed; none where nothing registers it."`
@@ -115,7 +106,6 @@ type TopWebhook struct {
 	Observed         Observed `json:"observed"`
 }
 
-// NewTop returns the webhooks of the Report by what was observed of them.
 func NewTop(r *classify.Report, column string) Top {
 	t := Top{
 		Version: documentVersion, Taken: r.Snapshot.Taken.UTC(), Observation: r.Snapshot.Observed,
@@ -189,7 +179,6 @@ func topLines(r *classify.Report) map[inventory.Series]*TopWebhook {
 	return out
 }
 
-// configurations are those that register each name.
 func configurations(s *inventory.Snapshot) map[inventory.Series][]string {
 	out := map[inventory.Series][]string{}
 	for _, w := range s.Webhooks {
@@ -246,4 +235,123 @@ func (o Observed) cells() Cells {
 		P50:   quantile(o.P50Seconds, o.P50Beyond), P99: quantile(o.P99Seconds, o.P99Beyond),
 		Failing: impact.Percent(o.Failing), Refused: impact.Percent(o.Refused), Share: impact.Percent(o.Share),
 	}
+}
+
+func (t Top) Text(TextOptions) Blocks {
+	out := Blocks{{Table: topTable(topHeadings, t.Webhooks, topCells)}}
+	if len(t.Policies) > 0 {
+		out = append(out, Block{Table: topTable(policyHeadings, t.Policies, policyCells)})
+	}
+	return append(out, Block{Lines: Sentences(topNotes(t)...)}).NonEmpty()
+}
+
+func topTable(headings []string, lines []TopWebhook, cells func(TopWebhook) []string) *Table {
+	out := &Table{Headings: headings, Spare: []string{"Configuration", "Binding", "Type", "p50", "Share"}}
+	for _, line := range lines {
+		out.Rows = append(out.Rows, cells(line))
+	}
+	return out
+}
+
+var policyHeadings = []string{"Policy", "Type", "Counted/s", "Denied/s", "Failed/s", "p50", "p99", "Binding"}
+
+// policyCells are those of a policy. One that mutates denies nothing; of one that
+// validates, no failure that refused a request is known to be one.
+func policyCells(line TopWebhook) []string {
+	o := line.Observed
+	denied, failed := fmt.Sprintf("%.2f", o.CallsPerSecond*o.Refused), fmt.Sprintf("%.2f", o.CallsPerSecond*o.Failing)
+	switch {
+	case line.Type == inventory.MutatingPolicy:
+		denied = "-"
+	case o.FailedOpen == 0:
+		failed = "-"
+	}
+	c := o.cells()
+	return []string{line.Name, line.Type.Title(), c.Calls, denied, failed, c.P50, c.P99, registeredBy(line)}
+}
+
+var topHeadings = []string{"Name", "Type", "Calls/s", "p50", "p99", "Failing", "Refused", "Share", "Configuration"}
+
+func topCells(line TopWebhook) []string {
+	c := line.Observed.cells()
+	if line.Type == inventory.Conversion {
+		c.Share = "-"
+	}
+	return []string{
+		line.Name, line.Type.Title(), c.Calls, c.P50, c.P99, c.Failing, c.Refused, c.Share, registeredBy(line),
+	}
+}
+
+func registeredBy(line TopWebhook) string {
+	if len(line.Configurations) == 0 {
+		return "(not registered)"
+	}
+	return shortenLists(strings.Join(line.Configurations, ", "))
+}
+
+// policyCounts says what the counters of policies lack.
+const policyCounts = "Of policies that validate, the API server counts failed checks alone, and with failurePolicy Fail an expression that fails as a denial."
+
+func topNotes(t Top) []string {
+	if t.Observation == nil {
+		return nil
+	}
+	var out []string
+	if len(t.Webhooks) == 0 {
+		out = append(out, "No webhook was called.")
+	}
+	out = append(out, timeoutNotes(t.Webhooks)...)
+	if slices.ContainsFunc(t.Policies, func(line TopWebhook) bool { return line.Type == inventory.ValidatingPolicy }) {
+		out = append(out, policyCounts)
+	}
+	if len(t.NotCalled) > 0 {
+		names := lists.Map(t.NotCalled, func(line TopWebhook) string { return line.Name })
+		out = append(out, fmt.Sprintf("Registered, but not called in that time: %s.", shortenLists(strings.Join(names, ", "))))
+	}
+	return append(out, SourceLine(t.Observation))
+}
+
+func quantile(seconds *float64, beyond bool) string {
+	return impact.Quantile(inventory.Quantile{Seconds: ptr.Deref(seconds, 0), Known: seconds != nil, Beyond: beyond})
+}
+
+// maxSlow bounds the webhooks of which a text says how many calls are slow.
+const maxSlow = 5
+
+// timeoutNotes say of which webhooks calls took longer than the default timeout, and which
+// timeout would have been enough for the others. Of calls that fail, the time says nothing.
+func timeoutNotes(lines []TopWebhook) []string {
+	var out []string
+	bySlow := slices.SortedStableFunc(slices.Values(lines),
+		func(a, b TopWebhook) int { return cmp.Compare(b.Observed.SlowShare, a.Observed.SlowShare) })
+	most, measured, failing := 0.0, 0, false
+	for _, line := range bySlow {
+		o := line.Observed
+		switch {
+		case o.Failing > 0:
+			failing = true
+		case o.EnoughSeconds == nil:
+		case o.SlowShare > 0 && len(out) < maxSlow:
+			out = append(out, fmt.Sprintf("%s: %s of its calls took longer than %d s; a timeout of %s would have been enough for 99.9%% of them.",
+				line.Name, impact.Percent(o.SlowShare), inventory.SlowSeconds, timeoutText(o)))
+		case !o.EnoughBeyond:
+			most, measured = max(most, *o.EnoughSeconds), measured+1
+		}
+	}
+	if measured > 0 {
+		which := "each webhook"
+		if len(out) > 0 || failing {
+			which = "each other webhook"
+		}
+		out = append(out, fmt.Sprintf("A timeout of %g s would have been enough for 99.9%% of the calls of %s.", math.Ceil(most), which))
+	}
+	return out
+}
+
+// timeoutText is a timeout in whole seconds, as registrations have it.
+func timeoutText(o Observed) string {
+	if o.EnoughBeyond {
+		return fmt.Sprintf("more than %g s", *o.EnoughSeconds)
+	}
+	return fmt.Sprintf("%g s", math.Ceil(*o.EnoughSeconds))
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// sarifLevels are the levels of SARIF for our severities.
 var sarifLevels = map[classify.Severity]string{
 	classify.Critical: sarif.LevelError,
 	classify.Warning:  sarif.LevelWarning,
@@ -45,7 +44,10 @@ func newSARIF(d Document, checks []*classify.Check, version string) *sarif.Repor
 	for _, c := range checks {
 		run.Tool.Driver.AddRule(sarifRule(c))
 	}
-	seen, observed := map[string]int{}, d.observed()
+	seen, observed := map[string]int{}, map[inventory.Ref]*Observed{}
+	for _, w := range d.Webhooks {
+		observed[w.Ref] = w.Observed
+	}
 	for _, f := range d.Findings {
 		id := fingerprint(f)
 		// The same object may stand in several files; each is a result.
@@ -91,18 +93,15 @@ func sarifLocation(f Finding) *sarif.Location {
 		WithName(f.Name).
 		WithFullyQualifiedName(strings.Join([]string{f.Type.Title(), f.Configuration, f.Name}, "/")).
 		WithKind("resource")
-	return withPosition(sarif.NewLocation().AddLogicalLocation(logical), f.Source)
-}
-
-func withPosition(l *sarif.Location, s inventory.Source) *sarif.Location {
-	if s.File == "" {
-		return l
+	out := sarif.NewLocation().AddLogicalLocation(logical)
+	if f.Source.File == "" {
+		return out
 	}
-	physical := sarif.NewPhysicalLocation().WithArtifactLocation(artifact(s.File))
-	if s.Line > 0 {
-		physical.WithRegion(sarif.NewRegion().WithStartLine(s.Line))
+	physical := sarif.NewPhysicalLocation().WithArtifactLocation(artifact(f.Source.File))
+	if f.Source.Line > 0 {
+		physical.WithRegion(sarif.NewRegion().WithStartLine(f.Source.Line))
 	}
-	return l.WithPhysicalLocation(physical)
+	return out.WithPhysicalLocation(physical)
 }
 
 // artifact names a file as a URI: relative to the root of the repository, which

@@ -19,14 +19,11 @@ import (
 
 // A Schema is the JSON Schema of what a command prints with -o json.
 type Schema struct {
-	// Name is what "print schema" takes.
-	Name string
-	// Command is what prints such documents.
+	Name    string
 	Command string
 	root    any
 }
 
-// Schemas are those of all commands.
 var Schemas = []Schema{
 	{"audit", "audit", Document{}},
 	{"audit-baseline", "audit --baseline", Comparison{}},
@@ -56,12 +53,8 @@ func (s Schema) WriteSchema(w io.Writer) error {
 
 // typeSchemas are those of types that write themselves.
 func typeSchemas() map[reflect.Type]*jsonschema.Schema {
-	severities := []any{}
-	for _, s := range classify.Severities {
-		severities = append(severities, s.String())
-	}
-	outcomes := []any{}
-	outcomes = append(outcomes, lists.Map(inventory.AuditOutcomes, func(o inventory.AuditOutcome) any { return o })...)
+	severities := lists.Map(classify.Severities, func(s classify.Severity) any { return s.String() })
+	outcomes := lists.Map(inventory.AuditOutcomes, func(o inventory.AuditOutcome) any { return o })
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[inventory.AuditOutcome](): {Type: "string", Enum: outcomes},
 		reflect.TypeFor[inventory.Type]():         {Type: "string", Enum: []any{"mutating", "validating", "conversion", "mutatingpolicy", "validatingpolicy"}},
@@ -92,7 +85,6 @@ func openUp(s *jsonschema.Schema) {
 	}
 }
 
-// WriteChecks writes a table of all checks, each with a link to its runbook.
 func WriteChecks(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(`# Checks
@@ -112,7 +104,6 @@ decides, thresholds and acknowledgements among it, is the [Policy](POLICY.md).
 	return flush(b)
 }
 
-// alerts returns the names of the alerts and their severities, the worst first.
 func alerts(c *classify.Check) []string {
 	var out []string
 	for _, s := range classify.Severities {

@@ -38,7 +38,6 @@ func (t *Table) dropEmpty(heading string) {
 	t.drop(i)
 }
 
-// drop leaves a column out.
 func (t *Table) drop(i int) {
 	t.Headings = slices.Delete(slices.Clone(t.Headings), i, i+1)
 	t.Rows = slices.Clone(t.Rows)
@@ -96,7 +95,6 @@ func isNumber(cell string) bool {
 	return cell == "-" || strings.Trim(cell, "0123456789.<>%ms ") == "" && cell != ""
 }
 
-// columnGap separates columns.
 const columnGap = "  "
 
 // text draws the table as kubectl does.
@@ -146,7 +144,6 @@ func (t *Table) widthBeside(but int) int {
 	return sum
 }
 
-// Table has the findings, one line each, and the totals.
 func (d Document) Table() Blocks {
 	t := findingsTable(d.Findings)
 	lines := Sentences(d.summary())
@@ -156,7 +153,6 @@ func (d Document) Table() Blocks {
 	return Blocks{{Table: t}, {Lines: lines}}.NonEmpty()
 }
 
-// findingsTable has a row for each finding.
 func findingsTable(findings []Finding) *Table {
 	t := &Table{Headings: []string{"Severity", "Check", "Configuration", "Webhook", "Message"}, Cut: "Message"}
 	for _, f := range findings {

@@ -211,13 +211,13 @@ func TestWords(t *testing.T) {
 		"kubectl 'open": {"kubectl", "'open"},
 	} {
 		var got []string
-		for _, w := range unbrokenWords(words(in, plain)) {
+		for _, w := range unbrokenWords(words(in, Plain)) {
 			got = append(got, w.text)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("words of %q are %q, want %q", in, got, want)
 		}
-		if line := words(in, plain)[0].text; line != strings.Join(want, " ") {
+		if line := words(in, Plain)[0].text; line != strings.Join(want, " ") {
 			t.Errorf("%q is %q on one line", in, line)
 		}
 	}
