@@ -45,10 +45,8 @@ type askPage struct {
 	Drawing *timeline
 }
 
-// example is one to click.
 type example struct{ Name, Text string }
 
-// ask answers what was put into the box.
 func (h *handler) ask(v *view, r *http.Request) answer {
 	p := &askPage{Action: v.link("ask"), Examples: v.examples()}
 	err := h.answer(v, p, r)
@@ -86,7 +84,6 @@ func (h *handler) answer(v *view, p *askPage, r *http.Request) error {
 	return nil
 }
 
-// isObject matches what has the field kind.
 var isObject = regexp.MustCompile(`(?m)(^|[{,\s"])kind"?\s*:`)
 
 // verbs begin a request; the last ones read, which no webhook is asked about.
@@ -131,8 +128,8 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 			b.Lines[i].Text = strings.TrimSuffix(b.Lines[i].Text, " (-v)") // a page has no flags
 		}
 	}
-	p.Verdict, p.Drawing, p.Answer = blocks[0].Heading, draw(e), v.linked(slices.Concat(v.look(e),
-		blocks[1:])).Bounded(maxAnswered)
+	p.Verdict, p.Drawing = blocks[0].Heading, draw(e)
+	p.Answer = v.linked(slices.Concat(v.look(e), blocks[1:])).Bounded(maxAnswered)
 	return nil
 }
 
@@ -183,8 +180,8 @@ func copyable(l report.Line) report.Line {
 
 // examples are an error of the worst webhook, an object and a request.
 func (v *view) examples() []example {
-	worst := slices.DeleteFunc(slices.Clone(v.profiles), func(p *classify.Profile) bool {
-		return p.Type == inventory.Conversion || p.Webhook.Backend.Service.Name == ""
+	worst := lists.Filter(v.profiles, func(p *classify.Profile) bool {
+		return p.Type != inventory.Conversion && p.Webhook.Backend.Service.Name != ""
 	})
 	v.worstFirst(worst)
 	failed := `Internal error occurred: failed calling webhook "policy.example.com": failed to call webhook: Post "https://policy.policy.svc:443/?timeout=10s": context deadline exceeded`
@@ -221,10 +218,8 @@ func (v *view) find(typed string) report.Blocks {
 	var webhooks, checks []report.Line
 	for _, w := range v.profiles {
 		if v.matches(query{Text: typed}, w) {
-			webhooks = append(webhooks,
-				report.Line{
-					Name: w.Name, URL: v.webhook(w.Ref).URL, Text: w.Configuration + ", " + w.Webhook.Backend.String(),
-				})
+			where := w.Configuration + ", " + w.Webhook.Backend.String()
+			webhooks = append(webhooks, report.Line{Name: w.Name, URL: v.webhook(w.Ref).URL, Text: where})
 		}
 	}
 	for _, c := range classify.Checks {

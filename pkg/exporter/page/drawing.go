@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -19,8 +19,7 @@ type timeline struct {
 	Bars   []bar
 	Marks  []mark
 	More   string
-	// total is how many seconds the axis has.
-	total int
+	total  int
 }
 
 type bar struct {
@@ -29,7 +28,6 @@ type bar struct {
 	Y            int
 }
 
-// mark is a deadline on the axis.
 type mark struct {
 	X     float64
 	Label string
@@ -49,7 +47,7 @@ const (
 // draw places the bars: the mutating webhooks one after the other, those that may
 // be called again once more, then the validating ones beside each other.
 func draw(e report.Explanation) *timeline {
-	webhooks := slices.DeleteFunc(slices.Clone(e.Chain), func(s report.ChainStep) bool { return s.Type.IsPolicy() })
+	webhooks := lists.Filter(e.Chain, func(s report.ChainStep) bool { return !s.Type.IsPolicy() })
 	if len(webhooks) == 0 {
 		return nil
 	}
@@ -83,7 +81,6 @@ func draw(e report.Explanation) *timeline {
 	return t
 }
 
-// add draws a bar of so many seconds.
 func (t *timeline) add(name, style string, begin, seconds int) {
 	x, end := t.xPosition(begin), t.xPosition(begin+seconds)
 	t.Bars = append(t.Bars, bar{
@@ -93,12 +90,10 @@ func (t *timeline) add(name, style string, begin, seconds int) {
 	t.Height += rowHeight
 }
 
-// xPosition is the place of a second on the axis.
 func (t *timeline) xPosition(second int) float64 {
 	return math.Round(plotted*10*float64(min(second, t.total))/float64(t.total)) / 10
 }
 
-// mark draws the deadlines that begin with the request.
 func (t *timeline) mark(deadlines []report.Deadline) {
 	t.Height += axisHeight
 	for _, d := range deadlines {

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
+	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -17,16 +20,14 @@ type overview struct {
 	// Failing are the webhooks whose calls fail, as observed.
 	Failing string
 	// Top is the cause that stops most; nil where nothing is broken.
-	Top    *causeText
-	Groups []group
-	// Webhooks is how many there are.
+	Top      *causeText
+	Groups   []group
 	Webhooks int
 	// Unread says that there may be more than can be read.
 	Unread bool
 	Rest   report.Blocks
 }
 
-// group are the causes of one urgency.
 type group struct {
 	Title  string
 	Count  int
@@ -47,7 +48,7 @@ func (v *view) overview() *overview {
 	failing := v.failing()
 	o := &overview{
 		Webhooks: len(v.profiles), Unread: len(v.Report.Errors) > 0, Lead: lead(causes, len(failing)),
-		Failing: bounded(failing),
+		Failing: classify.JoinBounded(failing),
 	}
 	if len(causes) > 0 && causes[0].broken() {
 		o.Top, causes = v.describe(causes[0]), causes[1:]
@@ -81,17 +82,12 @@ func lead(causes []*cause, failing int) string {
 
 // failing are the webhooks whose calls fail, the worst first, with the share of them.
 func (v *view) failing() []string {
-	of := slices.DeleteFunc(slices.Clone(v.profiles),
-		func(p *classify.Profile) bool { return v.failedShare(p) < failingShare })
-	slices.SortStableFunc(of, func(a,
-		b *classify.Profile,
-	) int {
-		return cmp.Compare(v.failedShare(b), v.failedShare(a))
-	})
+	of := lists.Filter(v.profiles, func(p *classify.Profile) bool { return v.failedShare(p) >= failingShare })
+	slices.SortStableFunc(of,
+		func(a, b *classify.Profile) int { return cmp.Compare(v.failedShare(b), v.failedShare(a)) })
 	return lists.Map(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
 }
 
-// groups are the causes by urgency.
 func (v *view) groups(causes []*cause) []group {
 	var out []group
 	most := maxCauses
@@ -99,8 +95,7 @@ func (v *view) groups(causes []*cause) []group {
 		most = maxRows
 	}
 	for when, title := range urgencies {
-		of := slices.DeleteFunc(slices.Clone(causes),
-			func(c *cause) bool { return c.urgency.When != report.When(when) })
+		of := lists.Filter(causes, func(c *cause) bool { return c.urgency.When == report.When(when) })
 		if len(of) == 0 {
 			continue
 		}
@@ -116,22 +111,12 @@ func (v *view) groups(causes []*cause) []group {
 	return out
 }
 
-// counted are the webhooks and the findings in a line.
 func (v *view) counted() report.Blocks {
-	acknowledged, severities := 0, map[classify.Severity]int{}
-	for _, f := range v.Findings {
-		if f.Acknowledged {
-			acknowledged++
-		} else {
-			severities[f.Severity]++
-		}
-	}
+	n, webhooks := v.Totals(), inventory.Counted(len(v.profiles), "webhook")
 	return report.Blocks{{Lines: report.Sentences(fmt.Sprintf("%s. Findings: %d critical, %d warning, %d info, %d acknowledged.",
-		inventory.Counted(len(v.profiles),
-			"webhook"), severities[classify.Critical], severities[classify.Warning], severities[classify.Info], acknowledged))}}
+		webhooks, n.Critical, n.Warning, n.Info, n.Acknowledged))}}
 }
 
-// alerts are those that fire, of all webhooks.
 func (v *view) alerts() report.Blocks {
 	if v.Snapshot.Observed == nil {
 		return nil
@@ -145,17 +130,229 @@ func (v *view) alerts() report.Blocks {
 	return v.linked(report.Blocks{{Heading: "Firing alerts", Table: t}}.NonEmpty()).Bounded(maxAnswered)
 }
 
-// sources are what was read, and what cannot be read.
 func (v *view) sources() report.Blocks {
-	unread, observed, inputs := report.Block{Heading: "Not readable, so unknown"}, report.Block{}, report.Block{Heading: "Inputs"}
-	for _, e := range report.ByCause(report.NewErrors(v.Report.Errors)) {
-		unread.Lines = append(unread.Lines, report.Line{Text: e.String(), Tone: report.Critical})
+	unread := lists.Map(report.ByCause(report.NewErrors(v.Report.Errors)),
+		func(e report.Error) report.Line { return report.Line{Text: e.String(), Tone: report.Critical} })
+	var observed report.Block
+	observed.Add("", report.Line{Text: report.SourceLine(v.Snapshot.Observed), Tone: report.Dim})
+	inputs := lists.Map(v.Snapshot.Inputs,
+		func(i inventory.Input) report.Line { return report.Line{Text: i.Path + " (" + i.Kind + ")"} })
+	return report.Blocks{
+		{Heading: "Not readable, so unknown", Lines: unread}, observed, {Heading: "Inputs", Lines: inputs},
+	}.NonEmpty().Bounded(report.MaxErrors)
+}
+
+// cause is what findings have in common: a Service that cannot be called, else a check.
+type cause struct {
+	check    *classify.Check
+	severity classify.Severity
+	service  inventory.Key
+	findings []*classify.Finding
+	// profiles are the webhooks of the findings that are shown.
+	profiles []*classify.Profile
+	stops    []string
+	urgency  report.Urgency
+}
+
+type causeText struct {
+	Title, Summary, Severity string
+	Stops                    []string
+	Check                    link
+	// Findings are the first of Count.
+	Findings    []findingRow
+	Count, More int
+	All         link
+	Since       since
+	Owner       string
+	Alerts      []string
+	// Look shows the cause; "" for nothing.
+	Look string
+	// Note is for the ticket of an incident.
+	Note string
+}
+
+func (c *cause) broken() bool { return c.urgency.When == report.BrokenNow }
+
+var urgencies = []string{report.BrokenNow: "Broken now", report.AtRisk: "At risk", report.ToReview: "To review"}
+
+// since says for how long, and since when, as far as that is known.
+type since struct{ What, For, At string }
+
+// causes groups the findings that are not acknowledged: what fails now and stops most
+// comes first.
+func (v *view) causes() []*cause {
+	type key struct {
+		check    *classify.Check
+		severity classify.Severity
+		service  inventory.Key
 	}
-	if line := report.SourceLine(v.Snapshot.Observed); line != "" {
-		observed.Lines = []report.Line{{Text: line, Tone: report.Dim}}
+	grouped := map[key]*cause{}
+	var out []*cause
+	for _, f := range v.Findings {
+		if f.Acknowledged {
+			continue
+		}
+		k, p := key{check: f.Check, severity: f.Severity}, v.byRef[f.Webhook]
+		if p != nil && f.Check.Name == string(p.State.Fault) {
+			k.service = p.State.Service.Key
+		}
+		if grouped[k] == nil {
+			grouped[k] = &cause{check: f.Check, severity: f.Severity, service: k.service}
+			out = append(out, grouped[k])
+		}
+		grouped[k].findings = append(grouped[k].findings, f)
+		if p != nil {
+			grouped[k].profiles = append(grouped[k].profiles, p)
+		}
 	}
-	for _, i := range v.Snapshot.Inputs {
-		inputs.Lines = append(inputs.Lines, report.Line{Text: i.Path + " (" + i.Kind + ")"})
+	for _, c := range out {
+		c.weigh()
 	}
-	return report.Blocks{unread, observed, inputs}.NonEmpty().Bounded(report.MaxErrors)
+	slices.SortStableFunc(out, func(a, b *cause) int { return a.urgency.Compare(b.urgency) })
+	return out
+}
+
+// weigh finds what of the cluster stops, where the webhooks fail now.
+func (c *cause) weigh() {
+	most := 0
+	for _, f := range c.findings {
+		most = max(most, len(f.Stops))
+		if c.severity == classify.Critical {
+			c.stops = lists.Once(append(c.stops, f.Stops...))
+		}
+	}
+	c.urgency = report.NewUrgency(c.check, c.severity, most)
+}
+
+const maxPerCause = 3
+
+func (v *view) describe(c *cause) *causeText {
+	first := c.findings[0]
+	t := &causeText{
+		Title: c.check.Name, Summary: c.check.Summary, Severity: c.severity.String(), Stops: c.stops,
+		Check: v.check(c.check),
+		Count: len(c.findings), All: v.search("all of them", c.check.Name), Alerts: v.alertsOn(c.profiles),
+		Look: first.Look,
+	}
+	t.Findings, t.More = v.rows(c.findings, maxPerCause)
+	switch {
+	case c.service.Name != "":
+		t.Title = classify.BackendName(c.profiles[0]) + " " + c.profiles[0].State.Detail
+		t.Summary, _, _ = strings.Cut(first.Brief, ": ")
+		t.All = v.search("all of them", c.service.String())
+	case len(c.findings) > 1:
+		t.Title, _, _ = strings.Cut(strings.TrimSuffix(c.check.Summary, "."), ": ")
+		t.Summary = c.check.Name
+	default:
+		what, why, both := strings.Cut(cmp.Or(first.Brief, first.Message), ": ")
+		if !both || !c.broken() {
+			what, why = "", cmp.Or(first.Brief, first.Message)
+		}
+		t.Title, t.Summary = text.Capital(why), strings.TrimSuffix(first.Webhook.Name+": "+what, ": ")
+	}
+	if len(c.profiles) > 0 {
+		t.Owner = c.profiles[0].Object.Owner.String()
+	}
+	if c.broken() && len(c.profiles) > 0 {
+		t.Since = v.since(c.profiles)
+	}
+	t.once()
+	t.Note = v.note(urgencies[c.urgency.When], t)
+	return t
+}
+
+// once leaves each command, and a fix that several findings share, in one place.
+func (t *causeText) once() {
+	seen := map[report.FixPart]bool{{Text: t.Look, Command: true}: true}
+	for i := range t.Findings {
+		t.Findings[i].Fix = slices.DeleteFunc(t.Findings[i].Fix, func(p report.FixPart) bool {
+			again := seen[p]
+			seen[p] = true
+			return again
+		})
+	}
+}
+
+// since is when the first of the webhooks began to fail: as the oldest of their alerts has it,
+// or as this process saw it where that is older.
+func (v *view) since(profiles []*classify.Profile) since {
+	var begin time.Time
+	older := func(t time.Time) bool { return !t.IsZero() && (begin.IsZero() || t.Before(begin)) }
+	what := "Failing for at least"
+	for _, a := range v.alertsOf(profiles) {
+		if older(a.Since) {
+			begin = a.Since
+		}
+	}
+	for _, p := range profiles {
+		if v.history == nil {
+			break
+		}
+		if seen := v.history.FailingSince(p.Ref); older(seen) {
+			if begin = seen; seen.After(v.history.Since()) {
+				what = "Failing for"
+			}
+		}
+	}
+	if begin.IsZero() || !begin.Before(v.now) { // of a single look, nothing is known of before
+		return since{}
+	}
+	out := v.lasting(begin)
+	out.What = what
+	return out
+}
+
+// lasting is for how long something is so; the zero since where that is unknown.
+func (v *view) lasting(begin time.Time) since {
+	if begin.IsZero() {
+		return since{}
+	}
+	return since{For: spanText(max(v.now.Sub(begin), 0)), At: timeText(begin)}
+}
+
+func (v *view) alertsOf(profiles []*classify.Profile) []inventory.Alert {
+	if v.Snapshot.Observed == nil {
+		return nil
+	}
+	return lists.Filter(v.Snapshot.Observed.Alerts, func(a inventory.Alert) bool {
+		return slices.ContainsFunc(profiles, func(p *classify.Profile) bool { return p.Series() == a.Series })
+	})
+}
+
+func (v *view) alertsOn(profiles []*classify.Profile) []string {
+	return lists.Distinct(lists.Map(v.alertsOf(profiles), func(a inventory.Alert) string {
+		if a.Severity != classify.Critical.String() { // of a critical finding, too
+			return fmt.Sprintf("%s (%s: does not page)", a.Name, a.Severity)
+		}
+		return fmt.Sprintf("%s (%s)", a.Name, a.Severity)
+	}))
+}
+
+const maxNote = 400
+
+// note is the cause for the ticket of an incident.
+func (v *view) note(urgency string, t *causeText) string {
+	var b strings.Builder
+	add := func(label, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%s: %s\n", label, text.Shorten(text.Clean(value), maxNote))
+		}
+	}
+	add(urgency, t.Title)
+	add("Stops", strings.Join(t.Stops, "; "))
+	for _, f := range t.Findings {
+		add("Webhook", f.Webhook.Text+" ("+f.Where+"): "+f.Message)
+	}
+	if t.More > 0 {
+		add("More webhooks", fmt.Sprint(t.More))
+	}
+	if t.Since.At != "" {
+		add(t.Since.What+" "+t.Since.For, "since "+t.Since.At)
+	}
+	add("Alerts", strings.Join(t.Alerts, ", "))
+	add("Owner", t.Owner)
+	add("First command", t.Look)
+	add("Runbook", report.RunbookURL(t.Check.Text))
+	add("Cluster", fmt.Sprintf("Kubernetes %s, as of %s", v.Snapshot.Server, timeText(v.AsOf())))
+	return b.String()
 }

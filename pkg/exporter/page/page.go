@@ -11,6 +11,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -20,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -36,7 +38,6 @@ var styleSheet string
 //go:embed page.js
 var script string
 
-// icon is what browsers show in a tab.
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#0b57b5"/><path d="M3 5h6M3 8h10M3 11h7" stroke="#fff" stroke-width="1.6" stroke-linecap="round"/></svg>`
 
 // templates are parsed once a page is asked for: other commands do not wait for that.
@@ -48,12 +49,10 @@ var templates = sync.OnceValue(func() *template.Template {
 
 // Options are what the pages show besides the Report.
 type Options struct {
-	// Version is the version of this program.
 	Version string
 	// OnPanic, if set, is called with each panic of a page that is served, and its
 	// stack.
 	OnPanic func(value any, stack []byte)
-	// Explain answers what is asked of served pages.
 	Explain explains
 	// History has the changes of registrations that served pages show.
 	History *impact.History
@@ -98,9 +97,8 @@ type status struct {
 	// AsOf is the time of the facts, When says of what: "as of", or how files got it. Age is
 	// how long that is ago; "" of files.
 	AsOf, When, Age string
-	// Seconds is Age in seconds.
-	Seconds        int
-	Stale, Waiting bool
+	Seconds         int
+	Stale, Waiting  bool
 	// Broken says which watches are not current, "" if all are; Since is when the
 	// first of them broke.
 	Broken, Since string
@@ -172,7 +170,6 @@ var humps = regexp.MustCompile(`([a-z])([A-Z])`)
 
 var wrapping = strings.NewReplacer(".", ".<wbr>", "/", "/<wbr>", "_", "_<wbr>")
 
-// sections are the pages of the navigation, with their paths.
 var sections = []struct{ title, path string }{
 	{"Overview", ""},
 	{"Webhooks", "webhooks"},
@@ -194,7 +191,6 @@ func newDocument(r *classify.Report, section string, l links) document {
 	return d
 }
 
-// write returns the document with the answer in it.
 func (d document) write(a answer) ([]byte, error) {
 	var body, whole bytes.Buffer
 	if a.template != "" {
@@ -207,4 +203,44 @@ func (d document) write(a answer) ([]byte, error) {
 		return nil, fmt.Errorf("writing page: %w", err)
 	}
 	return whole.Bytes(), nil
+}
+
+type filePage struct {
+	Overview *overview
+	Webhooks *table
+}
+
+func newFilePage(r *classify.Report, d report.Document) filePage {
+	shown := map[inventory.Ref]bool{}
+	for _, registered := range d.Registered() {
+		shown[registered.Ref] = true
+	}
+	selected := *r
+	selected.Findings = lists.Filter(r.Findings, func(f *classify.Finding) bool { return shown[f.Webhook] })
+	v := newView(&selected, links{inFile: true})
+	v.profiles = lists.Filter(v.profiles, func(p *classify.Profile) bool { return shown[p.Ref] })
+	return filePage{v.overview(), v.table(query{})}
+}
+
+// WriteFile writes the overview and the table of webhooks as one file that needs no other,
+// of what the Document selects. The policy allows its style and script by their digests.
+func WriteFile(w io.Writer, r *classify.Report, d report.Document, version string) error {
+	file := document{File: newAssets(), Version: version, Project: report.Project, Status: statusOf(r, r.AsOf())}
+	file.Status.Age = "" // it grows while the file lies around
+	text, err := file.write(answer{title: "Webhook report", template: "file", data: newFilePage(r, d)})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		return fmt.Errorf("writing page: %w", err)
+	}
+	return nil
+}
+
+func newAssets() *fileAssets {
+	return &fileAssets{
+		Policy: fmt.Sprintf("default-src 'none'; img-src data:; style-src 'sha256-%s'; script-src 'sha256-%s'; form-action 'none'; base-uri 'none'", digest(styleSheet), digest(script)),
+		Style:  template.CSS(styleSheet),
+		Script: template.JS(script),
+	}
 }

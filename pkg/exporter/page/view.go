@@ -31,11 +31,10 @@ type view struct {
 
 func newView(r *classify.Report, l links) *view {
 	v := &view{
-		Report: r, links: l, now: r.AsOf(), byRef: map[inventory.Ref]*classify.Profile{},
+		Report: r, links: l, now: r.AsOf(), profiles: r.Profiles, byRef: map[inventory.Ref]*classify.Profile{},
 		ofWebhook: map[inventory.Ref][]*classify.Finding{},
 	}
 	for _, p := range r.Profiles {
-		v.profiles = append(v.profiles, p)
 		v.byRef[p.Ref] = p
 	}
 	for _, f := range r.Findings {
@@ -67,8 +66,7 @@ func (v *view) row(found *classify.Finding) findingRow {
 
 // rows are the first findings, and how many more there are.
 func (v *view) rows(findings []*classify.Finding, most int) (rows []findingRow, more int) {
-	rows = append(rows, lists.Map(findings[:min(len(findings), most)], v.row)...)
-	return rows, max(len(findings)-most, 0)
+	return lists.Map(findings[:min(len(findings), most)], v.row), max(len(findings)-most, 0)
 }
 
 // ago is a time, and how long ago it is.
@@ -126,7 +124,6 @@ func (v *view) linked(blocks report.Blocks) report.Blocks {
 // link is a text that leads to a page; without a URL it leads nowhere.
 type link struct{ Text, URL string }
 
-// links makes the addresses of pages.
 type links struct {
 	// root leads from the page to "/", relative so that a proxy may add a prefix.
 	root string
@@ -142,7 +139,6 @@ func (l links) link(name string) string {
 	return l.root + name
 }
 
-// join escapes the parts of a name.
 func join(parts ...string) string {
 	return strings.Join(lists.Map(parts, url.PathEscape), "/")
 }
