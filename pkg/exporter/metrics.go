@@ -18,13 +18,9 @@ const program = "webhook_auditor"
 // Prefix starts the name of each of our series.
 const Prefix = program + "_"
 
-// maxSeries bounds a family: as much as a default Prometheus of a cluster takes
-// from one target.
-const maxSeries = 10_000
-
-// DefaultMaxSeries is how many series a family may have where no other bound is
-// given.
-const DefaultMaxSeries = maxSeries
+// DefaultMaxSeries bounds a family where no other bound is given: as much as a default
+// Prometheus of a cluster takes from one target.
+const DefaultMaxSeries = 10_000
 
 // Family is one metric family. Its series are derived from the current Report
 // alone, so that there is nothing to reset and nothing to leak.
@@ -36,17 +32,15 @@ type Family struct {
 	Labels []string
 	// Counter marks a counter; all others are gauges.
 	Counter bool
-	// Max bounds the number of series; 0 stands for maxSeries.
+	// Max bounds the number of series; 0 stands for DefaultMaxSeries.
 	Max int
 	// Collect emits the family's series, the most important first: what is
 	// beyond Max is dropped.
 	Collect func(r *classify.Report, emit func(value float64, labels ...string))
 }
 
-// Series returns the full name of the family's series.
 func (f Family) Series() string { return Prefix + f.Name }
 
-// kind returns the family's type as the exposition formats write it.
 func (f Family) kind() string {
 	if f.Counter {
 		return "counter"
@@ -54,10 +48,9 @@ func (f Family) kind() string {
 	return "gauge"
 }
 
-// bound returns how many series the family may have.
 func (f Family) bound() int {
 	if f.Max == 0 {
-		return maxSeries
+		return DefaultMaxSeries
 	}
 	return f.Max
 }
@@ -105,7 +98,7 @@ var Families = []Family{
 		Name:    "webhook_reached_resources",
 		Help:    "Number of resources of the class that the webhook is called for.",
 		Labels:  refLabels("class"),
-		Max:     maxSeries * len(classify.Classes),
+		Max:     DefaultMaxSeries * len(classify.Classes),
 		Collect: reachedResources,
 	},
 	{
@@ -118,7 +111,7 @@ var Families = []Family{
 		Name:    "webhook_ca_bundle_not_after_timestamp_seconds",
 		Help:    "Expiry of the last valid CA of the CA bundle; absent if there is none.",
 		Labels:  refLabels(),
-		Collect: caBundleNotAfter,
+		Collect: perWebhook(caBundleNotAfter),
 	},
 	{
 		Name:    "webhook_probe_success",
@@ -200,12 +193,11 @@ var Families = []Family{
 func Bounded(series int) []Family {
 	out := slices.Clone(Families)
 	for i := range out {
-		out[i].Max = int(int64(out[i].bound()) * int64(series) / maxSeries)
+		out[i].Max = int(int64(out[i].bound()) * int64(series) / DefaultMaxSeries)
 	}
 	return out
 }
 
-// refLabels returns the labels that name one webhook, and more.
 func refLabels(more ...string) []string {
 	return slices.Concat([]string{"type", "configuration", "name"}, more)
 }
@@ -320,13 +312,12 @@ func reachedResources(r *classify.Report, emit func(float64, ...string)) {
 	}
 }
 
-func caBundleNotAfter(r *classify.Report, emit func(float64, ...string)) {
-	for _, p := range r.Profiles {
-		authority := p.Webhook.Backend.Authority
-		if authority != nil && len(authority.Certificates) > 0 {
-			emit(seconds(authority.NotAfter), string(p.Type), p.Configuration, p.Name)
-		}
+func caBundleNotAfter(p *classify.Profile) (float64, bool) {
+	authority := p.Webhook.Backend.Authority
+	if authority == nil || len(authority.Certificates) == 0 {
+		return 0, false
 	}
+	return seconds(authority.NotAfter), true
 }
 
 func configurationChanged(r *classify.Report, emit func(float64, ...string)) {
@@ -384,8 +375,6 @@ type sameName struct {
 	serviceNamespace string
 }
 
-// mergeByName returns one entry per type and name, in the order of the
-// profiles.
 func mergeByName(profiles []*classify.Profile) []*sameName {
 	index := make(map[inventory.Series]*sameName, len(profiles))
 	out := make([]*sameName, 0, len(profiles))

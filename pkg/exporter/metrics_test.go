@@ -206,7 +206,7 @@ func TestEverySeverityIsCounted(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	r := reporttest.Report()
-	for i := range 3 * maxSeries {
+	for i := range 3 * DefaultMaxSeries {
 		f := *r.Findings[i%2]
 		f.Webhook.Name = fmt.Sprint(i)
 		r.Findings = append(r.Findings, &f)
@@ -215,16 +215,16 @@ func TestBounds(t *testing.T) {
 	for _, family := range gatherPedantically(t, r) {
 		switch name := strings.TrimPrefix(family.GetName(), Prefix); name {
 		case "finding":
-			if n := len(family.Metric); n != maxSeries {
-				t.Errorf("got %d series, want the bound %d", n, maxSeries)
+			if n := len(family.Metric); n != DefaultMaxSeries {
+				t.Errorf("got %d series, want the bound %d", n, DefaultMaxSeries)
 			}
 		case "findings":
 			// The first one is acknowledged="false", severity="critical".
-			if n := family.Metric[0].GetGauge().GetValue(); n != float64(2+3*maxSeries) {
-				t.Errorf("the total of critical findings is %v, want it untruncated: %v", n, 2+3*maxSeries)
+			if n := family.Metric[0].GetGauge().GetValue(); n != float64(2+3*DefaultMaxSeries) {
+				t.Errorf("the total of critical findings is %v, want it untruncated: %v", n, 2+3*DefaultMaxSeries)
 			}
 		case "series_dropped":
-			checkDropped(t, family, map[string]int{Prefix + "finding": open - maxSeries})
+			checkDropped(t, family, map[string]int{Prefix + "finding": open - DefaultMaxSeries})
 		}
 	}
 }
@@ -245,14 +245,14 @@ func checkDropped(t *testing.T, family *dto.MetricFamily, want map[string]int) {
 // The class that matters most is not what a bound drops.
 func TestBoundKeepsCriticalReach(t *testing.T) {
 	r := reporttest.Report()
-	many := make([]inventory.Resource, 2*maxSeries)
+	many := make([]inventory.Resource, 2*DefaultMaxSeries)
 	for i := range many {
 		many[i] = inventory.Resource{Name: fmt.Sprint("r", i)}
 	}
 	r.Profiles[0].ByClass[classify.ClassSensitive] = many
 	got := exposed(t, r, "webhook_reach")
 	expect.Equal(t, 2, strings.Count(got, `class="critical"`))
-	expect.Equal(t, maxSeries, strings.Count(got, "\n"))
+	expect.Equal(t, DefaultMaxSeries, strings.Count(got, "\n"))
 }
 
 // TestOtherBound: what a flag sets holds for each family, in proportion.

@@ -9,7 +9,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
-// WriteMetrics writes the documentation of all metric families.
 func WriteMetrics(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, `# Metrics
@@ -37,7 +36,7 @@ With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps
 
 | Series | Type | Labels | Meaning |
 | --- | --- | --- | --- |
-`, maxSeries, seriesDropped.Series(), Prefix+"webhook_reach")
+`, DefaultMaxSeries, seriesDropped.Series(), Prefix+"webhook_reach")
 	for _, f := range Families {
 		writeFamily(b, f, f.kind())
 	}

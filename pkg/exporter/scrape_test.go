@@ -75,7 +75,7 @@ func TestScrapeIsWhatPromhttpWrites(t *testing.T) {
 		"/metrics?name[]=webhook_auditor_series_dropped", "/metrics?name[]=webhook_auditor_evaluation_duration_seconds", "/metrics?name[]=unknown",
 	}
 	compressions := []string{"", "gzip", "deflate, gzip;q=1.0, *;q=0.5", "gzip;q=0", "zstd"}
-	for name, r := range map[string]*classify.Report{"none": nil, "report": reporttest.Report(), "again": reporttest.Report(), "healthy": reporttest.Healthy(), "conditions": &degraded, "many": large(maxSeries + 1)} {
+	for name, r := range map[string]*classify.Report{"none": nil, "report": reporttest.Report(), "again": reporttest.Report(), "healthy": reporttest.Healthy(), "conditions": &degraded, "many": large(DefaultMaxSeries + 1)} {
 		now = r
 		accepts, compressions, targets := accepts, compressions, targets
 		if name == "many" { // one form is enough, of so much

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // evaluationDuration is about the evaluation, not derived from a Report.
@@ -12,20 +13,17 @@ var evaluationDuration = Family{
 	Help: "Duration of the evaluation of one snapshot.",
 }
 
-// evaluationRunning shows an evaluation that does not end.
 var evaluationRunning = Family{
 	Name: "evaluation_running_seconds",
 	Help: "Running time of the current evaluation; 0 if there is none. Until it ends, the metrics show the previous report.",
 }
 
-// conditionWriteErrors counts what the operator could not write.
 var conditionWriteErrors = Family{
 	Name:    "condition_write_errors_total",
 	Help:    "Number of failed writes of the lease, the conditions and Events.",
 	Counter: true,
 }
 
-// The Policy file is read again when it changes.
 var (
 	policyReloadSuccessful = Family{
 		Name: "policy_last_reload_successful",
@@ -37,7 +35,6 @@ var (
 	}
 )
 
-// libraryMessages counts what libraries log.
 var libraryMessages = Family{
 	Name:    "library_messages_total",
 	Help:    "Number of messages that the libraries net/http and klog logged. The log has ten at once, and then one a minute.",
@@ -45,7 +42,6 @@ var libraryMessages = Family{
 	Counter: true,
 }
 
-// pagePanics counts what no page should do.
 var pagePanics = Family{
 	Name:    "page_panics_total",
 	Help:    "Number of pages that panicked while they were rendered; the log has the stack.",
@@ -71,8 +67,7 @@ type Own struct {
 	// Duration is how many seconds the evaluation of each Snapshot took.
 	Duration                prometheus.Histogram
 	WriteErrors, PagePanics prometheus.Counter
-	// LibraryMessages are by the library.
-	LibraryMessages *prometheus.CounterVec
+	LibraryMessages         *prometheus.CounterVec
 
 	running              prometheus.GaugeFunc
 	successful, reloaded prometheus.Gauge
@@ -103,18 +98,54 @@ func NewOwn(elapsed func() float64) *Own {
 	}
 }
 
-// Collectors are all of them.
 func (o *Own) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		o.Duration, o.WriteErrors, o.PagePanics, o.LibraryMessages, o.running, o.successful, o.reloaded,
 	}
 }
 
-// PolicyLoaded notes that a Policy is in effect since then.
 func (o *Own) PolicyLoaded(now time.Time) {
 	o.successful.Set(1)
 	o.reloaded.Set(seconds(now))
 }
 
-// PolicyFailed notes that the Policy file cannot be read or is invalid.
 func (o *Own) PolicyFailed() { o.successful.Set(0) }
+
+// The API servers whose counts are exported beside the Families.
+var (
+	observedServers = Family{
+		Name: "observed_apiservers",
+		Help: "Number of API servers whose counts the last observation read. Behind a load balancer it is one of several.",
+	}
+	clusterServers = Family{
+		Name: "apiservers",
+		Help: "Number of API servers of the cluster; absent if unknown.",
+	}
+)
+
+// ObservedServers are the metrics of how many API servers were read, and of how many; of
+// is 0 where that is unknown.
+func ObservedServers(read, total int) []*dto.MetricFamily {
+	servers, all := newFamilyWriter(observedServers), newFamilyWriter(clusterServers)
+	servers.send(float64(read))
+	if total > 0 {
+		all.send(float64(total))
+	}
+	return append(servers.families(), all.families()...)
+}
+
+// observedPerSeries is how many series a family of an API server may have for each that
+// one of the Families may have: there is one for each operation and code.
+const observedPerSeries = 8
+
+// NewObserved returns what API servers count, as current returns it at each scrape, with a
+// bound on each family that follows from that of the Families.
+func NewObserved(maxSeries int, current func() []*dto.MetricFamily) prometheus.GathererFunc {
+	return func() ([]*dto.MetricFamily, error) {
+		families := current()
+		for _, f := range families {
+			f.Metric = f.Metric[:min(len(f.Metric), observedPerSeries*maxSeries)]
+		}
+		return families, nil
+	}
+}

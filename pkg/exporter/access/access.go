@@ -57,10 +57,8 @@ const (
 	unknownRate  = 10
 )
 
-// Kind is a kind of review.
 type Kind string
 
-// The kinds of reviews.
 const (
 	Token  Kind = "token"
 	Access Kind = "access"
@@ -90,7 +88,6 @@ type Reviewer struct {
 	unknown *rate.Limiter
 }
 
-// NewReviewer returns the Reviewer with nothing cached.
 func NewReviewer(v *Reviewer) *Reviewer {
 	v.grants, v.refusals = cache.NewLRUExpireCacheWithClock(maxAnswers,
 		v.Clock), cache.NewLRUExpireCacheWithClock(maxAnswers, v.Clock)
@@ -105,7 +102,6 @@ type user struct {
 	extra     map[string]authorizationv1.ExtraValue
 }
 
-// answer is the result of a review, and its time.
 type answer struct {
 	user user
 	ok   bool
@@ -115,14 +111,12 @@ type answer struct {
 	time     time.Time
 }
 
-// The ways to be refused.
 var (
 	errUnauthenticated = errors.New("must have a client certificate or a bearer token")
 	errForbidden       = errors.New("forbidden")
 	errLimited         = errors.New("too many requests of unknown users; try again later")
 )
 
-// Guard admits only users who may get Path.
 func (v *Reviewer) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := v.admit(r)
@@ -180,7 +174,6 @@ func (v *Reviewer) authenticate(r *http.Request) (user, error) {
 	return found.user, err
 }
 
-// authenticated is the group of all users but anonymous ones.
 const authenticated = "system:authenticated"
 
 // certified is the user of a verified certificate, with the group that the API server
@@ -280,7 +273,6 @@ func (v *Reviewer) reviewToken(ctx context.Context, token string) (answer, error
 	}, nil
 }
 
-// extra converts the extra of a TokenReview to that of a SubjectAccessReview.
 func extra(extras map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {
 	if extras == nil {
 		return nil

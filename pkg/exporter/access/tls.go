@@ -82,7 +82,6 @@ func modified(file string) time.Time {
 // change while the program runs.
 type ClientCA struct{ pool atomic.Pointer[x509.CertPool] }
 
-// Set takes a new bundle in PEM.
 func (c *ClientCA) Set(pem []byte) error {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
@@ -98,7 +97,6 @@ const (
 	clientCAName      = "extension-apiserver-authentication"
 )
 
-// GetConfigMap is the method Get of a client of ConfigMaps.
 type GetConfigMap func(ctx context.Context, name string, o metav1.GetOptions) (*corev1.ConfigMap, error)
 
 // Follow reads that ConfigMap by the client of its namespace,

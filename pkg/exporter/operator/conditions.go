@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
@@ -23,7 +25,6 @@ const (
 	EvaluationConditionsDetected = "EvaluationConditionsDetected"
 )
 
-// asExpected is the reason of a condition without problems.
 const asExpected = "AsExpected"
 
 // notReady is the reason of a condition with several reasons at once.
@@ -72,8 +73,8 @@ func conditionsOf(r *classify.Report, found []classify.OperatorError, before []m
 		func(e classify.OperatorError) metav1.Condition {
 			return withTransitionTime(errorCondition(e), before, now)
 		})
-	if !hasStatus(before, Degraded, metav1.ConditionTrue) &&
-		!hasStatus(before, EvaluationConditionsDetected, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(before, Degraded) &&
+		!meta.IsStatusConditionTrue(before, EvaluationConditionsDetected) {
 		o.atFirst = rolloutInertia
 	}
 	watching := fmt.Sprintf("Watching %d webhooks.", len(r.Profiles))
@@ -96,15 +97,14 @@ func (o conditionOptions) lasting(found []classify.OperatorError, errs []metav1.
 	var out []metav1.Condition
 	for i, e := range found {
 		all := e.Degradations
-		e.Degradations = slices.DeleteFunc(slices.Clone(all), func(d classify.Degradation) bool { return !d.RollsUp })
+		e.Degradations = lists.Filter(all, func(d classify.Degradation) bool { return d.RollsUp })
 		if len(e.Degradations) == 0 {
 			continue
 		}
 		began := errs[i].LastTransitionTime
 		if len(e.Degradations) < len(all) {
 			// Dead conversions turn it True where they stop controllers: it may be newer.
-			blocking := func(c metav1.Condition) bool { return c.Type == classify.ResourceControllersError }
-			began = errs[slices.IndexFunc(errs, blocking)].LastTransitionTime
+			began = meta.FindStatusCondition(errs, classify.ResourceControllersError).LastTransitionTime
 		}
 		if o.Now.Sub(began.Time) >= o.inertia(e.Degradations) {
 			out = append(out, errorCondition(e))
@@ -130,10 +130,9 @@ func condition(name string, status metav1.ConditionStatus, reason, message strin
 // future, of a writer whose clock runs fast, counts as now.
 func withTransitionTime(c metav1.Condition, before []metav1.Condition, now time.Time) metav1.Condition {
 	c.LastTransitionTime = metav1.NewTime(now)
-	for _, b := range before {
-		if b.Type == c.Type && b.Status == c.Status && b.LastTransitionTime.Time.Before(now) {
-			c.LastTransitionTime = b.LastTransitionTime
-		}
+	b := meta.FindStatusCondition(before, c.Type)
+	if b != nil && b.Status == c.Status && b.LastTransitionTime.Time.Before(now) {
+		c.LastTransitionTime = b.LastTransitionTime
 	}
 	return c
 }
@@ -148,7 +147,8 @@ func progressing(o conditionOptions) metav1.Condition {
 func errorCondition(e classify.OperatorError) metav1.Condition {
 	switch {
 	case len(e.Degradations) > 0:
-		return condition(e.Name, metav1.ConditionTrue, commonReason(e.Degradations), bounded(messages(e.Degradations)))
+		all := lists.Distinct(lists.Map(e.Degradations, func(d classify.Degradation) string { return d.Message }))
+		return condition(e.Name, metav1.ConditionTrue, commonReason(e.Degradations), bounded(all))
 	case e.Unreadable != nil:
 		return condition(e.Name, metav1.ConditionUnknown, "CannotRead", text.Shorten("Cannot read "+e.Unreadable.Error(), maxLength))
 	}
@@ -159,16 +159,10 @@ const noProblems = "No problems detected."
 
 // commonReason is the reason of all degradations, or notReady for a mixture.
 func commonReason(found []classify.Degradation) string {
-	for _, d := range found {
-		if d.Reason != found[0].Reason {
-			return notReady
-		}
+	if slices.ContainsFunc(found, func(d classify.Degradation) bool { return d.Reason != found[0].Reason }) {
+		return notReady
 	}
 	return found[0].Reason
-}
-
-func messages(found []classify.Degradation) []string {
-	return lists.Distinct(lists.Map(found, func(d classify.Degradation) string { return d.Message }))
 }
 
 // rollUps sums the errors up: to Degraded, to EvaluationConditionsDetected, or
@@ -183,15 +177,10 @@ func rollUps(r *classify.Report, errs, before []metav1.Condition, o conditionOpt
 		sum.Type = EvaluationConditionsDetected
 		return []metav1.Condition{fine, withTransitionTime(sum, before, o.Now)}
 	}
-	if sum.Status == metav1.ConditionTrue && r.Snapshot.Upgrading &&
-		!hasStatus(before, Degraded, metav1.ConditionTrue) {
+	if sum.Status == metav1.ConditionTrue && r.Snapshot.Upgrading && !meta.IsStatusConditionTrue(before, Degraded) {
 		sum = condition(Degraded, metav1.ConditionFalse, asExpected, "The cluster is being upgraded; webhooks may come and go.")
 	}
 	return []metav1.Condition{withTransitionTime(sum, before, o.Now)}
-}
-
-func hasStatus(before []metav1.Condition, name string, status metav1.ConditionStatus) bool {
-	return slices.ContainsFunc(before, func(c metav1.Condition) bool { return c.Type == name && c.Status == status })
 }
 
 // summed unites the errors as OpenShift's operators do: reasons joined by "::",
@@ -224,4 +213,96 @@ func bounded(all []string) string {
 		out = append(out, fmt.Sprintf("And %d more.", more))
 	}
 	return strings.Join(out, "\n")
+}
+
+type TrackerOptions struct {
+	RollUp RollUp
+	// Inertia is how long an error lasts before it rolls up.
+	Inertia time.Duration
+	Version string
+}
+
+// Tracker keeps the last Report and the history of its conditions. It is their
+// one owner: /metrics and the Writer read the same. NewTracker makes it. It is
+// safe for concurrent use.
+type Tracker struct {
+	options TrackerOptions
+
+	mu     sync.Mutex
+	report *classify.Report
+	// errors are those of the Report.
+	errors     []classify.OperatorError
+	conditions []metav1.Condition
+	// now is the latest time that the conditions were computed for. It never
+	// goes back: a Snapshot is older than the scrape that came before it.
+	now time.Time
+	// written is the version whose status the cluster has; "" if unknown.
+	written string
+}
+
+func NewTracker(o TrackerOptions) *Tracker { return &Tracker{options: o} }
+
+func (t *Tracker) Observe(r *classify.Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.report, t.errors = r, r.OperatorErrors(t.options.RollUp.extent())
+	t.advance(r.Snapshot.Taken)
+}
+
+// Current returns the last Report with its conditions at the time, nil before
+// the first one: an error that outlasts the inertia rolls up though no other
+// Report came.
+func (t *Tracker) Current(now time.Time) *classify.Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.report == nil {
+		return nil
+	}
+	t.advance(now)
+	current := *t.report
+	current.Conditions = t.conditions
+	return &current
+}
+
+func (t *Tracker) advance(now time.Time) {
+	if now.After(t.now) {
+		t.now = now
+	}
+	if t.report == nil {
+		return
+	}
+	t.conditions = conditionsOf(t.report, t.errors, t.conditions, conditionOptions{
+		TrackerOptions: t.options,
+		Now:            t.now,
+		RollingOut:     t.written != "" && t.written != t.options.Version,
+	})
+}
+
+// adopt continues the history in the cluster's status: of this program
+// before it was restarted, or of the replica that writes. An error that only
+// one side sees is left alone, as the other is about to see it.
+func (t *Tracker) adopt(found recorded) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written = found.version
+	for _, c := range found.conditions {
+		if c.LastTransitionTime.IsZero() {
+			continue
+		}
+		i := slices.IndexFunc(t.conditions, func(own metav1.Condition) bool { return own.Type == c.Type })
+		switch {
+		case i < 0:
+			t.conditions = append(slices.Clip(t.conditions), c)
+		case t.conditions[i].Status == c.Status || c.Type == Degraded || c.Type == EvaluationConditionsDetected: // these depend on their own history
+			t.conditions = slices.Clone(t.conditions)
+			t.conditions[i] = c
+		}
+	}
+	t.advance(t.now)
+}
+
+func (t *Tracker) wrote() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written = t.options.Version
 }

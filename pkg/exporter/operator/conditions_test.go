@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -138,11 +139,11 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 	both.Profiles = append(both.Profiles, controllers.Profiles...)
 	both.Findings = append(both.Findings, controllers.Findings...)
 	began := evaluated(both, hourLater, patient)
-	if hasStatus(began, Degraded, metav1.ConditionTrue) {
+	if meta.IsStatusConditionTrue(began, Degraded) {
 		t.Error("degraded at once")
 	}
 	lasted := evaluated(later(both, 2*time.Minute), began, patient)
-	if message := messageOf(lasted, Degraded); !hasStatus(lasted, Degraded, metav1.ConditionTrue) || strings.Contains(message, "clients.example.com") {
+	if message := messageOf(lasted, Degraded); !meta.IsStatusConditionTrue(lasted, Degraded) || strings.Contains(message, "clients.example.com") {
 		t.Errorf("after the inertia: %v: %q", states(lasted), message)
 	}
 }
@@ -179,7 +180,7 @@ func TestNoFlapping(t *testing.T) {
 			r = broken
 		}
 		conditions = evaluated(later(r, time.Duration(minute)*time.Minute), conditions, patient)
-		if hasStatus(conditions, Degraded, metav1.ConditionTrue) {
+		if meta.IsStatusConditionTrue(conditions, Degraded) {
 			t.Fatalf("degraded in minute %d", minute)
 		}
 	}
@@ -190,11 +191,11 @@ func TestQuietDuringAnUpgrade(t *testing.T) {
 	first := evaluated(r, nil, patient)
 	upgrading := later(r, time.Hour)
 	upgrading.Snapshot.Upgrading = true
-	if hasStatus(evaluated(upgrading, first, patient), Degraded, metav1.ConditionTrue) {
+	if meta.IsStatusConditionTrue(evaluated(upgrading, first, patient), Degraded) {
 		t.Error("degraded while the cluster is being upgraded")
 	}
 	degraded := evaluated(later(r, time.Hour), first, patient)
-	if !hasStatus(evaluated(upgrading, degraded, patient), Degraded, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(evaluated(upgrading, degraded, patient), Degraded) {
 		t.Error("what was degraded before the upgrade must stay so")
 	}
 }
@@ -216,14 +217,14 @@ func TestQuietDuringARollout(t *testing.T) {
 		o.Now = noon.Add(d)
 		return evaluated(r, before, o)
 	}
-	if hasStatus(at(longest-time.Minute, first), Degraded, metav1.ConditionTrue) {
+	if meta.IsStatusConditionTrue(at(longest-time.Minute, first), Degraded) {
 		t.Error("degraded while its Pods are being replaced")
 	}
 	degraded := at(longest, first)
-	if !hasStatus(degraded, Degraded, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(degraded, Degraded) {
 		t.Error("a rollout that never ends is no excuse")
 	}
-	if !hasStatus(at(longest+time.Minute, degraded), Degraded, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(at(longest+time.Minute, degraded), Degraded) {
 		t.Error("what was degraded must stay so while the error lasts")
 	}
 }
@@ -232,10 +233,10 @@ func TestRollUpElsewhere(t *testing.T) {
 	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	detected := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpEvaluate}})
-	if hasStatus(detected, Degraded, metav1.ConditionTrue) || !hasStatus(detected, EvaluationConditionsDetected, metav1.ConditionTrue) {
+	if meta.IsStatusConditionTrue(detected, Degraded) || !meta.IsStatusConditionTrue(detected, EvaluationConditionsDetected) {
 		t.Errorf("evaluate: %v", states(detected))
 	}
-	if off := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpOff}}); hasStatus(off, Degraded, metav1.ConditionTrue) {
+	if off := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpOff}}); meta.IsStatusConditionTrue(off, Degraded) {
 		t.Errorf("off: %v", states(off))
 	}
 }
@@ -272,7 +273,7 @@ func TestAFastClockDoesNotDelay(t *testing.T) {
 	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	skewed := evaluated(later(r, 10*time.Minute), nil, patient)
 	mine := evaluated(r, skewed, patient)
-	if after := evaluated(later(r, 2*time.Minute), mine, patient); !hasStatus(after, Degraded, metav1.ConditionTrue) {
+	if after := evaluated(later(r, 2*time.Minute), mine, patient); !meta.IsStatusConditionTrue(after, Degraded) {
 		t.Errorf("still waiting for a clock: %v", states(after))
 	}
 }
@@ -307,7 +308,7 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 func TestUpgradeableStaysTrue(t *testing.T) {
 	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
 	r.Snapshot.Upgrading = true
-	if conditions := evaluated(later(r, time.Hour), evaluated(r, nil, patient), patient); !hasStatus(conditions, Upgradeable, metav1.ConditionTrue) {
+	if conditions := evaluated(later(r, time.Hour), evaluated(r, nil, patient), patient); !meta.IsStatusConditionTrue(conditions, Upgradeable) {
 		t.Errorf("not Upgradeable: %+v", conditions)
 	}
 }

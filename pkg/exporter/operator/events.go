@@ -21,7 +21,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// eventNamespace is the namespace of Events on cluster-scoped objects.
 const eventNamespace = metav1.NamespaceDefault
 
 // The bounds of Events, which are for people: so many at once, for a node that
@@ -36,7 +35,6 @@ const (
 // maxMessage bounds the message of an Event, which the API server limits to 1024 bytes.
 const maxMessage = 1000
 
-// The reasons of Events.
 const (
 	reasonCritical = "CriticalFinding"
 	reasonGone     = "CriticalFindingGone"
@@ -141,7 +139,6 @@ func (s state) compare(o state) int {
 	return strings.Compare(fmt.Sprint(s.identity), fmt.Sprint(o.identity))
 }
 
-// criticalFindings are those that are not acknowledged.
 func criticalFindings(r *classify.Report, now time.Time) map[identity]state {
 	out, uids := map[identity]state{}, uidsOf(r)
 	for _, f := range r.Findings {
@@ -153,7 +150,6 @@ func criticalFindings(r *classify.Report, now time.Time) map[identity]state {
 	return out
 }
 
-// uidsOf are those of the objects that register webhooks and policies.
 func uidsOf(r *classify.Report) map[inventory.Ref]string {
 	out := map[inventory.Ref]string{}
 	for _, w := range r.Snapshot.Webhooks {
@@ -165,7 +161,6 @@ func uidsOf(r *classify.Report) map[inventory.Ref]string {
 	return out
 }
 
-// event is the Event that says the state.
 func (s state) event() *corev1.Event {
 	kind, reason, message := corev1.EventTypeNormal, reasonGone, fmt.Sprintf("%s: no longer true of %s %s", s.Check, s.Webhook.Type.Noun(),
 		s.Webhook.Name)
@@ -198,7 +193,6 @@ func newEvent(webhookType inventory.Type, object corev1.ObjectReference, eventTi
 	}
 }
 
-// reasonChanged is the reason of Events on registrations that changed.
 const reasonChanged = "WebhookConfigurationChanged"
 
 // changeEvents records Events for changes of registrations. The page and the log have

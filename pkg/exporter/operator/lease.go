@@ -19,7 +19,6 @@ const (
 	leaseInterval = 2 * time.Second
 )
 
-// leases is a client of the leases of a namespace.
 type leases interface {
 	Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error)
 	Create(ctx context.Context, l *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error)

@@ -43,17 +43,13 @@ const resyncPeriod = 5 * time.Minute
 // of the one that does.
 const followPeriod = 30 * time.Second
 
-// Options are what a Writer needs to know.
 type Options struct {
 	// Identity is unique to this replica; Namespace is that of the lease. Without a
 	// Namespace there is no election, and this replica writes.
 	Identity, Namespace string
-	// Version is the version of this program.
-	Version string
-	// Tracker has what is written.
-	Tracker *Tracker
-	// History has the changes of registrations that get Events.
-	History *impact.History
+	Version             string
+	Tracker             *Tracker
+	History             *impact.History
 	// Outcome is called after each attempt to write what is due: with how many writes
 	// failed now, and with all that are still failing, each as of its last attempt. It
 	// may not block.
@@ -84,7 +80,6 @@ type Writer struct {
 	failed  int
 }
 
-// NewWriter returns a Writer to the cluster of the config.
 func NewWriter(config *rest.Config, o Options) (*Writer, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = writeTimeout
@@ -98,7 +93,6 @@ func NewWriter(config *rest.Config, o Options) (*Writer, error) {
 	return newWriter(clients{d, core, coordination}, o, time.Now), nil
 }
 
-// clients are those that are needed.
 type clients struct {
 	dynamic            dynamic.Interface
 	core, coordination rest.Interface
@@ -171,7 +165,6 @@ func (w *Writer) Run(ctx context.Context) {
 	w.leave(writing)
 }
 
-// leave gives the lease up, so that the other replica need not wait.
 func (w *Writer) leave(ctx context.Context) {
 	if w.lease == nil || !w.leading {
 		return
@@ -182,7 +175,6 @@ func (w *Writer) leave(ctx context.Context) {
 	w.reportOutcome(ctx)
 }
 
-// elect decides whether this replica writes.
 func (w *Writer) elect(ctx context.Context) {
 	w.elected = true
 	if w.lease == nil {
@@ -213,7 +205,6 @@ func (w *Writer) write(ctx context.Context) {
 	w.reportOutcome(ctx)
 }
 
-// writeEvents records what Events lack.
 func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 	events := client.Of[corev1.Event](w.core, "events", eventNamespace)
 	to := &recorder{create: events.Create, limiter: w.eventLimit}
@@ -229,7 +220,6 @@ func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 	}
 }
 
-// standBy follows the replica that writes.
 func (w *Writer) standBy(ctx context.Context, report *classify.Report) {
 	w.events = newFindingEvents()
 	w.changes.last = w.changes.history.Last() // what changed until now is for the replica that writes
@@ -255,7 +245,6 @@ func (w *Writer) follow(ctx context.Context, targets []target) {
 	}
 }
 
-// note records how an operation ended.
 func (w *Writer) note(operation string, err error) {
 	delete(w.failing, operation)
 	if err != nil {
@@ -289,7 +278,6 @@ func (w *Writer) owners(ctx context.Context) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: found.Items[0].Name, UID: found.Items[0].UID}}
 }
 
-// refused reports whether an error is a missing permission.
 func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // blocked matches the API server's error when a webhook caused a refusal.

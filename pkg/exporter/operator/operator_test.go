@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -114,7 +115,7 @@ func TestOneHistory(t *testing.T) {
 			}
 		}
 	}
-	if !hasStatus(r.current(), Degraded, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(r.current(), Degraded) {
 		t.Errorf("not degraded: %v", statusesOf(r.current()))
 	}
 }
@@ -183,11 +184,11 @@ func TestUnreadableStatus(t *testing.T) {
 	r := newReplica(t, a, c, "a")
 	r.Seed(t.Context())
 	r.observes(down())
-	if hasStatus(r.current(), Degraded, metav1.ConditionTrue) {
+	if meta.IsStatusConditionTrue(r.current(), Degraded) {
 		t.Error("degraded at once")
 	}
 	r.passes(3 * time.Minute)
-	if !hasStatus(r.current(), Degraded, metav1.ConditionTrue) || !hasStatus(a.conditions(t, clusterOperatorPath), Degraded, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(r.current(), Degraded) || !meta.IsStatusConditionTrue(a.conditions(t, clusterOperatorPath), Degraded) {
 		t.Errorf("not degraded: %v, written %v", statusesOf(r.current()), statusesOf(a.conditions(t, clusterOperatorPath)))
 	}
 	for _, failing := range r.failing {
@@ -210,7 +211,7 @@ func TestReplicasAgree(t *testing.T) {
 		t.Fatalf("leading: %v and %v", leader.leading, other.leading)
 	}
 	expect.Equal(t, statusesOf(leader.current()), statusesOf(other.current())) // of the leader and of the other
-	if !hasStatus(other.current(), Degraded, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(other.current(), Degraded) {
 		t.Errorf("not degraded: %v", statusesOf(other.current()))
 	}
 }
@@ -225,12 +226,12 @@ func TestUpgradeIsKnownToBoth(t *testing.T) {
 	leader.observes(upgrading)
 	other.observes(down())
 	leader.passes(3*time.Minute, other)
-	if !hasStatus(other.current(), Degraded, metav1.ConditionTrue) || hasStatus(leader.current(), Degraded, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(other.current(), Degraded) || meta.IsStatusConditionTrue(leader.current(), Degraded) {
 		t.Fatalf("want only the replica degraded that knows of no upgrade: %v, %v", statusesOf(leader.current()), statusesOf(other.current()))
 	}
 	other.observes(upgrading)
 	leader.passes(followPeriod, other)
-	if hasStatus(other.current(), Degraded, metav1.ConditionTrue) {
+	if meta.IsStatusConditionTrue(other.current(), Degraded) {
 		t.Errorf("still degraded: %v", statusesOf(other.current()))
 	}
 }
@@ -243,16 +244,16 @@ func TestRolloutIsKnownToBoth(t *testing.T) {
 	r := newReplica(t, a, c, "a")
 	r.Seed(t.Context())
 	r.tracker.Observe(served(up(), c.now))
-	if !hasStatus(r.current(), Progressing, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(r.current(), Progressing) {
 		t.Errorf("the scrape does not know of the rollout: %v", statusesOf(r.current()))
 	}
 	r.observes(up())
-	if !hasStatus(a.conditions(t, clusterOperatorPath), Progressing, metav1.ConditionTrue) {
+	if !meta.IsStatusConditionTrue(a.conditions(t, clusterOperatorPath), Progressing) {
 		t.Errorf("the cluster does not know of the rollout: %v", statusesOf(a.conditions(t, clusterOperatorPath)))
 	}
 	r.passes(leaseInterval)
 	for name, conditions := range map[string][]metav1.Condition{"scrape": r.current(), "cluster": a.conditions(t, clusterOperatorPath)} {
-		if !hasStatus(conditions, Progressing, metav1.ConditionFalse) {
+		if !meta.IsStatusConditionFalse(conditions, Progressing) {
 			t.Errorf("%s: the rollout does not end: %v", name, statusesOf(conditions))
 		}
 	}
