@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"strconv"
 
@@ -42,13 +44,16 @@ func artifacts() []artifact {
 
 // document is an artifact of one file and without flags.
 func document(name, summary, file string, write func(io.Writer) error) artifact {
-	printed := func() ([]byte, error) {
+	files := func() (map[string][]byte, error) { return rendered(map[string]content{file: printed(write)}) }
+	return artifact{name, summary, files, func(*pflag.FlagSet) content { return printed(write) }}
+}
+
+func printed(write func(io.Writer) error) content {
+	return func() ([]byte, error) {
 		var b bytes.Buffer
 		err := write(&b)
 		return b.Bytes(), err
 	}
-	files := func() (map[string][]byte, error) { return rendered(map[string]content{file: printed}) }
-	return artifact{name, summary, files, func(*pflag.FlagSet) content { return printed }}
 }
 
 // policyArtifact is an artifact of one file, derived from the Policy.
@@ -71,11 +76,15 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 
 func ruleFiles() (map[string][]byte, error) {
 	files, err := rules.Files()
+	return inFolder("rules/", files), err
+}
+
+func inFolder(folder string, files map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
-	for path, b := range files {
-		out["rules/"+path] = b
+	for name, text := range files {
+		out[folder+name] = text
 	}
-	return out, err
+	return out
 }
 
 func rulesFlags(flags *pflag.FlagSet) content {
@@ -146,9 +155,7 @@ func dashboardFiles() (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		for name, b := range files {
-			out["dashboards/"+name] = b
-		}
+		maps.Copy(out, inFolder("dashboards/", files))
 	}
 	return out, nil
 }
@@ -165,3 +172,70 @@ func dashboardsFlags(flags *pflag.FlagSet) content {
 		return dashboards.Print(dashboards.Form(form), o)
 	}
 }
+
+// rbacFiles are what the auditor is granted: on any cluster, on OpenShift
+// besides, and as templates of the Helm chart.
+func rbacFiles() (map[string][]byte, error) {
+	return rendered(map[string]content{
+		"manifests/base/rbac.yaml":                      func() ([]byte, error) { return manifests.RBAC(manifests.Namespace) },
+		"manifests/overlays/openshift/rbac.yaml":        func() ([]byte, error) { return manifests.OpenShiftRBAC(manifests.OpenShiftNamespace) },
+		"manifests/chart/templates/rbac.yaml":           func() ([]byte, error) { return manifests.RBAC(manifests.ReleaseNamespace) },
+		"manifests/chart/templates/rbac-openshift.yaml": manifests.OpenShiftTemplate,
+		"manifests/parts/openshift-page/rbac.yaml":      manifests.PageRBAC,
+	})
+}
+
+func installFiles() (map[string][]byte, error) {
+	return rendered(map[string]content{
+		"manifests/install.yaml":                         func() ([]byte, error) { return manifests.Install(manifests.Image) },
+		"manifests/parts/enhancement/kustomization.yaml": manifests.Enhancement,
+	})
+}
+
+// bundleFiles are those of the bundle, by path. The PrometheusRule in it is that of
+// rules, without a namespace.
+func bundleFiles() (map[string][]byte, error) {
+	files, err := manifests.Bundle(manifests.DefaultBundle)
+	return inFolder("manifests/bundle/", files), err
+}
+
+func bundleFlags(flags *pflag.FlagSet) content {
+	o := manifests.DefaultBundle
+	flags.StringVar(&o.Version, "bundle-version", o.Version, "version of the bundle, without v")
+	flags.StringVar(&o.Image, "image", o.Image, "image of the auditor")
+	return func() ([]byte, error) { return manifests.ClusterServiceVersion(o) }
+}
+
+func rendered(files map[string]content) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for name, write := range files {
+		text, err := write()
+		if err != nil {
+			return nil, err
+		}
+		out[name] = text
+	}
+	return out, nil
+}
+
+func rbacFlags(flags *pflag.FlagSet) content {
+	namespace := flags.String("namespace", "", "namespace of the auditor (default: webhook-auditor, openshift-webhook-auditor on OpenShift)")
+	openshift := flags.Bool("openshift", false, "print the additional rules of OpenShift")
+	return func() ([]byte, error) {
+		write, usual := manifests.RBAC, manifests.Namespace
+		if *openshift {
+			write, usual = manifests.OpenShiftRBAC, manifests.OpenShiftNamespace
+		}
+		return write(cmp.Or(*namespace, usual))
+	}
+}
+
+func installFlags(flags *pflag.FlagSet) content {
+	image := flags.String("image", manifests.Image, "image of the auditor")
+	return func() ([]byte, error) { return manifests.Install(*image) }
+}
+
+// crdFlags is for an artifact that is written by hand: it has no files.
+func crdFlags(*pflag.FlagSet) content { return manifests.CRD }
+
+func noFiles() (map[string][]byte, error) { return nil, nil }

@@ -17,6 +17,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/page"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -25,12 +26,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
-// audit are the flags of the command audit.
 type audit struct {
 	source
-	output string
-	failOn string
-	// fixes and quiet say what to print.
+	output       string
+	failOn       string
 	fixes, quiet bool
 	// served says that no page is to be offered: it follows, or a tool asks.
 	served bool
@@ -99,17 +98,11 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	if err := a.check(paths); err != nil {
 		return err
 	}
-	policy, err := a.input.policy()
+	before, err := a.before()
 	if err != nil {
 		return err
 	}
-	var before report.Document
-	if a.baseline != "" {
-		if before, err = a.before(); err != nil {
-			return err
-		}
-	}
-	evaluated, err := a.evaluate(ctx, policy, s)
+	evaluated, _, err := a.evaluate(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -138,10 +131,8 @@ func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 	if len(paths) == 0 || in.allowEmpty || len(s.Errors) > 0 || !isEmpty(s) {
 		return nil
 	}
-	var names, reasons []string
-	for _, path := range paths {
-		names = append(names, inputName(path))
-	}
+	names := lists.Map(paths, func(path string) string { return inventory.Input{Path: path}.Name() })
+	var reasons []string
 	for _, in := range s.Inputs {
 		for _, lack := range in.Lacks {
 			if !strings.HasPrefix(lack, "no ") && !strings.HasPrefix(lack, "Service") {
@@ -155,22 +146,12 @@ func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 	return fmt.Errorf("reading %s: %s", strings.Join(names, ", "), strings.Join(reasons, "; "))
 }
 
-// isEmpty reports whether the Snapshot holds nothing to audit.
 func isEmpty(s *inventory.Snapshot) bool {
 	return len(s.Webhooks)+len(s.Policies)+len(s.Unbound)+len(s.CRDs) == 0
 }
 
-// inputName is a PATH as messages name it.
-func inputName(path string) string {
-	if path == "-" {
-		return "standard input"
-	}
-	return path
-}
-
-// check validates the flags before anything is read.
 func (a *audit) check(paths []string) error {
-	if err := errors.Join(a.probe.check(), a.probe.needsCluster(paths), a.observe.check(paths)); err != nil {
+	if err := errors.Join(a.probe.check(paths), a.observe.check(paths)); err != nil {
 		return err
 	}
 	if a.input.allowEmpty && len(paths) == 0 {
@@ -187,8 +168,11 @@ func (a *audit) check(paths []string) error {
 	return nil
 }
 
-// before reads the report that a change is measured against.
+// before reads the report that a change is measured against, if any.
 func (a *audit) before() (report.Document, error) {
+	if a.baseline == "" {
+		return report.Document{}, nil
+	}
 	f, err := os.Open(a.baseline)
 	if err != nil {
 		return report.Document{}, usageError{fmt.Errorf("--baseline: %w", err)}
@@ -214,7 +198,6 @@ func (a *audit) compare(before, after report.Document, s streams) error {
 	return cmp.Or(err, printErrors(c.Errors, s), exitStatus(c.Added, a.failOn))
 }
 
-// write prints a report in the output format.
 func (a *audit) write(d report.Document, s streams) error {
 	if a.output == "sarif" {
 		return report.WriteSARIF(s.out, d, version.Version)
@@ -236,12 +219,10 @@ func formatOptions(format string, s streams) report.TextOptions {
 	return o
 }
 
-// show prints a view in the output format.
 func show(format string, v report.View, s streams) error {
 	return report.Write(s.out, format, v, formatOptions(format, s))
 }
 
-// printAnswer prints a view in the output format, and what cannot be read.
 func printAnswer(format string, v report.View, errs []report.Error, s streams) error {
 	return cmp.Or(show(format, v, s), printErrors(errs, s))
 }
@@ -302,7 +283,6 @@ func (o *source) objects(ctx context.Context, s streams) (inventory.Objects, err
 	return objects, err
 }
 
-// check refuses flags of a cluster beside files.
 func (o *source) check() error {
 	if flags := o.withoutCluster(); len(o.paths) > 0 && len(flags) > 0 {
 		return usageError{fmt.Errorf("%s: must be given without files: they are of no cluster", strings.Join(flags, ", "))}
@@ -362,7 +342,6 @@ func (o *source) snapshotIfPossible(ctx context.Context, s streams) (_ *inventor
 	return o.observe.audit.addTo(ctx, nothing.Snapshot(time.Now()), s), false, nil
 }
 
-// evaluateIfPossible evaluates what snapshotIfPossible returns.
 func (o *source) evaluateIfPossible(ctx context.Context, s streams) (_ *classify.Report, isRead bool, _ error) {
 	policy, err := o.input.policy()
 	if err != nil {
@@ -376,16 +355,20 @@ func (o *source) evaluateIfPossible(ctx context.Context, s streams) (_ *classify
 	return evaluated, isRead, err
 }
 
-// evaluate reads and evaluates.
-func (o *source) evaluate(ctx context.Context, policy classify.Policy, s streams) (*classify.Report, error) {
+// evaluate reads and evaluates, and returns by which Policy.
+func (o *source) evaluate(ctx context.Context, s streams) (*classify.Report, classify.Policy, error) {
+	policy, err := o.input.policy()
+	if err != nil {
+		return nil, policy, err
+	}
 	snapshot, err := o.snapshot(ctx, s)
 	if err != nil {
-		return nil, err
+		return nil, policy, err
 	}
-	return policy.Evaluate(ctx, snapshot)
+	evaluated, err := policy.Evaluate(ctx, snapshot)
+	return evaluated, policy, err
 }
 
-// clusterObjects reads the objects of a cluster, with its progress on a terminal.
 func (o *source) clusterObjects(ctx context.Context, s streams) (inventory.Objects, error) {
 	c, err := o.access.connect()
 	if err != nil {
@@ -414,8 +397,7 @@ func (o *source) clusterObjects(ctx context.Context, s streams) (inventory.Objec
 type input struct {
 	server, config string
 	// checks are opt-in checks to run beside those of the Policy.
-	checks []string
-	// allowEmpty is whether paths may hold nothing to audit.
+	checks     []string
 	allowEmpty bool
 }
 
@@ -423,7 +405,6 @@ func (in *input) allowEmptyFlag(flags *pflag.FlagSet) {
 	flags.BoolVar(&in.allowEmpty, "allow-empty", false, "a PATH without webhooks, policies or CRDs is no error")
 }
 
-// serverVersionUsage is the help of --server-version.
 const serverVersionUsage = "Kubernetes version to assume, for example v1.36 (default: detected, else newest supported)"
 
 func inputFlags(flags *pflag.FlagSet) *input {
@@ -436,13 +417,11 @@ func inputFlags(flags *pflag.FlagSet) *input {
 func policyFlags(flags *pflag.FlagSet) *input {
 	in := &input{}
 	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
-	in.configFlag(flags)
+	flags.StringVar(&in.config, "config", "", configUsage)
 	return in
 }
 
-func (in *input) configFlag(flags *pflag.FlagSet) {
-	flags.StringVar(&in.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements")
-}
+const configUsage = "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements"
 
 func (in *input) checksFlag(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&in.checks, "checks", nil, "opt-in checks to run as well, for example label-opt-out,any-pod-may-call")
@@ -457,7 +436,6 @@ func (in *input) policy() (classify.Policy, error) {
 	return in.parsePolicy(text)
 }
 
-// policyText is the content of --config, empty without it.
 func (in *input) policyText() ([]byte, error) {
 	if in.config == "" {
 		return nil, nil
@@ -490,7 +468,6 @@ func (in *input) parsePolicy(text []byte) (classify.Policy, error) {
 	return policy, nil
 }
 
-// objects reads the objects of files, with their progress on a terminal.
 func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 	server, err := in.version(s.err)
 	if err != nil {
@@ -563,7 +540,6 @@ func assume(objects inventory.Objects, server inventory.Version) inventory.Objec
 	return objects
 }
 
-// htmlFormat is for a browser.
 const htmlFormat = "html"
 
 var formats = []string{"text", "table", "json", "markdown", "sarif", htmlFormat}

@@ -55,7 +55,6 @@ func (a *clusterFlags) isConfigured() bool {
 	return !clientcmd.IsEmptyConfig(err)
 }
 
-// config is how to reach the cluster.
 func (a *clusterFlags) config() (*rest.Config, error) {
 	config, err := a.loader().ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
@@ -75,7 +74,6 @@ type connection struct {
 	routing inventory.Routing
 }
 
-// connect prepares to reach the cluster.
 func (a *clusterFlags) connect() (connection, error) {
 	config, err := a.config()
 	if err != nil {
@@ -85,7 +83,6 @@ func (a *clusterFlags) connect() (connection, error) {
 	return connection{config, clients, routings[a.routing]}, err
 }
 
-// routings are the modes of routing, as --aggregator-routing has them.
 var routings = map[string]inventory.Routing{
 	"auto": inventory.RoutingUnknown, "true": inventory.RoutingEndpoints, "false": inventory.RoutingClusterIP,
 }

@@ -17,13 +17,12 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 )
 
-// program is the name of the program.
 const program = "webhook-auditor"
 
-// streams are what a command reads and writes.
 type streams struct {
 	reader   io.Reader
 	out, err io.Writer
@@ -32,7 +31,6 @@ type streams struct {
 // action runs a command with the arguments that are no flags.
 type action func(ctx context.Context, args []string, s streams) error
 
-// The exit codes.
 const (
 	exitOK       = 0
 	exitError    = 1 // some of the input cannot be read
@@ -40,7 +38,6 @@ const (
 	exitFindings = 3
 )
 
-// usageError is an error of the command line.
 type usageError struct{ error }
 
 // ranError is the error of a command that ran; cobra's own errors are all of the
@@ -73,7 +70,6 @@ func exit(err error, stderr io.Writer) int {
 	return exitError
 }
 
-// run is the program.
 func run(ctx context.Context, args []string, s streams) error {
 	out := &display{Writer: s.out, color: "auto"}
 	s.out, s.err = out, messages{s.err}
@@ -114,7 +110,6 @@ func displayName(file string) string {
 	return program
 }
 
-// newRoot returns the command line.
 func newRoot(name string, s streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   program,
@@ -205,13 +200,9 @@ func addGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 
 // running makes an action one of cobra's: it ends soon after its context.
 func running(s streams, do action) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		err := interrupted(c.Context(), func() error { return do(c.Context(), args, s) })
-		if err != nil {
-			return ranError{err}
-		}
-		return nil
-	}
+	return untilStopped(s, func(ctx context.Context, args []string, s streams) error {
+		return interrupted(ctx, func() error { return do(ctx, args, s) })
+	})
 }
 
 // untilStopped is running for what ends with its context, in its own time.
@@ -282,13 +273,11 @@ func enumFlag(flags *pflag.FlagSet, target *string, flag enum) {
 	flags.VarP(enumValue{target, flag.values}, flag.name, flag.shorthand, flag.usage+": "+strings.Join(flag.values, ", "))
 }
 
-// enumValue is the value of such a flag.
 type enumValue struct {
 	target *string
 	values []string
 }
 
-// String is the value.
 func (e enumValue) String() string {
 	if e.target == nil { // pflag asks for that of none
 		return ""
@@ -296,7 +285,6 @@ func (e enumValue) String() string {
 	return *e.target
 }
 
-// Set refuses what is none of the values.
 func (e enumValue) Set(value string) error {
 	if !slices.Contains(e.values, value) {
 		return fmt.Errorf("must be one of %s", strings.Join(e.values, ", "))
@@ -305,10 +293,8 @@ func (e enumValue) Set(value string) error {
 	return nil
 }
 
-// Type is the type as help prints it.
 func (enumValue) Type() string { return "string" }
 
-// failOn is the flag --fail-on, whose usage says when findings count.
 func failOn(flags *pflag.FlagSet, target *string, usage string) {
 	enumFlag(flags, target, enum{"fail-on", "", "exit with code 3 " + usage, []string{"critical", "warning", "info", "never"}})
 }
@@ -334,7 +320,6 @@ func interrupted(ctx context.Context, do func() error) error {
 	}
 }
 
-// completeValues registers the completions of the flags of a few values.
 func completeValues(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		e, few := f.Value.(enumValue)
@@ -348,7 +333,6 @@ func completeValues(c *cobra.Command) {
 	})
 }
 
-// completeOperation completes OPERATION.
 func completeOperation(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -358,14 +342,10 @@ func completeOperation(_ *cobra.Command, args []string, _ string) ([]string, cob
 
 // completeType completes TYPE; other arguments may be files.
 func completeType(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	var types []string
-	for _, t := range arguments.ResourceTypes() {
-		if typed != "" && strings.HasPrefix(t, typed) {
-			types = append(types, t+"/")
-		}
-	}
+	types := lists.Filter(arguments.ResourceTypes(),
+		func(t string) bool { return typed != "" && strings.HasPrefix(t, typed) })
 	if len(types) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return types, cobra.ShellCompDirectiveNoSpace
+	return lists.Map(types, func(t string) string { return t + "/" }), cobra.ShellCompDirectiveNoSpace
 }

@@ -23,14 +23,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
-// daemon is the state of the command run.
 type daemon struct {
 	// evaluating guards inEffect: Snapshots and Policies change at the same time.
 	evaluating sync.Mutex
 	inEffect   classify.Policy
 	tracker    *operator.Tracker
-	// history has the last changes of registrations.
-	history *impact.History
+	history    *impact.History
 	// clock is the time that conditions are computed for.
 	clock  func() time.Time
 	log    *slog.Logger
@@ -43,8 +41,7 @@ type daemon struct {
 	observation atomic.Pointer[observation]
 	// exportsObserved says that /metrics has what the API servers count.
 	exportsObserved bool
-	// panicLog logs and counts the pages that panicked.
-	panicLog *slog.Logger
+	panicLog        *slog.Logger
 
 	writeLog, tokenLog, accessLog, caLog, certificateLog, unreadLog messageLog
 	// unreadable are the objects that unreadLog is about.
@@ -96,7 +93,6 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	}
 }
 
-// compare records and logs what changed of the registrations.
 func (d *daemon) compare(before, now *classify.Report) {
 	for _, c := range d.history.Observe(before, now) {
 		d.log.Info("registration changed", "type", c.Type, "configuration", c.Configuration, "by", c.Written.Manager, "change", c.String())
@@ -211,7 +207,6 @@ type messageLog struct {
 	messages map[string]bool
 }
 
-// add returns what is new.
 func (s *messageLog) add(messages []string) (added []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +222,6 @@ func (s *messageLog) add(messages []string) (added []string) {
 	return added
 }
 
-// change returns what is new and what is gone.
 func (s *messageLog) change(messages []string) (added, gone []string) {
 	added = s.add(messages)
 	s.mu.Lock()
@@ -253,7 +247,6 @@ func (d *daemon) elapsed() time.Duration {
 	return time.Since(*began)
 }
 
-// begin measures an evaluation, which ends with a call of end.
 func (d *daemon) begin() (end func()) {
 	began := time.Now()
 	d.began.Store(&began)

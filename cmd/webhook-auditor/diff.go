@@ -16,7 +16,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// diff are the flags of the command diff.
 type diff struct {
 	source
 	output, failOn string

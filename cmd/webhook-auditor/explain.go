@@ -4,21 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// explain are the flags of the command explain.
 type explain struct {
 	source
-	request *requestFlags
-	// errorText is the error to explain.
+	request           *requestFlags
 	errorText, output string
 	// offline says not to read the object of a request.
 	offline bool
@@ -128,4 +131,99 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 		return printAnswer(e.output, answer, report.NewErrors(matcher.Snapshot.Errors), s)
 	}
 	return printAnswer(e.output, report.NewExplanation(chain, snapshot), report.NewErrors(matcher.Snapshot.Errors), s)
+}
+
+// maxErrorText bounds what is read of a log.
+const maxErrorText = 16 << 20
+
+// diagnose answers "explain --error": what happened, to which webhook, and the
+// way out.
+func (e *explain) diagnose(ctx context.Context, s streams) error {
+	found, err := e.apiServerErrors(s)
+	if err != nil {
+		return err
+	}
+	evaluated, isRead, err := e.evaluateIfPossible(ctx, s)
+	if err != nil {
+		return err
+	}
+	answers := make([]diagnose.Answer, len(found))
+	if !isRead { // the message alone says much, in the outage that it is about too
+		for i, c := range found {
+			answers[i] = diagnose.FromMessage(c)
+		}
+		diagnosis := report.NewDiagnosis(answers, evaluated.Snapshot)
+		diagnosis.FromMessage = true
+		return printAnswer(e.output, diagnosis, report.NewErrors(evaluated.Snapshot.Errors), s)
+	}
+	for i, c := range found {
+		answers[i] = diagnose.Explain(evaluated, c)
+	}
+	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot),
+		report.NewErrors(evaluated.Snapshot.Errors), s)
+}
+
+func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) {
+	text := e.errorText
+	if text == "-" {
+		b, err := io.ReadAll(io.LimitReader(s.reader, maxErrorText))
+		if err != nil {
+			return nil, fmt.Errorf("reading the error: %w", err)
+		}
+		text = string(b)
+	}
+	found := diagnose.Parse(text)
+	if len(found) == 0 {
+		says := diagnose.Unrecognized(text)
+		if strings.HasPrefix(says, diagnose.NotRecognized) {
+			says += `; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`
+		}
+		return nil, usageError{errors.New("explain --error: " + says)}
+	}
+	return found, nil
+}
+
+func checksCommand(s streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "checks",
+		Short: "List what audit looks for, a line for each check",
+		Long: `List what audit looks for, a line for each check.
+
+"webhook-auditor explain CHECK" prints the runbook of one.`,
+		Example: `  # List all checks
+  webhook-auditor checks
+
+  # Print what a check means, and what to do
+  webhook-auditor explain service-missing`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: running(s, func(_ context.Context, _ []string, s streams) error {
+			t := &report.Table{Headings: []string{"Check", "Severity", "Summary"}, Cut: "Summary"}
+			for _, c := range classify.Checks {
+				t.Rows = append(t.Rows, []string{c.Name, c.Severity.String(), c.Summary})
+			}
+			return report.Blocks{{Table: t}}.WriteText(s.out, textOptions(s.out))
+		}),
+	}
+}
+
+// checkTimeout bounds how long a runbook waits for a cluster, which may be the one in trouble.
+const checkTimeout = 20 * time.Second
+
+// explainCheck prints the runbook of a check, with the names of a finding where a cluster
+// or files have one.
+func (e *explain) explainCheck(ctx context.Context, c *classify.Check, s streams) error {
+	if c.OptIn {
+		in := *e.input // which calls of mcp share
+		in.checks = append(slices.Clone(in.checks), c.Name)
+		e.input = &in
+	}
+	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	evaluated, _, err := e.evaluateIfPossible(bounded, s)
+	if err != nil {
+		return err
+	}
+	document := report.NewDocument(evaluated)
+	return printAnswer(e.output, report.NewRunbook(c, document), document.Errors, s)
 }

@@ -30,10 +30,8 @@ const asWritten = "the object is taken as it is written: a field that the API se
 type requestFlags struct {
 	subject admission.Subject
 	labels  string
-	// labeled says whether labels are given.
 	labeled func() bool
-	// file holds the object of the request.
-	file string
+	file    string
 }
 
 func registerRequest(flags *pflag.FlagSet) *requestFlags {
@@ -46,7 +44,6 @@ func registerRequest(flags *pflag.FlagSet) *requestFlags {
 	return r
 }
 
-// isGiven reports whether anything of a request is.
 func (r *requestFlags) isGiven() bool {
 	return r.labeled() || r.subject.Namespace+r.subject.Version+r.file != ""
 }
@@ -88,7 +85,6 @@ func (r *requestFlags) read(args []string, s streams) (requestArguments, error) 
 	return r.describe(a, args[min(2, len(args)):])
 }
 
-// describe adds the name and the labels of the object.
 func (r *requestFlags) describe(a requestArguments, name []string) (requestArguments, error) {
 	if len(name) > 0 {
 		a.subject.Name = name[0]
@@ -161,7 +157,6 @@ func unread(s *inventory.Snapshot, r inventory.Resource) []string {
 // maxObject is more than an API server takes.
 const maxObject = 16 << 20
 
-// object reads the one object of --filename.
 func (r *requestFlags) object(s streams) (map[string]any, error) {
 	found, err := r.objects(s)
 	switch {
@@ -174,12 +169,11 @@ func (r *requestFlags) object(s streams) (map[string]any, error) {
 		err = errors.New("must be one object, not a list")
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the object %s: %w", inputName(r.file), err)}
+		return nil, usageError{fmt.Errorf("reading the object %s: %w", inventory.Input{Path: r.file}.Name(), err)}
 	}
 	return found[0], nil
 }
 
-// objects are those of the file.
 func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
 	file, err := opened(r.file, s)
 	if err != nil {
@@ -200,7 +194,6 @@ func (r *requestFlags) objects(s streams) ([]map[string]any, error) {
 	return out, err
 }
 
-// opened is a file to read, or standard input.
 func opened(path string, s streams) (io.ReadCloser, error) {
 	if path == "-" {
 		return io.NopCloser(s.reader), nil

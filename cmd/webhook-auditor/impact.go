@@ -21,7 +21,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// impactFlags are the flags of the command impact.
 type impactFlags struct {
 	source
 	down           []string
@@ -96,21 +95,15 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	if err := errors.Join(err, i.checkArguments(args), i.observe.check(i.paths)); err != nil {
 		return err
 	}
-	policy, err := i.input.policy()
-	if err != nil {
-		return err
-	}
-	evaluated, err := i.evaluate(ctx, policy, s)
+	evaluated, policy, err := i.evaluate(ctx, s)
 	if err != nil {
 		return err
 	}
 	if len(args) > 0 {
 		return i.card(evaluated, args[0], s)
 	}
-	if change.Existing, err = i.existing(ctx, change.Missing(evaluated.Snapshot)); err != nil {
-		return notFound(err, report.NewErrors(evaluated.Errors), s)
-	}
-	if err := change.Check(evaluated.Snapshot); err != nil {
+	change.Existing, err = i.existing(ctx, change.Missing(evaluated.Snapshot))
+	if err := cmp.Or(err, change.Check(evaluated.Snapshot)); err != nil {
 		return notFound(err, report.NewErrors(evaluated.Errors), s)
 	}
 	consequences, err := change.Evaluate(ctx, policy, evaluated)
@@ -201,10 +194,8 @@ func joined(args []string) []string {
 	return []string{args[0] + "/" + args[1]}
 }
 
-// apiServiceTypes are the names of the resource of APIServices.
 var apiServiceTypes = []string{"apiservice", "apiservices", "apiservices.apiregistration.k8s.io"}
 
-// card prints the cards of what is named.
 func (i *impactFlags) card(r *classify.Report, named string, s streams) error {
 	cards, unknown := cardsOf(r, named)
 	if len(cards) == 0 {

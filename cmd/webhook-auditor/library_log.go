@@ -59,13 +59,11 @@ func ofEnd(r slog.Record) (found bool) {
 	return found
 }
 
-// WithAttrs is part of slog.Handler.
 func (l libraryLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	l.Handler = l.Handler.WithAttrs(attrs)
 	return l
 }
 
-// WithGroup is part of slog.Handler.
 func (l libraryLog) WithGroup(name string) slog.Handler {
 	l.Handler = l.Handler.WithGroup(name)
 	return l

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -64,7 +65,6 @@ func (a *agents) run(ctx context.Context, _ []string, s streams) error {
 // unclosed is a writer that its user does not close.
 type unclosed struct{ io.Writer }
 
-// Close implements io.Closer.
 func (unclosed) Close() error { return nil }
 
 // The arguments of the tools. Their comments are in the schemas.
@@ -202,8 +202,7 @@ func (a *agents) explain(tool explainTool) (call, error) {
 		subject: admission.Subject{Namespace: tool.Namespace}, labels: ptr.Deref(tool.Labels, ""),
 		labeled: func() bool { return tool.Labels != nil },
 	}}
-	args := slices.DeleteFunc([]string{tool.Operation, tool.Resource, tool.Name},
-		func(s string) bool { return s == "" })
+	args := lists.Filter([]string{tool.Operation, tool.Resource, tool.Name}, func(s string) bool { return s != "" })
 	switch {
 	case tool.Object != "":
 		c.request.file = "-"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
@@ -63,18 +63,11 @@ dashboards and manifests.`,
 	return c
 }
 
-// names lists the subcommands.
 func names(c *cobra.Command) string {
-	var out []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			out = append(out, sub.Name())
-		}
-	}
-	return strings.Join(out, ", ")
+	available := lists.Filter(c.Commands(), (*cobra.Command).IsAvailableCommand)
+	return strings.Join(lists.Map(available, (*cobra.Command).Name), ", ")
 }
 
-// printExamples are the examples of each command below print.
 var printExamples = map[string]string{
 	"all": `  # Write what is derived from the code into a checkout
   webhook-auditor print all --write .`,
@@ -166,7 +159,6 @@ func (a artifact) write(dir string, names []byte) ([]byte, error) {
 	return names, nil
 }
 
-// schemaCommand is "print schema NAME".
 func schemaCommand(s streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schema NAME",
@@ -176,9 +168,7 @@ func schemaCommand(s streams) *cobra.Command {
 		Example: `  # Validate a report
   webhook-auditor print schema audit > audit.schema.json`,
 	}
-	for _, schema := range report.Schemas {
-		c.ValidArgs = append(c.ValidArgs, schema.Name)
-	}
+	c.ValidArgs = lists.Map(report.Schemas, func(schema report.Schema) string { return schema.Name })
 	c.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || !slices.Contains(c.ValidArgs, args[0]) {
 			return fmt.Errorf("print schema: must be given one NAME of %s", strings.Join(c.ValidArgs, ", "))
@@ -200,13 +190,9 @@ func schemaNames() string {
 }
 
 func schemaFiles() (map[string][]byte, error) {
-	out := map[string][]byte{}
+	out := map[string]content{}
 	for _, schema := range report.Schemas {
-		var b bytes.Buffer
-		if err := schema.WriteSchema(&b); err != nil {
-			return nil, err
-		}
-		out["cmd/webhook-auditor/schema/"+schema.Name+".json"] = b.Bytes()
+		out["cmd/webhook-auditor/schema/"+schema.Name+".json"] = printed(schema.WriteSchema)
 	}
-	return out, nil
+	return rendered(out)
 }

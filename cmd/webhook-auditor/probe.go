@@ -16,13 +16,11 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/probe"
 )
 
-// probeFlags are the flags of the probe.
 type probeFlags struct {
 	mode string
 	urls bool
 }
 
-// options are how backends of the config's cluster are dialed.
 func (p *probeFlags) options(config *rest.Config) probe.Options {
 	own := "https://" + net.JoinHostPort(os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")) // in a Pod
 	return probe.Options{URLs: p.urls, Outside: config.Host != own}
@@ -33,20 +31,16 @@ func (p *probeFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.urls, "probe.urls", false, "with --probe=tls, dial webhooks that are URLs as well")
 }
 
-func (p *probeFlags) check() error {
-	if p.mode != "tls" && p.urls {
+// check refuses to dial for files: they may be of another cluster than the one that would
+// answer.
+func (p *probeFlags) check(paths []string) error {
+	switch {
+	case p.mode != "tls" && p.urls:
 		return usageError{errors.New("--probe.urls: must be given with --probe=tls")}
+	case p.mode == "tls" && len(paths) > 0:
+		return usageError{errors.New("--probe=tls: must be given without a PATH: backends of files cannot be dialed")}
 	}
 	return nil
-}
-
-// needsCluster refuses to dial for files: they may be of another cluster than
-// the one that would answer.
-func (p *probeFlags) needsCluster(paths []string) error {
-	if p.mode != "tls" || len(paths) == 0 {
-		return nil
-	}
-	return usageError{errors.New("--probe=tls: must be given without a PATH: backends of files cannot be dialed")}
 }
 
 // join puts a Prober in front of publish, where one is wanted.

@@ -25,7 +25,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
-// operatorFlags are the flags of the command run.
 type operatorFlags struct {
 	source
 	web       webFlags
@@ -67,7 +66,7 @@ func runCommand(s streams) *cobra.Command {
 	flags := groups.FlagSet("operator")
 	flags.StringSliceVar(&o.paths, "from", nil, "files to read instead of a cluster, as audit PATH; read anew when they change")
 	flags.StringVar(&o.input.server, "server-version", "", serverVersionUsage+"; with --from")
-	flags.StringVar(&o.input.config, "config", "", "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements; reloaded when it changes")
+	flags.StringVar(&o.input.config, "config", "", configUsage+"; reloaded when it changes")
 	o.input.checksFlag(flags)
 	flags.DurationVar(&o.settle, "settle", 100*time.Millisecond, "minimum time between two evaluations")
 	modes := []operator.RollUp{
@@ -89,7 +88,6 @@ func runCommand(s streams) *cobra.Command {
 	return c
 }
 
-// check validates the flags before anything starts.
 func (o *operatorFlags) check() error {
 	switch {
 	case o.settle < 0:
@@ -99,8 +97,7 @@ func (o *operatorFlags) check() error {
 	case o.elect && o.namespace == "":
 		return usageError{errors.New("--leader-elect: must be given with --namespace or $POD_NAMESPACE")}
 	}
-	return cmp.Or(o.probe.check(), notStandardInput(o.paths), o.probe.needsCluster(o.paths), o.observe.check(o.paths),
-		o.web.check())
+	return cmp.Or(notStandardInput(o.paths), o.probe.check(o.paths), o.observe.check(o.paths), o.web.check())
 }
 
 // unused refuses flags that do nothing without another one, or beside it.
@@ -206,7 +203,6 @@ func (o *operatorFlags) log(s streams) (*slog.Logger, error) {
 	return promslog.New(&promslog.Config{Level: level, Format: format, Writer: s.err}), err
 }
 
-// writer writes what the daemon shows to the cluster.
 func (o *operatorFlags) writer(config *rest.Config, d *daemon) (*operator.Writer, error) {
 	identity, err := os.Hostname()
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 )
 
-// scrape are the flags of the command scrape.
 type scrape struct {
 	tokenFile string
 	insecure  bool

@@ -25,7 +25,6 @@ func (n *namespaceFlags) register(flags *pflag.FlagSet, verb string) {
 	flags.BoolVarP(&n.all, "all-namespaces", "A", false, verb+" webhooks whose Service is in any namespace (default); wins over --namespace")
 }
 
-// selected is the namespace, empty for all.
 func (n *namespaceFlags) selected() string {
 	if n.all {
 		return ""
@@ -47,7 +46,6 @@ func (s selection) keeps(w report.Webhook) bool {
 	return len(s.targets) == 0 || slices.ContainsFunc(s.targets, func(t arguments.Target) bool { return t.Selects(w) })
 }
 
-// narrowed narrows a document of the Report to the selection.
 func (s selection) narrowed(d report.Document, r *classify.Report) report.Document {
 	if s.namespace == "" && len(s.targets) == 0 {
 		return d
@@ -75,13 +73,7 @@ func (s selection) check(d report.Document, o streams) error {
 	return nil
 }
 
-// serviceNamespaces are those of the Services of the webhooks, sorted.
 func serviceNamespaces(webhooks []report.Webhook) []string {
-	var out []string
-	for _, w := range webhooks {
-		if w.Backend.Service != nil {
-			out = append(out, w.Backend.Service.Namespace)
-		}
-	}
-	return lists.Distinct(out)
+	ofServices := lists.Filter(webhooks, func(w report.Webhook) bool { return w.Backend.Service != nil })
+	return lists.Distinct(lists.Map(ofServices, func(w report.Webhook) string { return w.Backend.Service.Namespace }))
 }

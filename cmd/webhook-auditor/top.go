@@ -11,7 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
-// top are the flags of the command top.
 type top struct {
 	source
 	output, sort string
@@ -55,7 +54,7 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	t.observe.audit.register(groups.FlagSet("observation"))
 	groups.FlagSet("input").StringArrayVar(&t.paths, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
 	t.input = &input{}
-	t.input.configFlag(groups.FlagSet("input"))
+	groups.FlagSet("input").StringVar(&t.input.config, "config", "", configUsage)
 	t.access = registerConnection(groups.FlagSet("cluster"))
 	addFlags(c, &groups)
 	c.MarkFlagsMutuallyExclusive("audit-log", "sort")
@@ -109,9 +108,6 @@ func (t *top) evaluated(ctx context.Context, s streams) (*classify.Report, error
 		evaluated, _, err := t.evaluateIfPossible(ctx, s)
 		return evaluated, err
 	}
-	policy, err := t.input.policy()
-	if err != nil {
-		return nil, err
-	}
-	return t.evaluate(ctx, policy, s)
+	evaluated, _, err := t.evaluate(ctx, s)
+	return evaluated, err
 }

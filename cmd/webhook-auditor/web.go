@@ -37,8 +37,7 @@ type webFlags struct {
 	// hosts are the names under which the page on loopback answers.
 	hosts      []string
 	selfSigned bool
-	// maxSeries bounds each metric family.
-	maxSeries int
+	maxSeries  int
 	// observed says that /metrics has what API servers measure.
 	observed bool
 }
@@ -72,7 +71,6 @@ func (f *webFlags) check() error {
 	return nil
 }
 
-// ownTLS reports whether we serve HTTPS ourselves, as in a cluster.
 func (f *webFlags) ownTLS() bool { return f.certFile != "" || f.selfSigned }
 
 func loopback(address string) bool {
@@ -81,7 +79,6 @@ func loopback(address string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// serve answers until the context ends.
 func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) error {
 	server := newServer(f.ownHosts(f.handler(d)))
 	server.ErrorLog = slog.NewLogLogger(newLibraryLog(d.log.Handler(), "net/http", d.own.LibraryMessages), slog.LevelWarn)
@@ -113,17 +110,16 @@ func (f *webFlags) serve(ctx context.Context, config *rest.Config, d *daemon) er
 // newServer bounds how long a connection lasts without a request, within one, or without
 // reading the answer. A scrape takes milliseconds, and the reviews before it some seconds.
 func newServer(handler http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           countRequests(handler),
-		ConnContext:       withConnection,
+	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      2 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
 	}
+	(&connections{requests: map[net.Conn]int{}}).serve(server, handler)
+	return server
 }
 
-// handler serves the metrics, the probes and the pages.
 func (f *webFlags) handler(d *daemon) http.Handler {
 	var observed prometheus.Gatherer
 	if f.observed {
@@ -213,7 +209,6 @@ func (f *webFlags) secure(ctx context.Context, server *http.Server, config *rest
 	return nil
 }
 
-// pair is what is served with.
 func (f *webFlags) pair(d *daemon) (_ *access.KeyPair, err error) {
 	pair := &access.KeyPair{CertFile: f.certFile, KeyFile: f.key, OnRead: d.serving}
 	if f.selfSigned {
@@ -225,7 +220,6 @@ func (f *webFlags) pair(d *daemon) (_ *access.KeyPair, err error) {
 	return pair, err
 }
 
-// reviewer has the API server review who may scrape.
 func (f *webFlags) reviewer(config *rest.Config, d *daemon) (*access.Reviewer, error) {
 	config = rest.CopyConfig(config)
 	// The Reviewer limits what unknown users cause; a limit of the client would have

@@ -154,7 +154,6 @@ func (n resourceNames) resolve(typed string) (r inventory.Resource, note string,
 	return r, ambiguous(main, found), nil
 }
 
-// subresourcesOf returns the resource's subresources, as they are typed.
 func (n resourceNames) subresourcesOf(parent inventory.Resource) []string {
 	var out []string
 	for _, r := range n.subresources {
@@ -174,12 +173,10 @@ func ambiguous(typed string, found []inventory.Resource) string {
 	return fmt.Sprintf("%s is taken to be %s; there is also %s", typed, found[0], strings.Join(others, ", "))
 }
 
-// Operations are those that a user may type.
 func Operations() []string {
 	return []string{"create", "update", "patch", "apply", "scale", "delete", "connect"}
 }
 
-// operationsByName are the operations as users type them.
 var operationsByName = map[string]admission.Operation{
 	"create": admission.Create, "update": admission.Update, "patch": admission.Update, "apply": admission.Update, "scale": admission.Update,
 	"delete": admission.Delete, "connect": admission.Connect,

@@ -26,7 +26,6 @@ var resourceTypes = map[string]inventory.Type{
 	"validatingadmissionpolicy":      inventory.ValidatingPolicy,
 }
 
-// ResourceTypes are the names of those resources, sorted.
 func ResourceTypes() []string { return slices.Sorted(maps.Keys(resourceTypes)) }
 
 // ResourceType resolves a resource as kubectl takes it: singular or plural, with
@@ -112,13 +111,11 @@ func SplitTargets(args []string) (targets []Target, paths []string) {
 	return targets, paths
 }
 
-// Exists reports whether there is a file of the path.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// Selects reports whether the webhook is one of the target.
 func (t Target) Selects(w report.Webhook) bool {
 	return w.Type == t.Type && (t.Configuration == "" || t.Configuration == w.Configuration) &&
 		(t.Name == "" || t.Name == w.Name)
@@ -160,10 +157,8 @@ func MaybeTarget(path string) string {
 	return fmt.Sprintf("; if it is a configuration: TYPE/NAME, as validatingwebhookconfiguration/%s, mutatingwebhookconfiguration/%[1]s or crd/%[1]s", name)
 }
 
-// fileEndings are those of files that audit reads.
 var fileEndings = []string{".yaml", ".yml", ".json", ".tar", ".gz", ".tgz"}
 
-// maxSuggested bounds the names that an error suggests.
 const maxSuggested = 5
 
 // Like are the names that look like what was typed, or contain it; all of
