@@ -44,3 +44,27 @@ func Filter[T any](values []T, keep func(T) bool) []T {
 	}
 	return out
 }
+
+// Group are the values by what some have in common, in the order of the first ones.
+func Group[T any, K comparable](values []T, keyOf func(T) K) [][]T {
+	var out [][]T
+	places := map[K]int{}
+	for _, v := range values {
+		key := keyOf(v)
+		if _, ok := places[key]; !ok {
+			places[key] = len(out)
+			out = append(out, nil)
+		}
+		out[places[key]] = append(out[places[key]], v)
+	}
+	return out
+}
+
+// By are the values by a key; of several with the same key, the last one.
+func By[T any, K comparable](values []T, keyOf func(T) K) map[K]T {
+	out := make(map[K]T, len(values))
+	for _, v := range values {
+		out[keyOf(v)] = v
+	}
+	return out
+}

@@ -3,11 +3,13 @@
 package exporter
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -274,21 +276,22 @@ func servingNotAfter(p inventory.Probe, _ time.Time) (float64, bool) {
 }
 
 func latencyThreshold(r *classify.Report, emit func(float64, ...string)) {
-	for _, m := range mergeByName(r.Profiles) {
+	for _, all := range sameName(r) {
+		p := slices.MinFunc(all, func(a, b *classify.Profile) int { return cmp.Compare(a.Threshold, b.Threshold) })
 		// A threshold of 0 would declare every call slow.
-		if m.threshold > 0 {
-			emit(m.threshold, string(m.Type), m.Name, m.serviceNamespace)
+		if p.Threshold > 0 {
+			emit(p.Threshold, string(p.Type), p.Name, serviceNamespace(all))
 		}
 	}
 }
 
 func failureImpact(r *classify.Report, emit func(float64, ...string)) {
-	for _, m := range mergeByName(r.Profiles) {
+	for _, all := range sameName(r) {
 		impact := "open"
-		if m.failsClosed {
+		if slices.ContainsFunc(all, (*classify.Profile).FailsClosed) {
 			impact = "closed"
 		}
-		emit(1, string(m.Type), m.Name, m.serviceNamespace, impact)
+		emit(1, string(all[0].Type), all[0].Name, serviceNamespace(all), impact)
 	}
 }
 
@@ -363,37 +366,18 @@ func watchErrors(r *classify.Report, emit func(float64, ...string)) {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// sameName is what the webhooks that share a type and a name have in common. The
-// API server's series have no more labels than that, so joins need it merged.
-type sameName struct {
-	inventory.Series
-	// threshold is the smallest of all.
-	threshold float64
-	// failsClosed reports whether at least one of them fails closed.
-	failsClosed bool
-	// serviceNamespace is "" where they disagree or call a URL.
-	serviceNamespace string
+// sameName groups the webhooks that share a type and a name: the API server's series have no
+// more labels than that, so joins need them merged.
+func sameName(r *classify.Report) [][]*classify.Profile {
+	return lists.Group(r.Profiles, func(p *classify.Profile) inventory.Series { return p.Series() })
 }
 
-func mergeByName(profiles []*classify.Profile) []*sameName {
-	index := make(map[inventory.Series]*sameName, len(profiles))
-	out := make([]*sameName, 0, len(profiles))
-	for _, p := range profiles {
-		k := p.Series()
-		if m, seen := index[k]; seen {
-			m.merge(p)
-			continue
-		}
-		index[k] = &sameName{k, p.Threshold, p.FailsClosed(), p.Webhook.Backend.Service.Namespace}
-		out = append(out, index[k])
+// serviceNamespace is "" where they disagree or call a URL.
+func serviceNamespace(profiles []*classify.Profile) string {
+	first := profiles[0].Webhook.Backend.Service.Namespace
+	differs := func(p *classify.Profile) bool { return p.Webhook.Backend.Service.Namespace != first }
+	if slices.ContainsFunc(profiles, differs) {
+		return ""
 	}
-	return out
-}
-
-func (m *sameName) merge(p *classify.Profile) {
-	m.threshold = min(m.threshold, p.Threshold)
-	m.failsClosed = m.failsClosed || p.FailsClosed()
-	if m.serviceNamespace != p.Webhook.Backend.Service.Namespace {
-		m.serviceNamespace = ""
-	}
+	return first
 }

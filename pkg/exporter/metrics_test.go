@@ -183,27 +183,6 @@ func gatherPedantically(t *testing.T, r *classify.Report) []*dto.MetricFamily {
 	return must.Get(prometheus.Gatherers{collector{current(r), Families, newRegistry(newOwn().Duration)}}.Gather())(t)
 }
 
-func TestNothingBeforeTheFirstSnapshot(t *testing.T) {
-	if n, err := testutil.GatherAndCount(collector{current(nil), Families, newRegistry()}); n != 0 || err != nil {
-		t.Errorf("got %d series without a report, want none: unknown is not zero", n)
-	}
-}
-
-func TestAcknowledgedFindingsLeave(t *testing.T) {
-	r := reporttest.Report()
-	for i := range r.Findings {
-		r.Findings[i].Acknowledged = true
-	}
-	expect.Equal(t, "", exposed(t, r, "finding")) // no finding
-	if got := exposed(t, r, "findings"); !strings.Contains(got, `findings{acknowledged="true",severity="critical"} 2`) {
-		t.Errorf("got:\n%s\nwant the acknowledged ones counted", got)
-	}
-}
-
-func TestEverySeverityIsCounted(t *testing.T) {
-	expect.Equal(t, 6, strings.Count(exposed(t, reporttest.Healthy(), "findings"), " 0\n")) // one of 0 for each severity
-}
-
 func TestBounds(t *testing.T) {
 	r := reporttest.Report()
 	for i := range 3 * DefaultMaxSeries {

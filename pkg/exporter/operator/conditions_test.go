@@ -29,22 +29,10 @@ func evaluated(r *classify.Report, before []metav1.Condition, o conditionOptions
 	return conditionsOf(r, r.OperatorErrors(o.RollUp.extent()), before, o)
 }
 
-func checkNamed(t *testing.T, name string) *classify.Check {
-	t.Helper()
-	for _, c := range classify.Checks {
-		if c.Name == name {
-			return c
-		}
-	}
-	t.Fatalf("no check %s", name)
-	return nil
-}
-
 // reportOf is a Report with one finding of the check on one webhook.
-func reportOf(t *testing.T, check string, w inventory.Webhook) *classify.Report {
-	t.Helper()
+func reportOf(check string, w inventory.Webhook) *classify.Report {
 	s := &inventory.Snapshot{Taken: noon, Webhooks: []*inventory.Webhook{&w}}
-	c := checkNamed(t, check)
+	c := classify.FindCheck(check)
 	return &classify.Report{
 		Snapshot: s,
 		Profiles: []*classify.Profile{{Webhook: s.Webhooks[0], Snapshot: s, Matcher: admission.New(s)}},
@@ -90,7 +78,7 @@ func TestErrorsRollUpAfterTheInertia(t *testing.T) {
 		{"virtual-resource", "VirtualResourceAdmissionError", "AdmissionWebhookMatchesVirtualResource", webhookOf(inventory.Validating)},
 	} {
 		t.Run(c.check, func(t *testing.T) {
-			r := reportOf(t, c.check, c.webhook)
+			r := reportOf(c.check, c.webhook)
 			first := evaluated(r, nil, patient)
 			expect.Equal(t, []string{c.condition + "=True " + c.reason}, states(first))
 			second := evaluated(later(r, 2*time.Minute), first, patient)
@@ -115,7 +103,7 @@ func widgets(group string, stored ...string) inventory.Webhook {
 }
 
 func TestConversionThatBlocksControllers(t *testing.T) {
-	r := reportOf(t, "service-missing", widgets("example.com", "v1beta1", "v1"))
+	r := reportOf("service-missing", widgets("example.com", "v1beta1", "v1"))
 	first := evaluated(r, nil, patient)
 	errs := []string{"CRDConversionWebhookConfigurationError=True WebhookServiceNotFound", "ResourceControllersError=True ConversionBlocksControllers"}
 	expect.Equal(t, errs, states(first))
@@ -126,7 +114,7 @@ func TestConversionThatBlocksControllers(t *testing.T) {
 // TestConversionThatOnlyClientsNeed: it is an error of the operator and does not
 // degrade it. One that stops controllers as well counts from when it does.
 func TestConversionThatOnlyClientsNeed(t *testing.T) {
-	clients := reportOf(t, "service-missing", widgets("clients.example.com", "v1"))
+	clients := reportOf("service-missing", widgets("clients.example.com", "v1"))
 	clients.Findings[0].Severity = classify.Warning
 	first := evaluated(clients, nil, patient)
 	hourLater := evaluated(later(clients, time.Hour), first, patient)
@@ -134,7 +122,7 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 	expect.Equal(t, want, states(hourLater))
 
 	both := later(clients, time.Hour)
-	controllers := reportOf(t, "service-missing", widgets("controllers.example.com", "v1beta1", "v1"))
+	controllers := reportOf("service-missing", widgets("controllers.example.com", "v1beta1", "v1"))
 	controllers.Profiles[0].Snapshot = both.Snapshot
 	both.Profiles = append(both.Profiles, controllers.Profiles...)
 	both.Findings = append(both.Findings, controllers.Findings...)
@@ -143,7 +131,7 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 		t.Error("degraded at once")
 	}
 	lasted := evaluated(later(both, 2*time.Minute), began, patient)
-	if message := messageOf(lasted, Degraded); !meta.IsStatusConditionTrue(lasted, Degraded) || strings.Contains(message, "clients.example.com") {
+	if message := meta.FindStatusCondition(lasted, Degraded).Message; !meta.IsStatusConditionTrue(lasted, Degraded) || strings.Contains(message, "clients.example.com") {
 		t.Errorf("after the inertia: %v: %q", states(lasted), message)
 	}
 }
@@ -151,16 +139,16 @@ func TestConversionThatOnlyClientsNeed(t *testing.T) {
 func TestWhatNeverDegrades(t *testing.T) {
 	ignored := webhookOf(inventory.Validating)
 	ignored.FailurePolicy = admissionv1.Ignore
-	acknowledged := reportOf(t, "service-missing", webhookOf(inventory.Validating))
+	acknowledged := reportOf("service-missing", webhookOf(inventory.Validating))
 	acknowledged.Findings[0].Acknowledged = true
-	possible := reportOf(t, "service-unroutable", webhookOf(inventory.Validating))
+	possible := reportOf("service-unroutable", webhookOf(inventory.Validating))
 	possible.Findings[0].Severity = classify.Warning
 	for name, r := range map[string]*classify.Report{
-		"failurePolicy Ignore":           reportOf(t, "service-missing", ignored),
+		"failurePolicy Ignore":           reportOf("service-missing", ignored),
 		"acknowledged":                   acknowledged,
 		"possible in one mode":           possible,
-		"informational":                  reportOf(t, "sensitive-resource", webhookOf(inventory.Validating)),
-		"critical resource, third party": reportOf(t, "critical-resource", webhookOf(inventory.Validating)),
+		"informational":                  reportOf("sensitive-resource", webhookOf(inventory.Validating)),
+		"critical resource, third party": reportOf("critical-resource", webhookOf(inventory.Validating)),
 	} {
 		if got := states(evaluated(later(r, time.Hour), evaluated(r, nil, patient), patient)); got != nil {
 			t.Errorf("%s: %v", name, got)
@@ -171,7 +159,7 @@ func TestWhatNeverDegrades(t *testing.T) {
 // TestNoFlapping drives a backend that comes and goes every minute: Degraded
 // never turns True, as no error outlasts the inertia.
 func TestNoFlapping(t *testing.T) {
-	broken := reportOf(t, "no-ready-endpoints", webhookOf(inventory.Validating))
+	broken := reportOf("no-ready-endpoints", webhookOf(inventory.Validating))
 	healthy := &classify.Report{Snapshot: broken.Snapshot}
 	var conditions []metav1.Condition
 	for minute := range 60 {
@@ -187,7 +175,7 @@ func TestNoFlapping(t *testing.T) {
 }
 
 func TestQuietDuringAnUpgrade(t *testing.T) {
-	r := reportOf(t, "no-ready-endpoints", webhookOf(inventory.Validating))
+	r := reportOf("no-ready-endpoints", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	upgrading := later(r, time.Hour)
 	upgrading.Snapshot.Upgrading = true
@@ -205,7 +193,7 @@ func TestQuietDuringAnUpgrade(t *testing.T) {
 // does not make well what is degraded.
 func TestQuietDuringARollout(t *testing.T) {
 	const longest = 10 * time.Minute
-	r := reportOf(t, "no-ready-endpoints", webhookOf(inventory.Validating))
+	r := reportOf("no-ready-endpoints", webhookOf(inventory.Validating))
 	p := r.Profiles[0]
 	p.State = inventory.BackendState{Service: inventory.ServiceRef{Key: inventory.Key{Namespace: "policy", Name: "policy"}}, Fault: inventory.NoReadyEndpoints}
 	selector := map[string]string{"app": "policy"}
@@ -230,7 +218,7 @@ func TestQuietDuringARollout(t *testing.T) {
 }
 
 func TestRollUpElsewhere(t *testing.T) {
-	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
+	r := reportOf("service-missing", webhookOf(inventory.Validating))
 	first := evaluated(r, nil, patient)
 	detected := evaluated(later(r, time.Hour), first, conditionOptions{TrackerOptions: TrackerOptions{RollUp: RollUpEvaluate}})
 	if meta.IsStatusConditionTrue(detected, Degraded) || !meta.IsStatusConditionTrue(detected, EvaluationConditionsDetected) {
@@ -246,7 +234,7 @@ func TestRollUpElsewhere(t *testing.T) {
 func TestEnhancementDegradesForEachDanglingReference(t *testing.T) {
 	w := webhookOf(inventory.Validating)
 	w.FailurePolicy = admissionv1.Ignore
-	r := reportOf(t, "service-missing", w)
+	r := reportOf("service-missing", w)
 	for mode, want := range map[RollUp][]string{
 		RollUpOn: nil,
 		RollUpEnhancement: {
@@ -270,7 +258,7 @@ func TestUnknownWhileItCannotRead(t *testing.T) {
 // TestAFastClockDoesNotDelay: a transition stamped ten minutes ahead by another
 // writer counts from now on.
 func TestAFastClockDoesNotDelay(t *testing.T) {
-	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
+	r := reportOf("service-missing", webhookOf(inventory.Validating))
 	skewed := evaluated(later(r, 10*time.Minute), nil, patient)
 	mine := evaluated(r, skewed, patient)
 	if after := evaluated(later(r, 2*time.Minute), mine, patient); !meta.IsStatusConditionTrue(after, Degraded) {
@@ -278,17 +266,8 @@ func TestAFastClockDoesNotDelay(t *testing.T) {
 	}
 }
 
-func messageOf(conditions []metav1.Condition, name string) string {
-	for _, c := range conditions {
-		if c.Type == name {
-			return c.Message
-		}
-	}
-	return ""
-}
-
 func TestMessagesAreBoundedAndStable(t *testing.T) {
-	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
+	r := reportOf("service-missing", webhookOf(inventory.Validating))
 	one := r.Findings[0]
 	r.Findings = nil
 	for i := range 50 {
@@ -296,17 +275,17 @@ func TestMessagesAreBoundedAndStable(t *testing.T) {
 		f.Message = strings.Repeat("x", 600) + strings.Repeat("y", i)
 		r.Findings = append(r.Findings, &f)
 	}
-	message := messageOf(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError")
+	message := meta.FindStatusCondition(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError").Message
 	if n := strings.Count(message, "\n"); n != maxLines || len(message) > (maxLength+4)*(maxLines+1) || !strings.HasSuffix(message, "And 40 more.") {
 		t.Errorf("%d lines, %d bytes, ends in %q", n+1, len(message), message[max(0, len(message)-20):])
 	}
-	expect.Equal(t, message, messageOf(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError")) // the same Report gives the same message
+	expect.Equal(t, message, meta.FindStatusCondition(evaluated(r, nil, patient), "ValidatingAdmissionWebhookConfigurationError").Message) // the same Report gives the same message
 }
 
 // TestUpgradeableStaysTrue: neither a finding that degrades nor an upgrade in progress keeps
 // a cluster from being upgraded.
 func TestUpgradeableStaysTrue(t *testing.T) {
-	r := reportOf(t, "service-missing", webhookOf(inventory.Validating))
+	r := reportOf("service-missing", webhookOf(inventory.Validating))
 	r.Snapshot.Upgrading = true
 	if conditions := evaluated(later(r, time.Hour), evaluated(r, nil, patient), patient); !meta.IsStatusConditionTrue(conditions, Upgradeable) {
 		t.Errorf("not Upgradeable: %+v", conditions)

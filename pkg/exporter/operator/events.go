@@ -207,16 +207,13 @@ type changeEvents struct {
 func (e *changeEvents) flush(ctx context.Context, recorder *recorder, now time.Time) error {
 	changes := e.history.After(e.last)
 	for _, c := range changes[max(len(changes)-maxEvents, 0):] {
-		if err := recorder.record(ctx, changeEvent(c), now); err != nil {
+		object := corev1.ObjectReference{Name: c.Configuration, UID: types.UID(c.UID)}
+		event := newEvent(c.Type, object, c.At, c.String())
+		event.Type, event.Reason = corev1.EventTypeNormal, reasonChanged
+		if err := recorder.record(ctx, event, now); err != nil {
 			return err
 		}
 		e.last = c.Number
 	}
 	return nil
-}
-
-func changeEvent(c impact.PastChange) *corev1.Event {
-	out := newEvent(c.Type, corev1.ObjectReference{Name: c.Configuration, UID: types.UID(c.UID)}, c.At, c.String())
-	out.Type, out.Reason = corev1.EventTypeNormal, reasonChanged
-	return out
 }

@@ -222,7 +222,9 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 	adopted := false
 	for _, t := range targets {
 		if !t.servedBy(r.Snapshot) {
-			w.forget(t)
+			delete(w.statuses, t.kind)
+			w.note(reading(t), nil)
+			w.note(writing(t), nil)
 			continue
 		}
 		s := w.statuses[t.kind]
@@ -248,14 +250,6 @@ func (w *Writer) takeOver(ctx context.Context, r *classify.Report) []target {
 		out = append(out, t)
 	}
 	return out
-}
-
-// forget drops what is known of a target whose API is not served.
-func (w *Writer) forget(t target) {
-	delete(w.statuses, t.kind)
-	for _, operation := range []string{reading(t), writing(t)} {
-		w.note(operation, nil)
-	}
 }
 
 func reading(t target) string { return "reading " + t.kind }

@@ -147,8 +147,8 @@ func (v *view) look(e report.Explanation) report.Blocks {
 
 // diagnosis explains the errors of API servers; the first heading is the verdict.
 func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks) {
-	answers := lists.Map(found, func(e diagnose.APIServerError) diagnose.Answer { return diagnose.Explain(v.Report, e) })
-	d := report.NewDiagnosis(answers, v.Snapshot)
+	explain := func(e diagnose.APIServerError) diagnose.Answer { return diagnose.Explain(v.Report, e) }
+	d := report.NewDiagnosis(lists.Map(found, explain), v.Snapshot)
 	d.Inputs = nil // the overview has them
 	blocks := d.Text(report.TextOptions{})
 	for i := range blocks {

@@ -142,11 +142,15 @@ func (v *view) sources() report.Blocks {
 	}.NonEmpty().Bounded(report.MaxErrors)
 }
 
-// cause is what findings have in common: a Service that cannot be called, else a check.
-type cause struct {
+type causeKey struct {
 	check    *classify.Check
 	severity classify.Severity
 	service  inventory.Key
+}
+
+// cause is what findings have in common: a Service that cannot be called, else a check.
+type cause struct {
+	causeKey
 	findings []*classify.Finding
 	// profiles are the webhooks of the findings that are shown.
 	profiles []*classify.Profile
@@ -181,33 +185,21 @@ type since struct{ What, For, At string }
 // causes groups the findings that are not acknowledged: what fails now and stops most
 // comes first.
 func (v *view) causes() []*cause {
-	type key struct {
-		check    *classify.Check
-		severity classify.Severity
-		service  inventory.Key
-	}
-	grouped := map[key]*cause{}
-	var out []*cause
-	for _, f := range v.Findings {
-		if f.Acknowledged {
-			continue
-		}
-		k, p := key{check: f.Check, severity: f.Severity}, v.byRef[f.Webhook]
+	keyOf := func(f *classify.Finding) causeKey {
+		k, p := causeKey{check: f.Check, severity: f.Severity}, v.byRef[f.Webhook]
 		if p != nil && f.Check.Name == string(p.State.Fault) {
 			k.service = p.State.Service.Key
 		}
-		if grouped[k] == nil {
-			grouped[k] = &cause{check: f.Check, severity: f.Severity, service: k.service}
-			out = append(out, grouped[k])
-		}
-		grouped[k].findings = append(grouped[k].findings, f)
-		if p != nil {
-			grouped[k].profiles = append(grouped[k].profiles, p)
-		}
+		return k
 	}
-	for _, c := range out {
+	open := lists.Filter(v.Findings, func(f *classify.Finding) bool { return !f.Acknowledged })
+	out := lists.Map(lists.Group(open, keyOf), func(findings []*classify.Finding) *cause {
+		c := &cause{causeKey: keyOf(findings[0]), findings: findings}
+		profiles := lists.Map(findings, func(f *classify.Finding) *classify.Profile { return v.byRef[f.Webhook] })
+		c.profiles = lists.Filter(profiles, func(p *classify.Profile) bool { return p != nil })
 		c.weigh()
-	}
+		return c
+	})
 	slices.SortStableFunc(out, func(a, b *cause) int { return a.urgency.Compare(b.urgency) })
 	return out
 }

@@ -211,14 +211,12 @@ type filePage struct {
 }
 
 func newFilePage(r *classify.Report, d report.Document) filePage {
-	shown := map[inventory.Ref]bool{}
-	for _, registered := range d.Registered() {
-		shown[registered.Ref] = true
-	}
+	shown := lists.By(d.Registered(), func(w report.Webhook) inventory.Ref { return w.Ref })
 	selected := *r
-	selected.Findings = lists.Filter(r.Findings, func(f *classify.Finding) bool { return shown[f.Webhook] })
+	selected.Findings = lists.Filter(r.Findings,
+		func(f *classify.Finding) bool { return shown[f.Webhook].Ref == f.Webhook })
 	v := newView(&selected, links{inFile: true})
-	v.profiles = lists.Filter(v.profiles, func(p *classify.Profile) bool { return shown[p.Ref] })
+	v.profiles = lists.Filter(v.profiles, func(p *classify.Profile) bool { return shown[p.Ref].Ref == p.Ref })
 	return filePage{v.overview(), v.table(query{})}
 }
 
@@ -227,11 +225,11 @@ func newFilePage(r *classify.Report, d report.Document) filePage {
 func WriteFile(w io.Writer, r *classify.Report, d report.Document, version string) error {
 	file := document{File: newAssets(), Version: version, Project: report.Project, Status: statusOf(r, r.AsOf())}
 	file.Status.Age = "" // it grows while the file lies around
-	text, err := file.write(answer{title: "Webhook report", template: "file", data: newFilePage(r, d)})
+	page, err := file.write(answer{title: "Webhook report", template: "file", data: newFilePage(r, d)})
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(text); err != nil {
+	if _, err := w.Write(page); err != nil {
 		return fmt.Errorf("writing page: %w", err)
 	}
 	return nil

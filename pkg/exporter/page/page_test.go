@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,12 +19,15 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -472,5 +477,175 @@ func largePages(r *classify.Report) []string {
 	return []string{
 		"/", "/webhooks", "/webhooks?q=hook", "/" + webhookName(r.Profiles[0].Ref), "/bootstrap",
 		"/checks/critical-resource", "/checks/service-missing", "/ask", "/webhooks/validating/" + escaped(r.Profiles[0].Configuration) + "/none",
+	}
+}
+
+// serveChanges serves the last of Reports that follow one another.
+func serveChanges(t *testing.T, reports ...*classify.Report) http.Handler {
+	t.Helper()
+	o := options
+	o.History = &impact.History{}
+	var before *classify.Report
+	for _, r := range reports {
+		o.History.Observe(before, r)
+		before = r
+	}
+	return NewHandler(func() *classify.Report { return before }, func() time.Time { return reporttest.Taken }, o)
+}
+
+// waiting is a cluster with a configuration of that name, whose webhook waits for so many seconds.
+func waiting(t *testing.T, name string, seconds int32) *classify.Report {
+	t.Helper()
+	w := validating("pods."+name, "policy", "pods")
+	w.TimeoutSeconds = new(seconds)
+	meta := metav1.ObjectMeta{Name: name, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Time: new(metav1.NewTime(reporttest.Taken.Add(-time.Minute)))}}}
+	o := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{{ObjectMeta: meta, Webhooks: []admissionv1.ValidatingWebhook{w}}}}
+	return reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))
+}
+
+func TestChanges(t *testing.T) {
+	none := reporttest.Evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
+	at := reporttest.Taken.UTC().Format(time.RFC3339)
+	taken := `<time datetime="` + at + `"`
+	var many []*classify.Report
+	for i := range int32(300) {
+		many = append(many, waiting(t, "policy", 5+i%2))
+	}
+	for _, test := range []struct {
+		name        string
+		reports     []*classify.Report
+		texts, nots []string
+	}{
+		{"nothing changed", []*classify.Report{none}, []string{"No registration changed since " + taken, `<a href="./changes" aria-current="page">Changes</a>`}, nil},
+		{"changed", []*classify.Report{waiting(t, "policy", 5), waiting(t, "policy", 25)}, []string{
+			`role="status">The newest 1 of 1`, "<h3>" + reporttest.Taken.UTC().Format("15:04 UTC") + ", 0 s ago: validating webhook configuration policy is changed, last written by helm", `href="./webhooks?q=policy"`,
+			"<li>webhook pods.policy: timeoutSeconds 5 → 25</li>",
+			"came with it</span>", "long-timeout: webhook pods.policy",
+		}, []string{"went with it"}},
+		{"deleted", []*classify.Report{waiting(t, "policy", 25), none}, []string{"is deleted", "went with it</span>"}, []string{`href="./webhooks/validating`}},
+		{"the newest first", many, []string{"The newest 15 of 200"}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := serveChanges(t, test.reports...)
+			serves(t, h, http.StatusOK, map[string][]string{"/changes": test.texts})
+			_, body, _ := get(t, h, "/changes")
+			for _, not := range test.nots {
+				if strings.Contains(body, not) {
+					t.Errorf("%q in:\n%s", not, body)
+				}
+			}
+		})
+	}
+}
+
+// TestChangesOfHostileNames: what changes is shown as text, and of bounded size.
+func TestChangesOfHostileNames(t *testing.T) {
+	none := reporttest.Evaluated(t, inventory.Objects{}.Snapshot(reporttest.Taken))
+	for name, r := range map[string]*classify.Report{"hostile": hostile(t), "longest names": longest(t)} {
+		_, body, _ := get(t, serveChanges(t, none, r, none), "/changes")
+		if strings.Contains(body, "<img") || strings.Contains(body, "<script>alert") || len(body) > maxBytes {
+			t.Errorf("%s: an attack is in the page, or it is long: %d bytes", name, len(body))
+		}
+		if !strings.Contains(body, "is deleted") {
+			t.Errorf("%s: nothing is shown", name)
+		}
+	}
+}
+
+// converted makes an error about an admission webhook one about a conversion.
+var converted = regexp.MustCompile(`failed calling webhook \\*"[^"\\]*\\*"`)
+
+// advice is all that is printed of the fixtures, of each cause of an error, in runbooks and
+// in alerts, by where it is.
+func advice(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{"alerts": string(must.Get(os.ReadFile("../../../rules/testdata/annotations.md"))(t))}
+	for _, c := range classify.Checks {
+		out["runbook "+c.Name] = c.Runbook()
+	}
+	write := func(where string, blocks report.Blocks) {
+		var b strings.Builder
+		must.Succeed(t, blocks.WriteText(&b, report.TextOptions{}))
+		out[where] += b.String()
+	}
+	failures := string(must.Get(os.ReadFile("../../classify/diagnose/testdata/errors.tsv"))(t))
+	reports := map[string]*classify.Report{"nothing": clusterOf(t, "../../../e2e/demo")}
+	for _, pattern := range []string{"*.yaml", "outages/*.yaml"} {
+		for _, name := range must.Get(filepath.Glob("../../classify/testdata/" + pattern))(t) {
+			reports[name] = clusterOf(t, name)
+		}
+	}
+	for name, r := range reports {
+		h := serve(r)
+		_, overview, _ := get(t, h, "/")
+		out["page of "+name] = overview + file(t, r)
+		var cards []impact.Card
+		for _, p := range r.Profiles {
+			_, page, _ := get(t, h, "/"+webhookName(p.Ref))
+			out["page of "+name+" "+p.Name] = page
+			cards = append(cards, impact.NewCard(r, p))
+		}
+		for _, p := range r.Snapshot.Policies {
+			cards = append(cards, impact.PolicyCards(r, p.Ref)...)
+		}
+		write("impact of "+name, append(report.NewImpact(cards, &inventory.Snapshot{}).Text(report.TextOptions{}), report.NewImpact(cards, &inventory.Snapshot{}).Markdown()...))
+		write("audit of "+name, report.NewDocument(r).Text(report.TextOptions{Fixes: true, Verbose: true}))
+	}
+	for line := range strings.Lines(failures + converted.ReplaceAllString(failures, "conversion webhook for shop.example.com/v1, Kind=Cart failed")) {
+		var answers []diagnose.Answer
+		for _, e := range diagnose.Parse(line[strings.LastIndexByte(line, '\t')+1:]) {
+			answers = append(answers, diagnose.Explain(reports["nothing"], e))
+		}
+		write("error "+line, report.NewDiagnosis(answers, reports["nothing"].Snapshot).Text(report.TextOptions{}))
+	}
+	return out
+}
+
+var (
+	changing = regexp.MustCompile(`kubectl (?:delete|patch) [^\s-]\S*`)
+	// kept ends the command before one that changes an object: it has written a copy.
+	kept       = regexp.MustCompile(`> "?[\w.$-]+\.yaml"?(?: && |\n)`)
+	destroying = regexp.MustCompile(`(?i)kubectl delete (?:crd|customresourcedefinition|namespace)|delete the (?:CRD|CustomResourceDefinition)`)
+	commands   = regexp.MustCompile(`<code class="block" tabindex="0">([^<]*)</code>(<button)?`)
+	disabling  = regexp.MustCompile(`<h3>Disable it</h3>\s*<div class="command"><code class="block" tabindex="0">[^<]* &amp;&amp; kubectl (?:delete|patch) `)
+)
+
+// TestAdvice: no advice deletes objects of users; what changes one stands behind a copy of
+// it; and what a button copies can be run.
+func TestAdvice(t *testing.T) {
+	all, conversions, disabled := advice(t), 0, 0
+	for where, text := range all {
+		if strings.Contains(text, "<h3>Disable it</h3>") {
+			disabled++
+			if !disabling.MatchString(text) {
+				t.Errorf("%s: no command disables it", where)
+			}
+		}
+		for _, m := range commands.FindAllStringSubmatch(text, -1) {
+			if command := html.UnescapeString(m[1]); !strings.Contains(command, "\n") && report.Complete(command) != (m[2] != "") {
+				t.Errorf("%s: a button to copy what is to be filled in, or none: %s", where, command)
+			}
+		}
+		text = strings.ReplaceAll(html.UnescapeString(text), "Never delete the CRD", "")
+		if found := destroying.FindString(text); found != "" {
+			t.Errorf("%s: %q in\n%s", where, found, text)
+		}
+		if strings.Contains(text, "Conversion of ") {
+			if conversions++; strings.Contains(text, "delete the configuration") || strings.Contains(text, "configuration that names the Service") {
+				t.Errorf("%s: the configuration of a conversion is the CRD:\n%s", where, text)
+			}
+		}
+		for _, at := range changing.FindAllStringIndex(text, -1) {
+			before := text[:at[0]]
+			if !strings.HasPrefix(where, "runbook ") {
+				before = before[max(strings.LastIndex(before, "kubectl get "), strings.LastIndex(before, "kubectl patch "), strings.LastIndex(before, "kubectl delete "), 0):]
+			}
+			if !kept.MatchString(before) {
+				t.Errorf("%s: %s without a copy behind %.200s", where, text[at[0]:at[1]], before)
+			}
+		}
+	}
+	if conversions < 20 || disabled < 40 {
+		t.Errorf("%d errors of conversions, %d webhooks to disable", conversions, disabled)
 	}
 }

@@ -31,11 +31,9 @@ type view struct {
 
 func newView(r *classify.Report, l links) *view {
 	v := &view{
-		Report: r, links: l, now: r.AsOf(), profiles: r.Profiles, byRef: map[inventory.Ref]*classify.Profile{},
+		Report: r, links: l, now: r.AsOf(), profiles: r.Profiles,
+		byRef:     lists.By(r.Profiles, func(p *classify.Profile) inventory.Ref { return p.Ref }),
 		ofWebhook: map[inventory.Ref][]*classify.Finding{},
-	}
-	for _, p := range r.Profiles {
-		v.byRef[p.Ref] = p
 	}
 	for _, f := range r.Findings {
 		v.ofWebhook[f.Webhook] = append(v.ofWebhook[f.Webhook], f)

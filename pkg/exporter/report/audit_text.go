@@ -107,28 +107,13 @@ func (o TextOptions) entries(findings []Finding) []Line {
 	case o.Fixes:
 		keyOf = func(f Finding) string { return causeOf(f) + f.Fix }
 	}
-	groups := grouped(findings, keyOf)
+	groups := lists.Group(findings, keyOf)
 	var out []Line
 	for i, group := range groups {
 		if i == maxEntries && !o.Verbose {
 			return append(out, Line{Text: fmt.Sprintf("… and %d more; -v shows them", len(groups)-i), Tone: Dim})
 		}
 		out = append(out, o.entry(group))
-	}
-	return out
-}
-
-// grouped is the list by what elements have in common, in the order of the first ones.
-func grouped[T any, K comparable](list []T, keyOf func(T) K) [][]T {
-	var out [][]T
-	places := map[K]int{}
-	for _, e := range list {
-		key := keyOf(e)
-		if _, ok := places[key]; !ok {
-			places[key] = len(out)
-			out = append(out, nil)
-		}
-		out[places[key]] = append(out[places[key]], e)
 	}
 	return out
 }
@@ -272,18 +257,14 @@ func (d Document) stopsNow() string {
 		return fmt.Sprintf("%s. This stops: %s.", fail, stops)
 	case slices.ContainsFunc(now, func(f Finding) bool { return f.Severity == classify.Critical }):
 		return fail + ": requests are refused."
-	case slices.ContainsFunc(d.Webhooks, func(w Webhook) bool { return refs[w.Ref] && w.FailurePolicy == "Fail" }):
+	case slices.ContainsFunc(d.Webhooks, func(w Webhook) bool { return refs[w.Ref].Name != "" && w.FailurePolicy == "Fail" }):
 		return subjects + " may refuse requests: it depends on what is not known."
 	}
 	return fail + "; requests pass without."
 }
 
-func refsOf(findings []Finding) map[inventory.Ref]bool {
-	out := map[inventory.Ref]bool{}
-	for _, f := range findings {
-		out[f.Ref] = true
-	}
-	return out
+func refsOf(findings []Finding) map[inventory.Ref]Finding {
+	return lists.By(findings, func(f Finding) inventory.Ref { return f.Ref })
 }
 
 // amounts counts things of two kinds, without a kind of which there is none.

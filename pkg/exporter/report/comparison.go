@@ -221,7 +221,7 @@ func (c Changes) blocks() Blocks {
 
 // alike groups the registrations of admission webhooks of which the same is printed.
 func alike(all []impact.Registration) [][]impact.Registration {
-	return grouped(all, func(r impact.Registration) string {
+	return lists.Group(all, func(r impact.Registration) string {
 		if len(r.Order) > 0 {
 			return r.Configuration // has names of its own
 		}

@@ -156,7 +156,7 @@ func (e Error) String() string {
 // ByCause has one error for all objects that the same rights are lacking for.
 func ByCause(errs []Error) []Error {
 	var out []Error
-	for _, alike := range grouped(errs, Error.withoutObject) {
+	for _, alike := range lists.Group(errs, Error.withoutObject) {
 		e := alike[0]
 		if len(alike) > 1 {
 			objects := lists.Map(alike, func(e Error) string { return e.Source })

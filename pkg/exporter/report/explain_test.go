@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/golden"
-	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -75,20 +75,13 @@ func policy(t inventory.Type, name string) *inventory.AdmissionPolicy {
 }
 
 func TestExplain(t *testing.T) {
-	var text, document bytes.Buffer
-	must.Succeed(t, Write(&text, "text", NewExplanation(chain(), &inventory.Snapshot{}), TextOptions{Width: 100}))
-	golden.Compare(t, "explain.txt", text.Bytes())
-	must.Succeed(t, WriteJSON(&document, NewExplanation(chain(), &inventory.Snapshot{})))
-	golden.Compare(t, "explain.json", document.Bytes())
-}
-
-func TestExplainNothing(t *testing.T) {
-	var text, document bytes.Buffer
-	c := admission.Chain{Request: chain().Request}
-	must.Succeed(t, Write(&text, "text", NewExplanation(c, &inventory.Snapshot{}), TextOptions{}))
-	golden.Compare(t, "explain-nothing.txt", text.Bytes())
-	must.Succeed(t, WriteJSON(&document, NewExplanation(c, &inventory.Snapshot{})))
-	golden.Compare(t, "explain-nothing.json", document.Bytes())
+	for name, c := range map[string]admission.Chain{"explain": chain(), "explain-nothing": {Request: chain().Request}} {
+		for format, file := range map[string]string{"text": name + ".txt", "json": name + ".json"} {
+			golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error {
+				return Write(b, format, NewExplanation(c, &inventory.Snapshot{}), TextOptions{Width: 100})
+			}))
+		}
+	}
 }
 
 // TestVerdict: the first line says what becomes of the request.

@@ -216,25 +216,26 @@ func ObservedCells(o *inventory.Observation, ref inventory.Ref) Cells {
 	if found == nil {
 		return Cells{"-", "-", "-", "-", "-", "-"}
 	}
-	c := found.cells()
+	c := found.cells(ref.Type)
 	if found.Calls == 0 && found.Failing == 0 { // shares of nothing are unknown, not 0
 		c.Failing, c.Refused, c.Share = "-", "-", "-"
-	}
-	if ref.Type != inventory.Mutating && ref.Type != inventory.Validating {
-		c.Share = "-"
-	}
-	if ref.Type == inventory.ValidatingPolicy && found.FailedOpen == 0 {
-		c.Failing = "-" // what failed and refused a request counts as refused
 	}
 	return c
 }
 
-func (o Observed) cells() Cells {
-	return Cells{
+func (o Observed) cells(t inventory.Type) Cells {
+	out := Cells{
 		Calls: fmt.Sprintf("%.2f", o.CallsPerSecond),
 		P50:   quantile(o.P50Seconds, o.P50Beyond), P99: quantile(o.P99Seconds, o.P99Beyond),
 		Failing: impact.Percent(o.Failing), Refused: impact.Percent(o.Refused), Share: impact.Percent(o.Share),
 	}
+	if t != inventory.Mutating && t != inventory.Validating {
+		out.Share = "-"
+	}
+	if t == inventory.ValidatingPolicy && o.FailedOpen == 0 {
+		out.Failing = "-" // what failed and refused a request counts as refused
+	}
+	return out
 }
 
 func (t Top) Text(TextOptions) Blocks {
@@ -266,17 +267,14 @@ func policyCells(line TopWebhook) []string {
 	case o.FailedOpen == 0:
 		failed = "-"
 	}
-	c := o.cells()
+	c := o.cells(line.Type)
 	return []string{line.Name, line.Type.Title(), c.Calls, denied, failed, c.P50, c.P99, registeredBy(line)}
 }
 
 var topHeadings = []string{"Name", "Type", "Calls/s", "p50", "p99", "Failing", "Refused", "Share", "Configuration"}
 
 func topCells(line TopWebhook) []string {
-	c := line.Observed.cells()
-	if line.Type == inventory.Conversion {
-		c.Share = "-"
-	}
+	c := line.Observed.cells(line.Type)
 	return []string{
 		line.Name, line.Type.Title(), c.Calls, c.P50, c.P99, c.Failing, c.Refused, c.Share, registeredBy(line),
 	}

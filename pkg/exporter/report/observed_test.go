@@ -38,6 +38,7 @@ func observation() *inventory.Observation {
 			{Type: inventory.Validating, Name: "busy"}: {
 				Calls: 120, CallsPerSecond: 12, Seconds: 9, Refused: 30, Failures: map[string]float64{"calling_webhook_error": 12},
 				P50: inventory.Quantile{Seconds: 0.05, Known: true}, P99: inventory.Quantile{Seconds: 25, Known: true, Beyond: true},
+				Slow: 0.25, Enough: inventory.Quantile{Seconds: 25, Known: true, Beyond: true},
 			},
 			{Type: inventory.Mutating, Name: "ghost\x1b[31m|x"}: {Calls: 1, CallsPerSecond: 0.1, Seconds: 1},
 		},
@@ -123,7 +124,7 @@ func TestObservedFindings(t *testing.T) {
 	d := NewDocument(r)
 	for name, want := range map[string][]string{
 		"table": {"busy     is wrong\n"},
-		"SARIF": {`"callsPerSecond": 12,`, `"p99Beyond": true,`, `"refusedCalls": 30,`},
+		"SARIF": {`"callsPerSecond": 12,`, `"p99Beyond": true,`, `"refusedCalls": 30,`, `"slowShare": 0.25,`, `"enoughSeconds": 25,`, `"enoughBeyond": true,`},
 	} {
 		got := string(reporttest.Rendered(t, func(b *bytes.Buffer) error { return writers[name](b, d) }))
 		for _, w := range append(want, "10.0.0.1:6443 in 10s: 1 of 3 API servers") {
@@ -142,16 +143,6 @@ func TestNothingObserved(t *testing.T) {
 		if strings.Contains(strings.ToLower(got), "observed") {
 			t.Errorf("%s speaks of what was observed: %s", name, got)
 		}
-	}
-}
-
-// TestTimeoutsOfSeries: what is measured of a webhook reaches the notes and the JSON.
-func TestTimeoutsOfSeries(t *testing.T) {
-	series := inventory.Series{Type: inventory.Validating, Name: "a"}
-	measured := inventory.Behavior{Calls: 10, Slow: 0.1, Enough: inventory.Quantile{Seconds: 25, Known: true, Beyond: true}}
-	o := newObserved(&inventory.Observation{Webhooks: map[inventory.Series]inventory.Behavior{series: measured}}, series)
-	if o.EnoughSeconds == nil || *o.EnoughSeconds != 25 || !o.EnoughBeyond || o.SlowShare != 0.1 {
-		t.Errorf("%+v of %+v", o, measured)
 	}
 }
 

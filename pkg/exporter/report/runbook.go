@@ -9,6 +9,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	markdowntext "github.com/yuin/goldmark/text"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -30,10 +31,7 @@ func NewRunbook(c *classify.Check, d Document) Runbook {
 	out := Runbook{
 		Version: documentVersion, Check: c.Name, Severity: c.Severity, Summary: c.Summary, Markdown: markdown,
 	}
-	webhooks := map[inventory.Ref]Webhook{}
-	for _, w := range d.Registered() {
-		webhooks[w.Ref] = w
-	}
+	webhooks := lists.By(d.Registered(), func(w Webhook) inventory.Ref { return w.Ref })
 	most := 0
 	for _, f := range d.Findings {
 		if f.Check != c.Name {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/text"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -44,15 +45,12 @@ func newSARIF(d Document, checks []*classify.Check, version string) *sarif.Repor
 	for _, c := range checks {
 		run.Tool.Driver.AddRule(sarifRule(c))
 	}
-	seen, observed := map[string]int{}, map[inventory.Ref]*Observed{}
-	for _, w := range d.Webhooks {
-		observed[w.Ref] = w.Observed
-	}
+	seen, webhooks := map[string]int{}, lists.By(d.Webhooks, func(w Webhook) inventory.Ref { return w.Ref })
 	for _, f := range d.Findings {
 		id := fingerprint(f)
 		// The same object may stand in several files; each is a result.
 		seen[id]++
-		run.AddResult(sarifResult(f, observed[f.Ref]).
+		run.AddResult(sarifResult(f, webhooks[f.Ref].Observed).
 			WithRuleIndex(run.GetRuleIndex(f.Check)).
 			WithPartialFingerprints(map[string]string{fingerprintName: fmt.Sprintf("%s:%d", id, seen[id])}))
 	}
