@@ -91,12 +91,12 @@ func rulesFlags(flags *pflag.FlagSet) content {
 	var o rules.Options
 	var form, severities, signals string
 	var summary, central bool
-	enumFlag(flags, &form, enum{"form", "", "output format", lists.Strings(rules.Forms)})
+	enumFlag(flags, &form, "form", "", "output format", lists.Strings(rules.Forms))
 	flags.BoolVar(&summary, "fleet-summary", false, fmt.Sprintf("print what a store of many clusters needs of each: at most %d series, recorded", rules.SummarySeries))
 	flags.BoolVar(&central, "fleet-central", false, "print what a store of many clusters records itself: how webhooks are registered in most of them")
 	enumFlag(flags, &severities,
-		enum{"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)}})
-	enumFlag(flags, &signals, enum{"signals", "", "where the series of signal alerts come from: API servers that Prometheus scrapes, or auditors that run with --web.observed-metrics", []string{string(rules.APIServerSignals), string(rules.AuditorSignals)}})
+		"severities", "", "severity set for signal alerts", []string{string(rules.DefaultSeverities), string(rules.EnhancementSeverities)})
+	enumFlag(flags, &signals, "signals", "", "where the series of signal alerts come from: API servers that Prometheus scrapes, or auditors that run with --web.observed-metrics", []string{string(rules.APIServerSignals), string(rules.AuditorSignals)})
 	flags.StringVar(&o.ClusterLabel, "cluster-label", rules.DefaultClusterLabel, "label that identifies the cluster in a shared store")
 	flags.StringVar(&o.Selector, "selector", "", `label matchers added to every selector, for example cluster="one"`)
 	flags.StringVar(&o.RunbookBaseURL, "runbook-base-url", "", "URL that the runbooks' paths are appended to (default: the project's)")
@@ -163,7 +163,7 @@ func dashboardFiles() (map[string][]byte, error) {
 func dashboardsFlags(flags *pflag.FlagSet) content {
 	var form string
 	var o dashboards.Options
-	enumFlag(flags, &form, enum{"form", "", "output format", lists.Strings(dashboards.Forms)})
+	enumFlag(flags, &form, "form", "", "output format", lists.Strings(dashboards.Forms))
 	flags.StringVar(&o.PageURL, "page-url", "", "address of the status page, for boards in Grafana to link to (default: none)")
 	return func() ([]byte, error) {
 		if err := checkPageURL(o.PageURL); err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,13 +54,7 @@ func TestMarkedAsGenerated(t *testing.T) {
 
 func marked(t *testing.T, patterns []string, name string) bool {
 	t.Helper()
-	for _, pattern := range patterns {
-		matches := must.Get(path.Match(pattern, "/"+name))(t)
-		if matches {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return must.Get(path.Match(pattern, "/"+name))(t) })
 }
 
 // TestPageURL: what is no address of a page is refused before it stands in alerts.

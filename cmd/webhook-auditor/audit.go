@@ -75,7 +75,7 @@ Exit code: 0 nothing at or above --fail-on, 1 some of the input cannot be read,
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("report")
-	enumFlag(flags, &a.output, enum{"output", "o", "output format", formats})
+	enumFlag(flags, &a.output, "output", "o", "output format", formats)
 	flags.BoolVar(&a.fixes, "fixes", false, "print what to do about each finding: commands for a cluster, YAML for a file")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print only how many findings there are, and what stops now")
 	failOn(flags, &a.failOn, "on findings of this severity or higher")

@@ -21,7 +21,7 @@ type clusterFlags struct {
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 	a := registerConnection(flags)
-	enumFlag(flags, &a.routing, enum{"aggregator-routing", "", "whether the API server runs with --enable-aggregator-routing", []string{"auto", "true", "false"}})
+	enumFlag(flags, &a.routing, "aggregator-routing", "", "whether the API server runs with --enable-aggregator-routing", []string{"auto", "true", "false"})
 	return a
 }
 
@@ -29,14 +29,10 @@ func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 func registerConnection(flags *pflag.FlagSet) *clusterFlags {
 	a := &clusterFlags{}
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod)")
-	names := clientcmd.RecommendedConfigOverrideFlags("")
 	flags.StringVar(&a.context, "context", "", "kubeconfig context to use")
-	names.AuthOverrideFlags.Impersonate.Description = "user to impersonate"
-	names.AuthOverrideFlags.Impersonate.BindStringFlag(flags, &a.overrides.AuthInfo.Impersonate)
-	names.AuthOverrideFlags.ImpersonateGroups.Description = "group to impersonate; may be repeated"
-	names.AuthOverrideFlags.ImpersonateGroups.BindStringArrayFlag(flags, &a.overrides.AuthInfo.ImpersonateGroups)
-	names.Timeout.Description = "how long to wait for one answer of the API server, for example 30s; 0 waits for ever"
-	names.Timeout.BindStringFlag(flags, &a.overrides.Timeout)
+	flags.StringVar(&a.overrides.AuthInfo.Impersonate, "as", "", "user to impersonate")
+	flags.StringArrayVar(&a.overrides.AuthInfo.ImpersonateGroups, "as-group", nil, "group to impersonate; may be repeated")
+	flags.StringVar(&a.overrides.Timeout, "request-timeout", "0", "how long to wait for one answer of the API server, for example 30s; 0 waits for ever")
 	return a
 }
 

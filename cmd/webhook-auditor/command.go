@@ -261,16 +261,10 @@ func sections(groups *cliflag.NamedFlagSets) cliflag.NamedFlagSets {
 	return out
 }
 
-// enum is a flag of a few values, the first of which is its default.
-type enum struct {
-	name, shorthand, usage string
-	values                 []string
-}
-
-// enumFlag registers a flag that takes one of a few values.
-func enumFlag(flags *pflag.FlagSet, target *string, flag enum) {
-	*target = flag.values[0]
-	flags.VarP(enumValue{target, flag.values}, flag.name, flag.shorthand, flag.usage+": "+strings.Join(flag.values, ", "))
+// enumFlag registers a flag that takes one of a few values, the first of which is its default.
+func enumFlag(flags *pflag.FlagSet, target *string, name, shorthand, usage string, values []string) {
+	*target = values[0]
+	flags.VarP(enumValue{target, values}, name, shorthand, usage+": "+strings.Join(values, ", "))
 }
 
 type enumValue struct {
@@ -296,7 +290,7 @@ func (e enumValue) Set(value string) error {
 func (enumValue) Type() string { return "string" }
 
 func failOn(flags *pflag.FlagSet, target *string, usage string) {
-	enumFlag(flags, target, enum{"fail-on", "", "exit with code 3 " + usage, []string{"critical", "warning", "info", "never"}})
+	enumFlag(flags, target, "fail-on", "", "exit with code 3 "+usage, []string{"critical", "warning", "info", "never"})
 }
 
 // interruptGrace is how long an interrupted command may take to clean up.

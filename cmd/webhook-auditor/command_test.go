@@ -137,3 +137,11 @@ func TestModuleVersion(t *testing.T) {
 	})
 	expect.Equal(t, "unknown", moduleVersion(nil)) // without information
 }
+
+// TestLastContext: the last --context counts, as with kubectl.
+func TestLastContext(t *testing.T) {
+	got := execute(t, "", "explain", "--kubeconfig", scrapedCluster(t, counting()), "--context", "nowhere", "--context", "a", "create", "pods")
+	if strings.Contains(got.err, "nowhere") {
+		t.Errorf("exit code %d, %s", got.code, got.err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
@@ -112,10 +113,9 @@ func (d *daemon) logChanges(before, now *classify.Report) {
 // unread logs what cannot be read, each once, and once each object that can be read again, or
 // is no longer asked for: not while the loss of the API server hides that.
 func (d *daemon) unread(errs []inventory.Error) {
-	var texts, objects, again []string
-	for _, e := range errs {
-		texts, objects = append(texts, e.Error()), append(objects, e.Object)
-	}
+	var again []string
+	texts := lists.Map(errs, inventory.Error.Error)
+	objects := lists.Map(errs, func(e inventory.Error) string { return e.Object })
 	for _, text := range d.unreadLog.add(texts) {
 		d.log.Warn("cannot read resource", "err", text)
 	}
@@ -204,21 +204,14 @@ func causeOf(err error) string {
 // It is safe for concurrent use.
 type messageLog struct {
 	mu       sync.Mutex
-	messages map[string]bool
+	messages []string
 }
 
 func (s *messageLog) add(messages []string) (added []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.messages == nil {
-		s.messages = map[string]bool{}
-	}
-	for _, m := range messages {
-		if !s.messages[m] {
-			added = append(added, m)
-		}
-		s.messages[m] = true
-	}
+	added = lists.Filter(lists.Once(messages), func(m string) bool { return !slices.Contains(s.messages, m) })
+	s.messages = append(s.messages, added...)
 	return added
 }
 
@@ -226,14 +219,9 @@ func (s *messageLog) change(messages []string) (added, gone []string) {
 	added = s.add(messages)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.messages, func(m string, _ bool) bool {
-		if slices.Contains(messages, m) {
-			return false
-		}
-		gone = append(gone, m)
-		return true
-	})
-	slices.Sort(gone)
+	isGone := func(m string) bool { return !slices.Contains(messages, m) }
+	gone = lists.Filter(s.messages, isGone)
+	s.messages = slices.DeleteFunc(s.messages, isGone)
 	return added, gone
 }
 

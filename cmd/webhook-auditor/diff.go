@@ -55,7 +55,7 @@ read, 2 usage error, 3 findings added at or above --fail-on.`,
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("output")
-	enumFlag(flags, &d.output, enum{"output", "o", "output format", impactFormats})
+	enumFlag(flags, &d.output, "output", "o", "output format", impactFormats)
 	failOn(flags, &d.failOn, "if findings of this severity or higher are added")
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&d.paths, "from", nil, "file, directory or archive to read instead of a cluster, without OLD; may be repeated")

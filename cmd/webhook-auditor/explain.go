@@ -13,6 +13,7 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/diagnose"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -70,7 +71,7 @@ not serve the resource, 2 usage error.`,
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&e.paths, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	flags.StringVar(&e.input.server, "server-version", "", serverVersionUsage)
-	enumFlag(groups.FlagSet("output"), &e.output, enum{"output", "o", "output format", []string{"text", "markdown", "json"}})
+	enumFlag(groups.FlagSet("output"), &e.output, "output", "o", "output format", []string{"text", "markdown", "json"})
 	e.call.register(groups.FlagSet("calls"))
 	e.observe.register(groups.FlagSet("observation"))
 	e.observe.audit.register(groups.FlagSet("observation"))
@@ -147,20 +148,15 @@ func (e *explain) diagnose(ctx context.Context, s streams) error {
 	if err != nil {
 		return err
 	}
-	answers := make([]diagnose.Answer, len(found))
-	if !isRead { // the message alone says much, in the outage that it is about too
-		for i, c := range found {
-			answers[i] = diagnose.FromMessage(c)
+	answers := lists.Map(found, func(c diagnose.APIServerError) diagnose.Answer {
+		if !isRead { // the message alone says much, in the outage that it is about too
+			return diagnose.FromMessage(c)
 		}
-		diagnosis := report.NewDiagnosis(answers, evaluated.Snapshot)
-		diagnosis.FromMessage = true
-		return printAnswer(e.output, diagnosis, report.NewErrors(evaluated.Snapshot.Errors), s)
-	}
-	for i, c := range found {
-		answers[i] = diagnose.Explain(evaluated, c)
-	}
-	return printAnswer(e.output, report.NewDiagnosis(answers, evaluated.Snapshot),
-		report.NewErrors(evaluated.Snapshot.Errors), s)
+		return diagnose.Explain(evaluated, c)
+	})
+	diagnosis := report.NewDiagnosis(answers, evaluated.Snapshot)
+	diagnosis.FromMessage = !isRead
+	return printAnswer(e.output, diagnosis, report.NewErrors(evaluated.Snapshot.Errors), s)
 }
 
 func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,46 +59,31 @@ type requestArguments struct {
 // read reads OPERATION RESOURCE [NAME], and with --filename the object, which
 // says what it is itself; without an operation, it is created.
 func (r *requestFlags) read(args []string, s streams) (requestArguments, error) {
-	if r.file == "" {
-		if len(args) < 2 || len(args) > 3 {
-			return requestArguments{}, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or a CHECK, -f FILE, or --error TEXT")}
-		}
-		if err := arguments.CheckOperation(args[0]); err != nil {
-			return requestArguments{}, usageError{fmt.Errorf("explain: %w", err)}
-		}
-		return r.describe(requestArguments{operation: args[0], resource: args[1], subject: r.subject}, args[2:])
-	}
-	if len(args) > 3 {
-		return requestArguments{}, usageError{fmt.Errorf("explain: unexpected argument %q", args[3])}
-	}
-	object, err := r.object(s)
-	if err != nil {
-		return requestArguments{}, err
-	}
-	a := requestArguments{operation: "create", resource: qualified(object), subject: r.subject, notes: []string{asWritten}}
-	a.subject.Object = object
-	if len(args) > 0 {
-		a.operation = args[0]
-	}
-	if len(args) > 1 {
-		a.resource = args[1]
-	}
-	return r.describe(a, args[min(2, len(args)):])
-}
-
-func (r *requestFlags) describe(a requestArguments, name []string) (requestArguments, error) {
-	if len(name) > 0 {
-		a.subject.Name = name[0]
-	}
-	if r.labeled() {
-		set, err := parseLabels(r.labels)
+	a := requestArguments{subject: r.subject}
+	switch {
+	case len(args) > 3:
+		return a, usageError{fmt.Errorf("explain: unexpected argument %q", args[3])}
+	case r.file == "" && len(args) < 2:
+		return a, usageError{errors.New("explain: must be given OPERATION RESOURCE[/SUB] [NAME], for example: webhook-auditor explain create pods -n default; or a CHECK, -f FILE, or --error TEXT")}
+	case r.file != "":
+		object, err := r.object(s)
 		if err != nil {
-			return requestArguments{}, usageError{fmt.Errorf("--labels %q: %w", r.labels, err)}
+			return a, err
 		}
-		a.subject.Labels = set
+		a.operation, a.resource, a.notes, a.subject.Object = "create", qualified(object), []string{asWritten}, object
 	}
-	if err := a.subject.Contradiction(); err != nil {
-		return requestArguments{}, usageError{fmt.Errorf("explain: %w", err)}
+	fields := []*string{&a.operation, &a.resource, &a.subject.Name}
+	for i, word := range args {
+		*fields[i] = word
+	}
+	err := arguments.CheckOperation(a.operation)
+	if err == nil && r.labeled() {
+		if a.subject.Labels, err = parseLabels(r.labels); err != nil {
+			err = fmt.Errorf("--labels %q: %w", r.labels, err)
+		}
+	}
+	if err = cmp.Or(err, a.subject.Contradiction()); err != nil {
+		return a, usageError{fmt.Errorf("explain: %w", err)}
 	}
 	return a, nil
 }

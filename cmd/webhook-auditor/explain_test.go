@@ -12,6 +12,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -76,14 +77,6 @@ func TestExplainObject(t *testing.T) {
 				t.Errorf("%s in namespace %s, want %s in %s", got.String(), e.Request.Namespace, tc.want, tc.namespace)
 			}
 		})
-	}
-}
-
-func TestExplainObjectFromFile(t *testing.T) {
-	file := must.File(t, "pod.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"team": "b"}}}`)
-	r := execute(t, "", "explain", "-f", file, "--from", "testdata/webhooks.yaml")
-	if r.code != exitOK || !strings.Contains(r.out, "objectSelector") || !strings.Contains(r.out, "taken as it is written") {
-		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
 }
 
@@ -158,40 +151,6 @@ func TestExplainErrorWithoutACluster(t *testing.T) {
 	}
 }
 
-// TestExplainUnservedResource: the command line is right, the cluster has no such
-// resource.
-func TestExplainUnservedResource(t *testing.T) {
-	r := execute(t, "", "explain", "--from", "testdata/webhooks.yaml", "create", "podz")
-	if r.code != exitError || r.out != "" || !strings.Contains(r.err, "did you mean pods?") {
-		t.Errorf("exit code %d, stdout %q, stderr %q", r.code, r.out, r.err)
-	}
-}
-
-func TestExplainUsage(t *testing.T) {
-	for name, args := range map[string][]string{
-		"nothing":                {},
-		"an operation alone":     {"create"},
-		"too much":               {"create", "pods", "web", "more"},
-		"an error of no webhook": {"--error", "connection refused"},
-		"an empty error":         {"--error", ""},
-		"an error and a request": {"create", "pods", "--error", refusal},
-		"an error and an object": {"-f", "testdata/webhooks.yaml", "--error", refusal},
-		"a form that is not":     {"--error", refusal, "-o", "sarif"},
-		"no such file":           {"-f", "testdata/no.yaml"},
-		"more than one object":   {"-f", "../../pkg/classify/testdata/service-missing.yaml"},
-		"no object":              {"-f", "/dev/null"},
-		"an object too much":     {"-f", "testdata/webhooks.yaml", "a", "b", "c", "d"},
-		"the object is none":     {"-f", "testdata/webhooks.yaml", "get"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := execute(t, "", append([]string{"explain", "--from", "testdata/webhooks.yaml"}, args...)...)
-			if r.code != exitUsage || r.out != "" || !strings.HasPrefix(r.err, "webhook-auditor: ") {
-				t.Errorf("exit code %d, stdout %q, stderr %q: want usage", r.code, r.out, r.err)
-			}
-		})
-	}
-}
-
 // TestExplainLeavesUnreadOpen: where not all policies or configurations could be read, the
 // answer says so; files without an error are taken as they are.
 func TestExplainLeavesUnreadOpen(t *testing.T) {
@@ -218,5 +177,63 @@ func TestExplainLeavesUnreadOpen(t *testing.T) {
 		if got := report.NewExplanation(chain, snapshot).Verdict(); !strings.HasSuffix(got, test.verdict) {
 			t.Errorf("with errors %v: %q, want %q", snapshot.Errors, got, test.verdict)
 		}
+	}
+}
+
+// TestChecksInATerminal: a line for each check, and the runbook of each.
+func TestChecksInATerminal(t *testing.T) {
+	list := execute(t, "", "checks")
+	if lines := strings.Count(list.out, "\n"); list.code != exitOK || lines != len(classify.Checks)+1 {
+		t.Errorf("exit code %d, %d lines of %d checks", list.code, lines, len(classify.Checks))
+	}
+	asked := 0
+	for _, c := range classify.Checks {
+		r := execute(t, "", "explain", c.Name)
+		expect.Contains(t, r.out, c.Name+" (", "\nMeaning\n", "\nMitigation\n")
+		expect.Contains(t, squeezed(r.out), c.Summary)
+		if r.code != exitOK || strings.Contains(r.out, "`") || strings.Contains(r.out, "##") {
+			t.Errorf("exit code %d, Markdown in\n%s", r.code, r.out)
+		}
+		fixture := "../../pkg/classify/testdata/" + strings.ReplaceAll(c.Name, "/", "") + ".yaml"
+		filled := execute(t, "", "explain", c.Name, "--from", fixture)
+		found := strings.Contains(execute(t, "", "audit", fixture, "-o", "table").out, " "+c.Name+" ")
+		if asks := "to what the finding names."; found && strings.Contains(squeezed(r.out), asks) {
+			asked++
+			if strings.Contains(squeezed(filled.out), asks) {
+				t.Errorf("the names of a finding are not filled in:\n%s", filled.out)
+			}
+		}
+	}
+	if asked < 20 {
+		t.Errorf("the names of only %d findings are asked for", asked)
+	}
+	nowhere := execute(t, "", "explain", "service-missing", "--kubeconfig", "nowhere")
+	if nowhere.code != exitError || !strings.Contains(nowhere.out, "Mitigation") || !strings.Contains(nowhere.err, "cannot read the cluster") {
+		t.Errorf("exit code %d, %s%s", nowhere.code, nowhere.out, nowhere.err)
+	}
+}
+
+// TestVerbs: kubectl's own verbs are operations, and what is none is refused before anything
+// is read.
+func TestVerbs(t *testing.T) {
+	from := []string{"-n", "shop", "--from", "testdata/webhooks.yaml"}
+	for want, args := range map[string][]string{
+		"UPDATE deployments.apps/scale web in shop meets": {"explain", "scale", "deployments", "web"},
+		"a server-side apply of pods is a CREATE":         {"explain", "apply", "pods"},
+	} {
+		expect.Contains(t, squeezed(execute(t, "", append(args, from...)...).out), want)
+	}
+	for want, args := range map[string][]string{"create": {"craete", "pods"}, "service-missing": {"service-mising"}} {
+		r := execute(t, "", append([]string{"explain", "--kubeconfig", "nowhere"}, args...)...)
+		if r.code != exitUsage || !strings.Contains(r.err, "did you mean "+want+"?") {
+			t.Errorf("exit code %d, %s", r.code, r.err)
+		}
+	}
+}
+
+// TestVersion: nothing that is unknown is printed.
+func TestVersion(t *testing.T) {
+	if text := execute(t, "", "version").out; strings.Count(text, "\n") != 1 || strings.Contains(text, "branch") {
+		t.Errorf("the version is %q", text)
 	}
 }

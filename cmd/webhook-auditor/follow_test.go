@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,9 +16,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/internal/reporttest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/operator"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
 
 // acknowledging is a Policy that acknowledges all findings on dead.
@@ -146,5 +154,110 @@ func TestPolicyBeforeTheFirstSnapshot(t *testing.T) {
 	d.publish(t.Context(), admission.New(dead(time.Now())))
 	if got := d.current().Totals(); got.Acknowledged != 1 {
 		t.Errorf("%+v, want 1 acknowledged", got)
+	}
+}
+
+// TestRunFrom: files are served as of their own time and read anew when they change; what
+// can no longer be read stays. A must-gather says when it was recorded.
+func TestRunFrom(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "must-gather.local")
+	registered := must.Get(os.ReadFile("testdata/webhooks.yaml"))(t)
+	file := filepath.Join(folder, "cluster-scoped-resources", "admissionregistration.k8s.io", "validatingwebhookconfigurations.yaml")
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must.Succeed(t, os.WriteFile(filepath.Join(folder, "timestamp"), []byte("2026-01-02 03:04:05.0 +0000 UTC\n"), 0o644))
+	must.Succeed(t, os.WriteFile(file, registered, 0o644))
+	o, d := &operatorFlags{source: source{access: &clusterFlags{}, input: &input{}, paths: []string{folder}}}, newTestDaemon(&bytes.Buffer{})
+	o.web.maxSeries, d.clock = 1000, lastTaken
+	first := o.readFiles(t.Context(), streams{err: io.Discard})
+	must.Succeed(t, first.err)
+	ctx, stop := context.WithCancel(t.Context())
+	ticks, ended := make(chan time.Time), make(chan error)
+	go func() { ended <- o.followFiles(ctx, d, first, ticks) }()
+	serves := func(path, want string) {
+		t.Helper()
+		for range 3 { // a change counts from its second reading on, and a third tick waits for that
+			ticks <- time.Now()
+		}
+		w := httptest.NewRecorder()
+		o.web.handler(d).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if body := w.Body.String(); !strings.Contains(body, want) || strings.Contains(body, "ago<") || strings.Contains(body, "out of date") {
+			t.Errorf("%s: no %q in\n%.2000s", path, want, body)
+		}
+	}
+	serves("/", `recorded at <time datetime="2026-01-02T03:04:05Z"`)
+	must.Succeed(t, os.WriteFile(file, []byte(strings.ReplaceAll(string(registered), "example.com", "example.org")), 0o644))
+	serves("/webhooks", "example.<wbr>org")
+	must.Succeed(t, os.RemoveAll(folder))
+	serves("/metrics", "example.org")
+	stop()
+	<-ended
+}
+
+// TestObservedReport: the page shows what was observed last and why it failed;
+// what metrics and conditions are made of stays as it is.
+func TestObservedReport(t *testing.T) {
+	d := &daemon{clock: time.Now, tracker: operator.NewTracker(operator.TrackerOptions{})}
+	if d.observed() != nil {
+		t.Error("a Report before the first Snapshot")
+	}
+	snapshot := inventory.Objects{}.Snapshot(time.Now())
+	report := reporttest.Evaluated(t, snapshot)
+	d.tracker.Observe(report)
+	ticks, found := make(chan time.Time), make(chan observation)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- d.followObservation(ctx, ticks, func(context.Context) observation { return <-found })
+	}()
+	found <- observation{observed: &inventory.Observation{Source: "apiserver"}}
+	ticks <- time.Now()
+	if r := d.observed(); r.Snapshot.Observed == nil || len(r.Errors) != len(report.Errors) {
+		t.Errorf("observed %+v, errors %v", r.Snapshot.Observed, r.Errors)
+	}
+	found <- observation{errors: []inventory.Error{{Object: "Prometheus", Message: "refused"}}}
+	ticks <- time.Now()
+	if r := d.observed(); r.Snapshot.Observed != nil || len(r.Errors) != len(report.Errors)+1 {
+		t.Errorf("observed %+v, errors %v", r.Snapshot.Observed, r.Errors)
+	}
+	if d.current().Snapshot != snapshot {
+		t.Error("the Snapshot of the metrics is another one")
+	}
+	cancel()
+	found <- observation{observed: &inventory.Observation{}}
+	if err := <-ended; err == nil {
+		t.Error("followed on after the end of its context")
+	}
+	if d.observed().Snapshot.Observed != nil {
+		t.Error("what was observed after the end is shown")
+	}
+}
+
+// TestExportObserved: what was observed last is exported, with how many API servers that
+// are; where it is not asked for, nothing is kept.
+func TestExportObserved(t *testing.T) {
+	for _, exports := range []bool{true, false} {
+		d := &daemon{exportsObserved: exports}
+		if got := d.exportObserved(); got != nil {
+			t.Errorf("before the first observation: %v", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ticks := make(chan time.Time)
+		ended := make(chan error)
+		go func() {
+			ended <- d.followObservation(ctx, ticks, func(context.Context) observation {
+				return observation{observed: &inventory.Observation{OfServers: 3}, scrapes: make([]observed.Scrape, 1)}
+			})
+		}()
+		ticks <- time.Now()
+		cancel()
+		<-ended
+		if kept := d.observation.Load().scrapes != nil; kept != exports {
+			t.Errorf("exports %t, kept %t", exports, kept)
+		}
+		var names []string
+		for _, f := range d.exportObserved() {
+			names = append(names, f.GetName())
+		}
+		expect.Equal(t, []string{"webhook_auditor_observed_apiservers", "webhook_auditor_apiservers"}, names)
 	}
 }

@@ -75,7 +75,7 @@ input cannot be read or has no such object, 2 usage error.`,
 	flags.StringArrayVar(&i.nodes, "down-node", nil, "node without Pods; may be repeated")
 	flags.StringArrayVar(&i.deleted, "delete", nil, "webhook configuration that is deleted, as [TYPE/]NAME; may be repeated")
 	flags = groups.FlagSet("output")
-	enumFlag(flags, &i.output, enum{"output", "o", "output format", impactFormats})
+	enumFlag(flags, &i.output, "output", "o", "output format", impactFormats)
 	failOn(flags, &i.failOn, "if findings of this severity or higher appear")
 	flags = groups.FlagSet("input")
 	flags.StringArrayVar(&i.paths, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")

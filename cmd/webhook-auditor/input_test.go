@@ -113,6 +113,7 @@ func TestWrongInput(t *testing.T) {
 		"a server of the future":       {[]string{"audit", one, "--allow-empty", "--server-version", "v1.99"}, exitOK, "warning: --server-version v1.99: this binary knows v1.30 to v1.37"},
 		"a server that is known":       {[]string{"audit", one, "--allow-empty", "--server-version", "v1.36.2"}, exitOK, ""},
 		"a server that is no URL":      {[]string{"audit", "--kubeconfig", badURL}, exitError, "host must be a URL"},
+		"no such resource":             {append(from, "create", "podz"), exitError, "did you mean pods?"},
 		"a chart that is not rendered": {[]string{"audit", chart(t, dir)}, exitError, "render it first, as with helm template"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +125,26 @@ func TestWrongInput(t *testing.T) {
 				t.Errorf("%q is reported %d times:\n%s", tc.want, n, r.err)
 			}
 		})
+	}
+}
+
+// TestUsage: what no command takes is refused before anything is printed.
+func TestUsage(t *testing.T) {
+	const explain, run = "explain --from testdata/webhooks.yaml ", "run --from=testdata "
+	for _, line := range []string{
+		"audit testdata -o xml", "audit testdata --fail-on sometimes", "audit testdata --server-version next", "audit testdata --config testdata/nowhere.yaml",
+		"audit testdata --baseline testdata/nowhere.json", "audit testdata --baseline testdata/webhooks.yaml", "audit testdata --baseline testdata/nowhere.json -o html",
+		"audit --probe icmp", "audit testdata --probe tls", "audit --probe.urls",
+		explain, explain + "create", explain + "create pods web more", explain + "--error x", explain + "--error=", explain + "create pods --error x",
+		explain + "-f testdata/webhooks.yaml --error x", explain + "--error x -o sarif", explain + "-f testdata/no.yaml", explain + "-f /dev/null",
+		explain + "-f ../../pkg/classify/testdata/service-missing.yaml", explain + "-f testdata/webhooks.yaml a b c d", explain + "-f testdata/webhooks.yaml get",
+		"scrape", "scrape one two", "scrape localhost:8443", "scrape http://localhost",
+		"run --from=-", "run --from=testdata/none", "run --server-version=v1.36", run + "--leader-elect --namespace=a", run + "--web.self-signed", run + "--probe=tls",
+		run + "--observe=apiserver", run + "--web.listen-address=:8443",
+	} {
+		if r := execute(t, "", strings.Fields(line)...); r.code != exitUsage || r.out != "" || !strings.HasPrefix(r.err, "webhook-auditor: ") {
+			t.Errorf("%s: exit code %d, stdout %q, stderr %q: want usage", line, r.code, r.out, r.err)
+		}
 	}
 }
 

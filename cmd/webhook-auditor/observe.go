@@ -41,7 +41,7 @@ const (
 )
 
 func (o *observeFlags) register(flags *pflag.FlagSet) {
-	enumFlag(flags, &o.source, enum{"observe", "", "add the API servers' measurements of webhooks, from two scrapes of their /metrics", []string{"off", "apiserver"}})
+	enumFlag(flags, &o.source, "observe", "", "add the API servers' measurements of webhooks, from two scrapes of their /metrics", []string{"off", "apiserver"})
 	flags.DurationVar(&o.span, "observe-for", 0, "time between the two scrapes, or range to read from Prometheus (default 10s, or 5m for Prometheus)")
 	flags.StringVar(&o.prometheus.URL, "prometheus-url", "", "URL of a Prometheus that scrapes the API servers: add their measurements of webhooks")
 	flags.StringVar(&o.prometheus.TokenFile, "prometheus-token-file", "", "file with a bearer token for Prometheus (default: the service account's, in a Pod, for a Service by HTTPS)")
@@ -160,7 +160,12 @@ func (o *observeFlags) observe(ctx context.Context, access *clusterFlags) observ
 		}
 		return out
 	}
-	targets, all, err := o.targets(ctx, access)
+	var targets []inventory.MetricsServer
+	all := 0
+	config, err := access.config()
+	if err == nil {
+		targets, all, err = cluster.MetricsServers(ctx, config)
+	}
 	if err != nil {
 		return observation{errors: []inventory.Error{{Object: "metrics of the API server", Message: err.Error()}}}
 	}
@@ -169,12 +174,4 @@ func (o *observeFlags) observe(ctx context.Context, access *clusterFlags) observ
 		out.observed.OfServers = all
 	}
 	return out
-}
-
-func (o *observeFlags) targets(ctx context.Context, access *clusterFlags) ([]inventory.MetricsServer, int, error) {
-	config, err := access.config()
-	if err != nil {
-		return nil, 0, err
-	}
-	return cluster.MetricsServers(ctx, config)
 }

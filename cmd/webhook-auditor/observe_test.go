@@ -16,55 +16,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 )
 
-const impactCluster = "../../pkg/classify/impact/testdata/cluster.yaml"
-
-// TestImpactCommand: what it prints where, and its exit codes.
-func TestImpactCommand(t *testing.T) {
-	from := []string{"--from", impactCluster}
-	for name, c := range map[string]struct {
-		args           []string
-		code           int
-		stdout, stderr string
-	}{
-		"card":                   {[]string{"policy"}, exitOK, "kubectl delete validatingwebhookconfiguration policy", ""},
-		"card of a webhook":      {[]string{"policy/pods.policy.example.com", "-o", "markdown"}, exitOK, "### API Extensions\n\n- **Which", ""},
-		"card as JSON":           {[]string{"inject", "-o", "json"}, exitOK, `"id": "failure-modes"`, ""},
-		"down":                   {[]string{"--down", "policy/policy"}, exitFindings, "Not without help", ""},
-		"down, never failing":    {[]string{"--down", "policy/policy", "--fail-on", "never"}, exitOK, "requests to 1 webhook are refused", ""},
-		"a node that may go":     {[]string{"--down-node", "b"}, exitOK, "requests pass without 1 webhook", ""},
-		"deleted":                {[]string{"--delete", "policy", "-o", "markdown"}, exitOK, "Requests that pass unchecked", ""},
-		"unknown configuration":  {[]string{"polcy"}, exitError, "", "did you mean policy"},
-		"unknown webhook":        {[]string{"policy/pods.policy.example.co"}, exitError, "", "did you mean policy/pods.policy.example.com?"},
-		"unknown Service":        {[]string{"--down", "policy/polcy"}, exitError, "", "did you mean policy/policy?"},
-		"card of TYPE/NAME":      {[]string{"validatingwebhookconfiguration/policy"}, exitOK, "kubectl delete validatingwebhookconfiguration policy", ""},
-		"card of TYPE NAME":      {[]string{"validatingwebhookconfigurations", "policy"}, exitOK, "kubectl delete validatingwebhookconfiguration policy", ""},
-		"card of another type":   {[]string{"crd/policy"}, exitError, "", `no webhook, configuration or policy "policy"; did you mean policy`},
-		"deleted by type":        {[]string{"--delete", "validatingwebhookconfiguration/policy"}, exitOK, "With configuration validatingwebhookconfiguration/policy deleted", ""},
-		"deletion, another type": {[]string{"--delete", "mutatingwebhookconfiguration/policy"}, exitError, "", `no mutating webhook configuration "policy"`},
-		"deletion of a CRD":      {[]string{"--delete", "crd/policy"}, exitUsage, "", "--delete: must be a webhook configuration"},
-		"unknown node":           {[]string{"--down-node", "c"}, exitError, "", "did you mean a, b?"},
-		"unknown deletion":       {[]string{"--delete", "injct"}, exitError, "", "did you mean inject?"},
-		"no question":            {nil, exitUsage, "", "must be given CONFIGURATION"},
-		"two questions":          {[]string{"policy", "--delete", "inject"}, exitUsage, "", "without CONFIGURATION"},
-		"a Service with -n":      {[]string{"--down", "policy", "-n", "policy"}, exitFindings, "With Service policy/policy down", ""},
-		"no namespace":           {[]string{"--down", "policy"}, exitUsage, "", "must be NAMESPACE/SERVICE"},
-		"a file to scrape":       {[]string{"policy", "--observe=apiserver"}, exitUsage, "", "must be given without files"},
-		"observed without one":   {[]string{"policy", "--observe-for", "5m"}, exitUsage, "", "--observe-for: must be given with"},
-		"no URL":                 {[]string{"policy", "--prometheus-url", "prometheus:9090"}, exitUsage, "", "--prometheus-url: must be"},
-		"a token in the clear":   {[]string{"policy", "--prometheus-url", "http://prometheus.example.com", "--prometheus-token-file", "x"}, exitUsage, "", "in the clear"},
-		"no matcher":             {[]string{"policy", "--prometheus-url", "http://prometheus.example.com", "--prometheus-selector", `a="b"} or x{`}, exitUsage, "", "--prometheus-selector: must be"},
-		"too short a range":      {[]string{"policy", "--prometheus-url", "http://prometheus.example.com", "--observe-for", "5s"}, exitUsage, "", "--observe-for: must be from 1m"},
-		"a source of what is no": {[]string{"policy", "--observe=kubelet"}, exitUsage, "", "\"--observe\" flag: must be one of off, apiserver"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := execute(t, "", append(append([]string{"impact"}, c.args...), from...)...)
-			if got.code != c.code || !strings.Contains(got.out, c.stdout) || !strings.Contains(got.err, c.stderr) {
-				t.Errorf("exit code %d, want %d; stdout, want %q:\n%s\nstderr, want %q:\n%s", got.code, c.code, c.stdout, got.out, c.stderr, got.err)
-			}
-		})
-	}
-}
-
 // scrapedCluster is a cluster of one API server without webhooks, whose counter
 // of calls to a webhook grows by 3 between scrapes.
 func scrapedCluster(t *testing.T, metrics http.HandlerFunc) (kubeconfig string) {

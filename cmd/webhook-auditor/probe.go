@@ -27,7 +27,7 @@ func (p *probeFlags) options(config *rest.Config) probe.Options {
 }
 
 func (p *probeFlags) register(flags *pflag.FlagSet) {
-	enumFlag(flags, &p.mode, enum{"probe", "", "dial the Services of webhooks from this host, as the API server does, and verify their certificates", []string{"off", "tls"}})
+	enumFlag(flags, &p.mode, "probe", "", "dial the Services of webhooks from this host, as the API server does, and verify their certificates", []string{"off", "tls"})
 	flags.BoolVar(&p.urls, "probe.urls", false, "with --probe=tls, dial webhooks that are URLs as well")
 }
 

@@ -72,7 +72,7 @@ func runCommand(s streams) *cobra.Command {
 	modes := []operator.RollUp{
 		operator.RollUpOn, operator.RollUpEvaluate, operator.RollUpOff, operator.RollUpEnhancement,
 	}
-	enumFlag(flags, &o.degraded, enum{"degraded", "", "how error conditions affect Degraded", lists.Strings(modes)})
+	enumFlag(flags, &o.degraded, "degraded", "", "how error conditions affect Degraded", lists.Strings(modes))
 	flags.DurationVar(&o.inertia, "degraded.inertia", 2*time.Minute, "how long an error condition lasts before it affects Degraded")
 	flags.BoolVar(&o.elect, "leader-elect", false, "write conditions and Events to the cluster, one replica at a time")
 	flags.StringVar(&o.namespace, "namespace", os.Getenv("POD_NAMESPACE"), "namespace of the lease (default: $POD_NAMESPACE)")
@@ -81,8 +81,8 @@ func runCommand(s streams) *cobra.Command {
 	o.probe.register(groups.FlagSet("probe"))
 	o.observe.register(groups.FlagSet("observation"))
 	flags = groups.FlagSet("log")
-	enumFlag(flags, &o.level, enum{"log.level", "", "only log messages of this level or above", []string{"info", "debug", "warn", "error"}})
-	enumFlag(flags, &o.format, enum{"log.format", "", "format of log messages", promslog.FormatFlagOptions})
+	enumFlag(flags, &o.level, "log.level", "", "only log messages of this level or above", []string{"info", "debug", "warn", "error"})
+	enumFlag(flags, &o.format, "log.format", "", "format of log messages", promslog.FormatFlagOptions)
 	addFlags(c, &groups)
 	c.MarkFlagsRequiredTogether("web.tls-cert-file", "web.tls-private-key-file")
 	return c

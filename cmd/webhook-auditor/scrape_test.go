@@ -61,12 +61,3 @@ func TestScrapeVerifies(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }
-
-func TestScrapeUsage(t *testing.T) {
-	for _, args := range []string{"", "one two", "localhost:8443", "http://localhost"} {
-		var stderr bytes.Buffer
-		if code := exit(run(t.Context(), append([]string{"scrape"}, strings.Fields(args)...), streams{nil, &stderr, &stderr}), &stderr); code != exitUsage || !strings.Contains(stderr.String(), "must be") {
-			t.Errorf("%s: exit code %d, %s", args, code, &stderr)
-		}
-	}
-}

@@ -66,14 +66,11 @@ func (s selection) check(d report.Document, o streams) error {
 			return notFound(fmt.Errorf("no webhook of %s found%s", t, arguments.Suggested(t.Similar(registered))), d.Errors, o)
 		}
 	}
-	namespaces := serviceNamespaces(d.Webhooks)
+	ofServices := lists.Filter(d.Webhooks, func(w report.Webhook) bool { return w.Backend.Service != nil })
+	namespaces := lists.Map(ofServices, func(w report.Webhook) string { return w.Backend.Service.Namespace })
+	namespaces = lists.Distinct(namespaces)
 	if s.namespace != "" && !slices.Contains(namespaces, s.namespace) {
 		complain(o.err, "no webhook has its Service in namespace %s%s", s.namespace, arguments.Suggested(arguments.Like(s.namespace, namespaces)))
 	}
 	return nil
-}
-
-func serviceNamespaces(webhooks []report.Webhook) []string {
-	ofServices := lists.Filter(webhooks, func(w report.Webhook) bool { return w.Backend.Service != nil })
-	return lists.Distinct(lists.Map(ofServices, func(w report.Webhook) string { return w.Backend.Service.Namespace }))
 }

@@ -26,7 +26,7 @@ type display struct {
 }
 
 func (s *display) register(flags *pflag.FlagSet) {
-	enumFlag(flags, &s.color, enum{"color", "", "colors in texts", []string{"auto", "always", "never"}})
+	enumFlag(flags, &s.color, "color", "", "colors in texts", []string{"auto", "always", "never"})
 	flags.BoolVarP(&s.verbose, "verbose", "v", false, "print everything: whole messages, what was read, which webhooks are skipped and why")
 }
 

@@ -46,10 +46,10 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 	}
 	var groups cliflag.NamedFlagSets
 	flags := groups.FlagSet("output")
-	enumFlag(flags, &t.output, enum{"output", "o", "output format", []string{"text", "json"}})
-	enumFlag(flags, &t.sort, enum{"sort", "", "sort by this column", report.SortKeys})
+	enumFlag(flags, &t.output, "output", "o", "output format", []string{"text", "json"})
+	enumFlag(flags, &t.sort, "sort", "", "sort by this column", report.SortKeys)
 	t.namespace.register(flags, "show")
-	enumFlag(flags, &t.column, enum{"by", "", "with --audit-log, group the requests", report.AuditDimensions})
+	enumFlag(flags, &t.column, "by", "", "with --audit-log, group the requests", report.AuditDimensions)
 	t.observe.register(groups.FlagSet("observation"))
 	t.observe.audit.register(groups.FlagSet("observation"))
 	groups.FlagSet("input").StringArrayVar(&t.paths, "from", nil, "with --audit-log: file, directory or archive to read instead of a cluster; may be repeated")
