@@ -75,7 +75,8 @@ var subresourceGap = &Check{
 			return nil
 		}
 		if len(p.UnmatchedSubresources) == 0 {
-			conditions := lists.Map(p.MatchConditions, func(c admissionv1.MatchCondition) string { return c.Expression })
+			conditions := lists.Map(p.MatchConditions,
+				func(c admissionv1.MatchCondition) string { return c.Expression })
 			return replicasPast(p.Matcher, p.Matched, conditions)
 		}
 		rule := admissionv1.RuleWithOperations{
