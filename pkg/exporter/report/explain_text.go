@@ -233,7 +233,7 @@ func (e Explanation) remarks() []Line {
 // onceEach are the lines of steps, what is said of several of them once.
 func onceEach(all []Line) []Line {
 	said := func(l Line) string { return l.Label + "\x00" + l.Text }
-	return lists.Map(grouped(all, said), func(group []Line) Line {
+	return lists.Map(lists.Group(all, said), func(group []Line) Line {
 		out := group[0]
 		if more := len(group) - 1; more > 0 {
 			out.Name += " and " + inventory.Counted(more, "other")
