@@ -19,7 +19,7 @@ var caBundleInvalid = &Check{
 	Cause:           "CA bundle has no valid certificate",
 	Find: func(p *Profile) []Problem {
 		a := p.Webhook.Backend.Authority
-		if a == nil || a.Placeholder || a.TooLarge || a.Blanked || anyValid(a, p.Snapshot.Taken) ||
+		if a == nil || a.Placeholder || a.Blanked || anyValid(a, p.Snapshot.Taken) ||
 			p.isToApply() && injectorOf(p.Object.Annotations).name != "" { // which replaces it
 			return nil
 		}

@@ -61,7 +61,7 @@ func (p *Profile) isToApply() bool { return p.Object.Applied != nil }
 // caBundle has a certificate. Source: kubernetes/kubernetes#124061.
 func (p *Profile) isUnserved() bool {
 	a, server := p.Webhook.Backend.Authority, p.Snapshot.Server
-	return p.Type == inventory.Conversion && a != nil && !a.Blanked && !a.TooLarge && len(a.Certificates) == 0 &&
+	return p.Type == inventory.Conversion && a != nil && !a.Blanked && len(a.Certificates) == 0 &&
 		p.isToApply() && (!server.Known() || server.AtLeast(1, 31))
 }
 

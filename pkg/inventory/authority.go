@@ -22,8 +22,6 @@ type Authority struct {
 	Placeholder bool
 	// Text is a short bundle without a certificate in it, as a person may have written it.
 	Text string
-	// TooLarge says that the bundle was not read.
-	TooLarge bool
 	// Blanked says that the bundle is not the cluster's: insights archives write an x
 	// for each of its bytes, and of files it may be filled in later. Nothing is known
 	// of it.
@@ -39,17 +37,10 @@ type Certificate struct {
 // maxText is longer than what a person writes where a bundle is to be.
 const maxText = 40
 
-// maxBundle is more than etcd takes in one object, so that nothing an API
-// server stores is left out, and nothing a file holds costs more than it.
-const maxBundle = 2 << 20
-
 // readAuthority reads a bundle; nil stands for an empty one.
 func readAuthority(bundle []byte) *Authority {
 	if len(bundle) == 0 {
 		return nil
-	}
-	if len(bundle) > maxBundle {
-		return &Authority{TooLarge: true}
 	}
 	if blanked(bundle) {
 		return &Authority{Blanked: true}

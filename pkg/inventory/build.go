@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -227,9 +226,6 @@ func (s *Snapshot) errors() []Error {
 		out = append(out, w.MatchResources.errors(&w.Object, webhook)...)
 		if reason := w.Backend.urlFault(); reason != "" && w.Object.Applied == nil {
 			out = append(out, w.Object.Unreadable("reading url"+webhook+": "+reason+": must be https://HOST[:PORT][/PATH]"))
-		}
-		if a := w.Backend.Authority; a != nil && a.TooLarge {
-			out = append(out, w.Object.Unreadable(fmt.Sprintf("reading caBundle%s: %d bytes, more than an API server stores: cut it to the CAs that signed the serving certificate", webhook, len(w.Backend.CABundle))))
 		}
 	}
 	return out

@@ -37,10 +37,7 @@ func ApplyPatch(object map[string]any, patch []byte) (map[string]any, []Change, 
 	if err != nil {
 		return nil, nil, err
 	}
-	document, err := json.Marshal(object)
-	if err != nil {
-		return nil, nil, err
-	}
+	document, _ := json.Marshal(object) // it was read from JSON
 	var changes []Change
 	after := object
 	for _, o := range operations {

@@ -126,12 +126,9 @@ type program struct {
 }
 
 func compile(text sourceText) *program {
-	env, err := conditionEnv()
+	env := conditionEnv()
 	if text.kind != conditionOfWebhook {
-		env, err = policyEnv()
-	}
-	if err != nil {
-		return &program{err: err}
+		env = policyEnv()
 	}
 	ast, issues := env.Compile(text.expression)
 	if issues.Err() != nil {
@@ -289,10 +286,10 @@ func (r Request) unknowns(stage stage) []*cel.AttributePatternType {
 // matchConditions, with the libraries of its newest version: what an older one
 // does not know, it does not store. Source: NewMutatingWebhook and
 // NewValidatingAdmissionWebhook of k8s.io/apiserver/pkg/admission/plugin/webhook.
-var conditionEnv = sync.OnceValues(func() (*cel.Env, error) { return newEnv() })
+var conditionEnv = sync.OnceValue(func() *cel.Env { return newEnv() })
 
 // policyEnv is the same for policies, with what mutations are made of.
-var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
+var policyEnv = sync.OnceValue(func() *cel.Env {
 	return newEnv(
 		cel.Variable(plugincel.ParamsVarName, cel.DynType),
 		cel.Variable(plugincel.VariableVarName, cel.MapType(cel.StringType, cel.DynType)),
@@ -301,7 +298,7 @@ var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-func newEnv(more ...cel.EnvOption) (*cel.Env, error) {
+func newEnv(more ...cel.EnvOption) *cel.Env {
 	request, namespace := plugincel.BuildRequestType(), plugincel.BuildNamespaceType()
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	set, err := base.Extend(environment.VersionedOptions{
@@ -316,13 +313,9 @@ func newEnv(more ...cel.EnvOption) (*cel.Env, error) {
 		},
 		DeclTypes: []*apiservercel.DeclType{request, namespace},
 	}, environment.StrictCostOpt)
-	if err == nil { // types are declared before any is looked up
-		set, err = set.Extend(environment.VersionedOptions{
-			IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: more,
-		})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("preparing the environment of matchConditions: %w", err)
-	}
-	return set.StoredExpressionsEnv(), nil
+	utilruntime.Must(err) // its options are constants
+	// Types are declared before any is looked up.
+	set, err = set.Extend(environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0), EnvOptions: more})
+	utilruntime.Must(err)
+	return set.StoredExpressionsEnv()
 }

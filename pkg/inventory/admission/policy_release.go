@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -101,9 +102,7 @@ func isInListOfValue(e ast.NavigableExpr) bool {
 // refused.
 func structsIn(expression string) []ast.NavigableExpr {
 	env, err := cel.NewEnv(cel.OptionalTypes(), cel.EnableMacroCallTracking())
-	if err != nil { // unreachable: its options are constants
-		return nil
-	}
+	utilruntime.Must(err) // its options are constants
 	parsed, issues := env.Parse(expression)
 	if issues.Err() != nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -251,9 +252,7 @@ func (m *Matcher) libraries() int {
 
 func (v *validator) variables(fieldPath *field.Path, variables []admissionv1.Variable, d declared, libraries int) {
 	composed, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(libraries))))
-	if err != nil { // unreachable: its environment is a constant
-		return
-	}
+	utilruntime.Must(err) // its environment is a constant
 	v.compile = func() plugincel.Compiler { return composed }
 	for i, variable := range variables {
 		one := fieldPath.Index(i)

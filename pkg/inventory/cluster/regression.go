@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // A restore of etcd from a backup takes the API server back to a resource
@@ -89,9 +90,7 @@ func newestRevisions(ctx context.Context, watches []*objectWatch) (map[schema.Gr
 			return out, err
 		}
 		accessor, err := meta.ListAccessor(list)
-		if err != nil {
-			continue
-		}
+		utilruntime.Must(err)
 		out[o.GroupResource] = accessor.GetResourceVersion()
 		if older(out[o.GroupResource], before) {
 			o.onEvent(o, regressed)

@@ -186,9 +186,7 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 // reduced is a page with what the inventory keeps of its objects.
 func (r resource) reduced(page runtime.Object) (runtime.Object, error) {
 	of, err := meta.ListAccessor(page)
-	if err != nil {
-		return nil, err
-	}
+	utilruntime.Must(err)
 	out := &metainternalversion.List{ListMeta: metav1.ListMeta{
 		ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue(),
 	}}

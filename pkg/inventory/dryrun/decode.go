@@ -27,10 +27,7 @@ func (x *run) decode(object map[string]any) (map[string]any, error) {
 	if typed == nil {
 		return object, nil
 	}
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
+	raw, _ := json.Marshal(object) // it was read from JSON
 	if err := utiljson.Unmarshal(raw, typed); err != nil {
 		return nil, err
 	}
@@ -52,14 +49,8 @@ func (x *run) merged(stored, sent map[string]any) (map[string]any, error) {
 	if typed := x.typed(); typed != nil {
 		return strategicpatch.StrategicMergeMapPatch(stored, sent, typed)
 	}
-	before, err := json.Marshal(stored)
-	if err != nil {
-		return nil, err
-	}
-	changes, err := json.Marshal(sent)
-	if err != nil {
-		return nil, err
-	}
+	before, _ := json.Marshal(stored) // as above
+	changes, _ := json.Marshal(sent)
 	after, err := jsonpatch.MergePatch(before, changes)
 	if err != nil {
 		return nil, err

@@ -320,11 +320,7 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]
 		x.fail(w, step, err)
 		return nil
 	}
-	body, err := json.Marshal(review)
-	if err != nil {
-		x.fail(w, step, err)
-		return nil
-	}
+	body, _ := json.Marshal(review)
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
 	begun := time.Now()

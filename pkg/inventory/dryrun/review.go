@@ -40,11 +40,7 @@ func (r Request) newReview(w *inventory.Webhook, object map[string]any) (admissi
 		if value == nil {
 			continue
 		}
-		raw, err := json.Marshal(value)
-		if err != nil {
-			return review, err
-		}
-		field.Raw = raw
+		field.Raw, _ = json.Marshal(value) // it was read from JSON
 	}
 	return review, nil
 }

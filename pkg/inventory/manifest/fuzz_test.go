@@ -33,7 +33,7 @@ func FuzzRead(f *testing.F) {
 	f.Add(zip(f, []byte(hookYAML)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o, summary := Read([]string{"-"}, Options{Stdin: bytes.NewReader(data)})
-		if len(summary.Inputs) != 1 || summary.Objects > len(data) {
+		if len(summary.Inputs) != 1 || summary.Inputs[0].Objects > len(data) {
 			t.Errorf("%+v", summary)
 		}
 		if bytes.HasPrefix(data, []byte(gzipMagic)) || len(data) > 262 && isTar(data[:262]) {
@@ -62,7 +62,7 @@ func FuzzReadArchive(f *testing.F) {
 	f.Add(zip(f, mustGatherTree().tar(f)))
 	f.Add(tree{"../a.yaml": hookYAML, "b/c.json": "{}"}.tar(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		little := limits{objects: 100, entries: 100, member: 1 << 20, members: 1 << 20}
+		little := limits{objects: 100, member: 1 << 20, members: 1 << 20}
 		for _, packed := range [][]byte{data, zip(t, data)} {
 			o, _ := Read([]string{"-"}, Options{Stdin: bytes.NewReader(packed), limits: little})
 			for _, e := range o.Errors {
@@ -82,7 +82,7 @@ func TestReadKeepsOrder(t *testing.T) {
 	}
 	b.WriteString("---\n" + namespace("a") + "  labels:\n    line: last\n")
 	o, summary := Read([]string{"-"}, Options{Stdin: strings.NewReader(b.String())})
-	if got := o.Namespaces[0].Labels["line"]; got != "last" || summary.Objects != 1 || len(o.Errors) != 0 {
+	if got := o.Namespaces[0].Labels["line"]; got != "last" || summary.Inputs[0].Objects != 1 || len(o.Errors) != 0 {
 		t.Errorf("%q, %+v, %v", got, summary, o.Errors)
 	}
 	key := inventory.SourceKey{Kind: "Namespace", Name: "a"}

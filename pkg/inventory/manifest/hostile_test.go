@@ -27,8 +27,6 @@ func namespace(name string) string {
 // TestHostileArchives reads what can be read of archives that mean harm or
 // came to harm.
 func TestHostileArchives(t *testing.T) {
-	few := defaultLimits
-	few.entries = 2
 	brief := defaultLimits
 	brief.objects = 2
 	small := defaultLimits
@@ -69,11 +67,6 @@ func TestHostileArchives(t *testing.T) {
 		}},
 		"not compressed after all": {defaultLimits, []byte("\x1f\x8bxxxxxxxxxxxxxxxxxxx"), []string{
 			"! archive: gzip: invalid header",
-		}},
-		"too many entries": {few, whole, []string{
-			"archive!a.yaml:1 Namespace /a",
-			"archive!b.yaml:1 Namespace /b",
-			"! archive: more than 2 entries: what follows b.yaml is not read",
 		}},
 		"too many objects": {brief, tree{"a.yaml": namespace("a"), "b.yaml": namespace("b") + "---\n" + namespace("c"), "d.yaml": namespace("a")}.tar(t), []string{
 			"archive!d.yaml:1 Namespace /a",
@@ -179,7 +172,7 @@ func TestDirectory(t *testing.T) {
 	}
 	expect.Equal(t, want, describe(o))
 	const packed = "1 packed file, as dir/zz/unread.tar: not read; unpack first what holds manifests"
-	if in := summary.Inputs[0]; !slices.Contains(in.Lacks, packed) || summary.Skipped != 2 || in.Kind != "manifests" || in.Objects != 3 || in.Skipped != 2 {
+	if in := summary.Inputs[0]; !slices.Contains(in.Lacks, packed) || in.Kind != "manifests" || in.Objects != 3 || in.Skipped != 2 {
 		t.Errorf("%+v", summary)
 	}
 }
@@ -231,8 +224,8 @@ func TestSeveralPaths(t *testing.T) {
 		{Path: "-", Kind: "manifests", Objects: 1},
 		{Path: "b.yaml.gz", Kind: "manifests", Objects: 1},
 	}
-	if diff := cmp.Diff(wantInputs, summary.Inputs, cmpopts.IgnoreFields(Input{}, "Lacks")); diff != "" || summary.Objects != 3 {
-		t.Error(summary.Objects, diff)
+	if diff := cmp.Diff(wantInputs, summary.Inputs, cmpopts.IgnoreFields(Input{}, "Lacks")); diff != "" {
+		t.Error(diff)
 	}
 }
 

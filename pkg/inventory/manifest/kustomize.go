@@ -119,10 +119,7 @@ func (b *build) ReadFile(full string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	relative, err := filepath.Rel(b.folder, full)
-	if err != nil {
-		return nil, err
-	}
+	relative, _ := filepath.Rel(b.folder, full) // both are absolute
 	name := filepath.Join(filepath.Dir(b.kustomization), relative)
 	b.used[name] = true
 	if !slices.Contains(kustomizationNames, filepath.Base(name)) {
@@ -149,10 +146,7 @@ func withOrigins(data []byte) []byte {
 	}
 	noted, _ := tree["buildMetadata"].([]any)
 	tree["buildMetadata"] = append(noted, types.OriginAnnotations)
-	noting, err := yaml.Marshal(tree)
-	if err != nil {
-		return data
-	}
+	noting, _ := yaml.Marshal(tree) // it was read from YAML
 	return noting
 }
 

@@ -49,7 +49,11 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 	runtime.GC()
 	objects := r.result()
 	objects.Manifests = toApply(inputs)
-	return objects, summarize(inputs, options.Server, objects)
+	summary := Summary{Empty: withoutWebhooks(objects, inputs)}
+	for _, in := range inputs {
+		summary.Inputs = append(summary.Inputs, in.summary(options.Server))
+	}
+	return objects, summary
 }
 
 type reader struct {

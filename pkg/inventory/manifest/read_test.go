@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 		}
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			objects, summary := Read([]string{file}, Options{})
-			got := strings.Join(append(describe(objects), fmt.Sprintf("objects %d, skipped %d", summary.Objects, summary.Skipped)), "\n") + "\n"
+			got := strings.Join(append(describe(objects), fmt.Sprintf("objects %d, skipped %d", summary.Inputs[0].Objects, summary.Inputs[0].Skipped)), "\n") + "\n"
 			got = strings.ReplaceAll(got, "testdata/read/", "")
 			golden.Compare(t, "read/"+filepath.Base(file)+".want", []byte(got))
 		})

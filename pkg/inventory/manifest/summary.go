@@ -13,10 +13,7 @@ import (
 
 // Summary describes what was read.
 type Summary struct {
-	// Objects counts the objects read, Skipped those of other kinds and YAML that
-	// is no object of Kubernetes.
-	Objects, Skipped int
-	Inputs           []Input
+	Inputs []Input
 	// Empty are archives and collections without a webhook, where no other input
 	// has one: that none is registered does not follow.
 	Empty []inventory.Error
@@ -42,16 +39,6 @@ var lacks = []struct {
 	{[]string{"Service"}, "no Services: backends are unknown"},
 	{[]string{"EndpointSlice"}, "no EndpointSlices: endpoints are unknown"},
 	{[]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, "no Pods or workloads: what runs behind Services is unknown"},
-}
-
-func summarize(inputs []*input, server inventory.Version, objects inventory.Objects) Summary {
-	out := Summary{Empty: withoutWebhooks(objects, inputs)}
-	for _, in := range inputs {
-		out.Inputs = append(out.Inputs, in.summary(server))
-		out.Objects += in.objects
-		out.Skipped += in.skipped
-	}
-	return out
 }
 
 // atMost returns the first five, and how many more there are.

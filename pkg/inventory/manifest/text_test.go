@@ -93,7 +93,7 @@ apiVersion: v1
 {"kind": "Service", "apiVersion": "v1", "metadata": {"name": "b", "namespace": "ns"}}
 `)})
 	want := []string{"<stdin>:5 Service ns/a", "<stdin>:20 Service ns/b"}
-	if diff := cmp.Diff(want, describe(o)); diff != "" || summary.Skipped != 2 {
+	if diff := cmp.Diff(want, describe(o)); diff != "" || summary.Inputs[0].Skipped != 2 {
 		t.Error(diff, summary)
 	}
 }
