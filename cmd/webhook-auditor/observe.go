@@ -24,10 +24,8 @@ type observeFlags struct {
 	source     string
 	span       time.Duration
 	prometheus observed.Prometheus
-	// audit are the audit logs that are read as well.
-	audit auditLogFlags
-	// paths are the files that are read instead of a cluster.
-	paths []string
+	audit      auditLogFlags
+	paths      []string
 }
 
 // The defaults of --observe-for, and its bounds.

@@ -44,8 +44,7 @@ const (
 	AuditViolated AuditOutcome = "audited"
 	// AuditUnchanged says that a mutating webhook was called and changed nothing.
 	AuditUnchanged AuditOutcome = "unchanged"
-	// AuditChanged is of rows with a change.
-	AuditChanged AuditOutcome = "changed"
+	AuditChanged   AuditOutcome = "changed"
 )
 
 // Title is the outcome in words.
@@ -111,12 +110,10 @@ type AuditRequest struct {
 	Message   string    `json:"message"`
 	Level     string    `json:"level" jsonschema:"Level is that of the audit policy: below Request, no patch is recorded."`
 	// Calls are those of mutating webhooks, in their order.
-	Calls []AuditCall `json:"-"`
-	// Operation and Version are those of admission.
-	Operation string `json:"-"`
-	Version   string `json:"-"`
-	// At are the outcomes at the webhooks and policies.
-	At map[Series]AuditOutcome `json:"-"`
+	Calls     []AuditCall             `json:"-"`
+	Operation string                  `json:"-"`
+	Version   string                  `json:"-"`
+	At        map[Series]AuditOutcome `json:"-"`
 	// Object is what it wrote; nil below the level Request.
 	Object map[string]any `json:"-"`
 }

@@ -43,8 +43,7 @@ type BackendState struct {
 	// APIService is the one that is missing, or not known, for the API server to pass the
 	// call on, if any.
 	APIService string
-	// Ready counts the ready endpoints behind the port.
-	Ready int
+	Ready      int
 	// Draining says that none is ready, and that calls still reach Pods that terminate.
 	Draining bool
 }

@@ -16,9 +16,8 @@ import (
 type Builder struct {
 	// before is the last Snapshot, nil for the first, and objects are those that it
 	// is made of.
-	before  *Snapshot
-	objects Objects
-	// registered is what each object registers.
+	before     *Snapshot
+	objects    Objects
 	registered map[any][]*Webhook
 	crds       map[*apiextensionsv1.CustomResourceDefinition]*CRD
 }

@@ -55,7 +55,6 @@ func scaled(value *intstr.IntOrString, pods int) int {
 
 // Guard is what PodDisruptionBudgets say of the Pods of a workload.
 type Guard struct {
-	// Budgets are those that select the Pods.
 	Budgets []*DisruptionBudget
 	// Pods counts those that the first of the Budgets selects.
 	Pods int

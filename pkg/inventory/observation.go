@@ -34,8 +34,7 @@ type Observation struct {
 	// CalledLastWeek are the webhooks that were called within a week; nil where
 	// the source does not cover all of that.
 	CalledLastWeek map[Series]bool `json:"-"`
-	// Seconds is what all admission webhooks took together.
-	Seconds float64 `json:"-"`
+	Seconds        float64         `json:"-"`
 	// Alerts are those of this project that fire, where the source evaluates any.
 	Alerts []Alert `json:"-"`
 }
@@ -52,8 +51,7 @@ type Alert struct {
 type MetricsServer struct {
 	// Address is "host:port".
 	Address string
-	// Fetch returns the metrics as text.
-	Fetch func(context.Context) (io.ReadCloser, error)
+	Fetch   func(context.Context) (io.ReadCloser, error)
 }
 
 // ObservedServer is one source of an Observation.
@@ -75,7 +73,6 @@ type Behavior struct {
 	// Failures counts the other failures by their kind: the API server's
 	// error_type, FailureMatchCondition or "conversion_failed".
 	Failures map[string]float64
-	// Seconds is the sum of what the calls took.
 	Seconds  float64
 	P50, P99 Quantile
 	// Enough is a timeout that NearlyAll of the calls kept, Slow the share of those that

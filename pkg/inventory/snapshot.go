@@ -57,7 +57,6 @@ type Snapshot struct {
 	// AuditLog is what audit logs record; nil where none was read.
 	AuditLog *AuditLog
 
-	// Errors are what cannot be read.
 	Errors []Error
 
 	placement *placement
@@ -114,8 +113,7 @@ type Error struct {
 	// Namespaces are those that it is about, separated by commas; "" where it is
 	// about the whole cluster.
 	Namespaces string
-	// Forbidden says that the user lacks the right to read it.
-	Forbidden bool
+	Forbidden  bool
 	// Resources are those of which it keeps objects from being read, as RESOURCE.GROUP and
 	// separated by commas; AnyResource where it may be any, "" where it is none. Name is
 	// that of the object, "" where it may be any.
@@ -303,10 +301,9 @@ type CRD struct {
 	Resource   Resource
 	CustomKind string
 	// Aliases are the singular and the short names.
-	Aliases    []string
-	Namespaced bool
-	Versions   []CRDVersion
-	// StorageVersion is the one in which new objects are stored.
+	Aliases        []string
+	Namespaced     bool
+	Versions       []CRDVersion
 	StorageVersion string
 	StoredVersions []string
 	// Established is false while the API server does not serve it; files that

@@ -131,7 +131,6 @@ func (r Ref) rank() int {
 // which requests, and what follows if it cannot answer.
 type Registration struct {
 	Ref
-	// Object is the metadata of the object that registers it.
 	Object        Object
 	FailurePolicy admissionv1.FailurePolicyType
 	Reinvocation  admissionv1.ReinvocationPolicyType
@@ -163,7 +162,6 @@ type RuleSet struct {
 // filled in.
 type Webhook struct {
 	Registration
-	// Index is the webhook's place in its configuration.
 	Index int
 
 	Backend        Backend
@@ -187,8 +185,7 @@ type Object struct {
 	// LastChanged is the newest time that the object itself records
 	// (creation or managedFields); zero where it records none.
 	LastChanged time.Time
-	// Writers are the field managers that the object records, sorted.
-	Writers []string
+	Writers     []string
 	// LastWrite is the newest write, but of a status, that the object records.
 	LastWrite Write
 	// Owners are all that its metadata names as its owner, of several tools; nil where that is one.

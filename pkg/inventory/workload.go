@@ -24,8 +24,7 @@ type Workload struct {
 	// Controller is what makes the Pods of a Workload of Kind Pod; zero for others, and
 	// where nothing does.
 	Controller Controller
-	// PodLabels are those of its Pods.
-	PodLabels map[string]string
+	PodLabels  map[string]string
 	// MeshAnnotations are those of its Pods that say what a sidecar of Istio takes.
 	MeshAnnotations map[string]string
 	// Secrets are those that its Pods cannot start without, as volumes.

@@ -18,8 +18,7 @@ type Chain struct {
 	Request Request
 	// Steps are the webhooks that are called, or may be: the mutating ones one
 	// after the other in this order, then the validating ones all at once.
-	Steps []Step
-	// Skipped are the others.
+	Steps   []Step
 	Skipped []Step
 	// Policies are the admission policies that are evaluated, or may be: those that
 	// mutate before the mutating webhooks, those that validate before the validating
@@ -144,8 +143,7 @@ type Budget struct {
 	// Validating is the slowest of the validating ones, which are called at
 	// once.
 	Validating time.Duration
-	// Webhooks counts them.
-	Webhooks int
+	Webhooks   int
 }
 
 // Add adds what the webhook costs a request that meets it. None can change what

@@ -16,13 +16,11 @@ import (
 // the request, or skips the webhook, as its failurePolicy says.
 type FailingCondition struct {
 	inventory.Resource
-	// Operations are those for which it fails.
 	Operations Operations
 	// Index is that in the webhook's matchConditions, Field that of another expression of a
 	// policy, "" for a matchCondition.
-	Index int
-	Field string
-	// Reason is what the API server says.
+	Index  int
+	Field  string
 	Reason string
 	// Alone says that no other matchCondition can be false, which would skip the
 	// webhook before the failure counts.

@@ -34,8 +34,7 @@ type index struct {
 	versions []apiVersion
 	byName   map[inventory.Resource][]apiVersion
 	stored   map[inventory.Resource][]apiVersion
-	// kinds are the resources of the served kinds.
-	kinds map[Kind]apiVersion
+	kinds    map[Kind]apiVersion
 	// preferred is the best version of each group with CRDs.
 	preferred map[string]string
 	programs  programs

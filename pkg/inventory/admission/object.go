@@ -26,8 +26,7 @@ type stage struct {
 	// request may not change: it does so between the mutating and the validating
 	// webhooks.
 	prepared bool
-	// params are those of a policy.
-	params paramsKnown
+	params   paramsKnown
 	// ofPolicy says that the expression is a policy's own, rather than a matchCondition.
 	ofPolicy bool
 }
@@ -169,8 +168,7 @@ var rootFields = strings.Fields(`action addressType aggregationRule allowVolumeE
 // missing, or not known: the API server sets defaults when it decodes an object,
 // its admission plugins add to that, and the strategies of the kinds change it.
 type knowledge struct {
-	group, kind string
-	// created and namespaced say so of the object.
+	group, kind         string
 	created, namespaced bool
 	// labeled says that all its labels are known, patched that a map that is empty may
 	// still be there: a server-side apply of a custom resource keeps it.

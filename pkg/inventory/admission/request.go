@@ -34,7 +34,6 @@ type Subject struct {
 	// Stored is the metadata of the object as the API server has it; nil where that
 	// is unknown.
 	Stored map[string]any
-	// Absent says that there is no such object.
 	Absent bool
 	// Lookup, if any, says what is stored of the object that a request changes or deletes, or
 	// that there is none, or in a note why that is unknown.

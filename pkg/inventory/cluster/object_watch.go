@@ -37,7 +37,6 @@ type objectWatch struct {
 	// sorted holds the objects that count by namespace and name; nil after a change.
 	sorted []any
 	state  state
-	// stream is the open stream, nil if there is none.
 	stream *stream
 	// listedAt is the time of the last complete list, zero before the first.
 	listedAt time.Time
@@ -70,7 +69,6 @@ const (
 	unanswered progress = iota
 	// failing is a watch that never read a list and may do so later.
 	failing
-	// absent is a resource that the API server does not serve.
 	absent
 	refused
 	synced
@@ -82,8 +80,7 @@ type contents struct {
 	objects []any
 	// complete is set if the objects are all that count, or were at the time of current.
 	complete bool
-	// absent is set if the API server does not serve the resource.
-	absent bool
+	absent   bool
 	// current is the last time at which the objects were known to be current.
 	current time.Time
 	failure *failure

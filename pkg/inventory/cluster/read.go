@@ -25,9 +25,8 @@ const parallel = 8
 type Progress struct {
 	// Done counts the kinds that are read, Kinds those that are to be read.
 	Done, Kinds int
-	// Resource is one that is being read, with so many objects so far.
-	Resource string
-	Objects  int
+	Resource    string
+	Objects     int
 }
 
 // Read reads the cluster once, without watching it. While it reads it reports its progress;

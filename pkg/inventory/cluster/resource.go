@@ -34,16 +34,14 @@ type resource struct {
 	schema.GroupResource
 	namespace string
 	// labels is the selector of the objects that are read; "" is all.
-	labels string
-	// example has the type of the objects.
+	labels  string
 	example runtime.Object
 	// page is how many objects are listed in one call: about a megabyte.
 	page int64
 	// serves is set if the API server serves other resources because of the
 	// objects.
 	serves bool
-	// strip drops what the inventory does not keep of an object.
-	strip func(metav1.Object)
+	strip  func(metav1.Object)
 	// counts, if any, reports whether a Snapshot shows an object: others are kept until a
 	// webhook refers to their Service, or namespace.
 	counts func(*reads, named) bool

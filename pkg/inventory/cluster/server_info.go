@@ -37,7 +37,6 @@ type serverInfo struct {
 	version   inventory.Version
 	served    []inventory.Served
 	openShift bool
-	// upgrading is set while the ClusterVersion is progressing.
 	upgrading bool
 	// reviewsExcluded is the value of the feature gate that excludes reviews from
 	// webhooks; nil if unknown.

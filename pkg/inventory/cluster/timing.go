@@ -73,10 +73,8 @@ type schedule struct {
 	fetching bool
 	// servedChanged is the time of the first change of what the API server serves
 	// since then; zero if none.
-	servedChanged time.Time
-	// recovered is set when a watch recovers: the API server may be another.
-	recovered bool
-	// revisionsCompared is the time of the last comparison of resource versions.
+	servedChanged     time.Time
+	recovered         bool
 	revisionsCompared time.Time
 }
 

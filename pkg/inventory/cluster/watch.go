@@ -35,7 +35,6 @@ type Options struct {
 	// each time that they change.
 	OnStartupErrors func([]inventory.Error)
 
-	// test are durations that only tests change.
 	test timing
 }
 
@@ -67,7 +66,6 @@ type watcher struct {
 	wakeup  chan struct{}
 	running sync.WaitGroup
 
-	// reads is what the webhooks read of what is watched in the whole cluster.
 	reads *reads
 
 	// The loop alone uses these.

@@ -46,8 +46,7 @@ type Request struct {
 	// Sent is the object that is written, nil for a delete; Stored is the object as it is.
 	Sent, Stored map[string]any
 	User         authenticationv1.UserInfo
-	// Options are those of the operation.
-	Options map[string]any
+	Options      map[string]any
 	// Answer is what the API server answers to the same request as a dry run.
 	Answer Answer
 }

@@ -102,9 +102,8 @@ func (d *definition) service(namespace string) admissionv1.ServiceReference {
 // installation is a ClusterServiceVersion in a file, and what OLM makes of it.
 type installation struct {
 	*serviceVersion
-	file      *file
-	namespace string
-	// conversions are those that OLM writes into CRDs, by name.
+	file        *file
+	namespace   string
 	conversions map[string]*apiextensionsv1.CustomResourceConversion
 }
 

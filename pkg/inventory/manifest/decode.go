@@ -212,8 +212,7 @@ type object struct {
 	key  inventory.SourceKey
 	file *file
 	// line is that of the object's first line in its file.
-	line int
-	// hooks are the webhooks of a configuration.
+	line  int
 	hooks []hook
 	// unknown are the fields that the kind does not have, of an object to be applied.
 	unknown []string

@@ -20,8 +20,7 @@ import (
 const stdinName = "<stdin>"
 
 type input struct {
-	path string
-	// absent is set where the path cannot be opened.
+	path    string
 	absent  bool
 	archive bool
 	layout  layout
@@ -40,8 +39,7 @@ type input struct {
 	manifests []noted
 	stored    bool
 	// kinds are those of which an object was read.
-	kinds map[string]bool
-	// partial are the Services that lack ports.
+	kinds   map[string]bool
 	partial []string
 	// placeholders stand for CA bundles, patches are taken for parts of other objects, and ended
 	// are in a version that no server takes any more.
@@ -49,8 +47,7 @@ type input struct {
 	// roots are the files that kustomize built; unread says what of the input is not read, and
 	// twice which objects have one name.
 	roots, unread, twice []string
-	// packed are files in it that would have to be unpacked first.
-	packed []string
+	packed               []string
 	// units are the parts of a directory that are applied together, by folder those of files.
 	// What is found of them is kept once all are read.
 	units   []*unit
@@ -63,9 +60,8 @@ type input struct {
 // file is one that is read: it is named by the user, or in a directory or archive.
 type file struct {
 	input *input
-	// unit is set where it is in a directory.
-	unit *unit
-	name string
+	unit  *unit
+	name  string
 	// lenient is set where something that is no object of Kubernetes need not be
 	// valid YAML: a directory holds other files, too.
 	lenient bool
@@ -76,8 +72,7 @@ type file struct {
 	incomplete bool
 	// implied is the type of objects that do not state theirs.
 	implied schema.GroupVersionKind
-	// member is its path in the directory or archive.
-	member string
+	member  string
 	// failed is set where an object of it cannot be read, listed where there is a
 	// list in it.
 	failed, listed bool

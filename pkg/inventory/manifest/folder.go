@@ -34,9 +34,8 @@ type folder struct {
 // kustomization is what the file of one lists.
 type kustomization struct {
 	file, folder string
-	// bases are the folders that it builds on.
-	bases     []string
-	component bool
+	bases        []string
+	component    bool
 	// patches is set of one that changes what it builds on, and incomplete of one that such a one
 	// builds on which cannot be built: its workloads lack what the patches add.
 	patches, incomplete bool

@@ -22,8 +22,7 @@ import (
 type decoder struct {
 	versions   []string
 	namespaced bool
-	// object returns an empty object to decode into.
-	object func() metav1.Object
+	object     func() metav1.Object
 }
 
 // decoders are the kinds that are read, each with its group; all others are skipped.

@@ -17,13 +17,10 @@ type layout uint8
 const (
 	// plain files are manifests: none of them is known to be complete.
 	plain layout = iota
-	// mustGather is what oc adm must-gather writes.
 	mustGather
 	// inspect is what oc adm inspect writes: the same, of less.
 	inspect
-	// insights is an archive of OpenShift's Insights Operator.
 	insights
-	// clusterDump is what kubectl cluster-info dump writes.
 	clusterDump
 )
 

@@ -17,17 +17,13 @@ const maxErrors = 1000
 
 // kept is what the inputs hold together.
 type kept struct {
-	objects []object
-	// index leads from a key to its index in objects.
-	index map[inventory.SourceKey]int
-	// full is set where there are more objects than the limit.
-	full bool
-	// files are those that were read to their end.
-	files     []*file
-	errors    []inventory.Error
-	dropped   int
-	openShift bool
-	// installations are the ClusterServiceVersions with webhooks.
+	objects       []object
+	index         map[inventory.SourceKey]int
+	full          bool
+	files         []*file
+	errors        []inventory.Error
+	dropped       int
+	openShift     bool
 	installations []*installation
 }
 

@@ -35,11 +35,9 @@ const (
 // also counts lines, bounds the size, takes what follows a marker on its line and
 // skips container logs, none of which YAMLReader can.
 type splitter struct {
-	emit func(document)
-	// line is the number of the current line.
-	line   int
-	inLogs bool
-	// current is what was read of a document.
+	emit    func(document)
+	line    int
+	inLogs  bool
 	current document
 }
 

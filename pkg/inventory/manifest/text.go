@@ -159,8 +159,7 @@ type value struct {
 	json []byte
 	// implied is the type of an object that does not state its own.
 	implied schema.GroupVersionKind
-	// nested counts the lists around it.
-	nested int
+	nested  int
 }
 
 // value reads an object, or the items of a list.

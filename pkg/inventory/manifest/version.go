@@ -62,7 +62,6 @@ type clusterStatus struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Status struct {
-		// Versions are those of an operator's operands.
 		Versions []struct {
 			Name    string `json:"name"`
 			Version string `json:"version"`

@@ -31,8 +31,7 @@ type auditEvent struct {
 	RequestObject  json.RawMessage
 	StageTimestamp time.Time
 	Annotations    map[string]string
-	// Items are those of an EventList.
-	Items []json.RawMessage
+	Items          []json.RawMessage
 }
 
 // stageTime is the time of an event; zero where the line has none.

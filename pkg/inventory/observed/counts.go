@@ -16,11 +16,9 @@ import (
 
 // family is one of the API server that says what webhooks or policies did.
 type family struct {
-	name string
-	// webhookType is the type of what it is about where no label says that.
+	name        string
 	webhookType inventory.Type
-	// labels are those that are read.
-	labels string
+	labels      string
 }
 
 func (f family) isHistogram() bool { return strings.HasSuffix(f.name, "_seconds") }

@@ -36,9 +36,8 @@ const (
 // exposition is what an API server serves of its webhooks at one time.
 type exposition struct {
 	// started is when the process started; zero where it does not say so.
-	started time.Time
-	samples map[model.Fingerprint]*model.Sample
-	// families are those that were read, by their names.
+	started  time.Time
+	samples  map[model.Fingerprint]*model.Sample
 	families map[string]*dto.MetricFamily
 }
 

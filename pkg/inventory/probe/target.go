@@ -112,8 +112,7 @@ type outcome struct {
 	// address is what was dialed: it says nothing of an endpoint that came later. ready
 	// stands for those endpoints that were ready then.
 	address, ready string
-	// again is when to dial again.
-	again time.Time
+	again          time.Time
 	// unrouted says that the auditor's own place may be to blame.
 	unrouted bool
 	// certificates are what each CA bundle makes of the one that was shown.
