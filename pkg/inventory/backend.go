@@ -102,10 +102,7 @@ func URLFault(raw string) string {
 
 // Address is the host of a URL where that is an address, invalid where it is a name.
 func (b Backend) Address() netip.Addr {
-	address, err := netip.ParseAddr(b.Host())
-	if err != nil {
-		return netip.Addr{}
-	}
+	address, _ := netip.ParseAddr(b.Host())
 	return address.Unmap()
 }
 

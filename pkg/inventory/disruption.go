@@ -46,10 +46,7 @@ func (b *DisruptionBudget) Allowed(pods int) int {
 // scaled returns the value, or its share of the Pods, rounded up. What is neither a
 // number nor a percentage allows nothing, as in the API server's controller.
 func scaled(value *intstr.IntOrString, pods int) int {
-	n, err := intstr.GetScaledValueFromIntOrPercent(value, pods, true)
-	if err != nil {
-		return 0
-	}
+	n, _ := intstr.GetScaledValueFromIntOrPercent(value, pods, true) // 0 in case of an error
 	return n
 }
 

@@ -87,10 +87,7 @@ func ValueAt(v any, pointer string) any {
 	if err != nil {
 		return nil
 	}
-	value, _, err := p.Get(v)
-	if err != nil {
-		return nil
-	}
+	value, _, _ := p.Get(v) // nil in case of an error
 	return value
 }
 

@@ -248,10 +248,7 @@ func changeLines(changes []inventory.Change) []Line {
 
 func shortJSON(v any) string {
 	const most = 200
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err.Error()
-	}
+	raw, _ := json.Marshal(v) // it was read from JSON
 	if r := []rune(string(raw)); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}

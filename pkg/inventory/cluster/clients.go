@@ -81,10 +81,7 @@ func (c Clients) Selects(ctx context.Context, resource schema.GroupVersionResour
 ) (bool, error) {
 	list, err := c.metadata.Resource(resource).Namespace(namespace).List(ctx,
 		metav1.ListOptions{LabelSelector: selector, Limit: 1})
-	if err != nil {
-		return false, err
-	}
-	return len(list.Items) > 0, nil
+	return err == nil && len(list.Items) > 0, err
 }
 
 // Metadata returns the metadata of an object, in the namespace where it is not "".

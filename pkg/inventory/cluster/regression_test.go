@@ -10,7 +10,7 @@ import (
 )
 
 // frequent compares resource versions often, with little time for streams.
-var frequent = Options{Resync: 20 * time.Millisecond, test: timing{progressWait: 20 * time.Millisecond}}
+var frequent = Options{test: timing{resync: 20 * time.Millisecond, progressWait: 20 * time.Millisecond}}
 
 // TestWatchBehindALaggingAPIServer: the API server behind all connections loses etcd
 // and keeps the watches open. Another one, which new connections reach, has etcd.

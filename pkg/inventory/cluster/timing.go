@@ -9,7 +9,7 @@ import (
 
 // timing holds the durations of a watcher. Only tests change them.
 type timing struct {
-	// debounce and resync are Options.Debounce and Options.Resync.
+	// debounce is Options.Debounce, resync after what time an unchanged Snapshot is published again.
 	debounce, resync time.Duration
 	// startupWait is how long the first Snapshot waits for watches that fail
 	// and may recover.
@@ -39,7 +39,7 @@ type timing struct {
 func (o Options) timing() timing {
 	t := o.test
 	t.debounce = cmp.Or(o.Debounce, 100*time.Millisecond)
-	t.resync = cmp.Or(o.Resync, time.Minute)
+	t.resync = cmp.Or(t.resync, time.Minute)
 	t.startupWait = cmp.Or(t.startupWait, 10*time.Second)
 	t.discoveryDelay = cmp.Or(t.discoveryDelay, 2*time.Second)
 	t.fetchInterval = cmp.Or(t.fetchInterval, time.Second)

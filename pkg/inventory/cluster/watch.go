@@ -23,9 +23,6 @@ type Options struct {
 	// Debounce is the minimum time between two Snapshots while changes keep
 	// coming; 100 ms if zero.
 	Debounce time.Duration
-	// Resync is after what time an unchanged Snapshot is published again; 60 s
-	// if zero.
-	Resync time.Duration
 	// Routing is where the API server sends calls to Services; RoutingUnknown
 	// takes what the cluster shows.
 	Routing inventory.Routing

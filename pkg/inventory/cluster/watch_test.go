@@ -464,7 +464,7 @@ func TestWatchOfOlderServers(t *testing.T) {
 
 func TestWatchSurvivesTheAPIServer(t *testing.T) {
 	s := populated(t)
-	r := watching(s, Options{Resync: 20 * time.Millisecond})
+	r := watching(s, Options{test: timing{resync: 20 * time.Millisecond}})
 	r.await("everything", whole)
 
 	s.end()
@@ -504,7 +504,7 @@ func watchErrors(s *inventory.Snapshot) int64 {
 func TestWatchSurvivesAnsweringBadly(t *testing.T) {
 	for _, status := range []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnauthorized} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
-			s, r := watchingAll(t, Options{Resync: 20 * time.Millisecond})
+			s, r := watchingAll(t, Options{test: timing{resync: 20 * time.Millisecond}})
 			s.refuse(status, func(request) bool { return true })
 			s.dropStreams()
 			bad := r.await("errors", func(s *inventory.Snapshot) bool { return len(s.Errors) > 0 })
@@ -562,7 +562,7 @@ func TestWatchAfterARestore(t *testing.T) {
 	for i := range 20 {
 		s.put(namespace(fmt.Sprintf("lost-%d", i)))
 	}
-	r := watching(s, Options{Resync: 20 * time.Millisecond})
+	r := watching(s, Options{test: timing{resync: 20 * time.Millisecond}})
 	r.await("the state after the backup", func(s *inventory.Snapshot) bool {
 		return len(s.Namespaces) == 22 && len(s.Webhooks) == 4 && s.Regressions == 0
 	})
