@@ -70,13 +70,13 @@ func (b *Builder) register(s *Snapshot, o Objects) {
 		s.Webhooks = append(s.Webhooks, all...)
 	}
 	for _, c := range o.Mutating {
-		register(c, func() []*Webhook { return o.mutating(c) })
+		register(c, func() []*Webhook { return o.webhooks(Mutating, c) })
 	}
 	for _, c := range o.CRDs {
 		register(c, func() []*Webhook { return conversion(c, s.CRDs[c.Name]) })
 	}
 	for _, c := range o.Validating {
-		register(c, func() []*Webhook { return o.validating(c) })
+		register(c, func() []*Webhook { return o.webhooks(Validating, c) })
 	}
 	slices.SortStableFunc(s.Webhooks, (*Webhook).compareCalls)
 	b.registered = registered

@@ -32,8 +32,8 @@ const (
 	defaultPort    = 443
 )
 
-// AsValidating drops the one field that only mutating webhooks have.
-func AsValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
+// asValidating drops the one field that only mutating webhooks have.
+func asValidating(w admissionv1.MutatingWebhook) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
 		Name:                    w.Name,
 		ClientConfig:            w.ClientConfig,
@@ -61,20 +61,25 @@ func (w *Webhook) compareCalls(o *Webhook) int {
 		cmp.Compare(w.Configuration, o.Configuration))
 }
 
-func (o Objects) mutating(c *admissionv1.MutatingWebhookConfiguration) []*Webhook {
-	out := make([]*Webhook, 0, len(c.Webhooks))
-	for i := range c.Webhooks {
-		w := AsValidating(c.Webhooks[i])
-		out = append(out, o.admissionWebhook(Mutating, c, &w, i))
-		out[i].Reinvocation = ptr.Deref(c.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+// WebhooksOf are those of a webhook configuration; none of another object.
+func WebhooksOf(configuration any) []admissionv1.ValidatingWebhook {
+	switch c := configuration.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		return c.Webhooks
+	case *admissionv1.MutatingWebhookConfiguration:
+		return text.Map(c.Webhooks, asValidating)
 	}
-	return out
+	return nil
 }
 
-func (o Objects) validating(c *admissionv1.ValidatingWebhookConfiguration) []*Webhook {
-	out := make([]*Webhook, 0, len(c.Webhooks))
-	for i := range c.Webhooks {
-		out = append(out, o.admissionWebhook(Validating, c, &c.Webhooks[i], i))
+func (o Objects) webhooks(t Type, c metav1.ObjectMetaAccessor) []*Webhook {
+	all := WebhooksOf(c)
+	out := make([]*Webhook, len(all))
+	for i := range all {
+		out[i] = o.admissionWebhook(t, c, &all[i], i)
+		if m, mutates := c.(*admissionv1.MutatingWebhookConfiguration); mutates {
+			out[i].Reinvocation = ptr.Deref(m.Webhooks[i].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
+		}
 	}
 	return out
 }

@@ -30,16 +30,12 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 	v := validator{compile: m.compiler()}
 	at := field.NewPath("webhooks").Index(w.Index)
 	applied := ptr.Deref(w.Object.Applied, inventory.Applied{})
-	var hooks []admissionv1.ValidatingWebhook
+	hooks := inventory.WebhooksOf(applied.Object)
 	switch c := applied.Object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
-		hooks = c.Webhooks
 		v.metadata(&c.ObjectMeta, w.Index)
 	case *admissionv1.MutatingWebhookConfiguration:
 		v.metadata(&c.ObjectMeta, w.Index)
-		for i := range c.Webhooks {
-			hooks = append(hooks, inventory.AsValidating(c.Webhooks[i]))
-		}
 		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy),
 			reinvocationPolicies)
 	case *apiextensionsv1.CustomResourceDefinition:

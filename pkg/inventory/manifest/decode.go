@@ -158,13 +158,9 @@ func fieldAt(d *json.Decoder, path *field.Path, place place, offset int64) (*fie
 	return nil, place
 }
 
-// convert returns the object as it is kept: with the defaults of its version.
-func convert(object metav1.Object, version string) any {
+// convert returns the object as it is kept: with defaults.
+func convert(object metav1.Object) any {
 	switch o := object.(type) {
-	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		defaultParamRef(version, o.Spec.ParamRef)
-	case *admissionv1.MutatingAdmissionPolicyBinding:
-		defaultParamRef(version, o.Spec.ParamRef)
 	case *apiextensionsv1.CustomResourceDefinition:
 		withoutSchemas(o)
 		defaultCRD(o)
@@ -300,10 +296,10 @@ func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Objec
 		key.Namespace = decoded.GetNamespace()
 	}
 	read := object{
-		key: key, file: v.file, line: v.line, unknown: unknownFields(v, gvk), value: convert(decoded, gvk.Version),
+		key: key, file: v.file, line: v.line, unknown: unknownFields(v, gvk), value: convert(decoded),
 	}
 	if isRegistration(gvk.Kind) {
-		read.hooks = hooks(v)
+		read.hooks = hooks(v, decoded)
 	}
 	r.found(read)
 }
@@ -348,23 +344,14 @@ type hook struct {
 }
 
 // hooks returns the webhooks of a configuration, each at its line.
-func hooks(v value) []hook {
-	var configuration struct {
-		Webhooks []struct {
-			Name         string `json:"name"`
-			ClientConfig struct {
-				Service struct {
-					Namespace string `json:"namespace"`
-					Name      string `json:"name"`
-				} `json:"service"`
-			} `json:"clientConfig"`
-		} `json:"webhooks"`
-	}
-	_ = decode(v.json, &configuration) // it was decoded once
-	shown := v.showing(v.json).part("webhooks")
-	out := make([]hook, len(configuration.Webhooks))
-	for i, w := range configuration.Webhooks {
-		out[i] = hook{w.Name, v.line, inventory.Key(w.ClientConfig.Service)}
+func hooks(v value, configuration metav1.Object) []hook {
+	all, shown := inventory.WebhooksOf(configuration), v.showing(v.json).part("webhooks")
+	out := make([]hook, len(all))
+	for i, w := range all {
+		out[i] = hook{name: w.Name, line: v.line}
+		if s := w.ClientConfig.Service; s != nil {
+			out[i].service = inventory.Key{Namespace: s.Namespace, Name: s.Name}
+		}
 		if shown.elements() == len(out) {
 			out[i].line = shown.part(i).line
 		}

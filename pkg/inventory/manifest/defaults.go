@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -13,13 +12,6 @@ import (
 // The functions in this file set what kube-apiserver sets where it stores an object and
 // a file leaves it out. Source: defaults.go in each package of k8s.io/kubernetes/pkg/apis
 // and in k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.
-
-// defaultParamRef sets the default of v1alpha1, which later versions lack.
-func defaultParamRef(version string, ref *admissionv1.ParamRef) {
-	if version == "v1alpha1" && ref != nil {
-		ref.ParameterNotFoundAction = cmp.Or(ref.ParameterNotFoundAction, new(admissionv1.DenyAction))
-	}
-}
 
 func defaultService(s *corev1.ServiceSpec) {
 	s.Type = cmp.Or(s.Type, corev1.ServiceTypeClusterIP)

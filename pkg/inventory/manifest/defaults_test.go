@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 		if _, ofOLM := d.object().(*serviceVersion); ofOLM { // other objects are made of it
 			continue
 		}
-		if _, isServer := convert(d.object(), "v1").(server); !isServer {
+		if _, isServer := convert(d.object()).(server); !isServer {
 			new(inventory.Objects).Add(d.object()) // has a list of its type
 		}
 		switch d.object().(type) {

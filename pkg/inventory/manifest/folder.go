@@ -384,11 +384,8 @@ func isPartial(object metav1.Object) bool {
 			(len(w.Rules) > 0 || w.SideEffects != nil && len(w.AdmissionReviewVersions) > 0)
 	}
 	switch o := object.(type) {
-	case *admissionv1.ValidatingWebhookConfiguration:
-		return !slices.ContainsFunc(o.Webhooks, isCalled)
-	case *admissionv1.MutatingWebhookConfiguration:
-		return !slices.ContainsFunc(o.Webhooks,
-			func(w admissionv1.MutatingWebhook) bool { return isCalled(inventory.AsValidating(w)) })
+	case *admissionv1.ValidatingWebhookConfiguration, *admissionv1.MutatingWebhookConfiguration:
+		return !slices.ContainsFunc(inventory.WebhooksOf(o), isCalled)
 	case *apiextensionsv1.CustomResourceDefinition:
 		return o.Spec.Group == "" || len(o.Spec.Versions) == 0 && o.Spec.Names.Kind == ""
 	case *admissionv1.ValidatingAdmissionPolicy:

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 )
 
 // TestPolicies reads policies and bindings in every version that was served, in a list
@@ -79,10 +78,6 @@ spec: {policyName: gone}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: -want +got\n%s", version, diff)
-		}
-		action := s.Policies[1].Bindings[1].ParamRef.ParameterNotFoundAction
-		if isDeny := action != nil && *action == admissionv1.DenyAction; isDeny != (version == "v1alpha1") {
-			t.Errorf("%s: parameterNotFoundAction Deny by default: %v", version, isDeny)
 		}
 	}
 }
