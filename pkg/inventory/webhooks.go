@@ -67,7 +67,7 @@ func WebhooksOf(configuration any) []admissionv1.ValidatingWebhook {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		return c.Webhooks
 	case *admissionv1.MutatingWebhookConfiguration:
-		return text.Map(c.Webhooks, asValidating)
+		return lists.Map(c.Webhooks, asValidating)
 	}
 	return nil
 }
