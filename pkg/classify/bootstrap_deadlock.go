@@ -76,29 +76,22 @@ func (r *Report) blocking() (blocking []*Profile, webhooks []start.Webhook) {
 	return blocking, webhooks
 }
 
-// steps are the waits of a deadlock in words.
+// steps are the waits of a deadlock in words, which say why one waits for the other.
 func steps(d *start.Deadlock) []string {
 	var out []string
 	for i, w := range d.Waits {
-		if i < len(d.Waits)-1 {
-			out = append(out, waitText(w))
-			continue
+		step := fmt.Sprintf("the Pods of %s need %s %s", w.From, w.On, w.Use)
+		switch {
+		case i == len(d.Waits)-1 && w.Own:
+			step = fmt.Sprintf("this webhook refuses %s %s, which serves it%s", w.What, w.From, unlessExempt(w))
+		case i == len(d.Waits)-1:
+			step = fmt.Sprintf("this webhook refuses %s %s%s", w.What, w.From, unlessExempt(w))
+		case w.Webhook != nil:
+			step = fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Webhook.Name, w.Webhook.Configuration, w.On, w.What, w.From, unlessExempt(w))
 		}
-		itself := ""
-		if w.Own {
-			itself = ", which serves it"
-		}
-		out = append(out, fmt.Sprintf("this webhook refuses %s %s%s%s", w.What, w.From, itself, unlessExempt(w)))
+		out = append(out, step)
 	}
 	return out
-}
-
-// waitText says why one waits for the other.
-func waitText(w start.Wait) string {
-	if w.Webhook == nil {
-		return fmt.Sprintf("the Pods of %s need %s %s", w.From, w.On, w.Use)
-	}
-	return fmt.Sprintf("webhook %s of %s, which %s serves, refuses %s %s%s", w.Webhook.Name, w.Webhook.Configuration, w.On, w.What, w.From, unlessExempt(w))
 }
 
 // unlessExempt says what would keep the webhook from refusing it; "" where nothing

@@ -285,31 +285,22 @@ func (p *Policy) findCosts(w *work, r *Report) {
 		return
 	}
 	for _, allowed := range p.Budgets {
-		cost, exceeds := worstExcess(b.costs([]inventory.Resource{allowed.Resource}), allowed)
-		if !exceeds {
-			continue
+		var worst chainCost // one operation is enough to act on
+		for _, c := range b.costs([]inventory.Resource{allowed.Resource}) {
+			exceeds := allowed.Seconds > 0 && c.Total() > secondsOf(allowed.Seconds) ||
+				allowed.Webhooks > 0 && c.Webhooks > allowed.Webhooks
+			if exceeds && c.Total() > worst.Total() {
+				worst = c
+			}
 		}
-		for _, of := range cost.chain {
-			of.Excesses = append(of.Excesses, Excess{cost.Cost, allowed})
+		for _, of := range worst.chain {
+			of.Excesses = append(of.Excesses, Excess{worst.Cost, allowed})
 		}
 	}
 	for _, cost := range b.costs(critical) {
 		r.Costs = append(r.Costs, cost.Cost)
 	}
 	r.Errors = append(r.Errors, b.errors...)
-}
-
-// worstExcess returns the operation that exceeds the budget by most, if any
-// does: one is enough to act on.
-func worstExcess(costs []chainCost, allowed Budget) (worst chainCost, exceeds bool) {
-	for _, c := range costs {
-		over := allowed.Seconds > 0 && c.Total() > secondsOf(allowed.Seconds) ||
-			allowed.Webhooks > 0 && c.Webhooks > allowed.Webhooks
-		if over && (!exceeds || c.Total() > worst.Total()) {
-			worst, exceeds = c, true
-		}
-	}
-	return worst, exceeds
 }
 
 var budgetExceeded = &Check{
@@ -321,13 +312,18 @@ var budgetExceeded = &Check{
 	Find: func(p *Profile) []Problem {
 		var out []Problem
 		for _, e := range p.Excesses {
-			if !contributes(p, e) {
+			tooMany := e.Allowed.Webhooks > 0 && e.Webhooks > e.Allowed.Webhooks
+			if !tooMany && !p.takesTime(e.Budget) {
 				continue
+			}
+			cutShort := ""
+			if by, after, ended := admission.End(p.Matcher.Limits(e.Operation, e.Resource), e.Budget); ended {
+				cutShort = fmt.Sprintf(", or are cut short after %s (%s)", text.Seconds(after), by)
 			}
 			out = append(out, Problem{
 				Resource: e.Resource,
 				Message: fmt.Sprintf("is one of %d webhooks that %s meets, which wait %s at worst%s: the budget allows %s",
-					e.Webhooks, where(e.Cost), text.Seconds(e.Total()), endedBy(p, e.Cost), allowance(e.Allowed)),
+					e.Webhooks, where(e.Cost), text.Seconds(e.Total()), cutShort, allowance(e.Allowed)),
 				Fix: fmt.Sprintf("shorten its timeoutSeconds (now %s), take %s out of its %s, or register fewer webhooks for it; what takes how long: %s%s",
 					text.Seconds(p.Timeout), quoted(e.Resource.String()), rulesFor(p, []inventory.Resource{e.Resource}),
 					explainCommand(e.Cost), byOwner(p)),
@@ -337,12 +333,10 @@ var budgetExceeded = &Check{
 	},
 }
 
-// contributes reports whether the budget would be exceeded by less without the
-// webhook: of the validating ones, which are called at once, only the slowest
-// take time.
-func contributes(p *Profile, e Excess) bool {
-	tooMany := e.Allowed.Webhooks > 0 && e.Webhooks > e.Allowed.Webhooks
-	return tooMany || p.Type == inventory.Mutating || p.Timeout == e.Validating
+// takesTime reports whether the chain takes less time without the webhook: of the validating ones,
+// which are called at once, only the slowest take time.
+func (f *Profile) takesTime(chain admission.Budget) bool {
+	return f.Type == inventory.Mutating || f.Timeout == chain.Validating
 }
 
 // where names the requests.
@@ -352,15 +346,6 @@ func where(c Cost) string {
 		content += " in namespace " + c.Namespace
 	}
 	return content
-}
-
-// endedBy says that the API server does not wait for all of them.
-func endedBy(p *Profile, c Cost) string {
-	by, after, ended := admission.End(p.Matcher.Limits(c.Operation, c.Resource), c.Budget)
-	if !ended {
-		return ""
-	}
-	return fmt.Sprintf(", or are cut short after %s (%s)", text.Seconds(after), by)
 }
 
 func allowance(b Budget) string {

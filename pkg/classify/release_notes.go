@@ -92,7 +92,8 @@ func (r *Report) releaseNotes() []ReleaseNote {
 			if applies == nil {
 				applies = r.refusesServerWrites()
 			}
-			if n := r.count(applies); n > 0 {
+			isOther := func(w *inventory.Webhook) bool { return !applies(w) }
+			if n := len(slices.DeleteFunc(slices.Clone(r.Snapshot.Webhooks), isOther)); n > 0 {
 				out = append(out,
 					ReleaseNote{
 						inventory.Version{Major: release.Major, Minor: release.Minor}.String(), change.text,
@@ -102,14 +103,4 @@ func (r *Report) releaseNotes() []ReleaseNote {
 		}
 	}
 	return out
-}
-
-func (r *Report) count(applies func(*inventory.Webhook) bool) int {
-	n := 0
-	for _, w := range r.Snapshot.Webhooks {
-		if applies(w) {
-			n++
-		}
-	}
-	return n
 }

@@ -192,8 +192,7 @@ func (p *Policy) addOutlasting(b costIndex, c chainCost) {
 		slices.Contains(p.Classes[ClassVital], c.Resource)
 	o.Conditional = slices.ContainsFunc(bounded, func(f *Profile) bool { return len(f.MatchConditions) > 0 })
 	for _, f := range bounded {
-		contributes := f.Type == inventory.Mutating || f.Timeout == c.Validating
-		if contributes && o.worseThan(f.Outlasting) {
+		if f.takesTime(c.Budget) && o.worseThan(f.Outlasting) {
 			f.Outlasting = o
 		}
 	}
