@@ -210,7 +210,7 @@ func TestTopOfANamespace(t *testing.T) {
 // TestSelectionStops: a narrowed report says what its own webhooks stop.
 func TestSelectionStops(t *testing.T) {
 	for namespace, want := range map[string]string{
-		"storage": "garbage collection; deletion of namespaces in the whole cluster; resource quota.",
+		"storage": "garbage collection of unreadable objects; deletion of namespaces in the whole cluster; resource quota.",
 		"legacy":  "This stops: writes of configmaps in namespace legacy.",
 	} {
 		got := squeezed(execute(t, "", "audit", "demo.tar.gz", "-q", "-n", namespace).out)
