@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -320,4 +321,14 @@ func TestEndsAnywhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// CrowdSnapshot is that of n webhooks of the crowd.
+func CrowdSnapshot(name string, n int) *inventory.Snapshot {
+	return crowdCalled(name).objects(n).Snapshot(taken)
+}
+
+// MixedSnapshot is the same for each seed.
+func MixedSnapshot(seed uint64) *inventory.Snapshot {
+	return mixed.Cluster(rand.New(rand.NewPCG(seed, 0))).Snapshot(taken)
 }
