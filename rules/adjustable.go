@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -67,24 +66,11 @@ func (a *Adjustable) add(rule, expr string) error {
 	if err != nil {
 		return err
 	}
-	usual, err := Options{}.expr(expr)
 	if placed := strings.NewReplacer(names...).Replace(marked); placed != marked {
-		a.Rules[rule] = withBreaks(placed, usual)
+		a.Rules[rule] = placed
 	}
-	return err
+	return nil
 }
-
-// withBreaks is an expression with the line breaks of another of as many words.
-func withBreaks(expr, usual string) string {
-	words := strings.Fields(expr)
-	return word.ReplaceAllStringFunc(usual, func(string) string {
-		first := words[0]
-		words = words[1:]
-		return first
-	})
-}
-
-var word = regexp.MustCompile(`\S+`)
 
 // firstMark is what the first number is while it is looked for. No expression has as large ones.
 const firstMark = 987600

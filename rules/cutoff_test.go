@@ -32,7 +32,7 @@ func (c cutOffServer) series(end int) []string {
 			if n == 2 {
 				tr.failures = c.failures(webhook)
 			}
-			out = append(out, tr.series(kinds[0], 30, end, webhook, instance)...)
+			out = append(out, tr.series(30, end, webhook, instance)...)
 		}
 	}
 	return out
@@ -108,7 +108,7 @@ func TestEverywhere(t *testing.T) {
 					if slices.Contains(servers, instance) {
 						tr.failures = countFrom(600, evenly(hour))
 					}
-					series = append(series, tr.series(kinds[0], 30, 1800, webhook, instance)...)
+					series = append(series, tr.series(30, 1800, webhook, instance)...)
 				}
 			}
 			for _, webhook := range []string{"v", "w"} {
@@ -136,7 +136,7 @@ func backendsDownWorld() *world {
 	var series []string
 	for _, webhook := range []string{"v", "w"} {
 		tr := traffic{evenly(hour), countFrom(hour/2, evenly(hour))}
-		series = append(series, tr.series(kinds[0], 30, end, webhook, "a")...)
+		series = append(series, tr.series(30, end, webhook, "a")...)
 		of := fmt.Sprintf(`pod="one",type="validating",name=%q,service_namespace=%q`, webhook, webhook)
 		series = append(series,
 			fmt.Sprintf(`webhook_auditor_webhook_latency_threshold_seconds{%s} 1x120 stale`, of),

@@ -207,6 +207,16 @@ func oneIn(minutes int) func(int) int {
 	}
 }
 
+// clumps are so many at once each so many minutes.
+func clumps(n, minutes int) func(int) int {
+	return func(m int) int { return n * oneIn(minutes)(m) }
+}
+
+// failsFrom420 are calls to a webhook on critical resources that all fail after seven hours.
+func failsFrom420(called func(int) int) []trace {
+	return partly(called, duringMinutes(420, 1000, called))
+}
+
 // duringMinutes is what is counted in some minutes, at those alone what is counted at these.
 func duringMinutes(begin, before int, perMinute func(int) int) func(int) int {
 	return func(m int) int {
@@ -569,6 +579,19 @@ var expectations = []expectation{
 	{"one in 14 requests is refused", "WebhookRejectionsHigh", denied(often(70), duringMinutes(60, 1000, often(5))), 1, 1, 50, 151, 0, 0, 150},
 	{"a quarter is refused after a tenth", "WebhookRejectionsHigh", denied(often(80), then(often(8), 60, often(20))), 1, 1, 50, 151, 0, 0, 150},
 	{"a fifth is refused after a twentieth", "WebhookRejectionsHigh", denied(often(80), then(often(4), 60, often(16))), 1, 1, 50, 60, 90, 100, 100},
+	{"three calls each five minutes fail", "WebhookCallsFailing", failsFrom420(clumps(3, 5)), 1, 1, 400, 420, 460, 505, 505},
+	{"three calls each five minutes fail", "WebhookFailingClosed", failsFrom420(clumps(3, 5)), 1, 1, 400, 420, 495, 505, 505},
+	{"ten calls each ten minutes fail", "WebhookFailingClosed", failsFrom420(clumps(10, 10)), 1, 1, 400, 420, 480, 505, 505},
+	{"fifty calls each hour fail", "WebhookFailingClosed", failsFrom420(clumps(50, 60)), 1, 1, 400, 420, 660, 670, 670},
+	{"25 calls each half hour fail", "WebhookFailingClosed", failsFrom420(clumps(25, 30)), 1, 1, 400, 420, 540, 560, 560},
+	{"a call each four minutes fails, and one between is answered", "WebhookFailingClosed", partly(oneIn(2), duringMinutes(420, 1000, oneIn(4))), 1, 1, 400, 420, 540, 560, 560},
+	{"a call each seven minutes fails of one a minute", "WebhookFailingClosed", partly(often(1), duringMinutes(420, 1000, oneIn(7))), 1, 1, 400, 420, 660, 700, 700},
+	{"a call each three minutes fails but for one", "WebhookFailingClosed", partly(oneIn(3), func(m int) int { return duringMinutes(420, 1000, oneIn(3))(m) - atMinutes(1, 480)(m) }), 1, 1, 400, 420, 540, 560, 560},
+	{"a call each five minutes fails of two a minute", "WebhookCallsFailing", partly(often(2), duringMinutes(420, 1000, oneIn(5))), 1, 1, 400, 420, 480, 700, 700},
+	{"a call each six minutes fails on one of three API servers", "WebhookFailingClosed", append(failsFrom420(oneIn(6)), renamedAll(counted(clumps(2, 6), often(0))[:1], `instance="a"`, `instance="b"`)...), 1, 1, 400, 420, 600, 620, 620},
+	{"one in a hundred fails for hours before the rules are loaded", "WebhookCallsFailing WebhookFailingClosed", partly(often(100), duringMinutes(60, 1000, often(1))), 1, 1, 400, 541, 0, 0, 540},
+	{"all calls that are ever made fail within two minutes", "WebhookFailingClosed", partly(duringMinutes(60, 62, often(60)), duringMinutes(60, 62, often(60))), 1, 1, 50, 151, 0, 0, 150},
+	{"half of the calls fail for three minutes", "WebhookFailingClosed WebhookCallsFailing", partly(often(60), duringMinutes(60, 63, often(30))), 1, 1, 50, 151, 0, 0, 150},
 	{"what was counted long ago", onCalls(), longAgo(), 1, 1, 1, 101, 0, 0, 100},
 	{"one scrape in 18 succeeds", "WebhookInputMetricsMissing WebhookAllCallsFailing", seldom(), 1, 1, 1, 136, 0, 0, 135},
 	{"API servers that restart each hour count the same again", "WebhookAllCallsFailing", restartsEachHour(), 1, 1, 60, 361, 0, 0, 360},

@@ -45,15 +45,12 @@ func TestMixin(t *testing.T) {
 	}
 	thresholds := must.Get(json.Marshal(halved))(t)
 	for config, o := range map[string]Options{
-		`{}`:                                     {},
-		`{clusterLabel: 'fleet'}`:                {ClusterLabel: "fleet"},
-		`{selector: 'env!="test",region="one"'}`: {Selector: `env!="test",region="one"`},
-		`{runbookBaseURL: 'https://example.com/books'}`:                    {RunbookBaseURL: "https://example.com/books"},
-		`{pageURL: 'https://auditor.example.com/'}`:                        {PageURL: "https://auditor.example.com/"},
-		`{severities: 'enhancement'}`:                                      {Severities: EnhancementSeverities},
-		`{alertLabels: {team: 'platform'}}`:                                {Labels: map[string]string{"team": "platform"}},
-		`{disabled: ['WebhookSlow']}`:                                      {Disabled: []string{"WebhookSlow"}},
-		`{critical: ['WebhookFailingOpen']}`:                               {Critical: []string{"WebhookFailingOpen"}},
+		`{}`: {},
+		`{clusterLabel: 'fleet', severities: 'enhancement', pageURL: 'https://auditor.example.com/'}`: {ClusterLabel: "fleet", Severities: EnhancementSeverities, PageURL: "https://auditor.example.com/"},
+		`{selector: 'env!="test",region="one"', runbookBaseURL: 'https://example.com/books', alertLabels: {team: 'platform'}, disabled: ['WebhookSlow'], critical: ['WebhookFailingOpen']}`: {
+			Selector: `env!="test",region="one"`, RunbookBaseURL: "https://example.com/books", Labels: map[string]string{"team": "platform"},
+			Disabled: []string{"WebhookSlow"}, Critical: []string{"WebhookFailingOpen"},
+		},
 		`{thresholds: ` + string(thresholds) + `}`:                         {Thresholds: halved},
 		`{thresholds: {WebhookRejectionsHigh: 0.25}, clusterLabel: 'one'}`: {Thresholds: map[string]float64{"WebhookRejectionsHigh": 0.25}, ClusterLabel: "one"},
 	} {

@@ -63,29 +63,6 @@ func others(ticks int) []string {
 	}
 }
 
-// kind is a kind of webhook, and how its calls are counted.
-type kind struct {
-	alert, page    string
-	called, failed func(values string) []string
-}
-
-var kinds = []kind{
-	{"WebhookCallsFailing", "WebhookFailingClosed", called, failed},
-	{"WebhookFailingOpen", "", called, func(values string) []string {
-		return []string{
-			`apiserver_admission_webhook_request_total{instance="a",name="w",type="validating",operation="CREATE",code="503",rejected="false"} ` + values,
-			`apiserver_admission_webhook_fail_open_count{instance="a",name="w",type="validating"} ` + values,
-		}
-	}},
-	{"WebhookConversionFailing", "", converts("true"), converts("false")},
-}
-
-func converts(succeeded string) func(values string) []string {
-	return func(values string) []string {
-		return []string{`apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="w",from_version="v1",to_version="v2",succeeded="` + succeeded + `"} ` + values}
-	}
-}
-
 // counter writes a counter as promtool does, one value each scrape. Like the
 // API server's it is born when it first counts.
 func counter(scrape, end int, value func(second int) int) string {

@@ -50,7 +50,7 @@ func TestScrapes(t *testing.T) {
 			cluster, calls := fmt.Sprintf("%s, %d in ten calls fail", name, share), evenly(hour)
 			within[cluster] = s.latest
 			tr := traffic{calls, countFrom(begin, func(second int) int { return calls(second) * share / 10 })}
-			scraped = append(scraped, s.series(t, inClusters(map[string][]string{cluster: tr.series(kinds[0], 30, end, "w", "a")}))...)
+			scraped = append(scraped, s.series(t, inClusters(map[string][]string{cluster: tr.series(30, end, "w", "a")}))...)
 		}
 	}
 	p := evaluateOn(t, fileOf(t, "WebhookFailingClosed"), tick, scrapedInto(t, tick, scraped))
@@ -90,7 +90,7 @@ func TestTwoMinutes(t *testing.T) {
 		pages, after, traffics := 0, time.Duration(0), shortOutages()
 		series := map[string][]string{}
 		for name, tr := range traffics {
-			series[name] = tr.series(kinds[0], every, shortEnd, "w", "a")
+			series[name] = tr.series(every, shortEnd, "w", "a")
 		}
 		interval := time.Duration(every) * time.Second
 		fires := evaluateFile(t, fileOf(t, "WebhookFailingClosed"), interval, inClusters(series)).evaluateSpan((shortBegin-hour/6)*time.Second, shortEnd*time.Second, interval)
