@@ -465,13 +465,13 @@ func spell(minutes, period int) []trace {
 var expectations = []expectation{
 	{"a CA bundle of which ten days are left", "WebhookCaBundleExpiresSoon", expires(10 * 24 * 60), 1, 4, 2, 181, 0, 0, 180},
 	{"one of which a week is left within two hours", "WebhookCaBundleExpiresSoon", expires(7*24*60 + 120), 1, 4, 2, 180, 192, 240, 240},
-	{"errors that webhooks explain", "WebhookErrorsExplained", errorsOf(rejected("calling_webhook_error"), 3, 4), 1, 1, 30, 60, 80, 150, 150},
-	{"errors that conversions explain", "WebhookErrorsExplained", errorsOf(conversions("false"), 3, 4), 1, 1, 30, 60, 80, 150, 150},
+	{"errors that webhooks explain", "WebhookErrorsExplained", errorsOf(rejected("calling_webhook_error"), 3, 4), 1, 1, 50, 60, 80, 150, 150},
+	{"errors that conversions explain", "WebhookErrorsExplained", errorsOf(conversions("false"), 3, 4), 1, 1, 50, 60, 80, 150, 150},
 	{"errors of which they explain a third", "WebhookErrorsExplained", errorsOf(rejected("calling_webhook_error"), 2, 6), 1, 1, 50, 151, 0, 0, 150},
 	{"thirty calls fail in a quarter of an hour", "WebhookAllCallsFailing", partly(duringMinutes(60, 1000, often(2)), duringMinutes(60, 1000, often(2))), 1, 1, 50, 151, 0, 0, 150},
 	{"two calls fail, and none is answered", "WebhookAllCallsFailing", partly(atMinutes(1, 60, 65), atMinutes(1, 60, 65)), 1, 1, 50, 151, 0, 0, 150},
 	{"two calls of a day fail, at the end of an hour each", "WebhookAllCallsFailing", partly(atMinutes(1, 118, 358), atMinutes(1, 118, 358)), 1, 1, 50, 501, 0, 0, 500},
-	{"three calls fail after refusals long ago", "WebhookAllCallsFailing", append(neverCalledBefore(), stays(requested("403"), 7), stays(rejected("no_error"), 7)), 1, 1, 80, 90, 112, 145, 145},
+	{"three calls fail after refusals long ago", "WebhookAllCallsFailing", append(neverCalledBefore(), stays(requested("403"), 7), stays(rejected("no_error"), 7)), 1, 1, 10, 90, 112, 145, 145},
 	{"fifteen conversions fail at once after one long ago", "WebhookConversionFailing", append(blocked(often(0), atMinutes(15, 90), namespaceWorked(0)), stays(conversions("true"), 7), counts(scraped+`{instance="a"}`, since(0, 1))), 1, 1, 80, 90, 95, 140, 145},
 	{"two in five calls time out, and are refused", "WebhookCriticalResourceSlow", append(slowly(0.5, often(60), duringMinutes(60, 1000, often(24)))[:2], partly(often(60), duringMinutes(60, 1000, often(24)))...), 1, 1, 50, 151, 0, 0, 150},
 	{"matchConditions that fail on one API server after the other, and refuse", "WebhookFailingOpen", inTurn(), 1, 1, 50, 151, 0, 0, 150},
@@ -494,8 +494,8 @@ var expectations = []expectation{
 	{"each DELETE of a mutating webhook fails", "WebhookFailingClosed", mutating(hides(calls("a", "DELETE", 18, from60)...)), 1, 1, 50, 60, 72, 150, 150},
 	{"each CREATE and each CONNECT fails", "WebhookFailingClosed", hides(append(calls("a", "CREATE", 9, from60), calls("b", "CONNECT", 9, from60)...)...), 1, 1, 50, 60, 72, 150, 150},
 	{"each CREATE fails on six of seven API servers, seldom", "WebhookFailingClosed", hides(createsOn(6)...), 1, 1, 50, 60, 72, 150, 150},
-	{"an outage of four minutes", "WebhookFailingClosed WebhookCallsFailing", rollout(180, 1000, 4), 1, 1, 30, 201, 0, 0, 200},
-	{"an outage of five minutes", "WebhookFailingClosed", rollout(180, 1000, 5), 1, 1, 30, 201, 0, 0, 200},
+	{"an outage of four minutes", "WebhookFailingClosed WebhookCallsFailing", rollout(180, 1000, 4), 1, 1, 50, 201, 0, 0, 200},
+	{"an outage of five minutes", "WebhookFailingClosed", rollout(180, 1000, 5), 1, 1, 50, 201, 0, 0, 200},
 	{"each CREATE hangs, a twelfth of the calls", "WebhookCriticalResourceSlow", hangsOnCreate(), 1, 1, 50, 60, 80, 150, 150},
 	{"each conversion between two versions fails", "WebhookConversionFailing", oneWay(), 1, 1, 50, 60, 72, 240, 240},
 	{"calls hang until requests end", "WebhookCriticalResourceSlow", hang(10, 200), 1, 1, 50, 60, 69, 240, 240},
@@ -615,7 +615,7 @@ var expectations = []expectation{
 	{"an unknown error_type is a failure", "WebhookFailingClosed", pages("something_new"), 1, 1, 50, 60, 70, 150, 150},
 	{"patches that do not apply refuse everything", "WebhookFailingClosed", pages("apiserver_internal_error"), 1, 1, 50, 60, 70, 150, 150},
 	{"matchConditions that fail on one API server after the other", "WebhookFailingClosed", inTurn(), 1, 1, 50, 60, 85, 150, 150},
-	{"three calls fail, and scrapes in 4 of 10 minutes", "WebhookAllCallsFailing", gapped(neverCalledBefore()), 1, 1, 80, 90, 112, 145, 145},
+	{"three calls fail, and scrapes in 4 of 10 minutes", "WebhookAllCallsFailing", gapped(neverCalledBefore()), 1, 1, 10, 90, 112, 145, 145},
 	{"a webhook that is slow in clumps", "WebhookSlow", clumpy(), 1, 1, 50, 60, 120, 240, 240},
 	{"refusals after idle hours, for as long as they last", "WebhookRejectionsHigh", idleThenRefusing(), 1, 1, 440, 450, 490, 700, 700},
 	{"a hundred calls once a night, all fail", "WebhookAllCallsFailing", nightly(), 1, 1, 80, 90, 110, 145, 200},
@@ -774,7 +774,7 @@ func rollouts() []expectation {
 			if oneIn > 100 {
 				alerts += " WebhookCallsFailing"
 			}
-			out = append(out, expectation{name, alerts, rollout(perMinute, oneIn, 2), 1, 1, 30, 201, 0, 0, 200})
+			out = append(out, expectation{name, alerts, rollout(perMinute, oneIn, 2), 1, 1, 50, 201, 0, 0, 200})
 		}
 	}
 	return out
@@ -801,7 +801,7 @@ func auditorsGo() []expectation {
 			}
 		}
 		for _, alert := range []string{"WebhookFailingClosed", "WebhookCallsFailing", "WebhookBackendDown"} {
-			out = append(out, expectation{name, alert, traces, 1, 1, 30, 60, 75, 190, 190})
+			out = append(out, expectation{name, alert, traces, 1, 1, 50, 60, 75, 190, 190})
 		}
 	}
 	return out

@@ -104,7 +104,7 @@ func expectationWorlds() []*world {
 	alike := map[string]*world{}
 	var out []*world
 	for _, e := range slices.Concat(rollouts(), auditorsGo(), expectations) {
-		key := fmt.Sprint(e.scrape, e.step, e.begin/400, e.last/250)
+		key := fmt.Sprint(e.scrape, e.step, e.begin/400, e.begin/20 == 0, e.last/250)
 		switch {
 		case e.isAboutAbsence():
 			key = e.name
