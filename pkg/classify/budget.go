@@ -164,8 +164,13 @@ func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chai
 	return out
 }
 
-// costliest are the classes of namespaces that select a webhook which costs time there, and in
-// none before: of validating ones, which are called at once, the slowest alone does.
+// maxPaired bounds the namespaceSelectors of one chain of which any two are looked for in one
+// namespace: of more, each is in some namespace.
+const maxPaired = 12
+
+// costliest are the classes of namespaces that select webhooks which cost time there, and in
+// none before any two of them: objects that meet the costliest may not meet the others. Of validating
+// ones, which are called at once, the slowest alone does.
 func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Operation) []namespaceClass {
 	budgets, totals := map[string]admission.Budget{}, map[string]admission.Budget{}
 	for key, chain := range bySelector {
@@ -182,8 +187,8 @@ func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Oper
 	}
 	var out []namespaceClass
 	type selection struct {
-		selector string
-		slowest  bool // of the validating webhooks
+		selector, other string
+		slowest         bool // of the validating webhooks
 	}
 	seen := map[selection]bool{}
 	for _, class := range slices.SortedStableFunc(slices.Values(b.classes),
@@ -191,8 +196,13 @@ func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Oper
 		before := len(seen)
 		for key, budget := range budgets {
 			if class.selected[key] {
-				seen[selection{key, false}] = true
-				seen[selection{key, budget.Validating == totals[class.name].Validating}] = true
+				seen[selection{key, key, false}] = true
+				seen[selection{key, key, budget.Validating == totals[class.name].Validating}] = true
+				for other := range budgets {
+					if len(budgets) <= maxPaired && other < key && class.selected[other] {
+						seen[selection{key, other, false}] = true
+					}
+				}
 			}
 		}
 		if len(seen) > before {

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,17 +61,25 @@ func TestOutlastingChains(t *testing.T) {
 		"second calls":       {hooks: []hook{{"a", "blue", 20, ""}, {"b", "blue", 20, ""}, {"c", "green", 12, "again"}, {"d", "green", 12, "again"}}, want: map[string]string{"a": "blue 40s", "b": "blue 40s"}},
 		"each namespace":     {hooks: []hook{{"a", "blue", 20, ""}, {"b", "blue", 20, ""}, {"c", "green", 18, ""}, {"d", "green", 18, ""}}, want: map[string]string{"a": "blue 40s", "b": "blue 40s", "c": "green 36s", "d": "green 36s"}},
 		"beside a worse one": {hooks: []hook{{"a", "", 15, ""}, {"b", "blue", 30, ""}, {"c", "green", 20, ""}}, want: map[string]string{"a": "blue 45s", "b": "blue 45s", "c": "green 35s"}},
-		"files":              {hooks: []hook{{"a", "red", 20, ""}, {"b", "red", 20, ""}, {"c", "pink", 20, ""}}, files: true, want: map[string]string{"a": " 40s", "b": " 40s"}},
+		"in a namespace of less": {
+			hooks: []hook{{"a", "color in (green,teal)", 20, "app=a"}, {"b", "color in (green,blue)", 20, "tier=a"}, {"c", "blue", 22, "app notin (a)"}, {"d", "teal", 22, "app notin (a)"}},
+			want:  map[string]string{"a": "green 40s", "b": "blue 42s", "c": "blue 42s"},
+		},
+		"files": {hooks: []hook{{"a", "red", 20, ""}, {"b", "red", 20, ""}, {"c", "pink", 20, ""}}, files: true, want: map[string]string{"a": " 40s", "b": " 40s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := inventory.Objects{Namespaces: []*metav1.PartialObjectMetadata{
 				{ObjectMeta: metav1.ObjectMeta{Name: "blue", Labels: map[string]string{"color": "blue"}}},
 				{ObjectMeta: metav1.ObjectMeta{Name: "green", Labels: map[string]string{"color": "green"}}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "teal", Labels: map[string]string{"color": "teal"}}},
 			}}
 			o.NamespacesKnown = !test.files
 			for _, h := range test.hooks {
 				c := mutatesPods(h.name, h.seconds, h.color)
 				c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
+				if strings.Contains(h.color, " ") {
+					c.Webhooks[0].NamespaceSelector = must.Get(metav1.ParseToLabelSelector(h.color))(t)
+				}
 				if h.selector != "again" {
 					c.Webhooks[0].ReinvocationPolicy = nil
 					c.Webhooks[0].ObjectSelector = must.Get(metav1.ParseToLabelSelector(h.selector))(t)
