@@ -208,7 +208,7 @@ func (s *Snapshot) uncheckedResources() []string {
 	}
 	resources := lackList{noun: "CustomResourceDefinition", prefix: "CustomResourceDefinition ", follows: "in which versions and scope it is served"}
 	params := lackList{noun: "param kind", prefix: "CustomResourceDefinition of ", follows: "whether there are such params"}
-	if len(s.CRDs) > 0 { // else no CRD is there at all, which is said
+	if len(s.CRDs) > 0 { // else no CRD is there at all, which is reported
 		for _, served := range s.presumed() {
 			resources.add(served.Name + "." + served.Group)
 		}
