@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -83,12 +84,8 @@ func certain(yes bool) Match {
 
 // byKey groups the requirements: those on different keys never contradict each
 // other.
-func byKey(all labels.Requirements) map[string][]labels.Requirement {
-	groups := map[string][]labels.Requirement{}
-	for _, r := range all {
-		groups[r.Key()] = append(groups[r.Key()], r)
-	}
-	return groups
+func byKey(all labels.Requirements) [][]labels.Requirement {
+	return lists.Group(all, func(r labels.Requirement) string { return r.Key() })
 }
 
 func (l labelSet) matchKey(requirements []labels.Requirement) Match {
