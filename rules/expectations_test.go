@@ -408,7 +408,7 @@ func hang(ofTen, minutes int) []trace {
 	return append(hanging(duringMinutes(60, 60+minutes, often(6*ofTen))), limited(knownHook, 0.5), reach, seesAll)
 }
 
-// hanging are sixty calls a minute of which some do, to a webhook that nobody knows.
+// hanging are sixty calls a minute of which some do, to a webhook that is not known.
 func hanging(slow func(int) int) []trace {
 	all, long := since(0, 60), summed(slow)
 	quick := func(m int) int { return all(m) - long(m) }
@@ -501,7 +501,7 @@ var expectations = []expectation{
 	{"calls hang until requests end", "WebhookCriticalResourceSlow", hang(10, 200), 1, 1, 50, 60, 69, 240, 240},
 	{"most calls hang", "WebhookCriticalResourceSlow", hang(6, 200), 1, 1, 50, 60, 71, 240, 240},
 	{"the ticket before that page", "WebhookFailingOpen", hang(4, 200), 1, 1, 50, 60, 70, 73, 73},
-	{"calls hang of a webhook that nobody knows", "WebhookCriticalResourceSlow", append(hanging(duringMinutes(60, 1000, often(60))), seesAll), 1, 1, 50, 60, 70, 150, 150},
+	{"calls hang of a webhook that is not known", "WebhookCriticalResourceSlow", append(hanging(duringMinutes(60, 1000, often(60))), seesAll), 1, 1, 50, 60, 70, 150, 150},
 	{"calls hang in eight of each 25 minutes", "WebhookCriticalResourceSlow", append(hang(10, 0)[7:], hanging(inSpells(8, 60, 0))...), 1, 1, 50, 60, 120, 240, 240},
 	{"an API server reaches no webhook in five of each 15 minutes", "WebhookNoneReachable", cutOffInSpells(), 1, 1, 50, 60, 85, 240, 240},
 	{"a backend that is found down in eight of each 25 minutes", "WebhookFailingClosed", append(partly(often(60), inSpells(8, 60, 0)), foundInSpells), 1, 1, 50, 60, 118, 240, 240},

@@ -62,7 +62,7 @@ const (
 	slowHeld = `cluster_type_name:webhook_auditor_calls_slow:held`
 	slow     = slowHeld + `{type!="conversion"} > $`
 
-	// vitalOrUnknown are the webhooks that reach what the cluster depends on, and those of which nobody knows it, but that calls hang.
+	// vitalOrUnknown are the webhooks that reach what the cluster depends on, and those of which that is not known, but that calls hang.
 	vitalOrUnknown = `(` + onVital + ` or ` + hangs + ` unless on (type, name) ` + thresholds + `)`
 
 	// hangs is the share of the calls that take so long that clients give up.

@@ -111,7 +111,7 @@ type Problem struct {
 	// Details stand below the Brief, a line each: the Message has them too.
 	Details []string
 	Fix     string
-	// NoAnswer says that calls meet nobody, which explains no error of an answer.
+	// NoAnswer says that calls meet no server, which explains no error of an answer.
 	NoAnswer bool
 }
 

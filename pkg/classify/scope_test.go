@@ -125,7 +125,7 @@ func boundPolicy(r *rand.Rand) string {
 	return strings.Join(out, "")
 }
 
-// TestConversionScope: what is said of a dead conversion holds for each version that is served
+// TestConversionScope: what is reported of a dead conversion holds for each version that is served
 // and each that is stored; what controllers read in another version is named, and of
 // cluster-scoped objects no namespace or quota waits.
 func TestConversionScope(t *testing.T) {
@@ -162,7 +162,7 @@ func TestConversionScope(t *testing.T) {
 	}
 	for _, words := range []string{"nothing calls it", "clients of versions", "gets in another version", "garbage collection", "deletion", "quota"} {
 		if said[words] < 10 {
-			t.Errorf("%q is said %d times", words, said[words])
+			t.Errorf("%q is reported %d times", words, said[words])
 		}
 	}
 }

@@ -102,6 +102,14 @@ type Quantile struct {
 	Beyond bool
 }
 
+// Measured is nil where no call was measured.
+func (q Quantile) Measured() *float64 {
+	if !q.Known {
+		return nil
+	}
+	return &q.Seconds
+}
+
 // Of is what was measured of the webhook or policy; nothing where o is nil.
 func (o *Observation) Of(series Series) Behavior {
 	if o == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// TestDeadConversionStops: what is said to stop with the conversion of namespaced objects, and of
+// TestDeadConversionStops: what is reported to stop with the conversion of namespaced objects, and of
 // cluster-scoped ones, is what controllers that start anew do not do; they do the rest.
 func TestDeadConversionStops(t *testing.T) {
 	for _, scope := range []apiextensionsv1.ResourceScope{apiextensionsv1.NamespaceScoped, apiextensionsv1.ClusterScoped} {
@@ -48,7 +48,7 @@ func TestDeadConversionStops(t *testing.T) {
 	}
 }
 
-// stops reports whether the function is said to stop with the conversion.
+// stops reports whether the function is reported to stop with the conversion.
 func (w environment) stops(t *testing.T, crd, function string) bool {
 	t.Helper()
 	text := testenv.Command(t, "impact", "crd/"+crd, "--kubeconfig="+w.Plane.Kubeconfig()).Stdout

@@ -181,7 +181,7 @@ func (a *Answer) find(r *classify.Report, isMeant func(*classify.Finding) bool) 
 	order := slices.Concat(advice.Checks, advice.Related)
 	rank := func(f *classify.Finding) int {
 		i := slices.Index(order, f.Check.Name)
-		if i < 0 || f.NoAnswer && a.Cause != causeRefused { // of other causes with such checks, somebody answered
+		if i < 0 || f.NoAnswer && a.Cause != causeRefused { // of other causes with such checks, a server answered
 			return len(order)
 		}
 		return i

@@ -32,7 +32,7 @@ type view struct {
 func newView(r *classify.Report, l links) *view {
 	v := &view{
 		Report: r, links: l, now: r.AsOf(), profiles: r.Profiles,
-		byRef:     lists.By(r.Profiles, func(p *classify.Profile) inventory.Ref { return p.Ref }),
+		byRef:     r.ByRef(),
 		ofWebhook: map[inventory.Ref][]*classify.Finding{},
 	}
 	for _, f := range r.Findings {

@@ -198,9 +198,7 @@ func NewDocument(r *classify.Report) Document {
 		ReleaseNotes: r.ReleaseNotes,
 		Webhooks:     make([]Webhook, 0, len(r.Profiles)),
 		Findings:     make([]Finding, 0, len(r.Findings)),
-		Errors:       NewErrors(r.Errors),
 		Stops:        r.Stops,
-		Policies:     lists.Map(r.Snapshot.Policies, newAdmissionPolicy),
 		Inputs:       newInputs(r.Snapshot),
 		Observed:     r.Snapshot.Observed,
 	}
@@ -211,11 +209,13 @@ func NewDocument(r *classify.Report) Document {
 		}
 		d.Findings = append(d.Findings, finding)
 	}
-	d.Totals = totals(len(r.Profiles), len(d.Policies), d.Findings)
+	d.Totals = totals(len(r.Profiles), len(r.Snapshot.Policies), d.Findings)
 	for _, p := range r.Profiles {
 		d.Webhooks = append(d.Webhooks, newWebhook(p, r.Snapshot))
 	}
 	slices.SortStableFunc(d.Webhooks, Webhook.compare)
+	d.Policies = lists.Map(r.Snapshot.Policies, newAdmissionPolicy)
+	d.Errors = append([]Error{}, lists.Map(r.Errors, newError)...)
 	return d
 }
 

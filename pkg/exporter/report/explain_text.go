@@ -230,7 +230,7 @@ func (e Explanation) remarks() []Line {
 	return out
 }
 
-// onceEach are the lines of steps, what is said of several of them once.
+// onceEach are the lines of steps; what several of them have in common is printed once.
 func onceEach(all []Line) []Line {
 	said := func(l Line) string { return l.Label + "\x00" + l.Text }
 	return lists.Map(lists.Group(all, said), func(group []Line) Line {

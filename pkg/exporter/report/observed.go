@@ -42,8 +42,8 @@ func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
 	b := o.Of(series)
 	out := &Observed{
 		Calls: b.Calls, CallsPerSecond: b.CallsPerSecond,
-		P50Seconds: measured(b.P50), P50Beyond: b.P50.Beyond, P99Seconds: measured(b.P99), P99Beyond: b.P99.Beyond,
-		SlowShare: b.Slow, EnoughSeconds: measured(b.Enough), EnoughBeyond: b.Enough.Beyond,
+		P50Seconds: b.P50.Measured(), P50Beyond: b.P50.Beyond, P99Seconds: b.P99.Measured(), P99Beyond: b.P99.Beyond,
+		SlowShare: b.Slow, EnoughSeconds: b.Enough.Measured(), EnoughBeyond: b.Enough.Beyond,
 		Failing: b.FailedShare(), Refused: b.RefusedShare(),
 		FailedOpen: b.FailedOpen, Failures: b.Failures, RefusedCalls: b.Refused,
 	}
@@ -51,14 +51,6 @@ func newObserved(o *inventory.Observation, series inventory.Series) *Observed {
 		out.Share = o.Share(b)
 	}
 	return out
-}
-
-// measured is nil where no call was measured.
-func measured(q inventory.Quantile) *float64 {
-	if !q.Known {
-		return nil
-	}
-	return &q.Seconds
 }
 
 // SourceLine says where observed values come from; "" without a source.
