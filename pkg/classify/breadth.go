@@ -51,7 +51,7 @@ func optIn(s inventory.Selector) bool {
 
 var platformLimits = &Check{
 	Name:     "platform-limits",
-	Summary:  "GKE and EKS close ports of the nodes to the control plane, and GKE Autopilot refuses webhooks for everything.",
+	Summary:  "GKE and EKS close ports of the nodes to the control plane, and GKE Autopilot and OLM refuse webhooks for everything.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		if p.Platform || p.Webhook.Backend.Kind != inventory.BackendService {
@@ -59,6 +59,13 @@ var platformLimits = &Check{
 		}
 		var out []Problem
 		port := targetPort(p)
+		if everything := refusedByOLM(p); everything != "" {
+			out = append(out, Problem{
+				Severity: Warning,
+				Message:  fmt.Sprintf("has rules for %s: the Operator Lifecycle Manager does not install its ClusterServiceVersion", everything),
+				Fix:      "name other API groups and resources in the rules of spec.webhookdefinitions",
+			})
+		}
 		if p.Matcher.Platform == inventory.PlatformGKE && slices.ContainsFunc(p.Rules, coversEverything) {
 			out = append(out, Problem{
 				Message: "covers everything by * in apiGroups and resources: GKE Autopilot refuses such a registration",
@@ -74,6 +81,29 @@ var platformLimits = &Check{
 			Fix:     strings.ReplaceAll(closed.fix, "PORT", fmt.Sprint(port)),
 		})
 	},
+}
+
+// refusedByOLM is what the rules of a webhook of a ClusterServiceVersion must not cover, "" where
+// they do not. Source: pkg/controller/install/webhook.go of operator-lifecycle-manager.
+func refusedByOLM(p *Profile) string {
+	if p.Object.Owner.Tool != "olm" || !p.isToApply() {
+		return ""
+	}
+	isConfiguration := func(resource string) bool {
+		name, _, _ := strings.Cut(resource, "/")
+		return name == "*" || strings.HasSuffix(name, "webhookconfigurations")
+	}
+	for _, r := range p.Rules {
+		switch {
+		case slices.Contains(r.APIGroups, "*"):
+			return "all API groups"
+		case slices.Contains(r.APIGroups, "operators.coreos.com"):
+			return "OLM's own API group"
+		case slices.Contains(r.APIGroups, "admissionregistration.k8s.io") && slices.ContainsFunc(r.Resources, isConfiguration):
+			return "webhook configurations"
+		}
+	}
+	return ""
 }
 
 // closedPorts are what platforms let the control plane reach. On AKS a tunnel ends on the

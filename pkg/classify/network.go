@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -181,21 +182,57 @@ var meshStrict = &Check{
 		}
 		for _, w := range BehindWebhook(p) {
 			port := p.Snapshot.TargetPort(p.State.Service, &w)
-			by := p.Snapshot.StrictFor(&w, port)
-			if port == 0 || by == nil || !inMesh(p.Snapshot, &w, port) {
+			closes, annotation := closedByMesh(p.Snapshot, &w, port)
+			if port == 0 || closes == "" {
 				continue
 			}
 			severity, consequence := consequences(p)
 			return []Problem{{
 				Severity: min(severity, Warning),
-				Message: fmt.Sprintf("calls %s, and PeerAuthentication %s/%s (STRICT) takes calls to port %d of %s from the mesh alone: the API server is outside of it, and %s%s",
-					BackendName(p), by.Namespace, by.Name, port, &w, consequence, waitsFirst(p)),
-				Brief: fmt.Sprintf("the API server is outside the mesh: PeerAuthentication %s/%s (STRICT) closes port %d of its Pods", by.Namespace, by.Name, port),
-				Fix:   takeOutOfMesh(&w, port),
+				Message: fmt.Sprintf("calls %s, and %s takes calls to port %d of %s from the mesh alone: the API server is outside of it, and %s%s",
+					BackendName(p), closes, port, &w, consequence, waitsFirst(p)),
+				Brief: fmt.Sprintf("the API server is outside the mesh: %s closes port %d of its Pods", closes, port),
+				Fix:   takeOutOfMesh(&w, port, annotation),
 			}}
 		}
 		return nil
 	},
+}
+
+// The annotations by which sidecars leave ports alone.
+const (
+	excludedByIstio  = "traffic.sidecar.istio.io/excludeInboundPorts"
+	skippedByLinkerd = "config.linkerd.io/skip-inbound-ports"
+)
+
+// closedByMesh names what closes the port of the workload to callers outside a mesh, "" for
+// nothing, and the annotation by which the port is left alone. Source: linkerd.io, proxy
+// configuration and authorization policy.
+func closedByMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) (by, annotation string) {
+	const policy = "config.linkerd.io/default-inbound-policy"
+	if strict := s.StrictFor(w, port); strict != nil && inMesh(s, w, port) {
+		return fmt.Sprintf("PeerAuthentication %s/%s (STRICT)", strict.Namespace, strict.Name), excludedByIstio
+	}
+	refuses := slices.Contains([]string{"deny", "all-authenticated", "cluster-authenticated"}, w.MeshAnnotations[policy])
+	isOpened := slices.ContainsFunc(s.Manifests, func(m inventory.Manifest) bool { return m.Group == "policy.linkerd.io" })
+	if refuses && !isOpened && w.MeshAnnotations["linkerd.io/inject"] == "enabled" && !w.HostNetwork &&
+		!listsPort(w.MeshAnnotations[skippedByLinkerd], port) {
+		return fmt.Sprintf("Linkerd (%s: %s)", policy, w.MeshAnnotations[policy]), skippedByLinkerd
+	}
+	return "", ""
+}
+
+// listsPort reports whether a list of ports and of ranges in an annotation has the port.
+func listsPort(list string, port int32) bool {
+	return slices.ContainsFunc(strings.Split(strings.ReplaceAll(list, " ", ""), ","), func(entry string) bool {
+		first, last, isRange := strings.Cut(entry, "-")
+		if !isRange {
+			last = first
+		}
+		lowest, err := strconv.Atoi(first)
+		highest, _ := strconv.Atoi(last)
+		return err == nil && lowest <= int(port) && int(port) <= highest
+	})
 }
 
 // inMesh reports whether Istio takes the calls to the port of the workload's Pods: by an
@@ -220,22 +257,23 @@ func inMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) bool {
 	case own == "false", !injected: // no annotation has the injector called
 		return false
 	}
-	has := func(list string) bool {
-		return slices.Contains(strings.Split(strings.ReplaceAll(list, " ", ""), ","), fmt.Sprint(port))
-	}
 	included, listed := w.MeshAnnotations["traffic.sidecar.istio.io/includeInboundPorts"]
-	return !has(w.MeshAnnotations["traffic.sidecar.istio.io/excludeInboundPorts"]) && (!listed || included == "*" || has(included))
+	return !listsPort(w.MeshAnnotations[excludedByIstio], port) && (!listed || included == "*" || listsPort(included, port))
 }
 
 // takeOutOfMesh is how the sidecars of the workload leave the port alone.
-func takeOutOfMesh(w *inventory.Workload, port int32) string {
+func takeOutOfMesh(w *inventory.Workload, port int32, annotation string) string {
 	maker := w.Maker()
 	if maker.Kind == "Pod" {
-		return fmt.Sprintf("annotate the Pod: traffic.sidecar.istio.io/excludeInboundPorts: \"%d\"", port)
+		return fmt.Sprintf("annotate the Pod: %s: \"%d\"", annotation, port)
 	}
-	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", w.MeshAnnotations["traffic.sidecar.istio.io/excludeInboundPorts"], port), ",")
-	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"traffic.sidecar.istio.io/excludeInboundPorts":%q}}}}}`, ports)
-	return "have the sidecar leave the port alone; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods: " +
+	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", w.MeshAnnotations[annotation], port), ",")
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, annotation, ports)
+	ambient := ""
+	if annotation == excludedByIstio {
+		ambient = "; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods"
+	}
+	return "have the sidecar leave the port alone" + ambient + ": " +
 		changed("patch", strings.ToLower(maker.Kind), inventory.Key{Namespace: w.Namespace, Name: maker.Name},
 			"--type=merge -p "+quoted(patch))
 }

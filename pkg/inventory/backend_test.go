@@ -161,6 +161,8 @@ func TestLikelyService(t *testing.T) {
 		{"a word is missing", "policy/policy", "policy/policy-webhook", "policy/policy-webhook"},
 		{"a word too many", "policy/policy-webhook", "policy/policy", "policy/policy"},
 		{"beside metrics", "policy/policy", "policy/policy-metrics policy/policy-webhook", "policy/policy-webhook"},
+		{"words in another order", "sys/webhook-policy", "sys/policy-webhook sys/other", "sys/policy-webhook"},
+		{"a word that is short", "sys/policy-svc", "sys/policy-service", "sys/policy-service"},
 		{"a letter is missing", "sys/webhook-servce", "sys/webhook-service", "sys/webhook-service"},
 		{"two letters in the wrong order", "sys/webhook-sevrice", "sys/webhook-service sys/other", "sys/webhook-service"},
 		{"a hyphen", "sys/webhookservice", "sys/webhook-service", "sys/webhook-service"},

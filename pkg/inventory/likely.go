@@ -27,7 +27,7 @@ func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
 	names := slices.Concat(placed, p.unplaced)
 	isNear := func(name string) bool {
 		part := isPartOf(missing.Name, name) && !p.called[Key{missing.Namespace, name}]
-		return part || isMisspelt(missing.Name, name)
+		return part || isMisspelt(missing.Name, name) || words(missing.Name) == words(name)
 	}
 	if name := nearest(missing.Name,
 		slices.DeleteFunc(names, func(name string) bool { return !isNear(name) })); name != "" {
@@ -110,6 +110,18 @@ func isMisspelt(name, other string) bool {
 }
 
 const digits = "0123456789"
+
+// words are those of a name, in an order of their own: webhook-policy-svc and policy-webhook-service.
+func words(name string) string {
+	out := strings.Split(name, "-")
+	for i, word := range out {
+		if word == "svc" {
+			out[i] = "service"
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "-")
+}
 
 // isPartOf reports whether one name has all the words of the other, in their order: policy and
 // policy-webhook. Services for metrics are no webhooks.

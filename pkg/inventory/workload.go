@@ -25,7 +25,7 @@ type Workload struct {
 	// where nothing does.
 	Controller Controller
 	PodLabels  map[string]string
-	// MeshAnnotations are those of its Pods that say what a sidecar of Istio takes.
+	// MeshAnnotations are those of its Pods that say what a sidecar of Istio or Linkerd takes.
 	MeshAnnotations map[string]string
 	// Secrets are those that its Pods cannot start without, as volumes.
 	Secrets []string
@@ -161,7 +161,7 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 		Replicas:     int(replicas),
 	}
 	for key, value := range t.Annotations {
-		if strings.Contains(key, "sidecar.istio.io/") {
+		if strings.Contains(key, "sidecar.istio.io/") || strings.Contains(key, "linkerd.io/") {
 			if w.MeshAnnotations == nil {
 				w.MeshAnnotations = map[string]string{}
 			}

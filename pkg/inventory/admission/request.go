@@ -310,7 +310,11 @@ func foreignNote(r Request, subject Subject) string {
 	if !r.foreign || r.Operation == Connect || subject.Labels == nil && (subject.Object == nil || r.Object != nil) {
 		return ""
 	}
-	return fmt.Sprintf("a request to %s carries a %s: objectSelectors and matchConditions meet what that has, not what its parent has. A Scale has no labels, nor have the Bindings of kube-scheduler and the Evictions of kubectl drain", r.Resource, r.Kind.Kind)
+	article := "a"
+	if r.Kind.Kind == "Eviction" {
+		article = "an"
+	}
+	return fmt.Sprintf("a request to %s carries %s %s: objectSelectors and matchConditions meet what that has, not what its parent has. A Scale has no labels, nor have the Bindings of kube-scheduler and the Evictions of kubectl drain", r.Resource, article, r.Kind.Kind)
 }
 
 func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {

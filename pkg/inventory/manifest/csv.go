@@ -37,6 +37,11 @@ type serviceVersion struct {
 				} `json:"deployments"`
 			} `json:"spec"`
 		} `json:"install"`
+		CRDs struct {
+			Owned []struct {
+				Name string `json:"name"`
+			} `json:"owned"`
+		} `json:"customresourcedefinitions"`
 		Webhooks []definition `json:"webhookdefinitions"`
 	} `json:"spec"`
 	Status struct {
@@ -234,11 +239,37 @@ func (r *reader) convertCRDs() {
 				continue
 			}
 			if crd, ok := r.objects[at].value.(*apiextensionsv1.CustomResourceDefinition); ok && crd.UID == "" {
+				i.file.input.unread = append(i.file.input.unread, i.remarks(crd)...)
 				crd.Spec.Conversion = i.conversions[name]
 				metav1.SetMetaDataLabel(&crd.ObjectMeta, "olm.owner", i.Name)
 			}
 		}
 	}
+}
+
+// remarks are what of its conversion of a CRD goes wrong with OLM.
+// Source: pkg/controller/install/webhook.go of operator-lifecycle-manager.
+func (i *installation) remarks(crd *apiextensionsv1.CustomResourceDefinition) (out []string) {
+	if i.isStored() {
+		return nil
+	}
+	refused := fmt.Sprintf("OLM does not install ClusterServiceVersion %s, which converts %s: ", i.Name, crd.Name)
+	owns := false
+	for _, owned := range i.Spec.CRDs.Owned {
+		owns = owns || owned.Name == crd.Name
+	}
+	if !owns {
+		out = append(out, refused+"spec.customresourcedefinitions.owned lacks the CRD")
+	}
+	for _, mode := range i.Spec.InstallModes {
+		if mode.Supported && mode.Type != "AllNamespaces" {
+			out = append(out, refused+"its installModes must support AllNamespaces alone, not "+mode.Type)
+		}
+	}
+	if convertedByWebhook(crd) {
+		out = append(out, fmt.Sprintf("%s has a spec.conversion of its own, which OLM applies before the operator of %s serves: leave it out of the bundle", crd.Name, i.Name))
+	}
+	return out
 }
 
 // isReplaced reports whether the configuration that OLM made of a definition is known, or would

@@ -5,10 +5,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -101,17 +104,62 @@ func counted(before, now object) object {
 	return counts
 }
 
-// isRival reports whether two objects of a name are of different owners, or no webhook of the
-// one has the name of one of the other.
+// isRival reports whether two objects of a name are of different owners, or no part of the one
+// is one of the other: webhooks by their names, policies by what they say of which resource,
+// bindings by what they bind.
 func (o object) isRival(other object) bool {
 	registers := isRegistration(o.key.Kind) || slices.Contains(policyKinds, o.key.Kind)
 	if !registers || o.owner().IsOther(other.owner()) {
 		return registers
 	}
-	shared := func(h hook) bool {
-		return slices.ContainsFunc(other.hooks, func(p hook) bool { return p.name == h.name })
+	own, others := o.parts(), other.parts()
+	isShared := func(part string) bool { return slices.Contains(others, part) }
+	return len(own) > 0 && len(others) > 0 && !slices.ContainsFunc(own, isShared)
+}
+
+// parts are what tells the object from one of other software; none where that is unknown.
+func (o object) parts() []string {
+	var out []string
+	switch v := o.value.(type) {
+	case *admissionv1.ValidatingAdmissionPolicy:
+		for _, validation := range v.Spec.Validations {
+			out = append(out, policyParts(v.Spec.MatchConstraints, validation.Expression)...)
+		}
+	case *admissionv1.MutatingAdmissionPolicy:
+		for _, m := range v.Spec.Mutations {
+			applied := ptr.Deref(m.ApplyConfiguration, admissionv1.ApplyConfiguration{}).Expression
+			out = append(out, policyParts(v.Spec.MatchConstraints, applied+ptr.Deref(m.JSONPatch, admissionv1.JSONPatch{}).Expression)...)
+		}
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		out = append(out, v.Spec.PolicyName)
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		out = append(out, v.Spec.PolicyName)
+	default:
+		for _, h := range o.hooks {
+			out = append(out, h.name)
+		}
 	}
-	return len(o.hooks) > 0 && len(other.hooks) > 0 && !slices.ContainsFunc(o.hooks, shared)
+	return out
+}
+
+// policyParts are an expression of a policy for each of the resources that it is for. A limit of
+// the same policy differs by its number.
+func policyParts(matched *admissionv1.MatchResources, expression string) []string {
+	var out []string
+	withoutNumbers := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, expression)
+	for _, rule := range ptr.Deref(matched, admissionv1.MatchResources{}).ResourceRules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				out = append(out, fmt.Sprintf("%s of %s.%s", withoutNumbers, resource, group))
+			}
+		}
+	}
+	return out
 }
 
 func (o object) converts() bool {
