@@ -26,6 +26,9 @@ var hostPort = &Check{
 				continue
 			}
 			holder, isDeclared := nodePorts[port], false
+			if holder == "" && onControlPlane(w) {
+				holder = controlPlanePorts[port]
+			}
 			if other := portHolder(p, behind, w, port); holder == "" && other != nil {
 				holder, isDeclared = other.String(), slices.Contains(w.Declared, port)
 			}
@@ -48,6 +51,23 @@ var hostPort = &Check{
 // nodePorts are the ports that each node of a stock cluster has taken. Source:
 // k8s.io/kubernetes/pkg/cluster/ports.
 var nodePorts = map[int32]string{10250: "the kubelet", 10256: "kube-proxy"}
+
+// controlPlanePorts are those that the nodes of the control plane have taken besides, where a
+// cluster has such nodes. Source: the same; kubeadm.
+var controlPlanePorts = map[int32]string{
+	2379: "etcd", 2380: "etcd", 6443: "the API server", 10257: "kube-controller-manager", 10259: "kube-scheduler",
+}
+
+// onControlPlane reports whether the workload runs on nodes of the control plane alone.
+func onControlPlane(w *inventory.Workload) bool {
+	return !slices.ContainsFunc(nodeSelectors(w), func(s inventory.Selector) bool {
+		requirements, _ := s.Parsed.Requirements()
+		return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool {
+			isRole := r.Key() == "node-role.kubernetes.io/control-plane" || r.Key() == "node-role.kubernetes.io/master"
+			return isRole && r.Operator() != selection.DoesNotExist && r.Operator() != selection.NotIn
+		})
+	})
+}
 
 // portHolder is who else has the port on the network of the hosts, nil for none.
 func portHolder(p *Profile, workloads []inventory.Workload, w *inventory.Workload, port int32) *inventory.Workload {

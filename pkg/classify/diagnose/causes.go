@@ -60,7 +60,7 @@ var callCauses = func() []cause {
 		// k8s.io/apiserver pkg/server/egressselector and konnectivity-client pkg/client.
 		{`(?i)proxy error from \S+ while dialing|from CONNECT to \S+ via proxy|no agent available|no backend available|konnectivity|tunnel-uds|dial timeout, (?:backstop|context)|\bdial closed|tunnel (?:is )?closed|error dialing backend|SSH tunnel not found|rpc error: `, "tunnel"},
 		// What net/http makes of a proxy that refuses CONNECT: the reason phrase alone.
-		{`proxyconnect |socks connect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, "proxy"},
+		{`proxyconnect |socks connect |Proxy Authentication Required|Post "?https?://\S+: (?:Bad Gateway|No such domain|Service Unavailable|Forbidden|Gateway Time-?[Oo]ut|Method Not Allowed|Not Found|Bad Request|Internal Server Error|Access Denied)`, "proxy"},
 		{`upstream connect error or disconnect/reset|no healthy upstream|upstream request timeout|delayed connect error|RBAC: access denied|fault filter abort`, "envoy"},
 		{`(?i)<html|<!doctype|invalid character '<'`, "html-page"},
 		// What follows is of the way to the backend. Within an answer of it, it is of its own calls.
@@ -188,7 +188,7 @@ func isOwnName(name, host string) bool {
 var framed = []cause{
 	{regexp.MustCompile(`failing open`), causeFailingOpen},
 	{regexp.MustCompile(`(?i)failed (?:creating|deleting) a mirror pod`), causeMirrorPod},
-	{regexp.MustCompile(`(?i)\b(?:evict(?:ing)? (?:the )?pods?|eviction (?:of|for) (?:the )?pods?)\b`), causeEvictionDenied},
+	{regexp.MustCompile(`(?i)\b(?:evict(?:ing)? (?:the )?pods?|eviction (?:of|for) (?:the )?pods?|pods? evictions?)\b`), causeEvictionDenied},
 }
 
 // frameOf is that of the words before an error, without a Cause where they show none.
