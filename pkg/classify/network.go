@@ -208,7 +208,7 @@ const (
 // closedByMesh names what closes the port of the workload to callers outside a mesh, "" for
 // nothing, and the annotation by which the port is left alone. Source: linkerd.io, proxy
 // configuration and authorization policy.
-func closedByMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) (by, annotation string) {
+func closedByMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) (closer, annotation string) {
 	const policy = "config.linkerd.io/default-inbound-policy"
 	if strict := s.StrictFor(w, port); strict != nil && inMesh(s, w, port) {
 		return fmt.Sprintf("PeerAuthentication %s/%s (STRICT)", strict.Namespace, strict.Name), excludedByIstio
@@ -258,7 +258,8 @@ func inMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) bool {
 		return false
 	}
 	included, listed := w.MeshAnnotations["traffic.sidecar.istio.io/includeInboundPorts"]
-	return !listsPort(w.MeshAnnotations[excludedByIstio], port) && (!listed || included == "*" || listsPort(included, port))
+	isExcluded := listsPort(w.MeshAnnotations[excludedByIstio], port)
+	return !isExcluded && (!listed || included == "*" || listsPort(included, port))
 }
 
 // takeOutOfMesh is how the sidecars of the workload leave the port alone.

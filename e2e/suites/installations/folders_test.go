@@ -57,6 +57,9 @@ func TestFolders(t *testing.T) {
 					continue
 				}
 				built, read := findings(t, auditor, string(out), "-"), findings(t, auditor, "", folder)
+				if describesBundle(folder, string(out)) { // its samples are no objects
+					built = slices.DeleteFunc(built, func(f string) bool { return !slices.Contains(read, f) })
+				}
 				if !slices.Equal(built, read) {
 					t.Errorf("%s: %d findings, and %d of what is built:\n%s", folder, len(read), len(built), difference(read, built))
 				}
@@ -75,6 +78,13 @@ func TestFolders(t *testing.T) {
 			t.Errorf("%d folders are compared: want 30", n)
 		}
 	})
+}
+
+// describesBundle reports whether operator-sdk makes a bundle of what is built of the folder.
+func describesBundle(folder, built string) bool {
+	own, _ := filepath.Glob(filepath.Join(folder, "bases/*.clusterserviceversion.yaml"))
+	below, _ := filepath.Glob(filepath.Join(folder, "*/bases/*.clusterserviceversion.yaml"))
+	return len(own)+len(below) > 0 || strings.Contains(built, "\nkind: ClusterServiceVersion\n")
 }
 
 // kustomizations are the folders of those below a directory.

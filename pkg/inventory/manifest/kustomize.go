@@ -269,7 +269,8 @@ func (r *reader) built(input *input, b *build, incomplete bool) {
 
 // applied are the objects without the custom resources of a bundle's input, which are examples.
 func (b *build) applied() []made {
-	if len(basesOfBundles(filepath.Dir(b.kustomization))) == 0 {
+	isVersion := func(m made) bool { return m.GetKind() == "ClusterServiceVersion" }
+	if len(basesOfBundles(filepath.Dir(b.kustomization))) == 0 && !slices.ContainsFunc(b.objects, isVersion) {
 		return b.objects
 	}
 	groups := map[string]bool{}

@@ -127,8 +127,9 @@ func (o object) parts() []string {
 		}
 	case *admissionv1.MutatingAdmissionPolicy:
 		for _, m := range v.Spec.Mutations {
-			applied := ptr.Deref(m.ApplyConfiguration, admissionv1.ApplyConfiguration{}).Expression
-			out = append(out, policyParts(v.Spec.MatchConstraints, applied+ptr.Deref(m.JSONPatch, admissionv1.JSONPatch{}).Expression)...)
+			expression := ptr.Deref(m.ApplyConfiguration, admissionv1.ApplyConfiguration{}).Expression +
+				ptr.Deref(m.JSONPatch, admissionv1.JSONPatch{}).Expression
+			out = append(out, policyParts(v.Spec.MatchConstraints, expression)...)
 		}
 	case *admissionv1.ValidatingAdmissionPolicyBinding:
 		out = append(out, v.Spec.PolicyName)
