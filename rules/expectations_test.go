@@ -1074,7 +1074,6 @@ var silences = []silence{
 	{"one in 14 fails after an outage", "WebhookFailingClosed", partly(often(100), then(duringMinutes(60, 80, often(100)), 80, often(7))), 79, 90, 200},
 	{"one in sixty fails after an outage", "WebhookFailingClosed", partly(often(6), then(duringMinutes(60, 80, often(6)), 80, oneIn(10))), 79, 125, 200},
 	{"many calls are answered after three outages", "WebhookFailingClosed", partly(then(often(60), 118, often(2000)), duringMinutes(0, 118, inSpells(8, 60, 0))), 118, 128, 160},
-	{"calls hang for eight minutes, twice", "WebhookCriticalResourceSlow", append(hang(10, 0)[7:], hanging(duringMinutes(60, 100, inSpells(8, 60, 0)))...), 95, 111, 180},
 	{"six quick calls in half an hour", "WebhookSlow", slowly(1, then(oneIn(10), 180, oneIn(5)), duringMinutes(60, 180, oneIn(10))), 179, 225, 250},
 	{"thirty quick calls in five minutes", "WebhookSlow", slowly(1, then(oneIn(10), 180, often(6)), duringMinutes(60, 180, oneIn(10))), 179, 195, 206},
 	{"a policy that refused fifteen requests three times", "WebhookPolicyConfigErrors", newPolicies("ValidatingAdmissionPolicy", "", 15, 60, 70, 80)[:1], 90, 125, 200},

@@ -135,7 +135,7 @@ func slowNowRecords() []RecordingRule {
 				(count_over_time(SLOW[15m:1m]) >= 13 or on (type, name) count_over_time(HANGS[5m:1m]) >= 5)
 				and on (type, name) (SHARE > 0.85 * max_over_time(SHARE[5m]) or on (type, name) (LONG unless on (type, name) CALLED5 >= 5))
 				or on (type, name) FIRES
-			) or on (type, name) (last_over_time(SLOW[15m]) and on (type, name) AGAIN and on (type, name) FIRES)`},
+			) or on (type, name) (last_over_time(SLOW[9m]) and on (type, name) AGAIN and on (type, name) FIRES)`},
 	}
 	for i := range out {
 		out[i].Expr = names.Replace(out[i].Expr)
