@@ -255,22 +255,15 @@ func TestSnapshotTimestampStandsStillWhileAWatchIsBroken(t *testing.T) {
 	}
 }
 
-// large returns a report on n webhooks, ten to a configuration, each reaching
-// five critical resources and with one finding.
-func large(n int) *classify.Report {
-	r := &classify.Report{Snapshot: &inventory.Snapshot{Taken: reporttest.Taken}}
-	resources := []inventory.Resource{{Name: "pods"}, {Name: "endpoints"}, {Name: "events"}, {Name: "resourcequotas"}, {Group: "discovery.k8s.io", Name: "endpointslices"}}
-	ca := authority(reporttest.Taken.Add(time.Hour))
-	for i := range n {
-		ref := inventory.Ref{Type: inventory.Validating, Configuration: fmt.Sprint("policy-", i/10), Name: fmt.Sprintf("w%d.policy.example.com", i)}
-		w := reporttest.Webhook(ref, reporttest.Service("policy", "policy"))
-		w.Backend.Authority = ca
-		w.Object.LastChanged = reporttest.Taken
-		r.Profiles = append(r.Profiles, &classify.Profile{
-			Webhook: w, Threshold: 0.5, State: inventory.BackendState{Known: true},
-			ByClass: map[classify.Class][]inventory.Resource{classify.ClassCritical: resources, classify.ClassCore: resources},
-		})
-		r.Findings = append(r.Findings, &classify.Finding{Check: reporttest.CriticalResource, Webhook: ref, Problem: classify.Problem{Severity: classify.Info, Message: "is called for pods", Fix: "Have it approved."}})
+// large is a report on so many more webhooks, each with a finding.
+func large(webhooks int) *classify.Report {
+	r := reporttest.Report()
+	profile, finding := r.Profiles[2], r.Findings[3]
+	for i := range webhooks {
+		p, w, f := *profile, *profile.Webhook, *finding
+		w.Name = fmt.Sprintf("w%d.policy.example.com", i)
+		p.Webhook, f.Webhook = &w, w.Ref
+		r.Profiles, r.Findings = append(r.Profiles, &p), append(r.Findings, &f)
 	}
 	return r
 }

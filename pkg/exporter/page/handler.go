@@ -296,10 +296,10 @@ func (v *view) change(c impact.PastChange) report.Block {
 	}
 	b.Lines = append(b.Lines, named)
 	for _, text := range c.Added {
-		b.Lines = append(b.Lines, report.Line{Label: "came with it", Tone: report.Critical, Text: text})
+		b.Add("came with it", report.Line{Tone: report.Critical, Text: text})
 	}
 	for _, text := range c.Resolved {
-		b.Lines = append(b.Lines, report.Line{Label: "went with it", Tone: report.Good, Text: text})
+		b.Add("went with it", report.Line{Tone: report.Good, Text: text})
 	}
 	return b
 }

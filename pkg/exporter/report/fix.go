@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -88,16 +89,11 @@ var jsonPatch = regexp.MustCompile(`kubectl patch .* --type=json -p '(\[.*\])'`)
 // patchEdits are those of a command that patches; none of any other.
 func patchEdits(command string) []edit {
 	m := jsonPatch.FindStringSubmatch(command)
-	var edits, out []edit
+	var edits []edit
 	if m == nil || json.Unmarshal([]byte(strings.ReplaceAll(m[1], `'\''`, `'`)), &edits) != nil {
 		return nil
 	}
-	for _, e := range edits {
-		if e.Op != "test" {
-			out = append(out, e)
-		}
-	}
-	return out
+	return lists.Filter(edits, func(e edit) bool { return e.Op != "test" })
 }
 
 // index matches an index in a JSON pointer.

@@ -239,11 +239,8 @@ func (t Top) Text(TextOptions) Blocks {
 }
 
 func topTable(headings []string, lines []TopWebhook, cells func(TopWebhook) []string) *Table {
-	out := &Table{Headings: headings, Spare: []string{"Configuration", "Binding", "Type", "p50", "Share"}}
-	for _, line := range lines {
-		out.Rows = append(out.Rows, cells(line))
-	}
-	return out
+	spare := []string{"Configuration", "Binding", "Type", "p50", "Share"}
+	return &Table{Headings: headings, Rows: lists.Map(lines, cells), Spare: spare}
 }
 
 var policyHeadings = []string{"Policy", "Type", "Counted/s", "Denied/s", "Failed/s", "p50", "p99", "Binding"}

@@ -146,20 +146,16 @@ func (t *Table) widthBeside(but int) int {
 
 func (d Document) Table() Blocks {
 	t := findingsTable(d.Findings)
-	lines := Sentences(d.summary())
-	if d.Observed != nil {
-		lines = append(lines, Line{Text: SourceLine(d.Observed)})
-	}
-	return Blocks{{Table: t}, {Lines: lines}}.NonEmpty()
+	foot := Block{Lines: Sentences(d.summary())}
+	foot.Add("", Line{Text: SourceLine(d.Observed)})
+	return Blocks{{Table: t}, foot}.NonEmpty()
 }
 
 func findingsTable(findings []Finding) *Table {
 	t := &Table{Headings: []string{"Severity", "Check", "Configuration", "Webhook", "Message"}, Cut: "Message"}
 	for _, f := range findings {
-		cells := []string{
-			severityCell(f), f.Check, f.Configuration, f.Name, shortened(cmp.Or(f.Brief, f.Message), longest),
-		}
-		t.Rows = append(t.Rows, cells)
+		message := shortened(cmp.Or(f.Brief, f.Message), longest)
+		t.Rows = append(t.Rows, []string{severityCell(f), f.Check, f.Configuration, f.Name, message})
 	}
 	return t
 }
