@@ -1,39 +1,29 @@
 package guard
 
 import (
-	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
+	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/restmapper"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// owner brings a configuration to the state that it wants, as one of the tools
-// does that install webhooks, and again and again.
-type owner struct {
-	name string
+// owners are how Flux, Argo CD and Helm 4 (server-side apply), kubectl and Helm 3
+// (a three-way merge), and OLM (PUT) bring a configuration to the state that they want, again
+// and again, and the field manager that each leaves.
+var owners = []struct {
+	name, manager string
 	// bring returns the object as it is once it is as wanted.
 	bring func(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured
-	// manager is the field manager that is left behind.
-	manager string
-}
-
-// owners are how Flux, Argo CD and Helm 4 (server-side apply), kubectl and Helm 3
-// (a three-way merge), and OLM (PUT) do it.
-var owners = []owner{
-	{"server-side apply", bringServerSide, "owner"},
-	{"client-side apply", bringClientSide, "kubectl-client-side-apply"},
-	{"PUT", bringPut, "owner"},
+}{
+	{"server-side apply", "owner", bringServerSide},
+	{"client-side apply", "kubectl-client-side-apply", bringClientSide},
+	{"PUT", "owner", bringPut},
 }
 
 func bringServerSide(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured {
@@ -43,9 +33,8 @@ func bringServerSide(t *testing.T, w environment, object *unstructured.Unstructu
 
 func bringClientSide(t *testing.T, w environment, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "wanted.json")
 	encoded := testenv.Get(json.Marshal(object.Object))(t)
-	testenv.Must(t, os.WriteFile(file, encoded, 0o600))
+	file := testenv.File(t, "wanted.json", encoded)
 	w.Kubectl(t, "apply", "-f", file)
 	return w.read(t, object)
 }
@@ -73,37 +62,6 @@ func (w environment) read(t *testing.T, object *unstructured.Unstructured) *unst
 	return live
 }
 
-// owned is a configuration and who owns it.
-type owned struct {
-	owner
-	object *unstructured.Unstructured
-}
-
-func (o owned) name() string { return o.object.GetKind() + "/" + o.object.GetName() }
-
-// bring makes the configuration as its owner wants it.
-func (o owned) bring(t *testing.T, w environment) *unstructured.Unstructured {
-	t.Helper()
-	return o.owner.bring(t, w, o.object)
-}
-
-// allOwned are configurations of both kinds, with and without selectors, of
-// all owners. Their names begin with the prefix.
-func allOwned(prefix string) []owned {
-	var out []owned
-	for _, o := range owners {
-		name := prefix + "-" + strings.ToLower(strings.ReplaceAll(o.name, " ", "-"))
-		for kind := range guardedKinds {
-			other := map[string]any{"key": "team", "operator": "Exists"}
-			out = append(out,
-				owned{o, configuration(kind, name+"-plain", idle("a"), idle("b"))},
-				owned{o, configuration(kind, name+"-selecting",
-					selecting(idle("a"), expressions(other)), selecting(idle("b"), map[string]any{"matchLabels": map[string]any{"team": "b"}}))})
-		}
-	}
-	return out
-}
-
 // TestReapplyIsNoHotLoop: however its owner brings a configuration to the state
 // that it wants, the guard leaves nothing to do for any client that watches, and
 // no other name in the managed fields. What an opt-in does is tested in manifests, and in
@@ -111,34 +69,33 @@ func allOwned(prefix string) []owned {
 func TestReapplyIsNoHotLoop(t *testing.T) {
 	t.Parallel()
 	w := useGuarded(t)
-	for _, o := range allOwned("reapplied") {
-		t.Run(o.name(), func(t *testing.T) {
-			w.unregisterLater(t, o.object)
-			first := o.bring(t, w)
-			wantGuarded(t, first)
-			for range 3 {
-				wantUnchanged(t, first, o.bring(t, w))
+	selecting := func(name string, selector map[string]any) map[string]any {
+		hook := idle(name)
+		hook["namespaceSelector"] = selector
+		return hook
+	}
+	byExpression := map[string]any{"matchExpressions": []any{map[string]any{"key": "team", "operator": "Exists"}}}
+	byLabel := map[string]any{"matchLabels": map[string]any{"team": "b"}}
+	shapes := map[string][]any{
+		"plain":     {idle("a"), idle("b")},
+		"selecting": {selecting("a", byExpression), selecting("b", byLabel)},
+	}
+	for i, o := range owners {
+		for kind := range guardedKinds {
+			for shape, hooks := range shapes {
+				t.Run(o.name+"/"+kind+"/"+shape, func(t *testing.T) {
+					object := configuration(kind, fmt.Sprintf("reapplied-%d-%s", i, shape), hooks...)
+					w.unregisterLater(t, object)
+					first := o.bring(t, w, object)
+					wantGuarded(t, first)
+					for range 3 {
+						wantUnchanged(t, first, o.bring(t, w, object))
+					}
+					wantManagers(t, first, o.manager)
+				})
 			}
-			wantManagers(t, first, o.manager)
-		})
+		}
 	}
-}
-
-// uninstallObjects deletes the objects, which may be gone already.
-func (w environment) uninstallObjects(t *testing.T, objects []*unstructured.Unstructured) {
-	t.Helper()
-	for _, o := range objects {
-		testenv.Gone(t, w.client(t, o).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{}))
-	}
-}
-
-// client is the client of a cluster-scoped object's kind.
-func (w environment) client(t *testing.T, object *unstructured.Unstructured) dynamic.ResourceInterface {
-	t.Helper()
-	groups := testenv.Get(restmapper.GetAPIGroupResources(w.Kube.Discovery()))(t)
-	kind := object.GroupVersionKind()
-	mapping := testenv.Get(restmapper.NewDiscoveryRESTMapper(groups).RESTMapping(kind.GroupKind(), kind.Version))(t)
-	return w.Dynamic.Resource(mapping.Resource)
 }
 
 // wantGuarded wants the exclusion as the last requirement of all webhooks.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -39,31 +38,35 @@ var guardedKinds = map[string]schema.GroupVersionResource{
 	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
 }
 
-// installGuard applies the guard to the environment guarded.
-func installGuard(env *testenv.Env) error {
-	objects, err := printed("run-level-guard")
-	if err != nil {
-		return err
+// installPolicies applies the guard, and what warns, to the environment guarded.
+func installPolicies(env *testenv.Env) error {
+	for _, name := range []string{"run-level-guard", "registration-warnings"} {
+		objects, err := printed(name)
+		if err == nil {
+			err = apply.Apply(context.Background(), env.Plane.Config(), strict(objects)...)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return environment{env}.apply(context.Background(), strict(objects)...)
+	return nil
 }
 
-// useGuarded returns the guarded world once the guard is awake, and wants it
-// to have made no error by the end of the test.
+// useGuarded returns the guarded world once the guard changes what is registered, and wants
+// it to have made no error by the end of the test.
 func useGuarded(t *testing.T) environment {
 	t.Helper()
 	w := environment{guarded.Use(t)}
-	w.awaitGuard(t)
+	for kind := range guardedKinds {
+		testenv.Eventually(t, func() error {
+			made, err := w.configurations(kind).Create(t.Context(), configuration(kind, "guard-probe", idle("probe")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err == nil && len(requirements(hooksOf(made)[0])) != 1 {
+				err = fmt.Errorf("the guard does not change a %s yet", kind)
+			}
+			return err
+		})
+	}
 	t.Cleanup(func() { w.wantNoPolicyErrors(t) })
-	return w
-}
-
-// useUnguarded returns the world without a guard, for this test alone, once the
-// guard of the last test is gone.
-func useUnguarded(t *testing.T) environment {
-	t.Helper()
-	w := environment{unguarded.UseAlone(t)}
-	w.awaitNoGuard(t)
 	return w
 }
 
@@ -91,37 +94,6 @@ func strict(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 		}
 	}
 	return objects
-}
-
-func (w environment) apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
-	return apply.Apply(ctx, w.Plane.Config(), objects...)
-}
-
-// awaitGuard waits until the guard changes what is registered.
-func (w environment) awaitGuard(t *testing.T) {
-	t.Helper()
-	testenv.Eventually(t, func() error { return w.probe(t, 1) })
-}
-
-// awaitNoGuard waits until the guard changes nothing any more.
-func (w environment) awaitNoGuard(t *testing.T) {
-	t.Helper()
-	testenv.Eventually(t, func() error { return w.probe(t, 0) })
-}
-
-// probe registers webhooks of both kinds in a dry run and wants each to get so
-// many requirements.
-func (w environment) probe(t *testing.T, want int) error {
-	for kind := range guardedKinds {
-		made, err := w.configurations(kind).Create(t.Context(), configuration(kind, "guard-probe", idle("probe")), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			return err
-		}
-		if have := len(requirements(hooksOf(made)[0])); have != want {
-			return fmt.Errorf("a %s gets %d requirements, want %d", kind, have, want)
-		}
-	}
-	return nil
 }
 
 func (w environment) wantNoPolicyErrors(t *testing.T) {
@@ -166,14 +138,6 @@ func idle(name string) map[string]any {
 		}},
 	}
 }
-
-// selecting is the webhook with a namespaceSelector.
-func selecting(hook, selector map[string]any) map[string]any {
-	hook["namespaceSelector"] = selector
-	return hook
-}
-
-func expressions(all ...any) map[string]any { return map[string]any{"matchExpressions": all} }
 
 func hooksOf(object *unstructured.Unstructured) []map[string]any {
 	var out []map[string]any
@@ -263,47 +227,33 @@ func TestRunLevelZeroStarts(t *testing.T) {
 	w := useGuarded(t)
 	zero := []string{"openshift-kube-apiserver", "openshift-kube-apiserver-operator"}
 	for _, name := range zero {
-		w.namespace(t, name, map[string]string{runLevel: "0"})
+		w.LabelledNamespace(t, name, map[string]string{runLevel: "0"})
 	}
-	w.namespace(t, "guard-elsewhere", nil)
+	w.Namespace(t, "guard-elsewhere")
 	b := webhook.Backend{Client: w.Kube, Namespace: "guard-nowhere", Name: "hook", Server: w.Hooks}
 	h := testenv.Hook(b, "/", testenv.Rule("", "pods"))
 	h.NamespaceSelector = nil
 	w.Validate(t, "guard-pods", h)
 
-	allowed := func(namespaces ...string) {
-		t.Helper()
-		for _, ns := range namespaces {
-			testenv.Eventually(t, func() error { return w.storePod(t, ns) })
-		}
-	}
-	refused := func(namespaces ...string) {
+	awaitPods := func(refused bool, namespaces ...string) {
 		t.Helper()
 		for _, ns := range namespaces {
 			testenv.Eventually(t, func() error {
-				if err := w.storePod(t, ns); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
-					return fmt.Errorf("in %s: want the call of the webhook to fail, have %v", ns, err)
+				err := w.storePod(t, ns)
+				if refused == (err != nil && strings.Contains(err.Error(), "failed calling webhook")) {
+					return nil
 				}
-				return nil
+				return fmt.Errorf("in %s: want the call of the webhook to fail: %t, have %w", ns, refused, err)
 			})
 		}
 	}
-	refused("guard-elsewhere")
-	allowed(zero...)
+	awaitPods(true, "guard-elsewhere")
+	awaitPods(false, zero...)
 	w.Kubectl(t, "annotate", "validatingwebhookconfiguration", "guard-pods", optIn+"=true")
-	refused(slices.Concat(zero, []string{"guard-elsewhere"})...)
+	awaitPods(true, append(zero, "guard-elsewhere")...)
 	w.Kubectl(t, "annotate", "validatingwebhookconfiguration", "guard-pods", optIn+"-")
-	allowed(zero...)
-	refused("guard-elsewhere")
-}
-
-// namespace makes a namespace until the end of the test.
-func (w environment) namespace(t *testing.T, name string, labels map[string]string) {
-	t.Helper()
-	w.LabelledNamespace(t, name, labels)
-	t.Cleanup(func() {
-		testenv.Gone(t, w.Kube.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}))
-	})
+	awaitPods(false, zero...)
+	awaitPods(true, "guard-elsewhere")
 }
 
 // storePod creates a Pod for good, not in a dry run.

@@ -11,13 +11,11 @@ import (
 
 var (
 	suite testenv.Suite
-	// unguarded is for the tests that install the guard themselves, one at a time.
-	unguarded = suite.Shared(cluster.Options{})
-	// guarded has the guard installed.
-	guarded = suite.Shared(cluster.Options{WithoutControllers: true}, installGuard)
+	// guarded has both installed.
+	guarded = suite.Shared(cluster.Options{WithoutControllers: true}, installPolicies)
 )
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// environment is one of the environments above.
+// environment is the environment above.
 type environment struct{ *testenv.Env }
