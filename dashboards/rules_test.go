@@ -23,7 +23,7 @@ var panelOf = func(panel object) object { return object{"panels": []any{panel}} 
 var grafanaRules = []rule{
 	{
 		"the states of a timeline have a fixed color mode: by thresholds, Grafana drops the mappings",
-		checkStates,
+		ofPanels(checkStates),
 		panelOf(object{"type": "state-timeline", "fieldConfig": object{"defaults": object{"color": object{"mode": "thresholds"}}}}),
 	},
 	{
@@ -51,7 +51,7 @@ var grafanaRules = []rule{
 	},
 	{
 		"what was not measured is not good news: neither a table nor a number says that there is nothing",
-		checkUnknown,
+		ofPanels(checkUnknown),
 		panelOf(object{"title": "x", "type": "table", "fieldConfig": object{"defaults": object{"noValue": "Nothing is wrong with it."}}}),
 	},
 	{
@@ -61,12 +61,12 @@ var grafanaRules = []rule{
 	},
 	{
 		"lines have a color by their name: else a webhook has another color in each chart",
-		checkPalette,
+		ofPanels(checkPalette),
 		panelOf(object{"title": "x", "type": "timeseries", "fieldConfig": object{"defaults": object{"color": object{"mode": "palette-classic"}}}}),
 	},
 	{
 		"shares do not exceed the whole",
-		checkShares,
+		ofPanels(checkShares),
 		panelOf(object{"title": "x", "type": "timeseries", "fieldConfig": object{"defaults": object{"unit": "percentunit"}}, "targets": []any{object{"expr": "a / b"}}}),
 	},
 	{
@@ -76,12 +76,12 @@ var grafanaRules = []rule{
 	},
 	{
 		"legends have room for ten names, and leave it to the chart where it is half as wide as the board",
-		checkLegends,
+		ofPanels(checkLegends),
 		panelOf(object{"title": "x", "type": "timeseries", "gridPos": object{"w": 12.0}, "options": object{"legend": object{"placement": "right"}}}),
 	},
 	{
 		"what to do first is in view at 1440 pixels with the menu docked",
-		checkInView,
+		ofPanels(checkInView),
 		panelOf(object{"title": "x", "gridPos": object{"w": 24.0}, "fieldConfig": object{"overrides": []any{
 			object{"properties": []any{object{"id": "displayName", "value": "Owner"}, object{"id": "custom.width", "value": 900.0}}},
 			object{"properties": []any{object{"id": "displayName", "value": "First command"}, object{"id": "custom.width", "value": 300.0}}},
@@ -89,7 +89,7 @@ var grafanaRules = []rule{
 	},
 	{
 		"names of webhooks, revisions and reasons are whole at 1440 pixels with the menu docked",
-		checkNames,
+		ofPanels(checkNames),
 		panelOf(object{"title": "x", "gridPos": object{"w": 12.0}, "fieldConfig": object{"overrides": []any{
 			object{"properties": []any{object{"id": "displayName", "value": "Webhook"}}},
 			object{"properties": []any{object{"id": "displayName", "value": "Configuration"}, object{"id": "custom.width", "value": 400.0}}},
@@ -102,7 +102,7 @@ var grafanaRules = []rule{
 	},
 	{
 		"titles are whole at 1440 pixels with the menu docked, and on half a screen",
-		checkTitles,
+		ofPanels(checkTitles),
 		panelOf(object{"title": "Rejected", "type": "stat", "gridPos": object{"w": 4.0}}),
 	},
 }
@@ -147,13 +147,38 @@ func below(v any, keys ...string) any {
 	return v
 }
 
-func checkStates(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "state-timeline" && mode != "fixed" {
-			out = append(out, fmt.Sprintf("%v: %v", p["title"], mode))
+// ofPanels makes a check of what is complained of one panel; "" where it is as it should be.
+func ofPanels(complaint func(p object) string) func(board object) []string {
+	return func(board object) (out []string) {
+		for _, p := range panelsOf(board) {
+			if text := complaint(p); text != "" {
+				out = append(out, fmt.Sprintf("%v: %s", p["title"], text))
+			}
+		}
+		return out
+	}
+}
+
+// overridesOf are the properties that a panel sets of each of its columns that is shown.
+func overridesOf(p object) []object {
+	var out []object
+	for _, o := range objects(below(p, "fieldConfig", "overrides")) {
+		set := object{}
+		for _, property := range objects(o["properties"]) {
+			set[property["id"].(string)] = property["value"]
+		}
+		if set["custom.hidden"] != true {
+			out = append(out, set)
 		}
 	}
 	return out
+}
+
+func checkStates(p object) string {
+	if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "state-timeline" && mode != "fixed" {
+		return fmt.Sprint(mode)
+	}
+	return ""
 }
 
 func checkCurrent(board object) (out []string) {
@@ -206,13 +231,11 @@ func checkRegions(board object) (out []string) {
 // noData matches the texts that panels without series may show.
 var noData = regexp.MustCompile(`(?i)^unknown|nothing (is known|measured)|^none$|or no rules|or nothing is known`)
 
-func checkUnknown(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		if text := below(p, "fieldConfig", "defaults", "noValue"); p["type"] != "row" && !noData.MatchString(fmt.Sprint(text)) {
-			out = append(out, fmt.Sprintf("%v shows %v", p["title"], text))
-		}
+func checkUnknown(p object) string {
+	if text := below(p, "fieldConfig", "defaults", "noValue"); p["type"] != "row" && !noData.MatchString(fmt.Sprint(text)) {
+		return fmt.Sprintf("it shows %v", text)
 	}
-	return out
+	return ""
 }
 
 func checkCluster(board object) (out []string) {
@@ -225,36 +248,29 @@ func checkCluster(board object) (out []string) {
 	return out
 }
 
-func checkPalette(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "timeseries" && mode != "palette-classic-by-name" {
-			out = append(out, fmt.Sprintf("%v: %v", p["title"], mode))
-		}
+func checkPalette(p object) string {
+	if mode := below(p, "fieldConfig", "defaults", "color", "mode"); p["type"] == "timeseries" && mode != "palette-classic-by-name" {
+		return fmt.Sprint(mode)
 	}
-	return out
+	return ""
 }
 
-func checkLegends(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		if p["type"] == "timeseries" && (below(p, "options", "legend", "placement") == "right") != (below(p, "gridPos", "w") == 24.0) {
-			out = append(out, fmt.Sprint(p["title"]))
-		}
+func checkLegends(p object) string {
+	placement := below(p, "options", "legend", "placement")
+	if p["type"] == "timeseries" && (placement == "right") != (below(p, "gridPos", "w") == 24.0) {
+		return fmt.Sprint(placement)
 	}
-	return out
+	return ""
 }
 
-func checkShares(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		if below(p, "fieldConfig", "defaults", "unit") != "percentunit" || p["type"] != "timeseries" {
-			continue
-		}
-		for _, target := range objects(p["targets"]) {
-			if !strings.Contains(target["expr"].(string), "clamp_max(") {
-				out = append(out, fmt.Sprint(p["title"]))
-			}
+func checkShares(p object) string {
+	for _, target := range objects(p["targets"]) {
+		isShare := below(p, "fieldConfig", "defaults", "unit") == "percentunit" && p["type"] == "timeseries"
+		if expr := target["expr"].(string); isShare && !strings.Contains(expr, "clamp_max(") {
+			return expr
 		}
 	}
-	return out
+	return ""
 }
 
 func checkOutside(board object) (out []string) {
@@ -282,54 +298,44 @@ const (
 // leastWidth is that of a column without a width of its own.
 const leastWidth = 150
 
-func checkInView(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		width := 0.0
-		for _, o := range objects(below(p, "fieldConfig", "overrides")) {
-			set := object{}
-			for _, property := range objects(o["properties"]) {
-				set[property["id"].(string)] = property["value"]
-			}
-			if set["custom.hidden"] == true {
-				continue
-			}
-			column, ok := set["custom.width"].(float64)
-			if !ok {
-				column = leastWidth
-			}
-			if width += column; set["displayName"] == "First command" && width > below(p, "gridPos", "w").(float64)*dockedWidth/gridWidth-tablePadding {
-				out = append(out, fmt.Sprintf("%v: it ends at %v pixels", p["title"], width))
-			}
+func checkInView(p object) string {
+	width := 0.0
+	for _, set := range overridesOf(p) {
+		column, ok := set["custom.width"].(float64)
+		if !ok {
+			column = leastWidth
+		}
+		if width += column; set["displayName"] == "First command" && width > roomOf(p) {
+			return fmt.Sprintf("it ends at %v pixels", width)
 		}
 	}
-	return out
+	return ""
+}
+
+// roomOf is the width of a panel's table.
+func roomOf(p object) float64 {
+	return below(p, "gridPos", "w").(float64)*dockedWidth/gridWidth - tablePadding
 }
 
 // leastNames is what names of webhooks and revisions need, by their titles.
 var leastNames = map[string]float64{"Webhook": 234, "Revision": 350, "Reason": 160}
 
-func checkNames(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		room, flexible := below(p, "gridPos", "w").(float64)*dockedWidth/gridWidth-tablePadding, ""
-		for _, o := range objects(below(p, "fieldConfig", "overrides")) {
-			set := object{}
-			for _, property := range objects(o["properties"]) {
-				set[property["id"].(string)] = property["value"]
-			}
-			title, _ := set["displayName"].(string)
-			width, fixed := set["custom.width"].(float64)
-			if room -= width; !fixed && flexible == "" && set["custom.hidden"] != true {
-				flexible = title
-			}
-			if least := leastNames[title]; fixed && width < least {
-				out = append(out, fmt.Sprintf("%v: %s has %v pixels, want %v", p["title"], title, width, least))
-			}
+func checkNames(p object) string {
+	room, flexible := roomOf(p), ""
+	for _, set := range overridesOf(p) {
+		title, _ := set["displayName"].(string)
+		width, fixed := set["custom.width"].(float64)
+		if room -= width; !fixed && flexible == "" {
+			flexible = title
 		}
-		if least := leastNames[flexible]; least > 0 && room < least {
-			out = append(out, fmt.Sprintf("%v: %s has %.0f pixels, want %v", p["title"], flexible, room, least))
+		if least := leastNames[title]; fixed && width < least {
+			return fmt.Sprintf("%s has %v pixels, want %v", title, width, least)
 		}
 	}
-	return out
+	if least := leastNames[flexible]; least > 0 && room < least {
+		return fmt.Sprintf("%s has %.0f pixels, want %v", flexible, room, least)
+	}
+	return ""
 }
 
 func checkTextboxes(board object) (out []string) {
@@ -356,15 +362,13 @@ func lengthOf(title string) (pixels float64) {
 	return pixels
 }
 
-func checkTitles(board object) (out []string) {
-	for _, p := range panelsOf(board) {
-		title, _ := p["title"].(string)
-		width, _ := below(p, "gridPos", "w").(float64)
-		if float64(len(title))*letterWidth > width*dockedWidth/gridWidth-frameWidth || lengthOf(title) > width*halfWidth/gridWidth-halfFrame {
-			out = append(out, title)
-		}
+func checkTitles(p object) string {
+	title, _ := p["title"].(string)
+	width, _ := below(p, "gridPos", "w").(float64)
+	if float64(len(title))*letterWidth > width*dockedWidth/gridWidth-frameWidth || lengthOf(title) > width*halfWidth/gridWidth-halfFrame {
+		return "it is cut off"
 	}
-	return out
+	return ""
 }
 
 // TestConsoleThresholds finds the color of a value as the console does: that of
