@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,7 +20,11 @@ func TestAdmissionPolicies(t *testing.T) {
 	scraper := w.Scraper(t)
 	const name = "names-e2e"
 	identity := testenv.Identity("validatingpolicy", name, name)
-	w.keeps(t, name)
+	w.Namespace(t, name)
+	w.Install(t, []byte(strings.ReplaceAll(keeping, "NAME", name)))
+	t.Cleanup(func() {
+		testenv.Get(w.TryKubectl(context.Background(), "delete", "validatingadmissionpolicy", name))(t)
+	})
 	scraper.AwaitFinding("resource-names-gap", "info", identity)
 	maps := w.Kube.CoreV1().ConfigMaps(name)
 	testenv.Get(maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}))(t)
@@ -41,27 +44,19 @@ func TestAdmissionPolicies(t *testing.T) {
 	scraper.AwaitFinding("policy-without-effect", "info", identity)
 }
 
-// keeps creates a policy and its binding that refuse the deletion of ConfigMap kept in a namespace.
-func (w environment) keeps(t *testing.T, name string) {
-	t.Helper()
-	w.Namespace(t, name)
-	meta, client := metav1.ObjectMeta{Name: name}, w.Kube.AdmissionregistrationV1()
-	rule := admissionv1.NamedRuleWithOperations{ResourceNames: []string{"kept"}, RuleWithOperations: testenv.Rule("", "configmaps")}
-	rule.Operations = []admissionv1.OperationType{admissionv1.Delete}
-	p := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: name}},
-			ResourceRules:     []admissionv1.NamedRuleWithOperations{rule},
-		},
-		Validations: []admissionv1.Validation{{Expression: "false"}},
-	}}
-	testenv.Get(client.ValidatingAdmissionPolicies().Create(t.Context(), p, metav1.CreateOptions{}))(t)
-	t.Cleanup(func() {
-		_ = client.ValidatingAdmissionPolicies().Delete(context.Background(), name, metav1.DeleteOptions{})
-	})
-	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}}
-	testenv.Get(client.ValidatingAdmissionPolicyBindings().Create(t.Context(), b, metav1.CreateOptions{}))(t)
-	t.Cleanup(func() {
-		_ = client.ValidatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
-	})
-}
+// keeping refuses the deletion of ConfigMap kept in the namespace NAME.
+const keeping = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: NAME}
+spec:
+  matchConstraints:
+    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
+    resourceRules: [{operations: [DELETE], apiGroups: [""], apiVersions: ["*"], resources: [configmaps], resourceNames: [kept]}]
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: NAME}
+spec: {policyName: NAME, validationActions: [Deny]}
+`

@@ -1,56 +1,17 @@
 package findings
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
-
-// trouble is a way to lose a backend and to get it back.
-type trouble struct {
-	name, check  string
-	breaks, cure func(webhook.Backend, context.Context) error
-	error        string // what the API server says
-}
-
-var troubles = []trouble{
-	{
-		name:   "service missing",
-		check:  "service-missing",
-		breaks: webhook.Backend.DeleteService,
-		cure:   webhook.Backend.CreateService,
-		error:  `service "hook" not found`,
-	},
-	{
-		name:   "port missing",
-		check:  "service-port-missing",
-		breaks: func(b webhook.Backend, ctx context.Context) error { return b.SetPort(ctx, 444) },
-		cure:   func(b webhook.Backend, ctx context.Context) error { return b.SetPort(ctx, webhook.Port) },
-		error:  `no service port 443 found for service "hook"`,
-	},
-	{
-		name:   "endpoints missing",
-		check:  "no-ready-endpoints",
-		breaks: webhook.Backend.DeleteEndpoints,
-		cure:   webhook.Backend.CreateEndpoints,
-		error:  `no endpoints available for service "hook"`,
-	},
-	{
-		name:   "endpoints unready",
-		check:  "no-ready-endpoints",
-		breaks: webhook.Backend.Unready,
-		cure:   webhook.Backend.Ready,
-		error:  `no endpoints available for service "hook"`,
-	},
-}
 
 // subject is a registered webhook, and a request that needs it.
 type subject struct {
@@ -89,15 +50,11 @@ func (w environment) creatingConfigMaps(t *testing.T, b webhook.Backend) func() 
 // what they converted before the webhook died.
 func (w environment) convertingWidgets(t *testing.T, group string) func() error {
 	return func() error {
-		object := &unstructured.Unstructured{}
-		object.SetAPIVersion(group + "/v1")
-		object.SetKind("Widget")
-		object.SetGenerateName("e2e-")
-		made, err := w.WidgetClient(group, "v1").Create(t.Context(), object, metav1.CreateOptions{})
-		if err != nil {
+		name := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
+		if err := w.CreateWidget(t, group, name); err != nil {
 			return err
 		}
-		_, err = w.WidgetClient(group, "v2").Get(t.Context(), made.GetName(), metav1.GetOptions{})
+		_, err := w.WidgetClient(group, "v2").Get(t.Context(), name, metav1.GetOptions{})
 		return err
 	}
 }
@@ -106,11 +63,11 @@ func TestBackends(t *testing.T) {
 	t.Parallel()
 	w := environment{stock.Use(t)}
 	for kind, register := range subjects {
-		for i, trouble := range troubles {
-			t.Run(kind+"/"+trouble.name, func(t *testing.T) {
+		for i, x := range webhook.Breakages {
+			t.Run(kind+"/"+x.Name, func(t *testing.T) {
 				t.Parallel()
 				b := w.Backend(t, fmt.Sprintf("backends-%s-%d", kind, i))
-				trouble.comesAndGoes(t, w, b, register(t, w, b))
+				w.comesAndGoes(t, x, b, register(t, w, b))
 			})
 		}
 	}
@@ -142,23 +99,23 @@ func TestAggregatedBackends(t *testing.T) {
 
 // comesAndGoes breaks the backend twice and restores it twice, and wants the
 // auditor to say each time what the API server does.
-func (x trouble) comesAndGoes(t *testing.T, w environment, b webhook.Backend, s subject) {
+func (w environment) comesAndGoes(t *testing.T, x webhook.Breakage, b webhook.Backend, s subject) {
 	scraper := w.Scraper(t)
 	scraper.Await("backend is ready", metrics.Equals(testenv.BackendReady, s.labels, 1))
-	scraper.AwaitNoFinding(x.check, s.labels)
+	scraper.AwaitNoFinding(x.Check, s.labels)
 	testenv.Eventually(t, s.request)
 	for range 2 {
-		testenv.Must(t, x.breaks(b, t.Context()))
-		scraper.AwaitFinding(x.check, "critical", s.labels)
+		testenv.Must(t, x.Break(b, t.Context()))
+		scraper.AwaitFinding(x.Check, "critical", s.labels)
 		scraper.Await("backend is not ready", metrics.Equals(testenv.BackendReady, s.labels, 0))
 		testenv.Eventually(t, func() error {
-			if err := s.request(); err == nil || !strings.Contains(err.Error(), x.error) {
-				return fmt.Errorf("want an error with %q, have %v", x.error, err)
+			if err := s.request(); err == nil || !strings.Contains(err.Error(), x.Error) {
+				return fmt.Errorf("want an error with %q, have %v", x.Error, err)
 			}
 			return nil
 		})
-		testenv.Must(t, x.cure(b, t.Context()))
-		scraper.AwaitNoFinding(x.check, s.labels)
+		testenv.Must(t, x.Heal(b, t.Context()))
+		scraper.AwaitNoFinding(x.Check, s.labels)
 		scraper.Await("backend is ready", metrics.Equals(testenv.BackendReady, s.labels, 1))
 		testenv.Eventually(t, s.request)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,53 +18,34 @@ import (
 
 // needed is something in kube-system without which no Pod runs.
 type needed struct {
-	name   string
-	labels map[string]string
-	// step is how the finding says that the webhook's Pods need it.
-	step         string
-	make, unmake func(context.Context, environment, map[string]string) error
+	name     string
+	labels   map[string]string
+	step     string // how the finding says that the webhook's Pods need it
+	manifest string
 }
 
 var everyPodNeeds = []needed{
-	{
-		"network",
-		map[string]string{"k8s-app": "e2e-network"},
-		"need DaemonSet kube-system/e2e-network on their node",
-		func(ctx context.Context, w environment, labels map[string]string) error {
-			spec := testenv.PodSpec()
-			spec.HostNetwork, spec.PriorityClassName = true, "system-node-critical"
-			_, err := w.Kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Create(ctx, &appsv1.DaemonSet{
-				ObjectMeta: metav1.ObjectMeta{Name: "e2e-network"},
-				Spec: appsv1.DaemonSetSpec{
-					Selector: &metav1.LabelSelector{MatchLabels: labels},
-					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
-				},
-			}, metav1.CreateOptions{})
-			return err
-		},
-		func(ctx context.Context, w environment, _ map[string]string) error {
-			return w.Kube.AppsV1().DaemonSets(metav1.NamespaceSystem).Delete(ctx, "e2e-network", metav1.DeleteOptions{})
-		},
-	},
-	{
-		"dns",
-		map[string]string{"k8s-app": "kube-dns"},
-		"need Deployment kube-system/e2e-dns to resolve names",
-		func(ctx context.Context, w environment, labels map[string]string) error {
-			_, err := w.Kube.AppsV1().Deployments(metav1.NamespaceSystem).Create(ctx, &appsv1.Deployment{
-				ObjectMeta: metav1.ObjectMeta{Name: "e2e-dns", Labels: labels},
-				Spec: appsv1.DeploymentSpec{
-					Replicas: new(int32(0)), // nothing is to be made of it
-					Selector: &metav1.LabelSelector{MatchLabels: labels},
-					Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: testenv.PodSpec()},
-				},
-			}, metav1.CreateOptions{})
-			return err
-		},
-		func(ctx context.Context, w environment, _ map[string]string) error {
-			return w.Kube.AppsV1().Deployments(metav1.NamespaceSystem).Delete(ctx, "e2e-dns", metav1.DeleteOptions{})
-		},
-	},
+	{"network", map[string]string{"k8s-app": "e2e-network"}, "need DaemonSet kube-system/e2e-network on their node", `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: e2e-network, namespace: kube-system}
+spec:
+  selector: {matchLabels: {k8s-app: e2e-network}}
+  template:
+    metadata: {labels: {k8s-app: e2e-network}}
+    spec: {hostNetwork: true, priorityClassName: system-node-critical, containers: [{name: main, image: example.com/main:v1}]}
+`},
+	{"dns", map[string]string{"k8s-app": "kube-dns"}, "need Deployment kube-system/e2e-dns to resolve names", `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: e2e-dns, namespace: kube-system, labels: {k8s-app: kube-dns}}
+spec:
+  replicas: 0 # nothing is to be made of it
+  selector: {matchLabels: {k8s-app: kube-dns}}
+  template:
+    metadata: {labels: {k8s-app: kube-dns}}
+    spec: {containers: [{name: main, image: example.com/main:v1}]}
+`},
 }
 
 // TestDeadlock: a webhook refuses the Pods of what its own Pods need to run. The
@@ -86,12 +66,13 @@ func TestDeadlock(t *testing.T) {
 			scraper.AwaitWebhook(labels)
 			scraper.AwaitNoFinding("bootstrap-deadlock", labels)
 
-			testenv.Must(t, n.make(t.Context(), w, n.labels))
-			t.Cleanup(func() { testenv.Gone(t, n.unmake(context.Background(), w, n.labels)) })
+			file := testenv.File(t, "needed.yaml", n.manifest)
+			w.Kubectl(t, "apply", "-f", file)
+			t.Cleanup(func() { testenv.Get(w.TryKubectl(context.Background(), "delete", "-f", file))(t) })
 			scraper.AwaitFinding("bootstrap-deadlock", "warning", labels)
-			testenv.Must(t, n.unmake(t.Context(), w, n.labels))
+			w.Kubectl(t, "delete", "-f", file)
 			scraper.AwaitNoFinding("bootstrap-deadlock", labels)
-			testenv.Must(t, n.make(t.Context(), w, n.labels))
+			w.Kubectl(t, "apply", "-f", file)
 			scraper.AwaitFinding("bootstrap-deadlock", "warning", labels)
 
 			testenv.Must(t, b.DeleteEndpoints(t.Context()))
@@ -120,7 +101,6 @@ func (w environment) runs(t *testing.T, b webhook.Backend, app string) {
 
 // startsIn asks whether a Pod with the labels may be created.
 func (w environment) startsIn(t *testing.T, namespace string, labels map[string]string) error {
-	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: labels}, Spec: testenv.PodSpec()}
 	_, err := w.Kube.CoreV1().Pods(namespace).Create(t.Context(), pod, testenv.DryRun)
 	return err

@@ -10,7 +10,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
 const (
@@ -56,7 +55,12 @@ func TestProbe(t *testing.T) {
 func (x pitfall) probed(t *testing.T, w environment, scraper testenv.Scraper) {
 	b := w.Backend(t, "probe-"+x.name)
 	h := testenv.Hook(b, "/allow/probe", testenv.Rule("", "configmaps"))
-	own := x.listen(t, b)
+	own := b.Server.CABundle()
+	if x.dns == "" {
+		testenv.RefuseConnections(t, b)
+	} else {
+		own = testenv.ServingCertificate{DNSName: x.dns, Left: x.left}.Serve(t, b, &http.Server{Handler: b.Server})
+	}
 	h.ClientConfig.CABundle = own
 	if x.otherCA {
 		h.ClientConfig.CABundle = w.Hooks.CABundle()
@@ -85,15 +89,4 @@ func dialSucceeds(scraper testenv.Scraper, labels metrics.Labels) {
 	scraper.Await("the dial succeeds", metrics.Equals(probeSuccess, labels, 1))
 	scraper.Await("how long it took", metrics.Present(probeDuration, labels))
 	scraper.Await("when the certificate ends", metrics.Present(servingNotAfter, labels))
-}
-
-// listen puts a server of its own behind the Service, until the end of the test,
-// and returns the CA bundle that verifies it.
-func (x pitfall) listen(t *testing.T, b webhook.Backend) []byte {
-	t.Helper()
-	if x.dns == "" {
-		testenv.RefuseConnections(t, b)
-		return b.Server.CABundle()
-	}
-	return testenv.ServingCertificate{DNSName: x.dns, Left: x.left}.Serve(t, b, &http.Server{Handler: b.Server})
 }

@@ -3,7 +3,7 @@
 package operator
 
 import (
-	"context"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -17,23 +17,6 @@ import (
 
 // elected are the flags of a replica that shows errors at once.
 var elected = []string{"--leader-elect", "--namespace=" + testenv.Home, "--degraded.inertia=0s"}
-
-// breakage is a way for a backend to be of no use, its cure and the reason that
-// conditions give.
-type breakage struct {
-	name, reason  string
-	breaks, heals func(webhook.Backend, context.Context) error
-}
-
-var breakages = []breakage{
-	{"service", "WebhookServiceNotFound", webhook.Backend.DeleteService, webhook.Backend.CreateService},
-	{
-		"port", "WebhookServicePortNotFound",
-		func(b webhook.Backend, ctx context.Context) error { return b.SetPort(ctx, 444) },
-		func(b webhook.Backend, ctx context.Context) error { return b.SetPort(ctx, webhook.Port) },
-	},
-	{"endpoints", "WebhookServiceNoEndpoints", webhook.Backend.DeleteEndpoints, webhook.Backend.CreateEndpoints},
-}
 
 // registrations are the types of webhooks and the conditions they turn True.
 var registrations = []struct {
@@ -60,8 +43,8 @@ func TestConditions(t *testing.T) {
 	a := w.Run(t, elected...)
 	w.WaitForCondition(t, testenv.AsExpected("Degraded"))
 	t.Run("objects", func(t *testing.T) { describe(t, w) })
-	for _, broken := range breakages {
-		t.Run(broken.name, func(t *testing.T) { breakAll(t, w, broken) })
+	for _, broken := range webhook.Breakages {
+		t.Run(broken.Name, func(t *testing.T) { breakAll(t, w, broken) })
 	}
 	t.Run("virtual resource", func(t *testing.T) { interceptReviews(t, w) })
 	t.Run("Events", func(t *testing.T) { announce(t, w) })
@@ -71,24 +54,24 @@ func TestConditions(t *testing.T) {
 
 // breakAll breaks a webhook of each type at once: few changes are written at
 // once, and each is waited for.
-func breakAll(t *testing.T, w *testenv.Env, broken breakage) {
+func breakAll(t *testing.T, w *testenv.Env, broken webhook.Breakage) {
 	backends := make([]webhook.Backend, len(registrations))
 	for i, r := range registrations {
-		backends[i] = w.Backend(t, r.name+"-"+broken.name)
+		backends[i] = w.Backend(t, r.name+"-"+strings.ReplaceAll(broken.Name, " ", "-"))
 		r.register(t, w, backends[i])
 	}
 	for i, r := range registrations {
 		w.WaitForCondition(t, testenv.AsExpected(r.condition))
-		testenv.Must(t, broken.breaks(backends[i], t.Context()))
+		testenv.Must(t, broken.Break(backends[i], t.Context()))
 	}
 	for i, r := range registrations {
-		w.WaitForCondition(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.reason, Message: backends[i].Namespace})
-		w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.reason})
+		w.WaitForCondition(t, metav1.Condition{Type: r.condition, Status: metav1.ConditionTrue, Reason: broken.Reason, Message: backends[i].Namespace})
+		w.WaitForCondition(t, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Reason: r.condition + "_" + broken.Reason})
 	}
 	const controllers = "ResourceControllersError"
 	w.WaitForCondition(t, metav1.Condition{Type: controllers, Status: metav1.ConditionTrue, Reason: "ConversionBlocksControllers", Message: "resource quota stop"})
 	for _, b := range backends {
-		testenv.Must(t, broken.heals(b, t.Context()))
+		testenv.Must(t, broken.Heal(b, t.Context()))
 	}
 	for _, r := range registrations {
 		w.WaitForCondition(t, testenv.AsExpected(r.condition))

@@ -55,8 +55,7 @@ func sends(t *testing.T, w *testenv.Env, a *auditor.Auditor, reviews bool) {
 	if reviews {
 		w.WaitForCondition(t, metav1.Condition{Type: "VirtualResourceAdmissionError", Status: metav1.ConditionTrue})
 	}
-	got := testenv.Get(auditor.Command(t.Context(), testenv.Binary(t), "audit", "--kubeconfig="+w.Plane.Kubeconfig(), "-o=json", "--fail-on=never"))(t)
-	if got.Code != 0 || !contains(got.Stdout, `"check": "`+check+`"`, `"check":"`+check+`"`) {
+	if d, got := testenv.Report(t, "--kubeconfig="+w.Plane.Kubeconfig(), "--fail-on=never"); got.Code != 0 || !d.HasFinding(check, b.Namespace) {
 		t.Errorf("audit: %+v", got)
 	}
 }
