@@ -30,24 +30,6 @@ func documents(t *testing.T, text []byte, objects ...any) {
 	}
 }
 
-// TestGuardByName: the namespaces that the Policy names are excluded by the same
-// policy, after the label, and in the same way.
-func TestGuardByName(t *testing.T) {
-	p := classify.DefaultPolicy()
-	p.RunLevelZero = []string{"kube-system", "default"}
-	text := must.Get(RunLevelGuard(p))(t)
-	var guard admissionv1.MutatingAdmissionPolicy
-	var binding admissionv1.MutatingAdmissionPolicyBinding
-	documents(t, text, &guard, &binding)
-	if len(guard.Spec.Mutations) != 2 {
-		t.Fatalf("%d mutations, want 2", len(guard.Spec.Mutations))
-	}
-	byLabel, byName := guard.Spec.Mutations[0].JSONPatch.Expression, guard.Spec.Mutations[1].JSONPatch.Expression
-	replaced := strings.NewReplacer(`"openshift.io/run-level"`, `"kubernetes.io/metadata.name"`, `["0"]`, `["default", "kube-system"]`,
-		"variables.guarded", "variables.guardedByName", "variables.own", "variables.ownByName").Replace(byLabel)
-	expect.Equal(t, replaced, byName) // by label and by name
-}
-
 func TestGuardNeedsNames(t *testing.T) {
 	for want, change := range map[string]func(*classify.Policy){
 		`runLevelZero: "kube-*"`:  func(p *classify.Policy) { p.RunLevelZero = []string{"default", "kube-*"} },

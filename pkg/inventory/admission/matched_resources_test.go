@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -25,19 +25,10 @@ func widgets() *apiextensionsv1.CustomResourceDefinition {
 		Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
 		Scale:  &apiextensionsv1.CustomResourceSubresourceScale{},
 	}
-	return &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "example.com",
-			Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
-				{Name: "v1", Served: true, Storage: true, Subresources: subresources},
-				{Name: "v1beta1", Served: true},
-				{Name: "v1alpha1", Subresources: subresources},
-			},
-		},
-	}
+	crd := kubetest.CRD("example.com", "widgets", "v1alpha1", "v1beta1", "v1")
+	crd.Spec.Versions[0].Served = false
+	crd.Spec.Versions[0].Subresources, crd.Spec.Versions[2].Subresources = subresources, subresources
+	return crd
 }
 
 // oracle answers as the API server does: one request at a time, through the
