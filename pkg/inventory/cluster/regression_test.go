@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,27 +11,11 @@ import (
 // frequent compares resource versions often, with little time for streams.
 var frequent = Options{test: timing{resync: 20 * time.Millisecond, progressWait: 20 * time.Millisecond}}
 
-// TestWatchBehindALaggingAPIServer: the API server behind all connections loses etcd
-// and keeps the watches open. Another one, which new connections reach, has etcd.
-func TestWatchBehindALaggingAPIServer(t *testing.T) {
-	for _, lists := range []bool{false, true} {
-		t.Run(fmt.Sprintf("lists fail: %v", lists), func(t *testing.T) {
-			s, r := watchingAll(t, frequent)
-			eventually(t, "all watches open", func() bool { return len(s.watched()) == openWatches })
-			s.lag(lists)
-			s.put(validating("unseen", kubetest.Client("policy", "validate")))
-			r.await("the webhook that no watch showed", func(s *inventory.Snapshot) bool {
-				return len(s.Webhooks) == 5 && len(s.Errors) == 0 && watchErrors(s) > 0 && s.Current.Equal(s.Taken)
-			})
-		})
-	}
-}
-
 // TestWatchThatNeverOpens: watches reach an API server that has lost etcd, which begins
 // no stream and refuses none. Lists are answered by another one.
 func TestWatchThatNeverOpens(t *testing.T) {
 	s := populated(t)
-	s.change(func() { s.lagging = func(string) bool { return true } })
+	s.change(func() { s.lagging = true })
 	r := watching(s, Options{test: timing{openTimeout: 20 * time.Millisecond}})
 	r.await("everything", whole)
 }
@@ -40,7 +23,7 @@ func TestWatchThatNeverOpens(t *testing.T) {
 // TestWatchBehindAPIServersWithoutEtcd: there is none that has etcd.
 func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	s, r := watchingAll(t, frequent)
-	s.change(func() { s.lagging, s.listsLag = func(string) bool { return true }, true })
+	s.change(func() { s.lagging, s.listsLag = true, true })
 	s.refuse(504, func(r request) bool { return r.query.Get("sendInitialEvents") != "" })
 	failing := errorAbout("namespaces", "list namespaces")
 	first := r.await("an Error", failing)
@@ -55,7 +38,7 @@ func TestWatchBehindAPIServersWithoutEtcd(t *testing.T) {
 	}
 	s.put(validating("unseen", kubetest.Client("policy", "validate")))
 	s.heal()
-	s.change(func() { s.lagging = func(string) bool { return false } })
+	s.change(func() { s.lagging, s.listsLag = false, false })
 	r.await("everything", func(s *inventory.Snapshot) bool { return len(s.Webhooks) == 5 && len(s.Errors) == 0 })
 }
 

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -56,27 +55,6 @@ func TestProgressing(t *testing.T) {
 	}
 	if _, err := progressing([]byte(`<html>`)); err == nil {
 		t.Error("something else is no ClusterVersion")
-	}
-}
-
-func TestFindGate(t *testing.T) {
-	yes, no := true, false
-	const other = `kubernetes_feature_enabled{name="Other",stage="BETA"} 1` + "\n"
-	for _, tt := range []struct {
-		name, document string
-		want           *bool
-	}{
-		{"on", other + reviewsGate + `,stage="BETA"} 1` + "\n", &yes},
-		{"off", other + reviewsGate + `,stage="BETA"} 0` + "\n" + other, &no},
-		{"absent", other, nil},
-		{"empty", "", nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := findGate(strings.NewReader(tt.document))
-			if err != nil || (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
-				t.Errorf("got %v, %v; want %v", got, err, tt.want)
-			}
-		})
 	}
 }
 

@@ -45,11 +45,9 @@ type fakeServer struct {
 	// goneByStatus says that a stream that is too old to resume is refused with
 	// the status 410, instead of an event.
 	goneByStatus bool
-	// lagging reports whether nothing of what the server stores reaches a connection, of
-	// which remotes are those seen so far. listsLag says that lists fail on it.
-	lagging  func(remote string) bool
-	remotes  map[string]bool
-	listsLag bool
+	// lagging says that nothing of what the server stores reaches a watch, listsLag that
+	// lists fail as well: it has lost etcd.
+	lagging, listsLag bool
 	// tokensExpired is how many continue tokens are yet to expire.
 	tokensExpired int
 	// fault returns the status to fail a request with, or 0.
@@ -116,8 +114,6 @@ func startServer(t *testing.T) *fakeServer {
 		addr:    "127.0.0.1:0",
 		streams: map[*openStream]bool{},
 		fault:   func(request) int { return 0 },
-		lagging: func(string) bool { return false },
-		remotes: map[string]bool{},
 		documents: map[string]string{
 			"/version": `{"major":"1","minor":"37","gitVersion":"v1.37.1","emulationMajor":"1","emulationMinor":"37"}`,
 			"/metrics": "# HELP kubernetes_feature_enabled gates\n" + reviewsGate + `,stage="BETA"} 1` + "\n",
@@ -180,15 +176,6 @@ func (s *fakeServer) refuse(status int, match func(request) bool) {
 }
 
 func (s *fakeServer) heal() { s.change(func() { s.fault = func(request) int { return 0 } }) }
-
-// lag cuts the API server off from etcd that is behind the connections so far; new
-// ones reach another API server. Watches stay open. Lists fail, unless others answer them.
-func (s *fakeServer) lag(lists bool) {
-	s.change(func() {
-		cut := maps.Clone(s.remotes)
-		s.lagging, s.listsLag = func(remote string) bool { return cut[remote] }, lists
-	})
-}
 
 func (s *fakeServer) recorded() []request {
 	s.mu.Lock()
@@ -323,9 +310,8 @@ func (s *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ask := parseRequest(r)
 	s.mu.Lock()
 	s.requests = append(s.requests, ask)
-	s.remotes[r.RemoteAddr] = true
 	status, document := s.fault(ask), s.documents[ask.path]
-	if ask.verb() == "list" && s.listsLag && s.lagging(r.RemoteAddr) {
+	if ask.verb() == "list" && s.listsLag {
 		status = http.StatusGatewayTimeout
 	}
 	s.mu.Unlock()
@@ -492,7 +478,7 @@ func (s *fakeServer) follow(w http.ResponseWriter, r *http.Request, stream *open
 	for {
 		s.mu.Lock()
 		news := s.history[min(cursor, len(s.history)):]
-		if s.lagging(r.RemoteAddr) {
+		if s.lagging {
 			news = nil
 		}
 		cursor += len(news)

@@ -552,37 +552,6 @@ func TestWatchResumesWithoutAnError(t *testing.T) {
 	}
 }
 
-// TestWatchAfterARestore: etcd is restored from a backup, so that the API
-// server has never been at the resource versions that the watches resume from.
-func TestWatchAfterARestore(t *testing.T) {
-	s := populated(t)
-	backup := s.version()
-	s.remove(validating("validate"))
-	s.put(validating("lost", kubetest.Client("policy", "validate")), endpointSlice("policy", "mutate", true))
-	for i := range 20 {
-		s.put(namespace(fmt.Sprintf("lost-%d", i)))
-	}
-	r := watching(s, Options{test: timing{resync: 20 * time.Millisecond}})
-	r.await("the state after the backup", func(s *inventory.Snapshot) bool {
-		return len(s.Namespaces) == 22 && len(s.Webhooks) == 4 && s.Regressions == 0
-	})
-	s.restore(backup, validating("new", kubetest.Client("policy", "validate")))
-	got := r.await("the restored state", func(s *inventory.Snapshot) bool {
-		return len(s.Webhooks) == 5 && len(s.Namespaces) == 2 && s.Regressions > 0 &&
-			s.State(s.Webhooks[0].Backend).Fault == inventory.NoReadyEndpoints
-	})
-	for i, want := range []string{"mutate", "things.example.com", "aggregated", "new", "validate"} {
-		if got.Webhooks[i].Configuration != want {
-			t.Errorf("webhooks %v, want %s at %d", refs(got), want, i)
-		}
-	}
-	s.put(validating("next", kubetest.Client("policy", "validate")))
-	next := r.await("what comes next", webhooks(6))
-	if kinds := int64(len(resources)); next.Regressions > kinds {
-		t.Errorf("%d regressions, want no more than there are kinds", next.Regressions)
-	}
-}
-
 // TestWatchAfterAnUnseenRestore: the API server has passed the resource version
 // of the watches again before anything could be compared.
 func TestWatchAfterAnUnseenRestore(t *testing.T) {
