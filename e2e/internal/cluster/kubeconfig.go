@@ -44,6 +44,7 @@ func WriteKubeconfig(path string, config *rest.Config) error {
 	file.AuthInfos[name] = &clientcmdapi.AuthInfo{
 		ClientCertificateData: config.CertData,
 		ClientKeyData:         config.KeyData,
+		Token:                 config.BearerToken,
 	}
 	file.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	file.CurrentContext = name

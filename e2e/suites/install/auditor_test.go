@@ -14,8 +14,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/ca"
@@ -48,12 +47,16 @@ type auditor struct {
 // serving certificate is not there yet.
 func start(t testing.TB, w *testenv.Env, namespace string, flags ...string) *auditor {
 	t.Helper()
-	a := prepare(t, w, namespace)
+	request := testenv.Get(w.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
+	config := testenv.Get(w.Plane.As(prometheus))(t)
 	ports := testenv.Get(process.FreePorts(1))(t)
-	a.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
-	a.dir = t.TempDir()
+	a := &auditor{
+		token: request.Status.Token, trusted: testenv.Get(tls.X509KeyPair(config.CertData, config.KeyData))(t),
+		address: fmt.Sprintf("127.0.0.1:%d", ports[0]), dir: t.TempDir(),
+	}
+	own := &rest.Config{Host: w.Plane.Config().Host, BearerToken: a.token, TLSClientConfig: rest.TLSClientConfig{CAData: w.Plane.Config().CAData}}
 	args := append(arguments(t, w, a.dir), flags...)
-	args = append(args, "--kubeconfig="+a.kubeconfig(t, w, a.dir), "--namespace="+namespace, "--web.listen-address="+a.address)
+	args = append(args, "--kubeconfig="+testenv.Kubeconfig(t, own), "--namespace="+namespace, "--web.listen-address="+a.address)
 	a.Process = testenv.Get(process.Run(testenv.Binary(t), filepath.Join(a.dir, "log"), args...))(t)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -62,15 +65,6 @@ func start(t testing.TB, w *testenv.Env, namespace string, flags ...string) *aud
 		testenv.Must(t, a.Stop())
 	})
 	return a
-}
-
-// prepare gets the credentials: of the auditor's account, and of a Prometheus.
-func prepare(t testing.TB, w *testenv.Env, namespace string) *auditor {
-	t.Helper()
-	request := testenv.Get(w.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}))(t)
-	config := testenv.Get(w.Plane.As(prometheus))(t)
-	trusted := testenv.Get(tls.X509KeyPair(config.CertData, config.KeyData))(t)
-	return &auditor{token: request.Status.Token, trusted: trusted}
 }
 
 // arguments are those of the container, with the mounted folders in dir.
@@ -102,20 +96,6 @@ func (a *auditor) serving(t testing.TB) {
 	a.roots.AppendCertsFromPEM(signer.Bundle)
 	testenv.Must(t, os.WriteFile(filepath.Join(a.dir, "tls.key"), pair.Key, 0o600))
 	testenv.Must(t, os.WriteFile(filepath.Join(a.dir, "tls.crt"), pair.Certificate, 0o600))
-}
-
-// kubeconfig writes one with the token of the account.
-func (a *auditor) kubeconfig(t testing.TB, w *testenv.Env, dir string) string {
-	t.Helper()
-	admin := w.Plane.Config()
-	file := clientcmdapi.NewConfig()
-	file.Clusters["e2e"] = &clientcmdapi.Cluster{Server: admin.Host, CertificateAuthorityData: admin.CAData}
-	file.AuthInfos["e2e"] = &clientcmdapi.AuthInfo{Token: a.token}
-	file.Contexts["e2e"] = &clientcmdapi.Context{Cluster: "e2e", AuthInfo: "e2e"}
-	file.CurrentContext = "e2e"
-	path := filepath.Join(dir, "kubeconfig")
-	testenv.Must(t, clientcmd.WriteToFile(*file, path))
-	return path
 }
 
 // scrape reads the metrics, with a token or as the trusted Prometheus.

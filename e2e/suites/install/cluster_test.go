@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,8 +62,7 @@ func prometheusOperator(t testing.TB, w *testenv.Env) {
 	var module struct{ Dir string }
 	testenv.Must(t, json.Unmarshal(output, &module))
 	for _, name := range []string{"servicemonitors", "prometheusrules"} {
-		text := testenv.Get(os.ReadFile(filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+name+".yaml")))(t)
-		w.Install(t, text)
+		w.Install(t, testenv.Get(os.ReadFile(filepath.Join(module.Dir, "example", "prometheus-operator-crd", "monitoring.coreos.com_"+name+".yaml")))(t))
 	}
 }
 
@@ -79,7 +77,7 @@ func runs(t testing.TB, w *testenv.Env, namespace string) {
 			return err
 		}
 		if len(pods.Items) != 2 {
-			return fmt.Errorf("%d Pods, want 2\n%s", len(pods.Items), refusals(t, w, namespace))
+			return fmt.Errorf("%d Pods, want 2\n%s", len(pods.Items), w.Kubectl(t, "get", "events", "--namespace="+namespace)) // why there are no others
 		}
 		for _, pod := range pods.Items {
 			const systemClusterCritical = 2000000000
@@ -100,15 +98,4 @@ func granted(t testing.TB, w *testenv.Env, namespace string) {
 	quota.Status.Hard = quota.Spec.Hard
 	quota.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	testenv.Get(quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{}))(t)
-}
-
-// refusals are why there are no Pods.
-func refusals(t testing.TB, w *testenv.Env, namespace string) string {
-	t.Helper()
-	events := testenv.Get(w.Kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{}))(t)
-	var out []string
-	for _, e := range events.Items {
-		out = append(out, e.Message)
-	}
-	return strings.Join(out, "\n")
 }

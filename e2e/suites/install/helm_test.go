@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,8 +83,7 @@ func (h helm) files(t *testing.T) {
 		h.run(t, "lint", "--strict", chart, version, "--namespace=openshift-webhook-auditor", "--set="+values)
 	}
 	printed := h.run(t, "template", released, chart, version, inRelease, "--set=namespace.create=true")
-	path := filepath.Join(t.TempDir(), "printed.yaml")
-	testenv.Must(t, os.WriteFile(path, []byte(printed), 0o600))
+	path := testenv.File(t, "printed.yaml", printed)
 	h.w.Kubectl(t, "apply", "-f", path)
 	h.w.Kubectl(t, "delete", "-f", path)
 }
@@ -151,8 +149,7 @@ func (h helm) scrapes(t *testing.T, major string) {
 		pod, err = pods.Get(t.Context(), released+"-test", metav1.GetOptions{})
 		return err
 	})
-	token := filepath.Join(t.TempDir(), "token")
-	testenv.Must(t, os.WriteFile(token, []byte(a.token), 0o600))
+	token := testenv.File(t, "token", a.token)
 	args := append([]string{}, pod.Spec.Containers[0].Args...)
 	if pod.Spec.ServiceAccountName != account || args[1] != "https://webhook-auditor.webhook-auditor.svc:8443/metrics" {
 		t.Fatalf("the Pod runs %q as %s", args, pod.Spec.ServiceAccountName)

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,9 +51,8 @@ func (h helm) render(t *testing.T, chart string) order {
 	t.Helper()
 	o := order{helm: h, chart: filepath.Join("testdata", "charts", chart), namespace: "order-" + chart}
 	o.crds = filepath.Join(o.chart, "crds")
-	o.rendered = filepath.Join(t.TempDir(), "rendered.yaml")
 	text := h.run(t, "template", "order", o.chart, "--include-crds", "--namespace="+o.namespace)
-	testenv.Must(t, os.WriteFile(o.rendered, []byte(text), 0o600))
+	o.rendered = testenv.File(t, "rendered.yaml", text)
 	report, _ := testenv.Report(t, o.rendered)
 	for i, f := range report.Findings {
 		if f.Check == "install-order" {

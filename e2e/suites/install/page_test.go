@@ -2,7 +2,6 @@ package install
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/cluster"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
@@ -33,9 +31,7 @@ func TestPageOnOpenShift(t *testing.T) {
 		t.Errorf("the auditor runs with %q: want it on loopback, and writing nothing", args)
 	}
 	config := testenv.Get(w.Plane.As("system:serviceaccount:"+home+":"+page, "system:serviceaccounts", "system:authenticated"))(t)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
-	a := testenv.RunAs(t, kubeconfig)
+	a := testenv.RunAs(t, testenv.Kubeconfig(t, config))
 	testenv.Eventually(t, func() error {
 		text, err := a.Page(t.Context(), "/webhooks/validating/validating/backend.e2e.example.com")
 		if err == nil && !strings.Contains(text, "service-missing") {

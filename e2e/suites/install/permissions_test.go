@@ -1,6 +1,7 @@
 package install
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -74,24 +75,21 @@ func TestEachPermission(t *testing.T) {
 		applied := len(g.ResourceNames) > 0 && !strings.HasSuffix(g.thing(), "/status")
 		return g.verb() == "create" && (applied || slices.Contains(g.Resources, "events")) || g.verb() == "patch" && applied
 	}
-	for i, without := range all {
-		if first(without) {
-			t.Run(without.String(), func(t *testing.T) {
-				for _, target := range testenv.Targets {
-					w.Kubectl(t, "delete", target.Resource.Resource, target.Name, "--ignore-not-found")
-				}
-				w.Kubectl(t, "delete", "events", "--all", "--namespace=default")
-				r := &run{name: fmt.Sprintf("lacks-%d", i), missing: without, rest: remove(all, i)}
-				r.start(t, w)
-				r.lacks(t, token)
-			})
-		}
-	}
 	var runs []*run
 	for i, without := range all {
+		r := &run{name: fmt.Sprintf("lacks-%d", i), missing: without, rest: slices.Delete(slices.Clone(all), i, i+1)}
 		if !first(without) {
-			runs = append(runs, &run{name: fmt.Sprintf("lacks-%d", i), missing: without, rest: remove(all, i)})
+			runs = append(runs, r)
+			continue
 		}
+		t.Run(without.String(), func(t *testing.T) {
+			for _, target := range testenv.Targets {
+				w.Kubectl(t, "delete", target.Resource.Resource, target.Name, "--ignore-not-found")
+			}
+			w.Kubectl(t, "delete", "events", "--all", "--namespace=default")
+			r.start(t, w)
+			r.lacks(t, token)
+		})
 	}
 	const together = 8 // they mostly wait
 	for some := range slices.Chunk(runs, together) {
@@ -118,8 +116,6 @@ func (r *run) start(t *testing.T, w *testenv.Env) {
 	bind(t, w, r.name, r.rest)
 	r.auditor = start(t, w, r.name, "--log.level=debug")
 }
-
-func remove(all []grant, i int) []grant { return slices.Delete(slices.Clone(all), i, i+1) }
 
 // grants are what the auditor's account may do.
 func grants(t *testing.T, w *testenv.Env) []grant {
@@ -244,32 +240,24 @@ func bind(t *testing.T, w *testenv.Env, namespace string, all []grant) {
 		rules[g.namespace] = append(rules[g.namespace], g.PolicyRule)
 	}
 	for where, rules := range rules {
-		if where == "" {
-			everywhere(t, w, namespace, rules)
-		} else {
-			bindRole(t, w, where, namespace, rules)
+		kind := "ClusterRole"
+		if where != "" {
+			kind = "Role"
 		}
+		w.Install(t, fmt.Appendf(nil, bound, kind, namespace, where, testenv.Get(json.Marshal(rules))(t), account))
 	}
 }
 
-func everywhere(t *testing.T, w *testenv.Env, name string, rules []rbacv1.PolicyRule) {
-	t.Helper()
-	testenv.Get(w.Kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}))(t)
-	_, err := w.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: name, Name: account}},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-}
-
-func bindRole(t *testing.T, w *testenv.Env, where, name string, rules []rbacv1.PolicyRule) {
-	t.Helper()
-	testenv.Get(w.Kube.RbacV1().Roles(where).Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{}))(t)
-	_, err := w.Kube.RbacV1().RoleBindings(where).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: name, Name: account}},
-	}, metav1.CreateOptions{})
-	testenv.Must(t, err)
-}
+// bound is a role, and its binding to the account.
+const bound = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: %[1]s
+metadata: {name: %[2]q, namespace: %[3]q}
+rules: %[4]s
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: %[1]sBinding
+metadata: {name: %[2]q, namespace: %[3]q}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[1]s, name: %[2]q}
+subjects: [{kind: ServiceAccount, namespace: %[2]q, name: %[5]q}]
+`

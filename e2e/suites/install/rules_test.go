@@ -1,9 +1,6 @@
 package install
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -32,9 +29,7 @@ func TestPrintedRules(t *testing.T) {
 		"long of some":   append([]string{selector}, long...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := testenv.Get(exec.CommandContext(t.Context(), testenv.Binary(t), append([]string{"print", "rules"}, flags...)...).Output())(t)
-			file := filepath.Join(t.TempDir(), "rules.yaml")
-			testenv.Must(t, os.WriteFile(file, text, 0o600))
+			file := testenv.File(t, "rules.yaml", testenv.Command(t, append([]string{"print", "rules"}, flags...)...).Stdout)
 			for range 2 {
 				if applied := w.Kubectl(t, "apply", "-f", file); strings.Count(applied, "\n") < 5 {
 					t.Errorf("applied %s", applied)
