@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -77,32 +76,43 @@ func newAct(t *testing.T, w *testenv.Env, flags ...string) *stage {
 // replica runs an auditor that reaches the API server through the proxy.
 func (s *stage) replica(t *testing.T, flags ...string) *auditor.Auditor {
 	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, &rest.Config{Host: s.proxy.URL}))
-	return testenv.RunAs(t, kubeconfig, flags...)
+	return testenv.RunAs(t, testenv.Kubeconfig(t, &rest.Config{Host: s.proxy.URL}), flags...)
+}
+
+// unserved is a webhook that is called for nothing, and whose Service is missing.
+func unserved(name string) admissionv1.ValidatingWebhook {
+	h := testenv.CatchAll("configmaps")
+	h.Name = name + ".e2e.example.com"
+	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
+	return h
+}
+
+// register registers a webhook.
+func (s *stage) register(ctx context.Context, name string, h admissionv1.ValidatingWebhook) error {
+	c := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{h}}
+	_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, c, metav1.CreateOptions{})
+	return err
 }
 
 // missing registers a webhook whose Service is missing.
 func (s *stage) missing(t *testing.T, name string) {
 	t.Helper()
-	h := testenv.CatchAll("configmaps")
-	h.Name = name + ".e2e.example.com"
-	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
-	testenv.EventuallyWithin(t, recovery, func() error {
-		_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{h},
-		}, metav1.CreateOptions{})
-		return err
-	})
+	testenv.EventuallyWithin(t, recovery, func() error { return s.register(t.Context(), name, unserved(name)) })
 }
 
 // awaitReported waits until the metrics and the conditions have a webhook.
 func (s *stage) awaitReported(t *testing.T, name string) {
 	t.Helper()
 	s.exports(t, name)
+	awaitDegraded(t, s.Env, name+".e2e")
+}
+
+// awaitDegraded waits until the conditions have a text.
+func awaitDegraded(t *testing.T, w *testenv.Env, text string) {
+	t.Helper()
 	for _, target := range testenv.Targets {
 		testenv.EventuallyWithin(t, recovery, func() error {
-			return s.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: name + ".e2e"})
+			return w.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: text})
 		})
 	}
 }
@@ -116,6 +126,14 @@ func (s *stage) exports(t *testing.T, name string) {
 // exported wants the metrics to have a webhook.
 func (s *stage) exported(t *testing.T, name string) error {
 	return s.scrapes(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name}))
+}
+
+// removed waits until the metrics have a webhook no more.
+func (s *stage) removed(t *testing.T, name string) {
+	t.Helper()
+	testenv.EventuallyWithin(t, recovery, func() error {
+		return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
+	})
 }
 
 func (s *stage) scrapes(ctx context.Context, holds metrics.Condition) error {
@@ -159,9 +177,7 @@ func (s *stage) survived(t *testing.T) {
 	s.missing(t, name)
 	s.awaitReported(t, name)
 	s.Unregister(t, name)
-	testenv.EventuallyWithin(t, recovery, func() error {
-		return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
-	})
+	s.removed(t, name)
 	s.current(t)
 	equalsAudit(t, s.Env, s.Auditor)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,9 +63,7 @@ func TestFaultLagging(t *testing.T) {
 	t.Cleanup(func() { testenv.Must(t, balancer.Close()) })
 	config := l.Plane.Config()
 	config.Host = "https://" + balancer.Address
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	testenv.Must(t, cluster.WriteKubeconfig(kubeconfig, config))
-	s := &stage{Env: l.Env, Auditor: testenv.RunAs(t, kubeconfig, elected...)}
+	s := &stage{Env: l.Env, Auditor: testenv.RunAs(t, testenv.Kubeconfig(t, config), elected...)}
 	s.missing(t, "before")
 	s.awaitReported(t, "before")
 	balancer.Use(address(t, l.Plane.Config()), address(t, l.third))

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
@@ -39,9 +38,9 @@ func (s *stage) value(t *testing.T, name string) float64 {
 func churn(t *testing.T, s *stage) {
 	const configurations, limit = 1000, 160 * mebibyte
 	before := s.value(t, goroutines)
-	total := s.count(t)
+	total := len(testenv.Get(s.Scrape(t.Context()))(t).Select(info, nil))
 	begun := time.Now()
-	testenv.Must(t, inParallel(configurations, func(i int) error { return s.register(t.Context(), i) }))
+	testenv.Must(t, inParallel(configurations, func(i int) error { return s.registerOne(t.Context(), i) }))
 	testenv.EventuallyWithin(t, recovery, func() error { return s.counts(t.Context(), total+configurations) })
 	if used := s.value(t, memory); used > limit {
 		t.Errorf("%.0f MiB resident, want at most %d", used/mebibyte, limit/mebibyte)
@@ -66,13 +65,6 @@ func (s *stage) settles(t *testing.T, before float64) {
 	})
 }
 
-// count is how many webhooks there are.
-func (s *stage) count(t *testing.T) int {
-	t.Helper()
-	m := testenv.Get(s.Scrape(t.Context()))(t)
-	return len(m.Select(info, nil))
-}
-
 func (s *stage) counts(ctx context.Context, want int) error {
 	return s.scrapes(ctx, func(m metrics.Metrics) error {
 		if n := len(m.Select(info, nil)); n != want {
@@ -84,15 +76,11 @@ func (s *stage) counts(ctx context.Context, want int) error {
 
 func crowd(i int) string { return fmt.Sprintf("crowd-%d", i) }
 
-// register makes one of the crowd; every tenth has a backend of its own.
-func (s *stage) register(ctx context.Context, i int) error {
-	h := testenv.CatchAll("configmaps")
+// registerOne makes one of the crowd; every tenth has a backend of its own.
+func (s *stage) registerOne(ctx context.Context, i int) error {
+	h := unserved("all")
 	h.ClientConfig.Service.Namespace = crowd(i / 10)
-	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
-	_, err := s.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: crowd(i)}, Webhooks: []admissionv1.ValidatingWebhook{h},
-	}, metav1.CreateOptions{})
-	return err
+	return s.register(ctx, crowd(i), h)
 }
 
 func (s *stage) forget(ctx context.Context, i int) error {
@@ -119,7 +107,7 @@ func inParallel(n int, do func(int) error) error {
 func soak(t *testing.T, s *stage) {
 	const some = 20
 	round := func() {
-		testenv.Must(t, inParallel(some, func(i int) error { return s.register(t.Context(), i) }))
+		testenv.Must(t, inParallel(some, func(i int) error { return s.registerOne(t.Context(), i) }))
 		testenv.Must(t, inParallel(some, func(i int) error { return s.forget(t.Context(), i) }))
 	}
 	round()

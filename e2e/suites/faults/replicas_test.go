@@ -52,22 +52,9 @@ func (p *pair) held(t *testing.T, holder *auditor.Auditor) error {
 // replicas say so.
 func (p *pair) broken(t *testing.T, name string, replicas ...*auditor.Auditor) {
 	t.Helper()
-	h := testenv.CatchAll("configmaps")
-	h.Name = name + ".e2e.example.com"
-	h.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"of": "none"}}
-	p.Validate(t, name, h)
+	p.Validate(t, name, unserved(name))
 	for _, a := range replicas {
 		testenv.Get(a.Eventually(t.Context(), metrics.Present(finding, metrics.Labels{"check": "service-missing", "configuration": name})))(t)
-	}
-}
-
-// awaitConditions waits until the conditions name a webhook.
-func (p *pair) awaitConditions(t *testing.T, name string) {
-	t.Helper()
-	for _, target := range testenv.Targets {
-		testenv.EventuallyWithin(t, takeover, func() error {
-			return p.Condition(t.Context(), target, metav1.Condition{Type: "Degraded", Status: metav1.ConditionTrue, Message: name})
-		})
 	}
 }
 
@@ -79,7 +66,7 @@ func TestFaultTakeOver(t *testing.T) {
 	p.leader.Kill()
 	p.broken(t, "meanwhile", p.other)
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, p.other) })
-	p.awaitConditions(t, "meanwhile")
+	awaitDegraded(t, p.Env, "meanwhile")
 	p.WaitForEvent(t, "meanwhile", "Warning", "service-missing")
 	equalsAudit(t, p.Env, p.other)
 }
@@ -92,19 +79,21 @@ func TestFaultDeadCatchAll(t *testing.T) {
 	p := newPair(t)
 	p.Validate(t, "all", testenv.CatchAll("*"))
 	p.broken(t, "first", p.leader, p.other)
-	p.awaitConditions(t, "first")
-	if err := p.renewed(t); err == nil {
+	awaitDegraded(t, p.Env, "first")
+	leases := p.Kube.CoordinationV1().Leases(testenv.Home)
+	lease := testenv.Get(leases.Get(t.Context(), "webhook-auditor", metav1.GetOptions{}))(t)
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err == nil {
 		t.Error("the lease can be written, so the test shows nothing")
 	}
 	p.leader.Kill()
 	fresh := p.Run(t, elected...)
 	p.other.Kill()
 	p.broken(t, "second", fresh)
-	p.awaitConditions(t, "second")
+	awaitDegraded(t, p.Env, "second")
 	p.Unregister(t, "all")
 	testenv.EventuallyWithin(t, takeover, func() error { return p.held(t, fresh) })
 	p.WaitForEvent(t, "second", "Warning", "service-missing")
-	counted(t, fresh)
+	testenv.Get(fresh.Eventually(t.Context(), counted(writeErrors)))(t)
 	equalsAudit(t, p.Env, fresh)
 }
 
@@ -118,8 +107,8 @@ func TestFaultHanging(t *testing.T) {
 	b := p.Backend(t, "hanging")
 	p.Validate(t, "all", testenv.Hanging(b, "*"))
 	p.broken(t, "first", p.leader, p.other)
-	p.awaitConditions(t, "first")
-	counted(t, p.leader)
+	awaitDegraded(t, p.Env, "first")
+	testenv.Get(p.leader.Eventually(t.Context(), counted(writeErrors)))(t)
 	p.Unregister(t, "all")
 	p.WaitForEvent(t, "first", "Warning", "service-missing")
 	namesOnce(t, p.leader, "all.e2e.example.com")
@@ -141,19 +130,9 @@ func TestFaultHanging(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	p.Unregister(t, "subresources")
-	p.awaitConditions(t, "second")
+	awaitDegraded(t, p.Env, "second")
 	p.WaitForEvent(t, "second", "Warning", "service-missing")
 	equalsAudit(t, p.Env, fresh, p.other)
-}
-
-// renewed tries to write the lease, as a client that changes nothing.
-func (p *pair) renewed(t *testing.T) error {
-	leases := p.Kube.CoordinationV1().Leases(testenv.Home)
-	lease, err := leases.Get(t.Context(), "webhook-auditor", metav1.GetOptions{})
-	if err == nil {
-		_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
-	}
-	return err
 }
 
 // namesOnce wants the log to name once the webhook that blocks, and then that it
@@ -173,14 +152,12 @@ func namesOnce(t *testing.T, a *auditor.Auditor, webhook string) {
 	})
 }
 
-// counted waits until an auditor counts writes that failed.
-func counted(t *testing.T, a *auditor.Auditor) {
-	t.Helper()
-	_, err := a.Eventually(t.Context(), func(m metrics.Metrics) error {
-		if n := m.Select(writeErrors, nil).Sum(); n == 0 {
-			return errors.New("no failed write is counted")
+// counted wants a counter to have counted.
+func counted(name string) metrics.Condition {
+	return func(m metrics.Metrics) error {
+		if m.Select(name, nil).Sum() == 0 {
+			return fmt.Errorf("%s is 0", name)
 		}
 		return nil
-	})
-	testenv.Must(t, err)
+	}
 }

@@ -3,7 +3,6 @@
 package faults
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/auditor"
-	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/proxy"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
@@ -25,37 +23,32 @@ func TestFaultRestore(t *testing.T) {
 	first := newStage(t)
 	replicas := []*stage{first, newAct(t, first.Env, elected...)}
 	first.missing(t, "restored")
-	awaitExports(t, replicas, "restored")
-
+	for _, s := range replicas {
+		s.exports(t, "restored")
+	}
 	backup := testenv.Get(first.Plane.BackUp(t.Context()))(t)
 	first.Unregister(t, "restored")
 	first.write(t, 500)
 	first.missing(t, "lost")
-	awaitExports(t, replicas, "lost")
-	removed(t, replicas, "restored")
-
 	// After most errors client-go lists anew. After this one, as after a refused
 	// connection, it resumes its watches.
 	for _, s := range replicas {
+		s.exports(t, "lost")
+		s.removed(t, "restored")
 		s.proxy.Break(proxy.Fail(http.StatusTooManyRequests, "TooManyRequests"))
 	}
 	testenv.Must(t, first.Plane.Restore(t.Context(), backup))
 	for _, s := range replicas {
 		s.proxy.Break(nil)
 	}
-	// Resource versions are compared once a minute.
-	for _, s := range replicas {
+	for _, s := range replicas { // resource versions are compared once a minute
 		testenv.EventuallyWithin(t, 2*recovery, func() error {
-			return s.scrapes(t.Context(), func(m metrics.Metrics) error {
-				if n := m.Select(auditor.Prefix+"resource_version_regressions_total", nil).Sum(); n == 0 {
-					return errors.New("no regression is counted")
-				}
-				return nil
-			})
+			return s.scrapes(t.Context(), counted(auditor.Prefix+"resource_version_regressions_total"))
 		})
+		s.exports(t, "before")
+		s.exports(t, "restored")
+		s.removed(t, "lost")
 	}
-	awaitExports(t, replicas, "before", "restored")
-	removed(t, replicas, "lost")
 	first.survived(t)
 	equalsAudit(t, first.Env, replicas[0].Auditor, replicas[1].Auditor)
 }
@@ -68,25 +61,5 @@ func (s *stage) write(t *testing.T, times int) {
 	for i := range times {
 		written.Data = map[string]string{"times": fmt.Sprint(i)}
 		written = testenv.Get(maps.Update(t.Context(), written, metav1.UpdateOptions{}))(t)
-	}
-}
-
-// awaitExports waits until all replicas export the findings of the webhooks.
-func awaitExports(t *testing.T, replicas []*stage, names ...string) {
-	t.Helper()
-	for _, s := range replicas {
-		for _, name := range names {
-			s.exports(t, name)
-		}
-	}
-}
-
-// removed waits until no replica exports the webhook.
-func removed(t *testing.T, replicas []*stage, name string) {
-	t.Helper()
-	for _, s := range replicas {
-		testenv.EventuallyWithin(t, recovery, func() error {
-			return s.scrapes(t.Context(), metrics.Absent(info, metrics.Labels{"configuration": name}))
-		})
 	}
 }
