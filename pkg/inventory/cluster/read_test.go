@@ -54,12 +54,6 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func readOnce(t *testing.T, s *fakeServer) *inventory.Snapshot {
-	t.Helper()
-	objects := must.Get(Read(t.Context(), s.clients(), Options{}, func(Progress) {}))(t)
-	return objects.Snapshot(time.Now())
-}
-
 // TestReadWhatIsApplied: what webhooks will call once they are applied is read, and what they
 // call now.
 func TestReadWhatIsApplied(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -185,11 +186,6 @@ func apiService(version, group, namespace, service string) *apiregistrationv1.AP
 	}
 }
 
-// validatingPolicy has a binding of the same name.
-func validatingPolicy(name string) *admissionv1.ValidatingAdmissionPolicy {
-	return &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
-}
-
 // throughAPIServer is a webhook that an aggregated API server serves.
 func throughAPIServer(version, group string) admissionv1.WebhookClientConfig {
 	path := "/apis/" + group + "/" + version + "/reviews"
@@ -210,7 +206,7 @@ func populated(t *testing.T) *fakeServer {
 		validating("aggregated", throughAPIServer("v1", "hive.example.com")),
 		convertedCRD("things", "convert", "convert"),
 		apiService("v1", "hive.example.com", "hive", "hive"),
-		validatingPolicy("limits"), kubetest.Binding("limits"),
+		kubetest.Policy("limits", kubetest.Rule("", "pods")), kubetest.Binding("limits"),
 		service("policy", "validate"), endpointSlice("policy", "validate", true, false),
 		service("policy", "mutate"), endpointSlice("policy", "mutate"),
 		service("hive", "hive"), endpointSlice("hive", "hive", true),
@@ -452,9 +448,10 @@ func TestWatchOfOlderServers(t *testing.T) {
 	s.change(func() {
 		s.groups[schema.GroupVersion{Group: admissionv1.GroupName, Version: "v1beta1"}] = []string{"mutatingadmissionpolicies"}
 	})
+	once := must.Get(Read(t.Context(), s.clients(), Options{}, func(Progress) {}))(t)
 	for name, got := range map[string]*inventory.Snapshot{
 		"watch": watching(s, Options{}).await("anything", anything),
-		"read":  readOnce(t, s),
+		"read":  once.Snapshot(time.Now()),
 	} {
 		if got.PoliciesKnown || len(got.Errors) != 0 || len(got.Policies) != 1 {
 			t.Errorf("%s: policies %v, known %v, errors %v", name, got.Policies, got.PoliciesKnown, got.Errors)

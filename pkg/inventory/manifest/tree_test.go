@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
@@ -33,17 +32,12 @@ func (tr tree) write(t *testing.T, dir string) {
 func (tr tree) tar(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	tr.pack(t, &b)
-	return b.Bytes()
-}
-
-func (tr tree) pack(t testing.TB, writer io.Writer) {
-	t.Helper()
-	w := tar.NewWriter(writer)
+	w := tar.NewWriter(&b)
 	for _, name := range slices.Sorted(maps.Keys(tr)) {
 		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, tr[name])
 	}
 	must.Succeed(t, w.Close())
+	return b.Bytes()
 }
 
 func add(t testing.TB, w *tar.Writer, h *tar.Header, content string) {
@@ -136,13 +130,25 @@ func factsOf(o inventory.Objects) facts {
 // uncounted compares inputs but for their times and counts.
 var uncounted = cmpopts.IgnoreFields(Input{}, "Taken", "Objects", "Skipped")
 
+// What an input may lack.
+const (
+	noWebhooks   = "no webhook configurations: nothing to audit but conversions"
+	noCRDs       = "no CustomResourceDefinitions: conversions are unknown"
+	noNamespaces = "no Namespaces: their labels are unknown"
+	noServices   = "no Services: backends are unknown"
+	noSlices     = "no EndpointSlices: endpoints are unknown"
+	noWorkloads  = "no Pods or workloads: what runs behind Services is unknown"
+	noPolicies   = "no admission policies: whether there are any is unknown"
+	noServer     = "no server version: it is taken to be the newest known"
+)
+
 func TestMustGather(t *testing.T) {
 	t.Chdir(t.TempDir())
 	gather := mustGatherTree()
 	gather.write(t, ".")
 	must.Write(t, "gather.tar.gz", string(zip(t, gather.tar(t))))
 	must.Write(t, "gather.tar", string(gather.tar(t)))
-	const hosted, noPolicies = " is another cluster: audit it by itself", "no admission policies: whether there are any is unknown"
+	const hosted = " is another cluster: audit it by itself"
 	for path, want := range map[string]Input{
 		"must-gather.local.123":               {Kind: "must-gather", Lacks: []string{noPolicies, "quay-io-image/hostedcluster-x" + hosted}},
 		"must-gather.local.123/quay-io-image": {Kind: "must-gather", Lacks: []string{noPolicies, "hostedcluster-x" + hosted}},
@@ -207,15 +213,7 @@ func TestLayouts(t *testing.T) {
 			kind:  "oc adm inspect",
 			want:  []string{"a.yaml:1 Namespace /a"},
 			facts: facts{Services: []string{"a"}, Server: "unknown"},
-			lacks: []string{
-				"no webhook configurations: nothing to audit but conversions",
-				"no CustomResourceDefinitions: conversions are unknown",
-				"no Services: backends are unknown",
-				"no EndpointSlices: endpoints are unknown",
-				"no Pods or workloads: what runs behind Services is unknown",
-				"no admission policies: whether there are any is unknown",
-				"no server version: it is taken to be the newest known",
-			},
+			lacks: []string{noWebhooks, noCRDs, noServices, noSlices, noWorkloads, noPolicies, noServer},
 		},
 		"inspect, no policies": {
 			files: tree{
@@ -226,14 +224,7 @@ func TestLayouts(t *testing.T) {
 			kind:  "oc adm inspect",
 			want:  []string{"a.yaml:1 Namespace /a"},
 			facts: facts{Server: "unknown"},
-			lacks: []string{
-				"no webhook configurations: nothing to audit but conversions",
-				"no CustomResourceDefinitions: conversions are unknown",
-				"no Services: backends are unknown",
-				"no EndpointSlices: endpoints are unknown",
-				"no Pods or workloads: what runs behind Services is unknown",
-				"no server version: it is taken to be the newest known",
-			},
+			lacks: []string{noWebhooks, noCRDs, noServices, noSlices, noWorkloads, noServer},
 		},
 		"insights": {
 			files: tree{
@@ -249,14 +240,7 @@ func TestLayouts(t *testing.T) {
 			kind:  "insights archive",
 			want:  []string{"policy.json:1 ValidatingWebhookConfiguration /policy", "policy.json:1   a.example.com", "a.example.com.json:1 CustomResourceDefinition /a.example.com"},
 			facts: facts{Server: "v1.33.4", OpenShift: true},
-			lacks: []string{
-				"no Namespaces: their labels are unknown",
-				"no Services: backends are unknown",
-				"no EndpointSlices: endpoints are unknown",
-				"no Pods or workloads: what runs behind Services is unknown",
-				"no admission policies: whether there are any is unknown",
-				"no CA bundles: insights archives blank them",
-			},
+			lacks: []string{noNamespaces, noServices, noSlices, noWorkloads, noPolicies, "no CA bundles: insights archives blank them"},
 		},
 		"dump": {
 			files: tree{
@@ -273,14 +257,7 @@ func TestLayouts(t *testing.T) {
 			kind:  "cluster-info dump",
 			want:  []string{"services.json:1 Service x/s"},
 			facts: facts{Services: []string{"kube-system", "x"}, Server: "v1.34.2", Nodes: 2, Pods: 1},
-			lacks: []string{
-				"no webhook configurations: nothing to audit but conversions",
-				"no CustomResourceDefinitions: conversions are unknown",
-				"no Namespaces: their labels are unknown",
-				"no EndpointSlices: endpoints are unknown",
-				"no admission policies: whether there are any is unknown",
-				"no server version but that of the newest kubelet",
-			},
+			lacks: []string{noWebhooks, noCRDs, noNamespaces, noSlices, noPolicies, "no server version but that of the newest kubelet"},
 		},
 		"manifests that look like a must-gather": {
 			files: tree{"clusters/namespaces/a/core/services.yaml": list("- apiVersion: v1\n  kind: Service\n  metadata: {name: s, namespace: a}\n  spec: {ports: [{port: 443}]}\n")},
@@ -288,30 +265,18 @@ func TestLayouts(t *testing.T) {
 			kind:  "manifests",
 			want:  []string{"services.yaml:4 Service a/s"},
 			facts: facts{Server: "unknown"},
-			lacks: []string{
-				"no webhook configurations: nothing to audit but conversions",
-				"no CustomResourceDefinitions: conversions are unknown",
-				"no Namespaces: their labels are unknown",
-				"no EndpointSlices: endpoints are unknown",
-				"no Pods or workloads: what runs behind Services is unknown",
-				"no server version: it is taken to be the newest known",
-			},
+			lacks: []string{noWebhooks, noCRDs, noNamespaces, noSlices, noWorkloads, noServer},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			test.files.write(t, ".")
 			check := func(path string, kind string, stdin io.Reader) {
+				t.Helper()
 				o, summary := Read([]string{path}, Options{Stdin: stdin})
-				if diff := cmp.Diff(test.want, describe(o)); diff != "" {
-					t.Error(path, diff)
-				}
-				if diff := cmp.Diff(test.facts, factsOf(o)); diff != "" {
-					t.Error(path, diff)
-				}
-				if diff := cmp.Diff([]Input{{Path: path, Kind: kind, Lacks: test.lacks}}, summary.Inputs, uncounted); diff != "" {
-					t.Error(path, diff)
-				}
+				expect.Equal(t, test.want, describe(o))
+				expect.Equal(t, test.facts, factsOf(o))
+				expect.Equal(t, []Input{{Path: path, Kind: kind, Lacks: test.lacks}}, summary.Inputs, uncounted)
 			}
 			check(test.path, test.kind, nil)
 			check("-", test.kind+" (archive)", bytes.NewReader(zip(t, test.files.tar(t))))

@@ -32,14 +32,6 @@ type verdict struct {
 	error string
 }
 
-func verdictOf(p inventory.Probe) (verdict, string) {
-	text := p.Error
-	if c := p.Certificate; c != nil {
-		text += c.Untrusted + c.Misnamed
-	}
-	return verdict{answer: p.Answer, succeeds: succeeds(p, time.Now())}, text
-}
-
 // succeeds reports whether a call at the time gets through the handshake.
 func succeeds(p inventory.Probe, now time.Time) bool {
 	c := p.Certificate
@@ -48,8 +40,11 @@ func succeeds(p inventory.Probe, now time.Time) bool {
 
 func (v verdict) check(t *testing.T, p inventory.Probe) {
 	t.Helper()
-	got, text := verdictOf(p)
-	if got.answer != v.answer || got.succeeds != v.succeeds || !strings.Contains(text, v.error) || v.error == "" && text != "" {
+	text := p.Error
+	if c := p.Certificate; c != nil {
+		text += c.Untrusted + c.Misnamed
+	}
+	if p.Answer != v.answer || succeeds(p, time.Now()) != v.succeeds || !strings.Contains(text, v.error) || v.error == "" && text != "" {
 		t.Errorf("probe is %+v with the certificate %+v, want %+v", p, p.Certificate, v)
 	}
 }
