@@ -32,29 +32,6 @@ func TestParseOf(t *testing.T) {
 	}
 }
 
-func TestSelect(t *testing.T) {
-	m, err := Parse([]byte(scrape))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		name string
-		want Labels
-		sum  float64
-	}{
-		{"calls", nil, 6},
-		{"calls", Labels{"name": "a"}, 4},
-		{"calls", Labels{"name": "a", "code": "500"}, 1},
-		{"calls", Labels{"name": "c"}, 0},
-		{"seconds_bucket", Labels{"le": "1.0"}, 2},
-		{"up", nil, 1},
-	} {
-		if got := m.Select(test.name, test.want).Sum(); got != test.sum {
-			t.Errorf("%s%v sums to %v, want %v", test.name, test.want, got, test.sum)
-		}
-	}
-}
-
 func TestConditions(t *testing.T) {
 	m, err := Parse([]byte(scrape))
 	if err != nil {

@@ -85,10 +85,3 @@ func TestStopEndsAProcess(t *testing.T) {
 		t.Errorf("stopping again: %v", err)
 	}
 }
-
-func TestRunNamesTheProgramItCannotStart(t *testing.T) {
-	_, err := Run("/nonexistent/etcd", filepath.Join(t.TempDir(), "log"))
-	if err == nil || !strings.Contains(err.Error(), "/nonexistent/etcd") {
-		t.Errorf("got %v", err)
-	}
-}

@@ -10,23 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/metrics"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
-
-// approval is the annotation that makes informational findings leave.
-const approval = `{"metadata":{"annotations":{"webhook-approved.openshift.io":%s}}}`
-
-// approve sets the approval of a validating configuration to a JSON value.
-func (w environment) approve(t *testing.T, configuration, value string) {
-	t.Helper()
-	_, err := w.Kube.AdmissionregistrationV1().ValidatingWebhookConfigurations().Patch(t.Context(), configuration,
-		types.MergePatchType, fmt.Appendf(nil, approval, value), metav1.PatchOptions{})
-	testenv.Must(t, err)
-}
 
 // virtual is a resource that is never stored, and a request for it.
 type virtual struct {
@@ -153,7 +141,7 @@ func TestVirtualResources(t *testing.T) {
 				t.Errorf("called: %t, but the finding is %s", called, test.check)
 			}
 			// An approval covers what is informational, not this.
-			w.approve(t, b.Namespace, `"https://example.com/pull/1"`)
+			w.Kubectl(t, "annotate", "validatingwebhookconfiguration", b.Namespace, "webhook-approved.openshift.io=https://example.com/pull/1")
 			scraper.Await("approval appears", metrics.Present(testenv.WebhookInfo, testenv.With(labels, metrics.Labels{"approved": "true"})))
 			scraper.AwaitFinding(test.check, test.severity, labels)
 			w.Unregister(t, b.Namespace)

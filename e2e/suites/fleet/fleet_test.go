@@ -105,10 +105,8 @@ func installation(t *testing.T, exists bool) *auditor.Auditor {
 // writeRules has the auditor print its alerts, with short waiting times.
 func writeRules(t *testing.T) string {
 	t.Helper()
-	printed := testenv.Get(auditor.Command(t.Context(), testenv.Binary(t), "print", "rules", "--form=prometheus"))(t)
-	rules := testenv.Get(monitoring.ScaleRules(printed.Stdout, 0.03))(t)
-	path := filepath.Join(t.TempDir(), "rules.yaml")
-	testenv.Must(t, os.WriteFile(path, rules, 0o600))
+	rules := testenv.Get(monitoring.ScaleRules(testenv.Command(t, "print", "rules", "--form=prometheus").Stdout, 0.03))(t)
+	path := testenv.File(t, "rules.yaml", rules)
 	return path
 }
 
@@ -125,23 +123,17 @@ func TestFleet(t *testing.T) {
 		config["remote_write"] = []any{replaceFields(config["remote_write"].([]any)[0], object{"url": receiver.Prometheus + "/api/v1/write"})}
 		clusters[name] = start(t, config)
 	}
-	federating := start(t, example(t, "fleet.yaml", object{"static_configs": targets(clusters["a"].Prometheus, clusters["b"].Prometheus)}))
+	shown := example(t, "fleet.yaml", object{"static_configs": targets(clusters["a"].Prometheus, clusters["b"].Prometheus)})
+	federating := start(t, shown)
 	evaluating := start(t, object{
 		"rule_files":     []string{rules},
-		"scrape_configs": []object{replaceFields(federation(t, clusters), object{"params": object{"match[]": []string{`{__name__=~"webhook_auditor_.+"}`}}})},
+		"scrape_configs": []object{replaceFields(shown["scrape_configs"].([]any)[0], object{"params": object{"match[]": []string{`{__name__=~"webhook_auditor_.+"}`}}})},
 	})
 	for name, fleet := range map[string]prometheus{"federation": federating, "remote write": receiver, "rules for all clusters": evaluating} {
 		fleet.has(t, name, `count by (cluster) (webhook_auditor_webhook_info{configuration="policy"})`, "a", "b")
 		fleet.has(t, name, `group by (cluster) (webhook_auditor_finding{check="service-missing"})`, "a")
 		fleet.has(t, name, `group by (cluster) (ALERTS{alertname="WebhookBackendDownWarning",alertstate="firing"})`, "a")
 	}
-}
-
-// federation is the only scrape of the example.
-func federation(t *testing.T, clusters map[string]prometheus) object {
-	t.Helper()
-	config := example(t, "fleet.yaml", object{"static_configs": targets(clusters["a"].Prometheus, clusters["b"].Prometheus)})
-	return config["scrape_configs"].([]any)[0].(object)
 }
 
 // has waits until the expression has one series for each of the clusters.

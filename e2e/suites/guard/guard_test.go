@@ -154,14 +154,6 @@ func requirements(hook map[string]any) []any {
 	return out
 }
 
-// register creates the configuration until the end of the test.
-func (w environment) register(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
-	t.Helper()
-	made := testenv.Get(w.configurations(object.GetKind()).Create(t.Context(), object, metav1.CreateOptions{FieldManager: "owner"}))(t)
-	w.unregisterLater(t, object)
-	return made
-}
-
 func (w environment) unregisterLater(t *testing.T, object *unstructured.Unstructured) {
 	kind, name := object.GetKind(), object.GetName()
 	t.Cleanup(func() {
@@ -198,7 +190,9 @@ func TestGuardCoversAnyNumberOfWebhooks(t *testing.T) {
 				for i := range n {
 					hooks = append(hooks, idle(fmt.Sprintf("hook-%d", i)))
 				}
-				made := w.register(t, configuration(kind, "guard-many", hooks...))
+				object := configuration(kind, "guard-many", hooks...)
+				w.unregisterLater(t, object)
+				made := testenv.Get(w.configurations(kind).Create(t.Context(), object, metav1.CreateOptions{}))(t)
 				if have := len(hooksOf(made)); have != n {
 					t.Fatalf("%d webhooks are left of %d", have, n)
 				}

@@ -61,14 +61,9 @@ func activityOf(t *testing.T, scraper testenv.Scraper, w *testenv.Env) activity 
 		evaluations: scrape.Select(evaluations, nil).Sum(),
 		reads:       countReads(w.APIServerMetrics(t, "apiserver_request_total")),
 		errors:      scrape.Select(auditor.Prefix+"watch_errors_total", nil).Sum(),
-		snapshot:    snapshotTime(scrape),
+		snapshot:    time.UnixMilli(int64(1000 * scrape.Select(snapshotTimestamp, nil).Sum())),
 		log:         scraper.Output(),
 	}
-}
-
-// snapshotTime is the time of the auditor's snapshot.
-func snapshotTime(scrape metrics.Metrics) time.Time {
-	return time.UnixMilli(int64(1000 * scrape.Select(snapshotTimestamp, nil).Sum()))
 }
 
 // settled waits until two looks in a row see the same: a fresh control plane
