@@ -117,7 +117,7 @@ func (o object) isRival(other object) bool {
 	return len(own) > 0 && len(others) > 0 && !slices.ContainsFunc(own, isShared)
 }
 
-// parts are what tells the object from one of other software; none where that is unknown.
+// parts are what distinguishes the object from one of other software; none where that is unknown.
 func (o object) parts() []string {
 	var out []string
 	switch v := o.value.(type) {
