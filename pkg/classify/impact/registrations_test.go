@@ -9,9 +9,11 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -186,13 +188,12 @@ func cellsOf(list []ResourceOperations) map[cell]bool {
 	return out
 }
 
-// edit changes the policy webhook of the cluster.
-func edit(t *testing.T, change func(c *admissionv1.ValidatingWebhookConfiguration)) (changes []Registration, before, after *admission.Matcher) {
+// edit changes the policy configuration of the cluster.
+func edit(t *testing.T, change func(c *admissionv1.ValidatingWebhookConfiguration)) []Registration {
 	t.Helper()
 	was, now := objects(t, "testdata/cluster.yaml"), objects(t, "testdata/cluster.yaml")
 	change(policyOf(now))
-	before, after = admission.New(snapshot(was)), admission.New(snapshot(now))
-	return differing(before, after), before, after
+	return differing(admission.New(snapshot(was)), admission.New(snapshot(now)))
 }
 
 func differing(before, after *admission.Matcher) []Registration {
@@ -200,68 +201,57 @@ func differing(before, after *admission.Matcher) []Registration {
 	return out
 }
 
+// TestRegistrations: the words of a change, by the fields of the webhook that are written over.
 func TestRegistrations(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		change func(c *admissionv1.ValidatingWebhookConfiguration)
-		want   []string
-	}{
-		{"nothing that matters", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Annotations = map[string]string{"a": "b"} }, nil},
-		{"failurePolicy", func(c *admissionv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].FailurePolicy = new(admissionv1.Ignore)
-		}, []string{
+	sentences := func(change func(c *admissionv1.ValidatingWebhookConfiguration)) []string {
+		var out []string
+		for _, r := range edit(t, change) {
+			for _, w := range r.Webhooks {
+				out = append(out, w.Sentences...)
+			}
+		}
+		return out
+	}
+	for fields, want := range map[string][]string{
+		`failurePolicy: Ignore`: {
 			"failurePolicy Fail → Ignore: while its backend cannot be called, requests pass without it instead of being refused",
-		}},
-		{"timeout", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].TimeoutSeconds = new(int32(8)) }, []string{
-			"timeoutSeconds 5 → 8",
-		}},
-		{"a wider selector", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks[0].NamespaceSelector = nil }, []string{
+		},
+		`timeoutSeconds: 8`: {"timeoutSeconds 5 → 8"},
+		`namespaceSelector: null`: {
 			"namespaceSelector kubernetes.io/metadata.name notin (kube-system) → all: it skips no request any more",
-		}},
-		{"another selector", func(c *admissionv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "shop"}}
-		}, []string{
+		},
+		`namespaceSelector: {matchLabels: {team: shop}, matchExpressions: null}`: {
 			"namespaceSelector kubernetes.io/metadata.name notin (kube-system) → team=shop: which requests come and go by that is not compared",
-		}},
-		{"other operations", func(c *admissionv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].Rules[0].Operations = []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
-		}, []string{
+		},
+		`rules: [{operations: [CREATE, UPDATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]`: {
 			"called now for UPDATE of pods, where its selectors and matchConditions allow",
 			"no longer called for DELETE of pods, where its selectors and matchConditions allow",
 			"rules CREATE/DELETE pods in v1 → CREATE/UPDATE pods in v1",
-		}},
-		{"a resource that is not served", func(c *admissionv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].Rules = append(c.Webhooks[0].Rules, kubetest.Rule("shop.example.com", "carts", admissionv1.Create))
-		}, []string{
-			"rules CREATE/DELETE pods in v1 → CREATE/DELETE pods in v1; CREATE carts.shop.example.com",
-		}},
-		{"the backend", func(c *admissionv1.ValidatingWebhookConfiguration) {
-			c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: new("https://hooks.example.com/v?token=secret")}
-		}, []string{
+		},
+		`clientConfig: {service: null, url: "https://hooks.example.com/v?token=secret"}`: {
 			"backend Service policy/policy:443 → URL https://hooks.example.com/v",
-		}},
-		{"deleted", func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks = nil }, []string{
-			"deleted",
-			"no longer called for CREATE/DELETE of pods, where its selectors and matchConditions allow",
-			"backend was Service policy/policy:443", "failurePolicy was Fail", "timeoutSeconds was 5",
-		}},
+		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			changes, _, _ := edit(t, test.change)
-			var got []string
-			for _, r := range changes {
-				for _, w := range r.Webhooks {
-					got = append(got, w.Sentences...)
-				}
-			}
-			expect.Equal(t, test.want, got)
+		t.Run(fields, func(t *testing.T) {
+			expect.Equal(t, want, sentences(func(c *admissionv1.ValidatingWebhookConfiguration) {
+				must.Succeed(t, yaml.UnmarshalStrict([]byte(fields), &c.Webhooks[0]))
+			}))
 		})
 	}
+	expect.Equal(t, []string{"rules CREATE/DELETE pods in v1 → CREATE/DELETE pods in v1; CREATE carts.shop.example.com"}, sentences(func(c *admissionv1.ValidatingWebhookConfiguration) {
+		c.Webhooks[0].Rules = append(c.Webhooks[0].Rules, kubetest.Rule("shop.example.com", "carts", admissionv1.Create)) // not served
+	}))
+	expect.Equal(t, []string{
+		"deleted",
+		"no longer called for CREATE/DELETE of pods, where its selectors and matchConditions allow",
+		"backend was Service policy/policy:443", "failurePolicy was Fail", "timeoutSeconds was 5",
+	}, sentences(func(c *admissionv1.ValidatingWebhookConfiguration) { c.Webhooks = nil }))
+	expect.Equal(t, []string(nil), sentences(func(c *admissionv1.ValidatingWebhookConfiguration) { c.Annotations = map[string]string{"a": "b"} }))
 }
 
 // TestRegistrationNamesWhoWroteIt: the newest write but that of a status.
 func TestRegistrationNamesWhoWroteIt(t *testing.T) {
-	changes, _, _ := edit(t, func(c *admissionv1.ValidatingWebhookConfiguration) {
+	changes := edit(t, func(c *admissionv1.ValidatingWebhookConfiguration) {
 		at := func(day int) *metav1.Time { return new(metav1.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)) }
 		c.ManagedFields = []metav1.ManagedFieldsEntry{
 			{Manager: "kubectl-edit", Time: at(2)}, {Manager: "helm", Time: at(1)}, {Manager: "controller", Subresource: "status", Time: at(3)},
