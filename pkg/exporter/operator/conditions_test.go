@@ -97,6 +97,8 @@ func widgets(group string, stored ...string) inventory.Webhook {
 		Versions:       []inventory.CRDVersion{{Name: "v1", Served: true}, {Name: "v1beta1", Served: true}},
 		StorageVersion: "v1",
 		StoredVersions: stored,
+		Namespaced:     true,
+		Established:    true,
 	}
 	name := "widgets." + group
 	return inventory.Webhook{Registration: inventory.Registration{Ref: inventory.Ref{Type: inventory.Conversion, Configuration: name, Name: name}, FailurePolicy: admissionv1.Fail}, CRD: crd}
