@@ -151,17 +151,6 @@ func (p *evaluator) eval(offset time.Duration) {
 	}
 }
 
-// record evaluates one group alone until the end: what it records is what the
-// others read of the hours before.
-func (p *evaluator) record(group string, end time.Duration) {
-	p.t.Helper()
-	for _, g := range p.groups {
-		for at := time.Duration(0); g.Name() == group && at < end; at += g.Interval() {
-			g.Eval(p.t.Context(), time.Unix(0, 0).Add(at))
-		}
-	}
-}
-
 // restart starts Prometheus anew: it evaluates once, and restores the alerts.
 func (p *evaluator) restart(file string, offset time.Duration) {
 	p.t.Helper()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +81,7 @@ func (r *requestFlags) read(args []string, s streams) (requestArguments, error) 
 			err = fmt.Errorf("--labels %q: %w", r.labels, err)
 		}
 	}
-	if err = cmp.Or(err, a.subject.Contradiction()); err != nil {
+	if err = errors.Join(err, a.subject.Contradiction()); err != nil {
 		return a, usageError{fmt.Errorf("explain: %w", err)}
 	}
 	return a, nil

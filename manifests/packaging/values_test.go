@@ -169,6 +169,7 @@ func TestTyposAreRefused(t *testing.T) {
 		`{alerts: {clusterLabel: a-b}}`, `{alerts: {labels: {severity: page}}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookSlow: 0.005}}}`, `{alerts: {runbookBaseURL: example.com}}`,
 		`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookNone]}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookAuditorDown: 0.1}}}`,
 		`{prometheusOperator: {enabled: true}, alerts: {thresholds: {pageShare: 0.05}}}`, `{prometheusOperator: {enabled: true}, alerts: {thresholds: {pageShare: 0.1, WebhookFailingOpen: 0.15}}}`,
+		`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow], thresholds: {WebhookSlow: 0.1}}}`, `{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow], critical: [WebhookSlow]}}`,
 		`{replica: 3}`, `{ingress: {enabled: true}}`, `{httpRoute: {enabled: true}}`, `{image: {repo: x}}`, `{grafana: true}`, `{statusPage: {url: auditor.example.com}}`, `{replicas: many}`, `{extraArgs: [degraded]}`, `{networkPolicy: {apiServerPorts: []}}`,
 		`{policy: {longTimeout: 5}}`, `{policy: {budgets: [{resource: pods}]}}`, `{policy: {acknowledgements: [{check: over-broad}]}}`, `{policy: {latencyThresholds: {a: 3}}}`,
 	} {

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
 // machines are the architectures as ELF has them.
@@ -29,22 +31,19 @@ func hello() build {
 
 func TestArchive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "image.tar")
-	must(t, hello().write(path))
+	must.Succeed(t, hello().write(path))
 	if _, err := check(path); err != nil {
 		t.Errorf("checking the archive: %v", err)
 	}
-	index, err := read(path, t.TempDir())
-	must(t, err)
-	manifest, err := index.IndexManifest()
-	must(t, err)
+	index := must.Get(read(path, t.TempDir()))(t)
+	manifest := must.Get(index.IndexManifest())(t)
 	if manifest.MediaType != types.OCIImageIndex {
 		t.Errorf("media type %s", manifest.MediaType)
 	}
 	found := map[string]bool{}
 	for _, m := range manifest.Manifests {
 		found[m.Platform.OS+"/"+m.Platform.Architecture] = true
-		image, err := index.Image(m.Digest)
-		must(t, err)
+		image := must.Get(index.Image(m.Digest))(t)
 		if m.MediaType != types.OCIManifestSchema1 {
 			t.Errorf("%s: media type %s", m.Platform, m.MediaType)
 		}
@@ -58,8 +57,7 @@ func TestArchive(t *testing.T) {
 
 func checkConfig(t *testing.T, image v1.Image, architecture string) {
 	t.Helper()
-	file, err := image.ConfigFile()
-	must(t, err)
+	file := must.Get(image.ConfigFile())(t)
 	if file.OS != "linux" || file.Architecture != architecture {
 		t.Errorf("config is for %s/%s, want %s", file.OS, file.Architecture, architecture)
 	}
@@ -80,24 +78,19 @@ func checkConfig(t *testing.T, image v1.Image, architecture string) {
 // checkLayer wants nothing but one static binary that all users may run.
 func checkLayer(t *testing.T, image v1.Image, machine elf.Machine) {
 	t.Helper()
-	layers, err := image.Layers()
-	must(t, err)
+	layers := must.Get(image.Layers())(t)
 	if len(layers) != 1 {
 		t.Fatalf("%d layers, want 1", len(layers))
 	}
-	content, err := layers[0].Uncompressed()
-	must(t, err)
+	content := must.Get(layers[0].Uncompressed())(t)
 	defer content.Close()
 	files := tar.NewReader(content)
-	header, err := files.Next()
-	must(t, err)
+	header := must.Get(files.Next())(t)
 	if header.Name != "webhook-auditor" || header.Mode != 0o755 || header.Uid != 0 {
 		t.Errorf("the layer starts with %s, mode %o, owner %d", header.Name, header.Mode, header.Uid)
 	}
-	program, err := io.ReadAll(files)
-	must(t, err)
-	binary, err := elf.NewFile(bytes.NewReader(program))
-	must(t, err)
+	program := must.Get(io.ReadAll(files))(t)
+	binary := must.Get(elf.NewFile(bytes.NewReader(program)))(t)
 	if binary.Machine != machine {
 		t.Errorf("compiled for %s, want %s", binary.Machine, machine)
 	}
@@ -114,8 +107,7 @@ func checkLayer(t *testing.T, image v1.Image, machine elf.Machine) {
 // TestBuiltIsTaken: a static binary that is there is packed, for its architecture alone.
 func TestBuiltIsTaken(t *testing.T) {
 	b := hello()
-	path, err := b.compile("arm64", t.TempDir())
-	must(t, err)
+	path := must.Get(b.compile("arm64", t.TempDir()))(t)
 	b.built, b.program = path, "./testdata/none"
 	got, err := b.compile("arm64", t.TempDir())
 	if err != nil || got != path {
@@ -131,10 +123,8 @@ func TestSameSourceMakesSameImage(t *testing.T) {
 	var archives [2][]byte
 	for i := range archives {
 		path := filepath.Join(t.TempDir(), "image.tar")
-		must(t, hello().write(path))
-		content, err := os.ReadFile(path)
-		must(t, err)
-		archives[i] = content
+		must.Succeed(t, hello().write(path))
+		archives[i] = must.Get(os.ReadFile(path))(t)
 	}
 	if !bytes.Equal(archives[0], archives[1]) {
 		t.Error("two builds differ")
@@ -143,19 +133,11 @@ func TestSameSourceMakesSameImage(t *testing.T) {
 
 func TestBrokenArchiveIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "image.tar")
-	must(t, hello().write(path))
-	content, err := os.ReadFile(path)
-	must(t, err)
+	must.Succeed(t, hello().write(path))
+	content := must.Get(os.ReadFile(path))(t)
 	content[len(content)/2] ^= 1 // inside of a layer
-	must(t, os.WriteFile(path, content, 0o600))
+	must.Succeed(t, os.WriteFile(path, content, 0o600))
 	if _, err := check(path); err == nil {
 		t.Error("a changed layer passes")
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
