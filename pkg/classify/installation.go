@@ -21,6 +21,8 @@ import (
 type installation struct {
 	matcher   *admission.Matcher
 	manifests []*inventory.Manifest
+	// named are the manifests by kind and name.
+	named map[string][]int
 	// namespace is that of objects whose manifests state none.
 	namespace string
 	// orders are those in which programs do the operation.
@@ -62,7 +64,10 @@ func findStuck(w *work, r *Report) {
 	for _, input := range slices.Sorted(maps.Keys(inputs)) {
 		in := &installation{
 			matcher: m, manifests: inputs[input], namespace: metav1.NamespaceDefault,
-			requests: map[admission.Operation][]admission.Request{},
+			named: map[string][]int{}, requests: map[admission.Operation][]admission.Request{},
+		}
+		for i, o := range in.manifests {
+			in.named[o.Kind+"/"+o.Name] = append(in.named[o.Kind+"/"+o.Name], i)
 		}
 		var webhooks []installedWebhook
 		for _, p := range r.Profiles {
@@ -99,11 +104,14 @@ func findStuck(w *work, r *Report) {
 
 // find returns the object, none where the input does not hold it.
 func (in *installation) find(kind string, key inventory.Key) []int {
-	for i, m := range in.manifests {
-		if m.Kind == kind && m.Name == key.Name && (m.Namespace == key.Namespace ||
-			m.Namespace == "" && (key.Namespace == in.namespace || key.Namespace == metav1.NamespaceDefault)) {
-			return []int{i}
-		}
+	isIn := func(i int) bool {
+		namespace := in.manifests[i].Namespace
+		return namespace == key.Namespace ||
+			namespace == "" && (key.Namespace == in.namespace || key.Namespace == metav1.NamespaceDefault)
+	}
+	same := in.named[kind+"/"+key.Name]
+	if i := slices.IndexFunc(same, isIn); i >= 0 {
+		return same[i : i+1]
 	}
 	return nil
 }

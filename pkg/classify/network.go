@@ -214,9 +214,9 @@ func closedByMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) (clo
 		return fmt.Sprintf("PeerAuthentication %s/%s (STRICT)", strict.Namespace, strict.Name), excludedByIstio
 	}
 	refuses := slices.Contains([]string{"deny", "all-authenticated", "cluster-authenticated"}, w.MeshAnnotations[policy])
-	isOpened := slices.ContainsFunc(s.Manifests, func(m inventory.Manifest) bool { return m.Group == "policy.linkerd.io" })
-	if refuses && !isOpened && w.MeshAnnotations["linkerd.io/inject"] == "enabled" && !w.HostNetwork &&
-		!listsPort(w.MeshAnnotations[skippedByLinkerd], port) {
+	opens := func(m inventory.Manifest) bool { return m.Group == "policy.linkerd.io" }
+	if refuses && w.MeshAnnotations["linkerd.io/inject"] == "enabled" && !w.HostNetwork &&
+		!listsPort(w.MeshAnnotations[skippedByLinkerd], port) && !slices.ContainsFunc(s.Manifests, opens) {
 		return fmt.Sprintf("Linkerd (%s: %s)", policy, w.MeshAnnotations[policy]), skippedByLinkerd
 	}
 	return "", ""
