@@ -103,7 +103,10 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 		return i.card(evaluated, args[0], s)
 	}
 	change.Existing, err = i.existing(ctx, change.Missing(evaluated.Snapshot))
-	if err := errors.Join(err, change.Check(evaluated.Snapshot)); err != nil {
+	if err == nil {
+		err = change.Check(evaluated.Snapshot)
+	}
+	if err != nil {
 		return notFound(err, report.NewErrors(evaluated.Errors), s)
 	}
 	consequences, err := change.Evaluate(ctx, policy, evaluated)

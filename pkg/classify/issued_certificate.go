@@ -51,13 +51,13 @@ func misissued(p *Profile) *Problem {
 		return &Problem{
 			Message: fmt.Sprintf("gets its CA bundle from Certificate %s, which the input lacks, while %s/%s is for its Service: the bundle stays empty",
 				from, fitting.Namespace, fitting.Name),
-			Fix: fmt.Sprintf("set the annotation cert-manager.io/inject-ca-from to %s/%s%s", fitting.Namespace, fitting.Name, byOwner(p)),
+			Fix: fmt.Sprintf("set the annotation cert-manager.io/inject-ca-from to %s%s", quoted(fitting.Namespace+"/"+fitting.Name), byOwner(p)),
 		}
 	case named != nil && fitting == nil && !named.Spec.IsCA && hasService:
 		return &Problem{
 			Message: fmt.Sprintf("gets its CA bundle from Certificate %s, which is for %s, not for %s.%s.svc: calls fail",
 				from, cmp.Or(JoinBounded(named.Spec.DNSNames), "no DNS name"), service.Name, service.Namespace),
-			Fix: fmt.Sprintf("add %s.%s.svc to spec.dnsNames of the Certificate", service.Name, service.Namespace),
+			Fix: fmt.Sprintf("add %s to spec.dnsNames of the Certificate", quoted(service.Name+"."+service.Namespace+".svc")),
 		}
 	}
 	return nil
@@ -82,9 +82,9 @@ func unmounted(p *Profile) *Problem {
 			if !c.IsFor(p.Webhook.Backend.Service.Key) {
 				continue
 			}
-			fix := fmt.Sprintf("set spec.secretName of the Certificate to %s", mounted[0])
+			fix := "set spec.secretName of the Certificate to " + quoted(mounted[0])
 			if c.Spec.SecretName == mounted[0] {
-				fix = "move the Certificate to namespace " + w.Namespace
+				fix = "move the Certificate to namespace " + quoted(w.Namespace)
 			}
 			return &Problem{
 				Message: fmt.Sprintf("is served by %s, whose Pods mount Secret %s, while Certificate %s/%s for its Service makes Secret %[3]s/%[5]s: if nothing else makes the one they mount, they do not start",

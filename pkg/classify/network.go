@@ -84,10 +84,10 @@ func pluginPolicy(p *Profile) string {
 	}
 	for i := range s.Manifests {
 		m := &s.Manifests[i]
-		isRead := slices.ContainsFunc(s.NetworkPolicies,
-			func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key })
+		isSame := func(n inventory.NetworkPolicy) bool { return n.Kind == m.Kind && n.Key == m.Key }
 		if strings.HasSuffix(m.Kind, "NetworkPolicy") && mayOpen(strings.ToLower(m.Kind), m.Group) &&
-			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) && !isRead {
+			(m.Namespace == "" || m.Namespace == p.State.Service.Namespace) &&
+			!slices.ContainsFunc(s.NetworkPolicies, isSame) {
 			return m.String()
 		}
 	}

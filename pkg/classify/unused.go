@@ -26,8 +26,14 @@ var deadRule = &Check{
 
 func deadRules(m *admission.Matcher, r *inventory.Registration, unused []int) []Problem {
 	var dead, reasons []string
+	var whateverSelected []int // those that reach nothing without the objectSelector, too
+	if len(unused) > 0 && !r.ObjectSelector.Empty() {
+		selecting := *r
+		selecting.ObjectSelector = inventory.Selector{}
+		whateverSelected = m.UnusedRules(&selecting)
+	}
 	for _, i := range unused {
-		if reason := whyDead(m, r, i); reason != "" {
+		if reason := whyDead(m, r, i, whateverSelected); reason != "" {
 			dead = append(dead, fmt.Sprintf("rules[%d]", i))
 			reasons = append(reasons, reason)
 		}
@@ -44,7 +50,7 @@ func deadRules(m *admission.Matcher, r *inventory.Registration, unused []int) []
 // whyDead says why a rule that reaches nothing does so; "" where that may
 // change by itself. Wildcards are left alone, for their intent is unknown,
 // and so are groups of CRDs that are not served: optional integrations name them.
-func whyDead(m *admission.Matcher, r *inventory.Registration, index int) string {
+func whyDead(m *admission.Matcher, r *inventory.Registration, index int, whateverSelected []int) string {
 	s, rule := m.Snapshot, &r.Rules[index]
 	isWildcard := func(name string) bool { return strings.HasPrefix(name, "*") }
 	if slices.Contains(rule.APIGroups, "*") || slices.ContainsFunc(rule.Resources, isWildcard) ||
@@ -62,8 +68,6 @@ func whyDead(m *admission.Matcher, r *inventory.Registration, index int) string 
 			served = append(served, one)
 		}
 	}
-	selecting := *r
-	selecting.ObjectSelector = inventory.Selector{}
 	never, asksNone := admission.NeverSent(s, r.Ref), "calls no webhook"
 	if r.Type.IsPolicy() {
 		asksNone = "evaluates no policy"
@@ -76,7 +80,7 @@ func whyDead(m *admission.Matcher, r *inventory.Registration, index int) string 
 	switch {
 	case len(served) == 0:
 		return "the API server serves no " + named(rule) + didYouMean(s, rule)
-	case !r.ObjectSelector.Empty() && !slices.Contains(m.UnusedRules(&selecting), index):
+	case !r.ObjectSelector.Empty() && !slices.Contains(whateverSelected, index):
 		return fmt.Sprintf("no %s of %s carries labels, so that the objectSelector never selects one", operationsOf(rule), named(rule))
 	case !slices.ContainsFunc(served, isSent):
 		return "the API server " + asksNone + " for " + named(rule)

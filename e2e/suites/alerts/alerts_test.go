@@ -137,7 +137,6 @@ var incidents = []incident{
 		check:  "virtual-resource",
 		cures:  func(ctx context.Context, s scenario) error { return s.unregister(ctx) },
 		active: []string{"WebhookOnVirtualResource"},
-		page:   "WebhookOnVirtualResource",
 	},
 }
 

@@ -167,8 +167,11 @@ func siblings(p *classify.Profile) []string {
 // calledFor are the resources, and what else decides.
 func calledFor(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
-		if p.Matcher.ConversionNeed(p.CRD) == admission.NeverConverted {
+		switch p.Matcher.ConversionNeed(p.CRD) {
+		case admission.NeverConverted:
 			return fmt.Sprintf("no conversion of %s: only version %s is in use", p.CRD.Resource, p.CRD.StorageVersion)
+		case admission.Unserved:
+			return fmt.Sprintf("no conversion of %s: no version of it is served", p.CRD.Resource)
 		}
 		// All, as one that is not served may be stored or asked for.
 		versions := lists.Distinct(slices.Concat(p.CRD.VersionNames(), p.CRD.StoredVersions))
