@@ -494,9 +494,9 @@ func (w environment) compareUnchanged(t *testing.T) {
 	}
 }
 
-// ofFiles are checks of what is in files alone: bundles to be written, objects to be sent, and
-// workloads without Pods.
-var ofFiles = []string{"bundle-conflict", "refused-by-api", "host-port", "backend-selector"}
+// ofFiles are checks of what is in files alone: bundles and certificates to be written, objects to
+// be sent or installed, and workloads without Pods.
+var ofFiles = []string{"bundle-conflict", "refused-by-api", "host-port", "backend-selector", "issued-certificate", "platform-limits"}
 
 // findingKey is what identifies a finding.
 func findingKey(f testenv.ReportedFinding) string {
