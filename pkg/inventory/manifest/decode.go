@@ -161,6 +161,24 @@ func fieldAt(d *json.Decoder, path *field.Path, place place, offset int64) (*fie
 // convert returns the object as it is kept: with defaults.
 func convert(object metav1.Object) any {
 	switch o := object.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration:
+		o.Webhooks = slices.Clone(o.Webhooks) // the decoder allocates up to twice as many
+		for i := range o.Webhooks {
+			defaultRules(o.Webhooks[i].Rules)
+		}
+	case *admissionv1.MutatingWebhookConfiguration:
+		o.Webhooks = slices.Clone(o.Webhooks)
+		for i := range o.Webhooks {
+			defaultRules(o.Webhooks[i].Rules)
+		}
+	case *admissionv1.ValidatingAdmissionPolicy:
+		defaultNamedRules(o.Spec.MatchConstraints)
+	case *admissionv1.MutatingAdmissionPolicy:
+		defaultNamedRules(o.Spec.MatchConstraints)
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		defaultNamedRules(o.Spec.MatchResources)
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		defaultNamedRules(o.Spec.MatchResources)
 	case *apiextensionsv1.CustomResourceDefinition:
 		withoutSchemas(o)
 		defaultCRD(o)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -12,6 +13,25 @@ import (
 // The functions in this file set what kube-apiserver sets where it stores an object and
 // a file leaves it out. Source: defaults.go in each package of k8s.io/kubernetes/pkg/apis
 // and in k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.
+
+func defaultRules(rules []admissionv1.RuleWithOperations) {
+	allScopes := new(admissionv1.AllScopes)
+	for i := range rules {
+		rules[i].Scope = cmp.Or(rules[i].Scope, allScopes)
+	}
+}
+
+func defaultNamedRules(m *admissionv1.MatchResources) {
+	if m == nil {
+		return
+	}
+	allScopes := new(admissionv1.AllScopes)
+	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
+		for i := range rules {
+			rules[i].Scope = cmp.Or(rules[i].Scope, allScopes)
+		}
+	}
+}
 
 func defaultService(s *corev1.ServiceSpec) {
 	s.Type = cmp.Or(s.Type, corev1.ServiceTypeClusterIP)

@@ -8,8 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -41,8 +39,7 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	want, got := snapshotOf(t, stored), snapshotOf(t, written)
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(inventory.Snapshot{}), cmpopts.IgnoreFields(inventory.Snapshot{}, "Manifests"), cmp.Transformer("selector", inventory.Selector.String),
-		cmp.Transformer("scope", func(s *admissionv1.ScopeType) admissionv1.ScopeType { return ptr.Deref(s, admissionv1.AllScopes) })); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(inventory.Snapshot{}), cmpopts.IgnoreFields(inventory.Snapshot{}, "Manifests"), cmp.Transformer("selector", inventory.Selector.String)); diff != "" {
 		t.Errorf("as stored and as written:\n%s", diff)
 	}
 }

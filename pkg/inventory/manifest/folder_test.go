@@ -28,6 +28,7 @@ func deployed(replicas string) string {
 // TestFolders: which files of a source tree are objects, and what is reported of the others.
 func TestFolders(t *testing.T) {
 	patch := strings.Split(whole("a", "sys"), "  clientConfig")[0] + "  timeoutSeconds: 7\n"
+	allScopes := strings.Replace(whole("a", "sys"), "[as]", `[as], scope: "*"`, 1)
 	base := tree{"config/base/kustomization.yaml": "resources: [a.yaml]\n", "config/base/a.yaml": whole("a", "sys")}
 	with := func(more tree) tree {
 		for name, text := range base {
@@ -56,6 +57,8 @@ func TestFolders(t *testing.T) {
 		"one that names a plain folder": {with(tree{"config/default/kustomization.yaml": "resources: [../base, ../plain]\n", "config/plain/a.txt": "a"}), "a unknown", "it names ../plain, which has no kustomization.yaml"},
 		"other webhooks of one name":    {tree{"config/default/kustomization.yaml": "resources: [a.yaml, d.yaml]\n", "config/default/a.yaml": whole("a", "sys"), "config/default/d.yaml": deployed("1"), "config/test/kustomization.yaml": "resources: [a.yaml, d.yaml, c.yaml]\n", "config/test/a.yaml": strings.Replace(whole("a", "sys"), "a.example.com\n  admission", "b.example.com\n  admission", 1), "config/test/d.yaml": deployed("2"), "config/test/c.yaml": crdWhole}, "a d unknown", "of the objects of config/default: config/test;"},
 		"two of one name":               {tree{"x/kustomization.yaml": "resources: [a.yaml]\n", "x/a.yaml": whole("a", "sys"), "y/kustomization.yaml": "resources: [a.yaml]\n", "y/a.yaml": strings.Replace(whole("a", "sys"), "a.example.com\n  admission", "b.example.com\n  admission", 1)}, "a unknown", "of which the latter counts"},
+		"equal but for a default":       {tree{"a.yaml": whole("a", "sys"), "b.yaml": allScopes}, "a unknown", ""},
+		"equal forms but for a default": {tree{"x/kustomization.yaml": "resources: [a.yaml]\n", "x/a.yaml": whole("a", "sys"), "y/kustomization.yaml": "resources: [a.yaml]\n", "y/a.yaml": allScopes}, "a unknown", ""},
 		"equal forms":                   {with(tree{"config/other/kustomization.yaml": "resources: [../base]\ncommonLabels: {}\n"}), "a unknown", ""},
 		"a root that does not build":    {with(tree{"config/default/kustomization.yaml": "resources: [../base, gone.yaml]\n"}), "a unknown", "kustomization config/default/kustomization.yaml cannot be built: it names gone.yaml"},
 		"workloads of such a one":       {with(tree{"config/base/kustomization.yaml": "resources: [a.yaml, d.yaml]\n", "config/base/d.yaml": deployed("1"), "config/default/kustomization.yaml": "resources: [../base, gone.yaml]\npatches: [{path: p.yaml}]\n"}), "a unknown", "cannot be built: it names p.yaml"},
