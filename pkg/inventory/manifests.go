@@ -1,5 +1,10 @@
 package inventory
 
+import (
+	"slices"
+	"strings"
+)
+
 // Manifest is what a Snapshot keeps of an object that is still to be applied: a file
 // has it, and no API server has stored it.
 type Manifest struct {
@@ -22,6 +27,15 @@ type Applied struct {
 	Object any
 	// Unknown are the fields that it has and its kind has not, as paths.
 	Unknown []string
+}
+
+// InConversion are the Unknown fields of a CRD's conversion; none of an object that is stored.
+func (a *Applied) InConversion() []string {
+	if a == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(a.Unknown),
+		func(path string) bool { return !strings.HasPrefix(path, "spec.conversion.") })
 }
 
 // The annotations by which installers order what they apply.

@@ -133,10 +133,11 @@ func newBackend(c admissionv1.WebhookClientConfig) Backend {
 }
 
 // conversion returns the webhook that converts the CRD, if one does, or is to: a file may
-// have a strategy without its webhook, or a webhook of another strategy or a misspelt one.
+// have a strategy without its webhook, a webhook of another strategy, or either misspelt.
 func conversion(c *apiextensionsv1.CustomResourceDefinition, crd *CRD) []*Webhook {
 	conv := c.Spec.Conversion
-	if conv == nil || conv.Strategy == apiextensionsv1.NoneConverter && conv.Webhook == nil {
+	isWhole := len(crd.Object.Applied.InConversion()) == 0
+	if conv == nil || conv.Strategy == apiextensionsv1.NoneConverter && conv.Webhook == nil && isWhole {
 		return nil
 	}
 	webhook := ptr.Deref(conv.Webhook, apiextensionsv1.WebhookConversion{})

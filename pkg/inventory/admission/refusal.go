@@ -41,6 +41,9 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 	case *apiextensionsv1.CustomResourceDefinition:
 		v.metadata(&c.ObjectMeta, 0)
 		v.conversion(field.NewPath("spec", "conversion"), c.Spec.Conversion)
+		for _, path := range applied.InConversion() {
+			v.unknown(path)
+		}
 		return v.errors
 	default:
 		return nil
@@ -63,7 +66,9 @@ func (v *validator) conversion(fieldPath *field.Path, c *apiextensionsv1.CustomR
 	fieldPath = fieldPath.Child("webhook")
 	switch {
 	case c.Strategy != apiextensionsv1.WebhookConverter:
-		v.errors = append(v.errors, field.Forbidden(fieldPath, "must not be set unless strategy is Webhook"))
+		if c.Webhook != nil {
+			v.errors = append(v.errors, field.Forbidden(fieldPath, "must not be set unless strategy is Webhook"))
+		}
 		return
 	case c.Webhook == nil || c.Webhook.ClientConfig == nil:
 		v.required(fieldPath.Child("clientConfig"), "required when strategy is set to Webhook", true)
