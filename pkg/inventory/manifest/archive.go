@@ -19,12 +19,15 @@ type limits struct {
 	// objects is the most that is kept of all inputs: some 2 KiB each.
 	// The largest clusters have 150,000 Pods.
 	objects int
+	// entries counts the files of an archive, of each of which a name is kept.
+	entries int
 	// member is the most that is read of one of them, members of all.
 	member, members int64
 }
 
 var defaultLimits = limits{
 	objects: 500_000,
+	entries: 2_000_000,
 	member:  512 << 20,
 	members: 8 << 30,
 }
@@ -89,7 +92,7 @@ func (r *reader) archive(f *file, data io.Reader) {
 	members := tar.NewReader(data)
 	all := &bounded{members, r.limits.members, tooManyBytes}
 	last := "its start"
-	for {
+	for range r.limits.entries {
 		h, err := members.Next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -101,6 +104,7 @@ func (r *reader) archive(f *file, data io.Reader) {
 		last = h.Name
 		r.inArchive(f, h, &bounded{all, r.limits.member, "too large for an archive of objects: the rest of the file is not read"})
 	}
+	r.failed(f, 0, fmt.Errorf("more than %d entries: what follows %s is not read", r.limits.entries, last))
 }
 
 func broken(err error) error {

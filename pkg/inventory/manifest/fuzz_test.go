@@ -62,7 +62,7 @@ func FuzzReadArchive(f *testing.F) {
 	f.Add(zip(f, mustGatherTree().tar(f)))
 	f.Add(tree{"../a.yaml": hookYAML, "b/c.json": "{}"}.tar(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		little := limits{objects: 100, member: 1 << 20, members: 1 << 20}
+		little := limits{objects: 100, entries: 100, member: 1 << 20, members: 1 << 20}
 		for _, packed := range [][]byte{data, zip(t, data)} {
 			o, _ := Read([]string{"-"}, Options{Stdin: bytes.NewReader(packed), limits: little})
 			for _, e := range o.Errors {

@@ -27,6 +27,8 @@ func namespace(name string) string {
 // TestHostileArchives reads what can be read of archives that mean harm or
 // came to harm.
 func TestHostileArchives(t *testing.T) {
+	few := defaultLimits
+	few.entries = 2
 	brief := defaultLimits
 	brief.objects = 2
 	small := defaultLimits
@@ -67,6 +69,11 @@ func TestHostileArchives(t *testing.T) {
 		}},
 		"not compressed after all": {defaultLimits, []byte("\x1f\x8bxxxxxxxxxxxxxxxxxxx"), []string{
 			"! archive: gzip: invalid header",
+		}},
+		"too many entries": {few, whole, []string{
+			"archive!a.yaml:1 Namespace /a",
+			"archive!b.yaml:1 Namespace /b",
+			"! archive: more than 2 entries: what follows b.yaml is not read",
 		}},
 		"too many objects": {brief, tree{"a.yaml": namespace("a"), "b.yaml": namespace("b") + "---\n" + namespace("c"), "d.yaml": namespace("a")}.tar(t), []string{
 			"archive!d.yaml:1 Namespace /a",
