@@ -261,6 +261,15 @@ func nodeTerms(s corev1.PodSpec) []corev1.NodeSelectorTerm {
 	return s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
+// ofAnyNode are the terms without what its controller adds to each Pod of a DaemonSet: the node.
+func ofAnyNode(terms []corev1.NodeSelectorTerm) []corev1.NodeSelectorTerm {
+	out := slices.Clone(terms)
+	for i := range out {
+		out[i].MatchFields = nil
+	}
+	return out
+}
+
 // readinessPort is the port that the readinessProbe of the container asks.
 func readinessPort(c corev1.Container) int32 {
 	var port intstr.IntOrString
@@ -330,6 +339,9 @@ func podWorkload(p *corev1.Pod) Workload {
 	if owner := metav1.GetControllerOfNoCopy(p); owner != nil {
 		w.Daemon = owner.Kind == "DaemonSet"
 		w.NodeCritical = w.Daemon && p.Spec.PriorityClassName == nodeCriticalClass
+		if w.Daemon {
+			w.NodeTerms = ofAnyNode(w.NodeTerms)
+		}
 	}
 	if p.Spec.NodeName != "" {
 		w.Nodes = []string{p.Spec.NodeName}
