@@ -51,6 +51,7 @@ func TestFolders(t *testing.T) {
 		"overlays":                      {with(tree{"config/default/kustomization.yaml": "namePrefix: x-\nresources: [../base]\n", "config/release/kustomization.yaml": "namePrefix: y-\nresources: [../base]\n"}), "x-a unknown", "of the objects of config/default: config/release;"},
 		"the overlay with webhooks":     {with(tree{"config/default/kustomization.yaml": "namespace: sys\nresources: [../crd]\n", "config/hooks/kustomization.yaml": "namespace: sys\nresources: [../crd, ../base]\n", "config/crd/kustomization.yaml": "resources: [c.yaml]\n", "config/crd/c.yaml": crdWhole}), "a as.a.example.com unknown", ""},
 		"what a bundle is made of":      {with(tree{"config/manifests/kustomization.yaml": "namePrefix: x-\nresources: [bases/a.clusterserviceversion.yaml, ../base, ../samples]\n", "config/manifests/bases/a.clusterserviceversion.yaml": "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a}\n", "config/samples/kustomization.yaml": "resources: [s.yaml]\n", "config/samples/s.yaml": "apiVersion: a.example.com/v1\nkind: A\nmetadata: {name: sample}\n"}), "a unknown", ""},
+		"a bundle with a misnamed CRD":  {tree{"kustomization.yaml": "resources: [bases/a.clusterserviceversion.yaml, a.yaml, n.yaml, c.yaml]\n", "bases/a.clusterserviceversion.yaml": "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a}\n", "a.yaml": whole("a", "sys"), "n.yaml": namespace("core"), "c.yaml": strings.Replace(crdWhole, "name: as.a.example.com", "name: as", 1)}, "a as core unknown", ""},
 		"overlays of a bundle":          {with(tree{"config/manifests/base/kustomization.yaml": "namePrefix: x-\nresources: [bases/a.clusterserviceversion.yaml, ../../base]\n", "config/manifests/base/bases/a.clusterserviceversion.yaml": "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersion\nmetadata: {name: a}\n", "config/manifests/ocp/kustomization.yaml": "namePrefix: y-\nresources: [../base]\n"}), "a unknown", ""},
 		"an overlay of the default":     {with(tree{"config/default/kustomization.yaml": "namePrefix: x-\nresources: [../base]\n", "config/all/kustomization.yaml": "namePrefix: y-\nresources: [../default]\n"}), "x-a unknown", "of the objects of config/default: config/all;"},
 		"an overlay without CRDs":       {with(tree{"config/some/kustomization.yaml": "namePrefix: y-\nresources: [../base]\n", "config/whole/kustomization.yaml": "namePrefix: x-\nresources: [../base, c.yaml]\n", "config/whole/c.yaml": crdWhole}), "as.a.example.com x-a unknown", "of the objects of config/whole: config/some;"},
@@ -84,6 +85,9 @@ func TestFolders(t *testing.T) {
 			}
 			for _, d := range o.Deployments {
 				names = append(names, d.Name)
+			}
+			for _, n := range o.Namespaces {
+				names = append(names, n.Name)
 			}
 			for _, c := range o.CRDs {
 				names = append(names, c.Name)

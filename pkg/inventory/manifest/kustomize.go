@@ -275,7 +275,7 @@ func (b *build) applied() []made {
 	}
 	groups := map[string]bool{}
 	for _, m := range b.objects {
-		if _, group, _ := strings.Cut(m.GetName(), "."); m.GetKind() == inventory.KindCRD {
+		if _, group, dotted := strings.Cut(m.GetName(), "."); dotted && m.GetKind() == inventory.KindCRD {
 			groups[group] = true
 		}
 	}
