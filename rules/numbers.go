@@ -129,7 +129,7 @@ func (n Number) decides(groups []Group) bool {
 	return slices.ContainsFunc(dependents()[n.Name], func(name string) bool { return slices.Contains(names, name) })
 }
 
-// dependents are the alerts that depend on each number: the one of its name, or those that read it or records that do.
+// dependents are the alerts that depend on each number: those that read it, or records that do.
 var dependents = sync.OnceValue(func() map[string][]string {
 	reads, alerts, out := map[string][]string{}, alertNames(Groups()), map[string][]string{}
 	for _, g := range Groups() {
@@ -142,14 +142,14 @@ var dependents = sync.OnceValue(func() map[string][]string {
 	}
 	for _, n := range Numbers {
 		depend := []string{"$" + n.Name}
-		for i := 0; i < len(depend) && !slices.Contains(alerts, n.Name); i++ {
+		for i := 0; i < len(depend); i++ {
 			for name, inputs := range reads {
 				if slices.Contains(inputs, depend[i]) && !slices.Contains(depend, name) {
 					depend = append(depend, name)
 				}
 			}
 		}
-		isOther := func(name string) bool { return name != n.Name && !slices.Contains(depend, name) }
+		isOther := func(name string) bool { return !slices.Contains(depend, name) }
 		out[n.Name] = slices.DeleteFunc(slices.Clone(alerts), isOther)
 	}
 	return out

@@ -152,6 +152,16 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// TestDecidingNumbers holds that a number is taken for as long as anything that is printed depends on it.
+func TestDecidingNumbers(t *testing.T) {
+	for _, name := range []string{"WebhookFailingClosed", "WebhookCallsFailing", "WebhookSlow"} {
+		o := Options{Disabled: []string{name}, Thresholds: map[string]float64{name: 0.08}}
+		if _, err := Render(RuleFile, o); (err != nil) != (name == "WebhookSlow") {
+			t.Errorf("%+v: error %v, want one of WebhookSlow alone", o, err)
+		}
+	}
+}
+
 func TestSeverities(t *testing.T) {
 	milder := map[string]bool{}
 	for _, g := range Groups() {
