@@ -153,7 +153,7 @@ func start(t *testing.T, p *pages) *mem.Alerts {
 	}
 	inhibitor := inhibit.NewInhibitor(alerts, conf.InhibitRules, logger, recorder)
 	pipeline := notify.NewPipelineBuilder(registry, featurecontrol.NoopFlags{}, recorder).New(receivers, func() time.Duration { return 0 },
-		inhibitor, silence.NewSilencer(silences, logger, recorder), timeinterval.NewIntervener(intervals(conf)), groups, log, nil)
+		inhibitor, silence.NewSilencer(silences, logger, recorder), timeinterval.NewIntervener(nil), groups, log, nil)
 	dispatcher := dispatch.NewDispatcher(alerts, dispatch.NewRoute(conf.Route, nil), pipeline, groups,
 		func(d time.Duration) time.Duration { return max(d, notify.MinTimeout) }, 30*time.Second, nil, logger, recorder, dispatch.NewDispatcherMetrics(false, registry, featurecontrol.NoopFlags{}), nil)
 	go dispatcher.Run(time.Now())
@@ -167,15 +167,6 @@ func start(t *testing.T, p *pages) *mem.Alerts {
 		alerts.Close()
 	})
 	return alerts
-}
-
-// intervals are those in which routes are mute.
-func intervals(conf *config.Config) map[string][]timeinterval.TimeInterval {
-	out := map[string][]timeinterval.TimeInterval{}
-	for _, one := range conf.TimeIntervals {
-		out[one.Name] = one.TimeIntervals
-	}
-	return out
 }
 
 // sendsResolved is whether the receiver hears of what is over.
