@@ -49,11 +49,12 @@ var notInInventory = Alert{
 // recurring returns how often calls of a webhook failed so in the last 15 minutes,
 // where they did in the 15 minutes before as well: often enough to be no
 // accident, whatever the traffic and whichever API server it meets. It begins
-// while they do.
+// while they do: within three minutes of the last one, or within five where they are seldom,
+// as else no two evaluations in turn would see one at an interval of two minutes.
 func recurring(ways string) string {
 	return strings.ReplaceAll(`sum by (type, name) (increase(FAILED[15m])) > 0
 		and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0
-		and on (type, name) sum by (type, name) (increase(FAILED[3m])) > 0`, "FAILED", failures+`{`+ways+`}`)
+		and on (type, name) sum by (type, name) (increase(FAILED[5m]) and changes(FAILED[15m]) < 6 or increase(FAILED[3m])) > 0`, "FAILED", failures+`{`+ways+`}`)
 }
 
 // rejectionsJumped is the share of the calls that the webhook refuses on purpose, where it has

@@ -42,8 +42,8 @@ const groupInterval = 3 * time.Minute
 
 func (a Alert) keepFiring() time.Duration { return max(a.KeepFiring, groupInterval) }
 
-// begunAgain selects the series of a record that have come back twice in 75 minutes.
-func begunAgain(record string) string {
+// endedTwice selects the series of a record that have ended twice in 75 minutes.
+func endedTwice(record string) string {
 	return strings.ReplaceAll(`resets((RECORD ^ 0 or 0 * last_over_time(RECORD[75m]))[75m:1m]) >= 2`, "RECORD", record)
 }
 

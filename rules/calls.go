@@ -229,7 +229,7 @@ func callsBy(window string) string {
 // more, or no API server is scraped.
 //
 // Either begins while calls fail, or none is made, and ends within three minutes where enough
-// calls are answered. What has ended and begun again twice goes on for a quarter of an hour after the
+// calls are answered. What has ended twice in 75 minutes goes on for a quarter of an hour after the
 // last failure: a backend that comes and goes is one page.
 func outageRecords() []RecordingRule {
 	names := strings.NewReplacer("PER", perFailure, "RATIO30", ratio("30m"), "RATIO3", ratio("3m"), "RATIO5", ratio("5m"), "RATIO6H", ratio("6h"),
@@ -243,7 +243,7 @@ func outageRecords() []RecordingRule {
 			or on PER (FAILED6H and on (type, name, operation) (CALLED30 >= 20) unless on PER (RATIO30 > 0.5) unless on PER last_over_time(RATIO3[15m]))`},
 		{Name: fresh, Asks: "Which share failed in 3m, where it is what it was a minute ago?", Expr: `RATIO3 > on PER 0.95 * max_over_time(RATIO3[90s])`},
 		{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(RATIO3 > 0.1) ^ 0 or on PER 0 * last_over_time(RATIO3[75m])`},
-		{Name: respelled, Asks: "Which share failed in 30m, where calls began to fail three times in 75m, and failed within 15m?", Expr: `
+		{Name: respelled, Asks: "Which share failed in 30m, where failing ended twice in 75m, and calls failed within 15m?", Expr: `
 			RATIO30 and on PER resets(SPELLS[75m]) >= 2 and on PER last_over_time(RATIO3[15m]) unless on (type, name) (REPAIRED unless on (type, name) CALLED30 >= 20)`},
 		{Name: shortOutage, Asks: "Which share fails, of a webhook that is called all the time, where it is an outage?", Expr: `
 			RATIO5 > $pageShare

@@ -130,7 +130,7 @@ func failureAlerts() []Alert {
 		{
 			Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
 			Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
-			Expr: strings.NewReplacer("CUTOFF", cutOff, "NONE", noneReachable, "AGAIN", begunAgain(noneReachable), "FIRES", `ALERTS{alertname="WebhookNoneReachable", alertstate="firing"}`).Replace(`
+			Expr: strings.NewReplacer("CUTOFF", cutOff, "NONE", noneReachable, "AGAIN", endedTwice(noneReachable), "FIRES", `ALERTS{alertname="WebhookNoneReachable", alertstate="firing"}`).Replace(`
 				CUTOFF and on (instance) count_over_time(NONE[5m:1m]) >= 3 and on (instance) (NONE or on (instance) FIRES)
 				or on (instance) (max_over_time(NONE[15m]) and on (instance) AGAIN and on (instance) FIRES)`),
 			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,

@@ -23,8 +23,8 @@ func latencyAlerts() []Alert {
 			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 5 * time.Minute,
 			// Calls that time out fail, and are slow for longer: the page on the failures says it.
 			Expr:        withBackend(slow + `WebhookCriticalResourceSlow and on (type, name) ` + vitalOrUnknown + ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`),
-			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster depends on.`,
-			Description: slowCallsTo(webhookNamed) + ` Each request` + forReached + `, waits for it, whatever its failurePolicy.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.`,
+			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster may depend on.`,
+			Description: slowCallsTo(webhookNamed) + ` Each request` + forReached + `, waits for it, whatever its failurePolicy. The cluster depends on these, or no auditor has reported within a day what it is called for.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.`,
 			Variables:   webhookVariables,
 		},
 		{
@@ -62,8 +62,9 @@ const (
 	slowHeld = `cluster_type_name:webhook_auditor_calls_slow:held`
 	slow     = slowHeld + `{type!="conversion"} > $`
 
-	// vitalOrUnknown are the webhooks that reach what the cluster depends on, and those of which that is not known, but that calls hang.
-	vitalOrUnknown = `(` + onVital + ` or ` + hangs + ` unless on (type, name) ` + thresholds + `)`
+	// vitalOrUnknown are the webhooks that reach what the cluster depends on. Of those of which that is
+	// not known, they are those of which calls hang, until the page on it ends.
+	vitalOrUnknown = `(` + onVital + ` or (` + hangs + ` or on (type, name) ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}) unless on (type, name) ` + thresholds + `)`
 
 	// hangs is the share of the calls that take so long that clients give up.
 	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`
@@ -117,7 +118,7 @@ var slowRecords = []RecordingRule{
 // slowNowRecords are of the group of what reads them.
 func slowNowRecords() []RecordingRule {
 	names := strings.NewReplacer("SHARE", slowShare, "COUNT", slowCount, "HANGS", hangs,
-		"LONG", slowLong, "SLOW", slowNow, "AGAIN", begunAgain(slowNow), "FIRES", `ALERTS{alertname=~"Webhook(|CriticalResource|Conversion)Slow", alertstate="firing"}`, "CALLED6H", affectedCalls("6h"), "CALLED30", affectedCalls("30m"), "CALLED5", affectedCalls("5m"))
+		"LONG", slowLong, "SLOW", slowNow, "AGAIN", endedTwice(slowNow), "FIRES", `ALERTS{alertname=~"Webhook(|CriticalResource|Conversion)Slow", alertstate="firing"}`, "CALLED6H", affectedCalls("6h"), "CALLED30", affectedCalls("30m"), "CALLED5", affectedCalls("5m"))
 	out := []RecordingRule{
 		{Name: slowLong, Asks: "Which share of the calls of 6h was slow, of webhooks that are called now and then?", Expr: `
 			clamp_max(sum_over_time(COUNT[6h:5m]) / on (type, name) CALLED6H, 1)

@@ -41,7 +41,7 @@ var Numbers = []Number{
 	{"WebhookFailingOpen", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "The same, where requests pass."},
 	{"WebhookConversionFailing", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "The same, of conversions."},
 	{"ticketShareOfHours", 0.02, 0, 0.002, 0.99, "", "pageShare", "Each of them is also for more than this share of the calls of six hours, half of it in half of the slots."},
-	{"WebhookCriticalResourceSlow", 0.01, 0, leastShare, 0.99, "", "", "Over this share of the calls takes longer than the webhook's threshold, and the cluster depends on it."},
+	{"WebhookCriticalResourceSlow", 0.01, 0, leastShare, 0.99, "", "", "Over this share of the calls takes longer than the webhook's threshold, and the cluster depends on it, or its reach is not known."},
 	{"WebhookSlow", 0.01, 0, leastShare, 0.99, "", "", "The same, where the cluster does not."},
 	{"WebhookRejectionsHigh", 0.1, 0, 0.001, 0.99, "", "", "Over this share of the requests is refused on purpose."},
 	{"pageShare", 0.2, 0, leastShare, 0.99, "WebhookFailingClosed", "", "An outage of a webhook that is called all the time: over this share of the calls of 5 minutes fails."},
