@@ -12,7 +12,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// The findings of TestFindingAlerts are reported for a while, and a scrape fails
+// The findings of alerts on them are reported for a while, and a scrape fails
 // in between.
 const (
 	findingBegins = 6 * time.Minute

@@ -59,8 +59,8 @@ func (c *connections) count(conn net.Conn, requests int) {
 
 type connectionKey struct{}
 
-// serve has the server keep to the bound, and count the requests that the handler answers.
-func (c *connections) serve(server *http.Server, next http.Handler) {
+// bound has the server keep to the bound, and count the requests that the handler answers.
+func (c *connections) bound(server *http.Server, next http.Handler) {
 	server.ConnState = c.changed
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return context.WithValue(ctx, connectionKey{}, conn)

@@ -116,7 +116,7 @@ func newServer(handler http.Handler) *http.Server {
 		WriteTimeout:      2 * time.Minute,
 		IdleTimeout:       2 * time.Minute,
 	}
-	(&connections{requests: map[net.Conn]int{}}).serve(server, handler)
+	(&connections{requests: map[net.Conn]int{}}).bound(server, handler)
 	return server
 }
 

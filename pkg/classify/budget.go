@@ -285,7 +285,7 @@ func (b costIndex) together(met []*Profile, asks asks) [][]*Profile {
 // findCosts computes what the critical resources cost, and adds each exceeded
 // budget of the Policy to the webhooks of the chain.
 func (p *Policy) findCosts(w *work, r *Report) {
-	critical := distinct(p.Classes[ClassCritical])
+	critical := distinctResources(p.Classes[ClassCritical])
 	resources := slices.Clone(critical)
 	for _, allowed := range p.Budgets {
 		resources = append(resources, allowed.Resource)

@@ -63,7 +63,7 @@ func defaultClasses() map[Class][]inventory.Resource {
 				out[class] = append(out[class], s.Resource)
 			}
 		}
-		out[class] = distinct(out[class])
+		out[class] = distinctResources(out[class])
 	}
 	return out
 }
@@ -76,8 +76,8 @@ func resourcesNamed(names string) []inventory.Resource {
 	})
 }
 
-// distinct sorts the resources, and keeps one of each.
-func distinct(all []inventory.Resource) []inventory.Resource {
+// distinctResources sorts the resources, and keeps one of each.
+func distinctResources(all []inventory.Resource) []inventory.Resource {
 	return slices.Compact(slices.SortedFunc(slices.Values(all), inventory.Resource.Compare))
 }
 

@@ -42,7 +42,7 @@ func defaultControlPlane() map[string][]inventory.Resource {
 		}
 	}
 	for namespace := range out {
-		out[namespace] = distinct(out[namespace])
+		out[namespace] = distinctResources(out[namespace])
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func (s *Snapshot) LikelyService(missing Key) (Key, bool) {
 	names := slices.Concat(placed, p.unplaced)
 	isNear := func(name string) bool {
 		part := isPartOf(missing.Name, name) && !p.called[Key{missing.Namespace, name}]
-		return part || isMisspelt(missing.Name, name) || words(missing.Name) == words(name)
+		return part || isMisspelt(missing.Name, name) || wordKey(missing.Name) == wordKey(name)
 	}
 	if name := nearest(missing.Name,
 		slices.DeleteFunc(names, func(name string) bool { return !isNear(name) })); name != "" {
@@ -111,8 +111,8 @@ func isMisspelt(name, other string) bool {
 
 const digits = "0123456789"
 
-// words are those of a name, in an order of their own: webhook-policy-svc and policy-webhook-service.
-func words(name string) string {
+// wordKey is the same for names of the same words: webhook-policy-svc and policy-webhook-service.
+func wordKey(name string) string {
 	out := strings.Split(name, "-")
 	for i, word := range out {
 		if word == "svc" {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -50,12 +51,28 @@ func (c *APIServerError) setPolicy(t inventory.Type, groups []string) {
 	}
 }
 
-// addPolicy looks the policy of the error up.
+// withoutBinding is what lets requests through: without the binding that the error names, or without any
+// where the policy is wrong.
+func withoutBinding(p *inventory.AdmissionPolicy, binding string) string {
+	const words = "; to let requests through meanwhile: "
+	fitting := lists.Filter(p.Bindings, func(b *inventory.PolicyBinding) bool { return shows(binding, b.Object.Name) })
+	switch {
+	case binding == "" && len(p.Bindings) > 0:
+		return words + classify.PolicyCommands(p).Disable
+	case len(fitting) == 1:
+		return words + classify.DeleteBinding(fitting[0])
+	}
+	return ""
+}
+
+// addPolicy looks the policy of the error up. A name that was cut may be that of several, of which
+// none is advised on.
 func (a *Answer) addPolicy(r *classify.Report) {
-	for _, p := range r.Snapshot.Policies {
-		if p.Type == a.Policy.Type && shows(a.Policy.Name, p.Name) {
-			a.AdmissionPolicy, a.Policy = p, p.Ref
-		}
+	fitting := lists.Filter(r.Snapshot.Policies, func(p *inventory.AdmissionPolicy) bool {
+		return p.Type == a.Policy.Type && shows(a.Policy.Name, p.Name)
+	})
+	if len(fitting) == 1 {
+		a.AdmissionPolicy, a.Policy = fitting[0], fitting[0].Ref
 	}
 	a.find(r, func(f *classify.Finding) bool { return f.Webhook == a.Policy })
 	p := a.AdmissionPolicy
@@ -63,15 +80,13 @@ func (a *Answer) addPolicy(r *classify.Report) {
 	case p == nil && a.Policy.Static():
 		a.Notes = append(a.Notes, "Policy "+a.Policy.Name+onDisk)
 	case p == nil && !hasInput(r):
+	case len(fitting) > 1:
+		names := lists.Map(fitting, func(p *inventory.AdmissionPolicy) string { return p.Name })
+		a.Notes = append(a.Notes, fmt.Sprintf("%d policies are registered that it may be about: %s.", len(fitting), classify.JoinBounded(names)))
 	case p == nil:
 		a.Notes = append(a.Notes, fmt.Sprintf("The input has no policy %s.", a.Policy.Name))
 	case a.Explaining == 0 && a.Cause != causePolicyWarned && a.Cause != causePolicyExpressionWarned:
-		for _, b := range p.Bindings {
-			if shows(a.Binding, b.Object.Name) || a.Binding == "" {
-				a.Fix += "; to let requests through meanwhile: " + classify.DeleteBinding(b)
-				break
-			}
-		}
+		a.Fix += withoutBinding(p, a.Binding)
 	}
 	if p != nil && !p.FailsClosed() &&
 		!slices.Contains([]Cause{causePolicyDenied, causePolicyWarned, causePolicyExpressionWarned}, a.Cause) {

@@ -210,6 +210,24 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestNamesInAnswersLead: a name leads to its page, of several that have a line in common the first.
+func TestNamesInAnswersLead(t *testing.T) {
+	const webhook = "./webhooks/validating/legacy-operator/configmaps.legacy.example.com"
+	for name, want := range map[string]string{
+		"configmaps.legacy.example.com":              webhook,
+		"configmaps.legacy.example.com:":             webhook,
+		"configmaps.legacy.example.com and 1 other":  webhook,
+		"configmaps.legacy.example.com and 2 others": webhook,
+		"critical service-missing:":                  "./checks/service-missing",
+		"gone.example.com and 1 other":               "",
+	} {
+		blocks := newView(demo(t), links{root: "./"}).linked(report.Blocks{{Lines: []report.Line{{Name: name}}}})
+		if got := blocks[0].Lines[0].URL; got != want {
+			t.Errorf("%s leads to %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestOneOrder: audit, the overview and the table have what is broken in one order, by the
 // first webhook of each cause.
 func TestOneOrder(t *testing.T) {

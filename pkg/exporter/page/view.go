@@ -110,7 +110,8 @@ func (v *view) linked(blocks report.Blocks) report.Blocks {
 			t.Links = to
 		}
 		for n, l := range blocks[i].Lines {
-			words := strings.Fields(strings.TrimSuffix(l.Name, ":"))
+			first, _, _ := strings.Cut(l.Name, " and ") // "NAME and 2 others" leads to the first
+			words := strings.Fields(strings.TrimSuffix(first, ":"))
 			if len(words) > 0 { // "critical CHECK:" is one, too
 				blocks[i].Lines[n].URL = to[words[len(words)-1]]
 			}
