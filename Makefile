@@ -8,7 +8,9 @@ PLATFORMS = linux/amd64,linux/arm64,darwin/arm64
 DOWNLOADS = https://github.com/webhook-auditor/webhook-auditor/releases/download
 # The flags of all builds of the auditor, those of images and releases too: what one has
 # compiled no other compiles again. "go test ./..." shares it as well. A release adds
-# -trimpath, by GOFLAGS.
+# -trimpath, by GOFLAGS. Beside a C compiler Go would compile all that reaches package net
+# once more for tests, with cgo, and link some of them with the C linker.
+export CGO_ENABLED := 0
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)
 # A loaded machine takes longer than Go's ten minutes for a package.
 GOTEST  := $(GO) test -timeout 60m
@@ -18,7 +20,7 @@ MODULES := . e2e e2e/helm e2e/suites/installations manifests/packaging
 .PHONY: build demo demo-live test unit packaging e2e e2e-suites notifications installations manifests generate lint control-plane monitoring servers test-faults e2e-fleet mutants e2e-matrix node-programs cluster e2e-node e2e-node-worst contributing bench-programs bench bench-check docs screenshots image release-names release clean
 
 build: ## the binary, static, in bin/
-	CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/webhook-auditor ./cmd/webhook-auditor
 
 manifests: build ## what is derived
 	bin/webhook-auditor print all --write .
