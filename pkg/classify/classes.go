@@ -52,7 +52,7 @@ var classKinds = map[Class]string{
 // defaultClasses are the resources of the kinds that a server serves: a subresource counts where
 // its kind is its own.
 func defaultClasses() map[Class][]inventory.Resource {
-	out := map[Class][]inventory.Resource{ClassVital: resourcesNamed("nodes nodes/status leases.coordination.k8s.io")}
+	out := map[Class][]inventory.Resource{ClassVital: inventory.ResourcesNamed("nodes nodes/status leases.coordination.k8s.io")}
 	served, kinds := inventory.Builtins(inventory.Newest, true), map[inventory.Resource]string{}
 	for _, s := range served {
 		kinds[s.Resource] = s.Kind
@@ -66,14 +66,6 @@ func defaultClasses() map[Class][]inventory.Resource {
 		out[class] = distinctResources(out[class])
 	}
 	return out
-}
-
-// resourcesNamed reads names as kubectl writes them.
-func resourcesNamed(names string) []inventory.Resource {
-	return lists.Map(strings.Fields(names), func(name string) (r inventory.Resource) {
-		_ = r.UnmarshalText([]byte(name)) // a test holds the names against what servers serve
-		return r
-	})
 }
 
 // distinctResources sorts the resources, and keeps one of each.

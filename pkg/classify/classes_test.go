@@ -27,7 +27,7 @@ func TestKindsAreServed(t *testing.T) {
 		}
 	}
 	for namespace, names := range controlPlaneParts {
-		for _, r := range resourcesNamed(names) {
+		for _, r := range inventory.ResourcesNamed(names) {
 			if !slices.ContainsFunc(served, func(s inventory.Served) bool { return s.Resource == r }) {
 				t.Errorf("in %q: no resource is named %s", namespace, r)
 			}

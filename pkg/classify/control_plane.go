@@ -34,7 +34,7 @@ var controlPlaneParts = map[string]string{
 func defaultControlPlane() map[string][]inventory.Resource {
 	out := map[string][]inventory.Resource{}
 	for namespace, names := range controlPlaneParts {
-		out[namespace] = resourcesNamed(names)
+		out[namespace] = inventory.ResourcesNamed(names)
 	}
 	for _, w := range admission.ServerWrites {
 		if w.Namespace != admission.AnyNamespace {

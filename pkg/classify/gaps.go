@@ -106,7 +106,7 @@ func replicasPast(m *admission.Matcher, matched []admission.MatchedResource, exp
 	var past []inventory.Resource
 	for _, r := range matched {
 		scale := inventory.Resource{Group: r.Group, Name: r.Name, Subresource: "scale"}
-		if _, asked := find(matched, scale); r.Subresource == "" && !asked && r.Operations.Has(admission.Update) &&
+		if _, isAsked := find(matched, scale); r.Subresource == "" && !isAsked && r.Operations.Has(admission.Update) &&
 			slices.Contains(m.Operations(scale), admission.Update) {
 			past = append(past, scale)
 		}
@@ -126,10 +126,7 @@ var pods = inventory.Resource{Name: "pods"}
 // Pod itself can hardly be changed. Source: ValidatePodUpdate,
 // ValidatePodEphemeralContainersUpdate and ValidatePodResize of
 // k8s.io/kubernetes/pkg/apis/core/validation.
-var podEdits = []inventory.Resource{
-	{Name: "pods", Subresource: "ephemeralcontainers"},
-	{Name: "pods", Subresource: "resize"},
-}
+var podEdits = inventory.ResourcesNamed("pods/ephemeralcontainers pods/resize")
 
 // findUnmatchedSubresources finds the podEdits for which webhooks that validate Pods
 // are not called, nor another webhook of their configuration.
@@ -140,9 +137,9 @@ func findUnmatchedSubresources(w *work, r *Report) {
 	}
 	matched := map[edited]bool{}
 	for _, p := range r.Profiles {
-		for _, to := range podEdits {
-			if w.step() && p.Type == inventory.Validating && p.operations(to).Has(admission.Update) {
-				matched[edited{p.WithoutName(), to}] = true
+		for _, pod := range podEdits {
+			if w.step() && p.Type == inventory.Validating && p.operations(pod).Has(admission.Update) {
+				matched[edited{p.WithoutName(), pod}] = true
 			}
 		}
 	}
@@ -151,9 +148,9 @@ func findUnmatchedSubresources(w *work, r *Report) {
 		if !w.step() || p.Type != inventory.Validating || !all.Has(admission.Create) || !all.Has(admission.Update) {
 			continue
 		}
-		for _, to := range podEdits {
-			if slices.Contains(r.Matcher.Operations(to), admission.Update) && !matched[edited{p.WithoutName(), to}] {
-				p.UnmatchedSubresources = append(p.UnmatchedSubresources, to)
+		for _, pod := range podEdits {
+			if slices.Contains(r.Matcher.Operations(pod), admission.Update) && !matched[edited{p.WithoutName(), pod}] {
+				p.UnmatchedSubresources = append(p.UnmatchedSubresources, pod)
 			}
 		}
 	}

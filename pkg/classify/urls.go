@@ -96,11 +96,8 @@ var plaintextToURL = &Check{
 
 // secretless are sensitive resources that carry nothing secret: a service
 // account grants access, but since Kubernetes 1.24 it holds no token.
-var secretless = []inventory.Resource{
-	{Name: "serviceaccounts"},
-	{Group: "certificates.k8s.io", Name: "certificatesigningrequests"},
-	{Group: "cloudcredential.openshift.io", Name: "credentialsrequests"},
-}
+var secretless = inventory.ResourcesNamed(`serviceaccounts certificatesigningrequests.certificates.k8s.io
+	credentialsrequests.cloudcredential.openshift.io`)
 
 func secrets(sensitive []inventory.Resource) []inventory.Resource {
 	return slices.DeleteFunc(slices.Clone(sensitive),

@@ -4,6 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // Resource is a resource or subresource of an API group, in all its versions.
@@ -60,6 +64,15 @@ func (r *Resource) UnmarshalText(b []byte) error {
 	}
 	return nil
 }
+
+// ResourceNamed is the resource of a constant name, as kubectl writes it.
+func ResourceNamed(name string) (r Resource) {
+	utilruntime.Must(r.UnmarshalText([]byte(name)))
+	return r
+}
+
+// ResourcesNamed are those of several names.
+func ResourcesNamed(names string) []Resource { return lists.Map(strings.Fields(names), ResourceNamed) }
 
 // Served is one version of a resource that the server serves.
 type Served struct {

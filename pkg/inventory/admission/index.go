@@ -119,7 +119,7 @@ func newIndex(s *inventory.Snapshot, p programs) *index {
 		}
 		t.operations |= operationsOf(OperationsOn(served)...)
 		t.admitted = t.operations
-		if createdByUpdate[served.Resource] {
+		if createdByUpdate.Has(served.Resource) {
 			t.admitted |= operationBits[Create]
 		}
 	}
@@ -289,12 +289,12 @@ func (m *Matcher) RulesFor(w *inventory.Webhook, resources []inventory.Resource)
 	if len(w.Rules) == 1 {
 		return []int{0}
 	}
-	wanted := sets.New(resources...)
+	set := sets.New(resources...)
 	var out []int
 	for i := range w.Rules {
 		covered := false
 		m.index.matches(&w.Rules[i], w.MatchPolicy, func(t *target, ops Operations, _ bool) {
-			covered = covered || ops != 0 && wanted.Has(t.Resource)
+			covered = covered || ops != 0 && set.Has(t.Resource)
 		})
 		if covered {
 			out = append(out, i)

@@ -100,7 +100,7 @@ func (o oracle) want(w *inventory.Webhook) map[string]string {
 	out := map[inventory.Resource]Operations{}
 	for _, served := range o.snapshot.Served {
 		ops := OperationsOn(served)
-		if createdByUpdate[served.Resource] && !slices.Contains(ops, Create) {
+		if createdByUpdate.Has(served.Resource) && !slices.Contains(ops, Create) {
 			ops = append(ops, Create)
 		}
 		for _, op := range ops {

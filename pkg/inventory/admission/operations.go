@@ -21,21 +21,13 @@ const (
 // verb on them is the admission operation CONNECT. Source:
 // k8s.io/kubernetes/pkg/registry (rest.Connecter) and, for OpenShift's, the
 // registries of openshift-apiserver.
-var connects = map[inventory.Resource]bool{
-	{Name: "pods", Subresource: "exec"}:                                                   true,
-	{Name: "pods", Subresource: "attach"}:                                                 true,
-	{Name: "pods", Subresource: "portforward"}:                                            true,
-	{Name: "pods", Subresource: "proxy"}:                                                  true,
-	{Name: "nodes", Subresource: "proxy"}:                                                 true,
-	{Name: "services", Subresource: "proxy"}:                                              true,
-	{Group: "build.openshift.io", Name: "buildconfigs", Subresource: "webhooks"}:          true,
-	{Group: "build.openshift.io", Name: "buildconfigs", Subresource: "instantiatebinary"}: true,
-}
+var connects = inventory.ResourcesNamed(`pods/exec pods/attach pods/portforward pods/proxy nodes/proxy services/proxy
+	buildconfigs.build.openshift.io/webhooks buildconfigs.build.openshift.io/instantiatebinary`)
 
 // OperationsOn returns the admission operations that the server can meet on the
 // resource. Reading is never admitted, so a read-only resource has none.
 func OperationsOn(s inventory.Served) []Operation {
-	if connects[s.Resource] {
+	if slices.Contains(connects, s.Resource) {
 		return []Operation{Connect}
 	}
 	var ops []Operation

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -205,9 +206,9 @@ func (m *Matcher) createdBy(r inventory.Resource, subject Subject) string {
 	switch {
 	case subject.Stored != nil:
 		return ""
-	case subject.Patch && (createdByUpdate[r] || r.Subresource == "" && m.index.target(r).operations.Has(Create)):
+	case subject.Patch && (createdByUpdate.Has(r) || r.Subresource == "" && m.index.target(r).operations.Has(Create)):
 		return "a server-side apply"
-	case !subject.Patch && createdByUpdate[r]:
+	case !subject.Patch && createdByUpdate.Has(r):
 		return "a PUT"
 	}
 	return ""
@@ -227,38 +228,27 @@ func (m *Matcher) served(op Operation, r inventory.Resource, version string) (ap
 // withNamespace defaults the namespace of the object, as kubectl does, and returns a
 // note where it leaves out the one that was given.
 func (v apiVersion) withNamespace(subject Subject) (Subject, string) {
-	given := subject.Namespace
+	namespace := subject.Namespace
 	switch {
-	case v.Presumed() && cmp.Or(given, nested(subject.Object, "metadata", "namespace")) == "":
+	case v.Presumed() && cmp.Or(namespace, nested(subject.Object, "metadata", "namespace")) == "":
 		return subject, "" // it may be cluster-scoped
 	case v.Namespaced:
-		subject.Namespace = cmp.Or(given, nested(subject.Object, "metadata", "namespace"), corev1.NamespaceDefault)
+		subject.Namespace = cmp.Or(namespace, nested(subject.Object, "metadata", "namespace"), corev1.NamespaceDefault)
 		return subject, ""
-	case given == "":
+	case namespace == "":
 		return subject, ""
 	}
 	subject.Namespace = ""
-	return subject, fmt.Sprintf("%s is cluster-scoped: namespace %s is left out", v.Resource, given)
+	return subject, fmt.Sprintf("%s is cluster-scoped: namespace %s is left out", v.Resource, namespace)
 }
 
 // createdByUpdate are the resources of which a PUT creates the object that does
 // not exist, for a client that may create them: to admission it is a CREATE.
 // Source: AllowCreateOnUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
-var createdByUpdate = map[inventory.Resource]bool{
-	{Name: "endpoints"}:                       true,
-	{Name: "events"}:                          true,
-	{Name: "limitranges"}:                     true,
-	{Name: "services"}:                        true,
-	{Name: "services", Subresource: "status"}: true,
-	{Group: "coordination.k8s.io", Name: "leasecandidates"}:           true,
-	{Group: "coordination.k8s.io", Name: "leases"}:                    true,
-	{Group: "events.k8s.io", Name: "events"}:                          true,
-	{Group: "node.k8s.io", Name: "runtimeclasses"}:                    true,
-	{Group: "rbac.authorization.k8s.io", Name: "clusterrolebindings"}: true,
-	{Group: "rbac.authorization.k8s.io", Name: "clusterroles"}:        true,
-	{Group: "rbac.authorization.k8s.io", Name: "rolebindings"}:        true,
-	{Group: "rbac.authorization.k8s.io", Name: "roles"}:               true,
-}
+var createdByUpdate = sets.New(inventory.ResourcesNamed(`endpoints events limitranges services services/status
+	leasecandidates.coordination.k8s.io leases.coordination.k8s.io events.events.k8s.io runtimeclasses.node.k8s.io
+	clusterrolebindings.rbac.authorization.k8s.io clusterroles.rbac.authorization.k8s.io
+	rolebindings.rbac.authorization.k8s.io roles.rbac.authorization.k8s.io`)...)
 
 // otherKind refuses an object that the request cannot be about: neither of the
 // kind that it sends nor of that of the resource.
@@ -279,10 +269,10 @@ func (m *Matcher) otherKind(r Request, object map[string]any) error {
 // group has the kind, as that of Evictions.
 func (s Subject) version(r inventory.Resource) (string, error) {
 	own, _ := schema.ParseGroupVersion(nested(s.Object, "apiVersion"))
-	switch wanted := strings.TrimPrefix(s.Version, r.Group+"/"); {
+	switch version := strings.TrimPrefix(s.Version, r.Group+"/"); {
 	case own.Version == "" || own.Group != r.Group:
 		return s.Version, nil
-	case wanted != "" && wanted != own.Version:
+	case version != "" && version != own.Version:
 		return "", fmt.Errorf("reading the object: it is of %s, not %s: the version must be given once", own, s.Version)
 	}
 	return own.Version, nil

@@ -87,26 +87,18 @@ func names(resources []string, r inventory.Resource) bool {
 
 // exemptKinds are never sent to webhooks that are registered through the API.
 // Source: rules.IsExemptAdmissionConfigurationResource.
-var exemptKinds = []inventory.Resource{
-	{Group: "admissionregistration.k8s.io", Name: "validatingwebhookconfigurations"},
-	{Group: "admissionregistration.k8s.io", Name: "mutatingwebhookconfigurations"},
-	{Group: "admissionregistration.k8s.io", Name: "validatingadmissionpolicies"},
-	{Group: "admissionregistration.k8s.io", Name: "validatingadmissionpolicybindings"},
-	{Group: "admissionregistration.k8s.io", Name: "mutatingadmissionpolicies"},
-	{Group: "admissionregistration.k8s.io", Name: "mutatingadmissionpolicybindings"},
-}
+var exemptKinds = inventory.ResourcesNamed(`
+	validatingwebhookconfigurations.admissionregistration.k8s.io mutatingwebhookconfigurations.admissionregistration.k8s.io
+	validatingadmissionpolicies.admissionregistration.k8s.io validatingadmissionpolicybindings.admissionregistration.k8s.io
+	mutatingadmissionpolicies.admissionregistration.k8s.io mutatingadmissionpolicybindings.admissionregistration.k8s.io`)
 
 // excludedReviews are not sent to any webhook where the gate
 // ExcludeAdmissionWebhookVirtualResources is on. Source:
 // k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion.
-var excludedReviews = []inventory.Resource{
-	{Group: "authentication.k8s.io", Name: "selfsubjectreviews"},
-	{Group: "authentication.k8s.io", Name: "tokenreviews"},
-	{Group: "authorization.k8s.io", Name: "localsubjectaccessreviews"},
-	{Group: "authorization.k8s.io", Name: "selfsubjectaccessreviews"},
-	{Group: "authorization.k8s.io", Name: "selfsubjectrulesreviews"},
-	{Group: "authorization.k8s.io", Name: "subjectaccessreviews"},
-}
+var excludedReviews = inventory.ResourcesNamed(`
+	selfsubjectreviews.authentication.k8s.io tokenreviews.authentication.k8s.io
+	localsubjectaccessreviews.authorization.k8s.io selfsubjectaccessreviews.authorization.k8s.io
+	selfsubjectrulesreviews.authorization.k8s.io subjectaccessreviews.authorization.k8s.io`)
 
 // neverJudged are the resources for which no policy of the API is evaluated, whatever
 // the gate above says. Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic.

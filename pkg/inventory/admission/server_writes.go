@@ -42,61 +42,37 @@ const (
 // ServerWrites are all of them. A test compares them with the audit log of an API server
 // that starts.
 var ServerWrites = []ServerWrite{
-	{inventory.Resource{Name: "namespaces"}, "", []Operation{Create}, atStart, "the system namespaces are missing", "pkg/controlplane/controller/systemnamespaces"},
-	{rbac("clusterroles"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{rbac("clusterrolebindings"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{rbac("roles"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{rbac("rolebindings"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{rbac("roles"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{rbac("rolebindings"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
-	{inventory.Resource{Group: "scheduling.k8s.io", Name: "priorityclasses"}, "", []Operation{Create}, atStart, noStart, "pkg/registry/scheduling/rest"},
-	{flowControl("flowschemas", ""), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
-	{flowControl("prioritylevelconfigurations", ""), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
-	{flowControl("flowschemas", "status"), "", []Operation{Update}, inUse, "their status is stale", "k8s.io/apiserver pkg/util/flowcontrol"},
-	{flowControl("prioritylevelconfigurations", "status"), "", []Operation{Update}, inUse, "their status is stale", "pkg/registry/flowcontrol"},
-	{networking("servicecidrs", ""), "", writes, atStart, noStart, "pkg/controlplane/controller/defaultservicecidr, v1.33"},
-	{networking("servicecidrs", "status"), "", []Operation{Update}, atStart, "no new Service gets a cluster IP", "pkg/controlplane/controller/defaultservicecidr, v1.33"},
-	{networking("ipaddresses", ""), "", []Operation{Create, Delete}, "for each Service with a cluster IP", "no new Service gets a cluster IP", "pkg/registry/core/service/ipallocator, v1.33"},
-	{inventory.Resource{Name: "services"}, metav1.NamespaceDefault, writes, atStart, "Pods of a new cluster do not find the API server", "pkg/controlplane/controller/kubernetesservice"},
-	{inventory.Resource{Name: "endpoints"}, metav1.NamespaceDefault, writes, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
-	{
-		inventory.Resource{Group: "discovery.k8s.io", Name: "endpointslices"},
-		metav1.NamespaceDefault,
-		[]Operation{Create, Update, Delete},
-		atStart,
-		"Pods do not find the API server", "pkg/controlplane/reconcilers",
-	},
-	{inventory.Resource{Name: "configmaps"}, metav1.NamespaceSystem, writes, atStart, "aggregated API servers trust no request", "pkg/controlplane/controller/clusterauthenticationtrust, …/legacytokentracking"},
-	{
-		inventory.Resource{Group: "coordination.k8s.io", Name: "leases"},
-		metav1.NamespaceSystem,
-		[]Operation{Create, Update, Delete},
-		atStart,
-		"it counts as gone", "pkg/controlplane/apiserver, identity leases",
-	},
-	{inventory.Resource{Group: "coordination.k8s.io", Name: "leasecandidates"}, metav1.NamespaceSystem, []Operation{Update}, inUse, "no leader is chosen", "pkg/controlplane/controller/leaderelection"},
-	{inventory.Resource{Group: "apiregistration.k8s.io", Name: "apiservices"}, "", []Operation{Create, Update, Delete}, atStart, noStart, "k8s.io/kube-aggregator pkg/controllers/autoregister"},
-	{inventory.Resource{Group: "apiregistration.k8s.io", Name: "apiservices", Subresource: "status"}, "", []Operation{Update}, inUse, "APIs count as they were", "k8s.io/kube-aggregator pkg/controllers/status"},
-	{inventory.Resource{Group: "apiextensions.k8s.io", Name: "customresourcedefinitions", Subresource: "status"}, "", []Operation{Update}, "for each new CRD", "it is not served", "k8s.io/apiextensions-apiserver pkg/controller"},
-	{inventory.Resource{Group: "internal.apiserver.k8s.io", Name: "storageversions"}, "", writes, atStart, "it refuses other writes", "k8s.io/apiserver pkg/storageversion, alpha"},
-	{inventory.Resource{Group: "internal.apiserver.k8s.io", Name: "storageversions", Subresource: "status"}, "", []Operation{Update}, atStart, "it refuses other writes", "k8s.io/apiserver pkg/storageversion, alpha"},
-	{inventory.Resource{Group: "policy", Name: "poddisruptionbudgets", Subresource: "status"}, AnyNamespace, []Operation{Update}, "for each eviction", "no Pod under the budget is evicted", "pkg/registry/core/pod/storage"},
-	{inventory.Resource{Name: "resourcequotas", Subresource: "status"}, AnyNamespace, []Operation{Update}, "for each request that a quota counts", "the request is refused", "k8s.io/apiserver pkg/admission/plugin/resourcequota"},
-	{inventory.Resource{Name: "secrets"}, AnyNamespace, []Operation{Update}, "for each day on which a token of it is used", "", "pkg/serviceaccount, annotates the last use"},
-	{inventory.Resource{Name: "events"}, AnyNamespace, writes, inUse, "the Event is lost", "k8s.io/client-go tools/record"},
-	{inventory.Resource{Group: eventsGroup, Name: "events"}, AnyNamespace, writes, inUse, "the Event is lost", "k8s.io/client-go tools/events"},
-}
-
-func rbac(name string) inventory.Resource {
-	return inventory.Resource{Group: "rbac.authorization.k8s.io", Name: name}
-}
-
-func flowControl(name, subresource string) inventory.Resource {
-	return inventory.Resource{Group: "flowcontrol.apiserver.k8s.io", Name: name, Subresource: subresource}
-}
-
-func networking(name, subresource string) inventory.Resource {
-	return inventory.Resource{Group: "networking.k8s.io", Name: name, Subresource: subresource}
+	{inventory.ResourceNamed("namespaces"), "", []Operation{Create}, atStart, "the system namespaces are missing", "pkg/controlplane/controller/systemnamespaces"},
+	{inventory.ResourceNamed("clusterroles.rbac.authorization.k8s.io"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("clusterrolebindings.rbac.authorization.k8s.io"), "", writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("roles.rbac.authorization.k8s.io"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("rolebindings.rbac.authorization.k8s.io"), metav1.NamespaceSystem, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("roles.rbac.authorization.k8s.io"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("rolebindings.rbac.authorization.k8s.io"), metav1.NamespacePublic, writes, atStart, noStart, "pkg/registry/rbac/rest"},
+	{inventory.ResourceNamed("priorityclasses.scheduling.k8s.io"), "", []Operation{Create}, atStart, noStart, "pkg/registry/scheduling/rest"},
+	{inventory.ResourceNamed("flowschemas.flowcontrol.apiserver.k8s.io"), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
+	{inventory.ResourceNamed("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"), "", writes, atStart, noStart, "pkg/registry/flowcontrol/ensurer"},
+	{inventory.ResourceNamed("flowschemas.flowcontrol.apiserver.k8s.io/status"), "", []Operation{Update}, inUse, "their status is stale", "k8s.io/apiserver pkg/util/flowcontrol"},
+	{inventory.ResourceNamed("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io/status"), "", []Operation{Update}, inUse, "their status is stale", "pkg/registry/flowcontrol"},
+	{inventory.ResourceNamed("servicecidrs.networking.k8s.io"), "", writes, atStart, noStart, "pkg/controlplane/controller/defaultservicecidr, v1.33"},
+	{inventory.ResourceNamed("servicecidrs.networking.k8s.io/status"), "", []Operation{Update}, atStart, "no new Service gets a cluster IP", "pkg/controlplane/controller/defaultservicecidr, v1.33"},
+	{inventory.ResourceNamed("ipaddresses.networking.k8s.io"), "", []Operation{Create, Delete}, "for each Service with a cluster IP", "no new Service gets a cluster IP", "pkg/registry/core/service/ipallocator, v1.33"},
+	{inventory.ResourceNamed("services"), metav1.NamespaceDefault, writes, atStart, "Pods of a new cluster do not find the API server", "pkg/controlplane/controller/kubernetesservice"},
+	{inventory.ResourceNamed("endpoints"), metav1.NamespaceDefault, writes, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
+	{inventory.ResourceNamed("endpointslices.discovery.k8s.io"), metav1.NamespaceDefault, []Operation{Create, Update, Delete}, atStart, "Pods do not find the API server", "pkg/controlplane/reconcilers"},
+	{inventory.ResourceNamed("configmaps"), metav1.NamespaceSystem, writes, atStart, "aggregated API servers trust no request", "pkg/controlplane/controller/clusterauthenticationtrust, …/legacytokentracking"},
+	{inventory.ResourceNamed("leases.coordination.k8s.io"), metav1.NamespaceSystem, []Operation{Create, Update, Delete}, atStart, "it counts as gone", "pkg/controlplane/apiserver, identity leases"},
+	{inventory.ResourceNamed("leasecandidates.coordination.k8s.io"), metav1.NamespaceSystem, []Operation{Update}, inUse, "no leader is chosen", "pkg/controlplane/controller/leaderelection"},
+	{inventory.ResourceNamed("apiservices.apiregistration.k8s.io"), "", []Operation{Create, Update, Delete}, atStart, noStart, "k8s.io/kube-aggregator pkg/controllers/autoregister"},
+	{inventory.ResourceNamed("apiservices.apiregistration.k8s.io/status"), "", []Operation{Update}, inUse, "APIs count as they were", "k8s.io/kube-aggregator pkg/controllers/status"},
+	{inventory.ResourceNamed("customresourcedefinitions.apiextensions.k8s.io/status"), "", []Operation{Update}, "for each new CRD", "it is not served", "k8s.io/apiextensions-apiserver pkg/controller"},
+	{inventory.ResourceNamed("storageversions.internal.apiserver.k8s.io"), "", writes, atStart, "it refuses other writes", "k8s.io/apiserver pkg/storageversion, alpha"},
+	{inventory.ResourceNamed("storageversions.internal.apiserver.k8s.io/status"), "", []Operation{Update}, atStart, "it refuses other writes", "k8s.io/apiserver pkg/storageversion, alpha"},
+	{inventory.ResourceNamed("poddisruptionbudgets.policy/status"), AnyNamespace, []Operation{Update}, "for each eviction", "no Pod under the budget is evicted", "pkg/registry/core/pod/storage"},
+	{inventory.ResourceNamed("resourcequotas/status"), AnyNamespace, []Operation{Update}, "for each request that a quota counts", "the request is refused", "k8s.io/apiserver pkg/admission/plugin/resourcequota"},
+	{inventory.ResourceNamed("secrets"), AnyNamespace, []Operation{Update}, "for each day on which a token of it is used", "", "pkg/serviceaccount, annotates the last use"},
+	{inventory.ResourceNamed("events"), AnyNamespace, writes, inUse, "the Event is lost", "k8s.io/client-go tools/record"},
+	{inventory.ResourceNamed("events.events.k8s.io"), AnyNamespace, writes, inUse, "the Event is lost", "k8s.io/client-go tools/events"},
 }
 
 // StopsStart reports whether an API server does not start where the write is refused.
