@@ -1,7 +1,10 @@
 // Package lists has what the standard library's slices lack.
 package lists
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Once keeps the first of equal values, in their order.
 func Once[T comparable](values []T) []T {
@@ -43,6 +46,14 @@ func Filter[T any](values []T, keep func(T) bool) []T {
 		}
 	}
 	return out
+}
+
+// Bounded keeps so many of the texts; where there are others, the last one says how many.
+func Bounded(texts []string, most int, others string) []string {
+	if len(texts) <= most {
+		return texts
+	}
+	return append(slices.Clip(texts[:most]), fmt.Sprintf(others, len(texts)-most))
 }
 
 // Group are the values by what some have in common, in the order of the first ones.

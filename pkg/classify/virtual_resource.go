@@ -130,11 +130,7 @@ func decidedBy(virtual []inventory.Resource, isRefused bool) string {
 		names = append(names, name)
 	}
 	names = append(names, lists.Map(rest, func(r inventory.Resource) string { return r.String() })...)
-	content := strings.Join(names[:min(len(names), maxListed)], "; ")
-	if more := len(names) - maxListed; more > 0 {
-		content += fmt.Sprintf("; and %d more", more)
-	}
-	return content
+	return strings.Join(lists.Bounded(names, maxListed, "and %d more"), "; ")
 }
 
 // virtualSeverity: with failurePolicy Ignore a webhook that asks for them by

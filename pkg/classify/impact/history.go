@@ -141,22 +141,19 @@ func pastChanges(before, after *classify.Report) []PastChange {
 	added, resolved := findingChanges(before.Findings, after.Findings)
 	for i := range out {
 		c := &out[i]
-		with := func(f *classify.Finding) bool {
+		belongs := func(f *classify.Finding) bool {
 			return len(out) == 1 || f.Webhook.Type == c.Type && f.Webhook.Configuration == c.Configuration
 		}
 		c.At, c.Webhooks, c.Order = after.Snapshot.Taken, nil, nil
-		c.Added, c.Resolved = pastFindings(added, with), pastFindings(resolved, with)
+		c.Added, c.Resolved = pastFindings(added, belongs), pastFindings(resolved, belongs)
 	}
 	return out
 }
 
 // bounded keeps so many lines, none of them long, and counts the others.
 func bounded(lines []string, most int) []string {
-	out := lists.Map(lines[:min(len(lines), most)], func(line string) string { return text.Shorten(line, maxLine) })
-	if more := len(lines) - len(out); more > 0 {
-		out = append(out, fmt.Sprintf("and %d more", more))
-	}
-	return out
+	return lists.Map(lists.Bounded(lines, most, "and %d more"),
+		func(line string) string { return text.Shorten(line, maxLine) })
 }
 
 // findingChanges are the findings that are new or worse, and those that are gone.

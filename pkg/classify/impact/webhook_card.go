@@ -264,11 +264,8 @@ func stopsOf(p *classify.Profile) string {
 const maxStops = 5
 
 func stopsInWords(stops []string) string {
-	out := slices.Clone(stops[:min(len(stops), maxStops)])
-	if more := len(stops) - len(out); more > 0 {
-		out = append(out, fmt.Sprintf("and %d more", more))
-	}
-	return cmp.Or(strings.Join(out, "; "), "no function of the cluster itself is known to need these requests")
+	return cmp.Or(strings.Join(lists.Bounded(stops, maxStops, "and %d more"), "; "),
+		"no function of the cluster itself is known to need these requests")
 }
 
 // selector chooses the series of the webhook; those of conversions call its name

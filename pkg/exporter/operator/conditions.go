@@ -207,11 +207,8 @@ const (
 )
 
 func bounded(all []string) string {
-	shown := all[:min(len(all), maxLines)]
-	out := lists.Map(shown, func(line string) string { return text.Shorten(line, maxLength) })
-	if more := len(all) - len(shown); more > 0 {
-		out = append(out, fmt.Sprintf("And %d more.", more))
-	}
+	out := lists.Map(lists.Bounded(all, maxLines, "And %d more."),
+		func(line string) string { return text.Shorten(line, maxLength) })
 	return strings.Join(out, "\n")
 }
 

@@ -82,10 +82,10 @@ func (d Document) recorded() bool {
 func byUrgency(findings []Finding) (now, risk, review []Finding) {
 	open, _ := separateAcknowledged(findings)
 	slices.SortStableFunc(open, func(a, b Finding) int { return a.urgency().Compare(b.urgency()) })
-	of := func(when When) []Finding {
+	group := func(when When) []Finding {
 		return lists.Filter(open, func(f Finding) bool { return f.urgency().When == when })
 	}
-	return of(BrokenNow), of(AtRisk), of(ToReview)
+	return group(BrokenNow), group(AtRisk), group(ToReview)
 }
 
 func separateAcknowledged(findings []Finding) (open, acknowledged []Finding) {
@@ -250,10 +250,7 @@ func (d Document) stopsNow() string {
 	case len(now) == 0:
 		return ""
 	case len(d.Stops) > 0:
-		stops := strings.Join(d.Stops[:min(len(d.Stops), maxListed)], "; ")
-		if more := len(d.Stops) - maxListed; more > 0 {
-			stops += fmt.Sprintf("; and %d more", more)
-		}
+		stops := strings.Join(lists.Bounded(d.Stops, maxListed, "and %d more"), "; ")
 		return fmt.Sprintf("%s. This stops: %s.", fail, stops)
 	case slices.ContainsFunc(now, func(f Finding) bool { return f.Severity == classify.Critical }):
 		return fail + ": requests are refused."

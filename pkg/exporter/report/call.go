@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/jsonpointer"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/dryrun"
@@ -150,8 +151,8 @@ func (r CalledRequest) serverLines(o TextOptions) []Line {
 		}
 		out = append(out, Line{Label: "differs", Name: d.Path, Tone: Warning, Text: d.Webhook + " set it here: it answers the API server otherwise, or the API server dropped it"})
 	}
-	if more := len(own) - maxDifferences; more > 0 && !o.Verbose {
-		own = append(own[:maxDifferences:maxDifferences], fmt.Sprintf("… and %d more (-v)", more))
+	if !o.Verbose {
+		own = lists.Bounded(own, maxDifferences, "… and %d more (-v)")
 	}
 	if len(own) > 0 {
 		out = append(out, Line{Label: "besides", Text: "by the API server (defaults, built-in plugins, policies): " + strings.Join(own, ", ")})
@@ -218,11 +219,11 @@ func leaves(c inventory.Change) []string {
 // jqPath is a pointer as jq has it, with elements of lists by their names, and whether it
 // leads through a list.
 func jqPath(pointer string, object map[string]any) (query string, listed bool) {
-	at := ""
+	parent := ""
 	for _, key := range strings.Split(pointer, "/")[1:] {
-		_, inList := inventory.ValueAt(object, at).([]any)
-		at += "/" + key
-		element, _ := inventory.ValueAt(object, at).(map[string]any)
+		_, inList := inventory.ValueAt(object, parent).([]any)
+		parent += "/" + key
+		element, _ := inventory.ValueAt(object, parent).(map[string]any)
 		switch name, _ := element["name"].(string); {
 		case inList && name != "":
 			query, listed = query+fmt.Sprintf("[] | select(.name == %q) | ", name), true

@@ -8,6 +8,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -41,14 +42,8 @@ var lacks = []struct {
 	{[]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, "no Pods or workloads: what runs behind Services is unknown"},
 }
 
-// atMost returns the first five, and how many more there are.
-func atMost(objects []string, are string) []string {
-	const most = 5
-	if len(objects) <= most {
-		return objects
-	}
-	return append(slices.Clip(objects[:most]), fmt.Sprintf("%d more %s", len(objects)-most, are))
-}
+// maxLacks is how many objects of one kind a line about an input names.
+const maxLacks = 5
 
 func (in *input) summary(server inventory.Version) Input {
 	if in.absent {
@@ -58,7 +53,7 @@ func (in *input) summary(server inventory.Version) Input {
 	if in.archive {
 		out.Kind += " (archive)"
 	}
-	out.Lacks = append(atMost(in.unread, "are not read either"), lacking(in.kinds)...)
+	out.Lacks = append(lists.Bounded(in.unread, maxLacks, "%d more are not read either"), lacking(in.kinds)...)
 	if (in.kinds[inventory.KindValidatingPolicy] || in.kinds[inventory.KindMutatingPolicy]) &&
 		!in.kinds[inventory.KindValidatingPolicyBinding] && !in.kinds[inventory.KindMutatingPolicyBinding] {
 		out.Lacks = append(out.Lacks, "no policy bindings: whether the policies have an effect is unknown")
@@ -76,10 +71,10 @@ func (in *input) summary(server inventory.Version) Input {
 	if bundles := in.placeholders.texts(); len(bundles) > 0 {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%s to be filled in later, as %s: unknown", inventory.Counted(len(bundles), "CA bundle"), bundles[0]))
 	}
-	out.Lacks = append(out.Lacks, atMost(in.twice, "objects have the name of another")...)
-	out.Lacks = append(out.Lacks, atMost(in.ended.texts(), "objects are in such a version")...)
+	out.Lacks = append(out.Lacks, lists.Bounded(in.twice, maxLacks, "%d more objects have the name of another")...)
+	out.Lacks = append(out.Lacks, lists.Bounded(in.ended.texts(), maxLacks, "%d more objects are in such a version")...)
 	if in.layout == plain && !in.archive && len(in.roots) == 0 {
-		out.Lacks = append(out.Lacks, atMost(in.patches.texts(), "are patches")...)
+		out.Lacks = append(out.Lacks, lists.Bounded(in.patches.texts(), maxLacks, "%d more are patches")...)
 	}
 	if in.layout == plain && len(in.packed) > 0 {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%s, as %s: not read; unpack first what holds manifests", inventory.Counted(len(in.packed), "packed file"), in.packed[0]))
@@ -141,22 +136,22 @@ func withoutWebhooks(o inventory.Objects, inputs []*input) []inventory.Error {
 		return nil
 	}
 	var out []inventory.Error
-	for _, in := range inputs {
-		if in.absent || in.listed || in.layout == plain && !in.archive {
+	for _, input := range inputs {
+		if input.absent || input.listed || input.layout == plain && !input.archive {
 			continue
 		}
 		cure := "; add what this prints: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,customresourcedefinitions -o yaml"
 		switch {
-		case len(in.ended.texts()) > 0:
-			cure = "; " + in.ended.texts()[0]
-		case in.layout == plain && len(in.packed) > 0:
-			cure = "; unpack " + in.packed[0]
-		case in.layout == plain:
+		case len(input.ended.texts()) > 0:
+			cure = "; " + input.ended.texts()[0]
+		case input.layout == plain && len(input.packed) > 0:
+			cure = "; unpack " + input.packed[0]
+		case input.layout == plain:
 			cure = "; templates are not read: render it first, as with helm template"
 		}
 		out = append(out, inventory.Error{
-			Source: inventory.Source{File: in.name()}, Resources: inventory.AnyResource,
-			Message: fmt.Sprintf("no webhook in it, read as %s, nor a list that says that there is none%s", in.layout.name(), cure),
+			Source: inventory.Source{File: input.name()}, Resources: inventory.AnyResource,
+			Message: fmt.Sprintf("no webhook in it, read as %s, nor a list that says that there is none%s", input.layout.name(), cure),
 		})
 	}
 	return out
