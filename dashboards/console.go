@@ -117,11 +117,11 @@ func consoleNumber(p Panel) *sdk.Panel {
 func consoleThresholds(thresholds []Threshold) []object {
 	out := []object{}
 	for i, t := range thresholds {
-		from := t.From - 1e-9
+		begin := t.From - 1e-9
 		if i == 0 {
-			from = -1e9
+			begin = -1e9
 		}
-		out = append(out, object{"color": t.Color, "value": from})
+		out = append(out, object{"color": t.Color, "value": begin})
 	}
 	return out
 }

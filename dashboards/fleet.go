@@ -130,8 +130,8 @@ var intoCluster = []Link{{Title: "Open this cluster", URL: "/d/webhook-auditor-w
 
 func failingPanel() Panel {
 	all := "count(" + summarizedClusters + ")"
-	with := lookup{"type, name", "group by (type, name) (" + failingWebhooks + ")"}
-	rows := with.number(fmt.Sprintf("topk(%d, %s)", mostRows, failingWebhooks), "share",
+	info := lookup{"type, name", "group by (type, name) (" + failingWebhooks + ")"}
+	rows := info.number(fmt.Sprintf("topk(%d, %s)", mostRows, failingWebhooks), "share",
 		"max by (type, name) ("+summarized(promql.SummaryWorstFailing, webhookLabels)+")")
 	rows = withDefault("("+rows+`) * on () group_left (of) count_values("of", `+all+")", "of", "-")
 	return Panel{
@@ -244,11 +244,11 @@ func driftPanel() Panel {
 
 // clusterCells adds the numbers to rows of clusters.
 func clusterCells(rows string) string {
-	with, c := lookup{"cluster", summarizedClusters}, summaryCells
+	clusters, c := lookup{"cluster", summarizedClusters}, summaryCells
 	for _, cell := range [][2]string{
 		{"failing", c.failing}, {"slow", c.slow}, {"down", c.down}, {"critical", c.critical}, {"warnings", c.warnings}, {"age", c.age},
 	} {
-		rows = with.number(rows, cell[0], cell[1])
+		rows = clusters.number(rows, cell[0], cell[1])
 	}
 	return withDefault(rows, "cluster", "this cluster")
 }

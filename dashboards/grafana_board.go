@@ -214,10 +214,10 @@ func labelValues(v Variable) string { return fmt.Sprintf("label_values(%s, %s)",
 // hundredth of the time range, so the offset is that step: a shorter one would
 // miss the alerts that start between two steps.
 func annotations(b Board) []dashboard.AnnotationQuery {
-	const by = "cluster, alertname, severity, type, name"
-	alerts := fmt.Sprintf(`max by (%s) (ALERTS{%s})`, by,
+	const seriesLabels = "cluster, alertname, severity, type, name"
+	alerts := fmt.Sprintf(`max by (%s) (ALERTS{%s})`, seriesLabels,
 		join(`cluster=~"$cluster",alertname=~"Webhook.*",alertstate="firing",severity=~"critical|warning"`, b.Alerts))
-	fired := annotation(b, "Alerts", fmt.Sprintf("%s\nunless on (%s) %s", alerts, by, strings.ReplaceAll(alerts, "})", "} offset $__interval)")))
+	fired := annotation(b, "Alerts", fmt.Sprintf("%s\nunless on (%s) %s", alerts, seriesLabels, strings.ReplaceAll(alerts, "})", "} offset $__interval)")))
 	fired.IconColor, fired.TitleFormat, fired.TextFormat = red, new("{{alertname}}"), new("{{severity}} {{name}} {{cluster}}")
 	modified := annotation(b, "Changes", fmt.Sprintf(`max by (cluster, type, configuration) (webhook_auditor_webhook_configuration_changed_timestamp_seconds{%s}) * 1000 > $__from`,
 		join(`cluster=~"$cluster"`, b.Changes)))

@@ -16,11 +16,11 @@ const (
 
 // byPolicy is the rate of the counters by policy, the ten most of the chosen time range.
 func byPolicy(counters ...string) string {
-	over := func(window string) string {
+	countedIn := func(window string) string {
 		rates := lists.Map(counters, func(c string) string { return "rate(" + c + window + ")" })
 		return "sum by (cluster, policy) (" + either(rates...) + ")"
 	}
-	return topBy(over(rateWindow), over(rankWindow), "cluster, policy")
+	return topBy(countedIn(rateWindow), countedIn(rankWindow), "cluster, policy")
 }
 
 // policyPanels are about admission policies, which the variables type and name do not

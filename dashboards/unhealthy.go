@@ -123,8 +123,8 @@ func withLook(expr string) string {
 // explained adds to findings the message of their check and the first command.
 func explained(findings string, s scope) string {
 	registered := fmt.Sprintf("max by (%s, service_namespace, service_name) (webhook_auditor_webhook_info{%s})", webhookLabels, s.auditor)
-	with := lookup{webhookLabels, "group by (" + webhookLabels + ") (webhook_auditor_finding{" + s.auditor + "})"}
-	return fmt.Sprintf(`label_replace(%s, "message", "$1", "check", "(.+)")`, withLook(with.labels(findings, "service_namespace, service_name", registered)))
+	info := lookup{webhookLabels, "group by (" + webhookLabels + ") (webhook_auditor_finding{" + s.auditor + "})"}
+	return fmt.Sprintf(`label_replace(%s, "message", "$1", "check", "(.+)")`, withLook(info.labels(findings, "service_namespace, service_name", registered)))
 }
 
 // causes is one series per webhook and finding on calls that fail now: its check and, as cause,
@@ -153,13 +153,13 @@ func withCause(rows string) string {
 func unhealthyPanel() Panel {
 	whole := selected.withWindow(rangeWindow)
 	registered := fmt.Sprintf("max by (%s, %s) (webhook_auditor_webhook_info{%s})", webhookLabels, registration, selected.auditor)
-	with := lookup{webhookLabels, evidence()}
-	rows := with.labels(with.labels(unhealthyWebhooks(), registration, withDefault(registered, "owner", "none")), "blocks", blocks())
-	rows = with.labels(rows, "check, cause", causes())
-	rows = with.number(rows, "since", "time() - min by ("+webhookLabels+`) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`)
-	rows = with.number(rows, "failed", "("+ratio(whole.failures(), whole.calls())+") > 0")
-	rows = with.number(rows, "p99", "("+selected.latency("0.99")+") > 0")
-	rows = with.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed))
+	rowsOf := lookup{webhookLabels, evidence()}
+	rows := rowsOf.labels(rowsOf.labels(unhealthyWebhooks(), registration, withDefault(registered, "owner", "none")), "blocks", blocks())
+	rows = rowsOf.labels(rows, "check, cause", causes())
+	rows = rowsOf.number(rows, "since", "time() - min by ("+webhookLabels+`) (ALERTS_FOR_STATE{cluster=~"$cluster",alertname=~"Webhook.*",severity=~"critical|warning",type=~"$type",name=~"$name",name!=""})`)
+	rows = rowsOf.number(rows, "failed", "("+ratio(whole.failures(), whole.calls())+") > 0")
+	rows = rowsOf.number(rows, "p99", "("+selected.latency("0.99")+") > 0")
+	rows = rowsOf.number(rows, "changed", fmt.Sprintf("time() - max by (%s) (%s * on (cluster, type, configuration) group_left () %s)", webhookLabels, registeredWebhooks, changed))
 	rows = orNone("("+withDefault(withDefault(withCause(withLook(rows)), "owner", "unknown"), "blocks", "unknown")+")", registeredWebhooks, "problem", "No unhealthy webhook")
 	rows += "\nor on () " + withLabel("vector(0)", "problem", "Unknown: nothing is exported", "problem")
 	return Panel{

@@ -182,14 +182,14 @@ func reachPanel() Panel {
 }
 
 func alertsPanel() Panel {
-	of := func(severity string) string {
+	countOf := func(severity string) string {
 		return `max by (cluster, alertname, alertstate, severity) (ALERTS{severity="` + severity + `",cluster=~"$cluster",alertname=~"Webhook.*",type="$type",name="$name"})`
 	}
 	return Panel{
 		Title:       "Alerts",
 		Description: "Alerts about it, firing or about to, the worst first. The name leads to the list of alerts with their runbooks.",
 		Kind:        Table, Unit: unitCount, Width: 24, Height: 6,
-		Queries: []Query{{Expr: orNone(fmt.Sprintf("topk(20, 3 * %s\nor 2 * %s\nor %s)", of("critical"), of("warning"), of("info")), rulesLoaded, "severity", "none")}},
+		Queries: []Query{{Expr: orNone(fmt.Sprintf("topk(20, 3 * %s\nor 2 * %s\nor %s)", countOf("critical"), countOf("warning"), countOf("info")), rulesLoaded, "severity", "none")}},
 		Columns: []Column{
 			{Field: "severity", Title: "Severity", Unit: unitText, Width: 90, Texts: severities},
 			{Field: "alertname", Title: "Alert", Unit: unitText, Links: []Link{{Title: "Runbook", URL: report.Project + "/blob/main/rules/ALERTS.md#:~:text=${__data.fields.alertname:raw}", Outside: true}}},

@@ -266,7 +266,7 @@ func failurePanels() []Panel {
 
 func resourcePanels() []Panel {
 	now, whole := selected, selected.withWindow(rankWindow)
-	const by = "cluster, group, resource"
+	const seriesLabels = "cluster, group, resource"
 	return []Panel{
 		{
 			Title:       "Latency that admission webhooks add, by resource",
@@ -284,7 +284,7 @@ func resourcePanels() []Panel {
 			Description: "Upper bound: the failed share of all calls of all webhooks that reach the critical, virtual or sensitive resource, and of the conversions of a CRD's objects. The API server does not export on which resource a call failed. The ten worst of the chosen time range.",
 			Kind:        TimeSeries, Unit: unitPercent, Width: 24, Height: 9,
 			Queries: []Query{{
-				Expr:   withReachedName(topBy(resourceFailures(now), resourceFailures(whole), by)),
+				Expr:   withReachedName(topBy(resourceFailures(now), resourceFailures(whole), seriesLabels)),
 				Legend: "{{what}} {{cluster}}",
 			}},
 		},

@@ -67,9 +67,9 @@ var findingRecords = []RecordingRule{
 // expiresSoon is about the CA bundles of which little time is left, beside the alert that
 // fires for a month.
 func expiresSoon(checks []*classify.Check) Alert {
-	at := slices.IndexFunc(checks, func(c *classify.Check) bool { return c.Name == "ca-bundle-expiring" })
+	i := slices.IndexFunc(checks, func(c *classify.Check) bool { return c.Name == "ca-bundle-expiring" })
 	out := Alert{
-		Name: "WebhookCaBundleExpiresSoon", Severity: classify.Warning, For: time.Hour, Checks: checks[at : at+1],
+		Name: "WebhookCaBundleExpiresSoon", Severity: classify.Warning, For: time.Hour, Checks: checks[i : i+1],
 		Expr: `FOUND{CHECKS, severity="warning"} and on PER min by PER (last_over_time(webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds[5m])) - time() < 86400 * $expiresSoonDays`,
 	}
 	complete(&out)
@@ -171,14 +171,14 @@ func describe(checks []*classify.Check) (text, variables string) {
 	for _, c := range checks {
 		runbooks.WriteString(c.Runbook())
 	}
-	look, finds, of := itsRegistration, found(c), `{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`
+	look, finds, scope := itsRegistration, found(c), `{{ with $labels.resource }}, called for {{ . }}{{ with $labels.group }} of {{ . }}{{ end }}{{ end }}`
 	if c.ConversionAlert != "" { // it is of no resource
-		look, of = answering+itsBackend, ""
+		look, scope = answering+itsBackend, ""
 	}
 	if len(checks) > 1 { // the summary says it in a sentence
 		finds = `{{ reReplaceAll "-" " " $labels.check }}.`
 	}
-	return `Webhook {{ $labels.name }}` + of + `: ` + finds + consequence(c) + look, findingVariables(runbooks.String())
+	return `Webhook {{ $labels.name }}` + scope + `: ` + finds + consequence(c) + look, findingVariables(runbooks.String())
 }
 
 // consequence is what a finding does: what the failurePolicy that the webhook has does of

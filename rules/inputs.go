@@ -76,14 +76,14 @@ func inputs() []input {
 	edges := `count(count by (edge) (label_replace(
 		group by (le) (` + promql.WebhookSeconds + `_bucket{le=~"0.1|0.5|1|1.0|2.5|10|10.0"}), "edge", "$1", "le", "([0-9.]+?)(?:[.]0)?"))) >= 5`
 	out = append(out, input{promql.WebhookSeconds + `_bucket{le=~0.1|0.5|1|2.5|10}`, timedCalls, edges})
-	for _, of := range [][]string{
+	for _, names := range [][]string{
 		{promql.Requests, "name", "type", "code", "rejected", "instance"},
 		{promql.Rejections, "name", "type", "error_type", "instance"},
 		{promql.FailedOpen, "name", "type", "instance"},
 		{promql.ConversionSeconds + `_count`, "crd_name", "succeeded", "instance"},
 	} {
-		without := lists.Map(of[1:], func(name string) string { return fmt.Sprintf(`%s{%s=""}`, of[0], name) })
-		out = append(out, input{`label ` + strings.Join(of[1:], " or ") + ` of ` + of[0], strings.Join(without, " or "), ""})
+		others := lists.Map(names[1:], func(name string) string { return fmt.Sprintf(`%s{%s=""}`, names[0], name) })
+		out = append(out, input{`label ` + strings.Join(names[1:], " or ") + ` of ` + names[0], strings.Join(others, " or "), ""})
 	}
 	return out
 }

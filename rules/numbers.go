@@ -56,19 +56,19 @@ var Numbers = []Number{
 
 // findNumber returns the number of the name, if there is one.
 func findNumber(name string) (Number, bool) {
-	at := slices.IndexFunc(Numbers, func(n Number) bool { return n.Name == name })
-	if at < 0 {
+	i := slices.IndexFunc(Numbers, func(n Number) bool { return n.Name == name })
+	if i < 0 {
 		return Number{}, false
 	}
-	return Numbers[at], true
+	return Numbers[i], true
 }
 
 // value is that of a number as given, or as decided by who decides over severities.
 func (o Options) value(n Number) float64 {
-	given, isGiven := o.Thresholds[n.Name]
+	value, isGiven := o.Thresholds[n.Name]
 	switch {
 	case isGiven:
-		return given
+		return value
 	case o.Severities == EnhancementSeverities && n.Enhancement != 0:
 		return n.Enhancement
 	}

@@ -112,9 +112,9 @@ const activeAlerts = "ALERTS"
 // placeholder is a label of the alert in a selector of its template.
 var placeholder = regexp.MustCompile(`"\$(\w+)"`)
 
-// asked are the variables of templates that queries set: the facts about the webhook, the failurePolicy of the
+// templateQueries are the variables of templates that queries set: the facts about the webhook, the failurePolicy of the
 // admission policy, and whether all API servers of the cluster reach no webhook.
-var asked = []struct {
+var templateQueries = []struct {
 	variable, template string
 	exprs              []string
 }{
@@ -131,7 +131,7 @@ var asked = []struct {
 
 // asking returns a template after the queries whose results it writes.
 func (o Options) asking(template string) (string, error) {
-	for _, a := range asked {
+	for _, a := range templateQueries {
 		if !strings.Contains(template, a.variable+" ") {
 			continue
 		}

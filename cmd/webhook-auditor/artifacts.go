@@ -62,10 +62,10 @@ func policyArtifact(name, summary, file string, write func(classify.Policy) ([]b
 		return rendered(map[string]content{file: func() ([]byte, error) { return write(classify.DefaultPolicy()) }})
 	}
 	return artifact{name, summary, files, func(flags *pflag.FlagSet) content {
-		in := &input{}
-		flags.StringVar(&in.config, "config", "", "Policy file: classes, platform webhooks, run level 0 namespaces")
+		flagInput := &input{}
+		flags.StringVar(&flagInput.config, "config", "", "Policy file: classes, platform webhooks, run level 0 namespaces")
 		return func() ([]byte, error) {
-			policy, err := in.policy()
+			policy, err := flagInput.policy()
 			if err != nil {
 				return nil, err
 			}

@@ -133,8 +133,8 @@ func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 	}
 	names := lists.Map(paths, func(path string) string { return inventory.Input{Path: path}.Name() })
 	var reasons []string
-	for _, in := range s.Inputs {
-		for _, lack := range in.Lacks {
+	for _, input := range s.Inputs {
+		for _, lack := range input.Lacks {
 			if !strings.HasPrefix(lack, "no ") && !strings.HasPrefix(lack, "Service") {
 				reasons = append(reasons, lack)
 			}
@@ -408,17 +408,17 @@ func (in *input) allowEmptyFlag(flags *pflag.FlagSet) {
 const serverVersionUsage = "Kubernetes version to assume, for example v1.36 (default: detected, else newest supported)"
 
 func inputFlags(flags *pflag.FlagSet) *input {
-	in := policyFlags(flags)
-	in.checksFlag(flags)
-	return in
+	out := policyFlags(flags)
+	out.checksFlag(flags)
+	return out
 }
 
 // policyFlags are those without --checks, of commands that print no report.
 func policyFlags(flags *pflag.FlagSet) *input {
-	in := &input{}
-	flags.StringVar(&in.server, "server-version", "", serverVersionUsage)
-	flags.StringVar(&in.config, "config", "", configUsage)
-	return in
+	out := &input{}
+	flags.StringVar(&out.server, "server-version", "", serverVersionUsage)
+	flags.StringVar(&out.config, "config", "", configUsage)
+	return out
 }
 
 const configUsage = "Policy file: classes, thresholds, budgets, platform namespaces, acknowledgements"

@@ -157,15 +157,15 @@ never changes a webhook.`,
 // givenOnce refuses two values of a flag that takes one, which read as if both counted. One of few
 // values, a number or a duration may be overridden, and what names the cluster, as with kubectl.
 func givenOnce(flags *pflag.FlagSet, args []string) (twice error) {
-	given := map[string]string{}
+	values := map[string]string{}
 	_ = flags.ParseAll(args, func(f *pflag.Flag, value string) error { // what cannot be parsed is refused later
 		_, few := f.Value.(enumValue)
 		overrides := few || f.Value.Type() != "string" || f.Name == "context" || f.Name == "kubeconfig"
-		before, isGiven := given[f.Name]
+		before, isGiven := values[f.Name]
 		if isGiven && before != value && !overrides {
 			twice = fmt.Errorf("--%s: must be given once, not as %q and %q", f.Name, before, value)
 		}
-		given[f.Name] = value
+		values[f.Name] = value
 		return twice
 	})
 	return twice
@@ -299,15 +299,15 @@ const interruptGrace = 300 * time.Millisecond
 // interrupted runs what ends by itself and, once the context has ended, leaves
 // it soon: it may be in a system call, a credential plugin or a long computation.
 func interrupted(ctx context.Context, do func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- do() }()
+	result := make(chan error, 1)
+	go func() { result <- do() }()
 	select {
-	case err := <-done:
+	case err := <-result:
 		return err
 	case <-ctx.Done():
 	}
 	select {
-	case err := <-done:
+	case err := <-result:
 		return err
 	case <-time.After(interruptGrace):
 		return context.Cause(ctx)

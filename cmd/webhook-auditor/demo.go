@@ -92,11 +92,11 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 	if err != nil {
 		return fmt.Errorf("reading the recorded cluster: %w", err)
 	}
-	taken := collected(objects.Inputs, time.Now())
+	snapshotTime := collected(objects.Inputs, time.Now())
 	if !d.once {
-		return d.play(ctx, &player{begun: taken, acts: newActs(objects)}, s)
+		return d.play(ctx, &player{begun: snapshotTime, acts: newActs(objects)}, s)
 	}
-	evaluated, err := classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(taken))
+	evaluated, err := classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(snapshotTime))
 	if err != nil {
 		return err
 	}
@@ -294,34 +294,34 @@ func (p *player) step(ctx context.Context, elapsed time.Duration) {
 			now = a
 		}
 	}
-	taken := p.begun.Add(elapsed)
-	p.publish(ctx, admission.New(now.objects.Snapshot(taken)))
+	snapshotTime := p.begun.Add(elapsed)
+	p.publish(ctx, admission.New(now.objects.Snapshot(snapshotTime)))
 	if now.text != p.last {
 		p.last = now.text
-		p.say(report.Plain, "", taken.Format("15:04")+" "+now.text)
+		p.say(report.Plain, "", snapshotTime.Format("15:04")+" "+now.text)
 	}
-	facts, alerts := p.facts(taken)
+	facts, alerts := p.facts(snapshotTime)
 	p.observation.Store(&observation{observed: &inventory.Observation{Alerts: alerts}})
-	p.compareFacts(facts, taken)
+	p.compareFacts(facts, snapshotTime)
 }
 
 func (p *player) compareFacts(facts []fact, snapshotTime time.Time) {
-	standing := map[fact]time.Time{}
+	begins := map[fact]time.Time{}
 	for _, f := range facts {
 		begun, before := p.firingSince[f]
 		if !before {
 			begun = snapshotTime
 			p.say(report.Critical, f.begin)
 		}
-		standing[f] = begun
+		begins[f] = begun
 	}
 	for _, f := range slices.SortedFunc(maps.Keys(p.firingSince),
 		func(a, b fact) int { return cmp.Compare(a.end, b.end) }) {
-		if _, stands := standing[f]; !stands {
+		if _, stands := begins[f]; !stands {
 			p.say(report.Good, fmt.Sprintf("%s, after %.0f min.", f.end, snapshotTime.Sub(p.firingSince[f]).Minutes()))
 		}
 	}
-	p.firingSince = standing
+	p.firingSince = begins
 }
 
 // facts are the webhooks that fail, the alerts that would fire and the conditions that are

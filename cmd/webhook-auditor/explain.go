@@ -210,9 +210,9 @@ const checkTimeout = 20 * time.Second
 // or files have one.
 func (e *explain) explainCheck(ctx context.Context, c *classify.Check, s streams) error {
 	if c.OptIn {
-		in := *e.input // which calls of mcp share
-		in.checks = append(slices.Clone(in.checks), c.Name)
-		e.input = &in
+		extended := *e.input // which calls of mcp share
+		extended.checks = append(slices.Clone(extended.checks), c.Name)
+		e.input = &extended
 	}
 	bounded, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

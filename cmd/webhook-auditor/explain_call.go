@@ -84,11 +84,11 @@ func newCaller(config *rest.Config) (rest.Interface, error) {
 // send calls a webhook by the way that the API server takes.
 func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) ([]byte, error) {
 	b, api := w.Backend, c.api
-	at := b.Service.Path
+	address := b.Service.Path
 	switch b.Kind {
 	case inventory.BackendService:
-		at = path.Join("/api/v1/namespaces", b.Service.Namespace, "services", fmt.Sprintf("https:%s:%d", b.Service.Name, cmp.Or(b.Service.Port, 443)), "proxy") +
-			"/" + strings.TrimPrefix(at, "/")
+		address = path.Join("/api/v1/namespaces", b.Service.Namespace, "services", fmt.Sprintf("https:%s:%d", b.Service.Name, cmp.Or(b.Service.Port, 443)), "proxy") +
+			"/" + strings.TrimPrefix(address, "/")
 	case inventory.BackendURL:
 		u, err := url.Parse(b.URL)
 		if err != nil {
@@ -99,9 +99,9 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 		}); err != nil {
 			return nil, err
 		}
-		at = cmp.Or(u.Path, "/")
+		address = cmp.Or(u.Path, "/")
 	}
-	request := api.Post().AbsPath(at).MaxRetries(0).Body(review).SetHeader("Content-Type", "application/json")
+	request := api.Post().AbsPath(address).MaxRetries(0).Body(review).SetHeader("Content-Type", "application/json")
 	result := request.Param("timeout", fmt.Sprintf("%ds", int(w.Timeout.Seconds()))).Do(ctx)
 	answer, err := result.Raw()
 	if err != nil {
@@ -186,8 +186,8 @@ func (c caller) user(ctx context.Context) (out authenticationv1.UserInfo, err er
 	review := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": authenticationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectReview",
 	}}
-	asked := c.dynamic.Resource(authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"))
-	if review, err = asked.Create(ctx, review, metav1.CreateOptions{}); err != nil {
+	reviews := c.dynamic.Resource(authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"))
+	if review, err = reviews.Create(ctx, review, metav1.CreateOptions{}); err != nil {
 		return out, fmt.Errorf("asking the API server who the user is (SelfSubjectReview): %w", err)
 	}
 	info, _, _ := unstructured.NestedMap(review.Object, "status", "userInfo")

@@ -277,8 +277,8 @@ func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge
 		c, err := connect()
 		if err == nil {
 			var metadata map[string]any
-			at := schema.GroupVersionResource{Group: parent.Group, Version: r.Version, Resource: parent.Name}
-			if metadata, err = c.clients.Metadata(ctx, at, namespace, r.Name); err == nil {
+			resource := schema.GroupVersionResource{Group: parent.Group, Version: r.Version, Resource: parent.Name}
+			if metadata, err = c.clients.Metadata(ctx, resource, namespace, r.Name); err == nil {
 				return metadata, false, ""
 			}
 		}
@@ -292,11 +292,11 @@ func (e *explain) knowledge(ctx context.Context, m *admission.Matcher) knowledge
 		if err != nil {
 			return false, err
 		}
-		at := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource.Name}
+		resource := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource.Name}
 		if q.Name == "" {
-			return c.clients.Selects(ctx, at, q.Namespace, q.Selector)
+			return c.clients.Selects(ctx, resource, q.Namespace, q.Selector)
 		}
-		if _, err = c.clients.Metadata(ctx, at, q.Namespace, q.Name); apierrors.IsNotFound(err) {
+		if _, err = c.clients.Metadata(ctx, resource, q.Namespace, q.Name); apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return err == nil, err

@@ -138,13 +138,13 @@ func (o *observeFlags) start(ctx context.Context, access *clusterFlags,
 	if !o.enabled() {
 		return func(snapshot *inventory.Snapshot) *inventory.Snapshot { return o.audit.addTo(ctx, snapshot, s) }
 	}
-	done := make(chan observation, 1)
-	go func() { done <- o.observe(ctx, access) }()
+	result := make(chan observation, 1)
+	go func() { result <- o.observe(ctx, access) }()
 	return func(snapshot *inventory.Snapshot) *inventory.Snapshot {
 		line := newProgress(s.err)
 		defer line.clear()
 		line.show("observing for %s", o.span)
-		found := <-done
+		found := <-result
 		return o.audit.addTo(ctx, found.addTo(snapshot), s)
 	}
 }

@@ -139,11 +139,11 @@ var scrapeCure = map[int]string{
 // checkFreshness prints what the metrics say of the auditor, and refuses them when they
 // are not current.
 func checkFreshness(families map[string]*dto.MetricFamily, now time.Time, out io.Writer) error {
-	taken := families["webhook_auditor_snapshot_timestamp_seconds"]
-	if len(taken.GetMetric()) == 0 {
+	timestamps := families["webhook_auditor_snapshot_timestamp_seconds"]
+	if len(timestamps.GetMetric()) == 0 {
 		return errors.New("the answer has no webhook_auditor_snapshot_timestamp_seconds: it must be the URL of an auditor that is ready")
 	}
-	seconds := taken.GetMetric()[0].GetGauge().GetValue()
+	seconds := timestamps.GetMetric()[0].GetGauge().GetValue()
 	age := now.Sub(time.UnixMilli(int64(seconds * 1000))).Round(time.Second)
 	fmt.Fprintf(out, "%d webhooks; snapshot %s old\n", len(families["webhook_auditor_webhook_info"].GetMetric()), age)
 	if age > maxAge {

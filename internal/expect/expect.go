@@ -31,9 +31,9 @@ func Contains(t testing.TB, got string, want ...string) {
 // empty.
 func Results[In comparable, Out any](t testing.TB, f func(In) Out, want map[In]Out) {
 	t.Helper()
-	for in, out := range want {
-		if diff := cmp.Diff(out, f(in), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("of %#v: -want +got:\n%s", in, diff)
+	for input, out := range want {
+		if diff := cmp.Diff(out, f(input), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("of %#v: -want +got:\n%s", input, diff)
 		}
 	}
 }

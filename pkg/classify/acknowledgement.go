@@ -113,8 +113,8 @@ func (r *Report) acknowledgeAnnotated() (unused []*Finding) {
 	for _, f := range r.Findings {
 		found[f.Webhook.WithoutName()] = append(found[f.Webhook.WithoutName()], f)
 	}
-	for _, of := range r.registrations() {
-		annotation, key := of.Object.Annotations[acknowledgeAnnotation], of.WithoutName()
+	for _, registration := range r.registrations() {
+		annotation, key := registration.Object.Annotations[acknowledgeAnnotation], registration.WithoutName()
 		if annotation == "" || isRead[key] {
 			continue
 		}
@@ -129,10 +129,10 @@ func (r *Report) acknowledgeAnnotated() (unused []*Finding) {
 		if len(left) == 0 {
 			continue
 		}
-		unused = appendFindings(unused, staleAcknowledgement, of, []Problem{{
+		unused = appendFindings(unused, staleAcknowledgement, registration, []Problem{{
 			Message: fmt.Sprintf("is annotated with %s, which acknowledges %s: that covers no finding", acknowledgeAnnotation, JoinBounded(lists.Distinct(left))),
 			Fix: fmt.Sprintf("write it as 'check[, check…]: reason', with checks that are reported at info or warning; or remove it: kubectl annotate %s %s-%s",
-				objectName(of), acknowledgeAnnotation, changedBy(of.Object.Owner)),
+				objectName(registration), acknowledgeAnnotation, changedBy(registration.Object.Owner)),
 		}})
 	}
 	return unused

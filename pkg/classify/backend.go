@@ -180,8 +180,8 @@ func conversionConsequences(p *Profile) (Severity, string) {
 	case admission.NeverConverted:
 		return Info, "only one version is in use, so nothing calls it"
 	case admission.WritesConvert:
-		by := p.Matcher.GetsOther(p.CRD)
-		return Critical, fmt.Sprintf("requests that %s %s gets in another version are refused, whatever its failurePolicy", by.Type.Noun(), quoted(by.Name))
+		registration := p.Matcher.GetsOther(p.CRD)
+		return Critical, fmt.Sprintf("requests that %s %s gets in another version are refused, whatever its failurePolicy", registration.Type.Noun(), quoted(registration.Name))
 	case admission.ClientsConvert:
 		return Warning, fmt.Sprintf("clients of versions other than %s get errors, and so may lists and watches once a cache has to be filled", p.CRD.StorageVersion)
 	}

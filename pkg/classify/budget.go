@@ -68,7 +68,7 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources 
 	selectors := map[string]inventory.Selector{} // large clusters have many webhooks and few selectors
 	for _, p := range profiles {
 		for _, matched := range p.Matched {
-			if chain, wanted := b.chains[matched.Resource]; wanted && p.Type != inventory.Conversion {
+			if chain, isWanted := b.chains[matched.Resource]; isWanted && p.Type != inventory.Conversion {
 				b.chains[matched.Resource] = append(chain, p)
 				selectors[p.NamespaceSelector.Key] = p.NamespaceSelector
 			}
@@ -125,9 +125,9 @@ func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chai
 	var chain []*Profile
 	namespaced, bySelector := false, map[string][]*Profile{}
 	for _, p := range b.chains[r] {
-		at, _ := find(p.Matched, r)
-		if p.Matched[at].Operations.Has(op) {
-			chain, namespaced = append(chain, p), p.Matched[at].Namespaced
+		i, _ := find(p.Matched, r)
+		if p.Matched[i].Operations.Has(op) {
+			chain, namespaced = append(chain, p), p.Matched[i].Namespaced
 			bySelector[p.NamespaceSelector.Key] = append(bySelector[p.NamespaceSelector.Key], p)
 		}
 	}
@@ -190,22 +190,22 @@ func (b costIndex) costliest(bySelector map[string][]*Profile, op admission.Oper
 		selector, other string
 		slowest         bool // of the validating webhooks
 	}
-	seen := map[selection]bool{}
+	compared := map[selection]bool{}
 	for _, class := range slices.SortedStableFunc(slices.Values(b.classes),
 		func(x, y namespaceClass) int { return cmp.Compare(totals[y.name].Total(), totals[x.name].Total()) }) {
-		before := len(seen)
+		before := len(compared)
 		for key, budget := range budgets {
 			if class.selected[key] {
-				seen[selection{key, key, false}] = true
-				seen[selection{key, key, budget.Validating == totals[class.name].Validating}] = true
+				compared[selection{key, key, false}] = true
+				compared[selection{key, key, budget.Validating == totals[class.name].Validating}] = true
 				for other := range budgets {
 					if len(budgets) <= maxPaired && other < key && class.selected[other] {
-						seen[selection{key, other, false}] = true
+						compared[selection{key, other, false}] = true
 					}
 				}
 			}
 		}
-		if len(seen) > before {
+		if len(compared) > before {
 			out = append(out, class)
 		}
 	}
@@ -303,8 +303,8 @@ func (p *Policy) findCosts(w *work, r *Report) {
 				worst = c
 			}
 		}
-		for _, of := range worst.chain {
-			of.Excesses = append(of.Excesses, Excess{worst.Cost, allowed})
+		for _, member := range worst.chain {
+			member.Excesses = append(member.Excesses, Excess{worst.Cost, allowed})
 		}
 	}
 	for _, cost := range b.costs(critical) {
@@ -327,8 +327,8 @@ var budgetExceeded = &Check{
 				continue
 			}
 			cutShort := ""
-			if by, after, ended := admission.End(p.Matcher.Limits(e.Operation, e.Resource), e.Budget); ended {
-				cutShort = fmt.Sprintf(", or are cut short after %s (%s)", text.Seconds(after), by)
+			if limit, after, ended := admission.End(p.Matcher.Limits(e.Operation, e.Resource), e.Budget); ended {
+				cutShort = fmt.Sprintf(", or are cut short after %s (%s)", text.Seconds(after), limit)
 			}
 			out = append(out, Problem{
 				Resource: e.Resource,

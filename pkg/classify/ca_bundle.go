@@ -76,12 +76,12 @@ var caBundleExpiring = &Check{
 	Alerts:   map[Severity]string{Warning: "WebhookCaBundleExpiring"},
 	For:      time.Hour,
 	Find: func(p *Profile) []Problem {
-		a, taken := p.Webhook.Backend.Authority, p.Snapshot.Taken
+		a, now := p.Webhook.Backend.Authority, p.Snapshot.Taken
 		if a == nil {
 			return nil
 		}
 		last := a.NotAfter
-		if left := last.Sub(taken); left >= time.Duration(p.Policy.CAExpiryDays)*24*time.Hour || !anyValid(a, taken) {
+		if left := last.Sub(now); left >= time.Duration(p.Policy.CAExpiryDays)*24*time.Hour || !anyValid(a, now) {
 			return nil
 		}
 		return []Problem{{

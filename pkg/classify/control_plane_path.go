@@ -62,8 +62,8 @@ func onPath(p *Profile, matches []ControlPlaneMatch, edits ...edit) []Problem {
 	}
 	requests, unless, more := controlPlaneNames(sure), unlessOf(p, sure), ""
 	what := fmt.Sprintf("while its backend hangs, %s wait %s in spite of failurePolicy Ignore, longer than those who write them have", requests, text.Seconds(p.Timeout))
-	if by, alone := endedAlone(p); alone {
-		what = fmt.Sprintf("while its backend hangs, %s are refused in spite of failurePolicy Ignore: its %s are not within %s", requests, text.Seconds(p.Timeout), by)
+	if limit, alone := endedAlone(p); alone {
+		what = fmt.Sprintf("while its backend hangs, %s are refused in spite of failurePolicy Ignore: its %s are not within %s", requests, text.Seconds(p.Timeout), limit)
 	}
 	brief := what
 	if p.FailsClosed() {

@@ -57,11 +57,11 @@ func (p *Policy) derive(w *work, r *Report) {
 
 // findProblems runs the checks of webhooks.
 func (p *Policy) findProblems(w *work, r *Report) {
-	for _, of := range r.Profiles {
-		refused := len(r.Matcher.RefusedWebhook(of.Webhook)) > 0 // all else follows from that
+	for _, profile := range r.Profiles {
+		refused := len(r.Matcher.RefusedWebhook(profile.Webhook)) > 0 // all else follows from that
 		for _, check := range Checks {
 			if check.Find != nil && p.runs(check) && (!refused || check == refusedByAPI) {
-				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.Find(of))
+				r.Findings = appendFindings(r.Findings, check, &profile.Registration, check.Find(profile))
 			}
 		}
 		if !w.step() {

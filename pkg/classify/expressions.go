@@ -126,15 +126,15 @@ func badlyTyped(p *PolicyProfile) []Problem {
 
 // panicking is what an API server of an older release does not survive the request by.
 func panicking(p *PolicyProfile) []Problem {
-	at := admission.ObjectsInLists(p.AdmissionPolicy)
+	indexes := admission.ObjectsInLists(p.AdmissionPolicy)
 	server := p.Snapshot.Server
-	if len(at) == 0 || server.AtLeast(1, admission.PanicsBefore) {
+	if len(indexes) == 0 || server.AtLeast(1, admission.PanicsBefore) {
 		return nil
 	}
 	return []Problem{{
 		Severity: warningIf(server.Known()),
-		Message:  fmt.Sprintf("sets a list or map with an Object in it by mutations[%d]: API servers before v1.%d panic at that, so that each request it matches fails, whatever the failurePolicy (v1.35 and v1.36: before the fixes of August 2026)", at[0], admission.PanicsBefore),
-		Brief:    fmt.Sprintf("API servers before v1.%d panic at the Object in a list or map that mutations[%d] sets", admission.PanicsBefore, at[0]),
+		Message:  fmt.Sprintf("sets a list or map with an Object in it by mutations[%d]: API servers before v1.%d panic at that, so that each request it matches fails, whatever the failurePolicy (v1.35 and v1.36: before the fixes of August 2026)", indexes[0], admission.PanicsBefore),
+		Brief:    fmt.Sprintf("API servers before v1.%d panic at the Object in a list or map that mutations[%d] sets", admission.PanicsBefore, indexes[0]),
 		Fix:      fmt.Sprintf("write maps in place of Objects in the value of the JSONPatch, as in value: [{\"key\": \"spot\"}], or use an applyConfiguration%s", changedBy(p.Object.Owner)),
 	}}
 }

@@ -18,9 +18,9 @@ var hostPort = &Check{
 	Summary:  "The Pods behind a webhook use the network of their host, on a port that another process of the nodes has.",
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
-		behind := BehindWebhook(p)
-		for i := range behind {
-			w := &behind[i]
+		workloads := BehindWebhook(p)
+		for i := range workloads {
+			w := &workloads[i]
 			port := p.Snapshot.TargetPort(p.State.Service, w)
 			if !w.HostNetwork || port == 0 || !hasPods(w) {
 				continue
@@ -29,7 +29,7 @@ var hostPort = &Check{
 			if holder == "" && onControlPlane(w) {
 				holder = controlPlanePorts[port]
 			}
-			if other := portHolder(p, behind, w, port); holder == "" && other != nil {
+			if other := portHolder(p, workloads, w, port); holder == "" && other != nil {
 				holder, isDeclared = other.String(), slices.Contains(w.Declared, port)
 			}
 			outcome := "one of the two cannot listen, or the other one answers the calls"

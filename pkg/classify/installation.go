@@ -62,29 +62,29 @@ func findStuck(w *work, r *Report) {
 		inputs[o.Input] = append(inputs[o.Input], o)
 	}
 	for _, input := range slices.Sorted(maps.Keys(inputs)) {
-		in := &installation{
+		set := &installation{
 			matcher: m, manifests: inputs[input], namespace: metav1.NamespaceDefault,
 			named: map[string][]int{}, requests: map[admission.Operation][]admission.Request{},
 		}
-		for i, o := range in.manifests {
-			in.named[o.Kind+"/"+o.Name] = append(in.named[o.Kind+"/"+o.Name], i)
+		for i, o := range set.manifests {
+			set.named[o.Kind+"/"+o.Name] = append(set.named[o.Kind+"/"+o.Name], i)
 		}
 		var webhooks []installedWebhook
 		for _, p := range r.Profiles {
-			if hook := in.webhook(p); len(hook.workloads) > 0 {
+			if hook := set.webhook(p); len(hook.workloads) > 0 {
 				webhooks = append(webhooks, hook)
 			}
 		}
-		if len(webhooks)*len(in.manifests) > maxPairs {
+		if len(webhooks)*len(set.manifests) > maxPairs {
 			r.Errors = append(r.Errors, inventory.Error{
 				Source:  inventory.Source{File: input},
-				Message: fmt.Sprintf("install-order: %d webhooks and %d objects are too many to be compared: audit fewer files at a time", len(webhooks), len(in.manifests)),
+				Message: fmt.Sprintf("install-order: %d webhooks and %d objects are too many to be compared: audit fewer files at a time", len(webhooks), len(set.manifests)),
 			})
 			continue
 		}
-		removals := sequences(uninstallers, in.manifests)
-		in.orders = map[admission.Operation][]sequence{
-			admission.Create: sequences(installers, in.manifests), admission.Delete: removals,
+		removals := sequences(uninstallers, set.manifests)
+		set.orders = map[admission.Operation][]sequence{
+			admission.Create: sequences(installers, set.manifests), admission.Delete: removals,
 			admission.Update: removals,
 		}
 		for _, hook := range webhooks {
@@ -92,11 +92,11 @@ func findStuck(w *work, r *Report) {
 				break
 			}
 			// Installers wait for no backend. Nothing takes finalizers away once their controller is gone.
-			hook.RefusedAtInstall = in.stuckWebhook(hook, hook.workloads[0], admission.Create,
+			hook.RefusedAtInstall = set.stuckWebhook(hook, hook.workloads[0], admission.Create,
 				span{after: hook.configuration})
-			hook.RefusedAtUninstall = in.stuckWebhook(hook, hook.backends[0], admission.Delete,
+			hook.RefusedAtUninstall = set.stuckWebhook(hook, hook.backends[0], admission.Delete,
 				span{after: hook.backends, before: hook.configuration})
-			hook.FinalizedAtUninstall = in.stuckWebhook(hook, hook.workloads[0], admission.Update,
+			hook.FinalizedAtUninstall = set.stuckWebhook(hook, hook.workloads[0], admission.Update,
 				span{after: hook.workloads})
 		}
 	}
@@ -348,11 +348,11 @@ type span struct{ after, before []int }
 
 // indexesIn are the objects of the span.
 func (s sequence) indexesIn(span span) []int {
-	from, until := s.first(span.after)+1, s.first(span.before)
+	begin, until := s.first(span.after)+1, s.first(span.before)
 	if until < 0 {
 		until = len(s.steps)
 	}
-	return s.steps[from:max(from, until)]
+	return s.steps[begin:max(begin, until)]
 }
 
 // first is the step of the first of the objects, below 0 where none is compared.

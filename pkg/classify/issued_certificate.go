@@ -32,10 +32,10 @@ var issuedCertificate = &Check{
 // misissued finds what is wrong with the Certificate that a manifest has its CA injected from:
 // it is not for the Service, or the input has another one that is.
 func misissued(p *Profile) *Problem {
-	from, service := p.Object.Annotations["cert-manager.io/inject-ca-from"], p.Webhook.Backend.Service.Key
+	source, service := p.Object.Annotations["cert-manager.io/inject-ca-from"], p.Webhook.Backend.Service.Key
 	var named, fitting *inventory.IssuedCertificate
 	for _, c := range p.Snapshot.IssuedCertificates {
-		if c.Namespace+"/"+c.Name == from {
+		if c.Namespace+"/"+c.Name == source {
 			named = c
 		}
 		if c.IsFor(service) {
@@ -44,19 +44,19 @@ func misissued(p *Profile) *Problem {
 	}
 	_, hasService := p.Snapshot.Services[service] // else its name or namespace may be the one that is wrong
 	switch {
-	case !p.Object.LastChanged.IsZero(), from == "" || isPlaceholder(from),
+	case !p.Object.LastChanged.IsZero(), source == "" || isPlaceholder(source),
 		named != nil && slices.ContainsFunc(named.Spec.DNSNames, isPlaceholder):
 		return nil
 	case named == nil && fitting != nil && !isUnplaced(p, fitting):
 		return &Problem{
 			Message: fmt.Sprintf("gets its CA bundle from Certificate %s, which the input lacks, while %s/%s is for its Service: the bundle stays empty",
-				from, fitting.Namespace, fitting.Name),
+				source, fitting.Namespace, fitting.Name),
 			Fix: fmt.Sprintf("set the annotation cert-manager.io/inject-ca-from to %s%s", quoted(fitting.Namespace+"/"+fitting.Name), byOwner(p)),
 		}
 	case named != nil && fitting == nil && !named.Spec.IsCA && hasService:
 		return &Problem{
 			Message: fmt.Sprintf("gets its CA bundle from Certificate %s, which is for %s, not for %s.%s.svc: calls fail",
-				from, cmp.Or(JoinBounded(named.Spec.DNSNames), "no DNS name"), service.Name, service.Namespace),
+				source, cmp.Or(JoinBounded(named.Spec.DNSNames), "no DNS name"), service.Name, service.Namespace),
 			Fix: fmt.Sprintf("add %s to spec.dnsNames of the Certificate", quoted(service.Name+"."+service.Namespace+".svc")),
 		}
 	}

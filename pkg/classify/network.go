@@ -29,8 +29,8 @@ var networkPolicy = &Check{
 			case len(policies) > 0:
 				return []Problem{isolated(p, &w, port, policies)}
 			case ciliumRuns(p.Snapshot):
-				if by := p.Snapshot.OpenToBlocksAlone(&w, port); by != nil {
-					return []Problem{openToBlock(p, &w, port, by)}
+				if policy := p.Snapshot.OpenToBlocksAlone(&w, port); policy != nil {
+					return []Problem{openToBlock(p, &w, port, policy)}
 				}
 			}
 		}
@@ -42,9 +42,9 @@ func isolated(p *Profile, w *inventory.Workload, port int32, policies []*invento
 	severity, consequence := consequences(p)
 	consequence += waitsFirst(p)
 	evidence, against := evidenceOfCalls(p)
-	to := "to all"
+	callers := "to all"
 	if slices.ContainsFunc(policies, func(n *inventory.NetworkPolicy) bool { return n.OpenToPods.Has(port, w.Ports) }) {
-		to = "to all but Pods"
+		callers = "to all but Pods"
 	}
 	brief := ""
 	for _, n := range policies {
@@ -65,7 +65,7 @@ func isolated(p *Profile, w *inventory.Workload, port int32, policies []*invento
 	return Problem{
 		Severity: min(severity, Warning),
 		Message: fmt.Sprintf("calls %s, but port %d of %s is closed %s by %s; the API server calls from its host's network; unless the network plugin lets it in, %s%s",
-			BackendName(p), port, w, to, closers, consequence, evidence),
+			BackendName(p), port, w, callers, closers, consequence, evidence),
 		Brief: brief,
 		Fix:   openPort(p, port),
 	}
@@ -134,13 +134,13 @@ func openToBlock(p *Profile, w *inventory.Workload, port int32, policy *inventor
 // speaks against it that the API server is shut out.
 func evidenceOfCalls(p *Profile) (evidence string, against bool) {
 	if o := p.Snapshot.Observed; o != nil {
-		seen := o.Webhooks[p.Series()]
-		failed := seen.Failed() - seen.Failures[inventory.FailureMatchCondition]
+		behavior := o.Webhooks[p.Series()]
+		failed := behavior.Failed() - behavior.Failures[inventory.FailureMatchCondition]
 		switch {
 		case failed > 0:
-			return fmt.Sprintf("; of its %.0f calls that were observed %.0f failed", seen.Calls, failed), false
-		case seen.Calls > 0:
-			return fmt.Sprintf("; of its %.0f calls that were observed none failed", seen.Calls), true
+			return fmt.Sprintf("; of its %.0f calls that were observed %.0f failed", behavior.Calls, failed), false
+		case behavior.Calls > 0:
+			return fmt.Sprintf("; of its %.0f calls that were observed none failed", behavior.Calls), true
 		}
 	}
 	if name := pluginPolicy(p); name != "" {

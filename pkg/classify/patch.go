@@ -106,8 +106,8 @@ func byOwner(p *Profile) string { return changedBy(p.Object.Owner) }
 
 // changedBy is byOwner for the owner of any object.
 func changedBy(owner inventory.Owner) string {
-	if by := revertedBy(owner); by != "" {
-		return "; " + by
+	if reverter := revertedBy(owner); reverter != "" {
+		return "; " + reverter
 	}
 	return ""
 }

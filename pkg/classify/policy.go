@@ -209,11 +209,11 @@ func (p Policy) check() error {
 	}
 	names := slices.Sorted(slices.Values(CheckNames(Checks)))
 	for i, a := range p.Acknowledgements {
-		at := fmt.Sprintf("acknowledgements[%d]: ", i)
-		refuseGlobs(at, a.Check, a.Configuration, a.Name)
-		refuse(strings.TrimSpace(a.Reason) == "", "%sreason is missing", at)
+		place := fmt.Sprintf("acknowledgements[%d]: ", i)
+		refuseGlobs(place, a.Check, a.Configuration, a.Name)
+		refuse(strings.TrimSpace(a.Reason) == "", "%sreason is missing", place)
 		refuse(!slices.ContainsFunc(names, func(name string) bool { return matchOrAny(a.Check, name) }),
-			"%sno check is named %q: must be one of %s", at, a.Check, strings.Join(names, ", "))
+			"%sno check is named %q: must be one of %s", place, a.Check, strings.Join(names, ", "))
 	}
 	return errors.Join(out...)
 }

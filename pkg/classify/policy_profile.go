@@ -67,29 +67,30 @@ func (p *PolicyProfile) controlPlane() []ControlPlaneMatch {
 func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 	s := r.Snapshot
 	out := make([]PolicyProfile, 0, len(s.Policies)+len(s.Unbound))
-	for _, of := range s.Policies {
-		out = append(out, PolicyProfile{of, matchAny(p.PlatformWebhooks, of.Name), false, s, r.Matcher, p, w.requests})
+	for _, one := range s.Policies {
+		isPlatform := matchAny(p.PlatformWebhooks, one.Name)
+		out = append(out, PolicyProfile{one, isPlatform, false, s, r.Matcher, p, w.requests})
 	}
 	for _, b := range s.Unbound {
-		of := &inventory.AdmissionPolicy{
+		unbound := &inventory.AdmissionPolicy{
 			Registration: inventory.Registration{Ref: b.Policy, Object: b.Object},
 			Bindings:     []*inventory.PolicyBinding{b},
 		}
-		out = append(out, PolicyProfile{AdmissionPolicy: of, Absent: true, Snapshot: s, Matcher: r.Matcher, Policy: p})
+		out = append(out, PolicyProfile{unbound, false, true, s, r.Matcher, p, nil})
 	}
 	return out
 }
 
 // findOfPolicies runs the checks of admission policies.
 func (p *Policy) findOfPolicies(w *work, r *Report) {
-	for _, of := range p.policyProfiles(w, r) {
-		refused := !of.Absent && len(r.Matcher.RefusedPolicy(of.AdmissionPolicy)) > 0
+	for _, profile := range p.policyProfiles(w, r) {
+		refused := !profile.Absent && len(r.Matcher.RefusedPolicy(profile.AdmissionPolicy)) > 0
 		for _, check := range Checks {
 			if !w.step() {
 				return
 			}
 			if check.FindPolicy != nil && p.runs(check) && (!refused || check == refusedByAPI) {
-				r.Findings = appendFindings(r.Findings, check, &of.Registration, check.FindPolicy(&of))
+				r.Findings = appendFindings(r.Findings, check, &profile.Registration, check.FindPolicy(&profile))
 			}
 		}
 	}

@@ -20,14 +20,14 @@ var backendUnreachable = &Check{
 		}
 		probe := p.Snapshot.Probes[p.Ref]
 		severity, consequence := consequences(p)
-		severity, from := min(severity, Warning), "from where the auditor runs"
+		severity, place := min(severity, Warning), "from where the auditor runs"
 		if probe.Outside {
-			severity, from = Info, "by the auditor, which runs outside the cluster"
+			severity, place = Info, "by the auditor, which runs outside the cluster"
 		}
 		return []Problem{{
 			Severity: severity,
 			Message: fmt.Sprintf("calls %s, which cannot be reached %s (%s); if the API server fares no better, %s",
-				BackendName(p), from, probe.Error, consequence),
+				BackendName(p), place, probe.Error, consequence),
 			Fix: reachAdvice(p),
 		}}
 	},
@@ -63,19 +63,19 @@ func findServingCertificate(p *Profile) []Problem {
 	}
 	severity, consequence := consequences(p)
 	problem := Problem{Severity: min(severity, Warning), Fix: renewal(p, probe.Certificate)}
-	by, meets := "the auditor", "the API server refuses it, and "+consequence
+	dialer, meets := "the auditor", "the API server refuses it, and "+consequence
 	if probe.Outside { // the address may be another network's there
 		problem = Problem{Severity: Info, Fix: "run webhook-auditor in the cluster, with --probe=tls"}
-		by, meets = "the auditor, outside the cluster,", "another host may have answered, so what the API server meets is not known"
+		dialer, meets = "the auditor, outside the cluster,", "another host may have answered, so what the API server meets is not known"
 	}
 	faults := certificateFaults(p, probe.Certificate)
 	switch {
 	case probe.Answer == inventory.AnswerNoTLS:
-		problem.Message = fmt.Sprintf("calls %s, which does not answer with TLS where %s dials it (%s); %s", BackendName(p), by, probe.Error, meets)
+		problem.Message = fmt.Sprintf("calls %s, which does not answer with TLS where %s dials it (%s); %s", BackendName(p), dialer, probe.Error, meets)
 	case len(faults) == 0:
 		return overdue(p, probe)
 	default:
-		problem.Message = fmt.Sprintf("calls %s, which shows %s a certificate that %s; %s", BackendName(p), by, sentence(faults, 0), meets)
+		problem.Message = fmt.Sprintf("calls %s, which shows %s a certificate that %s; %s", BackendName(p), dialer, sentence(faults, 0), meets)
 	}
 	return []Problem{problem}
 }
@@ -87,10 +87,10 @@ func certificateFaults(p *Profile, c *inventory.ServingCertificate) []string {
 		return nil
 	}
 	var out []string
-	switch taken := p.Snapshot.Taken; {
-	case taken.After(c.NotAfter):
+	switch snapshotTime := p.Snapshot.Taken; {
+	case snapshotTime.After(c.NotAfter):
 		out = append(out, "expired on "+day(c.NotAfter))
-	case taken.Before(c.NotBefore):
+	case snapshotTime.Before(c.NotBefore):
 		out = append(out, "is not valid before "+day(c.NotBefore))
 	}
 	if a := p.Webhook.Backend.Authority; c.Untrusted != "" && a != nil && anyValid(a, p.Snapshot.Taken) {

@@ -21,8 +21,8 @@ var backendSelector = &Check{
 		if !ok || p.Platform || p.Webhook.Backend.Kind == inventory.BackendURL || len(service.Selector) == 0 {
 			return nil
 		}
-		behind := BehindWebhook(p)
-		problem := cmp.Or(noPods(p, service, behind), noSuchPort(p, service, behind), foreignPods(p, service, behind))
+		pods := BehindWebhook(p)
+		problem := cmp.Or(noPods(p, service, pods), noSuchPort(p, service, pods), foreignPods(p, service, pods))
 		switch {
 		case problem != nil:
 			return []Problem{*problem}
@@ -170,16 +170,16 @@ var serviceElsewhere = &Check{
 		severity, consequence := consequences(p)
 		likely, found := p.Snapshot.LikelyService(called.Key)
 		namespaces := p.Snapshot.NamespacesOfService(called.Name)
-		meant, value, field := "", quoted(likely.Namespace), "namespace"
+		guess, value, field := "", quoted(likely.Namespace), "namespace"
 		switch {
 		case found && likely.Namespace == called.Namespace:
 			value, field = quoted(likely.Name), "name"
 			fallthrough
 		case found:
-			meant = fmt.Sprintf("did you mean Service %s?", likely)
+			guess = fmt.Sprintf("did you mean Service %s?", likely)
 		case len(namespaces) > 1 && !p.Snapshot.Unplaced(called.Name): // which of them, or another one, is unknown
 			severity, value = Info, "that of the Service of its software"
-			meant = "a Service of that name is in " + theNamespaces(namespaces)
+			guess = "a Service of that name is in " + theNamespaces(namespaces)
 		default:
 			return nil
 		}
@@ -188,13 +188,13 @@ var serviceElsewhere = &Check{
 			return w.Type == p.Type && w.Backend.Service.Key == likely && reflect.DeepEqual(w.Rules, p.Rules)
 		}
 		if i := slices.IndexFunc(p.Snapshot.Webhooks, callsLikely); i >= 0 && p.Type != inventory.Conversion {
-			meant = fmt.Sprintf("%s, of the same rules, calls Service %s", objectName(&p.Snapshot.Webhooks[i].Registration), likely)
+			guess = fmt.Sprintf("%s, of the same rules, calls Service %s", objectName(&p.Snapshot.Webhooks[i].Registration), likely)
 			fix = "remove it where it is left over of an earlier installation, else " + fix
 		}
 		return []Problem{{
 			Severity: min(severity, Warning),
 			Message: fmt.Sprintf("calls %s, which the input lacks (%s); if %s is not installed by other means, %s",
-				BackendName(p), meant, called.Key, consequence),
+				BackendName(p), guess, called.Key, consequence),
 			Fix: fix,
 		}}
 	},

@@ -22,8 +22,8 @@ var longTimeout = &Check{
 			return nil
 		}
 		limit := "while clients wait 30 s for all webhooks together"
-		if by, alone := endedAlone(p); alone {
-			limit = "not within " + by.String()
+		if end, alone := endedAlone(p); alone {
+			limit = "not within " + end.String()
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("may hold each request for %s (timeoutSeconds), %s", text.Seconds(p.Timeout), limit),
@@ -176,18 +176,18 @@ func outlasted(m *admission.Matcher, open []*Profile) []inventory.Resource {
 // worse one. What hangs changes nothing, so that none is called again.
 func (p *Policy) addOutlasting(b costIndex, c chainCost) {
 	c.Reinvocable = 0
-	by, end, ended := admission.End(b.matcher.Limits(c.Operation, c.Resource), c.Budget)
+	limit, end, ended := admission.End(b.matcher.Limits(c.Operation, c.Resource), c.Budget)
 	if !ended {
 		return
 	}
-	bounded := slices.DeleteFunc(c.chain, func(f *Profile) bool { return by.Of != "" && f.Type != by.Of })
-	if by.Of != "" {
+	bounded := slices.DeleteFunc(c.chain, func(f *Profile) bool { return limit.Of != "" && f.Type != limit.Of })
+	if limit.Of != "" {
 		c.Webhooks = len(bounded)
 	}
 	if !slices.ContainsFunc(bounded, func(f *Profile) bool { return !f.NamespaceSelector.Empty() }) {
 		c.Namespace = "" // it is the same in all
 	}
-	o := &Outlasting{Cost: c.Cost, By: by, End: end}
+	o := &Outlasting{Cost: c.Cost, By: limit, End: end}
 	o.Critical = slices.Contains(p.Classes[ClassCritical], c.Resource) ||
 		slices.Contains(p.Classes[ClassVital], c.Resource)
 	o.Conditional = slices.ContainsFunc(bounded, func(f *Profile) bool { return len(f.MatchConditions) > 0 })

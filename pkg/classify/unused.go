@@ -108,10 +108,10 @@ func didYouMean(s *inventory.Snapshot, rule *admissionv1.RuleWithOperations) str
 // OpenShift's API servers have. Files need not hold all CRDs of another group, but those of
 // the resources that are named.
 func knows(s *inventory.Snapshot, group string, names []string) bool {
-	in := func(r inventory.Served) bool { return r.Group == group }
+	isOfGroup := func(r inventory.Served) bool { return r.Group == group }
+	ofOpenShift := s.OpenShift && slices.ContainsFunc(inventory.Builtins(inventory.Newest, true), isOfGroup)
 	return inventory.WithoutCRDs(group) ||
-		slices.ContainsFunc(s.Served, in) &&
-			(s.ResourcesKnown || s.OpenShift && slices.ContainsFunc(inventory.Builtins(inventory.Newest, true), in)) ||
+		slices.ContainsFunc(s.Served, isOfGroup) && (s.ResourcesKnown || ofOpenShift) ||
 		!slices.ContainsFunc(names, func(name string) bool {
 			parent, _, _ := strings.Cut(name, "/")
 			return !slices.ContainsFunc(s.Served,

@@ -49,8 +49,8 @@ func rulesFor(p *Profile, resources []inventory.Resource) string {
 
 // JoinBounded joins the first words and counts the rest.
 func JoinBounded(words []string) string {
-	shown := words[:min(len(words), maxListed)]
-	return sentence(slices.Clip(shown), len(words)-len(shown))
+	first := words[:min(len(words), maxListed)]
+	return sentence(slices.Clip(first), len(words)-len(first))
 }
 
 // sentence joins words as prose does: "a, b and 3 more".

@@ -87,15 +87,15 @@ func (s *scraper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *scraper) textsOf(r *classify.Report, format expfmt.Format) map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept, dropped := s.keptEncodings(format), map[string]int{}
+	encodings, dropped := s.keptEncodings(format), map[string]int{}
 	out := make(map[string][]byte, len(s.families))
 	for _, f := range s.families {
 		name := f.Series()
-		if sum := s.sum(f, r); kept[name].sum != sum {
+		if sum := s.sum(f, r); encodings[name].sum != sum {
 			w := written(f, r)
-			kept[name] = encoded{encode(format, w.families()), sum, w.dropped}
+			encodings[name] = encoded{encode(format, w.families()), sum, w.dropped}
 		}
-		out[name], dropped[name] = kept[name].text, kept[name].dropped
+		out[name], dropped[name] = encodings[name].text, encodings[name].dropped
 	}
 	out[seriesDropped.Series()] = encode(format, drops(s.families, dropped))
 	return out

@@ -32,12 +32,12 @@ func (o Objects) Apply(manifests Objects) Objects {
 	}
 	maps.Copy(o.Sources, manifests.Sources)
 	o.Inputs = slices.Clone(old.Inputs)
-	for _, in := range manifests.Inputs {
-		in.Lacks = slices.DeleteFunc(slices.Clone(in.Lacks), func(lack string) bool { // the cluster, or a file of it, has it
+	for _, input := range manifests.Inputs {
+		input.Lacks = slices.DeleteFunc(slices.Clone(input.Lacks), func(lack string) bool { // the cluster, or a file of it, has it
 			has := func(i Input) bool { return i.Objects > 0 && !slices.Contains(i.Lacks, lack) }
 			return len(old.Inputs) == 0 || slices.ContainsFunc(old.Inputs, has)
 		})
-		o.Inputs = append(o.Inputs, in)
+		o.Inputs = append(o.Inputs, input)
 	}
 	o.Errors = slices.Concat(o.Errors, manifests.Errors)
 	return o

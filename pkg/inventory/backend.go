@@ -122,8 +122,8 @@ func bareURL(raw string) string {
 	bare, _, _ = strings.Cut(bare, "#")
 	if scheme, rest, has := strings.Cut(bare, "://"); has {
 		host, path, _ := strings.Cut(rest, "/")
-		if at := strings.LastIndex(host, "@"); at >= 0 {
-			bare = scheme + "://" + host[at+1:] + strings.TrimSuffix("/"+path, "/")
+		if i := strings.LastIndex(host, "@"); i >= 0 {
+			bare = scheme + "://" + host[i+1:] + strings.TrimSuffix("/"+path, "/")
 		}
 	}
 	return bare

@@ -80,8 +80,8 @@ var fieldsByType = sync.OnceValue(func() map[reflect.Type]int {
 // Add appends an object to the list of its type. It panics where there is none: what
 // reads a kind has to keep it.
 func (o *Objects) Add(object any) {
-	i, kept := fieldsByType()[reflect.TypeOf(object)]
-	if !kept {
+	i, isKept := fieldsByType()[reflect.TypeOf(object)]
+	if !isKept {
 		panic(fmt.Sprintf("inventory.Objects has no list of %T", object))
 	}
 	list := reflect.ValueOf(o).Elem().Field(i)

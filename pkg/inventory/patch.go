@@ -141,9 +141,9 @@ func moveEarlier(earlier []*placed, c Change, webhook string) {
 		shift = map[string]int{"add": 1, "copy": 1, "move": 1, "remove": -1}[c.Operation]
 	}
 	for _, e := range earlier {
-		under := e.path == c.Path || strings.HasPrefix(e.path, c.Path+"/")
+		isUnder := e.path == c.Path || strings.HasPrefix(e.path, c.Path+"/")
 		same := e.path == c.Path && c.Operation != "remove" && e.Operation != "remove" && reflect.DeepEqual(e.Value, c.Value)
-		if under && shift <= 0 && !same && e.OverwrittenBy == "" {
+		if isUnder && shift <= 0 && !same && e.OverwrittenBy == "" {
 			e.OverwrittenBy = webhook
 		}
 		if shift != 0 {

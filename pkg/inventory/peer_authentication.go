@@ -49,12 +49,12 @@ func (s *Snapshot) StrictFor(w *Workload, port int32) *PeerAuthentication {
 		case p.Spec.Selector == nil:
 			next = 1
 		}
-		of := p.Spec.MTLS.Mode
+		ownMode := p.Spec.MTLS.Mode
 		if level, set := p.Spec.PortLevelMTLS[strconv.Itoa(int(port))]; set && next == 3 {
-			of = level.Mode
+			ownMode = level.Mode
 		}
-		if next > rank && of != "" && of != "UNSET" {
-			rank, mode, found = next, of, p
+		if next > rank && ownMode != "" && ownMode != "UNSET" {
+			rank, mode, found = next, ownMode, p
 		}
 	}
 	if mode != "STRICT" {

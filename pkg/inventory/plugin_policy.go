@@ -132,8 +132,8 @@ func (p pluginSpec) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
 	}
 	for _, r := range p.Ingress {
 		sources := len(r.FromEntities) + len(r.FromEndpoints) + len(r.FromCIDR) + len(r.FromCIDRSet) + len(r.FromNodes)
-		if to := out.openedTo(r.ciliumCallers()); len(r.ToPorts)+sources > 0 {
-			for _, ports := range to {
+		if opened := out.openedTo(r.ciliumCallers()); len(r.ToPorts)+sources > 0 {
+			for _, ports := range opened {
 				ports.addCilium(r)
 			}
 		}
@@ -193,8 +193,8 @@ func (o *OpenPorts) addCilium(r pluginRule) {
 	if len(r.ToPorts) == 0 {
 		o.Ranges = append(o.Ranges, allPorts)
 	}
-	for _, to := range r.ToPorts {
-		for _, p := range to.Ports {
+	for _, list := range r.ToPorts {
+		for _, p := range list.Ports {
 			if p.Protocol == "" || p.Protocol == "ANY" || p.Protocol == "TCP" {
 				o.addText(p.Port, p.EndPort)
 			}
@@ -300,8 +300,8 @@ func calicoSelector(text string) (selector labels.Selector, ok bool) {
 		if i < 0 || strings.HasPrefix(term, "projectcalico.org/") {
 			return nil, false
 		}
-		if as := calicoTerms[i].ReplaceAllString(term, calicoTerms[i].replacement); as != "" {
-			terms = append(terms, strings.NewReplacer("'", "", `"`, "").Replace(as))
+		if requirement := calicoTerms[i].ReplaceAllString(term, calicoTerms[i].replacement); requirement != "" {
+			terms = append(terms, strings.NewReplacer("'", "", `"`, "").Replace(requirement))
 		}
 	}
 	selector, err := labels.Parse(strings.Join(terms, ","))

@@ -21,15 +21,15 @@ func (s *Snapshot) presumed() []Served {
 	if s.ResourcesKnown {
 		return nil
 	}
-	shown := map[Resource]bool{}
+	present := map[Resource]bool{}
 	for _, served := range s.Served {
-		shown[served.Parent()] = true
+		present[served.Parent()] = true
 	}
 	for _, crd := range s.CRDs {
-		shown[crd.Resource] = true
+		present[crd.Resource] = true
 	}
 	groups := map[string]bool{}
-	for r := range shown {
+	for r := range present {
 		groups[r.Group] = true
 	}
 	var out []Served
@@ -38,9 +38,9 @@ func (s *Snapshot) presumed() []Served {
 			if group == "*" || WithoutCRDs(group) {
 				continue
 			}
-			out = append(out, slices.DeleteFunc(namedBy(rule, group, shown), func(r Served) bool {
+			out = append(out, slices.DeleteFunc(namedBy(rule, group, present), func(r Served) bool {
 				return groups[group] && slices.ContainsFunc(rule.APIGroups, func(other string) bool {
-					return shown[Resource{Group: other, Name: r.Name}]
+					return present[Resource{Group: other, Name: r.Name}]
 				})
 			})...)
 		}

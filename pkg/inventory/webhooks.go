@@ -194,9 +194,9 @@ func (o Objects) object(kind string, registration metav1.ObjectMetaAccessor) Obj
 func (o *Object) readWrites(m *metav1.ObjectMeta) {
 	o.LastChanged = m.CreationTimestamp.Time
 	for _, f := range m.ManagedFields {
-		at := ptr.Deref(f.Time, metav1.Time{}).Time
-		if at.After(o.LastChanged) {
-			o.LastChanged = at
+		writeTime := ptr.Deref(f.Time, metav1.Time{}).Time
+		if writeTime.After(o.LastChanged) {
+			o.LastChanged = writeTime
 		}
 		if f.Subresource != "" {
 			continue
@@ -204,8 +204,8 @@ func (o *Object) readWrites(m *metav1.ObjectMeta) {
 		if f.Manager != "" {
 			o.Writers = append(o.Writers, f.Manager)
 		}
-		if f.Time != nil && !at.Before(o.LastWrite.At) {
-			o.LastWrite = Write{f.Manager, at}
+		if f.Time != nil && !writeTime.Before(o.LastWrite.At) {
+			o.LastWrite = Write{f.Manager, writeTime}
 		}
 	}
 	o.Writers = lists.Distinct(o.Writers)
@@ -229,13 +229,13 @@ var ownerMarks = []struct{ tool, label, namespace string }{
 // marks of both.
 func markedOwners(m *metav1.ObjectMeta) []Owner {
 	var out []Owner
-	for _, by := range ownerMarks {
-		name, _, _ := strings.Cut(cmp.Or(m.Labels[by.label], m.Annotations[by.label]), ":") // a tracking-id is "app:group/Kind:namespace/name"
-		found := slices.ContainsFunc(out, func(o Owner) bool { return o.Tool == by.tool })
-		released := by.tool == "helm" && m.Labels["helm.toolkit.fluxcd.io/name"] != ""
+	for _, mark := range ownerMarks {
+		name, _, _ := strings.Cut(cmp.Or(m.Labels[mark.label], m.Annotations[mark.label]), ":") // a tracking-id is "app:group/Kind:namespace/name"
+		found := slices.ContainsFunc(out, func(o Owner) bool { return o.Tool == mark.tool })
+		released := mark.tool == "helm" && m.Labels["helm.toolkit.fluxcd.io/name"] != ""
 		if name != "" && !found && !released {
 			out = append(out, Owner{
-				Tool: by.tool, Name: name, Namespace: cmp.Or(m.Labels[by.namespace], m.Annotations[by.namespace]),
+				Tool: mark.tool, Name: name, Namespace: cmp.Or(m.Labels[mark.namespace], m.Annotations[mark.namespace]),
 			})
 		}
 	}

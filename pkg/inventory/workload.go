@@ -316,8 +316,8 @@ func podWorkloads(pods []*corev1.Pod) []Workload {
 		if owner != nil {
 			key = Key{p.Namespace, owner.Kind + "/" + owner.Name}
 		}
-		i, seen := position[key]
-		if !seen {
+		i, isKnown := position[key]
+		if !isKnown {
 			position[key] = len(out)
 			out = append(out, w)
 			continue

@@ -65,11 +65,11 @@ func newResourceNames(s *inventory.Snapshot) resourceNames {
 	n := resourceNames{
 		byName: map[string][]inventory.Resource{}, presumed: map[inventory.Resource]bool{}, notServed: s.NotServed,
 	}
-	seen := map[inventory.Resource]bool{}
+	found := map[inventory.Resource]bool{}
 	for _, served := range s.Served {
 		r := served.Resource
 		switch {
-		case seen[r]:
+		case found[r]:
 		case r.Subresource != "":
 			n.subresources = append(n.subresources, r)
 		default:
@@ -83,10 +83,10 @@ func newResourceNames(s *inventory.Snapshot) resourceNames {
 				n.add(r, crd.Aliases...)
 			}
 		}
-		seen[r] = true
+		found[r] = true
 	}
 	for name, r := range shortNames {
-		if seen[r] {
+		if found[r] {
 			n.add(r, name)
 		}
 	}
@@ -226,8 +226,8 @@ func Request(m *admission.Matcher, operation, resource string, subject admission
 		resource += "/scale"
 	}
 	if m := versioned.FindStringSubmatch(resource); m != nil {
-		if given := strings.TrimPrefix(subject.Version, m[3]+"/"); given != "" && given != m[2] {
-			return admission.Request{}, fmt.Errorf("reading resource %q: it is of version %s, not %s: the version must be given once", resource, m[2], given)
+		if version := strings.TrimPrefix(subject.Version, m[3]+"/"); version != "" && version != m[2] {
+			return admission.Request{}, fmt.Errorf("reading resource %q: it is of version %s, not %s: the version must be given once", resource, m[2], version)
 		}
 		resource, subject.Version = m[1]+"."+m[3], m[2]
 	}

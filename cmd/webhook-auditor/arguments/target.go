@@ -87,7 +87,7 @@ func SplitTargets(args []string) (targets []Target, paths []string) {
 	named := true
 	for _, arg := range args {
 		t, isTarget := ParseTarget(arg)
-		of, isType := ResourceType(arg)
+		webhookType, isType := ResourceType(arg)
 		switch {
 		case arg == "-" || Exists(arg):
 			paths = append(paths, arg)
@@ -97,7 +97,7 @@ func SplitTargets(args []string) (targets []Target, paths []string) {
 			if !named {
 				targets = append(targets, *last)
 			}
-			last, named = &Target{inventory.Ref{Type: of}}, false
+			last, named = &Target{inventory.Ref{Type: webhookType}}, false
 		case last != nil && !strings.Contains(arg, "/"):
 			named = true
 			targets = append(targets, Target{inventory.Ref{Type: last.Type, Configuration: arg}})

@@ -42,12 +42,12 @@ func (b build) write(path string) error {
 		return err
 	}
 	laid := filepath.Join(dir, "layout")
-	at, err := layout.Write(laid, mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
+	written, err := layout.Write(laid, mutate.IndexMediaType(empty.Index, types.OCIImageIndex))
 	if err != nil {
 		return fmt.Errorf("laying the image out: %w", err)
 	}
 	names := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": name})
-	if err := at.AppendIndex(index, names); err != nil {
+	if err := written.AppendIndex(index, names); err != nil {
 		return fmt.Errorf("laying the image out: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -52,11 +52,11 @@ func committed(root string) time.Time {
 	if err != nil {
 		return time.Unix(0, 0).UTC()
 	}
-	at, err := time.Parse(time.RFC3339, strings.TrimSpace(string(output)))
+	commitTime, err := time.Parse(time.RFC3339, strings.TrimSpace(string(output)))
 	if err != nil {
 		return time.Unix(0, 0).UTC()
 	}
-	return at.UTC()
+	return commitTime.UTC()
 }
 
 // build is what an image is made from.

@@ -234,9 +234,9 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 		a.Notes = append(a.Notes, "The plugin "+a.Plugin+" calls no webhook.")
 		return a
 	}
-	meant := slices.DeleteFunc(slices.Clone(r.Profiles), func(p *classify.Profile) bool { return p.Type != t })
-	slices.SortStableFunc(meant, func(p, q *classify.Profile) int { return cmp.Compare(q.Timeout, p.Timeout) })
-	names := lists.Map(meant,
+	candidates := slices.DeleteFunc(slices.Clone(r.Profiles), func(p *classify.Profile) bool { return p.Type != t })
+	slices.SortStableFunc(candidates, func(p, q *classify.Profile) int { return cmp.Compare(q.Timeout, p.Timeout) })
+	names := lists.Map(candidates,
 		func(p *classify.Profile) string { return fmt.Sprintf("%s (%s)", p.Name, text.Seconds(p.Timeout)) })
 	note := fmt.Sprintf("It can be any of %s: %s.", inventory.Counted(len(names), "webhook"), classify.JoinBounded(names))
 	if len(names) == 0 {
@@ -245,7 +245,7 @@ func (a Answer) outlasted(r *classify.Report) Answer {
 	if hasInput(r) {
 		a.Notes = append(a.Notes, note)
 	}
-	a.find(r, amongst(meant))
+	a.find(r, amongst(candidates))
 	a.Findings, a.Related = a.Findings[:a.Explaining], a.Explaining
 	return a
 }

@@ -356,17 +356,17 @@ func parsedBy(patterns []sought, content, lower string) []APIServerError {
 		if !s.needed.areIn(lower) {
 			continue
 		}
-		for _, at := range s.FindAllStringIndex(content, -1) {
-			matches = append(matches, match{s.errorPattern, at[0], at[1]})
+		for _, position := range s.FindAllStringIndex(content, -1) {
+			matches = append(matches, match{s.errorPattern, position[0], position[1]})
 		}
 	}
 	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(a.begin, b.begin) })
 	end, quoting := 0, false
 	matches = slices.DeleteFunc(matches, func(m match) bool { // an expression, or an error of a webhook that the message of a denial quotes
 		denies := m.otherwise == causePolicyDenied || m.otherwise == causePolicyWarned || m.otherwise == causeDenied
-		within := m.begin < end || quoting && !denies
+		isQuoted := m.begin < end || quoting && !denies
 		end, quoting = max(end, m.end), quoting || denies
-		return within
+		return isQuoted
 	})
 	var out []APIServerError
 	for i, m := range matches {
@@ -481,9 +481,9 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
 	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: rest, Count: 1}
 	s.read(&c, s.FindStringSubmatch(match))
-	for _, shown := range s.causes {
-		if shown.MatchString(c.Detail) {
-			c.Cause = shown.Cause
+	for _, found := range s.causes {
+		if found.MatchString(c.Detail) {
+			c.Cause = found.Cause
 			break
 		}
 	}

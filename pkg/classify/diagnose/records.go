@@ -61,12 +61,12 @@ var quotedValue = regexp.MustCompile(`\b\w+=("(?:[^"\\]|\\.)*\\"(?:[^"\\]|\\.)*"
 // value is the value of a line of a structured log that an error stands in; the line, where
 // that is unknown.
 func value(line string) string {
-	for _, at := range quotedValue.FindAllStringSubmatchIndex(line, -1) {
-		s, err := strconv.Unquote(line[at[2]:at[3]])
+	for _, position := range quotedValue.FindAllStringSubmatchIndex(line, -1) {
+		s, err := strconv.Unquote(line[position[2]:position[3]])
 		if err != nil || len(parsed(unwrapped(s))) == 0 {
 			continue
 		}
-		return around(line[:at[0]], s)
+		return around(line[:position[0]], s)
 	}
 	return line
 }
@@ -94,10 +94,10 @@ var (
 func unstamped(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		at := stamp.FindStringIndex(line)
+		position := stamp.FindStringIndex(line)
 		switch {
-		case at != nil:
-			lines[i] = line[at[1]:]
+		case position != nil:
+			lines[i] = line[position[1]:]
 		case strings.TrimSpace(line) != "":
 			return text
 		}
@@ -215,15 +215,15 @@ func isQuoting(text string) bool {
 // records cuts a text where a line begins a record, and where an error is complete.
 func records(text string) []string {
 	var out []string
-	begin, at := 0, 0
+	begin, end := 0, 0
 	for line := range strings.Lines(text) {
-		ends := record.MatchString(line) && !isQuoting(text[begin:at]) ||
-			!strings.HasPrefix(line, indented) && complete(text[begin:at])
-		if at > begin && ends {
-			out = append(out, text[begin:at])
-			begin = at
+		ends := record.MatchString(line) && !isQuoting(text[begin:end]) ||
+			!strings.HasPrefix(line, indented) && complete(text[begin:end])
+		if end > begin && ends {
+			out = append(out, text[begin:end])
+			begin = end
 		}
-		at += len(line)
+		end += len(line)
 	}
 	return append(out, text[begin:])
 }

@@ -275,11 +275,11 @@ func (e Evicted) String() string {
 
 // String says what waits for which webhooks.
 func (b Blocked) String() string {
-	by := lists.Map(b.By, func(r inventory.Ref) string { return Named(r) })
+	webhooks := lists.Map(b.By, func(r inventory.Ref) string { return Named(r) })
 	if b.More {
-		by = append(by, "and more (ask again after these commands)")
+		webhooks = append(webhooks, "and more (ask again after these commands)")
 	}
-	out := fmt.Sprintf("%s needs Pods that are refused by %s", b.Service, strings.Join(by, ", "))
+	out := fmt.Sprintf("%s needs Pods that are refused by %s", b.Service, strings.Join(webhooks, ", "))
 	if len(b.Steps) > 0 {
 		out += ": " + strings.Join(b.Steps, "; ")
 	}

@@ -24,16 +24,16 @@ type Evicted struct {
 // evictions returns what leaves with the nodes of the Change, once each, sorted.
 func evictions(c Change, r *classify.Report) []Evicted {
 	var out []Evicted
-	seen := map[inventory.Key]bool{}
+	services := map[inventory.Key]bool{}
 	for _, p := range r.Profiles {
 		key := p.State.Service.Key
 		if len(c.Nodes) == 0 {
 			break
 		}
-		if seen[key] {
+		if services[key] {
 			continue
 		}
-		seen[key] = true
+		services[key] = true
 		for _, w := range classify.BehindWebhook(p) {
 			guard := r.Snapshot.Guard(&w)
 			if e := evictedFrom(c.Nodes, &w, guard); e.Pods > 0 {

@@ -226,8 +226,8 @@ func (p webhookPair) storedObjects() string {
 	case after == nil:
 		return "where the CRD is deleted too, all its objects go with it"
 	}
-	stored, kept := admission.StoredVersions(before), after.VersionNames()
-	if lost := difference(stored, kept); len(lost) > 0 {
+	stored, names := admission.StoredVersions(before), after.VersionNames()
+	if lost := difference(stored, names); len(lost) > 0 {
 		return fmt.Sprintf("the API server refuses the CRD while status.storedVersions has %s. Keep that with served: false until all objects are written anew", some(lost))
 	}
 	others := difference(lists.Distinct(slices.Concat(stored, after.ServedVersions())), []string{after.StorageVersion})
@@ -235,7 +235,7 @@ func (p webhookPair) storedObjects() string {
 	if before.Applied != nil { // a file has no status
 		possible = before.VersionNames()
 		if rest := difference(possible, []string{after.StorageVersion}); len(rest) > 0 &&
-			slices.Contains(kept, rest[0]) {
+			slices.Contains(names, rest[0]) {
 			unless = fmt.Sprintf("unless status.storedVersions has %s, ", some(rest))
 		}
 	}

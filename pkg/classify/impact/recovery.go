@@ -47,18 +47,18 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 		out.Recovery = append(out.Recovery, Wave{keyNames(wave)})
 	}
 	for _, b := range order.Stuck {
-		stuck := Blocked{
+		blocked := Blocked{
 			Service: b.Service.String(), More: b.More, PreStop: !b.More, By: []inventory.Ref{}, Commands: []string{},
 		}
 		for _, i := range b.By {
 			p := refusing[i]
-			if p.Deadlock != nil && stuck.Steps == nil {
-				stuck.Steps = p.Deadlock.Steps
+			if p.Deadlock != nil && blocked.Steps == nil {
+				blocked.Steps = p.Deadlock.Steps
 			}
-			stuck.By, stuck.Commands = append(stuck.By, p.Ref), append(stuck.Commands, p.Commands().Disable)
-			stuck.PreStop = stuck.PreStop && c.leavesByPreStop(p)
+			blocked.By, blocked.Commands = append(blocked.By, p.Ref), append(blocked.Commands, p.Commands().Disable)
+			blocked.PreStop = blocked.PreStop && c.leavesByPreStop(p)
 		}
-		out.Stuck = append(out.Stuck, stuck)
+		out.Stuck = append(out.Stuck, blocked)
 	}
 	for _, key := range services {
 		out.Restart = append(out.Restart, down[key].Commands().Restart...)

@@ -125,7 +125,7 @@ func sides[T comparable](before, after *inventory.Snapshot, was, now []T,
 ) (out []side[T], unread []inventory.Ref) {
 	byRef := map[inventory.Ref]*side[T]{}
 	var keys []inventory.Ref
-	at := func(value T) *side[T] {
+	sideOf := func(value T) *side[T] {
 		key := registration(value).WithoutName()
 		if byRef[key] == nil {
 			keys, byRef[key] = append(keys, key), &side[T]{Registration: Registration{
@@ -136,11 +136,11 @@ func sides[T comparable](before, after *inventory.Snapshot, was, now []T,
 		return byRef[key]
 	}
 	for _, value := range now {
-		s := at(value)
+		s := sideOf(value)
 		s.now, s.Written = append(s.now, value), registration(value).Object.LastWrite
 	}
 	for _, value := range was {
-		s := at(value)
+		s := sideOf(value)
 		s.was = append(s.was, value)
 	}
 	for _, key := range keys {
@@ -249,12 +249,12 @@ func pair(was, now []*inventory.Webhook) []webhookPair {
 // called, where that changed: configurations are called in the order of their names,
 // so that only those of one configuration change places.
 func reordered(t inventory.Type, all []webhookPair) []string {
-	kept := slices.DeleteFunc(slices.Clone(all), func(p webhookPair) bool { return p.was == nil || p.now == nil })
-	inOrder := slices.IsSortedFunc(kept, func(a, b webhookPair) int { return a.was.Index - b.was.Index })
+	pairs := slices.DeleteFunc(slices.Clone(all), func(p webhookPair) bool { return p.was == nil || p.now == nil })
+	inOrder := slices.IsSortedFunc(pairs, func(a, b webhookPair) int { return a.was.Index - b.was.Index })
 	if t != inventory.Mutating || inOrder {
 		return nil
 	}
-	return lists.Map(kept, func(p webhookPair) string { return p.now.Name })
+	return lists.Map(pairs, func(p webhookPair) string { return p.now.Name })
 }
 
 // change is what changed of the webhook but its place.

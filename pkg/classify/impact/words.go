@@ -19,11 +19,11 @@ const maxListed = 10
 
 // some joins the first words and counts the rest.
 func some(words []string) string {
-	shown := words[:min(len(words), maxListed)]
-	if more := len(words) - len(shown); more > 0 {
-		return strings.Join(shown, ", ") + fmt.Sprintf(" and %d more", more)
+	first := words[:min(len(words), maxListed)]
+	if more := len(words) - len(first); more > 0 {
+		return strings.Join(first, ", ") + fmt.Sprintf(" and %d more", more)
 	}
-	return strings.Join(shown, ", ")
+	return strings.Join(first, ", ")
 }
 
 // matched lists the resources that the webhook is called for, with operations.

@@ -78,12 +78,12 @@ func (g *Graph) deadlocks(counts func(refusal) bool) []*Deadlock {
 	c := &cycles{g, counts, g.components(counts), map[int][]string{}}
 	for i, class := range g.blocking {
 		for _, m := range class.members {
-			at := m.own.class
-			if !c.takesPart(i, at) {
+			own := m.own.class
+			if !c.takesPart(i, own) {
 				continue
 			}
-			if len(c.namespaces[at]) <= maxExcluded {
-				c.namespaces[at] = appendMissing(c.namespaces[at], m.own.namespace)
+			if len(c.namespaces[own]) <= maxExcluded {
+				c.namespaces[own] = appendMissing(c.namespaces[own], m.own.namespace)
 			}
 		}
 	}
@@ -183,9 +183,9 @@ func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
 	}
 	steps, via := 0, map[int]step{m.own.class: {}}
 	for queue := []*component{m.own}; len(queue) > 0; queue = queue[1:] {
-		from := queue[0]
-		for _, r := range c.classes[from.class].refused {
-			if !c.counts(r) || !c.takesPart(r.webhooks, from.class) {
+		current := queue[0]
+		for _, r := range c.classes[current.class].refused {
+			if !c.counts(r) || !c.takesPart(r.webhooks, current.class) {
 				continue
 			}
 			for _, next := range c.blocking[r.webhooks].backends {
@@ -195,7 +195,7 @@ func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
 				if _, visited := via[next.own.class]; visited || !c.takesPart(r.webhooks, next.own.class) {
 					continue
 				}
-				via[next.own.class] = step{next.waitOf(from, r), from}
+				via[next.own.class] = step{next.waitOf(current, r), current}
 				queue = append(queue, next.own)
 				if r, is := refused[next.own.class]; is {
 					waits := []Wait{m.waitOf(next.own, r)}
@@ -216,7 +216,7 @@ func (c *cycles) shortest(m member, refused map[int]refusal) []Wait {
 // of webhooks. It is Tarjan's algorithm.
 func (g *Graph) components(counts func(refusal) bool) []int {
 	n := len(g.classes) + len(g.blocking)
-	of, index, low := make([]int, n), make([]int, n), make([]int, n)
+	component, index, low := make([]int, n), make([]int, n), make([]int, n)
 	var open []int
 	visited := 0
 	var visit func(node int)
@@ -228,16 +228,16 @@ func (g *Graph) components(counts func(refusal) bool) []int {
 			if index[next] == 0 {
 				visit(next)
 				low[node] = min(low[node], low[next])
-			} else if of[next] == 0 {
+			} else if component[next] == 0 {
 				low[node] = min(low[node], index[next])
 			}
 		})
 		if low[node] == index[node] {
-			at := slices.Index(open, node)
-			for _, member := range open[at:] {
-				of[member] = node + 1
+			i := slices.Index(open, node)
+			for _, member := range open[i:] {
+				component[member] = node + 1
 			}
-			open = open[:at]
+			open = open[:i]
 		}
 	}
 	for node := range n {
@@ -245,7 +245,7 @@ func (g *Graph) components(counts func(refusal) bool) []int {
 			visit(node)
 		}
 	}
-	return of
+	return component
 }
 
 // next visits the nodes that a node waits for.

@@ -175,15 +175,15 @@ func (s *sorter) sort(c *component) {
 // signature is the same for components that all webhooks treat alike.
 func (s *sorter) signature(c *component) string {
 	namespaceLabels, exists := s.matcher.Snapshot.NamespaceLabels(c.namespace)
-	seen := []string{s.namespace.Seen(namespaceLabels)}
+	keys := []string{s.namespace.Seen(namespaceLabels)}
 	if s.conditional {
-		seen = append(seen, c.namespace, fmt.Sprint(c.labels, c.endpoints))
+		keys = append(keys, c.namespace, fmt.Sprint(c.labels, c.endpoints))
 	}
-	seen = append(seen, lists.Map(c.labels, s.object.Seen)...)
+	keys = append(keys, lists.Map(c.labels, s.object.Seen)...)
 	if c.endpoints != nil {
-		seen = append(seen, s.object.Seen(c.endpoints))
+		keys = append(keys, s.object.Seen(c.endpoints))
 	}
-	return fmt.Sprintf("%t %t %t %t %t %q", exists, c.use != "", c.network, c.unknown, c.endpoints != nil, seen)
+	return fmt.Sprintf("%t %t %t %t %t %q", exists, c.use != "", c.network, c.unknown, c.endpoints != nil, keys)
 }
 
 func appendMissing[T comparable](list []T, value T) []T {
@@ -210,10 +210,10 @@ const maxCompared = 30_000
 // compare finds what refuses what: of each webhook its own Pods first.
 func (g *Graph) compare(step func() bool) {
 	type pair struct{ webhooks, class int }
-	done, ended := map[pair]bool{}, false
+	compared, ended := map[pair]bool{}, false
 	ask := func(p pair) {
-		if ended = ended || !step(); !ended && !done[p] {
-			done[p] = true
+		if ended = ended || !step(); !ended && !compared[p] {
+			compared[p] = true
 			g.addRefusal(p.webhooks, p.class)
 		}
 	}
@@ -223,14 +223,14 @@ func (g *Graph) compare(step func() bool) {
 		}
 	}
 	for c, class := range g.classes {
-		for i := 0; i < g.everyPod() && len(done) < maxCompared && !ended; i++ {
+		for i := 0; i < g.everyPod() && len(compared) < maxCompared && !ended; i++ {
 			ask(pair{i, c})
 		}
 		if class.network && len(g.blocking[g.everyPod()].members) > 0 {
 			g.add(refusal{webhooks: g.everyPod(), class: c, certain: true})
 		}
 	}
-	g.compared = len(done)
+	g.compared = len(compared)
 }
 
 func (g *Graph) add(r refusal) {

@@ -100,14 +100,14 @@ func (o *order) stuckWebhooks() []Blocked {
 		if o.started[class] {
 			continue
 		}
-		by := o.blockers(class, nil)
+		blockers := o.blockers(class, nil)
 		if o.classes[class].network {
 			for _, i := range everyPod {
-				by = appendMissing(by, i)
+				blockers = appendMissing(blockers, i)
 			}
 		}
 		for _, key := range keys {
-			out = append(out, Blocked{key, by[:min(len(by), maxBlocking)], len(by) > maxBlocking})
+			out = append(out, Blocked{key, blockers[:min(len(blockers), maxBlocking)], len(blockers) > maxBlocking})
 		}
 	}
 	slices.SortFunc(out, func(a, b Blocked) int { return a.Service.Compare(b.Service) })

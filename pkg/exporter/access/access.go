@@ -209,8 +209,8 @@ var errSlow = errors.New("the review takes too long")
 func (v *Reviewer) remembered(kind Kind, subject string, ask func(context.Context) (answer, error)) (answer, error) {
 	key := fmt.Sprintf("%s %x", kind, sha256.Sum256([]byte(subject)))
 	now := v.Clock.Now()
-	kept, old := v.grants.Get(key)
-	grant, _ := kept.(answer)
+	cached, old := v.grants.Get(key)
+	grant, _ := cached.(answer)
 	if old && now.Sub(grant.time) < granted {
 		return grant, nil
 	}

@@ -207,15 +207,15 @@ func (w *Writer) write(ctx context.Context) {
 
 func (w *Writer) writeEvents(ctx context.Context, report *classify.Report) {
 	events := client.Of[corev1.Event](w.core, "events", eventNamespace)
-	to := &recorder{create: events.Create, limiter: w.eventLimit}
-	err := w.events.flush(ctx, to, report, w.now())
+	record := &recorder{create: events.Create, limiter: w.eventLimit}
+	err := w.events.flush(ctx, record, report, w.now())
 	if err == nil { // what blocks one blocks them all
-		err = w.changes.flush(ctx, to, w.now())
+		err = w.changes.flush(ctx, record, w.now())
 	}
 	if errors.Is(err, errLimited) {
 		err = nil
 	}
-	if to.tried {
+	if record.tried {
 		w.note("events", err)
 	}
 }

@@ -55,8 +55,8 @@ func draw(e report.Explanation) *timeline {
 	end := cmp.Or(e.EndsAfterSeconds, math.MaxInt)
 	t := &timeline{total: min(max(e.BudgetSeconds, 1), end)}
 	begin, again := 0, e.Budget.ReinvokedSeconds
-	shown := webhooks[:min(len(webhooks), maxBars)]
-	for i, s := range shown {
+	first := webhooks[:min(len(webhooks), maxBars)]
+	for i, s := range first {
 		style := s.Type.Title()
 		if s.Called == admission.Maybe {
 			style += " bar-maybe"
@@ -75,7 +75,7 @@ func draw(e report.Explanation) *timeline {
 	if e.BudgetSeconds > end {
 		t.More = fmt.Sprintf("The API server ends the request after %d s: of %d s, what would come later is not called. ", end, e.BudgetSeconds)
 	}
-	if omitted := len(webhooks) - len(shown); omitted > 0 {
+	if omitted := len(webhooks) - len(first); omitted > 0 {
 		t.More += fmt.Sprintf("… and %d more, which are called as well", omitted)
 	}
 	return t

@@ -231,7 +231,7 @@ func cycles(r *classify.Report) bool {
 func (v *view) bootstrap() report.Blocks {
 	deadlocks := report.Block{Heading: "Deadlocks"}
 	t := &report.Table{Headings: []string{"The Pods of", "need", "because"}}
-	shown := map[string]bool{}
+	rows := map[string]bool{}
 	for _, p := range v.profiles {
 		d := p.Deadlock
 		if d == nil {
@@ -243,8 +243,8 @@ func (v *view) bootstrap() report.Blocks {
 		}
 		deadlocks.Lines = append(deadlocks.Lines, line)
 		for _, w := range d.Waits {
-			if row := waitCells(w); !shown[strings.Join(row, "\n")] {
-				shown[strings.Join(row, "\n")] = true
+			if row := waitCells(w); !rows[strings.Join(row, "\n")] {
+				rows[strings.Join(row, "\n")] = true
 				t.Rows = append(t.Rows, row)
 			}
 		}

@@ -82,10 +82,10 @@ func lead(causes []*cause, failing int) string {
 
 // failing are the webhooks whose calls fail, the worst first, with the share of them.
 func (v *view) failing() []string {
-	of := lists.Filter(v.profiles, func(p *classify.Profile) bool { return v.failedShare(p) >= failingShare })
-	slices.SortStableFunc(of,
+	profiles := lists.Filter(v.profiles, func(p *classify.Profile) bool { return v.failedShare(p) >= failingShare })
+	slices.SortStableFunc(profiles,
 		func(a, b *classify.Profile) int { return cmp.Compare(v.failedShare(b), v.failedShare(a)) })
-	return lists.Map(of, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
+	return lists.Map(profiles, func(p *classify.Profile) string { return fmt.Sprintf("%s (%.3g %%)", p.Name, 100*v.failedShare(p)) })
 }
 
 func (v *view) groups(causes []*cause) []group {
@@ -95,15 +95,15 @@ func (v *view) groups(causes []*cause) []group {
 		most = maxRows
 	}
 	for when, title := range urgencies {
-		of := lists.Filter(causes, func(c *cause) bool { return c.urgency.When == report.When(when) })
-		if len(of) == 0 {
+		members := lists.Filter(causes, func(c *cause) bool { return c.urgency.When == report.When(when) })
+		if len(members) == 0 {
 			continue
 		}
-		g := group{Title: title, More: max(len(of)-most, 0), All: v.search("all webhooks", "")}
-		for _, c := range of {
+		g := group{Title: title, More: max(len(members)-most, 0), All: v.search("all webhooks", "")}
+		for _, c := range members {
 			g.Count += len(c.findings)
 		}
-		for _, c := range of[:min(len(of), most)] {
+		for _, c := range members[:min(len(members), most)] {
 			g.Causes = append(g.Causes, v.describe(c))
 		}
 		out = append(out, g)
@@ -255,11 +255,11 @@ func (v *view) describe(c *cause) *causeText {
 
 // once leaves each command, and a fix that several findings share, in one place.
 func (t *causeText) once() {
-	seen := map[report.FixPart]bool{{Text: t.Look, Command: true}: true}
+	parts := map[report.FixPart]bool{{Text: t.Look, Command: true}: true}
 	for i := range t.Findings {
 		t.Findings[i].Fix = slices.DeleteFunc(t.Findings[i].Fix, func(p report.FixPart) bool {
-			again := seen[p]
-			seen[p] = true
+			again := parts[p]
+			parts[p] = true
 			return again
 		})
 	}
@@ -280,8 +280,8 @@ func (v *view) since(profiles []*classify.Profile) since {
 		if v.history == nil {
 			break
 		}
-		if seen := v.history.FailingSince(p.Ref); older(seen) {
-			if begin = seen; seen.After(v.history.Since()) {
+		if failedSince := v.history.FailingSince(p.Ref); older(failedSince) {
+			if begin = failedSince; failedSince.After(v.history.Since()) {
 				what = "Failing for"
 			}
 		}

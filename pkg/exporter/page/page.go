@@ -211,12 +211,12 @@ type filePage struct {
 }
 
 func newFilePage(r *classify.Report, d report.Document) filePage {
-	shown := lists.By(d.Registered(), func(w report.Webhook) inventory.Ref { return w.Ref })
+	registered := lists.By(d.Registered(), func(w report.Webhook) inventory.Ref { return w.Ref })
 	selected := *r
 	selected.Findings = lists.Filter(r.Findings,
-		func(f *classify.Finding) bool { return shown[f.Webhook].Ref == f.Webhook })
+		func(f *classify.Finding) bool { return registered[f.Webhook].Ref == f.Webhook })
 	v := newView(&selected, links{inFile: true})
-	v.profiles = lists.Filter(v.profiles, func(p *classify.Profile) bool { return shown[p.Ref].Ref == p.Ref })
+	v.profiles = lists.Filter(v.profiles, func(p *classify.Profile) bool { return registered[p.Ref].Ref == p.Ref })
 	return filePage{v.overview(), v.table(query{})}
 }
 

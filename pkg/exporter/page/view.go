@@ -98,22 +98,22 @@ func (v *view) failedShare(p *classify.Profile) float64 {
 
 // linked leads from the webhooks and checks that an answer names to their pages.
 func (v *view) linked(blocks report.Blocks) report.Blocks {
-	to := map[string]string{}
+	addresses := map[string]string{}
 	for _, c := range classify.Checks {
-		to[c.Name] = v.check(c).URL
+		addresses[c.Name] = v.check(c).URL
 	}
 	for _, p := range slices.Backward(v.profiles) { // of one name the first
-		to[p.Name] = v.webhook(p.Ref).URL
+		addresses[p.Name] = v.webhook(p.Ref).URL
 	}
 	for i := range blocks {
 		if t := blocks[i].Table; t != nil {
-			t.Links = to
+			t.Links = addresses
 		}
 		for n, l := range blocks[i].Lines {
 			first, _, _ := strings.Cut(l.Name, " and ") // "NAME and 2 others" leads to the first
 			words := strings.Fields(strings.TrimSuffix(first, ":"))
 			if len(words) > 0 { // "critical CHECK:" is one, too
-				blocks[i].Lines[n].URL = to[words[len(words)-1]]
+				blocks[i].Lines[n].URL = addresses[words[len(words)-1]]
 			}
 		}
 	}

@@ -198,24 +198,24 @@ func incident(card impact.Card, first string) report.Blocks {
 // leaveTo leaves the commands of the blocks out of the findings: each stands once.
 func (w *webhookPage) leaveTo(blocks report.Blocks) {
 	for i, f := range w.Findings {
-		var kept []report.FixPart
+		var rest []report.FixPart
 		for _, part := range f.Fix {
 			again := part.Command &&
 				slices.ContainsFunc(blocks, func(b report.Block) bool { return slices.Contains(b.Commands, part.Text) })
-			if last := len(kept) - 1; again && last >= 0 && strings.HasSuffix(kept[last].Text, ":") {
-				kept[last].Text += " see below"
+			if last := len(rest) - 1; again && last >= 0 && strings.HasSuffix(rest[last].Text, ":") {
+				rest[last].Text += " see below"
 			} else if !again {
-				kept = append(kept, part)
+				rest = append(rest, part)
 			}
 		}
-		w.Findings[i].Fix = kept
+		w.Findings[i].Fix = rest
 	}
 }
 
 func (v *view) registration(p *classify.Profile) report.Blocks {
-	by := v.search("", p.Configuration)
+	others := v.search("", p.Configuration)
 	out := report.Block{Heading: "Registration"}
-	out.Add("Registered by", report.Line{Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: by.URL})
+	out.Add("Registered by", report.Line{Name: strings.TrimSpace(p.Object.Kind + " " + p.Configuration), URL: others.URL})
 	out.Add("Owner", report.Line{Text: p.Object.Owner.String()})
 	out.Add("failurePolicy", report.Line{Text: string(p.FailurePolicy)})
 	out.Add("Timeout", report.Line{Text: text.Seconds(p.Timeout)})

@@ -49,12 +49,12 @@ func NewAuditedRequest(s *inventory.Snapshot, c admission.Chain) AuditedRequest 
 	for _, step := range slices.Concat(c.Steps, c.Skipped) {
 		series := step.Webhook.Series()
 		recorded := r.At[series]
-		if _, seen := compared[series]; !seen && (recorded != "" || step.Match != admission.No) {
+		if _, isKnown := compared[series]; !isKnown && (recorded != "" || step.Match != admission.No) {
 			compared[series] = compareStep(log, step, recorded)
 		}
 	}
 	for series, recorded := range r.At {
-		if _, seen := compared[series]; !seen {
+		if _, isKnown := compared[series]; !isKnown {
 			compared[series] = unregisteredStep(s, series, recorded)
 		}
 	}

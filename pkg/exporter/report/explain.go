@@ -163,8 +163,8 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 		e.Deadlines = deadlines(c.Limits, budget, certain.Budget())
 		if _, after, ended := admission.End(c.Limits, budget); ended {
 			e.EndsAfterSeconds = wholeSeconds(after)
-			_, at, ends := admission.End(c.Limits, certain.Budget())
-			e.endsForCertain = ends && at == after
+			_, end, ends := admission.End(c.Limits, certain.Budget())
+			e.endsForCertain = ends && end == after
 		}
 	}
 	if step := c.Conversion; step != nil {

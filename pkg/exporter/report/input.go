@@ -22,8 +22,8 @@ func readLines(inputs []inventory.Input, snapshotTime time.Time) []string {
 			out = append(out, inputText(i))
 		}
 	}
-	if as := evaluatedAsOf(inputs, snapshotTime); as != "" {
-		out = append(out, as)
+	if note := evaluatedAsOf(inputs, snapshotTime); note != "" {
+		out = append(out, note)
 	}
 	return out
 }
@@ -43,8 +43,8 @@ func inputLines(inputs []inventory.Input, snapshotTime time.Time, o TextOptions)
 		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
 	}
 	texts = append(texts, unreadInputs(inputs)...)
-	if as := evaluatedAsOf(inputs, snapshotTime); as != "" {
-		texts = append(texts, as)
+	if note := evaluatedAsOf(inputs, snapshotTime); note != "" {
+		texts = append(texts, note)
 	}
 	if o.Verbose {
 		texts = readLines(inputs, snapshotTime)

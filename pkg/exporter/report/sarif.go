@@ -45,14 +45,14 @@ func newSARIF(d Document, checks []*classify.Check, version string) *sarif.Repor
 	for _, c := range checks {
 		run.Tool.Driver.AddRule(sarifRule(c))
 	}
-	seen, webhooks := map[string]int{}, lists.By(d.Webhooks, func(w Webhook) inventory.Ref { return w.Ref })
+	counts, webhooks := map[string]int{}, lists.By(d.Webhooks, func(w Webhook) inventory.Ref { return w.Ref })
 	for _, f := range d.Findings {
 		id := fingerprint(f)
 		// The same object may stand in several files; each is a result.
-		seen[id]++
+		counts[id]++
 		run.AddResult(sarifResult(f, webhooks[f.Ref].Observed).
 			WithRuleIndex(run.GetRuleIndex(f.Check)).
-			WithPartialFingerprints(map[string]string{fingerprintName: fmt.Sprintf("%s:%d", id, seen[id])}))
+			WithPartialFingerprints(map[string]string{fingerprintName: fmt.Sprintf("%s:%d", id, counts[id])}))
 	}
 	run.AddInvocation(sarifInvocation(d))
 	return sarif.NewReport().AddRun(run)

@@ -31,17 +31,17 @@ func MentionsOf(selectors ...inventory.Selector) Mentions {
 // Seen writes down what the selectors see of the labels. It costs the labels, however
 // many selectors there are.
 func (m Mentions) Seen(labels map[string]string) string {
-	var seen []string
+	var labelKeys []string
 	for key, value := range labels {
 		switch values, mentioned := m[key]; {
 		case values[value]:
-			seen = append(seen, string(appendList(nil, key, value)))
+			labelKeys = append(labelKeys, string(appendList(nil, key, value)))
 		case mentioned:
-			seen = append(seen, string(appendList(nil, key)))
+			labelKeys = append(labelKeys, string(appendList(nil, key)))
 		}
 	}
-	slices.Sort(seen)
-	return strings.Join(seen, "")
+	slices.Sort(labelKeys)
+	return strings.Join(labelKeys, "")
 }
 
 // NamespaceClass are namespaces that no selector distinguishes, sorted.
@@ -57,8 +57,8 @@ func (m Mentions) Namespaces(s *inventory.Snapshot) []NamespaceClass {
 	classes := map[string]NamespaceClass{}
 	for name := range names {
 		namespaceLabels, _ := s.NamespaceLabels(name)
-		seen := m.Seen(namespaceLabels)
-		classes[seen] = append(classes[seen], name)
+		key := m.Seen(namespaceLabels)
+		classes[key] = append(classes[key], name)
 	}
 	out := make([]NamespaceClass, 0, len(classes))
 	for _, class := range classes {

@@ -113,9 +113,9 @@ func (m *Matcher) alwaysFails(w evaluated, r inventory.Resource, op Operation) (
 	versions := m.index.servedVersions(r)
 	for i, v := range versions {
 		request := m.cachedRequest(v, op, Subject{})
-		at := request.stageOf(w.Type, request.unresolvedKind())
-		at.params = w.params
-		f, fails := request.failing(w, at)
+		stage := request.stageOf(w.Type, request.unresolvedKind())
+		stage.params = w.params
+		f, fails := request.failing(w, stage)
 		if !fails {
 			return FailingCondition{}, false
 		}

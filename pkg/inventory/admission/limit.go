@@ -97,12 +97,12 @@ func (m *Matcher) LongestTimeout(t inventory.Type) time.Duration {
 // the budget, and after how long; false where it waits for all of them.
 func End(limits []Limit, b Budget) (limit Limit, after time.Duration, ended bool) {
 	for _, l := range limits {
-		at := l.After
+		end := l.After
 		if l.Of == inventory.Validating {
-			at += b.Mutating + b.Reinvocable
+			end += b.Mutating + b.Reinvocable
 		}
-		if l.Ends && l.Missed(b) && (!ended || at < after) {
-			limit, after, ended = l, at, true
+		if l.Ends && l.Missed(b) && (!ended || end < after) {
+			limit, after, ended = l, end, true
 		}
 	}
 	return limit, after, ended

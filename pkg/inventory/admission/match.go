@@ -86,9 +86,9 @@ func (r Request) Match(w *inventory.Webhook) Verdict {
 
 // By is the request as the user makes it.
 func (r Request) By(u *User) Request {
-	as := *r.requestContext
-	as.user, as.activations = u, newMemo[stage, cel.PartialActivation]()
-	r.requestContext = &as
+	context := *r.requestContext
+	context.user, context.activations = u, newMemo[stage, cel.PartialActivation]()
+	r.requestContext = &context
 	return r
 }
 

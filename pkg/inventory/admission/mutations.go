@@ -48,11 +48,11 @@ func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any,
 	case r.Object == nil:
 		return nil, nil, errors.New("the object is not known")
 	}
-	at := r.stageOf(step.Policy.Type, kind)
-	at.ofPolicy, at.params = true, paramsBy(step.Policy, step.Binding)
+	stage := r.stageOf(step.Policy.Type, kind)
+	stage.ofPolicy, stage.params = true, paramsBy(step.Policy, step.Binding)
 	object, out := r.Object, []inventory.Change{}
 	for _, m := range step.Policy.Mutations {
-		patch, err := r.mutated(m, r.withVariables(step.Policy.Variables, at))
+		patch, err := r.mutated(m, r.withVariables(step.Policy.Variables, stage))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -261,14 +261,14 @@ func (k knowledge) userMap(path string) bool {
 
 // find returns the value of a field: unknown where the API server may set it.
 func (k knowledge) find(path, key string, object map[string]any) (ref.Val, bool) {
-	at := strings.TrimPrefix(path+"."+key, ".")
+	field := strings.TrimPrefix(path+"."+key, ".")
 	value, ok := object[key]
 	if k.whole && ok {
-		return k.value(at, value), true
+		return k.value(field, value), true
 	}
-	pointer := strings.Contains(at, "securityContext") // whose fields keep false and 0
-	if ok && (pointer || !empty(value) || k.userMap(path)) && !slices.Contains(extended[k.kind], at) {
-		return k.value(at, value), true
+	pointer := strings.Contains(field, "securityContext") // whose fields keep false and 0
+	if ok && (pointer || !empty(value) || k.userMap(path)) && !slices.Contains(extended[k.kind], field) {
+		return k.value(field, value), true
 	}
 	if (!ok || empty(value)) && k.missing(path, key) {
 		return nil, false

@@ -66,9 +66,9 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 	if verdict.Match == No || verdict.Refused {
 		return orIgnored(p, verdict)
 	}
-	at := r.stageOf(p.Type, kind)
-	at.params = paramsBy(p, b)
-	verdict = m.mutable(r, p, kind, verdict.and(r.conditionsOf(p, b, at)))
+	stage := r.stageOf(p.Type, kind)
+	stage.params = paramsBy(p, b)
+	verdict = m.mutable(r, p, kind, verdict.and(r.conditionsOf(p, b, stage)))
 	if params.Refused || b.DeniesWithoutParams() {
 		ofKind = ofKind.and(params)
 	}

@@ -28,7 +28,7 @@ import (
 // one that an API server has stored.
 func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 	v := validator{compile: m.compiler()}
-	at := field.NewPath("webhooks").Index(w.Index)
+	hook := field.NewPath("webhooks").Index(w.Index)
 	applied := ptr.Deref(w.Object.Applied, inventory.Applied{})
 	hooks := inventory.WebhooksOf(applied.Object)
 	switch c := applied.Object.(type) {
@@ -36,7 +36,7 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 		v.metadata(&c.ObjectMeta, w.Index)
 	case *admissionv1.MutatingWebhookConfiguration:
 		v.metadata(&c.ObjectMeta, w.Index)
-		oneOf(&v, at.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy),
+		oneOf(&v, hook.Child("reinvocationPolicy"), ptr.Deref(c.Webhooks[w.Index].ReinvocationPolicy, admissionv1.NeverReinvocationPolicy),
 			reinvocationPolicies)
 	case *apiextensionsv1.CustomResourceDefinition:
 		v.metadata(&c.ObjectMeta, 0)
@@ -48,11 +48,11 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 	default:
 		return nil
 	}
-	v.webhook(at, &hooks[w.Index])
-	v.unique(at.Child("name"), w.Name,
+	v.webhook(hook, &hooks[w.Index])
+	v.unique(hook.Child("name"), w.Name,
 		slices.ContainsFunc(hooks[:w.Index], func(o admissionv1.ValidatingWebhook) bool { return o.Name == w.Name }))
 	for _, path := range applied.Unknown {
-		if strings.HasPrefix(path, at.String()+".") || w.Index == 0 && !strings.HasPrefix(path, "webhooks[") {
+		if strings.HasPrefix(path, hook.String()+".") || w.Index == 0 && !strings.HasPrefix(path, "webhooks[") {
 			v.unknown(path)
 		}
 	}

@@ -134,29 +134,29 @@ func (v *validator) validations(spec *field.Path, p *admissionv1.ValidatingAdmis
 	text := d
 	text.unauthorized, text.types = true, []*cel.Type{cel.StringType}
 	for i, one := range p.Spec.Validations {
-		at := spec.Child("validations").Index(i)
-		v.expression(at.Child("expression"), one.Expression, d)
+		item := spec.Child("validations").Index(i)
+		v.expression(item.Child("expression"), one.Expression, d)
 		if one.MessageExpression != "" {
-			v.expression(at.Child("messageExpression"), one.MessageExpression, text)
+			v.expression(item.Child("messageExpression"), one.MessageExpression, text)
 		}
 		if strings.ContainsAny(strings.TrimSpace(one.Message), "\n\r") {
-			v.invalid(at.Child("message"), one.Message, "must not contain line breaks")
+			v.invalid(item.Child("message"), one.Message, "must not contain line breaks")
 		}
 		if one.Message != "" && strings.TrimSpace(one.Message) == "" {
-			v.invalid(at.Child("message"), one.Message, "must be non-empty if specified")
+			v.invalid(item.Child("message"), one.Message, "must be non-empty if specified")
 		}
 		if one.Reason != nil {
-			oneOf(v, at.Child("reason"), string(*one.Reason), []string{"Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"})
+			oneOf(v, item.Child("reason"), string(*one.Reason), []string{"Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"})
 		}
 	}
 	text.unauthorized, text.types = false, []*cel.Type{cel.StringType, cel.NullType}
 	for i, a := range p.Spec.AuditAnnotations {
-		at := spec.Child("auditAnnotations").Index(i)
-		v.invalid(at.Child("key"), a.Key, validation.IsQualifiedName(p.Name+"/"+a.Key)...)
-		v.unique(at.Child("key"), a.Key,
+		item := spec.Child("auditAnnotations").Index(i)
+		v.invalid(item.Child("key"), a.Key, validation.IsQualifiedName(p.Name+"/"+a.Key)...)
+		v.unique(item.Child("key"), a.Key,
 			slices.ContainsFunc(p.Spec.AuditAnnotations[:i],
 				func(o admissionv1.AuditAnnotation) bool { return o.Key == a.Key }))
-		v.expression(at.Child("valueExpression"), strings.TrimSpace(a.ValueExpression), text)
+		v.expression(item.Child("valueExpression"), strings.TrimSpace(a.ValueExpression), text)
 	}
 }
 
@@ -189,17 +189,17 @@ func (v *validator) binding(spec *field.Path, policy string, ref *admissionv1.Pa
 	if ref == nil {
 		return
 	}
-	at := spec.Child("paramRef")
-	v.invalid(at.Child("name"), ref.Name, content.IsPathSegmentName(ref.Name)...)
+	refPath := spec.Child("paramRef")
+	v.invalid(refPath.Child("name"), ref.Name, content.IsPathSegmentName(ref.Name)...)
 	if ref.Name != "" && ref.Selector != nil {
-		v.errors = append(v.errors, field.Forbidden(at.Child("name"), "name and selector are mutually exclusive"))
+		v.errors = append(v.errors, field.Forbidden(refPath.Child("name"), "name and selector are mutually exclusive"))
 	}
-	v.required(at, "one of name or selector must be specified", ref.Name == "" && ref.Selector == nil)
-	v.selector(at.Child("selector"), ref.Selector)
+	v.required(refPath, "one of name or selector must be specified", ref.Name == "" && ref.Selector == nil)
+	v.selector(refPath.Child("selector"), ref.Selector)
 	action := ptr.Deref(ref.ParameterNotFoundAction, "")
-	v.required(at.Child("parameterNotFoundAction"), "", action == "")
+	v.required(refPath.Child("parameterNotFoundAction"), "", action == "")
 	if action != "" {
-		oneOf(v, at.Child("parameterNotFoundAction"), action,
+		oneOf(v, refPath.Child("parameterNotFoundAction"), action,
 			[]admissionv1.ParameterNotFoundActionType{admissionv1.AllowAction, admissionv1.DenyAction})
 	}
 }

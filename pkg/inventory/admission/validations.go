@@ -40,9 +40,9 @@ func (c *Chain) addValidations() {
 func (r Request) validated(s *PolicyStep) Verdict {
 	p, v := s.Policy, s.Verdict
 	kind, _ := r.covers(p.Type, &p.MatchResources)
-	at := r.stageOf(p.Type, kind)
-	at.ofPolicy, at.params = true, paramsBy(p, s.Binding)
-	vars, open := r.withVariables(p.Variables, at), ""
+	stage := r.stageOf(p.Type, kind)
+	stage.ofPolicy, stage.params = true, paramsBy(p, s.Binding)
+	vars, open := r.withVariables(p.Variables, stage), ""
 	for i := range p.Validations {
 		one := &p.Validations[i]
 		o := r.programs.programOf(sourceText{one.Expression, conditionOfPolicy}).run(vars)

@@ -132,8 +132,8 @@ func errorsByCause(failures []failure) []inventory.Error {
 		}
 	}
 	var out []inventory.Error
-	for c, in := range namespaces {
-		sorted := slices.Sorted(maps.Keys(in))
+	for c, services := range namespaces {
+		sorted := slices.Sorted(maps.Keys(services))
 		message := c.message + namespacesText(sorted)
 		if c.cure != "" {
 			message += ": " + c.cure

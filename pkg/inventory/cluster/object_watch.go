@@ -353,8 +353,8 @@ func (o *objectWatch) Add(obj any) error { return o.Update(obj) }
 // Update is called by the Reflector for a changed object. One that is the same
 // once it is stripped is no change that a Snapshot shows.
 func (o *objectWatch) Update(obj any) error {
-	kept := o.keptObject(obj)
-	o.set(keyOf(kept), kept)
+	object := o.keptObject(obj)
+	o.set(keyOf(object), object)
 	return nil
 }
 
@@ -398,14 +398,14 @@ func (o *objectWatch) Replace(list []any, revision string) error {
 	objects := make(map[inventory.Key]any, len(list))
 	changed := len(list) != len(o.objects)
 	for _, obj := range list {
-		kept := o.keptObject(obj)
-		key := keyOf(kept)
-		if before, ok := o.objects[key]; ok && apiequality.Semantic.DeepEqual(before, kept) {
-			kept = before
+		object := o.keptObject(obj)
+		key := keyOf(object)
+		if before, ok := o.objects[key]; ok && apiequality.Semantic.DeepEqual(before, object) {
+			object = before
 		} else {
 			changed = true
 		}
-		objects[key] = kept
+		objects[key] = object
 	}
 	if changed {
 		o.objects, o.sorted = objects, nil

@@ -79,7 +79,7 @@ func newestRevisions(ctx context.Context, watches []*objectWatch) (map[schema.Gr
 	out := map[schema.GroupResource]string{}
 	for _, o := range watches {
 		before, ok := o.reached()
-		if _, done := out[o.GroupResource]; done || !ok {
+		if _, isFound := out[o.GroupResource]; isFound || !ok {
 			continue
 		}
 		list, err := o.list(ctx, metav1.ListOptions{Limit: 1})

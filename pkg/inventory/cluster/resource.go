@@ -62,10 +62,10 @@ func typedResource[T, L any, PT client.Object[T], PL client.List[L]](c Clients, 
 	r.example = PT(new(T))
 	kinds, _, err := client.Scheme().ObjectKinds(r.example)
 	utilruntime.Must(err)
-	at, _ := meta.UnsafeGuessKindToResource(kinds[0])
-	group, err := client.Group(c.config, c.http, at.GroupVersion())
+	plural, _ := meta.UnsafeGuessKindToResource(kinds[0])
+	group, err := client.Group(c.config, c.http, plural.GroupVersion())
 	utilruntime.Must(err) // an invalid URL fails for all clients alike, that of NewClients too
-	r.GroupResource = at.GroupResource()
+	r.GroupResource = plural.GroupResource()
 	return withClient(client.Lister[T, L, PT, PL](group, r.Resource, r.namespace), r)
 }
 
@@ -183,10 +183,10 @@ func (r resource) listPages(ctx context.Context, progress func(int)) (runtime.Ob
 
 // reduced is a page with what the inventory keeps of its objects.
 func (r resource) reduced(page runtime.Object) (runtime.Object, error) {
-	of, err := meta.ListAccessor(page)
+	list, err := meta.ListAccessor(page)
 	utilruntime.Must(err)
 	out := &metainternalversion.List{ListMeta: metav1.ListMeta{
-		ResourceVersion: of.GetResourceVersion(), Continue: of.GetContinue(),
+		ResourceVersion: list.GetResourceVersion(), Continue: list.GetContinue(),
 	}}
 	return out, meta.EachListItemWithAlloc(page, func(item runtime.Object) error {
 		out.Items = append(out.Items, r.keptObject(item).(runtime.Object))

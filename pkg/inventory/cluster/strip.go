@@ -135,7 +135,7 @@ func stripService(obj metav1.Object) {
 // they are, and what starts them.
 func stripPod(obj metav1.Object) {
 	pod := obj.(*corev1.Pod)
-	kept := metav1.ObjectMeta{
+	reduced := metav1.ObjectMeta{
 		Namespace:         pod.Namespace,
 		Name:              pod.Name,
 		Labels:            pod.Labels,
@@ -143,14 +143,14 @@ func stripPod(obj metav1.Object) {
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
 	if owner := metav1.GetControllerOf(pod); owner != nil {
-		kept.OwnerReferences = []metav1.OwnerReference{{
+		reduced.OwnerReferences = []metav1.OwnerReference{{
 			Kind: owner.Kind, Name: owner.Name, Controller: owner.Controller,
 		}}
 	}
 	if static, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
-		kept.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: static}
+		reduced.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: static}
 	}
-	pod.ObjectMeta = kept
+	pod.ObjectMeta = reduced
 	pod.Spec = inventory.ReducedPod(pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 }

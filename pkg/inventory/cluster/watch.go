@@ -197,15 +197,15 @@ func (w *watcher) publishIfDue() {
 	}
 	// The Snapshot may lack changes from here on.
 	w.reschedule(func(s *schedule) { s.changed = time.Time{} })
-	taken := time.Now()
-	w.matcher = w.matcher.Next(w.builder.Snapshot(w.objects(taken), taken))
+	now := time.Now()
+	w.matcher = w.matcher.Next(w.builder.Snapshot(w.objects(now), now))
 	if w.readMore() {
 		w.reschedule(func(s *schedule) { s.changed = cmp.Or(times.changed, s.changed) })
 		w.signal()
 		return
 	}
 	w.publish(w.matcher)
-	w.reschedule(func(s *schedule) { s.spend(taken, time.Now()) })
+	w.reschedule(func(s *schedule) { s.spend(now, time.Now()) })
 }
 
 // readMore reports whether the Snapshot may lack what its webhooks read and those before

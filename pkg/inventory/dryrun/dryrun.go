@@ -212,12 +212,12 @@ func (x *run) policies(number int) {
 				number == 1 && p.Reinvocation != admissionregistrationv1.IfNeededReinvocationPolicy {
 				continue
 			}
-			seen := x.seenRequest()
-			verdict := x.matcher.MatchPolicy(seen, p, b)
+			request := x.seenRequest()
+			verdict := x.matcher.MatchPolicy(request, p, b)
 			if verdict.Match == admission.No {
 				continue
 			}
-			changes, after, err := seen.Mutations(admission.PolicyStep{Policy: p, Binding: b, Verdict: verdict})
+			changes, after, err := request.Mutations(admission.PolicyStep{Policy: p, Binding: b, Verdict: verdict})
 			if err == nil {
 				after, err = x.decode(after)
 			}
@@ -235,13 +235,13 @@ func (x *run) policies(number int) {
 
 // begin is the step of a webhook, and whether it is called for the object as it is now.
 func (x *run) begin(w *inventory.Webhook, number int) (Step, bool) {
-	seen := x.seenRequest()
-	verdict := seen.Match(w)
+	request := x.seenRequest()
+	verdict := request.Match(w)
 	step := Step{Ref: w.Ref, Round: number}
 	if verdict.Match == admission.Maybe {
 		step.Maybe = verdict.Detail
 	}
-	kind := seen.KindFor(w)
+	kind := request.KindFor(w)
 	switch {
 	case verdict.Refused:
 		step.Outcome, step.Message = Refused, verdict.Detail

@@ -168,9 +168,9 @@ func (r *reader) workloads(v value, i *installation) {
 // definitions reads the configurations, one for each webhook, and notes the conversions.
 // Source: pkg/controller/install/webhook.go of operator-lifecycle-manager.
 func (r *reader) definitions(v value, i *installation) {
-	shown, names := v.showing(v.json).part("spec").part("webhookdefinitions"), map[string]int{}
+	definitions, names := v.showing(v.json).part("spec").part("webhookdefinitions"), map[string]int{}
 	for n, d := range i.Spec.Webhooks {
-		v.place = place{line: shown.part(n).line}
+		v.place = place{line: definitions.part(n).line}
 		kind := inventory.KindMutating
 		switch d.Type {
 		case "ConversionWebhook":
@@ -233,12 +233,12 @@ func (r *reader) convertCRDs() {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(i.conversions)) {
-			at, read := r.index[inventory.SourceKey{Kind: inventory.KindCRD, Name: name}]
+			n, read := r.index[inventory.SourceKey{Kind: inventory.KindCRD, Name: name}]
 			if !read {
 				i.file.input.unread = append(i.file.input.unread, fmt.Sprintf("the conversion of %s by ClusterServiceVersion %s is not read: no file has the CRD", name, i.Name))
 				continue
 			}
-			if crd, ok := r.objects[at].value.(*apiextensionsv1.CustomResourceDefinition); ok && crd.UID == "" {
+			if crd, ok := r.objects[n].value.(*apiextensionsv1.CustomResourceDefinition); ok && crd.UID == "" {
 				i.file.input.unread = append(i.file.input.unread, i.remarks(crd)...)
 				crd.Spec.Conversion = i.conversions[name]
 				metav1.SetMetaDataLabel(&crd.ObjectMeta, "olm.owner", i.Name)

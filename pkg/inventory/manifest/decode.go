@@ -124,8 +124,8 @@ func (v value) decodeProblem(err error) *problem {
 	if !ok {
 		return problemf(v.line, "%v", err)
 	}
-	path, at := fieldAt(json.NewDecoder(bytes.NewReader(v.json)), nil, v.showing(v.json), mismatch.Offset)
-	p := problemf(at.line, "%s: must be of type %s, not %s", path, mismatch.Type, mismatch.Value)
+	path, position := fieldAt(json.NewDecoder(bytes.NewReader(v.json)), nil, v.showing(v.json), mismatch.Offset)
+	p := problemf(position.line, "%s: must be of type %s, not %s", path, mismatch.Type, mismatch.Value)
 	if mismatch.Type.Kind() == reflect.String {
 		p.message += ": write it in quotes"
 	}
@@ -243,7 +243,7 @@ func (r *reader) skip(f *file, gvk schema.GroupVersionKind, count int) {
 
 func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 	d, found := decoders[gvk.GroupKind().String()]
-	in, named := v.file.input, func() string { return join(gvk.Kind, nameIn(v.json)) }
+	input, named := v.file.input, func() string { return join(gvk.Kind, nameIn(v.json)) }
 	switch {
 	case gvk.Version == "" && isRegistration(gvk.Kind):
 		r.fail(v.file, v.line, named(), "apiVersion is missing")
@@ -257,7 +257,8 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 		if o := d.object(); decode(v.json, o) == nil && v.file.isPatch(o) {
 			return
 		}
-		in.ended = append(in.ended, remark{v.file, fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), gvk.GroupVersion())})
+		ended := fmt.Sprintf("%s:%d: %s is in %s, which no API server since v1.25 takes: not read", v.file.name, v.line, named(), gvk.GroupVersion())
+		input.ended = append(input.ended, remark{v.file, ended})
 		return
 	case !slices.Contains(d.versions, gvk.Version):
 		r.fail(v.file, v.line, named(), fmt.Sprintf("%s is not a version that this binary reads: must be %s", gvk.GroupVersion(), strings.Join(d.versions, " or ")))
@@ -268,7 +269,7 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 	bad, p := v.decodeObject(decoded)
 	name := join(gvk.Kind, decoded.GetName())
 	if p == nil && v.file.isPatch(decoded) || p != nil && v.file.lenient && strings.HasPrefix(p.message, "status.") {
-		in.patches = append(in.patches, remark{v.file, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line)})
+		input.patches = append(input.patches, remark{v.file, fmt.Sprintf("not read, as a part of another object: %s in %s:%d", name, v.file.name, v.line)})
 		r.skip(v.file, gvk, 1)
 		return
 	}
@@ -280,7 +281,7 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 		bad.placeholders = append(bad.placeholders, slices.Repeat([]string{emptyBundle}, empty)...)
 	}
 	for _, bundle := range bad.placeholders {
-		in.placeholders = append(in.placeholders, remark{v.file, bundle})
+		input.placeholders = append(input.placeholders, remark{v.file, bundle})
 	}
 	name = cmp.Or(nameGenerated(decoded, v.line, gvk.Kind), name)
 	if p == nil && decoded.GetName() == "" {
@@ -363,15 +364,15 @@ type hook struct {
 
 // hooks returns the webhooks of a configuration, each at its line.
 func hooks(v value, configuration metav1.Object) []hook {
-	all, shown := inventory.WebhooksOf(configuration), v.showing(v.json).part("webhooks")
+	all, places := inventory.WebhooksOf(configuration), v.showing(v.json).part("webhooks")
 	out := make([]hook, len(all))
 	for i, w := range all {
 		out[i] = hook{name: w.Name, line: v.line}
 		if s := w.ClientConfig.Service; s != nil {
 			out[i].service = inventory.Key{Namespace: s.Namespace, Name: s.Name}
 		}
-		if shown.elements() == len(out) {
-			out[i].line = shown.part(i).line
+		if places.elements() == len(out) {
+			out[i].line = places.part(i).line
 		}
 	}
 	return out

@@ -112,8 +112,8 @@ func (d *folder) add(input *input, file string) {
 // basesOfBundles are the files below the folder of a kustomization of which operator-sdk makes a
 // ClusterServiceVersion.
 func basesOfBundles(folder string) (out []string) {
-	for _, at := range []string{"", "bases", "*/bases"} {
-		versions, _ := filepath.Glob(filepath.Join(folder, at, "*.clusterserviceversion.yaml"))
+	for _, base := range []string{"", "bases", "*/bases"} {
+		versions, _ := filepath.Glob(filepath.Join(folder, base, "*.clusterserviceversion.yaml"))
 		out = append(out, versions...)
 	}
 	return out
@@ -264,9 +264,9 @@ func (in *input) exclude() {
 	}
 	sorted := slices.SortedStableFunc(slices.Values(in.units),
 		func(a, b *unit) int { return cmp.Compare(a.rank(), b.rank()) })
-	taken, owner, others := map[string]string{}, map[string]*unit{}, map[*unit][]string{}
+	formOf, owner, others := map[string]string{}, map[string]*unit{}, map[*unit][]string{}
 	for _, u := range sorted {
-		if rival := rivalOf(u, forms[u], taken, owner); rival != nil {
+		if rival := rivalOf(u, forms[u], formOf, owner); rival != nil {
 			u.left = true
 			if u.name != rival.name && !slices.Contains(others[rival], u.name) {
 				others[rival] = append(others[rival], u.name)
@@ -274,8 +274,8 @@ func (in *input) exclude() {
 			continue
 		}
 		for key := range forms[u] {
-			if taken[key] == "" {
-				taken[key], owner[key] = forms[u][key], u
+			if formOf[key] == "" {
+				formOf[key], owner[key] = forms[u][key], u
 			}
 		}
 	}
@@ -324,8 +324,8 @@ func (o object) addForms(forms map[string]string) {
 	if o.key.Kind == "Namespace" {
 		return
 	}
-	kept, _ := json.Marshal(o.value) // it was read from JSON
-	key, form := fmt.Sprint(o.key), join(o.key.Kind, o.key.Name)+string(kept)
+	content, _ := json.Marshal(o.value) // it was read from JSON
+	key, form := fmt.Sprint(o.key), join(o.key.Kind, o.key.Name)+string(content)
 	for _, h := range o.hooks {
 		forms[registered+o.key.Kind+h.name] = form
 	}

@@ -184,8 +184,8 @@ func (b *build) failure() string {
 	reason := strings.Join(strings.Fields(b.err.Error()), " ")
 	if outside := outsideError.FindString(reason); outside != "" {
 		reason = outside
-	} else if at := recursedError.FindAllStringIndex(reason, -1); at != nil {
-		reason = reason[at[len(at)-1][1]:]
+	} else if causes := recursedError.FindAllStringIndex(reason, -1); causes != nil {
+		reason = reason[causes[len(causes)-1][1]:]
 	}
 	reason = builtinError.ReplaceAllString(reason, "")
 	if above := strings.TrimSuffix(b.folder, filepath.Clean(filepath.Dir(b.kustomization))); above != "" {
@@ -257,12 +257,13 @@ func (r *reader) built(input *input, b *build, incomplete bool) {
 	u := &unit{name: filepath.Dir(b.kustomization), kustomized: true}
 	input.units = append(input.units, u)
 	for _, m := range b.applied() {
-		at := origin{file: b.kustomization, place: place{line: 1}}
+		source := origin{file: b.kustomization, place: place{line: 1}}
 		if !isSkipped(schema.FromAPIVersionAndKind(m.GetApiVersion(), m.GetKind())) {
-			at = r.originOf(m, at)
+			source = r.originOf(m, source)
 		}
-		f := &file{input: input, unit: u, name: at.file, plain: true, member: b.kustomization, incomplete: incomplete}
-		r.value(value{file: f, place: at.place, json: m.json})
+		f := &file{input: input, unit: u, name: source.file, plain: true, member: b.kustomization}
+		f.incomplete = incomplete
+		r.value(value{file: f, place: source.place, json: m.json})
 	}
 	r.finish(&file{input: input, name: b.kustomization, plain: true})
 }
@@ -299,10 +300,10 @@ func originsIn(file string) map[string]origin {
 		if goyaml.Unmarshal(d.data, &parsed) != nil || len(parsed.Content) == 0 {
 			return
 		}
-		at := place{line: d.line + parsed.Content[0].Line - 1, node: parsed.Content[0], base: d.line - 1}
-		name := join(at.part("kind").word(), at.part("metadata").part("name").word())
+		position := place{line: d.line + parsed.Content[0].Line - 1, node: parsed.Content[0], base: d.line - 1}
+		name := join(position.part("kind").word(), position.part("metadata").part("name").word())
 		if len(d.data) > out[name].size {
-			out[name] = origin{place: at, file: file, size: len(d.data)}
+			out[name] = origin{place: position, file: file, size: len(d.data)}
 		}
 	}}
 	_ = s.split(bytes.NewReader(blankSchemas(data)))
@@ -322,8 +323,8 @@ func (r *reader) originOf(m made, unknown origin) origin {
 			longest = name
 		}
 	}
-	if at, shown := r.origins[m.origin][join(m.GetKind(), longest)]; shown {
-		return at
+	if source, isShown := r.origins[m.origin][join(m.GetKind(), longest)]; isShown {
+		return source
 	}
 	return unknown
 }

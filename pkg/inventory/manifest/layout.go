@@ -86,8 +86,8 @@ func (l layout) role(name string) (fileRole, bool) {
 		return clusterDumpRole(name)
 	}
 	// An archive may be recognized by a later file.
-	in, _ := insightsRole(name)
-	return fileRole{implied: in.implied}, isManifest(name)
+	role, _ := insightsRole(name)
+	return fileRole{implied: role.implied}, isManifest(name)
 }
 
 // isManifest reports whether a file of a directory is read, as kubectl does.
@@ -140,12 +140,12 @@ func mustGatherRole(name string) (fileRole, bool) {
 // hostedFolder returns the folder of a cluster that is hosted on this one, "" for a
 // file of none.
 func hostedFolder(name string) string {
-	at := strings.Index("/"+name, "/hostedcluster-")
-	if at < 0 {
+	i := strings.Index("/"+name, "/hostedcluster-")
+	if i < 0 {
 		return ""
 	}
-	folder, _, _ := strings.Cut(name[at:], "/")
-	return name[:at] + folder
+	folder, _, _ := strings.Cut(name[i:], "/")
+	return name[:i] + folder
 }
 
 // insightsTypes are the files of an insights archive that are read, and the folders.

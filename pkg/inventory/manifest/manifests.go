@@ -59,9 +59,9 @@ func (in *input) toApply() bool { return !in.stored && !in.archive && in.layout 
 // is known.
 func toApply(inputs []*input) []inventory.Manifest {
 	var out []inventory.Manifest
-	for _, in := range inputs {
-		for _, m := range in.manifests {
-			if in.toApply() && (m.unit == nil || !m.unit.left) {
+	for _, input := range inputs {
+		for _, m := range input.manifests {
+			if input.toApply() && (m.unit == nil || !m.unit.left) {
 				out = append(out, m.Manifest)
 			}
 		}

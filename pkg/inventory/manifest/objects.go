@@ -45,8 +45,8 @@ func (r *reader) fail(f *file, line int, object, message string) {
 
 // found adds an object, or keeps it until its directory is read.
 func (r *reader) found(o object) {
-	if in := o.file.input; o.file.unit != nil && len(in.found) < r.limits.objects {
-		in.found = append(in.found, o)
+	if input := o.file.input; o.file.unit != nil && len(input.found) < r.limits.objects {
+		input.found = append(input.found, o)
 		return
 	}
 	r.add(o)
@@ -84,14 +84,14 @@ func counted(before, now object) object {
 		}
 		return now
 	}
-	in := now.file.input
-	if old, uid := before.meta().UID, now.meta().UID; in != before.file.input && old != "" && uid != "" && old != uid {
-		in.twice = append(in.twice, fmt.Sprintf("%s is another one in %s than in %s, of which the %s counts: read each cluster by itself",
+	input := now.file.input
+	if old, uid := before.meta().UID, now.meta().UID; input != before.file.input && old != "" && uid != "" && old != uid {
+		input.twice = append(input.twice, fmt.Sprintf("%s is another one in %s than in %s, of which the %s counts: read each cluster by itself",
 			join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		return counts
 	}
-	if in.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
-		in.twice = append(in.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts",
+	if input.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
+		input.twice = append(input.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts",
 			join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		service := other.service()
 		switch {
@@ -249,13 +249,13 @@ var policyResources = []string{
 }
 
 func (o object) count() {
-	in := o.file.input
-	in.objects++
+	input := o.file.input
+	input.objects++
 	if s, isService := o.value.(*corev1.Service); isService && inventory.LacksPorts(s.Spec) {
-		in.partial = append(in.partial, o.key.Namespace+"/"+o.key.Name)
+		input.partial = append(input.partial, o.key.Namespace+"/"+o.key.Name)
 	}
 	if _, isServer := o.value.(server); !isServer || o.statesVersion() {
-		in.kinds[o.key.Kind] = true
+		input.kinds[o.key.Kind] = true
 	}
 }
 
@@ -316,9 +316,9 @@ func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 func nodes(objects []object, coverage coverage) int {
 	count, most := map[*input]int{}, 0
 	for _, o := range objects {
-		if in := o.file.input; o.key.Kind == "Node" && (in.layout == mustGather || coverage[allNodes] != nil) {
-			count[in]++
-			most = max(most, count[in])
+		if input := o.file.input; o.key.Kind == "Node" && (input.layout == mustGather || coverage[allNodes] != nil) {
+			count[input]++
+			most = max(most, count[input])
 		}
 	}
 	return most

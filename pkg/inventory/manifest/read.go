@@ -50,8 +50,8 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 	objects := r.result()
 	objects.Manifests = toApply(inputs)
 	summary := Summary{Empty: withoutWebhooks(objects, inputs)}
-	for _, in := range inputs {
-		summary.Inputs = append(summary.Inputs, in.summary(options.Server))
+	for _, input := range inputs {
+		summary.Inputs = append(summary.Inputs, input.summary(options.Server))
 	}
 	return objects, summary
 }

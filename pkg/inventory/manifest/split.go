@@ -131,12 +131,12 @@ var (
 // pieces are the document itself, or those of a large list in block style: each has some
 // of the items, after the lines that are around all of them.
 func (d document) pieces(emit func(document)) {
-	at := itemsLine.FindIndex(d.data)
-	if len(d.data) <= pieceSize || at == nil {
+	items := itemsLine.FindIndex(d.data)
+	if len(d.data) <= pieceSize || items == nil {
 		emit(d)
 		return
 	}
-	list, around := d.data[at[1]:], bytes.Clone(d.data[:at[0]])
+	list, around := d.data[items[1]:], bytes.Clone(d.data[:items[0]])
 	if end := keyLine.FindIndex(list); end != nil {
 		around = append(append(around, bytes.TrimRight(list[end[0]:], "\r\n")...), '\n')
 		list = list[:end[0]]
@@ -144,7 +144,7 @@ func (d document) pieces(emit func(document)) {
 	around = append(around, "items:\n"...)
 	indent := list[:len(list)-len(bytes.TrimLeft(list, " "))]
 	next := fmt.Appendf(nil, "\n%s-", indent)
-	line := d.line + bytes.Count(d.data[:at[1]], []byte("\n")) - bytes.Count(around, []byte("\n"))
+	line := d.line + bytes.Count(d.data[:items[1]], []byte("\n")) - bytes.Count(around, []byte("\n"))
 	for len(list) > 0 {
 		end := len(list)
 		if end > pieceSize {

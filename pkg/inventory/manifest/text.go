@@ -64,14 +64,14 @@ func (t text) json(emit func(value)) (int, *problem) {
 		case errors.Is(err, io.EOF):
 			return count, nil
 		case err != nil:
-			at := int(decoder.InputOffset())
+			offset := int(decoder.InputOffset())
 			if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-				at = int(syntax.Offset)
+				offset = int(syntax.Offset)
 			}
-			if text := bytes.TrimSpace(t.data); at > len(text) || errors.Is(err, io.ErrUnexpectedEOF) {
-				at, err = len(text), errors.New("it ends in the middle of a value: the file is truncated")
+			if text := bytes.TrimSpace(t.data); offset > len(text) || errors.Is(err, io.ErrUnexpectedEOF) {
+				offset, err = len(text), errors.New("it ends in the middle of a value: the file is truncated")
 			}
-			return count, problemf(lines.lineAt(min(at, len(t.data)))-t.line+1, "not JSON: %v", err)
+			return count, problemf(lines.lineAt(min(offset, len(t.data)))-t.line+1, "not JSON: %v", err)
 		}
 		start := nextValue(t.data, end)
 		end = int(decoder.InputOffset())
@@ -87,8 +87,8 @@ func (t text) yaml(emit func(value)) *problem {
 	}
 	data, node, p := toJSON(t.data)
 	if p == nil {
-		at := place{line: max(1, t.line+node.Line-1), node: node, base: t.line - 1}
-		emit(value{file: t.file, place: at, json: data, implied: t.file.implied})
+		position := place{line: max(1, t.line+node.Line-1), node: node, base: t.line - 1}
+		emit(value{file: t.file, place: position, json: data, implied: t.file.implied})
 	}
 	return p
 }
@@ -207,7 +207,7 @@ func (r *reader) list(v value, meta schema.GroupVersionKind, list json.RawMessag
 		r.skip(v.file, meta, len(items))
 		return
 	}
-	shown, end := v.part("items"), bytes.Index(v.json, list)+1
+	places, end := v.part("items"), bytes.Index(v.json, list)+1
 	lines := lineCounter{data: v.json, line: v.line}
 	for i, item := range items {
 		one := value{
@@ -217,8 +217,8 @@ func (r *reader) list(v value, meta schema.GroupVersionKind, list json.RawMessag
 		case v.node == nil:
 			start := nextValue(v.json, end)
 			one.line, end = lines.lineAt(start), start+len(item)
-		case shown.elements() == len(items):
-			one.place = shown.part(i)
+		case places.elements() == len(items):
+			one.place = places.part(i)
 		}
 		r.value(one)
 	}

@@ -86,8 +86,8 @@ func (t *auditTable) event(content []byte) error {
 		return nil
 	}
 	calls, unreadCall := e.calls()
-	at, unreadFailure := e.outcomes(calls)
-	for series, o := range at {
+	outcomes, unreadFailure := e.outcomes(calls)
+	for series, o := range outcomes {
 		key := e.key()
 		key.Series, key.Outcome, key.Message = series, o.outcome, o.message
 		t.addRow(key, e.StageTimestamp)
@@ -96,7 +96,7 @@ func (t *auditTable) event(content []byte) error {
 		t.addRow(key, e.StageTimestamp)
 	}
 	if t.logs.RequestID != "" && e.AuditID == t.logs.RequestID {
-		t.result.Request = e.request(at)
+		t.result.Request = e.request(outcomes)
 		t.result.Request.Calls = calls
 	}
 	return cmp.Or(unreadCall, unreadFailure)

@@ -173,9 +173,9 @@ func enough(buckets map[float64]float64) inventory.Quantile {
 // slowShare is the share of the calls beyond inventory.SlowSeconds, as far as the
 // histogram has that edge; 0 where not.
 func slowShare(buckets map[float64]float64) float64 {
-	within, hasEdge := buckets[inventory.SlowSeconds]
+	quick, hasEdge := buckets[inventory.SlowSeconds]
 	if all := buckets[math.Inf(1)]; hasEdge && all > 0 {
-		return max(0, 1-within/all)
+		return max(0, 1-quick/all)
 	}
 	return 0
 }
@@ -206,6 +206,6 @@ func quantile(q float64, buckets map[float64]float64) inventory.Quantile {
 	case i == 0:
 		return inventory.Quantile{Seconds: edges[0] * rank / counts[0], Known: true}
 	}
-	within := (rank - counts[i-1]) / (counts[i] - counts[i-1])
-	return inventory.Quantile{Seconds: edges[i-1] + (edges[i]-edges[i-1])*within, Known: true}
+	share := (rank - counts[i-1]) / (counts[i] - counts[i-1])
+	return inventory.Quantile{Seconds: edges[i-1] + (edges[i]-edges[i-1])*share, Known: true}
 }

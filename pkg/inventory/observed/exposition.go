@@ -43,12 +43,12 @@ type exposition struct {
 
 // parse reads a text exposition, of which hardly any is in memory at a time.
 func parse(r io.Reader) (exposition, error) {
-	relevant, kept := io.Pipe()
+	relevant, writer := io.Pipe()
 	failure := make(chan error, 1)
 	go func() {
-		err := copyRelevant(kept, r)
+		err := copyRelevant(writer, r)
 		failure <- err
-		kept.CloseWithError(err)
+		writer.CloseWithError(err)
 	}()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	parsed, err := parser.TextToMetricFamilies(relevant)
@@ -79,15 +79,15 @@ func copyRelevant(w io.Writer, r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: maxRead}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(make([]byte, 0, 16<<10), maxLine)
-	read, series, kept := 0, 0, 0
+	read, series, keptSeries := 0, 0, 0
 	for lines.Scan() {
 		read++
 		if !concerns(lines.Bytes()) {
 			continue
 		}
 		series++
-		kept += len(lines.Bytes())
-		if series > maxSeries || kept > maxKept {
+		keptSeries += len(lines.Bytes())
+		if series > maxSeries || keptSeries > maxKept {
 			return errors.New("more series on webhooks than any cluster has")
 		}
 		if _, err := w.Write(append(lines.Bytes(), '\n')); err != nil {

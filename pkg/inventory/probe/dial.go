@@ -25,7 +25,7 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	defer cancel()
 	address, began := t.addresses[t.turn%len(t.addresses)], time.Now()
 	chain, answer, err := o.handshake(ctx, address, t.serverName)
-	seen := outcome{
+	result := outcome{
 		address: address,
 		ready:   t.ready,
 		Probe: inventory.Probe{
@@ -37,19 +37,19 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 	}
 	var name *net.DNSError
 	if t.inner && errors.As(err, &name) {
-		seen.Answer, seen.unrouted = inventory.AnswerNone, false
+		result.Answer, result.unrouted = inventory.AnswerNone, false
 	}
 	if len(chain) > 0 {
-		seen.certificates = verify(chain, t, began)
+		result.certificates = verify(chain, t, began)
 	}
-	if seen.Answer == inventory.AnswerNone || seen.failed() {
-		seen.unwell = t.unwell + 1
+	if result.Answer == inventory.AnswerNone || result.failed() {
+		result.unwell = t.unwell + 1
 	}
-	seen.again = time.Now().Add(o.pause(seen))
+	result.again = time.Now().Add(o.pause(result))
 	if t.settling {
-		seen.again = time.Now().Add(firstRetry)
+		result.again = time.Now().Add(firstRetry)
 	}
-	return seen
+	return result
 }
 
 // handshake dials, makes the TLS handshake and closes as a good client does. It refuses
@@ -66,13 +66,13 @@ func (o Options) handshake(ctx context.Context, address,
 		return nil, unconnected(err), err
 	}
 	defer conn.Close()
-	var shown []*x509.Certificate
+	var certificates []*x509.Certificate
 	client := tls.Client(conn, &tls.Config{
 		ServerName:         serverName,
 		NextProtos:         []string{"http/1.1"}, // as the API server calls webhooks
 		InsecureSkipVerify: true,                 // verify does it, and says what is wrong
 		VerifyConnection: func(state tls.ConnectionState) error {
-			shown = state.PeerCertificates
+			certificates = state.PeerCertificates
 			return nil
 		},
 	})
@@ -80,11 +80,11 @@ func (o Options) handshake(ctx context.Context, address,
 	switch {
 	case err == nil:
 		hangUp(ctx, client)
-		return shown, inventory.AnswerTLS, nil
-	case len(shown) > 0:
+		return certificates, inventory.AnswerTLS, nil
+	case len(certificates) > 0:
 		// The backend wants a certificate of its caller, which the API server
 		// may have: what it showed of itself is enough.
-		return shown, inventory.AnswerTLS, nil
+		return certificates, inventory.AnswerTLS, nil
 	}
 	return nil, failedHandshake(err), err
 }

@@ -69,8 +69,8 @@ func (o Options) pause(outcome outcome) time.Duration {
 func Look(ctx context.Context, s *inventory.Snapshot, o Options) *inventory.Snapshot {
 	targets := o.targets(s)
 	outcomes := map[string]outcome{}
-	for i, seen := range o.dialAll(ctx, targets) {
-		outcomes[targets[i].host] = seen
+	for i, result := range o.dialAll(ctx, targets) {
+		outcomes[targets[i].host] = result
 	}
 	out := *s
 	out.Probes = probes(targets, outcomes)
@@ -147,14 +147,14 @@ func (p *Prober) round(ctx context.Context) {
 	if len(due) == 0 {
 		return
 	}
-	seen := p.options.dialAll(ctx, due)
+	results := p.options.dialAll(ctx, due)
 	if ctx.Err() != nil {
 		return // what was cut off shows nothing
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, t := range due {
-		p.outcomes[t.host] = seen[i]
+		p.outcomes[t.host] = results[i]
 	}
 	p.publishLocked()
 }
@@ -172,9 +172,9 @@ func (p *Prober) due(now time.Time) []target {
 	var due []target
 	for _, t := range p.options.targets(p.matcher.Snapshot) {
 		called[t.host] = true
-		seen, ok := p.outcomes[t.host]
-		t.turn, t.unwell, t.settling = seen.turn, seen.unwell, ok && t.moved(seen)
-		if !ok || stale(seen) || !slices.Contains(t.addresses, seen.address) || t.settling || t.unverified(seen) {
+		result, ok := p.outcomes[t.host]
+		t.turn, t.unwell, t.settling = result.turn, result.unwell, ok && t.moved(result)
+		if !ok || stale(result) || !slices.Contains(t.addresses, result.address) || t.settling || t.unverified(result) {
 			due = append(due, t)
 		}
 	}
@@ -200,8 +200,8 @@ func (p *Prober) next() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := interval
-	for _, seen := range p.outcomes {
-		wait = min(wait, time.Until(seen.again))
+	for _, result := range p.outcomes {
+		wait = min(wait, time.Until(result.again))
 	}
 	return max(0, wait)
 }

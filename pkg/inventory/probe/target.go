@@ -53,16 +53,16 @@ func (o Options) targets(s *inventory.Snapshot) []target {
 		if !ok {
 			continue
 		}
-		at, seen := index[t.host]
-		if !seen {
-			at = len(out)
-			index[t.host] = at
+		i, isKnown := index[t.host]
+		if !isKnown {
+			i = len(out)
+			index[t.host] = i
 			if t.ofService {
 				t.ready = strings.Join(endpointAddresses(s.Services[w.Backend.Service.Key], w.Backend.Service.Port), ",")
 			}
 			out = append(out, t)
 		}
-		out[at].callers = append(out[at].callers, caller{w.Ref, string(w.Backend.CABundle)})
+		out[i].callers = append(out[i].callers, caller{w.Ref, string(w.Backend.CABundle)})
 	}
 	return out
 }
@@ -154,16 +154,17 @@ func probes(targets []target, outcomes map[string]outcome) map[inventory.Ref]inv
 	lost := cutOff(targets, outcomes)
 	out := map[inventory.Ref]inventory.Probe{}
 	for _, t := range targets {
-		seen, ok := outcomes[t.host]
+		result, ok := outcomes[t.host]
 		if !ok {
 			continue
 		}
 		for _, c := range t.callers {
-			probe := seen.Probe
-			if probe.Certificate = seen.certificates[c.bundle]; probe.Certificate == nil && len(seen.certificates) > 0 {
+			probe := result.Probe
+			probe.Certificate = result.certificates[c.bundle]
+			if probe.Certificate == nil && len(result.certificates) > 0 {
 				continue // its CA bundle is another one since the dial
 			}
-			if lost && seen.unrouted {
+			if lost && result.unrouted {
 				probe.Answer = inventory.AnswerNone
 			}
 			out[c.Ref] = probe
@@ -177,11 +178,11 @@ func probes(targets []target, outcomes map[string]outcome) map[inventory.Ref]inv
 func cutOff(targets []target, outcomes map[string]outcome) bool {
 	lost := 0
 	for _, t := range targets {
-		switch seen, ok := outcomes[t.host]; {
+		switch result, ok := outcomes[t.host]; {
 		case !ok:
-		case seen.unrouted:
+		case result.unrouted:
 			lost++
-		case seen.Answer != inventory.AnswerNone:
+		case result.Answer != inventory.AnswerNone:
 			return false
 		}
 	}
