@@ -4,6 +4,7 @@ package must
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -40,4 +41,25 @@ func File(t testing.TB, name, text string) string {
 	file := filepath.Join(t.TempDir(), name)
 	Write(t, file, text)
 	return file
+}
+
+// Rows reads a table: a row a line, its columns apart by tabs, a new line in one written as
+// \n. The last column may have tabs of its own. Lines that begin with # are comments.
+func Rows(t testing.TB, file string, columns int) [][]string {
+	t.Helper()
+	var out [][]string
+	for line := range strings.Lines(string(Get(os.ReadFile(file))(t))) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		row := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", columns)
+		if len(row) != columns {
+			t.Fatalf("%s: %d columns instead of %d in %q", file, len(row), columns, line)
+		}
+		for i := range row {
+			row[i] = strings.ReplaceAll(row[i], `\n`, "\n")
+		}
+		out = append(out, row)
+	}
+	return out
 }
