@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	_ "embed"
 	"reflect"
 	"testing"
 	"time"
@@ -23,59 +24,11 @@ func read(t *testing.T, text string) inventory.Objects {
 	return o
 }
 
-const applied = `
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: shop}}}
-- {apiVersion: v1, kind: Service, metadata: {name: old, namespace: shop}, spec: {ports: [{port: 443}]}}
-- apiVersion: admissionregistration.k8s.io/v1
-  kind: ValidatingWebhookConfiguration
-  metadata: {name: stays}
-  webhooks: [{name: stays.example.com, clientConfig: {url: "https://a.example.com"}}]
-- apiVersion: admissionregistration.k8s.io/v1
-  kind: ValidatingWebhookConfiguration
-  metadata: {name: injected}
-  webhooks: [{name: injected.example.com, failurePolicy: Ignore, clientConfig: {caBundle: QQ==, service: {namespace: shop, name: old}}}]
-- {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: limits}, spec: {failurePolicy: Ignore}}
-- {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: limits}, spec: {policyName: limits, validationActions: [Audit]}}
-- apiVersion: apiextensions.k8s.io/v1
-  kind: CustomResourceDefinition
-  metadata: {name: widgets.example.com}
-  spec:
-    group: example.com
-    names: {plural: widgets, kind: Widget}
-    scope: Namespaced
-    versions: [{name: v1, served: true, storage: true}]
-    conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: QQ==, service: {namespace: shop, name: old}}}}
-  status: {storedVersions: [v1beta1, v1]}
-`
+//go:embed testdata/cluster.yaml
+var applied string
 
-const manifestsText = `
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {stage: prod}}}
-- {apiVersion: v1, kind: Service, metadata: {name: old, namespace: shop}, spec: {ports: [{port: 1}]}}
-- {apiVersion: v1, kind: Service, metadata: {name: new, namespace: shop}, spec: {ports: [{port: 443}]}}
-- apiVersion: admissionregistration.k8s.io/v1
-  kind: ValidatingWebhookConfiguration
-  metadata: {name: injected}
-  webhooks:
-  - {name: injected.example.com, failurePolicy: Fail, clientConfig: {service: {namespace: shop, name: old}}}
-  - {name: added.example.com, clientConfig: {caBundle: Cg==, service: {namespace: shop, name: new}}}
-- {apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: limits}, spec: {failurePolicy: Fail}}
-- {apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicyBinding, metadata: {name: gone}, spec: {policyName: gone}}
-- apiVersion: apiextensions.k8s.io/v1
-  kind: CustomResourceDefinition
-  metadata: {name: widgets.example.com}
-  spec:
-    group: example.com
-    names: {plural: widgets, kind: Widget}
-    scope: Namespaced
-    versions: [{name: v1, served: true, storage: true}]
-    conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {caBundle: Cg==, service: {namespace: shop, name: old}}}}
-`
+//go:embed testdata/applied.yaml
+var manifestsText string
 
 // TestApplyForgetsNothing: whatever the manifests hold is among the objects that they are
 // applied to, and is still to be applied there.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/internal/certtest"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // TestPortOfTwoProtocols: UDP and TCP share a port number. A cluster IP leads to the TCP one.
@@ -88,19 +89,8 @@ func TestPortWithoutName(t *testing.T) {
 
 // TestUnreadableURLs: the API server accepts none such; a file may hold one.
 func TestUnreadableURLs(t *testing.T) {
-	for url, want := range map[string]string{
-		"https://hooks.example.com/v":         "",
-		"https://[::1]:8443/v":                "",
-		"xxxxxxxxxxxxxxxxxxxxxxx":             "", // blanked in an archive
-		"https://[::1/?token=secret":          "missing ']' in host",
-		"https://hooks.example.com:http":      "invalid port",
-		"hooks.example.com/v":                 "no host in it",
-		"https:///v":                          "no host in it",
-		"http://127.0.0.1:8080/v":             `scheme "http", where the API server allows https alone`,
-		"https://h.example.com/?token=secret": "a query",
-		"https://h.example.com/#secret":       "a fragment",
-		"https://user:secret@h.example.com/":  "credentials",
-	} {
+	for _, row := range must.Rows(t, "testdata/urls.tsv", 2) {
+		want, url := row[0], row[1]
 		w := admissionv1.ValidatingWebhook{Name: "v.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}
 		c := &admissionv1.ValidatingWebhookConfiguration{Webhooks: []admissionv1.ValidatingWebhook{w}}
 		s := Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{c}}.Snapshot(time.Time{})
@@ -154,37 +144,14 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// TestLikelyService: which Service a reference most likely means, by the kinds of slips. Wrong
-// before this table, which found other namespaces alone: all but the last eleven.
+// TestLikelyService: which Service a reference most likely means, by the kinds of slips.
 func TestLikelyService(t *testing.T) {
-	for _, test := range []struct{ name, missing, there, want string }{
-		{"a word is missing", "policy/policy", "policy/policy-webhook", "policy/policy-webhook"},
-		{"a word too many", "policy/policy-webhook", "policy/policy", "policy/policy"},
-		{"beside metrics", "policy/policy", "policy/policy-metrics policy/policy-webhook", "policy/policy-webhook"},
-		{"words in another order", "sys/webhook-policy", "sys/policy-webhook sys/other", "sys/policy-webhook"},
-		{"a word that is short", "sys/policy-svc", "sys/policy-service", "sys/policy-service"},
-		{"a letter is missing", "sys/webhook-servce", "sys/webhook-service", "sys/webhook-service"},
-		{"two letters in the wrong order", "sys/webhook-sevrice", "sys/webhook-service sys/other", "sys/webhook-service"},
-		{"a hyphen", "sys/webhookservice", "sys/webhook-service", "sys/webhook-service"},
-		{"a letter of the namespace", "cert-manger/hook", "cert-manager/hook other/hook", "cert-manager/hook"},
-		{"the name that is nearer", "sys/policy-webhok", "sys/policy-webhook sys/policy-webhooks", "sys/policy-webhook"},
-		{"another namespace", "kube-system/karp", "karp/karp", "karp/karp"},
-		{"both misspelt", "policy-sytem/policy-webhok", "policy-system/policy-webhook other/hook", "policy-system/policy-webhook"},
-		{"both, and two as near", "policy-sytem/policy-webhok", "policy-system/policy-webhook policy-systems/policy-webhook", "policy-system/policy-webhook"},
-		{"both, two namespaces", "team-x/webhok", "team-y/webhook team-z/webhook", ""},
-		{"both are others", "sys/hook", "kube-system/policy-webhook", ""},
-		{"several namespaces", "x/webhook", "a/webhook b/webhook", ""},
-		{"two as likely", "sys/policy", "sys/policy-a sys/policy-b", ""},
-		{"metrics alone", "sys/policy", "sys/policy-metrics", ""},
-		{"a number", "sys/hook-1", "sys/hook-2", ""},
-		{"a single letter", "sys/hook-a", "sys/hook-b", ""},
-		{"another name", "sys/policy", "sys/gateway", ""},
-	} {
-		s := Objects{Services: services(test.there)}.Snapshot(time.Time{})
-		namespace, name, _ := strings.Cut(test.missing, "/")
+	for _, row := range must.Rows(t, "testdata/likely-services.tsv", 4) {
+		s := Objects{Services: services(row[3])}.Snapshot(time.Time{})
+		namespace, name, _ := strings.Cut(row[2], "/")
 		likely, found := s.LikelyService(Key{namespace, name})
-		if got := likely.String(); found != (test.want != "") || found && got != test.want {
-			t.Errorf("%s: %s of %s: %s, want %s", test.name, test.missing, test.there, got, test.want)
+		if got := likely.String(); found != (row[1] != "") || found && got != row[1] {
+			t.Errorf("%s: %s of %s: %s, want %s", row[0], row[2], row[3], got, row[1])
 		}
 	}
 }

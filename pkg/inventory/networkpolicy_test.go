@@ -42,46 +42,12 @@ func serving(name string) *appsv1.Deployment {
 // TestIsolating: what policies make of a call from the network of a host to TCP port
 // 8443, by the documentation of NetworkPolicy.
 func TestIsolating(t *testing.T) {
-	for name, tt := range map[string]struct {
-		specs  string
-		closed bool
-	}{
-		"no types, no rules":              {"podSelector: {}", true},
-		"no types, rules for egress":      {"{podSelector: {}, egress: [{}]}", true},
-		"egress alone":                    {"{podSelector: {}, policyTypes: [Egress], egress: []}", false},
-		"both types":                      {"{podSelector: {}, policyTypes: [Egress, Ingress]}", true},
-		"its labels":                      {"podSelector: {matchLabels: {app: a}}", true},
-		"its labels, by an expression":    {"podSelector: {matchExpressions: [{key: app, operator: Exists}]}", true},
-		"other labels":                    {"podSelector: {matchLabels: {app: b}}", false},
-		"a rule that is empty":            {"{podSelector: {}, ingress: [{}]}", false},
-		"from nothing, which is anything": {"{podSelector: {}, ingress: [{from: [], ports: []}]}", false},
-		"from Pods":                       {"{podSelector: {}, ingress: [{from: [{podSelector: {}}]}]}", true},
-		"from all namespaces":             {"{podSelector: {}, ingress: [{from: [{namespaceSelector: {}}]}]}", true},
-		"from anywhere":                   {"{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0}}]}]}", false},
-		"from anywhere but":               {"{podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 0.0.0.0/0, except: [10.0.0.0/8]}}]}]}", false},
-		"from Pods and addresses":         {"{podSelector: {}, ingress: [{from: [{podSelector: {}}, {ipBlock: {cidr: 'fd00::/64'}}]}]}", false},
-		"its port":                        {"{podSelector: {}, ingress: [{ports: [{port: 8443}]}]}", false},
-		"its port, to Pods":               {"{podSelector: {}, ingress: [{ports: [{port: 8443}], from: [{podSelector: {}}]}]}", true},
-		"the port of the Service":         {"{podSelector: {}, ingress: [{ports: [{port: 443}]}]}", true},
-		"its port, UDP":                   {"{podSelector: {}, ingress: [{ports: [{port: 8443, protocol: UDP}]}]}", true},
-		"all ports of TCP":                {"{podSelector: {}, ingress: [{ports: [{protocol: TCP}]}]}", false},
-		"all ports of SCTP":               {"{podSelector: {}, ingress: [{ports: [{protocol: SCTP}]}]}", true},
-		"its name":                        {"{podSelector: {}, ingress: [{ports: [{port: https}]}]}", false},
-		"the name of a UDP port":          {"{podSelector: {}, ingress: [{ports: [{port: dns}]}]}", true},
-		"a name that no port has":         {"{podSelector: {}, ingress: [{ports: [{port: webhook}]}]}", true},
-		"a range that ends at it":         {"{podSelector: {}, ingress: [{ports: [{port: 8000, endPort: 8443}]}]}", false},
-		"a range that begins at it":       {"{podSelector: {}, ingress: [{ports: [{port: 8443, endPort: 9000}]}]}", false},
-		"a range before it":               {"{podSelector: {}, ingress: [{ports: [{port: 8000, endPort: 8442}]}]}", true},
-		"ranges that overlap":             {"{podSelector: {}, ingress: [{ports: [{port: 9}, {port: 8000, endPort: 9000}, {port: 8001}, {port: 9500}]}]}", false},
-		"ranges around it":                {"{podSelector: {}, ingress: [{ports: [{port: 8444, endPort: 9000}, {port: 80, endPort: 8442}, {port: 81}]}]}", true},
-		"closed, and opened by another":   {"podSelector: {}\n{podSelector: {matchLabels: {app: a}}, ingress: [{ports: [{port: 8443}]}]}", false},
-		"opened for another":              {"podSelector: {}\n{podSelector: {matchLabels: {app: b}}, ingress: [{ports: [{port: 8443}]}]}", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := Objects{Deployments: []*appsv1.Deployment{serving("a")}, NetworkPolicies: networkPolicies(t, tt.specs)}
+	for _, row := range must.Rows(t, "testdata/isolating.tsv", 3) {
+		t.Run(row[0], func(t *testing.T) {
+			o := Objects{Deployments: []*appsv1.Deployment{serving("a")}, NetworkPolicies: networkPolicies(t, row[2])}
 			s := o.Snapshot(time.Time{})
-			if got := s.Isolating(&s.Workloads[0], 8443); len(got) > 0 != tt.closed {
-				t.Errorf("isolated by %v, want closed %t", got, tt.closed)
+			if got := s.Isolating(&s.Workloads[0], 8443); len(got) > 0 != (row[1] == "closed") {
+				t.Errorf("isolated by %v, want %s", got, row[1])
 			}
 		})
 	}

@@ -2,9 +2,11 @@ package admission
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,66 +229,21 @@ func someSelector(r *rand.Rand) inventory.Selector {
 	return selectorOf(raw)
 }
 
-// The atoms of generated expressions: those that a request alone decides, and
-// those that need more.
+//go:embed testdata/expressions.txt
+var expressions string
+
+// The atoms of generated expressions: those that a request alone decides, and all.
 var (
-	decided = []string{
-		`request.resource.group == "apps"`,
-		`request.resource.resource == "pods"`,
-		`request.resource.resource in ["pods", "deployments", "widgets"]`,
-		`request.resource.version == "v1"`,
-		`request.requestResource.group.endsWith(".k8s.io")`,
-		`request.operation == "CREATE"`,
-		`request.operation != "DELETE"`,
-		`request.namespace == "kube-system"`,
-		`request.namespace.startsWith("team-")`,
-		`!(request.namespace in ["kube-system", "default"])`,
-		`has(request.namespace)`,
-		`request.?namespace.orValue("") == ""`,
-		`has(request.subResource)`,
-		`has(request.subResource) && request.subResource == "status"`,
-		`request.subResource == "status"`,
-		`request.kind.kind == "Pod"`,
-		`request.requestKind.version == "v1"`,
-		`request.requestKind.group == "autoscaling"`,
-		`namespaceObject == null`,
-		`object == null`,
-		`"a.b".split(".").size() == 2`,
-		`quantity("1Gi").isGreaterThan(quantity("1Mi"))`,
-		`url("https://example.com/").getHost() == "example.com"`,
-		`ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.0.0.1")`,
-		`format.dns1123Label().validate(request.operation).hasValue()`,
-		`[0, 2].all(i, v, i <= v)`,
-		`["kube-", "team-"].exists(p, request.?namespace.orValue("").startsWith(p))`,
-		`sets.contains(["pods", "nodes"], [request.resource.resource])`,
-		`semver("1.2.3").major() == 1`,
-		`"x-1".find("[0-9]+") == "1"`,
-		`["pods", "nodes"].indexOf(request.resource.resource) >= 0`,
-		`1 / 0 == 1`,
-		`[1][5] == 1`,
-		`dyn(1) == "x"`,
-	}
-	open = []string{
-		`request.name == "pod"`,
-		`request.name.startsWith("web-")`,
-		`request.kind.version == "v1"`,
-		`request.userInfo.username == "alice"`,
-		`"system:masters" in request.userInfo.groups`,
-		`!request.userInfo.groups.exists(g, g.startsWith("system:"))`,
-		`request.dryRun`,
-		`has(request.options)`,
-		`object != null`,
-		`object.metadata.name == "pod"`,
-		`has(object.metadata.labels) && object.metadata.labels.app == "a"`,
-		`object.metadata.annotations["skip"] != "true"`,
-		`object.?metadata.?annotations[?"skip"].orValue("") == "true"`,
-		`oldObject.metadata.name == "pod"`,
-		`object == oldObject`,
-		`authorizer.group("").resource("pods").check("get").allowed()`,
-		`authorizer.requestResource.check("bypass").allowed()`,
-	}
-	broken = []string{`request.nothere == "x"`, `no such`, `request.name`, `unknown(1)`}
+	decided = expressionsOf("What a request alone decides")
+	atoms   = slices.Concat(decided, decided, expressionsOf("What needs more"), expressionsOf("What does not compile"))
 )
+
+// expressionsOf are those under the heading.
+func expressionsOf(heading string) []string {
+	_, after, _ := strings.Cut(expressions, "# "+heading+".\n")
+	list, _, _ := strings.Cut(after, "\n#")
+	return strings.Split(strings.TrimSpace(list), "\n")
+}
 
 func someExpression(r *rand.Rand, atoms []string, depth int) string {
 	if depth == 0 || r.IntN(3) == 0 {
@@ -389,7 +346,6 @@ func FuzzVerdictAgreesWithTheAPIServer(f *testing.F) {
 	}
 	matchers := worlds()
 	references := []*reference{newReference(matchers[0].Snapshot), newReference(matchers[1].Snapshot)}
-	atoms := slices.Concat(decided, decided, open, broken)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := someWebhook(r)

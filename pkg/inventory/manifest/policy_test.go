@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,57 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+//go:embed testdata/policies.yaml
+var policies string
+
 // TestPolicies reads policies and bindings in every version that was served, in a list
 // as well as alone.
 func TestPolicies(t *testing.T) {
-	const text = `
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: ValidatingAdmissionPolicyList
-items:
-- apiVersion: admissionregistration.k8s.io/VERSION
-  kind: ValidatingAdmissionPolicy
-  metadata: {name: limits, labels: {olm.owner: shop.v1}}
-  spec:
-    paramKind: {apiVersion: v1, kind: ConfigMap}
-    matchConstraints:
-      resourceRules:
-      - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}
-      - {apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [pods], resourceNames: [web]}
-      excludeResourceRules:
-      - {apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], resourceNames: [job]}
-    validations: [{expression: "true"}]
----
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: limits-b}
-spec:
-  policyName: limits
-  validationActions: [Audit]
-  paramRef: {name: limits}
----
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: limits-a}
-spec: {policyName: limits, validationActions: [Deny]}
----
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: MutatingAdmissionPolicy
-metadata: {name: labels}
-spec:
-  failurePolicy: Ignore
-  reinvocationPolicy: IfNeeded
-  matchConstraints:
-    namespaceSelector: {matchLabels: {team: a}}
-    resourceRules: [{apiGroups: [apps], apiVersions: ["*"], operations: ["*"], resources: [deployments]}]
-  mutations: [{patchType: JSONPatch, jsonPatch: {expression: "[]"}}]
----
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: nowhere}
-spec: {policyName: gone}
-`
 	for _, version := range []string{"v1", "v1beta1", "v1alpha1"} {
-		s := readString(t, strings.ReplaceAll(text, "VERSION", version)).Snapshot(time.Time{})
+		s := readString(t, strings.ReplaceAll(policies, "VERSION", version)).Snapshot(time.Time{})
 		var got []string
 		for _, p := range s.Policies {
 			got = append(got, fmt.Sprintf("%s %s %s %s reinvoked %q by %s, names %v, excluded %v, in %s", p.Type, p.Name, p.FailurePolicy, p.MatchPolicy, p.Reinvocation, p.Object.Owner, p.ResourceNames, p.Excluded.ResourceNames, p.NamespaceSelector))

@@ -2,6 +2,7 @@ package observed
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -247,7 +248,7 @@ func prometheus(t *testing.T, series string, offset time.Duration) *httptest.Ser
 	t.Helper()
 	// The first sample sets the oldest time that the storage accepts, and series are
 	// loaded in any order: not all of them start at 0.
-	storage := promqltest.LoadedStorage(t, "load 1m\n\tstart 0\n\nload 1m"+series)
+	storage := promqltest.LoadedStorage(t, "load 1m\n\tstart 0\n\nload 1m\n"+series)
 	t.Cleanup(func() { storage.Close() })
 	engine := promqltest.NewTestEngine(t, false, 0, 10_000_000)
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -276,30 +277,8 @@ func answered(vector promql.Vector) []map[string]any {
 	return out
 }
 
-const collected = `
-	apiserver_admission_step_admission_duration_seconds_count{instance="a",type="admit"} 0+1x30000
-	apiserver_admission_step_admission_duration_seconds_count{instance="b",type="admit"} 0+1x30000
-	apiserver_admission_webhook_request_total{instance="a",name="pods",type="admit",code="200",operation="CREATE"} 0+60x30000
-	apiserver_admission_webhook_request_total{instance="b",name="pods",type="admit",code="200",operation="CREATE"} 0+30x30000
-	apiserver_admission_webhook_request_total{instance="a",name="once",type="validating",code="200",operation="CREATE"} _x10800 3x19200
-	apiserver_admission_webhook_request_total{instance="a",name="long-ago",type="validating",code="200",operation="CREATE"} 7x30000
-	apiserver_admission_webhook_rejection_count{instance="a",name="pods",type="admit",error_type="no_error",operation="CREATE"} 0+9x30000
-	apiserver_admission_webhook_rejection_count{instance="a",name="pods",type="admit",error_type="calling_webhook_error",operation="CREATE"} 0+6x30000
-	apiserver_admission_webhook_fail_open_count{instance="b",name="pods",type="admit"} 0+3x30000
-	apiserver_admission_webhook_admission_duration_seconds_sum{instance="a",name="pods",type="admit"} 0+6x30000
-	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="0.1"} 0+30x30000
-	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="0.5"} 0+60x30000
-	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="1.0"} 0+60x30000
-	apiserver_admission_webhook_admission_duration_seconds_bucket{instance="a",name="pods",type="admit",le="+Inf"} 0+60x30000
-	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="true"} 0+12x30000
-	apiserver_crd_conversion_webhook_duration_seconds_count{instance="a",crd_name="widgets.example.com",succeeded="false"} 0+12x30000
-	apiserver_validating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error"} 0+6x30000
-	apiserver_validating_admission_policy_check_total{instance="b",policy="team",policy_binding="x",enforcement_action="allow",error_type="invalid_error"} 0+6x30000
-	apiserver_validating_admission_policy_check_duration_seconds_bucket{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error",le="0.01"} 0+6x30000
-	apiserver_validating_admission_policy_check_duration_seconds_bucket{instance="a",policy="team",policy_binding="x",enforcement_action="deny",error_type="invalid_error",le="+Inf"} 0+6x30000
-	apiserver_mutating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",error_type="no_error"} 0+3x30000
-	apiserver_mutating_admission_policy_check_total{instance="a",policy="team",policy_binding="x",error_type="invalid_error"} 0+9x30000
-`
+//go:embed testdata/collected.txt
+var collected string
 
 // TestPrometheus: what Prometheus computes, in its own engine, 10 days after the
 // start.
