@@ -158,31 +158,6 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestUnknownSelection: what the input does not have is answered with what is close.
-func TestUnknownSelection(t *testing.T) {
-	const file = "testdata/webhooks.yaml"
-	for name, tc := range map[string]struct {
-		args []string
-		want string
-	}{
-		"configuration":      {[]string{"validatingwebhookconfiguration/polcy"}, "no webhook of validatingwebhookconfiguration/polcy found; did you mean validatingwebhookconfiguration/policy?"},
-		"another type":       {[]string{"crd/policy"}, "did you mean validatingwebhookconfiguration/policy?"},
-		"webhook":            {[]string{"validatingwebhookconfiguration/policy/images.policy.example"}, "did you mean validatingwebhookconfiguration/policy/images.policy.example.com?"},
-		"namespace":          {[]string{"-n", "polcy"}, "no webhook has its Service in namespace polcy; did you mean policy?"},
-		"a name alone":       {[]string{"policy"}, "as validatingwebhookconfiguration/policy, mutatingwebhookconfiguration/policy or crd/policy"},
-		"no type":            {[]string{"vwc/policy"}, "as validatingwebhookconfiguration/policy,"},
-		"a file":             {[]string{"nowhere.yaml"}, "reading nowhere.yaml: no such file or directory\n"},
-		"a file in a folder": {[]string{"./nowhere"}, "reading ./nowhere: no such file or directory\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := execute(t, "", append([]string{"audit", file}, tc.args...)...)
-			if !strings.Contains(r.err, tc.want) {
-				t.Errorf("exit code %d: want %q in %s", r.code, tc.want, r.err)
-			}
-		})
-	}
-}
-
 // TestSelectionOfABaseline compares like with like.
 func TestSelectionOfABaseline(t *testing.T) {
 	before := written(t, "testdata/webhooks.yaml", "testdata/reviews.yaml", "--server-version", "v1.36")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -83,24 +84,6 @@ func TestTopAuditLog(t *testing.T) {
 	}
 }
 
-// TestAuditLogFlags: what does not go together.
-func TestAuditLogFlags(t *testing.T) {
-	log := auditLogFile(t)
-	for want, args := range map[string][]string{
-		"standard input (-) must be given once, not 2":      {"top", "--from", "-", "--audit-log", "-"},
-		"if any flags in the group [audit-log observe]":     {"top", "--audit-log", log, "--observe", "apiserver"},
-		"--by and --from: must be given with --audit-log":   {"top", "--by", "user"},
-		"must be one of webhook, resource, user, namespace": {"top", "--audit-log", log, "--by", "node"},
-		"reading none.log: no such file":                    {"top", "--from", "testdata/webhooks.yaml", "--audit-log", "none.log"},
-		"[audit-log request-id] are set they must all be":   {"explain", "create", "pods", "--audit-log", log},
-		"unknown flag: --audit-log":                         {"audit", "testdata/webhooks.yaml", "--audit-log", log},
-	} {
-		if r := execute(t, "", args...); r.code != exitUsage || !strings.Contains(r.err, want) {
-			t.Errorf("%v: exit code %d, no %q in %s", args, r.code, want, r.err)
-		}
-	}
-}
-
 // TestAuditLogIsBoundedInText: a table has the first lines, the JSON all.
 func TestAuditLogIsBoundedInText(t *testing.T) {
 	var text bytes.Buffer
@@ -129,21 +112,8 @@ func mutatingCalls(calls ...string) string {
 	return `"responseStatus":{"code":201},"annotations":` + string(text)
 }
 
-const mutatingPolicies = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: owner.example.com}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
-  mutations:
-  - {patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("a/b"), value: "policy"}]'}}
-  - {patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "add", path: "/spec/priorityClassName", value: object.metadata.labels["a/b"]}]'}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: owner.example.com}
-spec: {policyName: owner.example.com}
-`
+//go:embed testdata/mutating-policies.yaml
+var mutatingPolicies string
 
 // TestWhoChanged: the calls in their order, each with its patch, and what a later one
 // overwrote; the fields by webhook, and what is written again and again.

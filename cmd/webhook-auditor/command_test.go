@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 // completed returns the completions of the last argument.
@@ -74,40 +75,21 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestHelp: help is what was asked for, so it goes to standard output, and
-// names the program as its user calls it.
-func TestHelp(t *testing.T) {
-	for name, tc := range map[string]struct {
-		args     []string
-		code     int
-		out, err string
-	}{
-		"no command":            {nil, exitUsage, "", "missing command"},
-		"usage":                 {nil, exitUsage, "", "Advanced:"},
-		"help":                  {[]string{"help"}, exitOK, "Advanced:", ""},
-		"help of a command":     {[]string{"help", "audit"}, exitOK, "Cluster flags:", ""},
-		"--help":                {[]string{"explain", "--help"}, exitOK, "Request flags:", ""},
-		"-h":                    {[]string{"-h"}, exitOK, "explain", ""},
-		"names of print":        {[]string{"print", "--help"}, exitOK, "run-level-guard", ""},
-		"print without a name":  {[]string{"print"}, exitUsage, "", "must be one of all, bundle, checks,"},
-		"print of another name": {[]string{"print", "rule"}, exitUsage, "", "did you mean rules?"},
-		"schema without a name": {[]string{"print", "schema"}, exitUsage, "", "print schema: must be given one NAME of audit, "},
-		"another schema":        {[]string{"print", "schema", "adit"}, exitUsage, "", "print schema: must be given one NAME of audit, "},
-		"labels that are not":   {[]string{"explain", "create", "pods", "-l", "a b=c", "--from", "testdata/webhooks.yaml"}, exitUsage, "", `--labels "a b=c": Invalid value: "a b": name part must`},
-		"no such policy":        {[]string{"audit", "testdata/webhooks.yaml", "--config", "nowhere"}, exitUsage, "", "reading nowhere: no such file or directory\n"},
-		"diff of no cluster":    {[]string{"diff", "testdata/webhooks.yaml", "--context", "none"}, exitError, "", "diff: without OLD or --from, NEW is compared with a cluster: reading kubeconfig"},
-		"a typo":                {[]string{"adit"}, exitUsage, "", "webhook-auditor: unknown command \"adit\" for \"webhook-auditor\"\n\nDid you mean this?\n audit\n"},
-		"no such flag":          {[]string{"audit", "--formt", "x"}, exitUsage, "", "unknown flag: --formt; see webhook-auditor audit --help"},
-		"no value":              {[]string{"run", "--settle", "soon"}, exitUsage, "", `invalid argument "soon" for "--settle"`},
-		"too much":              {[]string{"version", "please"}, exitUsage, "", `unknown command "please" for "webhook-auditor version"`},
-		"--version":             {[]string{"--version"}, exitOK, "webhook-auditor ", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := execute(t, "", tc.args...)
-			if r.code != tc.code || !strings.Contains(r.out, tc.out) || !strings.Contains(r.err, tc.err) {
-				t.Errorf("exit code %d, stdout %q, stderr %q", r.code, r.out, r.err)
+// TestCommands: what commands about files print where, and their exit codes. A dot in the middle of
+// the line stands for a space within an argument.
+func TestCommands(t *testing.T) {
+	codes := map[string]int{"ok": exitOK, "error": exitError, "usage": exitUsage, "findings": exitFindings}
+	for _, row := range must.Rows(t, "testdata/commands.tsv", 4) {
+		t.Run(row[3], func(t *testing.T) {
+			args := strings.Fields(row[3])
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "·", " ")
 			}
-			if (tc.out == "") != (r.out == "") || (tc.err == "") != (r.err == "") {
+			r := execute(t, "", args...)
+			if r.code != codes[row[0]] || !strings.Contains(r.out, row[1]) || row[2] != "" && strings.Count(r.err, row[2]) != 1 {
+				t.Errorf("exit code %d, stdout %q, stderr %q, want %q", r.code, r.out, r.err, row)
+			}
+			if (row[1] == "") != (r.out == "") || (row[2] == "") != (r.err == "") {
 				t.Errorf("both streams: stdout %q, stderr %q", r.out, r.err)
 			}
 		})

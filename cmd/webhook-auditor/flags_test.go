@@ -35,6 +35,8 @@ var changing = map[string][]string{
 
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 
+const impactCluster = "../../pkg/classify/impact/testdata/cluster.yaml"
+
 // fixture is the one of a check.
 func fixture(check string) string { return "../../pkg/classify/testdata/" + check + ".yaml" }
 
