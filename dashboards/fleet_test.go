@@ -1,33 +1,15 @@
 package dashboards
 
 import (
+	_ "embed"
 	"testing"
 )
 
 // threeClusters are what the rules record of a cluster whose webhook fails, of a healthy
 // one with an old auditor, and of one whose auditor is gone.
-const threeClusters = `
-  cluster:webhook_auditor_webhooks_failing:count{cluster="bad"} 1x20
-  cluster:webhook_auditor_webhooks_failing:count{cluster="bad",replica="ruler"} 1x20
-  cluster:webhook_auditor_webhooks_failing:count{cluster="good"} 0x20
-  cluster:webhook_auditor_webhooks_failing:count{cluster="gone"} 0x20
-  cluster:webhook_auditor_webhooks_slow:count{cluster="good"} 0x20
-  cluster:webhook_auditor_snapshot_timestamp_seconds:max{cluster="bad"} 0+60x20
-  cluster:webhook_auditor_snapshot_timestamp_seconds:max{cluster="good"} 0+60x20
-  cluster:webhook_auditor_snapshot_timestamp_seconds:max{cluster="gone"} 0+60x8
-  cluster_severity:webhook_auditor_findings:max{cluster="bad",severity="critical"} 2x20
-  cluster_type_name:webhook_auditor_calls_failed:top5{cluster="bad",type="admit",name="sidecar.example.com"} 0.25x20
-  cluster_type_name:webhook_auditor_call_seconds:p99_top3{cluster="good",type="admit",name="sidecar.example.com"} 0.1x20
-  cluster_version:webhook_auditor_build_info:top2{cluster="bad",version="v2"} 1x20
-  cluster_version:webhook_auditor_build_info:top2{cluster="better",version="v2"} 1x20
-  cluster_version:webhook_auditor_build_info:top2{cluster="good",version="v1"} 1x20
-  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Ignore"} 1x20
-  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail"} 2x20
-  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="sidecar.example.com",failure_policy="Fail",replica="b"} 2x20
-  clusters:webhook_auditor_webhook_info:count{type="admit",configuration="mesh",name="gateway.example.com",failure_policy="Fail"} 1x20
-  clusters:webhook_auditor_webhook_timeout_seconds:count_values{type="admit",configuration="mesh",name="sidecar.example.com",timeout="5"} 2x20
-  clusters:webhook_auditor_configurations:count{type="admit",configuration="mesh"} 3x20
-`
+//
+//go:embed testdata/clusters.txt
+var threeClusters string
 
 // TestFleet evaluates the tables of the board about all clusters: with two replicas of a
 // record, without anything wrong, and without a record.

@@ -143,7 +143,7 @@ func values(t *testing.T, series, expr string) []float64 {
 // samples are the series of the expression after 20 minutes, the largest first.
 func samples(t *testing.T, series, expr string) promql.Vector {
 	t.Helper()
-	storage := promqltest.LoadedStorage(t, "load 1m"+strings.ReplaceAll(series, "\n\n", "\n"))
+	storage := promqltest.LoadedStorage(t, "load 1m\n"+strings.ReplaceAll(strings.TrimPrefix(series, "\n"), "\n\n", "\n"))
 	t.Cleanup(func() { storage.Close() })
 	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
 	query := must.Get(engine.NewInstantQuery(t.Context(), storage, nil, everything.Replace(expr), time.Unix(20*60, 0)))(t)

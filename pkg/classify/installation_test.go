@@ -1,6 +1,7 @@
 package classify
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"slices"
@@ -18,30 +19,9 @@ import (
 
 // chart is an input with a webhook on widgets, its backend and what else there is:
 // WEBHOOK and METADATA stand in the webhook and in the metadata of its configuration.
-const chart = `
-apiVersion: v1
-kind: Service
-metadata: {name: policy, NAMESPACE}
-spec: {selector: {app: policy}, ports: [{port: 443}]}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: policy, DEPLOYMENT, NAMESPACE}
-spec:
-  selector: {matchLabels: {app: policy}}
-  template: {metadata: {labels: {app: policy}}, spec: {containers: [{name: main, image: example.com/main:v1}]}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: policy, METADATA}
-webhooks:
-- name: policy.example.com
-  clientConfig: {service: {namespace: team, name: policy}}
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  WEBHOOK
-  rules: [{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [widgets]}]
-`
+//
+//go:embed testdata/inputs/chart.yaml
+var chart string
 
 // rendered is the chart with replacements, and what follows it.
 func rendered(more string, replace ...string) string {
@@ -77,9 +57,9 @@ func TestInstallOrder(t *testing.T) {
 	for name, test := range map[string]struct{ text, fails string }{
 		// Argo CD goes by names.
 		"after it":                    {rendered(widget("")), "Helm 3, Helm 4 and kubectl apply"},
-		"before it in the file":       {widget("") + "---" + rendered(""), "Helm 3 and Helm 4"},
+		"before it in the file":       {widget("") + "---\n" + rendered(""), "Helm 3 and Helm 4"},
 		"a hook of Helm":              {rendered(widget(`helm.sh/hook: post-install`)), "kubectl apply"},
-		"a hook before it in a file":  {widget(`helm.sh/hook: post-install`) + "---" + rendered(""), ""},
+		"a hook before it in a file":  {widget(`helm.sh/hook: post-install`) + "---\n" + rendered(""), ""},
 		"a hook of Argo CD":           {rendered(widget(`argocd.argoproj.io/hook: Skip`)), "Helm 3, Helm 4 and kubectl apply"},
 		"a wave":                      {rendered(strings.ReplaceAll(widget(`argocd.argoproj.io/sync-wave: "1"`), "first", "zebra")), "Helm 3, Helm 4 and kubectl apply"},
 		"none":                        {rendered(strings.ReplaceAll(widget(""), "first", "zebra")), "Helm 3, Helm 4, kubectl apply and Argo CD"},

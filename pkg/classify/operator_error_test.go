@@ -78,28 +78,16 @@ webhooks:
 	}
 }
 
-// webhookFor is a webhook that is called for the creation of a resource.
-const webhookFor = `apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: policy}
-webhooks:
-- name: one.policy.example.com
-  clientConfig: {url: "https://hooks.example.com/"}
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [%s]}]
-`
-
 // TestLatencyThreshold: a webhook on critical resources is slow from 0.5 s, any
 // other from 1 s, and the Policy may set another bucket edge by the webhook's name.
 func TestLatencyThreshold(t *testing.T) {
 	policy := DefaultPolicy()
 	for resource, want := range map[string]float64{"pods": 0.5, "configmaps": 1} {
-		report := reported(t, fmt.Sprintf(webhookFor, resource))
+		report := reported(t, registering(fmt.Sprintf(`{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [%s]}`, resource)))
 		if got := report.Profiles[0].Threshold; got != want {
 			t.Errorf("on %s: %g s, want %g s", resource, got, want)
 		}
-		policy.LatencyThresholds = map[string]float64{"one.policy.example.com": 2.5}
+		policy.LatencyThresholds = map[string]float64{"one.example.com": 2.5}
 		if got := evaluate(t, policy, report.Snapshot).Profiles[0].Threshold; got != 2.5 {
 			t.Errorf("on %s, with 2.5 s in the Policy: %g s", resource, got)
 		}

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	_ "embed"
 	"reflect"
 	"regexp"
 	"strings"
@@ -18,30 +19,9 @@ import (
 )
 
 // everything is a Policy in which everything is decided.
-const everything = `
-classes:
-  critical: [pods, deployments.apps, pods/exec]
-coreGroups: ["", apps]
-platformNamespaces: [platform-*]
-platformWebhooks: ["*.platform.example.com"]
-runLevelLabel: example.com/run-level
-runLevelZero: [kube-*]
-controlPlane:
-  "": [nodes]
-  kube-public: []
-latencyThresholds: {slow.example.com: 2.5}
-longTimeoutSeconds: 20
-controlPlaneTimeoutSeconds: 10
-leaseTimeoutSeconds: 1
-caExpiryDays: 60
-auditorNamespaces: [watch]
-injectionGraceSeconds: 60
-checks: [label-opt-out]
-budgets:
-- {resource: pods, seconds: 20, webhooks: 3}
-acknowledgements:
-- {check: long-timeout, configuration: "scan*", name: scan.example.com, reason: the scanner takes its time, until: "2026-12-31"}
-`
+//
+//go:embed testdata/inputs/policy.yaml
+var everything string
 
 func TestParsePolicy(t *testing.T) {
 	got := must.Get(ParsePolicy([]byte(everything)))(t)

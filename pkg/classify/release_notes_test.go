@@ -1,6 +1,7 @@
 package classify
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,27 +15,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
-const released = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: w}
-webhooks:
-- name: pods.example.com
-  clientConfig: {service: {namespace: hooks, name: hook}}
-  rules: [{operations: [CREATE, UPDATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
-  sideEffects: None
-  admissionReviewVersions: [v1]
-- name: reviews.example.com
-  clientConfig: {url: "https://hook.example.com"}
-  rules: [{operations: [CREATE], apiGroups: [authentication.k8s.io], apiVersions: [v1], resources: [tokenreviews]}]
-  sideEffects: None
-  admissionReviewVersions: [v1]
-- name: addresses.example.com
-  clientConfig: {url: "https://hook.example.com"}
-  rules: [{operations: [CREATE], apiGroups: [networking.k8s.io], apiVersions: [v1], resources: [ipaddresses]}]
-  sideEffects: None
-  admissionReviewVersions: [v1]
-`
+//go:embed testdata/inputs/release-notes.yaml
+var released string
 
 // TestReleaseNotes: the server's release and the next one, for webhooks that they change
 // something for.

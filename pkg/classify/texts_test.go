@@ -2,6 +2,7 @@ package classify
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,18 +24,8 @@ import (
 
 // TestTexts: a message gives the reason that is so.
 func TestTexts(t *testing.T) {
-	const webhook = `apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: policy}
-webhooks:
-- name: a.policy.example.com
-  clientConfig: {url: "https://policy.example.com"}
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  timeoutSeconds: 5
-`
 	rule := func(operations, resources string) string {
-		return fmt.Sprintf("  rules: [{operations: [%s], apiGroups: [''], apiVersions: [v1], resources: [%s]}]\n", operations, resources)
+		return registering(fmt.Sprintf("{operations: [%s], apiGroups: [''], apiVersions: [v1], resources: [%s]}", operations, resources))
 	}
 	const selector = "  objectSelector: {matchLabels: {a: b}}\n"
 	const inSystem = "  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}\n"
@@ -55,7 +46,7 @@ webhooks:
 		"another, selecting": {rule("CREATE", "pods/exec") + selector, "dead-rule", []string{"the API server calls no webhook for CREATE of pods/exec"}, []string{"labels"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := must.File(t, "webhook.yaml", webhook+tc.manifest)
+			file := must.File(t, "webhook.yaml", tc.manifest)
 			var messages []string
 			for _, f := range reportOn(t, file).Findings {
 				if f.Check.Name == tc.check {
@@ -96,30 +87,9 @@ func TestGroupsOfKubernetes(t *testing.T) {
 }
 
 // proxied is a webhook that is called for Pods, as its chart renders it.
-const proxied = `
-apiVersion: v1
-kind: Service
-metadata: {name: proxy-injector, namespace: mesh}
-spec: {selector: {app: proxy-injector}, ports: [{port: 443}]}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: proxy-injector, namespace: mesh}
-spec:
-  selector: {matchLabels: {app: proxy-injector}}
-  template: {metadata: {labels: {app: proxy-injector}}}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: proxy-injector}
-webhooks:
-- name: proxy-injector.example.com
-  clientConfig: {service: {namespace: mesh, name: proxy-injector}}
-  namespaceSelector: {matchExpressions: [SELECTOR]}
-  rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods, pods/exec, pods/attach]}, {operations: [CONNECT], apiGroups: [""], apiVersions: [v1], resources: [pods/exec]}]
-  sideEffects: None
-  admissionReviewVersions: [v1]
-`
+//
+//go:embed testdata/inputs/injector.yaml
+var proxied string
 
 // files reads the text as a file, which need not be the whole cluster.
 func files(t *testing.T, text string) *inventory.Snapshot {
@@ -190,7 +160,7 @@ func TestUnknownLabels(t *testing.T) {
 func TestCertainBeforePossible(t *testing.T) {
 	other := strings.NewReplacer("SELECTOR", `{key: kubernetes.io/metadata.name, operator: In, values: [mesh]}`, "mesh}", "other}", "mesh,", "other,", "proxy-injector", "other").Replace(proxied)
 	s := files(t, strings.Replace(proxied, "SELECTOR", `{key: example.com/admission-webhooks, operator: NotIn, values: [disabled]}`, 1)+
-		"---"+other+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n")
+		"---\n"+other+"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n")
 	deadlocks := 0
 	for _, f := range evaluate(t, DefaultPolicy(), s).Findings {
 		if f.Check != bootstrapDeadlock {
