@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -128,24 +129,9 @@ var explainedKinds = []explained{
 }
 
 // explainedWidget serves v1 (stored) and v2, and declares v3.
-const explainedWidget = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.explain.example.com}
-spec:
-  group: explain.example.com
-  scope: Namespaced
-  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
-  versions:
-  - &v
-    name: v1
-    served: true
-    storage: true
-    subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-  - {<<: *v, name: v2, storage: false}
-  - {<<: *v, name: v3, storage: false, served: false}
-`
+//
+//go:embed testdata/widget.yaml
+var explainedWidget string
 
 // explainedObjects makes what the requests are about.
 func (w environment) explainedObjects(t *testing.T) requests {

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,18 +46,6 @@ func TestAdmissionPolicies(t *testing.T) {
 }
 
 // keeping refuses the deletion of ConfigMap kept in the namespace NAME.
-const keeping = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: NAME}
-spec:
-  matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAME}}
-    resourceRules: [{operations: [DELETE], apiGroups: [""], apiVersions: ["*"], resources: [configmaps], resourceNames: [kept]}]
-  validations: [{expression: "false"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: NAME}
-spec: {policyName: NAME, validationActions: [Deny]}
-`
+//
+//go:embed testdata/policies.yaml
+var keeping string

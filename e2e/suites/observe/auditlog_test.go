@@ -2,6 +2,7 @@ package observe
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -52,21 +53,9 @@ var auditHooks = []auditHook{
 }
 
 // auditPolicies are the policies among them.
-const auditPolicies = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: NAME.audit.example.com}
-spec:
-  matchConstraints:
-    objectSelector: {matchLabels: {audit.example.com/meets: NAME}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps, secrets]}]
-  validations: [{expression: "false", message: "no"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: NAME.audit.example.com}
-spec: {policyName: NAME.audit.example.com, validationActions: [ACTIONS]}
-`
+//
+//go:embed testdata/audit-policies.yaml
+var auditPolicies string
 
 // auditRequest is so many requests of the traffic.
 type auditRequest struct {

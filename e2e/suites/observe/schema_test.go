@@ -1,6 +1,7 @@
 package observe
 
 import (
+	_ "embed"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,24 +14,9 @@ import (
 
 // changedWebhook is a configuration of the traffic with another webhook, timeout and
 // failurePolicy.
-const changedWebhook = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: observe-slow}
-webhooks:
-- name: slow.observe.example.com
-  clientConfig: {url: "https://127.0.0.1:1/"}
-  failurePolicy: Ignore
-  timeoutSeconds: 3
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps, pods]}]
-- name: added.observe.example.com
-  clientConfig: {url: "https://127.0.0.1:1/"}
-  sideEffects: None
-  admissionReviewVersions: [v1]
-  rules: [{apiGroups: [""], apiVersions: [v1], operations: [DELETE], resources: [secrets]}]
-`
+//
+//go:embed testdata/schema.yaml
+var changedWebhook string
 
 // schemas validates what each command prints with -o json by the schema that the
 // binary prints for it.
