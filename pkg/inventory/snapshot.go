@@ -108,12 +108,9 @@ type Cluster struct {
 type Error struct {
 	Source Source
 	// Object names what could not be read, as "Kind/name" or a path.
-	Object  string
-	Message string
-	// Namespaces are those that it is about, separated by commas; "" where it is
-	// about the whole cluster.
-	Namespaces string
-	Forbidden  bool
+	Object    string
+	Message   string
+	Forbidden bool
 	// Resources are those of which it keeps objects from being read, as RESOURCE.GROUP and
 	// separated by commas; AnyResource where it may be any, "" where it is none. Name is
 	// that of the object, "" where it may be any.
@@ -250,7 +247,6 @@ func (v Version) String() string {
 type Namespace struct {
 	Name        string
 	Labels      map[string]string
-	Annotations map[string]string
 	Terminating bool
 }
 

@@ -133,18 +133,16 @@ func errorsByCause(failures []failure) []inventory.Error {
 	}
 	var out []inventory.Error
 	for c, services := range namespaces {
-		sorted := slices.Sorted(maps.Keys(services))
-		message := c.message + namespacesText(sorted)
+		message := c.message + namespacesText(slices.Sorted(maps.Keys(services)))
 		if c.cure != "" {
 			message += ": " + c.cure
 		}
 		out = append(out, inventory.Error{
-			Object:     c.object,
-			Message:    message + "; " + lastKnown(oldest[c]),
-			Namespaces: strings.Join(sorted, ","),
-			Forbidden:  c.forbidden,
-			Resources:  strings.Join(slices.Sorted(maps.Keys(resources[c])), ","),
-			Stale:      !c.unknown,
+			Object:    c.object,
+			Message:   message + "; " + lastKnown(oldest[c]),
+			Forbidden: c.forbidden,
+			Resources: strings.Join(slices.Sorted(maps.Keys(resources[c])), ","),
+			Stale:     !c.unknown,
 		})
 	}
 	slices.SortFunc(out, func(a, b inventory.Error) int {
