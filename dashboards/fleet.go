@@ -207,8 +207,8 @@ func drift() string {
 		return fmt.Sprintf("(%[2]s\n< on (%[1]s) group_left () max by (%[1]s) (%[2]s))", promql.RegisteredAs, clusters)
 	}
 	all := recordedOf(promql.FleetConfigurations, "type, configuration")
-	lacking := fmt.Sprintf("(-1 * (sum by (%s) (%s)\n- on (type, configuration) group_left () %s) > 0)", promql.RegisteredAs, registrations, all)
-	return either(rarely(registrations), rarely(timeouts), withLabel(lacking, "failure_policy", "not registered", "failure_policy"))
+	missing := fmt.Sprintf("(-1 * (sum by (%s) (%s)\n- on (type, configuration) group_left () %s) > 0)", promql.RegisteredAs, registrations, all)
+	return either(rarely(registrations), rarely(timeouts), withLabel(missing, "failure_policy", "not registered", "failure_policy"))
 }
 
 // recordedOf is what the rules of a store of all clusters record, once where replicas do.

@@ -156,19 +156,19 @@ never changes a webhook.`,
 
 // givenOnce refuses two values of a flag that takes one, which read as if both counted. One of few
 // values, a number or a duration may be overridden, and what names the cluster, as with kubectl.
-func givenOnce(flags *pflag.FlagSet, args []string) (twice error) {
+func givenOnce(flags *pflag.FlagSet, args []string) (repeated error) {
 	values := map[string]string{}
 	_ = flags.ParseAll(args, func(f *pflag.Flag, value string) error { // what cannot be parsed is refused later
 		_, few := f.Value.(enumValue)
 		overrides := few || f.Value.Type() != "string" || f.Name == "context" || f.Name == "kubeconfig"
 		before, isGiven := values[f.Name]
 		if isGiven && before != value && !overrides {
-			twice = fmt.Errorf("--%s: must be given once, not as %q and %q", f.Name, before, value)
+			repeated = fmt.Errorf("--%s: must be given once, not as %q and %q", f.Name, before, value)
 		}
 		values[f.Name] = value
-		return twice
+		return repeated
 	})
-	return twice
+	return repeated
 }
 
 // readsOnce refuses standard input for two of the inputs of a command: the second would be

@@ -113,7 +113,7 @@ func (d *daemon) logChanges(before, now *classify.Report) {
 // unread logs what cannot be read, each once, and once each object that can be read again, or
 // is no longer asked for: not while the loss of the API server hides that.
 func (d *daemon) unread(errs []inventory.Error) {
-	var again []string
+	var repeated []string
 	texts := lists.Map(errs, inventory.Error.Error)
 	objects := lists.Map(errs, func(e inventory.Error) string { return e.Object })
 	for _, text := range d.unreadLog.add(texts) {
@@ -122,9 +122,9 @@ func (d *daemon) unread(errs []inventory.Error) {
 	d.unreadable.add(objects)
 	if !slices.Contains(objects, cluster.APIServer) {
 		d.unreadLog.change(texts)
-		_, again = d.unreadable.change(objects)
+		_, repeated = d.unreadable.change(objects)
 	}
-	for _, object := range again {
+	for _, object := range repeated {
 		d.log.Info("resource readable again", "resource", object)
 	}
 }
@@ -181,12 +181,12 @@ func (d *daemon) logOnce(before *messageLog, message string, errs ...error) {
 			causes[causeOf(err)] = err
 		}
 	}
-	added, gone := before.change(slices.Sorted(maps.Keys(causes)))
+	added, resolved := before.change(slices.Sorted(maps.Keys(causes)))
 	for _, cause := range added {
 		d.log.Warn(message, "err", causes[cause], "webhook", operator.Blocker(causes[cause]))
 	}
-	if len(gone) > 0 {
-		d.log.Info("recovered", "was", message, "from", strings.Join(gone, ", "))
+	if len(resolved) > 0 {
+		d.log.Info("recovered", "was", message, "from", strings.Join(resolved, ", "))
 	}
 }
 
@@ -215,14 +215,14 @@ func (s *messageLog) add(messages []string) (added []string) {
 	return added
 }
 
-func (s *messageLog) change(messages []string) (added, gone []string) {
+func (s *messageLog) change(messages []string) (added, resolved []string) {
 	added = s.add(messages)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	isGone := func(m string) bool { return !slices.Contains(messages, m) }
-	gone = lists.Filter(s.messages, isGone)
+	resolved = lists.Filter(s.messages, isGone)
 	s.messages = slices.DeleteFunc(s.messages, isGone)
-	return added, gone
+	return added, resolved
 }
 
 // elapsed is how long the evaluation under way has been running; 0 where none

@@ -94,7 +94,7 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 	}
 	snapshotTime := collected(objects.Inputs, time.Now())
 	if !d.once {
-		return d.play(ctx, &player{begun: snapshotTime, acts: newActs(objects)}, s)
+		return d.play(ctx, &player{firstTime: snapshotTime, acts: newActs(objects)}, s)
 	}
 	evaluated, err := classify.DefaultPolicy().Evaluate(ctx, objects.Snapshot(snapshotTime))
 	if err != nil {
@@ -268,9 +268,9 @@ type player struct {
 	out     io.Writer
 	options report.TextOptions
 	acts    []act
-	// begun is the time of the record that the first act has.
-	begun time.Time
-	last  string
+	// firstTime is the time of the record that the first act has.
+	firstTime time.Time
+	last      string
 	// firingSince are the facts that hold, with their begin.
 	firingSince map[fact]time.Time
 }
@@ -294,7 +294,7 @@ func (p *player) step(ctx context.Context, elapsed time.Duration) {
 			now = a
 		}
 	}
-	snapshotTime := p.begun.Add(elapsed)
+	snapshotTime := p.firstTime.Add(elapsed)
 	p.publish(ctx, admission.New(now.objects.Snapshot(snapshotTime)))
 	if now.text != p.last {
 		p.last = now.text
@@ -308,12 +308,12 @@ func (p *player) step(ctx context.Context, elapsed time.Duration) {
 func (p *player) compareFacts(facts []fact, snapshotTime time.Time) {
 	begins := map[fact]time.Time{}
 	for _, f := range facts {
-		begun, before := p.firingSince[f]
+		began, before := p.firingSince[f]
 		if !before {
-			begun = snapshotTime
+			began = snapshotTime
 			p.say(report.Critical, f.begin)
 		}
-		begins[f] = begun
+		begins[f] = began
 	}
 	for _, f := range slices.SortedFunc(maps.Keys(p.firingSince),
 		func(a, b fact) int { return cmp.Compare(a.end, b.end) }) {

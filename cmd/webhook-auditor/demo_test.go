@@ -54,7 +54,7 @@ func TestDemo(t *testing.T) {
 func TestPlay(t *testing.T) {
 	objects := must.Get(readRecorded(recorded))(t)
 	var rounds [2]string
-	p := &player{begun: collected(objects.Inputs, time.Now()), acts: newActs(objects), daemon: newTestDaemon(&bytes.Buffer{})}
+	p := &player{firstTime: collected(objects.Inputs, time.Now()), acts: newActs(objects), daemon: newTestDaemon(&bytes.Buffer{})}
 	p.clock = lastTaken
 	for round := range rounds {
 		var out strings.Builder

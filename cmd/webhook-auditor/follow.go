@@ -59,11 +59,11 @@ func (o *operatorFlags) followFiles(ctx context.Context, d *daemon, first readin
 		if !changes.changed(stateOfFiles(o.paths)) {
 			return
 		}
-		again := o.readFiles(ctx, streams{out: io.Discard, err: io.Discard})
-		d.logOnce(&unread, "cannot read the files again; the last reading stays in effect", again.err)
-		if again.err == nil {
-			d.log.Info("read the files again", "taken", again.Snapshot.Taken)
-			d.publish(ctx, again.Matcher)
+		latest := o.readFiles(ctx, streams{out: io.Discard, err: io.Discard})
+		d.logOnce(&unread, "cannot read the files again; the last reading stays in effect", latest.err)
+		if latest.err == nil {
+			d.log.Info("read the files again", "taken", latest.Snapshot.Taken)
+			d.publish(ctx, latest.Matcher)
 		}
 	})
 }

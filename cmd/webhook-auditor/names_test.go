@@ -20,6 +20,9 @@ import (
 var unclear = wordSet(`of at by in to as on from with into within without over under behind
 	known meant stuck standing wanted wants lags taken seen shown kept given asked done`)
 
+// unclearShipped are names that need a comment besides, in what is shipped.
+var unclearShipped = wordSet(`again apart aside alike then twice otherwise begun met lost gone lasting lacking unwell`)
+
 // predeclared are the names of Go itself.
 var predeclared = wordSet(`append any bool byte cap clear close copy delete error false int len make max min new nil panic print println recover
 	rune string true`)
@@ -106,10 +109,11 @@ func unclearNames(tree *ast.File, shipped bool) (out []unclearName) {
 		}
 		imports[name] = true
 	}
-	declared := func(id *ast.Ident, apart bool) {
+	isUnclear := func(id *ast.Ident) bool { return unclear[id.Name] || shipped && unclearShipped[id.Name] }
+	declared := func(id *ast.Ident, needsNoun bool) {
 		switch {
 		case id.Name == "_":
-		case apart && unclear[id.Name]:
+		case needsNoun && isUnclear(id):
 			out = append(out, unclearName{id, "no noun:"})
 		case predeclared[id.Name]:
 			out = append(out, unclearName{id, "hides what Go declares:"})
@@ -122,7 +126,7 @@ func unclearNames(tree *ast.File, shipped bool) (out []unclearName) {
 		case *ast.FuncDecl:
 			if n.Recv == nil {
 				declared(n.Name, true)
-			} else if unclear[n.Name.Name] {
+			} else if isUnclear(n.Name) {
 				out = append(out, unclearName{n.Name, "no noun:"})
 			}
 		case *ast.FuncType:
@@ -139,7 +143,7 @@ func unclearNames(tree *ast.File, shipped bool) (out []unclearName) {
 		case *ast.StructType:
 			for _, f := range n.Fields.List {
 				for _, id := range f.Names {
-					if unclear[id.Name] {
+					if isUnclear(id) {
 						out = append(out, unclearName{id, "no noun:"})
 					}
 				}

@@ -74,13 +74,13 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources 
 			}
 		}
 	}
-	alike := admission.MentionsOf(slices.Collect(maps.Values(selectors))...).Namespaces(m.Snapshot)
+	distinct := admission.MentionsOf(slices.Collect(maps.Values(selectors))...).Namespaces(m.Snapshot)
 	most := max(1, maxCompared/max(1, len(selectors)))
-	if omitted := len(alike) - most; omitted > 0 {
-		b.errors = []inventory.Error{{Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(alike), len(selectors), omitted)}}
-		alike = alike[:most]
+	if omitted := len(distinct) - most; omitted > 0 {
+		b.errors = []inventory.Error{{Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(distinct), len(selectors), omitted)}}
+		distinct = distinct[:most]
 	}
-	for _, names := range alike {
+	for _, names := range distinct {
 		class := namespaceClass{names[0], map[string]bool{}}
 		namespaceLabels, _ := m.Snapshot.NamespaceLabels(class.name)
 		for key, selector := range selectors {
@@ -132,8 +132,8 @@ func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chai
 		}
 	}
 	var out []chainCost
-	add := func(namespace string, met []*Profile, asks asks) {
-		for _, group := range b.together(met, asks) {
+	add := func(namespace string, called []*Profile, asks asks) {
+		for _, group := range b.together(called, asks) {
 			out = append(out, chainCost{Cost{r, op, namespace, budgetOf(group, op)}, group})
 		}
 	}
@@ -148,13 +148,13 @@ func (b costIndex) meetings(r inventory.Resource, op admission.Operation) []chai
 		return out
 	}
 	for _, class := range b.costliest(bySelector, op) {
-		var met []*Profile
+		var called []*Profile
 		for _, key := range slices.Sorted(maps.Keys(bySelector)) {
 			if class.selected[key] {
-				met = append(met, bySelector[key]...)
+				called = append(called, bySelector[key]...)
 			}
 		}
-		add(class.name, met, asksObject)
+		add(class.name, called, asksObject)
 	}
 	if !b.matcher.Snapshot.NamespacesKnown {
 		add("", chain, func(p *Profile) (object, namespace []inventory.Selector) {
@@ -234,24 +234,24 @@ const maxAsked = 32
 
 // together splits the webhooks into those that one object can meet, the costliest first. Any
 // two that one object can meet are in one of those: the costliest alone may exclude others.
-func (b costIndex) together(met []*Profile, asks asks) [][]*Profile {
-	alike := map[string][]*Profile{}
-	for _, p := range met {
+func (b costIndex) together(called []*Profile, asks asks) [][]*Profile {
+	bySelector := map[string][]*Profile{}
+	for _, p := range called {
 		key := p.ObjectSelector.Key
 		if object, namespace := asks(p); len(object)+len(namespace) > 1 {
 			key += " " + p.NamespaceSelector.Key
 		}
-		alike[key] = append(alike[key], p)
+		bySelector[key] = append(bySelector[key], p)
 	}
-	keys := slices.SortedFunc(maps.Keys(alike), func(x, y string) int {
-		return cmp.Or(cmp.Compare(budgetOf(alike[y], admission.Delete).Total(),
-			budgetOf(alike[x], admission.Delete).Total()), cmp.Compare(x, y))
+	keys := slices.SortedFunc(maps.Keys(bySelector), func(x, y string) int {
+		return cmp.Or(cmp.Compare(budgetOf(bySelector[y], admission.Delete).Total(),
+			budgetOf(bySelector[x], admission.Delete).Total()), cmp.Compare(x, y))
 	})
 	keys = keys[:min(len(keys), maxAsked)]
 	joined := func(order []string) (group []string) {
 		var objects, namespaces []inventory.Selector
 		for _, key := range order {
-			object, namespace := asks(alike[key][0])
+			object, namespace := asks(bySelector[key][0])
 			object, namespace = slices.Concat(objects, object), slices.Concat(namespaces, namespace)
 			if !slices.Contains(group, key) && b.work.step() &&
 				admission.OneObject(object...) && admission.OneNamespace(namespace...) {
@@ -271,7 +271,7 @@ func (b costIndex) together(met []*Profile, asks asks) [][]*Profile {
 			var group []*Profile
 			members := joined(slices.Concat(pair, keys))
 			for _, key := range members {
-				group = append(group, alike[key]...)
+				group = append(group, bySelector[key]...)
 				for _, other := range members {
 					grouped[[2]string{key, other}] = true
 				}

@@ -173,13 +173,13 @@ var bundleConflict = &Check{
 			injector.name == "" {
 			return nil
 		}
-		again := ""
+		upgradeNote := ""
 		if p.isUnserved() {
-			again = "; from v1.31 on the API server refuses any second apply of the CRD"
+			upgradeNote = "; from v1.31 on the API server refuses any second apply of the CRD"
 		}
 		return []Problem{{
-			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade with Helm 4 or Fleet ends in a conflict over clientConfig.caBundle; Flux forces the bundle of the file, and calls fail until the injector has written its own%s", injector.name, injector.annotation, again),
-			Brief:   fmt.Sprintf("the file has a caBundle that %s replaces: an upgrade with Helm 4 or Fleet ends in a conflict, Flux forces it and calls fail%s", injector.name, again),
+			Message: fmt.Sprintf("has a caBundle in the file, and an annotation by which %s replaces it (%s): the first upgrade with Helm 4 or Fleet ends in a conflict over clientConfig.caBundle; Flux forces the bundle of the file, and calls fail until the injector has written its own%s", injector.name, injector.annotation, upgradeNote),
+			Brief:   fmt.Sprintf("the file has a caBundle that %s replaces: an upgrade with Helm 4 or Fleet ends in a conflict, Flux forces it and calls fail%s", injector.name, upgradeNote),
 			Fix:     fmt.Sprintf("leave caBundle of %s out of the file; where the conflict is there already, take the field over once, with --server-side --force-conflicts", ObjectName(p)),
 		}}
 	},

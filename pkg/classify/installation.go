@@ -264,12 +264,12 @@ type installer struct {
 	name string
 	// kinds are in the order in which it takes them, before all others.
 	kinds []string
-	// then is the name by which it sorts after that; nil where it takes all in the order of
+	// orderName is the name by which it sorts after that; nil where it takes all in the order of
 	// the input.
-	then func(*inventory.Manifest) string
-	// apart are the annotations by which an author has it take an object at another time, or
+	orderName func(*inventory.Manifest) string
+	// exceptions are the annotations by which an author has it take an object at another time, or
 	// not at all: such objects are not compared.
-	apart []string
+	exceptions []string
 }
 
 // The kinds in the order in which versions 3 and 4 of Helm install them, and remove them.
@@ -288,12 +288,12 @@ var (
 // installers are those that are compared. The list of Argo CD is that of Helm 3 without
 // PriorityClass. Source: pkg/sync/sync_tasks.go of github.com/argoproj/gitops-engine.
 var installers = []installer{
-	{name: "Helm 3", kinds: strings.Fields(helm3), then: manifestKind, apart: []string{inventory.AnnotationHelmHook}},
-	{name: "Helm 4", kinds: strings.Fields(helm4), then: manifestKind, apart: []string{inventory.AnnotationHelmHook}},
+	{name: "Helm 3", kinds: strings.Fields(helm3), orderName: manifestKind, exceptions: []string{inventory.AnnotationHelmHook}},
+	{name: "Helm 4", kinds: strings.Fields(helm4), orderName: manifestKind, exceptions: []string{inventory.AnnotationHelmHook}},
 	{name: "kubectl apply"},
 	{
-		name: "Argo CD", kinds: strings.Fields(strings.Replace(helm3, "PriorityClass", "", 1)), then: manifestName,
-		apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationArgoHook, inventory.AnnotationSyncWave},
+		name: "Argo CD", kinds: strings.Fields(strings.Replace(helm3, "PriorityClass", "", 1)), orderName: manifestName,
+		exceptions: []string{inventory.AnnotationHelmHook, inventory.AnnotationArgoHook, inventory.AnnotationSyncWave},
 	},
 }
 
@@ -302,12 +302,12 @@ var installers = []installer{
 // kubectl and Argo CD remove in the order of the command.
 var uninstallers = []installer{
 	{
-		name: "Helm 3", kinds: strings.Fields(helm3Removes), then: manifestKind,
-		apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy},
+		name: "Helm 3", kinds: strings.Fields(helm3Removes), orderName: manifestKind,
+		exceptions: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy},
 	},
 	{
-		name: "Helm 4", kinds: strings.Fields(helm4Removes), then: manifestKind,
-		apart: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy},
+		name: "Helm 4", kinds: strings.Fields(helm4Removes), orderName: manifestKind,
+		exceptions: []string{inventory.AnnotationHelmHook, inventory.AnnotationHelmPolicy},
 	},
 }
 
@@ -322,11 +322,11 @@ func sequences(installers []installer, all []*inventory.Manifest) []sequence {
 	for _, i := range installers {
 		s := sequence{writer: i.name}
 		for n, m := range all {
-			if !slices.ContainsFunc(i.apart, func(key string) bool { return slices.Contains(m.Order, key) }) {
+			if !slices.ContainsFunc(i.exceptions, func(key string) bool { return slices.Contains(m.Order, key) }) {
 				s.steps = append(s.steps, n)
 			}
 		}
-		if i.then != nil {
+		if i.orderName != nil {
 			slices.SortStableFunc(s.steps, func(a, b int) int { return i.compare(all[a], all[b]) })
 		}
 		out = append(out, s)
@@ -336,7 +336,7 @@ func sequences(installers []installer, all []*inventory.Manifest) []sequence {
 
 func (i installer) compare(a, b *inventory.Manifest) int {
 	rank := func(m *inventory.Manifest) uint { return uint(slices.Index(i.kinds, m.Kind)) } // -1 is the greatest
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(i.then(a), i.then(b)))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(i.orderName(a), i.orderName(b)))
 }
 
 func manifestKind(m *inventory.Manifest) string { return m.Kind }

@@ -46,9 +46,9 @@ func namespaceState(s *inventory.Snapshot, namespace string) string {
 
 // removal is how to remove what was left over.
 func removal(p *Profile) string {
-	alike := ""
+	condition := ""
 	if p.Type == inventory.Conversion {
-		alike = " and the versions differ in name only"
+		condition = " and the versions differ in name only"
 	}
-	return "if its software is gone for good" + alike + ": " + DisableCommand(p)
+	return "if its software is gone for good" + condition + ": " + DisableCommand(p)
 }

@@ -71,9 +71,9 @@ type deriver struct {
 	work    *work
 	policy  *Policy
 	matcher *admission.Matcher
-	// alike are what is derived of webhooks that are called for the same requests, by their
+	// profiles are what is derived of webhooks that are called for the same requests, by their
 	// admission.MatchKey: large clusters have many webhooks and few of these.
-	alike map[string]Profile
+	profiles map[string]Profile
 	// classes are those of resources that a webhook matches.
 	classes map[inventory.Resource][]Class
 	// runLevelZero are the namespaces on run level 0.
@@ -83,10 +83,10 @@ type deriver struct {
 // derive is the Profile of the webhook alone.
 func (d *deriver) derive(w *inventory.Webhook) *Profile {
 	key := admission.MatchKey(w)
-	p, ok := d.alike[key]
+	p, ok := d.profiles[key]
 	if !ok || w.Type == inventory.Conversion { // which has no rules: what it matches is its CRD
 		p = d.matching(w)
-		d.alike[key] = p
+		d.profiles[key] = p
 	}
 	p.Webhook = w
 	shortest := secondsOf(min(d.policy.LeaseTimeoutSeconds, d.policy.ControlPlaneTimeoutSeconds))

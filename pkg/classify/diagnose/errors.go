@@ -62,8 +62,8 @@ type errorPattern struct {
 	read func(c *APIServerError, groups []string)
 	// causes are those that the rest of the error is searched for, otherwise
 	// the cause where none is found.
-	causes    []cause
-	otherwise Cause
+	causes   []cause
+	fallback Cause
 }
 
 // sought is an errorPattern and what a text needs for it.
@@ -363,7 +363,7 @@ func parsedBy(patterns []sought, content, lower string) []APIServerError {
 	slices.SortStableFunc(matches, func(a, b match) int { return cmp.Compare(a.begin, b.begin) })
 	end, quoting := 0, false
 	matches = slices.DeleteFunc(matches, func(m match) bool { // an expression, or an error of a webhook that the message of a denial quotes
-		denies := m.otherwise == causePolicyDenied || m.otherwise == causePolicyWarned || m.otherwise == causeDenied
+		denies := m.fallback == causePolicyDenied || m.fallback == causePolicyWarned || m.fallback == causeDenied
 		isQuoted := m.begin < end || quoting && !denies
 		end, quoting = max(end, m.end), quoting || denies
 		return isQuoted
@@ -479,7 +479,7 @@ func unwrapped(content string) string {
 // parse reads one match: what the errorPattern covers, and what follows.
 func (s errorPattern) parse(match, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
-	c := APIServerError{Cause: s.otherwise, URL: calledURL(rest), Detail: rest, Count: 1}
+	c := APIServerError{Cause: s.fallback, URL: calledURL(rest), Detail: rest, Count: 1}
 	s.read(&c, s.FindStringSubmatch(match))
 	for _, found := range s.causes {
 		if found.MatchString(c.Detail) {
@@ -491,7 +491,7 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	case c.Cause == causeName && otherServer(rest):
 		c.Cause = causeOtherServer
 	case c.Kind != "" && (ownCall.MatchString(rest) || strings.Contains(rest, `no kind "`+c.Kind+`"`)): // of the backend
-		c.Cause = s.otherwise
+		c.Cause = s.fallback
 	case c.Cause == causeConversionRefused && strings.HasPrefix(rest, "Post "): // no answer has the URL
 		c.Cause = causeOther
 	}

@@ -51,8 +51,8 @@ func (c Configuration) registers(w *inventory.Webhook) bool {
 	return w.Type != inventory.Conversion && w.Configuration == c.Name && (c.Type == "" || c.Type == w.Type)
 }
 
-// gone names what goes away.
-func (c Change) gone() Gone {
+// subjects are what goes away.
+func (c Change) subjects() Gone {
 	out := Gone{Nodes: c.Nodes}
 	for _, key := range c.Services {
 		out.Down = append(out.Down, key.String())

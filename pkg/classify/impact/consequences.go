@@ -74,7 +74,7 @@ type Weakened struct {
 // of recovery is not complete.
 func compare(step func() bool, c Change, before, after *classify.Report) *Consequences {
 	out := &Consequences{
-		Change: c.gone(), Effects: []Effect{}, Recovery: []Wave{}, Stuck: []Blocked{},
+		Change: c.subjects(), Effects: []Effect{}, Recovery: []Wave{}, Stuck: []Blocked{},
 		Weakened: []Weakened{}, Evicted: []Evicted{}, Unknown: []inventory.Ref{},
 	}
 	type identity struct { // legacy configurations may name two alike

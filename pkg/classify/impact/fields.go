@@ -227,8 +227,8 @@ func (p webhookPair) storedObjects() string {
 		return "where the CRD is deleted too, all its objects go with it"
 	}
 	stored, names := admission.StoredVersions(before), after.VersionNames()
-	if lost := difference(stored, names); len(lost) > 0 {
-		return fmt.Sprintf("the API server refuses the CRD while status.storedVersions has %s. Keep that with served: false until all objects are written anew", some(lost))
+	if undeclared := difference(stored, names); len(undeclared) > 0 {
+		return fmt.Sprintf("the API server refuses the CRD while status.storedVersions has %s. Keep that with served: false until all objects are written anew", some(undeclared))
 	}
 	others := difference(lists.Distinct(slices.Concat(stored, after.ServedVersions())), []string{after.StorageVersion})
 	possible, unless := before.StoredVersions, ""

@@ -33,7 +33,7 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 	var refusing []*classify.Profile
 	var webhooks []start.Webhook
 	for _, p := range after.Profiles {
-		if key := p.State.Service.Key; lost(c, before.Snapshot, p) {
+		if key := p.State.Service.Key; losesBackend(c, before.Snapshot, p) {
 			down[key] = p
 			if p.CanBlock() {
 				refusing, webhooks = append(refusing, p), append(webhooks, p.StartWebhook())
@@ -71,9 +71,9 @@ func keyNames(keys []inventory.Key) []string {
 		func(key inventory.Key) string { return key.String() })
 }
 
-// lost reports whether the webhook's Service has no endpoint after the Change, and
+// losesBackend reports whether the webhook's Service has no endpoint after the Change, and
 // had one before.
-func lost(c Change, before *inventory.Snapshot, p *classify.Profile) bool {
+func losesBackend(c Change, before *inventory.Snapshot, p *classify.Profile) bool {
 	return p.State.Fault == inventory.NoReadyEndpoints &&
 		(slices.Contains(c.Services, p.State.Service.Key) || before.State(p.Webhook.Backend).Fault == inventory.Sound)
 }

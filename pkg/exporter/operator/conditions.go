@@ -83,7 +83,7 @@ func conditionsOf(r *classify.Report, found []classify.OperatorError, before []m
 		withTransitionTime(progressing(o), before, now),
 		withTransitionTime(condition(Upgradeable, metav1.ConditionTrue, asExpected, "Webhooks never hold back an upgrade."), before, now),
 	}
-	out = append(out, rollUps(r, o.lasting(found, errs), before, o)...)
+	out = append(out, rollUps(r, o.lastingErrors(found, errs), before, o)...)
 	return append(out, errs...)
 }
 
@@ -91,9 +91,9 @@ func conditionsOf(r *classify.Report, found []classify.OperatorError, before []m
 // without a ready endpoint.
 const rolloutInertia = 10 * time.Minute
 
-// lasting returns, of the conditions of the errors, the parts that roll up and have
+// lastingErrors returns, of the conditions of the errors, the parts that roll up and have
 // lasted.
-func (o conditionOptions) lasting(found []classify.OperatorError, errs []metav1.Condition) []metav1.Condition {
+func (o conditionOptions) lastingErrors(found []classify.OperatorError, errs []metav1.Condition) []metav1.Condition {
 	var out []metav1.Condition
 	for i, e := range found {
 		all := e.Degradations

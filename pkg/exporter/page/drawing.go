@@ -54,7 +54,7 @@ func draw(e report.Explanation) *timeline {
 	// What comes after the API server has ended the request is not called.
 	end := cmp.Or(e.EndsAfterSeconds, math.MaxInt)
 	t := &timeline{total: min(max(e.BudgetSeconds, 1), end)}
-	begin, again := 0, e.Budget.ReinvokedSeconds
+	begin, reinvoked := 0, e.Budget.ReinvokedSeconds
 	first := webhooks[:min(len(webhooks), maxBars)]
 	for i, s := range first {
 		style := s.Type.Title()
@@ -66,9 +66,9 @@ func draw(e report.Explanation) *timeline {
 			continue
 		}
 		begin += s.TimeoutSeconds
-		if last := i+1 == len(webhooks) || webhooks[i+1].Type != inventory.Mutating; last && again > 0 {
-			t.add("called again if the object is changed after them", "mutating bar-maybe", begin, again)
-			begin += again
+		if last := i+1 == len(webhooks) || webhooks[i+1].Type != inventory.Mutating; last && reinvoked > 0 {
+			t.add("called again if the object is changed after them", "mutating bar-maybe", begin, reinvoked)
+			begin += reinvoked
 		}
 	}
 	t.mark(e.Deadlines)

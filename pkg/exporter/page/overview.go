@@ -258,9 +258,9 @@ func (t *causeText) once() {
 	parts := map[report.FixPart]bool{{Text: t.Look, Command: true}: true}
 	for i := range t.Findings {
 		t.Findings[i].Fix = slices.DeleteFunc(t.Findings[i].Fix, func(p report.FixPart) bool {
-			again := parts[p]
+			merged := parts[p]
 			parts[p] = true
-			return again
+			return merged
 		})
 	}
 }
@@ -289,13 +289,13 @@ func (v *view) since(profiles []*classify.Profile) since {
 	if begin.IsZero() || !begin.Before(v.now) { // of a single look, nothing is known of before
 		return since{}
 	}
-	out := v.lasting(begin)
+	out := v.sinceTime(begin)
 	out.What = what
 	return out
 }
 
-// lasting is for how long something is so; the zero since where that is unknown.
-func (v *view) lasting(begin time.Time) since {
+// sinceTime is for how long something is so; the zero since where that is unknown.
+func (v *view) sinceTime(begin time.Time) since {
 	if begin.IsZero() {
 		return since{}
 	}

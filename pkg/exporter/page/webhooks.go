@@ -163,7 +163,7 @@ type webhookPage struct {
 const maxFindings = 50
 
 func (v *view) webhookPage(p *classify.Profile) *webhookPage {
-	changed := v.lasting(p.Object.LastChanged)
+	changed := v.sinceTime(p.Object.LastChanged)
 	if changed.What = "ago"; len(v.Snapshot.Inputs) > 0 {
 		changed.What = "before the recording"
 	}
@@ -200,11 +200,11 @@ func (w *webhookPage) leaveTo(blocks report.Blocks) {
 	for i, f := range w.Findings {
 		var rest []report.FixPart
 		for _, part := range f.Fix {
-			again := part.Command &&
+			isRepeated := part.Command &&
 				slices.ContainsFunc(blocks, func(b report.Block) bool { return slices.Contains(b.Commands, part.Text) })
-			if last := len(rest) - 1; again && last >= 0 && strings.HasSuffix(rest[last].Text, ":") {
+			if last := len(rest) - 1; isRepeated && last >= 0 && strings.HasSuffix(rest[last].Text, ":") {
 				rest[last].Text += " see below"
-			} else if !again {
+			} else if !isRepeated {
 				rest = append(rest, part)
 			}
 		}

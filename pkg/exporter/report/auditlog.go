@@ -88,13 +88,13 @@ func (d Document) At(r *classify.Report) *classify.Report {
 
 // auditLines groups the rows: what refuses or fails most comes first.
 func auditLines(s *inventory.Snapshot, column string) []AuditLine {
-	type of struct {
+	type auditLineKey struct {
 		inventory.Series
 		group string
 	}
-	out, registered, groups := []AuditLine{}, configurations(s), map[of]*AuditLine{}
+	out, registered, groups := []AuditLine{}, configurations(s), map[auditLineKey]*AuditLine{}
 	for _, row := range s.AuditLog.Rows {
-		key := of{row.Series, auditDimensions[column](row.AuditKey)}
+		key := auditLineKey{row.Series, auditDimensions[column](row.AuditKey)}
 		if row.Outcome == inventory.AuditChanged {
 			continue
 		}

@@ -63,8 +63,8 @@ func NewAuditedRequest(s *inventory.Snapshot, c admission.Chain) AuditedRequest 
 	}
 	for i, call := range r.Calls {
 		step := compared[called(call)]
-		again := func(o inventory.AuditCall) bool { return o.Webhook == call.Webhook }
-		if step.Call = &r.Calls[i]; slices.ContainsFunc(r.Calls[i+1:], again) ||
+		isSame := func(o inventory.AuditCall) bool { return o.Webhook == call.Webhook }
+		if step.Call = &r.Calls[i]; slices.ContainsFunc(r.Calls[i+1:], isSame) ||
 			step.Recorded == inventory.AuditMutated {
 			step.Recorded = call.Outcome // the worst is that of the last call, if any
 		}

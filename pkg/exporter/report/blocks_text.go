@@ -75,12 +75,12 @@ func (p printer) line(l Line, m margins, labels int) {
 	if l.Command != "" {
 		line = append(line, word{text.Clean(l.Command), verbatim})
 	}
-	p.flow(label, after, append(line, p.aside(l.Aside, utf8.RuneCountInString(label.text), line)...))
+	p.flow(label, after, append(line, p.alignRight(l.Aside, utf8.RuneCountInString(label.text), line)...))
 }
 
-// aside is at the right edge where it fits there.
-func (p printer) aside(aside string, used int, line []word) []word {
-	out := words(aside, Dim)
+// alignRight puts the aside at the right edge, where it fits there.
+func (p printer) alignRight(text string, used int, line []word) []word {
+	out := words(text, Dim)
 	if len(out) == 0 || p.Width == 0 {
 		return out
 	}

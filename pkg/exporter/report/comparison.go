@@ -193,7 +193,7 @@ func (c Changes) Markdown() Blocks {
 
 func (c Changes) blocks() Blocks {
 	var out Blocks
-	for _, group := range alike(c.Registrations) {
+	for _, group := range groupsOf(c.Registrations) {
 		subject, all := group[0].Subject(), group[0]
 		if n := len(group); n > 1 {
 			names := lists.Map(group, func(r impact.Registration) string { return r.Configuration })
@@ -219,8 +219,8 @@ func (c Changes) blocks() Blocks {
 	return append(out, more.NonEmpty().Bounded(maxListed)...)
 }
 
-// alike groups the registrations of admission webhooks of which the same is printed.
-func alike(all []impact.Registration) [][]impact.Registration {
+// groupsOf groups the registrations of admission webhooks of which the same is printed.
+func groupsOf(all []impact.Registration) [][]impact.Registration {
 	return lists.Group(all, func(r impact.Registration) string {
 		if len(r.Order) > 0 {
 			return r.Configuration // has names of its own

@@ -156,10 +156,10 @@ func (e Error) String() string {
 // ByCause has one error for all objects that the same rights are lacking for.
 func ByCause(errs []Error) []Error {
 	var out []Error
-	for _, alike := range lists.Group(errs, Error.withoutObject) {
-		e := alike[0]
-		if len(alike) > 1 {
-			objects := lists.Map(alike, func(e Error) string { return e.Source })
+	for _, group := range lists.Group(errs, Error.withoutObject) {
+		e := group[0]
+		if len(group) > 1 {
+			objects := lists.Map(group, func(e Error) string { return e.Source })
 			e = Error{Source: strings.Join(objects, ", "), Message: e.withoutObject(), Forbidden: true}
 		}
 		out = append(out, e)

@@ -147,7 +147,7 @@ func TestLacking(t *testing.T) {
 		"EndpointSlices, Services": {hooks}, "EndpointSlices": {hooks, empty, services},
 		"webhook configurations, CRDs or related objects": {empty}, "": nil,
 	} {
-		if got := strings.Join(lacking(inputs), ", "); got != want {
+		if got := strings.Join(commonLacks(inputs), ", "); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

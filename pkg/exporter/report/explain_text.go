@@ -26,10 +26,10 @@ func (e Explanation) Verdict() string {
 	if len(e.Chain) > 0 && surePolicies+sureWebhooks == 0 {
 		out = e.Request.Title() + " may meet "
 	}
-	met := amount(sureWebhooks, webhooks, inventory.Counted(webhooks, "webhook"))
+	metWebhooks := amount(sureWebhooks, webhooks, inventory.Counted(webhooks, "webhook"))
 	if len(e.Skipped) > 0 && webhooks > 0 {
 		skipped := len(lists.Filter(e.Skipped, func(s SkippedStep) bool { return !s.Type.IsPolicy() }))
-		met = amount(sureWebhooks, webhooks, fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+skipped, "webhook")))
+		metWebhooks = amount(sureWebhooks, webhooks, fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+skipped, "webhook")))
 	}
 	metPolicies := amount(surePolicies, policies, inventory.Counted(policies, "policy"))
 	refused := e.refused()
@@ -45,9 +45,9 @@ func (e Explanation) Verdict() string {
 	case webhooks == 0:
 		out += metPolicies + " and no webhook"
 	case policies == 0:
-		out += met
+		out += metWebhooks
 	default:
-		out += metPolicies + " and " + met
+		out += metPolicies + " and " + metWebhooks
 	}
 	if refused != "" {
 		return out + ": " + refused

@@ -39,7 +39,7 @@ func evaluatedAsOf(inputs []inventory.Input, snapshotTime time.Time) string {
 // inputLines are one line of what the inputs lack; with -v, all that was read of each.
 func inputLines(inputs []inventory.Input, snapshotTime time.Time, o TextOptions) []Line {
 	var texts []string
-	if lacks := lacking(inputs); len(lacks) > 0 {
+	if lacks := commonLacks(inputs); len(lacks) > 0 {
 		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
 	}
 	texts = append(texts, unreadInputs(inputs)...)
@@ -70,8 +70,8 @@ func unreadInputs(inputs []inventory.Input) []string {
 	return lists.Distinct(out)
 }
 
-// lacking names what none of the inputs holds.
-func lacking(inputs []inventory.Input) []string {
+// commonLacks names what none of the inputs holds.
+func commonLacks(inputs []inventory.Input) []string {
 	if holding := slices.DeleteFunc(slices.Clone(inputs),
 		func(i inventory.Input) bool { return i.Objects == 0 }); len(holding) > 0 {
 		inputs = holding

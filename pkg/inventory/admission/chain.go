@@ -211,17 +211,17 @@ func (c Chain) converted(crd *inventory.CRD) Verdict {
 		return Verdict{Match: Yes, Detail: fmt.Sprintf("the request is in %s, the object is stored in %s", c.Request.Version, storage)}
 	}
 	var out Verdict
-	met := func(registration *inventory.Registration, match Match) {
+	note := func(registration *inventory.Registration, match Match) {
 		if (out.Match == "" || match == Yes) && c.Request.getsOther(registration) {
 			out = Verdict{Match: match, Detail: fmt.Sprintf("%s %s asks for it in another version than %s",
 				registration.Type.Noun(), registration.Name, c.Request.Version)}
 		}
 	}
 	for _, step := range c.Steps {
-		met(&step.Webhook.Registration, step.Match)
+		note(&step.Webhook.Registration, step.Match)
 	}
 	for _, step := range c.Policies {
-		met(&step.Policy.Registration, step.Match)
+		note(&step.Policy.Registration, step.Match)
 	}
 	return out
 }

@@ -73,8 +73,8 @@ func (m *Matcher) findOther(c *inventory.CRD) *inventory.Registration {
 				}
 			}
 			for _, p := range policies {
-				met := func(s PolicyStep) bool { return s.Match != No }
-				if v.Served && r.getsOther(&p.Registration) && slices.ContainsFunc(m.policySteps(r, p), met) {
+				isMet := func(s PolicyStep) bool { return s.Match != No }
+				if v.Served && r.getsOther(&p.Registration) && slices.ContainsFunc(m.policySteps(r, p), isMet) {
 					return &p.Registration
 				}
 			}

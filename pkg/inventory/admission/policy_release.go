@@ -18,7 +18,7 @@ import (
 
 // apiLife are the minor releases in which API servers serve a version: from Since on, and
 // not from Gone on; 0 is never.
-type apiLife struct{ since, gone int }
+type apiLife struct{ since, removed int }
 
 // policyLives are those of admission policies and their bindings. A test compares them with
 // k8s.io/api admissionregistration, zz_generated.prerelease-lifecycle.go.
@@ -37,10 +37,10 @@ func (v *validator) served(t inventory.Type, gv schema.GroupVersion, server inve
 	case !server.Known() || !ok || server.Major != 1:
 	case server.Minor < life.since:
 		fault = fmt.Sprintf("served from v1.%d on", life.since)
-	case life.gone > 0 && server.Minor >= life.gone:
-		fault = fmt.Sprintf("not served from v1.%d on: %s", life.gone, write)
+	case life.removed > 0 && server.Minor >= life.removed:
+		fault = fmt.Sprintf("not served from v1.%d on: %s", life.removed, write)
 	case version != "v1" && server.Minor >= policyLives[t]["v1"].since:
-		fault = fmt.Sprintf("off by default (--runtime-config=%s=true), and gone from v1.%d on: %s", apiVersion, life.gone, write)
+		fault = fmt.Sprintf("off by default (--runtime-config=%s=true), and gone from v1.%d on: %s", apiVersion, life.removed, write)
 	case version != "v1":
 		fault = fmt.Sprintf("off by default (--runtime-config=%s=true)", apiVersion)
 	}
@@ -59,7 +59,7 @@ func PolicyReleases(kind string) string {
 		}
 		out := []string{fmt.Sprintf("API servers serve v1 of it from v1.%d on, by default", lives["v1"].since)}
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
-			out = append(out, fmt.Sprintf("%s from v1.%d to v1.%d", version, lives[version].since, lives[version].gone-1))
+			out = append(out, fmt.Sprintf("%s from v1.%d to v1.%d", version, lives[version].since, lives[version].removed-1))
 		}
 		return strings.Join(out, ", ") + " with --runtime-config."
 	}

@@ -121,8 +121,8 @@ func (v *validator) required(fieldPath *field.Path, detail string, missing bool)
 	}
 }
 
-func (v *validator) unique(fieldPath *field.Path, value string, again bool) {
-	if again && value != "" {
+func (v *validator) unique(fieldPath *field.Path, value string, isRepeated bool) {
+	if isRepeated && value != "" {
 		v.errors = append(v.errors, field.Duplicate(fieldPath, value))
 	}
 }

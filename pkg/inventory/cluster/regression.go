@@ -41,7 +41,7 @@ var errLagging = errors.New("watches do not come to the newest state, as with an
 // reads one object of each resource. Streams that lack changes are opened anew, over
 // another connection: a load balancer may choose another API server for that.
 func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, progressWait time.Duration) {
-	begun := time.Now()
+	began := time.Now()
 	newest, err := newestRevisions(ctx, watches)
 	if errors.Is(err, errRegressed) {
 		return // everything is listed again
@@ -54,8 +54,8 @@ func (c Clients) checkRevisions(ctx context.Context, watches []*objectWatch, pro
 		}
 	}
 	isComplete := func(o *objectWatch) bool {
-		o.compare(newest[o.GroupResource], begun)
-		return o.isComplete(begun)
+		o.compare(newest[o.GroupResource], began)
+		return o.isComplete(began)
 	}
 	incomplete := slices.DeleteFunc(watches, isComplete)
 	if !slices.ContainsFunc(incomplete, func(o *objectWatch) bool { return o.isLagging(ctx) }) {
@@ -115,21 +115,21 @@ func (o *objectWatch) reached() (revision string, ok bool) {
 
 // compare notes that nothing was missing at the time, where the stream has come to the
 // resource version that was the newest then.
-func (o *objectWatch) compare(newest string, then time.Time) {
+func (o *objectWatch) compare(newest string, began time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.isListed() && o.revision != "" && newest != "" && !older(o.revision, newest) {
-		o.confirmed = later(o.confirmed, then)
+		o.confirmed = later(o.confirmed, began)
 	}
 }
 
 // isComplete reports whether nothing was missing at the time or later, or an answer of the
 // API server says why.
-func (o *objectWatch) isComplete(then time.Time) bool {
+func (o *objectWatch) isComplete(began time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	isAnswered := o.stream == nil && (o.failure == nil || isAnswer(o.failure.err))
-	return !o.confirmed.Before(then) || isAnswered
+	return !o.confirmed.Before(began) || isAnswered
 }
 
 // isLagging reports whether a list of everything fails or shows changes that the
@@ -137,7 +137,7 @@ func (o *objectWatch) isComplete(then time.Time) bool {
 func (o *objectWatch) isLagging(ctx context.Context) bool {
 	listing, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	begun := time.Now()
+	began := time.Now()
 	list, err := o.listPages(listing, func(int) {})
 	if err != nil {
 		return ctx.Err() == nil && !isAnswer(err)
@@ -146,7 +146,7 @@ func (o *objectWatch) isLagging(ctx context.Context) bool {
 	if err != nil || o.differsFrom(objects) {
 		return true
 	}
-	o.update(func() { o.confirmed = begun })
+	o.update(func() { o.confirmed = began })
 	return false
 }
 

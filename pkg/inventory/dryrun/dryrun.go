@@ -108,18 +108,21 @@ type run struct {
 	Caller
 	result Result
 	object map[string]any
-	// again are to be called in round 1, where any changed the object; invoked may be.
-	again, invoked map[inventory.Ref]bool
-	changed        bool
+	// reinvocations are to be called in round 1, where any changed the object; invoked may be.
+	reinvocations, invoked map[inventory.Ref]bool
+	changed                bool
 }
 
 // Call sends the request through its chain. Each mutating webhook that changes the object
 // gets its own output as well.
 func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result {
-	x := &run{Request: r, matcher: m, Caller: c, again: map[inventory.Ref]bool{}, invoked: map[inventory.Ref]bool{}}
+	x := &run{
+		Request: r, matcher: m, Caller: c,
+		reinvocations: map[inventory.Ref]bool{}, invoked: map[inventory.Ref]bool{},
+	}
 	x.result.Server, x.result.Stored = r.Answer, r.Stored
 	var err error
-	if x.object, err = x.begun(); err != nil {
+	if x.object, err = x.firstObject(); err != nil {
 		x.result.Refused = err.Error()
 	}
 	x.result.Before = x.object
@@ -136,8 +139,8 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 	return x.result
 }
 
-// begun is the object as admission begins with it; nil of a delete.
-func (x *run) begun() (map[string]any, error) {
+// firstObject is the object as admission begins with it; nil of a delete.
+func (x *run) firstObject() (map[string]any, error) {
 	object, err := x.Sent, error(nil)
 	if x.Stored != nil && x.Options["kind"] == "PatchOptions" {
 		object, err = x.merged(x.Stored, x.Sent)
@@ -175,7 +178,7 @@ func (x *run) round(ctx context.Context, number int) {
 		x.requireAgain()
 	}
 	for _, w := range x.matcher.Snapshot.Webhooks {
-		if w.Type != inventory.Mutating || x.result.Refused != "" || number == 1 && !x.again[w.Ref] {
+		if w.Type != inventory.Mutating || x.result.Refused != "" || number == 1 && !x.reinvocations[w.Ref] {
 			continue
 		}
 		step, called := x.begin(w, number)
@@ -196,7 +199,7 @@ func (x *run) round(ctx context.Context, number int) {
 // requireAgain has all that were called before and may be called again.
 func (x *run) requireAgain() {
 	for ref := range x.invoked {
-		x.again[ref] = true
+		x.reinvocations[ref] = true
 	}
 	clear(x.invoked)
 }
@@ -293,8 +296,8 @@ func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step
 	if len(paths(x.object, after, "")) > 0 {
 		second := Step{Ref: w.Ref}
 		if patch := x.call(ctx, w, after, &second); second.Outcome == Allowed && len(patch) > 0 {
-			twice, changes, err := x.patched(after, patch)
-			if err == nil && len(paths(after, x.withDefaults(twice), "")) > 0 {
+			patchedAgain, changes, err := x.patched(after, patch)
+			if err == nil && len(paths(after, x.withDefaults(patchedAgain), "")) > 0 {
 				step.Again = changes
 			}
 		}
@@ -322,9 +325,9 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]
 	body, _ := json.Marshal(review)
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
-	begun := time.Now()
+	began := time.Now()
 	answer, err := x.Send(ctx, w, body)
-	step.Milliseconds = time.Since(begun).Milliseconds()
+	step.Milliseconds = time.Since(began).Milliseconds()
 	if errors.Is(err, ErrNotCalled) {
 		step.Outcome, step.Message = NotCalled, err.Error()
 		return nil

@@ -155,14 +155,14 @@ func TestBase(t *testing.T) {
 		"containers":[{"name":"first","image":"x"},{"name":"c","image":"mirror/i","imagePullPolicy":"Always","env":[],"resources":{"limits":{"cpu":"1"}}}],"tolerations":[{"key":"own"},{"key":"node.kubernetes.io/not-ready"}]}}`
 	const want = `{"kind":"Pod","metadata":{"name":"o","uid":"u",` + managed + `},"spec":{"restartPolicy":"Always","priority":0,"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"schedulerName":"default-scheduler","terminationGracePeriodSeconds":30,
 		"containers":[{"name":"c","image":"i","imagePullPolicy":"Always","terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}],"tolerations":[{"key":"own"}]}}`
-	begun := func(kind, sent, answer string) map[string]any {
+	firstObject := func(kind, sent, answer string) map[string]any {
 		r := Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: kind}}, Sent: parsed(t, sent), Answer: Answer{Object: parsed(t, answer)}}
-		return must.Get((&run{Request: r, Caller: Caller{Types: client.Scheme()}}).begun())(t)
+		return must.Get((&run{Request: r, Caller: Caller{Types: client.Scheme()}}).firstObject())(t)
 	}
-	if got := paths(begun("Pod", sent, answer), parsed(t, want), ""); len(got) > 0 {
+	if got := paths(firstObject("Pod", sent, answer), parsed(t, want), ""); len(got) > 0 {
 		t.Errorf("differs at %v", got)
 	}
-	if got := paths(begun("Secret", `{"kind":"Secret","stringData":{"a":"b"}}`, ""), parsed(t, `{"kind":"Secret","type":"Opaque","data":{"a":"Yg=="}}`), ""); len(got) > 0 {
+	if got := paths(firstObject("Secret", `{"kind":"Secret","stringData":{"a":"b"}}`, ""), parsed(t, `{"kind":"Secret","type":"Opaque","data":{"a":"Yg=="}}`), ""); len(got) > 0 {
 		t.Errorf("stringData: %v", got)
 	}
 }

@@ -45,9 +45,9 @@ type input struct {
 	// are in a version that no server takes any more.
 	placeholders, patches, ended remarks
 	// roots are the files that kustomize built; unread says what of the input is not read, and
-	// twice which objects have one name.
-	roots, unread, twice []string
-	packed               []string
+	// duplicates which objects have one name.
+	roots, unread, duplicates []string
+	packed                    []string
 	// units are the parts of a directory that are applied together, by folder those of files.
 	// What is found of them is kept once all are read.
 	units   []*unit

@@ -86,12 +86,12 @@ func counted(before, now object) object {
 	}
 	input := now.file.input
 	if old, uid := before.meta().UID, now.meta().UID; input != before.file.input && old != "" && uid != "" && old != uid {
-		input.twice = append(input.twice, fmt.Sprintf("%s is another one in %s than in %s, of which the %s counts: read each cluster by itself",
+		input.duplicates = append(input.duplicates, fmt.Sprintf("%s is another one in %s than in %s, of which the %s counts: read each cluster by itself",
 			join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		return counts
 	}
 	if input.layout == plain && before.file.input.layout == plain && !reflect.DeepEqual(before.value, now.value) {
-		input.twice = append(input.twice, fmt.Sprintf("%s is in %s and %s, of which the %s counts",
+		input.duplicates = append(input.duplicates, fmt.Sprintf("%s is in %s and %s, of which the %s counts",
 			join(now.key.Kind, now.key.Name), written(before), written(now), which))
 		service := other.service()
 		switch {

@@ -53,7 +53,7 @@ func (in *input) summary(server inventory.Version) Input {
 	if in.archive {
 		out.Kind += " (archive)"
 	}
-	out.Lacks = append(lists.Bounded(in.unread, maxLacks, "%d more are not read either"), lacking(in.kinds)...)
+	out.Lacks = append(lists.Bounded(in.unread, maxLacks, "%d more are not read either"), missingKinds(in.kinds)...)
 	if (in.kinds[inventory.KindValidatingPolicy] || in.kinds[inventory.KindMutatingPolicy]) &&
 		!in.kinds[inventory.KindValidatingPolicyBinding] && !in.kinds[inventory.KindMutatingPolicyBinding] {
 		out.Lacks = append(out.Lacks, "no policy bindings: whether the policies have an effect is unknown")
@@ -71,7 +71,7 @@ func (in *input) summary(server inventory.Version) Input {
 	if bundles := in.placeholders.texts(); len(bundles) > 0 {
 		out.Lacks = append(out.Lacks, fmt.Sprintf("%s to be filled in later, as %s: unknown", inventory.Counted(len(bundles), "CA bundle"), bundles[0]))
 	}
-	out.Lacks = append(out.Lacks, lists.Bounded(in.twice, maxLacks, "%d more objects have the name of another")...)
+	out.Lacks = append(out.Lacks, lists.Bounded(in.duplicates, maxLacks, "%d more objects have the name of another")...)
 	out.Lacks = append(out.Lacks, lists.Bounded(in.ended.texts(), maxLacks, "%d more objects are in such a version")...)
 	if in.layout == plain && !in.archive && len(in.roots) == 0 {
 		out.Lacks = append(out.Lacks, lists.Bounded(in.patches.texts(), maxLacks, "%d more are patches")...)
@@ -88,7 +88,7 @@ func (in *input) summary(server inventory.Version) Input {
 	return out
 }
 
-func lacking(kinds map[string]bool) []string {
+func missingKinds(kinds map[string]bool) []string {
 	if len(kinds) == 0 {
 		return []string{"no webhook configurations, CRDs or related objects found"}
 	}

@@ -32,7 +32,7 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 			Answer: answer, Outside: o.Outside && t.ofService, At: began, Took: time.Since(began),
 			Error: errorLine(err),
 		},
-		unrouted: answer == inventory.AnswerUnreachable && lost(err),
+		unrouted: answer == inventory.AnswerUnreachable && isUnroutable(err),
 		turn:     t.turn + 1,
 	}
 	var name *net.DNSError
@@ -43,11 +43,11 @@ func (o Options) dial(ctx context.Context, t target) outcome {
 		result.certificates = verify(chain, t, began)
 	}
 	if result.Answer == inventory.AnswerNone || result.failed() {
-		result.unwell = t.unwell + 1
+		result.failures = t.failures + 1
 	}
-	result.again = time.Now().Add(o.pause(result))
+	result.nextDial = time.Now().Add(o.pause(result))
 	if t.settling {
-		result.again = time.Now().Add(firstRetry)
+		result.nextDial = time.Now().Add(firstRetry)
 	}
 	return result
 }
@@ -63,7 +63,7 @@ func (o Options) handshake(ctx context.Context, address,
 	}
 	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
-		return nil, unconnected(err), err
+		return nil, answerWithoutConnection(err), err
 	}
 	defer conn.Close()
 	var certificates []*x509.Certificate
@@ -86,7 +86,7 @@ func (o Options) handshake(ctx context.Context, address,
 		// may have: what it showed of itself is enough.
 		return certificates, inventory.AnswerTLS, nil
 	}
-	return nil, failedHandshake(err), err
+	return nil, answerWithoutHandshake(err), err
 }
 
 // closeWait bounds the wait for the backend to hang up as well.
@@ -106,26 +106,26 @@ func hangUp(ctx context.Context, client *tls.Conn) {
 	_, _ = io.CopyN(io.Discard, client, 1<<16)
 }
 
-// unconnected is the answer that a failed dial stands for. What times out or is
+// answerWithoutConnection is the answer that a failed dial stands for. What times out or is
 // cut off shows nothing: a network policy may stand in the way of the auditor
 // alone.
-func unconnected(err error) inventory.Answer {
-	if errors.Is(err, syscall.ECONNREFUSED) || lost(err) {
+func answerWithoutConnection(err error) inventory.Answer {
+	if errors.Is(err, syscall.ECONNREFUSED) || isUnroutable(err) {
 		return inventory.AnswerUnreachable
 	}
 	return inventory.AnswerNone
 }
 
-// lost reports whether there is no way, or no name, to dial.
-func lost(err error) bool {
+// isUnroutable reports whether there is no way, or no name, to dial.
+func isUnroutable(err error) bool {
 	var name *net.DNSError
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) ||
 		errors.As(err, &name) && name.IsNotFound
 }
 
-// failedHandshake is the answer that a failed handshake stands for: either a server
+// answerWithoutHandshake is the answer that a failed handshake stands for: either a server
 // answered that cannot speak TLS with us, or none did.
-func failedHandshake(err error) inventory.Answer {
+func answerWithoutHandshake(err error) inventory.Answer {
 	var alert *net.OpError
 	var network net.Error
 	switch {

@@ -55,8 +55,8 @@ const (
 // dial in step.
 func (o Options) pause(outcome outcome) time.Duration {
 	pause := interval
-	if outcome.unwell > 0 && outcome.unwell < 16 {
-		pause = min(pause, firstRetry<<(outcome.unwell-1))
+	if outcome.failures > 0 && outcome.failures < 16 {
+		pause = min(pause, firstRetry<<(outcome.failures-1))
 	}
 	if outcome.failed() {
 		pause = min(pause, longestRetry)
@@ -167,13 +167,13 @@ func (p *Prober) due(now time.Time) []target {
 	if p.matcher == nil {
 		return nil
 	}
-	stale := func(outcome outcome) bool { return !now.Before(outcome.again) }
+	stale := func(outcome outcome) bool { return !now.Before(outcome.nextDial) }
 	called := map[string]bool{}
 	var due []target
 	for _, t := range p.options.targets(p.matcher.Snapshot) {
 		called[t.host] = true
 		result, ok := p.outcomes[t.host]
-		t.turn, t.unwell, t.settling = result.turn, result.unwell, ok && t.moved(result)
+		t.turn, t.failures, t.settling = result.turn, result.failures, ok && t.moved(result)
 		if !ok || stale(result) || !slices.Contains(t.addresses, result.address) || t.settling || t.unverified(result) {
 			due = append(due, t)
 		}
@@ -191,9 +191,9 @@ func (t target) unverified(outcome outcome) bool {
 // moved reports whether all endpoints that are ready became so after the dial: behind a
 // cluster IP, which stays, nothing else shows that.
 func (t target) moved(outcome outcome) bool {
-	then := strings.Split(outcome.ready, ",")
+	before := strings.Split(outcome.ready, ",")
 	return t.ready != "" && !slices.ContainsFunc(strings.Split(t.ready, ","),
-		func(a string) bool { return slices.Contains(then, a) })
+		func(a string) bool { return slices.Contains(before, a) })
 }
 
 func (p *Prober) next() time.Duration {
@@ -201,7 +201,7 @@ func (p *Prober) next() time.Duration {
 	defer p.mu.Unlock()
 	wait := interval
 	for _, result := range p.outcomes {
-		wait = min(wait, time.Until(result.again))
+		wait = min(wait, time.Until(result.nextDial))
 	}
 	return max(0, wait)
 }

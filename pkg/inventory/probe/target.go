@@ -29,8 +29,8 @@ type target struct {
 	// API server never asks.
 	inner bool
 	// turn counts the dials before: each goes to the next of several addresses.
-	// unwell counts those since the last that found the backend well.
-	turn, unwell int
+	// failures counts those since the last that found the backend well.
+	turn, failures int
 	// settling says that all its endpoints are others than at the last dial: the network may
 	// still lead to the old ones, so that it is dialed soon again.
 	settling bool
@@ -112,13 +112,13 @@ type outcome struct {
 	// address is what was dialed: it says nothing of an endpoint that came later. ready
 	// stands for those endpoints that were ready then.
 	address, ready string
-	again          time.Time
+	nextDial       time.Time
 	// unrouted says that the auditor's own place may be to blame.
 	unrouted bool
 	// certificates are what each CA bundle makes of the one that was shown.
 	certificates map[string]*inventory.ServingCertificate
 	// turn counts the dials, unwell those since the last that found the backend well.
-	turn, unwell int
+	turn, failures int
 }
 
 // failed reports whether the dial showed that the backend cannot be called, now or by
@@ -151,7 +151,7 @@ func (o Options) dialAll(ctx context.Context, targets []target) []outcome {
 }
 
 func probes(targets []target, outcomes map[string]outcome) map[inventory.Ref]inventory.Probe {
-	lost := cutOff(targets, outcomes)
+	isCutOff := cutOff(targets, outcomes)
 	out := map[inventory.Ref]inventory.Probe{}
 	for _, t := range targets {
 		result, ok := outcomes[t.host]
@@ -164,7 +164,7 @@ func probes(targets []target, outcomes map[string]outcome) map[inventory.Ref]inv
 			if probe.Certificate == nil && len(result.certificates) > 0 {
 				continue // its CA bundle is another one since the dial
 			}
-			if lost && result.unrouted {
+			if isCutOff && result.unrouted {
 				probe.Answer = inventory.AnswerNone
 			}
 			out[c.Ref] = probe
@@ -176,15 +176,15 @@ func probes(targets []target, outcomes map[string]outcome) map[inventory.Ref]inv
 // cutOff reports whether the auditor itself is cut off, as a laptop outside the
 // cluster is: of several backends that are called none can be found.
 func cutOff(targets []target, outcomes map[string]outcome) bool {
-	lost := 0
+	unrouted := 0
 	for _, t := range targets {
 		switch result, ok := outcomes[t.host]; {
 		case !ok:
 		case result.unrouted:
-			lost++
+			unrouted++
 		case result.Answer != inventory.AnswerNone:
 			return false
 		}
 	}
-	return lost > 1
+	return unrouted > 1
 }
