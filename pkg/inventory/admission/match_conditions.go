@@ -95,11 +95,7 @@ func partialVars(values map[string]any, unknowns []*cel.AttributePatternType) ce
 }
 
 // programs are compiled expressions, which depend on no Snapshot.
-type programs struct {
-	*memo[sourceText, *program]
-	// compilers are the API server's own, by the minor version of its libraries.
-	compilers *memo[int, plugincel.Compiler]
-}
+type programs struct{ *memo[sourceText, *program] }
 
 type sourceText struct {
 	expression string

@@ -14,7 +14,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -36,7 +35,7 @@ type Matcher struct {
 // New returns the Matcher of a Snapshot. It costs the resources that the API
 // server serves.
 func New(s *inventory.Snapshot) *Matcher {
-	return newMatcher(s, newIndex(s, programs{newMemo[sourceText, *program](), newMemo[int, plugincel.Compiler]()}))
+	return newMatcher(s, newIndex(s, programs{newMemo[sourceText, *program]()}))
 }
 
 func newMatcher(s *inventory.Snapshot, x *index) *Matcher {

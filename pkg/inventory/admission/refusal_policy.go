@@ -229,12 +229,26 @@ func (d declared) options() plugincel.OptionalVariableDeclarations {
 	}
 }
 
+// The API server's own compilers, by the minor version of its libraries: each is constant, and
+// costs more to make than most expressions to compile. composites know of variables, too, and
+// none: one that is to hold any is made for its policy alone.
+var (
+	compilers  = newMemo[int, plugincel.Compiler]()
+	composites = newMemo[int, *plugincel.CompositedCompiler]()
+)
+
+func newComposite(libraries int) *plugincel.CompositedCompiler {
+	composed, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(libraries))))
+	utilruntime.Must(err) // its environment is a constant
+	return composed
+}
+
 // compiler is what the API server compiles expressions with that are new to it: it knows
 // the libraries that the release before has, too.
 func (m *Matcher) compiler() func() plugincel.Compiler {
 	minor := m.libraries()
 	return func() plugincel.Compiler {
-		return m.index.programs.compilers.getOrCompute(minor, func() plugincel.Compiler {
+		return compilers.getOrCompute(minor, func() plugincel.Compiler {
 			return plugincel.NewCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(minor))))
 		})
 	}
@@ -251,8 +265,10 @@ func (m *Matcher) libraries() int {
 }
 
 func (v *validator) variables(fieldPath *field.Path, variables []admissionv1.Variable, d declared, libraries int) {
-	composed, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, uint(libraries))))
-	utilruntime.Must(err) // its environment is a constant
+	composed := composites.getOrCompute(libraries, func() *plugincel.CompositedCompiler { return newComposite(libraries) })
+	if len(variables) > 0 {
+		composed = newComposite(libraries)
+	}
 	v.compile = func() plugincel.Compiler { return composed }
 	for i, variable := range variables {
 		one := fieldPath.Index(i)
