@@ -8,33 +8,31 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-func admissionAlerts() []Alert {
-	return []Alert{
-		{
-			Name: "WebhookRejectionsHigh", Asks: "Which webhooks refuse over three times as many requests as they used to?",
-			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        withBackend(rejectionsJumped),
-			Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
-			Description: `{{ $value | humanizePercentage }} of the requests to ` + webhookNamed + ` in 15 minutes are refused on purpose. That is over three times its usual share: its policy has changed, or the requests have. Clients see the reason in the reply.` + itsBackend,
-			Variables:   webhookVariables,
-		},
-		{
-			Name: "WebhookMatchConditionErrors", Asks: "Whose matchConditions fail again and again?",
-			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        withBackend(recurring(isUnevaluated)),
-			Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
-			Description: `The matchConditions of ` + webhookNamed + ` fail. {{ $value | printf "%.0f" }} requests met that in the last 15 minutes.` + says("failure_policy", `{{ if eq . "Fail" }} Those are refused with code 403.{{ else }} Those pass without the webhook.{{ end }}`) + ` Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject,
-			Variables:   webhookVariables,
-		},
-		{
-			Name: "WebhookInternalErrors", Asks: "Whose answers can the API server not use, again and again?",
-			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
-			Expr:        withBackend(recurring(isClosed + `, error_type!="calling_webhook_error"`)),
-			Summary:     `The API server cannot use the answers of webhook {{ $labels.name }}.`,
-			Description: `The API server cannot use the answers of ` + webhookNamed + `. In the last 15 minutes it refused {{ $value | printf "%.0f" }} requests: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend,
-			Variables:   webhookVariables,
-		},
-	}
+var admissionAlerts = []Alert{
+	{
+		Name: "WebhookRejectionsHigh", Asks: "Which webhooks refuse over three times as many requests as they used to?",
+		Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
+		Expr:        withBackend(rejectionsJumped),
+		Summary:     `Webhook {{ $labels.name }} suddenly refuses many requests.`,
+		Description: `{{ $value | humanizePercentage }} of the requests to ` + webhookNamed + ` in 15 minutes are refused on purpose. That is over three times its usual share: its policy has changed, or the requests have. Clients see the reason in the reply.` + itsBackend,
+		Variables:   webhookVariables,
+	},
+	{
+		Name: "WebhookMatchConditionErrors", Asks: "Whose matchConditions fail again and again?",
+		Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
+		Expr:        withBackend(`max by (type, name) (` + recurring + `{` + isUnevaluated + `})`),
+		Summary:     `The matchConditions of webhook {{ $labels.name }} cannot be evaluated.`,
+		Description: `The matchConditions of ` + webhookNamed + ` fail. {{ $value | printf "%.0f" }} requests met that in the last 15 minutes.` + says("failure_policy", `{{ if eq . "Fail" }} Those are refused with code 403.{{ else }} Those pass without the webhook.{{ end }}`) + ` Mostly the expression reads a field that some objects lack: it needs has() or an optional.` + itsObject,
+		Variables:   webhookVariables,
+	},
+	{
+		Name: "WebhookInternalErrors", Asks: "Whose answers can the API server not use, again and again?",
+		Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
+		Expr:        withBackend(`max by (type, name) (` + recurring + `{` + isClosed + `})`),
+		Summary:     `The API server cannot use the answers of webhook {{ $labels.name }}.`,
+		Description: `The API server cannot use the answers of ` + webhookNamed + `. In the last 15 minutes it refused {{ $value | printf "%.0f" }} requests: a patch does not apply, or sideEffects forbid a dry run. The failurePolicy does not matter.` + answering + itsBackend,
+		Variables:   webhookVariables,
+	},
 }
 
 var notInInventory = Alert{
@@ -46,15 +44,18 @@ var notInInventory = Alert{
 	Variables:   variables("NAME", "$labels.name"),
 }
 
-// recurring returns how often calls of a webhook failed so in the last 15 minutes,
-// where they did in the 15 minutes before as well: often enough to be no
+// recurring are failures of which a webhook made some in the 15 minutes before as well: they are no
 // accident, whatever the traffic and whichever API server it meets. It begins
-// while they do: within three minutes of the last one, or within five where they are seldom,
+// while they go on: within three minutes of the last one, or within five where they are seldom,
 // as else no two evaluations in turn would see one at an interval of two minutes.
-func recurring(ways string) string {
-	return strings.ReplaceAll(`sum by (type, name) (increase(FAILED[15m])) > 0
-		and on (type, name) sum by (type, name) (increase(FAILED[15m] offset 15m)) > 0
-		and on (type, name) sum by (type, name) (increase(FAILED[5m]) and changes(FAILED[15m]) < 6 or increase(FAILED[3m])) > 0`, "FAILED", failures+`{`+ways+`}`)
+const recurring = `cluster_type_name_failure:webhook_auditor_failed:increase15m_recurring`
+
+var recurringRecord = RecordingRule{
+	Name: recurring, Asks: "How often did matchConditions fail, or answers that are none, in 15m, where they do again and again?",
+	Expr: strings.NewReplacer("BY", "(type, name, failure)", "FAILED", failures+`{failure=~"closed|unevaluated", error_type!="calling_webhook_error"}`).Replace(`
+		sum by BY (increase(FAILED[15m])) > 0
+		and on BY sum by BY (increase(FAILED[15m] offset 15m)) > 0
+		and on BY sum by BY (increase(FAILED[5m]) and changes(FAILED[15m]) < 6 or increase(FAILED[3m])) > 0`),
 }
 
 // rejectionsJumped is the share of the calls that the webhook refuses on purpose, where it has
@@ -92,9 +93,8 @@ var refusalRecords = []RecordingRule{
 	},
 }
 
-// uncharted counts the calls to webhooks that a running auditor does not see.
-// Those to one that was deleted are in the last 15 minutes for less long than
-// the alert waits.
+// uncharted counts the calls to webhooks that a running auditor does not see. Those to one that was
+// deleted are in the last 15 minutes for less long than the alert waits.
 const uncharted = `
 	(sum by (type, name) (increase(` + promql.Requests + `[15m])) > 0)
 	unless on (type, name) ` + thresholds + `

@@ -73,16 +73,16 @@ type Group struct {
 // what a group reads of those before it may be one evaluation old.
 func Groups() []Group {
 	return []Group{
-		historyGroup(),
+		historyGroup,
 		latencyGroup,
-		callsGroup(),
+		callsGroup,
 		{Name: resourcesGroup, Alerts: resourceAlerts},
 		policiesGroup,
 		{
 			Name: "webhook-auditor-findings", RecordingRules: findingRecords,
 			Alerts: append(findingAlerts(classify.Checks), expiresSoon(classify.Checks)),
 		},
-		{Name: selfGroup, Alerts: selfAlerts()},
+		{Name: selfGroup, Alerts: selfAlerts},
 		inputsGroup(),
 	}
 }

@@ -9,12 +9,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
-// The API server's series of calls. A call that fails is counted by what the
-// API server made of the request: it was refused, or let through. A request
-// whose matchConditions cannot be evaluated is no call; whether it is refused
-// depends on the failurePolicy. Conversions are counted on the series of real
-// calls: apiserver_conversion_webhook_request_total counts no-ops too, and would
-// hide half of a total outage.
+// The API server's series of calls. A call that fails is counted by what the API server made of the
+// request: it was refused, or let through. A request whose matchConditions cannot be evaluated is no call;
+// whether it is refused depends on the failurePolicy. Conversions are counted on the series of real calls:
+// apiserver_conversion_webhook_request_total counts no-ops too, and would hide half of a total outage.
 const (
 	matchConditionErrors = promql.MatchConditionErrors + `{kind="webhook"}`
 	unconverted          = promql.ConversionSeconds + `_count{succeeded="false"}`
@@ -36,34 +34,29 @@ var callsRecord = RecordingRule{
 		or sum by (type, name, operation) (` + asCalls(`increase(`+promql.ConversionSeconds+`_count[6h])`) + `) > 0`,
 }
 
-// affected are the webhooks that alerts may be about: those of which calls
-// failed or were slow within six hours, or which ever refused a request. They
-// are few, so what is known of all webhooks is looked up once for these, and the
-// alerts read little.
+// affected are the webhooks that alerts may be about: those of which calls failed or were slow within six
+// hours, or which ever refused a request. They are few, so what is known of all webhooks is looked up once
+// for these, and the alerts read little.
 const affected = `cluster_type_name:webhook_auditor_webhook_affected:group`
 
-// counters are the counters of the calls of these, from when the first one failed:
-// reading those of all webhooks costs the same again for each window. An alert
-// waits for failures in six minutes or in three slots of four, so that five minutes
-// of calls are known by then, and at least half of the last 30.
+// counters are the counters of the calls of these, from when the first one failed: reading those of all
+// webhooks costs the same again for each window. An alert waits for failures in six minutes or in three
+// slots of four, so that five minutes of calls are known by then, and at least half of the last 30.
 const counters = `cluster_instance_type_name_operation_code:webhook_auditor_calls_affected:last5m`
 
-// callsOn is the record of how often each of these was called in the window, on
-// each API server, for each operation; in six hours on all of them.
+// callsOn is the record of how often each of these was called in the window, on each API server, for each operation.
 func callsOn(window string) string {
-	if window == "6h" {
-		return `cluster_type_name:webhook_auditor_calls_affected:increase6h`
-	}
 	return `cluster_instance_type_name:webhook_auditor_calls:increase` + window
 }
 
-// affectedCalls are how often each of these was called in the window.
-func affectedCalls(window string) string {
-	return `sum by (type, name) (` + callsOn(window) + `)`
+// callsBy is that of how often on all of them, and for each operation.
+func callsBy(window string) string {
+	return `cluster_type_name_operation:webhook_auditor_calls_affected:increase` + window
 }
 
-// affectedRecords are about the affected webhooks: their calls, and what the auditor
-// knows of them.
+func affectedCalls(window string) string { return callsBy(window) + `{operation=""}` }
+
+// affectedRecords are about the affected webhooks: their calls, and what the auditor knows of them.
 func affectedRecords() []RecordingRule {
 	out := []RecordingRule{
 		{
@@ -85,10 +78,16 @@ func affectedRecords() []RecordingRule {
 		out = append(out, RecordingRule{
 			Name: callsOn(window), Asks: "How often was each affected webhook called in " + window + ", on each API server?",
 			Expr: `sum by (instance, type, name, operation) (increase(` + counters + `[` + window + `])) > 0`,
+		}, RecordingRule{
+			Name: callsBy(window), Asks: "How often on all of them, and for each operation?",
+			Expr: `sum by (type, name) (` + callsOn(window) + `) or sum by (type, name, operation) (` + callsOn(window) + `)`,
 		})
 	}
-	out = append(out, RecordingRule{Name: callsOn("6h"), Asks: "How often was each affected webhook called in 6h?", Expr: callsRecorded + ` and on (type, name) ` + affected})
-	return append(out, affectedInventory()...)
+	out = append(out, RecordingRule{
+		Name: callsBy("6h"), Asks: "How often was each affected webhook called in 6h, and for each operation?",
+		Expr: `(sum by (type, name) (` + callsRecorded + `) or ` + callsRecorded + `) and on (type, name) ` + affected,
+	})
+	return append(out, affectedInventory...)
 }
 
 // The values of the label failure: the ways in which calls fail.
@@ -158,29 +157,21 @@ func failedSince(window string) string {
 
 // The records of which failures are worth an alert.
 const (
-	// recovered are the failures that are over: at least 20 calls were made in the last three
-	// minutes, of which at most a tenth of what failed at worst did, as a busy webhook always has
-	// stray failures; or, if the webhook is called more seldom, none failed in the last 15; or the
-	// auditor found the backend down and no longer does: that has paged, and what failed until
-	// then must not page again.
+	// recovered are the failures that are over: at least 20 calls were made in the last three minutes, of
+	// which at most a tenth of what failed at worst did, as a busy webhook always has stray failures; or,
+	// if the webhook is called more seldom, none failed in the last 15; or the auditor found the backend
+	// down and no longer does: that has paged, and what failed until then must not page again.
 	recovered = `cluster_type_name_failure:webhook_auditor_failed:recovered`
-	// fresh is the share of the last three minutes, where it is what it was a minute ago:
-	// nothing begins to fire whose cause has ended.
-	fresh = `cluster_type_name_failure:webhook_auditor_failed:ratio_fresh3m`
-	// spells is whether calls fail now, 1, or failed before, 0.
-	spells = `cluster_type_name_failure:webhook_auditor_failed:spells`
-	// respelled are the failures that ended and began again twice, and go on.
-	respelled = `cluster_type_name_failure:webhook_auditor_failed:ratio_respelled`
-	// shortOutage and longOutage are the shares that page, of webhooks that are called all the
-	// time and of those that are called now and then.
+	// fresh is what nothing begins to fire without: its cause would have ended.
+	fresh       = `cluster_type_name_failure:webhook_auditor_failed:ratio_fresh3m`
+	spells      = `cluster_type_name_failure:webhook_auditor_failed:spells`
+	respelled   = `cluster_type_name_failure:webhook_auditor_failed:ratio_respelled`
 	shortOutage = `cluster_type_name_failure:webhook_auditor_failed:ratio_outage30m`
 	longOutage  = `cluster_type_name_failure:webhook_auditor_failed:ratio_outage6h`
-	// burning is the share of the calls that fail, where it pages.
-	burning = `cluster_type_name_failure:webhook_auditor_failed:ratio_burning`
-	// overTicket is the share of 5 minutes where it is over the threshold of a ticket.
-	overTicket = `cluster_type_name_failure:webhook_auditor_failed:ratio_over5m`
+	burning     = `cluster_type_name_failure:webhook_auditor_failed:ratio_burning`
+	overTicket  = `cluster_type_name_failure:webhook_auditor_failed:ratio_over5m`
 	// worrying is the share of the calls that fail, where it warns: an outage, or over the threshold
-	// in 10 of the last 30 minutes, or in 5 slots, or over two in a hundred in half of the slots of 6 hours.
+	// in 10 of the last 30 minutes, or in 7 slots of 2, or over two in a hundred in half of the slots of 6 hours.
 	worrying = `cluster_type_name_failure:webhook_auditor_failed:ratio_worrying`
 )
 
@@ -191,7 +182,7 @@ func ratioRecords() []RecordingRule {
 	parted := func(failed, window string) string {
 		return `clamp_max(sum by (type, name, failure) (` + failed + `) / on (type, name) group_left () ` + affectedCalls(window) + `, 1) or clamp_max(
 			(sum by (type, name, failure, operation) (` + failed + `) or ` + failed + `)
-			/ on (type, name, operation, instance) group_left () (sum by (type, name, operation) (` + callsOn(window) + `) or ` + callsOn(window) + `), 1) > $partShare`
+			/ on (type, name, operation, instance) group_left () (` + callsBy(window) + ` or ` + callsOn(window) + `), 1) > $partShare`
 	}
 	summed := func(window string) string {
 		return `clamp_max(` + failedIn(window) + `{instance=""} / on (type, name, operation) group_left () ` + callsBy(window) + `, 1)`
@@ -210,19 +201,13 @@ func ratioRecords() []RecordingRule {
 	}
 }
 
-// callsBy is how often each webhook was called, and for each operation.
-func callsBy(window string) string {
-	return `(` + affectedCalls(window) + ` or sum by (type, name, operation) (` + callsOn(window) + `))`
-}
-
 // outageRecords are the failures that are worth an alert. All count the minutes in which the share
 // of failed calls was too large, so that the stray failures of a busy webhook do not
 // make an outage of what passes. The numbers are those of Numbers.
 //
-// An outage of a webhook that is called all the time lasts for minutes: a failure is seen
-// for 3 of them, so an outage of two minutes shows for less than it takes, and nothing but
-// the failures must go on for the alert to fire: neither a failed scrape nor a minute
-// without calls starts it anew.
+// An outage of a webhook that is called all the time lasts for minutes: a failure is seen for 3 of them, so
+// an outage of two minutes shows for less than it takes, and nothing but the failures must go on for the
+// alert to fire: neither a failed scrape nor a minute without calls starts it anew.
 //
 // One of a webhook that is called now and then lasts until calls are answered for half an
 // hour, or 20 of them and none failed for a quarter, or until the webhook is not called any
@@ -265,7 +250,7 @@ func outageRecords() []RecordingRule {
 			BURNING
 			or on PER (
 				(
-					OVER and on PER (count_over_time(OVER[30m:1m]) >= 10 or on PER count_over_time(OVER[6h:4m]) >= 5)
+					OVER and on PER (count_over_time(OVER[30m:1m]) >= 10 or on PER count_over_time(OVER[6h:2m]) >= 7)
 					or on PER (RATIO6H > $ticketShareOfHours and on PER count_over_time((RATIO5 > 0.5 * $ticketShareOfHours)[6h:4m]) >= 45)
 				) and on PER (FAILED30 >= 3 unless on PER RECOVERED) and on PER (FRESH or on PER WORRYING)
 			)
@@ -277,8 +262,7 @@ func outageRecords() []RecordingRule {
 	return out
 }
 
-// refusing are the failures of a record for which requests are refused, passing those for which
-// they pass.
+// refusing are the failures of a record for which requests are refused, passing those for which they pass.
 func refusing(record string) string {
 	return `max by (type, name) (` + record + `{failure=~"closed|unevaluated"} unless on (type, name, failure) (` + ratio("6h") + `{` + isUnevaluated + `} unless on (type, name) ` + failsClosed + `))`
 }
@@ -291,11 +275,10 @@ func passing(record string) string {
 const (
 	noneReachable = `cluster_instance:webhook_auditor_failed:ratio_all`
 	cutOff        = `cluster_instance:webhook_auditor_failed:max5m`
-	// excluded are the failures that are none of single webhooks: what an API server
-	// counted while it was cut off, and what was counted of a webhook that was then
-	// deleted. They are in the windows for hours after that, and are left out until
-	// calls of that webhook fail for a while on that API server, which is for
-	// another reason. A call that fails now and then brings nothing back.
+	// excluded are the failures that are none of single webhooks: what an API server counted while it was
+	// cut off, and what was counted of a webhook that was then deleted. They are in the windows for hours
+	// after that, and are left out until calls of that webhook fail for a while on that API server, which
+	// is for another reason. A call that fails now and then brings nothing back.
 	excluded = `cluster_instance_type_name:webhook_auditor_failed:excluded`
 	// afresh are those of which calls fail since then, for as long as that is seen.
 	afresh = `cluster_instance_type_name:webhook_auditor_failed:afresh`
@@ -355,27 +338,22 @@ var cutOffRecords = []RecordingRule{
 	},
 }
 
-// historyGroup reads what was counted in the last hours, which changes little
-// within minutes.
-func historyGroup() Group {
-	return Group{
-		Name:     "webhook-auditor-history",
-		Interval: 3 * time.Minute,
-		RecordingRules: slices.Concat(
-			[]RecordingRule{callsRecord, remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`)},
-			refusalRecords, answerRecords,
-		),
-		Alerts: []Alert{notInInventory},
-	}
+// historyGroup reads what was counted in the last hours, which changes little within minutes.
+var historyGroup = Group{
+	Name:     "webhook-auditor-history",
+	Interval: 3 * time.Minute,
+	RecordingRules: slices.Concat(
+		[]RecordingRule{callsRecord, remembered(failsClosed, `webhook_auditor_webhook_failure_impact{impact="closed"}`, `group by (type, name) (SERIES)`)},
+		refusalRecords, answerRecords,
+	),
+	Alerts: []Alert{notInInventory},
 }
 
 // callsGroup has all alerts on calls in one group, as they share what they read.
-func callsGroup() Group {
-	return Group{
-		Name: "webhook-auditor-calls",
-		RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords,
-			ratioRecords(), outageRecords(), slowNowRecords(),
-			[]RecordingRule{controllersStuck}),
-		Alerts: slices.Concat(failureAlerts(), latencyAlerts(), admissionAlerts(), conversionAlerts()),
-	}
+var callsGroup = Group{
+	Name: "webhook-auditor-calls",
+	RecordingRules: slices.Concat(inventoryRecords, failureRecords, affectedRecords(), cutOffRecords,
+		ratioRecords(), outageRecords(), slowNowRecords(),
+		[]RecordingRule{recurringRecord, controllersStuck}),
+	Alerts: slices.Concat(failureAlerts, latencyAlerts, admissionAlerts, conversionAlerts),
 }

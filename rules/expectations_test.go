@@ -325,6 +325,8 @@ func four(minute int) int  { return 1 - oneIn(5)(minute) }
 
 func twoInThree(minute int) int { return min(minute%3, 1) }
 
+func thriceInFour(minute int) int { return min(minute%4, 1) }
+
 // waitFor are requests that wait for so many seconds, for the admission of Pods or for conversions.
 func waitFor(requests func(int) int, seconds float64, converted bool) []trace {
 	const ofPods = `{instance="a",verb="POST",group="",resource="pods",subresource=""`
@@ -420,10 +422,25 @@ func hanging(slow func(int) int) []trace {
 	}
 }
 
-// cutOffInSpells are two webhooks that one of two API servers does not reach in five of each 15 minutes.
-func cutOffInSpells() []trace {
-	out := append(calls("a", "CREATE", 60, func(m int) bool { return m >= 60 && (m-60)%15 < 5 }), calls("b", "CREATE", 60, neverFails)...)
+// twoReached are two webhooks that API server b reaches, and what a counts of each.
+func twoReached(onA []trace) []trace {
+	out := append(onA, calls("b", "CREATE", 60, neverFails)...)
 	return append(out, renamedAll(out, `name="w"`, `name="v"`)...)
+}
+
+// twoBackends are two webhooks in two namespaces, neither of which the only API server reaches.
+func twoBackends() []trace {
+	out := append(calls("a", "CREATE", 60, from60), limited(knownHook, 1))
+	return append(out, append(renamedAll(out, `name="w"`, `name="v"`, `"policy"`, `"other"`), seesAll)...)
+}
+
+// waitedFor are requests for Pods that wait for so many tenths of a second for some minutes, and then for others.
+func waitedFor(minutes, tenths, later int) []trace {
+	out, past := waitFor(often(10), 0, false), since(60, 1)
+	out[2].value = func(m int) string {
+		return number(1 + float64(past(m)+tenths*min(past(m), minutes)+later*max(past(m)-minutes, 0)))
+	}
+	return out
 }
 
 // unevaluated are calls beside which matchConditions fail.
@@ -505,7 +522,17 @@ var expectations = []expectation{
 	{"calls hang for an hour of a webhook that is not known", "WebhookSlow", append(hanging(duringMinutes(60, 120, often(60))), seesAll), 1, 1, 50, 181, 0, 0, 180},
 	{"calls hang in eight of each 25 minutes of a webhook that is not known", "WebhookCriticalResourceSlow", append(hanging(inSpells(8, 60, 0)), seesAll), 1, 1, 50, 60, 120, 240, 240},
 	{"calls hang in eight of each 25 minutes", "WebhookCriticalResourceSlow", append(hang(10, 0)[7:], hanging(inSpells(8, 60, 0))...), 1, 1, 50, 60, 120, 240, 240},
-	{"an API server reaches no webhook in five of each 15 minutes", "WebhookNoneReachable", cutOffInSpells(), 1, 1, 50, 60, 85, 240, 240},
+	{"an API server reaches no webhook in five of each 15 minutes", "WebhookNoneReachable", twoReached(calls("a", "CREATE", 60, func(m int) bool { return m >= 60 && (m-60)%15 < 5 })), 1, 1, 50, 60, 85, 240, 240},
+	{"an API server reaches neither of two webhooks, each called thrice in four minutes", "WebhookNoneReachable", twoReached(counted(thriceInFour, duringMinutes(60, 1000, thriceInFour))), 1, 1, 50, 60, 80, 150, 150},
+	{"two in three calls of an API server fail", "WebhookNoneReachable", twoReached(counted(often(60), duringMinutes(60, 1000, often(40)))), 1, 1, 50, 151, 0, 0, 150},
+	{"an API server that is scraped each two minutes reaches neither of two webhooks", "WebhookNoneReachable", twoReached(calls("a", "CREATE", 60, from60)), 2, 1, 50, 60, 80, 150, 150},
+	{"the only API server reaches neither of two backends", "WebhookNoneReachable", twoBackends(), 1, 1, 50, 60, 75, 150, 150},
+	{"requests for Pods wait for eight minutes", "WebhookResourceLatencyHigh", waitedFor(8, 8, 0), 1, 1, 50, 151, 0, 0, 150},
+	{"requests for Pods wait for half an hour", "WebhookResourceLatencyHigh", waitedFor(30, 8, 0), 1, 1, 50, 60, 80, 91, 150},
+	{"requests for Pods wait for eight seconds, then for less than one", "WebhookResourceLatencyHigh", waitedFor(30, 80, 8), 1, 1, 50, 60, 80, 150, 150},
+	{"all calls fail for four minutes of each two hours", "WebhookCallsFailing", spell(4, 120), 1, 1, 50, 240, 364, 364, 364},
+	{"all calls fail for three minutes, twice in six hours", "WebhookCallsFailing", partly(often(60), then(duringMinutes(60, 63, often(60)), 120, duringMinutes(180, 183, often(60)))), 1, 1, 50, 241, 0, 0, 240},
+	{"a backend that is called once a minute is found down in eight of each 25 minutes", "WebhookFailingClosed", append(partly(often(1), inSpells(8, 1, 0)), foundInSpells), 1, 1, 50, 60, 118, 240, 240},
 	{"a backend that is found down in eight of each 25 minutes", "WebhookFailingClosed", append(partly(often(60), inSpells(8, 60, 0)), foundInSpells), 1, 1, 50, 60, 118, 240, 240},
 	{"matchConditions fail for 13 minutes", "WebhookMatchConditionErrors", unevaluated(duringMinutes(60, 73, often(3))), 1, 1, 50, 151, 0, 0, 150},
 	{"matchConditions fail for half an hour", "WebhookMatchConditionErrors", unevaluated(duringMinutes(60, 90, often(3))), 1, 1, 50, 74, 79, 90, 150},
@@ -649,7 +676,7 @@ func longAgo() []trace {
 // onCalls are the names of the alerts on calls.
 func onCalls() string {
 	var names []string
-	for _, a := range callsGroup().Alerts {
+	for _, a := range callsGroup.Alerts {
 		names = append(names, a.Name)
 	}
 	return strings.Join(names, " ")

@@ -74,10 +74,10 @@ var factsRecord = RecordingRule{
 		or group by (type, name, instance) (FAILED)
 		unless on (type, name) (count by (type, name) (sum by (type, name, instance) (FAILED)) == count by (type, name) (sum by (type, name, instance) (CALLED)))
 		or INFO unless on (type, name) count by (type, name) (INFO) > 1
-		or label_replace(max by (type, name) (` + thresholds + ` and on (type, name) SLOW), "takes", "limit", "", "")
+		or label_replace(max by (type, name) (` + thresholds + ` and on (type, name) SLOW), "takes", "threshold", "", "")
 		or label_replace(
 			sum by (type, name) (LASTED) / on (type, name) (sum by (type, name) (MADE) and on (type, name) SLOW),
-			"takes", "average", "", "")`),
+			"takes", "average of 10 minutes", "", "")`),
 }
 
 // warned are the webhooks that alerts which say more are about: how many calls fail, or hang.
@@ -87,75 +87,68 @@ const warned = `ALERTS{alertname=~"WebhookFailingClosed|WebhookCallsFailing|Webh
 // timeout: the page says more.
 const unlessHanging = ` unless on (type, name) ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}`
 
-func failureAlerts() []Alert {
-	return []Alert{
-		{
-			Name: "WebhookFailingClosed", Asks: "Which outages refuse requests that the cluster depends on, or may?",
-			Severity: classify.Critical, For: 30 * time.Second,
-			Expr:    withBackend(refusing(burning) + ` > $WebhookFailingClosed unless on (type, name) ` + harmless),
-			Summary: `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
-				itsBackend + breakGlass,
-			Variables: failureVariables,
-		},
-		{
-			Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			Expr:    withBackend(refusing(worrying)),
-			Summary: `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
-				itsBackend,
-			Variables: failureVariables,
-		},
-		{
-			Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			Expr:    withBackend(passing(worrying) + unlessHanging),
-			Summary: `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
-			Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests` + forReached + ` pass without its checks or changes (failurePolicy Ignore).` + answering + ofSome +
-				itsBackend,
-			Variables: failureVariables,
-		},
-		{
-			Name: "WebhookAllCallsFailing", Asks: "Which webhooks are called seldom, and answer none of the calls?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 15 * time.Minute,
-			KeepFiring: 5 * time.Minute,
-			Expr: withBackend(`
-				(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
-				unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),
-			Summary:     `Webhook {{ $labels.name }} answers none of its calls.`,
-			Description: `{{ $value | printf "%.0f" }} calls to ` + webhookNamed + ` in an hour, or in a day if there are few, failed. None was answered since the first of them: nothing shows that it works at all.` + answering + ofSome + itsBackend,
-			Variables:   webhookVariables,
-		},
-		{
-			Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
-			Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
-			Expr: strings.NewReplacer("CUTOFF", cutOff, "NONE", noneReachable, "AGAIN", endedTwice(noneReachable), "FIRES", `ALERTS{alertname="WebhookNoneReachable", alertstate="firing"}`).Replace(`
-				CUTOFF and on (instance) count_over_time(NONE[5m:1m]) >= 3 and on (instance) (NONE or on (instance) FIRES)
-				or on (instance) (max_over_time(NONE[15m]) and on (instance) AGAIN and on (instance) FIRES)`),
-			Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-			Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks in 3 minutes fail{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".`,
-			Variables:   variables("INSTANCE", "$labels.instance"),
-		},
-	}
+var failureAlerts = []Alert{
+	{
+		Name: "WebhookFailingClosed", Asks: "Which outages refuse requests that the cluster depends on, or may?",
+		Severity: classify.Critical, For: 30 * time.Second,
+		Expr:    withBackend(refusing(burning) + ` > $WebhookFailingClosed unless on (type, name) ` + harmless),
+		Summary: `Requests that the cluster depends on are refused because calls to webhook {{ $labels.name }} fail.`,
+		Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
+			itsBackend + breakGlass,
+		Variables: failureVariables,
+	},
+	{
+		Name: "WebhookCallsFailing", Asks: "Which webhooks fail so often that requests are refused?",
+		Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
+		Expr:    withBackend(refusing(worrying)),
+		Summary: `Requests are refused because calls to webhook {{ $labels.name }} fail.`,
+		Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` The API server refuses the requests` + forReached + `.` + answering + ofSome +
+			itsBackend,
+		Variables: failureVariables,
+	},
+	{
+		Name: "WebhookFailingOpen", Asks: "Which webhooks fail so often that requests pass without them?",
+		Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
+		Expr:    withBackend(passing(worrying) + unlessHanging),
+		Summary: `Requests pass unchecked because calls to webhook {{ $labels.name }} fail.`,
+		Description: ofCalls + ` to ` + webhookNamed + ` fail.` + ofPart + ` Requests pass without its checks or changes (failurePolicy Ignore)` + forReached + `.` + answering + ofSome +
+			itsBackend,
+		Variables: failureVariables,
+	},
+	{
+		Name: "WebhookAllCallsFailing", Asks: "Which webhooks are called seldom, and answer none of the calls?",
+		Severity: classify.Warning, Enhancement: classify.Critical, For: 15 * time.Minute,
+		KeepFiring: 5 * time.Minute,
+		Expr: withBackend(`
+			(sum by (type, name) (` + unanswered + `{` + isAdmission + `}) or on (type, name) ` + unansweredDay + `)
+			unless on (type, name) (` + warned + ` and on (type, name) ` + failedIn("30m") + ` >= 30)`),
+		Summary:     `Webhook {{ $labels.name }} answers none of its calls.`,
+		Description: `{{ $value | printf "%.0f" }} calls to ` + webhookNamed + ` in an hour, or in a day if there are few, failed. None was answered since the first of them: nothing shows that it works at all.` + answering + ofSome + itsBackend,
+		Variables:   webhookVariables,
+	},
+	{
+		Name: "WebhookNoneReachable", Asks: "Which API servers have reached no webhook in three of five minutes?",
+		Severity: classify.Critical, For: time.Minute, KeepFiring: 5 * time.Minute,
+		Expr: strings.NewReplacer("CUTOFF", cutOff, "NONE", noneReachable, "AGAIN", endedTwice(noneReachable), "FIRES", `ALERTS{alertname="WebhookNoneReachable", alertstate="firing"}`).Replace(`
+			CUTOFF and on (instance) count_over_time(NONE[5m:1m]) >= 3 and on (instance) NONE
+			or on (instance) (max_over_time(NONE[15m]) and on (instance) AGAIN and on (instance) FIRES)`),
+		Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
+		Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks failed in 2 of the last 5 minutes{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".`,
+		Variables:   variables("INSTANCE", "$labels.instance"),
+	},
 }
 
-// The records of failures where no call was answered, for webhooks that are called too
-// seldom for a ratio.
+// The records of failures where no call was answered, of webhooks that are called too seldom for a ratio.
 const (
-	// unanswered counts the failures of the last hour.
-	unanswered = `cluster_type_name_failure:webhook_auditor_calls_unanswered:increase1h`
-	// unansweredDay counts those of the last day, where calls failed in three of its
-	// hours, or very often.
+	unanswered    = `cluster_type_name_failure:webhook_auditor_calls_unanswered:increase1h`
 	unansweredDay = `cluster_type_name:webhook_auditor_calls_unanswered:increase1d`
 )
 
 // scraped is a series that each API server has, whatever it is asked.
 const scraped = promql.StepSeconds + `_count`
 
-// answers is the record of the counters of answers, refusals among them, of the affected
-// webhooks, before those of an hour ago: one that did not exist then has counted its answers
-// since.
+// answers is the record of the counters of answers, refusals among them, of the affected webhooks,
+// answersBefore are those of an hour ago: one that did not exist then has counted its answers since.
 const answers = `cluster_instance_type_name_operation_code:webhook_auditor_calls_answered:last5m`
 
 var answersBefore = `(

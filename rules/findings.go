@@ -11,16 +11,10 @@ import (
 
 // The records of the findings.
 const (
-	// registered are the registrations with findings, labelled with the namespaces
-	// of their backends and their failurePolicies.
-	registered = `cluster_type_configuration_name_namespace:webhook_auditor_webhook:last5m`
-	// scrapedInfo are the same, and how often each was scraped.
+	registered  = `cluster_type_configuration_name_namespace:webhook_auditor_webhook:last5m`
 	scrapedInfo = `cluster_type_configuration_name_namespace:webhook_auditor_webhook:count5m`
-	// critical are the registrations that reach what the cluster's stability
-	// depends on, conversions among them: a finding on one is critical only where
-	// controllers stop.
-	critical = `cluster_type_configuration_name:webhook_auditor_reach_vital:last5m`
-	// reportedFindings are the findings with the facts about their registrations.
+	// critical has conversions, too: a finding on one is critical only where controllers stop.
+	critical         = `cluster_type_configuration_name:webhook_auditor_reach_vital:last5m`
 	reportedFindings = `cluster_check_severity_type_configuration_name:webhook_auditor_finding:last5m`
 )
 
@@ -64,20 +58,20 @@ var findingRecords = []RecordingRule{
 	},
 }
 
-// expiresSoon is about the CA bundles of which little time is left, beside the alert that
-// fires for a month.
+// expiresSoon is about the CA bundles of which little time is left, beside the alert that fires for a month.
 func expiresSoon(checks []*classify.Check) Alert {
 	i := slices.IndexFunc(checks, func(c *classify.Check) bool { return c.Name == "ca-bundle-expiring" })
 	out := Alert{
 		Name: "WebhookCaBundleExpiresSoon", Severity: classify.Warning, For: time.Hour, Checks: checks[i : i+1],
-		Expr: `FOUND{CHECKS, severity="warning"} and on PER min by PER (last_over_time(webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds[5m])) - time() < 86400 * $expiresSoonDays`,
+		Expr: `FOUND{CHECKS, severity="warning"} ^ 0 * on PER group_left () (min by PER (last_over_time(webhook_auditor_webhook_ca_bundle_not_after_timestamp_seconds[5m])) - time() < 86400 * $expiresSoonDays)`,
 	}
 	complete(&out)
+	expires := strings.NewReplacer("within 30 days", "in {{ $value | humanizeDuration }}", "Impact: None yet.", "Then no call can succeed.")
+	out.Summary, out.Description = expires.Replace(out.Summary), expires.Replace(out.Description)
 	return out
 }
 
-// findingAlerts derives the alerts from the checks: one for each name, about the
-// findings of all checks that have it.
+// findingAlerts derives the alerts from the checks: one for each name, about the findings of all that have it.
 func findingAlerts(checks []*classify.Check) []Alert {
 	var alerts []Alert
 	for _, c := range checks {

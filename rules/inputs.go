@@ -47,11 +47,10 @@ var inputRecords = []RecordingRule{
 	{Name: countedCalls, Asks: "Are calls counted?", Expr: `group(` + promql.Requests + `)`},
 }
 
-// inputs are what is checked. Series of single webhooks exist only once one was
-// called, so each is looked for where one exists that is born together with it,
-// and the first, and those of kube-controller-manager, where an auditor runs.
-// With a scrape that fails, an API server's series go together, but the
-// auditor's stay: what is compared with those is looked for over 5 minutes.
+// inputs are what is checked. Series of single webhooks exist only once one was called, so each is looked
+// for where one exists that is born together with it, and the first, and those of kube-controller-manager,
+// where an auditor runs. With a scrape that fails, an API server's series go together, but the auditor's
+// stay: what is compared with those is looked for over 5 minutes.
 func inputs() []input {
 	out := []input{
 		{scraped, anyAuditor, `last_over_time(` + scraped + `[5m])`},

@@ -2,13 +2,11 @@ package rules
 
 import "strings"
 
-// What the auditor knows of webhooks stays known for a day after the last
-// auditor was scraped: an alert must not change because its auditor is away.
-// Records read what they recorded before.
+// What the auditor knows of webhooks stays known for a day after the last auditor was scraped: an alert
+// must not change because its auditor is away. Records read what they recorded before.
 
-// An auditor that was scraped and knew the cluster then, and when. It says all that
-// it knows at once, so that what it does not say now is gone. Whether
-// there is what no auditor says now is unknown.
+// An auditor that was scraped and knew the cluster then, and when. It says all that it knows at once, so
+// that what it does not say now is gone. Whether there is what no auditor says now is unknown.
 const (
 	auditorNow    = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[1m]))`
 	auditorSeen   = `group(last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))`
@@ -28,31 +26,23 @@ func remembered(name, series, now string) RecordingRule {
 const (
 	// thresholds are the latency thresholds. Each webhook of the auditor's has one.
 	thresholds = `cluster_type_name:webhook_auditor_latency_threshold_seconds:last1d`
-	// onVital are the webhooks that reach resources which the cluster's stability
-	// depends on.
+	// onVital are the webhooks that reach what the cluster's stability depends on.
 	onVital = `cluster_type_name:webhook_auditor_reach_vital:last1d`
-	// backendDown are the webhooks that no API server can call, by what the auditor
-	// knows of their backends.
+	// backendDown are the webhooks that no API server can call, by what the auditor knows.
 	backendDown = `cluster_type_name:webhook_auditor_backend_down:last1d`
 	// failsClosed are the webhooks whose failures refuse requests.
-	failsClosed = `cluster_type_name:webhook_auditor_failure_impact_closed:last1d`
-	// affectedThresholds are those of the affected webhooks.
+	failsClosed        = `cluster_type_name:webhook_auditor_failure_impact_closed:last1d`
 	affectedThresholds = `cluster_type_name:webhook_auditor_latency_threshold_affected_seconds:last1d`
-	// deregistered are the webhooks that were registered while their calls failed or
-	// were slow, and no longer are.
-	deregistered = `cluster_type_name:webhook_auditor_webhook_deleted:group`
-	// backends are the affected webhooks with the namespaces of their backends, ""
-	// where none is known.
+	deregistered       = `cluster_type_name:webhook_auditor_webhook_deleted:group`
+	// backends have the namespace "" where none is known.
 	backends = `cluster_type_name:webhook_auditor_backend:group`
 )
 
-// vitalClasses are the classes of the resources that the cluster's stability
-// depends on.
+// vitalClasses are those of the resources that the cluster's stability depends on.
 const vitalClasses = `class=~"critical|vital|virtual"`
 
-// inventoryRecords stand in the group of what reads them: an alert keeps the
-// namespace that it begins with, and a Prometheus that starts must know which
-// webhooks are harmless before an alert on one has waited.
+// inventoryRecords stand in the group of what reads them: an alert keeps the namespace that it begins with,
+// and a Prometheus that starts must know which webhooks are harmless before an alert on one has waited.
 var inventoryRecords = []RecordingRule{
 	remembered(thresholds, `webhook_auditor_webhook_latency_threshold_seconds`,
 		`max by (type, name, service_namespace) (SERIES)`),
@@ -61,23 +51,21 @@ var inventoryRecords = []RecordingRule{
 		`group by (type, name) (SERIES) or on (type, name) max by (type, name) (last_over_time(webhook_auditor_webhook_backend_ready[1m])) == 0`),
 }
 
-func affectedInventory() []RecordingRule {
-	return []RecordingRule{
-		{Name: affectedThresholds, Asks: "How long may calls of affected webhooks take?", Expr: thresholds + ` and on (type, name) ` + affected},
-		{
-			Name: deregistered, Asks: "Which webhooks were deleted while their calls failed?",
-			Expr: `group by (type, name) (last_over_time(` + affectedThresholds + `[6h])) unless on (type, name) ` + thresholds + ` and on () ` + auditorNow,
-		},
-		{
-			Name: backends, Asks: "In which namespace is the backend of each affected webhook that is still registered? Alerts that fire keep theirs.",
-			Expr: `(
-				topk by (type, name) (1, group by (type, name, namespace) (ALERTS{alertname=~"` + strings.Join(aboutCalls, "|") + `"}))
-				or on (type, name) group by (type, name, namespace) (topk by (type, name) (1,
-					label_replace(` + affectedThresholds + `, "namespace", "$1", "service_namespace", "(.*)")))
-				or on (type, name) ` + affected + `
-			) unless on (type, name) ` + deregistered,
-		},
-	}
+var affectedInventory = []RecordingRule{
+	{Name: affectedThresholds, Asks: "How long may calls of affected webhooks take?", Expr: thresholds + ` and on (type, name) ` + affected},
+	{
+		Name: deregistered, Asks: "Which webhooks were deleted while their calls failed?",
+		Expr: `group by (type, name) (last_over_time(` + affectedThresholds + `[6h])) unless on (type, name) ` + thresholds + ` and on () ` + auditorNow,
+	},
+	{
+		Name: backends, Asks: "In which namespace is the backend of each affected webhook that is still registered? Alerts that fire keep theirs.",
+		Expr: `(
+			topk by (type, name) (1, group by (type, name, namespace) (ALERTS{alertname=~"` + strings.Join(aboutCalls, "|") + `"}))
+			or on (type, name) group by (type, name, namespace) (topk by (type, name) (1,
+				label_replace(` + affectedThresholds + `, "namespace", "$1", "service_namespace", "(.*)")))
+			or on (type, name) ` + affected + `
+		) unless on (type, name) ` + deregistered,
+	},
 }
 
 // harmless are the webhooks that the auditor knows to reach nothing which the
@@ -101,8 +89,7 @@ func asWebhook(expr string) string {
 	return `label_replace(label_replace(` + expr + `, "name", "$1", "crd_name", "(.+)"), "type", "conversion", "", "")`
 }
 
-// asCalls gives counters of conversions the labels of calls: the operation is the pair of
-// versions.
+// asCalls gives counters of conversions the labels of calls: the operation is the pair of versions.
 func asCalls(expr string) string {
 	return `label_join(` + asWebhook(expr) + `, "operation", " to ", "from_version", "to_version")`
 }

@@ -16,27 +16,25 @@ func slowCallsTo(subject string) string {
 		`{{ range $facts }}{{ if .Labels.takes }} The {{ .Labels.takes }} is {{ .Value | humanizeDuration }}.{{ end }}{{ end }}`
 }
 
-func latencyAlerts() []Alert {
-	return []Alert{
-		{
-			Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on?",
-			Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 5 * time.Minute,
-			// Calls that time out fail, and are slow for longer: the page on the failures says it.
-			Expr:        withBackend(slow + `WebhookCriticalResourceSlow and on (type, name) ` + vitalOrUnknown + ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`),
-			Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster may depend on.`,
-			Description: slowCallsTo(webhookNamed) + ` Each request` + forReached + `, waits for it, whatever its failurePolicy. The cluster depends on these, or no auditor has reported within a day what it is called for.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.`,
-			Variables:   webhookVariables,
-		},
-		{
-			Name: "WebhookSlow", Asks: "Which others are slow?",
-			Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
-			KeepFiring:  5 * time.Minute,
-			Expr:        withBackend(slow + `WebhookSlow unless on (type, name) ` + vitalOrUnknown),
-			Summary:     `Webhook {{ $labels.name }} is slow.`,
-			Description: slowCallsTo(webhookNamed) + ` Each request that it is called for waits that long.` + itsBackend,
-			Variables:   webhookVariables,
-		},
-	}
+var latencyAlerts = []Alert{
+	{
+		Name: "WebhookCriticalResourceSlow", Asks: "Which slow webhooks does the cluster depend on?",
+		Severity: classify.Critical, For: 30 * time.Second, KeepFiring: 5 * time.Minute,
+		// Calls that time out fail, and are slow for longer: the page on the failures says it.
+		Expr:        withBackend(slow + `WebhookCriticalResourceSlow and on (type, name) ` + vitalOrUnknown + ` unless on (type, name) ALERTS{alertname="WebhookFailingClosed", alertstate="firing"}`),
+		Summary:     `Webhook {{ $labels.name }} slows down requests that the cluster may depend on.`,
+		Description: slowCallsTo(webhookNamed) + ` Whatever its failurePolicy, requests wait for it` + forReached + `. The cluster depends on these, or no auditor has reported within a day what it is called for.` + itsBackend + ` If it cannot be repaired at once, lower its timeoutSeconds: see the runbook.`,
+		Variables:   webhookVariables,
+	},
+	{
+		Name: "WebhookSlow", Asks: "Which others are slow?",
+		Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
+		KeepFiring:  5 * time.Minute,
+		Expr:        withBackend(slow + `WebhookSlow unless on (type, name) ` + vitalOrUnknown),
+		Summary:     `Webhook {{ $labels.name }} is slow.`,
+		Description: slowCallsTo(webhookNamed) + ` Each request that it is called for waits that long.` + itsBackend,
+		Variables:   webhookVariables,
+	},
 }
 
 // A webhook is slow where the 99th percentile of its calls is beyond its
@@ -44,17 +42,13 @@ func latencyAlerts() []Alert {
 // edges of the API server's histogram, so counting is exact, and reads one
 // bucket where a quantile reads nine.
 const (
-	// slowShare is the share of slow calls, of webhooks of which more than one
-	// call in a hundred is: mostly none.
 	slowShare = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6m`
-	// slowCount are the slow calls of these.
 	slowCount = `cluster_type_name:webhook_auditor_calls_slow:increase6m`
 	// slowLong is that of webhooks which are called now and then: slow in 3 slots
 	// of 5 minutes, and 5 times, in 6 hours, until they are quick for half an
 	// hour, or 20 times within five minutes, or not called any more.
 	slowLong = `cluster_type_name:webhook_auditor_calls_slow:ratio_increase6h`
 
-	// slowNow is the share of slow calls, of those that are called all the time, and of the others.
 	slowNow = `cluster_type_name:webhook_auditor_calls_slow:share`
 	// slowHeld are those that have been slow in 13 of 15 minutes, or of which most calls hang in 5, and
 	// for as long as they go on. Nothing begins whose cause has ended: the share of the last six
@@ -66,7 +60,6 @@ const (
 	// not known, they are those of which calls hang, until the page on it ends.
 	vitalOrUnknown = `(` + onVital + ` or (` + hangs + ` or on (type, name) ALERTS{alertname="WebhookCriticalResourceSlow", alertstate="firing"}) unless on (type, name) ` + thresholds + `)`
 
-	// hangs is the share of the calls that take so long that clients give up.
 	hangs = `cluster_type_name:webhook_auditor_calls_hanging:ratio_increase4m`
 )
 

@@ -129,6 +129,11 @@ func (n Number) decides(groups []Group) bool {
 	return slices.ContainsFunc(dependents()[n.Name], func(name string) bool { return slices.Contains(names, name) })
 }
 
+// tickets are the alerts that the threshold of one is about, of those that read what all are recorded in.
+var tickets = map[string][]string{
+	"WebhookCallsFailing": {"WebhookCallsFailing", "WebhookFailingOpen"}, "WebhookFailingOpen": {"WebhookFailingOpen"}, "WebhookConversionFailing": {"WebhookConversionFailing"},
+}
+
 // dependents are the alerts that depend on each number: those that read it, or records that do.
 var dependents = sync.OnceValue(func() map[string][]string {
 	reads, alerts, out := map[string][]string{}, alertNames(Groups()), map[string][]string{}
@@ -149,7 +154,9 @@ var dependents = sync.OnceValue(func() map[string][]string {
 				}
 			}
 		}
-		isOther := func(name string) bool { return !slices.Contains(depend, name) }
+		isOther := func(name string) bool {
+			return !slices.Contains(depend, name) || len(tickets[n.Name]) > 0 && !slices.Contains(tickets[n.Name], name)
+		}
 		out[n.Name] = slices.DeleteFunc(slices.Clone(alerts), isOther)
 	}
 	return out

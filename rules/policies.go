@@ -17,13 +17,10 @@ const plugins = promql.PluginSeconds + `_count`
 // The records of requests that policies refused, by the plugin that evaluates them.
 const (
 	policiesRefused = `cluster_plugin:webhook_auditor_policies_refused:increase10m`
-	// policiesBroken are the refusals that are neither denials nor failures of an
-	// expression, which count once at least for each request.
-	policiesBroken = `cluster_plugin:webhook_auditor_policies_broken:increase10m`
+	policiesBroken  = `cluster_plugin:webhook_auditor_policies_broken:increase10m`
 )
 
-// policiesFailed are the counters of what policies could not evaluate: what passed, and what was
-// not mutated. policiesFailing is how often they grew in six hours, where that goes on.
+// The records of what policies could not evaluate: what passed, and what was not mutated.
 const (
 	policiesFailed  = `cluster_instance_policy_failure:webhook_auditor_policies_failed:last5m`
 	policiesFailing = `cluster_policy_failure:webhook_auditor_policies_failed:increase6h_recurring`
@@ -87,8 +84,7 @@ const (
 
 var policyVariables = variables("POLICY BINDING", "$labels.policy $labels.policy_binding")
 
-// policiesGroup is about admission policies, and about what API servers read from
-// disk, of webhooks as well.
+// policiesGroup is about admission policies, and about what API servers read from disk.
 var policiesGroup = Group{
 	Name:           "webhook-auditor-policies",
 	Interval:       time.Minute,

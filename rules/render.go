@@ -331,6 +331,5 @@ func (o Options) pageURL(a Alert) string {
 }
 
 func duration(d time.Duration) *monitoringv1.Duration {
-	text := monitoringv1.Duration(model.Duration(d).String())
-	return &text
+	return new(monitoringv1.Duration(model.Duration(d).String()))
 }

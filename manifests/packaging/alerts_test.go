@@ -2,6 +2,8 @@ package packaging
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -22,7 +24,8 @@ func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 		{`{severities: enhancement}`, `--severities=enhancement`},
 		{`{severities: enhancement, thresholds: {WebhookFailingOpen: 0.1}}`, `--severities=enhancement --threshold=WebhookFailingOpen=0.1`},
 		{`{disabled: [WebhookSlow, WebhookBackendDown]}`, `--disable=WebhookSlow,WebhookBackendDown`},
-		{`{thresholds: {WebhookFailingClosed: 0.03, pageShare: 0.15, pageHalfMinutes: 20, pageSlots: 5}}`, `--threshold=WebhookFailingClosed=0.03,pageShare=0.15,pageHalfMinutes=20,pageSlots=5`},
+		{`{thresholds: {` + numbers(t, 0.5, ": ") + `}}`, `--threshold=` + numbers(t, 0.5, "=")},
+		{`{thresholds: {` + numbers(t, 1.5, ": ") + `}}`, `--threshold=` + numbers(t, 1.5, "=")},
 		{`{critical: [WebhookFailingOpen]}`, `--critical=WebhookFailingOpen`},
 	} {
 		for _, platform := range []string{`prometheusOperator: {enabled: true}`, `openshift: {enabled: true}`} {
@@ -46,6 +49,20 @@ func TestAlertsAreThoseOfTheCommandLine(t *testing.T) {
 			})
 		}
 	}
+}
+
+// numbers are all that have an option, so many times their value, or the lowest that works.
+func numbers(t *testing.T, factor float64, equals string) string {
+	t.Helper()
+	var of struct {
+		Numbers map[string]struct{ Value, Lowest float64 }
+	}
+	must.Succeed(t, json.Unmarshal(must.Get(os.ReadFile("../../rules/adjustable.json"))(t), &of))
+	var out []string
+	for name, n := range of.Numbers {
+		out = append(out, fmt.Sprintf("%s%s%g", name, equals, max(factor*n.Value, n.Lowest)))
+	}
+	return strings.Join(out, ",")
 }
 
 // TestStatusPage: with its address, the chart's alerts and boards lead to the page
