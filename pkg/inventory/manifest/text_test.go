@@ -39,9 +39,10 @@ func TestServerVersion(t *testing.T) {
 		"OpenShift's first update":       {clusterVersion("{desired: {version: 4.21.0}, history: [{state: Partial, version: 4.21.0}]}"), "v1.34"},
 		"OpenShift's wish":               {clusterVersion("{desired: {version: 4.3.1}}"), "v1.16"},
 		"OpenShift before it kept step":  {clusterVersion("{desired: {version: 4.2.0}}"), "unknown"},
-		"an OpenShift to come":           {clusterVersion("{desired: {version: 5.0.0}}"), "unknown"},
+		"an OpenShift to come":           {clusterVersion("{desired: {version: 5.4.0}}"), "unknown"},
 		"the newest kubelet":             {node("a", "v1.33.1") + node("b", "v1.34.1") + node("c", "v1.32.9"), "v1.34.1"},
 		"no version":                     {node("a", "latest"), "unknown"},
+		"an object with such a field":    {"apiVersion: example.com/v1\nkind: Build\ngitVersion: v1.30.0\n", "unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := readString(t, test.text)
