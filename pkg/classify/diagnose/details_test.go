@@ -30,7 +30,7 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-// TestDetails: what a backend said, without what another program printed around it.
+// TestDetails: what a backend answered, without what another program printed around it.
 func TestDetails(t *testing.T) {
 	const denied = `admission webhook "w.example.com" denied the request: no`
 	const ruler = "\n-------------------------------------------------------------------------------\n"

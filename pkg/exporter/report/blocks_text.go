@@ -79,8 +79,8 @@ func (p printer) line(l Line, m margins, labels int) {
 }
 
 // alignRight puts the aside at the right edge, where it fits there.
-func (p printer) alignRight(text string, used int, line []word) []word {
-	out := words(text, Dim)
+func (p printer) alignRight(content string, used int, line []word) []word {
+	out := words(content, Dim)
 	if len(out) == 0 || p.Width == 0 {
 		return out
 	}

@@ -265,9 +265,10 @@ func (m *Matcher) libraries() int {
 }
 
 func (v *validator) variables(fieldPath *field.Path, variables []admissionv1.Variable, d declared, libraries int) {
-	composed := composites.getOrCompute(libraries, func() *plugincel.CompositedCompiler { return newComposite(libraries) })
+	newCompiler := func() *plugincel.CompositedCompiler { return newComposite(libraries) }
+	composed := composites.getOrCompute(libraries, newCompiler)
 	if len(variables) > 0 {
-		composed = newComposite(libraries)
+		composed = newCompiler()
 	}
 	v.compile = func() plugincel.Compiler { return composed }
 	for i, variable := range variables {
