@@ -141,7 +141,7 @@ func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 		}
 	}
 	if len(reasons) == 0 {
-		reasons = []string{"no webhook configuration, CRD or admission policy in it: name another PATH, or pass --allow-empty"}
+		reasons = []string{"no webhook configuration, CRD or admission policy in it: name another PATH; audit and diff take --allow-empty"}
 	}
 	return fmt.Errorf("reading %s: %s", strings.Join(names, ", "), strings.Join(reasons, "; "))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
 // result is what a command printed, and its exit code.
@@ -177,6 +179,45 @@ func TestExplainLeavesUnreadOpen(t *testing.T) {
 		if got := report.NewExplanation(chain, snapshot).Verdict(); !strings.HasSuffix(got, test.verdict) {
 			t.Errorf("with errors %v: %q, want %q", snapshot.Errors, got, test.verdict)
 		}
+	}
+}
+
+// TestExplainAgreesWithFindings: the webhooks that explain says cannot be called are those whose
+// calls fail by a finding.
+func TestExplainAgreesWithFindings(t *testing.T) {
+	asked := map[bool]int{}
+	for _, file := range must.Get(filepath.Glob("../../pkg/classify/testdata/*.yaml"))(t) {
+		objects, _ := manifest.Read([]string{file}, manifest.Options{})
+		r := must.Get(classify.DefaultPolicy().Evaluate(t.Context(), objects.Snapshot(time.Now())))(t)
+		fails := map[inventory.Ref]bool{}
+		for _, f := range r.Findings { // of a matchCondition, for some resources
+			if f.Check.Fails() && f.Severity > classify.Info && f.Check.Name != "failing-match-condition" {
+				fails[f.Webhook] = true
+			}
+		}
+		for _, p := range r.Profiles {
+			if len(p.Matched) == 0 {
+				continue
+			}
+			first := p.Matched[0]
+			i := slices.IndexFunc(p.Matcher.Operations(first.Resource), first.Operations.Has)
+			ask := requestArguments{operation: string(p.Matcher.Operations(first.Resource)[i]), resource: first.Resource.String()}
+			chain, err := ask.chain(knowledge{Matcher: p.Matcher})
+			if err != nil {
+				continue
+			}
+			for _, s := range report.NewExplanation(chain, p.Snapshot).Chain {
+				if s.Ref == p.Ref && s.Called == admission.Yes {
+					asked[fails[p.Ref]]++
+					if isDead := s.Unreachable != ""; isDead != fails[p.Ref] {
+						t.Errorf("%s: %s: explain says it is %q, findings that calls fail: %t", file, p.Name, s.Unreachable, fails[p.Ref])
+					}
+				}
+			}
+		}
+	}
+	if asked[true] < 20 || asked[false] < 50 {
+		t.Errorf("asked about %v webhooks only", asked)
 	}
 }
 

@@ -66,8 +66,11 @@ denied or failed, as audit logs of the API servers record it: by webhook, or
 
 func (t *top) run(ctx context.Context, _ []string, s streams) error {
 	logged := len(t.observe.audit.paths) > 0
-	if !logged && (t.column != report.AuditDimensions[0] || len(t.paths) > 0) {
-		return usageError{errors.New("--by and --from: must be given with --audit-log: no metric has users or namespaces, and files no metrics")}
+	switch {
+	case !logged && len(t.paths) > 0:
+		return usageError{errors.New("--from: must be given with --audit-log: files have no metrics")}
+	case !logged && t.column != report.AuditDimensions[0]:
+		return usageError{errors.New("--by: must be given with --audit-log: no metric has users or namespaces")}
 	}
 	if !logged && !t.observe.enabled() {
 		t.observe.source = "apiserver"

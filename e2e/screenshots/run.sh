@@ -25,7 +25,5 @@ if [ "${KEEP:-}" = 1 ]; then
   for picture in "${kept[@]}"; do
     cp "../bin/screenshots/$picture-1440.png" "../../dashboards/screenshots/$picture.png"
   done
-  for picture in incident webhooks-light resource-dark; do
-    cp "../bin/screenshots/page/$picture.png" "../../dashboards/screenshots/page-$picture.png"
-  done
+  (cd .. && CHROMIUM="$chromium" PICTURES=write go test -count=1 -run TestPictures ./suites/page)
 fi

@@ -70,7 +70,9 @@ function seen(page) {
       ready: e.dataset.ready === 'true',
       error: e.dataset.error ?? e.querySelector('[data-error]')?.dataset.error,
       text: e.innerText,
-      cut: [...e.querySelectorAll('h2')].some((h) => h.scrollWidth > h.clientWidth),
+      cut: [...e.querySelectorAll('h2, [role=gridcell], [role=columnheader]')]
+        .filter((c) => c.scrollWidth > c.clientWidth + 1 || c.scrollHeight > c.clientHeight + 1)
+        .map((c) => c.textContent),
     }));
     const places = [...document.querySelectorAll('[data-panel] *')]
       .filter((e) => e.children.length === 0 && e.textContent)
@@ -87,7 +89,7 @@ function complete(name, { says = {}, state }, { panels, lines, regions }) {
   if (!lines && state === 'incident') complain(`${name}: no annotation marks the incident`);
   for (const p of panels) {
     if (!p.ready || p.error) complain(`${name}: ${p.title}: ${p.error ?? 'not ready'}`);
-    if (p.cut) complain(`${name}: the title ${p.title} is cut`);
+    for (const text of p.cut) complain(`${name}: ${p.title}: cut: ${text}`);
     if (/\bNo data\b|NaN|undefined|\{\{|-∞/.test(p.text)) complain(`${name}: ${p.title}: ${/.*(No data|NaN|undefined|\{\{|-∞).*/.exec(p.text)[0]}`);
   }
   for (const [title, text] of Object.entries(says)) {

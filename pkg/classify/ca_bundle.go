@@ -18,11 +18,10 @@ var caBundleInvalid = &Check{
 	For:             5 * time.Minute,
 	Cause:           "CA bundle has no valid certificate",
 	Find: func(p *Profile) []Problem {
-		a := p.Webhook.Backend.Authority
-		if a == nil || a.Placeholder || a.Blanked || anyValid(a, p.Snapshot.Taken) ||
-			p.isToApply() && injectorOf(p.Object.Annotations).name != "" { // which replaces it
+		if !p.isUntrusted() {
 			return nil
 		}
+		a := p.Webhook.Backend.Authority
 		severity, consequence := consequences(p)
 		why, brief := invalidity(a, p.Snapshot.Taken)
 		return []Problem{{
@@ -32,6 +31,13 @@ var caBundleInvalid = &Check{
 			Fix:      mendBundle(p, a),
 		}}
 	},
+}
+
+// isUntrusted reports whether the CA bundle has no valid certificate.
+func (p *Profile) isUntrusted() bool {
+	a := p.Webhook.Backend.Authority
+	return a != nil && !a.Placeholder && !a.Blanked && !anyValid(a, p.Snapshot.Taken) &&
+		!(p.isToApply() && injectorOf(p.Object.Annotations).name != "") // which replaces it
 }
 
 // mendBundle is how a CA bundle becomes valid: what was never one is not renewed.

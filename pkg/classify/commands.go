@@ -151,6 +151,26 @@ func (p *Profile) lookAtBackend() string {
 	return LookAtBackend + " " + ShellFlag("-n", p.State.Service.Namespace)
 }
 
+// Uncallable completes "its backend …": why no call of the webhook succeeds now, and the command
+// that shows it; "" where nothing is known to be wrong.
+func Uncallable(w *inventory.Webhook, s *inventory.Snapshot) (why, look string) {
+	p, probe := &Profile{Webhook: w, Snapshot: s, State: s.State(w.Backend)}, s.Probes[w.Ref]
+	faults := certificateFaults(p, probe.Certificate)
+	object := fmt.Sprintf("kubectl get %s -o yaml", ObjectName(p))
+	switch {
+	case p.State.Fault != inventory.Sound && p.State.Certain():
+		return p.State.Detail, p.lookAtBackend()
+	case p.isUntrusted():
+		_, brief := invalidity(w.Backend.Authority, s.Taken)
+		return "is not trusted, as the CA bundle " + brief, object
+	case len(faults) > 0 && !probe.Outside:
+		return "shows a certificate that " + sentence(faults, 0), object
+	case probe.Answer == inventory.AnswerNoTLS && !probe.Outside:
+		return "does not answer with TLS", object
+	}
+	return "", ""
+}
+
 // look is the command that shows the cause of a finding on the webhook or policy; the
 // Profile is nil of a policy.
 func (f *Finding) look(p *Profile) string {

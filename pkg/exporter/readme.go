@@ -22,15 +22,15 @@ Admission series join on (name, type); conversion series join crd_name with name
 
 Several replicas export the same series, and a join that meets one twice stops the whole rule. Read them as `+"`max without (instance, pod, endpoint, container) (…)` or `max by (…) (…)`"+` of the labels you need.
 
-A family has no more than %d series, unless the table says otherwise; what is beyond that is dropped, the least important first, and counted in `+"`%s`"+`.
+A family has no more than %d series, unless the table says otherwise. More are dropped, the least important first, and counted in `+"`%s`"+`.
 Neither its rules nor the resources of the cluster give a webhook more series: one on `+"`*/*`"+` has about a dozen.
 
-The flag `+"`--web.max-series`"+` sets another bound, and the others in proportion. What is lost beyond it:
+The flag `+"`--web.max-series`"+` sets another bound, and the others in proportion. Lost beyond it are:
 
 - of the findings the mildest; the totals count all of them;
 - of `+"`%s`"+` the classes sensitive, then virtual;
 - of the families with a series for each webhook, the last ones by type and configuration: those that validate. Alerts on
-  them fire all the same, without naming what registers the webhook; its calls count as slow from 1 s, and WebhookNotInInventory fires for it.
+  them fire all the same, without the name of the configuration. Their calls count as slow from 1 s, and WebhookNotInInventory fires for them.
 
 With 20,000 webhooks, that is half of them; `+"`--web.max-series=20000`"+` keeps all, for twice the series.
 
@@ -64,7 +64,7 @@ func writeFamily(b *bufio.Writer, f Family, kind string) {
 func writeObserved(b io.Writer) {
 	fmt.Fprint(b, "\n## What API servers count\n\nWith `--observe=apiserver --web.observed-metrics`, also what the API servers counted at the last observation, a minute ago at most: for a Prometheus that\n"+
 		"scrapes no API server. `webhook-auditor print rules --signals=auditor` prints the alerts on them. The labels are those of the API server, with `server`, its\n"+
-		"address, and `server_start`, the second of its start: behind a load balancer it is one of several. Of histograms there are the edges that alerts read.\n"+
+		"address, and `server_start`, the second of its start. Behind a load balancer it is one of several. Of histograms there are the edges that alerts read.\n"+
 		fmt.Sprintf("A family has no more than %d times as many series as one above.\n\n", observedPerSeries)+
 		"| Series | Of the API server |\n| --- | --- |\n")
 	for _, family := range observed.Exported() {

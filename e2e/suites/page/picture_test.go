@@ -15,7 +15,7 @@ import (
 // pictures are those in documents: what is asked, if anything, and what of the page they must
 // show as it is.
 var pictures = []struct{ name, theme, path, ask, shows string }{
-	{"page-incident", "light", "/", "", `.top nav a, .headline .lead, .headline summary b, .headline .step code, section[aria-label="Broken now"] summary b`},
+	{"page-incident", "light", "/", "", `.top nav a, .headline .lead, .headline summary b, .headline .step code, section[aria-label="Also broken"] summary b`},
 	{"page-webhooks-light", "light", "/webhooks", "", `.top nav a, thead th, tbody th a, tbody .state`},
 	{"page-ask-dark", "dark", "/ask", "create secrets -n default", `.top nav a, main h2, svg text, thead th`},
 }

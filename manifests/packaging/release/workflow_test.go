@@ -62,6 +62,23 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
+// TestVersions: all that names the next release names the first one of the CHANGELOG.
+func TestVersions(t *testing.T) {
+	next := regexp.MustCompile(`(?m)^## v(\S+?),? `).FindSubmatch(read(t, "../../../CHANGELOG.md"))
+	named := regexp.MustCompile(`(?m)(?:appVersion|version|default|rev): v?(\d+\.\d+\.\d+)$|webhook-auditor@v(\S+)`)
+	for file, want := range map[string]int{"manifests/chart/Chart.yaml": 2, "action.yml": 1, "templates/webhook-auditor.yml": 1, "docs/ci.md": 3} {
+		found := named.FindAllStringSubmatch(string(read(t, "../../../"+file)), -1)
+		for _, m := range found {
+			if m[1]+m[2] != string(next[1]) {
+				t.Errorf("%s: %s: CHANGELOG.md has %s", file, m[0], next[1])
+			}
+		}
+		if len(found) != want {
+			t.Errorf("%s names %d versions, want %d", file, len(found), want)
+		}
+	}
+}
+
 // workflowPublishes runs the steps of the release workflow without a network, on
 // the files of a release.
 func workflowPublishes(t *testing.T, r release) {
@@ -76,9 +93,6 @@ func workflowPublishes(t *testing.T, r release) {
 	steps := 0
 	for _, step := range w.Jobs["release"].Steps {
 		if step.Uses != "" {
-			if _, pin, _ := strings.Cut(step.Uses, "@"); len(pin) != 40 {
-				t.Errorf("%s is not pinned by digest", step.Uses)
-			}
 			continue
 		}
 		steps++

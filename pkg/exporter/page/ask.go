@@ -39,10 +39,10 @@ type askPage struct {
 	Examples     []example
 	// Problem is why there is no answer.
 	Problem string
-	// Verdict is the answer in a line, Answer what follows.
-	Verdict string
-	Answer  report.Blocks
-	Drawing *timeline
+	// Verdict is the answer in a line, Look the command that shows why, Answer what follows.
+	Verdict, Look string
+	Answer        report.Blocks
+	Drawing       *timeline
 }
 
 type example struct{ Name, Text string }
@@ -122,26 +122,14 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 	}
 	e := report.NewExplanation(chain, v.Snapshot)
 	e.Inputs = nil // the overview has them
-	blocks := e.Text(report.TextOptions{})
+	blocks := e.Details(report.TextOptions{})
 	for _, b := range blocks {
 		for i := range b.Lines {
 			b.Lines[i].Text = strings.TrimSuffix(b.Lines[i].Text, " (-v)") // a page has no flags
 		}
 	}
-	p.Verdict, p.Drawing = blocks[0].Heading, draw(e)
-	p.Answer = v.linked(slices.Concat(v.look(e), blocks[1:])).Bounded(maxAnswered)
-	return nil
-}
-
-// look has the first command where a webhook that fails refuses the request.
-func (v *view) look(e report.Explanation) report.Blocks {
-	for _, step := range e.Chain {
-		for _, f := range v.ofWebhook[step.Ref] {
-			if p := v.byRef[step.Ref]; p != nil && f.Check.Fails() && f.Severity > classify.Info && !f.Acknowledged {
-				return report.Blocks{{Heading: "First, look at " + p.Name, Commands: []string{f.Look}}}
-			}
-		}
-	}
+	p.Verdict, p.Look, p.Drawing = e.Verdict(), e.Look(), draw(e)
+	p.Answer = v.linked(blocks).Bounded(maxAnswered)
 	return nil
 }
 
@@ -151,31 +139,9 @@ func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks
 	d := report.NewDiagnosis(lists.Map(found, explain), v.Snapshot)
 	d.Inputs = nil // the overview has them
 	blocks := d.Text(report.TextOptions{})
-	for i := range blocks {
-		for n, l := range blocks[i].Lines {
-			blocks[i].Lines[n] = copyable(l)
-		}
-	}
 	verdict := blocks[0].Heading
 	blocks[0].Heading = "What to do"
 	return verdict, v.linked(blocks[:min(len(blocks), maxAnswered)]).Bounded(maxAnswered)
-}
-
-// copyable has the commands of a line below it, each by itself.
-func copyable(l report.Line) report.Line {
-	parts := report.FixParts(l.Text)
-	if !slices.ContainsFunc(parts, func(p report.FixPart) bool { return p.Command }) {
-		return l
-	}
-	l.Text = ""
-	for _, p := range parts {
-		line := report.Line{Text: p.Text}
-		if p.Command {
-			line = report.Line{Command: p.Text}
-		}
-		l.Under = append(l.Under, line)
-	}
-	return l
 }
 
 // examples are an error of the worst webhook, an object and a request.

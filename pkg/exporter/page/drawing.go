@@ -73,7 +73,7 @@ func draw(e report.Explanation) *timeline {
 	}
 	t.mark(e.Deadlines)
 	if e.BudgetSeconds > end {
-		t.More = fmt.Sprintf("The API server ends the request after %d s: of %d s, what would come later is not called. ", end, e.BudgetSeconds)
+		t.More = fmt.Sprintf("The timeouts add up to %d s, but the API server ends the request after %d s and calls no later webhook. ", e.BudgetSeconds, end)
 	}
 	if omitted := len(webhooks) - len(first); omitted > 0 {
 		t.More += fmt.Sprintf("… and %d more, which are called as well", omitted)

@@ -94,7 +94,7 @@ func (v *view) groups(causes []*cause) []group {
 	if v.inFile { // which leads to no other page
 		most = maxRows
 	}
-	for when, title := range urgencies {
+	for when, title := range groupTitles {
 		members := lists.Filter(causes, func(c *cause) bool { return c.urgency.When == report.When(when) })
 		if len(members) == 0 {
 			continue
@@ -177,7 +177,11 @@ type causeText struct {
 
 func (c *cause) broken() bool { return c.urgency.When == report.BrokenNow }
 
-var urgencies = []string{report.BrokenNow: "Broken now", report.AtRisk: "At risk", report.ToReview: "To review"}
+var (
+	urgencies = []string{report.BrokenNow: "Broken now", report.AtRisk: "At risk", report.ToReview: "To review"}
+	// groupTitles are those below the cause that stops most.
+	groupTitles = []string{report.BrokenNow: "Also broken", report.AtRisk: "At risk", report.ToReview: "To review"}
+)
 
 // since says for how long, and since when, as far as that is known.
 type since struct{ What, For, At string }
@@ -253,15 +257,20 @@ func (v *view) describe(c *cause) *causeText {
 	return t
 }
 
-// once leaves each command, and a fix that several findings share, in one place.
+// once leaves each command, and a fix that several findings share, in one place. A command keeps
+// the words before it: when to delete is more than the deletion.
 func (t *causeText) once() {
 	parts := map[report.FixPart]bool{{Text: t.Look, Command: true}: true}
 	for i := range t.Findings {
-		t.Findings[i].Fix = slices.DeleteFunc(t.Findings[i].Fix, func(p report.FixPart) bool {
-			merged := parts[p]
+		var fix []report.FixPart
+		all := t.Findings[i].Fix
+		for n, p := range all {
+			if !parts[p] || !p.Command && n+1 < len(all) && all[n+1].Command && !parts[all[n+1]] {
+				fix = append(fix, p)
+			}
 			parts[p] = true
-			return merged
-		})
+		}
+		t.Findings[i].Fix = fix
 	}
 }
 

@@ -185,8 +185,9 @@ func TestAsk(t *testing.T) {
 	expect.Contains(t, strings.ReplaceAll(form, "&#34;", `"`), `failed calling webhook "`, "create pods -n default", "kind: Pod")
 	for text, wants := range map[string][]string{
 		failed:                           {"<h2>Webhook configmaps.legacy.example.com: service-missing</h2>", `href="./webhooks/validating/legacy-operator/configmaps.legacy.example.com"`, `href="./checks/service-missing"`, `kubectl get deploy,svc,endpointslices,pods -n legacy</code><button`},
-		"create pods -n shop":            {"CREATE pods in shop", `<svg class="chain"`, "namespace shop does not exist", `href="./webhooks/validating/guard/pods.guard.example.com"`},
+		"create pods -n shop":            {"<h2>CREATE pods in shop is answered with 404, as namespace shop does not exist. If it did, the request meets", `<svg class="chain"`, `href="./webhooks/validating/guard/pods.guard.example.com"`},
 		"kubectl create configmaps -n a": {"CREATE configmaps in a"},
+		"create configmaps -n legacy":    {"refused now, as configmaps.legacy.example.com cannot be called", `First, look</span><div class="command"><code class="block" tabindex="0">kubectl get deploy,svc,endpointslices,pods -n legacy</code>`},
 		"create the pods in namespace b": {"CREATE pods in b"},
 		`{"kind": "ConfigMap"}`:          {"no such request"}, // by the stand-in for explain
 		"legacy":                         {"Names with legacy", `configmaps.legacy.example.com">`},
@@ -370,7 +371,7 @@ func TestLongChain(t *testing.T) {
 		o.Mutating = append(o.Mutating, kubetest.Mutating(w.Name, mutates))
 	}
 	body := post(serve(reporttest.Evaluated(t, o.Snapshot(reporttest.Taken))), "create pods -n default", "same-origin").Body.String()
-	expect.Contains(t, body, "The API server ends the request after 34 s: of 1800 s", ">34 s</text>", ">hook-00.example.com, 30 s</text>")
+	expect.Contains(t, body, "The timeouts add up to 1800 s, but the API server ends the request after 34 s", ">34 s</text>", ">hook-00.example.com, 30 s</text>")
 	bars := regexp.MustCompile(`<rect class="bar[^"]*" x="([0-9.]+)%" y="\d+" width="([0-9.]+)%"`).FindAllStringSubmatch(body, -1)
 	expect.Equal(t, 60, len(bars))
 	for _, m := range bars {

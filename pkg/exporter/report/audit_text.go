@@ -74,7 +74,11 @@ func (d Document) Text(o TextOptions) Blocks {
 // recorded reports whether the inputs are what was gathered of a cluster: there a
 // configuration is found by its name, and changed by commands, not in a file.
 func (d Document) recorded() bool {
-	return len(d.Inputs) > 0 && !slices.ContainsFunc(d.Inputs, func(i inventory.Input) bool { return i.Kind == "manifests" })
+	return len(d.Inputs) > 0 && !ofManifests(d.Inputs)
+}
+
+func ofManifests(inputs []inventory.Input) bool {
+	return slices.ContainsFunc(inputs, func(i inventory.Input) bool { return i.Kind == "manifests" })
 }
 
 // byUrgency separates the findings: what fails now, what can fail, and what to look at
@@ -86,6 +90,12 @@ func byUrgency(findings []Finding) (now, risk, review []Finding) {
 		return lists.Filter(open, func(f Finding) bool { return f.urgency().When == when })
 	}
 	return group(BrokenNow), group(AtRisk), group(ToReview)
+}
+
+// mostUrgentFirst are all findings in the order of a text, the acknowledged ones last.
+func mostUrgentFirst(findings []Finding) []Finding {
+	_, acknowledged := separateAcknowledged(findings)
+	return append(slices.Concat(byUrgency(findings)), acknowledged...)
 }
 
 func separateAcknowledged(findings []Finding) (open, acknowledged []Finding) {
@@ -180,6 +190,7 @@ func (o TextOptions) brief(f Finding) []Line {
 	}
 	most, message := 2*width-longestWord, text.Capital(cmp.Or(f.Brief, f.Message))
 	if f.Severity == classify.Info {
+		most = max(most, leastInfo)
 		return Sentences(text.Shorten(shortened(message, most), most))
 	}
 	// A Brief says what breaks, and after a colon why.
@@ -198,6 +209,8 @@ func (o TextOptions) brief(f Finding) []Line {
 const (
 	// longest is how long a brief message may be where no terminal bounds it.
 	longest = 200
+	// leastInfo is how long it may be in a narrow terminal: two lines of 80 columns.
+	leastInfo = 2*(80-underIndent) - longestWord
 	// longestWord is what is left free of a line at most, as no word is broken.
 	longestWord = 20
 )
@@ -325,7 +338,7 @@ func (d Document) upgradeNotes(o TextOptions) []Line {
 // foot says what the input lacked, and what to ask next.
 func (d Document) foot(o TextOptions) []Line {
 	out := inputLines(d.Inputs, d.Taken, o)
-	if open, _ := separateAcknowledged(d.Findings); len(open) > 0 {
+	if open := slices.Concat(byUrgency(d.Findings)); len(open) > 0 {
 		next := "About a check: explain " + open[0].Check
 		if !o.Served {
 			next += " · In a browser: -o html"

@@ -18,12 +18,18 @@ var classes = map[Tone]string{Critical: "state state-bad", Warning: "state state
 
 var blocksHTML = template.Must(template.New("blocks").Funcs(template.FuncMap{
 	"clean": text.Clean, "complete": Complete,
+	"label": func(l Line) string { // a command below another line needs no place for one
+		if l.Command != "" {
+			return strings.TrimSpace(l.Label)
+		}
+		return l.Label
+	},
 	"class": func(t Tone) string { return classes[t] },
 	"parts": func(s string) []FixPart { return fixParts(text.Clean(shortenLists(s))) },
 }).Parse(`
 {{- define "command"}}<div class="command"><code class="block" tabindex="0">{{clean .}}</code>{{if complete .}}<button type="button" class="copy" hidden>Copy</button>{{end}}</div>{{end}}
 {{- define "link"}}{{if .URL}}<a href="{{.URL}}">{{clean .Text}}</a>{{else}}{{clean .Text}}{{end}}{{end}}
-{{- define "line"}}{{with .Label}}<span class="label">{{with class $.Tone}}<span class="{{.}}">{{clean $.Label}}</span>{{else}}{{clean .}}{{end}}</span> {{end}}
+{{- define "line"}}{{with label .}}<span class="label">{{with class $.Tone}}<span class="{{.}}">{{clean $.Label}}</span>{{else}}{{clean .}}{{end}}</span> {{end}}
 {{- with .Name}}<strong>{{if $.URL}}<a href="{{$.URL}}">{{clean .}}</a>{{else}}{{clean .}}{{end}}</strong> {{end}}
 {{- if and .Tone (not .Label)}}<span class="{{class .Tone}}">{{clean .Text}}</span>{{else}}{{range parts .Text}}{{if .Command}}<code>{{.Text}}</code>{{else}}{{.Text}}{{end}}{{end}}{{end}}
 {{- with .Aside}} <small>{{clean .}}</small>{{end}}

@@ -155,7 +155,7 @@ func (e diagnosedError) block() Block {
 	if e.Look != "" {
 		out.Lines = append(out.Lines, Line{Label: "look:", Command: e.Look})
 	}
-	out.Add("fix:", Line{Text: e.Fix})
+	out.Lines = append(out.Lines, partLines("fix:", e.Fix)...)
 	for _, note := range e.Notes {
 		out.Add("note:", Line{Text: note})
 	}

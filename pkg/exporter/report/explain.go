@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
@@ -104,6 +105,7 @@ type ConversionStep struct {
 	Detail         string          `json:"detail"`
 	Backend        string          `json:"backend"`
 	Unreachable    string          `json:"unreachable,omitempty" jsonschema:"Unreachable completes \"its backend …\": why it cannot be called now; absent where nothing is known to be wrong."`
+	look           string
 }
 
 // ChainStep is a webhook of the chain, or a policy with a binding.
@@ -124,6 +126,8 @@ type ChainStep struct {
 	Ready             int             `json:"ready,omitempty" jsonschema:"Ready counts the ready endpoints of its Service; absent where that is not known."`
 	Unreachable       string          `json:"unreachable,omitempty" jsonschema:"Unreachable completes \"its backend …\": why it cannot be called now; absent where nothing is known to be wrong."`
 	Observed          *Observed       `json:"observed,omitempty" jsonschema:"Observed is what was measured of the webhook, for all its requests."`
+	// look shows why it cannot be called, or refuses.
+	look string
 }
 
 // SkippedStep is a webhook that is not called, or a policy that is not evaluated.
@@ -169,9 +173,9 @@ func NewExplanation(c admission.Chain, s *inventory.Snapshot) Explanation {
 	}
 	if step := c.Conversion; step != nil {
 		w := step.Webhook
+		why, look := classify.Uncallable(w, s)
 		e.Conversion = &ConversionStep{
-			w.Ref, wholeSeconds(w.Timeout), step.Match, step.Detail,
-			w.Backend.String(), unreachable(s.State(w.Backend)),
+			w.Ref, wholeSeconds(w.Timeout), step.Match, step.Detail, w.Backend.String(), why, look,
 		}
 	}
 	for _, step := range c.SkippedPolicies {
@@ -266,23 +270,16 @@ func markUnseen(chain []ChainStep) {
 }
 
 func newWebhookStep(step admission.Step, op admission.Operation, s *inventory.Snapshot) ChainStep {
-	w, state := step.Webhook, s.State(step.Webhook.Backend)
+	w := step.Webhook
+	why, look := classify.Uncallable(w, s)
 	return ChainStep{
 		Ref:           w.Ref,
 		FailurePolicy: string(w.FailurePolicy), TimeoutSeconds: wholeSeconds(w.Timeout),
 		Called: step.Match, Refuses: step.Refused, Detail: step.Detail,
 		Reinvocable: (admission.Budget{}).Add(w, op).Reinvocable > 0,
-		Backend:     w.Backend.String(), Ready: state.Ready, Unreachable: unreachable(state),
+		Backend:     w.Backend.String(), Ready: s.State(w.Backend).Ready, Unreachable: why, look: look,
 		Observed: newObserved(s.Observed, w.Series()),
 	}
-}
-
-// unreachable is why the backend cannot be called now, "" where nothing is known to be wrong.
-func unreachable(state inventory.BackendState) string {
-	if state.Fault == inventory.Sound || !state.Certain() {
-		return ""
-	}
-	return state.Detail
 }
 
 func newPolicyStep(step admission.PolicyStep, op admission.Operation) ChainStep {

@@ -12,14 +12,33 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Text is the answer in a sentence, a row for each step, and what is skipped.
+// Text is the answer in a sentence, the command that shows why the request is refused, a row for
+// each step, and what is skipped.
 func (e Explanation) Text(o TextOptions) Blocks {
-	details := Blocks{{Table: e.steps()}, {Lines: e.remarks()}, {Lines: e.skipped(o)}, {Lines: e.notes(o)}}
-	return append(Blocks{{Heading: e.Verdict()}}, details.NonEmpty()...)
+	out := Blocks{{Heading: e.Verdict()}}
+	if look := e.Look(); look != "" && !ofManifests(e.Inputs) {
+		out = append(out, Block{Lines: []Line{{Label: "look", Command: look}}})
+	}
+	return append(out, e.Details(o)...)
 }
+
+// Details are a row for each step, and what is skipped.
+func (e Explanation) Details(o TextOptions) Blocks {
+	return Blocks{{Table: e.steps()}, {Lines: e.remarks()}, {Lines: e.skipped(o)}, {Lines: e.notes(o)}}.NonEmpty()
+}
+
+// Look is the command that shows why the request is refused now; "" where it is not.
+func (e Explanation) Look() string { return e.refusal().look }
 
 // Verdict is what becomes of the request as a whole.
 func (e Explanation) Verdict() string {
+	for i, note := range e.Notes {
+		if absent, ok := strings.CutSuffix(note, admission.Otherwise); ok {
+			e.Notes = slices.Delete(slices.Clone(e.Notes), i, i+1)
+			title := e.Request.Title()
+			return fmt.Sprintf("%s is answered with 404, as %s. If it did, the request%s", title, absent, strings.TrimPrefix(e.Verdict(), title))
+		}
+	}
 	policies, webhooks := e.count()
 	surePolicies, sureWebhooks := e.certain()
 	out := e.Request.Title() + " meets "
@@ -32,7 +51,7 @@ func (e Explanation) Verdict() string {
 		metWebhooks = amount(sureWebhooks, webhooks, fmt.Sprintf("%d of %s", webhooks, inventory.Counted(webhooks+skipped, "webhook")))
 	}
 	metPolicies := amount(surePolicies, policies, inventory.Counted(policies, "policy"))
-	refused := e.refused()
+	refused := e.refusal().text
 	switch {
 	case len(e.Chain) == 0 && refused != "":
 		return out + "no webhook: " + refused
@@ -75,22 +94,27 @@ func amount(certain, all int, counted string) string {
 	return fmt.Sprintf("%d to %s", certain, counted)
 }
 
-// refused says that the request is refused now, and by what; "" where nothing is known to
-// refuse it.
-func (e Explanation) refused() string {
+// refusal is by what a request is refused, in words, and the command that shows it.
+type refusal struct {
+	by         inventory.Ref
+	text, look string
+}
+
+// refusal is that of the request now; the zero refusal where nothing is known to refuse it.
+func (e Explanation) refusal() refusal {
 	for _, s := range e.Chain {
 		switch {
 		case s.Called != admission.Yes || s.FailurePolicy != "Fail" && !s.Refuses && !s.Denies:
 		case s.Refuses || s.Denies:
-			return fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), strings.TrimSuffix(s.Detail, "."))
+			return refusal{text: fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), strings.TrimSuffix(s.Detail, "."))}
 		case s.Unreachable != "":
-			return fmt.Sprintf("refused now, as %s cannot be called: %s %s.", e.named(s.Ref), s.Backend, s.Unreachable)
+			return refusal{s.Ref, fmt.Sprintf("refused now, as %s cannot be called: %s %s.", e.named(s.Ref), s.Backend, s.Unreachable), s.look}
 		}
 	}
 	if c := e.Conversion; c != nil && c.Called == admission.Yes && c.Unreachable != "" {
-		return fmt.Sprintf("refused now, as the conversion webhook of %s cannot be called: %s %s.", c.Name, c.Backend, c.Unreachable)
+		return refusal{c.Ref, fmt.Sprintf("refused now, as the conversion webhook of %s cannot be called: %s %s.", c.Name, c.Backend, c.Unreachable), c.look}
 	}
-	return ""
+	return refusal{}
 }
 
 // wait is how long the request waits at worst, and what ends it before. It is
@@ -180,6 +204,7 @@ func (s ChainStep) down() string {
 // remarks are what the rows have no room for.
 func (e Explanation) remarks() []Line {
 	var out []Line
+	by := e.refusal().by
 	for _, s := range e.Chain {
 		add := func(label, content string, tone Tone) {
 			if content != "" {
@@ -196,7 +221,7 @@ func (e Explanation) remarks() []Line {
 		case s.Type == inventory.ValidatingPolicy:
 			add("verdict", s.Detail, Note)
 		}
-		if s.Unreachable != "" {
+		if s.Unreachable != "" && s.Ref != by {
 			add("down", s.Backend+" "+s.Unreachable, Critical)
 		}
 		add(" ", s.particulars(), Plain)
@@ -223,7 +248,7 @@ func (e Explanation) remarks() []Line {
 	}
 	if c := e.Conversion; c != nil {
 		out = append(out, c.line())
-		if c.Unreachable != "" {
+		if c.Unreachable != "" && c.Ref != by {
 			out = append(out, Line{Label: "down", Name: c.Name, Text: c.Backend + " " + c.Unreachable, Tone: Critical})
 		}
 	}
@@ -334,7 +359,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 
 // notes say how the request was understood, and what the answer lacks.
 func (e Explanation) notes(o TextOptions) []Line {
-	out := noteLines(e.Notes)
+	out := noteLines(lists.Filter(e.Notes, func(n string) bool { return !strings.HasSuffix(n, admission.Otherwise) })) // the verdict has it
 	if policies, _ := e.count(); policies > 0 && o.Verbose {
 		out = append(out, Line{Label: "note:", Text: "policies are evaluated by the API server itself: no call and no timeout, but a limit to the cost of their expressions", Tone: Note})
 	}

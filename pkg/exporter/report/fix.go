@@ -55,25 +55,34 @@ func fixParts(fix string) []FixPart {
 	return append(out, FixPart{Text: fix[end:]})
 }
 
+// partLines has a line for each part of a fix.
+func partLines(label, fix string) []Line {
+	out := lists.Map(FixParts(fix), func(p FixPart) Line {
+		if p.Command {
+			return Line{Label: " ", Command: p.Text}
+		}
+		return Line{Label: " ", Text: p.Text}
+	})
+	if len(out) > 0 {
+		out[0].Label = label
+	}
+	return out
+}
+
 // fixLines are the fix of a finding: commands for a cluster, YAML for a file, as the next
 // release undoes what is patched in a cluster.
 func fixLines(f Finding) []Line {
 	var out []Line
-	label := "fix"
-	for _, part := range FixParts(f.Fix) {
-		edits := patchEdits(part.Text)
-		switch {
-		case part.Command && f.Source.File != "" && len(edits) > 0:
-			for _, e := range edits {
-				out = append(out, e.lines(label, f.Source)...)
-				label = " "
-			}
-		case part.Command:
-			out = append(out, Line{Label: label, Command: part.Text})
-		default:
-			out = append(out, Line{Label: label, Text: part.Text})
+	for _, line := range partLines("fix", f.Fix) {
+		edits := patchEdits(line.Command)
+		if len(edits) == 0 || f.Source.File == "" {
+			out = append(out, line)
+			continue
 		}
-		label = " "
+		for _, e := range edits {
+			out = append(out, e.lines(line.Label, f.Source)...)
+			line.Label = " "
+		}
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +16,10 @@ import (
 // Markdown has the findings for an issue or a pull request: a table, and what to do below
 // it.
 func (d Document) Markdown() Blocks {
-	open, acknowledged := separateAcknowledged(d.Findings)
+	open := slices.Concat(byUrgency(d.Findings))
 	out := Blocks{
 		{Lines: Sentences(d.summary())},
-		{Heading: "Findings", Table: markdownTable(append(open, acknowledged...))},
+		{Heading: "Findings", Table: markdownTable(mostUrgentFirst(d.Findings))},
 		whatToDo(open),
 	}
 	out = append(out, markdownFoot(d.Errors, d.Inputs, d.Taken)...)

@@ -145,7 +145,7 @@ func (t *Table) widthBeside(but int) int {
 }
 
 func (d Document) Table() Blocks {
-	t := findingsTable(d.Findings)
+	t := findingsTable(mostUrgentFirst(d.Findings))
 	foot := Block{Lines: Sentences(d.summary())}
 	foot.Add("", Line{Text: SourceLine(d.Observed)})
 	return Blocks{{Table: t}, foot}.NonEmpty()

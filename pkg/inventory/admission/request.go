@@ -157,8 +157,11 @@ func (m *Matcher) absentNote(r Request) string {
 	if exists || !m.Snapshot.NamespacesKnown || !r.namespaced || r.namespaceUnknown || r.Namespace == "" {
 		return ""
 	}
-	return fmt.Sprintf("namespace %s does not exist: the API server answers 404 and calls no webhook; this is what would be called if it did", r.Namespace)
+	return fmt.Sprintf("namespace %s does not exist", r.Namespace) + Otherwise
 }
+
+// Otherwise ends the note that the API server answers 404.
+const Otherwise = ": the API server answers 404 and calls no webhook; this is what would be called if it did"
 
 // OpenRequest is Request where an update may change the labels of its object, and
 // may create it.
@@ -180,7 +183,7 @@ func (m *Matcher) OpenRequest(op Operation, r inventory.Resource, subject Subjec
 		request.created = new(create())
 		request.Notes = append(request.Notes, fmt.Sprintf("where the object does not exist, and the client may create it, %s of %s is a CREATE", how, r))
 	case subject.Absent:
-		request.Notes = append(request.Notes, "the object does not exist: the API server answers 404 and calls no webhook; this is what would be called if it did")
+		request.Notes = append(request.Notes, "the object does not exist"+Otherwise)
 	}
 	return request, nil
 }
