@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,9 +101,22 @@ var messageColumn = Column{
 	Field: "message", Title: "Message", Unit: unitText, Width: 270, Wrap: true, GrafanaOnly: true, Texts: summaries(),
 }
 
+// summaries are the causes of checks, else the first words of their summaries: Grafana makes a
+// row as high as the name of the check needs, so that more than two lines are cut.
 func summaries() []Text {
-	return lists.Map(classify.Checks, func(c *classify.Check) Text { return Text{Value: c.Name, Text: c.Summary} })
+	return lists.Map(classify.Checks, func(c *classify.Check) Text {
+		short := strings.TrimSuffix(cmp.Or(c.Cause, c.Summary), ".")
+		for _, end := range []string{": ", ", ", " ("} {
+			if len(short) > twoLines {
+				short, _, _ = strings.Cut(short, end)
+			}
+		}
+		return Text{Value: c.Name, Text: short}
+	})
 }
+
+// twoLines are the letters of two lines of a message.
+const twoLines = 74
 
 // behindBroken matches what is wrong, the check that says so and the namespace and name of the
 // Service, of a backend that cannot be called.

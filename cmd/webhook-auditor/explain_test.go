@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -200,8 +200,11 @@ func TestExplainAgreesWithFindings(t *testing.T) {
 				continue
 			}
 			first := p.Matched[0]
-			i := slices.IndexFunc(p.Matcher.Operations(first.Resource), first.Operations.Has)
-			ask := requestArguments{operation: string(p.Matcher.Operations(first.Resource)[i]), resource: first.Resource.String()}
+			operations := lists.Filter(p.Matcher.Operations(first.Resource), first.Operations.Has)
+			if len(operations) == 0 {
+				continue
+			}
+			ask := requestArguments{operation: string(operations[0]), resource: first.Resource.String()}
 			chain, err := ask.chain(knowledge{Matcher: p.Matcher})
 			if err != nil {
 				continue

@@ -70,8 +70,8 @@ function seen(page) {
       ready: e.dataset.ready === 'true',
       error: e.dataset.error ?? e.querySelector('[data-error]')?.dataset.error,
       text: e.innerText,
-      cut: [...e.querySelectorAll('h2, [role=gridcell], [role=columnheader]')]
-        .filter((c) => c.scrollWidth > c.clientWidth + 1 || c.scrollHeight > c.clientHeight + 1)
+      cut: [...e.querySelectorAll('h2, [role=gridcell]')]
+        .filter((c) => (c.tagName === 'H2' ? c.scrollWidth > c.clientWidth : c.scrollHeight > c.clientHeight + 1))
         .map((c) => c.textContent),
     }));
     const places = [...document.querySelectorAll('[data-panel] *')]
