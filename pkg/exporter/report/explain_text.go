@@ -94,9 +94,10 @@ func amount(certain, all int, counted string) string {
 	return fmt.Sprintf("%d to %s", certain, counted)
 }
 
-// refusal is by what a request is refused, in words, and the command that shows it.
+// refusal is of a request: the webhook that cannot be called, if it is one, why, and the command
+// that shows it.
 type refusal struct {
-	by         inventory.Ref
+	webhook    inventory.Ref
 	text, look string
 }
 
@@ -204,7 +205,7 @@ func (s ChainStep) down() string {
 // remarks are what the rows have no room for.
 func (e Explanation) remarks() []Line {
 	var out []Line
-	by := e.refusal().by
+	refusing := e.refusal().webhook
 	for _, s := range e.Chain {
 		add := func(label, content string, tone Tone) {
 			if content != "" {
@@ -221,7 +222,7 @@ func (e Explanation) remarks() []Line {
 		case s.Type == inventory.ValidatingPolicy:
 			add("verdict", s.Detail, Note)
 		}
-		if s.Unreachable != "" && s.Ref != by {
+		if s.Unreachable != "" && s.Ref != refusing {
 			add("down", s.Backend+" "+s.Unreachable, Critical)
 		}
 		add(" ", s.particulars(), Plain)
@@ -248,7 +249,7 @@ func (e Explanation) remarks() []Line {
 	}
 	if c := e.Conversion; c != nil {
 		out = append(out, c.line())
-		if c.Unreachable != "" && c.Ref != by {
+		if c.Unreachable != "" && c.Ref != refusing {
 			out = append(out, Line{Label: "down", Name: c.Name, Text: c.Backend + " " + c.Unreachable, Tone: Critical})
 		}
 	}
