@@ -205,7 +205,7 @@ func (s ChainStep) down() string {
 // remarks are what the rows have no room for.
 func (e Explanation) remarks() []Line {
 	var out []Line
-	refusing := e.refusal().webhook
+	refusal := e.refusal()
 	for _, s := range e.Chain {
 		add := func(label, content string, tone Tone) {
 			if content != "" {
@@ -222,7 +222,7 @@ func (e Explanation) remarks() []Line {
 		case s.Type == inventory.ValidatingPolicy:
 			add("verdict", s.Detail, Note)
 		}
-		if s.Unreachable != "" && s.Ref != refusing {
+		if s.Unreachable != "" && s.Ref != refusal.webhook {
 			add("down", s.Backend+" "+s.Unreachable, Critical)
 		}
 		add(" ", s.particulars(), Plain)
@@ -249,7 +249,7 @@ func (e Explanation) remarks() []Line {
 	}
 	if c := e.Conversion; c != nil {
 		out = append(out, c.line())
-		if c.Unreachable != "" && c.Ref != refusing {
+		if c.Unreachable != "" && c.Ref != refusal.webhook {
 			out = append(out, Line{Label: "down", Name: c.Name, Text: c.Backend + " " + c.Unreachable, Tone: Critical})
 		}
 	}
