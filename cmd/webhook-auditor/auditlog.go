@@ -51,7 +51,10 @@ func (e *explain) explainAudited(ctx context.Context, s streams) error {
 	log := snapshot.AuditLog
 	if log.Request == nil {
 		reasons := append([]string{"an API server returns it as the header Audit-ID, and names it in its own log"}, log.Breaks...)
-		return fmt.Errorf("explain: no event with the auditID %s in %s of %s: %s", e.observe.audit.requestID,
+		if log.IsUnanswered {
+			reasons[0] = "the request is there, and its answer is not: it hangs, or the answer is in another file"
+		}
+		return fmt.Errorf("explain: no answer to a request with the auditID %s in %s of %s: %s", e.observe.audit.requestID,
 			inventory.Counted(int(log.Lines), "line"), strings.Join(e.observe.audit.paths, ", "), strings.Join(reasons, "; "))
 	}
 	matcher := admission.New(snapshot)

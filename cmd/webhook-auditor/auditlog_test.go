@@ -155,21 +155,30 @@ func TestWhoChanged(t *testing.T) {
 	var text strings.Builder
 	for i := range 4 {
 		text.WriteString(rewrite("operator", fmt.Sprint("pg-", i), "images", image))
+		text.WriteString(rewrite("ci", "shop-"+[]string{"front", "carts", "users", "stock"}[i], "images", image))
+		text.WriteString(rewrite("ci", "app-v2-"+[]string{"api", "worker", "page", "proxy"}[i], "images", image))
+		text.WriteString(rewrite("jobs", fmt.Sprintf("run-%d-step-xkcdf", i), "images", image))
+		for _, user := range []string{"batch", "system:serviceaccount:kube-system:job-controller"} {
+			generated := strings.Replace(rewrite(user, "", "images", image), `"annotations"`, `"requestObject":{"metadata":{"generateName":"night-"}},"annotations"`, 1)
+			text.WriteString(generated)
+		}
 		text.WriteString(rewrite("system:serviceaccount:kube-system:replicaset-controller", fmt.Sprintf("web-6d4cf56db6-ab%dcd", i), "images", image))
 		text.WriteString(rewrite("gitops", "web", "replicas", ""))
 		text.WriteString(strings.Replace(rewrite("ci", "web", "dry", ""), `"stage"`, `"requestURI":"/api/v1/pods?dryRun=All","stage"`, 1))
 	}
 	r := execute(t, text.String(), "top", "--audit-log", "-", "--from", policies)
 	for _, want := range []string{
-		"4 times operator CREATE pods pg-… in shop in 1s: /spec/containers/*/image replaced each time by images",
+		"4 times operator CREATE pods pg-… (4 names) in shop in 1s: /spec/containers/*/image replaced each time by images",
+		"4 times jobs CREATE pods run-…-step-… (4 names) in shop in 1s: ",
+		"4 times batch CREATE pods night-… in shop in 1s: ",
 		"4 times gitops CREATE pods web in shop in 1s: the object (level Request shows the fields) changed each time by replicas",
-		"images pods replace /spec/containers/*/image 8", "Which fields were changed in 4 requests is not recorded",
+		"images pods replace /spec/containers/*/image 28", "Which fields were changed in 4 requests is not recorded",
 	} {
 		if !strings.Contains(squeezed(r.out), want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}
 	}
-	if strings.Count(r.out, "4 times") != 2 {
+	if strings.Count(r.out, "4 times") != 4 {
 		t.Errorf("loops of a controller, or of dry runs:\n%s", r.out)
 	}
 }
@@ -218,9 +227,10 @@ func TestExplainRequestID(t *testing.T) {
 		})
 	}
 	for want, args := range map[string][]string{
-		"no event with the auditID none in 1 line of -": {"--audit-log", "-", "--request-id", "none", "--from", "testdata/webhooks.yaml"},
-		"[audit-log request-id] are set they must all":  {"--request-id", "none"},
-		"must be given without a request":               {"create", "pods", "--audit-log", "-", "--request-id", "none"},
+		"begun.log: the request is there, and its answer is not: it hangs": {"--audit-log", must.File(t, "begun.log", strings.Replace(denial("shop", "zoe"), "ResponseComplete", "RequestReceived", 1)), "--request-id", "36dc0368", "--from", "testdata/webhooks.yaml"},
+		"no answer to a request with the auditID none in 1 line of -":      {"--audit-log", "-", "--request-id", "none", "--from", "testdata/webhooks.yaml"},
+		"[audit-log request-id] are set they must all":                     {"--request-id", "none"},
+		"must be given without a request":                                  {"create", "pods", "--audit-log", "-", "--request-id", "none"},
 	} {
 		if r := execute(t, denial("shop", "zoe"), append([]string{"explain"}, args...)...); r.code == exitOK || !strings.Contains(r.err, want) {
 			t.Errorf("%v: exit code %d, no %q in %s", args, r.code, want, r.err)

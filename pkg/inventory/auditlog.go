@@ -25,6 +25,8 @@ type AuditLog struct {
 	// Request is the event that was asked for by its auditID; nil where it was not
 	// found.
 	Request *AuditRequest `json:"-"`
+	// IsUnanswered says that the log has an earlier stage of it.
+	IsUnanswered bool `json:"-"`
 }
 
 // AuditOutcome is what became of a request at a webhook or a policy.

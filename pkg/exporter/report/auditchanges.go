@@ -27,16 +27,20 @@ func changedField(r inventory.AuditRow) inventory.AuditKey {
 	return inventory.AuditKey{Series: r.Series, Resource: r.Resource, Change: r.Change, Path: r.Path}
 }
 
-// numbered matches what differs between the names of objects that replace each other.
-var numbered = regexp.MustCompile(`-[a-z0-9]*[0-9][a-z0-9]*(-[a-z0-9]+)*$|-[a-z0-9]{5}$`)
+// numbered matches what differs between the names of objects that replace each other: numbers,
+// and what Kubernetes generates, which has no vowels.
+var numbered = regexp.MustCompile(`-(?:[a-z0-9]*[0-9][a-z0-9]*|[bcdfghjklmnpqrstvwxz]{5,10})\b`)
 
-// loopName is the name of the object of a change, as a loop has it. Who replaces an object
-// by one of another name does so because of what was set otherwise; the controllers of the
-// control plane do not look at that.
+// loopName is the name of the object of a change, as a loop has it; "" where it may be in none.
+// Who replaces an object by one of another name does so because of what was set otherwise; the
+// controllers of the control plane do not look at that.
 func loopName(c inventory.AuditRow) string {
 	overrides := c.Operation == "CREATE" && (c.Change == "replace" || c.Change == "remove")
-	if overrides && !strings.HasPrefix(c.User, "system:serviceaccount:kube-system:") && !strings.HasPrefix(c.User, "system:kube-") {
+	switch {
+	case overrides && !strings.HasPrefix(c.User, "system:serviceaccount:kube-system:") && !strings.HasPrefix(c.User, "system:kube-"):
 		return numbered.ReplaceAllString(c.Object, "-…")
+	case strings.HasSuffix(c.Object, "…"): // generated
+		return ""
 	}
 	return c.Object
 }
@@ -51,12 +55,13 @@ func changeLoops(log *inventory.AuditLog) []inventory.AuditRow {
 			names[loop] = map[string]bool{}
 		}
 		names[loop][r.Object] = true
-		return loop, r.Outcome == inventory.AuditChanged && r.Object != "" && r.User != ""
+		return loop, r.Outcome == inventory.AuditChanged && loop.Object != "" && r.User != ""
 	})
 	all = slices.DeleteFunc(all, func(r inventory.AuditRow) bool { return r.Requests < leastLoop })
 	for i := range all {
-		if objects := names[all[i].AuditKey]; len(objects) == 1 {
-			all[i].Object = slices.Collect(maps.Keys(objects))[0]
+		objects := slices.Collect(maps.Keys(names[all[i].AuditKey]))
+		if all[i].Object = objects[0]; len(objects) > 1 {
+			all[i].Object = fmt.Sprintf("%s (%d names)", loopName(all[i]), len(objects))
 		}
 	}
 	return all

@@ -36,13 +36,16 @@ type auditEvent struct {
 
 // stageTime is the time of an event; zero where the line has none.
 func stageTime(line []byte) time.Time {
-	_, rest, _ := bytes.Cut(line, []byte(`"stageTimestamp":"`))
-	content, _, _ := bytes.Cut(rest, []byte(`"`))
+	_, rest, _ := bytes.Cut(line, []byte(`"stageTimestamp":`))
+	content, _, _ := bytes.Cut(bytes.TrimLeft(rest, ` "`), []byte(`"`))
 	t, _ := time.Parse(time.RFC3339Nano, string(content)) // zero in case of an error
 	return t
 }
 
 const auditVersion = "audit.k8s.io/v1"
+
+// quotedVersion is in each event; one that is a text within another JSON has its quotes escaped.
+var quotedVersion = []byte(`"` + auditVersion + `"`)
 
 var errNoEvent = errors.New("no event of " + auditVersion + " is in it")
 
@@ -58,7 +61,7 @@ func (t *auditTable) line(line []byte) error {
 	switch {
 	case line[0] != '{' || line[len(line)-1] != '}':
 		return errors.New("it is no JSON object: cut off, or not of an audit log")
-	case !contains([]byte(auditVersion)):
+	case !contains(quotedVersion):
 		return errNoEvent
 	case slices.ContainsFunc(marks, contains) || t.logs.RequestID != "" && contains([]byte(t.logs.RequestID)):
 		return t.event(line)
@@ -83,6 +86,7 @@ func (t *auditTable) event(content []byte) error {
 		return errNoEvent
 	}
 	if e.Stage != "ResponseComplete" && e.Stage != "Panic" {
+		t.result.IsUnanswered = t.result.IsUnanswered || t.logs.RequestID != "" && e.AuditID == t.logs.RequestID
 		return nil
 	}
 	calls, unreadCall := e.calls()
@@ -95,7 +99,8 @@ func (t *auditTable) event(content []byte) error {
 	for key := range e.changes(calls) {
 		t.addRow(key, e.StageTimestamp)
 	}
-	if t.logs.RequestID != "" && e.AuditID == t.logs.RequestID {
+	// An API server that handles it for another one logs it as well, without the webhooks.
+	if t.logs.RequestID != "" && e.AuditID == t.logs.RequestID && (t.result.Request == nil || len(outcomes) > 0) {
 		t.result.Request = e.request(outcomes)
 		t.result.Request.Calls = calls
 	}
@@ -168,6 +173,7 @@ func (e *auditEvent) calls() (_ []inventory.AuditCall, problem error) {
 		if mutated.Mutated || groups[1] == "patch" {
 			call.Outcome = inventory.AuditMutated
 		}
+		call.Patch = slices.DeleteFunc(call.Patch, func(c inventory.Change) bool { return c.Operation == "test" })
 		made[place] = call
 	}
 	inOrder := func(a, b inventory.AuditCall) int { return cmp.Or(a.Round-b.Round, a.Index-b.Index) }
@@ -188,17 +194,25 @@ func (e *auditEvent) changes(calls []inventory.AuditCall) map[inventory.AuditKey
 		}
 		key := e.key()
 		key.Series = inventory.Series{Type: inventory.Mutating, Name: call.Webhook}
-		key.Outcome, key.Object = inventory.AuditChanged, e.ObjectRef.Name
+		key.Outcome, key.Object = inventory.AuditChanged, e.objectName()
 		if call.Patch == nil {
 			out[key] = true
 		}
 		for _, c := range call.Patch {
-			if key.Change, key.Path = c.Operation, inventory.GeneralPath(c.Path); c.Operation != "test" {
-				out[key] = true
-			}
+			key.Change, key.Path = c.Operation, inventory.GeneralPath(c.Path)
+			out[key] = true
 		}
 	}
 	return out
+}
+
+// objectName is the name of the object, with … for what the API server generates of it.
+func (e *auditEvent) objectName() string {
+	var sent struct{ Metadata struct{ GenerateName string } }
+	if e.ObjectRef.Name != "" || json.Unmarshal(e.RequestObject, &sent) != nil || sent.Metadata.GenerateName == "" {
+		return e.ObjectRef.Name
+	}
+	return sent.Metadata.GenerateName + "…"
 }
 
 // outcomes are those of the calls, of the annotations and of the message of the response.
@@ -223,7 +237,7 @@ func (e *auditEvent) outcomes(calls []inventory.AuditCall) (out results, problem
 			}
 		}
 	}
-	e.refusal(out)
+	e.refusal(out, calls)
 	return out, problem
 }
 
@@ -243,8 +257,8 @@ var refusals = []struct {
 }
 
 // refusal notes what refused the request, by the start of the message: what follows is
-// what a webhook writes.
-func (e *auditEvent) refusal(out results) {
+// what a webhook writes. A mutating webhook that does is the last one that is called.
+func (e *auditEvent) refusal(out results, calls []inventory.AuditCall) {
 	message := e.ResponseStatus.Message
 	if e.ResponseStatus.Code < 400 {
 		return
@@ -256,10 +270,10 @@ func (e *auditEvent) refusal(out results) {
 		}
 		series := inventory.Series{Type: r.webhookType, Name: strings.Clone(groups[1])}
 		switch r.webhookType {
-		case "": // a mutating webhook that was called has an annotation
-			series.Type = inventory.Mutating
-			if _, mutating := out[series]; !mutating {
-				series.Type = inventory.Validating
+		case "":
+			series.Type = inventory.Validating
+			if n := len(calls); n > 0 && calls[n-1].Webhook == series.Name && calls[n-1].Outcome == inventory.AuditUnchanged {
+				series.Type = inventory.Mutating
 			}
 		case inventory.Conversion:
 			series.Name = e.ObjectRef.Resource + "." + e.ObjectRef.APIGroup

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +57,7 @@ func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.E
 
 func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 	for _, location := range l.Paths {
+		location = filepath.Clean(location) // a file that is named twice counts once
 		info, err := os.Stat(location)
 		switch {
 		case location == "-" || err == nil && !info.IsDir():
@@ -80,14 +82,15 @@ func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 	return lists.Distinct(files), errs
 }
 
+// logNames are those of files of text, logrotate's with a number or a date among them.
+var logNames = regexp.MustCompile(`\.(log|jsonl?)([-.]\d[-.\d]*)?(\.gz)?$`)
+
 // isAuditLog reports whether a file of a directory or an archive is a log: must-gather
 // writes audit_logs/kube-apiserver/NODE-audit-TIME.log.gz, API servers
 // audit-TIME.log.
 func isAuditLog(file string) bool {
 	folder, name := path.Split(filepath.ToSlash(file))
-	name = strings.TrimSuffix(name, ".gz")
-	isText := strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".jsonl")
-	return isText && (strings.Contains(name, "audit") || strings.Contains("/"+folder, "/audit_logs/"))
+	return logNames.MatchString(name) && (strings.Contains(name, "audit") || strings.Contains("/"+folder, "/audit_logs/"))
 }
 
 func auditError(file string, err error) inventory.Error {
