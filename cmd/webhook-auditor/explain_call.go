@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,10 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
@@ -37,7 +36,13 @@ func (c *callFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.ignore, "ignore-differences", false, "with --call, print what webhooks change as the ignore rules of Argo CD and Flux")
 }
 
-var callOperations = map[string]string{"create": "CreateOptions", "update": "UpdateOptions", "apply": "PatchOptions", "delete": "DeleteOptions"}
+// callMethods are the methods of the requests that are sent.
+var callMethods = map[string]string{"create": http.MethodPost, "update": http.MethodPut, "apply": http.MethodPatch, "delete": http.MethodDelete}
+
+// optionsKinds are those of the options that webhooks get: of an apply, what it does.
+var optionsKinds = map[admission.Operation]string{
+	admission.Create: "CreateOptions", admission.Update: "UpdateOptions", admission.Delete: "DeleteOptions",
+}
 
 // check refuses flags that do not go together.
 func (e *explain) checkCall(args []string) error {
@@ -49,7 +54,7 @@ func (e *explain) checkCall(args []string) error {
 		return nil
 	case e.request.file == "" || len(e.paths) > 0 || e.offline:
 		return usageError{errors.New("--call: must be given with -f and a cluster, without --from and --offline")}
-	case len(args) > 0 && callOperations[args[0]] == "":
+	case len(args) > 0 && callMethods[args[0]] == "":
 		return usageError{fmt.Errorf("--call: must be given for create, update, apply or delete, not %s", args[0])}
 	case len(args) > 1 && strings.Contains(args[1], "/"):
 		return usageError{errors.New("--call: must be given for an object, not a subresource")}
@@ -57,12 +62,10 @@ func (e *explain) checkCall(args []string) error {
 	return nil
 }
 
-// caller sends reviews, and requests to the API server, whose warnings it keeps.
+// caller sends reviews, and requests to the API server.
 type caller struct {
-	api      rest.Interface
-	dynamic  dynamic.Interface
-	warnings *warnings
-	urls     bool
+	api  rest.Interface
+	urls bool
 }
 
 // newCaller makes a client that sends JSON to the server as it is. It follows no redirect,
@@ -101,7 +104,7 @@ func (c caller) send(ctx context.Context, w *inventory.Webhook, review []byte) (
 		}
 		address = cmp.Or(u.Path, "/")
 	}
-	request := api.Post().AbsPath(address).MaxRetries(0).Body(review).SetHeader("Content-Type", "application/json")
+	request := api.Post().AbsPath(address).Body(review).SetHeader("Content-Type", "application/json")
 	result := request.Param("timeout", fmt.Sprintf("%ds", int(w.Timeout.Seconds()))).Do(ctx)
 	answer, err := result.Raw()
 	if err != nil {
@@ -121,77 +124,67 @@ func (c caller) skip(w *inventory.Webhook) string {
 	return ""
 }
 
-type warnings []string
-
-// HandleWarningHeader implements rest.WarningHandler.
-func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
-
 const fieldManager = program
 
-func (c caller) objects(r admission.Request) dynamic.ResourceInterface {
-	all := c.dynamic.Resource(schema.GroupVersionResource{
-		Group: r.Resource.Group, Version: r.Version, Resource: r.Resource.Name,
-	})
-	if r.Resource.IsNamespaces() {
-		return all
+// path is that of the object of the request, or of those of its resource.
+func (c caller) path(r admission.Request, name string) string {
+	segments := []string{"/apis", r.Resource.Group, r.Version}
+	if r.Resource.Group == "" {
+		segments = []string{"/api", r.Version}
 	}
-	return all.Namespace(r.Namespace)
+	if r.Namespace != "" && !r.Resource.IsNamespaces() {
+		segments = append(segments, "namespaces", r.Namespace)
+	}
+	return path.Join(append(segments, r.Resource.Name, name)...)
 }
 
-func (c caller) dryRun(ctx context.Context, verb string, r admission.Request,
-	object map[string]any,
-) (dryrun.Answer, error) {
-	sent, out := &unstructured.Unstructured{Object: object}, dryrun.Answer{Code: http.StatusOK}
-	var answered *unstructured.Unstructured
-	var err error
-	dry := []string{metav1.DryRunAll}
-	switch verb {
-	case "create":
-		out.Code = http.StatusCreated
-		answered, err = c.objects(r).Create(ctx, sent, metav1.CreateOptions{DryRun: dry, FieldManager: fieldManager})
-	case "update":
-		answered, err = c.objects(r).Update(ctx, sent, metav1.UpdateOptions{DryRun: dry, FieldManager: fieldManager})
-	case "apply":
-		answered, err = c.objects(r).Apply(ctx, r.Name, sent,
-			metav1.ApplyOptions{DryRun: dry, FieldManager: fieldManager, Force: true})
-	case "delete":
-		err = c.objects(r).Delete(ctx, r.Name, metav1.DeleteOptions{DryRun: dry})
+// dryRun is what the API server answers to the request as a dry run.
+func (c caller) dryRun(ctx context.Context, operation string, r dryrun.Request) (out dryrun.Answer, err error) {
+	name := r.Name
+	if operation == "create" {
+		name = ""
 	}
-	out.Warnings = *c.warnings
-	status := (&apierrors.StatusError{})
-	switch {
-	case errors.As(err, &status):
+	request := c.api.Verb(callMethods[operation]).AbsPath(c.path(r.Request, name)).Param("dryRun", metav1.DryRunAll).
+		SetHeader("Content-Type", "application/json")
+	if operation == "apply" {
+		request.SetHeader("Content-Type", string(types.ApplyPatchType)).Param("force", "true")
+	}
+	if r.Sent != nil {
+		body, _ := json.Marshal(r.Sent) // it was read from JSON
+		request.Param("fieldManager", fieldManager).Body(body)
+	}
+	result := request.Do(ctx).StatusCode(&out.Code)
+	for _, w := range result.Warnings() {
+		out.Warnings = append(out.Warnings, w.Text)
+	}
+	object, err := objectIn(result)
+	if status := (&apierrors.StatusError{}); errors.As(err, &status) {
 		out.Code, out.Message = int(status.ErrStatus.Code), dryrun.StatusText(status.ErrStatus)
 		return out, nil
-	case answered != nil:
-		out.Object = answered.Object
+	}
+	if operation != "delete" {
+		out.Object = object
 	}
 	return out, err
 }
 
-// stored is the object as the API server has it, nil where there is none.
-func (c caller) stored(ctx context.Context, r admission.Request) (map[string]any, error) {
-	object, err := c.objects(r).Get(ctx, r.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
+// objectIn is the object that the API server answers.
+func objectIn(result rest.Result) (out map[string]any, err error) {
+	if err = result.Error(); err != nil {
 		return nil, err
 	}
-	return object.Object, nil
+	raw, _ := result.Raw() // as above
+	return out, utiljson.Unmarshal(raw, &out)
 }
 
 // user is who makes the requests, as the API server has it.
-func (c caller) user(ctx context.Context) (out authenticationv1.UserInfo, err error) {
-	review := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": authenticationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectReview",
-	}}
-	reviews := c.dynamic.Resource(authenticationv1.SchemeGroupVersion.WithResource("selfsubjectreviews"))
-	if review, err = reviews.Create(ctx, review, metav1.CreateOptions{}); err != nil {
-		return out, fmt.Errorf("asking the API server who the user is (SelfSubjectReview): %w", err)
+func (c caller) user(ctx context.Context) (authenticationv1.UserInfo, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	err := c.api.Post().AbsPath("/apis/authentication.k8s.io/v1/selfsubjectreviews").Body(review).Do(ctx).Into(review)
+	if err != nil {
+		err = fmt.Errorf("asking the API server who the user is (SelfSubjectReview): %w", err)
 	}
-	info, _, _ := unstructured.NestedMap(review.Object, "status", "userInfo")
-	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(info, &out)
+	return review.Status.UserInfo, err
 }
 
 func (e *explain) callChain(ctx context.Context, a requestArguments, chain admission.Chain,
@@ -201,36 +194,32 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 	if err != nil {
 		return report.CalledRequest{}, err
 	}
-	c := caller{urls: e.call.urls, warnings: &warnings{}}
+	c := caller{urls: e.call.urls}
 	if c.api, err = newCaller(config); err != nil {
 		return report.CalledRequest{}, err
 	}
-	config = rest.CopyConfig(config)
-	config.QPS, config.WarningHandler = -1, c.warnings
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return report.CalledRequest{}, err
-	}
-	r := dryrun.Request{Request: chain.Request, Sent: a.subject.Object}
+	r := dryrun.Request{Request: chain.Request, Sent: a.subject.Object, IsApplied: a.operation == "apply"}
 	if r.User, err = c.user(ctx); err != nil {
 		return report.CalledRequest{}, err
 	}
 	if a.operation != "create" {
-		if r.Stored, err = c.stored(ctx, chain.Request); err != nil {
+		r.Stored, err = objectIn(c.api.Get().AbsPath(c.path(r.Request, r.Name)).Do(ctx))
+		if err != nil && !apierrors.IsNotFound(err) {
 			return report.CalledRequest{}, fmt.Errorf("reading the object: %w", err)
 		}
+	}
+	if r.Stored == nil && r.Operation != admission.Create {
+		return report.CalledRequest{}, fmt.Errorf("there is no %s %s to %s: the API server answers 404 and calls no webhook; must be create or apply", r.Resource, r.Name, a.operation)
 	}
 	if a.operation == "delete" {
 		r.Sent = nil
 	}
-	if r.Answer, err = c.dryRun(ctx, a.operation, chain.Request, r.Sent); err != nil {
+	if r.Answer, err = c.dryRun(ctx, a.operation, r); err != nil {
 		return report.CalledRequest{}, fmt.Errorf("sending the request to the API server as a dry run: %w", err)
 	}
-	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": callOperations[a.operation], "dryRun": []string{metav1.DryRunAll}}
+	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.Operation], "dryRun": []string{metav1.DryRunAll}}
 	if r.Sent != nil {
 		r.Options["fieldManager"] = fieldManager
-	}
-	if name, _ := r.Answer.Object["metadata"].(map[string]any); r.Name == "" && name != nil {
-		r.Name, _ = name["name"].(string)
 	}
 	result := dryrun.Call(ctx, m, r, dryrun.Caller{Send: c.send, Skip: c.skip, Types: client.Scheme()})
 	return report.NewCalledRequest(chain.Request, result), nil

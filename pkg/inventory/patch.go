@@ -3,6 +3,7 @@ package inventory
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 	"github.com/go-openapi/jsonpointer"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // Change is what an operation of a JSON patch does to an object.
@@ -91,6 +94,111 @@ func ValueAt(v any, pointer string) any {
 	return value
 }
 
+// Place is where two values differ: as a JSON pointer, and for jq, which has elements of lists
+// by their names.
+type Place struct {
+	Pointer, Query string
+	InList         bool
+}
+
+func (p Place) field(key string) Place {
+	if strings.HasSuffix(p.Query, ")") {
+		p.Query += " | "
+	}
+	p.Pointer, p.Query = p.Pointer+"/"+jsonpointer.Escape(key), p.Query+"."+strconv.Quote(key)
+	return p
+}
+
+func (p Place) element(i int, v any) Place {
+	p.Pointer, p.InList = fmt.Sprintf("%s/%d", p.Pointer, i), true
+	if name := elementName(v); name != "" {
+		p.Query += fmt.Sprintf("[] | select(.name == %q)", name)
+	} else {
+		p.Query += fmt.Sprintf("[%d]", i)
+	}
+	return p
+}
+
+func elementName(v any) string {
+	element, _ := v.(map[string]any)
+	name, _ := element["name"].(string)
+	return name
+}
+
+// Differences are the places at which two objects differ, of what is left out of no patch.
+func Differences(old, current map[string]any) []Place { return differences(old, current, Place{}) }
+
+func differences(old, current any, location Place) (out []Place) {
+	if isEmpty(old) && isEmpty(current) || reflect.DeepEqual(old, current) {
+		return nil
+	}
+	if isOfKeys := strings.HasSuffix(location.Pointer, "/labels") || strings.HasSuffix(location.Pointer, "/annotations"); isOfKeys && old == nil {
+		old = map[string]any{}
+	}
+	switch x := old.(type) {
+	case map[string]any:
+		y, ok := current.(map[string]any)
+		if !ok {
+			break
+		}
+		keys := maps.Clone(x)
+		maps.Copy(keys, y)
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			out = append(out, differences(x[key], y[key], location.field(key))...)
+		}
+		return out
+	case []any:
+		y, ok := current.([]any)
+		if !ok || !areAligned(x, y) {
+			break
+		}
+		for i, v := range y {
+			out = append(out, differences(counterpart(x, i, v), v, location.element(i, v))...)
+		}
+		for i, v := range x {
+			if counterpart(y, i, v) == nil {
+				out = append(out, location.element(i, v))
+			}
+		}
+		return out
+	}
+	return []Place{location}
+}
+
+// areAligned reports whether lists have their common elements in one order, by name, or have
+// as many without one.
+func areAligned(x, y []any) bool {
+	isNamed := func(v any) bool { return elementName(v) != "" }
+	if len(lists.Filter(slices.Concat(x, y), isNamed)) < len(x)+len(y) {
+		return len(x) == len(y)
+	}
+	namesIn := func(list, other []any) []string {
+		return lists.Map(lists.Filter(list, func(v any) bool { return counterpart(other, 0, v) != nil }), elementName)
+	}
+	return slices.Equal(namesIn(x, y), namesIn(y, x))
+}
+
+// counterpart is the element of a list of the same name; of one without, at the same index.
+func counterpart(list []any, i int, v any) any {
+	name := elementName(v)
+	for n, other := range list {
+		if name == elementName(other) && (name != "" || n == i) {
+			return other
+		}
+	}
+	return nil
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return v == nil
+}
+
 // mapsOfUsers have keys that may be numbers.
 var mapsOfUsers = []string{"annotations", "binaryData", "data", "labels", "matchLabels", "stringData"}
 
@@ -141,15 +249,29 @@ func moveEarlier(earlier []*placed, c Change, webhook string) {
 		shift = map[string]int{"add": 1, "copy": 1, "move": 1, "remove": -1}[c.Operation]
 	}
 	for _, e := range earlier {
-		isUnder := e.path == c.Path || strings.HasPrefix(e.path, c.Path+"/")
-		same := e.path == c.Path && c.Operation != "remove" && e.Operation != "remove" && reflect.DeepEqual(e.Value, c.Value)
-		if isUnder && shift <= 0 && !same && e.OverwrittenBy == "" {
+		if shift <= 0 && e.OverwrittenBy == "" && e.isOverwritten(c) {
 			e.OverwrittenBy = webhook
 		}
 		if shift != 0 {
 			e.path = shifted(e.path, c.Path, shift)
 		}
 	}
+}
+
+// isOverwritten reports whether the change sets otherwise what this one set, or a part of it.
+func (p *placed) isOverwritten(c Change) bool {
+	if rest, ok := restOfPath(p.path, c.Path); ok {
+		return !reflect.DeepEqual(ValueAt(c.Value, rest), p.Value)
+	}
+	rest, ok := restOfPath(c.Path, p.path)
+	part := ValueAt(p.Value, rest)
+	return ok && part != nil && !reflect.DeepEqual(part, c.Value)
+}
+
+// restOfPath is what a path has more than one that leads to it.
+func restOfPath(path, outer string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, outer)
+	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
 // shifted is the path after an element of a list came or went.

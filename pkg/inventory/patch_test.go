@@ -42,6 +42,21 @@ func TestPatches(t *testing.T) {
 			`{"a":{}}`, `[{"op":"add","path":"/a/x.y~1z","value":2}]`, `[{"op":"add","path":"/a","value":{}}]`,
 			"a add /a/x.y~1z <nil>→2 b\nb add /a map[x.y/z:2]→map[] ",
 		},
+		"a parent that keeps it": {
+			`{"a":{}}`, `[{"op":"add","path":"/a/x","value":2}]`, `[{"op":"add","path":"/a","value":{"x":2,"y":3}}]`,
+			"a add /a/x <nil>→2 \nb add /a map[x:2]→map[x:2 y:3] ",
+		},
+		"a part of it": {
+			`{}`, `[{"op":"add","path":"/a","value":{"x":2,"y":3}}]`, `[{"op":"replace","path":"/a/x","value":4},{"op":"add","path":"/a/z","value":5}]`,
+			"a add /a <nil>→map[x:2 y:3] b\nb replace /a/x 2→4 \nb add /a/z <nil>→5 ",
+		},
+		"a part of what is appended": {
+			`{"l":[]}`, `[{"op":"add","path":"/l/-","value":{"i":"x"}}]`, `[{"op":"add","path":"/l/0","value":{}},{"op":"replace","path":"/l/1/i","value":"y"}]`,
+			"a add /l/0 <nil>→map[i:x] b\nb add /l/0 <nil>→map[] \nb replace /l/1/i x→y ",
+		},
+		"both remove the first": {
+			`{"l":[1,2]}`, `[{"op":"remove","path":"/l/0"}]`, `[{"op":"remove","path":"/l/0"}]`, "a remove /l/0 1→<nil> \nb remove /l/0 2→<nil> ",
+		},
 		"whole object": {`{"a":1}`, `[{"op":"add","path":"/b","value":2}]`, `[{"op":"replace","path":"","value":{"a":1}}]`, "a add /b <nil>→2 b\nb replace  map[a:1 b:2]→map[a:1] "},
 		"inserted before": {
 			`{"l":[{"i":1}]}`, `[{"op":"replace","path":"/l/0/i","value":2}]`, `[{"op":"add","path":"/l/0","value":{}},{"op":"replace","path":"/l/1/i","value":3}]`,

@@ -19,6 +19,9 @@ type Behaviour struct {
 	Redirect  string        // answer with a redirect to this address
 	Padding   int           // so many bytes before the answer
 	Answer    string        // the whole answer, with UID for that of the request
+	Again     bool          // ask to be called again in a second, each first time
+
+	ContentType string // of the answer; empty: application/json
 }
 
 // labelPatch is what "/patch" does: add an annotation that shows the webhook

@@ -19,8 +19,10 @@ type Call struct {
 	DryRun                   bool
 	// Annotations are the keys of the object's, sorted and separated by spaces.
 	Annotations string
-	// Object is the object as it was sent, in JSON.
-	Object string
+	// Request is what was asked of admission, in JSON and without its UID.
+	Request []byte
+	// ByAdmission says that an API server called on its own, and did not hand on the call of a client.
+	ByAdmission bool
 }
 
 // Calls are all calls received since the start, in order, but for those that

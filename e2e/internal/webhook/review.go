@@ -56,6 +56,13 @@ func (r review) call() Call {
 	}
 	var object metav1.PartialObjectMetadata
 	_ = json.Unmarshal(a.Object.Raw, &object) // else there is none
+	uid := a.UID
+	a.UID = ""
+	request, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // unreachable: it was read from JSON
+	}
+	a.UID = uid
 	return Call{
 		UID:       a.UID,
 		Operation: string(a.Operation),
@@ -67,7 +74,7 @@ func (r review) call() Call {
 		DryRun:    a.DryRun != nil && *a.DryRun,
 
 		Annotations: strings.Join(slices.Sorted(maps.Keys(object.Annotations)), " "),
-		Object:      string(a.Object.Raw),
+		Request:     request,
 	}
 }
 

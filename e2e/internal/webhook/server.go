@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -136,7 +137,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call := review.call()
-	call.Path = r.URL.Path
+	call.Path, call.ByAdmission = r.URL.Path, r.UserAgent() == "kube-apiserver-admission"
 	behaviour, nth, err := s.record(call)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -155,7 +156,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, behaviour.Redirect, http.StatusTemporaryRedirect) // with the review
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", cmp.Or(behaviour.ContentType, "application/json"))
+	if behaviour.Again && nth%2 == 1 { // each second call is answered
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "not now", http.StatusTooManyRequests)
+		return
+	}
 	answer := []byte(`{"no": "review"}`)
 	switch {
 	case behaviour.Answer != "":

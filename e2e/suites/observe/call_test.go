@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -44,6 +45,9 @@ var callPatches = map[string][]string{
 		`{"op":"replace","path":"","value":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"NAME","namespace":"call-shop"},"data":{"only":"this"}}}`,
 		`{"op":"replace","path":"/nothing/there","value":1}`, `{"op":"add","path":"/metadata/labels","value":null}`, `{"op":"add","path":"/unknown","value":{"a":"b"}}`,
 		`{"op":"unknown","path":"/data/k"}`, `{"op":"remove","path":"/data"}`, `{"op":"add","path":"/metadata/finalizers","value":["e2e.example.com/f"]}`,
+		`{"op":"remove","path":"/metadata/labels/call.example.com~1SELF"}`, `{"op":"add","path":"/metadata/labels/call.example.com~1SELF","value":"none"}`,
+		`{"op":"add","path":"/metadata/labels/call.example.com~13","value":"again"}`, `{"op":"add","path":"/metadata/generation","value":7.0}`,
+		`{"op":"add","path":"/data/by-SELF","value":"1"},{"op":"add","path":"/metadata/annotations","value":{"e2e/x":"SELF"}}`,
 	},
 	"Pod": {
 		`{"op":"add","path":"/spec/containers/-","value":{"name":"proxy","image":"proxy"}}`, `{"op":"add","path":"/spec/containers/0","value":{"name":"first","image":"first","ports":[{"containerPort":80}]}}`,
@@ -52,6 +56,9 @@ var callPatches = map[string][]string{
 		`{"op":"add","path":"/metadata/annotations","value":{"e2e/x":"y"}}`, `{"op":"add","path":"/spec/volumes","value":[{"name":"v","configMap":{"name":"c"}}]}`, `{"op":"replace","path":"/spec/restartPolicy","value":"Never"}`,
 		`{"op":"remove","path":"/spec/containers/1"}`, `{"op":"replace","path":"/spec/containers/1/image","value":"mirror/proxy"}`, `{"op":"move","from":"/spec/containers/1","path":"/spec/containers/0"}`,
 		`{"op":"add","path":"/spec/initContainers","value":[{"name":"init","image":"init","restartPolicy":"Always"}]}`, `{"op":"add","path":"/spec/tolerations/-","value":{"key":"e2e","operator":"Exists"}}`,
+		`{"op":"add","path":"/spec/terminationGracePeriodSeconds","value":30.0}`, `{"op":"add","path":"/spec/terminationGracePeriodSeconds","value":3e1}`,
+		`{"op":"add","path":"/metadata/labels","value":{"call.example.com/4":"never","call.example.com/0":"again","call.example.com/v":"yes"}}`,
+		`{"op":"replace","path":"/spec/containers","value":[{"name":"only","image":"only"}]}`, `{"op":"replace","path":"/spec/containers/0/name","value":"renamed"}`,
 		`{"op":"add","path":"/spec/nodeSelector","value":{"a/b":"c"}}`, `{"op":"add","path":"/spec/securityContext","value":{"runAsNonRoot":true}}`, `{"op":"add","path":"/spec/hostNetwork","value":"yes"}`,
 	},
 }
@@ -73,6 +80,9 @@ var answers = []string{
 	review(`"uid":"UID","allowed":true,"patch":"PATCH","patchType":"JSONPatch","status":{"code":403,"message":"no"}`), review(`"uid":"UID","allowed":false,"patch":"PATCH","patchType":"JSONPatch"`),
 	review(`"uid":"UID","allowed":false,"status":{"code":200,"status":"Success","message":"fine"}`), review(`"uid":"UID","allowed":false,"status":{"reason":"NotFound"}`),
 	review(`"uid":"UID","allowed":false,"status":{"code":503,"message":"` + strings.Repeat("long ", 20_000) + `"}`), review(`"uid":"UID","allowed":true,"warnings":["` + strings.Repeat("long ", 1_000) + `",""]`),
+	strings.Replace(review(`"uid":"UID","allowed":true`), "response", "Response", 1), review(`"UID":"UID","Allowed":true`), review(`"uid":"UID","allowed":true,"allowed":false`),
+	"apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nresponse:\n  uid: UID\n  allowed: true\n", "# a comment\n" + review(`"uid":"UID","allowed":true`), "\ufeff" + review(`"uid":"UID","allowed":true`),
+	review(`"uid":"UID","allowed":true,}`), review(`"uid":"UID","allowed":true,"auditAnnotations":{"a":5}`), `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}`,
 	strings.Replace(review(`"uid":"UID","allowed":true`), "/v1", "/v1beta1", 1), strings.Replace(review(`"uid":"UID","allowed":true`), "Review", "Revue", 1),
 }
 
@@ -85,8 +95,8 @@ func review(response string) string {
 // behaviour is how a webhook answers.
 func behaviour(random *rand.Rand, kind, name, elsewhere string) webhook.Behaviour {
 	patches := callPatches[kind]
-	patch := "[" + strings.ReplaceAll(patches[random.IntN(len(patches))], "NAME", name) + "]"
-	switch n := random.IntN(40); n {
+	patch := "[" + strings.NewReplacer("NAME", name, "SELF", fmt.Sprint(random.IntN(hooksOfChain))).Replace(patches[random.IntN(len(patches))]) + "]"
+	switch n := random.IntN(44); n {
 	case 0, 1:
 		return webhook.Behaviour{Deny: "because"}
 	case 2:
@@ -107,6 +117,10 @@ func behaviour(random *rand.Rand, kind, name, elsewhere string) webhook.Behaviou
 		return webhook.Behaviour{Answer: answers[random.IntN(len(answers))]}
 	case 17:
 		return webhook.Behaviour{Patch: patch, Padding: 11 << 20}
+	case 18, 19:
+		return webhook.Behaviour{Patch: patch, ContentType: []string{"text/plain; charset=utf-8", "text/html", "application/yaml", "application/json; =", "json"}[random.IntN(5)]}
+	case 20:
+		return webhook.Behaviour{Patch: patch, Again: true}
 	}
 	return webhook.Behaviour{Patch: patch}
 }
@@ -156,10 +170,10 @@ type calledAnswer struct {
 		Warnings []string
 	}
 	Steps []struct {
-		Name, Outcome string
-		Round         int
-		Warnings      []string
-		Patch         []struct{ Op, Path string }
+		Type, Name, Outcome string
+		Round               int
+		Warnings            []string
+		Patch               []struct{ Op, Path string }
 	}
 	Differences []struct{ Path, Webhook string }
 }
@@ -186,7 +200,8 @@ func (a *audited) logged(t *testing.T, name string) map[string]string {
 				ObjectRef               struct{ Name string }
 				Annotations             map[string]string
 			}
-			if json.Unmarshal(line, &event) != nil || event.ObjectRef.Name != name || event.Stage != "ResponseComplete" {
+			isGenerated := bytes.Contains(line, []byte(`"generateName":"`+name+`-"`))
+			if json.Unmarshal(line, &event) != nil || event.ObjectRef.Name != name && !isGenerated || event.Stage != "ResponseComplete" {
 				continue
 			}
 			if isDryRun := event.Verb == "delete" || strings.Contains(event.RequestURI, "dryRun=All"); !isDryRun { // the options of a delete are in its body
@@ -211,6 +226,40 @@ func (a *audited) logged(t *testing.T, name string) map[string]string {
 		}
 		return fmt.Errorf("no dry run of %s in %s", name, a.log)
 	})
+	return out
+}
+
+// unequalReviews are the reviews of the API server, in its dry run, that webhooks did not get from
+// "explain --call" as well. What is refused has none of the fields that its answer would have.
+func (w environment) unequalReviews(t *testing.T, isRefused bool) (out []string) {
+	t.Helper()
+	own := []string{"managedFields"} // of which nothing is left where a patch replaces the object
+	if isRefused {
+		own = append(own, "uid", "creationTimestamp", "generation")
+	}
+	byAdmission, byCall := map[string][]map[string]any{}, map[string][]map[string]any{}
+	for _, call := range w.Hooks.Calls() {
+		var review map[string]any
+		testenv.Must(t, json.Unmarshal(call.Request, &review))
+		if object, ok := review["object"].(map[string]any); ok {
+			for _, field := range own {
+				delete(object["metadata"].(map[string]any), field)
+			}
+		}
+		if call.ByAdmission {
+			byAdmission[call.Path] = append(byAdmission[call.Path], review)
+		} else {
+			byCall[call.Path] = append(byCall[call.Path], review)
+		}
+	}
+	for path, reviews := range byAdmission {
+		for _, review := range reviews {
+			isSent := func(ours map[string]any) bool { return cmp.Equal(review, ours) }
+			if !slices.ContainsFunc(byCall[path], isSent) {
+				out = append(out, fmt.Sprintf("%s got another review (-want +got):\n%s", path, cmp.Diff([]map[string]any{review}, byCall[path])))
+			}
+		}
+	}
 	return out
 }
 
@@ -266,6 +315,9 @@ func (a *audited) call(t *testing.T, name string, random *rand.Rand, outcomes ma
 			testenv.Must(t, err)
 		}
 	}
+	if operation == "create" && random.IntN(4) == 0 {
+		object = bytes.Replace(object, fmt.Appendf(nil, `"name":%q,"namespace":"call-shop"`, name), fmt.Appendf(nil, `"generateName":%q`, name+"-"), 1)
+	}
 	described := []string{operation, kind}
 	for i := range hooksOfChain {
 		b := behaviour(random, kind, name, a.Hooks.URL("/followed"))
@@ -282,7 +334,8 @@ func (a *audited) call(t *testing.T, name string, random *rand.Rand, outcomes ma
 	}
 	a.Hooks.Behave("/v", validating)
 	described = append(described, fmt.Sprintf("validating %s %.500s", labels[callLabel+"v"], fmt.Sprintf("%+v", validating)))
-	printed := testenv.Get(auditor.Piped(t.Context(), bytes.NewReader(object), testenv.Binary(t), "explain", operation, "-f", "-", "--call", "-o", "json", "--kubeconfig", a.Plane.Kubeconfig()))(t)
+	a.Hooks.Forget()
+	printed := testenv.Get(auditor.Piped(t.Context(), bytes.NewReader(object), testenv.Binary(t), "explain", operation, "-f", "-", "-n", callSpace, "--call", "-o", "json", "--kubeconfig", a.Plane.Kubeconfig()))(t)
 	var got calledAnswer
 	if err := json.Unmarshal([]byte(printed.Stdout), &got); err != nil || printed.Code != 0 {
 		t.Fatalf("%s: exit code %d, %v: %s", name, printed.Code, err, printed.Stderr)
@@ -298,6 +351,11 @@ func (a *audited) call(t *testing.T, name string, random *rand.Rand, outcomes ma
 	}
 	if strings.Contains(got.Refused, "denied the request") && got.Server.Message != got.Refused {
 		t.Errorf("%s: refused with %q, by the API server with %q", name, got.Refused, got.Server.Message)
+	}
+	if isFollowed := strings.Contains(printed.Stdout, "it redirects to"); !isFollowed {
+		for _, diff := range a.unequalReviews(t, got.Server.Code >= 400) {
+			t.Errorf("%s: %s\n%s", name, diff, strings.Join(described, "\n"))
+		}
 	}
 	logged, ours := a.logged(t, name), got.patches()
 	for key, patch := range logged {

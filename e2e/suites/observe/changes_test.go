@@ -111,8 +111,8 @@ func TestWhoChanged(t *testing.T) {
 	}
 	object = databasePod
 	if folder := os.Getenv("RECORD"); folder != "" {
-		testenv.Must(t, os.WriteFile(filepath.Join(folder, "audit.log"), recorded, 0o600))
-		testenv.Must(t, os.WriteFile(filepath.Join(folder, "call.json"), []byte(run(append(call, "-o", "json")...)), 0o600))
-		testenv.Must(t, os.WriteFile(filepath.Join(folder, "webhooks.yaml"), []byte(w.Kubectl(t, "get", "mutatingwebhookconfigurations,namespaces", "-o", "yaml")), 0o600))
+		testenv.Must(t, os.WriteFile(filepath.Join(folder, "demo_audit.log"), recorded, 0o600))
+		testenv.Must(t, os.WriteFile(filepath.Join(folder, "demo_call.json"), []byte(run(append(call, "-o", "json")...)), 0o600))
+		testenv.Must(t, os.WriteFile(filepath.Join(folder, "demo_webhooks.yaml"), []byte(w.Kubectl(t, "get", "mutatingwebhookconfigurations,namespaces", "-o", "yaml")), 0o600))
 	}
 }

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-openapi/jsonpointer"
 	"sigs.k8s.io/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
@@ -164,29 +162,23 @@ func (r CalledRequest) serverLines(o TextOptions) []Line {
 // mutating policies change.
 func (r CalledRequest) WithIgnoreRules() CalledRequest {
 	var pointers, queries, all []string
-	for _, s := range r.Steps {
-		for _, c := range s.Patch {
-			for _, pointer := range leaves(c) {
-				query, listed := jqPath(pointer, r.After)
-				if all = append(all, pointer); listed {
-					queries = append(queries, query)
-				} else {
-					pointers = append(pointers, pointer)
-				}
-			}
+	for _, p := range inventory.Differences(r.Before, r.After) {
+		if all = append(all, p.Pointer); p.InList {
+			queries = append(queries, p.Query)
+		} else {
+			pointers = append(pointers, p.Pointer)
 		}
 	}
 	if len(all) == 0 {
 		r.Notes = append(r.Notes, "nothing to ignore: no webhook and no policy changes the object")
 		return r
 	}
-	distinct := func(list []string) []string { slices.Sort(list); return slices.Compact(list) }
 	argo := map[string]any{"group": r.kind.Group, "kind": r.kind.Kind}
 	if len(pointers) > 0 {
-		argo["jsonPointers"] = distinct(pointers)
+		argo["jsonPointers"] = pointers
 	}
 	if len(queries) > 0 {
-		argo["jqPathExpressions"] = distinct(queries)
+		argo["jqPathExpressions"] = queries
 	}
 	target := map[string]any{"kind": r.kind.Kind}
 	if r.kind.Group != "" {
@@ -194,44 +186,10 @@ func (r CalledRequest) WithIgnoreRules() CalledRequest {
 	}
 	for _, rule := range []any{
 		map[string]any{"ignoreDifferences": []any{argo}, "syncPolicy": map[string]any{"syncOptions": []string{"RespectIgnoreDifferences=true"}}},
-		map[string]any{"driftDetection": map[string]any{"mode": "enabled", "ignore": []any{map[string]any{"paths": distinct(all), "target": target}}}},
+		map[string]any{"driftDetection": map[string]any{"mode": "enabled", "ignore": []any{map[string]any{"paths": all, "target": target}}}},
 	} {
 		text, _ := yaml.Marshal(rule) // texts alone
 		r.Ignore = append(r.Ignore, string(text))
 	}
 	return r
-}
-
-// leaves are the pointers of a change: of labels and annotations that come with their map,
-// their own.
-func leaves(c inventory.Change) []string {
-	own, isMap := c.Value.(map[string]any)
-	if !isMap || !strings.HasSuffix(c.Path, "/labels") && !strings.HasSuffix(c.Path, "/annotations") {
-		return []string{c.Path}
-	}
-	var out []string
-	for key := range own {
-		out = append(out, c.Path+"/"+jsonpointer.Escape(key))
-	}
-	return out
-}
-
-// jqPath is a pointer as jq has it, with elements of lists by their names, and whether it
-// leads through a list.
-func jqPath(pointer string, object map[string]any) (query string, listed bool) {
-	parent := ""
-	for _, key := range strings.Split(pointer, "/")[1:] {
-		_, inList := inventory.ValueAt(object, parent).([]any)
-		parent += "/" + key
-		element, _ := inventory.ValueAt(object, parent).(map[string]any)
-		switch name, _ := element["name"].(string); {
-		case inList && name != "":
-			query, listed = query+fmt.Sprintf("[] | select(.name == %q) | ", name), true
-		case inList:
-			query, listed = query+"["+key+"]", true
-		default:
-			query += "." + strconv.Quote(jsonpointer.Unescape(key))
-		}
-	}
-	return strings.TrimSuffix(query, " | "), listed
 }

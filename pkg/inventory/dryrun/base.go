@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/go-openapi/jsonpointer"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -16,22 +14,16 @@ import (
 // API server. Its answer to a dry run has all of that, and what webhooks changed; its
 // managedFields are those from before they did. Source: createHandler in
 // k8s.io/apiserver/pkg/endpoints/handlers.
-func base(sent, stored, answer map[string]any) map[string]any {
+func base(sent, answer map[string]any) map[string]any {
 	if answer == nil {
 		return sent
 	}
-	set, metadata := fields{}, mapAt(answer, "metadata")
-	managed, _ := metadata["managedFields"].([]any)
+	set := fields{"f:metadata": fields{"f:managedFields": fields{}}}
+	managed, _ := mapAt(answer, "metadata")["managedFields"].([]any)
 	for _, entry := range managed {
 		if entry := asMap(entry); entry["subresource"] == nil {
 			join(set, mapAt(entry, "fieldsV1"))
 		}
-	}
-	for _, system := range []string{"name", "namespace", "managedFields"} {
-		join(set, fields{"f:metadata": fields{"f:" + system: fields{}}})
-	}
-	if stored == nil {
-		join(set, fields{"f:metadata": fields{"f:uid": fields{}, "f:creationTimestamp": fields{}}})
 	}
 	return asMap(completed(sent, answer, set))
 }
@@ -125,48 +117,6 @@ func tolerate(spec map[string]any) {
 		}
 	}
 	spec["tolerations"] = list
-}
-
-// paths are the JSON pointers at which two values differ, of what is left out of no patch.
-func paths(a, b any, location string) []string {
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok {
-			break
-		}
-		keys := maps.Clone(x)
-		maps.Copy(keys, y)
-		var out []string
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			out = append(out, paths(x[key], y[key], location+"/"+jsonpointer.Escape(key))...)
-		}
-		return out
-	case []any:
-		y, ok := b.([]any)
-		if !ok || len(x) != len(y) {
-			break
-		}
-		var out []string
-		for i := range x {
-			out = append(out, paths(x[i], y[i], fmt.Sprintf("%s/%d", location, i))...)
-		}
-		return out
-	}
-	if reflect.DeepEqual(a, b) || isEmpty(a) && isEmpty(b) {
-		return nil
-	}
-	return []string{location}
-}
-
-func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return v == nil
 }
 
 func asMap(v any) map[string]any {

@@ -23,12 +23,17 @@ func (x *run) typed() runtime.Object {
 
 // decode returns the object as the API server decodes it; one without a type as it is.
 func (x *run) decode(object map[string]any) (map[string]any, error) {
+	text, _ := json.Marshal(object) // it was read from JSON
+	return x.decodeText(object, text)
+}
+
+// decodeText is decode of an object by its text, in which 3.0 is no integer.
+func (x *run) decodeText(object map[string]any, text []byte) (map[string]any, error) {
 	typed := x.typed()
 	if typed == nil {
 		return object, nil
 	}
-	raw, _ := json.Marshal(object) // it was read from JSON
-	if err := utiljson.Unmarshal(raw, typed); err != nil {
+	if err := utiljson.Unmarshal(text, typed); err != nil {
 		return nil, err
 	}
 	if o, ok := typed.(*corev1.Secret); ok && o.StringData != nil {

@@ -45,8 +45,10 @@ type Request struct {
 	admission.Request
 	// Sent is the object that is written, nil for a delete; Stored is the object as it is.
 	Sent, Stored map[string]any
-	User         authenticationv1.UserInfo
-	Options      map[string]any
+	// IsApplied says that what is sent is merged into the stored object.
+	IsApplied bool
+	User      authenticationv1.UserInfo
+	Options   map[string]any
 	// Answer is what the API server answers to the same request as a dry run.
 	Answer Answer
 }
@@ -130,11 +132,11 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 	if x.changed {
 		x.round(ctx, 1)
 	}
+	x.result.After = x.object
 	x.validate(ctx)
 	patches := lists.Map(x.result.Steps,
 		func(s Step) inventory.Patch { return inventory.Patch{Webhook: s.Name, Changes: s.Patch} })
 	inventory.MarkOverwritten(patches)
-	x.result.After = x.object
 	x.compare()
 	return x.result
 }
@@ -142,7 +144,7 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 // firstObject is the object as admission begins with it; nil of a delete.
 func (x *run) firstObject() (map[string]any, error) {
 	object, err := x.Sent, error(nil)
-	if x.Stored != nil && x.Options["kind"] == "PatchOptions" {
+	if x.Stored != nil && x.IsApplied {
 		object, err = x.merged(x.Stored, x.Sent)
 	}
 	if err != nil || object == nil {
@@ -152,13 +154,16 @@ func (x *run) firstObject() (map[string]any, error) {
 		return nil, err
 	}
 	object = x.withDefaults(object)
+	if metadata := mapAt(object, "metadata"); metadata != nil && x.Namespace != "" && !x.Resource.IsNamespaces() {
+		metadata["namespace"] = x.Namespace
+	}
 	if spec := mapAt(object, "spec"); spec != nil && x.Kind.Kind == "Pod" && x.Operation == admission.Create {
 		tolerate(spec)
 	}
 	if x.Operation == admission.Create && x.Answer.Object == nil {
 		ofPluginAlone(x.Kind.Kind, object)
 	}
-	return x.decode(base(object, x.Stored, x.Answer.Object)) // in the form that it has after a patch
+	return x.decode(base(object, x.Answer.Object)) // in the form that it has after a patch
 }
 
 // seenRequest is the request as admission has it now.
@@ -291,26 +296,40 @@ func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step
 		return false
 	}
 	changed = !reflect.DeepEqual(x.object, after)
-	after = x.withDefaults(after)
-	step.Patch = changes
-	if len(paths(x.object, after, "")) > 0 {
-		second := Step{Ref: w.Ref}
-		if patch := x.call(ctx, w, after, &second); second.Outcome == Allowed && len(patch) > 0 {
-			patchedAgain, changes, err := x.patched(after, patch)
-			if err == nil && len(paths(after, x.withDefaults(patchedAgain), "")) > 0 {
-				step.Again = changes
-			}
-		}
+	given := x.object
+	x.object, step.Patch = x.withDefaults(after), changes
+	if len(inventory.Differences(given, x.object)) > 0 {
+		step.Again = x.changedAgain(ctx, w)
 	}
-	x.object = after
 	return changed
+}
+
+// changedAgain is what a webhook changes of its own output; nothing where the output is such
+// that the API server does not call it again.
+func (x *run) changedAgain(ctx context.Context, w *inventory.Webhook) []inventory.Change {
+	second, isCalled := x.begin(w, 1)
+	if !isCalled || second.Outcome != "" {
+		return nil
+	}
+	patch := x.call(ctx, w, x.object, &second)
+	if second.Outcome != Allowed || len(patch) == 0 {
+		return nil
+	}
+	twice, changes, err := x.patched(x.object, patch)
+	if err != nil || len(inventory.Differences(x.object, x.withDefaults(twice))) == 0 {
+		return nil
+	}
+	return changes
 }
 
 // patched is the object as the API server decodes it after the patch, and its changes.
 func (x *run) patched(object map[string]any, patch []byte) (map[string]any, []inventory.Change, error) {
 	after, changes, err := inventory.ApplyPatch(object, patch)
 	if err == nil {
-		after, err = x.decode(after)
+		operations, _ := jsonpatch.DecodePatch(patch) // as above
+		text, _ := json.Marshal(object)
+		text, _ = operations.Apply(text)
+		after, err = x.decodeText(after, text)
 	}
 	return after, changes, err
 }
@@ -380,9 +399,8 @@ func (x *run) validate(ctx context.Context) {
 	if x.result.Refused != "" {
 		return
 	}
-	object := x.object
 	if x.object != nil && x.Answer.Object != nil {
-		object = x.Answer.Object
+		x.object = x.Answer.Object
 	}
 	var steps []*Step
 	var calls sync.WaitGroup
@@ -396,7 +414,7 @@ func (x *run) validate(ctx context.Context) {
 		}
 		steps = append(steps, &step)
 		if step.Outcome == "" {
-			calls.Go(func() { x.call(ctx, w, object, &step) })
+			calls.Go(func() { x.call(ctx, w, x.object, &step) })
 		}
 	}
 	calls.Wait()
@@ -410,10 +428,11 @@ var ofServer = []string{"/metadata/managedFields", "/metadata/uid", "/metadata/c
 
 func (x *run) compare() {
 	x.result.Differences = []Difference{}
-	if x.object == nil || x.Answer.Object == nil || x.result.Refused != "" {
+	if x.result.After == nil || x.Answer.Object == nil || x.result.Refused != "" {
 		return
 	}
-	for _, path := range paths(x.object, x.Answer.Object, "") {
+	for _, p := range inventory.Differences(x.result.After, x.Answer.Object) {
+		path := p.Pointer
 		if slices.ContainsFunc(ofServer,
 			func(name string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {
 			continue

@@ -46,6 +46,10 @@ func (a answers) send(_ context.Context, w *inventory.Webhook, body []byte) ([]b
 		return nil, fmt.Errorf("%w: it redirects", ErrNotCalled)
 	case text == "garbage":
 		return []byte("<html>"), nil
+	case text == "cased":
+		return []byte(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","Response":{"uid":"` + string(review.Request.UID) + `","allowed":true}}`), nil
+	case text == "YAML":
+		return []byte("apiVersion: admission.k8s.io/v1\nkind: AdmissionReview\nresponse: {allowed: true, uid: " + string(review.Request.UID) + "}"), nil
 	case text == "another":
 		response.UID = "x"
 	case text == "deny":
@@ -59,7 +63,7 @@ func (a answers) send(_ context.Context, w *inventory.Webhook, body []byte) ([]b
 	return json.Marshal(review)
 }
 
-// called writes the steps of the request at webhooks a (called again), b and c, each on a line, and why it is refused.
+// called writes the steps of the request at webhooks a (called again), b, c and v, each on a line, and why it is refused.
 func called(t *testing.T, op admission.Operation, object, answer string, a answers) string {
 	t.Helper()
 	rule := kubetest.Rule("", "configmaps", registrationv1.OperationAll)
@@ -72,14 +76,19 @@ func called(t *testing.T, op admission.Operation, object, answer string, a answe
 		if a[name] == "ignored" {
 			w.FailurePolicy = new(registrationv1.Ignore)
 		}
-		if hooks = append(hooks, w); a[name] == "labelled" {
+		if hooks = append(hooks, w); strings.HasPrefix(a[name], "labelled") {
 			hooks[len(hooks)-1].ObjectSelector = metav1.SetAsLabelSelector(labels.Set{"x": "y"})
 		}
 	}
 	for name, text := range a {
 		a[name] = map[string]string{"ignored": "dead", "labelled": ""}[text] + strings.TrimPrefix(strings.TrimPrefix(text, "ignored"), "labelled")
 	}
-	m := admission.New(inventory.Objects{Mutating: []*registrationv1.MutatingWebhookConfiguration{kubetest.Mutating("m", hooks...)}}.Snapshot(time.Time{}))
+	validating := kubetest.Webhook("v", kubetest.Client("n", "s"), rule)
+	validating.ObjectSelector = metav1.SetAsLabelSelector(labels.Set{"by": "policy"})
+	m := admission.New(inventory.Objects{
+		Mutating:   []*registrationv1.MutatingWebhookConfiguration{kubetest.Mutating("m", hooks...)},
+		Validating: []*registrationv1.ValidatingWebhookConfiguration{kubetest.Validating("v", validating)},
+	}.Snapshot(time.Time{}))
 	sent := parsed(t, object)
 	request := must.Get(m.Request(op, inventory.Resource{Name: "configmaps"}, admission.Subject{Namespace: "shop", Object: sent}))(t)
 	if op == admission.Delete {
@@ -123,16 +132,21 @@ func TestCall(t *testing.T) {
 		"its own change":          {admission.Create, "", answers{"a": set("/data/a", `"1"`)}, "0a allowed /data/a\n0b allowed\n0c allowed"},
 		"without effect":          {admission.Create, "", answers{"b": set("/data/k", `"v"`)}, "0a allowed\n0b allowed /data/k\n0c allowed"},
 		"selected by a change":    {admission.Create, "", answers{"b": set("/metadata/labels", `{"x":"y"}`), "c": "labelled"}, "0a allowed\n0b allowed /metadata/labels\n0c allowed\n1a allowed"},
+		"selected no more":        {admission.Create, "", answers{"b": set("/metadata/labels", `{"x":"y"}`), "c": `labelled[{"op":"remove","path":"/metadata/labels"},{"op":"add","path":"/metadata/finalizers/-","value":"y"}]`}, "0a allowed\n0b allowed /metadata/labels\n0c allowed /metadata/labels /metadata/finalizers/1\n1a allowed"},
+		"selected by a policy":    {admission.Create, strings.Replace(configMap, `"finalizers"`, `"labels":{"by":"policy"},"finalizers"`, 1), answers{}, "0a allowed\n0b allowed\n0c allowed\n0v allowed\ndiffers /metadata/labels/by"},
+		"keys in upper case":      {admission.Create, "", answers{"a": "cased"}, "0a failed\nfailed calling webhook \"a\": received invalid webhook response: webhook response was absent"},
+		"YAML":                    {admission.Create, "", answers{"a": "YAML"}, "0a allowed\n0b allowed\n0c allowed"},
 		"not selected":            {admission.Create, "", answers{"c": "labelled"}, "0a allowed\n0b allowed"},
 		"not idempotent":          {admission.Create, "", answers{"c": set("/metadata/finalizers/-", `"y"`)}, "0a allowed\n0b allowed\n0c allowed /metadata/finalizers/1 twice\n1a allowed"},
 		"another type":            {admission.Create, "", answers{"a": set("/data/n", "5")}, "0a refused\nits patch does not apply: json: cannot unmarshal number"},
+		"no integer":              {admission.Create, "", answers{"a": set("/metadata/deletionGracePeriodSeconds", "3.0")}, "0a refused\nits patch does not apply: json: cannot unmarshal number"},
 		"null":                    {admission.Create, "", answers{"b": set("/data/n", "null")}, "0a allowed\n0b allowed /data/n\n0c allowed\n1a allowed"},
 		"null as a patch":         {admission.Delete, "", answers{"b": "null"}, "0a allowed\n0b allowed\n0c allowed"},
 		"a redirect":              {admission.Create, "", answers{"b": "redirect"}, "0a allowed\n0b notCalled\n0c allowed"},
 		"denied":                  {admission.Create, "", answers{"a": "deny"}, "0a denied\nadmission webhook \"a\" denied the request: no"},
 		"dead":                    {admission.Create, "", answers{"a": "dead"}, "0a failed\nfailed calling webhook \"a\": failed to call webhook: connection refused"},
 		"dead and ignored":        {admission.Create, "", answers{"a": "ignored"}, "0a failedOpen\n0b allowed\n0c allowed"},
-		"no review":               {admission.Create, "", answers{"c": "garbage"}, "0a allowed\n0b allowed\n0c failed\nfailed calling webhook \"c\": failed to call webhook: invalid character '<' looking for beginning of value"},
+		"no review":               {admission.Create, "", answers{"c": "garbage"}, "0a allowed\n0b allowed\n0c failed\nfailed calling webhook \"c\": failed to call webhook: json: cannot unmarshal string"},
 		"another UID":             {admission.Create, "", answers{"a": "another"}, "0a failed\nfailed calling webhook \"a\": received invalid webhook response: response.uid must be"},
 		"a patch without a type":  {admission.Create, "", answers{"a": "untyped"}, "0a failed\nfailed calling webhook \"a\": received invalid webhook response: webhook returned one of"},
 		"no patch":                {admission.Create, "", answers{"a": `{`}, "0a failed\nfailed calling webhook \"a\": received undecodable patch"},
@@ -153,16 +167,20 @@ func TestBase(t *testing.T) {
 	const sent = `{"kind":"Pod","metadata":{"name":"o"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"1000m"}}}],"tolerations":[{"key":"own"}]}}`
 	const answer = `{"kind":"Pod","metadata":{"name":"o","uid":"u","labels":{"by":"webhook"},` + managed + `},"status":{"phase":"Pending"},"spec":{"restartPolicy":"Always","priority":0,
 		"containers":[{"name":"first","image":"x"},{"name":"c","image":"mirror/i","imagePullPolicy":"Always","env":[],"resources":{"limits":{"cpu":"1"}}}],"tolerations":[{"key":"own"},{"key":"node.kubernetes.io/not-ready"}]}}`
-	const want = `{"kind":"Pod","metadata":{"name":"o","uid":"u",` + managed + `},"spec":{"restartPolicy":"Always","priority":0,"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"schedulerName":"default-scheduler","terminationGracePeriodSeconds":30,
+	const want = `{"kind":"Pod","metadata":{"name":"o",` + managed + `},"spec":{"restartPolicy":"Always","priority":0,"dnsPolicy":"ClusterFirst","enableServiceLinks":true,"schedulerName":"default-scheduler","terminationGracePeriodSeconds":30,
 		"containers":[{"name":"c","image":"i","imagePullPolicy":"Always","terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"1"}}}],"tolerations":[{"key":"own"}]}}`
 	firstObject := func(kind, sent, answer string) map[string]any {
 		r := Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: kind}}, Sent: parsed(t, sent), Answer: Answer{Object: parsed(t, answer)}}
 		return must.Get((&run{Request: r, Caller: Caller{Types: client.Scheme()}}).firstObject())(t)
 	}
-	if got := paths(firstObject("Pod", sent, answer), parsed(t, want), ""); len(got) > 0 {
+	if got := inventory.Differences(firstObject("Pod", sent, answer), parsed(t, want)); len(got) > 0 {
 		t.Errorf("differs at %v", got)
 	}
-	if got := paths(firstObject("Secret", `{"kind":"Secret","stringData":{"a":"b"}}`, ""), parsed(t, `{"kind":"Secret","type":"Opaque","data":{"a":"Yg=="}}`), ""); len(got) > 0 {
+	const generated = `{"kind":"ConfigMap","metadata":{"generateName":"o-"}}`
+	if got := inventory.Differences(firstObject("ConfigMap", generated, `{"kind":"ConfigMap","metadata":{"generateName":"o-","name":"o-x2z","uid":"u"}}`), parsed(t, generated)); len(got) > 0 {
+		t.Errorf("a generated name: %v", got)
+	}
+	if got := inventory.Differences(firstObject("Secret", `{"kind":"Secret","stringData":{"a":"b"}}`, ""), parsed(t, `{"kind":"Secret","type":"Opaque","data":{"a":"Yg=="}}`)); len(got) > 0 {
 		t.Errorf("stringData: %v", got)
 	}
 }

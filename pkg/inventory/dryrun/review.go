@@ -1,6 +1,7 @@
 package dryrun
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -30,7 +33,7 @@ func (r Request) newReview(w *inventory.Webhook, object map[string]any) (admissi
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.GroupName + "/" + w.ReviewVersions[version], Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: uuid.NewUUID(), Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
-			Namespace: r.Namespace, Name: r.Name, Operation: admissionv1.Operation(r.Operation), UserInfo: r.User,
+			Namespace: r.Namespace, Name: r.nameIn(object), Operation: admissionv1.Operation(r.Operation), UserInfo: r.User,
 			DryRun: new(true),
 		},
 	}
@@ -45,13 +48,26 @@ func (r Request) newReview(w *inventory.Webhook, object map[string]any) (admissi
 	return review, nil
 }
 
+// nameIn is the name of the request, or the one that was generated for the object meanwhile.
+func (r Request) nameIn(object map[string]any) string {
+	generated, _ := mapAt(object, "metadata")["name"].(string)
+	return cmp.Or(r.Name, generated)
+}
+
 // verify returns the response in an answer, or why the API server takes it for none. Source:
 // VerifyAdmissionResponse in the same package.
 func verify(body []byte, review admissionv1.AdmissionReview,
 	mutating inventory.Type,
 ) (*admissionv1.AdmissionResponse, error) {
 	var answer admissionv1.AdmissionReview
-	if err := json.Unmarshal(body, &answer); err != nil {
+	err := error(nil)
+	if !yaml.IsJSONBuffer(body) { // API servers take YAML as well
+		body, err = yaml.ToJSON(body)
+	}
+	if err == nil {
+		err = utiljson.Unmarshal(body, &answer)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("failed to call webhook: %w", err)
 	}
 	response, first := answer.Response, review.APIVersion == admissionv1.SchemeGroupVersion.String()
