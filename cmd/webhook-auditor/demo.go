@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"time"
 
@@ -37,15 +38,19 @@ import (
 //go:embed demo.tar.gz
 var recorded []byte
 
-// recordedChanges are webhooks that change Pods, and the audit log of an API server with
-// them; recordedCall is what "explain --call" printed there. TestWhoChanged of
+// recordedHooks are webhooks that change Pods, recordedLog is the audit log of an API server with
+// them, and recordedCall what "explain --call" printed there. TestWhoChanged of
 // e2e/suites/observe writes them.
 var (
-	//go:embed demo_changes.tar.gz
-	recordedChanges []byte
+	//go:embed demo_webhooks.yaml
+	recordedHooks []byte
+	//go:embed demo_audit.log
+	recordedLog []byte
 	//go:embed demo_call.json
 	recordedCall []byte
 )
+
+var auditIDs = regexp.MustCompile(`"auditID":"([^"]+)"`)
 
 // recordedVersion is the version of its API server, which the archive does not hold.
 const recordedVersion = "v1.37.1"
@@ -105,13 +110,13 @@ func (d *demo) run(ctx context.Context, _ []string, s streams) error {
 
 // showChanges prints the commands that say who changed which field, each with its answer.
 func showChanges(ctx context.Context, s streams) error {
-	objects, err := readRecorded(recordedChanges)
+	objects, err := readRecorded(recordedHooks)
 	if err != nil {
 		return err
 	}
-	log := auditLogFlags{paths: []string{"-"}, requestID: "d49226cb-f8f5-454e-834b-579ef6fee040"}
+	log := auditLogFlags{paths: []string{"-"}, requestID: string(auditIDs.FindSubmatch(recordedLog)[1])}
 	snapshot := log.addTo(ctx, objects.Snapshot(time.Now()),
-		streams{reader: bytes.NewReader(recordedChanges), err: io.Discard})
+		streams{reader: bytes.NewReader(recordedLog), err: io.Discard})
 	evaluated, err := classify.DefaultPolicy().Evaluate(ctx, snapshot)
 	if err != nil {
 		return err
