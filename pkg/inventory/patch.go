@@ -132,8 +132,9 @@ func differences(old, current any, location Place) (out []Place) {
 	if isEmpty(old) && isEmpty(current) || reflect.DeepEqual(old, current) {
 		return nil
 	}
-	if isOfKeys := strings.HasSuffix(location.Pointer, "/labels") || strings.HasSuffix(location.Pointer, "/annotations"); isOfKeys && old == nil {
-		old = map[string]any{}
+	p := location.Pointer
+	if old == nil && (strings.HasSuffix(p, "/labels") || strings.HasSuffix(p, "/annotations")) {
+		old = map[string]any{} // each key has its place
 	}
 	switch x := old.(type) {
 	case map[string]any:

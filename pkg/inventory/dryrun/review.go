@@ -33,8 +33,8 @@ func (r Request) newReview(w *inventory.Webhook, object map[string]any) (admissi
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.GroupName + "/" + w.ReviewVersions[version], Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
 			UID: uuid.NewUUID(), Kind: kind, RequestKind: &kind, Resource: resource, RequestResource: &resource,
-			Namespace: r.Namespace, Name: r.nameIn(object), Operation: admissionv1.Operation(r.Operation), UserInfo: r.User,
-			DryRun: new(true),
+			Namespace: r.Namespace, Name: r.nameIn(object), Operation: admissionv1.Operation(r.Operation),
+			UserInfo: r.User, DryRun: new(true),
 		},
 	}
 	for field, value := range map[*runtime.RawExtension]map[string]any{

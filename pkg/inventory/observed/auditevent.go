@@ -272,7 +272,8 @@ func (e *auditEvent) refusal(out results, calls []inventory.AuditCall) {
 		switch r.webhookType {
 		case "":
 			series.Type = inventory.Validating
-			if n := len(calls); n > 0 && calls[n-1].Webhook == series.Name && calls[n-1].Outcome == inventory.AuditUnchanged {
+			if n := len(calls); n > 0 && calls[n-1].Webhook == series.Name &&
+				calls[n-1].Outcome == inventory.AuditUnchanged {
 				series.Type = inventory.Mutating
 			}
 		case inventory.Conversion:
