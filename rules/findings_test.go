@@ -5,11 +5,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/rules"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // The findings of alerts on them are reported for a while, and a scrape fails
@@ -77,6 +80,42 @@ func (f findingOf) policy() string {
 		return "Ignore"
 	}
 	return "Fail"
+}
+
+// TestAlertOfFinding: a finding of any check, severity and type, on a webhook that the cluster depends on or not,
+// raises the alert that reports name, and no other.
+func TestAlertOfFinding(t *testing.T) {
+	var series []string
+	want := map[string]string{}
+	for _, c := range classify.Checks {
+		for severity := classify.Info; severity <= c.Severity && len(c.Alerts) > 0; severity++ {
+			for _, kind := range []inventory.Type{inventory.Validating, inventory.Conversion, inventory.MutatingPolicy} {
+				for _, isVital := range []bool{false, true} {
+					isConverted := kind == inventory.Conversion && (c.ConversionAlert != "" || c.Alerts[classify.Critical] == "")
+					if c.Find == nil != kind.IsPolicy() || kind == inventory.Conversion && !isConverted {
+						continue
+					}
+					f := findingOf{
+						check: c.Name, severity: severity.String(), webhook: fmt.Sprintf("w%d.example.com", len(series)), kind: string(kind),
+					}
+					if isVital {
+						f.Severity = classify.Critical
+					}
+					series = append(series, f.series()...)
+					if alert := c.AlertOn(severity, kind, isVital); alert.Name != "" {
+						want[f.webhook] = fmt.Sprintf("%s: %s %s", c.Name, alert.Name, alert.Severity)
+					}
+				}
+			}
+		}
+	}
+	p := evaluateFile(t, fileOf(t, alertNames([]Group{{Alerts: findingAlerts(classify.Checks)}})...), minute, series)
+	got := map[string]string{}
+	for _, a := range p.until(findingEnds - minute) {
+		of := a.Labels
+		got[of.Get("name")] += fmt.Sprintf("%s: %s %s", of.Get("check"), of.Get("alertname"), of.Get("severity"))
+	}
+	expect.Equal(t, want, got)
 }
 
 // findingWorld has each alert on findings be silent before its time, fire once for what two

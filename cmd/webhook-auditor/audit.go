@@ -189,6 +189,7 @@ func (a *audit) before() (report.Document, error) {
 // code.
 func (a *audit) compare(before, after report.Document, s streams) error {
 	c := report.NewComparison(before, after)
+	c.LeaveOpen(before, after, a.probe.mode == "tls")
 	var err error
 	if a.output == "sarif" {
 		err = a.write(c.Document(), s)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -74,19 +75,21 @@ func (d *diff) run(ctx context.Context, args []string, s streams) error {
 	if err != nil {
 		return err
 	}
-	old, updated, err := d.snapshots(ctx, args, s)
+	snapshots, err := d.snapshots(ctx, args, s)
 	if err != nil {
 		return err
 	}
-	before, err := policy.Evaluate(ctx, old)
-	if err != nil {
-		return err
+	reports := map[*inventory.Snapshot]*classify.Report{}
+	for _, snapshot := range snapshots {
+		if reports[snapshot] != nil { // of what is applied, nothing is lacking
+			continue
+		}
+		if reports[snapshot], err = policy.Evaluate(ctx, snapshot); err != nil {
+			return err
+		}
 	}
-	after, err := policy.Evaluate(ctx, updated)
-	if err != nil {
-		return err
-	}
-	changes := report.NewChanges(before, after, impact.Compare(before, after))
+	before, after := reports[snapshots[0]], reports[snapshots[1]]
+	changes := report.NewChanges(before, after, reports[snapshots[2]], impact.Compare(before, after))
 	return cmp.Or(printAnswer(d.output, changes, changes.Errors, s), exitStatus(changes.Added, d.failOn))
 }
 
@@ -101,19 +104,20 @@ func (d *diff) checkArguments(args []string) error {
 }
 
 // snapshots are those before and after the change: of OLD and NEW, or of the cluster
-// and what it will be.
-func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before, after *inventory.Snapshot, err error) {
+// and what it will be; and that of NEW with what it lacks as OLD has it.
+func (d *diff) snapshots(ctx context.Context, args []string, s streams) (out [3]*inventory.Snapshot, err error) {
 	paths := args[len(args)-1:]
 	updated, err := d.input.objects(paths, s)
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	alone := len(args) == 2
-	after = updated.Snapshot(collected(updated.Inputs, time.Now()))
+	later := collected(updated.Inputs, time.Now())
+	after := updated.Snapshot(later)
 	// What is applied to a cluster may be without webhooks, but it is something.
 	if alone || !slices.ContainsFunc(updated.Inputs, func(input inventory.Input) bool { return input.Objects > 0 }) {
 		if err := d.checkRead(paths, after, s); err != nil {
-			return nil, nil, err
+			return out, err
 		}
 	}
 	if alone {
@@ -122,17 +126,19 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (before,
 	d.applied = &updated
 	old, err := d.objects(ctx, s)
 	if err != nil && !alone && len(d.paths) == 0 {
-		return nil, nil, fmt.Errorf("diff: without OLD or --from, NEW is compared with a cluster: %w", err)
+		return out, fmt.Errorf("diff: without OLD or --from, NEW is compared with a cluster: %w", err)
 	}
 	if err != nil {
-		return nil, nil, err
+		return out, err
 	}
 	now := collected(old.Inputs, time.Now())
-	before = old.Snapshot(now)
+	before := old.Snapshot(now)
 	if alone {
-		return before, after, d.checkRead(args[:1], before, s)
+		out = [3]*inventory.Snapshot{before, after, updated.CompletedBy(old).Snapshot(later)}
+		return out, d.checkRead(args[:1], before, s)
 	}
-	return before, old.Apply(updated).Snapshot(now), nil
+	applied := old.Apply(updated).Snapshot(now)
+	return [3]*inventory.Snapshot{before, applied, applied}, nil
 }
 
 // checkRead refuses what a command that failed may have left of OLD or NEW: it would pass

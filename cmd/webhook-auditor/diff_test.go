@@ -9,6 +9,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,6 +138,59 @@ func TestDiffOfUnread(t *testing.T) {
 			}
 			if broken := name == "broken YAML"; strings.Contains(r.out, "limits (added)") == broken && args[0] == partial {
 				t.Errorf("%s, %v: %s", name, args, r.out)
+			}
+		}
+	}
+}
+
+// TestDiffLeavesOpen: of no check is a finding on the same registration resolved as NEW lacks
+// Services, Deployments or all that registers nothing, but where it is about what is applied together.
+func TestDiffLeavesOpen(t *testing.T) {
+	kindOf := regexp.MustCompile(`(?m)(?:^|[{ ])kind: (\w+)`)
+	for _, file := range must.Get(filepath.Glob(fixtures + "*.yaml"))(t) {
+		var all []string
+		var registered []string
+		others := map[string][]string{}
+		for _, text := range strings.Split(string(must.Get(os.ReadFile(file))(t)), "\n---\n") {
+			all = append(all, text)
+			kind := ""
+			if m := kindOf.FindStringSubmatch(text); m != nil {
+				kind = m[1]
+			}
+			if strings.HasSuffix(kind, "WebhookConfiguration") || strings.HasSuffix(kind, "AdmissionPolicy") || strings.Contains(text, "conversion:") {
+				registered = append(registered, text)
+			} else {
+				others[kind] = append(others[kind], text)
+			}
+		}
+		old := must.File(t, "old.yaml", strings.Join(all, "\n---\n"))
+		for _, kind := range []string{"Service", "Deployment", "all"} {
+			if kind != "all" && others[kind] == nil {
+				continue
+			}
+			left := slices.Clone(registered)
+			for other, texts := range others {
+				if other != kind && kind != "all" {
+					left = append(left, texts...)
+				}
+			}
+			updated := must.File(t, "new.yaml", strings.Join(left, "\n---\n"))
+			flags := []string{"-o", "json", "--fail-on", "never", "--allow-empty", "--checks", "label-opt-out,any-pod-may-call"}
+			asked := [][]string{{"diff", old, updated}}
+			if kind == "all" { // a report says of whole kinds alone that they lack
+				asked = append(asked, []string{"audit", updated, "--baseline", written(t, old, "--allow-empty")})
+			}
+			for _, args := range asked {
+				r := execute(t, "", append(args, flags...)...)
+				var c report.Comparison
+				if err := json.Unmarshal([]byte(r.out), &c); err != nil {
+					t.Fatalf("%s of %s without %s: %v: %s", args[0], file, kind, err, r.err)
+				}
+				for _, f := range c.Resolved {
+					if !slices.Contains([]string{"install-order", "uninstall-order"}, f.Check) {
+						t.Errorf("%s of %s without %s: %s of %s is resolved", args[0], filepath.Base(file), kind, f.Check, f.Name)
+					}
+				}
 			}
 		}
 	}

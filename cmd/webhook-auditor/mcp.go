@@ -19,6 +19,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -135,12 +136,25 @@ func add[In any](server *mcp.Server, name, description string, command func(In) 
 	})
 }
 
-// call is a command with its flags, its arguments and its standard input.
+// call is a command with its flags, its arguments and its standard input, which is that argument
+// of the tool.
 type call struct {
-	run   action
-	args  []string
-	stdin string
+	run          action
+	args         []string
+	stdin, input string
 }
+
+// asArguments has an error name the arguments of a tool for the flags and words of a command, which
+// agents do not pass. Longer words come before their beginnings.
+var asArguments = strings.NewReplacer(
+	"--down-node", "downNodes", "--down", "down", "--delete", "delete", "--labels", "labels", "--error", "error",
+	"CONFIGURATION[/NAME]", "configuration", "CONFIGURATION", "configuration",
+	", or SERVICE with --namespace", "", program+" impact ", "impact of ",
+	` in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`, "",
+	": name another PATH, or pass --allow-empty", "", "diff: without OLD or --from, NEW is compared with a cluster: ", "diff: ",
+	"name a cluster with --kubeconfig and --context, or files, by PATH or --from",
+	"the user who starts "+program+" mcp names a cluster with --kubeconfig and --context, or files with --from",
+)
 
 // answer runs a command and returns what it prints; findings are no error, and what
 // can be read is an answer where some cannot. A panic costs this answer alone.
@@ -157,7 +171,9 @@ func (c call) answer(ctx context.Context) *mcp.CallToolResult {
 	})
 	code := exit(err, s.err)
 	result := &mcp.CallToolResult{IsError: code == exitUsage || code == exitError && stdout.Len() == 0}
-	for _, text := range []string{stdout.String(), stderr.String()} {
+	ofInput := strings.NewReplacer(inventory.Input{Path: "-"}.Name(), c.input, "<stdin>", c.input)
+	said := ofInput.Replace(asArguments.Replace(stderr.String()))
+	for _, text := range []string{stdout.String(), said} {
 		if text != "" {
 			result.Content = append(result.Content, &mcp.TextContent{Text: text})
 		}
@@ -190,7 +206,7 @@ func (a *agents) audit(tool auditTool) (call, error) {
 	}
 	format, err := choice("format", tool.Format, toolFormats)
 	c := audit{
-		source: a.source, output: format, failOn: never, fixes: true, served: true,
+		source: a.source, output: format, failOn: never, fixes: true,
 		namespace: namespaceFlags{name: tool.Namespace},
 	}
 	return call{run: c.run, args: slices.Concat(a.paths, tool.Targets)}, err
@@ -204,12 +220,14 @@ func (a *agents) explain(tool explainTool) (call, error) {
 	}}
 	args := lists.Filter([]string{tool.Operation, tool.Resource, tool.Name}, func(s string) bool { return s != "" })
 	switch {
+	case tool.Error != "" && (tool.Object != "" || len(args) > 0 || c.request.isGiven()):
+		err = errors.New("error: must be given without a request")
 	case tool.Object != "":
 		c.request.file = "-"
-	case (tool.Operation == "" || tool.Resource == "") && len(args) > 0:
-		err = errors.New("operation and resource: must both be given, or neither with an error or an object")
+	case tool.Error == "" && (tool.Operation == "" || tool.Resource == ""):
+		err = errors.New("operation and resource: must both be given, or an object or an error")
 	}
-	return call{run: c.run, args: args, stdin: tool.Object}, err
+	return call{run: c.run, args: args, stdin: tool.Object, input: "object"}, err
 }
 
 func (a *agents) impact(tool impactTool) (call, error) {
@@ -224,7 +242,10 @@ func (a *agents) impact(tool impactTool) (call, error) {
 func (a *agents) diff(tool diffTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
 	c := diff{source: a.source, output: format, failOn: never}
-	return call{run: c.run, args: []string{"-"}, stdin: tool.Manifests}, err
+	if strings.TrimSpace(tool.Manifests) == "" {
+		err = errors.New("manifests: must be YAML or JSON of the objects as they are to be")
+	}
+	return call{run: c.run, args: []string{"-"}, stdin: tool.Manifests, input: "manifests"}, err
 }
 
 func (a *agents) top(tool topTool) (call, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,54 @@ func TestToolPanics(t *testing.T) {
 		}
 	}
 }
+
+// TestToolErrors: what is wrong is named as the tool's argument, not as a flag or a word of the command line.
+func TestToolErrors(t *testing.T) {
+	s := session(t, "--from", impactCluster)
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop}}"
+	for _, c := range []struct {
+		tool string
+		args map[string]any
+		want string
+	}{
+		{"audit", map[string]any{"targets": []string{"policy"}}, "targets: must be TYPE/NAME"},
+		{"audit", map[string]any{"targets": []string{"validatingwebhookconfiguration/polcy"}}, "did you mean"},
+		{"audit", map[string]any{"format": "table"}, "format: must be one of"},
+		{"explain", nil, "operation and resource: must both be given"},
+		{"explain", map[string]any{"operation": "create"}, "operation and resource: must both be given"},
+		{"explain", map[string]any{"namespace": "shop"}, "operation and resource: must both be given"},
+		{"explain", map[string]any{"error": "x", "namespace": "shop"}, "error: must be given without a request"},
+		{"explain", map[string]any{"error": "x", "operation": "create", "resource": "pods"}, "error: must be given without a request"},
+		{"explain", map[string]any{"error": "no idea"}, "explain error: "},
+		{"explain", map[string]any{"error": "-"}, "explain error: "},
+		{"explain", map[string]any{"operation": "read", "resource": "pods"}, "operation"},
+		{"explain", map[string]any{"operation": "create", "resource": "podz"}, "did you mean"},
+		{"explain", map[string]any{"operation": "create", "resource": "pods/a"}, "no subresource"},
+		{"explain", map[string]any{"operation": "create", "resource": "pods", "labels": "a=b,a=c"}, "labels \"a=b,a=c\": a must have one value"},
+		{"explain", map[string]any{"operation": "create", "resource": "pods", "labels": "a in b"}, "labels "},
+		{"explain", map[string]any{"object": "kind: ["}, "reading the object object: "},
+		{"explain", map[string]any{"object": pod + "\n---\n" + pod}, "reading the object object: "},
+		{"explain", map[string]any{"object": pod, "namespace": "bank"}, "namespace"},
+		{"impact", nil, "must be given configuration, down, downNodes or delete"},
+		{"impact", map[string]any{"configuration": "policy", "down": []string{"policy/policy"}}, "down, downNodes and delete must be given without configuration"},
+		{"impact", map[string]any{"down": []string{"policy"}}, "down: must be NAMESPACE/SERVICE, not"},
+		{"impact", map[string]any{"down": []string{"policy/none"}}, "policy/none"},
+		{"impact", map[string]any{"downNodes": []string{"none"}}, "did you mean a, b?"},
+		{"impact", map[string]any{"delete": []string{"crd/policy"}}, "delete: must be a webhook configuration"},
+		{"impact", map[string]any{"delete": []string{"validatingadmissionpolicy/limits"}}, "delete: must be a webhook configuration"},
+		{"diff", map[string]any{"manifests": ""}, "manifests: must be YAML or JSON"},
+		{"diff", map[string]any{"manifests": "a: ["}, "manifests:1"},
+		{"diff", map[string]any{"manifests": "a: b"}, "manifests: no webhook configuration"},
+	} {
+		r := must.Get(s.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.args}))(t)
+		if text := textOf(r); !r.IsError || !strings.Contains(text, c.want) || ofCommandLine.MatchString(text) {
+			t.Errorf("%s %v: error %v, want %q: %s", c.tool, c.args, r.IsError, c.want, text[:min(len(text), 600)])
+		}
+	}
+}
+
+// ofCommandLine matches flags, their values in capitals and the standard input of a command.
+var ofCommandLine = regexp.MustCompile(`(^|[ (])--?[a-z]|standard input|stdin|CONFIGURATION|OPERATION|\bPATH\b`)
 
 // TestMCP asks each tool with the SDK's own client.
 func TestMCP(t *testing.T) {

@@ -35,7 +35,8 @@ func (s *display) register(flags *pflag.FlagSet) {
 func textOptions(w io.Writer) report.TextOptions {
 	width, isTerminal := terminal(w)
 	o := report.TextOptions{Color: isTerminal && os.Getenv("NO_COLOR") == "", Width: width}
-	if s, ok := w.(*display); ok {
+	s, isDisplay := w.(*display)
+	if o.WithoutFlags = !isDisplay; isDisplay {
 		o.Color = s.color == "always" || s.color == "auto" && o.Color
 		o.Verbose = s.verbose
 	}

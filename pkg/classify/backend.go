@@ -90,9 +90,9 @@ func findFault(fault inventory.BackendFault) func(*Profile) []Problem {
 // it is called on; "" where they do not. Most real ones do, and serve all the same.
 func ReadyElsewhere(p *Profile) string {
 	for _, w := range BehindWebhook(p) {
-		if port := p.Snapshot.TargetPort(p.State.Service, &w); port > 0 && w.ReadinessPort > 0 &&
+		if port := p.Snapshot.TargetPort(p.State.Service, w); port > 0 && w.ReadinessPort > 0 &&
 			w.ReadinessPort != port {
-			return fmt.Sprintf("the readinessProbe of %s asks port %d, and the webhook is called on %d: its Pods may be ready and not listen", &w, w.ReadinessPort, port)
+			return fmt.Sprintf("the readinessProbe of %s asks port %d, and the webhook is called on %d: its Pods may be ready and not listen", w, w.ReadinessPort, port)
 		}
 	}
 	return ""

@@ -22,8 +22,9 @@ var bootstrapDeadlock = &Check{
 		}
 		severity := warningIf(p.Deadlock.Certain)
 		fix := patch(p, excludeNamespaces(p, p.Deadlock.Namespaces))
-		if p.Deadlock.More {
-			fix += "; more namespaces of that cycle are to be excluded than are listed here: rather label them all, and exclude that label"
+		if p.Deadlock.More { // a command that leaves some out heals nothing
+			fix = fmt.Sprintf("label %s and all other namespaces of that cycle, and exclude that label by the namespaceSelector of %s%s",
+				JoinBounded(p.Deadlock.Namespaces), ObjectName(p), byOwner(p))
 		}
 		return []Problem{{
 			Severity: severity,
@@ -62,7 +63,7 @@ func findDeadlocks(w *work, r *Report) {
 	}
 	if n := g.NotCompared(); n > 0 {
 		kinds, pods := g.Kinds()
-		r.Errors = append(r.Errors, inventory.Error{Message: fmt.Sprintf("looking for bootstrap deadlocks: %d webhooks that differ in what they are called for and %d kinds of Pods behind them are too many to compare each with each, %d pairs are left out: give webhooks of one kind the same selectors", kinds, pods, n)})
+		r.Errors = append(r.Errors, inventory.Error{Uncompared: true, Message: fmt.Sprintf("looking for bootstrap deadlocks: %d webhooks that differ in what they are called for and %d kinds of Pods behind them are too many to compare each with each, %d pairs are left out: give webhooks of one kind the same selectors", kinds, pods, n)})
 	}
 }
 

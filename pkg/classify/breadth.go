@@ -133,7 +133,7 @@ func coversEverything(r admissionv1.RuleWithOperations) bool {
 // not known.
 func targetPort(p *Profile) int32 {
 	for _, w := range BehindWebhook(p) {
-		if port := p.Snapshot.TargetPort(p.State.Service, &w); port != 0 {
+		if port := p.Snapshot.TargetPort(p.State.Service, w); port != 0 {
 			return port
 		}
 	}

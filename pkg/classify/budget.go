@@ -77,7 +77,7 @@ func newCostIndex(w *work, m *admission.Matcher, profiles []*Profile, resources 
 	distinct := admission.MentionsOf(slices.Collect(maps.Values(selectors))...).Namespaces(m.Snapshot)
 	most := max(1, maxCompared/max(1, len(selectors)))
 	if omitted := len(distinct) - most; omitted > 0 {
-		b.errors = []inventory.Error{{Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(distinct), len(selectors), omitted)}}
+		b.errors = []inventory.Error{{Uncompared: true, Message: fmt.Sprintf("comparing what requests cost by namespace: %d kinds of namespaces with %d namespaceSelectors are too many, %d are left out: use fewer labels in namespaceSelectors", len(distinct), len(selectors), omitted)}}
 		distinct = distinct[:most]
 	}
 	for _, names := range distinct {

@@ -61,8 +61,7 @@ type Check struct {
 	// Reason is the reason of that condition.
 	Reason string
 	// Alerts are the names of the alerts on its findings, by severity: one
-	// name never has two severities. Where critical findings page and others warn,
-	// critical ones on webhooks that reach no critical, vital or virtual resource warn.
+	// name never has two severities. AlertOn says which of them a finding raises.
 	Alerts map[Severity]string
 	// ConversionAlert is the alert on warnings about conversions, in place of
 	// that on failurePolicy Ignore, which conversions do not have.
@@ -96,6 +95,28 @@ func (c *Check) Conditions() []string {
 	return out
 }
 
+// Alert is an alert; the zero Alert is none.
+type Alert struct {
+	Name     string   `json:"name"`
+	Severity Severity `json:"severity"`
+}
+
+// AlertOn is the alert on a finding of the severity, on what the type registers: conversions, and
+// webhooks that may reach what the cluster depends on. Where critical findings page and others
+// warn, those on webhooks that reach nothing of it warn, as the alerts on failing calls do.
+func (c *Check) AlertOn(s Severity, t inventory.Type, reachesVital bool) Alert {
+	if s == Warning && t == inventory.Conversion && c.ConversionAlert != "" {
+		return Alert{c.ConversionAlert, s}
+	}
+	if s == Critical && c.Alerts[s] != "" && c.Alerts[Warning] != "" && t != inventory.Conversion && !reachesVital {
+		s = Warning
+	}
+	if c.Alerts[s] == "" {
+		return Alert{}
+	}
+	return Alert{c.Alerts[s], s}
+}
+
 // Fails reports whether calls fail now where its finding is a warning or worse.
 func (c *Check) Fails() bool { return c.Cause != "" }
 
@@ -126,8 +147,9 @@ type Finding struct {
 	// their requests.
 	Stops []string
 	Problem
-	// Look is the command that shows the cause.
-	Look string
+	// Look is the command that shows the cause, Alert what it raises where the auditor runs.
+	Look  string
+	Alert Alert
 	// Refuses says that requests are refused now. Writes and Deletions are those of resources that
 	// no function needs.
 	Refuses           bool

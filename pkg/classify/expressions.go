@@ -176,8 +176,10 @@ func refuses(p *PolicyProfile, field string) bool {
 
 var applyWithoutType = &Check{
 	Name:     "apply-without-type",
-	Summary:  "A mutating admission policy refuses scaling, evictions, tokens or kubectl exec: its applyConfiguration has no type of them to apply to.",
+	Summary:  "An admission policy refuses scaling, evictions, tokens or exec: its applyConfiguration has no type to apply to.",
 	Severity: Critical,
+	Alerts:   map[Severity]string{Critical: "WebhookPolicyApplyWithoutType"},
+	For:      5 * time.Minute,
 	FindPolicy: func(p *PolicyProfile) []Problem {
 		unapplied := p.Matcher.UnappliedResources(p.AdmissionPolicy)
 		if len(unapplied) == 0 {

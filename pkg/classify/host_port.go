@@ -19,8 +19,7 @@ var hostPort = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		workloads := BehindWebhook(p)
-		for i := range workloads {
-			w := &workloads[i]
+		for _, w := range workloads {
 			port := p.Snapshot.TargetPort(p.State.Service, w)
 			if !w.HostNetwork || port == 0 || !hasPods(w) {
 				continue
@@ -70,13 +69,11 @@ func onControlPlane(w *inventory.Workload) bool {
 }
 
 // portHolder is who else has the port on the network of the hosts, nil for none.
-func portHolder(p *Profile, workloads []inventory.Workload, w *inventory.Workload, port int32) *inventory.Workload {
+func portHolder(p *Profile, workloads []*inventory.Workload, w *inventory.Workload, port int32) *inventory.Workload {
 	for i := range p.Snapshot.Workloads {
 		other := &p.Snapshot.Workloads[i]
-		own := slices.ContainsFunc(workloads,
-			func(b inventory.Workload) bool { return b.Key == other.Key && b.Kind == other.Kind })
-		if other.HostNetwork && !own && hasPods(other) && slices.Contains(other.Declared, port) &&
-			mayShareNode(w, other) {
+		if other.HostNetwork && !slices.Contains(workloads, other) && hasPods(other) &&
+			slices.Contains(other.Declared, port) && mayShareNode(w, other) {
 			return other
 		}
 	}

@@ -77,7 +77,7 @@ func findStuck(w *work, r *Report) {
 		}
 		if len(webhooks)*len(set.manifests) > maxPairs {
 			r.Errors = append(r.Errors, inventory.Error{
-				Source:  inventory.Source{File: input},
+				Source: inventory.Source{File: input}, Uncompared: true,
 				Message: fmt.Sprintf("install-order: %d webhooks and %d objects are too many to be compared: audit fewer files at a time", len(webhooks), len(set.manifests)),
 			})
 			continue

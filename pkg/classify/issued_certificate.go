@@ -88,7 +88,7 @@ func unmounted(p *Profile) *Problem {
 			}
 			return &Problem{
 				Message: fmt.Sprintf("is served by %s, whose Pods mount Secret %s, while Certificate %s/%s for its Service makes Secret %[3]s/%[5]s: if nothing else makes the one they mount, they do not start",
-					&w, mounted[0], c.Namespace, c.Name, c.Spec.SecretName),
+					w, mounted[0], c.Namespace, c.Name, c.Spec.SecretName),
 				Brief: fmt.Sprintf("the Pods do not start: they mount Secret %s/%s, and Certificate %s/%s makes Secret %[3]s/%[5]s",
 					w.Namespace, mounted[0], c.Namespace, c.Name, c.Spec.SecretName),
 				Fix: fix,

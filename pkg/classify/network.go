@@ -23,14 +23,14 @@ var networkPolicy = &Check{
 			return nil
 		}
 		for _, w := range BehindWebhook(p) {
-			port := p.Snapshot.TargetPort(p.State.Service, &w)
-			policies := p.Snapshot.Isolating(&w, port)
+			port := p.Snapshot.TargetPort(p.State.Service, w)
+			policies := p.Snapshot.Isolating(w, port)
 			switch {
 			case len(policies) > 0:
-				return []Problem{isolated(p, &w, port, policies)}
+				return []Problem{isolated(p, w, port, policies)}
 			case ciliumRuns(p.Snapshot):
-				if policy := p.Snapshot.OpenToBlocksAlone(&w, port); policy != nil {
-					return []Problem{openToBlock(p, &w, port, policy)}
+				if policy := p.Snapshot.OpenToBlocksAlone(w, port); policy != nil {
+					return []Problem{openToBlock(p, w, port, policy)}
 				}
 			}
 		}
@@ -181,8 +181,8 @@ var meshStrict = &Check{
 			return nil
 		}
 		for _, w := range BehindWebhook(p) {
-			port := p.Snapshot.TargetPort(p.State.Service, &w)
-			closes, annotation := closedByMesh(p.Snapshot, &w, port)
+			port := p.Snapshot.TargetPort(p.State.Service, w)
+			closes, annotation := closedByMesh(p.Snapshot, w, port)
 			if port == 0 || closes == "" {
 				continue
 			}
@@ -190,9 +190,9 @@ var meshStrict = &Check{
 			return []Problem{{
 				Severity: min(severity, Warning),
 				Message: fmt.Sprintf("calls %s, and %s takes calls to port %d of %s from the mesh alone: the API server is outside of it, and %s%s",
-					BackendName(p), closes, port, &w, consequence, waitsFirst(p)),
+					BackendName(p), closes, port, w, consequence, waitsFirst(p)),
 				Brief: fmt.Sprintf("the API server is outside the mesh: %s closes port %d of its Pods", closes, port),
-				Fix:   takeOutOfMesh(&w, port, annotation),
+				Fix:   takeOutOfMesh(w, port, annotation),
 			}}
 		}
 		return nil
@@ -289,8 +289,8 @@ var anyPodMayCall = &Check{
 			return nil
 		}
 		for _, w := range BehindWebhook(p) {
-			port := p.Snapshot.TargetPort(p.State.Service, &w)
-			if port == 0 || w.HostNetwork || p.Snapshot.ClosedToPods(&w, port) {
+			port := p.Snapshot.TargetPort(p.State.Service, w)
+			if port == 0 || w.HostNetwork || p.Snapshot.ClosedToPods(w, port) {
 				continue
 			}
 			unless := ""
@@ -298,7 +298,7 @@ var anyPodMayCall = &Check{
 				unless = fmt.Sprintf("; %s may close it, and is not read", name)
 			}
 			return []Problem{{
-				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot distinguish the callers%s", BackendName(p), port, &w, unless),
+				Message: fmt.Sprintf("calls %s, and any Pod of the cluster may call port %d of %s too: API servers send no credentials by default, so the backend cannot distinguish the callers%s", BackendName(p), port, w, unless),
 				Fix:     fmt.Sprintf("close port %d to Pods %s%s", port, fromAPIServer(p.Snapshot), byOwner(p)),
 			}}
 		}

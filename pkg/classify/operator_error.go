@@ -133,7 +133,7 @@ func (r *Report) degradations(extent Extent) map[string][]Degradation {
 // Pods are being replaced.
 func (p *Profile) beingReplaced() bool {
 	return p.State.Fault == inventory.NoReadyEndpoints &&
-		slices.ContainsFunc(BehindWebhook(p), func(w inventory.Workload) bool {
+		slices.ContainsFunc(BehindWebhook(p), func(w *inventory.Workload) bool {
 			return w.Terminating || !w.Newest.IsZero() && p.Snapshot.Taken.Sub(w.Newest) < rollout
 		})
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -39,7 +40,7 @@ var backendSelector = &Check{
 
 // noPods reports a Service of files whose selector takes in no Pod of what is applied
 // with it. Of a cluster, its endpoints say so.
-func noPods(p *Profile, service inventory.Service, workloads []inventory.Workload) *Problem {
+func noPods(p *Profile, service inventory.Service, workloads []*inventory.Workload) *Problem {
 	if p.State.Known || len(p.Snapshot.Manifests) == 0 {
 		return nil
 	}
@@ -60,16 +61,16 @@ func noPods(p *Profile, service inventory.Service, workloads []inventory.Workloa
 			NoAnswer: true,
 		}
 	}
-	own := slices.DeleteFunc(slices.Clone(workloads), func(w inventory.Workload) bool { return lacksPort(p, &w) })
+	own := lists.Filter(workloads, func(w *inventory.Workload) bool { return !lacksPort(p, w) })
 	if len(own) == 0 {
 		own = workloads
 	}
-	if slices.ContainsFunc(own, func(w inventory.Workload) bool { return hasPods(&w) }) {
+	if slices.ContainsFunc(own, hasPods) {
 		return nil
 	}
 	return &Problem{
 		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas; %s", BackendName(p), &own[0], consequence),
+		Message:  fmt.Sprintf("calls %s, whose Pods are those of %s, with 0 replicas; %s", BackendName(p), own[0], consequence),
 		Fix:      fmt.Sprintf("set spec.replicas of %s to 2%s", quoted(own[0].String()), byOwner(p)),
 		NoAnswer: true,
 	}
@@ -89,7 +90,7 @@ func lacksPort(p *Profile, w *inventory.Workload) bool {
 var makersOfPods = []string{"ReplicaSet", "ReplicationController", "DeploymentConfig", "Rollout", "CloneSet", "AdvancedStatefulSet"}
 
 // noSuchPort reports a target port by a name that no container has.
-func noSuchPort(p *Profile, service inventory.Service, workloads []inventory.Workload) *Problem {
+func noSuchPort(p *Profile, service inventory.Service, workloads []*inventory.Workload) *Problem {
 	name := targetName(service, p.State.Service.Port)
 	if p.State.Known || name == "" || len(workloads) == 0 {
 		return nil
@@ -102,8 +103,8 @@ func noSuchPort(p *Profile, service inventory.Service, workloads []inventory.Wor
 	severity, consequence := consequences(p)
 	return &Problem{
 		Severity: severity,
-		Message:  fmt.Sprintf("calls %s, whose targetPort %s is the name of no container port of %s; %s", BackendName(p), name, &workloads[0], consequence),
-		Brief:    briefly(consequence, fmt.Sprintf("targetPort %s of %s is no port of %s", name, BackendName(p), &workloads[0])),
+		Message:  fmt.Sprintf("calls %s, whose targetPort %s is the name of no container port of %s; %s", BackendName(p), name, workloads[0], consequence),
+		Brief:    briefly(consequence, fmt.Sprintf("targetPort %s of %s is no port of %s", name, BackendName(p), workloads[0])),
 		Fix:      fmt.Sprintf("set targetPort of Service %s to the name or number of the port that the container serves%s", quoted(service.Key.String()), byOwner(p)),
 		NoAnswer: true,
 	}
@@ -122,12 +123,11 @@ func targetName(service inventory.Service, port int32) string {
 
 // WithoutPort splits what is behind the webhook into the workloads that declare its port,
 // and those that get calls and, by their ports, are none of the webhook's.
-func WithoutPort(p *Profile, workloads []inventory.Workload) (own, foreign []*inventory.Workload) {
+func WithoutPort(p *Profile, workloads []*inventory.Workload) (own, foreign []*inventory.Workload) {
 	if targetName(p.Snapshot.Services[p.State.Service.Key], p.State.Service.Port) != "" {
 		return nil, nil // endpoints are made of the Pods that have the name
 	}
-	for i := range workloads {
-		w := &workloads[i]
+	for _, w := range workloads {
 		switch {
 		case w.Declared == nil || !hasPods(w):
 		case lacksPort(p, w):
@@ -140,7 +140,7 @@ func WithoutPort(p *Profile, workloads []inventory.Workload) (own, foreign []*in
 }
 
 // foreignPods reports workloads of which only one has the webhook's port.
-func foreignPods(p *Profile, service inventory.Service, workloads []inventory.Workload) *Problem {
+func foreignPods(p *Profile, service inventory.Service, workloads []*inventory.Workload) *Problem {
 	own, foreign := WithoutPort(p, workloads)
 	if len(own) == 0 || len(foreign) == 0 {
 		return nil
@@ -219,7 +219,7 @@ var sameNodeService = &Check{
 			return nil
 		}
 		severity, consequence := consequences(p)
-		if slices.ContainsFunc(BehindWebhook(p), func(w inventory.Workload) bool { return w.Daemon }) {
+		if slices.ContainsFunc(BehindWebhook(p), func(w *inventory.Workload) bool { return w.Daemon }) {
 			severity = Info // it may run on that node
 		}
 		return []Problem{{

@@ -78,11 +78,11 @@ var evictionBlocked = &Check{
 			return nil
 		}
 		for _, w := range BehindWebhook(p) {
-			if guard := p.Snapshot.Guard(&w); guard.Blocks() {
+			if guard := p.Snapshot.Guard(w); guard.Blocks() {
 				return []Problem{{
-					Message: fmt.Sprintf("calls %s, whose Pods are never evicted: %s; a drain of their node, as for an upgrade, waits until it is given up", BackendName(p), BlockedBy(&w, guard)),
-					Brief:   fmt.Sprintf("drains of its node wait: PodDisruptionBudget %s lets no Pod of %s go", guard.Budgets[0].Key, &w),
-					Fix:     allowEvictions(&w, guard),
+					Message: fmt.Sprintf("calls %s, whose Pods are never evicted: %s; a drain of their node, as for an upgrade, waits until it is given up", BackendName(p), BlockedBy(w, guard)),
+					Brief:   fmt.Sprintf("drains of its node wait: PodDisruptionBudget %s lets no Pod of %s go", guard.Budgets[0].Key, w),
+					Fix:     allowEvictions(w, guard),
 				}}
 			}
 		}
@@ -91,8 +91,8 @@ var evictionBlocked = &Check{
 }
 
 // BehindWebhook returns the workloads behind the Service that the webhook calls, as
-// far as the input has them.
-func BehindWebhook(p *Profile) []inventory.Workload {
+// far as the input has them. No caller may write to the list.
+func BehindWebhook(p *Profile) []*inventory.Workload {
 	if p.Webhook.Backend.Kind == inventory.BackendURL {
 		return nil
 	}

@@ -164,12 +164,15 @@ func (r *Report) RefusedFunctions(p *inventory.AdmissionPolicy) []string {
 	}, scope)
 }
 
-// weigh says of each finding where to look, and what stops of the cluster, as the webhook fails
+// weigh says of each finding where to look, which alert it raises, and what stops of the cluster, as the webhook fails
 // now, and of the Report what that is together.
 func (p *Policy) weigh(_ *work, r *Report) {
 	profiles := r.ByRef()
 	for _, f := range r.Findings {
 		f.Look = f.look(profiles[f.Webhook])
+		if !f.Acknowledged {
+			f.Alert = f.Check.AlertOn(f.Severity, f.Webhook.Type, profiles[f.Webhook].reachesVital())
+		}
 		failed := f.failed(profiles[f.Webhook])
 		if failed == nil {
 			continue
@@ -189,6 +192,12 @@ func (p *Policy) weigh(_ *work, r *Report) {
 	}
 	r.Stops = r.StopsBy(func(inventory.Ref) bool { return true })
 	r.ReleaseNotes = r.releaseNotes()
+}
+
+// reachesVital reports whether the webhook is called for what the cluster's stability depends on;
+// of a policy, which has no Profile, that is not asked.
+func (p *Profile) reachesVital() bool {
+	return p != nil && len(p.ByClass[ClassCritical])+len(p.ByClass[ClassVital])+len(p.ByClass[ClassVirtual]) > 0
 }
 
 // failed is the Profile with the requests that are refused now; nil where none are.

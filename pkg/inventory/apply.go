@@ -3,14 +3,17 @@ package inventory
 import (
 	"cmp"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Apply returns the objects of a cluster as they are after kubectl apply of manifests: what
@@ -41,6 +44,77 @@ func (o Objects) Apply(manifests Objects) Objects {
 	}
 	o.Errors = slices.Concat(o.Errors, manifests.Errors)
 	return o
+}
+
+// CompletedBy returns the objects with what they lack as it was before, where they do not show
+// that it is gone.
+func (o Objects) CompletedBy(before Objects) Objects {
+	for _, field := range fieldsByType() {
+		newer, older := reflect.ValueOf(o).Field(field), reflect.ValueOf(&before).Elem().Field(field)
+		stored := map[Key]bool{} // by whether an API server stored them, who wrote all that is in them
+		for i := range newer.Len() {
+			stored[keyOf(newer.Index(i))] = isStored(newer.Index(i).Interface().(metav1.Object))
+		}
+		remaining := reflect.MakeSlice(older.Type(), 0, older.Len())
+		for i := range older.Len() {
+			object := older.Index(i)
+			isWhole, has := stored[keyOf(object)]
+			if crd, is := object.Interface().(*apiextensionsv1.CustomResourceDefinition); is && !has {
+				resource := *crd // which is served; its conversion is gone
+				resource.Spec.Conversion = nil
+				object = reflect.ValueOf(&resource)
+			}
+			if has && !isWhole || !has && !o.showsWithout(object.Interface()) {
+				remaining = reflect.Append(remaining, object)
+			}
+		}
+		older.Set(remaining)
+	}
+	before.Manifests, before.Errors = nil, nil
+	out := before.Apply(o)
+	out.Inputs = o.Inputs
+	if o.Server.Known() {
+		out.Server, out.OpenShift, out.ReviewsExcluded = o.Server, o.OpenShift, o.ReviewsExcluded
+	}
+	return out
+}
+
+// showsWithout reports whether an object is gone that the objects lack: what registers anything
+// is, as is what would be in a list, and a Pod whose maker is to be applied.
+func (o Objects) showsWithout(object any) bool {
+	switch v := object.(type) {
+	case *admissionv1.ValidatingWebhookConfiguration, *admissionv1.MutatingWebhookConfiguration,
+		*admissionv1.ValidatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicy:
+		return true
+	case *admissionv1.ValidatingAdmissionPolicyBinding:
+		return o.PoliciesKnown || slices.ContainsFunc(o.ValidatingPolicyBindings,
+			func(b *admissionv1.ValidatingAdmissionPolicyBinding) bool {
+				return b.Spec.PolicyName == v.Spec.PolicyName
+			})
+	case *admissionv1.MutatingAdmissionPolicyBinding:
+		return o.PoliciesKnown || slices.ContainsFunc(o.MutatingPolicyBindings,
+			func(b *admissionv1.MutatingAdmissionPolicyBinding) bool {
+				return b.Spec.PolicyName == v.Spec.PolicyName
+			})
+	case *apiextensionsv1.CustomResourceDefinition:
+		return o.ResourcesKnown
+	case *metav1.PartialObjectMetadata:
+		return o.NamespacesKnown
+	case *corev1.Pod:
+		maker := controllerOf(v)
+		makes := func(w Workload) bool { return w.Namespace == v.Namespace && w.Maker() == maker }
+		if slices.ContainsFunc(o.workloads(), makes) {
+			return true
+		}
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: reflect.TypeOf(object).Elem().Name()})
+	namespace := object.(metav1.Object).GetNamespace()
+	for resource, namespaces := range o.Covered {
+		if path.Base(resource) == plural.Resource && (namespaces[""] || namespaces[namespace]) {
+			return true
+		}
+	}
+	return false
 }
 
 // applied is a list in which the objects of a name are updated, and to which the others are

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	operators "k8s.io/apimachinery/pkg/selection"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // placement is what is in each namespace, for questions that thousands of
@@ -22,6 +24,8 @@ type placement struct {
 	// workloads are those of each namespace, and carrying those that carry a label.
 	workloads map[string][]*Workload
 	carrying  map[placedLabel][]*Workload
+	// ofServices are those behind the Services that were asked for, a []*Workload by Key.
+	ofServices sync.Map
 
 	guards    func() map[workloadID]Guard
 	isolating func() map[workloadID][]*NetworkPolicy
@@ -77,19 +81,21 @@ func (s *Snapshot) NamespacesOfService(name string) []string { return s.place().
 func (s *Snapshot) Unplaced(name string) bool { return slices.Contains(s.place().unplaced, name) }
 
 // Behind returns the workloads whose Pods a Service of the Snapshot sends calls
-// to. A Service without a selector has none that could be known.
-func (s *Snapshot) Behind(service Service) []Workload {
+// to. A Service without a selector has none that could be known. It is found once, so
+// that no caller may write to the list.
+func (s *Snapshot) Behind(service Service) []*Workload {
 	if len(service.Selector) == 0 {
 		return nil
 	}
-	selector := labels.SelectorFromSet(service.Selector)
-	var out []Workload
-	for _, w := range s.place().candidates(service.Namespace, selector) {
-		if selector.Matches(labels.Set(w.PodLabels)) {
-			out = append(out, *w)
-		}
+	p := s.place()
+	if found, isKnown := p.ofServices.Load(service.Key); isKnown {
+		return found.([]*Workload)
 	}
-	return slices.Clip(out)
+	selector := labels.SelectorFromSet(service.Selector)
+	out := lists.Filter(p.candidates(service.Namespace, selector),
+		func(w *Workload) bool { return selector.Matches(labels.Set(w.PodLabels)) })
+	p.ofServices.Store(service.Key, out)
+	return out
 }
 
 // candidates are the workloads with the rarest of the labels that the selector wants.
@@ -130,15 +136,9 @@ func (p *placement) newSelection() selection {
 }
 
 func (s selection) workloadsIn(namespace string, selector labels.Selector) []*Workload {
-	var out []*Workload
 	candidates := s.candidates(namespace, selector)
 	if s.left[namespace] -= len(candidates); s.left[namespace] < 0 {
 		return nil
 	}
-	for _, w := range candidates {
-		if selector.Matches(labels.Set(w.PodLabels)) {
-			out = append(out, w)
-		}
-	}
-	return out
+	return lists.Filter(candidates, func(w *Workload) bool { return selector.Matches(labels.Set(w.PodLabels)) })
 }

@@ -89,6 +89,9 @@ type Cluster struct {
 	PoliciesKnown  bool
 	ServicesKnown  Coverage
 	EndpointsKnown Coverage
+	// Covered are the namespaces of which files hold all objects of a resource, by GROUP/RESOURCE;
+	// "" is all of them.
+	Covered map[string]map[string]bool
 
 	// Current is the time at which everything that was read was last known to be
 	// current; it does not advance while a watch is broken. Zero for files.
@@ -115,8 +118,9 @@ type Error struct {
 	// separated by commas; AnyResource where it may be any, "" where it is none. Name is
 	// that of the object, "" where it may be any.
 	Resources, Name string
-	// Stale says that they were read before, and are as they were then.
-	Stale bool
+	// Stale says that they were read before, and are as they were then, Uncompared that they
+	// were read, and are too many to be compared.
+	Stale, Uncompared bool
 }
 
 // AnyResource stands for all resources: a file that cannot be read may hold any.

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -161,7 +162,7 @@ func newWorkload(kind string, m *metav1.ObjectMeta, t *corev1.PodTemplateSpec, r
 		Replicas:     int(replicas),
 	}
 	for key, value := range t.Annotations {
-		if strings.Contains(key, "sidecar.istio.io/") || strings.Contains(key, "linkerd.io/") {
+		if isOfMesh(key) {
 			if w.MeshAnnotations == nil {
 				w.MeshAnnotations = map[string]string{}
 			}
@@ -204,6 +205,24 @@ func (w *Workload) addPort(p corev1.ContainerPort) {
 		w.Ports = map[string]int32{}
 	}
 	w.Ports[p.Name] = p.ContainerPort
+}
+
+func isOfMesh(annotation string) bool {
+	return strings.Contains(annotation, "sidecar.istio.io/") || strings.Contains(annotation, "linkerd.io/")
+}
+
+// ReducedMeta returns what is read of a Pod's metadata.
+func ReducedMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: m.Labels, Annotations: m.Annotations,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+	}
+	maps.DeleteFunc(out.Annotations,
+		func(key, _ string) bool { return key != corev1.MirrorPodAnnotationKey && !isOfMesh(key) })
+	if o := metav1.GetControllerOfNoCopy(&m); o != nil {
+		out.OwnerReferences = []metav1.OwnerReference{{Kind: o.Kind, Name: o.Name, Controller: o.Controller}}
+	}
+	return out
 }
 
 // ReducedPod returns what is read of a Pod's spec: Pods are most of the objects of a

@@ -275,11 +275,7 @@ func (e Evicted) String() string {
 
 // String says what waits for which webhooks.
 func (b Blocked) String() string {
-	webhooks := lists.Map(b.By, func(r inventory.Ref) string { return Named(r) })
-	if b.More {
-		webhooks = append(webhooks, "and more (ask again after these commands)")
-	}
-	out := fmt.Sprintf("%s needs Pods that are refused by %s", b.Service, strings.Join(webhooks, ", "))
+	out := fmt.Sprintf("%s needs Pods that are refused by %s", b.Service, some(lists.Map(b.By, Named)))
 	if len(b.Steps) > 0 {
 		out += ": " + strings.Join(b.Steps, "; ")
 	}

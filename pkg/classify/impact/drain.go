@@ -35,9 +35,9 @@ func evictions(c Change, r *classify.Report) []Evicted {
 		}
 		services[key] = true
 		for _, w := range classify.BehindWebhook(p) {
-			guard := r.Snapshot.Guard(&w)
-			if e := evictedFrom(c.Nodes, &w, guard); e.Pods > 0 {
-				e.Risks = risks(p, &w, guard)
+			guard := r.Snapshot.Guard(w)
+			if e := evictedFrom(c.Nodes, w, guard); e.Pods > 0 {
+				e.Risks = risks(p, w, guard)
 				out = append(out, e)
 			}
 		}
@@ -71,11 +71,11 @@ func drains(p *classify.Profile) []string {
 		if w.Daemon || w.Static || w.Replicas == 0 {
 			continue
 		}
-		guard := p.Snapshot.Guard(&w)
+		guard := p.Snapshot.Guard(w)
 		if guard.Blocks() {
-			out = append(out, "a drain of a node with its Pods does not end: "+classify.BlockedBy(&w, guard))
+			out = append(out, "a drain of a node with its Pods does not end: "+classify.BlockedBy(w, guard))
 		}
-		for _, risk := range risks(p, &w, guard) {
+		for _, risk := range risks(p, w, guard) {
 			if !slices.Contains(out, risk) { // of the Service, as it is of each of its workloads
 				out = append(out, risk)
 			}

@@ -19,10 +19,16 @@ type Wave struct {
 type Blocked struct {
 	Service  string          `json:"service"`
 	By       []inventory.Ref `json:"by" jsonschema:"By are the webhooks that refuse what it needs to start, or to be called."`
-	More     bool            `json:"more,omitempty" jsonschema:"More says that more webhooks than are listed refuse it."`
 	PreStop  bool            `json:"preStop,omitempty" jsonschema:"PreStop says that the old Pods of those webhooks answer until their preStop hooks end: what is created until then is not refused."`
 	Steps    []string        `json:"steps,omitempty" jsonschema:"Steps are those of a deadlock of such a webhook, where one is found."`
 	Commands []string        `json:"commands" jsonschema:"Commands disable those webhooks."`
+}
+
+// refuser is a webhook that refuses what others wait for, with what many Services may ask of it.
+type refuser struct {
+	*classify.Profile
+	disable   string
+	byPreStop bool
 }
 
 // recover says in which order the Services come back that lose their last endpoint. It
@@ -30,13 +36,14 @@ type Blocked struct {
 // it is unknown what runs behind it.
 func (out *Consequences) recover(step func() bool, c Change, before, after *classify.Report) {
 	down := map[inventory.Key]*classify.Profile{}
-	var refusing []*classify.Profile
+	var refusing []refuser
 	var webhooks []start.Webhook
 	for _, p := range after.Profiles {
 		if key := p.State.Service.Key; losesBackend(c, before.Snapshot, p) {
 			down[key] = p
 			if p.CanBlock() {
-				refusing, webhooks = append(refusing, p), append(webhooks, p.StartWebhook())
+				refusing = append(refusing, refuser{p, p.Commands().Disable, c.leavesByPreStop(p)})
+				webhooks = append(webhooks, p.StartWebhook())
 			}
 		}
 	}
@@ -47,16 +54,14 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 		out.Recovery = append(out.Recovery, Wave{keyNames(wave)})
 	}
 	for _, b := range order.Stuck {
-		blocked := Blocked{
-			Service: b.Service.String(), More: b.More, PreStop: !b.More, By: []inventory.Ref{}, Commands: []string{},
-		}
+		blocked := Blocked{Service: b.Service.String(), PreStop: true, By: []inventory.Ref{}, Commands: []string{}}
 		for _, i := range b.By {
-			p := refusing[i]
-			if p.Deadlock != nil && blocked.Steps == nil {
-				blocked.Steps = p.Deadlock.Steps
+			r := refusing[i]
+			if r.Deadlock != nil && blocked.Steps == nil {
+				blocked.Steps = r.Deadlock.Steps
 			}
-			blocked.By, blocked.Commands = append(blocked.By, p.Ref), append(blocked.Commands, p.Commands().Disable)
-			blocked.PreStop = blocked.PreStop && c.leavesByPreStop(p)
+			blocked.By, blocked.Commands = append(blocked.By, r.Ref), append(blocked.Commands, r.disable)
+			blocked.PreStop = blocked.PreStop && r.byPreStop
 		}
 		out.Stuck = append(out.Stuck, blocked)
 	}
@@ -81,9 +86,8 @@ func losesBackend(c Change, before *inventory.Snapshot, p *classify.Profile) boo
 // leavesByPreStop reports whether the Pods of the backend leave with nodes alone, and
 // all have a preStop hook, during which a cluster IP still leads to them.
 func (c Change) leavesByPreStop(p *classify.Profile) bool {
-	workloads := slices.DeleteFunc(classify.BehindWebhook(p),
-		func(w inventory.Workload) bool { return len(w.Nodes) == 0 })
+	workloads := lists.Filter(classify.BehindWebhook(p), func(w *inventory.Workload) bool { return len(w.Nodes) > 0 })
 	return len(workloads) > 0 && p.Snapshot.Routing != inventory.RoutingEndpoints &&
 		!slices.Contains(c.Services, p.State.Service.Key) &&
-		!slices.ContainsFunc(workloads, func(w inventory.Workload) bool { return !w.PreStop })
+		!slices.ContainsFunc(workloads, func(w *inventory.Workload) bool { return !w.PreStop })
 }

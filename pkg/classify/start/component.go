@@ -102,24 +102,24 @@ func (g *Graph) component(key inventory.Key) *component {
 		c.network = c.network || !w.HostNetwork
 		if set := labels.Set(w.PodLabels).String(); !distinct[set] {
 			distinct[set] = true
-			c.labels = append(c.labels, labelsOf(w))
+			c.labels = append(c.labels, labelsOf(w.PodLabels))
 		}
 	}
 	return c
 }
 
-func labelsOf(w inventory.Workload) map[string]string {
-	if w.PodLabels == nil {
+func labelsOf(ofPods map[string]string) map[string]string {
+	if ofPods == nil {
 		return admission.Unlabeled
 	}
-	return w.PodLabels
+	return ofPods
 }
 
 // everyPodNeeds are the components that every Pod needs.
 func everyPodNeeds(s *inventory.Snapshot) []*component {
 	var out []*component
-	for _, w := range s.Workloads {
-		use := ""
+	for i := range s.Workloads {
+		w, use := &s.Workloads[i], ""
 		switch {
 		case w.Static:
 		case w.NodeCritical:
@@ -129,7 +129,7 @@ func everyPodNeeds(s *inventory.Snapshot) []*component {
 		}
 		if use != "" {
 			out = append(out, &component{
-				name: w.String(), namespace: w.Namespace, labels: []map[string]string{labelsOf(w)}, use: use,
+				name: w.String(), namespace: w.Namespace, labels: []map[string]string{labelsOf(w.PodLabels)}, use: use,
 			})
 		}
 	}

@@ -1,6 +1,7 @@
 package start
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
@@ -8,17 +9,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// maxBlocking is the number of webhooks that are named of those that a Service waits
-// for.
-const maxBlocking = 20
-
 // Blocked is a Service that waits for itself.
 type Blocked struct {
 	Service inventory.Key
 	// By are the webhooks that refuse what it needs, by their places in what Order was
-	// given, and More says that there may be more of them.
-	By   []int
-	More bool
+	// given. Services that wait for the same share the list.
+	By []int
 }
 
 // Recovery is in which waves Services start, one after the other, and which never do.
@@ -91,41 +87,38 @@ func (o *order) ready() []int {
 
 // stuckWebhooks are the Services that never start.
 func (o *order) stuckWebhooks() []Blocked {
-	var everyPod []int
+	everyPod := map[int]bool{}
 	for _, m := range o.blocking[o.everyPod()].backends {
-		everyPod = o.blockers(m.own.class, everyPod)
+		o.addBlockers(everyPod, m.own.class)
 	}
 	var out []Blocked
 	for class, keys := range o.services {
 		if o.started[class] {
 			continue
 		}
-		blockers := o.blockers(class, nil)
-		if o.classes[class].network {
-			for _, i := range everyPod {
-				blockers = appendMissing(blockers, i)
-			}
+		blockers := map[int]bool{}
+		if o.addBlockers(blockers, class); o.classes[class].network {
+			maps.Copy(blockers, everyPod)
 		}
+		sorted := slices.Sorted(maps.Keys(blockers))
 		for _, key := range keys {
-			out = append(out, Blocked{key, blockers[:min(len(blockers), maxBlocking)], len(blockers) > maxBlocking})
+			out = append(out, Blocked{key, sorted})
 		}
 	}
 	slices.SortFunc(out, func(a, b Blocked) int { return a.Service.Compare(b.Service) })
 	return out
 }
 
-// blockers adds the webhooks that refuse the class, which waits for one of them, up to
-// one more than is named.
-func (o *order) blockers(class int, indexes []int) []int {
+// addBlockers adds the webhooks that refuse the class, which waits for one of them.
+func (o *order) addBlockers(blockers map[int]bool, class int) {
 	if o.started[class] {
-		return indexes
+		return
 	}
 	for _, r := range o.classes[class].refused {
 		for _, m := range o.blocking[r.webhooks].members {
-			if m.webhook != nil && !o.started[m.own.class] && len(indexes) <= maxBlocking {
-				indexes = appendMissing(indexes, m.index)
+			if m.webhook != nil && !o.started[m.own.class] {
+				blockers[m.index] = true
 			}
 		}
 	}
-	return indexes
 }

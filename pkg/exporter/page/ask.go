@@ -122,12 +122,7 @@ func (h *handler) explained(v *view, p *askPage, q Request) error {
 	}
 	e := report.NewExplanation(chain, v.Snapshot)
 	e.Inputs = nil // the overview has them
-	blocks := e.Details(report.TextOptions{})
-	for _, b := range blocks {
-		for i := range b.Lines {
-			b.Lines[i].Text = strings.TrimSuffix(b.Lines[i].Text, " (-v)") // a page has no flags
-		}
-	}
+	blocks := e.Details(report.TextOptions{WithoutFlags: true})
 	p.Verdict, p.Look, p.Drawing = e.Verdict(), e.Look(), draw(e)
 	p.Answer = v.linked(blocks).Bounded(maxAnswered)
 	return nil
@@ -138,10 +133,10 @@ func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks
 	explain := func(e diagnose.APIServerError) diagnose.Answer { return diagnose.Explain(v.Report, e) }
 	d := report.NewDiagnosis(lists.Map(found, explain), v.Snapshot)
 	d.Inputs = nil // the overview has them
-	blocks := d.Text(report.TextOptions{})
+	blocks := d.Text(report.TextOptions{WithoutFlags: true})
 	verdict := blocks[0].Heading
 	blocks[0].Heading = "What to do"
-	return verdict, v.linked(blocks[:min(len(blocks), maxAnswered)]).Bounded(maxAnswered)
+	return verdict, v.linked(blocks).Bounded(maxAnswered)
 }
 
 // examples are an error of the worst webhook, an object and a request.

@@ -53,7 +53,7 @@ func (v *view) row(found *classify.Finding) findingRow {
 	f := report.NewFinding(found)
 	row := findingRow{
 		Finding: f, Check: v.check(found.Check), Webhook: v.webhook(f.Ref), Fix: report.FixParts(f.Fix),
-		Where: f.Type.Title() + ", configuration " + f.Configuration,
+		Where: f.Type.Title() + ", configuration " + f.Configuration + f.AlertNote(),
 	}
 	if f.Source.File != "" {
 		f.Source.File = path.Base(f.Source.File)

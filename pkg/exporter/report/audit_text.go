@@ -25,20 +25,35 @@ type TextOptions struct {
 	Fixes, Verbose, Quiet, Served bool
 	// Piped is a text that no terminal shows: its tables have all columns.
 	Piped bool
+	// WithoutFlags is a text of a page or for an agent, which pass no flags.
+	WithoutFlags bool
+}
+
+// hint is what names a flag, where one can be passed.
+func (o TextOptions) hint(flag string) string {
+	if o.WithoutFlags {
+		return ""
+	}
+	return flag
 }
 
 // MaxErrors bounds the errors printed: a folder of a million unreadable files
 // would hide everything else. The JSON has them all.
 const MaxErrors = 50
 
-// maxEntries bounds the entries of a section; -v and the JSON have them all.
+// maxEntries bounds the entries of a section; -v, --fixes and the JSON have them all.
 const maxEntries = 20
 
 // WriteErrors writes what cannot be read, one line for each cause, and nothing where there
 // are no errors: errors are not findings.
 func WriteErrors(w io.Writer, errs []Error, o TextOptions) error {
-	lines := lists.Map(ByCause(errs),
-		func(e Error) Line { return Line{Label: "ERROR", Tone: Critical, Text: "cannot read " + e.String()} })
+	lines := lists.Map(ByCause(errs), func(e Error) Line {
+		out := Line{Label: "ERROR", Tone: Critical, Text: e.String()}
+		if !e.Uncompared {
+			out.Text = "cannot read " + out.Text
+		}
+		return out
+	})
 	return Blocks{{Lines: lines}}.Bounded(MaxErrors).WriteText(w, o)
 }
 
@@ -106,7 +121,7 @@ func separateAcknowledged(findings []Finding) (open, acknowledged []Finding) {
 // causeOf groups the webhooks that one sentence says all of.
 func causeOf(f Finding) string {
 	said := cmp.Or(f.Brief, f.Message) + strings.Join(f.Details, "; ")
-	return f.Severity.String() + f.Check + strings.ReplaceAll(said, f.Name, "")
+	return f.Severity.String() + f.Check + f.AlertNote() + strings.ReplaceAll(said, f.Name, "")
 }
 
 func (o TextOptions) entries(findings []Finding) []Line {
@@ -120,8 +135,8 @@ func (o TextOptions) entries(findings []Finding) []Line {
 	groups := lists.Group(findings, keyOf)
 	var out []Line
 	for i, group := range groups {
-		if i == maxEntries && !o.Verbose {
-			return append(out, Line{Text: fmt.Sprintf("… and %d more; -v shows them", len(groups)-i), Tone: Dim})
+		if i == maxEntries && !o.Verbose && !o.Fixes { // no command is cut
+			return append(out, Line{Text: fmt.Sprintf("… and %d more", len(groups)-i) + o.hint("; -v shows them"), Tone: Dim})
 		}
 		out = append(out, o.entry(group))
 	}
@@ -138,7 +153,7 @@ var marks = map[classify.Severity]Line{
 func (o TextOptions) entry(group []Finding) Line {
 	first := group[0]
 	out := marks[first.Severity]
-	out.Name, out.Aside = first.Name, first.Check
+	out.Name, out.Aside = first.Name, first.Check+first.AlertNote()
 	others := ""
 	if more := len(refsOf(group)) - 1; more > 0 {
 		others = fmt.Sprintf(" · and %s", inventory.Counted(more, "other"))
@@ -310,8 +325,8 @@ func (d Document) toReview(findings []Finding, o TextOptions) []Line {
 		if n > 1 {
 			sees = " see"
 		}
-		content := fmt.Sprintf("%s%s Pods, Secrets or the like (%s); no annotation %s records that this is wanted; -v lists them",
-			inventory.Counted(n, "webhook"), sees, strings.Join(checks, ", "), record)
+		content := fmt.Sprintf("%s%s Pods, Secrets or the like (%s); no annotation %s records that this is wanted%s",
+			inventory.Counted(n, "webhook"), sees, strings.Join(checks, ", "), record, o.hint("; -v lists them"))
 		out = append(out, Line{Label: "i", Tone: Note, Text: content})
 	}
 	return out
@@ -338,7 +353,7 @@ func (d Document) upgradeNotes(o TextOptions) []Line {
 // foot says what the input lacked, and what to ask next.
 func (d Document) foot(o TextOptions) []Line {
 	out := inputLines(d.Inputs, d.Taken, o)
-	if open := slices.Concat(byUrgency(d.Findings)); len(open) > 0 {
+	if open := slices.Concat(byUrgency(d.Findings)); len(open) > 0 && !o.WithoutFlags {
 		next := "About a check: explain " + open[0].Check
 		if !o.Served {
 			next += " · In a browser: -o html"
@@ -367,7 +382,11 @@ func (d Document) summary() string {
 		parts = append(parts, found)
 	}
 	if n := len(d.Errors); n > 0 {
-		parts = append(parts, inventory.Counted(n, "error")+": some of the input cannot be read")
+		consequence := "some of the input cannot be read"
+		if !slices.ContainsFunc(d.Errors, func(e Error) bool { return !e.Uncompared }) {
+			consequence = "not all is compared"
+		}
+		parts = append(parts, inventory.Counted(n, "error")+": "+consequence)
 	}
 	return strings.Join(parts, " · ")
 }

@@ -123,17 +123,24 @@ func (b Blocks) NonEmpty() Blocks {
 }
 
 // Bounded keeps so many lines and rows of each Block, and says how many more there are.
-// Commands are never cut: a user who pastes them needs all.
+// Commands are never cut, nor lines with them: a user who pastes them needs all.
 func (b Blocks) Bounded(most int) Blocks {
 	out := slices.Clone(b)
 	for i, block := range out {
-		more := len(block.Lines) - most
-		if more > 0 {
-			out[i].Lines = append(slices.Clone(block.Lines[:most]), Line{Text: fmt.Sprintf("… and %d more", more), Tone: Dim})
+		if more := len(block.Lines) - most; more > 0 {
+			list := append(slices.Clone(block.Lines[:most]), lists.Filter(block.Lines[most:], Line.hasCommand)...)
+			if more = len(block.Lines) - len(list); more > 0 {
+				list = append(list, Line{Text: fmt.Sprintf("… and %d more", more), Tone: Dim})
+			}
+			out[i].Lines = list
 		}
 		if block.Table != nil {
 			out[i].Table = block.Table.bounded(most)
 		}
 	}
 	return out
+}
+
+func (l Line) hasCommand() bool {
+	return l.Command != "" || slices.ContainsFunc(l.Under, Line.hasCommand)
 }

@@ -48,11 +48,12 @@ func TestWriteBlocks(t *testing.T) {
 func TestBounded(t *testing.T) {
 	var b bytes.Buffer
 	many := Blocks{{
-		Lines: Sentences("one", "two", "three"), Commands: []string{"a", "b", "c"},
-		Table: &Table{Headings: []string{"Name"}, Rows: [][]string{{"x"}, {"y"}, {"z"}}},
+		Lines:    append(Sentences("one", "two", "three"), Line{Text: "four", Under: []Line{{Command: "d"}}}),
+		Commands: []string{"a", "b", "c"},
+		Table:    &Table{Headings: []string{"Name"}, Rows: [][]string{{"x"}, {"y"}, {"z"}}},
 	}}
 	must.Succeed(t, many.Bounded(2).WriteText(&b, TextOptions{}))
-	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\n… and 1 more\n    a\n    b\n    c\n"
+	const want = "NAME\nx\ny\n… and 1 more\none\ntwo\nfour\n    d\n… and 1 more\n    a\n    b\n    c\n"
 	expect.Equal(t, want, b.String())
 }
 

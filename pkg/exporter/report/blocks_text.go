@@ -207,9 +207,18 @@ const (
 // jobs" or "pods, secrets, … and 30 more".
 var longList = regexp.MustCompile(`([^\s,]+(?:, (?:and )?[^\s,]+){` + strconv.Itoa(leastListed) + `,})(?: and (\d+) more| and ([^\s,]+))?`)
 
-// shortenLists keeps the first items of long lists and counts the rest. The
-// JSON has them all.
-func shortenLists(s string) string { return bounded(s, maxListed) }
+// shortenLists keeps the first items of long lists and counts the rest; commands stay whole.
+// The JSON has them all.
+func shortenLists(s string) string {
+	var b strings.Builder
+	for _, part := range fixParts(s) {
+		if !part.Command {
+			part.Text = bounded(part.Text, maxListed)
+		}
+		b.WriteString(part.Text)
+	}
+	return b.String()
+}
 
 // bounded keeps so many items of each list, not fewer than leastListed.
 func bounded(s string, most int) string {

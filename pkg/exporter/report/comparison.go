@@ -14,15 +14,16 @@ import (
 )
 
 type Comparison struct {
-	Version  string            `json:"version"`
-	Taken    time.Time         `json:"taken"`
-	Server   string            `json:"server"`
-	Baseline Baseline          `json:"baseline" jsonschema:"Baseline is what it is compared with."`
-	Added    []Finding         `json:"added" jsonschema:"Added are the findings that are new, or worse than before."`
-	Resolved []Finding         `json:"resolved" jsonschema:"Resolved are the findings that are gone."`
-	Errors   []Error           `json:"errors" jsonschema:"Errors are what cannot be read after the change."`
-	Totals   ComparisonTotals  `json:"totals"`
-	Inputs   []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read after the change; absent for a cluster."`
+	Version    string            `json:"version"`
+	Taken      time.Time         `json:"taken"`
+	Server     string            `json:"server"`
+	Baseline   Baseline          `json:"baseline" jsonschema:"Baseline is what it is compared with."`
+	Added      []Finding         `json:"added" jsonschema:"Added are the findings that are new, or worse than before."`
+	Resolved   []Finding         `json:"resolved" jsonschema:"Resolved are the findings that are gone."`
+	NotChecked []Finding         `json:"notChecked,omitempty" jsonschema:"NotChecked are findings of which the input after the change does not show whether they are gone: it lacks what decides that."`
+	Errors     []Error           `json:"errors" jsonschema:"Errors are what cannot be read after the change."`
+	Totals     ComparisonTotals  `json:"totals"`
+	Inputs     []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read after the change; absent for a cluster."`
 }
 
 // Baseline names the Document before the change.
@@ -93,6 +94,7 @@ func (c Comparison) Text(o TextOptions) Blocks {
 	return Blocks{
 		{Heading: "ADDED", Lines: o.entries(c.Added)},
 		{Heading: "RESOLVED", Lines: o.entries(c.Resolved)},
+		{Heading: strings.ToUpper(notChecked) + ": " + lacksFacts, Lines: o.entries(c.NotChecked)},
 		{Lines: slices.Concat(Sentences(c.summary()), inputLines(c.Inputs, c.Taken, o),
 			dimmed(unreadInputs(c.Baseline.Inputs)))},
 	}.NonEmpty()
@@ -101,8 +103,11 @@ func (c Comparison) Text(o TextOptions) Blocks {
 func (c Comparison) Table() Blocks {
 	t := findingsTable(c.Added).marked("Change", "added")
 	t.Rows = append(t.Rows, findingsTable(c.Resolved).marked("Change", "resolved").Rows...)
+	t.Rows = append(t.Rows, findingsTable(c.NotChecked).marked("Change", notChecked).Rows...)
 	return Blocks{{Table: t}, {Lines: Sentences(c.summary())}}.NonEmpty()
 }
+
+const notChecked, lacksFacts = "not checked", "the input lacks what decides whether they are gone"
 
 func (c Comparison) summary() string {
 	found := "No finding is added or resolved"
@@ -113,6 +118,9 @@ func (c Comparison) summary() string {
 		found = "Added: " + c.Totals.Added.String()
 	case len(c.Resolved) > 0:
 		found = "Resolved: " + c.Totals.Resolved.String()
+	}
+	if len(c.NotChecked) > 0 {
+		found += "; " + notChecked + ": " + countFindings(c.NotChecked).String()
 	}
 	after := Document{Server: c.Server, Inputs: c.Inputs}.subject()
 	return fmt.Sprintf("%s. Compared: %s with %s.%s", found, after, c.Baseline, unreadableNote(c.Errors))
@@ -136,6 +144,9 @@ func (c Comparison) Markdown() Blocks {
 	if len(c.Resolved) > 0 {
 		out = append(out, Block{Heading: "Resolved", Table: markdownTable(c.Resolved)})
 	}
+	if len(c.NotChecked) > 0 {
+		out = append(out, Block{Heading: text.Capital(notChecked) + ": " + lacksFacts, Table: markdownTable(c.NotChecked)})
+	}
 	return append(out, markdownFoot(c.Errors, c.Inputs, c.Taken).NonEmpty()...)
 }
 
@@ -151,12 +162,14 @@ type Changes struct {
 	impact.Difference
 }
 
-// NewChanges returns how two Reports differ as it is handed out.
-func NewChanges(before, after *classify.Report, d impact.Difference) Changes {
+// NewChanges returns how two Reports differ as it is handed out. The third one is of the input
+// after the change with what that lacks as it was before.
+func NewChanges(before, after, completed *classify.Report, d impact.Difference) Changes {
 	old, now := NewDocument(before), NewDocument(after)
-	was := old.withoutUnread(after.Snapshot, now.Webhooks).withoutUnknown(before, after)
+	was := old.withoutUnread(after.Snapshot, now.Webhooks)
 	is := now.withoutUnread(before.Snapshot, old.Webhooks)
 	out := Changes{NewComparison(was, is), d}
+	out.leaveOpen(before, after, completed)
 	out.Errors = append([]Error{}, lists.Once(slices.Concat(old.Errors, out.Errors))...)
 	return out
 }
@@ -173,16 +186,51 @@ func (d Document) withoutUnread(other *inventory.Snapshot, others []Webhook) Doc
 	return d
 }
 
-// withoutUnknown leaves out that backends cannot be called, where the other side does not show
-// whether they can: nothing is resolved by an input that lacks them.
-func (d Document) withoutUnknown(own, other *classify.Report) Document {
-	was, now := own.ByRef(), other.ByRef()
-	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings), func(f Finding) bool {
+// leaveOpen takes out of what is resolved the findings that may be there still: with what the
+// input lacks as it was before, they are, or it is unknown whether their backends can be called.
+func (c *Comparison) leaveOpen(before, after, completed *classify.Report) {
+	was, now, still := before.ByRef(), after.ByRef(), map[findingID]bool{}
+	for _, f := range completed.Findings {
+		still[NewFinding(f).id()] = true
+	}
+	c.leave(func(f Finding) bool {
 		before, after := was[f.Ref], now[f.Ref]
-		return before != nil && after != nil && f.Check == string(before.State.Fault) &&
+		return still[f.id()] || before != nil && after != nil && f.Check == string(before.State.Fault) &&
 			!after.State.Known && after.Webhook.Backend.Kind != inventory.BackendURL
 	})
-	return d
+}
+
+// LeaveOpen takes out of what is resolved the findings on what is registered as before, where the
+// input after the change lacks more than the one before, was not observed, or not dialed.
+func (c *Comparison) LeaveOpen(before, after Document, isDialed bool) {
+	ofRef := func(w Webhook) inventory.Ref { return w.Ref }
+	was, now := lists.By(before.Registered(), ofRef), lists.By(after.Registered(), ofRef)
+	lacksMore := slices.ContainsFunc(commonLacks(after.Inputs),
+		func(what string) bool { return !slices.Contains(commonLacks(before.Inputs), what) })
+	c.leave(func(f Finding) bool {
+		before, wasRegistered := was[f.Ref] // a binding of no policy is not
+		now, isRegistered := now[f.Ref]
+		switch {
+		case isRegistered != wasRegistered:
+			return false
+		case f.Check == "backend-unreachable" || f.Check == "serving-certificate":
+			return !isDialed
+		case f.Check == "never-called":
+			return after.Observed == nil
+		}
+		return lacksMore && now.registration() == before.registration()
+	})
+}
+
+// leave takes the findings that are open out of what is resolved.
+func (c *Comparison) leave(isOpen func(Finding) bool) {
+	c.NotChecked, c.Resolved = lists.Filter(c.Resolved, isOpen), slices.DeleteFunc(c.Resolved, isOpen)
+	c.Totals.Resolved = countFindings(c.Resolved)
+}
+
+// registration is what the Document has of how the webhook is registered.
+func (w Webhook) registration() string {
+	return fmt.Sprint(w.FailurePolicy, w.MatchPolicy, w.TimeoutSeconds, w.Backend, w.Approved)
 }
 
 func (c Changes) Text(o TextOptions) Blocks { return append(c.blocks(), c.Comparison.Text(o)...) }

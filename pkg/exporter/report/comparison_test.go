@@ -132,10 +132,12 @@ func TestChanges(t *testing.T) {
 		"changes.txt": func(w io.Writer, c Changes) error { return Write(w, "text", c, TextOptions{Width: 100}) },
 		"changes.md":  func(w io.Writer, c Changes) error { return Write(w, "markdown", c, TextOptions{}) }, "changes.json": WriteJSON[Changes],
 	} {
-		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error { return write(b, NewChanges(before, after, impact.Compare(before, after))) }))
+		golden.Compare(t, file, reporttest.Rendered(t, func(b *bytes.Buffer) error {
+			return write(b, NewChanges(before, after, after, impact.Compare(before, after)))
+		}))
 	}
 	golden.Compare(t, "changes-none.txt", reporttest.Rendered(t, func(b *bytes.Buffer) error {
-		return Write(b, "text", NewChanges(before, before, impact.Difference{}), TextOptions{})
+		return Write(b, "text", NewChanges(before, before, before, impact.Difference{}), TextOptions{})
 	}))
 }
 

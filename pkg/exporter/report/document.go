@@ -130,10 +130,19 @@ type Finding struct {
 	Fix          string           `json:"fix"`
 	Look         string           `json:"look,omitempty" jsonschema:"Look is a command that shows the cause; absent for files."`
 	Runbook      string           `json:"runbook" jsonschema:"Runbook is the address of the check's runbook."`
+	Alert        classify.Alert   `json:"alert,omitzero" jsonschema:"Alert is what the finding raises where the auditor runs: it is a warning where a critical finding stops nothing that the cluster depends on; absent where there is none."`
 	Acknowledged bool             `json:"acknowledged"`
 	Source       inventory.Source `json:"source,omitzero" jsonschema:"Source is where the webhook was read; absent for a cluster."`
 	// Stops is how many functions of the cluster stop, as the webhook fails now.
 	Stops int `json:"-"`
+}
+
+// AlertNote says that the alert on the finding is of another severity; "" where it is not.
+func (f Finding) AlertNote() string {
+	if f.Alert.Severity == 0 || f.Alert.Severity == f.Severity {
+		return ""
+	}
+	return ", alerts as a " + f.Alert.Severity.String()
 }
 
 // Error is an object or a file that cannot be read.
@@ -141,8 +150,9 @@ type Error struct {
 	Source  string `json:"source" jsonschema:"Source is a file, or the object of a cluster."`
 	Line    int    `json:"line,omitempty"`
 	Message string `json:"message"`
-	// Forbidden says that the user lacks the right to read it.
-	Forbidden bool `json:"-"`
+	// Forbidden says that the user lacks the right to read it, Uncompared that it was read, and is
+	// too much to be compared.
+	Forbidden, Uncompared bool `json:"-"`
 }
 
 // String returns "source:line: message".
@@ -266,6 +276,7 @@ func NewFinding(f *classify.Finding) Finding {
 		Details:      f.Details,
 		Fix:          f.Fix,
 		Runbook:      RunbookURL(f.Check.Name),
+		Alert:        f.Alert,
 		Acknowledged: f.Acknowledged,
 		Source:       f.Source,
 		Stops:        len(f.Stops),
@@ -278,7 +289,10 @@ func NewErrors(errs []inventory.Error) []Error {
 
 // newError keeps the position apart, so that editors can jump to it.
 func newError(e inventory.Error) Error {
-	out := Error{Source: e.Source.File, Line: e.Source.Line, Message: e.Message, Forbidden: e.Forbidden}
+	out := Error{
+		Source: e.Source.File, Line: e.Source.Line, Message: e.Message,
+		Forbidden: e.Forbidden, Uncompared: e.Uncompared,
+	}
 	switch {
 	case out.Source == "":
 		out.Source = e.Object

@@ -353,7 +353,7 @@ func (e Explanation) skipped(o TextOptions) []Line {
 	}
 	if policies+webhooks > 0 {
 		others := amounts(policies, "policy", webhooks, "webhook")
-		out = append(out, Line{Label: "skipped", Text: others + " whose rules do not cover the request (-v)", Tone: Dim})
+		out = append(out, Line{Label: "skipped", Text: others + " whose rules do not cover the request" + o.hint(" (-v)"), Tone: Dim})
 	}
 	return out
 }

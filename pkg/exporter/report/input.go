@@ -40,7 +40,7 @@ func evaluatedAsOf(inputs []inventory.Input, snapshotTime time.Time) string {
 func inputLines(inputs []inventory.Input, snapshotTime time.Time, o TextOptions) []Line {
 	var texts []string
 	if lacks := commonLacks(inputs); len(lacks) > 0 {
-		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+" (-v)")
+		texts = append(texts, "Not in the input, so not checked: "+strings.Join(lacks, ", ")+o.hint(" (-v)"))
 	}
 	texts = append(texts, unreadInputs(inputs)...)
 	if note := evaluatedAsOf(inputs, snapshotTime); note != "" {

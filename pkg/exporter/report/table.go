@@ -173,5 +173,5 @@ func severityCell(f Finding) string {
 	if f.Acknowledged {
 		return f.Severity.String() + " (acknowledged)"
 	}
-	return f.Severity.String()
+	return f.Severity.String() + f.AlertNote()
 }

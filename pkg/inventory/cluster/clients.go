@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
@@ -37,12 +39,15 @@ const (
 
 // NewClients returns clients of the API server that the config names. They use
 // protobuf unless the config sets another content type, and no client-side rate
-// limit unless the config sets QPS: with client-go's default of five requests a
-// second the start would take minutes.
+// limit unless the config sets QPS, which then is that of all of them together: with
+// client-go's default of five requests a second the start would take minutes.
 func NewClients(config *rest.Config) (Clients, error) {
 	config = rest.CopyConfig(config)
 	if config.QPS == 0 {
 		config.QPS = -1
+	}
+	if config.QPS > 0 && config.RateLimiter == nil { // client-go makes one for each client
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, cmp.Or(config.Burst, rest.DefaultBurst))
 	}
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -17,6 +18,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
 func TestRead(t *testing.T) {
@@ -101,6 +103,15 @@ func TestReadNothing(t *testing.T) {
 				t.Errorf("%v does not wrap the cause", err)
 			}
 		})
+	}
+}
+
+// TestOneLimit: the limit of a config is that of all clients of the cluster together.
+func TestOneLimit(t *testing.T) {
+	c := must.Get(NewClients(&rest.Config{QPS: 20}))(t)
+	apps := must.Get(client.Group(c.config, c.http, appsv1.SchemeGroupVersion))(t)
+	if limit := c.core.GetRateLimiter(); limit == nil || limit != apps.GetRateLimiter() || limit.QPS() != 20 {
+		t.Errorf("core is limited by %v, apps by %v", limit, apps.GetRateLimiter())
 	}
 }
 

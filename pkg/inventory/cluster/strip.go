@@ -135,22 +135,9 @@ func stripService(obj metav1.Object) {
 // they are, and what starts them.
 func stripPod(obj metav1.Object) {
 	pod := obj.(*corev1.Pod)
-	reduced := metav1.ObjectMeta{
-		Namespace:         pod.Namespace,
-		Name:              pod.Name,
-		Labels:            pod.Labels,
-		CreationTimestamp: pod.CreationTimestamp,
-		DeletionTimestamp: pod.DeletionTimestamp,
-	}
-	if owner := metav1.GetControllerOf(pod); owner != nil {
-		reduced.OwnerReferences = []metav1.OwnerReference{{
-			Kind: owner.Kind, Name: owner.Name, Controller: owner.Controller,
-		}}
-	}
-	if static, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]; ok {
-		reduced.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: static}
-	}
-	pod.ObjectMeta = reduced
+	pod.ObjectMeta = inventory.ReducedMeta(pod.ObjectMeta)
+	pod.UID = ""
+	maps.DeleteFunc(pod.Annotations, func(key, _ string) bool { return key != corev1.MirrorPodAnnotationKey })
 	pod.Spec = inventory.ReducedPod(pod.Spec)
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 }

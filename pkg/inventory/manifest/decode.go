@@ -185,6 +185,7 @@ func convert(object metav1.Object) any {
 	case *corev1.Service:
 		defaultService(&o.Spec)
 	case *corev1.Pod:
+		o.ObjectMeta = inventory.ReducedMeta(o.ObjectMeta)
 		o.Spec, o.Status = inventory.ReducedPod(o.Spec), corev1.PodStatus{
 			Phase: o.Status.Phase, Conditions: o.Status.Conditions,
 		}

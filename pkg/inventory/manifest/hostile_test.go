@@ -366,3 +366,17 @@ func TestBadBundles(t *testing.T) {
 		})
 	}
 }
+
+// TestListsAreReadInPlace: the items of a list are not copied, of which a dump of all Pods has 50,000.
+func TestListsAreReadInPlace(t *testing.T) {
+	item := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"` + strings.Repeat("a", 1<<20) + `"}}`
+	text := `{"apiVersion":"v1","kind":"List","items":[` + strings.Repeat(item+",", 15) + item + `]}`
+	file := must.File(t, "list.json", text)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	Read([]string{file}, Options{})
+	runtime.ReadMemStats(&after)
+	if times := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(text)); times > 6 {
+		t.Errorf("reading allocates %.1f times the size of the list", times)
+	}
+}

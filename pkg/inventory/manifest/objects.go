@@ -240,6 +240,7 @@ func (r *reader) result() inventory.Objects {
 	out.Nodes = nodes(r.objects, parts)
 	out.ServicesKnown.Namespaces = parts[allServices]
 	out.EndpointsKnown.Namespaces = parts[allSlices]
+	out.Covered = parts
 	return out
 }
 

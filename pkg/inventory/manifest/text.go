@@ -57,7 +57,14 @@ func (t text) read(emit func(value)) *problem {
 // json reads values of JSON, one after the other. It returns how many there are, and why
 // what follows is none.
 func (t text) json(emit func(value)) (int, *problem) {
-	decoder, lines := json.NewDecoder(bytes.NewReader(t.data)), lineCounter{data: t.data, line: t.line}
+	lines := lineCounter{data: t.data, line: t.line}
+	if json.Valid(t.data) { // one value, of which a decoder would make a copy
+		start := nextValue(t.data, 0)
+		one := place{line: lines.lineAt(start)}
+		emit(value{file: t.file, place: one, json: bytes.TrimSpace(t.data), implied: t.file.implied})
+		return 1, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(t.data))
 	for end, count := 0, 0; ; count++ {
 		err := decoder.Decode(&ignored{})
 		switch {
@@ -166,9 +173,9 @@ type value struct {
 func (r *reader) value(v value) {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
-		Items           json.RawMessage `json:"items"`
-		GitVersion      any             `json:"gitVersion"`
-		ServerVersion   any             `json:"serverVersion"`
+		Items           inPlace `json:"items"`
+		GitVersion      any     `json:"gitVersion"`
+		ServerVersion   any     `json:"serverVersion"`
 	}
 	if v.json[0] != '{' {
 		if string(v.json) != "null" {
@@ -193,9 +200,17 @@ func (r *reader) value(v value) {
 	}
 }
 
-func (r *reader) list(v value, meta schema.GroupVersionKind, list json.RawMessage) {
+// inPlace is a part of the text that is decoded, of which no copy is made: lists are long.
+type inPlace []byte
+
+func (p *inPlace) UnmarshalJSON(part []byte) error {
+	*p = part
+	return nil
+}
+
+func (r *reader) list(v value, meta schema.GroupVersionKind, list inPlace) {
 	v.file.listed = true
-	var items []json.RawMessage
+	var items []inPlace
 	_ = json.Unmarshal(list, &items) // it is a list, and was decoded once
 	switch {
 	case v.nested >= maxNested:
