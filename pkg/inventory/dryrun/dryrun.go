@@ -296,9 +296,9 @@ func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step
 		return false
 	}
 	changed = !reflect.DeepEqual(x.object, after)
-	given := x.object
+	input := x.object
 	x.object, step.Patch = x.withDefaults(after), changes
-	if len(inventory.Differences(given, x.object)) > 0 {
+	if len(inventory.Differences(input, x.object)) > 0 {
 		step.Again = x.changedAgain(ctx, w)
 	}
 	return changed
@@ -315,8 +315,8 @@ func (x *run) changedAgain(ctx context.Context, w *inventory.Webhook) []inventor
 	if second.Outcome != Allowed || len(patch) == 0 {
 		return nil
 	}
-	twice, changes, err := x.patched(x.object, patch)
-	if err != nil || len(inventory.Differences(x.object, x.withDefaults(twice))) == 0 {
+	secondOutput, changes, err := x.patched(x.object, patch)
+	if err != nil || len(inventory.Differences(x.object, x.withDefaults(secondOutput))) == 0 {
 		return nil
 	}
 	return changes
