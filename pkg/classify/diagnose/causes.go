@@ -94,6 +94,8 @@ var callCauses = func() []cause {
 		{`connection reset by peer|(?:read|write): connection timed out|EOF|broken pipe|http2: |stream error: |transport connection broken|use of closed network connection|forcibly closed|server closed idle`, "cut-off"},
 		{`server rejected our request`, "bad-request"},
 		{`an error on the server|Internal Server Error|currently unable to handle the request|Service Unavailable|Bad Gateway|too many requests|responded with the status code|server reported a conflict|^failed to call webhook:$|unknown format|content type that the client supports`, causeServerError},
+		// The reason phrase of a proxy is its own.
+		{`Post "?https?://\S+: (?:unknown status code|[A-Z][a-z]+(?: [A-Za-z]+){0,4})[.'")]*$`, "proxy"},
 	} {
 		out = append(out, cause{regexp.MustCompile(c.expression), c.cause})
 	}
@@ -138,6 +140,12 @@ var checkedCauses = []cause{
 	{regexp.MustCompile(`service is not`), "service-missing"},
 	{regexp.MustCompile(`deployment is not`), causeNoEndpoints},
 }
+
+// linkerdCauses are what linkerd check finds wrong with the certificate of a webhook.
+var linkerdCauses = append([]cause{
+	{regexp.MustCompile(`secrets? "[^"]+" not found|needs to exist in secret`), "no-certificate"},
+	{regexp.MustCompile(`expected \d+ webhooks|Failed to find any PEM|no PEM`), "ca-bundle-invalid"},
+}, callCauses...)
 
 // conflictCauses are the fields, and their owners, on which a server-side apply ends in a
 // conflict.
@@ -305,6 +313,20 @@ var advices = map[Cause]advice{
 		Fix:     "renew the certificate and restart the Pods that serve the old one",
 		Checks:  []string{"serving-certificate", "ca-bundle-invalid"},
 		Related: []string{"ca-bundle-expiring"},
+	},
+	"certificate-expiring": {
+		Meaning: "the certificate of a webhook of Linkerd expires within the time that linkerd check asks for. No request fails by it yet",
+		Fix:     "nothing, where cert-manager renews it in time. Else renew it and the caBundle, then restart the Pods that serve it",
+		Checks:  []string{"serving-certificate"},
+		Related: []string{"ca-bundle-expiring"},
+	},
+	"configuration-missing": {
+		Meaning: "a controller is to fill in or read a webhook configuration that is not there. None of its webhooks is called, so that nothing is checked or changed by them",
+		Fix:     "apply the manifests of the controller's own release again: most write the CA and the rules into a configuration, and none makes it. See that no GitOps tool prunes it",
+	},
+	"injectors-overlap": {
+		Meaning: "two injectors of Istio select the same Pods, so that both are called and the sidecar may be injected twice. Most often an older revision is still installed",
+		Fix:     "remove the revision that is no longer used (istioctl uninstall --revision NAME). Else give each namespace the label of one revision alone",
 	},
 	"certificate-name": {
 		Meaning: "the backend's certificate is not for the name that is called: SERVICE.NAMESPACE.svc, or the host of the URL. Only subjectAltNames count, no common name",
@@ -727,7 +749,7 @@ var advices = map[Cause]advice{
 		Checks:  []string{"bundle-conflict"},
 	},
 	"other": {
-		Meaning: "the call of the webhook failed, in words that are not in our list. A phrase alone after the URL is most often the answer of an HTTP proxy to the API server",
+		Meaning: "the call of the webhook failed, in words that are not in our list",
 		Fix:     "look at the log of the backend and of the API server",
 	},
 }

@@ -162,8 +162,8 @@ func about(r *classify.Report, c APIServerError) []*classify.Profile {
 func (c APIServerError) concerns(p *classify.Profile) bool {
 	switch {
 	case c.Kind != "":
-		return p.Type == inventory.Conversion && p.CRD.Resource.Group == c.Group &&
-			(p.CRD.CustomKind == c.Kind || p.CRD.CustomKind+"List" == c.Kind)
+		return p.Type == inventory.Conversion && shows(c.Group, p.CRD.Resource.Group) &&
+			(shows(c.Kind, p.CRD.CustomKind) || shows(c.Kind, p.CRD.CustomKind+"List"))
 	case p.Type == inventory.Conversion:
 		return false
 	case c.Expression != "":

@@ -122,6 +122,12 @@ var patterns = func() []sought {
 		kinds := slices.DeleteFunc(groups[1:], func(s string) bool { return strings.Contains(s, "/") })
 		c.Object, c.Detail = strings.ToLower(kinds[0]), groups[0]+c.Detail
 	}
+	ofLinkerd := func(c *APIServerError, groups []string) {
+		c.Webhook, c.Detail = "linkerd-"+groups[1]+".linkerd.io", groups[0]+" "+c.Detail
+	}
+	analyzed := func(c *APIServerError, groups []string) {
+		c.Object, c.Detail = strings.ToLower(groups[1])+" "+groups[2], groups[0]+c.Detail
+	}
 	invalid := func(c *APIServerError, groups []string) {
 		c.Object, c.Detail = strings.ToLower(groups[1]), groups[0]+c.Detail
 	}
@@ -148,6 +154,12 @@ var patterns = func() []sought {
 		{ownPatch, nothing, nil, ""},
 		{regexp.MustCompile(`\bThe request is invalid: `), nothing, nil, "denied-unnamed"},
 		{regexp.MustCompile(`not yet ready to handle request`), nothing, nil, "not-ready"},
+		{regexp.MustCompile(`[×‼] ([\w-]+) webhook has valid cert`), ofLinkerd, linkerdCauses, causeCertificate},
+		{regexp.MustCompile(`[×‼] ([\w-]+) cert is valid for at least \d+ days`), ofLinkerd, nil, "certificate-expiring"},
+		{regexp.MustCompile(`\((MutatingWebhookConfiguration) ([^ )]+)[^)]*\) Injector refers to a control plane service that does not exist`), analyzed, nil, "service-missing"},
+		{regexp.MustCompile(`\((MutatingWebhookConfiguration) ([^ )]+)[^)]*\) Webhook overlaps with others`), analyzed, nil, "injectors-overlap"},
+		{regexp.MustCompile(`missing ((?:Mutating|Validating)WebhookConfiguration)s: ([^ ,]+)`), analyzed, nil, "configuration-missing"},
+		{regexp.MustCompile(`\b((?:mutating|validating)webhookconfiguration)s?\.admissionregistration\.k8s\.io "([^"]+)" not found`), analyzed, nil, "configuration-missing"},
 		{regexp.MustCompile(`(?:Internal error occurred: )?(?:failed )?calling (?:admission )?webhook "([^"]+)"[:;]?`), named, callCauses, causeOther},
 		{regexp.MustCompile(`admission webhook "([^"]+)" denied the request:?`), named, deniedCauses, causeDenied},
 		{regexp.MustCompile(`admission plugin "(\w+)" failed to complete (?:mutation|validation) in [\w.]+`), plugin, nil, "plugin-timeout"},
@@ -441,8 +453,9 @@ var quotings = []struct {
 	{regexp.MustCompile(`\[([^\]\s]+)\]\(https?://[^)\s]*\)`), "$1"},
 	{regexp.MustCompile(`""([^\s"][^"]*)""`), `"$1"`},
 	{regexp.MustCompile(`''([^\s'][^']*)''`), `'$1'`},
-	{regexp.MustCompile("(webhook) [\"'`]? ?([\\w-]+\\.[\\w.-]*\\w) ?[\"'`]?(:|;| denied| does not| attempted)"), `$1 "$2"$3`},
-	{regexp.MustCompile("(services?|endpoints) [\"'`]?([\\w.-]*\\w)[\"'`]?( not found|$)"), `$1 "$2"$3`},
+	{regexp.MustCompile("(webhook) [\"'`]{0,2} ?([\\w-]+\\.[\\w.-]*\\w) ?[\"'`]{0,2}(:|;| denied| does not| attempted)"), `$1 "$2"$3`},
+	{regexp.MustCompile("(services?) [\"'`]?([\\w.-]*\\w)[\"'`]?( not found|$)"), `$1 "$2"$3`},
+	{regexp.MustCompile("(endpoints) [\"'`]?([\\w.-]*\\w)[\"'`]?( not found)"), `$1 "$2"$3`},
 }
 
 // escapedCharacter is one as JSON has it for browsers.
@@ -458,7 +471,7 @@ func unwrapped(content string) string {
 		n, _ := strconv.ParseUint(s[2:], 16, 8)
 		return string(rune(n))
 	})
-	content = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "‘", `'`, "’", `'`).
+	content = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "‹", `"`, "›", `"`, "「", `"`, "」", `"`, "『", `"`, "』", `"`, "‘", `'`, "’", `'`).
 		Replace(html.UnescapeString(html.UnescapeString(content)))
 	content = strings.Map(func(r rune) rune {
 		switch {
@@ -481,11 +494,10 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	rest = strings.TrimSpace(rest)
 	c := APIServerError{Cause: s.fallback, URL: calledURL(rest), Detail: rest, Count: 1}
 	s.read(&c, s.FindStringSubmatch(match))
-	for _, found := range s.causes {
-		if found.MatchString(c.Detail) {
-			c.Cause = found.Cause
-			break
-		}
+	c.Cause = causeIn(s.causes, c.Detail, c.Cause)
+	isOpen := slices.Contains([]Cause{s.fallback, causeCertificate, causeTLS}, c.Cause)
+	if whole := completed(rest); isOpen && whole != rest {
+		c.Cause = causeIn(s.causes, whole, c.Cause)
 	}
 	switch {
 	case c.Cause == causeName && otherServer(rest):
@@ -497,6 +509,35 @@ func (s errorPattern) parse(match, rest string) APIServerError {
 	}
 	c.Detail = text.Shorten(unquoted(strings.TrimLeft(after.ReplaceAllString(c.Detail, ""), ",")), maxDetail)
 	return c
+}
+
+// causeIn is the first of the causes that the text shows.
+func causeIn(causes []cause, words string, fallback Cause) Cause {
+	if i := slices.IndexFunc(causes, func(c cause) bool { return c.MatchString(words) }); i >= 0 {
+		return causes[i].Cause
+	}
+	return fallback
+}
+
+// cutWords are the ends of errors that Events and pages cut off.
+var cutWords = []string{
+	"certificate has expired", "certificate is valid for", "certificate signed by unknown authority", "connection refused",
+	"connection reset by peer", "context deadline exceeded", "i/o timeout", "no endpoints available for service", "no route to host",
+	"no such host", "TLS handshake timeout", `service "s" not found`,
+}
+
+// completed is the text with the words that were cut off at its end.
+func completed(s string) string {
+	const least = 6 // letters that stay
+	cut := strings.TrimRight(s, `.…"' `)
+	for _, words := range cutWords {
+		for n := len(words) - 1; n >= least; n-- {
+			if begin, ends := strings.CutSuffix(cut, words[:n]); ends {
+				return begin + words
+			}
+		}
+	}
+	return s
 }
 
 // unquoted is the text without a quote that ends the text around it.
