@@ -102,10 +102,7 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	if len(args) > 0 {
 		return i.card(evaluated, args[0], s)
 	}
-	change.Existing, err = i.existing(ctx, change.Missing(evaluated.Snapshot))
-	if err == nil {
-		err = change.Check(evaluated.Snapshot)
-	}
+	err = cmp.Or(i.checkNodes(ctx, change.Missing(evaluated.Snapshot)), change.Check(evaluated.Snapshot))
 	if err != nil {
 		return notFound(err, report.NewErrors(evaluated.Errors), s)
 	}
@@ -164,26 +161,25 @@ func (i *impactFlags) change() (impact.Change, error) {
 	return c, nil
 }
 
-// existing are those nodes of a list that the cluster has. Files do not say: the
-// nodes that they know are those of endpoints.
-func (i *impactFlags) existing(ctx context.Context, nodes []string) ([]string, error) {
+// checkNodes asks the cluster for nodes on which it has nothing of a webhook.
+func (i *impactFlags) checkNodes(ctx context.Context, nodes []string) error {
 	if len(nodes) == 0 || len(i.paths) > 0 {
-		return nil, nil
+		return nil
 	}
 	c, err := i.access.connect()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, node := range nodes {
 		_, err := c.clients.Metadata(ctx, corev1.SchemeGroupVersion.WithResource("nodes"), "", node)
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, impact.UnknownError{What: "node", Name: node}
+			return impact.UnknownError{What: "node", Name: node}
 		case err != nil:
-			return nil, fmt.Errorf("reading node %s: %w", node, err)
+			return fmt.Errorf("reading node %s: %w", node, err)
 		}
 	}
-	return nodes, nil
+	return nil
 }
 
 // joined makes TYPE NAME, as kubectl takes it, TYPE/NAME.

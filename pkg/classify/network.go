@@ -18,7 +18,7 @@ var networkPolicy = &Check{
 	Severity: Warning,
 	Find: func(p *Profile) []Problem {
 		// A node reaches the Pods on it whatever the policies say.
-		if p.Platform || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 ||
+		if p.Platform || p.State.Fault != inventory.Sound || len(p.Snapshot.Nodes) == 1 ||
 			len(p.Snapshot.NetworkPolicies) == 0 {
 			return nil
 		}
@@ -189,10 +189,10 @@ var meshStrict = &Check{
 			severity, consequence := consequences(p)
 			return []Problem{{
 				Severity: min(severity, Warning),
-				Message: fmt.Sprintf("calls %s, and %s takes calls to port %d of %s from the mesh alone: the API server is outside of it, and %s%s",
+				Message: fmt.Sprintf("calls %s, and %s closes port %d of %s to callers without an identity of the mesh: the API server is outside of it, and %s%s",
 					BackendName(p), closes, port, w, consequence, waitsFirst(p)),
 				Brief: fmt.Sprintf("the API server is outside the mesh: %s closes port %d of its Pods", closes, port),
-				Fix:   takeOutOfMesh(w, port, annotation),
+				Fix:   takeOutOfMesh(p.Snapshot, w, port, annotation),
 			}}
 		}
 		return nil
@@ -210,16 +210,28 @@ const (
 // configuration and authorization policy.
 func closedByMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) (closer, annotation string) {
 	const policy = "config.linkerd.io/default-inbound-policy"
-	if strict := s.StrictFor(w, port); strict != nil && inMesh(s, w, port) {
-		return fmt.Sprintf("PeerAuthentication %s/%s (STRICT)", strict.Namespace, strict.Name), excludedByIstio
+	if inMesh(s, w, port) {
+		if strict := s.StrictFor(w, port); strict != nil {
+			return fmt.Sprintf("PeerAuthentication %s/%s (STRICT)", strict.Namespace, strict.Name), excludedByIstio
+		}
+		if refusing := s.RefusingFor(w, port); refusing != nil {
+			return fmt.Sprintf("AuthorizationPolicy %s/%s", refusing.Namespace, refusing.Name), excludedByIstio
+		}
 	}
-	refuses := slices.Contains([]string{"deny", "all-authenticated", "cluster-authenticated"}, w.MeshAnnotations[policy])
+	inbound := linkerdAnnotation(s, w, policy)
+	refuses := slices.Contains([]string{"deny", "all-authenticated", "cluster-authenticated"}, inbound)
+	injected := slices.Contains([]string{"enabled", "ingress"}, linkerdAnnotation(s, w, "linkerd.io/inject"))
 	opens := func(m inventory.Manifest) bool { return m.Group == "policy.linkerd.io" }
-	if refuses && w.MeshAnnotations["linkerd.io/inject"] == "enabled" && !w.HostNetwork &&
-		!listsPort(w.MeshAnnotations[skippedByLinkerd], port) && !slices.ContainsFunc(s.Manifests, opens) {
-		return fmt.Sprintf("Linkerd (%s: %s)", policy, w.MeshAnnotations[policy]), skippedByLinkerd
+	if refuses && injected && !w.HostNetwork &&
+		!listsPort(linkerdAnnotation(s, w, skippedByLinkerd), port) && !slices.ContainsFunc(s.Manifests, opens) {
+		return fmt.Sprintf("Linkerd (%s: %s)", policy, inbound), skippedByLinkerd
 	}
 	return "", ""
+}
+
+// linkerdAnnotation is that of the Pods, else that of their namespace.
+func linkerdAnnotation(s *inventory.Snapshot, w *inventory.Workload, key string) string {
+	return cmp.Or(w.MeshAnnotations[key], s.Namespaces[w.Namespace].Annotations[key])
 }
 
 // listsPort reports whether a list of ports and of ranges in an annotation has the port.
@@ -263,16 +275,16 @@ func inMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) bool {
 }
 
 // takeOutOfMesh is how the sidecars of the workload leave the port alone.
-func takeOutOfMesh(w *inventory.Workload, port int32, annotation string) string {
+func takeOutOfMesh(s *inventory.Snapshot, w *inventory.Workload, port int32, annotation string) string {
 	maker := w.Maker()
 	if maker.Kind == "Pod" {
 		return fmt.Sprintf("annotate the Pod: %s: \"%d\"", annotation, port)
 	}
-	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", w.MeshAnnotations[annotation], port), ",")
+	ports := strings.TrimPrefix(fmt.Sprintf("%s,%d", linkerdAnnotation(s, w, annotation), port), ",")
 	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, annotation, ports)
 	ambient := ""
 	if annotation == excludedByIstio {
-		ambient = "; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods"
+		ambient = "; in ambient mode, make the port PERMISSIVE by a PeerAuthentication of the Pods, and let it in by their AuthorizationPolicies"
 	}
 	return "have the sidecar leave the port alone" + ambient + ": " +
 		changed("patch", strings.ToLower(maker.Kind), inventory.Key{Namespace: w.Namespace, Name: maker.Name},

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,7 +139,7 @@ func TestNetworkPolicyEvidence(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := fixture(t, "testdata/network-policy.yaml")
-			s.Observed, s.Nodes = tt.observed, tt.nodes
+			s.Observed, s.Nodes = tt.observed, make([]string, tt.nodes)
 			if tt.plugin {
 				s.CRDs[plugin] = &inventory.CRD{}
 			}
@@ -152,5 +153,68 @@ func TestNetworkPolicyEvidence(t *testing.T) {
 				t.Errorf("%s: %s", got.Severity, got.Message)
 			}
 		})
+	}
+}
+
+// TestMesh: what closes the port of a webhook to callers without an identity in the mesh, by the
+// annotations of its namespace and Pods, and by the AuthorizationPolicies there.
+func TestMesh(t *testing.T) {
+	const (
+		linkerd = "annotations: {linkerd.io/inject: enabled, config.linkerd.io/default-inbound-policy: "
+		istio   = "labels: {istio-injection: enabled}"
+		form    = `# as: files
+{apiVersion: v1, kind: Namespace, metadata: {name: shop, %s}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: hook, namespace: shop}, spec: {selector: {matchLabels: {app: hook}}, template: {metadata: {labels: {app: hook}%s}, spec: {containers: [{name: c, image: c, ports: [{containerPort: 9443}]}]}}}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: hook, namespace: shop}, spec: {selector: {app: hook}, ports: [{port: 443, targetPort: 9443}]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: hook}, webhooks: [{name: hook.example.com, admissionReviewVersions: [v1], sideEffects: None, timeoutSeconds: 5, clientConfig: {service: {namespace: shop, name: hook}}, rules: [{apiGroups: [example.com], apiVersions: [v1], operations: [CREATE], resources: [carts]}]}]}
+---
+{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {name: one, namespace: %s}, spec: %s}
+---
+{apiVersion: security.istio.io/v1, kind: AuthorizationPolicy, metadata: {name: two, namespace: shop}, spec: %s}
+`
+		none, other = "{action: AUDIT}", "{selector: {matchLabels: {app: other}}}"
+	)
+	for i, tt := range []struct {
+		namespace, annotations, of, one, two string
+		closed                               bool
+	}{
+		{linkerd + "all-authenticated}", "", "shop", none, none, true},
+		{linkerd + "all-unauthenticated}", "", "shop", none, none, false},
+		{linkerd + "deny}", "linkerd.io/inject: disabled", "shop", none, none, false},
+		{linkerd + "deny}", "config.linkerd.io/default-inbound-policy: cluster-unauthenticated", "shop", none, none, false},
+		{linkerd + "deny}", `config.linkerd.io/skip-inbound-ports: "9443"`, "shop", none, none, false},
+		{linkerd + `deny, config.linkerd.io/skip-inbound-ports: "9443"}`, "", "shop", none, none, false},
+		{linkerd + `deny, config.linkerd.io/opaque-ports: "9443"}`, "", "shop", none, none, true},
+		{"annotations: {config.linkerd.io/default-inbound-policy: deny}", "linkerd.io/inject: ingress", "shop", none, none, true},
+		{istio, "", "shop", "{}", none, true},
+		{istio, "", "istio-system", "{}", none, true},
+		{istio, "", "elsewhere", "{}", none, false},
+		{istio, "", "shop", other, none, false},
+		{istio, `traffic.sidecar.istio.io/excludeInboundPorts: "9443"`, "shop", "{}", none, false},
+		{"labels: {istio.io/dataplane-mode: ambient}", "", "shop", "{}", none, true},
+		{"labels: {a: b}", "", "shop", "{}", none, false},
+		{istio, "", "shop", "{rules: [{}]}", none, false},
+		{istio, "", "shop", "{}", `{rules: [{to: [{operation: {ports: ["9443"]}}]}]}`, false},
+		{istio, "", "shop", "{}", `{rules: [{to: [{operation: {ports: ["443"]}}]}]}`, true},
+		{istio, "", "shop", "{rules: [{from: [{source: {principals: [p]}}]}]}", other, true},
+		{istio, "", "shop", "{rules: [{from: [{source: {notPrincipals: [p]}}]}]}", other, false},
+		{istio, "", "shop", "{rules: [{from: [{source: {ipBlocks: [10.0.0.0/8]}}]}]}", other, false},
+		{istio, "", "shop", "{rules: [{to: [{operation: {methods: [POST], paths: [/v]}}]}]}", none, true},
+		{istio, "", "shop", "{action: DENY, rules: [{from: [{source: {notPrincipals: ['*']}}]}]}", "{rules: [{}]}", true},
+		{istio, "", "shop", "{action: DENY, rules: [{from: [{source: {namespaces: [a]}}]}]}", none, false},
+		{istio, "", "shop", `{action: DENY, rules: [{to: [{operation: {ports: ["8080"]}}]}]}`, none, false},
+		{istio, "", "shop", "{action: DENY, rules: [{when: [{key: source.ip, values: [10.0.0.1]}]}]}", none, false},
+		{istio, "", "shop", "{targetRefs: [{kind: Gateway, name: g}]}", none, false},
+		{istio, "", "shop", "{action: CUSTOM, rules: [{}]}", none, false},
+	} {
+		annotations := strings.TrimSuffix(", annotations: {"+tt.annotations+"}", ", annotations: {}")
+		r := reported(t, fmt.Sprintf(form, tt.namespace, annotations, tt.of, tt.one, tt.two))
+		got := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == meshStrict })
+		if got != tt.closed || len(r.Snapshot.Errors) > 0 {
+			t.Errorf("%d: %+v: reported %t %v", i, tt, got, r.Snapshot.Errors)
+		}
 	}
 }

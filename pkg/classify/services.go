@@ -215,7 +215,7 @@ var sameNodeService = &Check{
 	Find: func(p *Profile) []Problem {
 		service := p.Snapshot.Services[p.State.Service.Key]
 		routed := p.Snapshot.Routing == inventory.RoutingEndpoints // which asks no cluster IP
-		if !service.SameNode || routed || p.Platform || p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
+		if !service.SameNode || routed || p.Platform || p.State.Fault != inventory.Sound || len(p.Snapshot.Nodes) == 1 {
 			return nil
 		}
 		severity, consequence := consequences(p)

@@ -13,7 +13,7 @@ var singleEndpoint = &Check{
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
 		if !p.FailsClosed() || len(p.ByClass[ClassCritical]) == 0 || !p.State.Known ||
-			p.State.Fault != inventory.Sound || p.Snapshot.Nodes == 1 {
+			p.State.Fault != inventory.Sound || len(p.Snapshot.Nodes) == 1 {
 			return nil
 		}
 		where := aloneAt(p)

@@ -134,6 +134,7 @@ func (o Objects) crd(c *apiextensionsv1.CustomResourceDefinition) *CRD {
 		Versions:       crdVersions(c),
 		StorageVersion: storage,
 		StoredVersions: c.Status.StoredVersions,
+		SameSchemas:    o.Sources[SourceKey{Kind: KindCRD, Name: c.Name}].SameSchemas,
 		// A manifest has no status, and will be served once applied.
 		Established: len(c.Status.Conditions) == 0 || apihelpers.IsCRDConditionTrue(c, apiextensionsv1.Established),
 	}

@@ -37,8 +37,9 @@ func (b *Builder) Snapshot(o Objects, snapshotTime time.Time) *Snapshot {
 		NetworkPolicies:   o.networkPolicies(),
 		placement:         &placement{},
 
-		PeerAuthentications: o.PeerAuthentications,
-		IssuedCertificates:  o.IssuedCertificates,
+		PeerAuthentications:   o.PeerAuthentications,
+		AuthorizationPolicies: o.AuthorizationPolicies,
+		IssuedCertificates:    o.IssuedCertificates,
 	}
 	s.ResourcesKnown = o.ResourcesKnown || o.NamespacesKnown && len(o.Inputs) == 0 || o.Discovered != nil
 	b.addCRDs(s, o)

@@ -1,8 +1,9 @@
 package inventory
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // Manifest is what a Snapshot keeps of an object that is still to be applied: a file
@@ -20,6 +21,8 @@ type Manifest struct {
 	Finalizers []string
 	// Order are those of OrderAnnotations that it has.
 	Order []string
+	// Content is the object in JSON where it may be params of a policy, else "".
+	Content string
 }
 
 // Applied is an object that is still to be applied, with the API's defaults.
@@ -29,13 +32,17 @@ type Applied struct {
 	Unknown []string
 }
 
-// InConversion are the Unknown fields of a CRD's conversion; none of an object that is stored.
-func (a *Applied) InConversion() []string {
+// Misspelt are the Unknown fields of a CRD's conversion, and those that are nearly a field beside
+// it; none of an object that is stored.
+func (a *Applied) Misspelt() []string {
 	if a == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(a.Unknown),
-		func(path string) bool { return !strings.HasPrefix(path, "spec.conversion.") })
+	return lists.Filter(a.Unknown, func(path string) bool {
+		name, inSpec := strings.CutPrefix(path, "spec.")
+		return strings.HasPrefix(path, "spec.conversion.") ||
+			inSpec && LikelyName(name, []string{"conversion", "group", "names", "scope"}) != ""
+	})
 }
 
 // The annotations by which installers order what they apply.

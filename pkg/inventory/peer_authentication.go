@@ -1,7 +1,10 @@
 package inventory
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -61,4 +64,111 @@ func (s *Snapshot) StrictFor(w *Workload, port int32) *PeerAuthentication {
 		return nil
 	}
 	return found
+}
+
+// AuthorizationPolicy is Istio's: which callers the sidecars of Pods let through. Source: istio.io,
+// reference of AuthorizationPolicy, Authorization for TCP traffic.
+type AuthorizationPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Selector   *metav1.LabelSelector `json:"selector"`
+		TargetRef  any                   `json:"targetRef"`
+		TargetRefs []any                 `json:"targetRefs"`
+		Action     string                `json:"action"`
+		Rules      []struct {
+			From []map[string]map[string][]any `json:"from"`
+			To   []map[string]map[string][]any `json:"to"`
+			When []any                         `json:"when"`
+		} `json:"rules"`
+	} `json:"spec"`
+}
+
+// DeepCopyObject copies what is ever written to.
+func (p *AuthorizationPolicy) DeepCopyObject() runtime.Object { out := *p; return &out }
+
+// certainty is whether a rule is about the calls of API servers.
+type certainty int
+
+const (
+	never certainty = iota
+	unsure
+	always
+)
+
+// fieldMatches is about a field of a rule. API servers have no identity in the mesh, and their TLS
+// hides from sidecars what is of HTTP: such fields are ignored in a DENY, and an ALLOW with them.
+func (p *AuthorizationPolicy) fieldMatches(key string, values []any, port int32) certainty {
+	name, negated := strings.CutPrefix(key, "not")
+	matches := false
+	switch strings.ToLower(name) {
+	case "principals", "namespaces", "serviceaccounts":
+	case "ports":
+		matches = slices.Contains(values, any(strconv.Itoa(int(port))))
+	case "ipblocks", "remoteipblocks":
+		return unsure
+	default:
+		matches = (p.Spec.Action == "DENY") != negated
+	}
+	if matches != negated {
+		return always
+	}
+	return never
+}
+
+// anyMatches is about sources or operations, of which one has to match in all fields.
+func (p *AuthorizationPolicy) anyMatches(list []map[string]map[string][]any, port int32) certainty {
+	if len(list) == 0 {
+		return always
+	}
+	most := never
+	for _, alternative := range list {
+		all := always
+		for _, fields := range alternative { // source or operation
+			for key, values := range fields {
+				all = min(all, p.fieldMatches(key, values, port))
+			}
+		}
+		most = max(most, all)
+	}
+	return most
+}
+
+// matches is about the rules, of which one has to match.
+func (p *AuthorizationPolicy) matches(port int32) certainty {
+	most := never
+	for _, r := range p.Spec.Rules {
+		one := min(p.anyMatches(r.From, port), p.anyMatches(r.To, port))
+		if len(r.When) > 0 {
+			one = min(one, unsure)
+		}
+		most = max(most, one)
+	}
+	return most
+}
+
+// RefusingFor returns the AuthorizationPolicy by which the sidecar of the workload's Pods refuses
+// calls of API servers to the port; nil where none does.
+func (s *Snapshot) RefusingFor(w *Workload, port int32) *AuthorizationPolicy {
+	var allowing *AuthorizationPolicy
+	letsIn := false
+	for _, p := range s.AuthorizationPolicies {
+		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Selector)
+		if err != nil || p.Namespace != w.Namespace && p.Namespace != meshRoot || p.Spec.TargetRef != nil ||
+			len(p.Spec.TargetRefs) > 0 || p.Spec.Selector != nil && !selector.Matches(labels.Set(w.PodLabels)) {
+			continue
+		}
+		switch match := p.matches(port); p.Spec.Action {
+		case "DENY":
+			if match == always {
+				return p
+			}
+		case "", "ALLOW":
+			allowing, letsIn = cmp.Or(allowing, p), letsIn || match > never
+		}
+	}
+	if letsIn {
+		return nil
+	}
+	return allowing
 }

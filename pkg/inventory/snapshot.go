@@ -46,8 +46,9 @@ type Snapshot struct {
 	// NetworkPolicies are those that isolate Pods for ingress, sorted by namespace and
 	// name.
 	NetworkPolicies []NetworkPolicy
-	// PeerAuthentications are Istio's, of files alone.
-	PeerAuthentications []*PeerAuthentication
+	// PeerAuthentications and AuthorizationPolicies are Istio's, of files alone.
+	PeerAuthentications   []*PeerAuthentication
+	AuthorizationPolicies []*AuthorizationPolicy
 	// IssuedCertificates are cert-manager's, of files alone.
 	IssuedCertificates []*IssuedCertificate
 	// Probes are what dialing the backends showed, where that was done.
@@ -71,8 +72,8 @@ type Cluster struct {
 	// backends come and go.
 	Upgrading bool
 	Routing   Routing
-	// Nodes counts the cluster's nodes; 0 is unknown.
-	Nodes int
+	// Nodes are the names of the cluster's nodes; none where they are unknown.
+	Nodes []string
 
 	// Inputs are the paths that were read; nil for a cluster.
 	Inputs []Input
@@ -306,6 +307,8 @@ type CRD struct {
 	Versions       []CRDVersion
 	StorageVersion string
 	StoredVersions []string
+	// SameSchemas says that all versions are known to have the same schema.
+	SameSchemas bool
 	// Established is false while the API server does not serve it; files that
 	// carry no status count as established.
 	Established bool

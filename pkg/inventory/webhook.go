@@ -223,6 +223,8 @@ type Origin struct {
 	ToApply bool
 	Unknown []string
 	Rival   *Rival
+	// SameSchemas says that all versions of a CRD are known to have the same.
+	SameSchemas bool
 }
 
 // Rival is an object of the same name that another owner has, or that registers other

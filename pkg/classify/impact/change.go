@@ -21,9 +21,6 @@ type Change struct {
 	Services       []inventory.Key
 	Nodes          []string
 	Configurations []Configuration
-	// Existing are nodes that are known to exist, also where the Snapshot has no
-	// endpoint and no Pod on them.
-	Existing []string
 }
 
 // Configuration names a webhook configuration: of both types where it has none.
@@ -64,7 +61,7 @@ func (c Change) subjects() Gone {
 }
 
 // Missing are the nodes of the Change of which the Snapshot has no endpoint and no
-// Pod: whether they exist must be asked elsewhere.
+// Pod: where it does not know the nodes, whether they exist must be asked elsewhere.
 func (c Change) Missing(s *inventory.Snapshot) []string {
 	nodes := nodesOf(s)
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(node string) bool { return slices.Contains(nodes, node) })
@@ -84,15 +81,15 @@ func (e UnknownError) Error() string { return fmt.Sprintf("no %s %q", e.What, e.
 // Check returns an UnknownError for the first name that the Snapshot does not
 // have.
 func (c Change) Check(s *inventory.Snapshot) error {
-	services, nodes := calledServices(s), slices.Concat(nodesOf(s), c.Existing)
+	services := calledServices(s)
 	for _, key := range c.Services {
 		if _, ok := services[key]; !ok {
 			return UnknownError{"webhook that calls Service", key.String(), keyNames(slices.Collect(maps.Keys(services)))}
 		}
 	}
-	for _, node := range c.Nodes {
-		if !slices.Contains(nodes, node) {
-			return UnknownError{"EndpointSlice of a webhook's Service that names node", node, nodes}
+	for _, node := range c.Missing(s) {
+		if len(s.Nodes) > 0 && !slices.Contains(s.Nodes, node) {
+			return UnknownError{"node", node, s.Nodes}
 		}
 	}
 	for _, d := range c.Configurations {

@@ -225,7 +225,11 @@ func (c *Consequences) Verdict() string {
 	case len(c.Unknown) > 0:
 		return "With " + c.Change.String() + ": no webhook is known to lose its last ready endpoint; of " + inventory.Counted(len(c.Unknown), "webhook") + " it is not known."
 	}
-	return "With " + c.Change.String() + ": no webhook that is called loses its last ready endpoint; requests are answered as before."
+	loses := "no webhook that is called loses its last ready endpoint"
+	if len(c.Change.Nodes) > 0 && len(c.Weakened)+len(c.Evicted)+len(c.Change.Down)+len(c.Change.Delete) == 0 {
+		loses = "no Pod of a webhook is known to run there"
+	}
+	return "With " + c.Change.String() + ": " + loses + "; requests are answered as before."
 }
 
 // String says what goes away.
@@ -282,8 +286,11 @@ func (b Blocked) String() string {
 	return out
 }
 
-// Named is a webhook with what registers it.
+// Named is a webhook with what registers it, or a policy.
 func Named(r inventory.Ref) string {
+	if r.Type.IsPolicy() {
+		return r.Type.RegisteredBy().Kind + " " + r.Name
+	}
 	out := fmt.Sprintf("%s webhook %s", r.Type.Title(), r.Name)
 	if r.Type != inventory.Conversion { // the CRD that registers it has its name
 		out += " of configuration " + r.Configuration

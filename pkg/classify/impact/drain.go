@@ -96,7 +96,7 @@ func risks(p *classify.Profile, w *inventory.Workload, guard inventory.Guard) []
 		out = append(out, fmt.Sprintf("drains may take away all %d Pods of %s at a time: %s", w.Replicas, w, unguarded(guard)))
 	}
 	nodes := slices.Compact(slices.Sorted(slices.Values(w.Nodes)))
-	if len(nodes) == 1 && len(w.Nodes) > 1 && p.Snapshot.Nodes != 1 {
+	if len(nodes) == 1 && len(w.Nodes) > 1 && len(p.Snapshot.Nodes) != 1 {
 		out = append(out, fmt.Sprintf("all %d Pods of %s are on node %s", len(w.Nodes), w, nodes[0]))
 	} else if zone := classify.SharedByEndpoints(p, func(e *inventory.Endpoint) string { return e.Zone }); zone != "" &&
 		p.State.Ready > 1 {

@@ -250,6 +250,8 @@ func (p webhookPair) storedObjects() string {
 		return fmt.Sprintf("requests for %s are converted now, and fail while the backend cannot be called. Helm and OLM write the CRD before new Pods serve", some(others))
 	case p.now == nil && p.was.Object.Owner.Tool == "olm":
 		return fmt.Sprintf("OLM keeps the conversion that it wrote, and takes its Service away: objects of %s cannot be read then", some(others))
+	case p.now == nil && after.SameSchemas:
+		return fmt.Sprintf("objects of %s are no longer converted, only their apiVersion changes: all versions have the same schema", some(others))
 	case p.now == nil:
 		return fmt.Sprintf("objects of %s are no longer converted, only their apiVersion changes: fields that %s lacks are lost", some(others), after.StorageVersion)
 	case p.was == nil:

@@ -233,14 +233,19 @@ func TestNodeWithoutEndpoints(t *testing.T) {
 	r := cluster(t, "testdata/cluster.yaml")
 	c := Change{Nodes: []string{"a", "idle"}}
 	expect.Equal(t, []string{"idle"}, c.Missing(r.Snapshot))
-	c = Change{Nodes: []string{"idle"}, Existing: []string{"idle"}}
-	if got := summary(consequences(t, c, r)); len(got) != 0 {
-		t.Errorf("got %v", got)
+	c = Change{Nodes: []string{"idle"}}
+	for _, nodes := range [][]string{nil, {"a", "b", "idle"}} {
+		r.Snapshot.Nodes = nodes
+		got := consequences(t, c, r)
+		if err := c.Check(r.Snapshot); err != nil || len(summary(got)) != 0 || !strings.Contains(got.Verdict(), "no Pod of a webhook") {
+			t.Errorf("of nodes %v: %v, %s", nodes, err, got.Verdict())
+		}
 	}
 }
 
 func TestUnknownNames(t *testing.T) {
 	r := cluster(t, "testdata/cluster.yaml")
+	r.Snapshot.Nodes = []string{"a", "b"}
 	for _, c := range []Change{
 		{Services: []inventory.Key{{Namespace: "policy", Name: "polcy"}}},
 		{Nodes: []string{"c"}},

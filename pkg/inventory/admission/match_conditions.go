@@ -217,7 +217,7 @@ func (r Request) variables(stage stage) map[string]any {
 		request["userInfo"] = map[string]any{"username": r.user.Name, "groups": r.user.Groups}
 	}
 	return map[string]any{
-		"request": request, "object": r.newObject(stage), "oldObject": r.oldObject(stage), "namespaceObject": r.namespaceOf(stage), "params": nil,
+		"request": request, "object": r.newObject(stage), "oldObject": r.oldObject(stage), "namespaceObject": r.namespaceOf(stage), "params": stage.params.value(),
 	}
 }
 

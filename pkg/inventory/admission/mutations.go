@@ -49,7 +49,7 @@ func (r Request) Mutations(step PolicyStep) ([]inventory.Change, map[string]any,
 		return nil, nil, errors.New("the object is not known")
 	}
 	stage := r.stageOf(step.Policy.Type, kind)
-	stage.ofPolicy, stage.params = true, paramsBy(step.Policy, step.Binding)
+	stage.ofPolicy, stage.params = true, r.paramsBy(step.Policy, step.Binding)
 	object, out := r.Object, []inventory.Change{}
 	for _, m := range step.Policy.Mutations {
 		patch, err := r.mutated(m, r.withVariables(step.Policy.Variables, stage))

@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -31,15 +32,25 @@ type stage struct {
 	ofPolicy bool
 }
 
-// paramsKnown says what an expression may read of params.
+// paramsKnown says what an expression may read of params: an object in JSON, or as below.
 type paramsKnown string
 
-// A webhook has none, nor has a policy's binding without paramRef. Others are unknown.
+// A webhook has none, nor has a policy's binding without paramRef. Others are unknown, but where
+// the input holds them.
 const (
 	webhookParams paramsKnown = ""
 	nullParams    paramsKnown = "null"
 	openParams    paramsKnown = "open"
 )
+
+func (p paramsKnown) value() ref.Val {
+	var object map[string]any
+	if utiljson.Unmarshal([]byte(p), &object) != nil || object == nil {
+		return types.NullValue // nothing is read of those that are open
+	}
+	group, _ := schema.ParseGroupVersion(nested(object, "apiVersion"))
+	return knowledge{group: group.Group, kind: nested(object, "kind"), namespaced: true, labeled: true, written: true}.value("", object)
+}
 
 func (r Request) stageOf(t inventory.Type, kind Kind) stage {
 	return stage{Kind: kind, prepared: r.Operation == Update && r.Resource.Subresource != "" && t.Validates()}

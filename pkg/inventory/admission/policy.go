@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -67,7 +68,7 @@ func (m *Matcher) MatchPolicy(r Request, p *inventory.AdmissionPolicy, b *invent
 		return orIgnored(p, verdict)
 	}
 	stage := r.stageOf(p.Type, kind)
-	stage.params = paramsBy(p, b)
+	stage.params = r.paramsBy(p, b)
 	verdict = m.mutable(r, p, kind, verdict.and(r.conditionsOf(p, b, stage)))
 	if params.Refused || b.DeniesWithoutParams() {
 		ofKind = ofKind.and(params)
@@ -339,16 +340,24 @@ func kindOfParams(k *admissionv1.ParamKind) Kind {
 	return Kind{Group: gv.Group, Version: gv.Version, Kind: k.Kind}
 }
 
-// holdsParam reports whether the input holds an object that the binding asks for. One whose
-// namespace is not stated may be anywhere.
-func (m *Matcher) holdsParam(r Request, p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) bool {
+// heldParams are the objects of the input that the binding asks for. One whose namespace is not
+// stated may be anywhere.
+func (r Request) heldParams(p *inventory.AdmissionPolicy, ref *admissionv1.ParamRef) []inventory.Manifest {
+	kind := kindOfParams(p.ParamKind)
 	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
-	return err == nil && slices.ContainsFunc(m.index.params[kindOfParams(p.ParamKind)],
-		func(o inventory.Manifest) bool {
-			named := ref.Selector == nil && o.Name == ref.Name ||
-				ref.Selector != nil && selector.Matches(labels.Set(o.Labels))
-			return named && o.Namespace == cmp.Or(ref.Namespace, r.Namespace)
-		})
+	params, served := r.index.kinds[kind]
+	if err != nil || !served || !params.Namespaced && ref.Namespace != "" {
+		return nil
+	}
+	namespace := ""
+	if params.Namespaced {
+		namespace = cmp.Or(ref.Namespace, r.Namespace)
+	}
+	return lists.Filter(r.index.params[kind], func(o inventory.Manifest) bool {
+		named := ref.Selector == nil && o.Name == ref.Name ||
+			ref.Selector != nil && selector.Matches(labels.Set(o.Labels))
+		return named && o.Namespace == namespace
+	})
 }
 
 // paramsVerdict is the verdict on the params that the binding asks for: which exist is
@@ -369,7 +378,7 @@ func (m *Matcher) paramsVerdict(r Request, p *inventory.AdmissionPolicy, b *inve
 			b.Object.Name, refusing)}
 	}
 	switch {
-	case exist == Yes, exist == "" && served && (params.Namespaced || ref.Namespace == "") && m.holdsParam(r, p, ref):
+	case exist == Yes, exist == "" && len(r.heldParams(p, ref)) > 0:
 		return Verdict{Match: Yes}
 	case exist == No && b.DeniesWithoutParams():
 		return Verdict{Match: Yes, Refused: true, Reason: ReasonParams, Detail: fmt.Sprintf("%s does not exist (parameterNotFoundAction Deny)%s",
@@ -384,10 +393,14 @@ func (m *Matcher) paramsVerdict(r Request, p *inventory.AdmissionPolicy, b *inve
 	return Verdict{Match: Maybe, Reason: ReasonParams, Detail: fmt.Sprintf(detail, paramName(p, ref))}
 }
 
-// paramsBy are the params that expressions of the policy have by a binding.
-func paramsBy(p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) paramsKnown {
+// paramsBy are the params that expressions of the policy have by a binding: known of one that is
+// named, where the input holds it.
+func (r Request) paramsBy(p *inventory.AdmissionPolicy, b *inventory.PolicyBinding) paramsKnown {
 	if p.ParamKind == nil || b == nil || b.ParamRef == nil {
 		return nullParams
+	}
+	if held := r.heldParams(p, b.ParamRef); b.ParamRef.Name != "" && len(held) > 0 {
+		return cmp.Or(paramsKnown(held[len(held)-1].Content), openParams) // the latter counts
 	}
 	return openParams
 }

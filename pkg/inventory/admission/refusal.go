@@ -40,8 +40,10 @@ func (m *Matcher) RefusedWebhook(w *inventory.Webhook) field.ErrorList {
 			reinvocationPolicies)
 	case *apiextensionsv1.CustomResourceDefinition:
 		v.metadata(&c.ObjectMeta, 0)
-		v.conversion(field.NewPath("spec", "conversion"), c.Spec.Conversion)
-		for _, path := range applied.InConversion() {
+		if c.Spec.Conversion != nil {
+			v.conversion(field.NewPath("spec", "conversion"), c.Spec.Conversion)
+		}
+		for _, path := range applied.Misspelt() {
 			v.unknown(path)
 		}
 		return v.errors

@@ -24,7 +24,7 @@ func TestRefusedConversion(t *testing.T) {
 	} {
 		c := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "carts.shop.example.com"}}
 		must.Succeed(t, yaml.Unmarshal([]byte(conversion), &c.Spec.Conversion))
-		for path, unknown := range map[string][]string{"": want, "spec.conversion.webhok": append([]string{"spec.conversion.webhok"}, want...), "spec.scop": want} {
+		for path, unknown := range map[string][]string{"": want, "spec.conversion.webhok": append([]string{"spec.conversion.webhok"}, want...), "spec.scop": append([]string{"spec.scop"}, want...), "spec.version": want} {
 			o := inventory.Objects{
 				CRDs:    []*apiextensionsv1.CustomResourceDefinition{c},
 				Sources: map[inventory.SourceKey]inventory.Origin{{Kind: inventory.KindCRD, Name: c.Name}: {ToApply: true, Unknown: []string{path}}},

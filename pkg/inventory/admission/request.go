@@ -96,6 +96,7 @@ type requestContext struct {
 	// with it.
 	equivalents []apiVersion
 	programs    programs
+	index       *index
 	// activations are what expressions read of it: to make one takes longer than to
 	// evaluate most expressions.
 	activations *memo[stage, cel.PartialActivation]
@@ -338,6 +339,7 @@ func (m *Matcher) request(v apiVersion, op Operation, subject Subject) Request {
 			partial:      subject.Partial,
 			equivalents:  x.equivalents(v),
 			programs:     x.programs,
+			index:        x,
 			activations:  newMemo[stage, cel.PartialActivation](),
 		},
 	}

@@ -41,7 +41,7 @@ func (r Request) validated(s *PolicyStep) Verdict {
 	p, v := s.Policy, s.Verdict
 	kind, _ := r.covers(p.Type, &p.MatchResources)
 	stage := r.stageOf(p.Type, kind)
-	stage.ofPolicy, stage.params = true, paramsBy(p, s.Binding)
+	stage.ofPolicy, stage.params = true, r.paramsBy(p, s.Binding)
 	vars, open := r.withVariables(p.Variables, stage), ""
 	for i := range p.Validations {
 		one := &p.Validations[i]

@@ -126,7 +126,7 @@ func (v value) decodeProblem(err error) *problem {
 	}
 	path, position := fieldAt(json.NewDecoder(bytes.NewReader(v.json)), nil, v.showing(v.json), mismatch.Offset)
 	p := problemf(position.line, "%s: must be of type %s, not %s", path, mismatch.Type, mismatch.Value)
-	if mismatch.Type.Kind() == reflect.String {
+	if mismatch.Type.Kind() == reflect.String && mismatch.Value != "object" && mismatch.Value != "array" {
 		p.message += ": write it in quotes"
 	}
 	return p
@@ -233,7 +233,9 @@ type object struct {
 	unknown []string
 	// rival is another object of the name; nil without one.
 	rival *inventory.Rival
-	value any
+	// sameSchemas is set where those of all versions of a CRD are the same.
+	sameSchemas bool
+	value       any
 }
 
 // skip counts objects of a type that is not read; a list counts as one at least.
@@ -249,7 +251,7 @@ func (r *reader) object(v value, gvk schema.GroupVersionKind) {
 	case gvk.Version == "" && isRegistration(gvk.Kind):
 		r.fail(v.file, v.line, named(), "apiVersion is missing")
 		return
-	case !found:
+	case !found, !slices.Contains(d.versions, gvk.Version) && strings.Contains(strings.TrimSuffix(gvk.Group, ".k8s.io"), "."):
 		r.skip(v.file, gvk, 1)
 		r.metadata(v, gvk)
 		return
@@ -302,7 +304,7 @@ func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Objec
 	for i := range fields {
 		fields[i].FieldsV1 = nil
 	}
-	r.manifest(v.file, gvk, decoded)
+	r.manifest(v.file, gvk, decoded, nil)
 	if csv, ok := decoded.(*serviceVersion); ok {
 		r.install(v, csv)
 		return
@@ -316,12 +318,27 @@ func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Objec
 		key.Namespace = decoded.GetNamespace()
 	}
 	read := object{
-		key: key, file: v.file, line: v.line, unknown: unknownFields(v, gvk), value: convert(decoded),
+		key: key, file: v.file, line: v.line, unknown: unknownFields(v, gvk), sameSchemas: hasSameSchemas(decoded), value: convert(decoded),
 	}
 	if isRegistration(gvk.Kind) {
 		read.hooks = hooks(v, decoded)
 	}
 	r.found(read)
+}
+
+// hasSameSchemas reports whether a CRD has the same schema in all versions. One without fields, as
+// where kustomize builds it, says nothing.
+func hasSameSchemas(object metav1.Object) bool {
+	crd, isCRD := object.(*apiextensionsv1.CustomResourceDefinition)
+	if !isCRD || len(crd.Spec.Versions) == 0 {
+		return false
+	}
+	first := crd.Spec.Versions[0].Schema
+	return first != nil && first.OpenAPIV3Schema != nil && len(first.OpenAPIV3Schema.Properties) > 0 &&
+		!slices.ContainsFunc(crd.Spec.Versions,
+			func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+				return !reflect.DeepEqual(v.Schema, first)
+			})
 }
 
 // nameGenerated gives an object that has generateName alone a name, as the API server does,

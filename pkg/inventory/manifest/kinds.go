@@ -53,6 +53,7 @@ var decoders = map[string]decoder{
 	"GlobalNetworkPolicy.projectcalico.org":                         {[]string{"v3"}, false, empty[inventory.PluginPolicy]},
 	"GlobalNetworkPolicy.crd.projectcalico.org":                     {[]string{"v1"}, false, empty[inventory.PluginPolicy]},
 	"PeerAuthentication.security.istio.io":                          {[]string{"v1", "v1beta1"}, true, empty[inventory.PeerAuthentication]},
+	"AuthorizationPolicy.security.istio.io":                         {[]string{"v1", "v1beta1"}, true, empty[inventory.AuthorizationPolicy]},
 	"Certificate.cert-manager.io":                                   {[]string{"v1"}, true, empty[inventory.IssuedCertificate]},
 	"ClusterServiceVersion.operators.coreos.com":                    {[]string{"v1alpha1"}, true, empty[serviceVersion]},
 	"ClusterVersion.config.openshift.io":                            {[]string{"v1"}, false, empty[clusterStatus]},

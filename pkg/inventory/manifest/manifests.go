@@ -11,7 +11,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.Object) {
+func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.Object, content []byte) {
 	switch {
 	case !f.plain || object.GetName() == "":
 		return
@@ -24,7 +24,7 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 		Input: f.name,
 		Group: meta.Group, Version: meta.Version, Kind: meta.Kind,
 		Key:    inventory.Key{Namespace: object.GetNamespace(), Name: object.GetName()},
-		Labels: object.GetLabels(),
+		Labels: object.GetLabels(), Content: string(content),
 	}
 	m.Finalizers = slices.DeleteFunc(slices.Clone(object.GetFinalizers()), removedByCluster)
 	switch {
@@ -48,7 +48,7 @@ func (r *reader) manifest(f *file, meta schema.GroupVersionKind, object metav1.O
 func (r *reader) metadata(v value, meta schema.GroupVersionKind) {
 	var object metav1.PartialObjectMetadata
 	if v.file.plain && decode(v.json, &object) == nil && object.ResourceVersion == "" {
-		r.manifest(v.file, meta, &object)
+		r.manifest(v.file, meta, &object, v.json)
 	}
 }
 

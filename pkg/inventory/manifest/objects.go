@@ -277,6 +277,7 @@ func (o object) addSources(sources map[inventory.SourceKey]inventory.Origin) {
 	isStored := m != nil && !m.GetCreationTimestamp().Time.IsZero() // by an API server, of which a file is a copy
 	origin := inventory.Origin{
 		Source: o.source(), ToApply: o.file.input.toApply() && !isStored, Unknown: o.unknown, Rival: o.rival,
+		SameSchemas: o.sameSchemas,
 	}
 	for i, h := range o.hooks {
 		key := o.key
@@ -313,13 +314,14 @@ func (c coverage) replacedByPods(key inventory.SourceKey) bool {
 	return c[allPods][key.Namespace] && slices.Contains([]string{"Deployment", "StatefulSet", "Job"}, key.Kind)
 }
 
-// nodes counts the Nodes of an input that has all of them: a must-gather does.
-func nodes(objects []object, coverage coverage) int {
-	count, most := map[*input]int{}, 0
+// nodes are the Nodes of an input that has all of them: a must-gather does.
+func nodes(objects []object, coverage coverage) (most []string) {
+	names := map[*input][]string{}
 	for _, o := range objects {
 		if input := o.file.input; o.key.Kind == "Node" && (input.layout == mustGather || coverage[allNodes] != nil) {
-			count[input]++
-			most = max(most, count[input])
+			if names[input] = append(names[input], o.key.Name); len(names[input]) > len(most) {
+				most = names[input]
+			}
 		}
 	}
 	return most

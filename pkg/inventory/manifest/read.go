@@ -49,6 +49,11 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 	runtime.GC()
 	objects := r.result()
 	objects.Manifests = toApply(inputs)
+	if len(objects.ValidatingPolicies)+len(objects.MutatingPolicies) == 0 {
+		for i := range objects.Manifests {
+			objects.Manifests[i].Content = ""
+		}
+	}
 	summary := Summary{Empty: withoutWebhooks(objects, inputs)}
 	for _, input := range inputs {
 		summary.Inputs = append(summary.Inputs, input.summary(options.Server))

@@ -119,7 +119,7 @@ func factsOf(o inventory.Objects) facts {
 		Endpoints:   slices.Sorted(maps.Keys(o.EndpointsKnown.Namespaces)),
 		Server:      o.Server.String(),
 		OpenShift:   o.OpenShift,
-		Nodes:       o.Nodes,
+		Nodes:       len(o.Nodes),
 		Pods:        len(o.Pods),
 		Deployments: len(o.Deployments),
 
