@@ -165,6 +165,13 @@ func (r *reader) workloads(v value, i *installation) {
 	}
 }
 
+func (c *serviceVersion) deployments() (names []string) {
+	for _, d := range c.Spec.Install.Spec.Deployments {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
 // definitions reads the configurations, one for each webhook, and notes the conversions.
 // Source: pkg/controller/install/webhook.go of operator-lifecycle-manager.
 func (r *reader) definitions(v value, i *installation) {
@@ -172,6 +179,11 @@ func (r *reader) definitions(v value, i *installation) {
 	for n, d := range i.Spec.Webhooks {
 		v.place = place{line: definitions.part(n).line}
 		kind := inventory.KindMutating
+		if names := i.deployments(); len(names) > 0 && !i.isStored() && !slices.Contains(names, d.DeploymentName) {
+			r.fail(v.file, v.line, join("ClusterServiceVersion", i.Name),
+				fmt.Sprintf("deploymentName %q of webhook %s must be one of its deployments: %s; OLM does not install it", d.DeploymentName, d.GenerateName, strings.Join(names, ", ")))
+			continue
+		}
 		switch d.Type {
 		case "ConversionWebhook":
 			for _, crd := range d.CRDs {

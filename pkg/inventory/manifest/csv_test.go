@@ -95,8 +95,14 @@ func TestClusterServiceVersions(t *testing.T) {
 			}
 		})
 	}
-	o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(csv("namespace: ns", strings.Replace(validating, "Validating", "Other", 1)))})
-	if len(o.Errors) != 1 || o.Errors[0].Source.Line != 6 {
-		t.Errorf("an unknown type: %v", o.Errors)
+	for what, webhooks := range map[string]string{
+		"no type":                              strings.Replace(validating, "Validating", "Other", 1),
+		`deploymentName "hook" `:               strings.Replace(validating, "hook.op", "hook", 1),
+		"one of its deployments: hook.op; OLM": "\n" + strings.Replace(conversion, "hook.op", "hook-op", 1),
+	} {
+		o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(csv("namespace: ns", webhooks))})
+		if len(o.Errors) != 1 || o.Errors[0].Source.Line != 6 || !strings.Contains(o.Errors[0].Message, what) {
+			t.Errorf("%s: %v", what, o.Errors)
+		}
 	}
 }

@@ -68,14 +68,24 @@ func survey(input *input) *folder {
 	return d
 }
 
-// enter skips the folders that hold no objects of the tree: charts, and code of others.
+// enter skips the folders that hold no objects of the tree: charts but for kustomizations beside
+// them, and code of others.
 func (d *folder) enter(input *input, name string) error {
-	chart := name
-	if filepath.Base(name) == "templates" {
+	chart, base := name, filepath.Base(name)
+	if base == "templates" {
 		chart = filepath.Dir(name)
 	}
 	_, err := os.Stat(filepath.Join(chart, chartFile))
-	switch base := filepath.Base(name); {
+	switch inChart := d.skipped[filepath.Dir(name)]; {
+	case inChart && slices.Contains([]string{"charts", "crds", "templates"}, base):
+		return fs.SkipDir
+	case inChart && err != nil:
+		d.skipped[name] = true
+		return nil
+	case err == nil && chart == name:
+		input.unread = append(input.unread, fmt.Sprintf("chart %s is not rendered: helm template --include-crds %s | webhook-auditor audit -", chart, chart))
+		d.skipped[name] = true
+		return nil
 	case err == nil:
 		input.unread = append(input.unread, fmt.Sprintf("chart %s is not rendered: helm template --include-crds %s | webhook-auditor audit -", chart, chart))
 	case name == input.path || base != "node_modules" && (base != "vendor" || filepath.Base(filepath.Dir(name)) == "namespaces"):
