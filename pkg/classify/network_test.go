@@ -178,8 +178,8 @@ func TestMesh(t *testing.T) {
 		none, other = "{action: AUDIT}", "{selector: {matchLabels: {app: other}}}"
 	)
 	for i, tt := range []struct {
-		namespace, annotations, of, one, two string
-		closed                               bool
+		namespace, annotations, policyNamespace, one, two string
+		closed                                            bool
 	}{
 		{linkerd + "all-authenticated}", "", "shop", none, none, true},
 		{linkerd + "all-unauthenticated}", "", "shop", none, none, false},
@@ -211,7 +211,7 @@ func TestMesh(t *testing.T) {
 		{istio, "", "shop", "{action: CUSTOM, rules: [{}]}", none, false},
 	} {
 		annotations := strings.TrimSuffix(", annotations: {"+tt.annotations+"}", ", annotations: {}")
-		r := reported(t, fmt.Sprintf(form, tt.namespace, annotations, tt.of, tt.one, tt.two))
+		r := reported(t, fmt.Sprintf(form, tt.namespace, annotations, tt.policyNamespace, tt.one, tt.two))
 		got := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == meshStrict })
 		if got != tt.closed || len(r.Snapshot.Errors) > 0 {
 			t.Errorf("%d: %+v: reported %t %v", i, tt, got, r.Snapshot.Errors)

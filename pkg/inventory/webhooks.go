@@ -135,8 +135,9 @@ func newBackend(c admissionv1.WebhookClientConfig) Backend {
 // conversion returns the webhook that converts the CRD, if one does, or is to: a file may
 // have a strategy without its webhook, a webhook of another strategy, or either misspelt.
 func conversion(c *apiextensionsv1.CustomResourceDefinition, crd *CRD) []*Webhook {
-	conv := ptr.Deref(c.Spec.Conversion, apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter})
-	if conv.Strategy == apiextensionsv1.NoneConverter && conv.Webhook == nil && len(crd.Object.Applied.Misspelt()) == 0 {
+	none := apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	conv := ptr.Deref(c.Spec.Conversion, none)
+	if conv == none && len(crd.Object.Applied.Misspelt()) == 0 {
 		return nil
 	}
 	webhook := ptr.Deref(conv.Webhook, apiextensionsv1.WebhookConversion{})

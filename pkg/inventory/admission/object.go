@@ -49,7 +49,8 @@ func (p paramsKnown) value() ref.Val {
 		return types.NullValue // nothing is read of those that are open
 	}
 	group, _ := schema.ParseGroupVersion(nested(object, "apiVersion"))
-	return knowledge{group: group.Group, kind: nested(object, "kind"), namespaced: true, labeled: true, written: true}.value("", object)
+	k := knowledge{group: group.Group, kind: nested(object, "kind"), namespaced: true, labeled: true, written: true}
+	return k.value("", object)
 }
 
 func (r Request) stageOf(t inventory.Type, kind Kind) stage {

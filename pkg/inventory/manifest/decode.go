@@ -318,7 +318,8 @@ func (r *reader) take(v value, gvk schema.GroupVersionKind, decoded metav1.Objec
 		key.Namespace = decoded.GetNamespace()
 	}
 	read := object{
-		key: key, file: v.file, line: v.line, unknown: unknownFields(v, gvk), sameSchemas: hasSameSchemas(decoded), value: convert(decoded),
+		key: key, file: v.file, line: v.line, unknown: unknownFields(v, gvk),
+		sameSchemas: hasSameSchemas(decoded), value: convert(decoded),
 	}
 	if isRegistration(gvk.Kind) {
 		read.hooks = hooks(v, decoded)
