@@ -35,6 +35,7 @@ func (o Objects) namespaces() map[string]Namespace {
 		out[n.Name] = Namespace{
 			Name:        n.Name,
 			Labels:      WithNameLabel(n.Labels, n.Name),
+			Annotations: n.Annotations,
 			Terminating: n.DeletionTimestamp != nil,
 		}
 	}

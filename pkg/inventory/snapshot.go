@@ -252,6 +252,7 @@ func (v Version) String() string {
 type Namespace struct {
 	Name        string
 	Labels      map[string]string
+	Annotations map[string]string
 	Terminating bool
 }
 
