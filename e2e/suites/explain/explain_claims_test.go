@@ -305,8 +305,10 @@ func expressionSubject(r *rand.Rand, s *subject) {
 		failed := func(p probe) bool {
 			return p.refused("'"+s.name+"'", "resulted in error") || s.mutating && p.refused(s.name, "denied request")
 		}
-		// What a mutation refuses shows no warnings.
-		evaluated := slices.DeleteFunc(probes, func(p probe) bool { return !failed(p) && !slices.Contains(p.warned, s.name+"-twin") })
+		// What a mutation refuses shows no warnings; of several validations, the first that refuses is named.
+		evaluated := slices.DeleteFunc(probes, func(p probe) bool {
+			return !failed(p) && (!slices.Contains(p.warned, s.name+"-twin") || p.refused("'"+s.name+"'", "failed expression"))
+		})
 		return compareFindings(findings, evaluated, evaluated, failed)
 	}
 }
