@@ -95,7 +95,6 @@ func TestToolErrors(t *testing.T) {
 		{"impact", map[string]any{"configuration": "policy", "down": []string{"policy/policy"}}, "down, downNodes and delete must be given without configuration"},
 		{"impact", map[string]any{"down": []string{"policy"}}, "down: must be NAMESPACE/SERVICE, not"},
 		{"impact", map[string]any{"down": []string{"policy/none"}}, "policy/none"},
-		{"impact", map[string]any{"downNodes": []string{"none"}}, "did you mean a, b?"},
 		{"impact", map[string]any{"delete": []string{"crd/policy"}}, "delete: must be a webhook configuration"},
 		{"impact", map[string]any{"delete": []string{"validatingadmissionpolicy/limits"}}, "delete: must be a webhook configuration"},
 		{"diff", map[string]any{"manifests": ""}, "manifests: must be YAML or JSON"},
