@@ -60,7 +60,7 @@ type errorPattern struct {
 	*regexp.Regexp
 	// read fills in what the groups of the expression hold.
 	read func(c *APIServerError, groups []string)
-	// causes are those that the rest of the error is searched for, otherwise
+	// causes are those that the rest of the error is searched for, fallback
 	// the cause where none is found.
 	causes   []cause
 	fallback Cause
@@ -526,18 +526,24 @@ var cutWords = []string{
 	"no such host", "TLS handshake timeout", `service "s" not found`,
 }
 
-// completed is the text with the words that were cut off at its end.
+// completed is the text with the words that were cut off at its end: where they are certain, and
+// more than the first of them is left, which errors that are whole end with, too.
 func completed(s string) string {
 	const least = 6 // letters that stay
 	cut := strings.TrimRight(s, `.…"' `)
+	var wholes []string
 	for _, words := range cutWords {
-		for n := len(words) - 1; n >= least; n-- {
+		for n := len(words) - 1; n >= max(least, strings.Index(words, " ")+2); n-- {
 			if begin, ends := strings.CutSuffix(cut, words[:n]); ends {
-				return begin + words
+				wholes = append(wholes, begin+words)
+				break
 			}
 		}
 	}
-	return s
+	if len(wholes) != 1 {
+		return s
+	}
+	return wholes[0]
 }
 
 // unquoted is the text without a quote that ends the text around it.
