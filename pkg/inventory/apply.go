@@ -49,6 +49,10 @@ func (o Objects) Apply(manifests Objects) Objects {
 // CompletedBy returns the objects with what they lack as it was before, where they do not show
 // that it is gone.
 func (o Objects) CompletedBy(before Objects) Objects {
+	makers := map[podMaker]bool{}
+	for _, w := range o.workloads() {
+		makers[podMaker{w.Namespace, w.Maker()}] = true
+	}
 	for _, field := range fieldsByType() {
 		newer, older := reflect.ValueOf(o).Field(field), reflect.ValueOf(&before).Elem().Field(field)
 		stored := map[Key]bool{} // by whether an API server stored them, who wrote all that is in them
@@ -64,7 +68,7 @@ func (o Objects) CompletedBy(before Objects) Objects {
 				resource.Spec.Conversion = nil
 				object = reflect.ValueOf(&resource)
 			}
-			if has && !isWhole || !has && !o.showsWithout(object.Interface()) {
+			if has && !isWhole || !has && !o.showsWithout(object.Interface(), makers) {
 				remaining = reflect.Append(remaining, object)
 			}
 		}
@@ -79,9 +83,15 @@ func (o Objects) CompletedBy(before Objects) Objects {
 	return out
 }
 
+// podMaker is what makes Pods in a namespace.
+type podMaker struct {
+	namespace string
+	Controller
+}
+
 // showsWithout reports whether an object is gone that the objects lack: what registers anything
-// is, as is what would be in a list, and a Pod whose maker is to be applied.
-func (o Objects) showsWithout(object any) bool {
+// is, as is what would be in a list, and a Pod whose maker is to be applied, one of the makers.
+func (o Objects) showsWithout(object any, makers map[podMaker]bool) bool {
 	switch v := object.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration, *admissionv1.MutatingWebhookConfiguration,
 		*admissionv1.ValidatingAdmissionPolicy, *admissionv1.MutatingAdmissionPolicy:
@@ -101,9 +111,7 @@ func (o Objects) showsWithout(object any) bool {
 	case *metav1.PartialObjectMetadata:
 		return o.NamespacesKnown
 	case *corev1.Pod:
-		maker := controllerOf(v)
-		makes := func(w Workload) bool { return w.Namespace == v.Namespace && w.Maker() == maker }
-		if slices.ContainsFunc(o.workloads(), makes) {
+		if makers[podMaker{v.Namespace, controllerOf(v)}] {
 			return true
 		}
 	}
