@@ -125,6 +125,9 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	return cmp.Or(err, printErrors(document.Errors, s), exitStatus(document.Findings, a.failOn))
 }
 
+// emptyAdvice ends the refusal of a PATH that holds nothing, for who can name another.
+const emptyAdvice = ": name another PATH; audit and diff take --allow-empty"
+
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
 // ever.
 func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
@@ -141,7 +144,7 @@ func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 		}
 	}
 	if len(reasons) == 0 {
-		reasons = []string{"no webhook configuration, CRD or admission policy in it: name another PATH; audit and diff take --allow-empty"}
+		reasons = []string{"no webhook configuration, CRD or admission policy in it" + emptyAdvice}
 	}
 	return fmt.Errorf("reading %s: %s", strings.Join(names, ", "), strings.Join(reasons, "; "))
 }

@@ -151,7 +151,7 @@ var asArguments = strings.NewReplacer(
 	"CONFIGURATION[/NAME]", "configuration", "CONFIGURATION", "configuration",
 	", or SERVICE with --namespace", "", program+" impact ", "impact of ",
 	` in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`, "",
-	": name another PATH; audit and diff take --allow-empty", "", "diff: without OLD or --from, NEW is compared with a cluster: ", "diff: ",
+	emptyAdvice, "", "diff: without OLD or --from, NEW is compared with a cluster: ", "diff: ",
 	"name a cluster with --kubeconfig and --context, or files, by PATH or --from",
 	"the user who starts "+program+" mcp names a cluster with --kubeconfig and --context, or files with --from",
 )
