@@ -79,15 +79,15 @@ func copyRelevant(w io.Writer, r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: maxRead}
 	lines := bufio.NewScanner(limited)
 	lines.Buffer(make([]byte, 0, 16<<10), maxLine)
-	read, series, keptSeries := 0, 0, 0
+	read, series, keptBytes := 0, 0, 0
 	for lines.Scan() {
 		read++
 		if !concerns(lines.Bytes()) {
 			continue
 		}
 		series++
-		keptSeries += len(lines.Bytes())
-		if series > maxSeries || keptSeries > maxKept {
+		keptBytes += len(lines.Bytes())
+		if series > maxSeries || keptBytes > maxKept {
 			return errors.New("more series on webhooks than any cluster has")
 		}
 		if _, err := w.Write(append(lines.Bytes(), '\n')); err != nil {

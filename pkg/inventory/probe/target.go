@@ -117,7 +117,7 @@ type outcome struct {
 	unrouted bool
 	// certificates are what each CA bundle makes of the one that was shown.
 	certificates map[string]*inventory.ServingCertificate
-	// turn counts the dials, unwell those since the last that found the backend well.
+	// turn counts the dials, failures those since the last that found the backend well.
 	turn, failures int
 }
 
