@@ -150,14 +150,18 @@ func differences(old, current any, location Place) (out []Place) {
 		return out
 	case []any:
 		y, ok := current.([]any)
-		if !ok || !areAligned(x, y) {
+		if !ok {
+			break
+		}
+		before, after := elementsOf(x), elementsOf(y)
+		if !areAligned(before, after) {
 			break
 		}
 		for i, v := range y {
-			out = append(out, differences(counterpart(x, i, v), v, location.element(i, v))...)
+			out = append(out, differences(before.counterpart(i, v), v, location.element(i, v))...)
 		}
 		for i, v := range x {
-			if counterpart(y, i, v) == nil {
+			if after.counterpart(i, v) == nil {
 				out = append(out, location.element(i, v))
 			}
 		}
@@ -166,26 +170,47 @@ func differences(old, current any, location Place) (out []Place) {
 	return []Place{location}
 }
 
-// areAligned reports whether lists have their common elements in one order, by name, or have
-// as many without one.
-func areAligned(x, y []any) bool {
-	isNamed := func(v any) bool { return elementName(v) != "" }
-	if len(lists.Filter(slices.Concat(x, y), isNamed)) < len(x)+len(y) {
-		return len(x) == len(y)
-	}
-	namesIn := func(list, other []any) []string {
-		return lists.Map(lists.Filter(list, func(v any) bool { return counterpart(other, 0, v) != nil }), elementName)
-	}
-	return slices.Equal(namesIn(x, y), namesIn(y, x))
+// elements are those of a list, and those with a name by it.
+type elements struct {
+	list  []any
+	named map[string]any
+	// areDistinct says that no name repeats, as names may in volumeMounts and env.
+	areDistinct bool
 }
 
-// counterpart is the element of a list of the same name; of one without, at the same index.
-func counterpart(list []any, i int, v any) any {
-	name := elementName(v)
-	for n, other := range list {
-		if name == elementName(other) && (name != "" || n == i) {
-			return other
+func elementsOf(list []any) elements {
+	out := elements{list, map[string]any{}, true}
+	for _, v := range list {
+		if name := elementName(v); name != "" {
+			out.areDistinct = out.areDistinct && out.named[name] == nil
+			out.named[name] = v
 		}
+	}
+	return out
+}
+
+// areAligned reports whether lists have their common elements in one order, by name, or have
+// as many without one.
+func areAligned(x, y elements) bool {
+	switch {
+	case !x.areDistinct || !y.areDistinct:
+		return false
+	case len(x.named)+len(y.named) < len(x.list)+len(y.list):
+		return len(x.list) == len(y.list)
+	}
+	commonNames := func(of, other elements) []string {
+		return lists.Map(lists.Filter(of.list, func(v any) bool { return other.counterpart(0, v) != nil }), elementName)
+	}
+	return slices.Equal(commonNames(x, y), commonNames(y, x))
+}
+
+// counterpart is the element of the same name; of one without, at the same index.
+func (e elements) counterpart(i int, v any) any {
+	if name := elementName(v); name != "" {
+		return e.named[name]
+	}
+	if i < len(e.list) && elementName(e.list[i]) == "" {
+		return e.list[i]
 	}
 	return nil
 }

@@ -180,6 +180,16 @@ func TestBase(t *testing.T) {
 	if got := inventory.Differences(firstObject("ConfigMap", generated, `{"kind":"ConfigMap","metadata":{"generateName":"o-","name":"o-x2z","uid":"u"}}`), parsed(t, generated)); len(got) > 0 {
 		t.Errorf("a generated name: %v", got)
 	}
+	volumes := func(names ...string) map[string]any {
+		mounts := []any{}
+		for i, name := range names {
+			mounts = append(mounts, map[string]any{"name": name, "mountPath": fmt.Sprint("/", i)})
+		}
+		return map[string]any{"volumeMounts": mounts}
+	}
+	if got := inventory.Differences(volumes("data", "data"), volumes("data", "data", "token")); len(got) != 1 || got[0].Pointer != "/volumeMounts" {
+		t.Errorf("a mount beside two of a volume: differs at %v", got)
+	}
 	if got := inventory.Differences(firstObject("Secret", `{"kind":"Secret","stringData":{"a":"b"}}`, ""), parsed(t, `{"kind":"Secret","type":"Opaque","data":{"a":"Yg=="}}`)); len(got) > 0 {
 		t.Errorf("stringData: %v", got)
 	}
