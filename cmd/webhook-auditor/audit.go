@@ -495,6 +495,9 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 // lacks.
 func exist(paths []string) error {
 	for _, path := range paths {
+		if path == "" {
+			return usageError{errors.New("reading a PATH that is empty: no such file or directory")}
+		}
 		if path != "-" && !arguments.Exists(path) {
 			return usageError{fmt.Errorf("reading %s: no such file or directory", path)}
 		}

@@ -229,6 +229,7 @@ func TestExplainRequestID(t *testing.T) {
 	for want, args := range map[string][]string{
 		"begun.log: the request is there, and its answer is not: it hangs": {"--audit-log", must.File(t, "begun.log", strings.Replace(denial("shop", "zoe"), "ResponseComplete", "RequestReceived", 1)), "--request-id", "36dc0368", "--from", "testdata/webhooks.yaml"},
 		"no answer to a request with the auditID none in 1 line of -":      {"--audit-log", "-", "--request-id", "none", "--from", "testdata/webhooks.yaml"},
+		"reading a PATH that is empty: no such file":                       {"--audit-log", "", "--request-id", "none"},
 		"[audit-log request-id] are set they must all":                     {"--request-id", "none"},
 		"must be given without a request":                                  {"create", "pods", "--audit-log", "-", "--request-id", "none"},
 	} {

@@ -57,7 +57,9 @@ func (l AuditLogs) Read(ctx context.Context) (*inventory.AuditLog, []inventory.E
 
 func (l AuditLogs) files() (files []string, errs []inventory.Error) {
 	for _, location := range l.Paths {
-		location = filepath.Clean(location) // a file that is named twice counts once
+		if location != "" { // which Clean makes the working directory
+			location = filepath.Clean(location) // a file that is named twice counts once
+		}
 		info, err := os.Stat(location)
 		switch {
 		case location == "-" || err == nil && !info.IsDir():

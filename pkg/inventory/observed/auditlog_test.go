@@ -254,6 +254,9 @@ func TestAuditLogErrors(t *testing.T) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
+	if _, errs := (AuditLogs{Paths: []string{""}}).Read(t.Context()); len(errs) != 1 || !strings.Contains(errs[0].Message, "no such file") {
+		t.Errorf("an empty path: %v", errs)
+	}
 	if n := counted(log)["validating deny.registry.example denied"]; n < 3*20 {
 		t.Errorf("%d denials, want those before the end of the truncated file too", n)
 	}
