@@ -156,7 +156,11 @@ func (p *Profile) lookAtBackend() string {
 func Uncallable(w *inventory.Webhook, s *inventory.Snapshot) (why, look string) {
 	p, probe := &Profile{Webhook: w, Snapshot: s, State: s.State(w.Backend)}, s.Probes[w.Ref]
 	faults := certificateFaults(p, probe.Certificate)
-	object := fmt.Sprintf("kubectl get %s -o yaml", ObjectName(p))
+	object := LookAt(w.Ref)
+	backend := object // which has the URL
+	if p.State.Service.Name != "" {
+		backend = p.lookAtBackend()
+	}
 	switch {
 	case p.State.Fault != inventory.Sound && p.State.Certain():
 		return p.State.Detail, p.lookAtBackend()
@@ -164,11 +168,20 @@ func Uncallable(w *inventory.Webhook, s *inventory.Snapshot) (why, look string) 
 		_, brief := invalidity(w.Backend.Authority, s.Taken)
 		return "is not trusted, as the CA bundle " + brief, object
 	case len(faults) > 0 && !probe.Outside:
-		return "shows a certificate that " + sentence(faults, 0), object
+		return "shows a certificate that " + sentence(faults, 0), backend
 	case probe.Answer == inventory.AnswerNoTLS && !probe.Outside:
-		return "does not answer with TLS", object
+		return "does not answer with TLS", backend
 	}
 	return "", ""
+}
+
+// LookAt is the command that shows what registers a webhook, or a policy.
+func LookAt(r inventory.Ref) string {
+	kind := "crd"
+	if r.Type != inventory.Conversion {
+		kind = strings.ToLower(r.Type.RegisteredBy().Kind)
+	}
+	return fmt.Sprintf("kubectl get %s -o yaml", TypeAndName(kind, r.Configuration))
 }
 
 // look is the command that shows the cause of a finding on the webhook or policy; the
@@ -179,13 +192,10 @@ func (f *Finding) look(p *Profile) string {
 		return fmt.Sprintf("kubectl get %s,%sbinding", kind, kind)
 	}
 	if p == nil {
-		return fmt.Sprintf("kubectl get %s -o yaml", TypeAndName(kind, f.Webhook.Configuration))
+		return LookAt(f.Webhook)
 	}
 	if f.Check.Fails() && (p.State.Fault != inventory.Sound || p.unreachable() && p.State.Service.Name != "") {
 		return p.lookAtBackend()
 	}
-	if p.Type == inventory.Conversion {
-		return fmt.Sprintf("kubectl get %s -o yaml", ObjectName(p))
-	}
-	return f.look(nil)
+	return LookAt(p.Ref)
 }

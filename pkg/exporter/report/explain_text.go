@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
@@ -107,7 +108,10 @@ func (e Explanation) refusal() refusal {
 		switch {
 		case s.Called != admission.Yes || s.FailurePolicy != "Fail" && !s.Refuses && !s.Denies:
 		case s.Refuses || s.Denies:
-			return refusal{text: fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), strings.TrimSuffix(s.Detail, "."))}
+			return refusal{
+				text: fmt.Sprintf("refused by %s, as %s.", e.named(s.Ref), strings.TrimSuffix(s.Detail, ".")),
+				look: classify.LookAt(s.Ref),
+			}
 		case s.Unreachable != "":
 			return refusal{s.Ref, fmt.Sprintf("refused now, as %s cannot be called: %s %s.", e.named(s.Ref), s.Backend, s.Unreachable), s.look}
 		}
