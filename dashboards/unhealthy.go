@@ -101,18 +101,59 @@ var messageColumn = Column{
 	Field: "message", Title: "Message", Unit: unitText, Width: 270, Wrap: true, GrafanaOnly: true, Texts: summaries(),
 }
 
-// summaries are the causes of checks, else the first words of their summaries: Grafana makes a
-// row as high as the name of the check needs, so that more than two lines are cut.
+// summaries are what checks find, in the words of this table, else in their causes or summaries.
 func summaries() []Text {
 	return lists.Map(classify.Checks, func(c *classify.Check) Text {
-		short := strings.TrimSuffix(cmp.Or(c.Cause, c.Summary), ".")
-		for _, end := range []string{": ", ", ", " ("} {
-			if len(short) > twoLines {
-				short, _, _ = strings.Cut(short, end)
-			}
-		}
-		return Text{Value: c.Name, Text: short}
+		return Text{Value: c.Name, Text: cmp.Or(shortened[c.Name], strings.TrimSuffix(cmp.Or(c.Cause, c.Summary), "."))}
 	})
+}
+
+// shortened are texts of two lines, for summaries that are longer: Grafana makes a row as high as
+// the name of the check needs, and cuts a third line. The cause of serving-certificate is
+// not that of a certificate which only expires soon.
+var shortened = map[string]string{
+	"virtual-resource":       "A webhook intercepts what is never stored, as reviews or pods/binding",
+	"bundle-conflict":        "A file holds a CA bundle that an injector replaces: applies conflict",
+	"same-node-service":      "A webhook's Service leads to Pods on the API server's own node alone",
+	"backend-selector":       "A webhook's Service selects no Pods, wrong ones, or ones not ready",
+	"service-elsewhere":      "A webhook's Service is missing, and one like it or elsewhere exists",
+	"host-port":              "Pods behind a webhook share a port of the host with another process",
+	"cluster-url":            "The API server's host may not reach the URL of a webhook",
+	"platform-limits":        "GKE or EKS closes the port, or Autopilot or OLM refuses the webhook",
+	"mirror-pods":            "A mutating webhook or policy may have mirror Pods refused",
+	"label-opt-out":          "A label of the object or namespace takes requests out of a webhook",
+	"any-pod-may-call":       "Any Pod may send the webhook reviews: no NetworkPolicy closes its port",
+	"ca-bundle-missing":      "A webhook has no CA bundle: the API server trusts public CAs alone",
+	"issued-certificate":     "The Certificate of cert-manager is for another Service or Secret",
+	"apply-without-type":     "A policy refuses scaling, evictions, tokens or exec for lack of a type",
+	"policy-expression":      "An expression of a policy fails for a kind that the policy matches",
+	"serving-certificate":    "The probe finds no certificate, or one that is refused now or soon",
+	"network-policy":         "NetworkPolicies probably shut the API server out of a webhook's Pods",
+	"mesh-strict":            "A mesh takes its own mutual TLS alone, which no API server speaks",
+	"bootstrap-deadlock":     "A webhook refuses its own Pods: once all are gone, nothing starts",
+	"install-order":          "A webhook refuses what is installed with it, as it cannot serve yet",
+	"uninstall-order":        "Objects stay when a webhook is uninstalled: their deletion is stuck",
+	"control-plane-path":     "A webhook can keep out nodes, leaders or the control plane",
+	"blocks-auditor":         "A webhook can stop webhook-auditor from starting or keeping its lease",
+	"critical-resource":      "An unapproved third-party webhook is called for critical resources",
+	"core-resource":          "An unapproved openshift-* webhook is called for stock resources",
+	"run-level-zero":         "A webhook is called for core resources on run level 0, without opt-in",
+	"connect-intercepted":    "Exec, attach, port-forward or proxy in system namespaces needs a webhook",
+	"delete-path":            "Deleting or evicting Pods, or deleting namespaces, needs a webhook",
+	"budget-exceeded":        "Webhooks of one request take longer, or are more, than Policy allows",
+	"chain-outlasts-request": "Webhooks of a request can outlast it: in spite of Ignore it is refused",
+	"single-endpoint":        "A webhook of critical resources has one ready endpoint, or one node",
+	"eviction-blocked":       "A PodDisruptionBudget never lets Pods behind a webhook be evicted",
+	"dead-rule":              "A rule names only resources that no webhook or policy is asked about",
+	"policy-without-effect":  "A policy has no binding, or a binding no policy: neither does anything",
+	"resource-names-gap":     "A policy by resourceNames misses the deletion of whole collections",
+	"never-called":           "No API server called a webhook for a week, as Prometheus knows",
+	"equivalent-gap":         "A webhook with matchPolicy Exact misses other versions of the resource",
+	"subresource-gap":        "Subresources change unasked what a validating webhook or policy checks",
+	"duplicate-name":         "Webhooks of one type share a name: metrics of API servers merge them",
+	"review-version":         "A webhook does not take version v1 of the API server's reviews",
+	"conversion-unneeded":    "A CRD of one version names a conversion webhook that is never called",
+	"approval-invalid":       "An approval or an opt-in has no effect: its value says nothing",
 }
 
 // twoLines are the letters of two lines of a message.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/promqltest"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 )
 
 const inventory = `
@@ -155,4 +156,29 @@ func samples(t *testing.T, series, expr string) promql.Vector {
 	vector := must.Get(result.Vector())(t)
 	slices.SortFunc(vector, func(a, b promql.Sample) int { return int(b.F - a.F) })
 	return vector
+}
+
+// TestMessages: what the board says of each check fits in two lines, is no beginning of the summary
+// that ends within it, and none is written anew that would fit as it is.
+func TestMessages(t *testing.T) {
+	known := map[string]bool{}
+	for i, text := range summaries() {
+		c := classify.Checks[i]
+		known[c.Name] = true
+		summary := strings.TrimSuffix(c.Summary, ".")
+		if len(text.Text) > twoLines {
+			t.Errorf("%s: %d letters, want %d at most: %s", c.Name, len(text.Text), twoLines, text.Text)
+		}
+		if text.Text != summary && text.Text != c.Cause && strings.HasPrefix(summary, text.Text) {
+			t.Errorf("%s: a piece of its summary: %s", c.Name, text.Text)
+		}
+		if shortened[c.Name] != "" && len(summary) <= twoLines && c.Cause == "" {
+			t.Errorf("%s: its summary is short enough: %s", c.Name, summary)
+		}
+	}
+	for name := range shortened {
+		if !known[name] {
+			t.Errorf("there is no check %s", name)
+		}
+	}
 }
