@@ -12,7 +12,7 @@ var conversionAlerts = []Alert{
 		Severity: classify.Warning, Enhancement: classify.Critical, For: 30 * time.Second,
 		Expr:        withBackend(`max by (type, name) (` + worrying + `{` + isConversion + `}) or on (type, name) max by (type, name) (` + unanswered + `{` + isConversion + `}) ^ 0`),
 		Summary:     `Objects of {{ $labels.name }} cannot be converted.`,
-		Description: ofCalls + ` to ` + conversionOf + ` fail. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.`,
+		Description: `{{ $value | humanizePercentage }} of the calls to ` + conversionOf + ` fail. That is in 5 minutes, in 30 between outages, or in one or six hours if few. Its objects cannot be read in another version than they are stored in; perhaps they cannot be written or listed either.` + ofSome + itsBackend + ` Never delete unreadable objects: they are sound, and come back with the webhook.`,
 		Variables:   fact("instance") + variables("NAME NAMESPACE INSTANCE", "$labels.name $labels.namespace $instance"),
 	},
 	{

@@ -33,6 +33,9 @@ func TestCost(t *testing.T) {
 		t.Errorf("all groups read %.3f of the samples of kubernetes-mixin, want a tenth at most", share)
 	}
 	text := must.Get(os.ReadFile("README.md"))(t)
+	if !costly.Match(text) {
+		t.Fatal("README.md has no place for what is measured")
+	}
 	said := fmt.Sprintf("All groups read %.1f %% of the samples that the kube-apiserver groups of kubernetes-mixin read each minute of the same series.\n", 100*share)
 	golden.Compare(t, "../README.md", costly.ReplaceAll(text, []byte("${1}"+said+"\n")))
 }

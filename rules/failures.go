@@ -13,7 +13,7 @@ import (
 const (
 	webhookNamed = `webhook {{ $labels.name }}`
 	conversionOf = `the conversion webhook of the CRD {{ $labels.name }}`
-	ofCalls      = `{{ $value | humanizePercentage }} of the calls in 5 minutes, or in six hours if few,`
+	ofCalls      = `{{ $value | humanizePercentage }} of the calls in 5 minutes, in 30 between outages, or in six hours if few,`
 	ofPart       = ` Perhaps it is one operation, or one API server.`
 	itsBackend   = `{{ with $labels.namespace }} See "` + classify.LookAtBackend + ` -n {{ . }}".{{ else }}` + itsObject + `{{ end }}`
 	itsObject    = ` See "kubectl get {{ if eq $labels.type "conversion" }}crds{{ else }}validatingwebhookconfigurations,mutatingwebhookconfigurations{{ end }} -o wide".`
@@ -133,7 +133,7 @@ var failureAlerts = []Alert{
 			CUTOFF and on (instance) count_over_time(NONE[5m:1m]) >= 3 and on (instance) NONE
 			or on (instance) (max_over_time(NONE[15m]) and on (instance) AGAIN and on (instance) FIRES)`),
 		Summary:     `API server {{ $labels.instance }} reaches none of its webhooks.`,
-		Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks failed in 2 of the last 5 minutes{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".`,
+		Description: `{{ $value | humanizePercentage }} of the calls of API server {{ $labels.instance }} to webhooks failed in 2 of the last 15 minutes{{ if $everywhere }}. No API server of the cluster reaches any webhook. Look at the network that they share{{ else }}. The backends are not to blame: other API servers reach them, or several fail at once. Look at the network of this API server{{ end }}: konnectivity, firewalls, network policies, DNS. Its clients' requests are refused where the failurePolicy is Fail. See "kubectl -n kube-system get pods -l k8s-app=konnectivity-agent -o wide".`,
 		Variables:   variables("INSTANCE", "$labels.instance"),
 	},
 }

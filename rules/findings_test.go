@@ -204,3 +204,13 @@ func heldWorld() *world {
 	}}
 	return &world{name: "held findings", scrape: tick, step: minute, last: minutes(180), scenarios: []scenario{held, moved}}
 }
+
+// TestExpiresSoonSaysWhen: the words that this alert puts in place of the check's are found there.
+func TestExpiresSoonSaysWhen(t *testing.T) {
+	a := expiresSoon(classify.Checks)
+	for text, want := range map[string]string{a.Summary: "humanizeDuration", a.Description: "Then no call can succeed."} {
+		if !strings.Contains(text, want) || strings.Contains(text, "30 days") || strings.Contains(text, "None yet") {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
+}

@@ -37,7 +37,7 @@ const leastShare = 0.01
 // what the first ones are about.
 var Numbers = []Number{
 	{"WebhookFailingClosed", 0.06, 0, leastShare, 0.99, "", "", "An outage of a webhook that is called now and then: this share of the calls of six hours fails. No page is for less."},
-	{"WebhookCallsFailing", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes."},
+	{"WebhookCallsFailing", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "A ticket: over this share of the calls of 5 minutes fails, in 10 of 30 minutes, or in 7 slots of 2 minutes within six hours."},
 	{"WebhookFailingOpen", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "The same, where requests pass."},
 	{"WebhookConversionFailing", 0.05, 0.01, leastShare, 0.99, "", "pageShare", "The same, of conversions."},
 	{"ticketShareOfHours", 0.02, 0, 0.002, 0.99, "", "pageShare", "Each of them is also for more than this share of the calls of six hours, half of it in half of the slots."},

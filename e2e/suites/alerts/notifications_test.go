@@ -107,6 +107,16 @@ func routings(ours, enhancement printedAlerts) []routing {
 			map[string][]string{"ticket": {"WebhookPolicyParamKindMissing"}},
 		},
 		{
+			"a policy whose applyConfiguration has no type, and one that another plugin cannot evaluate",
+			[]sent{
+				ours.named("WebhookPolicyApplyWithoutType", "name", "one", "severity", "critical"),
+				ours.named("WebhookPolicyConfigErrors", "plugin", "MutatingAdmissionPolicy").explained(),
+				ours.named("WebhookPolicyMutationsFailing", "policy", "one").explained(),
+				ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy"),
+			},
+			map[string][]string{"page": {"WebhookPolicyApplyWithoutType"}, "ticket": {"WebhookPolicyConfigErrors"}},
+		},
+		{
 			"the auditor is away, and another target",
 			[]sent{
 				ours.named("WebhookAuditorDown"), ours.named("TargetDown", "job", "webhook-auditor").explained(), ours.named("TargetDown", "job", "other"),
