@@ -7,8 +7,7 @@ BUILDER = https://github.com/webhook-auditor/webhook-auditor/blob/main/Makefile
 PLATFORMS = linux/amd64,linux/arm64,darwin/arm64
 DOWNLOADS = https://github.com/webhook-auditor/webhook-auditor/releases/download
 # The flags of all builds of the auditor, those of images and releases too: what one has
-# compiled no other compiles again. "go test ./..." shares it as well. A release adds
-# -trimpath, by GOFLAGS. Beside a C compiler Go would compile all that reaches package net
+# compiled no other compiles again. A release adds -trimpath, by GOFLAGS. Beside a C compiler Go would compile all that reaches package net
 # once more for tests, with cgo, and link some of them with the C linker.
 export CGO_ENABLED := 0
 LDFLAGS := -s -w -X github.com/prometheus/common/version.Version=$(VERSION)

@@ -61,5 +61,8 @@ func Rows(t testing.TB, file string, columns int) [][]string {
 		}
 		out = append(out, row)
 	}
+	if len(out) == 0 {
+		t.Fatalf("%s: no row, so that no test reads any", file)
+	}
 	return out
 }

@@ -661,7 +661,10 @@ func someExpression(r *rand.Rand, depth int) string {
 // are rare, for a failure hides all else. None reads what the mutating webhooks here
 // change, annotations: explain takes an object as it is written, and says so.
 var explainAtoms = func() []string {
-	usual, failing, _ := strings.Cut(expressions, "\n\n")
+	usual, failing, isFound := strings.Cut(expressions, "\n\n")
+	if !isFound {
+		panic("testdata/expressions.txt has no empty line before those that fail")
+	}
 	return slices.Concat(slices.Repeat(strings.Split(usual, "\n"), 2), strings.Split(strings.TrimSpace(failing), "\n"))
 }()
 

@@ -32,6 +32,9 @@ func TestForms(t *testing.T) {
 			if strings.Contains(strings.Join(FromMessage(c).Notes, ""), "went on") != c.WentOn {
 				t.Errorf("%s: %+v", row[2], FromMessage(c))
 			}
+			if a := advices[c.Cause]; a.Meaning == "" || a.Fix == "" {
+				t.Errorf("%s: %s has no meaning or fix: %+v", row[2], c.Cause, a)
+			}
 		}
 	}
 }

@@ -47,7 +47,9 @@ func TestObjectsAsAdmissionMeetsThem(t *testing.T) {
 			}
 			must.Succeed(t, yaml.UnmarshalStrict([]byte(row[2]), &known))
 			if known.User = NewUser(known.As, known.Groups); row[3] != "" {
-				known.Object = manifests[row[3]]
+				if known.Object = manifests[row[3]]; known.Object == nil {
+					t.Fatalf("testdata/objects.yaml has no object %s", row[3])
+				}
 			}
 			s := inventory.Objects{Validating: []*admissionv1.ValidatingWebhookConfiguration{validating("a", func(w *admissionv1.ValidatingWebhook) {
 				w.Rules[0].APIGroups, w.Rules[0].APIVersions, w.Rules[0].Resources = []string{"*"}, []string{"*"}, []string{"*/*"}

@@ -240,7 +240,10 @@ var (
 
 // expressionsOf are those under the heading.
 func expressionsOf(heading string) []string {
-	_, after, _ := strings.Cut(expressions, "# "+heading+".\n")
+	_, after, isFound := strings.Cut(expressions, "# "+heading+".\n")
+	if !isFound {
+		panic("testdata/expressions.txt has no heading " + heading)
+	}
 	list, _, _ := strings.Cut(after, "\n#")
 	return strings.Split(strings.TrimSpace(list), "\n")
 }
