@@ -147,6 +147,7 @@ func TestDiffOfUnread(t *testing.T) {
 // Services, Deployments or all that registers nothing, but where it is about what is applied together.
 func TestDiffLeavesOpen(t *testing.T) {
 	kindOf := regexp.MustCompile(`(?m)(?:^|[{ ])kind: (\w+)`)
+	conversion := regexp.MustCompile("conver[st]ion:") // misspelt in one fixture
 	for _, file := range must.Get(filepath.Glob(fixtures + "*.yaml"))(t) {
 		var all []string
 		var registered []string
@@ -157,7 +158,7 @@ func TestDiffLeavesOpen(t *testing.T) {
 			if m := kindOf.FindStringSubmatch(text); m != nil {
 				kind = m[1]
 			}
-			if strings.HasSuffix(kind, "WebhookConfiguration") || strings.HasSuffix(kind, "AdmissionPolicy") || strings.Contains(text, "conversion:") {
+			if strings.HasSuffix(kind, "WebhookConfiguration") || strings.HasSuffix(kind, "AdmissionPolicy") || conversion.MatchString(text) {
 				registered = append(registered, text)
 			} else {
 				others[kind] = append(others[kind], text)
