@@ -198,8 +198,9 @@ func areAligned(x, y elements) bool {
 	case len(x.named)+len(y.named) < len(x.list)+len(y.list):
 		return len(x.list) == len(y.list)
 	}
-	commonNames := func(of, other elements) []string {
-		return lists.Map(lists.Filter(of.list, func(v any) bool { return other.counterpart(0, v) != nil }), elementName)
+	commonNames := func(own, other elements) []string {
+		common := lists.Filter(own.list, func(v any) bool { return other.counterpart(0, v) != nil })
+		return lists.Map(common, elementName)
 	}
 	return slices.Equal(commonNames(x, y), commonNames(y, x))
 }
