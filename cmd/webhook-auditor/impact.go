@@ -102,7 +102,9 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 	if len(args) > 0 {
 		return i.card(evaluated, args[0], s)
 	}
-	err = cmp.Or(i.checkNodes(ctx, change.Missing(evaluated.Snapshot)), change.Check(evaluated.Snapshot))
+	if err = i.checkNodes(ctx, change.Missing(evaluated.Snapshot)); err == nil {
+		err = change.Check(evaluated.Snapshot)
+	}
 	if err != nil {
 		return notFound(err, report.NewErrors(evaluated.Errors), s)
 	}

@@ -17,11 +17,6 @@ func call(err string) string {
 	return `Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: Post "https://hook.policy.svc:443/validate?timeout=10s": ` + err
 }
 
-// called wraps an error that does not name the URL.
-func called(err string) string {
-	return `Error from server (InternalError): Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: ` + err
-}
-
 // TestWrappers: the same errors, carried about by others.
 func TestWrappers(t *testing.T) {
 	broken := func(text string, width int) string { // as a terminal breaks it, within words
