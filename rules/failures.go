@@ -13,8 +13,8 @@ import (
 const (
 	webhookNamed = `webhook {{ $labels.name }}`
 	conversionOf = `the conversion webhook of the CRD {{ $labels.name }}`
-	ofCalls      = `{{ $value | humanizePercentage }} of the calls in 5 minutes, in 30 between outages, or in six hours if few,`
-	ofPart       = ` Perhaps it is one operation, or one API server.`
+	ofCalls      = `{{ $value | humanizePercentage }} of the calls in 5 minutes (30 between outages, six hours if few)`
+	ofPart       = ` Perhaps of one operation or API server.`
 	itsBackend   = `{{ with $labels.namespace }} See "` + classify.LookAtBackend + ` -n {{ . }}".{{ else }}` + itsObject + `{{ end }}`
 	itsObject    = ` See "kubectl get {{ if eq $labels.type "conversion" }}crds{{ else }}validatingwebhookconfigurations,mutatingwebhookconfigurations{{ end }} -o wide".`
 	breakGlass   = ` Else narrow or delete its configuration: see the runbook.`
@@ -23,7 +23,7 @@ const (
 // What facts say, where there are any.
 var (
 	forReached = says("resource", `, for example for {{ . }}`)
-	answering  = says("rejection_code", ` The code of the answer is {{ . }}.`)
+	answering  = says("rejection_code", ` The answer's code is {{ . }}.`)
 	ofSome     = says("instance", ` Only some API servers' calls fail, as those of {{ . }}: look at its network.`)
 )
 
