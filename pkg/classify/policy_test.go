@@ -2,11 +2,11 @@ package classify
 
 import (
 	_ "embed"
+	"maps"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -24,24 +24,24 @@ import (
 var everything string
 
 func TestParsePolicy(t *testing.T) {
-	got := must.Get(ParsePolicy([]byte(everything)))(t)
-	want := DefaultPolicy()
-	want.Classes[ClassCritical] = []inventory.Resource{{Name: "pods"}, {Group: "apps", Name: "deployments"}, {Name: "pods", Subresource: "exec"}}
-	want.CoreGroups = []string{"", "apps"}
-	want.PlatformNamespaces = []string{"platform-*"}
-	want.PlatformWebhooks = []string{"*.platform.example.com"}
-	want.RunLevelLabel = "example.com/run-level"
-	want.RunLevelZero = []string{"kube-*"}
-	want.ControlPlane[""] = []inventory.Resource{{Name: "nodes"}}
-	want.ControlPlane["kube-public"] = nil
-	want.LatencyThresholds = map[string]float64{"slow.example.com": 2.5}
-	want.LongTimeoutSeconds, want.ControlPlaneTimeoutSeconds, want.LeaseTimeoutSeconds = 20, 10, 1
-	want.AuditorNamespaces = []string{"watch"}
-	want.CAExpiryDays, want.InjectionGraceSeconds = 60, 60
-	want.Checks = []string{"label-opt-out"}
-	want.Budgets = []Budget{{inventory.Resource{Name: "pods"}, 20, 3}}
-	want.Acknowledgements = []Acknowledgement{{"long-timeout", "scan*", "scan.example.com", "the scanner takes its time", Date{time.Date(2026, 12, 31, 0, 0, 0, 0, time.UTC)}}}
-	expect.Equal(t, want, got, cmpopts.EquateEmpty())
+	p := must.Get(ParsePolicy([]byte(everything)))(t)
+	decided, byDefault := reflect.ValueOf(p), reflect.ValueOf(DefaultPolicy())
+	for field := range decided.Type().Fields() {
+		if cmp.Equal(decided.FieldByIndex(field.Index).Interface(), byDefault.FieldByIndex(field.Index).Interface(), cmpopts.EquateEmpty()) {
+			t.Errorf("testdata/inputs/policy.yaml leaves %s at its default", field.Name)
+		}
+	}
+	var given, written map[string]any
+	must.Succeed(t, yaml.Unmarshal([]byte(everything), &given))
+	must.Succeed(t, yaml.Unmarshal(must.Get(yaml.Marshal(p))(t), &written))
+	for key, want := range given {
+		if entries, ok := want.(map[string]any); ok {
+			maps.DeleteFunc(written[key].(map[string]any), func(entry string, _ any) bool { return entries[entry] == nil })
+		}
+		if diff := cmp.Diff(want, written[key]); diff != "" {
+			t.Errorf("%s: -given +read:\n%s", key, diff)
+		}
+	}
 }
 
 func TestPolicyRoundTrip(t *testing.T) {
