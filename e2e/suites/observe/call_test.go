@@ -230,8 +230,9 @@ func (a *audited) logged(t *testing.T, name string) map[string]string {
 }
 
 // unequalReviews are the reviews of the API server, in its dry run, that webhooks did not get from
-// "explain --call" as well. What is refused has none of the fields that its answer would have.
-func (w environment) unequalReviews(t *testing.T, isRefused bool) (out []string) {
+// "explain --call" as well; compared counts all. What is refused has none of the fields that its
+// answer would have.
+func (w environment) unequalReviews(t *testing.T, isRefused bool) (compared int, out []string) {
 	t.Helper()
 	own := []string{"managedFields"} // of which nothing is left where a patch replaces the object
 	if isRefused {
@@ -253,6 +254,7 @@ func (w environment) unequalReviews(t *testing.T, isRefused bool) (out []string)
 		}
 	}
 	for path, reviews := range byAdmission {
+		compared += len(reviews)
 		for _, review := range reviews {
 			isSent := func(ours map[string]any) bool { return cmp.Equal(review, ours) }
 			if !slices.ContainsFunc(byCall[path], isSent) {
@@ -260,7 +262,7 @@ func (w environment) unequalReviews(t *testing.T, isRefused bool) (out []string)
 			}
 		}
 	}
-	return out
+	return compared, out
 }
 
 // TestCall holds "explain --call" to the API server's own dry run of the same request, and
@@ -283,10 +285,14 @@ func TestCall(t *testing.T) {
 	})
 	objects, _ := strconv.Atoi(os.Getenv("OBJECTS"))
 	random, outcomes := rand.New(rand.NewPCG(59, 59)), map[string]int{}
-	for i := range max(objects, 16) {
+	objects = max(objects, 16)
+	for i := range objects {
 		a.call(t, fmt.Sprint("o-", i), random, outcomes)
 	}
 	t.Logf("%v", outcomes)
+	if outcomes["reviews"] < objects {
+		t.Errorf("%d reviews of %d requests were compared, want one of each at least", outcomes["reviews"], objects)
+	}
 }
 
 // call sends one object, and counts what became of it.
@@ -355,7 +361,9 @@ func (a *audited) call(t *testing.T, name string, random *rand.Rand, outcomes ma
 	if strings.Contains(got.Refused, "denied the request") && got.Server.Message != got.Refused {
 		t.Errorf("%s: refused with %q, by the API server with %q", name, got.Refused, got.Server.Message)
 	}
-	for _, diff := range a.unequalReviews(t, got.Server.Code >= 400) {
+	compared, unequal := a.unequalReviews(t, got.Server.Code >= 400)
+	outcomes["reviews"] += compared
+	for _, diff := range unequal {
 		t.Errorf("%s: %s\n%s", name, diff, strings.Join(described, "\n"))
 	}
 	logged, ours := a.logged(t, name), got.patches()
