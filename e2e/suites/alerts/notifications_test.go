@@ -103,13 +103,24 @@ func routings(ours, enhancement printedAlerts) []routing {
 		},
 		{
 			"a policy whose params are of a kind that is not served",
-			[]sent{ours.named("WebhookPolicyParamKindMissing", "name", "one"), ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy").explained()},
-			map[string][]string{"ticket": {"WebhookPolicyParamKindMissing"}},
+			[]sent{
+				ours.named("WebhookPolicyParamKindMissing", "type", "validatingpolicy", "name", "one"), ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy").explained(),
+				ours.named("WebhookPolicyMutationsFailing", "policy", "two"),
+			},
+			map[string][]string{"ticket": {"WebhookPolicyMutationsFailing", "WebhookPolicyParamKindMissing"}},
+		},
+		{
+			"a mutating one",
+			[]sent{
+				ours.named("WebhookPolicyParamKindMissing", "type", "mutatingpolicy", "name", "one"), ours.named("WebhookPolicyConfigErrors", "plugin", "MutatingAdmissionPolicy").explained(),
+				ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy"),
+			},
+			map[string][]string{"ticket": {"WebhookPolicyConfigErrors", "WebhookPolicyParamKindMissing"}},
 		},
 		{
 			"a policy whose applyConfiguration has no type, and one that another plugin cannot evaluate",
 			[]sent{
-				ours.named("WebhookPolicyApplyWithoutType", "name", "one", "severity", "critical"),
+				ours.named("WebhookPolicyApplyWithoutType", "type", "mutatingpolicy", "name", "one", "severity", "critical"),
 				ours.named("WebhookPolicyConfigErrors", "plugin", "MutatingAdmissionPolicy").explained(),
 				ours.named("WebhookPolicyMutationsFailing", "policy", "one").explained(),
 				ours.named("WebhookPolicyConfigErrors", "plugin", "ValidatingAdmissionPolicy"),
@@ -234,6 +245,9 @@ func (r routing) notified(all []timeline.Notification) error {
 			have[n.Receiver] = append(have[n.Receiver], strings.Join(names, " "))
 		}
 		over[n.Receiver] = append(over[n.Receiver], of(n.Over)...)
+	}
+	for _, names := range have {
+		slices.Sort(names)
 	}
 	if fmt.Sprint(have) != fmt.Sprint(r.want) {
 		return fmt.Errorf("%s: notifications are %q, want %q", r.name, have, r.want)
