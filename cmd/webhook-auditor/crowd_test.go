@@ -29,7 +29,8 @@ func crowd(t *testing.T, count int) (file string, services []string) {
 	return must.File(t, "crowd.yaml", out.String()), services
 }
 
-// TestCommandsAreWhole: no form of an answer cuts commands, however many there are.
+// TestCommandsAreWhole: no form of an answer cuts commands, however many there are, and none repeats
+// them for each of what they help.
 func TestCommandsAreWhole(t *testing.T) {
 	const count = 60
 	file, services := crowd(t, count)
@@ -61,6 +62,9 @@ func TestCommandsAreWhole(t *testing.T) {
 					t.Errorf("%s lacks %s", form, want)
 					break
 				}
+			}
+			if times := strings.Count(answer, fmt.Sprintf(command, count-1)); times > 3 {
+				t.Errorf("%s has a command %d times", form, times)
 			}
 		}
 	}

@@ -279,7 +279,7 @@ func (e Evicted) String() string {
 
 // String says what waits for which webhooks.
 func (b Blocked) String() string {
-	out := fmt.Sprintf("%s needs Pods that are refused by %s", b.Service, some(lists.Map(b.By, Named)))
+	out := fmt.Sprintf("Pods that are needed by %s are refused by %s", some(b.Services), some(lists.Map(b.By, Named)))
 	if len(b.Steps) > 0 {
 		out += ": " + strings.Join(b.Steps, "; ")
 	}

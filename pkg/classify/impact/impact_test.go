@@ -91,7 +91,7 @@ func summary(c *Consequences) []string {
 		out = append(out, fmt.Sprintf("%d. %v", i+1, w.Services))
 	}
 	for _, s := range c.Stuck {
-		out = append(out, fmt.Sprintf("stuck: %s by %s", s.Service, s.By[0].Name))
+		out = append(out, fmt.Sprintf("stuck: %s by %s", strings.Join(s.Services, ", "), s.By[0].Name))
 	}
 	for _, w := range c.Weakened {
 		out = append(out, fmt.Sprintf("weakened: %s %d of %d", w.Name, w.After, w.Before))
@@ -186,7 +186,7 @@ func blocking(r *classify.Report, c *Consequences) map[inventory.Key]bool {
 	out := map[inventory.Key]bool{}
 	for _, p := range r.Profiles {
 		for _, b := range c.Stuck {
-			if b.Service == p.State.Service.Key.String() {
+			if slices.Contains(b.Services, p.State.Service.Key.String()) {
 				out[p.State.Service.Key] = out[p.State.Service.Key] || slices.Contains(b.By, p.Ref)
 			}
 		}

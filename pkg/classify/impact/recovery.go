@@ -15,10 +15,10 @@ type Wave struct {
 	Services []string `json:"services"`
 }
 
-// Blocked is a Service that does not come back before a webhook is disabled.
+// Blocked are Services that do not come back before a webhook is disabled.
 type Blocked struct {
-	Service  string          `json:"service"`
-	By       []inventory.Ref `json:"by" jsonschema:"By are the webhooks that refuse what it needs to start, or to be called."`
+	Services []string        `json:"services"`
+	By       []inventory.Ref `json:"by" jsonschema:"By are the webhooks that refuse what they need to start, or to be called."`
 	PreStop  bool            `json:"preStop,omitempty" jsonschema:"PreStop says that the old Pods of those webhooks answer until their preStop hooks end: what is created until then is not refused."`
 	Steps    []string        `json:"steps,omitempty" jsonschema:"Steps are those of a deadlock of such a webhook, where one is found."`
 	Commands []string        `json:"commands" jsonschema:"Commands disable those webhooks."`
@@ -54,7 +54,7 @@ func (out *Consequences) recover(step func() bool, c Change, before, after *clas
 		out.Recovery = append(out.Recovery, Wave{keyNames(wave)})
 	}
 	for _, b := range order.Stuck {
-		blocked := Blocked{Service: b.Service.String(), PreStop: true, By: []inventory.Ref{}, Commands: []string{}}
+		blocked := Blocked{Services: keyNames(b.Services), PreStop: true, By: []inventory.Ref{}, Commands: []string{}}
 		for _, i := range b.By {
 			r := refusing[i]
 			if r.Deadlock != nil && blocked.Steps == nil {

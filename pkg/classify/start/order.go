@@ -1,6 +1,7 @@
 package start
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -9,11 +10,10 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Blocked is a Service that waits for itself.
+// Blocked are Services that wait for themselves.
 type Blocked struct {
-	Service inventory.Key
-	// By are the webhooks that refuse what it needs, by their places in what Order was
-	// given. Services that wait for the same share the list.
+	Services []inventory.Key
+	// By are the webhooks that refuse what they need, by their places in what Order was given.
 	By []int
 }
 
@@ -91,7 +91,7 @@ func (o *order) stuckWebhooks() []Blocked {
 	for _, m := range o.blocking[o.everyPod()].backends {
 		o.addBlockers(everyPod, m.own.class)
 	}
-	var out []Blocked
+	together := map[string]Blocked{}
 	for class, keys := range o.services {
 		if o.started[class] {
 			continue
@@ -100,13 +100,12 @@ func (o *order) stuckWebhooks() []Blocked {
 		if o.addBlockers(blockers, class); o.classes[class].network {
 			maps.Copy(blockers, everyPod)
 		}
-		sorted := slices.Sorted(maps.Keys(blockers))
-		for _, key := range keys {
-			out = append(out, Blocked{key, sorted})
-		}
+		by := slices.Sorted(maps.Keys(blockers))
+		all := slices.SortedFunc(slices.Values(slices.Concat(keys, together[fmt.Sprint(by)].Services)), inventory.Key.Compare)
+		together[fmt.Sprint(by)] = Blocked{all, by}
 	}
-	slices.SortFunc(out, func(a, b Blocked) int { return a.Service.Compare(b.Service) })
-	return out
+	return slices.SortedFunc(maps.Values(together),
+		func(a, b Blocked) int { return a.Services[0].Compare(b.Services[0]) })
 }
 
 // addBlockers adds the webhooks that refuse the class, which waits for one of them.
