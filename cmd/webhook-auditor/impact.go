@@ -33,7 +33,7 @@ type impactFlags struct {
 func impactCommand(s streams) *cobra.Command {
 	i := &impactFlags{}
 	c := &cobra.Command{
-		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | [TYPE/]POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
+		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | WEBHOOK | [TYPE/]POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
 		Long: `Show which requests a webhook is called for, what stops if it fails, and the way
 out. With -o markdown, fill in the section "API Extensions" of an enhancement of
@@ -225,6 +225,9 @@ func cardsOf(r *classify.Report, named string) ([]impact.Card, impact.UnknownErr
 		_, named, _ = strings.Cut(named, "/")
 		cards = slices.DeleteFunc(impact.Cards(r, t.Configuration, t.Name),
 			func(c impact.Card) bool { return c.Profile.Type != t.Type })
+	}
+	if len(cards) == 0 && name == "" && configuration != "" {
+		cards = impact.Cards(r, "", configuration) // a webhook's name, as errors and alerts have it
 	}
 	return cards, impact.UnknownError{What: "webhook, configuration or policy", Name: named, Known: namesOf(r.Snapshot)}
 }

@@ -17,12 +17,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Cards are those of a configuration, or of one webhook of it where a name is
-// given.
+// Cards are those of a configuration, of one webhook of it where a name is given,
+// or of all webhooks of that name where no configuration is.
 func Cards(r *classify.Report, configuration, name string) []Card {
 	var out []Card
 	for _, p := range r.Profiles {
-		if p.Configuration == configuration && (name == "" || p.Name == name) {
+		if (configuration == "" || p.Configuration == configuration) && (name == "" || p.Name == name) {
 			out = append(out, NewCard(r, p))
 		}
 	}

@@ -110,13 +110,21 @@ func (t *Table) text(o TextOptions) string {
 	if i := slices.Index(t.Headings, t.Cut); i >= 0 && o.Width-t.widthBeside(i) >= leastCut {
 		columns := t.columns()
 		columns[i].WidthMax = o.Width - t.widthBeside(i)
-		columns[i].WidthMaxEnforcer = text.Shorten
+		columns[i].WidthMaxEnforcer = wrapped
 		w.SetColumnConfigs(columns)
 	}
 	if len(dropped) > 0 {
 		w.SetCaption("A wider terminal has " + strings.Join(dropped, ", ") + " as well.")
 	}
 	return w.Render()
+}
+
+// wrapped breaks a cell between its words, and cuts one with a word that is too long, such as a URL.
+func wrapped(cell string, width int) string {
+	if slices.ContainsFunc(strings.Fields(cell), func(word string) bool { return utf8.RuneCountInString(word) > width }) {
+		return text.Shorten(cell, width)
+	}
+	return prettytext.WrapSoft(cell, width)
 }
 
 // leastWidth is the width with the column that is cut as narrow as it can be.
