@@ -242,6 +242,7 @@ func TestNoOrphans(t *testing.T) {
 var compareSnapshots = []cmp.Option{
 	cmpopts.IgnoreUnexported(inventory.Snapshot{}, inventory.Selector{}),
 	cmp.Comparer(func(a, b labels.Selector) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),
+	cmp.Comparer(func(a, b inventory.NetworkPolicy) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) }),
 	cmpopts.EquateErrors(),
 }
 

@@ -43,13 +43,15 @@ func isolated(p *Profile, w *inventory.Workload, port int32, policies []*invento
 	consequence += waitsFirst(p)
 	evidence, against := evidenceOfCalls(p)
 	callers := "to all"
-	if slices.ContainsFunc(policies, func(n *inventory.NetworkPolicy) bool { return n.OpenToPods.Has(port, w.Ports) }) {
+	switch {
+	case policies[0].Denies(w, port):
+		callers = "to API servers"
+	case slices.ContainsFunc(policies, func(n *inventory.NetworkPolicy) bool { return n.OpensToPods(w, port) }):
 		callers = "to all but Pods"
 	}
 	brief := ""
 	for _, n := range policies {
-		opens := func(number int32) bool { return n.Open.Has(number, w.Ports) || n.OpenToPods.Has(number, w.Ports) }
-		if called := p.State.Service.Port; opens(called) && !opens(port) {
+		if called := p.State.Service.Port; n.Opens(w, called) && !n.Opens(w, port) {
 			evidence = fmt.Sprintf("; %s opens port %d, which is the Service's: NetworkPolicies count the Pod's, %d", n, called, port) + evidence
 			brief = fmt.Sprintf("the API server is probably shut out: %s opens port %d of the Service, not port %d of the Pods", n, called, port)
 			break

@@ -38,6 +38,8 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		calico  = "---\napiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {name: p%[2]s, namespace: sys}\nspec: {%[1]s}\n"
 		global  = "---\napiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\nmetadata: {name: p}\nspec: {%s}\n"
 		deny    = "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: deny, namespace: sys}\nspec: {podSelector: {}, policyTypes: [Ingress]}\n"
+		first   = "---\napiVersion: projectcalico.org/v3\nkind: Tier\nmetadata: {name: first}\nspec: {order: 5%s}\n"
+		open    = "---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: open, namespace: sys}\nspec: {podSelector: {}, ingress: [{}]}\n"
 		peer    = "---\napiVersion: security.istio.io/v1\nkind: PeerAuthentication\nmetadata: {name: %s}\nspec: {%s}\n"
 		closed  = "network-policy warning"
 		strict  = "mesh-strict warning"
@@ -65,6 +67,13 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		"cilium: UDP alone":                   {"", "", of(cilium, `ingress: [{fromEntities: [all], toPorts: [{ports: [{port: "9443", protocol: UDP}]}]}]`), closed},
 		"cilium: denied to Pods":              {"", "", of(cilium, `ingress: [{fromEntities: [cluster]}], ingressDeny: [{fromEndpoints: [{}]}]`), ""},
 		"cilium: deny alone":                  {"", "", of(cilium, `ingressDeny: [{fromEntities: [world]}]`), closed},
+		"cilium: denied by a later policy":    {"", "", of(cilium, `ingress: [{fromEntities: [all]}]`) + strings.Replace(of(cilium, `ingressDeny: [{fromEntities: [kube-apiserver]}]`), "name: p", "name: q", 1), closed},
+		"cilium: the world is denied":         {"", "", of(cilium, `ingressDeny: [{fromEntities: [world]}], ingress: [{fromEntities: [cluster]}]`), ""},
+		"cilium: nobody is denied":            {"", "", of(cilium, `ingressDeny: [{}], ingress: [{fromEntities: [cluster]}]`), ""},
+		"cilium: denied without default deny": {"", "", of(cilium, `enableDefaultDeny: {ingress: false}, ingressDeny: [{fromEntities: [remote-node]}]`), closed},
+		"cilium: pings alone":                 {"", "", of(cilium, `ingress: [{fromEntities: [all], icmps: [{fields: [{type: 8}]}]}]`), closed},
+		"cilium: by a namespace's label":      {", team: a", "", of(wide, `"k8s:io.cilium.k8s.namespace.labels.team": a`), closed},
+		"cilium: by a service account":        {"", "", deny + strings.Replace(of(wide, `io.cilium.k8s.policy.serviceaccount: a`), "fromEndpoints: [{}]", "fromEntities: [all]", 1), "network-policy info"},
 		"calico: by its CRD":                  {"", "", strings.Replace(of(calico, `selector: all(), types: [Ingress]`, ""), "projectcalico.org/v3", "crd.projectcalico.org/v1", 1), closed},
 		"calico: UDP by its number":           {"", "", of(calico, `selector: all(), ingress: [{action: Allow, protocol: 17}]`, ""), closed},
 		"calico: TCP by its number":           {"", "", of(calico, `selector: all(), ingress: [{action: Allow, protocol: 6, destination: {ports: [9443]}}]`, ""), ""},
@@ -91,7 +100,20 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		"calico: no rules":                    {"", "", of(calico, `selector: "has(app)", types: [Ingress]`, ""), closed},
 		"calico: a range of ports":            {"", "", of(calico, `selector: "app in {'hook', 'b'}", ingress: [{action: Allow, destination: {ports: ["9000:9999"]}}]`, ""), ""},
 		"calico: other Pods":                  {"", "", of(calico, `selector: "app == 'x' && has(y)", types: [Ingress]`, ""), ""},
-		"calico: a selector that is not read": {"", "", deny + of(calico, `selector: "app == 'hook' || has(b)", ingress: [{action: Allow}]`, ""), "network-policy info"},
+		"calico: a selector that is not read": {"", "", deny + of(calico, `selector: "app starts with 'ho'", ingress: [{action: Allow}]`, ""), "network-policy info"},
+		"calico: one of two terms":            {"", "", of(calico, `selector: "app == 'hook' || has(b)", types: [Ingress]`, ""), closed},
+		"calico: all ports but its own":       {"", "", of(calico, `selector: all(), ingress: [{action: Allow, protocol: TCP, destination: {notPorts: [9443]}}]`, ""), closed},
+		"calico: deny all but its own port":   {"", "", of(calico, `selector: all(), ingress: [{action: Deny, protocol: TCP, destination: {notPorts: [9443]}}, {action: Allow}]`, ""), ""},
+		"calico: allow before deny":           {"", "", of(calico, `selector: all(), ingress: [{action: Allow, destination: {ports: [9443]}}, {action: Deny, destination: {ports: ["1:65535"]}}]`, ""), ""},
+		"calico: deny all addresses":          {"", "", open + of(calico, `selector: all(), order: 5, ingress: [{action: Deny, source: {nets: [0.0.0.0/0]}}]`, ""), closed},
+		"calico: an earlier tier denies":      {"", "", open + of(first, "") + of(calico, `tier: first, selector: all(), ingress: [{action: Deny}]`, ""), closed},
+		"calico: a tier ends":                 {"", "", open + of(first, "") + of(calico, `tier: first, selector: all(), ingress: [{action: Allow, source: {selector: all()}}]`, ""), closed},
+		"calico: a tier passes on":            {"", "", open + of(first, ", defaultAction: Pass") + of(calico, `tier: first, selector: all(), ingress: [{action: Allow, source: {selector: all()}}]`, ""), ""},
+		"calico: passed on, then closed":      {"", "", deny + of(calico, `tier: first, order: 1, selector: all(), ingress: [{action: Pass}]`, "1") + of(calico, `tier: first, order: 2, selector: all(), ingress: [{action: Allow}]`, "2"), closed},
+		"calico: the port alone is passed on": {"", "", of(calico, `tier: first, selector: all(), ingress: [{action: Pass, protocol: TCP, destination: {ports: [9443]}}, {action: Deny}]`, ""), ""},
+		"calico: by a namespace's label":      {", team: a", "", of(global, `namespaceSelector: "team == 'a'", types: [Ingress]`), closed},
+		"calico: by another label":            {", team: a", "", of(global, `namespaceSelector: "team != 'a'", types: [Ingress]`), ""},
+		"calico: by a list of addresses":      {"", "", of(calico, `selector: all(), ingress: [{action: Allow, source: {selector: "a == 'b'", namespaceSelector: global()}}]`, ""), ""},
 		"calico: deny before allow":           {"", "", of(calico, `selector: all(), ingress: [{action: Deny, protocol: TCP, destination: {ports: [9443]}}, {action: Allow}]`, ""), closed},
 		"calico: by order":                    {"", "", of(calico, `selector: all(), order: 10, ingress: [{action: Allow, destination: {ports: [9443]}}]`, "1") + of(calico, `selector: all(), order: 20, ingress: [{action: Deny}]`, "2"), ""},
 		"calico: of the cluster":              {"", "", of(global, `namespaceSelector: "projectcalico.org/name not in {'kube-system'}", types: [Ingress]`), closed},

@@ -17,54 +17,101 @@ import (
 // the Pods that it selects.
 type NetworkPolicy struct {
 	Kind string
-	// Key has no namespace where it is for all that Namespaces selects by their names.
+	// Key has no namespace where it is for all that Namespaces selects.
 	Key
-	Selector, Namespaces labels.Selector
-	// Order is Calico's: the first policy that has a rule for a call decides.
-	Order float64
-	// Closed are the TCP ports that it closes whatever others open.
-	Closed OpenPorts
-	// Open are the TCP ports that it opens to more than Pods, OpenToPods those that it
-	// opens to Pods alone, and OpenToBlocks those of Open that need an ipBlock.
-	Open, OpenToPods, OpenToBlocks OpenPorts
+	// Selectors are of Pods, of which one has to match.
+	Selectors  []labels.Selector
+	Namespaces labels.Selector
+	// The first rule for a call decides, by the order of tiers and of policies in them, as
+	// Calico has it.
+	tier  tier
+	order float64
+	rules []policyRule
+	// isolates says that calls to its Pods that no rule of the tier is for end there.
+	isolates bool
 }
 
-// OpenPorts are ports by their numbers, and by the names that containers give them.
-type OpenPorts struct {
-	Ranges []PortRange
-	Names  []string
+// tier is a list of policies, and passes of one whose calls without a rule go on to the next.
+type tier struct {
+	order  float64
+	name   string
+	passes bool
 }
 
-// PortRange are the ports from First to Last.
-type PortRange struct{ First, Last int32 }
-
-// Has reports whether the port is among them, where the Pods name some of theirs.
-func (o OpenPorts) Has(port int32, named map[string]int32) bool {
-	if slices.ContainsFunc(o.Ranges, func(r PortRange) bool { return r.First <= port && port <= r.Last }) {
-		return true
-	}
-	return slices.ContainsFunc(o.Names, func(name string) bool { return named[name] == port })
+// policyRule is for calls to some ports but for others, and allows, denies or passes them on.
+type policyRule struct {
+	action string
+	callers
+	ports, except openPorts
 }
 
-// newNetworkPolicy reads which ports the rules open to more than Pods: selectors of Pods and
-// namespaces never select the network of a host, from which an API server calls. Which
-// addresses an ipBlock must have is unknown, so each is taken for the right one.
+// callers is whether a rule is for calls of API servers, and of Pods; byBlock says that API
+// servers are among them by addresses alone, of which it is unknown whether they are theirs.
+type callers struct {
+	servers, pods certainty
+	byBlock       bool
+}
+
+func (c callers) or(o callers) callers {
+	others := c.servers > never && !c.byBlock || o.servers > never && !o.byBlock
+	return callers{max(c.servers, o.servers), max(c.pods, o.pods), (c.byBlock || o.byBlock) && !others}
+}
+
+var (
+	anyCaller = callers{servers: always, pods: always}
+	somePods  = callers{pods: unsure}
+	blocks    = callers{servers: unsure, byBlock: true}
+)
+
+func (c callers) areServers() certainty { return c.servers }
+
+func (c callers) arePods() certainty { return c.pods }
+
+const (
+	allow = "Allow"
+	deny  = "Deny"
+	pass  = "Pass"
+)
+
+// openPorts are ports by their numbers, and by the names that containers give them.
+type openPorts struct {
+	ranges []portRange
+	names  []string
+}
+
+type portRange struct{ first, last int32 }
+
+// has reports whether the port is among them, where the Pods name some of theirs.
+func (o openPorts) has(w *Workload, port int32) bool {
+	return slices.ContainsFunc(o.ranges, func(r portRange) bool { return r.first <= port && port <= r.last }) ||
+		slices.ContainsFunc(o.names, func(name string) bool { return w.Ports[name] == port })
+}
+
+// newNetworkPolicy reads to whom the rules open which ports: selectors of Pods and namespaces
+// never select the network of a host, from which an API server calls. Which addresses an
+// ipBlock must have is unknown, so each is taken for the right one.
 func newNetworkPolicy(p *networkingv1.NetworkPolicy, openShift bool) NetworkPolicy {
 	out := NetworkPolicy{
-		Kind: "NetworkPolicy", Order: orderOfKubernetes, Key: Key{p.Namespace, p.Name}, Selector: podSelector(&p.Spec.PodSelector),
+		Kind: "NetworkPolicy", tier: defaultTier, order: orderOfKubernetes, isolates: true, Key: Key{p.Namespace, p.Name},
+		Selectors: []labels.Selector{podSelector(&p.Spec.PodSelector)},
 	}
 	for _, r := range p.Spec.Ingress {
-		switch {
-		case len(r.From) == 0,
-			slices.ContainsFunc(r.From,
-				func(p networkingv1.NetworkPolicyPeer) bool { return admitsHosts(p, openShift) }):
-			out.Open.addRule(r)
-		case slices.ContainsFunc(r.From, func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }):
-			out.Open.addRule(r)
-			out.OpenToBlocks.addRule(r)
-		default:
-			out.OpenToPods.addRule(r)
+		rule := policyRule{action: allow}
+		if len(r.From) == 0 {
+			rule.callers = anyCaller
 		}
+		for _, from := range r.From {
+			switch {
+			case from.IPBlock != nil:
+				rule.callers = rule.or(blocks)
+			case admitsHosts(from, openShift):
+				rule.callers = rule.or(callers{servers: always})
+			default:
+				rule.callers = rule.or(somePods)
+			}
+		}
+		rule.ports.addRule(r)
+		out.rules = append(out.rules, rule)
 	}
 	return out
 }
@@ -86,26 +133,26 @@ func admitsHosts(p networkingv1.NetworkPolicyPeer, openShift bool) bool {
 	return openShift || !selector.Matches(labels.Set{corev1.LabelMetadataName: "openshift-host-network"})
 }
 
-var allPorts = PortRange{0, math.MaxUint16}
+var allPorts = portRange{0, math.MaxUint16}
 
-func (o *OpenPorts) addRule(r networkingv1.NetworkPolicyIngressRule) {
+func (o *openPorts) addRule(r networkingv1.NetworkPolicyIngressRule) {
 	if len(r.Ports) == 0 {
-		o.Ranges = append(o.Ranges, allPorts)
+		o.ranges = append(o.ranges, allPorts)
 	}
 	for _, p := range r.Ports {
 		o.add(p)
 	}
 }
 
-func (o *OpenPorts) add(p networkingv1.NetworkPolicyPort) {
+func (o *openPorts) add(p networkingv1.NetworkPolicyPort) {
 	switch {
 	case !isTCP(ptr.Deref(p.Protocol, "")):
 	case p.Port == nil:
-		o.Ranges = append(o.Ranges, allPorts)
+		o.ranges = append(o.ranges, allPorts)
 	case p.Port.Type == intstr.String:
-		o.Names = append(o.Names, p.Port.StrVal)
+		o.names = append(o.names, p.Port.StrVal)
 	default:
-		o.Ranges = append(o.Ranges, PortRange{p.Port.IntVal, ptr.Deref(p.EndPort, p.Port.IntVal)})
+		o.ranges = append(o.ranges, portRange{p.Port.IntVal, ptr.Deref(p.EndPort, p.Port.IntVal)})
 	}
 }
 
@@ -120,11 +167,13 @@ func (o Objects) networkPolicies() []NetworkPolicy {
 			out = append(out, newNetworkPolicy(p, o.OpenShift))
 		}
 	}
+	tiers := tiersOf(o.PluginPolicies)
 	for _, p := range o.PluginPolicies {
-		out = append(out, p.networkPolicies()...)
+		out = append(out, p.networkPolicies(tiers)...)
 	}
 	slices.SortFunc(out, func(a, b NetworkPolicy) int {
-		return cmp.Or(cmp.Compare(a.Order, b.Order), a.Key.Compare(b.Key), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(a.tier.order, b.tier.order), cmp.Compare(a.tier.name, b.tier.name),
+			cmp.Compare(a.order, b.order), a.Key.Compare(b.Key), cmp.Compare(a.Kind, b.Kind))
 	})
 	return out
 }
@@ -137,84 +186,146 @@ func (n *NetworkPolicy) String() string {
 	return n.Kind + " " + n.Key.String()
 }
 
-// Isolating returns the NetworkPolicies that select the Pods of a workload of the
-// Snapshot, where none of them opens the port to more than Pods; nil where one does, or
-// it is unknown. They do not apply to Pods on the network of their host.
+// action is that of its first rule for calls to the port of the workload, "" without any. Of
+// callers that are unsure a rule allows calls, and does no more.
+func (n *NetworkPolicy) action(w *Workload, port int32, are func(callers) certainty) string {
+	for _, r := range n.rules {
+		isFor := are(r.callers)
+		if (isFor == always || isFor == unsure && r.action == allow) && r.ports.has(w, port) && !r.except.has(w, port) {
+			return r.action
+		}
+	}
+	return ""
+}
+
+// Denies reports whether a rule of the policy denies calls of API servers to the port.
+func (n *NetworkPolicy) Denies(w *Workload, port int32) bool {
+	return n.action(w, port, callers.areServers) == deny
+}
+
+// OpensToPods reports whether a rule of the policy lets Pods call the port.
+func (n *NetworkPolicy) OpensToPods(w *Workload, port int32) bool {
+	return n.action(w, port, callers.arePods) == allow
+}
+
+// Opens reports whether a rule of the policy lets anything call the port.
+func (n *NetworkPolicy) Opens(w *Workload, port int32) bool {
+	return n.OpensToPods(w, port) || n.action(w, port, callers.areServers) == allow
+}
+
+// Isolating returns the policies of the Snapshot that close the port of a workload to API
+// servers; nil where none does, or it is unknown. They do not apply to Pods on the network of
+// their host.
 func (s *Snapshot) Isolating(w *Workload, port int32) []*NetworkPolicy {
-	policies := s.place().isolating()[w.id()]
+	return s.closing(w, port, callers.areServers)
+}
+
+// ClosedToPods reports whether policies close the port of the workload to all Pods.
+func (s *Snapshot) ClosedToPods(w *Workload, port int32) bool {
+	return len(s.closing(w, port, callers.arePods)) > 0
+}
+
+// closing returns the policy that denies calls to the port, else those of the tier at whose end
+// they are denied.
+func (s *Snapshot) closing(w *Workload, port int32, are func(callers) certainty) []*NetworkPolicy {
 	if port == 0 {
 		return nil
 	}
+	var isolating []*NetworkPolicy
+	policies, passed := s.place().isolating()[w.id()], false
 	for i, p := range policies {
+		if i > 0 && p.tier != policies[i-1].tier {
+			isolating, passed = nil, false
+		}
+		action := ""
+		if !passed {
+			action = p.action(w, port, are)
+		}
 		switch {
-		case p.Closed.Has(port, w.Ports):
-			return slices.Concat([]*NetworkPolicy{p}, policies[:i], policies[i+1:])
-		case p.Open.Has(port, w.Ports):
+		case action == allow:
 			return nil
+		case action == deny:
+			return []*NetworkPolicy{p}
+		case action == pass:
+			passed = true
+		case p.isolates:
+			isolating = append(isolating, p)
+		}
+		if isLast := i+1 == len(policies) || policies[i+1].tier != p.tier; isLast && !passed && !p.tier.passes && len(isolating) > 0 {
+			return slices.CompactFunc(isolating, func(a, b *NetworkPolicy) bool { return a.String() == b.String() })
 		}
 	}
-	return policies
+	return nil
 }
 
-// ClosedToPods reports whether NetworkPolicies select the Pods of the workload, and none
-// of them opens the port to Pods.
-func (s *Snapshot) ClosedToPods(w *Workload, port int32) bool {
-	policies := s.place().isolating()[w.id()]
-	return len(policies) > 0 && !slices.ContainsFunc(policies, func(n *NetworkPolicy) bool {
-		return n.OpenToPods.Has(port, w.Ports) || n.Open.Has(port, w.Ports) && !n.OpenToBlocks.Has(port, w.Ports)
-	})
-}
-
-// OpenToBlocksAlone returns a NetworkPolicy that opens the port of the workload to
-// ipBlocks, where no other opens it to all; nil for none.
+// OpenToBlocksAlone returns a policy that opens the port of the workload to addresses, where
+// no other opens it to API servers; nil for none.
 func (s *Snapshot) OpenToBlocksAlone(w *Workload, port int32) *NetworkPolicy {
 	var out *NetworkPolicy
 	for _, n := range s.place().isolating()[w.id()] {
-		switch {
-		case n.OpenToBlocks.Has(port, w.Ports):
-			out = n
-		case n.Open.Has(port, w.Ports):
-			return nil
+		for _, r := range n.rules {
+			switch isFor := r.action == allow && r.servers > never && r.ports.has(w, port); {
+			case isFor && r.byBlock:
+				out = n
+			case isFor:
+				return nil
+			}
 		}
 	}
 	return out
 }
 
 // findIsolating finds the policies that select each workload. Where not all could be
-// compared, or too many select it, one that is left out may open what others close.
+// compared, too many select it, or labels of its namespace decide that are unknown, one that
+// is left out may open what others close.
 func (s *Snapshot) findIsolating() map[workloadID][]*NetworkPolicy {
-	out := map[workloadID][]*NetworkPolicy{}
+	out, unknown := map[workloadID][]*NetworkPolicy{}, map[workloadID]bool{}
 	selects := s.place().newSelection()
 	for i := range s.NetworkPolicies {
 		p := &s.NetworkPolicies[i]
-		for _, namespace := range s.namespacesOf(p) {
-			for _, w := range selects.workloadsIn(namespace, p.Selector) {
-				if !w.HostNetwork {
-					out[w.id()] = append(out[w.id()], p)
+		for namespace, isFor := range s.namespacesOf(p) {
+			for _, selector := range p.Selectors {
+				for _, w := range selects.workloadsIn(namespace, selector) {
+					policies := out[w.id()]
+					unknown[w.id()] = unknown[w.id()] || isFor == unsure
+					if !w.HostNetwork && (len(policies) == 0 || policies[len(policies)-1] != p) {
+						out[w.id()] = append(policies, p)
+					}
 				}
 			}
 		}
 	}
 	for id, policies := range out {
-		if selects.left[id.Namespace] < 0 || len(policies) > comparisons {
+		if selects.left[id.Namespace] < 0 || len(policies) > comparisons || unknown[id] {
 			delete(out, id)
 		}
 	}
 	return out
 }
 
-// namespacesOf are those with workloads that a policy is for.
-func (s *Snapshot) namespacesOf(p *NetworkPolicy) []string {
+// namespacesOf are those with workloads that a policy is for, or may be.
+func (s *Snapshot) namespacesOf(p *NetworkPolicy) map[string]certainty {
 	if p.Namespace != "" || p.Namespaces == nil {
-		return []string{p.Namespace}
+		return map[string]certainty{p.Namespace: always}
 	}
-	var out []string
+	out := map[string]certainty{}
 	for name := range s.place().workloads {
-		if p.Namespaces.Matches(labels.Set{corev1.LabelMetadataName: name}) {
-			out = append(out, name)
+		namespace, isKnown := s.Namespaces[name]
+		switch {
+		case !isKnown && !namesNamespaces(p.Namespaces):
+			out[name] = unsure
+		case p.Namespaces.Matches(labels.Set(WithNameLabel(namespace.Labels, name))):
+			out[name] = always
 		}
 	}
 	return out
+}
+
+// namesNamespaces reports whether names alone decide which namespaces are selected.
+func namesNamespaces(s labels.Selector) bool {
+	requirements, _ := s.Requirements()
+	return !slices.ContainsFunc(requirements,
+		func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }
 
 // TargetPort is the port of the workload's Pods that a call of the Service ends at; 0

@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"cmp"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -10,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	operators "k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 )
@@ -32,7 +33,9 @@ type pluginSpec struct {
 	EnableDefaultDeny struct {
 		Ingress *bool `json:"ingress"`
 	} `json:"enableDefaultDeny"`
-	// Of Calico.
+	// Of Calico; DefaultAction is of a Tier.
+	Tier                   string   `json:"tier"`
+	DefaultAction          string   `json:"defaultAction"`
 	Order                  *float64 `json:"order"`
 	Selector               string   `json:"selector"`
 	NamespaceSelector      string   `json:"namespaceSelector"`
@@ -56,6 +59,8 @@ type pluginRule struct {
 	FromCIDR      []any    `json:"fromCIDR"`
 	FromCIDRSet   []any    `json:"fromCIDRSet"`
 	FromNodes     []any    `json:"fromNodes"`
+	FromGroups    []any    `json:"fromGroups"`
+	ICMPs         []any    `json:"icmps"`
 	ToPorts       []struct {
 		Ports []struct {
 			Port     string `json:"port"`
@@ -64,10 +69,12 @@ type pluginRule struct {
 		} `json:"ports"`
 	} `json:"toPorts"`
 
-	Action   string             `json:"action"`
-	Protocol intstr.IntOrString `json:"protocol"`
-	Source   struct {
+	Action      string             `json:"action"`
+	Protocol    intstr.IntOrString `json:"protocol"`
+	NotProtocol intstr.IntOrString `json:"notProtocol"`
+	Source      struct {
 		Nets              []any  `json:"nets"`
+		NotNets           []any  `json:"notNets"`
 		Selector          string `json:"selector"`
 		NamespaceSelector string `json:"namespaceSelector"`
 		ServiceAccounts   any    `json:"serviceAccounts"`
@@ -77,68 +84,96 @@ type pluginRule struct {
 		} `json:"services"`
 	} `json:"source"`
 	Destination struct {
-		Ports []intstr.IntOrString `json:"ports"`
+		Ports    []intstr.IntOrString `json:"ports"`
+		NotPorts []intstr.IntOrString `json:"notPorts"`
 	} `json:"destination"`
 }
 
-type callers int
-
+// The places of Cilium's denials, which come before all else, and of NetworkPolicies among
+// Calico's policies.
 const (
-	onlyPods callers = iota
-	blocks
-	anyCaller
+	orderOfDenials    = -1
+	orderOfKubernetes = 1000
 )
 
-// orderOfKubernetes is that of a NetworkPolicy among Calico's.
-const orderOfKubernetes = 1000
+var defaultTier = tier{order: 1e6, name: "default"}
 
-// networkPolicies are what the policy says of calls to the Pods that it selects; none where it
-// does not isolate them, or its selectors cannot be read.
-func (p *PluginPolicy) networkPolicies() []NetworkPolicy {
-	read := pluginSpec.ofCalico
-	if strings.HasPrefix(p.APIVersion, "cilium.io/") {
-		read = pluginSpec.ofCilium
-	}
-	var out []NetworkPolicy
-	for _, spec := range append([]pluginSpec{p.Spec}, p.Specs...) {
-		if policy, isolates := read(spec, NetworkPolicy{Kind: p.Kind, Key: Key{p.Namespace, p.Name}}); isolates {
-			out = append(out, policy)
+// tiersOf are the Tiers among the policies, by name.
+func tiersOf(policies []*PluginPolicy) map[string]tier {
+	out := map[string]tier{defaultTier.name: defaultTier}
+	for _, p := range policies {
+		if p.Kind == "Tier" {
+			order := ptr.Deref(p.Spec.Order, math.Inf(1))
+			if p.Name == defaultTier.name {
+				order = defaultTier.order
+			}
+			out[p.Name] = tier{order, p.Name, p.Spec.DefaultAction == pass}
 		}
 	}
 	return out
 }
 
-func (p pluginSpec) ofCilium(out NetworkPolicy) (NetworkPolicy, bool) {
-	if p.EndpointSelector == nil || !ptr.Deref(p.EnableDefaultDeny.Ingress, len(p.Ingress)+len(p.IngressDeny) > 0) {
-		return out, false
+// networkPolicies are what the policy says of calls to the Pods that it selects; none where it
+// says nothing, or its selectors cannot be read. A tier that the input lacks comes before the
+// default one.
+func (p *PluginPolicy) networkPolicies(tiers map[string]tier) []NetworkPolicy {
+	var out []NetworkPolicy
+	for _, spec := range append([]pluginSpec{p.Spec}, p.Specs...) {
+		policy := NetworkPolicy{Kind: p.Kind, Key: Key{p.Namespace, p.Name}}
+		name := cmp.Or(spec.Tier, defaultTier.name)
+		switch t, isKnown := tiers[name]; {
+		case p.Kind == "Tier":
+		case strings.HasPrefix(p.APIVersion, "cilium.io/"):
+			policy.tier = defaultTier
+			out = append(out, spec.ofCilium(policy)...)
+		case isKnown:
+			policy.tier = t
+			out = append(out, spec.ofCalico(policy)...)
+		default:
+			policy.tier = tier{name: name}
+			out = append(out, spec.ofCalico(policy)...)
+		}
 	}
-	all, err := metav1.LabelSelectorAsSelector(withoutSources(p.EndpointSelector))
-	if err != nil {
-		return out, false
+	return out
+}
+
+func (p pluginSpec) ofCilium(out NetworkPolicy) []NetworkPolicy {
+	rules := len(p.Ingress)+len(p.IngressDeny) > 0
+	out.isolates = ptr.Deref(p.EnableDefaultDeny.Ingress, rules)
+	if p.EndpointSelector == nil || !rules && !out.isolates {
+		return nil
 	}
-	out.Selector, out.Namespaces = labels.NewSelector(), labels.NewSelector()
+	selector, err := metav1.LabelSelectorAsSelector(withoutSources(p.EndpointSelector))
+	if err != nil || !out.selects(selector, labels.NewSelector()) {
+		return nil
+	}
+	denials := out
+	denials.order, out.order = orderOfDenials, orderOfKubernetes
+	denials.addCilium(deny, p.IngressDeny)
+	out.addCilium(allow, p.Ingress)
+	return []NetworkPolicy{denials, out}
+}
+
+// selects adds a selector of Pods, and what it says of their namespaces; false where it cannot be
+// known which it selects.
+func (n *NetworkPolicy) selects(all, namespaces labels.Selector) bool {
+	pods := labels.NewSelector()
 	requirements, _ := all.Requirements()
 	for _, r := range requirements {
-		if key := r.Key(); key == "io.kubernetes.pod.namespace" {
-			out.Namespaces = withRequirement(out.Namespaces, corev1.LabelMetadataName, r.Operator(), r.ValuesUnsorted())
-		} else {
-			out.Selector = withRequirement(out.Selector, key, r.Operator(), r.ValuesUnsorted())
+		ofNamespace, isOfNamespace := strings.CutPrefix(r.Key(), "io.cilium.k8s.namespace.labels.")
+		switch {
+		case r.Key() == "io.kubernetes.pod.namespace", r.Key() == "projectcalico.org/namespace":
+			namespaces = withRequirement(namespaces, corev1.LabelMetadataName, r)
+		case isOfNamespace:
+			namespaces = withRequirement(namespaces, ofNamespace, r)
+		case strings.HasPrefix(r.Key(), "io.cilium."), strings.HasPrefix(r.Key(), "projectcalico.org/"):
+			return false
+		default:
+			pods = withRequirement(pods, r.Key(), r)
 		}
 	}
-	for _, r := range p.IngressDeny {
-		if r.ciliumCallers() == anyCaller {
-			out.Closed.addCilium(r)
-		}
-	}
-	for _, r := range p.Ingress {
-		sources := len(r.FromEntities) + len(r.FromEndpoints) + len(r.FromCIDR) + len(r.FromCIDRSet) + len(r.FromNodes)
-		if opened := out.openedTo(r.ciliumCallers()); len(r.ToPorts)+sources > 0 {
-			for _, ports := range opened {
-				ports.addCilium(r)
-			}
-		}
-	}
-	return out, true
+	n.Selectors, n.Namespaces = append(n.Selectors, pods), namespaces
+	return true
 }
 
 // withoutSources is a selector of Cilium without where its labels come from ("k8s:app").
@@ -155,114 +190,126 @@ func withoutSources(s *metav1.LabelSelector) *metav1.LabelSelector {
 	return out
 }
 
-func withRequirement(s labels.Selector, key string, o operators.Operator, values []string) labels.Selector {
-	if r, err := labels.NewRequirement(key, o, values); err == nil {
+func withRequirement(s labels.Selector, key string, of labels.Requirement) labels.Selector {
+	if r, err := labels.NewRequirement(key, of.Operator(), of.ValuesUnsorted()); err == nil {
 		return s.Add(*r)
 	}
 	return labels.Nothing()
 }
 
-// openedTo are the lists of ports that a rule for the callers adds to.
-func (n *NetworkPolicy) openedTo(c callers) []*OpenPorts {
-	switch c {
-	case anyCaller:
-		return []*OpenPorts{&n.Open}
-	case blocks:
-		return []*OpenPorts{&n.Open, &n.OpenToBlocks}
+// addCilium adds rules; one without callers and ports is for none.
+func (n *NetworkPolicy) addCilium(action string, rules []pluginRule) {
+	for _, r := range rules {
+		callers, isOfSome := r.ciliumCallers()
+		if len(r.ToPorts) == 0 && !isOfSome || len(r.ICMPs) > 0 {
+			continue
+		}
+		rule := policyRule{action: action, callers: callers}
+		if len(r.ToPorts) == 0 {
+			rule.ports.ranges = []portRange{allPorts}
+		}
+		for _, list := range r.ToPorts {
+			for _, p := range list.Ports {
+				if p.Protocol == "" || p.Protocol == "ANY" || p.Protocol == "TCP" {
+					rule.ports.addText(p.Port, p.EndPort)
+				}
+			}
+		}
+		n.rules = append(n.rules, rule)
 	}
-	return []*OpenPorts{&n.OpenToPods}
 }
 
 // ciliumCallers: an API server is of the entity kube-apiserver, on a node remote-node, and
-// of a managed control plane world; host is the Pod's own node alone.
-func (r pluginRule) ciliumCallers() callers {
-	isServer := func(e string) bool {
-		return slices.Contains([]string{"all", "cluster", "kube-apiserver", "remote-node", "world"}, e)
-	}
-	switch {
-	case slices.ContainsFunc(r.FromEntities, isServer), len(r.FromNodes) > 0,
-		r.FromEntities == nil && r.FromEndpoints == nil && r.FromCIDR == nil && r.FromCIDRSet == nil:
-		return anyCaller
-	case len(r.FromCIDR)+len(r.FromCIDRSet) > 0:
-		return blocks
-	}
-	return onlyPods
-}
-
-func (o *OpenPorts) addCilium(r pluginRule) {
-	if len(r.ToPorts) == 0 {
-		o.Ranges = append(o.Ranges, allPorts)
-	}
-	for _, list := range r.ToPorts {
-		for _, p := range list.Ports {
-			if p.Protocol == "" || p.Protocol == "ANY" || p.Protocol == "TCP" {
-				o.addText(p.Port, p.EndPort)
-			}
+// of a managed control plane world; host is the Pod's own node alone. Without a list of callers
+// a rule is for all.
+func (r pluginRule) ciliumCallers() (out callers, isOfSome bool) {
+	for _, e := range r.FromEntities {
+		switch e {
+		case "all", "cluster":
+			out = out.or(anyCaller)
+		case "kube-apiserver", "remote-node":
+			out = out.or(callers{servers: always})
+		case "world":
+			out = out.or(callers{servers: unsure})
 		}
 	}
-}
-
-// addText adds a port by its number, 0 for all, or its name.
-func (o *OpenPorts) addText(port string, end int32) {
-	number, err := strconv.ParseInt(port, 10, 32)
-	switch {
-	case err != nil:
-		o.Names = append(o.Names, port)
-	case number == 0:
-		o.Ranges = append(o.Ranges, allPorts)
-	default:
-		o.Ranges = append(o.Ranges, PortRange{int32(number), max(int32(number), end)})
+	if len(r.FromNodes) > 0 {
+		out = out.or(callers{servers: unsure})
 	}
-}
-
-func (p pluginSpec) ofCalico(out NetworkPolicy) (NetworkPolicy, bool) {
-	isolates := slices.Contains(p.Types, "Ingress") || len(p.Types) == 0 && (len(p.Ingress) > 0 || len(p.Egress) == 0)
-	var read, readNamespaces bool
-	out.Selector, read = calicoSelector(p.Selector)
-	out.Namespaces, readNamespaces = calicoSelector(strings.ReplaceAll(p.NamespaceSelector, "projectcalico.org/name",
-		corev1.LabelMetadataName))
-	if ofHosts := p.PreDNAT || p.DoNotTrack; !isolates || ofHosts || !read || !readNamespaces ||
-		p.ServiceAccountSelector != "" || !namesNamespaces(out.Namespaces) {
-		return out, false
+	if len(r.FromCIDR)+len(r.FromCIDRSet)+len(r.FromGroups) > 0 {
+		out = out.or(blocks)
 	}
-	out.Order = ptr.Deref(p.Order, 1e12)
-	for _, r := range p.Ingress {
-		c := r.calicoCallers()
-		switch {
-		case !slices.Contains([]string{"", "0", "TCP", "6"}, r.Protocol.String()): // 0 of none
-		case r.Action == "Allow":
-			for _, ports := range out.openedTo(c) {
-				ports.addCalico(r)
-			}
-		case c == anyCaller && (r.Action == "Deny" || r.Action == "Pass") && len(r.Destination.Ports) == 0:
-			return out, r.Action == "Deny" // what follows is never reached
-		case c == anyCaller && r.Action == "Deny":
-			out.Closed.addCalico(r)
-		}
+	if len(r.FromEndpoints) > 0 {
+		out = out.or(somePods)
+	}
+	if r.FromEntities == nil && r.FromEndpoints == nil && r.FromCIDR == nil && r.FromCIDRSet == nil && r.FromNodes == nil && r.FromGroups == nil {
+		return anyCaller, false
 	}
 	return out, true
 }
 
+// addText adds a port by its number, 0 for all, or its name.
+func (o *openPorts) addText(port string, end int32) {
+	number, err := strconv.ParseInt(port, 10, 32)
+	switch {
+	case err != nil:
+		o.names = append(o.names, port)
+	case number == 0:
+		o.ranges = append(o.ranges, allPorts)
+	default:
+		o.ranges = append(o.ranges, portRange{int32(number), max(int32(number), end)})
+	}
+}
+
+func (p pluginSpec) ofCalico(out NetworkPolicy) []NetworkPolicy {
+	out.isolates = slices.Contains(p.Types, "Ingress") || len(p.Types) == 0 && (len(p.Ingress) > 0 || len(p.Egress) == 0)
+	namespaces, read := calicoSelector(strings.ReplaceAll(p.NamespaceSelector, "projectcalico.org/name", corev1.LabelMetadataName))
+	for _, alternative := range strings.Split(p.Selector, "||") {
+		selector, isRead := calicoSelector(alternative)
+		read = read && isRead && out.selects(selector, namespaces)
+	}
+	if !read || !out.isolates || p.PreDNAT || p.DoNotTrack || p.ServiceAccountSelector != "" {
+		return nil
+	}
+	out.order = ptr.Deref(p.Order, math.Inf(1))
+	isTCP := func(protocol intstr.IntOrString) bool { return protocol.String() == "TCP" || protocol.String() == "6" }
+	for _, r := range p.Ingress {
+		if r.NotProtocol != (intstr.IntOrString{}) && isTCP(r.NotProtocol) || r.Protocol != (intstr.IntOrString{}) && !isTCP(r.Protocol) {
+			continue
+		}
+		if rule := (policyRule{action: r.Action, callers: r.calicoCallers()}); slices.Contains([]string{allow, deny, pass}, r.Action) {
+			rule.ports.addCalico(r.Destination.Ports)
+			rule.except.addCalico(r.Destination.NotPorts)
+			if len(r.Destination.Ports) == 0 {
+				rule.ports.ranges = []portRange{allPorts}
+			}
+			out.rules = append(out.rules, rule)
+		}
+	}
+	return []NetworkPolicy{out}
+}
+
 // calicoCallers: selectors are of Pods, and of hosts that Calico manages, which API servers'
-// mostly are not.
+// mostly are not; global() selects lists of addresses, too.
 func (r pluginRule) calicoCallers() callers {
 	s := r.Source
 	switch {
 	case s.Services.Name == "kubernetes" && s.Services.Namespace == metav1.NamespaceDefault:
-		return anyCaller
-	case len(s.Nets) > 0:
+		return callers{servers: always}
+	case strings.Contains(s.NamespaceSelector, "global()"):
 		return blocks
 	case s.Selector+s.NamespaceSelector+s.Services.Name != "" || s.ServiceAccounts != nil:
-		return onlyPods
+		return somePods
+	case len(s.NotNets) > 0:
+		return callers{servers: unsure, pods: unsure}
+	case len(s.Nets) > 0 && !slices.Contains(s.Nets, any("0.0.0.0/0")):
+		return blocks
 	}
 	return anyCaller
 }
 
-func (o *OpenPorts) addCalico(r pluginRule) {
-	if len(r.Destination.Ports) == 0 {
-		o.Ranges = append(o.Ranges, allPorts)
-	}
-	for _, p := range r.Destination.Ports {
+func (o *openPorts) addCalico(ports []intstr.IntOrString) {
+	for _, p := range ports {
 		first, last, _ := strings.Cut(p.String(), ":")
 		end, _ := strconv.ParseInt(last, 10, 32)
 		o.addText(first, int32(end))
@@ -297,7 +344,7 @@ func calicoSelector(text string) (selector labels.Selector, ok bool) {
 		) bool {
 			return t.MatchString(term)
 		})
-		if i < 0 || strings.HasPrefix(term, "projectcalico.org/") {
+		if i < 0 {
 			return nil, false
 		}
 		if requirement := calicoTerms[i].ReplaceAllString(term, calicoTerms[i].replacement); requirement != "" {
@@ -306,11 +353,4 @@ func calicoSelector(text string) (selector labels.Selector, ok bool) {
 	}
 	selector, err := labels.Parse(strings.Join(terms, ","))
 	return selector, err == nil
-}
-
-// namesNamespaces reports whether names alone decide which namespaces are selected.
-func namesNamespaces(s labels.Selector) bool {
-	requirements, _ := s.Requirements()
-	return !slices.ContainsFunc(requirements,
-		func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	want, got := snapshotOf(t, stored), snapshotOf(t, written)
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(inventory.Snapshot{}), cmpopts.IgnoreFields(inventory.Snapshot{}, "Manifests"), cmp.Transformer("selector", inventory.Selector.String)); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreUnexported(inventory.Snapshot{}), cmpopts.IgnoreFields(inventory.Snapshot{}, "Manifests"), cmp.Transformer("selector", inventory.Selector.String), cmp.Transformer("policy", func(n inventory.NetworkPolicy) string { return fmt.Sprintf("%#v", n) })); diff != "" {
 		t.Errorf("as stored and as written:\n%s", diff)
 	}
 }

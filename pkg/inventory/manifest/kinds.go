@@ -52,6 +52,8 @@ var decoders = map[string]decoder{
 	"NetworkPolicy.crd.projectcalico.org":                           {[]string{"v1"}, true, empty[inventory.PluginPolicy]},
 	"GlobalNetworkPolicy.projectcalico.org":                         {[]string{"v3"}, false, empty[inventory.PluginPolicy]},
 	"GlobalNetworkPolicy.crd.projectcalico.org":                     {[]string{"v1"}, false, empty[inventory.PluginPolicy]},
+	"Tier.projectcalico.org":                                        {[]string{"v3"}, false, empty[inventory.PluginPolicy]},
+	"Tier.crd.projectcalico.org":                                    {[]string{"v1"}, false, empty[inventory.PluginPolicy]},
 	"PeerAuthentication.security.istio.io":                          {[]string{"v1", "v1beta1"}, true, empty[inventory.PeerAuthentication]},
 	"AuthorizationPolicy.security.istio.io":                         {[]string{"v1", "v1beta1"}, true, empty[inventory.AuthorizationPolicy]},
 	"Certificate.cert-manager.io":                                   {[]string{"v1"}, true, empty[inventory.IssuedCertificate]},
