@@ -15,8 +15,7 @@ import (
 // clusterFlags name a cluster and how its API server routes.
 type clusterFlags struct {
 	kubeconfig, context, routing string
-	// overrides are flags of kubectl.
-	overrides clientcmd.ConfigOverrides
+	overrides                    clientcmd.ConfigOverrides
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
@@ -63,7 +62,6 @@ func (a *clusterFlags) config() (*rest.Config, error) {
 	return config, nil
 }
 
-// connection is how to reach a cluster, with its clients, and how its API server routes.
 type connection struct {
 	config  *rest.Config
 	clients cluster.Clients

@@ -293,7 +293,6 @@ func failOn(flags *pflag.FlagSet, target *string, usage string) {
 	enumFlag(flags, target, "fail-on", "", "exit with code 3 "+usage, []string{"critical", "warning", "info", "never"})
 }
 
-// interruptGrace is how long an interrupted command may take to clean up.
 const interruptGrace = 300 * time.Millisecond
 
 // interrupted runs what ends by itself and, once the context has ended, leaves

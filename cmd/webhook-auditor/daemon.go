@@ -60,7 +60,6 @@ func newDaemon(policy classify.Policy, tracker *operator.Tracker, log *slog.Logg
 // lastTaken is the clock of a recording: that of the last Snapshot, which the Tracker keeps.
 func lastTaken() time.Time { return time.Time{} }
 
-// current is the last Report, with the conditions as they are now.
 func (d *daemon) current() *classify.Report { return d.tracker.Current(d.clock()) }
 
 // publish makes the Report of the Matcher's Snapshot the current one, unless ctx ends
@@ -253,5 +252,4 @@ func (d *daemon) ready(w http.ResponseWriter, r *http.Request) {
 	healthy(w, r)
 }
 
-// healthy answers the probe of a program that runs.
 func healthy(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }

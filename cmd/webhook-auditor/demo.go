@@ -267,7 +267,6 @@ func withBackend(o inventory.Objects, namespace, name string) inventory.Objects 
 	return o
 }
 
-// player plays the acts, and says what begins and what ends.
 type player struct {
 	*daemon
 	out     io.Writer

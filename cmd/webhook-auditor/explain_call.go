@@ -36,7 +36,6 @@ func (c *callFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.ignore, "ignore-differences", false, "with --call, print what webhooks change as the ignore rules of Argo CD and Flux")
 }
 
-// callMethods are the methods of the requests that are sent.
 var callMethods = map[string]string{"create": http.MethodPost, "update": http.MethodPut, "apply": http.MethodPatch, "delete": http.MethodDelete}
 
 // optionsKinds are those of the options that webhooks get: of an apply, what it does.
@@ -168,7 +167,6 @@ func (c caller) dryRun(ctx context.Context, operation string, r dryrun.Request) 
 	return out, err
 }
 
-// objectIn is the object that the API server answers.
 func objectIn(result rest.Result) (out map[string]any, err error) {
 	if err = result.Error(); err != nil {
 		return nil, err

@@ -87,7 +87,6 @@ func (r *requestFlags) read(args []string, s streams) (requestArguments, error) 
 	return a, nil
 }
 
-// parseLabels reads the labels of an object, each once.
 func parseLabels(typed string) (labels.Set, error) {
 	set, err := labels.ConvertSelectorToLabelsMap(typed)
 	if err != nil {

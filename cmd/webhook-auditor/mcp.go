@@ -63,7 +63,6 @@ func (a *agents) run(ctx context.Context, _ []string, s streams) error {
 	return nil
 }
 
-// unclosed is a writer that its user does not close.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
@@ -258,7 +257,6 @@ func (a *agents) top(tool topTool) (call, error) {
 	return call{run: c.run}, errors.Join(err, unknown)
 }
 
-// checks prints what print checks does.
 func (a *agents) checks(checksTool) (call, error) {
 	return call{run: func(_ context.Context, _ []string, s streams) error { return report.WriteChecks(s.out) }}, nil
 }

@@ -113,7 +113,6 @@ func (o *observeFlags) serviceAccount(u *url.URL, dir string) {
 	}
 }
 
-// observation is what was observed, and what could not be.
 type observation struct {
 	observed *inventory.Observation
 	errors   []inventory.Error

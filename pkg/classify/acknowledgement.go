@@ -24,10 +24,8 @@ type Acknowledgement struct {
 // Date is a day, UTC.
 type Date struct{ time.Time }
 
-// MarshalJSON writes the day as YYYY-MM-DD.
 func (d Date) MarshalJSON() ([]byte, error) { return json.Marshal(d.Format(time.DateOnly)) }
 
-// UnmarshalJSON reads a day as YYYY-MM-DD.
 func (d *Date) UnmarshalJSON(b []byte) error {
 	var written string
 	if err := json.Unmarshal(b, &written); err != nil {
@@ -41,7 +39,6 @@ func (d *Date) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// isOver reports whether the day has passed.
 func (d Date) isOver(now time.Time) bool { return !d.IsZero() && !now.Before(d.AddDate(0, 0, 1)) }
 
 // String names the acknowledgement as the Policy writes it.

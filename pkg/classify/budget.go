@@ -25,7 +25,6 @@ type Cost struct {
 	admission.Budget
 }
 
-// chainCost is a Cost with its webhooks.
 type chainCost struct {
 	Cost
 	chain []*Profile
@@ -349,7 +348,6 @@ func (f *Profile) takesTime(chain admission.Budget) bool {
 	return f.Type == inventory.Mutating || f.Timeout == chain.Validating
 }
 
-// where names the requests.
 func where(c Cost) string {
 	content := fmt.Sprintf("%s of %s", c.Operation, c.Resource)
 	if c.Namespace != "" {

@@ -105,7 +105,6 @@ func renew(p *Profile) string {
 	return fmt.Sprintf("renew the CA that signs the certificate of %s, add it to clientConfig.caBundle of %s while the old one is still there, then replace the certificate%s", backend(p), ObjectName(p), byOwner(p))
 }
 
-// anyValid reports whether a CA of the bundle is valid at the time.
 func anyValid(a *inventory.Authority, t time.Time) bool {
 	return slices.ContainsFunc(a.Certificates,
 		func(c inventory.Certificate) bool { return !t.Before(c.NotBefore) && !t.After(c.NotAfter) })

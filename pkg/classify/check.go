@@ -18,25 +18,20 @@ import (
 // Check.
 type Severity int
 
-// The severities, as alerts carry them.
 const (
 	Info Severity = iota + 1
 	Warning
 	Critical
 )
 
-// Severities lists all severities, the worst first.
 var Severities = []Severity{Critical, Warning, Info}
 
-// String returns the severity as alerts and reports write it.
 func (s Severity) String() string {
 	return map[Severity]string{Info: "info", Warning: "warning", Critical: "critical"}[s]
 }
 
-// MarshalText writes the severity as String does.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
 func (s *Severity) UnmarshalText(b []byte) error {
 	for _, v := range Severities {
 		if v.String() == string(b) {
@@ -58,8 +53,7 @@ type Check struct {
 	// Condition is the operator condition that a critical finding turns True,
 	// by type of webhook.
 	Condition map[inventory.Type]string
-	// Reason is the reason of that condition.
-	Reason string
+	Reason    string
 	// Alerts are the names of the alerts on its findings, by severity: one
 	// name never has two severities. AlertOn says which of them a finding raises.
 	Alerts map[Severity]string
@@ -230,12 +224,10 @@ func PolicyDocument() string {
 	return described
 }
 
-// CheckNames are the names of the checks.
 func CheckNames(checks []*Check) []string {
 	return lists.Map(checks, func(c *Check) string { return c.Name })
 }
 
-// FindCheck returns the check with the name, nil if there is none.
 func FindCheck(name string) *Check {
 	if i := slices.IndexFunc(Checks, func(c *Check) bool { return c.Name == name }); i >= 0 {
 		return Checks[i]

@@ -8,7 +8,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Class is a class of resources.
 type Class string
 
 // The classes of the enhancement "Improving Supportability of API Webhooks", and
@@ -68,7 +67,6 @@ func defaultClasses() map[Class][]inventory.Resource {
 	return out
 }
 
-// distinctResources sorts the resources, and keeps one of each.
 func distinctResources(all []inventory.Resource) []inventory.Resource {
 	return slices.Compact(slices.SortedFunc(slices.Values(all), inventory.Resource.Compare))
 }

@@ -105,7 +105,6 @@ func disabling(p *Profile) Commands {
 // DisableCommand lets requests through without the webhook, and says who reverts that.
 func DisableCommand(p *Profile) string { return disabling(p).Disable + byOwner(p) }
 
-// Commands returns the commands about the webhook.
 func (p *Profile) Commands() Commands {
 	c := disabling(p)
 	if service := p.State.Service; service.Name != "" {

@@ -61,7 +61,6 @@ type ControlPlaneMatch struct {
 	Reason admission.Reason
 }
 
-// controlPlaneRequests are the requests on the control plane's path, by resource.
 type controlPlaneRequests map[inventory.Resource][]controlPlaneRequest
 
 type controlPlaneRequest struct {

@@ -41,7 +41,6 @@ func (p *Policy) evaluate(w *work, m *admission.Matcher) (*Report, error) {
 	return r, nil
 }
 
-// derive makes the Profile of each webhook alone.
 func (p *Policy) derive(w *work, r *Report) {
 	s := r.Snapshot
 	w.requests = p.controlPlaneRequests(r.Matcher)
@@ -55,7 +54,6 @@ func (p *Policy) derive(w *work, r *Report) {
 	}
 }
 
-// findProblems runs the checks of webhooks.
 func (p *Policy) findProblems(w *work, r *Report) {
 	for _, profile := range r.Profiles {
 		refused := len(r.Matcher.RefusedWebhook(profile.Webhook)) > 0 // all else follows from that

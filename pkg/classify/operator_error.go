@@ -23,7 +23,6 @@ type OperatorError struct {
 
 // Degradation is a finding that turns an operator condition True.
 type Degradation struct {
-	// Reason is the reason of the condition, Message a sentence.
 	Reason, Message string
 	// RollsUp says that it degrades the operator, too.
 	RollsUp bool

@@ -27,12 +27,10 @@ func patch(p *Profile, edits ...edit) string {
 	return edited(&p.Registration, "--type=json -p "+quoted(document(append([]edit{test}, edits...))))
 }
 
-// fieldPointer returns the JSON pointer to a field of the webhook.
 func fieldPointer(p *Profile, field string) string {
 	return fmt.Sprintf("/webhooks/%d/%s", p.Index, field)
 }
 
-// document writes the edits as a JSON patch.
 func document(edits []edit) string {
 	b, _ := text.JSON(edits, "") // strings, numbers and lists of them
 	return strings.TrimSpace(string(b))
@@ -41,14 +39,12 @@ func document(edits []edit) string {
 // set replaces a field of the webhook, or adds it.
 func set(p *Profile, field string, value any) edit { return edit{"add", fieldPointer(p, field), value} }
 
-// excludeNamespaces excludes the objects in the namespaces.
 func excludeNamespaces(p *Profile, namespaces []string) edit {
 	return excludeLabel(p, metav1.LabelSelectorRequirement{
 		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: namespaces,
 	})
 }
 
-// excludeLabel adds a requirement to the webhook's namespaceSelector.
 func excludeLabel(p *Profile, e metav1.LabelSelectorRequirement) edit {
 	switch {
 	case p.NamespaceSelector.Empty():

@@ -44,7 +44,6 @@ type Policy struct {
 	Acknowledgements []Acknowledgement `json:"acknowledgements,omitempty"`
 }
 
-// runs reports whether the Policy has the check run.
 func (p *Policy) runs(c *Check) bool { return !c.OptIn || slices.Contains(p.Checks, c.Name) }
 
 // WithChecks adds opt-in checks to run. It returns an error for a name that is none.
@@ -107,7 +106,6 @@ func (p *Policy) threshold(f *Profile) float64 {
 
 func secondsOf(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// matchAny reports whether one of the globs matches the name.
 func matchAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { return match(glob, name) })
 }

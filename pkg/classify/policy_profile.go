@@ -15,13 +15,10 @@ type PolicyProfile struct {
 	// Platform says that the Policy counts it as a part of the platform.
 	Platform bool
 	// Absent says that the input holds no such policy, but a binding of it.
-	Absent bool
-	// Snapshot holds the facts around the policy.
+	Absent   bool
 	Snapshot *inventory.Snapshot
-	// Matcher answers what the API server does with requests.
-	Matcher *admission.Matcher
-	// Policy holds what the cluster's owner decided.
-	Policy *Policy
+	Matcher  *admission.Matcher
+	Policy   *Policy
 	// requests are those on the control plane's path.
 	requests controlPlaneRequests
 }
@@ -81,7 +78,6 @@ func (p *Policy) policyProfiles(w *work, r *Report) []PolicyProfile {
 	return out
 }
 
-// findOfPolicies runs the checks of admission policies.
 func (p *Policy) findOfPolicies(w *work, r *Report) {
 	for _, profile := range p.policyProfiles(w, r) {
 		refused := !profile.Absent && len(r.Matcher.RefusedPolicy(profile.AdmissionPolicy)) > 0

@@ -11,12 +11,9 @@ import (
 // is around it. It is never written to once a Report has it.
 type Profile struct {
 	*inventory.Webhook
-	// Snapshot holds the facts around the webhook.
 	Snapshot *inventory.Snapshot
-	// Matcher answers what the API server does with requests.
-	Matcher *admission.Matcher
-	// Policy holds what the cluster's owner decided.
-	Policy *Policy
+	Matcher  *admission.Matcher
+	Policy   *Policy
 	// Matched are all resources that the webhook is called for.
 	Matched []admission.MatchedResource
 	// UnusedRules are the indexes of the rules that match nothing.

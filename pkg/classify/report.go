@@ -13,7 +13,6 @@ import (
 // Report is the opinion on one Snapshot.
 type Report struct {
 	Snapshot *inventory.Snapshot
-	// Matcher answers what the API server of the Snapshot does with requests.
 	Matcher  *admission.Matcher
 	Platform inventory.Platform
 	// Profiles are in the order of the Snapshot's webhooks.
@@ -35,7 +34,6 @@ type Report struct {
 	Conditions []metav1.Condition
 }
 
-// ByRef are the Profiles by what they are of.
 func (r *Report) ByRef() map[inventory.Ref]*Profile {
 	out := make(map[inventory.Ref]*Profile, len(r.Profiles))
 	for _, p := range r.Profiles {
@@ -70,7 +68,6 @@ func compareFindings(a, b *Finding) int {
 	)
 }
 
-// Totals counts findings by severity.
 type Totals struct{ Critical, Warning, Info, Acknowledged int }
 
 // Totals counts the report's findings; acknowledged ones count apart.

@@ -107,7 +107,6 @@ func inNamespaces(s *inventory.Snapshot, selector inventory.Selector) string {
 	return " in namespaces " + sentence(names, 0)
 }
 
-// NamespacesOf are the namespaces that the selector selects, sorted.
 func NamespacesOf(s *inventory.Snapshot, selector inventory.Selector) []string {
 	candidates, isList := namesIn(selector)
 	if !isList {

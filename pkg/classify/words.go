@@ -25,7 +25,6 @@ func warningIf(isSure bool) Severity {
 // maxListed bounds the resources that one message names.
 const maxListed = 5
 
-// listed names the first resources and counts the rest.
 func listed(resources []inventory.Resource) string {
 	names := lists.Map(resources[:min(len(resources), maxListed)],
 		func(r inventory.Resource) string { return r.String() })
@@ -64,10 +63,8 @@ func sentence(words []string, more int) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// day formats the date of t in UTC.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// resourceNames returns the matched resources.
 func resourceNames(reached []admission.MatchedResource) []inventory.Resource {
 	return lists.Map(reached, func(r admission.MatchedResource) inventory.Resource { return r.Resource })
 }
@@ -82,7 +79,6 @@ func intercepted(p *Profile) string {
 	return "each " + operations(ops) + " of " + listed(resourceNames(p.Matched)) + Scope(p, p.Matched)
 }
 
-// operations lists the operations as prose does.
 func operations(ops admission.Operations) string {
 	return sentence(lists.Strings(ops.List()), 0)
 }
@@ -134,7 +130,6 @@ func quoted(word string) string {
 	}, word))
 }
 
-// quotedAll quotes each.
 func quotedAll(words []string) []string {
 	return lists.Map(words, quoted)
 }

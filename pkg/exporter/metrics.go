@@ -14,10 +14,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// program is the name of the program as metrics write it.
 const program = "webhook_auditor"
 
-// Prefix starts the name of each of our series.
 const Prefix = program + "_"
 
 // DefaultMaxSeries bounds a family where no other bound is given: as much as a default

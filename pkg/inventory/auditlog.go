@@ -49,7 +49,6 @@ const (
 	AuditChanged   AuditOutcome = "changed"
 )
 
-// Title is the outcome in words.
 func (o AuditOutcome) Title() string {
 	if o == AuditFailedOpen {
 		return "failed open"
@@ -62,7 +61,6 @@ var AuditOutcomes = []AuditOutcome{
 	AuditDenied, AuditFailed, AuditFailedOpen, AuditMutated, AuditViolated, AuditUnchanged,
 }
 
-// AuditKey is what requests of one row have in common.
 type AuditKey struct {
 	Series
 	Outcome   AuditOutcome `json:"outcome,omitempty"`
@@ -76,20 +74,17 @@ type AuditKey struct {
 	Path      string       `json:"path,omitempty" jsonschema:"Path is a JSON pointer with * for each index of a list; absent where the log has no patch."`
 }
 
-// AuditSum sums up requests.
 type AuditSum struct {
 	Requests int       `json:"requests" jsonschema:"Requests counts those at which it was called, as far as the log records calls: not those that a validating webhook let pass."`
 	First    time.Time `json:"first"`
 	Last     time.Time `json:"last"`
 }
 
-// AuditRow are the requests of one key.
 type AuditRow struct {
 	AuditKey
 	AuditSum
 }
 
-// AuditCall is a call of a mutating webhook.
 type AuditCall struct {
 	Round         int          `json:"round" jsonschema:"Round is 0, and 1 of a reinvocation; calls are in the order of rounds and indexes."`
 	Index         int          `json:"index"`
@@ -99,7 +94,6 @@ type AuditCall struct {
 	Patch         []Change     `json:"patch,omitempty" jsonschema:"Patch is what it changed; absent below the level Request."`
 }
 
-// AuditRequest is what became of one request.
 type AuditRequest struct {
 	AuditID   string    `json:"auditID" jsonschema:"AuditID names the event."`
 	Time      time.Time `json:"time"`
@@ -120,7 +114,6 @@ type AuditRequest struct {
 	Object map[string]any `json:"-"`
 }
 
-// Add adds other requests to the sum.
 func (s *AuditSum) Add(o AuditSum) {
 	if s.Requests == 0 || o.First.Before(s.First) {
 		s.First = o.First

@@ -28,7 +28,6 @@ type Authority struct {
 	Blanked bool
 }
 
-// Certificate is one certificate of a bundle.
 type Certificate struct {
 	Subject             string
 	NotBefore, NotAfter time.Time

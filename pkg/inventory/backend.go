@@ -141,7 +141,6 @@ func (b Backend) String() string {
 	return fmt.Sprintf("Service %s:%d", b.Service.Key, b.Service.Port)
 }
 
-// State reports whether the API server can reach the backend.
 func (s *Snapshot) State(b Backend) BackendState {
 	switch b.Kind {
 	case BackendURL:

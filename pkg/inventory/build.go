@@ -191,7 +191,6 @@ func (o Objects) served(crds map[string]*CRD) []Served {
 	return out
 }
 
-// CompareServed orders resources by name and version.
 func CompareServed(a, b Served) int {
 	return cmp.Or(a.Resource.Compare(b.Resource), cmp.Compare(a.Version, b.Version))
 }

@@ -21,7 +21,6 @@ var recordings embed.FS
 // version are taken to be meant for it.
 var Newest = Version{Major: 1, Minor: 37}
 
-// Oldest is the oldest release whose resources are recorded.
 var Oldest = Version{Major: 1, Minor: 30}
 
 // Recorded returns the nearest release whose resources are recorded.

@@ -53,10 +53,8 @@ const (
 	AnnotationHelmPolicy = "helm.sh/resource-policy"
 )
 
-// OrderAnnotations are all of them.
 var OrderAnnotations = []string{AnnotationHelmHook, AnnotationArgoHook, AnnotationSyncWave, AnnotationHelmPolicy}
 
-// String names the object as messages do: "Widget team/first".
 func (m *Manifest) String() string {
 	if m.Namespace == "" {
 		return m.Kind + " " + m.Name

@@ -15,7 +15,6 @@ type Series struct {
 	Name string `json:"name"`
 }
 
-// Series returns the name of the webhook's series.
 func (r Ref) Series() Series { return Series{r.Type, r.Name} }
 
 // Observation is what API servers measured of their webhooks in a span of time.
@@ -39,7 +38,6 @@ type Observation struct {
 	Alerts []Alert `json:"-"`
 }
 
-// Alert is one that fires.
 type Alert struct {
 	Name, Severity string
 	// Series is the webhook that it is about; empty where it is about something else.
@@ -54,7 +52,6 @@ type MetricsServer struct {
 	Fetch   func(context.Context) (io.ReadCloser, error)
 }
 
-// ObservedServer is one source of an Observation.
 type ObservedServer struct {
 	Address   string    `json:"address"`
 	From      time.Time `json:"from" jsonschema:"From and To are the ends of the span."`
@@ -121,7 +118,6 @@ func (o *Observation) Of(series Series) Behavior {
 	return o.Webhooks[series]
 }
 
-// Failed counts all failures.
 func (b Behavior) Failed() float64 {
 	failed := b.FailedOpen
 	for _, kind := range slices.Sorted(maps.Keys(b.Failures)) {

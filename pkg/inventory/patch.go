@@ -27,7 +27,6 @@ type Change struct {
 	OverwrittenBy string `json:"overwrittenBy,omitempty" jsonschema:"OverwrittenBy names the webhook that set another value later, or removed it."`
 }
 
-// Patch is what one call changed.
 type Patch struct {
 	Webhook string
 	Changes []Change

@@ -70,10 +70,8 @@ func (s *Snapshot) place() *placement {
 	return p
 }
 
-// HasServiceIn reports whether the input has a Service in the namespace.
 func (s *Snapshot) HasServiceIn(namespace string) bool { return len(s.place().services[namespace]) > 0 }
 
-// NamespacesOfService returns the namespaces with a Service of the name, sorted.
 func (s *Snapshot) NamespacesOfService(name string) []string { return s.place().byName[name] }
 
 // Unplaced reports whether a file has a Service of the name without a namespace, to which the

@@ -39,18 +39,14 @@ func (r Resource) Path() string {
 	return r.Name + "/" + r.Subresource
 }
 
-// Parent returns the resource without its subresource.
 func (r Resource) Parent() Resource { return Resource{Group: r.Group, Name: r.Name} }
 
-// IsNamespaces reports whether it is that of Namespaces, or one of its subresources.
 func (r Resource) IsNamespaces() bool { return r.Group == "" && r.Name == "namespaces" }
 
-// Compare orders resources by group, name and subresource.
 func (r Resource) Compare(o Resource) int {
 	return cmp.Or(cmp.Compare(r.Group, o.Group), cmp.Compare(r.Name, o.Name), cmp.Compare(r.Subresource, o.Subresource))
 }
 
-// MarshalText writes the resource as String does.
 func (r Resource) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText reads what MarshalText writes. The group is all that follows the
@@ -71,7 +67,6 @@ func ResourceNamed(name string) (r Resource) {
 	return r
 }
 
-// ResourcesNamed are those of several names.
 func ResourcesNamed(names string) []Resource { return lists.Map(strings.Fields(names), ResourceNamed) }
 
 // Served is one version of a resource that the server serves.

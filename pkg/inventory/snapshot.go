@@ -169,7 +169,6 @@ type Input struct {
 	Lacks   []string  `json:"lacks,omitempty" jsonschema:"Lacks are the facts that it does not hold, and what follows from that."`
 }
 
-// Name is the path as messages have it.
 func (i Input) Name() string {
 	if i.Path == "-" {
 		return "standard input"
@@ -222,13 +221,11 @@ func ParseVersion(s string) (Version, error) {
 	return Version{Major: ma, Minor: mi, Git: "v" + strings.TrimPrefix(s, "v")}, nil
 }
 
-// Known reports whether the version is known.
 func (v Version) Known() bool { return v.Major != 0 }
 
 // IsEKS reports whether it is that of an API server of EKS, as "v1.33.1-eks-1fbb135".
 func (v Version) IsEKS() bool { return strings.Contains(v.Git, "-eks-") }
 
-// AtLeast reports whether the version is major.minor or newer.
 func (v Version) AtLeast(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }
@@ -248,7 +245,6 @@ func (v Version) String() string {
 	return "unknown"
 }
 
-// Namespace is what a Snapshot keeps of a namespace.
 type Namespace struct {
 	Name        string
 	Labels      map[string]string
@@ -274,7 +270,6 @@ type Service struct {
 	Endpoints []Endpoint
 }
 
-// Endpoint is one endpoint of a Service.
 type Endpoint struct {
 	// Ready is the API server's notion: the condition is true or absent.
 	Ready bool
@@ -315,7 +310,6 @@ type CRD struct {
 	Established bool
 }
 
-// ServedVersions are the names of the versions that are served.
 func (c *CRD) ServedVersions() []string {
 	var out []string
 	for _, v := range c.Versions {
@@ -326,12 +320,10 @@ func (c *CRD) ServedVersions() []string {
 	return out
 }
 
-// VersionNames are the names of all versions, served or not.
 func (c *CRD) VersionNames() []string {
 	return lists.Map(c.Versions, func(v CRDVersion) string { return v.Name })
 }
 
-// CRDVersion is one version of a CRD.
 type CRDVersion struct {
 	Name   string
 	Served bool

@@ -50,7 +50,6 @@ func (t *Type) UnmarshalText(text []byte) error {
 // is final.
 func (t Type) Validates() bool { return t == Validating || t == ValidatingPolicy }
 
-// IsPolicy reports whether it is a type of policies.
 func (t Type) IsPolicy() bool { return t == MutatingPolicy || t == ValidatingPolicy }
 
 // Noun is what sentences call one of the type.
@@ -88,7 +87,6 @@ var registeredBy = map[Type]schema.GroupVersionKind{
 // of it.
 func (t Type) RegisteredBy() schema.GroupVersionKind { return registeredBy[t] }
 
-// Resource is the resource of those objects.
 func (t Type) Resource() schema.GroupVersionResource {
 	resource, _ := meta.UnsafeGuessKindToResource(t.RegisteredBy())
 	return resource
@@ -101,7 +99,6 @@ type Ref struct {
 	Name          string `json:"name" jsonschema:"Name is the webhook's name as the API server's series carry it; for a conversion it is the CRD's name, for a policy the policy's."`
 }
 
-// Compare orders Refs by type, configuration and name.
 func (r Ref) Compare(o Ref) int {
 	return cmp.Or(cmp.Compare(r.Type, o.Type), cmp.Compare(r.rank(), o.rank()),
 		cmp.Compare(r.Configuration, o.Configuration), cmp.Compare(r.Name, o.Name))
@@ -237,7 +234,6 @@ type Rival struct {
 	Service Key
 }
 
-// String returns "file:line", or "file" where the line is unknown.
 func (s Source) String() string {
 	if s.Line == 0 {
 		return s.File
@@ -260,7 +256,6 @@ func (o Owner) IsOther(other Owner) bool {
 	return o.Tool != "" && other.Tool != "" && (o.Tool != other.Tool || o.Name != other.Name || namespaces)
 }
 
-// String returns "tool/name", or "" without an owner.
 func (o Owner) String() string {
 	if o.Tool == "" {
 		return ""
@@ -284,7 +279,6 @@ const (
 	BackendAPIServer BackendKind = "apiserver"
 )
 
-// Backend is the Service or URL that the API server calls.
 type Backend struct {
 	Kind BackendKind
 	URL  string
@@ -296,23 +290,19 @@ type Backend struct {
 	Authority *Authority
 }
 
-// ServiceRef names a Service, its port and the path of the webhook.
 type ServiceRef struct {
 	Key
 	Port int32  `json:"port"`
 	Path string `json:"path"`
 }
 
-// Key is the namespace and name of an object.
 type Key struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
 
-// String returns "namespace/name".
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
-// Compare orders keys by namespace and name.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
-// The kinds of objects that register webhooks.
 const (
 	KindValidating = "ValidatingWebhookConfiguration"
 	KindMutating   = "MutatingWebhookConfiguration"

@@ -46,7 +46,6 @@ type Target struct {
 	inventory.Ref
 }
 
-// String writes the target as TYPE/NAME[/WEBHOOK].
 func (t Target) String() string {
 	out := ResourceOf(t.Type) + "/" + t.Configuration
 	if t.Name != "" {

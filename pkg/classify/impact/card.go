@@ -48,7 +48,6 @@ type Answer struct {
 	ToFillIn []string `json:"toFillIn,omitempty" jsonschema:"ToFillIn are what only a human knows."`
 }
 
-// Query is a PromQL expression.
 type Query struct {
 	Name       string `json:"name"`
 	Expression string `json:"expression"`
@@ -73,7 +72,6 @@ var questions = []struct{ id, heading, question string }{
 	{"resuming", "Support Procedures", "Whether functionality resumes when it is enabled again, without risk to consistency"},
 }
 
-// sections are the questions with their answers.
 func sections(answers map[string]Answer) []Section {
 	var out []Section
 	for _, q := range questions {
@@ -124,7 +122,6 @@ func installed(r *inventory.Registration) string {
 	return ""
 }
 
-// covers counts and names resources.
 func covers(list []admission.MatchedResource) string {
 	return fmt.Sprintf("that covers %s of this cluster: %s", inventory.Counted(len(list), "resource"), resources(list))
 }

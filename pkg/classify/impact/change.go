@@ -48,7 +48,6 @@ func (c Configuration) registers(w *inventory.Webhook) bool {
 	return w.Type != inventory.Conversion && w.Configuration == c.Name && (c.Type == "" || c.Type == w.Type)
 }
 
-// subjects are what goes away.
 func (c Change) subjects() Gone {
 	out := Gone{Nodes: c.Nodes}
 	for _, key := range c.Services {
@@ -71,11 +70,9 @@ func (c Change) Missing(s *inventory.Snapshot) []string {
 type UnknownError struct {
 	// What completes "no …": a Service, a node or a configuration.
 	What, Name string
-	// Known are all names of the kind.
-	Known []string
+	Known      []string
 }
 
-// Error implements error.
 func (e UnknownError) Error() string { return fmt.Sprintf("no %s %q", e.What, e.Name) }
 
 // Check returns an UnknownError for the first name that the Snapshot does not
@@ -140,7 +137,6 @@ func configurationsOf(s *inventory.Snapshot) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Apply returns the Snapshot after the Change.
 func (c Change) Apply(s *inventory.Snapshot) *inventory.Snapshot {
 	out := *s
 	ports := calledServices(s)

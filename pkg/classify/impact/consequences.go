@@ -13,7 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Outcome is what becomes of requests.
 type Outcome string
 
 // The outcomes. Unconverted are those that need an object in another version
@@ -26,9 +25,8 @@ const (
 
 // Consequences are what a Change leads to.
 type Consequences struct {
-	Change  Gone     `json:"change"`
-	Effects []Effect `json:"effects"`
-	// Appearing and Disappearing are findings.
+	Change       Gone                `json:"change"`
+	Effects      []Effect            `json:"effects"`
 	Appearing    []*classify.Finding `json:"-"`
 	Disappearing []*classify.Finding `json:"-"`
 	Recovery     []Wave              `json:"recovery" jsonschema:"Recovery says in which order Services come back whose Pods have to be created anew, Stuck which of them wait for each other."`
@@ -41,7 +39,6 @@ type Consequences struct {
 	Unknown      []inventory.Ref     `json:"unknown" jsonschema:"Unknown are webhooks of which the input does not show whether they can still be called: of a node that goes, their Pods may have been on it."`
 }
 
-// Gone is what goes away, by name.
 type Gone struct {
 	Down   []string `json:"down,omitempty"`
 	Nodes  []string `json:"nodes,omitempty"`
@@ -194,7 +191,6 @@ func ruleResources(rules []admissionv1.RuleWithOperations) []string {
 	return lists.Distinct(out)
 }
 
-// Verdict is the answer in one line.
 func (c *Consequences) Verdict() string {
 	var parts []string
 	for _, part := range []struct {
@@ -232,7 +228,6 @@ func (c *Consequences) Verdict() string {
 	return "With " + c.Change.String() + ": " + loses + "; requests are answered as before."
 }
 
-// String says what goes away.
 func (g Gone) String() string {
 	parts := lists.Map(g.Down, func(name string) string { return "Service " + name + " down" })
 	parts = append(parts, lists.Map(g.Nodes, func(name string) string { return "node " + name + " drained" })...)
@@ -240,7 +235,6 @@ func (g Gone) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// String names the webhook and its requests.
 func (e Effect) String() string {
 	requests := resourcesText(e.Requests)
 	switch {
@@ -266,7 +260,6 @@ func (e Effect) String() string {
 	return out
 }
 
-// String says how many ready endpoints are left.
 func (w Weakened) String() string {
 	return fmt.Sprintf("%s webhook %s: %d of %d", w.Type.Title(), w.Name, w.After, w.Before)
 }
@@ -277,7 +270,6 @@ func (e Evicted) String() string {
 	return strings.Join(append([]string{counted}, e.Risks...), "; ")
 }
 
-// String says what waits for which webhooks.
 func (b Blocked) String() string {
 	out := fmt.Sprintf("Pods that are needed by %s are refused by %s", some(b.Services), some(lists.Map(b.By, Named)))
 	if len(b.Steps) > 0 {
@@ -298,7 +290,6 @@ func Named(r inventory.Ref) string {
 	return out
 }
 
-// Order says what comes back when.
 func (c *Consequences) Order() []string {
 	var out []string
 	for i, wave := range c.Recovery {

@@ -135,7 +135,6 @@ func (f field) change(p webhookPair) (change FieldChange, differs bool) {
 	return change, true
 }
 
-// bundleText names the certificates of the CA bundle.
 func bundleText(w *inventory.Webhook) string {
 	switch a := w.Backend.Authority; {
 	case len(w.Backend.CABundle) == 0:

@@ -35,7 +35,6 @@ type PastChange struct {
 	Differences, Added, Resolved []string
 }
 
-// String says what changed, as Registration does.
 func (c PastChange) String() string {
 	return strings.Join(append([]string{c.Subject()}, c.Differences...), ". ")
 }
@@ -183,7 +182,6 @@ func pastFindings(all []*classify.Finding, selects func(*classify.Finding) bool)
 	return bounded(out, maxOfFindings)
 }
 
-// inWords is a finding in a sentence.
 func inWords(f *classify.Finding) string {
 	return fmt.Sprintf("%s: %s: %s %s %s", f.Severity, f.Check.Name, f.Webhook.Type.Noun(), f.Webhook.Name, f.Message)
 }

@@ -77,7 +77,6 @@ func keyNames(keys []inventory.Key) []string {
 }
 
 // losesBackend reports whether the webhook's Service has no endpoint after the Change, and
-// had one before.
 func losesBackend(c Change, before *inventory.Snapshot, p *classify.Profile) bool {
 	return p.State.Fault == inventory.NoReadyEndpoints &&
 		(slices.Contains(c.Services, p.State.Service.Key) || before.State(p.Webhook.Backend).Fault == inventory.Sound)

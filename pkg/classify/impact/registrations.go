@@ -16,10 +16,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// Edit is what became of a registration.
 type Edit string
 
-// The edits.
 const (
 	Added   Edit = "added"
 	Deleted Edit = "deleted"
@@ -29,17 +27,15 @@ const (
 // Registration is a configuration, or a CRD with a conversion webhook, that
 // registers other webhooks than before, or registers them otherwise.
 type Registration struct {
-	Type          inventory.Type `json:"type"`
-	Configuration string         `json:"configuration"`
-	Edit          Edit           `json:"edit" jsonschema:"Edit is added, deleted or changed."`
-	// UID is that of the object.
-	UID      string          `json:"-"`
-	Written  inventory.Write `json:"written,omitzero" jsonschema:"Written is the newest write that the object records; absent where there is no record."`
-	Webhooks []WebhookChange `json:"webhooks" jsonschema:"Webhooks are those that changed, those deleted last."`
-	Order    []string        `json:"order,omitempty" jsonschema:"Order names the mutating webhooks in the order in which they are called now; absent where that did not change."`
+	Type          inventory.Type  `json:"type"`
+	Configuration string          `json:"configuration"`
+	Edit          Edit            `json:"edit" jsonschema:"Edit is added, deleted or changed."`
+	UID           string          `json:"-"`
+	Written       inventory.Write `json:"written,omitzero" jsonschema:"Written is the newest write that the object records; absent where there is no record."`
+	Webhooks      []WebhookChange `json:"webhooks" jsonschema:"Webhooks are those that changed, those deleted last."`
+	Order         []string        `json:"order,omitempty" jsonschema:"Order names the mutating webhooks in the order in which they are called now; absent where that did not change."`
 }
 
-// WebhookChange is what changed of one webhook.
 type WebhookChange struct {
 	inventory.Ref
 	Edit        Edit                 `json:"edit" jsonschema:"Edit is added, deleted or changed."`
@@ -50,7 +46,6 @@ type WebhookChange struct {
 	NotCompared []string             `json:"notCompared,omitempty" jsonschema:"NotCompared are fields that changed and choose requests by what the requests hold: which requests come and go by that is not compared."`
 }
 
-// ResourceOperations are operations on a resource.
 type ResourceOperations struct {
 	Resource   inventory.Resource    `json:"resource"`
 	Operations []admission.Operation `json:"operations"`
@@ -64,7 +59,6 @@ type Difference struct {
 	Budgets       []BudgetChange `json:"budgets" jsonschema:"Budgets are requests for critical resources whose webhooks can hold them up longer, or less long, in the namespace where that is worst."`
 }
 
-// Compare compares two Reports.
 func Compare(before, after *classify.Report) Difference {
 	registrations, unread := registrations(before.Matcher, after.Matcher)
 	policies, others := differentPolicies(before.Snapshot, after.Snapshot)
@@ -358,7 +352,6 @@ func (b *BudgetChange) add(r inventory.Resource, o admission.Operation) {
 	b.Requests = append(b.Requests, ResourceOperations{r, []admission.Operation{o}})
 }
 
-// String says by how much the worst case changes.
 func (b BudgetChange) String() string {
 	verb := "grows"
 	if b.AfterSeconds < b.BeforeSeconds {

@@ -10,7 +10,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// String is what changed: what was registered, by whom, and what that does.
 func (r Registration) String() string {
 	return strings.Join(append([]string{r.Subject()}, r.Lines()...), ". ")
 }
@@ -24,7 +23,6 @@ func (r Registration) Subject() string {
 	return content
 }
 
-// Object names what registers the webhooks.
 func (r Registration) Object() string {
 	switch {
 	case r.Type == inventory.Conversion:
@@ -65,7 +63,6 @@ func (r Registration) Lines() []string {
 	return out
 }
 
-// subjectOf names webhooks.
 func subjectOf(names []string) string {
 	if len(names) == 1 {
 		return "webhook " + names[0]
@@ -73,7 +70,6 @@ func subjectOf(names []string) string {
 	return fmt.Sprintf("%s (%s)", inventory.Counted(len(names), "webhook"), some(lists.Once(names)))
 }
 
-// sentences are what changed of the webhook.
 func (w WebhookChange) sentences(p webhookPair) []string {
 	var out []string
 	if w.Edit != Changed && w.Type != inventory.Conversion { // of which there is one

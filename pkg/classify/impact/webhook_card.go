@@ -29,7 +29,6 @@ func Cards(r *classify.Report, configuration, name string) []Card {
 	return out
 }
 
-// NewCard is that of one webhook of the Report.
 func NewCard(r *classify.Report, p *classify.Profile) Card {
 	commands, wayOut, evidence := p.Commands(), "the commands below", measured(r, p)
 	if commands.Reverts != "" {
@@ -260,7 +259,6 @@ func stopsOf(p *classify.Profile) string {
 	return "nothing; while it hangs these wait: " + stopsInWords(stops)
 }
 
-// maxStops bounds the functions that a line names.
 const maxStops = 5
 
 func stopsInWords(stops []string) string {

@@ -17,7 +17,6 @@ import (
 // Webhook is a webhook as far as others may wait for it.
 type Webhook struct {
 	*inventory.Webhook
-	// Service is what serves it.
 	Service inventory.Key
 	// Key is its admission.MatchKey.
 	Key string

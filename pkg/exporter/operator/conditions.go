@@ -33,7 +33,6 @@ const notReady = "WebhookServiceNotReady"
 // RollUp selects the condition that the others roll up to.
 type RollUp string
 
-// The values of --degraded.
 const (
 	RollUpOn       RollUp = "on"
 	RollUpEvaluate RollUp = "evaluate"
@@ -225,9 +224,8 @@ type TrackerOptions struct {
 type Tracker struct {
 	options TrackerOptions
 
-	mu     sync.Mutex
-	report *classify.Report
-	// errors are those of the Report.
+	mu         sync.Mutex
+	report     *classify.Report
 	errors     []classify.OperatorError
 	conditions []metav1.Condition
 	// now is the latest time that the conditions were computed for. It never

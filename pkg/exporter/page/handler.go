@@ -113,7 +113,6 @@ func digest(content string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// page serves a page of the section of the navigation.
 func (h *handler) page(section string, show show) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.acquire(r) {
@@ -269,7 +268,6 @@ const maxChanges = 15
 
 // changesPage is the page of what changed of the registrations, the newest first.
 type changesPage struct {
-	// Since is when the changes began to be watched.
 	Since   string
 	Changes report.Blocks
 	Total   int
@@ -304,7 +302,6 @@ func (v *view) change(c impact.PastChange) report.Block {
 	return b
 }
 
-// checkPage is the page of one check: its runbook and what it finds.
 type checkPage struct {
 	Summary, Severity string
 	Runbook           template.HTML

@@ -91,7 +91,6 @@ type navItem struct {
 	Current bool
 }
 
-// status is the state that each page shows.
 type status struct {
 	Server string
 	// AsOf is the time of the facts, When says of what: "as of", or how files got it. Age is
@@ -147,7 +146,6 @@ func clock(rfc3339 string) string {
 	return strings.Replace(rfc3339[:len("2006-01-02T15:04")], "T", " ", 1) + " UTC"
 }
 
-// spanText is how long something lasts, in words.
 func spanText(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:

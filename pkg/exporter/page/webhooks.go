@@ -17,7 +17,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// table is the table of all webhooks, as the query asks for it.
 type table struct {
 	Query           query
 	Action          string

@@ -194,7 +194,6 @@ func auditNotes(l *AuditLog) []string {
 	return append(out, "An audit log does not record that a validating webhook let a request pass, nor that a mutating policy ran.")
 }
 
-// Text has the requests as a table, with the most frequent messages.
 func (t AuditTop) Text(TextOptions) Blocks {
 	l := t.AuditLog
 	table := &Table{

@@ -183,7 +183,6 @@ func unregisteredStep(s *inventory.Snapshot, series inventory.Series, recorded i
 	return out
 }
 
-// Text is the request, and what is recorded and registered of each webhook.
 func (r AuditedRequest) Text(TextOptions) Blocks {
 	where := ""
 	if r.Namespace != "" {

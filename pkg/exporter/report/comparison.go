@@ -135,7 +135,6 @@ func (b Baseline) String() string {
 	return out
 }
 
-// Markdown has the Comparison for a pull request.
 func (c Comparison) Markdown() Blocks {
 	out := Blocks{{Heading: "Webhook audit: what this change does"}, {Lines: Sentences(c.summary())}}
 	if len(c.Added) > 0 {

@@ -155,7 +155,6 @@ type Error struct {
 	Forbidden, Uncompared bool `json:"-"`
 }
 
-// String returns "source:line: message".
 func (e Error) String() string {
 	if e.Source == "" {
 		return e.Message

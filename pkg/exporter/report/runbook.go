@@ -81,7 +81,6 @@ func filledIn(markdown string, f Finding, w Webhook) (filled string, variables i
 	return instruction.ReplaceAllLiteralString(markdown, subject), variables
 }
 
-// Text is the runbook as a terminal shows it.
 func (r Runbook) Text(TextOptions) Blocks {
 	return append(Blocks{{Heading: fmt.Sprintf("%s (%s): %s", r.Check, r.Severity, r.Summary)}}, markdownBlocks(r.Markdown)...)
 }

@@ -47,7 +47,6 @@ func (m *memo[Q, A]) get(key Q) (answer A, answers bool) {
 	return answer, answers
 }
 
-// next begins the next Snapshot.
 func (m *memo[Q, A]) next() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

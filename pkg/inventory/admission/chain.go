@@ -172,10 +172,8 @@ func (b Budget) Plus(o Budget) Budget {
 	}
 }
 
-// Total is the worst case.
 func (b Budget) Total() time.Duration { return b.Mutating + b.Reinvocable + b.Validating }
 
-// Budget is the worst case of the chain.
 func (c Chain) Budget() Budget {
 	var b Budget
 	for _, step := range c.Steps {

@@ -64,7 +64,6 @@ func (m *Matcher) Limits(op Operation, r inventory.Resource) []Limit {
 	})
 }
 
-// String is the limit in words.
 func (l Limit) String() string { return fmt.Sprintf("the %s %s", text.Seconds(l.After), l.Whose) }
 
 // Missed reports whether the webhooks may take as long as the limit.

@@ -98,7 +98,6 @@ func (m *Matcher) Writing(op Operation, o *inventory.Manifest, namespace string)
 	return m.request(v, op, subject)
 }
 
-// Kind is the kind of an object.
 type Kind struct {
 	Group, Version, Kind string
 	// Unsure says that Group and Version are unknown.

@@ -311,7 +311,6 @@ type partialMap struct {
 	fields map[string]any
 }
 
-// Find returns the value of the key, and whether there is one.
 func (m partialMap) Find(key ref.Val) (ref.Val, bool) {
 	switch key := key.(type) {
 	case types.String:
@@ -322,7 +321,6 @@ func (m partialMap) Find(key ref.Val) (ref.Val, bool) {
 	return m.Mapper.Find(key)
 }
 
-// Get returns the value of the key, an error without one.
 func (m partialMap) Get(key ref.Val) ref.Val {
 	if v, ok := m.Find(key); ok || v != nil {
 		return v
@@ -330,7 +328,6 @@ func (m partialMap) Get(key ref.Val) ref.Val {
 	return types.NewErr("no such key: %v", key)
 }
 
-// Contains says whether there is such a key.
 func (m partialMap) Contains(key ref.Val) ref.Val {
 	v, ok := m.Find(key)
 	if types.IsUnknownOrError(v) {
@@ -386,10 +383,8 @@ func decoratePartial(i interpreter.Interpretable) (interpreter.Interpretable, er
 	return i, nil
 }
 
-// Eval evaluates the arguments, then the call.
 func (c partialCall) Eval(vars cel.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
 
-// Exec is Eval in a frame.
 func (c partialCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	values := lists.Map(c.Args(), func(arg interpreter.InterpretableV2) ref.Val { return arg.Exec(frame) })
 	if i := slices.IndexFunc(values, types.IsUnknownOrError); i >= 0 {
@@ -425,7 +420,6 @@ func equalInPart(a, b ref.Val) ref.Val {
 // certain.
 type partialList struct{ traits.Lister }
 
-// Contains says whether an element is equal to the value.
 func (l partialList) Contains(value ref.Val) ref.Val {
 	var out ref.Val = types.False
 	for i := l.Iterator(); i.HasNext() == types.True; {
@@ -439,7 +433,6 @@ func (l partialList) Contains(value ref.Val) ref.Val {
 	return out
 }
 
-// Equal compares with another value, element by element.
 func (l partialList) Equal(other ref.Val) ref.Val {
 	list, ok := other.(traits.Lister)
 	if !ok || l.Size() != list.Size() {

@@ -6,10 +6,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Operation is an admission operation.
 type Operation string
 
-// The admission operations.
 const (
 	Create  Operation = "CREATE"
 	Update  Operation = "UPDATE"
@@ -46,7 +44,6 @@ func OperationsOn(s inventory.Served) []Operation {
 	return ops
 }
 
-// Operations is a set of admission operations.
 type Operations uint8
 
 var operationBits = map[Operation]Operations{Create: 1, Update: 2, Delete: 4, Connect: 8}
@@ -61,7 +58,6 @@ func operationsOf(ops ...Operation) Operations {
 	return set
 }
 
-// Has reports whether the operation is in the set.
 func (o Operations) Has(op Operation) bool { return o&operationBits[op] != 0 }
 
 // List returns the operations in the order CREATE, UPDATE, DELETE, CONNECT.

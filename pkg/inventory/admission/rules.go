@@ -11,7 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// RuleOperations returns the operations that a rule asks for.
 func RuleOperations(rule *admissionv1.RuleWithOperations) Operations {
 	var set Operations
 	for _, op := range rule.Operations {
@@ -46,12 +45,10 @@ func NamesResource(rule *admissionv1.RuleWithOperations, r inventory.Resource) b
 	return slices.ContainsFunc(rule.Resources, func(pattern string) bool { return patternCovers(pattern, r) })
 }
 
-// CoversGroup reports whether the rule covers the API group.
 func CoversGroup(rule *admissionv1.RuleWithOperations, group string) bool {
 	return covers(rule.APIGroups, group)
 }
 
-// CoversVersion reports whether the rule covers the API version.
 func CoversVersion(rule *admissionv1.RuleWithOperations, version string) bool {
 	return covers(rule.APIVersions, version)
 }

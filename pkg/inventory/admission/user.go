@@ -7,7 +7,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// User is who makes a request.
 type User struct {
 	Name string
 	// Groups are all groups of the user; nil where they are unknown.

@@ -80,7 +80,6 @@ func (c Clients) connect(ctx context.Context) {
 	c.core.Get().AbsPath(versionPath).MaxRetries(0).Do(ctx)
 }
 
-// Selects reports whether the selector selects an object, in the namespace where it is not "".
 func (c Clients) Selects(ctx context.Context, resource schema.GroupVersionResource, namespace,
 	selector string,
 ) (bool, error) {
@@ -89,7 +88,6 @@ func (c Clients) Selects(ctx context.Context, resource schema.GroupVersionResour
 	return err == nil && len(list.Items) > 0, err
 }
 
-// Metadata returns the metadata of an object, in the namespace where it is not "".
 func (c Clients) Metadata(ctx context.Context, resource schema.GroupVersionResource, namespace,
 	name string,
 ) (map[string]any, error) {

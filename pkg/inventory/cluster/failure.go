@@ -74,7 +74,6 @@ func (f failure) cause() cause {
 	return c
 }
 
-// APIServer names the API server as the object of an Error.
 const APIServer = "API server"
 
 // grant returns which verbs are missing. A watch comes after a list that was

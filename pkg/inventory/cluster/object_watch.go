@@ -347,7 +347,6 @@ func (o *objectWatch) contents(now time.Time) contents {
 	return c
 }
 
-// Add is called by the Reflector for a new object.
 func (o *objectWatch) Add(obj any) error { return o.Update(obj) }
 
 // Update is called by the Reflector for a changed object. One that is the same
@@ -358,7 +357,6 @@ func (o *objectWatch) Update(obj any) error {
 	return nil
 }
 
-// Delete is called by the Reflector for a deleted object.
 func (o *objectWatch) Delete(obj any) error {
 	o.set(keyOf(obj), nil)
 	return nil
@@ -392,7 +390,6 @@ func (o *objectWatch) UpdateResourceVersion(revision string) {
 	o.revision = revision
 }
 
-// Replace is called by the Reflector with a complete list.
 func (o *objectWatch) Replace(list []any, revision string) error {
 	o.mu.Lock()
 	objects := make(map[inventory.Key]any, len(list))

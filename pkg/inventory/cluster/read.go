@@ -21,7 +21,6 @@ import (
 // remote cluster, few enough not to load the API server.
 const parallel = 8
 
-// Progress is how far a read is.
 type Progress struct {
 	// Done counts the kinds that are read, Kinds those that are to be read.
 	Done, Kinds int

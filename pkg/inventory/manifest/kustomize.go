@@ -113,7 +113,6 @@ var quietly = func() func(func()) {
 	}
 }()
 
-// ReadFile implements filesys.FileSystem.
 func (b *build) ReadFile(full string) ([]byte, error) {
 	data, err := b.FileSystem.ReadFile(full)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Summary describes what was read.
 type Summary struct {
 	Inputs []Input
 	// Empty are archives and collections without a webhook, where no other input
@@ -20,7 +19,6 @@ type Summary struct {
 	Empty []inventory.Error
 }
 
-// Input is how one path was read.
 type Input = inventory.Input
 
 var policyKinds = []string{

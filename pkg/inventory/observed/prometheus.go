@@ -129,7 +129,6 @@ func (p Prometheus) client() (promv1.API, error) {
 // bounded ends answers that are too long.
 type bounded struct{ http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {

@@ -72,14 +72,12 @@ func Group(config *rest.Config, h *http.Client, gv schema.GroupVersion) (rest.In
 	return out, nil
 }
 
-// Object is a pointer to a type of objects.
 type Object[T any] interface {
 	*T
 	runtime.Object
 	metav1.Object
 }
 
-// List is a pointer to a type of lists.
 type List[L any] interface {
 	*L
 	runtime.Object
