@@ -123,8 +123,6 @@ func (c caller) skip(w *inventory.Webhook) string {
 	return ""
 }
 
-const fieldManager = program
-
 // path is that of the object of the request, or of those of its resource.
 func (c caller) path(r admission.Request, name string) string {
 	segments := []string{"/apis", r.Resource.Group, r.Version}
@@ -150,7 +148,7 @@ func (c caller) dryRun(ctx context.Context, operation string, r dryrun.Request) 
 	}
 	if r.Sent != nil {
 		body, _ := json.Marshal(r.Sent) // it was read from JSON
-		request.Param("fieldManager", fieldManager).Body(body)
+		request.Param("fieldManager", program).Body(body)
 	}
 	result := request.Do(ctx).StatusCode(&out.Code)
 	for _, w := range result.Warnings() {
@@ -217,7 +215,7 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 	}
 	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.Operation], "dryRun": []string{metav1.DryRunAll}}
 	if r.Sent != nil {
-		r.Options["fieldManager"] = fieldManager
+		r.Options["fieldManager"] = program
 	}
 	result := dryrun.Call(ctx, m, r, dryrun.Caller{Send: c.send, Skip: c.skip, Types: client.Scheme()})
 	return report.NewCalledRequest(chain.Request, result), nil

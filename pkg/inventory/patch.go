@@ -25,6 +25,8 @@ type Change struct {
 	Old       any    `json:"old,omitempty" jsonschema:"Old is the value before, as far as it is known."`
 	// OverwrittenBy names the webhook that set another value later.
 	OverwrittenBy string `json:"overwrittenBy,omitempty" jsonschema:"OverwrittenBy names the webhook that set another value later, or removed it."`
+	// place is the Path after later changes of lists.
+	place string
 }
 
 type Patch struct {
@@ -156,12 +158,12 @@ func differences(old, current any, location Place) (out []Place) {
 		if !areAligned(before, after) {
 			break
 		}
-		for i, v := range y {
-			out = append(out, differences(before.counterpart(i, v), v, location.element(i, v))...)
+		for i, key := range after.keys {
+			out = append(out, differences(before.values[key], y[i], location.element(i, y[i]))...)
 		}
-		for i, v := range x {
-			if after.counterpart(i, v) == nil {
-				out = append(out, location.element(i, v))
+		for i, key := range before.keys {
+			if after.values[key] == nil {
+				out = append(out, location.element(i, x[i]))
 			}
 		}
 		return out
@@ -169,60 +171,44 @@ func differences(old, current any, location Place) (out []Place) {
 	return []Place{location}
 }
 
-// elements are those of a list, and those with a name by it.
+// elements are those of a list by their names, or else their indexes.
 type elements struct {
-	list  []any
-	named map[string]any
-	// areDistinct says that no name repeats, as names may in volumeMounts and env.
-	areDistinct bool
+	keys     []string
+	values   map[string]any
+	areNamed bool
 }
 
 func elementsOf(list []any) elements {
-	out := elements{list, map[string]any{}, true}
-	for _, v := range list {
-		if name := elementName(v); name != "" {
-			out.areDistinct = out.areDistinct && out.named[name] == nil
-			out.named[name] = v
+	out := elements{values: map[string]any{}, areNamed: true}
+	for i, v := range list {
+		key := elementName(v)
+		if key == "" {
+			key, out.areNamed = fmt.Sprint("#", i), false
 		}
+		out.keys = append(out.keys, key)
+		out.values[key] = v
 	}
 	return out
 }
 
 // areAligned reports whether lists have their common elements in one order, by name, or have
-// as many without one.
+// as many without one. Names may repeat in volumeMounts and env.
 func areAligned(x, y elements) bool {
 	switch {
-	case !x.areDistinct || !y.areDistinct:
+	case len(x.values) < len(x.keys) || len(y.values) < len(y.keys):
 		return false
-	case len(x.named)+len(y.named) < len(x.list)+len(y.list):
-		return len(x.list) == len(y.list)
+	case !x.areNamed || !y.areNamed:
+		return len(x.keys) == len(y.keys)
 	}
-	commonNames := func(own, other elements) []string {
-		common := lists.Filter(own.list, func(v any) bool { return other.counterpart(0, v) != nil })
-		return lists.Map(common, elementName)
+	common := func(own, other elements) []string {
+		return lists.Filter(own.keys, func(key string) bool { return other.values[key] != nil })
 	}
-	return slices.Equal(commonNames(x, y), commonNames(y, x))
-}
-
-// counterpart is the element of the same name; of one without, at the same index.
-func (e elements) counterpart(i int, v any) any {
-	if name := elementName(v); name != "" {
-		return e.named[name]
-	}
-	if i < len(e.list) && elementName(e.list[i]) == "" {
-		return e.list[i]
-	}
-	return nil
+	return slices.Equal(common(x, y), common(y, x))
 }
 
 func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return v == nil
+	value := reflect.ValueOf(v)
+	return v == nil || (value.Kind() == reflect.Map || value.Kind() == reflect.Slice) && value.Len() == 0
 }
 
 // mapsOfUsers have keys that may be numbers.
@@ -245,31 +231,26 @@ func GeneralPath(pointer string) string {
 	return strings.Join(path, "/")
 }
 
-type placed struct {
-	*Change
-	path string
-}
-
 // MarkOverwritten marks the changes that a later call undoes. What is added to a list, or
 // removed from it, moves the elements after it.
 func MarkOverwritten(patches []Patch) {
-	var earlier []*placed
+	var earlier []*Change
 	for _, p := range patches {
-		var own []*placed
+		count := len(earlier) // those of other calls
 		for i := range p.Changes {
 			c := &p.Changes[i]
 			if c.Operation == "move" {
-				moveEarlier(earlier, Change{Operation: "remove", Path: c.From}, p.Webhook)
+				moveEarlier(earlier[:count], Change{Operation: "remove", Path: c.From}, p.Webhook)
 			}
-			moveEarlier(earlier, *c, p.Webhook)
-			own = append(own, &placed{c, c.Path})
+			moveEarlier(earlier[:count], *c, p.Webhook)
+			c.place = c.Path
+			earlier = append(earlier, c)
 		}
-		earlier = append(earlier, own...)
 	}
 }
 
 // moveEarlier marks what the change overwrites of the earlier ones, and moves the others.
-func moveEarlier(earlier []*placed, c Change, webhook string) {
+func moveEarlier(earlier []*Change, c Change, webhook string) {
 	shift := 0
 	if isIndex(c.Path) {
 		shift = map[string]int{"add": 1, "copy": 1, "move": 1, "remove": -1}[c.Operation]
@@ -279,19 +260,25 @@ func moveEarlier(earlier []*placed, c Change, webhook string) {
 			e.OverwrittenBy = webhook
 		}
 		if shift != 0 {
-			e.path = shifted(e.path, c.Path, shift)
+			e.place = shifted(e.place, c.Path, shift)
 		}
 	}
 }
 
-// isOverwritten reports whether the change sets otherwise what this one set, or a part of it.
-func (p *placed) isOverwritten(c Change) bool {
-	if rest, ok := restOfPath(p.path, c.Path); ok {
-		return !reflect.DeepEqual(ValueAt(c.Value, rest), p.Value)
+// isOverwritten reports whether a later change sets otherwise what this one set, or a part of it.
+func (c *Change) isOverwritten(later Change) bool {
+	if rest, ok := restOfPath(c.place, later.Path); ok {
+		return !reflect.DeepEqual(ValueAt(later.Value, rest), c.Value)
 	}
-	rest, ok := restOfPath(c.Path, p.path)
-	part := ValueAt(p.Value, rest)
-	return ok && part != nil && !reflect.DeepEqual(part, c.Value)
+	rest, ok := restOfPath(later.Path, c.place)
+	part := ValueAt(c.Value, rest)
+	return ok && part != nil && !reflect.DeepEqual(part, later.Value)
+}
+
+// IsWithin reports whether a JSON pointer is of a value, or of a part of it.
+func IsWithin(pointer, outer string) bool {
+	_, ok := restOfPath(pointer, outer)
+	return ok
 }
 
 // restOfPath is what a path has more than one that leads to it.

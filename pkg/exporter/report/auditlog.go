@@ -68,7 +68,10 @@ const (
 func NewAuditTop(r *classify.Report, column string) AuditTop {
 	log := r.Snapshot.AuditLog
 	out := &AuditLog{AuditLog: log, Requests: auditLines(r.Snapshot, column)}
-	messages, changes, loops := auditMessages(log), changedFields(log), changeLoops(log)
+	messages := summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
+		return inventory.AuditKey{Series: r.Series, Outcome: r.Outcome, Message: r.Message}, r.Message != ""
+	})
+	changes, loops := changedFields(log), changeLoops(log)
 	out.Messages, out.OfMessages = messages[:min(len(messages), maxAuditMessages)], len(messages)
 	out.Changes, out.OfChanges = changes[:min(len(changes), maxAuditLines)], len(changes)
 	out.Loops, out.OfLoops = loops[:min(len(loops), maxAuditMessages)], len(loops)
@@ -158,12 +161,6 @@ func summed(rows []inventory.AuditRow,
 		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(fmt.Sprint(a.AuditKey), fmt.Sprint(b.AuditKey)))
 	})
 	return out
-}
-
-func auditMessages(log *inventory.AuditLog) []inventory.AuditRow {
-	return summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
-		return inventory.AuditKey{Series: r.Series, Outcome: r.Outcome, Message: r.Message}, r.Message != ""
-	})
 }
 
 func (l *AuditLog) sourceLine() string {

@@ -58,20 +58,13 @@ func NewAuditedRequest(s *inventory.Snapshot, c admission.Chain) AuditedRequest 
 			compared[series] = unregisteredStep(s, series, recorded)
 		}
 	}
-	called := func(call inventory.AuditCall) inventory.Series {
-		return inventory.Series{Type: inventory.Mutating, Name: call.Webhook}
-	}
 	for i, call := range r.Calls {
-		step := compared[called(call)]
-		isSame := func(o inventory.AuditCall) bool { return o.Webhook == call.Webhook }
-		if step.Call = &r.Calls[i]; slices.ContainsFunc(r.Calls[i+1:], isSame) ||
-			step.Recorded == inventory.AuditMutated {
-			step.Recorded = call.Outcome // the worst is that of the last call, if any
-		}
+		step := compared[inventory.Series{Type: inventory.Mutating, Name: call.Webhook}]
+		step.Call, step.Recorded = &r.Calls[i], call.Outcome
 		out.Webhooks = append(out.Webhooks, step)
 	}
 	for _, call := range r.Calls {
-		delete(compared, called(call))
+		delete(compared, inventory.Series{Type: inventory.Mutating, Name: call.Webhook})
 	}
 	byName := func(a, b AuditedStep) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name)) }
 	out.Webhooks = append(out.Webhooks, slices.SortedFunc(maps.Values(compared), byName)...)

@@ -54,15 +54,9 @@ func NewCalledRequest(r admission.Request, result dryrun.Result) CalledRequest {
 	objects := []map[string]any{result.Stored, result.Before, result.After, result.Server.Object}
 	secrets := inventory.Redact(r.Resource, objects, patches)
 	out.Refused, out.Server.Message = secrets.Text(out.Refused), secrets.Text(out.Server.Message)
-	texts := [][]string{out.Server.Warnings}
-	for i := range out.Steps {
-		out.Steps[i].Message = secrets.Text(out.Steps[i].Message)
-		texts = append(texts, out.Steps[i].Warnings)
-	}
-	for _, list := range texts {
-		for i := range list {
-			list[i] = secrets.Text(list[i])
-		}
+	out.Server.Warnings = lists.Map(out.Server.Warnings, secrets.Text)
+	for i, s := range out.Steps {
+		out.Steps[i].Message, out.Steps[i].Warnings = secrets.Text(s.Message), lists.Map(s.Warnings, secrets.Text)
 	}
 	if result.Server.Object == nil && result.Before != nil {
 		out.Notes = append(out.Notes, "webhooks may have got the object without some defaults: the API server has them in the answer that it refuses")
@@ -174,11 +168,10 @@ func (r CalledRequest) WithIgnoreRules() CalledRequest {
 		return r
 	}
 	argo := map[string]any{"group": r.kind.Group, "kind": r.kind.Kind}
-	if len(pointers) > 0 {
-		argo["jsonPointers"] = pointers
-	}
-	if len(queries) > 0 {
-		argo["jqPathExpressions"] = queries
+	for key, paths := range map[string][]string{"jsonPointers": pointers, "jqPathExpressions": queries} {
+		if len(paths) > 0 {
+			argo[key] = paths
+		}
 	}
 	target := map[string]any{"kind": r.kind.Kind}
 	if r.kind.Group != "" {

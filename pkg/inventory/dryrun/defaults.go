@@ -11,24 +11,25 @@ func (x *run) withDefaults(object map[string]any) map[string]any {
 	}
 	object = asMap(addDefaults(object, "", ""))
 	fill(object, ofObject[x.Kind.Kind])
-	if spec := mapAt(object, "spec"); spec != nil {
-		fill(spec, ofKind[x.Kind.Kind])
-		if set := byKind[x.Kind.Kind]; set != nil {
-			set(object, spec)
-		}
-		if x.Kind.Kind == "StatefulSet" {
-			x.setStatefulSet(spec)
+	spec := mapAt(object, "spec")
+	if spec == nil {
+		return object
+	}
+	fill(spec, ofKind[x.Kind.Kind])
+	switch x.Kind.Kind {
+	case "Pod":
+		setPod(spec)
+	case "Service":
+		setService(spec)
+	case "Job":
+		setJob(object, spec)
+	case "StatefulSet": // the gate MaxUnavailableStatefulSet
+		server, update := x.matcher.Snapshot.Server, mapAt(mapAt(spec, "updateStrategy"), "rollingUpdate")
+		if update != nil && (!server.Known() || server.AtLeast(1, 35)) {
+			fill(update, fields{"maxUnavailable": int64(1)})
 		}
 	}
 	return object
-}
-
-// setStatefulSet adds what the gate MaxUnavailableStatefulSet does.
-func (x *run) setStatefulSet(spec fields) {
-	server, update := x.matcher.Snapshot.Server, mapAt(mapAt(spec, "updateStrategy"), "rollingUpdate")
-	if update != nil && (!server.Known() || server.AtLeast(1, 35)) {
-		fill(update, fields{"maxUnavailable": int64(1)})
-	}
 }
 
 var ofObject = map[string]fields{
@@ -60,8 +61,6 @@ var ofKind = map[string]fields{
 
 func rolling(values fields) fields { return fields{"type": "RollingUpdate", "rollingUpdate": values} }
 
-var byKind = map[string]func(object, spec fields){"Pod": setPod, "Service": setService, "Job": setJob}
-
 // fill adds the defaults that are missing; those of a rolling update where there is one.
 func fill(object, values fields) {
 	for key, value := range values {
@@ -91,7 +90,7 @@ func ofPluginAlone(kind string, object map[string]any) {
 }
 
 // setPod has containers request what they are limited to.
-func setPod(_, spec fields) {
+func setPod(spec fields) {
 	for _, list := range []string{"initContainers", "containers"} {
 		containers, _ := spec[list].([]any)
 		for _, c := range containers {
@@ -104,17 +103,15 @@ func setPod(_, spec fields) {
 	}
 }
 
-func setService(_, spec fields) {
-	kind := spec["type"]
-	if kind != "ExternalName" {
-		fill(spec, fields{"internalTrafficPolicy": "Cluster"})
-	}
-	if kind == "NodePort" || kind == "LoadBalancer" {
-		fill(spec, fields{"externalTrafficPolicy": "Cluster"})
-	}
-	if kind == "LoadBalancer" {
-		fill(spec, fields{"allocateLoadBalancerNodePorts": true})
-	}
+// ofServices are the defaults of Services by their type.
+var ofServices = map[any]fields{
+	"ClusterIP":    {"internalTrafficPolicy": "Cluster"},
+	"NodePort":     {"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster"},
+	"LoadBalancer": {"internalTrafficPolicy": "Cluster", "externalTrafficPolicy": "Cluster", "allocateLoadBalancerNodePorts": true},
+}
+
+func setService(spec fields) {
+	fill(spec, ofServices[spec["type"]])
 	if spec["sessionAffinity"] == "ClientIP" {
 		fill(spec, fields{"sessionAffinityConfig": fields{"clientIP": fields{"timeoutSeconds": int64(10800)}}})
 	}
@@ -177,22 +174,17 @@ func addDefaults(v any, around, field string) any {
 			v[i] = addDefaults(v[i], around, field)
 		}
 	case map[string]any:
-		for _, set := range []fields{defaults[field], defaults[around+"/"+field], pullPolicy(v), podSpec(v)} {
+		for _, set := range []fields{defaults[field], defaults[around+"/"+field], pullPolicy(v)} {
 			fill(v, set)
+		}
+		if v["containers"] != nil {
+			fill(v, ofPodSpec)
 		}
 		for key := range v {
 			v[key] = addDefaults(v[key], field, key)
 		}
 	}
 	return v
-}
-
-// podSpec has the defaults of the specification of a Pod, where the object is one.
-func podSpec(object map[string]any) fields {
-	if object["containers"] == nil {
-		return nil
-	}
-	return ofPodSpec
 }
 
 // pullPolicy has the default by the tag of the image of a container.

@@ -4,10 +4,12 @@
 package dryrun
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,11 +17,13 @@ import (
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -119,10 +123,9 @@ type run struct {
 // gets its own output as well.
 func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result {
 	x := &run{
-		Request: r, matcher: m, Caller: c,
+		Request: r, matcher: m, Caller: c, result: Result{Server: r.Answer, Stored: r.Stored},
 		reinvocations: map[inventory.Ref]bool{}, invoked: map[inventory.Ref]bool{},
 	}
-	x.result.Server, x.result.Stored = r.Answer, r.Stored
 	var err error
 	if x.object, err = x.firstObject(); err != nil {
 		x.result.Refused = err.Error()
@@ -134,9 +137,8 @@ func Call(ctx context.Context, m *admission.Matcher, r Request, c Caller) Result
 	}
 	x.result.After = x.object
 	x.validate(ctx)
-	patches := lists.Map(x.result.Steps,
-		func(s Step) inventory.Patch { return inventory.Patch{Webhook: s.Name, Changes: s.Patch} })
-	inventory.MarkOverwritten(patches)
+	inventory.MarkOverwritten(lists.Map(x.result.Steps,
+		func(s Step) inventory.Patch { return inventory.Patch{Webhook: s.Name, Changes: s.Patch} }))
 	x.compare()
 	return x.result
 }
@@ -203,9 +205,7 @@ func (x *run) round(ctx context.Context, number int) {
 
 // requireAgain has all that were called before and may be called again.
 func (x *run) requireAgain() {
-	for ref := range x.invoked {
-		x.reinvocations[ref] = true
-	}
+	maps.Copy(x.reinvocations, x.invoked)
 	clear(x.invoked)
 }
 
@@ -220,7 +220,7 @@ func (x *run) policies(number int) {
 				number == 1 && p.Reinvocation != admissionregistrationv1.IfNeededReinvocationPolicy {
 				continue
 			}
-			request := x.seenRequest()
+			request, step := x.seenRequest(), Step{Ref: p.Ref, Round: number, Outcome: Allowed}
 			verdict := x.matcher.MatchPolicy(request, p, b)
 			if verdict.Match == admission.No {
 				continue
@@ -230,13 +230,13 @@ func (x *run) policies(number int) {
 				after, err = x.decode(after)
 			}
 			if err != nil {
-				x.result.Steps = append(x.result.Steps,
-					Step{Ref: p.Ref, Round: number, Outcome: NotCalled, Message: "its changes cannot be computed here: " + err.Error()})
-				continue
+				step.Outcome, step.Message = NotCalled, "its changes cannot be computed here: "+err.Error()
+			} else {
+				step.Patch = changes
+				x.changed = x.changed || !reflect.DeepEqual(x.object, after)
+				x.object = x.withDefaults(after)
 			}
-			x.result.Steps = append(x.result.Steps, Step{Ref: p.Ref, Round: number, Outcome: Allowed, Patch: changes})
-			x.changed = x.changed || !reflect.DeepEqual(x.object, after)
-			x.object = x.withDefaults(after)
+			x.result.Steps = append(x.result.Steps, step)
 		}
 	}
 }
@@ -276,27 +276,26 @@ func (x *run) add(s Step) {
 // reports whether the API server takes the object for changed: it does not yet have the
 // defaults of what the patch replaces.
 func (x *run) callMutating(ctx context.Context, w *inventory.Webhook, step *Step) (changed bool) {
-	patch := x.call(ctx, w, x.object, step)
+	patch := x.call(ctx, w, step)
 	operations, err := jsonpatch.DecodePatch(patch)
-	switch {
-	case len(patch) == 0:
+	if len(patch) == 0 || err == nil && len(operations) == 0 {
 		return false
-	case err != nil:
+	}
+	if err != nil {
 		x.fail(w, step, fmt.Errorf("received undecodable patch in webhook response: %w", err))
 		return false
-	case len(operations) == 0:
-		return false
-	case x.object == nil:
+	}
+	if x.object == nil {
 		step.Outcome, step.Message = Refused, fmt.Sprintf("admission webhook %q attempted to modify the object, which is not supported for this operation", w.Name)
 		return false
 	}
-	after, changes, err := x.patched(x.object, patch)
+	after, changes, err := x.patched(patch)
 	if err != nil {
 		step.Outcome, step.Message = Refused, fmt.Sprintf("its patch does not apply: %v", err)
 		return false
 	}
-	changed = !reflect.DeepEqual(x.object, after)
 	input := x.object
+	changed = !reflect.DeepEqual(input, after)
 	x.object, step.Patch = x.withDefaults(after), changes
 	if len(inventory.Differences(input, x.object)) > 0 {
 		step.Again = x.changedAgain(ctx, w)
@@ -311,11 +310,11 @@ func (x *run) changedAgain(ctx context.Context, w *inventory.Webhook) []inventor
 	if !isCalled || second.Outcome != "" {
 		return nil
 	}
-	patch := x.call(ctx, w, x.object, &second)
+	patch := x.call(ctx, w, &second)
 	if second.Outcome != Allowed || len(patch) == 0 {
 		return nil
 	}
-	secondOutput, changes, err := x.patched(x.object, patch)
+	secondOutput, changes, err := x.patched(patch)
 	if err != nil || len(inventory.Differences(x.object, x.withDefaults(secondOutput))) == 0 {
 		return nil
 	}
@@ -323,20 +322,20 @@ func (x *run) changedAgain(ctx context.Context, w *inventory.Webhook) []inventor
 }
 
 // patched is the object as the API server decodes it after the patch, and its changes.
-func (x *run) patched(object map[string]any, patch []byte) (map[string]any, []inventory.Change, error) {
-	after, changes, err := inventory.ApplyPatch(object, patch)
+func (x *run) patched(patch []byte) (map[string]any, []inventory.Change, error) {
+	after, changes, err := inventory.ApplyPatch(x.object, patch)
 	if err == nil {
 		operations, _ := jsonpatch.DecodePatch(patch) // as above
-		text, _ := json.Marshal(object)
+		text, _ := json.Marshal(x.object)
 		text, _ = operations.Apply(text)
 		after, err = x.decodeText(after, text)
 	}
 	return after, changes, err
 }
 
-// call sends a review and fills in the step. It returns the patch of the answer.
-func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]any, step *Step) []byte {
-	review, err := x.newReview(w, object)
+// call sends a review of the object and fills in the step. It returns the patch of the answer.
+func (x *run) call(ctx context.Context, w *inventory.Webhook, step *Step) []byte {
+	review, err := x.newReview(w, x.object)
 	if err != nil {
 		x.fail(w, step, err)
 		return nil
@@ -351,22 +350,19 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]
 		step.Outcome, step.Message = NotCalled, err.Error()
 		return nil
 	}
+	var response *admissionv1.AdmissionResponse
 	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		x.fail(w, step, fmt.Errorf("failed to call webhook: %w", err))
-		return nil
+		err = fmt.Errorf("failed to call webhook: %w", cmp.Or(ctx.Err(), err))
+	} else {
+		response, err = verify(answer, review, w.Type)
 	}
-	response, err := verify(answer, review, w.Type)
 	if err != nil {
 		x.fail(w, step, err)
 		return nil
 	}
 	step.Outcome, step.Warnings = Allowed, response.Warnings
 	if !response.Allowed {
-		step.Outcome = Denied
-		step.Message = StatusText(webhookerrors.ToStatusErr(w.Name, response.Result).Status())
+		step.Outcome, step.Message = Denied, StatusText(webhookerrors.ToStatusErr(w.Name, response.Result).Status())
 		return nil
 	}
 	return response.Patch
@@ -374,16 +370,13 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, object map[string]
 
 // StatusText is the message of a status, with the causes that it has besides.
 func StatusText(status metav1.Status) string {
-	out := []string{status.Message}
-	if status.Details != nil {
-		for _, cause := range status.Details.Causes {
-			if described := strings.TrimPrefix(cause.Field+": "+cause.Message, ": "); !strings.Contains(status.Message,
-				cause.Message) {
-				out = append(out, described)
-			}
+	out := status.Message
+	for _, cause := range ptr.Deref(status.Details, metav1.StatusDetails{}).Causes {
+		if !strings.Contains(status.Message, cause.Message) {
+			out += "; " + strings.TrimPrefix(cause.Field+": "+cause.Message, ": ")
 		}
 	}
-	return strings.Join(out, "; ")
+	return out
 }
 
 // fail is a call without a valid answer.
@@ -414,7 +407,7 @@ func (x *run) validate(ctx context.Context) {
 		}
 		steps = append(steps, &step)
 		if step.Outcome == "" {
-			calls.Go(func() { x.call(ctx, w, x.object, &step) })
+			calls.Go(func() { x.call(ctx, w, &step) })
 		}
 	}
 	calls.Wait()
@@ -432,17 +425,15 @@ func (x *run) compare() {
 		return
 	}
 	for _, p := range inventory.Differences(x.result.After, x.Answer.Object) {
-		path := p.Pointer
-		if slices.ContainsFunc(ofServer,
-			func(name string) bool { return path == name || strings.HasPrefix(path, name+"/") }) {
+		isWithin := func(outer string) bool { return inventory.IsWithin(p.Pointer, outer) }
+		sets := func(c inventory.Change) bool { return isWithin(c.Path) || inventory.IsWithin(c.Path, p.Pointer) }
+		if slices.ContainsFunc(ofServer, isWithin) {
 			continue
 		}
-		d := Difference{Path: path}
+		d := Difference{Path: p.Pointer}
 		for _, s := range x.result.Steps {
-			for _, c := range s.Patch {
-				if set := c.Path; path == set || strings.HasPrefix(path, set+"/") || strings.HasPrefix(set, path+"/") {
-					d.Webhook = s.Name
-				}
+			if slices.ContainsFunc(s.Patch, sets) {
+				d.Webhook = s.Name
 			}
 		}
 		x.result.Differences = append(x.result.Differences, d)

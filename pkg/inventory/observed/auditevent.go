@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -91,9 +92,7 @@ func (t *auditTable) event(content []byte) error {
 	}
 	calls, unreadCall := e.calls()
 	outcomes, unreadFailure := e.outcomes(calls)
-	for series, o := range outcomes {
-		key := e.key()
-		key.Series, key.Outcome, key.Message = series, o.outcome, o.message
+	for _, key := range outcomes {
 		t.addRow(key, e.StageTimestamp)
 	}
 	for key := range e.changes(calls) {
@@ -101,8 +100,7 @@ func (t *auditTable) event(content []byte) error {
 	}
 	// An API server that handles it for another one logs it as well, without the webhooks.
 	if t.logs.RequestID != "" && e.AuditID == t.logs.RequestID && (t.result.Request == nil || len(outcomes) > 0) {
-		t.result.Request = e.request(outcomes)
-		t.result.Request.Calls = calls
+		t.result.Request = e.request(calls, outcomes)
 	}
 	return cmp.Or(unreadCall, unreadFailure)
 }
@@ -114,23 +112,6 @@ const (
 	keyValidatingFailedOpen = "failed-open.validating.webhook.admission.k8s.io/"
 	keyValidationFailure    = "validation.policy.admission.k8s.io/validation_failure"
 )
-
-// result is what became of a request at one webhook.
-type result struct {
-	outcome inventory.AuditOutcome
-	message string
-}
-
-// results are those of one request at all webhooks and policies.
-type results map[inventory.Series]result
-
-// note keeps the worse of two outcomes.
-func (s results) note(series inventory.Series, r result) {
-	rank := func(o inventory.AuditOutcome) int { return slices.Index(inventory.AuditOutcomes, o) }
-	if before, found := s[series]; !found || rank(r.outcome) < rank(before.outcome) {
-		s[series] = r
-	}
-}
 
 // annotationError says that an annotation of an event cannot be read; the event can.
 type annotationError struct {
@@ -215,29 +196,41 @@ func (e *auditEvent) objectName() string {
 	return sent.Metadata.GenerateName + "…"
 }
 
-// outcomes are those of the calls, of the annotations and of the message of the response.
-func (e *auditEvent) outcomes(calls []inventory.AuditCall) (out results, problem error) {
-	out = results{}
+type keysBySeries = map[inventory.Series]inventory.AuditKey
+
+// outcomes are those of the calls, of the annotations and of the message of the response: of
+// one webhook or policy, the worst.
+func (e *auditEvent) outcomes(calls []inventory.AuditCall) (out keysBySeries, problem error) {
+	out = keysBySeries{}
+	note := func(webhookType inventory.Type, name string, outcome inventory.AuditOutcome, message string) {
+		key := e.key()
+		key.Series, key.Outcome = inventory.Series{Type: webhookType, Name: name}, outcome
+		rank := func(k inventory.AuditKey) int { return slices.Index(inventory.AuditOutcomes, k.Outcome) }
+		if before, found := out[key.Series]; !found || rank(key) < rank(before) {
+			key.Message = e.pattern(message)
+			out[key.Series] = key
+		}
+	}
 	for _, c := range calls {
-		out.note(inventory.Series{Type: inventory.Mutating, Name: c.Webhook}, result{outcome: c.Outcome})
+		note(inventory.Mutating, c.Webhook, c.Outcome, "")
 	}
 	for key, value := range e.Annotations {
 		switch {
 		case strings.HasPrefix(key, keyValidatingFailedOpen):
-			out.note(inventory.Series{Type: inventory.Validating, Name: value},
-				result{outcome: inventory.AuditFailedOpen})
+			note(inventory.Validating, value, inventory.AuditFailedOpen, "")
 		case key == keyValidationFailure:
 			var failures []struct{ Policy, Message string }
 			if err := json.Unmarshal([]byte(value), &failures); err != nil {
 				problem = annotationError{key, err}
 			}
 			for _, f := range failures {
-				out.note(inventory.Series{Type: inventory.ValidatingPolicy, Name: f.Policy},
-					result{inventory.AuditViolated, e.pattern(f.Message)})
+				note(inventory.ValidatingPolicy, f.Policy, inventory.AuditViolated, f.Message)
 			}
 		}
 	}
-	e.refusal(out, calls)
+	if r := e.refusal(calls); r.Name != "" {
+		note(r.Type, r.Name, r.Outcome, r.Message)
+	}
 	return out, problem
 }
 
@@ -256,32 +249,32 @@ var refusals = []struct {
 	{regexp.MustCompile(`^(?:Internal error occurred: |failed to prune fields: .*: )?conversion (?:webhook )?for (\S+), Kind=\w+ (?:failed: |returned )`), inventory.Conversion, inventory.AuditFailed},
 }
 
-// refusal notes what refused the request, by the start of the message: what follows is
-// what a webhook writes. A mutating webhook that does is the last one that is called.
-func (e *auditEvent) refusal(out results, calls []inventory.AuditCall) {
-	message := e.ResponseStatus.Message
+// refusal is what refused the request, by the start of the message: what follows is what a
+// webhook writes. A mutating webhook that does is the last one that is called.
+func (e *auditEvent) refusal(calls []inventory.AuditCall) (out inventory.AuditKey) {
 	if e.ResponseStatus.Code < 400 {
-		return
+		return out
 	}
 	for _, r := range refusals {
-		groups := r.FindStringSubmatch(message)
+		groups := r.FindStringSubmatch(e.ResponseStatus.Message)
 		if groups == nil {
 			continue
 		}
-		series := inventory.Series{Type: r.webhookType, Name: strings.Clone(groups[1])}
-		switch r.webhookType {
-		case "":
-			series.Type = inventory.Validating
-			if n := len(calls); n > 0 && calls[n-1].Webhook == series.Name &&
-				calls[n-1].Outcome == inventory.AuditUnchanged {
-				series.Type = inventory.Mutating
-			}
-		case inventory.Conversion:
-			series.Name = e.ObjectRef.Resource + "." + e.ObjectRef.APIGroup
+		out.Type, out.Name, out.Outcome = r.webhookType, strings.Clone(groups[1]), r.outcome
+		out.Message = strings.TrimPrefix(e.ResponseStatus.Message, groups[0])
+		n := len(calls)
+		switch {
+		case r.webhookType == inventory.Conversion:
+			out.Name = e.ObjectRef.Resource + "." + e.ObjectRef.APIGroup
+		case r.webhookType != "":
+		case n > 0 && calls[n-1].Webhook == out.Name && calls[n-1].Outcome == inventory.AuditUnchanged:
+			out.Type, calls[n-1].Outcome = inventory.Mutating, r.outcome
+		default:
+			out.Type = inventory.Validating
 		}
-		out.note(series, result{r.outcome, e.pattern(strings.TrimPrefix(message, groups[0]))})
-		return
+		return out
 	}
+	return out
 }
 
 // variable is what differs between messages of the same cause: quoted names, and words
@@ -293,6 +286,9 @@ const maxMessage = 160
 // pattern is a message without its names and numbers, and without what it repeats of the
 // secrets of the object.
 func (e *auditEvent) pattern(message string) string {
+	if message == "" {
+		return ""
+	}
 	message = strings.Join(strings.Fields(text.Clean(variable.ReplaceAllString(e.secrets().Text(message), "…"))), " ")
 	if runes := []rune(message); len(runes) > maxMessage {
 		message = string(runes[:maxMessage-1]) + "…"
@@ -335,22 +331,19 @@ func (e *auditEvent) operation() string {
 	return strings.ToUpper(e.Verb)
 }
 
-func (e *auditEvent) request(results results) *inventory.AuditRequest {
+func (e *auditEvent) request(calls []inventory.AuditCall, outcomes keysBySeries) *inventory.AuditRequest {
 	key := e.key()
 	out := &inventory.AuditRequest{
-		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Resource: key.Resource,
-		Namespace: key.Namespace, Name: e.ObjectRef.Name,
-		Code: e.ResponseStatus.Code, Message: e.secrets().Text(e.ResponseStatus.Message), Operation: key.Operation,
-		Version: e.ObjectRef.APIVersion,
-		At:      map[inventory.Series]inventory.AuditOutcome{}, Level: e.Level,
+		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Operation: key.Operation,
+		Resource: key.Resource, Namespace: key.Namespace, Name: e.ObjectRef.Name, Level: e.Level, Calls: calls,
+		Version: path.Join(e.ObjectRef.APIGroup, e.ObjectRef.APIVersion),
+		Code:    e.ResponseStatus.Code, Message: e.secrets().Text(e.ResponseStatus.Message),
+		At: map[inventory.Series]inventory.AuditOutcome{},
 	}
-	for series, o := range results {
-		out.At[series] = o.outcome
+	for series, o := range outcomes {
+		out.At[series] = o.Outcome
 	}
-	if e.ObjectRef.APIGroup != "" {
-		out.Version = e.ObjectRef.APIGroup + "/" + out.Version
-	}
-	if len(e.RequestObject) > 0 && (e.Verb == "create" || e.Verb == "update") {
+	if e.Verb == "create" || e.Verb == "update" {
 		_ = json.Unmarshal(e.RequestObject, &out.Object) // the object of a patch is no object
 	}
 	return out

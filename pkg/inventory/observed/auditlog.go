@@ -130,47 +130,22 @@ func (t *auditTable) readLog(ctx context.Context, name string, reader io.Reader)
 		return t.readArchive(ctx, name, tar.NewReader(buffered))
 	}
 	t.result.Files = append(t.result.Files, name)
+	scanner := bufio.NewScanner(buffered)
 	if first, _, _ := bytes.Cut(start, []byte("\n")); slices.Contains([]string{"{", "["}, string(bytes.TrimSpace(first))) {
-		return t.readValues(ctx, name, buffered)
+		scanner.Split(scanValue)
 	}
-	return t.readLines(ctx, name, buffered)
+	return t.readEvents(ctx, name, scanner)
 }
 
-// readValues reads events as jq prints them, over many lines, or as an array of them.
-func (t *auditTable) readValues(ctx context.Context, name string, reader io.Reader) error {
-	limited := &io.LimitedReader{R: reader}
-	values := json.NewDecoder(limited)
-	for number := 1; ctx.Err() == nil; number++ {
-		var value json.RawMessage
-		limited.N = maxEvent
-		switch err := values.Decode(&value); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF) && limited.N == 0:
-			return fmt.Errorf("a JSON value is longer than %d MiB: what follows is not read", maxEvent>>20)
-		case err != nil:
-			return err
-		}
-		t.count(len(value))
-		items := []json.RawMessage{value}
-		if value[0] == '[' {
-			if err := json.Unmarshal(value, &items); err != nil {
-				return err
-			}
-		}
-		for _, item := range items {
-			var line bytes.Buffer
-			if err := json.Compact(&line, item); err != nil {
-				return err
-			}
-			t.result.Lines++
-			if problem := t.line(line.Bytes()); problem != nil {
-				t.breakAt(name, number, problem)
-			}
-			t.covers(stageTime(line.Bytes()))
-		}
+// scanValue splits what jq prints into its values: over many lines, or in an array.
+func scanValue(text []byte, atEOF bool) (advance int, value []byte, err error) {
+	start := len(text) - len(bytes.TrimLeft(text, " \t\r\n[],"))
+	values := json.NewDecoder(bytes.NewReader(text[start:]))
+	err = values.Decode((*json.RawMessage)(&value))
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && !atEOF { // the rest is not read yet
+		return start, nil, nil
 	}
-	return ctx.Err()
+	return start + int(values.InputOffset()), value, err
 }
 
 func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.Reader) error {
@@ -191,20 +166,18 @@ func (t *auditTable) readArchive(ctx context.Context, name string, members *tar.
 	}
 }
 
-// readLines reads the lines of a log. Those that concern neither webhooks nor policies,
+// readEvents reads the lines of a log. Those that concern neither webhooks nor policies,
 // which are nearly all, say what time it covers. A file of which no line is an event is an
 // error.
-func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reader) error {
-	scanner := bufio.NewScanner(reader)
+func (t *auditTable) readEvents(ctx context.Context, name string, scanner *bufio.Scanner) error {
 	scanner.Buffer(make([]byte, 0, 64<<10), maxEvent)
-	lines, broken, reason := 0, 0, error(nil)
+	before, broken, reason := t.result.Lines, int64(0), error(nil)
 	for number := 1; ctx.Err() == nil && scanner.Scan(); number++ {
 		t.count(len(scanner.Bytes()) + 1)
 		line := bytes.TrimSpace(scanner.Bytes())
 		if len(line) == 0 {
 			continue
 		}
-		lines++
 		t.result.Lines++
 		if problem := t.line(line); problem != nil {
 			if _, isEvent := problem.(annotationError); !isEvent {
@@ -215,14 +188,10 @@ func (t *auditTable) readLines(ctx context.Context, name string, reader io.Reade
 		}
 		t.covers(stageTime(line))
 	}
-	err := ctx.Err()
-	if err == nil {
-		err = scanner.Err()
-	}
-	switch {
+	switch err := cmp.Or(ctx.Err(), scanner.Err()); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return fmt.Errorf("a line is longer than %d MiB: what follows is not read", maxEvent>>20)
-	case err == nil && lines > 0 && lines == broken:
+		return fmt.Errorf("an event is longer than %d MiB: what follows is not read", maxEvent>>20)
+	case err == nil && broken > 0 && broken == t.result.Lines-before:
 		return fmt.Errorf("no line of it is an event of %s; the first one: %w", auditVersion, reason)
 	default:
 		return err

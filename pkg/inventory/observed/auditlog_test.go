@@ -2,6 +2,7 @@ package observed
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -260,7 +261,7 @@ func TestAuditLogErrors(t *testing.T) {
 	if n := counted(log)["validating deny.registry.example denied"]; n < 3*20 {
 		t.Errorf("%d denials, want those before the end of the truncated file too", n)
 	}
-	for text, want := range map[string]string{"": "no line of it is an event", event(`"a":""`) + strings.Repeat("x", maxEvent+1): "a line is longer than 8 MiB"} {
+	for text, want := range map[string]string{"": "no line of it is an event", event(`"a":""`) + strings.Repeat("x", maxEvent+1): "an event is longer than 8 MiB"} {
 		if _, errs := readText(t, text); len(errs) != 1 || !strings.Contains(errs[0].Message, want) {
 			t.Errorf("%.20q: %v", text, errs)
 		}
@@ -318,7 +319,7 @@ func FuzzAuditLog(f *testing.F) {
 			}
 		}
 		table := newAuditTable(AuditLogs{RequestID: "x"})
-		err := table.readLines(t.Context(), "x", iotest.OneByteReader(bytes.NewReader(data)))
+		err := table.readEvents(t.Context(), "x", bufio.NewScanner(iotest.OneByteReader(bytes.NewReader(data))))
 		if got := table.result; err != nil && got.Broken < got.Lines || got.Lines != want || got.Broken > want || got.Bytes != int64(len(data)) {
 			t.Errorf("%d lines, %d broken, %d bytes, want %d lines of %d bytes; %v", got.Lines, got.Broken, got.Bytes, want, len(data), err)
 		}
