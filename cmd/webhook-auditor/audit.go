@@ -125,16 +125,12 @@ func (a *audit) run(ctx context.Context, args []string, s streams) error {
 	return cmp.Or(err, printErrors(document.Errors, s), exitStatus(document.Findings, a.failOn))
 }
 
-// emptyAdvice ends the refusal of a PATH that holds nothing, for who can name another.
-const emptyAdvice = ": name another PATH; audit and diff take --allow-empty"
-
 // checkRead refuses a PATH that holds nothing to audit: one that is wrong would pass for
 // ever.
 func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 	if len(paths) == 0 || in.allowEmpty || len(s.Errors) > 0 || !isEmpty(s) {
 		return nil
 	}
-	names := lists.Map(paths, func(path string) string { return inventory.Input{Path: path}.Name() })
 	var reasons []string
 	for _, input := range s.Inputs {
 		for _, lack := range input.Lacks {
@@ -144,8 +140,9 @@ func (in *input) checkRead(paths []string, s *inventory.Snapshot) error {
 		}
 	}
 	if len(reasons) == 0 {
-		reasons = []string{"no webhook configuration, CRD or admission policy in it" + emptyAdvice}
+		reasons = []string{"no webhook configuration, CRD or admission policy in it" + in.emptyAdvice}
 	}
+	names := lists.Map(s.Inputs, inventory.Input.Name)
 	return fmt.Errorf("reading %s: %s", strings.Join(names, ", "), strings.Join(reasons, "; "))
 }
 
@@ -403,9 +400,12 @@ type input struct {
 	// checks are opt-in checks to run beside those of the Policy.
 	checks     []string
 	allowEmpty bool
+	// emptyAdvice ends the refusal of a PATH that holds nothing, where a flag allows it.
+	emptyAdvice string
 }
 
 func (in *input) allowEmptyFlag(flags *pflag.FlagSet) {
+	in.emptyAdvice = ": name another PATH, or set --allow-empty"
 	flags.BoolVar(&in.allowEmpty, "allow-empty", false, "a PATH without webhooks, policies or CRDs is no error")
 }
 
@@ -482,7 +482,7 @@ func (in *input) objects(paths []string, s streams) (inventory.Objects, error) {
 	}
 	line := newProgress(s.err)
 	objects, summary := manifest.Read(paths,
-		manifest.Options{Stdin: s.reader, Server: server, Progress: func(files, objects int) {
+		manifest.Options{Stdin: s.reader, StdinName: s.readerName, Server: server, Progress: func(files, objects int) {
 			line.show("reading: %d files, %d objects", files, objects)
 		}})
 	line.clear()

@@ -30,7 +30,7 @@ func TestCases(t *testing.T) {
 // it takes the flags of explain, reads a request from each line of standard input as the command
 // line has it, and answers each in JSON. What it asks of the cluster is read once.
 func explainRequests() {
-	s := streams{os.Stdin, os.Stdout, os.Stderr}
+	s := streams{reader: os.Stdin, out: os.Stdout, err: os.Stderr}
 	e := &explain{}
 	c := e.command(s)
 	c.RunE = func(c *cobra.Command, _ []string) error { return e.each(c.Context(), s) }

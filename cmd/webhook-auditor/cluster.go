@@ -15,7 +15,9 @@ import (
 // clusterFlags name a cluster and how its API server routes.
 type clusterFlags struct {
 	kubeconfig, context, routing string
-	overrides                    clientcmd.ConfigOverrides
+	// named is how the user names a cluster or files.
+	named     string
+	overrides clientcmd.ConfigOverrides
 }
 
 func registerCluster(flags *pflag.FlagSet) *clusterFlags {
@@ -26,7 +28,7 @@ func registerCluster(flags *pflag.FlagSet) *clusterFlags {
 
 // registerConnection is for commands that do not look at backends.
 func registerConnection(flags *pflag.FlagSet) *clusterFlags {
-	a := &clusterFlags{}
+	a := &clusterFlags{named: "--kubeconfig and --context, or files, by PATH or --from"}
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "path to the kubeconfig (default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod)")
 	flags.StringVar(&a.context, "context", "", "kubeconfig context to use")
 	flags.StringVar(&a.overrides.AuthInfo.Impersonate, "as", "", "user to impersonate")
@@ -56,7 +58,7 @@ func (a *clusterFlags) config() (*rest.Config, error) {
 		err = errors.New("there is none")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading kubeconfig: %w; name a cluster with --kubeconfig and --context, or files, by PATH or --from", err)
+		return nil, fmt.Errorf("reading kubeconfig: %w; name a cluster with %s", err, a.named)
 	}
 	config.UserAgent = "webhook-auditor"
 	return config, nil

@@ -26,6 +26,8 @@ const program = "webhook-auditor"
 type streams struct {
 	reader   io.Reader
 	out, err io.Writer
+	// readerName is that of the reader in messages, where it is not the standard input.
+	readerName string
 }
 
 // action runs a command with the arguments that are no flags.

@@ -126,7 +126,7 @@ func (d *diff) snapshots(ctx context.Context, args []string, s streams) (out [3]
 	d.applied = &updated
 	old, err := d.objects(ctx, s)
 	if err != nil && !alone && len(d.paths) == 0 {
-		return out, fmt.Errorf("diff: without OLD or --from, NEW is compared with a cluster: %w", err)
+		return out, fmt.Errorf("diff: what is given alone is compared with a cluster: %w", err)
 	}
 	if err != nil {
 		return out, err

@@ -172,9 +172,9 @@ func (e *explain) apiServerErrors(s streams) ([]diagnose.APIServerError, error) 
 	if len(found) == 0 {
 		says := diagnose.Unrecognized(text)
 		if strings.HasPrefix(says, diagnose.NotRecognized) {
-			says += `; pass the complete message in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`
+			says += `; pass the complete message, as 'failed calling webhook "NAME": …'`
 		}
-		return nil, usageError{errors.New("explain --error: " + says)}
+		return nil, usageError{errors.New("explain: " + says)}
 	}
 	return found, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (r *requestFlags) read(args []string, s streams) (requestArguments, error) 
 	err := arguments.CheckOperation(a.operation)
 	if err == nil && r.labeled() {
 		if a.subject.Labels, err = parseLabels(r.labels); err != nil {
-			err = fmt.Errorf("--labels %q: %w", r.labels, err)
+			err = fmt.Errorf("labels %q: %w", r.labels, err)
 		}
 	}
 	if err = errors.Join(err, a.subject.Contradiction()); err != nil {
@@ -153,7 +154,11 @@ func (r *requestFlags) object(s streams) (map[string]any, error) {
 		err = errors.New("must be one object, not a list")
 	}
 	if err != nil {
-		return nil, usageError{fmt.Errorf("reading the object %s: %w", inventory.Input{Path: r.file}.Name(), err)}
+		name := inventory.Input{Path: r.file}.Name()
+		if r.file == "-" {
+			name = cmp.Or(s.readerName, name)
+		}
+		return nil, usageError{fmt.Errorf("reading the object %s: %w", name, err)}
 	}
 	return found[0], nil
 }

@@ -23,6 +23,7 @@ import (
 
 type impactFlags struct {
 	source
+	names          impactNames
 	down           []string
 	nodes, deleted []string
 	// namespace is that of Services without one.
@@ -30,8 +31,11 @@ type impactFlags struct {
 	output, failOn string
 }
 
+// impactNames are those of what impact is asked with.
+type impactNames struct{ configuration, down, nodes, deleted string }
+
 func impactCommand(s streams) *cobra.Command {
-	i := &impactFlags{}
+	i := &impactFlags{names: impactNames{"CONFIGURATION[/NAME]", "--down", "--down-node", "--delete"}}
 	c := &cobra.Command{
 		Use:   "impact [TYPE/]CONFIGURATION[/NAME] | WEBHOOK | [TYPE/]POLICY | apiservice/NAME | --down NAMESPACE/SERVICE | --down-node NODE | --delete CONFIGURATION",
 		Short: "Show what a webhook adds to the cluster, or what happens when its backend, a node or a configuration goes away",
@@ -117,16 +121,17 @@ func (i *impactFlags) run(ctx context.Context, args []string, s streams) error {
 }
 
 func (i *impactFlags) checkArguments(args []string) error {
-	changes := len(i.down) + len(i.nodes) + len(i.deleted)
+	n, changes := i.names, len(i.down)+len(i.nodes)+len(i.deleted)
 	switch {
 	case len(args) > 1:
 		return usageError{fmt.Errorf("impact: unexpected argument %q", args[1])}
 	case len(args)+changes == 0:
-		return usageError{errors.New("impact: must be given CONFIGURATION[/NAME], --down, --down-node or --delete")}
+		return usageError{fmt.Errorf("impact: must be given %s, %s, %s or %s", n.configuration, n.down, n.nodes, n.deleted)}
 	case len(args) > 0 && (i.failOn != "critical" && i.failOn != never || i.namespace != ""):
 		return usageError{errors.New("impact: --fail-on and --namespace: must be given with --down, --down-node or --delete")}
 	case len(args) > 0 && changes > 0:
-		return usageError{errors.New("impact: --down, --down-node and --delete must be given without CONFIGURATION")}
+		return usageError{fmt.Errorf("impact: %s, %s and %s must be given without %s", n.down, n.nodes, n.deleted,
+			n.configuration)}
 	}
 	return nil
 }
@@ -139,10 +144,12 @@ func (i *impactFlags) change() (impact.Change, error) {
 			d.Type, d.Name = t.Type, t.Configuration
 		}
 		if d.Type.IsPolicy() {
-			return c, usageError{fmt.Errorf("--delete: must be a webhook configuration, not %q: %s impact %s says what a policy does, and what follows if its bindings are deleted", name, program, name)}
+			return c, usageError{fmt.Errorf("%s: must be a webhook configuration, not %q: impact %s says what a policy does,"+
+				" and what follows if its bindings are deleted", i.names.deleted, name, name)}
 		}
 		if d.Type == inventory.Conversion {
-			return c, usageError{fmt.Errorf("--delete: must be a webhook configuration, not %q: a CRD goes with all of its objects", name)}
+			return c, usageError{fmt.Errorf("%s: must be a webhook configuration, not %q: a CRD goes with all of its objects",
+				i.names.deleted, name)}
 		}
 		if !slices.Contains(c.Configurations, d) {
 			c.Configurations = append(c.Configurations, d)
@@ -154,7 +161,7 @@ func (i *impactFlags) change() (impact.Change, error) {
 		}
 		namespace, service, ok := strings.Cut(name, "/")
 		if !ok || namespace == "" || service == "" || strings.Contains(service, "/") {
-			return c, usageError{fmt.Errorf("--down: must be NAMESPACE/SERVICE, or SERVICE with --namespace, not %q", name)}
+			return c, usageError{fmt.Errorf("%s: must be NAMESPACE/SERVICE, not %q", i.names.down, name)}
 		}
 		if key := (inventory.Key{Namespace: namespace, Name: service}); !slices.Contains(c.Services, key) {
 			c.Services = append(c.Services, key)

@@ -19,7 +19,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/cmd/webhook-auditor/arguments"
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter/report"
-	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
@@ -46,6 +45,7 @@ names neither files nor clusters. Nothing listens, and nothing is written.`,
 	flags.StringArrayVar(&a.paths, "from", nil, "file, directory or archive to read instead of a cluster; may be repeated")
 	a.input = inputFlags(flags)
 	a.access = registerCluster(groups.FlagSet("cluster"))
+	a.access.named = "--kubeconfig and --context of " + program + " mcp, or files with its --from"
 	addFlags(c, &groups)
 	return c
 }
@@ -143,23 +143,11 @@ type call struct {
 	stdin, input string
 }
 
-// asArguments has an error name the arguments of a tool for the flags and words of a command, which
-// agents do not pass. Longer words come before their beginnings.
-var asArguments = strings.NewReplacer(
-	"--down-node", "downNodes", "--down", "down", "--delete", "delete", "--labels", "labels", "--error", "error",
-	"CONFIGURATION[/NAME]", "configuration", "CONFIGURATION", "configuration",
-	", or SERVICE with --namespace", "", program+" impact ", "impact of ",
-	` in single quotes, as 'failed calling webhook "NAME": …', or - for stdin`, "",
-	emptyAdvice, "", "diff: without OLD or --from, NEW is compared with a cluster: ", "diff: ",
-	"name a cluster with --kubeconfig and --context, or files, by PATH or --from",
-	"the user who starts "+program+" mcp names a cluster with --kubeconfig and --context, or files with --from",
-)
-
 // answer runs a command and returns what it prints; findings are no error, and what
 // can be read is an answer where some cannot. A panic costs this answer alone.
 func (c call) answer(ctx context.Context) *mcp.CallToolResult {
 	var stdout, stderr bytes.Buffer
-	s := streams{reader: strings.NewReader(c.stdin), out: &stdout, err: messages{&stderr}}
+	s := streams{strings.NewReader(c.stdin), &stdout, messages{&stderr}, c.input}
 	err := interrupted(ctx, func() (err error) {
 		defer func() {
 			if fault := recover(); fault != nil {
@@ -170,9 +158,7 @@ func (c call) answer(ctx context.Context) *mcp.CallToolResult {
 	})
 	code := exit(err, s.err)
 	result := &mcp.CallToolResult{IsError: code == exitUsage || code == exitError && stdout.Len() == 0}
-	ofInput := strings.NewReplacer(inventory.Input{Path: "-"}.Name(), c.input, "<stdin>", c.input)
-	said := ofInput.Replace(asArguments.Replace(stderr.String()))
-	for _, text := range []string{stdout.String(), said} {
+	for _, text := range []string{stdout.String(), stderr.String()} {
 		if text != "" {
 			result.Content = append(result.Content, &mcp.TextContent{Text: text})
 		}
@@ -233,6 +219,7 @@ func (a *agents) impact(tool impactTool) (call, error) {
 	format, err := choice("format", tool.Format, toolFormats)
 	c := impactFlags{
 		source: a.source, output: format, failOn: never, down: tool.Down, nodes: tool.DownNodes, deleted: tool.Delete,
+		names: impactNames{"configuration", "down", "downNodes", "delete"},
 	}
 	args := slices.DeleteFunc([]string{tool.Configuration}, func(s string) bool { return s == "" })
 	return call{run: c.run, args: args}, err

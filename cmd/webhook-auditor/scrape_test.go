@@ -43,7 +43,7 @@ func TestScrape(t *testing.T) {
 			defer server.Close()
 			token := must.File(t, "token", "secret")
 			var out, stderr bytes.Buffer
-			code := exit(run(t.Context(), []string{"scrape", server.URL, "--token-file", token, "--insecure-skip-tls-verify"}, streams{nil, &out, &stderr}), &stderr)
+			code := exit(run(t.Context(), []string{"scrape", server.URL, "--token-file", token, "--insecure-skip-tls-verify"}, streams{out: &out, err: &stderr}), &stderr)
 			if code != min(len(test.err), exitError) || !strings.Contains(out.String(), test.out) || !strings.Contains(stderr.String(), test.err) {
 				t.Errorf("exit code %d, output %q, error %q", code, &out, &stderr)
 			}
@@ -57,7 +57,7 @@ func TestScrapeVerifies(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
 	defer server.Close()
 	var stderr bytes.Buffer
-	if code := exit(run(t.Context(), []string{"scrape", server.URL}, streams{nil, &stderr, &stderr}), &stderr); code != exitError || !strings.Contains(stderr.String(), "certificate") {
+	if code := exit(run(t.Context(), []string{"scrape", server.URL}, streams{out: &stderr, err: &stderr}), &stderr); code != exitError || !strings.Contains(stderr.String(), "certificate") {
 		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }

@@ -273,7 +273,7 @@ func explainRequest(m *admission.Matcher, q page.Request) (admission.Chain, erro
 	if q.Object != "" {
 		request.file = "-"
 	}
-	arguments, err := request.read(flags.Args(), streams{reader: strings.NewReader(q.Object)})
+	arguments, err := request.read(flags.Args(), streams{reader: strings.NewReader(q.Object), readerName: "in the box"})
 	if err != nil {
 		return admission.Chain{}, err
 	}

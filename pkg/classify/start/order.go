@@ -100,9 +100,10 @@ func (o *order) stuckWebhooks() []Blocked {
 		if o.addBlockers(blockers, class); o.classes[class].network {
 			maps.Copy(blockers, everyPod)
 		}
-		by := slices.Sorted(maps.Keys(blockers))
-		all := slices.SortedFunc(slices.Values(slices.Concat(keys, together[fmt.Sprint(by)].Services)), inventory.Key.Compare)
-		together[fmt.Sprint(by)] = Blocked{all, by}
+		webhooks := slices.Sorted(maps.Keys(blockers))
+		id := fmt.Sprint(webhooks)
+		all := slices.Concat(keys, together[id].Services)
+		together[id] = Blocked{slices.SortedFunc(slices.Values(all), inventory.Key.Compare), webhooks}
 	}
 	return slices.SortedFunc(maps.Values(together),
 		func(a, b Blocked) int { return a.Services[0].Compare(b.Services[0]) })

@@ -186,7 +186,7 @@ func outcomeOf(value ref.Val, err error) outcome {
 		return outcome{Match: No}
 	}
 	if unknown, ok := value.(*types.Unknown); ok && strings.Contains(unknown.String(), "userInfo") {
-		return outcome{Match: Maybe, doubt: "depends on who asks (--as, --as-group)"}
+		return outcome{Match: Maybe, doubt: "depends on who asks"}
 	}
 	return outcome{Match: Maybe, doubt: "needs more than is known of the request"}
 }

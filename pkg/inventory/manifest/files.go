@@ -98,11 +98,12 @@ func (in *input) name() string {
 }
 
 func (r *reader) path(input *input) {
-	f := &file{input: input, name: input.name(), plain: true}
 	if input.path == "-" {
-		r.file(f, r.stdin)
+		input.path = r.stdinName
+		r.file(&file{input: input, name: input.name(), plain: true}, r.stdin)
 		return
 	}
+	f := &file{input: input, name: input.name(), plain: true}
 	opened, err := os.Open(input.path)
 	if err != nil {
 		input.absent = true

@@ -15,8 +15,9 @@ import (
 
 // Options configure Read; all of them are optional.
 type Options struct {
-	// Stdin is what the path "-" stands for; nil is empty.
-	Stdin io.Reader
+	// Stdin is what the path "-" stands for, and StdinName what messages call it; nil is empty.
+	Stdin     io.Reader
+	StdinName string
 	// Server is the version that the user names, which no input has to state.
 	Server inventory.Version
 	// Progress is called after each file.
@@ -31,9 +32,10 @@ type Options struct {
 // archive is written "archive!file".
 func Read(paths []string, options Options) (inventory.Objects, Summary) {
 	r := reader{
-		stdin:  cmp.Or[io.Reader](options.Stdin, strings.NewReader("")),
-		limits: cmp.Or(options.limits, defaultLimits),
-		kept:   kept{index: map[inventory.SourceKey]int{}},
+		stdin:     cmp.Or[io.Reader](options.Stdin, strings.NewReader("")),
+		stdinName: cmp.Or(options.StdinName, "-"),
+		limits:    cmp.Or(options.limits, defaultLimits),
+		kept:      kept{index: map[inventory.SourceKey]int{}},
 
 		origins: map[string]map[string]origin{},
 	}
@@ -62,9 +64,10 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 }
 
 type reader struct {
-	stdin    io.Reader
-	limits   limits
-	progress func(files, objects int)
+	stdin     io.Reader
+	stdinName string
+	limits    limits
+	progress  func(files, objects int)
 	kept
 	// origins are the places of the objects in the files of kustomizations.
 	origins map[string]map[string]origin
