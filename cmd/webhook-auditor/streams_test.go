@@ -43,42 +43,14 @@ func hostileInput(t *testing.T) string {
 	return must.File(t, "input.yaml", out.String())
 }
 
-// hostileCommands are what each command does with the names of FILE, and with those that
-// a user was made to paste.
-var hostileCommands = map[string][]string{
-	"audit": {
-		"FILE", "FILE -o table", "FILE -o json", "FILE -o sarif", "FILE -o markdown",
-		"FILE -n policy", "FILE -n NAME", "validatingwebhookconfiguration/policy FILE", "validatingwebhookconfiguration/NAME FILE",
-		"FILE --server-version NAME", "NAME", "FILE -o NAME", "FILE --config NAME",
-	},
-	"explain": {
-		"create pods --from FILE", "create pods -o json --from FILE", "create policy.example.com --from FILE", "create NAME --from FILE", "NAME pods --from FILE",
-		"-f FILE --from FILE", "-f NAME --from FILE", "--error NAME --from FILE", "--error NAME --from FILE -o json",
-	},
-	"impact": {
-		"policy --from FILE", "NAME --from FILE", "NAME --from FILE -o json", "validatingwebhookconfiguration/policy --from FILE",
-		"validatingadmissionpolicy/policy --from FILE", "validatingadmissionpolicy/NAME --from FILE", "--delete mutatingadmissionpolicy/NAME --from FILE",
-		"--down policy/policy --from FILE", "--down NAME --from FILE", "--delete policy --from FILE", "--delete NAME --from FILE", "--down-node policy --from FILE", "--down-node NAME --from FILE",
-	},
-	"diff": {
-		"testdata/webhooks.yaml FILE", "FILE testdata/webhooks.yaml", "testdata/webhooks.yaml FILE -o json", "testdata/webhooks.yaml FILE -o markdown",
-		"NAME testdata/webhooks.yaml", "FILE FILE -o NAME", "NAME NAME NAME",
-	},
-	"mcp":        {"NAME", "--config NAME"},
-	"top":        {"NAME", "--metrics FILE", "--context NAME"},
-	"run":        {"NAME", "--degraded NAME", "--config NAME", "--kubeconfig FILE"},
-	"scrape":     {"NAME"},
-	"print":      {"NAME"},
-	"demo":       {"NAME"},
-	"version":    {"NAME", "-o NAME"},
-	"checks":     {"NAME"},
-	"completion": {"NAME"},
-}
-
 // TestHostileNames: no command lets a name move the cursor, hide or turn text, or
 // begin a line as a command to a CI system does.
 func TestHostileNames(t *testing.T) {
 	file := hostileInput(t)
+	hostileCommands := map[string][]string{}
+	for _, row := range must.Rows(t, "testdata/hostile.tsv", 2) {
+		hostileCommands[row[0]] = append(hostileCommands[row[0]], row[1])
+	}
 	for _, c := range newRoot(program, streams{}).Commands() {
 		lines := hostileCommands[c.Name()]
 		if len(lines) == 0 {

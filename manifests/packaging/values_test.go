@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -82,69 +83,31 @@ func TestValuesAreDocumented(t *testing.T) {
 	}
 }
 
-// uses are each value, changed, and what that makes of the objects.
-var uses = map[string]struct{ values, want string }{
-	"image.repository":               {`{image: {repository: registry.example.com/auditor}}`, "image: registry.example.com/auditor:latest"},
-	"image.tag":                      {`{image: {tag: "sha256:0123"}}`, "image: webhook-auditor@sha256:0123"},
-	"image.pullPolicy":               {`{image: {pullPolicy: Always}}`, "imagePullPolicy: Always"},
-	"imagePullSecrets":               {`{imagePullSecrets: [{name: registry}]}`, "imagePullSecrets:\n      - name: registry"},
-	"replicas":                       {`{replicas: 3}`, "replicas: 3"},
-	"policy":                         {`{policy: {platformNamespaces: [mine]}}`, "policy.yaml: |\n    platformNamespaces:\n    - mine"},
-	"extraArgs":                      {`{extraArgs: [--degraded=evaluate]}`, "- --degraded=evaluate"},
-	"resources":                      {`{resources: {limits: {memory: 1Gi}}}`, "memory: 1Gi"},
-	"priorityClassName":              {`{priorityClassName: mine}`, "priorityClassName: mine"},
-	"nodeSelector":                   {`{nodeSelector: {disk: ssd}}`, "nodeSelector:\n        disk: ssd"},
-	"tolerations":                    {`{tolerations: [{key: mine, operator: Exists}]}`, "key: mine"},
-	"podAnnotations":                 {`{podAnnotations: {mine: "yes"}}`, `mine: "yes"`},
-	"podLabels":                      {`{podLabels: {mine: "yes"}}`, `mine: "yes"`},
-	"affinity":                       {`{affinity: {nodeAffinity: {}}}`, "nodeAffinity: {}"},
-	"extraEnv":                       {`{extraEnv: [{name: HTTPS_PROXY, value: mine}]}`, "name: HTTPS_PROXY"},
-	"serviceAccount.annotations":     {`{serviceAccount: {annotations: {mine: "yes"}}}`, `mine: "yes"`},
-	"ingress.enabled":                {`{ingress: {enabled: true, host: a.example.com}}`, "kind: Ingress"},
-	"ingress.className":              {`{ingress: {enabled: true, host: a.example.com, className: mine}}`, "ingressClassName: mine"},
-	"ingress.annotations":            {`{ingress: {enabled: true, host: a.example.com, annotations: {mine: "yes"}}}`, `mine: "yes"`},
-	"ingress.host":                   {`{ingress: {enabled: true, host: a.example.com}}`, "host: a.example.com"},
-	"ingress.tlsSecretName":          {`{ingress: {enabled: true, host: a.example.com, tlsSecretName: mine}}`, "secretName: mine"},
-	"httpRoute.enabled":              {`{httpRoute: {enabled: true, parentRefs: [{name: web}]}}`, "kind: HTTPRoute"},
-	"httpRoute.parentRefs":           {`{httpRoute: {enabled: true, parentRefs: [{name: web}]}}`, "- name: web"},
-	"httpRoute.hostnames":            {`{httpRoute: {enabled: true, parentRefs: [{name: web}], hostnames: [a.example.com]}}`, "- a.example.com"},
-	"namespace.create":               {`{namespace: {create: true}}`, "kind: Namespace"},
-	"crd.install":                    {`{crd: {install: false}}`, "!kind: CustomResourceDefinition"},
-	"probe.enabled":                  {`{probe: {enabled: false}}`, "!- --probe=tls"},
-	"tls.secretName":                 {`{tls: {secretName: mine}}`, "secretName: mine"},
-	"resourceQuota.enabled":          {`{resourceQuota: {enabled: false}}`, "!kind: ResourceQuota"},
-	"networkPolicy.enabled":          {`{networkPolicy: {enabled: false}}`, "!kind: NetworkPolicy"},
-	"networkPolicy.apiServerPorts":   {`{probe: {enabled: false}, networkPolicy: {apiServerPorts: [16443]}}`, "port: 16443"},
-	"prometheusOperator.enabled":     {`{prometheusOperator: {enabled: true}}`, "kind: PrometheusRule"},
-	"prometheusOperator.labels":      {`{prometheusOperator: {enabled: true, labels: {release: mine}}}`, "release: mine"},
-	"prometheusOperator.interval":    {`{prometheusOperator: {enabled: true, interval: 7s}}`, "interval: 7s"},
-	"alerts.clusterLabel":            {`{prometheusOperator: {enabled: true}, alerts: {clusterLabel: fleet}}`, "on (fleet, type, name)"},
-	"alerts.runbookBaseURL":          {`{prometheusOperator: {enabled: true}, alerts: {runbookBaseURL: "https://example.com/"}}`, "runbook_url: https://example.com/rules/runbooks/WebhookSlow.md"},
-	"alerts.labels":                  {`{prometheusOperator: {enabled: true}, alerts: {labels: {team: platform}}}`, "team: platform"},
-	"alerts.severities":              {`{prometheusOperator: {enabled: true}, alerts: {severities: enhancement}}`, `{failure="conversion"} > 0.01`},
-	"alerts.disabled":                {`{prometheusOperator: {enabled: true}, alerts: {disabled: [WebhookSlow]}}`, "kind: PrometheusRule"},
-	"alerts.critical":                {`{prometheusOperator: {enabled: true}, alerts: {disabled: [], critical: [WebhookFailingOpen]}}`, "severity: critical"},
-	"alerts.thresholds":              {`{prometheusOperator: {enabled: true}, alerts: {thresholds: {WebhookFailingOpen: 0.123}}}`, "0.123"},
-	"statusPage.url":                 {`{prometheusOperator: {enabled: true}, statusPage: {url: "https://auditor.example.com/"}}`, "page_url: https://auditor.example.com/"},
-	"grafana.enabled":                {`{grafana: {enabled: true}}`, "grafana_dashboard:"},
-	"grafana.folder":                 {`{grafana: {enabled: true, folder: Mine}}`, "grafana_folder: Mine"},
-	"grafana.labels":                 {`{grafana: {enabled: true, labels: {mine: "yes"}}}`, `mine: "yes"`},
-	"openshift.enabled":              {`{openshift: {enabled: true}}`, "kind: PrometheusRule"},
-	"openshift.serviceDiscoveryRole": {`{openshift: {enabled: true, serviceDiscoveryRole: Endpoints}}`, "serviceDiscoveryRole: Endpoints"},
+// uses has each value, the values that change it, and what that makes of the objects.
+//
+//go:embed testdata/uses.tsv
+var uses string
+
+// use returns the values that change one, and what that makes of the objects.
+func use(t *testing.T, path string) (values, want string) {
+	t.Helper()
+	_, row, isFound := strings.Cut("\n"+uses, "\n"+path+"\t")
+	if !isFound {
+		t.Fatalf("%s: no test changes it", path)
+	}
+	row, _, _ = strings.Cut(row, "\n")
+	values, want, _ = strings.Cut(strings.ReplaceAll(row, `\n`, "\n"), "\t")
+	return values, want
 }
 
 func TestEachValueHasItsUse(t *testing.T) {
 	usual := written(t, `{}`)
 	for _, v := range values(t) {
-		use, ok := uses[v.path]
-		if !ok {
-			t.Errorf("%s: no test changes it", v.path)
-			continue
-		}
-		got := written(t, use.values)
-		want, leaves := strings.CutPrefix(use.want, "!")
+		values, want := use(t, v.path)
+		got := written(t, values)
+		want, leaves := strings.CutPrefix(want, "!")
 		if strings.Contains(got, want) == leaves || strings.Contains(usual, want) != leaves {
-			t.Errorf("%s: with %s, %q: %t, and without: %t", v.path, use.values, want, strings.Contains(got, want), strings.Contains(usual, want))
+			t.Errorf("%s: with %s, %q: %t, and without: %t", v.path, values, want, strings.Contains(got, want), strings.Contains(usual, want))
 		}
 	}
 }
@@ -183,7 +146,8 @@ func TestTyposAreRefused(t *testing.T) {
 // read again when it changes.
 func TestPolicyNeedsNoRollout(t *testing.T) {
 	before := must.Get(templated(t, namespace, `{}`))(t)
-	after := must.Get(templated(t, namespace, uses["policy"].values))(t)
+	changed, _ := use(t, "policy")
+	after := must.Get(templated(t, namespace, changed))(t)
 	for id, object := range before {
 		if changed := !reflect.DeepEqual(object, after[id]); changed != strings.HasPrefix(id, "ConfigMap") {
 			t.Errorf("%s changed: %t", id, changed)

@@ -66,31 +66,8 @@ func TestParsePolicyDefaults(t *testing.T) {
 }
 
 func TestParsePolicyErrors(t *testing.T) {
-	for text, want := range map[string]string{
-		"checks: [dead-rule]":                               `checks: "dead-rule": must be one of label-opt-out, any-pod-may-call`,
-		"clases: {}":                                        `unknown field "clases"`,
-		"budgets: [{resource: pods, second: 3}]":            `unknown field "budgets[0].second"`,
-		"acknowledgements: [{cheque: x, reason: known}]":    `unknown field "acknowledgements[0].cheque"`,
-		"classes: {odd: [pods]}":                            `unknown class "odd": must be one of critical, vital, virtual, sensitive`,
-		"classes: {core: [pods]}":                           "set coreGroups",
-		"classes: {critical: [\"\"]}":                       `reading resource ""`,
-		"longTimeoutSeconds: long":                          "cannot unmarshal string into Go struct field Policy.longTimeoutSeconds of type int",
-		"longTimeoutSeconds: 0":                             "longTimeoutSeconds: 0: must be more than 0",
-		"platformNamespaces: [\"[\"]":                       `glob "["`,
-		"latencyThresholds: {a.example.com: 2}":             "must be one of 0.1, 0.5, 1, 2.5, 10",
-		"budgets: [{resource: pods}]":                       "budgets[0]: must have a resource, and seconds, webhooks or both",
-		"acknowledgements: [{check: long-timeout}]":         "acknowledgements[0]: reason is missing",
-		"acknowledgements: [{check: long, reason: x}]":      `no check is named "long": must be one of any-pod-may-call`,
-		"acknowledgements: [{until: tomorrow, reason: x}]":  `reading day "tomorrow": must be YYYY-MM-DD`,
-		"acknowledgements: [{name: \"[\", reason: x}]":      `acknowledgements[0]: glob "["`,
-		"coreGroups: [a]\ncoreGroups: [b]":                  "already set",
-		"- a list":                                          "cannot unmarshal array",
-		`{"caExpiryDays": 3} garbage {`:                     "yaml",
-		"caExpiryDays: 3\n---\ncaExpiryDays: 4":             "line 2 begins another document: the file must hold one Policy",
-		"{":                                                 "yaml",
-		"controlPlane: {kube-system: {pods: true}}":         "Policy.controlPlane",
-		"acknowledgements: [{until: 2026-13-01, reason: x}": "yaml",
-	} {
+	for _, row := range must.Rows(t, "testdata/refused-policies.tsv", 2) {
+		text, want := row[0], row[1]
 		_, err := ParsePolicy([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngives %v\nwant %s", text, err, want)

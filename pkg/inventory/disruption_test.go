@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -9,31 +10,16 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
 func TestAllowedEvictions(t *testing.T) {
-	for _, tt := range []struct {
-		minAvailable, maxUnavailable string
-		pods, want                   int
-	}{
-		{"1", "", 1, 0},
-		{"1", "", 2, 1},
-		{"3", "", 2, 0},
-		{"0", "", 2, 2},
-		{"100%", "", 5, 0},
-		{"50%", "", 3, 1},
-		{"50%", "", 1, 0},
-		{"", "0", 5, 0},
-		{"", "0%", 5, 0},
-		{"", "1", 1, 1},
-		{"", "1%", 1, 1},
-		{"", "9", 2, 2},
-		{"", "half", 2, 0},
-		{"", "", 2, 0},
-	} {
-		b := DisruptionBudget{MinAvailable: value(tt.minAvailable), MaxUnavailable: value(tt.maxUnavailable)}
-		if got := b.Allowed(tt.pods); got != tt.want {
-			t.Errorf("%s of %d Pods allows %d, want %d", &b, tt.pods, got, tt.want)
+	for _, row := range must.Rows(t, "testdata/evictions.tsv", 4) {
+		b := DisruptionBudget{MinAvailable: value(row[0]), MaxUnavailable: value(row[1])}
+		pods := must.Get(strconv.Atoi(row[2]))(t)
+		if got := strconv.Itoa(b.Allowed(pods)); got != row[3] {
+			t.Errorf("%s of %d Pods allows %s, want %s", &b, pods, got, row[3])
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/applyconfigurations"
@@ -86,35 +87,20 @@ func TestAtomicFields(t *testing.T) {
 	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	var files []string
 	atomic := map[string]string{}
-	for _, kind := range []struct{ group, kind, resource string }{
-		{"", "Pod", "pods"},
-		{"", "Service", "services"},
-		{"", "ServiceAccount", "serviceaccounts"},
-		{"", "PersistentVolumeClaim", "persistentvolumeclaims"},
-		{"", "PersistentVolume", "persistentvolumes"},
-		{"", "Node", "nodes"},
-		{"", "Namespace", "namespaces"},
-		{"", "ResourceQuota", "resourcequotas"},
-		{"", "LimitRange", "limitranges"},
-		{"", "ConfigMap", "configmaps"},
-		{"", "Secret", "secrets"},
-		{"apps", "Deployment", "deployments"},
-		{"apps", "DaemonSet", "daemonsets"},
-		{"apps", "StatefulSet", "statefulsets"},
-		{"batch", "Job", "jobs"},
-		{"batch", "CronJob", "cronjobs"},
-	} {
-		gvk := schema.GroupVersionKind{Group: kind.group, Version: "v1", Kind: kind.kind}
+	for _, kind := range strings.Fields("Pod Service ServiceAccount PersistentVolumeClaim PersistentVolume Node Namespace " +
+		"ResourceQuota LimitRange ConfigMap Secret Deployment.apps DaemonSet.apps StatefulSet.apps Job.batch CronJob.batch") {
+		gvk := schema.ParseGroupKind(kind).WithVersion("v1")
+		plural, _ := meta.UnsafeGuessKindToResource(gvk)
 		object := testenv.Get(scheme.Scheme.New(gvk))(t)
 		object.GetObjectKind().SetGroupVersionKind(gvk)
 		typed := testenv.Get(converter.ObjectToTyped(object))(t)
 		walk := schemaWalk{schema: typed.Schema(), visited: map[string]bool{}}
 		walk.visit = func(path *appliedPath, isAtomic bool) {
-			name := fmt.Sprintf("%s-%d.example.com", strings.ToLower(kind.kind), len(walk.visited))
+			name := fmt.Sprintf("%s-%d.example.com", strings.ToLower(gvk.Kind), len(walk.visited))
 			if atomic[name] = ""; isAtomic {
 				atomic[name] = path.typeName()
 			}
-			files = append(files, appliedPolicy(t, name, testenv.Rule(kind.group, kind.resource), path.expression("dyn(null)"))...)
+			files = append(files, appliedPolicy(t, name, testenv.Rule(gvk.Group, plural.Resource), path.expression("dyn(null)"))...)
 		}
 		walk.fields(typed.TypeRef(), nil)
 	}

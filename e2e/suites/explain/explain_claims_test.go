@@ -164,27 +164,6 @@ func (s *subject) mayPass() bool {
 	return slices.ContainsFunc(mayFail, func(e string) bool { return strings.Contains(s.text(), strings.Trim(written(e), `"`)) })
 }
 
-// claimedKinds are what subjects are about beside the kinds of explainedKinds: nothing but the
-// probes writes them.
-var claimedKinds = []explained{
-	{resource: "statefulsets.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: NAME}, spec: {replicas: 0, serviceName: s, selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`},
-	{resource: "daemonsets.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: NAME}, spec: {selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`},
-	{resource: "replicasets.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: NAME}, spec: {replicas: 0, selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`},
-	{resource: "controllerrevisions.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: NAME}, data: {a: b}, revision: 1}`},
-	{resource: "cronjobs.batch", version: "v1", manifest: `{apiVersion: batch/v1, kind: CronJob, metadata: {name: NAME}, spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}}}`},
-	{resource: "persistentvolumeclaims", version: "v1", manifest: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: NAME}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`},
-	{resource: "podtemplates", version: "v1", manifest: `{apiVersion: v1, kind: PodTemplate, metadata: {name: NAME}, template: {spec: {containers: [{name: c, image: i}]}}}`},
-	{resource: "limitranges", version: "v1", manifest: `{apiVersion: v1, kind: LimitRange, metadata: {name: NAME}, spec: {limits: []}}`},
-	{resource: "resourcequotas", version: "v1", manifest: `{apiVersion: v1, kind: ResourceQuota, metadata: {name: NAME}, spec: {hard: {pods: "9"}}}`},
-	{resource: "networkpolicies.networking.k8s.io", version: "v1", manifest: `{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: NAME}, spec: {podSelector: {}}}`},
-	{resource: "ingresses.networking.k8s.io", version: "v1", manifest: `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: NAME}, spec: {defaultBackend: {service: {name: s, port: {number: 80}}}}}`},
-	{resource: "roles.rbac.authorization.k8s.io", version: "v1", manifest: `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: NAME}}`},
-	{resource: "rolebindings.rbac.authorization.k8s.io", version: "v1", manifest: `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: NAME}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}}`},
-	{resource: "poddisruptionbudgets.policy", version: "v1", manifest: `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: NAME}, spec: {minAvailable: 1, selector: {matchLabels: {x: "1"}}}}`},
-	{resource: "csistoragecapacities.storage.k8s.io", version: "v1", manifest: `{apiVersion: storage.k8s.io/v1, kind: CSIStorageCapacity, metadata: {name: NAME}, storageClassName: s}`},
-	{resource: "horizontalpodautoscalers.autoscaling", version: "v2", manifest: `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: NAME}, spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: exp}}}`},
-}
-
 // subjects are one for each kind: no request meets what another subject refuses.
 func (e explainer) subjects(r *rand.Rand, prefix string) []*subject {
 	makers := []func(*rand.Rand, *subject){chainSubject, expressionSubject, conditionSubject, chainSubject, expressionSubject, conditionSubject, paramKindSubject}

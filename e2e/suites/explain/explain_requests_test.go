@@ -100,32 +100,27 @@ type explained struct {
 	only []string
 }
 
-var explainedKinds = []explained{
-	{resource: "configmaps", version: "v1", manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}`},
-	{resource: "configmaps", version: "v1", manifest: `{apiVersion: v1, kind: ConfigMap, metadata: {name: NAME}}`},
-	{resource: "pods", version: "v1", manifest: `{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {containers: [{name: c, image: i}]}}`, subresources: []string{"status"}},
-	{resource: "services", version: "v1", manifest: `{apiVersion: v1, kind: Service, metadata: {name: NAME}, spec: {ports: [{port: 80}]}}`, subresources: []string{"status"}},
-	{resource: "secrets", version: "v1", manifest: `{apiVersion: v1, kind: Secret, metadata: {name: NAME}, stringData: {k: v}}`},
-	{resource: "serviceaccounts", version: "v1", manifest: `{apiVersion: v1, kind: ServiceAccount, metadata: {name: NAME}}`},
-	{resource: "deployments.apps", version: "v1", manifest: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: NAME}, spec: {replicas: 0, selector: {matchLabels: {x: "1"}}, template: {metadata: {labels: {x: "1"}}, spec: {containers: [{name: c, image: i}]}}}}`, subresources: []string{"status"}},
-	{resource: "jobs.batch", version: "v1", manifest: `{apiVersion: batch/v1, kind: Job, metadata: {name: NAME}, spec: {template: {metadata: {labels: {app: a}}, spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}}`, only: []string{"create"}},
-	{resource: "replicationcontrollers", version: "v1", manifest: `{apiVersion: v1, kind: ReplicationController, metadata: {name: NAME}, spec: {replicas: 0, template: {metadata: {labels: {app: a}}, spec: {containers: [{name: c, image: i}]}}}}`, only: []string{"create"}},
-	{resource: "leases.coordination.k8s.io", version: "v1", manifest: `{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: NAME}}`},
-	{resource: "horizontalpodautoscalers.autoscaling", version: "v1", manifest: `{apiVersion: autoscaling/v1, kind: HorizontalPodAutoscaler, metadata: {name: NAME}, spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: exp}}}`, subresources: []string{"status"}},
-	{resource: "horizontalpodautoscalers.autoscaling", version: "v2", manifest: `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: NAME}, spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: exp}}}`},
-	{resource: "events", version: "v1", manifest: `{apiVersion: v1, kind: Event, metadata: {name: NAME}, involvedObject: {namespace: NAMESPACE}}`},
-	{resource: "events.events.k8s.io", version: "v1", manifest: `{apiVersion: events.k8s.io/v1, kind: Event, metadata: {name: NAME}, eventTime: "2026-01-01T00:00:00.000000Z", action: a, reason: r, type: Normal, reportingController: example.com/c, reportingInstance: i, regarding: {namespace: NAMESPACE}}`, only: []string{"create"}},
-	{resource: "widgets.explain.example.com", version: "v1", manifest: `{apiVersion: explain.example.com/v1, kind: Widget, metadata: {name: NAME}, spec: {replicas: 1}}`, subresources: []string{"status"}},
-	{resource: "widgets.explain.example.com", version: "v2", manifest: `{apiVersion: explain.example.com/v2, kind: Widget, metadata: {name: NAME}, spec: {replicas: 1}}`, subresources: []string{"status"}},
-	{resource: "clusterroles.rbac.authorization.k8s.io", version: "v1", manifest: `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: NAME}}`, cluster: true},
-	{resource: "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", version: "v1", manifest: `{apiVersion: flowcontrol.apiserver.k8s.io/v1, kind: PriorityLevelConfiguration, metadata: {name: NAME}, spec: {type: Limited, limited: {nominalConcurrencyShares: 1, limitResponse: {type: Reject}}}}`, subresources: []string{"status"}, cluster: true},
-	{resource: "volumeattachments.storage.k8s.io", version: "v1", manifest: `{apiVersion: storage.k8s.io/v1, kind: VolumeAttachment, metadata: {name: NAME}, spec: {attacher: a, nodeName: node, source: {persistentVolumeName: v}}}`, subresources: []string{"status"}, cluster: true},
-	{resource: "nodes", version: "v1", manifest: `{apiVersion: v1, kind: Node, metadata: {name: NAME}}`, subresources: []string{"status"}, cluster: true},
-	{resource: "namespaces", version: "v1", manifest: `{apiVersion: v1, kind: Namespace, metadata: {name: NAME}}`, subresources: []string{"status", "finalize"}, cluster: true},
-	{resource: "validatingwebhookconfigurations.admissionregistration.k8s.io", version: "v1", manifest: `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: NAME}}`, cluster: true, only: []string{"create"}},
-	{resource: "tokenreviews.authentication.k8s.io", version: "v1", manifest: `{apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {token: t}}`, cluster: true, only: []string{"create"}},
-	{resource: "subjectaccessreviews.authorization.k8s.io", version: "v1", manifest: `{apiVersion: authorization.k8s.io/v1, kind: SubjectAccessReview, spec: {user: u, resourceAttributes: {verb: get, resource: pods}}}`, cluster: true, only: []string{"create"}},
-	{resource: "localsubjectaccessreviews.authorization.k8s.io", version: "v1", manifest: `{apiVersion: authorization.k8s.io/v1, kind: LocalSubjectAccessReview, metadata: {namespace: NAMESPACE}, spec: {user: u, resourceAttributes: {namespace: NAMESPACE, verb: get, resource: pods}}}`, only: []string{"create"}},
+//go:embed testdata/kinds.tsv
+var kinds string
+
+// explainedKinds are what requests are about, and claimedKinds, of the second part of the file, what claims
+// are about besides: nothing but the probes writes those.
+var explainedKinds, claimedKinds = func() (requested, claimed []explained) {
+	first, second, _ := strings.Cut(kinds, "\n\n")
+	return readKinds(first), readKinds(second)
+}()
+
+// readKinds reads resource, version, scope, subresources, operations and manifest of each kind.
+func readKinds(text string) []explained {
+	var out []explained
+	for line := range strings.Lines(text) {
+		c := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		out = append(out, explained{
+			resource: c[0], version: c[1], cluster: c[2] == "cluster",
+			subresources: strings.Fields(c[3]), only: strings.Fields(c[4]), manifest: c[5],
+		})
+	}
+	return out
 }
 
 // explainedWidget serves v1 (stored) and v2, and declares v3.

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,26 +37,11 @@ spec: {policyName: validated-%[1]d.example.com, validationActions: [%[3]s]}
 ---
 `
 
-// validationCases are validations and actions.
-var validationCases = [][2]string{
-	{`[{expression: "namespaceObject.metadata.name == 'other'", messageExpression: "'in ' + namespaceObject.metadata.name"}]`, "Deny"},
-	{`[{expression: "namespaceObject.metadata.labels['kubernetes.io/metadata.name'] == 'validated'"}]`, "Deny"},
-	{`[{expression: "has(namespaceObject.metadata.labels.none)", message: unlabeled}]`, "Deny"},
-	{"[{expression: \"true\"}]\n  auditAnnotations: [{key: b, valueExpression: \"string(object.data.b)\"}]", "Warn"},
-	{"[{expression: \"has(object.data.b)\"}]\n  auditAnnotations: [{key: b, valueExpression: \"string(variables.size)\"}]", "Deny"},
-	{`[{expression: "object.data.a == '1'", message: the a must be 1}]`, "Deny"},
-	{`[{expression: "has(object.data.b)"}]`, "Deny"},
-	{`[{expression: "variables.size < 2", messageExpression: "'has ' + string(variables.size)"}]`, "Deny"},
-	{`[{expression: "variables.size < 2", messageExpression: "string(object.data.none)", message: too large}]`, "Deny"},
-	{`[{expression: "variables.broken == 'x'"}]`, "Deny"},
-	{`[{expression: "true"}, {expression: "!object.metadata.name.startsWith('two')", message: second}]`, "Deny"},
-	{`[{expression: "object.data.all(k, object.data[k].size() < 2)", message: all}]`, "Deny, Audit"},
-	{`[{expression: "object.data.a == '1'", message: warned}]`, "Warn"},
-	{`[{expression: "request.operation == 'DELETE' || request.name == 'one'", message: by name}]`, "Deny"},
-	{`[{expression: "object.metadata.labels.size() == 1", message: labels}]`, "Deny"},
-	{`[{expression: "request.userInfo.username == 'no-user'", message: user}]`, "Deny"},
-	{`[{expression: "object.metadata.?annotations['x'].orValue('') == ''", message: annotated}]`, "Deny"},
-}
+// validationCases are validations and the actions of their bindings; a new line is written as \n.
+var validationCases = strings.Split(strings.TrimSpace(validations), "\n")
+
+//go:embed testdata/validations.tsv
+var validations string
 
 // TestVerdictsOfPolicies: what explain -f says a validating policy makes of an object is
 // what the API server does, with its message.
@@ -64,8 +50,9 @@ func TestVerdictsOfPolicies(t *testing.T) {
 	w := environment{stock.Use(t)}
 	w.Namespace(t, "validated")
 	var manifests strings.Builder
-	for i, j := range validationCases {
-		fmt.Fprintf(&manifests, validatingPolicy, i, j[0], j[1])
+	for i, row := range validationCases {
+		validation, actions, _ := strings.Cut(strings.ReplaceAll(row, `\n`, "\n"), "\t")
+		fmt.Fprintf(&manifests, validatingPolicy, i, validation, actions)
 	}
 	folder := t.TempDir()
 	policies, file := filepath.Join(folder, "policies.yaml"), filepath.Join(folder, "object.json")

@@ -1,6 +1,7 @@
 package installations
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -12,37 +13,23 @@ import (
 	"testing"
 )
 
-// sources are the modules of released operators, and the folders of their kustomizations.
-var sources = []struct{ module, version, folder string }{
-	{"sigs.k8s.io/cluster-api", "v1.14.2", "core/config"},
-	{"sigs.k8s.io/cluster-api", "v1.14.2", "bootstrap/kubeadm/config"},
-	{"sigs.k8s.io/cluster-api-provider-aws/v2", "v2.13.0", "config"},
-	{"sigs.k8s.io/cluster-api-provider-azure", "v1.18.0", "config"},
-	{"sigs.k8s.io/cluster-api-provider-openstack", "v0.11.0", "config"},
-	{"sigs.k8s.io/cluster-api-operator", "v0.15.0", "config"},
-	{"sigs.k8s.io/jobset", "v0.8.0", "config"},
-	{"sigs.k8s.io/lws", "v0.6.0", "config"},
-	{"sigs.k8s.io/hierarchical-namespaces", "v1.1.0", "config"},
-	{"github.com/elastic/cloud-on-k8s/v3", "v3.5.0", "config"},
-	{"github.com/kedacore/keda/v2", "v2.21.0", "config"},
-	{"github.com/open-telemetry/opentelemetry-operator", "v0.140.0", "config"},
-	{"github.com/rabbitmq/messaging-topology-operator", "v1.14.0", "config"},
-	{"github.com/kubeflow/trainer/v2", "v2.0.0", "manifests"},
-	{"github.com/kubeflow/training-operator", "v1.8.1", "manifests"},
-	{"github.com/ray-project/kuberay/ray-operator", "v1.3.0", "config"},
-	{"github.com/VictoriaMetrics/operator", "v0.50.0", "config"},
-	{"github.com/spiffe/spire-controller-manager", "v0.6.0", "config"},
-	{"github.com/jaegertracing/jaeger-operator", "v1.65.0", "config"},
-	{"github.com/kubewarden/kubewarden-controller", "v1.20.0", "config"},
-}
+// operators are the modules of released operators, with their versions and the folders of their kustomizations.
+//
+//go:embed testdata/folders.txt
+var operators string
+
+type source struct{ module, version, folder string }
 
 // TestFolders: of the folder of a kustomization the findings are those of what kubectl builds of
 // it, and of the folder above all no warning is one that none of these has.
 func TestFolders(t *testing.T) {
 	auditor := build(t)
 	var modules []installation
-	for _, s := range sources {
-		modules = append(modules, installation{Module: s.module, Version: s.version})
+	var sources []source
+	for line := range strings.Lines(operators) {
+		words := strings.Fields(line)
+		sources = append(sources, source{words[0], words[1], words[2]})
+		modules = append(modules, installation{Module: words[0], Version: words[1]})
 	}
 	var compared atomic.Int32
 	folders := download(t, modules)
