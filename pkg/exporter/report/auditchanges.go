@@ -14,8 +14,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// leastLoop is how often a write is repeated to be a loop.
-const leastLoop = 3
+// leastLoop is how often a write is repeated to be a loop, longestPause how long it may take to
+// the next one on average: GitOps writes each hour, and releases are further apart.
+const (
+	leastLoop    = 3
+	longestPause = time.Hour
+)
 
 func changedFields(log *inventory.AuditLog) []inventory.AuditRow {
 	return summed(log.Rows, func(r inventory.AuditRow) (inventory.AuditKey, bool) {
@@ -31,13 +35,23 @@ func changedField(r inventory.AuditRow) inventory.AuditKey {
 // and what Kubernetes generates, which has no vowels.
 var numbered = regexp.MustCompile(`-(?:[a-z0-9]*[0-9][a-z0-9]*|[bcdfghjklmnpqrstvwxz]{5,10})\b`)
 
+// renewed are resources that are written again and again for their own sake, as subresources are.
+var renewed = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io"}
+
+// controlPlane matches the users of the controllers of the control plane.
+var controlPlane = regexp.MustCompile(`^system:(serviceaccount:kube-system:|kube-)`)
+
 // loopName is the name of the object of a change, as a loop has it; "" where it may be in none.
-// Who replaces an object by one of another name does so because of what was set otherwise; the
+// Who replaces an object by another one does so because of what was set otherwise; the
 // controllers of the control plane do not look at that.
 func loopName(c inventory.AuditRow) string {
-	overrides := c.Operation == "CREATE" && (c.Change == "replace" || c.Change == "remove")
+	creates := c.Operation == "CREATE"
 	switch {
-	case overrides && !strings.HasPrefix(c.User, "system:serviceaccount:kube-system:") && !strings.HasPrefix(c.User, "system:kube-"):
+	case c.Resource.Subresource != "", slices.Contains(renewed, c.Resource.String()):
+		return ""
+	case creates && controlPlane.MatchString(c.User):
+		return ""
+	case creates && (c.Change == "replace" || c.Change == "remove"):
 		return numbered.ReplaceAllString(c.Object, "-…")
 	case strings.HasSuffix(c.Object, "…"): // generated
 		return ""
@@ -57,7 +71,9 @@ func changeLoops(log *inventory.AuditLog) []inventory.AuditRow {
 		names[loop][r.Object] = true
 		return loop, r.Outcome == inventory.AuditChanged && loop.Object != "" && r.User != ""
 	})
-	all = slices.DeleteFunc(all, func(r inventory.AuditRow) bool { return r.Requests < leastLoop })
+	all = slices.DeleteFunc(all, func(r inventory.AuditRow) bool {
+		return r.Requests < leastLoop || r.Last.Sub(r.First) > time.Duration(r.Requests-1)*longestPause
+	})
 	for i := range all {
 		objects := slices.Collect(maps.Keys(names[all[i].AuditKey]))
 		if all[i].Object = objects[0]; len(objects) > 1 {

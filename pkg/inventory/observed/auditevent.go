@@ -151,7 +151,7 @@ func (e *auditEvent) calls() (_ []inventory.AuditCall, problem error) {
 		} else if err := json.Unmarshal([]byte(value), &mutated); err != nil {
 			problem = annotationError{key, err}
 		}
-		if mutated.Mutated || groups[1] == "patch" {
+		if mutated.Mutated { // a patch may set what is there
 			call.Outcome = inventory.AuditMutated
 		}
 		call.Patch = slices.DeleteFunc(call.Patch, func(c inventory.Change) bool { return c.Operation == "test" })
