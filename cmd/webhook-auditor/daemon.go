@@ -64,7 +64,10 @@ func (d *daemon) current() *classify.Report { return d.tracker.Current(d.clock()
 
 // publish makes the Report of the Matcher's Snapshot the current one, unless ctx ends
 // first. nil stands for the last one, which another Policy evaluates in another way.
-func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
+func (d *daemon) publish(ctx context.Context, m *admission.Matcher) { d.publishInput(ctx, m, m) }
+
+// publishInput does so of files: completed has what they lack as it was before.
+func (d *daemon) publishInput(ctx context.Context, m, completed *admission.Matcher) {
 	d.evaluating.Lock()
 	defer d.evaluating.Unlock()
 	before := d.current()
@@ -77,12 +80,16 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	s := m.Snapshot
 	end := d.begin()
 	report, err := d.inEffect.EvaluateBy(ctx, m)
+	still := report
+	if err == nil && completed != m && completed != nil {
+		still, err = d.inEffect.EvaluateBy(ctx, completed)
+	}
 	end()
 	if err != nil {
 		return
 	}
 	d.tracker.Observe(report)
-	d.compare(before, report)
+	d.compare(before, report, still)
 	if d.writer != nil {
 		d.writer.Notify()
 	}
@@ -93,8 +100,8 @@ func (d *daemon) publish(ctx context.Context, m *admission.Matcher) {
 	}
 }
 
-func (d *daemon) compare(before, now *classify.Report) {
-	for _, c := range d.history.Observe(before, now) {
+func (d *daemon) compare(before, now, completed *classify.Report) {
+	for _, c := range d.history.ObserveInput(before, now, completed) {
 		d.log.Info("registration changed", "type", c.Type, "configuration", c.Configuration, "by", c.Written.Manager, "change", c.String())
 	}
 }

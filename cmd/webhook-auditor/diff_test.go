@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify/impact"
@@ -428,6 +429,17 @@ func comparePair(t *testing.T, m pairMaker) {
 		}
 	}
 	expect.Equal(t, len(want.Registrations)+len(want.Policies), len(recorded))
+	resolved := lists.Map(want.Resolved, func(f report.Finding) string {
+		return fmt.Sprintf("%s: %s: %s %s %s", f.Severity, f.Check, f.Type.Noun(), f.Name, f.Message)
+	})
+	for _, c := range recorded {
+		for _, line := range c.Resolved {
+			says := func(r string) bool { return strings.HasPrefix(r, strings.TrimSuffix(line, "…")) }
+			if !strings.HasPrefix(line, "and ") && !slices.ContainsFunc(resolved, says) {
+				t.Errorf("run records as resolved: %s, diff %v", line, resolved)
+			}
+		}
+	}
 	var named strings.Builder
 	named.WriteString(fmt.Sprint(want.Policies, want.Unread, want.Errors))
 	for _, r := range want.Registrations {
@@ -447,11 +459,15 @@ func history(t *testing.T, files ...string) []impact.PastChange {
 	t.Helper()
 	var h impact.History
 	var before *classify.Report
+	var last inventory.Objects
+	evaluated := func(o inventory.Objects) *classify.Report {
+		return must.Get(classify.DefaultPolicy().Evaluate(context.Background(), o.Snapshot(time.Now())))(t)
+	}
 	for _, file := range files {
 		objects := must.Get((&input{}).objects([]string{file}, streams{reader: strings.NewReader(""), out: io.Discard, err: io.Discard}))(t)
-		r := must.Get(classify.DefaultPolicy().Evaluate(context.Background(), objects.Snapshot(time.Now())))(t)
-		h.Observe(before, r)
-		before = r
+		r := evaluated(objects)
+		h.ObserveInput(before, r, evaluated(objects.CompletedBy(last)))
+		before, last = r, objects
 	}
 	return h.After(0)
 }

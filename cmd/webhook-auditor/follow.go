@@ -15,6 +15,7 @@ import (
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/classify"
 	"github.com/webhook-auditor/webhook-auditor/pkg/exporter"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/observed"
 )
@@ -34,6 +35,7 @@ func notStandardInput(paths []string) error {
 // reading is what files say, or why they cannot be read.
 type reading struct {
 	*admission.Matcher
+	objects inventory.Objects
 	// state differs from that of an earlier reading where a file has changed since.
 	state string
 	err   error
@@ -46,7 +48,7 @@ func (o *operatorFlags) readFiles(ctx context.Context, s streams) reading {
 		return reading{state: state, err: err}
 	}
 	snapshot := objects.Snapshot(collected(objects.Inputs, time.Now()))
-	return reading{admission.New(snapshot), state, o.input.checkRead(o.paths, snapshot)}
+	return reading{admission.New(snapshot), objects, state, o.input.checkRead(o.paths, snapshot)}
 }
 
 // followFiles publishes the first reading, and another one at the second tick after a
@@ -55,6 +57,7 @@ func (o *operatorFlags) followFiles(ctx context.Context, d *daemon, first readin
 	d.publish(ctx, first.Matcher)
 	changes := policyChanges{first.state, first.state}
 	var unread messageLog
+	last := first
 	return eachTick(ctx, ticks, func() {
 		if !changes.changed(stateOfFiles(o.paths)) {
 			return
@@ -63,7 +66,9 @@ func (o *operatorFlags) followFiles(ctx context.Context, d *daemon, first readin
 		d.logOnce(&unread, "cannot read the files again; the last reading stays in effect", latest.err)
 		if latest.err == nil {
 			d.log.Info("read the files again", "taken", latest.Snapshot.Taken)
-			d.publish(ctx, latest.Matcher)
+			completed := latest.objects.CompletedBy(last.objects).Snapshot(latest.Snapshot.Taken)
+			d.publishInput(ctx, latest.Matcher, admission.New(completed))
+			last = latest
 		}
 	})
 }

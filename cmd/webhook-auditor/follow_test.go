@@ -166,18 +166,10 @@ func TestRunFrom(t *testing.T) {
 	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	must.Succeed(t, os.WriteFile(filepath.Join(folder, "timestamp"), []byte("2026-01-02 03:04:05.0 +0000 UTC\n"), 0o644))
 	must.Succeed(t, os.WriteFile(file, registered, 0o644))
-	o, d := &operatorFlags{source: source{access: &clusterFlags{}, input: &input{}, paths: []string{folder}}}, newTestDaemon(&bytes.Buffer{})
-	o.web.maxSeries, d.clock = 1000, lastTaken
-	first := o.readFiles(t.Context(), streams{err: io.Discard})
-	must.Succeed(t, first.err)
-	ctx, stop := context.WithCancel(t.Context())
-	ticks, ended := make(chan time.Time), make(chan error)
-	go func() { ended <- o.followFiles(ctx, d, first, ticks) }()
+	o, d, read := following(t, folder)
 	serves := func(path, want string) {
 		t.Helper()
-		for range 3 { // a change counts from its second reading on, and a third tick waits for that
-			ticks <- time.Now()
-		}
+		read()
 		w := httptest.NewRecorder()
 		o.web.handler(d).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if body := w.Body.String(); !strings.Contains(body, want) || strings.Contains(body, "ago<") || strings.Contains(body, "out of date") {
@@ -189,8 +181,40 @@ func TestRunFrom(t *testing.T) {
 	serves("/webhooks", "example.<wbr>org")
 	must.Succeed(t, os.RemoveAll(folder))
 	serves("/metrics", "example.org")
-	stop()
-	<-ended
+}
+
+// following is what run serves of a folder, and a function that waits until it has read that anew.
+func following(t *testing.T, folder string) (*operatorFlags, *daemon, func()) {
+	t.Helper()
+	o, d := &operatorFlags{source: source{access: &clusterFlags{}, input: &input{}, paths: []string{folder}}}, newTestDaemon(&bytes.Buffer{})
+	o.web.maxSeries, d.clock = 1000, lastTaken
+	first := o.readFiles(t.Context(), streams{err: io.Discard})
+	must.Succeed(t, first.err)
+	ctx, stop := context.WithCancel(t.Context())
+	ticks, ended := make(chan time.Time), make(chan error)
+	go func() { ended <- o.followFiles(ctx, d, first, ticks) }()
+	t.Cleanup(func() { stop(); <-ended })
+	return o, d, func() {
+		for range 3 { // a change counts from its second reading on, and a third tick waits for that
+			ticks <- time.Now()
+		}
+	}
+}
+
+// TestRunFromLeavesOpen: where files lack what they had, the findings that need it are not resolved.
+func TestRunFromLeavesOpen(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "all.yaml")
+	whole := string(must.Get(os.ReadFile(fixtures + "eviction-blocked.yaml"))(t))
+	must.Succeed(t, os.WriteFile(file, []byte(whole), 0o644))
+	_, d, read := following(t, folder)
+	read()
+	configuration, _, _ := strings.Cut(whole, "\n---\n")
+	must.Succeed(t, os.WriteFile(file, []byte(strings.ReplaceAll(configuration, "sideEffects: None", "sideEffects: NoneOnDryRun")), 0o644))
+	read()
+	if changes := d.history.After(0); len(changes) != 1 || len(changes[0].Resolved) > 0 || len(changes[0].Differences) == 0 {
+		t.Errorf("%+v", changes)
+	}
 }
 
 // TestObservedReport: the page shows what was observed last and why it failed;

@@ -79,9 +79,14 @@ func (h *History) fail(r *classify.Report) {
 // Observe records what differs between two Reports in a row, and returns it; before is
 // nil for the first one, of which nothing is known to be new.
 func (h *History) Observe(before, after *classify.Report) []PastChange {
+	return h.ObserveInput(before, after, after)
+}
+
+// ObserveInput does so of files: completed has what they lack as it was before.
+func (h *History) ObserveInput(before, after, completed *classify.Report) []PastChange {
 	var changes []PastChange
 	if before != nil {
-		changes = pastChanges(before, after)
+		changes = pastChanges(before, after, completed)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +127,7 @@ func (h *History) Last() int {
 }
 
 // pastChanges are what differs between two Reports, in words.
-func pastChanges(before, after *classify.Report) []PastChange {
+func pastChanges(before, after, completed *classify.Report) []PastChange {
 	var out []PastChange
 	if !slices.Equal(before.Snapshot.Webhooks, after.Snapshot.Webhooks) {
 		changed, _ := registrations(before.Matcher, after.Matcher)
@@ -138,6 +143,9 @@ func pastChanges(before, after *classify.Report) []PastChange {
 		return nil
 	}
 	added, resolved := findingChanges(before.Findings, after.Findings)
+	isOpen := LeftOpen(before, after, completed)
+	resolved = slices.DeleteFunc(resolved,
+		func(f *classify.Finding) bool { return isOpen(f.Check.Name, f.Webhook, f.Resource.String()) })
 	for i := range out {
 		c := &out[i]
 		belongs := func(f *classify.Finding) bool {
@@ -153,6 +161,25 @@ func pastChanges(before, after *classify.Report) []PastChange {
 func bounded(lines []string, most int) []string {
 	return lists.Map(lists.Bounded(lines, most, "and %d more"),
 		func(line string) string { return text.Shorten(line, maxLine) })
+}
+
+// LeftOpen reports whether a finding that is gone may be there still: with what the input lacks as
+// it was before, it is, or it is unknown whether its backend can be called.
+func LeftOpen(before, after, completed *classify.Report) func(check string, ref inventory.Ref, resource string) bool {
+	type id struct {
+		check string
+		inventory.Ref
+		resource string
+	}
+	was, now, still := before.ByRef(), after.ByRef(), map[id]bool{}
+	for _, f := range completed.Findings {
+		still[id{f.Check.Name, f.Webhook, f.Resource.String()}] = true
+	}
+	return func(check string, ref inventory.Ref, resource string) bool {
+		before, after := was[ref], now[ref]
+		return still[id{check, ref, resource}] || before != nil && after != nil &&
+			check == string(before.State.Fault) && !after.State.Known && after.Webhook.Backend.Kind != inventory.BackendURL
+	}
 }
 
 // findingChanges are the findings that are new or worse, and those that are gone.

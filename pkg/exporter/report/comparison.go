@@ -168,7 +168,8 @@ func NewChanges(before, after, completed *classify.Report, d impact.Difference) 
 	was := old.withoutUnread(after.Snapshot, now.Webhooks)
 	is := now.withoutUnread(before.Snapshot, old.Webhooks)
 	out := Changes{NewComparison(was, is), d}
-	out.leaveOpen(before, after, completed)
+	isOpen := impact.LeftOpen(before, after, completed)
+	out.leave(func(f Finding) bool { return isOpen(f.Check, f.Ref, f.Resource) })
 	out.Errors = append([]Error{}, lists.Once(slices.Concat(old.Errors, out.Errors))...)
 	return out
 }
@@ -183,20 +184,6 @@ func (d Document) withoutUnread(other *inventory.Snapshot, others []Webhook) Doc
 	d.Findings = slices.DeleteFunc(slices.Clone(d.Findings),
 		func(f Finding) bool { return !read[f.Ref] && other.Unread(f.Ref) })
 	return d
-}
-
-// leaveOpen takes out of what is resolved the findings that may be there still: with what the
-// input lacks as it was before, they are, or it is unknown whether their backends can be called.
-func (c *Comparison) leaveOpen(before, after, completed *classify.Report) {
-	was, now, still := before.ByRef(), after.ByRef(), map[findingID]bool{}
-	for _, f := range completed.Findings {
-		still[NewFinding(f).id()] = true
-	}
-	c.leave(func(f Finding) bool {
-		before, after := was[f.Ref], now[f.Ref]
-		return still[f.id()] || before != nil && after != nil && f.Check == string(before.State.Fault) &&
-			!after.State.Known && after.Webhook.Backend.Kind != inventory.BackendURL
-	})
 }
 
 // LeaveOpen takes out of what is resolved the findings on what is registered as before, where the
