@@ -89,9 +89,8 @@ func refusedByOLM(p *Profile) string {
 	if p.Object.Owner.Tool != "olm" || !p.isToApply() {
 		return ""
 	}
-	isConfiguration := func(resource string) bool {
-		name, _, _ := strings.Cut(resource, "/")
-		return name == "*" || strings.HasSuffix(name, "webhookconfigurations")
+	isConfiguration := func(resource string) bool { // by kind, as OLM has it
+		return slices.Contains([]string{"*", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}, resource)
 	}
 	for _, r := range p.Rules {
 		switch {

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
@@ -45,7 +46,8 @@ type serviceVersion struct {
 		Webhooks []definition `json:"webhookdefinitions"`
 	} `json:"spec"`
 	Status struct {
-		Phase string `json:"phase"`
+		Phase  string `json:"phase"`
+		Reason string `json:"reason"`
 	} `json:"status"`
 }
 
@@ -65,11 +67,12 @@ const unknownBundle = "xx"
 
 func (c *serviceVersion) isStored() bool { return c.UID != "" || c.ResourceVersion != "" }
 
-// isInstalled reports whether OLM makes objects of it: it copies one into other namespaces,
-// and keeps one for a while that another has replaced.
+// isInstalled reports whether OLM makes objects of it: it copies one into other namespaces, keeps
+// one for a while that another has replaced, and has not begun with one that lacks something.
 func (c *serviceVersion) isInstalled() bool {
 	_, copied := c.Labels["olm.copiedFrom"]
-	return !copied && c.Status.Phase != "Replacing" && c.Status.Phase != "Deleting"
+	return !copied && !slices.Contains([]string{"Pending", "Replacing", "Deleting"}, c.Status.Phase) &&
+		!slices.Contains([]string{"InvalidStrategy", "InvalidWebhookDescription", "OwnerConflict"}, c.Status.Reason)
 }
 
 // namespace is where it is installed; of a bundle, that which it suggests, or false.
@@ -109,6 +112,7 @@ type installation struct {
 	*serviceVersion
 	file        *file
 	namespace   string
+	isPlaced    bool
 	conversions map[string]*apiextensionsv1.CustomResourceConversion
 }
 
@@ -121,7 +125,7 @@ func (r *reader) install(v value, csv *serviceVersion) {
 	made := *v.file
 	made.plain = false // OLM orders what it makes
 	i := &installation{
-		serviceVersion: csv, file: &made, namespace: namespace,
+		serviceVersion: csv, file: &made, namespace: namespace, isPlaced: certain,
 		conversions: map[string]*apiextensionsv1.CustomResourceConversion{},
 	}
 	made.installation = i
@@ -132,9 +136,6 @@ func (r *reader) install(v value, csv *serviceVersion) {
 	r.definitions(v, i)
 	if len(csv.Spec.Webhooks) > 0 {
 		r.installations = append(r.installations, i)
-	}
-	if len(csv.Spec.Webhooks) > 0 && !certain {
-		v.file.input.unread = append(v.file.input.unread, fmt.Sprintf("the namespace of ClusterServiceVersion %s is not known: taken to be default", csv.Name))
 	}
 }
 
@@ -165,23 +166,42 @@ func (r *reader) workloads(v value, i *installation) {
 	}
 }
 
-func (c *serviceVersion) deployments() (names []string) {
-	for _, d := range c.Spec.Install.Spec.Deployments {
-		names = append(names, d.Name)
+// fault is why OLM does not take the nth definition of a file, "" where it does.
+func (c *serviceVersion) fault(n int) string {
+	d, names := c.Spec.Webhooks[n], []string{}
+	for _, deployment := range c.Spec.Install.Spec.Deployments {
+		names = append(names, deployment.Name)
 	}
-	return names
+	isAmong := func(same func(definition) bool) bool { return slices.ContainsFunc(c.Spec.Webhooks[:n], same) }
+	port := func(d definition) int32 { return cmp.Or(d.ContainerPort, 443) }
+	target := func(d definition) intstr.IntOrString { return ptr.Deref(d.TargetPort, intstr.FromInt32(port(d))) }
+	switch {
+	case c.isStored():
+	case len(names) > 0 && !slices.Contains(names, d.DeploymentName):
+		return fmt.Sprintf("deploymentName %q of webhook %s must be one of its deployments: %s", d.DeploymentName, d.GenerateName, strings.Join(names, ", "))
+	case isAmong(func(o definition) bool { return o.GenerateName == d.GenerateName }):
+		return fmt.Sprintf("generateName %s must be of one webhook alone", d.GenerateName)
+	case isAmong(func(o definition) bool {
+		return o.DeploymentName == d.DeploymentName && port(o) == port(d) && target(o) != target(d)
+	}):
+		return fmt.Sprintf("containerPort %d of deployment %s must have one targetPort alone", port(d), d.DeploymentName)
+	case !slices.Contains([]string{"ConversionWebhook", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"}, d.Type):
+		return fmt.Sprintf("%q is no type of webhook definition", d.Type)
+	case d.Type == "ConversionWebhook" && len(d.CRDs) == 0:
+		return fmt.Sprintf("conversionCRDs of webhook %s must name a CRD", d.GenerateName)
+	}
+	return ""
 }
 
 // definitions reads the configurations, one for each webhook, and notes the conversions.
 // Source: pkg/controller/install/webhook.go of operator-lifecycle-manager.
 func (r *reader) definitions(v value, i *installation) {
-	definitions, names := v.showing(v.json).part("spec").part("webhookdefinitions"), map[string]int{}
+	definitions := v.showing(v.json).part("spec").part("webhookdefinitions")
 	for n, d := range i.Spec.Webhooks {
 		v.place = place{line: definitions.part(n).line}
 		kind := inventory.KindMutating
-		if names := i.deployments(); len(names) > 0 && !i.isStored() && !slices.Contains(names, d.DeploymentName) {
-			r.fail(v.file, v.line, join("ClusterServiceVersion", i.Name),
-				fmt.Sprintf("deploymentName %q of webhook %s must be one of its deployments: %s; OLM does not install it", d.DeploymentName, d.GenerateName, strings.Join(names, ", ")))
+		if fault := i.fault(n); fault != "" {
+			r.fail(v.file, v.line, join("ClusterServiceVersion", i.Name), fault+"; OLM does not install it")
 			continue
 		}
 		switch d.Type {
@@ -192,10 +212,6 @@ func (r *reader) definitions(v value, i *installation) {
 			continue
 		case "ValidatingAdmissionWebhook":
 			kind, d.ReinvocationPolicy = inventory.KindValidating, nil
-		case "MutatingAdmissionWebhook":
-		default:
-			r.fail(v.file, v.line, join("ClusterServiceVersion", i.Name), fmt.Sprintf("%q is no type of webhook definition", d.Type))
-			continue
 		}
 		d.Name, d.NamespaceSelector, d.MatchConditions = d.GenerateName, i.selector(), nil
 		d.ClientConfig = admissionv1.WebhookClientConfig{
@@ -203,9 +219,9 @@ func (r *reader) definitions(v value, i *installation) {
 		}
 		webhooks := []admissionv1.MutatingWebhook{d.MutatingWebhook}
 		configuration := admissionv1.MutatingWebhookConfiguration{Webhooks: webhooks}
-		configuration.Name = d.GenerateName // OLM adds five letters: those of the next release differ
-		if names[kind+d.GenerateName]++; names[kind+d.GenerateName] > 1 {
-			configuration.Name = fmt.Sprintf("%s-%d", d.GenerateName, names[kind+d.GenerateName])
+		configuration.Name = d.GenerateName             // OLM adds five letters: those of the next release differ
+		if i.isStored() && d.NamespaceSelector != nil { // another namespace may have it, too
+			configuration.Name += "-" + i.namespace
 		}
 		configuration.Labels = map[string]string{"olm.owner": i.Name, "olm.owner.namespace": i.namespace, descriptionLabel: d.GenerateName}
 		r.made(v, admissionv1.SchemeGroupVersion.WithKind(kind), &configuration)
@@ -244,6 +260,9 @@ func (r *reader) convertCRDs() {
 		if i.file.unit != nil && i.file.unit.left {
 			continue
 		}
+		if !i.isPlaced {
+			i.file.input.unread = append(i.file.input.unread, fmt.Sprintf("the namespace of ClusterServiceVersion %s is not known: taken to be default", i.Name))
+		}
 		for _, name := range slices.Sorted(maps.Keys(i.conversions)) {
 			n, read := r.index[inventory.SourceKey{Kind: inventory.KindCRD, Name: name}]
 			if !read {
@@ -277,6 +296,9 @@ func (i *installation) remarks(crd *apiextensionsv1.CustomResourceDefinition) (o
 		if mode.Supported && mode.Type != "AllNamespaces" {
 			out = append(out, refused+"its installModes must support AllNamespaces alone, not "+mode.Type)
 		}
+	}
+	if crd.Spec.PreserveUnknownFields {
+		out = append(out, refused+"its spec.preserveUnknownFields must be false")
 	}
 	if convertedByWebhook(crd) {
 		out = append(out, fmt.Sprintf("%s has a spec.conversion of its own, which OLM applies before the operator of %s serves: leave it out of the bundle", crd.Name, i.Name))

@@ -69,12 +69,15 @@ func TestClusterServiceVersions(t *testing.T) {
 		"bundle":              {tree{"m/csv.yaml": csv("namespace: placeholder", validating)}, made, "the namespace of ClusterServiceVersion hook.v1"},
 		"suggested":           {tree{"csv.yaml": csv("annotations: {operatorframework.io/suggested-namespace: ns}", mutating)}, "mutating m.x.example ns/hook-op-service:443 → 443", ""},
 		"conversion":          {tree{"a/csv.yaml": csv("namespace: ns", conversion), "b/crd.yaml": strings.Replace(crd, "versions", "conversion: {strategy: None}, versions", 1)}, "conversion a.x.example ns/hook-op-service:443/ → web", ""},
-		"CRD elsewhere":       {tree{"csv.yaml": csv("namespace: ns", conversion+","+mutating)}, "mutating m.x.example ns/hook-op-service:443 → web", "the conversion of a.x.example by ClusterServiceVersion hook.v1 is not read: no file has the CRD"},
+		"CRD elsewhere":       {tree{"csv.yaml": csv("namespace: ns", strings.Replace(conversion, ", targetPort: web", "", 1)+","+mutating)}, "mutating m.x.example ns/hook-op-service:443 → 443", "the conversion of a.x.example by ClusterServiceVersion hook.v1 is not read: no file has the CRD"},
 		"CRD not owned":       {tree{"a/csv.yaml": csv("namespace: ns", conversion), "b/crd.yaml": crd}, "conversion a.x.example ns/hook-op-service:443/ → web", "OLM does not install ClusterServiceVersion hook.v1, which converts a.x.example: spec.customresourcedefinitions.owned lacks the CRD"},
 		"other modes":         {tree{"a/csv.yaml": strings.Replace(csv("namespace: ns", conversion), "[{type", "[{type: OwnNamespace, supported: true}, {type", 1), "b/crd.yaml": crd}, "conversion a.x.example ns/hook-op-service:443/ → web", "must support AllNamespaces alone, not OwnNamespace"},
 		"CRD with conversion": {tree{"a/csv.yaml": csv("namespace: ns", conversion), "b/crd.yaml": strings.Replace(crd, "versions", "conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: s, namespace: sys}}}}, versions", 1)}, "conversion a.x.example ns/hook-op-service:443/ → web", "a.x.example has a spec.conversion of its own, which OLM applies before the operator of hook.v1 serves"},
 		"one namespace":       {tree{"csv.yaml": strings.Replace(csv("namespace: ns", mutating), "supported: true", "supported: false", 1)}, "mutating m.x.example ns/hook-op-service:443 → 443 of olm.operatorgroup.uid/UID=", ""},
-		"one name twice":      {tree{"csv.yaml": csv("namespace: ns", mutating+","+mutating)}, "mutating m.x.example ns/hook-op-service:443 → 443\nmutating m.x.example ns/hook-op-service:443 → 443", ""},
+		"preserved fields":    {tree{"a/csv.yaml": csv("namespace: ns", conversion), "b/crd.yaml": strings.Replace(crd, "group", "preserveUnknownFields: true, group", 1)}, "conversion a.x.example ns/hook-op-service:443/ → web", "its spec.preserveUnknownFields must be false"},
+		"in two namespaces":   {tree{"must-gather/must-gather.logs": "", gathered("hook.v1.yaml"): strings.Replace(csv("namespace: ns, uid: u", mutating), "true", "false", 1), "must-gather/namespaces/other/operators.coreos.com/clusterserviceversions/hook.v1.yaml": strings.Replace(csv("namespace: other, uid: v", mutating), "true", "false", 1)}, "mutating m.x.example ns/hook-op-service:443 of olm.operatorgroup.uid/UID=\nmutating m.x.example other/hook-op-service:443 of olm.operatorgroup.uid/UID=", ""},
+		"not begun":           {tree{gathered("hook.v1.yaml"): strings.Replace(csv("namespace: ns, uid: u", validating), "spec:", "status: {phase: Pending}, spec:", 1)}, "", ""},
+		"refused":             {tree{gathered("hook.v1.yaml"): strings.Replace(csv("namespace: ns, uid: u", validating), "spec:", "status: {phase: Failed, reason: InvalidWebhookDescription}, spec:", 1)}, "", ""},
 		"list":                {tree{"all.yaml": "apiVersion: operators.coreos.com/v1alpha1\nkind: ClusterServiceVersionList\nitems:\n- " + csv("namespace: ns, uid: u", mutating)}, "mutating m.x.example ns/hook-op-service:443", ""},
 		"a Service of a file": {tree{"csv.yaml": csv("namespace: default", validating), "svc.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: hook-op-service}\nspec: {ports: [{port: 4343, targetPort: 1}]}\n"}, strings.Replace(made, "9443", "1", 1), ""},
 		"gathered":            {tree{gathered("hook.v1.yaml"): csv("namespace: ns, uid: u", validating), "must-gather/version": ""}, "validating v.x.example ns/hook-op-service:4343/v", ""},
@@ -99,6 +102,9 @@ func TestClusterServiceVersions(t *testing.T) {
 		"no type":                              strings.Replace(validating, "Validating", "Other", 1),
 		`deploymentName "hook" `:               strings.Replace(validating, "hook.op", "hook", 1),
 		"one of its deployments: hook.op; OLM": "\n" + strings.Replace(conversion, "hook.op", "hook-op", 1),
+		"must be of one webhook alone":         strings.ReplaceAll(mutating, "\n", "") + "," + strings.Replace(validating, "v.x", "m.x", 1),
+		"must have one targetPort alone":       conversion + "," + mutating,
+		"webhook c must name a CRD":            "\n" + strings.Replace(conversion, ", conversionCRDs: [a.x.example]", "", 1),
 	} {
 		o, _ := Read([]string{"-"}, Options{Stdin: strings.NewReader(csv("namespace: ns", webhooks))})
 		if len(o.Errors) != 1 || o.Errors[0].Source.Line != 6 || !strings.Contains(o.Errors[0].Message, what) {
