@@ -215,7 +215,7 @@ func ratioRecords() []RecordingRule {
 //
 // Either begins while calls fail, or none is made, and ends within three minutes where enough
 // calls are answered. What has ended twice in 75 minutes goes on for a quarter of an hour after the
-// last failure: a backend that comes and goes is one page.
+// last failure, as a ticket without a page for half an hour: a backend that comes and goes is one of them.
 func outageRecords() []RecordingRule {
 	names := strings.NewReplacer("PER", perFailure, "RATIO30", ratio("30m"), "RATIO3", ratio("3m"), "RATIO5", ratio("5m"), "RATIO6H", ratio("6h"),
 		"FAILED30", failedIn("30m"), "FAILED6H", failedIn("6h"), "CALLED30", callsBy("30m"), "CALLED3", callsBy("3m"), "COUNTERS", counters,
@@ -228,8 +228,8 @@ func outageRecords() []RecordingRule {
 			or on PER (FAILED6H and on (type, name, operation) (CALLED30 >= 20) unless on PER (RATIO30 > 0.5) unless on PER last_over_time(RATIO3[15m]))`},
 		{Name: fresh, Asks: "Which share failed in 3m, where it is what it was a minute ago?", Expr: `RATIO3 > on PER 0.95 * max_over_time(RATIO3[90s])`},
 		{Name: spells, Asks: "Do calls of a webhook fail now, 1, or did they before, 0?", Expr: `(RATIO3 > 0.1) ^ 0 or on PER 0 * last_over_time(RATIO3[75m])`},
-		{Name: respelled, Asks: "Which share failed in 30m, where failing ended twice in 75m, and calls failed within 15m?", Expr: `
-			RATIO30 and on PER resets(SPELLS[75m]) >= 2 and on PER last_over_time(RATIO3[15m]) unless on (type, name) (REPAIRED unless on (type, name) CALLED30 >= 20)`},
+		{Name: respelled, Asks: "Which share failed in 30m, where failing ended twice in 75m?", Expr: `
+			RATIO30 and on PER resets(SPELLS[75m]) >= 2 unless on (type, name) (REPAIRED unless on (type, name) CALLED30 >= 20)`},
 		{Name: shortOutage, Asks: "Which share fails, of a webhook that is called all the time, where it is an outage?", Expr: `
 			RATIO5 > $pageShare
 			and on PER count_over_time((RATIO3 > 0.75 * $pageShare)[30m:30s]) >= $pageHalfMinutes
@@ -243,7 +243,7 @@ func outageRecords() []RecordingRule {
 			unless on PER (RATIO6H and on (type, name, operation) (CALLED30 > 4.5) unless on PER (RATIO30 > 0.5 * $WebhookFailingClosed))`},
 		{Name: burning, Asks: "Which share fails, where it is an outage?", Expr: `
 			(SHORT or on PER LONG) and on PER (FRESH or on PER BURNING or on PER (LONG unless on (type, name, operation) CALLED3)) unless on PER RECOVERED
-			or on PER (AGAIN and on PER BURNING)`},
+			or on PER (AGAIN and on PER BURNING and on PER last_over_time(RATIO3[15m]))`},
 		{Name: overTicket, Asks: "Which share of 5m is over the threshold of a ticket?", Expr: `
 			RATIO5{failure=~"closed|unevaluated"} > $WebhookCallsFailing or RATIO5{failure="open"} > $WebhookFailingOpen or RATIO5{` + isConversion + `} > $WebhookConversionFailing`},
 		{Name: worrying, Asks: "Which share fails, where it is worth a ticket? It begins while calls fail, and goes on where they come and go.", Expr: `
@@ -254,7 +254,7 @@ func outageRecords() []RecordingRule {
 					or on PER (RATIO6H > $ticketShareOfHours and on PER count_over_time((RATIO5 > 0.5 * $ticketShareOfHours)[6h:4m]) >= 45)
 				) and on PER (FAILED30 >= 3 unless on PER RECOVERED) and on PER (FRESH or on PER WORRYING)
 			)
-			or on PER (AGAIN and on PER WORRYING)`},
+			or on PER (AGAIN and on PER WORRYING unless on PER last_over_time(BURNING[30m]))`},
 	}
 	for i := range out {
 		out[i].Expr = names.Replace(out[i].Expr)

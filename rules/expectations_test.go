@@ -546,6 +546,12 @@ var expectations = []expectation{
 	{"an API server that crashes every five minutes", "WebhookInputMetricsMissing", crashing(), 1, 1, 1, 181, 0, 0, 180},
 	{"a minute of each ten fails", "WebhookCallsFailing", spell(1, 10), 1, 1, 50, 60, 105, 240, 240},
 	{"a minute of each fifteen fails", "WebhookCallsFailing", spell(1, 15), 1, 1, 50, 60, 170, 240, 240},
+	{"a minute of each twenty fails", "WebhookCallsFailing", spell(1, 20), 1, 1, 50, 60, 155, 240, 240},
+	{"two minutes of each thirty fail", "WebhookCallsFailing", spell(2, 30), 1, 1, 50, 60, 190, 240, 240},
+	{"a policy refuses for twelve minutes", "WebhookPolicyConfigErrors", refusedFor(12), 1, 1, 50, 151, 0, 0, 150},
+	{"a policy refuses for eighteen minutes", "WebhookPolicyConfigErrors", refusedFor(18), 1, 1, 50, 70, 78, 78, 150},
+	{"manifests cannot be read for eight minutes", "WebhookManifestsNotReloaded", unreadFor(8), 1, 1, 50, 151, 0, 0, 150},
+	{"manifests cannot be read for twelve minutes", "WebhookManifestsNotReloaded", unreadFor(12), 1, 1, 50, 70, 72, 77, 150},
 	{"one call in 22 fails for hours", "WebhookFailingClosed", partly(often(200), duringMinutes(60, 1000, often(9))), 1, 1, 50, 401, 0, 0, 400},
 	{"one in eleven fails for hours", "WebhookFailingClosed", partly(often(200), duringMinutes(60, 1000, often(18))), 1, 1, 50, 150, 195, 400, 400},
 	{"all fail for two minutes, one in twenty at other times", "WebhookFailingClosed", partly(often(20), then(often(1), 60, then(often(20), 62, often(1)))), 1, 1, 50, 241, 0, 0, 240},
@@ -721,6 +727,15 @@ func storm(perMinute, minutes int) []trace {
 func refusedByPolicy(instance string, requests, perMinutes int) trace {
 	return counts(plugins+`{instance="`+instance+`",name="ValidatingAdmissionPolicy",type="validate",operation="CREATE",rejected="true"}`,
 		func(m int) int { return 5 + max(m-60, 0)/perMinutes*requests })
+}
+
+// refusedFor are six such requests a minute, for some minutes, unreadFor an API server that cannot read its manifests.
+func refusedFor(minutes int) []trace {
+	return []trace{counts(refusedByPolicy("a", 1, 1).series, func(m int) int { return 5 + 6*min(max(m-60, 0), minutes) })}
+}
+
+func unreadFor(minutes int) []trace {
+	return []trace{counts(promql.ManifestReloads+`{instance="a",plugin="p",status="failure"}`, func(m int) int { return 1 + min(max(m-60, 0), minutes) })}
 }
 
 // besideDenials are six such requests a minute beside 180 denials.

@@ -68,14 +68,16 @@ var policyRecords = []RecordingRule{
 	},
 }
 
-// brokenPolicies is how many requests were refused so in 10 minutes, where it is several, or in
-// the last hour, where there were some in three slots of six hours and never many.
-const brokenPolicies = `max_over_time(` + policiesBroken + `[3m]) > 2.5
+// brokenPolicies is how many requests were refused so in 10 minutes, where it was several for 15 and
+// goes on: nothing begins whose cause has ended. Or it is the most of the last hour, where there were some in
+// three slots of six hours, a quarter of an hour ago already, and never many.
+var brokenPolicies = strings.ReplaceAll(`
+	BROKEN > 2.5 and count_over_time((BROKEN > 2.5)[18m:1m]) >= 14 and BROKEN > 0.85 * max_over_time(BROKEN[5m])
 	or on (plugin) (
-		max_over_time(` + policiesBroken + `[1h])
-		and on (plugin) count_over_time((` + policiesBroken + ` > 0.7)[6h:9m]) >= 3
-		unless on (plugin) max_over_time(` + policiesBroken + `[2h]) > 10
-	)`
+		max_over_time(BROKEN[1h])
+		and on (plugin) count_over_time((BROKEN > 0.7)[6h:9m] offset 15m) >= 3
+		unless on (plugin) max_over_time(BROKEN[2h]) > 10
+	)`, "BROKEN", policiesBroken)
 
 const (
 	policyAndBinding = `{{ $labels.policy }} (binding {{ $labels.policy_binding }})`
@@ -92,7 +94,7 @@ var policiesGroup = Group{
 	Alerts: []Alert{
 		{
 			Name: "WebhookPolicyConfigErrors", Asks: "Which kind of policy refuses requests that it does not deny?",
-			Severity: classify.Warning, For: 15 * time.Minute, KeepFiring: 15 * time.Minute,
+			Severity: classify.Warning, For: time.Minute, KeepFiring: 15 * time.Minute,
 			Expr:        brokenPolicies,
 			Summary:     `A {{ $labels.plugin }} refuses requests because it cannot be evaluated.`,
 			Description: `A {{ $labels.plugin }} cannot be evaluated, and refused {{ $value | printf "%.0f" }} requests within 10 minutes. Params are missing or of a kind that is not served, or matchConditions or a patch fail. No series names the policy: a refused client's reply does. Delete its bindings until it is repaired, which nothing can forbid. See "kubectl get {{ if eq $labels.plugin "MutatingAdmissionPolicy" }}mutating{{ else }}validating{{ end }}admissionpolicybindings".`,
@@ -116,7 +118,7 @@ var policiesGroup = Group{
 		{
 			Name: "WebhookManifestsNotReloaded", Asks: "Which API servers cannot read their admission manifests?",
 			Severity: classify.Warning, For: 10 * time.Minute, KeepFiring: 5 * time.Minute,
-			Expr:        `sum by (instance, plugin) (increase(` + promql.ManifestReloads + `{status="failure"}[5m])) > 0`,
+			Expr:        `sum by (instance, plugin) (` + seenCounter(promql.ManifestReloads+`{status="failure"}`) + `) > 0`,
 			Summary:     `API server {{ $labels.instance }} cannot read its admission manifests.`,
 			Description: `API server {{ $labels.instance }} cannot load the changed` + ofManifests + `its disk. It keeps the manifests that it read last, and will not start again once it is stopped. Correct the file in its staticManifestsDir, or put the last content back. Its log has the error: "kubectl -n kube-system logs -l component=kube-apiserver --tail=-1 | grep manifest".`,
 			Variables:   variables("INSTANCE", "$labels.instance"),
