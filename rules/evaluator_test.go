@@ -13,8 +13,10 @@ import (
 	"time"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/rules"
@@ -40,6 +42,9 @@ type evaluator struct {
 	groups  []*rules.Group
 	now     time.Duration
 	mutated bool // its rules may be none that can be evaluated
+	engine  *promql.Engine
+	options *rules.ManagerOptions
+	ahead   map[string]map[int64]promql.Vector // by expression and time, what queries yield
 }
 
 // evaluate loads series, each a line in the notation of promtool's tests with one
@@ -123,8 +128,9 @@ func scrapedInto(t testing.TB, interval time.Duration, series []scrapedSeries) *
 // load reads the rules, as Prometheus does when it starts.
 func (p *evaluator) load(file string) {
 	p.t.Helper()
-	manager := rules.NewManager(&rules.ManagerOptions{
-		QueryFunc:       rules.EngineQueryFunc(promqltest.NewTestEngine(p.t, false, 0, 50_000_000), p.storage),
+	p.engine = promqltest.NewTestEngine(p.t, false, 0, 500_000_000)
+	p.options = &rules.ManagerOptions{
+		QueryFunc:       p.query,
 		NotifyFunc:      func(context.Context, string, ...*rules.Alert) {},
 		Appendable:      p.storage,
 		Queryable:       p.storage,
@@ -133,18 +139,18 @@ func (p *evaluator) load(file string) {
 		Parser:          parser.NewParser(parser.Options{}),
 		OutageTolerance: time.Hour,
 		ForGracePeriod:  10 * time.Minute,
-	})
-	byName, errs := manager.LoadGroups(p.tick, labels.EmptyLabels(), "", nil, false, file)
+	}
+	byName, errs := rules.NewManager(p.options).LoadGroups(p.tick, labels.EmptyLabels(), "", nil, false, file)
 	if errs != nil {
 		p.t.Fatal(errs)
 	}
 	p.groups = slices.SortedFunc(maps.Values(byName), func(a, b *rules.Group) int { return strings.Compare(a.Name(), b.Name()) })
 }
 
-// eval evaluates the groups whose turn it is. They are in the order of their
+// eval evaluates those of the groups whose turn it is. They are in the order of their
 // names, so that some read what others recorded at the evaluation before.
-func (p *evaluator) eval(offset time.Duration) {
-	for _, g := range p.groups {
+func (p *evaluator) eval(groups []*rules.Group, offset time.Duration) {
+	for _, g := range groups {
 		if offset%g.Interval() < p.tick {
 			g.Eval(p.t.Context(), time.Unix(0, 0).Add(offset))
 		}
@@ -280,19 +286,131 @@ func inClusters(series map[string][]string) []string {
 	return out
 }
 
-// evaluateSpan evaluates from one time to another, and returns what fires in a cluster at a time.
+// evaluateSpan evaluates from one time to another, and returns what fires in a cluster at a time. Rules
+// that do not depend on themselves are evaluated one after the other, each by one query over all the
+// time, which takes a fraction of one each time.
 func (p *evaluator) evaluateSpan(start, last, step time.Duration) func(cluster string, offset time.Duration) []*rules.Alert {
 	p.t.Helper()
+	p.tick = step
 	fires := map[time.Duration]map[string][]*rules.Alert{}
-	p.tick, p.now = step, start
 	for at := start; at <= last; at += step {
 		fires[at] = map[string][]*rules.Alert{}
-		for _, a := range p.until(at) {
-			cluster := a.Labels.Get("cluster")
-			fires[at][cluster] = append(fires[at][cluster], a)
+	}
+	for _, c := range p.components() {
+		p.ahead = nil
+		if !c.isCyclic {
+			p.lookAhead(c.groups[0].Rules()[0].Query().String(), start, last)
+		}
+		for at := start; at <= last; at += step {
+			p.eval(c.groups, at)
+			for _, a := range p.fires(c.groups, at) {
+				cluster := a.Labels.Get("cluster")
+				fires[at][cluster] = append(fires[at][cluster], a)
+			}
 		}
 	}
 	return func(cluster string, offset time.Duration) []*rules.Alert { return fires[offset][cluster] }
+}
+
+// query answers a rule, by what was looked ahead if that was.
+func (p *evaluator) query(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
+	if vectors, exists := p.ahead[expr]; exists {
+		return vectors[at.UnixMilli()], nil
+	}
+	return rules.EngineQueryFunc(p.engine, p.storage)(ctx, expr, at)
+}
+
+// lookAhead evaluates an expression at all times.
+func (p *evaluator) lookAhead(expr string, start, last time.Duration) {
+	p.t.Helper()
+	of := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
+	query := must.Get(p.engine.NewRangeQuery(p.t.Context(), p.storage, nil, expr, of(start), of(last), p.tick))(p.t)
+	defer query.Close()
+	vectors := map[int64]promql.Vector{}
+	for _, series := range must.Get(query.Exec(p.t.Context()).Matrix())(p.t) {
+		for _, point := range series.Floats {
+			vectors[point.T] = append(vectors[point.T], promql.Sample{Metric: series.Metric, T: point.T, F: point.F})
+		}
+	}
+	p.ahead = map[string]map[int64]promql.Vector{expr: vectors}
+}
+
+// A component are rules that depend on each other, in groups as they were, or a single one.
+type component struct {
+	groups   []*rules.Group
+	isCyclic bool
+}
+
+// components are those of all rules, each after what it reads. What a rule reads that stands below it in
+// its group is read as it was before: these two are evaluated in turn.
+func (p *evaluator) components() (out []component) {
+	var all []rules.Rule
+	groupOf, inputs, depends := map[rules.Rule]*rules.Group{}, map[rules.Rule][]rules.Rule{}, map[rules.Rule]map[rules.Rule]bool{}
+	for _, g := range p.groups {
+		for _, r := range g.Rules() {
+			all, groupOf[r] = append(all, r), g
+		}
+	}
+	for i, reader := range all {
+		selectors := parser.ExtractSelectors(reader.Query())
+		for k, input := range all {
+			if !reads(selectors, input.Name()) {
+				continue
+			}
+			inputs[reader] = append(inputs[reader], input)
+			if k > i && groupOf[reader] == groupOf[input] {
+				inputs[input] = append(inputs[input], reader)
+			}
+		}
+	}
+	for _, r := range all {
+		depends[r] = map[rules.Rule]bool{r: true}
+		for left := []rules.Rule{r}; len(left) > 0; left = left[1:] {
+			for _, input := range inputs[left[0]] {
+				if !depends[r][input] {
+					depends[r][input] = true
+					left = append(left, input)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b rules.Rule) int { return len(depends[a]) - len(depends[b]) })
+	done := map[rules.Rule]bool{}
+	for _, r := range all {
+		if done[r] {
+			continue
+		}
+		c, members := component{isCyclic: slices.Contains(inputs[r], r)}, map[*rules.Group][]rules.Rule{}
+		for _, other := range all {
+			if depends[r][other] && depends[other][r] {
+				members[groupOf[other]] = append(members[groupOf[other]], other)
+				done[other], c.isCyclic = true, c.isCyclic || other != r
+			}
+		}
+		for _, g := range p.groups {
+			if len(members[g]) > 0 {
+				c.groups = append(c.groups, rules.NewGroup(rules.GroupOptions{Name: g.Name(), Interval: g.Interval(), Rules: members[g], Opts: p.options}))
+			}
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// reads reports whether selectors select what the rule of the name writes.
+func reads(selectors [][]*labels.Matcher, name string) bool {
+	isAlert := !strings.Contains(name, ":")
+	return slices.ContainsFunc(selectors, func(matchers []*labels.Matcher) bool {
+		return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool {
+			switch {
+			case m.Name == model.MetricNameLabel && isAlert:
+				return !strings.HasPrefix(m.Value, activeAlerts)
+			case m.Name == model.MetricNameLabel:
+				return m.Value != name
+			}
+			return isAlert && m.Name == labels.AlertName && !m.Matches(name)
+		})
+	})
 }
 
 // until evaluates up to and including a time, and returns the alerts that
@@ -300,13 +418,19 @@ func (p *evaluator) evaluateSpan(start, last, step time.Duration) func(cluster s
 func (p *evaluator) until(end time.Duration) []*rules.Alert {
 	p.t.Helper()
 	for ; p.now <= end; p.now += p.tick {
-		p.eval(p.now)
+		p.eval(p.groups, p.now)
 	}
+	return p.fires(p.groups, end)
+}
+
+// fires returns the alerts of groups that fire after a time.
+func (p *evaluator) fires(groups []*rules.Group, at time.Duration) []*rules.Alert {
+	p.t.Helper()
 	var firing []*rules.Alert
-	for _, g := range p.groups {
+	for _, g := range groups {
 		for _, r := range g.AlertingRules() {
 			if err := r.LastError(); err != nil && !p.mutated {
-				p.t.Fatalf("after %s: evaluating %s: %v", p.now, r.Name(), err)
+				p.t.Fatalf("after %s: evaluating %s: %v", at, r.Name(), err)
 			}
 			firing = append(firing, active(r)...)
 		}

@@ -158,29 +158,16 @@ func allMutants(t *testing.T) []mutant {
 	return out
 }
 
-// reads reports whether an expression reads what a rule writes.
-func reads(expr string, r monitoringv1.Rule) bool {
-	found := false
-	parsed, _ := parser.NewParser(parser.Options{}).ParseExpr(expr)
-	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
-		if s, ok := node.(*parser.VectorSelector); ok {
-			found = found || r.Record != "" && s.Name == r.Record || r.Alert != "" && strings.HasPrefix(s.Name, activeAlerts) && !slices.ContainsFunc(s.LabelMatchers, func(m *labels.Matcher) bool {
-				return m.Name == labels.AlertName && !m.Matches(r.Alert)
-			})
-		}
-		return nil
-	})
-	return found
-}
-
 // inputsOf are, by the names of the rules of the world, those of the rules that each reads.
 func (w *world) inputsOf() map[string][]string {
 	out := map[string][]string{}
 	for _, g := range w.groups {
 		for _, r := range g.Rules {
+			expr, _ := parser.NewParser(parser.Options{}).ParseExpr(r.Expr.String())
+			selectors := parser.ExtractSelectors(expr)
 			for _, other := range w.groups {
 				for _, input := range other.Rules {
-					if reads(r.Expr.String(), input) {
+					if reads(selectors, nameOf(input)) {
 						out[nameOf(r)] = append(out[nameOf(r)], nameOf(input))
 					}
 				}
@@ -646,6 +633,7 @@ func TestMutants(t *testing.T) {
 // try looks for a scenario that notices each mutant which none has noticed so far.
 func (w *world) try(t *testing.T, tried []mutant, names []string) {
 	w.load(t)
+	w.inputs = w.inputsOf()
 	var reached []string
 	for _, m := range tried {
 		if w.has(m.rule) {

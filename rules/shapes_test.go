@@ -191,7 +191,7 @@ func (s shape) wrong(fires firings) string {
 func textsOfShapes(t *testing.T, w *world) {
 	t.Helper()
 	texts := evaluateOn(t, groupFile(t, groupsOf(t, pagingAlerts()...)), minute, w.run.storage)
-	texts.eval(shapeLast * minute)
+	texts.eval(texts.groups, shapeLast*minute)
 	for _, g := range texts.groups {
 		for _, r := range g.AlertingRules() {
 			for _, a := range r.ActiveAlerts() {

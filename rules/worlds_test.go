@@ -45,7 +45,6 @@ func (w *world) load(t testing.TB) {
 		names = append(names, s.alerts...)
 	}
 	w.groups = silentGroupsOf(t, names...)
-	w.inputs = w.inputsOf()
 }
 
 // evaluate evaluates these.
