@@ -19,15 +19,15 @@ var blocksAuditor = &Check{
 		if !p.FailsClosed() || p.Type == inventory.Conversion || p.Platform {
 			return nil
 		}
-		severity, what, where, resources := refusedNeeds(p.Matcher, p.Policy,
-			func(r admission.Request) admission.Match { return r.Match(p.Webhook).Match })
-		if len(where) == 0 {
+		refuses := func(r admission.Request) admission.Match { return r.Match(p.Webhook).Match }
+		needs := needsRefused(p.Matcher, p.Policy, refuses)
+		if len(needs.where) == 0 {
 			return nil
 		}
 		return []Problem{{
-			Severity: severity,
-			Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, requests for %s in %s are refused (failurePolicy Fail)", rulesFor(p, resources), JoinBounded(what), JoinBounded(where)),
-			Fix:      patch(p, excludeNamespaces(p, where)),
+			Severity: needs.severity,
+			Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, requests for %s in %s are refused (failurePolicy Fail)", rulesFor(p, needs.resources), JoinBounded(needs.what), JoinBounded(needs.where)),
+			Fix:      patch(p, excludeNamespaces(p, needs.where)),
 		}}
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {
@@ -36,23 +36,22 @@ var blocksAuditor = &Check{
 		}
 		// It has no backend to lose: what it surely refuses is a warning, what it may refuse is
 		// worth knowing.
-		severity, what, where, _ := refusedNeeds(p.Matcher, p.Policy,
-			func(r admission.Request) admission.Match {
-				switch {
-				case !p.isEvaluatedFor(r):
-					return admission.No
-				case p.Matcher.MatchPolicy(r, p.AdmissionPolicy, nil).Refused:
-					return admission.Yes
-				}
-				return admission.Maybe
-			})
-		if len(where) == 0 {
+		needs := needsRefused(p.Matcher, p.Policy, func(r admission.Request) admission.Match {
+			switch {
+			case !p.isEvaluatedFor(r):
+				return admission.No
+			case p.Matcher.MatchPolicy(r, p.AdmissionPolicy, nil).Refused:
+				return admission.Yes
+			}
+			return admission.Maybe
+		})
+		if len(needs.where) == 0 {
 			return nil
 		}
 		return []Problem{{
-			Severity: severity,
-			Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, requests for %s in %s are refused (failurePolicy Fail)", JoinBounded(what), JoinBounded(where)),
-			Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(where), objectName(&p.Registration), changedBy(p.Object.Owner)),
+			Severity: needs.severity,
+			Message:  fmt.Sprintf("can keep webhook-auditor from working: where one of its expressions fails, or its params are missing, requests for %s in %s are refused (failurePolicy Fail)", JoinBounded(needs.what), JoinBounded(needs.where)),
+			Fix:      fmt.Sprintf("leave %s out by the namespaceSelector of %s%s", JoinBounded(needs.where), objectName(&p.Registration), changedBy(p.Object.Owner)),
 		}}
 	},
 }
@@ -69,12 +68,16 @@ var auditorNeeds = []struct {
 	{inventory.Resource{Group: "coordination.k8s.io", Name: "leases"}, admission.Update, admission.Unlabeled, "its lease"},
 }
 
-// refusedNeeds are those of the needs that may be refused, in the namespaces that exist:
-// where webhook-auditor is not installed, nothing of it can be blocked.
-func refusedNeeds(m *admission.Matcher, p *Policy,
-	refuses func(admission.Request) admission.Match,
-) (severity Severity, what, where []string, resources []inventory.Resource) {
-	severity = Info
+// refusedNeeds are needs of the auditor that may be refused, in the namespaces that exist: where
+// webhook-auditor is not installed, nothing of it can be blocked.
+type refusedNeeds struct {
+	severity    Severity
+	what, where []string
+	resources   []inventory.Resource
+}
+
+func needsRefused(m *admission.Matcher, p *Policy, refuses func(admission.Request) admission.Match) refusedNeeds {
+	out := refusedNeeds{severity: Info}
 	for _, namespace := range p.AuditorNamespaces {
 		_, installed := m.Snapshot.Namespaces[namespace]
 		for _, n := range auditorNeeds {
@@ -84,10 +87,12 @@ func refusedNeeds(m *admission.Matcher, p *Policy,
 				continue
 			}
 			if refuses(request) == admission.Yes {
-				severity = Warning
+				out.severity = Warning
 			}
-			what, where, resources = append(what, n.name), append(where, namespace), append(resources, n.resource)
+			out.what, out.where = append(out.what, n.name), append(out.where, namespace)
+			out.resources = append(out.resources, n.resource)
 		}
 	}
-	return severity, lists.Distinct(what), lists.Distinct(where), resources
+	out.what, out.where = lists.Distinct(out.what), lists.Distinct(out.where)
+	return out
 }

@@ -52,11 +52,9 @@ func findFailingMatchCondition(p *Profile) []Problem {
 // failedRequests names what a matchCondition fails for: "CREATE of nodes and DELETE of
 // pods".
 func failedRequests(failing []admission.FailingCondition) string {
-	var out []string
-	for _, f := range failing {
-		out = append(out, fmt.Sprintf("%s of %s", operations(f.Operations), f.Resource))
-	}
-	return JoinBounded(out)
+	return JoinBounded(lists.Map(failing, func(f admission.FailingCondition) string {
+		return fmt.Sprintf("%s of %s", operations(f.Operations), f.Resource)
+	}))
 }
 
 // ifSelected says that selectors leave some of the requests out.
@@ -70,10 +68,8 @@ func ifSelected(p *Profile) string {
 // unlessSkipped: a matchCondition that is false beside the one that fails skips
 // the webhook, and the request passes.
 func unlessSkipped(failing []admission.FailingCondition) string {
-	for _, f := range failing {
-		if !f.Alone {
-			return ", unless another matchCondition is false"
-		}
+	if slices.ContainsFunc(failing, func(f admission.FailingCondition) bool { return !f.Alone }) {
+		return ", unless another matchCondition is false"
 	}
 	return ""
 }

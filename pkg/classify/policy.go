@@ -15,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -218,12 +219,7 @@ func (p Policy) check() error {
 
 // checkErrors are about names that are none of opt-in checks.
 func (p Policy) checkErrors() []error {
-	var optIn []string
-	for _, c := range Checks {
-		if c.OptIn {
-			optIn = append(optIn, c.Name)
-		}
-	}
+	optIn := CheckNames(lists.Filter(Checks, func(c *Check) bool { return c.OptIn }))
 	var out []error
 	for _, name := range p.Checks {
 		if !slices.Contains(optIn, name) {

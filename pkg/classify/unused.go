@@ -62,12 +62,9 @@ func whyDead(m *admission.Matcher, r *inventory.Registration, index int, whateve
 			return ""
 		}
 	}
-	var served []inventory.Served
-	for _, one := range s.Served {
-		if slices.Contains(rule.APIGroups, one.Group) && admission.NamesResource(rule, one.Resource) {
-			served = append(served, one)
-		}
-	}
+	served := lists.Filter(s.Served, func(one inventory.Served) bool {
+		return slices.Contains(rule.APIGroups, one.Group) && admission.NamesResource(rule, one.Resource)
+	})
 	never, asksNone := admission.NeverSent(s, r.Ref), "calls no webhook"
 	if r.Type.IsPolicy() {
 		asksNone = "evaluates no policy"

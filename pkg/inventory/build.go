@@ -12,6 +12,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
 // Snapshot turns the objects into facts. It never writes to the objects.
@@ -142,11 +144,9 @@ func (o Objects) crd(c *apiextensionsv1.CustomResourceDefinition) *CRD {
 }
 
 func crdVersions(c *apiextensionsv1.CustomResourceDefinition) []CRDVersion {
-	out := make([]CRDVersion, 0, len(c.Spec.Versions))
-	for _, v := range c.Spec.Versions {
-		out = append(out, CRDVersion{Name: v.Name, Served: v.Served, Resources: crdResources(c, &v)})
-	}
-	return out
+	return lists.Map(c.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) CRDVersion {
+		return CRDVersion{Name: v.Name, Served: v.Served, Resources: crdResources(c, &v)}
+	})
 }
 
 var (

@@ -190,8 +190,8 @@ func withoutSources(s *metav1.LabelSelector) *metav1.LabelSelector {
 	return out
 }
 
-func withRequirement(s labels.Selector, key string, of labels.Requirement) labels.Selector {
-	if r, err := labels.NewRequirement(key, of.Operator(), of.ValuesUnsorted()); err == nil {
+func withRequirement(s labels.Selector, key string, required labels.Requirement) labels.Selector {
+	if r, err := labels.NewRequirement(key, required.Operator(), required.ValuesUnsorted()); err == nil {
 		return s.Add(*r)
 	}
 	return labels.Nothing()

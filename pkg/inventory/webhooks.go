@@ -188,17 +188,17 @@ func (o Objects) object(kind string, registration metav1.ObjectMetaAccessor) Obj
 	return out
 }
 
-// readWrites takes from the managed fields who wrote the object, and when. A write of the
-// status is a change alone.
+// readWrites takes from the managed fields who wrote the object, and when. Writing a
+// status is no change, of a cluster or of a must-gather.
 func (o *Object) readWrites(m *metav1.ObjectMeta) {
 	o.LastChanged = m.CreationTimestamp.Time
 	for _, f := range m.ManagedFields {
+		if f.Subresource != "" {
+			continue
+		}
 		writeTime := ptr.Deref(f.Time, metav1.Time{}).Time
 		if writeTime.After(o.LastChanged) {
 			o.LastChanged = writeTime
-		}
-		if f.Subresource != "" {
-			continue
 		}
 		if f.Manager != "" {
 			o.Writers = append(o.Writers, f.Manager)

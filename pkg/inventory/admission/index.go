@@ -211,7 +211,7 @@ func (m *Matcher) MatchedResources(w *inventory.Webhook) []MatchedResource {
 	return m.index.matched.getOrCompute(MatchKey(w), func() []MatchedResource { return m.matchedResources(w) })
 }
 
-// MatchKey identifies what a webhook is called for: those with the same key are
+// MatchKey identifies what a webhook is called for: those of a type with the same key are
 // called for the same requests.
 func MatchKey(w *inventory.Webhook) string {
 	key := appendList(make([]byte, 0, 256), string(w.MatchPolicy), string(w.FailurePolicy),

@@ -31,11 +31,9 @@ func (m *Matcher) policySteps(r Request, p *inventory.AdmissionPolicy) []PolicyS
 	if all.Match == No || all.Refused {
 		return []PolicyStep{{p, nil, all}}
 	}
-	var out []PolicyStep
-	for _, b := range p.Bindings {
-		out = append(out, PolicyStep{p, b, r.either(func(q Request) Verdict { return m.MatchPolicy(q, p, b) })})
-	}
-	return out
+	return lists.Map(p.Bindings, func(b *inventory.PolicyBinding) PolicyStep {
+		return PolicyStep{p, b, r.either(func(q Request) Verdict { return m.MatchPolicy(q, p, b) })}
+	})
 }
 
 // MatchPolicy says whether the policy is evaluated for the request by the binding, or

@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-
+	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
@@ -131,4 +133,128 @@ func storedAs(r inventory.Resource) inventory.Resource {
 		r.Group = ""
 	}
 	return r
+}
+
+type Operation string
+
+const (
+	Create  Operation = "CREATE"
+	Update  Operation = "UPDATE"
+	Delete  Operation = "DELETE"
+	Connect Operation = "CONNECT"
+)
+
+// connects are the subresources that the API server serves by a Connecter: any
+// verb on them is the admission operation CONNECT. Source:
+// k8s.io/kubernetes/pkg/registry (rest.Connecter) and, for OpenShift's, the
+// registries of openshift-apiserver.
+var connects = inventory.ResourcesNamed(`pods/exec pods/attach pods/portforward pods/proxy nodes/proxy services/proxy
+	buildconfigs.build.openshift.io/webhooks buildconfigs.build.openshift.io/instantiatebinary`)
+
+// OperationsOn returns the admission operations that the server can meet on the
+// resource. Reading is never admitted, so a read-only resource has none.
+func OperationsOn(s inventory.Served) []Operation {
+	if slices.Contains(connects, s.Resource) {
+		return []Operation{Connect}
+	}
+	var ops []Operation
+	for _, o := range []struct {
+		op    Operation
+		verbs []string
+	}{
+		{Create, []string{"create"}},
+		{Update, []string{"update", "patch"}},
+		{Delete, []string{"delete", "deletecollection"}},
+	} {
+		if slices.ContainsFunc(o.verbs, func(v string) bool { return slices.Contains(s.Verbs, v) }) {
+			ops = append(ops, o.op)
+		}
+	}
+	return ops
+}
+
+type Operations uint8
+
+var operationBits = map[Operation]Operations{Create: 1, Update: 2, Delete: 4, Connect: 8}
+
+const allOperations Operations = 15
+
+func operationsOf(ops ...Operation) Operations {
+	var set Operations
+	for _, op := range ops {
+		set |= operationBits[op]
+	}
+	return set
+}
+
+func (o Operations) Has(op Operation) bool { return o&operationBits[op] != 0 }
+
+// List returns the operations in the order CREATE, UPDATE, DELETE, CONNECT.
+func (o Operations) List() []Operation {
+	return lists.Filter([]Operation{Create, Update, Delete, Connect}, o.Has)
+}
+
+// UnusedRules returns the indexes of the rules that match nothing that this server
+// serves and sends to webhooks, or evaluates policies for.
+func (m *Matcher) UnusedRules(r *inventory.Registration) []int {
+	possible := allOperations
+	if !r.ObjectSelector.Empty() {
+		possible &^= operationBits[Connect] // what it sends carries no labels
+	}
+	never := NeverSent(m.Snapshot, r.Ref)
+	var out []int
+	for i := range r.Rules {
+		unused := true
+		m.index.matches(&r.Rules[i], r.MatchPolicy, func(t *target, ops Operations, _ bool) {
+			unused = unused && (ops&possible == 0 || slices.Contains(never, t.Parent()) ||
+				unselectedScale(r, t.Resource))
+		})
+		if unused {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// unselectedScale reports whether requests to the resource carry a Scale which the objectSelector
+// does not select, having no labels. Mutations meet it as the client wrote it, with labels maybe.
+func unselectedScale(r *inventory.Registration, resource inventory.Resource) bool {
+	s := r.ObjectSelector
+	return resource.Subresource == "scale" && r.Type.Validates() && s.Parsed != nil && !s.Parsed.Matches(labels.Set{})
+}
+
+// UnmatchedVersions returns, for a resource, the served versions of what is stored
+// as one with it that no rule of the webhooks covers, as "apps/v1 deployments":
+// requests in them pass the webhooks by. It goes through the rules once, for any
+// number of resources.
+func (m *Matcher) UnmatchedVersions(webhooks []*inventory.Webhook) func(inventory.Resource) []string {
+	covered := map[versionOf]bool{}
+	for _, w := range webhooks {
+		for i := range w.Rules {
+			m.index.each(&w.Rules[i], func(v apiVersion) { covered[versionOf{v.Resource, v.Version}] = true })
+		}
+	}
+	return func(r inventory.Resource) []string {
+		var out []string
+		served := 0
+		for _, v := range m.index.stored[storedAs(r)] {
+			if !v.Served {
+				continue
+			}
+			served++
+			if !covered[versionOf{v.Resource, v.Version}] {
+				out = append(out, schema.GroupVersion{Group: v.Group, Version: v.Version}.String()+" "+v.Path())
+			}
+		}
+		if served < 2 {
+			return nil
+		}
+		slices.Sort(out)
+		return out
+	}
+}
+
+type versionOf struct {
+	inventory.Resource
+	version string
 }

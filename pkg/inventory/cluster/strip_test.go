@@ -18,6 +18,7 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/expect"
 	"github.com/webhook-auditor/webhook-auditor/internal/kubetest"
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
 // heavy is metadata as kubectl and controllers leave it, of an object that two
@@ -179,6 +180,18 @@ func TestStrip(t *testing.T) {
 			expect.Equal(t, once, asJSON(t, unpacked(packed(tt.obj)))) // packing loses nothing
 		})
 	}
+}
+
+// TestLastChanges: what was changed last is the same of an object as a cluster and as a
+// must-gather has it.
+func TestLastChanges(t *testing.T) {
+	lastChange := func(crd *apiextensionsv1.CustomResourceDefinition) time.Time {
+		objects := inventory.Objects{CRDs: []*apiextensionsv1.CustomResourceDefinition{crd}}
+		return objects.Snapshot(minuteTime(9)).CRDs[crd.Name].Object.LastChanged
+	}
+	stripped := heavyCRD()
+	stripCRD(stripped)
+	expect.Equal(t, lastChange(heavyCRD()), lastChange(stripped))
 }
 
 func asJSON(t *testing.T, obj any) string {
