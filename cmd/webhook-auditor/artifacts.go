@@ -56,7 +56,6 @@ func printed(write func(io.Writer) error) content {
 	}
 }
 
-// policyArtifact is an artifact of one file, derived from the Policy.
 func policyArtifact(name, summary, file string, write func(classify.Policy) ([]byte, error)) artifact {
 	files := func() (map[string][]byte, error) {
 		return rendered(map[string]content{file: func() ([]byte, error) { return write(classify.DefaultPolicy()) }})

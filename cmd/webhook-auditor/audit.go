@@ -394,7 +394,6 @@ func (o *source) clusterObjects(ctx context.Context, s streams) (inventory.Objec
 	return assume(objects, server), nil
 }
 
-// input are the flags of files and of the Policy.
 type input struct {
 	server, config string
 	// checks are opt-in checks to run beside those of the Policy.

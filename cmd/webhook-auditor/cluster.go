@@ -12,7 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster"
 )
 
-// clusterFlags name a cluster and how its API server routes.
 type clusterFlags struct {
 	kubeconfig, context, routing string
 	// named is how the user names a cluster or files.

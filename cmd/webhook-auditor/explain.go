@@ -134,7 +134,6 @@ func (e *explain) run(ctx context.Context, args []string, s streams) error {
 	return printAnswer(e.output, report.NewExplanation(chain, snapshot), report.NewErrors(matcher.Snapshot.Errors), s)
 }
 
-// maxErrorText bounds what is read of a log.
 const maxErrorText = 16 << 20
 
 // diagnose answers "explain --error": what happened, to which webhook, and the

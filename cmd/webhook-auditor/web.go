@@ -28,7 +28,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/cluster/client"
 )
 
-// webFlags are the addresses to serve on, the certificate and the clients.
 type webFlags struct {
 	listen           []string
 	certFile, key    string

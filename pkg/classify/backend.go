@@ -40,7 +40,6 @@ var (
 	})
 )
 
-// backendCheck completes the check of backends with the fault.
 func backendCheck(fault inventory.BackendFault, c Check) *Check {
 	c.Severity = Critical
 	c.Condition = map[inventory.Type]string{
@@ -166,7 +165,6 @@ func withoutNewNamespaces(p *Profile) string {
 	return ""
 }
 
-// briefly says what breaks, and why.
 func briefly(consequence, reason string) string {
 	consequence, _, _ = strings.Cut(consequence, " (failurePolicy")
 	consequence, _, _ = strings.Cut(consequence, ":")
@@ -192,7 +190,6 @@ func conversionConsequences(p *Profile) (Severity, string) {
 	return Critical, fmt.Sprintf("objects stored in another version cannot be read: %s %s", sentence(p.Functions(), 0), stop)
 }
 
-// repair is the way out of a dead backend.
 func repair(p *Profile) string {
 	if p.Type == inventory.Conversion {
 		return fmt.Sprintf("%s; never force-delete the objects: they are healthy, only unreadable; %s", restore(p), removal(p))

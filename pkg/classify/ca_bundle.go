@@ -33,7 +33,6 @@ var caBundleInvalid = &Check{
 	},
 }
 
-// isUntrusted reports whether the CA bundle has no valid certificate.
 func (p *Profile) isUntrusted() bool {
 	a := p.Webhook.Backend.Authority
 	return a != nil && !a.Placeholder && !a.Blanked && !anyValid(a, p.Snapshot.Taken) &&
@@ -147,7 +146,6 @@ func findMissingBundle(p *Profile) []Problem {
 	}}
 }
 
-// injector injects CA bundles where an annotation asks for it.
 type injector struct{ annotation, name, look string }
 
 var injectors = []injector{

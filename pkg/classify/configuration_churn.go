@@ -30,8 +30,7 @@ const (
 	// youngest is how old an object must be for its average to mean anything:
 	// policy engines rewrite theirs in bursts.
 	youngest = 15 * time.Minute
-	// recent is how lately the last change must have been.
-	recent = 10 * time.Minute
+	recent   = 10 * time.Minute
 )
 
 func writers(p *Profile) string {

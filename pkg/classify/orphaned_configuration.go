@@ -44,7 +44,6 @@ func namespaceState(s *inventory.Snapshot, namespace string) string {
 	return "does not exist"
 }
 
-// removal is how to remove what was left over.
 func removal(p *Profile) string {
 	condition := ""
 	if p.Type == inventory.Conversion {

@@ -121,7 +121,6 @@ func overdue(p *Profile, probe inventory.Probe) []Problem {
 	return []Problem{{Message: message, Fix: renewal(p, c)}}
 }
 
-// renewal is how the backend gets a certificate that is accepted.
 func renewal(p *Profile, c *inventory.ServingCertificate) string {
 	const restart = "restart its Pods if they do not read it again"
 	injector := injectorOf(p.Object.Annotations)

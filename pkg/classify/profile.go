@@ -77,7 +77,6 @@ type deriver struct {
 	runLevelZero []string
 }
 
-// derive is the Profile of the webhook alone.
 func (d *deriver) derive(w *inventory.Webhook) *Profile {
 	key := admission.MatchKey(w)
 	p, ok := d.profiles[key]
@@ -119,7 +118,6 @@ func (d *deriver) matching(w *inventory.Webhook) Profile {
 	return p
 }
 
-// classesOf are the classes that the resource belongs to.
 func (d *deriver) classesOf(r inventory.Resource) []Class {
 	out, ok := d.classes[r]
 	if !ok {

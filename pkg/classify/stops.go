@@ -10,7 +10,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
-// function is one that needs a request.
 type function struct {
 	name      string
 	resource  inventory.Resource
@@ -100,7 +99,6 @@ func withoutReading(p *Profile) []string {
 	return out
 }
 
-// meets reports whether the webhook may be called for the request.
 func (f function) meets(m *admission.Matcher, w *inventory.Webhook) bool {
 	v := m.InterceptsSubject(w, f.resource, f.operation, f.subject())
 	return v.Match != admission.No && !v.OptIn

@@ -98,7 +98,6 @@ func (o *Outlasting) message() string {
 	return fmt.Sprintf("%s: %s, the request is refused after %s of %s (%s)", who, wait, text.Seconds(o.End), text.Seconds(o.Total()), o.By)
 }
 
-// Brief says what breaks, and why.
 func (o *Outlasting) Brief() string {
 	why := fmt.Sprintf("if all hang: %d webhooks with failurePolicy Ignore take up to %s together", o.Webhooks, text.Seconds(o.Total()))
 	if o.Webhooks == 1 {
@@ -126,7 +125,6 @@ func (o *Outlasting) enough(p *Profile) time.Duration {
 	return o.By.After - rest - time.Second
 }
 
-// explainCommand shows what the requests meet.
 func explainCommand(c Cost) string {
 	command := fmt.Sprintf("webhook-auditor explain %s %s", strings.ToLower(string(c.Operation)), quoted(c.Resource.String()))
 	if c.Namespace != "" {

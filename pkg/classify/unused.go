@@ -139,7 +139,6 @@ func RuleResources(rule *admissionv1.RuleWithOperations) []inventory.Resource {
 	return out
 }
 
-// named lists the resources of a rule as kubectl writes them.
 func named(rule *admissionv1.RuleWithOperations) string { return listed(RuleResources(rule)) }
 
 func operationsOf(rule *admissionv1.RuleWithOperations) string {

@@ -39,7 +39,6 @@ func byRule(p *Profile, resources []inventory.Resource) string {
 	return fmt.Sprintf("%s (%s)", listed(resources), rulesFor(p, resources))
 }
 
-// rulesFor names the rules that cover the resources.
 func rulesFor(p *Profile, resources []inventory.Resource) string {
 	names := lists.Map(p.Matcher.RulesFor(p.Webhook, resources),
 		func(i int) string { return fmt.Sprintf("rules[%d]", i) })

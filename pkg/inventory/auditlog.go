@@ -29,7 +29,6 @@ type AuditLog struct {
 	IsUnanswered bool `json:"-"`
 }
 
-// AuditOutcome is what became of a request at a webhook or a policy.
 type AuditOutcome string
 
 // The outcomes, the worst first: of one webhook, a request has the first that

@@ -13,7 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
-// BackendFault is the reason why the API server cannot reach a backend.
 type BackendFault string
 
 // The faults that the objects themselves show. The API server answers each
@@ -26,7 +25,6 @@ const (
 	ServiceUnroutable BackendFault = "service-unroutable"
 )
 
-// BackendState says whether the API server can reach a backend.
 type BackendState struct {
 	Fault BackendFault
 	// Detail completes "the Service …" where there is a Fault.

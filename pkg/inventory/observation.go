@@ -89,7 +89,6 @@ const (
 // could not be evaluated; the API server's label error_type does not have it.
 const FailureMatchCondition = "match_condition_error"
 
-// Quantile is a quantile of the seconds that calls take.
 type Quantile struct {
 	Seconds float64
 	// Known is false where no call was measured.

@@ -16,7 +16,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/lists"
 )
 
-// Change is what an operation of a JSON patch does to an object.
 type Change struct {
 	Operation string `json:"op"`
 	Path      string `json:"path" jsonschema:"Path is a JSON pointer."`

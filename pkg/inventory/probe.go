@@ -21,7 +21,6 @@ type Probe struct {
 	Took time.Duration
 }
 
-// Answer says how a backend takes a dial.
 type Answer string
 
 // The answers. AnswerNone decides nothing: a dial that times out may

@@ -252,7 +252,6 @@ type Namespace struct {
 	Terminating bool
 }
 
-// Service is what a Snapshot keeps of a Service and its EndpointSlices.
 type Service struct {
 	Key
 	Type         corev1.ServiceType
@@ -285,14 +284,12 @@ type Endpoint struct {
 	Zone  string
 }
 
-// APIService is what a Snapshot keeps of an APIService.
 type APIService struct {
 	Name, Group, Version string
 	// Service is nil where the API server serves the group itself.
 	Service *ServiceRef
 }
 
-// CRD is what a Snapshot keeps of a CustomResourceDefinition.
 type CRD struct {
 	Object
 	Resource   Resource

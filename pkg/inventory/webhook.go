@@ -147,7 +147,6 @@ type MatchResources struct {
 	ObjectSelector    Selector
 }
 
-// RuleSet is a list of rules.
 type RuleSet struct {
 	Rules []admissionv1.RuleWithOperations
 	// ResourceNames are the names of objects that the rule with the same index is for;
@@ -267,7 +266,6 @@ func (o Owner) String() string {
 // conversion always fails closed.
 func (r *Registration) FailsClosed() bool { return r.FailurePolicy != admissionv1.Ignore }
 
-// BackendKind says how the API server reaches a backend.
 type BackendKind string
 
 // The kinds of backends. BackendAPIServer is the Service default/kubernetes,

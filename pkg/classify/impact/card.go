@@ -84,7 +84,6 @@ func sections(answers map[string]Answer) []Section {
 	return out
 }
 
-// teams are those who answer for the object.
 func teams(object inventory.Object) Answer {
 	a := Answer{ToFillIn: []string{"the team that owns it, and how it is reached"}}
 	if owner := object.Owner.String(); owner != "" {
@@ -93,7 +92,6 @@ func teams(object inventory.Object) Answer {
 	return a
 }
 
-// foundNow are the findings on the webhook or policy.
 func foundNow(r *classify.Report, ref inventory.Ref) []string {
 	var out []string
 	for _, f := range r.Findings {

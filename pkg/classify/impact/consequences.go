@@ -180,7 +180,6 @@ func requestsOf(p *classify.Profile) []ResourceOperations {
 	return out
 }
 
-// ruleResources are the resources that rules name, as kubectl writes them.
 func ruleResources(rules []admissionv1.RuleWithOperations) []string {
 	var out []string
 	for i := range rules {

@@ -152,7 +152,6 @@ func webhookAdds(p *classify.Profile) []string {
 	return append(append(out, filters(p)...), covers(p.Matched))
 }
 
-// siblings are the other webhooks of its configuration.
 func siblings(p *classify.Profile) []string {
 	var out []string
 	for _, w := range p.Snapshot.Webhooks {
@@ -163,7 +162,6 @@ func siblings(p *classify.Profile) []string {
 	return out
 }
 
-// calledFor are the resources, and what else decides.
 func calledFor(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
 		switch p.Matcher.ConversionNeed(p.CRD) {
@@ -190,7 +188,6 @@ func calledFor(p *classify.Profile) string {
 	return strings.Join(out, "; ")
 }
 
-// filters are the selectors and matchConditions of a webhook.
 func filters(p *classify.Profile) []string {
 	out := selectors(p.Snapshot, &p.MatchResources, p.Matched)
 	for _, m := range p.MatchConditions {
@@ -229,7 +226,6 @@ func ifItFails(p *classify.Profile) string {
 	return "these requests pass without it (failurePolicy Ignore)" + hangs
 }
 
-// measured is what was observed of the webhook.
 func measured(r *classify.Report, p *classify.Profile) []Fact {
 	if o := r.Snapshot.Observed; o != nil {
 		return []Fact{{"observed", ObservedInWords(o, p.Series())}}

@@ -26,7 +26,6 @@ func some(words []string) string {
 	return strings.Join(first, ", ")
 }
 
-// matched lists the resources that the webhook is called for, with operations.
 func matched(p *classify.Profile) string {
 	if p.Type == inventory.Conversion {
 		return p.CRD.Resource.String()

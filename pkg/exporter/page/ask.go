@@ -139,7 +139,6 @@ func (v *view) diagnosis(found []diagnose.APIServerError) (string, report.Blocks
 	return verdict, v.linked(blocks).Bounded(maxAnswered)
 }
 
-// examples are an error of the worst webhook, an object and a request.
 func (v *view) examples() []example {
 	worst := lists.Filter(v.profiles, func(p *classify.Profile) bool {
 		return p.Type != inventory.Conversion && p.Webhook.Backend.Service.Name != ""

@@ -190,7 +190,6 @@ func rootOf(r *http.Request) string {
 	return strings.Repeat("../", depth)
 }
 
-// missingPage says that there is no such page, and where to look.
 type missingPage struct {
 	What, Name string
 	See        link

@@ -47,7 +47,6 @@ var templates = sync.OnceValue(func() *template.Template {
 	}).ParseFS(templateFiles, "templates/*.html"))
 })
 
-// Options are what the pages show besides the Report.
 type Options struct {
 	Version string
 	// OnPanic, if set, is called with each panic of a page that is served, and its
@@ -66,7 +65,6 @@ type answer struct {
 	status int
 }
 
-// document is what the template "document" renders around an answer.
 type document struct {
 	Title   string
 	Nav     []navItem

@@ -366,7 +366,6 @@ func (d Document) foot(o TextOptions) []Line {
 	return out
 }
 
-// summary is what was looked at, and how much was found, in a line.
 func (d Document) summary() string {
 	parts := []string{d.subject()}
 	if d.Totals.Webhooks > 0 {

@@ -26,7 +26,6 @@ type Comparison struct {
 	Inputs     []inventory.Input `json:"inputs,omitempty" jsonschema:"Inputs are the paths that were read after the change; absent for a cluster."`
 }
 
-// Baseline names the Document before the change.
 type Baseline struct {
 	Taken  time.Time         `json:"taken"`
 	Server string            `json:"server"`

@@ -106,7 +106,6 @@ func (r Reach) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Backend is what the API server calls: a Service or a URL.
 type Backend struct {
 	Service *inventory.ServiceRef `json:"service,omitempty"`
 	URL     string                `json:"url,omitempty"`

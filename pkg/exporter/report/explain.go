@@ -82,7 +82,6 @@ func (b Budget) Parts() []string {
 	return out
 }
 
-// Deadline is what a worst case is compared with.
 type Deadline struct {
 	AfterSeconds int    `json:"afterSeconds"`
 	Whose        string `json:"whose" jsonschema:"Whose completes \"the AFTERSECONDS s …\"."`

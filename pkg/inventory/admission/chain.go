@@ -13,7 +13,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Chain is what one request meets.
 type Chain struct {
 	Request Request
 	// Steps are the webhooks that are called, or may be: the mutating ones one
@@ -32,7 +31,6 @@ type Chain struct {
 	Conversion *Step
 }
 
-// Step is a webhook and the verdict on it.
 type Step struct {
 	Webhook *inventory.Webhook
 	Verdict

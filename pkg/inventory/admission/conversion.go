@@ -110,7 +110,6 @@ func StoredVersions(c *inventory.CRD) []string {
 	return append(slices.Clip(c.StoredVersions), c.StorageVersion)
 }
 
-// servedVersions are those that the API server serves.
 func servedVersions(c *inventory.CRD) []string {
 	if !c.Established {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// Match says whether a webhook is called for a request.
 type Match string
 
 // The answers. Maybe depends on what the request leaves open.
@@ -41,7 +40,6 @@ const (
 	ReasonParams       Reason = "params"
 )
 
-// Verdict says whether a webhook is called for a request.
 type Verdict struct {
 	Match Match
 	// Reason is "" where the webhook is certainly called.

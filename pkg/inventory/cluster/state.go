@@ -19,7 +19,6 @@ const (
 	outdated
 )
 
-// step is what happens to an objectWatch.
 type step int
 
 const (
