@@ -23,7 +23,6 @@ func drawn(t *testing.T) map[string]object {
 	return out
 }
 
-// objects returns the objects of a JSON array.
 func objects(v any) []object {
 	var out []object
 	list, _ := v.([]any)
@@ -35,7 +34,6 @@ func objects(v any) []object {
 	return out
 }
 
-// panelsOf returns the panels of the board, and those of closed rows.
 func panelsOf(board object) []object {
 	var out []object
 	for _, p := range objects(board["panels"]) {
@@ -215,7 +213,6 @@ func panelTraps(t *testing.T, p object) {
 	}
 }
 
-// emptyStyles finds the empty strings that Grafana takes for a choice.
 func emptyStyles(t *testing.T, title string, style object) {
 	t.Helper()
 	for key, v := range style {

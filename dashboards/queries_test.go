@@ -193,7 +193,6 @@ func check(t *testing.T, series map[string][]string, e parser.Expr) []string {
 	return labels
 }
 
-// labelsOfNode returns the labels that a node brings in.
 func labelsOfNode(t *testing.T, series map[string][]string, n parser.Node) []string {
 	t.Helper()
 	switch n := n.(type) {
@@ -218,7 +217,6 @@ func labelsOfNode(t *testing.T, series map[string][]string, n parser.Node) []str
 	return nil
 }
 
-// neededLabels returns the labels that a node needs.
 func neededLabels(n parser.Node) []string {
 	switch n := n.(type) {
 	case *parser.AggregateExpr:
@@ -245,7 +243,6 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// nearest returns the innermost aggregation on the path.
 func nearest(path []parser.Node) parser.ItemType {
 	for _, n := range slices.Backward(path) {
 		if a, ok := n.(*parser.AggregateExpr); ok {

@@ -138,7 +138,6 @@ func inside(v any, visit func(object)) {
 	}
 }
 
-// below returns what lies below the keys, or nothing.
 func below(v any, keys ...string) any {
 	for _, key := range keys {
 		o, _ := v.(object)

@@ -131,7 +131,6 @@ func rows(t *testing.T, series, expr string) []map[string]string {
 	return out
 }
 
-// values does the same, and returns the values.
 func values(t *testing.T, series, expr string) []float64 {
 	t.Helper()
 	var out []float64

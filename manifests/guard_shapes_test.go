@@ -77,7 +77,6 @@ func (c compiled) request(t *testing.T, object, old *admissionv1.ValidatingWebho
 	return must.Get(admission.NewVersionedAttributes(record, kind, c.objects))(t)
 }
 
-// matches evaluates the matchConditions.
 func (c compiled) matches(t *testing.T, ctx context.Context, attributes *admission.VersionedAttributes) bool {
 	t.Helper()
 	result := c.matcher.Match(ctx, attributes, nil, nil)

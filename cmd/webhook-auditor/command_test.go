@@ -12,7 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/internal/must"
 )
 
-// completed returns the completions of the last argument.
 func completed(t *testing.T, args ...string) []string {
 	t.Helper()
 	r := execute(t, "", append([]string{"__completeNoDesc"}, args...)...)
@@ -51,7 +50,6 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// all returns a command and those below it.
 func all(c *cobra.Command) []*cobra.Command {
 	out := []*cobra.Command{c}
 	for _, sub := range c.Commands() {

@@ -197,7 +197,6 @@ func (b *logBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// lines are those that were written so far.
 func (b *logBuffer) lines() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -343,7 +343,6 @@ func (m pairMaker) pair() (old, applied, after map[string]string) {
 	return old, applied, after
 }
 
-// file writes the objects in an order of its own.
 func (m pairMaker) file(t *testing.T, name string, objects map[string]string) string {
 	t.Helper()
 	texts := slices.Sorted(maps.Values(objects))

@@ -95,7 +95,6 @@ func newCalledCluster(t *testing.T, behaviors hooks, byURL http.HandlerFunc) *ca
 	return c
 }
 
-// serve starts the API server.
 func (c *calledCluster) serve(t *testing.T, behaviors hooks, webhooks registrationv1.MutatingWebhookConfigurationList) {
 	t.Helper()
 	watched := sync.OnceFunc(func() { close(c.watched) })

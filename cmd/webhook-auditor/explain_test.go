@@ -21,7 +21,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
-// result is what a command printed, and its exit code.
 type result struct {
 	out, err string
 	code     int

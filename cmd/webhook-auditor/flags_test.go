@@ -37,7 +37,6 @@ var moment = regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`)
 
 const impactCluster = "../../pkg/classify/impact/testdata/cluster.yaml"
 
-// fixture is the one of a check.
 func fixture(check string) string { return "../../pkg/classify/testdata/" + check + ".yaml" }
 
 // TestFlagsHaveEffects: each flag of each command changes one of its answers about files, or

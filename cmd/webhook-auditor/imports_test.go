@@ -113,13 +113,11 @@ func TestDrawing(t *testing.T) {
 
 var trailing = regexp.MustCompile(` +\n`)
 
-// isPart reports whether a package is one of this repository's parts.
 func isPart(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return slices.Contains([]string{"inventory", "classify", "exporter", "rules", "dashboards", "manifests"}, first)
 }
 
-// isIn reports whether the package is in the folder.
 func isIn(path, folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
 
 // TestEndToEndIsABlackBox: the tests of the finished binary know nothing of its

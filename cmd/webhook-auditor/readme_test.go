@@ -20,7 +20,6 @@ func readme(t *testing.T) string {
 	return string(b)
 }
 
-// blocks are the code blocks of a language.
 func blocks(text, language string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(text, -1) {

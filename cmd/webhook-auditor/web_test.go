@@ -107,7 +107,6 @@ func TestScrapesInFlightEnd(t *testing.T) {
 	}
 }
 
-// fetch returns the body of a URL, or the error.
 func fetch(url string) string {
 	response, err := http.Get(url)
 	if err != nil {

@@ -52,7 +52,6 @@ func TestOrder(t *testing.T) {
 	golden(t, installers+"order-4.txt", order)
 }
 
-// golden compares with a file.
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {

@@ -63,7 +63,6 @@ func TestBoardsAskForWhatIsExported(t *testing.T) {
 	}
 }
 
-// api is Prometheus' HTTP API.
 type api string
 
 // monitored returns a Prometheus that has scraped an API server whose webhooks

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// recorder records that a test fails.
 type recorder struct {
 	testing.TB
 	failed bool

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// recorder records that a test ends.
 type recorder struct {
 	testing.TB
 	ended bool

@@ -27,10 +27,8 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/manifests/packaging/must"
 )
 
-// objects are objects by kind, namespace and name.
 type objects map[string]map[string]any
 
-// add takes the documents of a file.
 func (o objects) add(t *testing.T, text []byte) {
 	t.Helper()
 	for part := range bytes.SplitSeq(append([]byte("\n"), text...), []byte("\n---\n")) {
@@ -138,7 +136,6 @@ func file(t *testing.T, path string) objects {
 	return out
 }
 
-// withoutGroup drops the objects of a group.
 func (o objects) withoutGroup(group string) objects {
 	out := objects{}
 	for id, object := range o {

@@ -20,7 +20,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/manifest"
 )
 
-// taken is the time of the fixtures' Snapshots.
 var taken = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // fixture reads a file as a cluster that holds just what the file says. Its

@@ -94,12 +94,10 @@ func catchAll(w *admissionv1.ValidatingWebhook, _, _ int) {
 	w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*/*"}
 }
 
-// crowdCalled returns the crowd of that name.
 func crowdCalled(name string) crowd {
 	return crowds[slices.IndexFunc(crowds, func(c crowd) bool { return c.name == name })]
 }
 
-// objects makes the objects of n webhooks of the shape.
 func (s crowd) objects(n int) inventory.Objects {
 	var o inventory.Objects
 	if s.around != nil {

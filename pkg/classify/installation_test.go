@@ -29,7 +29,6 @@ func rendered(more string, replace ...string) string {
 	return strings.NewReplacer(replace...).Replace(chart) + "---\n" + more
 }
 
-// widget is a Widget with the annotations.
 func widget(annotations string) string {
 	return "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: first, namespace: team, annotations: {" + annotations + "}}\n"
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// outages is how many stories there are.
 const outages = 14
 
 var (

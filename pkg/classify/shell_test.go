@@ -56,7 +56,6 @@ func TestFixesInShell(t *testing.T) {
 	}
 }
 
-// runFixes runs some of the fixes.
 func runFixes(t *testing.T, harmless map[string]shownFix, keys []string, name string) {
 	s := newStub(t)
 	var files []string

@@ -144,7 +144,6 @@ func TestScrapeEncodesWhatChanged(t *testing.T) {
 	}
 }
 
-// get returns the answer of a handler.
 func get(t *testing.T, h http.Handler, target string, header ...string) (int, string) {
 	t.Helper()
 	request := httptest.NewRequest(http.MethodGet, target, nil)

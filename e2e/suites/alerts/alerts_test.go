@@ -188,12 +188,10 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// slow is whether the incident is about latency.
 func (i incident) slow() bool {
 	return strings.Contains(strings.Join(slices.Concat(i.active, i.suppressed), " "), "Slow")
 }
 
-// names are those of its webhooks.
 func (i incident) names() []string {
 	s := scenario{name: i.name}
 	out := []string{s.webhook(), s.crd()}
@@ -214,7 +212,6 @@ func named(slow bool) []string {
 	return out
 }
 
-// owns reports whether an alert is about the incident.
 func (i incident) owns(label func(string) string) bool {
 	if instance := label("instance"); instance != "" || i.instance != "" {
 		return instance == i.instance

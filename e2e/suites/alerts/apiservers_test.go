@@ -50,7 +50,6 @@ func TestOneAPIServer(t *testing.T) {
 	testenv.Must(t, cutOff.notifies(notified))
 }
 
-// join starts a further API server until the end of the test.
 func (w environment) join(t *testing.T, flags ...string) *rest.Config {
 	t.Helper()
 	return testenv.Get(w.Plane.Join(t.Context(), flags...))(t)

@@ -64,7 +64,6 @@ func (u *users) round(ctx context.Context) {
 	_, _ = quick.Wait(), slow.Wait()
 }
 
-// auditors runs two auditors until the end of the test.
 func (w environment) auditors(t testing.TB, flags ...string) []*auditor.Auditor {
 	t.Helper()
 	return []*auditor.Auditor{w.Run(t, flags...), w.Run(t, flags...)}

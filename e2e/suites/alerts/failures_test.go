@@ -115,7 +115,6 @@ func askOnlyIf(expression string) func(context.Context, scenario) error {
 	}
 }
 
-// behave changes how the scenario's webhook answers.
 func behave(b webhook.Behaviour) func(context.Context, scenario) error {
 	return func(_ context.Context, s scenario) error {
 		s.Hooks.Behave(s.path(), b)

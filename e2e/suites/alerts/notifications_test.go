@@ -20,7 +20,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/timeline"
 )
 
-// sent is an alert that is sent to Alertmanager.
 type sent struct {
 	labels map[string]string
 	// suppressed says that another alert of the incident explains it.

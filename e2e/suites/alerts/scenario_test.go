@@ -35,13 +35,10 @@ func (s scenario) namespace() string { return s.name + "-users" }
 
 func (s scenario) path() string { return "/" + s.name }
 
-// webhook is the name of the scenario's admission webhook.
 func (s scenario) webhook() string { return s.name + ".alerts.example.com" }
 
-// group is the API group of the scenario's CRD.
 func (s scenario) group() string { return s.name + ".example.com" }
 
-// crd is the name of the scenario's CRD.
 func (s scenario) crd() string { return "widgets." + s.group() }
 
 func newScenario(t testing.TB, w environment, name string) scenario {
@@ -150,7 +147,6 @@ func (s scenario) touching(t *testing.T, resource string, users int) {
 	s.traffic(users, s.touches(resource))
 }
 
-// owned is the name of a user's object.
 func owned(user int) string { return fmt.Sprintf("of-user-%d", user) }
 
 // touches has a user change an object of one's own.

@@ -29,7 +29,6 @@ var later = map[string]testenv.Feature{
 	"apiserver_mutating_admission_policy_":            testenv.MutatingPolicies,
 }
 
-// series are the names of series, and the labels of each.
 type series map[string][]string
 
 // TestSeries: API servers and kube-controller-manager of the release export what the

@@ -23,7 +23,6 @@ type step struct {
 	text  string
 }
 
-// section is a chapter of the page.
 type section struct {
 	title string
 	steps []step
@@ -34,7 +33,6 @@ var (
 	title = regexp.MustCompile(`^## (Add .+)$`)
 )
 
-// sections reads the page.
 func sections(t *testing.T, page string) []section {
 	t.Helper()
 	var out []section
@@ -81,7 +79,6 @@ func closes(s step, lines []string, i int) bool {
 	return open%2 == 0
 }
 
-// write creates the file, or inserts the lines.
 func (s step) write(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, filepath.FromSlash(s.path))

@@ -74,7 +74,6 @@ func shell(t *testing.T, dir, root, command string) {
 	}
 }
 
-// run runs the commands of a block.
 func (s step) run(t *testing.T, dir string) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", "-ec", s.text)

@@ -35,7 +35,6 @@ func (p *appliedPath) typeName() string {
 	return p.around.typeName() + "." + p.field
 }
 
-// expression sets the field and what is around it.
 func (p *appliedPath) expression(value string) string {
 	if p.isList {
 		value = "[" + value + "]"

@@ -45,7 +45,6 @@ type claimedHook struct {
 	reinvocation admissionv1.ReinvocationPolicyType
 }
 
-// probe is a request and what became of it.
 type probe struct {
 	namespace string
 	err       error
@@ -60,7 +59,6 @@ type verdict struct {
 	missed, silent string
 }
 
-// claimTally counts by check.
 type claimTally struct{ registrations, claims, wrong, silent int }
 
 func TestClaimsHold(t *testing.T) {
@@ -237,7 +235,6 @@ func (s *subject) match(r *rand.Rand) admissionv1.MatchResources {
 	return out
 }
 
-// twin is the twin of a policy.
 func (s *subject) twin(match admissionv1.MatchResources, bound *admissionv1.MatchResources) policy {
 	return policy{
 		name: s.name + "-twin", failure: admissionv1.Ignore, match: match,
@@ -594,7 +591,6 @@ func (e explainer) createHooks(t *testing.T, c *configurations, s *subject) {
 	}
 }
 
-// called counts the calls of the subject's webhooks, by path.
 func (e explainer) called(s *subject) map[string]int {
 	out := map[string]int{}
 	for _, call := range e.Hooks.Calls() {

@@ -104,7 +104,6 @@ func bundled(bundle []byte) func(*testing.T, webhook.Backend, *admissionv1.Valid
 	}
 }
 
-// renamed makes the Service one that endpoints cannot be found for.
 func renamed(t *testing.T, b webhook.Backend) {
 	t.Helper()
 	services := b.Client.CoreV1().Services(b.Namespace)

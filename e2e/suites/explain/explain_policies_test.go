@@ -204,7 +204,6 @@ func somePolicyExpression(r *rand.Rand, params bool) string {
 	return someExpression(r, 2)
 }
 
-// objects are the policy and its bindings as they are registered.
 func (p policy) objects() []any {
 	metadata := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	kind := func(kind string) metav1.TypeMeta {
@@ -341,7 +340,6 @@ type recordKey struct{}
 // has a record.
 type recording struct{ http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
 func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.RoundTripper.RoundTrip(request)
 	notes, recorded := request.Context().Value(recordKey{}).(*record)
@@ -416,7 +414,6 @@ type predictedPolicy struct {
 	certain bool
 }
 
-// unexpected says which policy was evaluated that should not have been.
 func (p prediction) unexpected(got evaluated) string {
 	predicted := func(policy, binding string) bool {
 		return slices.ContainsFunc(p.policies, func(s predictedPolicy) bool {
@@ -436,7 +433,6 @@ func (p prediction) unexpected(got evaluated) string {
 	return ""
 }
 
-// missed says which policy should have been evaluated and was not.
 func (c *configurations) missed(p prediction, got evaluated) string {
 	for _, s := range p.policies {
 		i := slices.IndexFunc(c.policies, func(p policy) bool { return p.name == s.policy })

@@ -128,7 +128,6 @@ func readKinds(text string) []explained {
 //go:embed testdata/widget.yaml
 var explainedWidget string
 
-// explainedObjects makes what the requests are about.
 func (w environment) explainedObjects(t *testing.T) requests {
 	t.Helper()
 	q := requests{env: w}
@@ -158,7 +157,6 @@ func (w environment) explainedObjects(t *testing.T) requests {
 	return q
 }
 
-// makeAll makes an object of each kind in the namespace.
 func (q requests) makeAll(t *testing.T, namespace string) {
 	t.Helper()
 	for _, k := range explainedKinds {
@@ -175,7 +173,6 @@ func (q requests) makeAll(t *testing.T, namespace string) {
 	}
 }
 
-// object returns the object with the name, in the namespace where it has one.
 func (k explained) object(name, namespace string) *unstructured.Unstructured {
 	return decoded(strings.NewReplacer("NAMESPACE", namespace, "NAME", name).Replace(k.manifest))
 }
@@ -193,7 +190,6 @@ func (q requests) client(k explained, namespace string) dynamic.ResourceInterfac
 	return client.Namespace(namespace)
 }
 
-// pick makes any request up.
 func (q requests) pick(r *rand.Rand) request {
 	namespace := pick(r, slices.Sorted(maps.Keys(explainedNamespaces))...)
 	if r.IntN(5) == 0 {
@@ -274,7 +270,6 @@ func labeled(labels map[string]string) string {
 	return "--labels=" + strings.Join(pairs, ",")
 }
 
-// target is the object that a request changes, or a subresource of it.
 type target struct{ namespace, name, subresource string }
 
 // apply is a server-side apply, to an object that exists or that it creates. The

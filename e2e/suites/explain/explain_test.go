@@ -97,7 +97,6 @@ func fuzzed(t *testing.T) (count int, seed uint64) {
 	return count, number("FUZZ_SEED", seed)
 }
 
-// tally counts what the cases showed.
 type tally struct {
 	mu sync.Mutex
 
@@ -114,7 +113,6 @@ type tally struct {
 	policies              map[string]int
 }
 
-// explainer asks the auditor and the API server the same.
 type explainer struct {
 	environment
 	backend webhook.Backend
@@ -136,7 +134,6 @@ func newExplainer(t *testing.T, w environment, version string) explainer {
 	}
 }
 
-// round registers generated webhooks, makes requests and compares.
 func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 	t.Helper()
 	c := e.generate(r, fmt.Sprintf("explain-%s-%02d", strings.ReplaceAll(e.version, ".", "-"), round))
@@ -174,7 +171,6 @@ func (e explainer) round(t *testing.T, r *rand.Rand, round int, total *tally) {
 	c.unregister(t)
 }
 
-// do makes the request and returns what became of it.
 func (e explainer) do(t *testing.T, c *configurations, q request) outcome {
 	t.Helper()
 	e.Hooks.Forget()
@@ -214,7 +210,6 @@ func (e explainer) explain(t *testing.T, c *configurations, requests []request, 
 	return out
 }
 
-// configurations are what one round registers.
 type configurations struct {
 	prefix   string
 	hooks    []hook
@@ -245,7 +240,6 @@ func (e explainer) generate(r *rand.Rand, prefix string) *configurations {
 	return c
 }
 
-// register creates the configurations and waits until the API server knows them.
 func (e explainer) register(t *testing.T, c *configurations) {
 	t.Helper()
 	c.objects = nil
@@ -268,7 +262,6 @@ func (e explainer) register(t *testing.T, c *configurations) {
 	e.awaitAll(t, e.sentinels(t, c), shown)
 }
 
-// configuration returns the two configurations with the name.
 func (c *configurations) configuration(name string) (*admissionv1.MutatingWebhookConfiguration, *admissionv1.ValidatingWebhookConfiguration) {
 	m := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	v := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -286,7 +279,6 @@ func (c *configurations) configuration(name string) (*admissionv1.MutatingWebhoo
 	return m, v
 }
 
-// unregister deletes the configurations.
 func (c *configurations) unregister(t *testing.T) {
 	t.Helper()
 	for _, remove := range c.remove {
@@ -432,7 +424,6 @@ func (c *configurations) prediction(e explanation) prediction {
 	return p
 }
 
-// path finds the path of a webhook by its name.
 func (c *configurations) path(name string) string {
 	i := slices.IndexFunc(c.hooks, func(h hook) bool { return h.Name == name })
 	return c.hooks[i].path()
@@ -445,7 +436,6 @@ func (c *configurations) reinvocable(path string) bool {
 	})
 }
 
-// prediction is what explain says.
 type prediction struct {
 	mutating, validating []predicted
 	// refuses says that a matchCondition refuses the request for certain;

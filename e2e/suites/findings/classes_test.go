@@ -158,7 +158,6 @@ func canary(b webhook.Backend) admissionv1.ValidatingWebhook {
 	return h
 }
 
-// awaitCanary waits until the canary is called.
 func (w environment) awaitCanary(t *testing.T, b webhook.Backend) {
 	t.Helper()
 	testenv.Eventually(t, func() error {

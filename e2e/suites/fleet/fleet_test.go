@@ -29,10 +29,8 @@ const examples = "../../../rules/fleet"
 // object is a part of a configuration. JSON is YAML, too.
 type object = map[string]any
 
-// prometheus is a running Prometheus.
 type prometheus struct{ monitoring.Stack }
 
-// start runs a Prometheus with the configuration until the end of the test.
 func start(t *testing.T, config object, args ...string) prometheus {
 	t.Helper()
 	config["global"] = replaceFields(object{"scrape_interval": "1s", "evaluation_interval": "1s"}, asObject(config["global"]))
@@ -54,14 +52,12 @@ func start(t *testing.T, config object, args ...string) prometheus {
 	return p
 }
 
-// replaceFields is the object with fields replaced.
 func replaceFields(o any, fields object) object {
 	out := maps.Clone(asObject(o))
 	maps.Copy(out, fields)
 	return out
 }
 
-// asObject is the object, which may be missing.
 func asObject(o any) object {
 	given, ok := o.(object)
 	if !ok {

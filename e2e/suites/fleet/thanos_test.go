@@ -208,7 +208,6 @@ func withoutRecords(t *testing.T, path string) {
 	testenv.Must(t, os.WriteFile(path, testenv.Get(json.Marshal(file))(t), 0o600))
 }
 
-// thanos runs a part of Thanos until the end of the test.
 func (f *fleet) thanos(t *testing.T, part string, args ...string) (address, grpc string, running *process.Process) {
 	t.Helper()
 	binaries := testenv.Get(programs.Fleet())(t)

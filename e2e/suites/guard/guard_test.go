@@ -29,10 +29,8 @@ const (
 	runLevel = "openshift.io/run-level"
 )
 
-// exclusion is what the guard adds.
 var exclusion = map[string]any{"key": runLevel, "operator": "NotIn", "values": []any{"0"}}
 
-// guardedKinds are the two kinds of webhook configurations.
 var guardedKinds = map[string]schema.GroupVersionResource{
 	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
 	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
@@ -114,7 +112,6 @@ func (w environment) configurations(kind string) dynamic.ResourceInterface {
 	return w.Dynamic.Resource(guardedKinds[kind])
 }
 
-// configuration is a webhook configuration of either kind.
 func configuration(kind, name string, hooks ...any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "admissionregistration.k8s.io/v1",
@@ -148,7 +145,6 @@ func hooksOf(object *unstructured.Unstructured) []map[string]any {
 	return out
 }
 
-// requirements are those of a webhook's namespaceSelector.
 func requirements(hook map[string]any) []any {
 	out, _, _ := unstructured.NestedSlice(hook, "namespaceSelector", "matchExpressions")
 	return out

@@ -32,7 +32,6 @@ type warnings struct {
 	lines []string
 }
 
-// HandleWarningHeader keeps one warning.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -45,7 +45,6 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// crds is the resource of CRDs.
 var crds = dumpedResources[slices.IndexFunc(dumpedResources, func(r dumped) bool { return r.kind == "CustomResourceDefinition" })]
 
 // fillWhole makes the objects, their namespaces first, and one of each custom resource.
@@ -302,7 +301,6 @@ func (a advisor) gather(t *testing.T) []advice {
 	return out
 }
 
-// leaves are the texts of a JSON document.
 func leaves(document string) []string {
 	var out []string
 	var walk func(any)
@@ -338,7 +336,6 @@ func (a advisor) report(t *testing.T) testenv.Document {
 	return document
 }
 
-// run runs a command as one types it.
 func (a advisor) run(t *testing.T, command string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)

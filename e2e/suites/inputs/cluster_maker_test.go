@@ -45,7 +45,6 @@ func (m clusterMaker) client() string {
 		fmt.Sprintf(`{"service":{"namespace":"%s","name":"%s","port":%s}}`, m.one("shop", "shop", "infra", "gone"), m.one("web", "web", "web", "api", "wbe", "other"), m.one("443", "443", "8443")))
 }
 
-// registration is a configuration of webhooks.
 func (m clusterMaker) registration(kind, name string) string {
 	var hooks []string
 	for i := range 1 + m.IntN(3) {
@@ -77,7 +76,6 @@ func (m clusterMaker) binding(kind, name string) string {
 	}))
 }
 
-// backend are a Service and what is behind it.
 func (m clusterMaker) backend(namespace, name string) []string {
 	meta := fmt.Sprintf(`"namespace":"%s","name":"%s"`, namespace, name)
 	pod := fmt.Sprintf(`{"metadata":{"labels":{"app":"%s"}},"spec":{%s"containers":[{"name":"a","image":"a","ports":[{"name":"https","containerPort":%s}]}]}}`, m.one(name, name, "x"), m.one("", "", `"hostNetwork":true,`), m.one("443", "8443"))
@@ -148,7 +146,6 @@ func (m clusterMaker) objects() []string {
 	return out
 }
 
-// requests are those that explain is asked about.
 func (m clusterMaker) requests() []string {
 	out := []string{"delete namespaces shop", "create pods -n shop", "create pods -n nowhere", "create gadgets.shop.example.com -n infra", "create gagdets"}
 	for range 6 {

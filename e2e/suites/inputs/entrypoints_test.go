@@ -129,7 +129,6 @@ func number(variable string, preset int) int {
 	return preset
 }
 
-// fill makes the objects that the API server takes.
 func (w environment) fill(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, r := range dumpedResources {
@@ -202,7 +201,6 @@ func (w environment) empty(t *testing.T) {
 	}
 }
 
-// list are the objects of a resource, with their types.
 func (w environment) list(t *testing.T, r dumped) []unstructured.Unstructured {
 	t.Helper()
 	list := testenv.Get(w.Dynamic.Resource(r.GroupVersionResource).List(t.Context(), metav1.ListOptions{}))(t)
@@ -302,7 +300,6 @@ func encoded(t *testing.T, o json.Marshaler) []byte {
 // question is one that a user asks, in the words of the command line after the program.
 type question string
 
-// point is a way to ask.
 type point struct {
 	name string
 	ask  func(question) string

@@ -104,7 +104,6 @@ func (f flagTable) compare(t *testing.T, command string, bases []string) {
 	}
 }
 
-// answer is what a command says, without its times.
 func (f flagTable) answer(t *testing.T, command string, args []string) string {
 	t.Helper()
 	switch command {

@@ -17,7 +17,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// root is the repository.
 const root = "../../../"
 
 // integration is what the repository offers to one CI system.
@@ -220,7 +219,6 @@ func runComponent(t *testing.T, checkout string) int {
 	return script(t, checkout, c.Job.Script, variables)
 }
 
-// hook is one of .pre-commit-hooks.yaml.
 type hook struct {
 	ID, Language, Entry, Files string
 	PassFilenames              *bool `json:"pass_filenames"`
@@ -269,7 +267,6 @@ func bash(t *testing.T, dir, script string, environment []string) int {
 	return run.ProcessState.ExitCode()
 }
 
-// text is a file of the repository.
 func text(t *testing.T, name string) []byte { return read(t, filepath.Join(root, name)) }
 
 func read(t *testing.T, path string) []byte {

@@ -93,7 +93,6 @@ func mangled(o *unstructured.Unstructured) []*unstructured.Unstructured {
 	return out
 }
 
-// set writes the value at the path.
 func set(parent any, path []any, value any) {
 	switch key := path[0].(type) {
 	case string:

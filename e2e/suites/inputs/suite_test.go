@@ -17,5 +17,4 @@ var (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// environment is one of the environments above.
 type environment struct{ *testenv.Env }

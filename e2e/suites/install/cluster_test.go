@@ -19,7 +19,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// manifests is the folder of what is installed.
 const manifests = "../../../manifests/"
 
 // broken is an environment with a critical finding: a dead webhook of either type.

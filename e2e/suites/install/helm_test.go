@@ -29,7 +29,6 @@ const (
 	inRelease = "--namespace=" + released
 )
 
-// run returns what Helm prints.
 func (h helm) run(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := h.command(t.Context(), args...)

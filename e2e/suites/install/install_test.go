@@ -18,7 +18,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/testenv"
 )
 
-// way is one to install the auditor.
 type way struct {
 	name, namespace string
 	source          []string

@@ -66,7 +66,6 @@ func (h helm) render(t *testing.T, chart string) order {
 	return o
 }
 
-// installs installs the chart as its users do.
 func (o order) installs(t *testing.T, installer string) {
 	_, err := o.command(t.Context(), "install", "order", o.chart, "--namespace="+o.namespace)
 	o.compare(t, installer, err)
@@ -110,7 +109,6 @@ func (o order) compare(t *testing.T, installer string, err error) {
 	}
 }
 
-// leave deletes all of the chart.
 func (o order) leave(t *testing.T) {
 	t.Helper()
 	o.w.Kubectl(t, "delete", "validatingwebhookconfigurations", "--all")

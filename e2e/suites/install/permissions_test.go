@@ -248,7 +248,6 @@ func bind(t *testing.T, w *testenv.Env, namespace string, all []grant) {
 	}
 }
 
-// bound is a role, and its binding to the account.
 const bound = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: %[1]s

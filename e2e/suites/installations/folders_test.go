@@ -90,7 +90,6 @@ func kustomizations(t *testing.T, top string) []string {
 	return out
 }
 
-// findings are those of an input, sorted.
 func findings(t *testing.T, auditor, stdin, path string) []string {
 	t.Helper()
 	command := exec.Command(auditor, "audit", "-o", "json", "--fail-on", "never", "--allow-empty", path)

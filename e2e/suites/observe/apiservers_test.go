@@ -112,7 +112,6 @@ func (s several) endpoints(t *testing.T, addresses []string) {
 	}
 }
 
-// closed are addresses at which nothing listens.
 func closed(t *testing.T, n int) []string {
 	t.Helper()
 	ports := testenv.Get(process.FreePorts(n))(t)

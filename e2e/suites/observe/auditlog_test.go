@@ -111,7 +111,6 @@ func auditFlags(t *testing.T, level string) (log string, flags []string) {
 	return log, []string{"--audit-log-path=" + log, "--audit-policy-file=" + policy}
 }
 
-// clientOf is a client of the API server for a user.
 func (a *audited) clientOf(t *testing.T, user string) kubernetes.Interface {
 	t.Helper()
 	config := testenv.Get(a.Plane.As(user, "system:masters"))(t)
@@ -280,7 +279,6 @@ func countTraffic(traffic []auditRequest, keyOf func(auditRequest) string) map[s
 	return out
 }
 
-// counts are those of the lines.
 func (l auditTable) counts(t *testing.T) map[string]int {
 	t.Helper()
 	out := map[string]int{}

@@ -92,7 +92,6 @@ func review(response string) string {
 	return `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{` + strings.Replace(response, "PATCH", patch, 1) + "}}"
 }
 
-// behaviour is how a webhook answers.
 func behaviour(random *rand.Rand, kind, name, elsewhere string) webhook.Behaviour {
 	patches := callPatches[kind]
 	patch := "[" + strings.NewReplacer("NAME", name, "SELF", fmt.Sprint(random.IntN(hooksOfChain))).Replace(patches[random.IntN(len(patches))]) + "]"
@@ -178,7 +177,6 @@ type calledAnswer struct {
 	Differences []struct{ Path, Webhook string }
 }
 
-// patches are those of the steps.
 func (a calledAnswer) patches() map[string]string {
 	out := map[string]string{}
 	for _, s := range a.Steps {

@@ -46,7 +46,6 @@ func (c consequences) outcomes() map[string]string {
 	return out
 }
 
-// created are the resources that the test creates, in both namespaces.
 var created = map[string]func(w environment, t *testing.T, namespace string) error{
 	"configmaps": func(w environment, t *testing.T, namespace string) error {
 		_, err := w.CreateConfigMap(t, namespace)
@@ -187,7 +186,6 @@ func sorted(list []finding) []finding {
 	return list
 }
 
-// missing are the findings of b that a lacks.
 func missing(a, b []finding) []finding {
 	return slices.DeleteFunc(slices.Clone(b), func(f finding) bool { return slices.Contains(a, f) })
 }

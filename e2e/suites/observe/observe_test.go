@@ -19,14 +19,12 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/e2e/internal/webhook"
 )
 
-// observed is what the auditor prints of one webhook.
 type observed struct {
 	Calls, CallsPerSecond, Failing, Refused, FailedOpen, RefusedCalls, Share float64
 	P50Seconds, P99Seconds                                                   float64
 	Failures                                                                 map[string]float64
 }
 
-// top is what "top -o json" prints.
 type top struct {
 	Observed            source
 	Webhooks, NotCalled []line
@@ -89,7 +87,6 @@ func (w environment) sends(t *testing.T, namespace string, kinds []kind, pause t
 	return tr
 }
 
-// send sends requests until the context ends.
 func (tr *traffic) send(ctx context.Context, w environment, namespace string, k kind) {
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "observe-", Labels: map[string]string{labelKey: k.name}}}
 	for ctx.Err() == nil {

@@ -49,7 +49,6 @@ func schemas(t *testing.T, kubeconfig, namespace string) {
 	}
 }
 
-// validate validates what a command printed.
 func validate(t *testing.T, name, printed string) {
 	t.Helper()
 	schema := compileSchema(t, name)

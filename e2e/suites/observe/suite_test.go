@@ -16,5 +16,4 @@ var (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// environment is the one above.
 type environment struct{ *testenv.Env }

@@ -50,7 +50,6 @@ type tab struct {
 	errors, requests, dialogs []string
 }
 
-// open starts a browser until the end of the test.
 func open(t *testing.T) *tab {
 	t.Helper()
 	path := testenv.Get(installed())(t)
@@ -89,7 +88,6 @@ func (b *tab) listen(event any) {
 	}
 }
 
-// do runs actions within a bound.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
@@ -97,13 +95,11 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	testenv.Must(b.T, chromedp.Do(ctx, actions...))
 }
 
-// get opens a page.
 func (b *tab) get(url string) {
 	b.Helper()
 	b.do(chromedp.Navigate(url), chromedp.WaitReady(chromedp.CSS("main")))
 }
 
-// evaluate returns the value of an expression, or of its promise.
 func evaluate[T any](b *tab, expression string) T {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
@@ -113,13 +109,11 @@ func evaluate[T any](b *tab, expression string) T {
 	return out
 }
 
-// until waits for an expression to be true.
 func (b *tab) until(expression string) {
 	b.Helper()
 	testenv.EventuallyWithin(b.T, timeout, func() error { return b.is(expression) })
 }
 
-// is returns an error unless the expression is true.
 func (b *tab) is(expression string) error {
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)
 	defer cancel()
@@ -142,7 +136,6 @@ func (b *tab) click(selector, expression string) {
 	b.until(expression)
 }
 
-// fill replaces the text of a field by typing.
 func (b *tab) fill(selector, text string) {
 	b.Helper()
 	b.click(selector, `document.activeElement === document.querySelector(`+quoted(selector)+`)`)
@@ -208,7 +201,6 @@ const violations = `axe.run(document, {resultTypes: ['violations']}).then((found
 	ID: v.id + ': ' + v.help, Nodes: v.nodes.slice(0, 3).map((n) => n.html.slice(0, 300) + ' ' + (n.any[0]?.message || '')).join('; '),
 })))`
 
-// look sets the theme and the size of the window.
 func (b *tab) look(scheme string, width, height int64) {
 	b.Helper()
 	b.media(emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})

@@ -95,7 +95,6 @@ func (b *tab) search(address string) {
 	b.until(rows + ` === 2`)
 }
 
-// submit puts a text into the box.
 func (b *tab) submit(address, text string) {
 	b.Helper()
 	b.get(address + "/ask")

@@ -47,7 +47,6 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// capture takes a picture of what is on the screen.
 func (b *tab) capture() []byte {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, timeout)

@@ -117,7 +117,6 @@ func provenanceNamesAll(t *testing.T, r release) {
 	}
 }
 
-// unpacked are the files of an archive.
 func unpacked(t *testing.T, path string) map[string][]byte {
 	t.Helper()
 	zipped := must.Get(gzip.NewReader(bytes.NewReader(read(t, path))))(t)

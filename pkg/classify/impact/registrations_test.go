@@ -165,7 +165,6 @@ func FuzzRegistrations(f *testing.F) {
 	})
 }
 
-// cells are all requests to resources, in each of the namespaces.
 func cells(m *admission.Matcher) []cell {
 	var out []cell
 	for _, served := range m.Snapshot.Served {
@@ -188,7 +187,6 @@ func cellsOf(list []ResourceOperations) map[cell]bool {
 	return out
 }
 
-// edit changes the policy configuration of the cluster.
 func edit(t *testing.T, change func(c *admissionv1.ValidatingWebhookConfiguration)) []Registration {
 	t.Helper()
 	was, now := objects(t, "testdata/cluster.yaml"), objects(t, "testdata/cluster.yaml")

@@ -59,7 +59,6 @@ func TestNoCertificate(t *testing.T) {
 	}
 }
 
-// authority is a CA with a user that it certified.
 type authority struct {
 	bundle []byte
 	client *http.Client
@@ -78,7 +77,6 @@ func newAuthority(t *testing.T) authority {
 	return authority{ca.Bundle, &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}}
 }
 
-// verified reports whether the server verifies the user.
 func (a authority) verified(t *testing.T, url string) bool {
 	t.Helper()
 	response, err := a.client.Get(url)

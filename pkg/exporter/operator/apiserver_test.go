@@ -98,7 +98,6 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(kept) // an error is a client that went away
 }
 
-// events are those recorded.
 func (a *apiServer) events() []any {
 	out := []any{}
 	for path, object := range a.objects {
@@ -133,7 +132,6 @@ func (a *apiServer) count(calls ...string) int {
 	return n
 }
 
-// conditions are those that an object has.
 func (a *apiServer) conditions(t *testing.T, path string) []metav1.Condition {
 	t.Helper()
 	a.mu.Lock()
@@ -144,7 +142,6 @@ func (a *apiServer) conditions(t *testing.T, path string) []metav1.Condition {
 	return status.Conditions
 }
 
-// owners counts the owners of an object.
 func (a *apiServer) owners(path string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -64,7 +64,6 @@ func (s *storedLease) write(l *coordinationv1.Lease) (*coordinationv1.Lease, err
 
 var leasesResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// replicas are two that compete for one lease.
 type replicas struct {
 	server *storedLease
 	clock

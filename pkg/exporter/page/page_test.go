@@ -162,7 +162,6 @@ func TestMissing(t *testing.T) {
 	expect.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }
 
-// post puts a text into the box.
 func post(h http.Handler, text, site string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/ask", strings.NewReader(url.Values{"text": {text}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -435,7 +434,6 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// unquoted removes the values of attributes.
 func unquoted(body string) string { return regexp.MustCompile(`="[^"]*"`).ReplaceAllString(body, "") }
 
 // TestLinksLead: each link of each page leads to a page.

@@ -171,7 +171,6 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// writers are the formats of a report.
 var writers = map[string]func(io.Writer, Document) error{
 	"text":     func(w io.Writer, d Document) error { return Write(w, "text", d, TextOptions{}) },
 	"errors":   func(w io.Writer, d Document) error { return WriteErrors(w, d.Errors, TextOptions{}) },

@@ -16,7 +16,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// explanations are failures and their Errors.
 var explanations = []struct {
 	name     string
 	failures []failure

@@ -183,7 +183,6 @@ func (s *fakeServer) recorded() []request {
 	return slices.Clone(s.requests)
 }
 
-// put creates or replaces objects.
 func (s *fakeServer) put(objects ...runtime.Object) {
 	s.t.Helper()
 	s.mu.Lock()

@@ -11,7 +11,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// documents are those of the test data.
 func documents(t testing.TB) []string {
 	t.Helper()
 	files := must.Get(filepath.Glob("testdata/read/*"))(t)

@@ -149,7 +149,6 @@ type closing struct {
 	end func()
 }
 
-// Close implements io.Closer.
 func (c closing) Close() error {
 	c.end()
 	return nil

@@ -85,7 +85,6 @@ func (b *board) publish(m *admission.Matcher) {
 	b.last, b.n = m.Snapshot, b.n+1
 }
 
-// probes are those of the last Snapshot.
 func (b *board) probes() map[inventory.Ref]inventory.Probe {
 	b.mu.Lock()
 	defer b.mu.Unlock()

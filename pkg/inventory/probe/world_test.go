@@ -23,7 +23,6 @@ import (
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
 )
 
-// authority signs the certificates of servers.
 type authority struct{ certtest.Authority }
 
 func newAuthority(t *testing.T) authority {
