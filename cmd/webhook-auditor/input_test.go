@@ -1,8 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -83,15 +81,7 @@ func TestServerVersionNamed(t *testing.T) {
 // chart packs a chart of software with webhooks, as helm package does.
 func chart(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "policy-1.0.0.tgz")
-	f := must.Get(os.Create(path))(t)
-	defer f.Close()
-	packed := gzip.NewWriter(f)
-	defer packed.Close()
-	files := tar.NewWriter(packed)
-	defer files.Close()
 	const template = "{{- if .Values.webhook }}\nkind: ValidatingWebhookConfiguration\n{{- end }}\n"
-	must.Succeed(t, files.WriteHeader(&tar.Header{Name: "policy/templates/webhook.yaml", Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(template))}))
-	must.Get(io.WriteString(files, template))(t)
-	return path
+	packed := must.Gzip(t, must.Tar(t, map[string]string{"policy/templates/webhook.yaml": template}))
+	return must.File(t, "policy-1.0.0.tgz", string(packed))
 }

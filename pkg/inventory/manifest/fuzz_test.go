@@ -29,7 +29,7 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(d))
 		f.Add([]byte(d + "---\n" + hookYAML))
 	}
-	f.Add(zip(f, []byte(hookYAML)))
+	f.Add(must.Gzip(f, []byte(hookYAML)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		o, summary := Read([]string{"-"}, Options{Stdin: bytes.NewReader(data)})
 		if len(summary.Inputs) != 1 || summary.Inputs[0].Objects > len(data) {
@@ -58,11 +58,11 @@ func FuzzRead(f *testing.F) {
 //	go test -fuzz=FuzzReadArchive -fuzzminimizetime=1x ./pkg/inventory/manifest
 func FuzzReadArchive(f *testing.F) {
 	f.Add(mustGatherTree().tar(f))
-	f.Add(zip(f, mustGatherTree().tar(f)))
+	f.Add(must.Gzip(f, mustGatherTree().tar(f)))
 	f.Add(tree{"../a.yaml": hookYAML, "b/c.json": "{}"}.tar(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		little := limits{objects: 100, entries: 100, member: 1 << 20, members: 1 << 20}
-		for _, packed := range [][]byte{data, zip(t, data)} {
+		for _, packed := range [][]byte{data, must.Gzip(t, data)} {
 			o, _ := Read([]string{"-"}, Options{Stdin: bytes.NewReader(packed), limits: little})
 			for _, e := range o.Errors {
 				if !strings.HasPrefix(e.Source.File, stdinName) && e.Source.File != "" || e.Message == "" {

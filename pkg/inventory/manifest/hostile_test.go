@@ -94,7 +94,7 @@ func TestHostileArchives(t *testing.T) {
 		"another format": {defaultLimits, []byte("PK\x03\x04 and more"), []string{
 			"! archive: a zip archive: unpack it first",
 		}},
-		"packed twice": {defaultLimits, zip(t, zip(t, []byte(namespace("a")))), []string{
+		"packed twice": {defaultLimits, must.Gzip(t, must.Gzip(t, []byte(namespace("a")))), []string{
 			"! archive: a gzip archive in another one: unpack it first",
 		}},
 	} {
@@ -121,12 +121,12 @@ func links(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	add(t, w, &tar.Header{Name: "hard.yaml", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, "")
-	add(t, w, &tar.Header{Name: "pipe.yaml", Typeflag: tar.TypeFifo}, "")
-	add(t, w, &tar.Header{Name: "soft.yaml", Typeflag: tar.TypeSymlink, Linkname: "../../etc/passwd"}, "")
-	add(t, w, &tar.Header{Name: "soft.log", Typeflag: tar.TypeSymlink, Linkname: "other.log"}, "")
-	add(t, w, &tar.Header{Name: "dir.yaml/", Typeflag: tar.TypeDir}, "")
-	add(t, w, &tar.Header{Name: "last.yaml", Typeflag: tar.TypeReg}, namespace("last"))
+	must.Add(t, w, &tar.Header{Name: "hard.yaml", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, "")
+	must.Add(t, w, &tar.Header{Name: "pipe.yaml", Typeflag: tar.TypeFifo}, "")
+	must.Add(t, w, &tar.Header{Name: "soft.yaml", Typeflag: tar.TypeSymlink, Linkname: "../../etc/passwd"}, "")
+	must.Add(t, w, &tar.Header{Name: "soft.log", Typeflag: tar.TypeSymlink, Linkname: "other.log"}, "")
+	must.Add(t, w, &tar.Header{Name: "dir.yaml/", Typeflag: tar.TypeDir}, "")
+	must.Add(t, w, &tar.Header{Name: "last.yaml", Typeflag: tar.TypeReg}, namespace("last"))
 	must.Succeed(t, w.Close())
 	return b.Bytes()
 }
@@ -208,7 +208,7 @@ func TestTwoClusters(t *testing.T) {
 func TestSeveralPaths(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must.Write(t, "a.yaml", namespace("a")+"  labels: {from: file}\n---\n"+namespace("b"))
-	must.Write(t, "b.yaml.gz", string(zip(t, []byte(namespace("c")))))
+	must.Write(t, "b.yaml.gz", string(must.Gzip(t, []byte(namespace("c")))))
 	var progress []string
 	o, summary := Read([]string{"a.yaml", "missing.yaml", "-", "b.yaml.gz"}, Options{
 		Stdin:    strings.NewReader("# a comment\n" + namespace("a") + "  labels: {from: stdin}\n"),

@@ -50,7 +50,7 @@ func tarOf(t *testing.T, members [][2]string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, m := range members {
-		add(t, w, &tar.Header{Name: m[0], Typeflag: tar.TypeReg, Mode: 0o644}, m[1])
+		must.Add(t, w, &tar.Header{Name: m[0], Typeflag: tar.TypeReg, Mode: 0o644}, m[1])
 	}
 	must.Succeed(t, w.Close())
 	return b.Bytes()

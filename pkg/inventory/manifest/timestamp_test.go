@@ -69,9 +69,9 @@ func packed(t *testing.T, files tree, now time.Time) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for name, content := range files {
-		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, ModTime: now}, content)
+		must.Add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, ModTime: now}, content)
 	}
-	add(t, w, &tar.Header{Name: "z.log", Typeflag: tar.TypeReg, ModTime: now.AddDate(1, 0, 0)}, "a log")
+	must.Add(t, w, &tar.Header{Name: "z.log", Typeflag: tar.TypeReg, ModTime: now.AddDate(1, 0, 0)}, "a log")
 	must.Succeed(t, w.Close())
 	return b.Bytes()
 }

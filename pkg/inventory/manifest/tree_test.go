@@ -1,9 +1,7 @@
 package manifest
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"io"
 	"maps"
 	"path/filepath"
@@ -28,33 +26,7 @@ func (tr tree) write(t *testing.T, dir string) {
 	}
 }
 
-// tar packs the tree in the order of its names.
-func (tr tree) tar(t testing.TB) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(tr)) {
-		add(t, w, &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, tr[name])
-	}
-	must.Succeed(t, w.Close())
-	return b.Bytes()
-}
-
-func add(t testing.TB, w *tar.Writer, h *tar.Header, content string) {
-	t.Helper()
-	h.Size = int64(len(content))
-	must.Succeed(t, w.WriteHeader(h))
-	must.Get(io.WriteString(w, content))(t)
-}
-
-func zip(t testing.TB, data []byte) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	must.Get(w.Write(data))(t)
-	must.Succeed(t, w.Close())
-	return b.Bytes()
-}
+func (tr tree) tar(t testing.TB) []byte { return must.Tar(t, tr) }
 
 const (
 	hookYAML = `---
@@ -146,7 +118,7 @@ func TestMustGather(t *testing.T) {
 	t.Chdir(t.TempDir())
 	gather := mustGatherTree()
 	gather.write(t, ".")
-	must.Write(t, "gather.tar.gz", string(zip(t, gather.tar(t))))
+	must.Write(t, "gather.tar.gz", string(must.Gzip(t, gather.tar(t))))
 	must.Write(t, "gather.tar", string(gather.tar(t)))
 	const hosted = " is another cluster: audit it by itself"
 	for path, want := range map[string]Input{
@@ -279,7 +251,7 @@ func TestLayouts(t *testing.T) {
 				expect.Equal(t, []Input{{Path: path, Kind: kind, Lacks: test.lacks}}, summary.Inputs, uncounted)
 			}
 			check(test.path, test.kind, nil)
-			check("-", test.kind+" (archive)", bytes.NewReader(zip(t, test.files.tar(t))))
+			check("-", test.kind+" (archive)", bytes.NewReader(must.Gzip(t, test.files.tar(t))))
 		})
 	}
 }

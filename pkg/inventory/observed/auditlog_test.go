@@ -1,10 +1,8 @@
 package observed
 
 import (
-	"archive/tar"
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,8 +81,8 @@ func TestAuditLog(t *testing.T) {
 	half := bytes.Index(text, []byte("\n{\"kind\":\"Event\",\"apiVersion\":\"audit.k8s.io/v1\",\"level\":\"Request\"")) + 1
 	const folder = "quay-io/audit_logs/kube-apiserver/"
 	gather := map[string][]byte{
-		folder + "master-0-audit-2026-11-23T19-12-02.log.gz": zipped(t, text[:half]),
-		folder + "master-0-audit.log.gz":                     zipped(t, text[half:]),
+		folder + "master-0-audit-2026-11-23T19-12-02.log.gz": must.Gzip(t, text[:half]),
+		folder + "master-0-audit.log.gz":                     must.Gzip(t, text[half:]),
 		folder + "kube-apiserver.audit_log_listing":          []byte("audit.log\n"),
 		"quay-io/namespaces/x/pods/y/current.log":            []byte("I1123 no audit log\n"),
 	}
@@ -93,14 +91,14 @@ func TestAuditLog(t *testing.T) {
 	}
 	rotated := t.TempDir()
 	must.Write(t, filepath.Join(rotated, "audit.log.1"), string(text[:half]))
-	must.Write(t, filepath.Join(rotated, "audit.log-20261123.gz"), string(zipped(t, text[half:])))
+	must.Write(t, filepath.Join(rotated, "audit.log-20261123.gz"), string(must.Gzip(t, text[half:])))
 	must.Write(t, filepath.Join(rotated, "audit.log.sha256"), "3f5a")
 	for name, path := range map[string]string{
 		"file":        sampleLog,
-		"gzip":        write("one.log.gz", zipped(t, text)),
+		"gzip":        write("one.log.gz", must.Gzip(t, text)),
 		"must-gather": filepath.Join(dir, "must-gather"),
-		"archive":     write("gather.tar", archived(t, gather)),
-		"gzip of it":  write("gather.tar.gz", zipped(t, archived(t, gather))),
+		"archive":     write("gather.tar", must.Tar(t, gather)),
+		"gzip of it":  write("gather.tar.gz", must.Gzip(t, must.Tar(t, gather))),
 		"logrotate":   rotated,
 		"spaced":      write("spaced.log", bytes.ReplaceAll(text, []byte(`":`), []byte(`": `))),
 		"no end":      write("no-end.log", bytes.TrimSpace(text)),
@@ -117,27 +115,6 @@ func TestAuditLog(t *testing.T) {
 			}
 		})
 	}
-}
-
-func zipped(t *testing.T, text []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
-	must.Get(w.Write(text))(t)
-	must.Succeed(t, w.Close())
-	return out.Bytes()
-}
-
-func archived(t *testing.T, files map[string][]byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for name, content := range files {
-		must.Succeed(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600, Size: int64(len(content))}))
-		must.Get(w.Write(content))(t)
-	}
-	must.Succeed(t, w.Close())
-	return out.Bytes()
 }
 
 // eventStart is how an API server begins a line.
@@ -241,7 +218,7 @@ func TestBrokenLines(t *testing.T) {
 func TestAuditLogErrors(t *testing.T) {
 	dir := t.TempDir()
 	text := must.Get(os.ReadFile(sampleLog))(t)
-	short := zipped(t, bytes.Repeat(text, 20))
+	short := must.Gzip(t, bytes.Repeat(text, 20))
 	truncated := filepath.Join(dir, "truncated.log.gz")
 	must.Write(t, truncated, string(short[:len(short)-20]))
 	empty := t.TempDir()
