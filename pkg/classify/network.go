@@ -220,12 +220,15 @@ func closedByMesh(s *inventory.Snapshot, w *inventory.Workload, port int32) (clo
 			return fmt.Sprintf("AuthorizationPolicy %s/%s", refusing.Namespace, refusing.Name), excludedByIstio
 		}
 	}
-	inbound := linkerdAnnotation(s, w, policy)
-	refuses := slices.Contains([]string{"deny", "all-authenticated", "cluster-authenticated"}, inbound)
 	injected := slices.Contains([]string{"enabled", "ingress"}, linkerdAnnotation(s, w, "linkerd.io/inject"))
-	opens := func(m inventory.Manifest) bool { return m.Group == "policy.linkerd.io" }
-	if refuses && injected && !w.HostNetwork &&
-		!listsPort(linkerdAnnotation(s, w, skippedByLinkerd), port) && !slices.ContainsFunc(s.Manifests, opens) {
+	if !injected || w.HostNetwork || listsPort(linkerdAnnotation(s, w, skippedByLinkerd), port) {
+		return "", ""
+	}
+	inbound := linkerdAnnotation(s, w, policy)
+	switch server, refuses := s.LinkerdServerFor(w, port); {
+	case refuses:
+		return fmt.Sprintf("Server %s/%s of Linkerd, for which no policy lets such callers in,", server.Namespace, server.Name), skippedByLinkerd
+	case server == nil && slices.Contains([]string{"deny", "all-authenticated", "cluster-authenticated"}, inbound):
 		return fmt.Sprintf("Linkerd (%s: %s)", policy, inbound), skippedByLinkerd
 	}
 	return "", ""

@@ -199,6 +199,12 @@ func TestMesh(t *testing.T) {
 `
 		none, other = "{action: AUDIT}", "{selector: {matchLabels: {app: other}}}"
 	)
+	server := func(port, more string) string {
+		return fmt.Sprintf("\n---\n{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: hook, namespace: shop}, spec: {podSelector: {matchLabels: {app: hook}}, port: %s, %s}}\n", port, more)
+	}
+	lets := func(kind, spec string) string {
+		return fmt.Sprintf("---\n{apiVersion: policy.linkerd.io/%s, metadata: {name: a, namespace: shop}, spec: %s}\n", kind, spec)
+	}
 	for i, tt := range []struct {
 		namespace, annotations, policyNamespace, one, two string
 		closed                                            bool
@@ -211,6 +217,16 @@ func TestMesh(t *testing.T) {
 		{linkerd + `deny, config.linkerd.io/skip-inbound-ports: "9443"}`, "", "shop", none, none, false},
 		{linkerd + `deny, config.linkerd.io/opaque-ports: "9443"}`, "", "shop", none, none, true},
 		{"annotations: {config.linkerd.io/default-inbound-policy: deny}", "linkerd.io/inject: ingress", "shop", none, none, true},
+		{linkerd + "deny}", "", "shop", none, none + server("9443", "other: x"), true},
+		{linkerd + "deny}", "", "shop", none, none + server("8080", ""), true},
+		{linkerd + "x}", "", "shop", none, none + server("9443", ""), true},
+		{linkerd + "deny}", "", "shop", none, none + server("9443", "accessPolicy: all-unauthenticated"), false},
+		{linkerd + "x}", "", "shop", none, none + server("9443", "") + lets("v1alpha1, kind: AuthorizationPolicy", "{targetRef: {name: hook, kind: Server}}"), false},
+		{linkerd + "x}", "", "shop", none, none + server("9443", "") + lets("v1alpha1, kind: AuthorizationPolicy", "{targetRef: {name: shop, kind: Namespace}, requiredAuthenticationRefs: [{kind: NetworkAuthentication, name: net}]}"), false},
+		{linkerd + "x}", "", "shop", none, none + server("9443", "") + lets("v1alpha1, kind: AuthorizationPolicy", "{targetRef: {name: hook, kind: Server}, requiredAuthenticationRefs: [{kind: MeshTLSAuthentication, name: net}]}"), true},
+		{linkerd + "x}", "", "shop", none, none + server("9443", "") + lets("v1beta1, kind: ServerAuthorization", "{server: {name: hook}, client: {unauthenticated: true}}"), false},
+		{linkerd + "x}", "", "shop", none, none + server("9443", "") + lets("v1beta1, kind: ServerAuthorization", "{server: {selector: {matchLabels: {for: other}}}, client: {unauthenticated: true}}"), true},
+		{linkerd + "x}", `linkerd.io/inject: disabled`, "shop", none, none + server("9443", ""), false},
 		{istio, "", "shop", "{}", none, true},
 		{istio, "", "istio-system", "{}", none, true},
 		{istio, "", "elsewhere", "{}", none, false},
@@ -233,7 +249,8 @@ func TestMesh(t *testing.T) {
 		{istio, "", "shop", "{action: CUSTOM, rules: [{}]}", none, false},
 	} {
 		annotations := strings.TrimSuffix(", annotations: {"+tt.annotations+"}", ", annotations: {}")
-		r := reported(t, fmt.Sprintf(form, tt.namespace, annotations, tt.policyNamespace, tt.one, tt.two))
+		two, policies, _ := strings.Cut(tt.two, "\n")
+		r := reported(t, fmt.Sprintf(form, tt.namespace, annotations, tt.policyNamespace, tt.one, two)+policies)
 		got := slices.ContainsFunc(r.Findings, func(f *Finding) bool { return f.Check == meshStrict })
 		if got != tt.closed || len(r.Snapshot.Errors) > 0 {
 			t.Errorf("%d: %+v: reported %t %v", i, tt, got, r.Snapshot.Errors)

@@ -148,8 +148,11 @@ func (o Objects) applied(list, added reflect.Value) reflect.Value {
 
 func keyOf(object reflect.Value) Key {
 	m := object.Interface().(metav1.Object)
-	if p, ofPlugin := m.(*PluginPolicy); ofPlugin { // of several kinds
-		return Key{p.Namespace, p.APIVersion + p.Kind + "/" + p.Name}
+	switch o := m.(type) {
+	case *PluginPolicy: // of several kinds, as the next
+		return Key{o.Namespace, o.APIVersion + o.Kind + "/" + o.Name}
+	case *LinkerdPolicy:
+		return Key{o.Namespace, o.Kind + "/" + o.Name}
 	}
 	return Key{m.GetNamespace(), m.GetName()}
 }

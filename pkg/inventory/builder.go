@@ -39,6 +39,7 @@ func (b *Builder) Snapshot(o Objects, snapshotTime time.Time) *Snapshot {
 
 		PeerAuthentications:   o.PeerAuthentications,
 		AuthorizationPolicies: o.AuthorizationPolicies,
+		LinkerdPolicies:       o.LinkerdPolicies,
 		IssuedCertificates:    o.IssuedCertificates,
 	}
 	s.ResourcesKnown = o.ResourcesKnown || o.NamespacesKnown && len(o.Inputs) == 0 || o.Discovered != nil

@@ -50,10 +50,11 @@ type Objects struct {
 	DisruptionBudgets []*policyv1.PodDisruptionBudget
 	NetworkPolicies   []*networkingv1.NetworkPolicy
 	// PluginPolicies are those of Cilium and Calico, of files alone; so are
-	// PeerAuthentications and AuthorizationPolicies of Istio and Certificates of cert-manager.
+	// PeerAuthentications and AuthorizationPolicies of Istio, LinkerdPolicies and Certificates of cert-manager.
 	PluginPolicies        []*PluginPolicy
 	PeerAuthentications   []*PeerAuthentication
 	AuthorizationPolicies []*AuthorizationPolicy
+	LinkerdPolicies       []*LinkerdPolicy
 	IssuedCertificates    []*IssuedCertificate
 	// ReviewsExcluded overrides what the version says, where the feature gate
 	// itself could be read.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // PeerAuthentication is Istio's: whether the sidecars of Pods take calls without the
@@ -171,4 +172,66 @@ func (s *Snapshot) RefusingFor(w *Workload, port int32) *AuthorizationPolicy {
 		return nil
 	}
 	return allowing
+}
+
+// LinkerdPolicy is a Server of Linkerd, a port of Pods, or what lets callers in there. Source:
+// linkerd.io, reference of authorization policy.
+type LinkerdPolicy struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		PodSelector  *metav1.LabelSelector `json:"podSelector"`
+		Port         intstr.IntOrString    `json:"port"`
+		AccessPolicy string                `json:"accessPolicy"`
+		// Of a ServerAuthorization.
+		Server struct {
+			Name     string                `json:"name"`
+			Selector *metav1.LabelSelector `json:"selector"`
+		} `json:"server"`
+		Client struct {
+			Unauthenticated bool `json:"unauthenticated"`
+		} `json:"client"`
+		// Of an AuthorizationPolicy.
+		TargetRef                  kindAndName   `json:"targetRef"`
+		RequiredAuthenticationRefs []kindAndName `json:"requiredAuthenticationRefs"`
+	} `json:"spec"`
+}
+
+type kindAndName struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// DeepCopyObject copies what is ever written to.
+func (p *LinkerdPolicy) DeepCopyObject() runtime.Object { out := *p; return &out }
+
+// letsInto reports whether the policy lets callers without an identity of the mesh call a Server.
+func (p *LinkerdPolicy) letsInto(server *LinkerdPolicy) bool {
+	target := p.Spec.TargetRef
+	switch {
+	case p.Namespace != server.Namespace:
+		return false
+	case p.Kind == "ServerAuthorization":
+		selector, err := metav1.LabelSelectorAsSelector(p.Spec.Server.Selector)
+		isFor := p.Spec.Server.Name == server.Name || err == nil && selector.Matches(labels.Set(server.Labels))
+		return isFor && p.Spec.Client.Unauthenticated
+	case target.Kind == "Server" && target.Name == server.Name, target.Kind == "Namespace" && target.Name == server.Namespace:
+		isOther := func(ref kindAndName) bool { return ref.Kind != "NetworkAuthentication" }
+		return !slices.ContainsFunc(p.Spec.RequiredAuthenticationRefs, isOther)
+	}
+	return false
+}
+
+// LinkerdServerFor returns the Server of the workload's port, nil where there is none, and whether it
+// refuses callers without an identity of the mesh.
+func (s *Snapshot) LinkerdServerFor(w *Workload, port int32) (server *LinkerdPolicy, refuses bool) {
+	for _, p := range s.LinkerdPolicies {
+		selector, err := metav1.LabelSelectorAsSelector(p.Spec.PodSelector)
+		isPort := p.Spec.Port.IntVal == port || p.Spec.Port.StrVal != "" && w.Ports[p.Spec.Port.StrVal] == port
+		if p.Kind == "Server" && p.Namespace == w.Namespace && isPort && err == nil && selector.Matches(labels.Set(w.PodLabels)) {
+			isOpen := slices.Contains([]string{"all-unauthenticated", "cluster-unauthenticated", "audit"}, p.Spec.AccessPolicy)
+			return p, !isOpen && !slices.ContainsFunc(s.LinkerdPolicies, func(o *LinkerdPolicy) bool { return o.letsInto(p) })
+		}
+	}
+	return nil, false
 }

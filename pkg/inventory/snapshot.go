@@ -46,9 +46,10 @@ type Snapshot struct {
 	// NetworkPolicies are those that isolate Pods for ingress, sorted by namespace and
 	// name.
 	NetworkPolicies []NetworkPolicy
-	// PeerAuthentications and AuthorizationPolicies are Istio's, of files alone.
+	// PeerAuthentications and AuthorizationPolicies are Istio's, LinkerdPolicies Linkerd's, of files alone.
 	PeerAuthentications   []*PeerAuthentication
 	AuthorizationPolicies []*AuthorizationPolicy
+	LinkerdPolicies       []*LinkerdPolicy
 	// IssuedCertificates are cert-manager's, of files alone.
 	IssuedCertificates []*IssuedCertificate
 	// Probes are what dialing the backends showed, where that was done.

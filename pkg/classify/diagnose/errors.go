@@ -458,8 +458,8 @@ var quotings = []struct {
 	{regexp.MustCompile("(endpoints) [\"'`]?([\\w.-]*\\w)[\"'`]?( not found)"), `$1 "$2"$3`},
 }
 
-// escapedCharacter is one as JSON has it for browsers.
-var escapedCharacter = regexp.MustCompile(`\\u00[2-7][0-9a-fA-F]`)
+// escapedCharacter is one as JSON has it for browsers, or a URL.
+var escapedCharacter = regexp.MustCompile(`(?:\\u00|%)[2-7][0-9a-fA-F]`)
 
 // unwrapped undoes what carries errors about: quotes in quotes of logs, lines
 // that a terminal broke, quotes that a chat made pretty.
@@ -467,8 +467,11 @@ func unwrapped(content string) string {
 	for strings.Contains(content, `\\`) {
 		content = strings.ReplaceAll(content, `\\`, `\`)
 	}
+	if strings.Contains(content, "%22") && !strings.Contains(content, " ") { // of a query
+		content = strings.ReplaceAll(content, "+", " ")
+	}
 	content = escapedCharacter.ReplaceAllStringFunc(content, func(s string) string {
-		n, _ := strconv.ParseUint(s[2:], 16, 8)
+		n, _ := strconv.ParseUint(s[len(s)-2:], 16, 8)
 		return string(rune(n))
 	})
 	content = strings.NewReplacer(`\"`, `"`, `\'`, `'`, `\n`, " ", `\t`, " ", "“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "‹", `"`, "›", `"`, "「", `"`, "」", `"`, "『", `"`, "』", `"`, "‘", `'`, "’", `'`).

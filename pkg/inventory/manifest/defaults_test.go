@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 			new(inventory.Objects).Add(d.object()) // has a list of its type
 		}
 		switch d.object().(type) {
-		case *inventory.PluginPolicy, *inventory.PeerAuthentication, *inventory.AuthorizationPolicy, *inventory.IssuedCertificate: // no API server fills anything in
+		case *inventory.PluginPolicy, *inventory.PeerAuthentication, *inventory.AuthorizationPolicy, *inventory.LinkerdPolicy, *inventory.IssuedCertificate: // no API server fills anything in
 			continue
 		}
 		for _, version := range d.versions {
