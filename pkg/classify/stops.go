@@ -188,7 +188,7 @@ func (p *Policy) weigh(_ *work, r *Report) {
 			}
 		}
 	}
-	r.Stops = r.StopsBy(func(inventory.Ref) bool { return true })
+	r.Stops = StopsOf(r.Findings)
 	r.ReleaseNotes = r.releaseNotes()
 }
 
@@ -209,13 +209,13 @@ func (f *Finding) failed(p *Profile) *Profile {
 	return p
 }
 
-// StopsBy is what stops now by critical findings on the webhooks: functions of the cluster
+// StopsOf is what stops now by the critical ones of the findings: functions of the cluster
 // first, then writes of resources that no function needs.
-func (r *Report) StopsBy(isOne func(inventory.Ref) bool) []string {
+func StopsOf(findings []*Finding) []string {
 	var functions []string
 	var writes, deletions []Scoped
-	for _, f := range r.Findings {
-		if f.Refuses && !f.Acknowledged && f.Severity == Critical && isOne(f.Webhook) {
+	for _, f := range findings {
+		if f.Refuses && !f.Acknowledged && f.Severity == Critical {
 			functions = append(functions, f.Stops...)
 			writes, deletions = append(writes, f.Writes...), append(deletions, f.Deletions...)
 		}

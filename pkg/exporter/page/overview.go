@@ -213,10 +213,8 @@ func (c *cause) weigh() {
 	most := 0
 	for _, f := range c.findings {
 		most = max(most, len(f.Stops))
-		if c.severity == classify.Critical {
-			c.stops = lists.Once(append(c.stops, f.Stops...))
-		}
 	}
+	c.stops = classify.StopsOf(c.findings)
 	c.urgency = report.NewUrgency(c.check, c.severity, most)
 }
 

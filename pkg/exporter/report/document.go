@@ -372,7 +372,7 @@ func (d Document) Select(r *classify.Report, keep func(Webhook) bool) Document {
 		func(p AdmissionPolicy) bool { return !selected[p.registered().Ref] })
 	d.Findings = slices.DeleteFunc(append([]Finding{}, d.Findings...), func(f Finding) bool { return !selected[f.Ref] })
 	d.Totals = totals(len(d.Webhooks), len(d.Policies), d.Findings)
-	d.Stops = r.StopsBy(func(ref inventory.Ref) bool { return selected[ref] })
+	d.Stops = classify.StopsOf(lists.Filter(r.Findings, func(f *classify.Finding) bool { return selected[f.Webhook] }))
 	return d
 }
 
