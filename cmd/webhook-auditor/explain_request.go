@@ -196,12 +196,8 @@ func opened(path string, s streams) (io.ReadCloser, error) {
 
 // qualified names the object's kind as kubectl takes it: "deployment.apps".
 func qualified(object map[string]any) string {
-	group, _, grouped := strings.Cut(stringOf(object, "apiVersion"), "/")
-	kind := strings.ToLower(stringOf(object, "kind"))
-	if !grouped {
-		return kind
-	}
-	return kind + "." + group
+	kind := schema.FromAPIVersionAndKind(stringOf(object, "apiVersion"), stringOf(object, "kind"))
+	return strings.ToLower(kind.GroupKind().String())
 }
 
 func stringOf(object map[string]any, key string) string {

@@ -311,24 +311,16 @@ func countRequests(s *fakeServer) map[string]int {
 // expectedRequests are all that a cluster takes: of each resource a list and a watch.
 func expectedRequests() map[string]int {
 	out := map[string]int{"/version": 2, "/api": 1, "/apis": 1, "/metrics": 1}
-	for _, path := range []string{
-		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations ",
-		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations ",
-		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies ",
-		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings ",
-		"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies ",
-		"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings ",
-		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions ",
-		"/apis/apiregistration.k8s.io/v1/apiservices ",
-		"/api/v1/namespaces ",
-		"/api/v1/services ",
-		"/apis/discovery.k8s.io/v1/endpointslices ",
-		"/apis/policy/v1/poddisruptionbudgets ",
-		"/apis/networking.k8s.io/v1/networkpolicies ",
-		"/apis/apps/v1/daemonsets ",
-		"/apis/apps/v1/deployments k8s-app in (kube-dns,coredns)",
-		"/api/v1/pods ",
-	} {
+	for resource, kind := range resources {
+		path := fmt.Sprintf("/apis/%s/v1/%s ", kind.Group, resource)
+		switch {
+		case resource == "configmaps":
+			continue
+		case resource == "deployments":
+			path += "k8s-app in (kube-dns,coredns)"
+		case kind.Group == "":
+			path = "/api/v1/" + resource + " "
+		}
 		out["list "+path], out["watch "+path] = 1, 1
 	}
 	return out
