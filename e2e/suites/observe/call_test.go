@@ -241,8 +241,13 @@ func (w environment) unequalReviews(t *testing.T, isRefused bool) (compared int,
 		var review map[string]any
 		testenv.Must(t, json.Unmarshal(call.Request, &review))
 		if object, ok := review["object"].(map[string]any); ok {
+			metadata := object["metadata"].(map[string]any)
 			for _, field := range own {
-				delete(object["metadata"].(map[string]any), field)
+				delete(metadata, field)
+			}
+			generated, isGenerated := metadata["generateName"].(string)
+			if name, _ := metadata["name"].(string); isRefused && isGenerated && strings.HasPrefix(name, generated) {
+				metadata["name"], review["name"] = generated+"…", generated+"…" // each generates another one
 			}
 		}
 		if call.ByAdmission {

@@ -8,6 +8,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/storage/names"
+
+	"github.com/webhook-auditor/webhook-auditor/pkg/inventory/admission"
 )
 
 // base is the object as the first webhook gets it: as it is sent, with the defaults of the
@@ -26,6 +30,26 @@ func base(sent, answer map[string]any) map[string]any {
 		}
 	}
 	return asMap(completed(sent, answer, set))
+}
+
+// prepared is what validating webhooks get of an object of which the API server answers
+// nothing, as it refuses the request. Source: BeforeCreate, BeforeUpdate in
+// k8s.io/apiserver/pkg/registry/rest, and the strategy of Pods.
+func (x *run) prepared() map[string]any {
+	out := runtime.DeepCopyJSON(x.object)
+	own, stored := mapAt(out, "metadata"), mapAt(x.Stored, "metadata")
+	if generated, _ := own["generateName"].(string); generated != "" && own["name"] == nil {
+		own["name"] = names.SimpleNameGenerator.GenerateName(generated)
+	}
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation"} {
+		if own != nil && own[field] == nil && stored[field] != nil {
+			own[field] = stored[field]
+		}
+	}
+	if x.Kind.Kind == "Pod" && x.Operation == admission.Create {
+		fill(out, fields{"status": fields{"phase": "Pending", "qosClass": qosClass(mapAt(out, "spec"))}})
+	}
+	return out
 }
 
 func join(target, source fields) {

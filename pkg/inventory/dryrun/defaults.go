@@ -91,16 +91,51 @@ func ofPluginAlone(kind string, object map[string]any) {
 
 // setPod has containers request what they are limited to.
 func setPod(spec fields) {
+	for _, r := range resourcesOf(spec) {
+		if r["limits"] != nil {
+			requests := maps.Clone(mapAt(r, "limits"))
+			maps.Copy(requests, mapAt(r, "requests"))
+			r["requests"] = requests
+		}
+	}
+}
+
+// resourcesOf are those of each container of a Pod.
+func resourcesOf(spec fields) (out []fields) {
 	for _, list := range []string{"initContainers", "containers"} {
 		containers, _ := spec[list].([]any)
 		for _, c := range containers {
-			if r := mapAt(asMap(c), "resources"); r["limits"] != nil {
-				requests := maps.Clone(mapAt(r, "limits"))
-				maps.Copy(requests, mapAt(r, "requests"))
-				r["requests"] = requests
+			out = append(out, mapAt(asMap(c), "resources"))
+		}
+	}
+	return out
+}
+
+// qosClass is that of a Pod. Source: ComputePodQOS in k8s.io/kubernetes
+// pkg/apis/core/v1/helper/qos.
+func qosClass(spec fields) string {
+	all, limited := resourcesOf(spec), 0
+	if ofPod := mapAt(spec, "resources"); ofPod != nil {
+		all = []fields{ofPod}
+	}
+	for _, r := range all {
+		for _, name := range []string{"cpu", "memory"} {
+			limit := mapAt(r, "limits")[name]
+			if limit != mapAt(r, "requests")[name] {
+				return "Burstable"
+			}
+			if limit != nil && limit != "0" {
+				limited++
 			}
 		}
 	}
+	switch limited {
+	case 0:
+		return "BestEffort"
+	case 2 * len(all):
+		return "Guaranteed"
+	}
+	return "Burstable"
 }
 
 // ofServices are the defaults of Services by their type.

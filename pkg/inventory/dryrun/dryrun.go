@@ -392,8 +392,11 @@ func (x *run) validate(ctx context.Context) {
 	if x.result.Refused != "" {
 		return
 	}
-	if x.object != nil && x.Answer.Object != nil {
+	switch {
+	case x.object != nil && x.Answer.Object != nil:
 		x.object = x.Answer.Object
+	case x.object != nil:
+		x.object = x.prepared()
 	}
 	var steps []*Step
 	var calls sync.WaitGroup
@@ -417,7 +420,7 @@ func (x *run) validate(ctx context.Context) {
 }
 
 // ofServer are fields that the API server alone sets, after the webhooks.
-var ofServer = []string{"/metadata/managedFields", "/metadata/uid", "/metadata/creationTimestamp", "/metadata/resourceVersion", "/metadata/generation", "/metadata/selfLink", "/status"}
+var ofServer = []string{"/metadata/name", "/metadata/managedFields", "/metadata/uid", "/metadata/creationTimestamp", "/metadata/resourceVersion", "/metadata/generation", "/metadata/selfLink", "/status"}
 
 func (x *run) compare() {
 	x.result.Differences = []Difference{}

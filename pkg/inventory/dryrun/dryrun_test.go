@@ -180,6 +180,17 @@ func TestBase(t *testing.T) {
 	if got := inventory.Differences(firstObject("ConfigMap", generated, `{"kind":"ConfigMap","metadata":{"generateName":"o-","name":"o-x2z","uid":"u"}}`), parsed(t, generated)); len(got) > 0 {
 		t.Errorf("a generated name: %v", got)
 	}
+	for resources, class := range map[string]string{
+		`{}`: "BestEffort", `{"limits":{"cpu":"1"}}`: "Burstable", `{"limits":{"cpu":"1000m","memory":"1Gi"}}`: "Guaranteed",
+		`{"limits":{"cpu":"1","memory":"2"},"requests":{"cpu":"0.5"}}`: "Burstable", `{"requests":{"cpu":"0"},"limits":{"cpu":"0"}}`: "BestEffort",
+	} {
+		x := &run{Request: Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: "Pod"}, Operation: admission.Create}}, Caller: Caller{Types: client.Scheme()}}
+		x.object = must.Get(x.decode(x.withDefaults(must.Get(x.decode(parsed(t, `{"metadata":{"generateName":"o-"},"spec":{"containers":[{"name":"c","resources":`+resources+`}]}}`)))(t))))(t)
+		got := x.prepared()
+		if status := mapAt(got, "status"); status["qosClass"] != class || status["phase"] != "Pending" || !strings.HasPrefix(fmt.Sprint(mapAt(got, "metadata")["name"]), "o-") {
+			t.Errorf("%s: validated as %v", resources, got)
+		}
+	}
 	volumes := func(names ...string) map[string]any {
 		mounts := []any{}
 		for i, name := range names {
