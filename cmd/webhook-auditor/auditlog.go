@@ -73,9 +73,6 @@ func (e *explain) explainAudited(ctx context.Context, s streams) error {
 // then, and is not asked for.
 func audited(m *admission.Matcher, r *inventory.AuditRequest) (admission.Chain, error) {
 	verb := strings.ToLower(r.Operation)
-	if r.Verb == "patch" {
-		verb = r.Verb
-	}
 	if !slices.Contains(arguments.Operations(), verb) {
 		return admission.Chain{}, nil // a read, which meets no admission
 	}

@@ -137,6 +137,15 @@ func TestWhoChanged(t *testing.T) {
 			`replace /metadata/labels/a~1b "1" → "2"`,
 		}},
 		"without values": {auditLine("shop", "zoe", patched+object), nil, []string{`replace /metadata/labels/a~1b (overwritten by first)`}},
+		"copied from a JSON patch": {
+			strings.Replace(auditLine("shop", "zoe", mutatingCalls(`0 0 first {"op":"add","path":"/metadata/annotations","value":{"copy":"TOPSECRET"}},{"op":"remove","path":"/spec/nodeName"}`)+`,"requestObject":[{"op":"add","path":"/spec/containers/0/env/0/value","value":"TOPSECRET"}]`), `"create"`, `"patch"`, 1),
+			[]string{"-v"},
+			[]string{`add /metadata/annotations {"copy":"(hidden)"} remove /spec/nodeName`, "patch pods"},
+		},
+		"applied": {strings.Replace(auditLine("shop", "zoe", mutatingCalls("0 0 first")+object), `"create"`, `"patch"`, 1), nil, []string{
+			"owner.example.com mutating policy: recorded: nothing; called by what is registered: yes (a log records no mutating policy) add /metadata/labels",
+		}},
+		"several objects": {strings.Replace(auditLine("shop", "zoe", mutatingCalls("0 0 first")), `"create"`, `"deletecollection"`, 1), nil, []string{"it deletes many objects, and the log holds the calls of one of them"}},
 		"Metadata": {auditLine("shop", "zoe", mutatingCalls("0 0 first")), nil, []string{
 			"first mutating, round 0, index 0: mutated", "this log, of level Metadata, has no patch: which fields were changed needs level Request for pods in the audit policy",
 			"owner.example.com mutating policy: recorded: nothing; called by what is registered: yes (a log records no mutating policy; its changes are not known: the object is not known)",

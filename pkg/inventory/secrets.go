@@ -52,12 +52,17 @@ func Redact(r Resource, objects []map[string]any, patches [][]Change) Secrets {
 				case isSecret(patch[i]):
 					*v = hiddenValue
 				default:
-					*v = replaced(*v, func(string, any) any { return hiddenValue }, out.Text)
+					*v = out.Hide(*v)
 				}
 			}
 		}
 	}
 	return out
+}
+
+// Hide is a value without them.
+func (s Secrets) Hide(v any) any {
+	return replaced(v, func(string, any) any { return hiddenValue }, s.Text)
 }
 
 // Add adds those within a value.

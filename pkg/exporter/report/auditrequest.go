@@ -44,6 +44,9 @@ func NewAuditedRequest(s *inventory.Snapshot, c admission.Chain) AuditedRequest 
 	if r.Object == nil {
 		out.Notes = append(out.Notes, "the log does not hold the object: what depends on its labels or fields is open")
 	}
+	if r.Verb == "deletecollection" {
+		out.Notes = append(out.Notes, "it deletes many objects, and the log holds the calls of one of them")
+	}
 	out.Notes = append(out.Notes, patchNotes(log)...)
 	compared := map[inventory.Series]AuditedStep{}
 	for _, step := range slices.Concat(c.Steps, c.Skipped) {
@@ -225,14 +228,19 @@ func changeLines(changes []inventory.Change) []Line {
 			line.Text = "from " + c.From
 		}
 		if c.Old != nil {
-			line.Text += shortJSON(c.Old) + " →"
+			line.Text += shortJSON(c.Old)
+		}
+		if c.Old != nil && c.Value != nil {
+			line.Text += " →"
 		}
 		if c.Value != nil {
-			line.Text = strings.TrimSpace(line.Text + " " + shortJSON(c.Value))
+			line.Text += " " + shortJSON(c.Value)
 		}
 		if c.OverwrittenBy != "" {
-			line.Text, line.Tone = strings.TrimSpace(line.Text+" (overwritten by "+c.OverwrittenBy+")"), Warning
+			line.Text += " (overwritten by " + c.OverwrittenBy + ")"
+			line.Tone = Warning
 		}
+		line.Text = strings.TrimSpace(line.Text)
 		out = append(out, line)
 	}
 	return out

@@ -332,18 +332,23 @@ func (e *auditEvent) operation() string {
 }
 
 func (e *auditEvent) request(calls []inventory.AuditCall, outcomes keysBySeries) *inventory.AuditRequest {
-	key := e.key()
+	key, secrets := e.key(), e.secrets()
 	out := &inventory.AuditRequest{
 		AuditID: e.AuditID, Time: e.StageTimestamp.UTC(), User: key.User, Verb: e.Verb, Operation: key.Operation,
 		Resource: key.Resource, Namespace: key.Namespace, Name: e.ObjectRef.Name, Level: e.Level, Calls: calls,
 		Version: path.Join(e.ObjectRef.APIGroup, e.ObjectRef.APIVersion),
-		Code:    e.ResponseStatus.Code, Message: e.secrets().Text(e.ResponseStatus.Message),
+		Code:    e.ResponseStatus.Code, Message: secrets.Text(e.ResponseStatus.Message),
 		At: map[inventory.Series]inventory.AuditOutcome{},
 	}
 	for series, o := range outcomes {
 		out.At[series] = o.Outcome
 	}
-	if e.Verb == "create" || e.Verb == "update" {
+	for _, call := range calls {
+		for i, c := range call.Patch {
+			call.Patch[i].Value = secrets.Hide(c.Value)
+		}
+	}
+	if key.Operation == "CREATE" || e.Verb == "update" {
 		_ = json.Unmarshal(e.RequestObject, &out.Object) // the object of a patch is no object
 	}
 	return out
