@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -398,6 +399,7 @@ func (x *run) validate(ctx context.Context) {
 	case x.object != nil:
 		x.object = x.prepared()
 	}
+	isInvalid := x.Answer.Code == http.StatusUnprocessableEntity && strings.Contains(x.Answer.Message, " is invalid: ")
 	var steps []*Step
 	var calls sync.WaitGroup
 	for _, w := range x.matcher.Snapshot.Webhooks {
@@ -409,7 +411,11 @@ func (x *run) validate(ctx context.Context) {
 			continue
 		}
 		steps = append(steps, &step)
-		if step.Outcome == "" {
+		switch {
+		case step.Outcome != "":
+		case isInvalid:
+			step.Outcome, step.Message = NotCalled, "before that, the API server finds the object invalid"
+		default:
 			calls.Go(func() { x.call(ctx, w, &step) })
 		}
 	}

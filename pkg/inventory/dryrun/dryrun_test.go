@@ -94,7 +94,11 @@ func called(t *testing.T, op admission.Operation, object, answer string, a answe
 	if op == admission.Delete {
 		sent = nil
 	}
-	r := Call(t.Context(), m, Request{Request: request, Sent: sent, Stored: parsed(t, object), Answer: Answer{Object: parsed(t, answer)}},
+	ofServer := Answer{Code: 422, Message: answer}
+	if !strings.Contains(answer, "invalid") {
+		ofServer = Answer{Object: parsed(t, answer)}
+	}
+	r := Call(t.Context(), m, Request{Request: request, Sent: sent, Stored: parsed(t, object), Answer: ofServer},
 		Caller{Send: a.send, Skip: func(*inventory.Webhook) string { return "" }, Types: client.Scheme()})
 	var out []string
 	for _, s := range r.Steps {
@@ -134,6 +138,8 @@ func TestCall(t *testing.T) {
 		"selected by a change":    {admission.Create, "", answers{"b": set("/metadata/labels", `{"x":"y"}`), "c": "labelled"}, "0a allowed\n0b allowed /metadata/labels\n0c allowed\n1a allowed"},
 		"selected no more":        {admission.Create, "", answers{"b": set("/metadata/labels", `{"x":"y"}`), "c": `labelled[{"op":"remove","path":"/metadata/labels"},{"op":"add","path":"/metadata/finalizers/-","value":"y"}]`}, "0a allowed\n0b allowed /metadata/labels\n0c allowed /metadata/labels /metadata/finalizers/1\n1a allowed"},
 		"selected by a policy":    {admission.Create, strings.Replace(configMap, `"finalizers"`, `"labels":{"by":"policy"},"finalizers"`, 1), answers{}, "0a allowed\n0b allowed\n0c allowed\n0v allowed\ndiffers /metadata/labels/by"},
+		"invalid":                 {admission.Create, `ConfigMap "o" is invalid: data: no`, answers{"a": set("/metadata/labels", `{"by":"policy"}`)}, "0a allowed /metadata/labels\n0b allowed\n0c allowed\n0v notCalled"},
+		"denied as invalid":       {admission.Create, `admission webhook "v" denied the request: invalid`, answers{"a": set("/metadata/labels", `{"by":"policy"}`), "v": "deny"}, "0a allowed /metadata/labels\n0b allowed\n0c allowed\n0v denied\nadmission webhook \"v\" denied the request: no"},
 		"keys in upper case":      {admission.Create, "", answers{"a": "cased"}, "0a failed\nfailed calling webhook \"a\": received invalid webhook response: webhook response was absent"},
 		"YAML":                    {admission.Create, "", answers{"a": "YAML"}, "0a allowed\n0b allowed\n0c allowed"},
 		"not selected":            {admission.Create, "", answers{"c": "labelled"}, "0a allowed\n0b allowed"},
