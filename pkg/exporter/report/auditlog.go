@@ -213,13 +213,8 @@ func (t AuditTop) Text(TextOptions) Blocks {
 }
 
 func auditCells(l AuditLine) []string {
-	configurations := shortenLists(strings.Join(l.Configurations, ", "))
-	switch l.Registered {
-	case "no":
-		configurations = "(not registered)"
-	case "unknown":
-		configurations = "-"
-	}
+	unregistered := map[string]string{"no": "(not registered)", "unknown": "-"}[l.Registered]
+	configurations := cmp.Or(unregistered, shortenLists(strings.Join(l.Configurations, ", ")))
 	out := []string{l.Name, l.Type.Title(), l.By}
 	for _, n := range []int{l.Requests, l.Mutated, l.Denied, l.Failed, l.FailedOpen, l.Audited} {
 		out = append(out, fmt.Sprint(n))

@@ -131,9 +131,10 @@ func topPolicies(s *inventory.Snapshot) []TopWebhook {
 	}
 	out := []TopWebhook{}
 	for series := range s.Observed.Policies {
-		line := TopWebhook{Series: series, Configurations: []string{}, Observed: *newObserved(s.Observed, series)}
-		line.Configurations = append(line.Configurations, bindings[series]...)
-		out = append(out, line)
+		out = append(out, TopWebhook{
+			Series: series, Configurations: append([]string{}, bindings[series]...),
+			Observed: *newObserved(s.Observed, series),
+		})
 	}
 	return out
 }
@@ -270,10 +271,7 @@ func topCells(line TopWebhook) []string {
 }
 
 func registeredBy(line TopWebhook) string {
-	if len(line.Configurations) == 0 {
-		return "(not registered)"
-	}
-	return shortenLists(strings.Join(line.Configurations, ", "))
+	return cmp.Or(shortenLists(strings.Join(line.Configurations, ", ")), "(not registered)")
 }
 
 // policyCounts says what the counters of policies lack.

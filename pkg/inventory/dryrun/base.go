@@ -71,8 +71,10 @@ func completed(value, answer any, set fields) any {
 			below, managed := set["f:"+key].(fields)
 			if had, ok := v[key]; ok {
 				out[key] = completed(had, is, below)
-			} else if managed || byPlugin(key, is) {
-				out[key] = completed(emptied(is), is, below)
+			} else if asMap(is) != nil && managed {
+				out[key] = completed(map[string]any{}, is, below)
+			} else if managed || is != nil && ofPlugins[key] == is {
+				out[key] = is
 			}
 		}
 		return out
@@ -90,14 +92,6 @@ func completed(value, answer any, set fields) any {
 		return out
 	}
 	return value
-}
-
-// emptied is a map without its fields, of which some may be managed; or another value.
-func emptied(v any) any {
-	if m := asMap(v); m != nil {
-		return map[string]any{}
-	}
-	return v
 }
 
 // elementSet is that of an element of a list, by its keys.
@@ -124,8 +118,6 @@ func elementSet(set fields, element any) fields {
 var ofPlugins = map[string]any{
 	"preemptionPolicy": "PreemptLowerPriority", "priority": int64(0), "serviceAccount": "default", "serviceAccountName": "default",
 }
-
-func byPlugin(key string, value any) bool { return value != nil && ofPlugins[key] == value }
 
 // tolerate adds the tolerations that a Pod gets before webhooks are called. Source:
 // k8s.io/kubernetes plugin/pkg/admission/defaulttolerationseconds.
