@@ -317,7 +317,10 @@ var cutOffRecords = []RecordingRule{
 					` + affectedCalls("3m") + ` * 0.9 > on (type, name) sum by (type, name) (` + failedOn("3m") + `{` + isAdmission + `})
 				)) >= 2
 				or on (instance)
-				count by (instance) (group by (instance, namespace) ((` + unreached + ` unless on (type, name) ` + backendDown + `) * on (type, name) group_left (namespace) ` + backends + `)) >= 2
+				count by (instance) (group by (instance, service_namespace) (
+					(` + unreached + ` unless on (type, name) ` + backendDown + `)
+					* on (type, name) group_left (service_namespace) topk by (type, name) (1, ` + affectedThresholds + ` or on (type, name) ` + affected + `)
+				)) >= 2
 			)`,
 	},
 	{Name: backendRepaired, Asks: "Whose backends were down, and are no longer?", Expr: repaired},

@@ -72,7 +72,7 @@ var policyRecords = []RecordingRule{
 // goes on: nothing begins whose cause has ended. Or it is the most of the last hour, where there were some in
 // three slots of six hours, a quarter of an hour ago already, and never many.
 var brokenPolicies = strings.ReplaceAll(`
-	BROKEN > 2.5 and count_over_time((BROKEN > 2.5)[18m:1m]) >= 14 and BROKEN > 0.85 * max_over_time(BROKEN[5m])
+	BROKEN > 0.85 * max_over_time(BROKEN[5m]) and count_over_time((BROKEN > 2.5)[18m:1m]) >= 14
 	or on (plugin) (
 		max_over_time(BROKEN[1h])
 		and on (plugin) count_over_time((BROKEN > 0.7)[6h:9m] offset 15m) >= 3
