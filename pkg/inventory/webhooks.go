@@ -220,18 +220,19 @@ var ownerMarks = []struct{ tool, label, namespace string }{
 	{"argocd", "argocd.argoproj.io/tracking-id", ""},
 	{"flux", "kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"},
 	{"flux", "helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"},
+	{"fleet", "objectset.rio.cattle.io/id", ""},
 	{"kapp", "kapp.k14s.io/app", ""},
 	{"helm", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"},
 }
 
-// markedOwners are the owners by their marks. What Flux installs as a release of Helm has the
-// marks of both.
+// markedOwners are the owners by their marks. What Flux or Fleet installs as a release of Helm has
+// the marks of both.
 func markedOwners(m *metav1.ObjectMeta) []Owner {
 	var out []Owner
 	for _, mark := range ownerMarks {
 		name, _, _ := strings.Cut(cmp.Or(m.Labels[mark.label], m.Annotations[mark.label]), ":") // a tracking-id is "app:group/Kind:namespace/name"
 		found := slices.ContainsFunc(out, func(o Owner) bool { return o.Tool == mark.tool })
-		released := mark.tool == "helm" && m.Labels["helm.toolkit.fluxcd.io/name"] != ""
+		released := mark.tool == "helm" && (m.Labels["helm.toolkit.fluxcd.io/name"] != "" || m.Annotations["objectset.rio.cattle.io/id"] != "")
 		if name != "" && !found && !released {
 			out = append(out, Owner{
 				Tool: mark.tool, Name: name, Namespace: cmp.Or(m.Labels[mark.namespace], m.Annotations[mark.namespace]),
