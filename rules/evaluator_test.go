@@ -313,18 +313,18 @@ func (p *evaluator) evaluateSpan(start, last, step time.Duration) func(cluster s
 }
 
 // query answers a rule, by what was looked ahead if that was.
-func (p *evaluator) query(ctx context.Context, expr string, at time.Time) (promql.Vector, error) {
+func (p *evaluator) query(ctx context.Context, expr string, when time.Time) (promql.Vector, error) {
 	if vectors, exists := p.ahead[expr]; exists {
-		return vectors[at.UnixMilli()], nil
+		return vectors[when.UnixMilli()], nil
 	}
-	return rules.EngineQueryFunc(p.engine, p.storage)(ctx, expr, at)
+	return rules.EngineQueryFunc(p.engine, p.storage)(ctx, expr, when)
 }
 
 // lookAhead evaluates an expression at all times.
 func (p *evaluator) lookAhead(expr string, start, last time.Duration) {
 	p.t.Helper()
-	of := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
-	query := must.Get(p.engine.NewRangeQuery(p.t.Context(), p.storage, nil, expr, of(start), of(last), p.tick))(p.t)
+	timeAfter := func(d time.Duration) time.Time { return time.Unix(0, 0).Add(d) }
+	query := must.Get(p.engine.NewRangeQuery(p.t.Context(), p.storage, nil, expr, timeAfter(start), timeAfter(last), p.tick))(p.t)
 	defer query.Close()
 	vectors := map[int64]promql.Vector{}
 	for _, series := range must.Get(query.Exec(p.t.Context()).Matrix())(p.t) {
@@ -424,13 +424,13 @@ func (p *evaluator) until(end time.Duration) []*rules.Alert {
 }
 
 // fires returns the alerts of groups that fire after a time.
-func (p *evaluator) fires(groups []*rules.Group, at time.Duration) []*rules.Alert {
+func (p *evaluator) fires(groups []*rules.Group, elapsed time.Duration) []*rules.Alert {
 	p.t.Helper()
 	var firing []*rules.Alert
 	for _, g := range groups {
 		for _, r := range g.AlertingRules() {
 			if err := r.LastError(); err != nil && !p.mutated {
-				p.t.Fatalf("after %s: evaluating %s: %v", at, r.Name(), err)
+				p.t.Fatalf("after %s: evaluating %s: %v", elapsed, r.Name(), err)
 			}
 			firing = append(firing, active(r)...)
 		}

@@ -69,7 +69,7 @@ webhooks: [{name: v.example.com, clientConfig: {service: {namespace: sys, name: 
 		"cilium: deny alone":                  {"", "", of(cilium, `ingressDeny: [{fromEntities: [world]}]`), closed},
 		"cilium: denied by a later policy":    {"", "", of(cilium, `ingress: [{fromEntities: [all]}]`) + strings.Replace(of(cilium, `ingressDeny: [{fromEntities: [kube-apiserver]}]`), "name: p", "name: q", 1), closed},
 		"cilium: the world is denied":         {"", "", of(cilium, `ingressDeny: [{fromEntities: [world]}], ingress: [{fromEntities: [cluster]}]`), ""},
-		"cilium: nobody is denied":            {"", "", of(cilium, `ingressDeny: [{}], ingress: [{fromEntities: [cluster]}]`), ""},
+		"cilium: no caller is denied":         {"", "", of(cilium, `ingressDeny: [{}], ingress: [{fromEntities: [cluster]}]`), ""},
 		"cilium: denied without default deny": {"", "", of(cilium, `enableDefaultDeny: {ingress: false}, ingressDeny: [{fromEntities: [remote-node]}]`), closed},
 		"cilium: pings alone":                 {"", "", of(cilium, `ingress: [{fromEntities: [all], icmps: [{fields: [{type: 8}]}]}]`), closed},
 		"cilium: by a namespace's label":      {", team: a", "", of(wide, `"k8s:io.cilium.k8s.namespace.labels.team": a`), closed},

@@ -100,11 +100,11 @@ func newNetworkPolicy(p *networkingv1.NetworkPolicy, openShift bool) NetworkPoli
 		if len(r.From) == 0 {
 			rule.callers = anyCaller
 		}
-		for _, from := range r.From {
+		for _, peer := range r.From {
 			switch {
-			case from.IPBlock != nil:
+			case peer.IPBlock != nil:
 				rule.callers = rule.or(blocks)
-			case admitsHosts(from, openShift):
+			case admitsHosts(peer, openShift):
 				rule.callers = rule.or(callers{servers: always})
 			default:
 				rule.callers = rule.or(somePods)

@@ -228,9 +228,11 @@ func (s *Snapshot) LinkerdServerFor(w *Workload, port int32) (server *LinkerdPol
 	for _, p := range s.LinkerdPolicies {
 		selector, err := metav1.LabelSelectorAsSelector(p.Spec.PodSelector)
 		isPort := p.Spec.Port.IntVal == port || p.Spec.Port.StrVal != "" && w.Ports[p.Spec.Port.StrVal] == port
-		if p.Kind == "Server" && p.Namespace == w.Namespace && isPort && err == nil && selector.Matches(labels.Set(w.PodLabels)) {
+		if p.Kind == "Server" && p.Namespace == w.Namespace && isPort && err == nil &&
+			selector.Matches(labels.Set(w.PodLabels)) {
 			isOpen := slices.Contains([]string{"all-unauthenticated", "cluster-unauthenticated", "audit"}, p.Spec.AccessPolicy)
-			return p, !isOpen && !slices.ContainsFunc(s.LinkerdPolicies, func(o *LinkerdPolicy) bool { return o.letsInto(p) })
+			letsIn := func(o *LinkerdPolicy) bool { return o.letsInto(p) }
+			return p, !isOpen && !slices.ContainsFunc(s.LinkerdPolicies, letsIn)
 		}
 	}
 	return nil, false

@@ -242,7 +242,8 @@ func (r pluginRule) ciliumCallers() (out callers, isOfSome bool) {
 	if len(r.FromEndpoints) > 0 {
 		out = out.or(somePods)
 	}
-	if r.FromEntities == nil && r.FromEndpoints == nil && r.FromCIDR == nil && r.FromCIDRSet == nil && r.FromNodes == nil && r.FromGroups == nil {
+	if r.FromEntities == nil && r.FromEndpoints == nil && r.FromCIDR == nil && r.FromCIDRSet == nil &&
+		r.FromNodes == nil && r.FromGroups == nil {
 		return anyCaller, false
 	}
 	return out, true
@@ -274,17 +275,18 @@ func (p pluginSpec) ofCalico(out NetworkPolicy) []NetworkPolicy {
 	out.order = ptr.Deref(p.Order, math.Inf(1))
 	isTCP := func(protocol intstr.IntOrString) bool { return protocol.String() == "TCP" || protocol.String() == "6" }
 	for _, r := range p.Ingress {
-		if r.NotProtocol != (intstr.IntOrString{}) && isTCP(r.NotProtocol) || r.Protocol != (intstr.IntOrString{}) && !isTCP(r.Protocol) {
+		unset := intstr.IntOrString{}
+		if r.NotProtocol != unset && isTCP(r.NotProtocol) || r.Protocol != unset && !isTCP(r.Protocol) ||
+			!slices.Contains([]string{allow, deny, pass}, r.Action) {
 			continue
 		}
-		if rule := (policyRule{action: r.Action, callers: r.calicoCallers()}); slices.Contains([]string{allow, deny, pass}, r.Action) {
-			rule.ports.addCalico(r.Destination.Ports)
-			rule.except.addCalico(r.Destination.NotPorts)
-			if len(r.Destination.Ports) == 0 {
-				rule.ports.ranges = []portRange{allPorts}
-			}
-			out.rules = append(out.rules, rule)
+		rule := policyRule{action: r.Action, callers: r.calicoCallers()}
+		rule.ports.addCalico(r.Destination.Ports)
+		rule.except.addCalico(r.Destination.NotPorts)
+		if len(r.Destination.Ports) == 0 {
+			rule.ports.ranges = []portRange{allPorts}
 		}
+		out.rules = append(out.rules, rule)
 	}
 	return []NetworkPolicy{out}
 }
