@@ -212,9 +212,11 @@ func (s SkippedStep) Because() string {
 	return strings.TrimSuffix(string(s.Why)+": "+detail, ": ")
 }
 
+// count counts a policy once, however many bindings it has.
 func (e Explanation) count() (policies, webhooks int) {
-	policies = len(lists.Filter(e.Chain, func(s ChainStep) bool { return s.Type.IsPolicy() }))
-	return policies, len(e.Chain) - policies
+	steps := lists.Filter(e.Chain, func(s ChainStep) bool { return s.Type.IsPolicy() })
+	distinct := lists.Once(lists.Map(steps, func(s ChainStep) inventory.Ref { return s.Ref }))
+	return len(distinct), len(e.Chain) - len(steps)
 }
 
 // chainSteps are all steps in the order of the request: policies before the webhooks

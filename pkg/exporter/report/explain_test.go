@@ -98,6 +98,7 @@ func TestVerdict(t *testing.T) {
 	down.Unreachable = "does not exist"
 	spared := step("spared", "Ignore", 5)
 	spared.Unreachable = "does not exist"
+	bound := ChainStep{Ref: inventory.Ref{Type: inventory.ValidatingPolicy, Name: "limits"}, Called: admission.Yes}
 	clients := []Deadline{{AfterSeconds: 30, Whose: "after which most clients give up", Missed: true}}
 	for _, tc := range []struct {
 		chain     []ChainStep
@@ -116,6 +117,7 @@ func TestVerdict(t *testing.T) {
 		{[]ChainStep{maybe("a", 30)}, 30, 0, clients, "may meet up to 1 webhook: waits up to 30 s if it is called, and so misses the 30 s after which most clients give up."},
 		{[]ChainStep{step("a", "Fail", 5), down}, 5, 0, nil, "refused now, as down cannot be called: Service a/b:443 does not exist."},
 		{[]ChainStep{spared}, 5, 0, nil, "waits 5 s at worst."},
+		{[]ChainStep{bound, bound}, 0, 0, nil, "meets 1 policy and no webhook."},
 	} {
 		e := Explanation{Request: ExplainedRequest{Operation: admission.Create, Resource: "pods", Namespace: "shop", Name: "web"}, Chain: tc.chain, BudgetSeconds: tc.worst, EndsAfterSeconds: tc.ends, Deadlines: tc.deadlines}
 		if got := e.Verdict(); !strings.HasSuffix(got, tc.want) {
