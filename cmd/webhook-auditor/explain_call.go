@@ -204,6 +204,9 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 			return report.CalledRequest{}, fmt.Errorf("reading the object: %w", err)
 		}
 	}
+	if r.Stored == nil && r.IsApplied {
+		r.Operation = admission.Create
+	}
 	if r.Stored == nil && r.Operation != admission.Create {
 		return report.CalledRequest{}, fmt.Errorf("there is no %s %s to %s: the API server answers 404 and calls no webhook; must be create or apply", r.Resource, r.Name, a.operation)
 	}
@@ -216,7 +219,10 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 	r.Options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": optionsKinds[r.Operation], "dryRun": []string{metav1.DryRunAll}}
 	if r.Sent != nil {
 		r.Options["fieldManager"] = program
+	} else if r.Resource.IsNamespaces() { // as the API server deletes them
+		own, _ := r.Stored["metadata"].(map[string]any)
+		r.Options["preconditions"] = map[string]any{"uid": own["uid"]}
 	}
 	result := dryrun.Call(ctx, m, r, dryrun.Caller{Send: c.send, Skip: c.skip, Types: client.Scheme()})
-	return report.NewCalledRequest(chain.Request, result), nil
+	return report.NewCalledRequest(r.Request, result), nil
 }

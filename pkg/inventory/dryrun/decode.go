@@ -52,7 +52,7 @@ func (x *run) decodeText(object map[string]any, text []byte) (map[string]any, er
 // is sent.
 func (x *run) merged(stored, sent map[string]any) (map[string]any, error) {
 	if typed := x.typed(); typed != nil {
-		return strategicpatch.StrategicMergeMapPatch(stored, sent, typed)
+		return strategicpatch.StrategicMergeMapPatch(runtime.DeepCopyJSON(stored), sent, typed) // it changes the first
 	}
 	before, _ := json.Marshal(stored) // as above
 	changes, _ := json.Marshal(sent)

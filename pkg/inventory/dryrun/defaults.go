@@ -34,6 +34,8 @@ func (x *run) withDefaults(object map[string]any) map[string]any {
 
 var ofObject = map[string]fields{
 	"Secret":                {"type": "Opaque"},
+	"Namespace":             {"status": fields{"phase": "Active"}},
+	"PersistentVolume":      {"status": fields{"phase": "Pending"}},
 	"PersistentVolumeClaim": {"status": fields{"phase": "Pending"}},
 	"DaemonSet":             {"metadata": fields{"annotations": fields{"deprecated.daemonset.template.generation": "0"}}}, // a field of an older version
 }
@@ -78,14 +80,16 @@ func fill(object, values fields) {
 	}
 }
 
-// ofPluginAlone is what plugins set in an object that is created, of which the API server
+// ofPluginAlone is what plugins set in an object that is created; in a Pod, where the API server
 // answers nothing. Source: k8s.io/kubernetes plugin/pkg/admission/{priority,storage}.
-func ofPluginAlone(kind string, object map[string]any) {
+func ofPluginAlone(kind string, object, answer map[string]any) {
 	switch spec := mapAt(object, "spec"); {
-	case kind == "Pod" && spec != nil && spec["priorityClassName"] == nil:
+	case kind == "Pod" && spec != nil && spec["priorityClassName"] == nil && answer == nil:
 		fill(spec, fields{"priority": int64(0), "preemptionPolicy": "PreemptLowerPriority"})
 	case kind == "PersistentVolumeClaim":
 		fill(object, fields{"metadata": fields{"finalizers": []any{"kubernetes.io/pvc-protection"}}})
+	case kind == "PersistentVolume":
+		fill(object, fields{"metadata": fields{"finalizers": []any{"kubernetes.io/pv-protection"}}})
 	}
 }
 

@@ -163,8 +163,8 @@ func (x *run) firstObject() (map[string]any, error) {
 	if spec := mapAt(object, "spec"); spec != nil && x.Kind.Kind == "Pod" && x.Operation == admission.Create {
 		tolerate(spec)
 	}
-	if x.Operation == admission.Create && x.Answer.Object == nil {
-		ofPluginAlone(x.Kind.Kind, object)
+	if x.Operation == admission.Create {
+		ofPluginAlone(x.Kind.Kind, object, x.Answer.Object)
 	}
 	return x.decode(base(object, x.Answer.Object)) // in the form that it has after a patch
 }

@@ -197,6 +197,11 @@ func TestBase(t *testing.T) {
 			t.Errorf("%s: validated as %v", resources, got)
 		}
 	}
+	stored := parsed(t, `{"kind":"ConfigMap","data":{"a":"b"}}`)
+	x := &run{Request: Request{Request: admission.Request{Kind: admission.Kind{Version: "v1", Kind: "ConfigMap"}}}, Caller: Caller{Types: client.Scheme()}}
+	if got := must.Get(x.merged(stored, parsed(t, `{"kind":"ConfigMap","data":{"a":"c"}}`)))(t); mapAt(got, "data")["a"] != "c" || mapAt(stored, "data")["a"] != "b" {
+		t.Errorf("%v is applied to what was stored, which is %v then", got, stored)
+	}
 	volumes := func(names ...string) map[string]any {
 		mounts := []any{}
 		for i, name := range names {
