@@ -318,8 +318,9 @@ func (a *audited) call(t *testing.T, name string, random *rand.Rand, outcomes ma
 		labels[callLabel+"v"] = "yes"
 	}
 	object := fmt.Appendf(nil, template, name, testenv.Get(json.Marshal(labels))(t))
-	if operation != "create" {
-		err := a.Kube.CoreV1().RESTClient().Post().Namespace(callSpace).Resource("configmaps").Body(object).SetHeader("Content-Type", "application/json").Do(t.Context()).Error()
+	if operation != "create" && (operation != "apply" || random.IntN(3) > 0) { // an apply may create
+		stored := bytes.Replace(object, []byte(`"k":"v"`), []byte(`"k":"stored"`), 1)
+		err := a.Kube.CoreV1().RESTClient().Post().Namespace(callSpace).Resource("configmaps").Body(stored).SetHeader("Content-Type", "application/json").Do(t.Context()).Error()
 		if !apierrors.IsAlreadyExists(err) {
 			testenv.Must(t, err)
 		}
