@@ -251,7 +251,8 @@ func (s *Snapshot) closing(w *Workload, port int32, are func(callers) certainty)
 		case p.isolates:
 			isolating = append(isolating, p)
 		}
-		if isLast := i+1 == len(policies) || policies[i+1].tier != p.tier; isLast && !passed && !p.tier.passes && len(isolating) > 0 {
+		isLast := i+1 == len(policies) || policies[i+1].tier != p.tier
+		if isLast && !passed && !p.tier.passes && len(isolating) > 0 {
 			return slices.CompactFunc(isolating, func(a, b *NetworkPolicy) bool { return a.String() == b.String() })
 		}
 	}
