@@ -177,8 +177,11 @@ func LeftOpen(before, after, completed *classify.Report) func(check string, ref 
 	}
 	return func(check string, ref inventory.Ref, resource string) bool {
 		before, after := was[ref], now[ref]
-		return still[id{check, ref, resource}] || before != nil && after != nil &&
-			check == string(before.State.Fault) && !after.State.Known && after.Webhook.Backend.Kind != inventory.BackendURL
+		if still[id{check, ref, resource}] || before == nil || after == nil {
+			return still[id{check, ref, resource}]
+		}
+		isUnknown := !after.State.Known && after.Webhook.Backend.Kind != inventory.BackendURL
+		return isUnknown && check == string(before.State.Fault)
 	}
 }
 

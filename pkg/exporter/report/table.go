@@ -121,7 +121,8 @@ func (t *Table) text(o TextOptions) string {
 
 // wrapped breaks a cell between its words, and cuts one with a word that is too long, such as a URL.
 func wrapped(cell string, width int) string {
-	if slices.ContainsFunc(strings.Fields(cell), func(word string) bool { return utf8.RuneCountInString(word) > width }) {
+	isTooLong := func(word string) bool { return utf8.RuneCountInString(word) > width }
+	if slices.ContainsFunc(strings.Fields(cell), isTooLong) {
 		return text.Shorten(cell, width)
 	}
 	return prettytext.WrapSoft(cell, width)

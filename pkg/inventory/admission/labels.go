@@ -172,11 +172,11 @@ func MentionsOf(selectors ...inventory.Selector) Mentions {
 	return m
 }
 
-// Seen writes down what the selectors see of the labels. It costs the labels, however
+// Seen writes down what the selectors see of all labels. It costs the labels, however
 // many selectors there are.
-func (m Mentions) Seen(labels map[string]string) string {
+func (m Mentions) Seen(all map[string]string) string {
 	var labelKeys []string
-	for key, value := range labels {
+	for key, value := range all {
 		switch values, mentioned := m[key]; {
 		case values[value]:
 			labelKeys = append(labelKeys, string(appendList(nil, key, value)))
