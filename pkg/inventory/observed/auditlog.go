@@ -188,7 +188,11 @@ func (t *auditTable) readEvents(ctx context.Context, name string, scanner *bufio
 		}
 		t.covers(stageTime(line))
 	}
-	switch err := cmp.Or(ctx.Err(), scanner.Err()); {
+	err := ctx.Err()
+	if err == nil {
+		err = scanner.Err()
+	}
+	switch {
 	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("an event is longer than %d MiB: what follows is not read", maxEvent>>20)
 	case err == nil && broken > 0 && broken == t.result.Lines-before:
