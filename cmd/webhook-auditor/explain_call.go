@@ -14,8 +14,11 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
@@ -183,6 +186,27 @@ func (c caller) user(ctx context.Context) (authenticationv1.UserInfo, error) {
 	return review.Status.UserInfo, err
 }
 
+// schema is that of a custom resource; nil of the kinds of API servers.
+func (c caller) schema(ctx context.Context, r admission.Request) (*structuralschema.Structural, error) {
+	kind := schema.GroupVersionKind{Group: r.Kind.Group, Version: r.Kind.Version, Kind: r.Kind.Kind}
+	if client.Scheme().Recognizes(kind) {
+		return nil, nil
+	}
+	name := r.Resource.Name + "." + r.Resource.Group
+	raw, err := c.api.Get().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", name).DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err == nil {
+		err = json.Unmarshal(raw, crd)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the schema of %s: %w", r.Resource, err)
+	}
+	return dryrun.SchemaOf(crd, r.Version)
+}
+
 func (e *explain) callChain(ctx context.Context, a requestArguments, chain admission.Chain,
 	m *admission.Matcher,
 ) (report.CalledRequest, error) {
@@ -223,6 +247,10 @@ func (e *explain) callChain(ctx context.Context, a requestArguments, chain admis
 		own, _ := r.Stored["metadata"].(map[string]any)
 		r.Options["preconditions"] = map[string]any{"uid": own["uid"]}
 	}
-	result := dryrun.Call(ctx, m, r, dryrun.Caller{Send: c.send, Skip: c.skip, Types: client.Scheme()})
-	return report.NewCalledRequest(r.Request, result), nil
+	structural, err := c.schema(ctx, r.Request)
+	if err != nil {
+		return report.CalledRequest{}, err
+	}
+	chainCaller := dryrun.Caller{Send: c.send, Skip: c.skip, Types: client.Scheme(), Schema: structural}
+	return report.NewCalledRequest(r.Request, dryrun.Call(ctx, m, r, chainCaller)), nil
 }

@@ -265,7 +265,7 @@ func (o *openPorts) addText(port string, end int32) {
 func (p pluginSpec) ofCalico(out NetworkPolicy) []NetworkPolicy {
 	out.isolates = slices.Contains(p.Types, "Ingress") || len(p.Types) == 0 && (len(p.Ingress) > 0 || len(p.Egress) == 0)
 	namespaces, read := calicoSelector(strings.ReplaceAll(p.NamespaceSelector, "projectcalico.org/name", corev1.LabelMetadataName))
-	for _, alternative := range strings.Split(p.Selector, "||") {
+	for alternative := range strings.SplitSeq(p.Selector, "||") {
 		selector, isRead := calicoSelector(alternative)
 		read = read && isRead && out.selects(selector, namespaces)
 	}

@@ -46,10 +46,7 @@ func sections(t *testing.T, page string) []section {
 		if m == nil || len(out) == 0 {
 			continue
 		}
-		s := step{language: m[1], path: m[2]}
-		for _, after := range strings.Split(m[3], ", after: ")[1:] {
-			s.after = append(s.after, after)
-		}
+		s := step{language: m[1], path: m[2], after: strings.Split(m[3], ", after: ")[1:]}
 		var text []string
 		for i++; i < len(lines) && !closes(s, lines, i); i++ {
 			text = append(text, lines[i])

@@ -86,7 +86,7 @@ func TestAtomicFields(t *testing.T) {
 	converter := applyconfigurations.NewTypeConverter(scheme.Scheme)
 	var files []string
 	atomic := map[string]string{}
-	for _, kind := range strings.Fields("Pod Service ServiceAccount PersistentVolumeClaim PersistentVolume Node Namespace " +
+	for kind := range strings.FieldsSeq("Pod Service ServiceAccount PersistentVolumeClaim PersistentVolume Node Namespace " +
 		"ResourceQuota LimitRange ConfigMap Secret Deployment.apps DaemonSet.apps StatefulSet.apps Job.batch CronJob.batch") {
 		gvk := schema.ParseGroupKind(kind).WithVersion("v1")
 		plural, _ := meta.UnsafeGuessKindToResource(gvk)

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -30,7 +31,12 @@ var refusedObjects = map[string][]string{
 	"apps/v1 StatefulSet":      {`"spec":{"serviceName":"s","selector":{"matchLabels":{"a":"b"}},"template":Always}`, `"spec":{"updateStrategy":{"type":"OnDelete"},"selector":{"matchLabels":{"a":"b"}},"template":Always}`},
 	"apps/v1 DaemonSet":        {`"spec":{"selector":{"matchLabels":{"a":"b"}},"template":Always}`, `"spec":{"updateStrategy":{"type":"OnDelete"},"selector":{"matchLabels":{"a":"b"}},"template":Always}`},
 	"batch/v1 Job":             {`"spec":{"template":Never}`, `"spec":{"completions":3,"template":Never}`, `"spec":{"parallelism":2,"template":Never}`, `"spec":{"completions":3,"completionMode":"Indexed","backoffLimitPerIndex":1,"template":Never}`, `"spec":{"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget"}]}]},"template":Never}`},
-	"batch/v1 CronJob":         {`"spec":{"schedule":"0 0 * * *","jobTemplate":{"spec":{"template":Never}}}`},
+	"call.example.com/v1 Box": {
+		`"extra":{"a":1}`, `"spec":{"size":null,"note":null,"mode":null,"bare":null,"unknown":true}`, `"spec":{"free":{"any":{"deep":1}},"port":"http","limits":{"cpu":"2"}}`,
+		`"spec":{"items":[{"name":"a","x":1},{"name":"b","count":7,"tags":["t"]}],"weights":{"a":{},"b":{"weight":2,"gone":2}}}`,
+	},
+	"call.example.com/v2 Box": {`"extra":{"a":1}`, `"spec":{"size":null}`},
+	"batch/v1 CronJob":        {`"spec":{"schedule":"0 0 * * *","jobTemplate":{"spec":{"template":Never}}}`},
 }
 
 // TestCallWithoutAnswer holds the review of a webhook that denies the request to that of the API
@@ -38,6 +44,7 @@ var refusedObjects = map[string][]string{
 func TestCallWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	w := environment{testenv.New(t, cluster.Options{WithoutControllers: true})}
+	w.Install(t, testenv.Get(os.ReadFile("testdata/boxes.yaml"))(t))
 	b := w.Backend(t, "call-refused")
 	w.reachable(t, b)
 	rule := testenv.Rule("*", "*")

@@ -3,10 +3,13 @@ package dryrun
 import (
 	"maps"
 	"strings"
+
+	structuraldefaulting "k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 )
 
 func (x *run) withDefaults(object map[string]any) map[string]any {
 	if x.typed() == nil {
+		structuraldefaulting.Default(object, x.Schema)
 		return object
 	}
 	object = asMap(addDefaults(object, "", ""))

@@ -21,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	webhookerrors "k8s.io/apiserver/pkg/admission/plugin/webhook/errors"
@@ -40,6 +41,8 @@ type Caller struct {
 	Skip func(w *inventory.Webhook) string
 	// Types are those of the API server's own kinds, as far as they are known.
 	Types *runtime.Scheme
+	// Schema is that of a custom resource in the version of the request, nil of other kinds.
+	Schema *structuralschema.Structural
 }
 
 // ErrNotCalled says that an API server would get an answer where this program does not.
@@ -156,7 +159,7 @@ func (x *run) firstObject() (map[string]any, error) {
 	if object, err = x.decode(object); err != nil {
 		return nil, err
 	}
-	object = x.withDefaults(object)
+	object = x.withDefaults(x.pruned(object))
 	if metadata := mapAt(object, "metadata"); metadata != nil && x.Namespace != "" && !x.Resource.IsNamespaces() {
 		metadata["namespace"] = x.Namespace
 	}
@@ -371,13 +374,14 @@ func (x *run) call(ctx context.Context, w *inventory.Webhook, step *Step) []byte
 
 // StatusText is the message of a status, with the causes that it has besides.
 func StatusText(status metav1.Status) string {
-	out := status.Message
+	var out strings.Builder
+	out.WriteString(status.Message)
 	for _, cause := range ptr.Deref(status.Details, metav1.StatusDetails{}).Causes {
 		if !strings.Contains(status.Message, cause.Message) {
-			out += "; " + strings.TrimPrefix(cause.Field+": "+cause.Message, ": ")
+			out.WriteString("; " + strings.TrimPrefix(cause.Field+": "+cause.Message, ": "))
 		}
 	}
-	return out
+	return out.String()
 }
 
 // fail is a call without a valid answer.
