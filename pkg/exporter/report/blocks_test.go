@@ -24,7 +24,7 @@ var blocks = Blocks{
 	}},
 	{Heading: "Measured", Table: &Table{
 		Headings: []string{"Webhook", "Calls/s", "p99", "Message"}, Cut: "Message", Spare: []string{"p99"}, Links: map[string]string{"a": "https://example.com/a?x=1&y"},
-		Rows: [][]string{{"a", "0.50", ">10 s", "a long message that is cut where the terminal ends, whatever it says"}, {"b|c", "12.00", "-", "short \x1b[31m"}},
+		Rows: [][]string{{"a", "0.50", ">10 s", "a long message that wraps where the terminal ends, whatever it says"}, {"b|c", "12.00", "-", "short \x1b[31m"}},
 	}},
 	{Heading: "Commands", Lines: Sentences("run one"), Commands: []string{"kubectl delete <b>"}},
 }
