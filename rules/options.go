@@ -291,7 +291,7 @@ func (o Options) checkUse(form Form, printed []Group) error {
 		{"--page-url", o.PageURL != "", hasAlerts},
 		{"--selector", o.Selector != "", form != Markdown},
 		{"--cluster-label", o.clusterLabel() != DefaultClusterLabel, form != Markdown},
-		{"--severities", o.Severities == EnhancementSeverities, len(printed) > 0},
+		{"--severities", o.Severities == EnhancementSeverities, len(alertNames(printed)) > 0},
 		{"--signals", o.Signals == AuditorSignals, len(printed) > 0},
 	} {
 		if option.isGiven && !option.isUsed {

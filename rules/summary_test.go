@@ -96,8 +96,6 @@ func TestSummary(t *testing.T) {
 	}
 	for series, want := range map[string]float64{
 		`{__name__="` + promql.SummaryWebhooks + `", cluster="b"}`:                                    30,
-		`{__name__="` + promql.SummaryFailing + `", cluster="a"}`:                                     25, // those with over one in twenty
-		`{__name__="` + promql.SummaryFailing + `", cluster="b"}`:                                     0,
 		`{__name__="` + promql.SummarySlow + `", cluster="a"}`:                                        30,
 		`{__name__="` + promql.SummaryWithoutBackend + `", cluster="a"}`:                              30,
 		`{__name__="` + promql.SummaryWithoutBackend + `", cluster="b"}`:                              0,
@@ -111,13 +109,63 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestFailingWebhooks: the summary counts the webhooks whose failures the alerts tell, for as long as they do.
+func TestFailingWebhooks(t *testing.T) {
+	t.Parallel()
+	passing := passed(partly(often(60), duringMinutes(60, 1000, often(30))))
+	renamed := func(traces []trace) []trace { return renamedAll(traces[:3], `name="w"`, `name="v"`) }
+	failing := partly(often(60), duringMinutes(60, 1000, often(18)))
+	world := map[string]struct {
+		traces []trace
+		// From minute 60 to begins there is none, then so many until ends, and none again.
+		begins, ends, count int
+	}{
+		"an outage of two minutes":              {rollout(180, 1000, 2), 200, 0, 0},
+		"one of three minutes":                  {rollout(180, 1000, 3), 200, 0, 0},
+		"one in 200 fails":                      {rollout(180, 200, 0), 200, 0, 0},
+		"a third fails":                         {failing, 75, 200, 1},
+		"a third fails for half an hour":        {partly(often(60), duringMinutes(60, 90, often(18))), 75, 90, 1},
+		"a third of two webhooks":               {append(renamed(failing), failing...), 75, 200, 2},
+		"a third is refused, and a half passes": {append(passing, failing...), 75, 200, 1},
+		"half passes":                           {passing, 75, 200, 1},
+		"half of the conversions fail":          {conversionsOf(often(60), duringMinutes(60, 1000, often(30))), 75, 200, 1},
+		"each CREATE, a twelfth of the calls":   {hides(calls("a", "CREATE", 18, from60)...), 75, 200, 1},
+		"three calls fail, none is answered":    {neverCalledBefore(), 100, 145, 1},
+		"the configuration is deleted":          {deleted(60), 75, 99, 1},
+		"all is answered":                       {partly(often(60), often(0)), 200, 0, 0},
+	}
+	series := map[string][]string{}
+	for name, row := range world {
+		series[name] = expectation{traces: append(slices.Clip(row.traces), counts(scraped+`{instance="a"}`, since(0, 1))), scrape: 1, last: 200}.lines()
+	}
+	groups := append(silentGroupsOf(t, strings.Fields(onCalls())...), plain(must.Get(Options{}.rendered([]Group{summaryGroup()}))(t))...)
+	p := evaluateFile(t, groupFile(t, groups), minute, inClusters(series))
+	p.evaluateSpan(minutes(10), minutes(200), minute)
+	counted := must.Get(must.Get(p.engine.NewRangeQuery(t.Context(), p.storage, nil, promql.SummaryFailing, time.Unix(0, 0).Add(minutes(60)), time.Unix(0, 0).Add(minutes(200)), minute))(t).Exec(t.Context()).Matrix())(t)
+	if len(counted) != len(world) {
+		t.Errorf("%d clusters count their failing webhooks, want %d", len(counted), len(world))
+	}
+	for _, cluster := range counted {
+		name := cluster.Metric.Get("cluster")
+		row := world[name]
+		for _, point := range cluster.Floats {
+			at := int(point.T / minute.Milliseconds())
+			over := row.ends + 15
+			if isThere := at >= row.begins && at <= row.ends; isThere && int(point.F) != row.count || !isThere && (at <= 60 || at > over) && point.F != 0 || int(point.F) > row.count {
+				t.Errorf("%s: after %d minutes %v fail", name, at, point.F)
+				break
+			}
+		}
+	}
+}
+
 // TestSummaryOfNothing: what is not measured is unknown and never 0.
 func TestSummaryOfNothing(t *testing.T) {
 	if got := summaryOf(t, `up{cluster="a"} 1x30`); len(got) > 0 {
 		t.Errorf("recorded of nothing: %v", got)
 	}
 	got := summaryOf(t, `apiserver_admission_webhook_request_total{cluster="a",type="validating",name="w"} 0+1x30`)
-	if len(got) != 2 { // failing and slow: the API servers say so; all else the auditor does
+	if len(got) != 1 { // slow: the API servers say so; all else the auditor or the alerts do
 		t.Errorf("without an auditor: %v", got)
 	}
 }
