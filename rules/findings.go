@@ -212,7 +212,7 @@ func findingVariables(runbook string) string {
 		{"CRD", "$labels.name"},
 		{"RESOURCE", "$labels.resource"},
 	} {
-		if strings.Contains(runbook, "$"+v[0]) {
+		if strings.Contains(runbook, "$"+v[0]) || strings.Contains(runbook, "${"+v[0]) {
 			names, values = append(names, v[0]), append(values, v[1])
 		}
 	}

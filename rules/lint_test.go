@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -118,7 +120,7 @@ func TestRunbooks(t *testing.T) {
 // undo itself, and what it reads was set before, by what the alert's description
 // ends with, by the runbook, or by a command.
 func TestRunbookBlocks(t *testing.T) {
-	blocks, reads := regexp.MustCompile("(?s)```sh[^\n]*\n(.*?)```"), regexp.MustCompile(`"[^"]*\$([A-Z]+)`)
+	blocks, reads := regexp.MustCompile("(?s)```sh[^\n]*\n(.*?)```"), regexp.MustCompile(`"[^"]*\$\{?([A-Z]+)`)
 	removes, restores := regexp.MustCompile(`(?m)^kubectl (delete|patch) `), regexp.MustCompile(`(?m)^kubectl (create|replace|patch) .*("\S+\.yaml"|conversion.json)`)
 	for _, a := range all() {
 		for _, runbook := range a.runbooks() {
@@ -129,6 +131,9 @@ func TestRunbookBlocks(t *testing.T) {
 				}
 				if strings.Count(block[1], "kubectl annotate ") > 1 {
 					t.Errorf("%s: a block has two annotations, one or the other of which is meant:\n%s", runbook, block[1])
+				}
+				if strings.Contains(block[1], ".caBundle}") && !strings.Contains(block[1], `"${KIND:-crd}" "$CONFIGURATION"`) {
+					t.Errorf("%s: a block reads no CA bundle of a conversion, of which KIND is empty:\n%s", runbook, block[1])
 				}
 				for _, variable := range reads.FindAllStringSubmatch(block[1], -1) {
 					isSet := regexp.MustCompile(`[ "]` + variable[1] + `=%s|(?m:^` + variable[1] + "=)|Set [^.]*`" + variable[1] + "`")
@@ -167,6 +172,158 @@ func TestNumbersInTexts(t *testing.T) {
 			t.Errorf("neither a runbook nor the README says what %s is", n.Name)
 		}
 	}
+}
+
+// ownCommand is a command of the auditor, in a block or in a sentence.
+var ownCommand = regexp.MustCompile("(?m)(^|[`\"])webhook-auditor [a-z]")
+
+// kubectlFirst reports whether a text that has commands begins with one that needs kubectl alone.
+func kubectlFirst(text string) bool {
+	own := ownCommand.FindStringIndex(text)
+	return own == nil || regexp.MustCompile("(?m)(^|[`\"])kubectl ").MatchString(text[:own[0]])
+}
+
+// TestKubectlFirst: who is paged has kubectl, and perhaps not the auditor: each description, and the
+// diagnosis of each runbook of an alert, has a command of kubectl before any of the auditor.
+func TestKubectlFirst(t *testing.T) {
+	for _, a := range all() {
+		if !kubectlFirst(a.Description) {
+			t.Errorf("%s: the description has a command of the auditor first", a.Name)
+		}
+		for _, runbook := range a.runbooks() {
+			_, diagnosis, _ := strings.Cut(string(must.Get(os.ReadFile("../"+runbook))(t)), "\n## Diagnosis\n")
+			if !kubectlFirst(diagnosis) {
+				t.Errorf("%s has a command of the auditor first", runbook)
+			}
+		}
+	}
+}
+
+// A count is how many slots of a time must count, and how long each is.
+type count struct {
+	least      float64
+	time, slot time.Duration
+}
+
+// timesOf are the counts of a rule, and the windows that it reads, waits and goes on for.
+func timesOf(t *testing.T, r monitoringv1.Rule) (counts []count, windows []time.Duration) {
+	t.Helper()
+	parser.Inspect(must.Get(parser.NewParser(parser.Options{}).ParseExpr(r.Expr.String()))(t), func(node parser.Node, _ []parser.Node) error {
+		switch n := node.(type) {
+		case *parser.MatrixSelector:
+			windows = append(windows, n.Range)
+		case *parser.SubqueryExpr:
+			windows = append(windows, n.Range, n.Step)
+		case *parser.VectorSelector:
+			windows = append(windows, n.OriginalOffset)
+		case *parser.NumberLiteral:
+			windows = append(windows, time.Duration(n.Val*float64(time.Second)))
+		case *parser.BinaryExpr:
+			call, isCall := n.LHS.(*parser.Call)
+			least, isNumber := n.RHS.(*parser.NumberLiteral)
+			if !isCall || !isNumber || n.Op != parser.GTE || call.Func.Name != "count_over_time" {
+				return nil
+			}
+			if slots, isSubquery := call.Args[0].(*parser.SubqueryExpr); isSubquery {
+				counts = append(counts, count{least.Val, slots.Range, slots.Step})
+			}
+		}
+		return nil
+	})
+	for _, lasting := range []string{written(r.For), written(r.KeepFiringFor)} {
+		if lasting != "" {
+			windows = append(windows, time.Duration(must.Get(model.ParseDuration(lasting))(t)))
+		}
+	}
+	return counts, windows
+}
+
+var (
+	countNamed  = regexp.MustCompile("(\\w+)(?: \\(`\\w+`\\))?( slots)? of (?:the last )?(\\w+) (minutes|hours)")
+	windowNamed = regexp.MustCompile(`(\w+) (minutes|hours|days)`)
+	inWords     = []string{"", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+	asNumbers   = strings.NewReplacer("a quarter of an hour", "15 minutes", "half an hour", "30 minutes", "an hour", "1 hours", "the last hour", "1 hours", "a minute", "1 minutes", "a day", "1 days", "a week", "7 days")
+	units       = map[string]time.Duration{"minutes": time.Minute, "hours": time.Hour, "days": 24 * time.Hour}
+)
+
+// numberOf is the number that a word is, or 0.
+func numberOf(word string) float64 {
+	if i := slices.Index(inWords, word); i > 0 {
+		return float64(i)
+	}
+	n, _ := strconv.ParseFloat(word, 64)
+	return n
+}
+
+// miscounted are the phrases of a text such as "10 of 30 minutes" or "3 slots of 4 minutes" which none of the counts is.
+func miscounted(text string, counts []count) (wrong []string) {
+	for _, found := range countNamed.FindAllStringSubmatch(asNumbers.Replace(text), -1) {
+		least, time := numberOf(found[1]), numberOf(found[3])*units[found[4]].Minutes()
+		if found[1] == "each" {
+			least = time
+		}
+		isSo := func(c count) bool {
+			return c.least == least && (found[2] != "" && c.slot.Minutes() == time || found[2] == "" && c.time.Minutes() == time)
+		}
+		if least > 0 && time > 0 && !slices.ContainsFunc(counts, isSo) {
+			wrong = append(wrong, found[0])
+		}
+	}
+	return wrong
+}
+
+// TestTimesInTexts: of how many minutes or slots the README, the table of numbers and runbooks speak, a rule counts so
+// many. The minutes, hours and days in what an alert means are windows of its rules.
+func TestTimesInTexts(t *testing.T) {
+	var all []count
+	for _, g := range usual(t) {
+		for _, r := range g.Rules {
+			counts, _ := timesOf(t, r)
+			all = append(all, counts...)
+		}
+	}
+	texts := map[string]string{"README.md": string(must.Get(os.ReadFile("README.md"))(t))}
+	for _, n := range Numbers {
+		texts[n.Name] = n.Means
+	}
+	for where, text := range texts {
+		for _, wrong := range miscounted(strings.Join(strings.Fields(text), " "), all) {
+			t.Errorf("%s says %q: no rule counts so", where, wrong)
+		}
+	}
+	for _, g := range Groups() {
+		for _, a := range g.Alerts {
+			if len(a.Checks) > 0 {
+				continue
+			}
+			meaning := firstSection(t, a.runbook())
+			var counts []count
+			var windows []time.Duration
+			for _, read := range silentGroupsOf(t, a.Name) {
+				for _, r := range read.Rules {
+					c, w := timesOf(t, r)
+					counts, windows = append(counts, c...), append(windows, w...)
+				}
+			}
+			for _, wrong := range miscounted(meaning, counts) {
+				t.Errorf("the runbook of %s says %q: its rules do not count so", a.Name, wrong)
+			}
+			for _, found := range windowNamed.FindAllStringSubmatch(asNumbers.Replace(meaning), -1) {
+				window := time.Duration(numberOf(found[1]) * float64(units[found[2]]))
+				if window > 0 && !slices.Contains(windows, window) {
+					t.Errorf("the runbook of %s says %q: it is no window of its rules", a.Name, found[0])
+				}
+			}
+		}
+	}
+}
+
+// firstSection is what a runbook says that an alert means, on one line.
+func firstSection(t *testing.T, runbook string) string {
+	t.Helper()
+	_, text, _ := strings.Cut(string(must.Get(os.ReadFile("../"+runbook))(t)), "\n## Meaning\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // TestOrphanedRunbooks holds that no runbook is left behind by an alert.

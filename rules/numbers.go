@@ -47,7 +47,7 @@ var Numbers = []Number{
 	{"pageShare", 0.2, 0, leastShare, 0.99, "WebhookFailingClosed", "", "An outage of a webhook that is called all the time: over this share of the calls of 5 minutes fails."},
 	{"pageHalfMinutes", 11, 0, 1, 60, "", "", "So many of the 60 half minutes of 30 minutes must count, after 3 minutes of which over 3/4 of that failed. An outage of two minutes counts for 10."},
 	{"pageFailures", 5, 0, 1, 1000, "", "", "Fewer failures than these in 30 minutes, or in six hours of a webhook that is called now and then, never page."},
-	{"pageSlots", 3, 0, 1, 90, "", "", "So many of the 90 slots of six hours must count, of a webhook that is called now and then."},
+	{"pageSlots", 3, 0, 1, 90, "", "", "So many of the 90 slots within six hours must count, of a webhook that is called now and then."},
 	{"partShare", 0.5, 0, 0.02, 0.99, "", "", "An operation, also on one API server, is looked at by itself where over this share of its calls fails."},
 	{"expiresSoonDays", 7, 0, 0.1, 30, "", "", "A CA bundle expires soon where fewer days are left: a ticket each day, and no longer each week."},
 	{"explainedShare", 0.5, 0, 0.01, 0.99, "", "", "The errors of API servers are explained where over this share of them in 30 minutes is of webhooks."},

@@ -136,6 +136,23 @@ func (s shell) run(ctx context.Context, command string) (string, error) {
 	return stdout.String(), nil
 }
 
+// typed runs a command that must print something.
+func (s shell) typed(t *testing.T, command string) {
+	t.Helper()
+	output, err := s.run(t.Context(), command)
+	if err != nil {
+		t.Error(err)
+	} else if strings.TrimSpace(output) == "" {
+		t.Errorf("%s: prints nothing", command)
+	}
+}
+
+// ofConversion has the variables be those of an alert on the conversion webhook of a CRD.
+func (s shell) ofConversion(crd string) shell {
+	s.env = append(slices.Clone(s.env), "KIND=", "CONFIGURATION="+crd, "NAME="+crd)
+	return s
+}
+
 // TestRunbooks types the commands of the runbooks, in one cluster: first what
 // only reads, then what breaks the glass.
 func TestRunbooks(t *testing.T) {
@@ -166,11 +183,9 @@ func typeWhatReads(t *testing.T, w environment) {
 					continue
 				}
 				typed[sh.name+command] = true
-				output, err := sh.run(t.Context(), command)
-				if err != nil {
-					t.Error(err)
-				} else if strings.TrimSpace(output) == "" {
-					t.Errorf("%s: prints nothing", command)
+				sh.typed(t, command)
+				if strings.Contains(command, "${KIND:-crd}") {
+					sh.ofConversion(s.crd()).typed(t, command)
 				}
 			}
 		})
