@@ -66,7 +66,7 @@ var callCauses = func() []cause {
 		// What follows is of the way to the backend. Within an answer of it, it is of its own calls.
 		{`an error on the server \("404 page`, "not-found"},
 		{`an error on the server \("`, causeServerError},
-		{`insecure algorithm|an insecure SHA-1 signature`, causeCertificate},
+		{`insecure algorithm|an insecure SHA-1 signature|certificate containing RSA key`, causeCertificate},
 		{`signed by unknown authority|certificate is not trusted`, "unknown-authority"},
 		{`certificate has expired|certificate is not yet valid|is not yet valid|certificate is expired`, "certificate-expired"},
 		{`incompatible key usage`, "key-usage"},

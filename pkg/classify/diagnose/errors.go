@@ -112,6 +112,7 @@ var patterns = func() []sought {
 		kind := strings.TrimPrefix(strings.ToLower(groups[1]), "customresourcedefinition")
 		c.Object, c.Detail = cmp.Or(strings.TrimSuffix(kind, "s"), "crd")+" "+groups[2], groups[0]+c.Detail
 	}
+	nameFirst := func(c *APIServerError, groups []string) { twoOwners(c, []string{groups[0], groups[2], groups[1]}) }
 	ofCRD := func(c *APIServerError, groups []string) {
 		c.Object, c.Detail = strings.TrimSpace("crd "+groups[1]), groups[0]+c.Detail
 	}
@@ -173,6 +174,10 @@ var patterns = func() []sought {
 		{regexp.MustCompile(`may not add resource with an already registered id: ` + registeredKind + `\.v\w+\.[a-z0-9.]+/([^ "\[]*[^ "\[.])`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`\b((?:validating|mutating)(?:webhookconfigurations|admissionpolic(?:ies|ybindings))|customresourcedefinitions)\.(?:admissionregistration|apiextensions)\.k8s\.io "([^"]+)" already exists`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`\b` + registeredKind + ` '([^']+)' already exists in namespace '[^']*' and cannot be managed by operator-controller`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`existing resource conflict: kind: ` + registeredKind + `, namespace: [^,]*, name: ([^, "]+)`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`existing resource conflict: namespace: [^,]*, name: ([^,]+), existing_kind: \S+ Kind=` + registeredKind), nameFirst, nil, causeTwoOwners},
+		{regexp.MustCompile(`Resource '(?i:` + registeredKind + `)/(\S+) [^']*' is already associated with a different app`), twoOwners, nil, causeTwoOwners},
+		{regexp.MustCompile(`\(\S*/([^/; ]+); \S+ Kind=` + registeredKind + `\)(?: to smd typed)?: `), nameFirst, nil, "refused-by-api"},
 		{regexp.MustCompile(`Resource [\w.]+/` + registeredKind + `/[^/ ]*/(\S+) appeared \d+ times among application resources`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`with the same name and GroupKind: "` + registeredKind + `\.[\w.]+" named "([^"]+)"`), twoOwners, nil, causeTwoOwners},
 		{regexp.MustCompile(`(?:ValidationError\(|unknown object type "nil" in )` + registeredKind), invalid, nil, "refused-by-api"},
@@ -289,6 +294,7 @@ var otherRefusals = []struct {
 	{regexp.MustCompile(`[Ff]ailed to make webhook auth\w+ request`), "the check who asks, or what they may do, failed (TokenReview, SubjectAccessReview); no admission webhook did"},
 	{regexp.MustCompile(`audit plugin 'webhook'|audit webhook`), "the API server could not send its audit events (--audit-webhook-config-file); no admission webhook failed"},
 	{regexp.MustCompile(`rejected by webhook backend|ImagePolicyWebhook`), "the built-in plugin ImagePolicyWebhook refused the request. Its backend is in the API server's own configuration, in no webhook configuration"},
+	{regexp.MustCompile(`unable to return a response in the time allotted`), "the request got no answer in time, and no webhook is named. Those that hang do that: webhook-auditor explain OPERATION RESOURCE"},
 	{regexp.MustCompile(`\((?:get|post|put|patch|delete) [\w-]+(?:\.[\w-]+)+\)|list of server APIs: |get resource list for |available_controller|failing or missing response from`), "the API server does not serve this API, or what serves it for it does not answer; no webhook is named: kubectl get apiservices"},
 	{ownPatch, "the client's own patch does not fit the object; no webhook refused the request"},
 	{regexp.MustCompile(`dummy invalid config not rejected`), "this is istiod's own log: the API server does not call its validating webhook, or cannot. Until it does, failurePolicy stays Ignore: webhook-auditor audit --probe=tls"},

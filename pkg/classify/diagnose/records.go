@@ -189,7 +189,7 @@ func texts(value any, times int, out []message) []message {
 			if s, ok := v[key].(string); ok {
 				v[key] = around(logged, s)
 			}
-			if key != "details" || v["kind"] != "Status" { // which has the words of its message
+			if key != "errorVerbose" && (key != "details" || v["kind"] != "Status") { // which have the words of others
 				out = texts(v[key], times, out)
 			}
 		}
