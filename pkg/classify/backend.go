@@ -238,8 +238,8 @@ func callOther(p *Profile, ports []corev1.ServicePort) string {
 	case len(ports) != 1:
 		return "set clientConfig.service.port to a port of the Service, or " + give
 	case p.Type == inventory.Conversion:
-		patch := fmt.Sprintf(`--type=json -p '[{"op":"add","path":"/spec/conversion/webhook/clientConfig/service/port","value":%d}]'`, ports[0].Port)
-		return fmt.Sprintf("call the port that the Service has: %s; or %s", edited(&p.Registration, patch), give)
+		patch := edited(&p.Registration, edit{"add", "/spec/conversion/webhook/clientConfig/service/port", ports[0].Port})
+		return fmt.Sprintf("call the port that the Service has: %s; or %s", patch, give)
 	}
 	return fmt.Sprintf("call the port that the Service has: %s; or %s", patch(p, set(p, "clientConfig/service/port", ports[0].Port)), give)
 }

@@ -27,7 +27,7 @@ var blocksAuditor = &Check{
 		return []Problem{{
 			Severity: needs.severity,
 			Message:  fmt.Sprintf("can keep webhook-auditor from working through %s: while it cannot be called, requests for %s in %s are refused (failurePolicy Fail)", rulesFor(p, needs.resources), JoinBounded(needs.what), JoinBounded(needs.where)),
-			Fix:      patch(p, excludeNamespaces(p, needs.where)),
+			Fix:      patch(p, excludeNamespaces(p, needs.where)...),
 		}}
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {

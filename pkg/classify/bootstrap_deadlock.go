@@ -21,7 +21,7 @@ var bootstrapDeadlock = &Check{
 			return nil
 		}
 		severity := warningIf(p.Deadlock.Certain)
-		fix := patch(p, excludeNamespaces(p, p.Deadlock.Namespaces))
+		fix := patch(p, excludeNamespaces(p, p.Deadlock.Namespaces)...)
 		if p.Deadlock.More { // a command that leaves some out heals nothing
 			fix = fmt.Sprintf("label %s and all other namespaces of that cycle, and exclude that label by the namespaceSelector of %s%s",
 				JoinBounded(p.Deadlock.Namespaces), ObjectName(p), byOwner(p))

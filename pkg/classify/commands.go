@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"regexp"
 	"slices"
@@ -67,9 +68,12 @@ func behindCopy(objects, file, command string) string {
 }
 
 // edited is the command of kubectl that patches what registers a webhook, or is a policy, with
-// who reverts that.
-func edited(r *inventory.Registration, flags string) string {
-	return behindCopy(objectName(r), backup(kindOf(r), r.Configuration), "kubectl patch "+objectName(r)+" "+flags) +
+// who reverts that. Each patch has a copy of its own: the copy of a second one has the first one
+// in it.
+func edited(r *inventory.Registration, edits ...edit) string {
+	patch := document(edits)
+	file := backup(kindOf(r), fmt.Sprintf("%s-%08x", r.Configuration, crc32.ChecksumIEEE([]byte(patch))))
+	return behindCopy(objectName(r), file, "kubectl patch "+objectName(r)+" --type=json -p "+quoted(patch)) +
 		changedBy(r.Object.Owner)
 }
 

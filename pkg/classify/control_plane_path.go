@@ -135,7 +135,7 @@ func leaveAlone(p *Profile, matches []ControlPlaneMatch) []edit {
 	}
 	var out []edit
 	if len(namespaces) > 0 {
-		out = append(out, excludeNamespaces(p, lists.Distinct(namespaces)))
+		out = append(out, excludeNamespaces(p, lists.Distinct(namespaces))...)
 	}
 	requests := requestsTo(clusterScoped)
 	if slices.ContainsFunc(admission.ServerWrites,
@@ -143,7 +143,7 @@ func leaveAlone(p *Profile, matches []ControlPlaneMatch) []edit {
 		requests = fmt.Sprintf("request.userInfo.username == %q || %s", admission.APIServerUser, requests)
 	}
 	if len(clusterScoped) > 0 {
-		out = append(out, excludeRequests(p, requests))
+		out = append(out, excludeRequests(p, requests)...)
 	}
 	return out
 }

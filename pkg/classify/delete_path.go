@@ -40,7 +40,7 @@ var deletePath = &Check{
 		return []Problem{{
 			Message: fmt.Sprintf("is called when things go away, for %s: while it cannot be called, %s (failurePolicy Fail)%s", byRule(p, resources), stops, condition),
 			Brief:   fmt.Sprintf("while it is down, %s%s", stops, condition),
-			Fix:     patch(p, excludeRequests(p, goingAway(resources))),
+			Fix:     patch(p, excludeRequests(p, goingAway(resources))...),
 		}}
 	},
 }
@@ -113,7 +113,7 @@ var connectIntercepted = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("refuses CONNECT to %s in system namespaces while it cannot be called (failurePolicy Fail)%s: that is the way in to repair things", byRule(p, blocked), unsure),
-			Fix:     patch(p, excludeRequests(p, `request.operation == "CONNECT"`)),
+			Fix:     patch(p, excludeRequests(p, `request.operation == "CONNECT"`)...),
 		}}
 	},
 }

@@ -274,9 +274,9 @@ func leaveSubresourcesOut(p *PolicyProfile, resources []inventory.Resource) stri
 			APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: lists.Distinct(subresources),
 		},
 	}
-	add := edit{"add", "/spec/matchConstraints/excludeResourceRules", []admissionv1.RuleWithOperations{rule}}
+	const field = "/spec/matchConstraints/excludeResourceRules"
 	if len(p.Excluded.Rules) > 0 {
-		add = edit{"add", add.Path + "/-", rule}
+		return edited(&p.Registration, edit{"add", field + "/-", rule})
 	}
-	return edited(&p.Registration, "--type=json -p "+quoted(document([]edit{add})))
+	return edited(&p.Registration, edit{"test", field, nil}, edit{"add", field, []admissionv1.RuleWithOperations{rule}})
 }

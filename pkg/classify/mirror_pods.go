@@ -26,7 +26,7 @@ var mirrorPods = &Check{
 		}
 		return []Problem{{
 			Message: "is called for " + ifItRefers,
-			Fix:     patch(p, excludeRequests(p, `request.resource.resource == "pods" && `+isMirrorPod)),
+			Fix:     patch(p, excludeRequests(p, `request.resource.resource == "pods" && `+isMirrorPod)...),
 		}}
 	},
 	FindPolicy: func(p *PolicyProfile) []Problem {

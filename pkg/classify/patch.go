@@ -24,7 +24,7 @@ type edit struct {
 // webhook's name first, so that it never hits another one that took its place.
 func patch(p *Profile, edits ...edit) string {
 	test := edit{"test", fieldPointer(p, "name"), p.Name}
-	return edited(&p.Registration, "--type=json -p "+quoted(document(append([]edit{test}, edits...))))
+	return edited(&p.Registration, append([]edit{test}, edits...)...)
 }
 
 func fieldPointer(p *Profile, field string) string {
@@ -39,34 +39,40 @@ func document(edits []edit) string {
 // set replaces a field of the webhook, or adds it.
 func set(p *Profile, field string, value any) edit { return edit{"add", fieldPointer(p, field), value} }
 
-func excludeNamespaces(p *Profile, namespaces []string) edit {
+// fill adds a field that the webhook has not, or has empty. It tests that first: of two such patches
+// the second would replace what the first one added.
+func fill(p *Profile, field string, empty, value any) []edit {
+	return []edit{{"test", fieldPointer(p, field), empty}, set(p, field, value)}
+}
+
+func excludeNamespaces(p *Profile, namespaces []string) []edit {
 	return excludeLabel(p, metav1.LabelSelectorRequirement{
 		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: namespaces,
 	})
 }
 
-func excludeLabel(p *Profile, e metav1.LabelSelectorRequirement) edit {
+func excludeLabel(p *Profile, e metav1.LabelSelectorRequirement) []edit {
 	switch {
-	case p.NamespaceSelector.Empty():
-		return set(p, "namespaceSelector", map[string][]metav1.LabelSelectorRequirement{"matchExpressions": {e}})
+	case p.NamespaceSelector.Empty(): // as API servers store it
+		return fill(p, "namespaceSelector", struct{}{}, map[string][]metav1.LabelSelectorRequirement{"matchExpressions": {e}})
 	case len(p.NamespaceSelector.Raw.MatchExpressions) == 0:
-		return set(p, "namespaceSelector/matchExpressions", []metav1.LabelSelectorRequirement{e})
+		return fill(p, "namespaceSelector/matchExpressions", nil, []metav1.LabelSelectorRequirement{e})
 	}
-	return set(p, "namespaceSelector/matchExpressions/-", e)
+	return []edit{set(p, "namespaceSelector/matchExpressions/-", e)}
 }
 
 // excludeRequests adds a matchCondition that is false for the requests, which
 // the CEL expression describes.
-func excludeRequests(p *Profile, requests string) edit {
+func excludeRequests(p *Profile, requests string) []edit {
 	c := admissionv1.MatchCondition{Name: "exclude", Expression: "!(" + requests + ")"}
 	isTaken := func(other admissionv1.MatchCondition) bool { return other.Name == c.Name }
 	for i := 2; slices.ContainsFunc(p.MatchConditions, isTaken); i++ {
 		c.Name = fmt.Sprintf("exclude-%d", i)
 	}
 	if len(p.MatchConditions) == 0 {
-		return set(p, "matchConditions", []admissionv1.MatchCondition{c})
+		return fill(p, "matchConditions", nil, []admissionv1.MatchCondition{c})
 	}
-	return set(p, "matchConditions/-", c)
+	return []edit{set(p, "matchConditions/-", c)}
 }
 
 // requestsTo is the CEL expression that is true for requests to the resources.

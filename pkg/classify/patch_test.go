@@ -79,6 +79,10 @@ func merged(patch []byte) func([]byte) ([]byte, error) {
 	return func(object []byte) ([]byte, error) { return jsonpatch.MergePatch(object, patch) }
 }
 
+// copyCommand keeps an object before a change: two changes must not keep theirs in one file, the
+// second would keep the object that the first one made.
+var copyCommand = regexp.MustCompile(`raw\.yaml > (\S+) && (kubectl \w+ [^']*(?:'[^']*')?)`)
+
 // TestFixes applies each command that a finding of a fixture comes with to the
 // fixture, and looks again: the finding must be gone, or acknowledged, nothing
 // above info may have come, and no request may be refused that was not before.
@@ -90,7 +94,14 @@ func TestFixes(t *testing.T) {
 	for _, file := range slices.Concat(files, stories) {
 		unchanged := reportOn(t, file)
 		before, refused := unchanged.Findings, refusedBy(unchanged.Snapshot)
+		kept := map[string]string{}
 		for _, f := range before {
+			for _, m := range copyCommand.FindAllStringSubmatch(f.Fix, -1) {
+				if other, isKept := kept[m[1]]; isKept && other != m[2] {
+					t.Errorf("%s: %s is the copy before two changes: %s and %s", file, m[1], other, m[2])
+				}
+				kept[m[1]] = m[2]
+			}
 			commands := changes(f.Fix)
 			if n := len(changing.FindAllString(f.Fix, -1)); n != len(commands) {
 				t.Errorf("%s: %s: %d of %d commands are understood: %s", file, f.Check.Name, len(commands), n, f.Fix)
@@ -173,7 +184,7 @@ func apply(t *testing.T, file string, c change) string {
 		}
 		if o.Metadata.Name == c.name && (strings.EqualFold(o.Kind, c.kind) || c.kind == "crd" && o.Kind == "CustomResourceDefinition") {
 			hit = true
-			if raw, err = c.edit(raw); err != nil {
+			if raw, err = c.edit(defaulted(t, raw)); err != nil {
 				t.Fatalf("%s: %v", c.command, err)
 			}
 		}
@@ -192,6 +203,20 @@ func apply(t *testing.T, file string, c change) string {
 		return m != nil && !strings.Contains(all, `"name":"`+m[1]+`"`)
 	})
 	return must.File(t, "changed.yaml", strings.Join(out, "\n")+"\n")
+}
+
+// defaulted is a configuration with the selectors that API servers give its webhooks.
+func defaulted(t *testing.T, raw []byte) []byte {
+	t.Helper()
+	var o map[string]any
+	must.Succeed(t, json.Unmarshal(raw, &o))
+	webhooks, _ := o["webhooks"].([]any)
+	for _, w := range webhooks {
+		if w, isObject := w.(map[string]any); isObject && w["namespaceSelector"] == nil {
+			w["namespaceSelector"] = map[string]any{}
+		}
+	}
+	return must.Get(json.Marshal(o))(t)
 }
 
 var probed = regexp.MustCompile(`^# probe: (\S+) `)

@@ -25,7 +25,7 @@ var reviewVersion = &Check{
 
 func takeV1(p *Profile) string {
 	if p.Type == inventory.Conversion {
-		return edited(&p.Registration, `--type=json -p '[{"op":"add","path":"/spec/conversion/webhook/conversionReviewVersions/-","value":"v1"}]'`)
+		return edited(&p.Registration, edit{"add", "/spec/conversion/webhook/conversionReviewVersions/-", "v1"})
 	}
 	return patch(p, set(p, "admissionReviewVersions/-", "v1"))
 }

@@ -97,7 +97,7 @@ func excludeRunLevelZero(p *Profile) []edit {
 		switch {
 		case slices.ContainsFunc(p.NamespaceSelector.Raw.MatchExpressions, has):
 		case len(edits) == 0:
-			edits = append(edits, excludeLabel(p, lacked))
+			edits = append(edits, excludeLabel(p, lacked)...)
 		default:
 			edits = append(edits, set(p, "namespaceSelector/matchExpressions/-", lacked))
 		}

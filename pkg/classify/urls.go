@@ -89,7 +89,7 @@ var plaintextToURL = &Check{
 		}
 		return []Problem{{
 			Message: fmt.Sprintf("sends %s in plain text out of the cluster, to %s", byRule(p, secret), b.Host()),
-			Fix:     patch(p, excludeRequests(p, requestsTo(secret))),
+			Fix:     patch(p, excludeRequests(p, requestsTo(secret))...),
 		}}
 	},
 }

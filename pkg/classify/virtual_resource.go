@@ -45,7 +45,7 @@ func findVirtualResource(p *Profile) []Problem {
 		Severity: virtualSeverity(p, virtual),
 		Message:  fmt.Sprintf("intercepts %s%s, never stored; %s: %s", byRule(p, virtual), scopeOf(p, virtual), consequence, decided),
 		Brief:    virtualBrief(p, virtual),
-		Fix:      fmt.Sprintf("take %s out of the rules of %s, or exclude the requests: %s", listed(virtual), ObjectName(p), patch(p, excludeRequests(p, requestsTo(virtual)))),
+		Fix:      fmt.Sprintf("take %s out of the rules of %s, or exclude the requests: %s", listed(virtual), ObjectName(p), patch(p, excludeRequests(p, requestsTo(virtual))...)),
 	}}
 }
 

@@ -96,7 +96,7 @@ func foundNow(r *classify.Report, ref inventory.Ref) []string {
 	var out []string
 	for _, f := range r.Findings {
 		if f.Webhook == ref && !f.Acknowledged {
-			out = append(out, "found now, "+inWords(f))
+			out = append(out, "found now, "+inWords(f, f.Webhook.Name))
 		}
 	}
 	return out

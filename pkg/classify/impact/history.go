@@ -30,9 +30,16 @@ type PastChange struct {
 	At time.Time
 	// Registration says what it is of; its webhooks are left out.
 	Registration
-	// Differences are what changed, Added and Resolved the findings that came and went with
-	// it.
-	Differences, Added, Resolved []string
+	// Differences are what changed.
+	Differences []string
+	// Added and Resolved are the findings that came and went with it, the worst first.
+	Added, Resolved []PastFinding
+}
+
+// PastFinding is a finding in words, which is the same of one or several webhooks.
+type PastFinding struct {
+	Severity classify.Severity // 0 counts the others
+	Text     string
 }
 
 func (c PastChange) String() string {
@@ -202,16 +209,27 @@ func findingChanges(before, after []*classify.Finding) (added, resolved []*class
 }
 
 // pastFindings are some of the findings that are meant, in words.
-func pastFindings(all []*classify.Finding, selects func(*classify.Finding) bool) []string {
-	var out []string
-	for _, f := range all {
-		if selects(f) {
-			out = append(out, inWords(f))
-		}
+func pastFindings(all []*classify.Finding, selects func(*classify.Finding) bool) []PastFinding {
+	groups := lists.Group(lists.Filter(all, selects), func(f *classify.Finding) string {
+		return fmt.Sprint(f.Severity, f.Check.Name, f.Webhook.Type, f.Message)
+	})
+	slices.SortStableFunc(groups, func(a, b []*classify.Finding) int { return int(b[0].Severity - a[0].Severity) })
+	var out []PastFinding
+	for _, group := range groups[:min(len(groups), maxOfFindings)] {
+		names := lists.Map(group, func(f *classify.Finding) string { return f.Webhook.Name })
+		out = append(out, PastFinding{group[0].Severity, text.Shorten(inWords(group[0], names...), maxLine)})
 	}
-	return bounded(out, maxOfFindings)
+	if more := len(groups) - len(out); more > 0 {
+		out = append(out, PastFinding{Text: fmt.Sprintf("and %d more", more)})
+	}
+	return out
 }
 
-func inWords(f *classify.Finding) string {
-	return fmt.Sprintf("%s: %s: %s %s %s", f.Severity, f.Check.Name, f.Webhook.Type.Noun(), f.Webhook.Name, f.Message)
+// inWords is a finding which the named webhooks have in common.
+func inWords(f *classify.Finding, names ...string) string {
+	subjects := f.Webhook.Type.Noun() + " " + names[0]
+	if len(names) > 1 {
+		subjects = fmt.Sprintf("each of %s (%s)", inventory.Counted(len(names), f.Webhook.Type.Noun()), some(names))
+	}
+	return fmt.Sprintf("%s: %s: %s %s", f.Severity, f.Check.Name, subjects, f.Message)
 }

@@ -3,6 +3,7 @@ package impact
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,10 +57,33 @@ func TestHistory(t *testing.T) {
 	if c.Number != 1 || c.UID != "1234" || c.Written.Manager != "kubectl-edit" || c.Object() != "validating webhook configuration policy" || c.Edit != Changed || !c.At.Equal(after.Snapshot.Taken) {
 		t.Errorf("%+v", c)
 	}
-	expect.Contains(t, strings.Join(c.Added, "\n"), "long-timeout: webhook pods.policy.example.com")
+	expect.Contains(t, fmt.Sprint(c.Added), "long-timeout: webhook pods.policy.example.com")
 	back := h.Observe(after, before)
 	if len(back) != 1 || len(back[0].Resolved) == 0 || back[0].Number != 2 {
 		t.Errorf("back: %+v", back)
+	}
+}
+
+// TestPastFindings: findings alike are one, the worst come first, and all are counted.
+func TestPastFindings(t *testing.T) {
+	finding := func(check string, severity classify.Severity, name string) *classify.Finding {
+		return &classify.Finding{
+			Check: &classify.Check{Name: check}, Webhook: inventory.Ref{Type: inventory.Validating, Name: name},
+			Problem: classify.Problem{Severity: severity, Message: "is late"},
+		}
+	}
+	got := pastFindings([]*classify.Finding{
+		finding("a", classify.Info, "one"), finding("b", classify.Warning, "one"), finding("c", classify.Critical, "one"),
+		finding("c", classify.Critical, "two"), finding("d", classify.Info, "one"),
+	}, func(*classify.Finding) bool { return true })
+	want := []PastFinding{
+		{classify.Critical, "critical: c: each of 2 webhooks (one, two) is late"},
+		{classify.Warning, "warning: b: webhook one is late"},
+		{classify.Info, "info: a: webhook one is late"},
+		{0, "and 1 more"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
 

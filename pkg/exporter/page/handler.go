@@ -292,11 +292,11 @@ func (v *view) change(c impact.PastChange) report.Block {
 		named.URL = v.search("", c.Configuration).URL
 	}
 	b.Lines = append(b.Lines, named)
-	for _, text := range c.Added {
-		b.Add("came with it", report.Line{Tone: report.Critical, Text: text})
+	for _, f := range c.Added {
+		b.Add("came with it", report.Line{Tone: report.ToneOf(f.Severity), Text: f.Text})
 	}
-	for _, text := range c.Resolved {
-		b.Add("went with it", report.Line{Tone: report.Good, Text: text})
+	for _, f := range c.Resolved {
+		b.Add("went with it", report.Line{Tone: report.Good, Text: f.Text})
 	}
 	return b
 }

@@ -149,6 +149,9 @@ var marks = map[classify.Severity]Line{
 	classify.Info:     {Label: "i", Tone: Note},
 }
 
+// ToneOf is how findings of the severity look; plain for none.
+func ToneOf(s classify.Severity) Tone { return marks[s].Tone }
+
 // entry is a finding in three lines, with the others of its group counted.
 func (o TextOptions) entry(group []Finding) Line {
 	first := group[0]
