@@ -199,10 +199,10 @@ func TestKubectlFirst(t *testing.T) {
 	}
 }
 
-// A count is how many slots of a time must count, and how long each is.
+// A count is how many slots of a span must count, and how long each is.
 type count struct {
 	least      float64
-	time, slot time.Duration
+	span, slot time.Duration
 }
 
 // timesOf are the counts of a rule, and the windows that it reads, waits and goes on for.
@@ -258,14 +258,14 @@ func numberOf(word string) float64 {
 // miscounted are the phrases of a text such as "10 of 30 minutes" or "3 slots of 4 minutes" which none of the counts is.
 func miscounted(text string, counts []count) (wrong []string) {
 	for _, found := range countNamed.FindAllStringSubmatch(asNumbers.Replace(text), -1) {
-		least, time := numberOf(found[1]), numberOf(found[3])*units[found[4]].Minutes()
+		least, span := numberOf(found[1]), numberOf(found[3])*units[found[4]].Minutes()
 		if found[1] == "each" {
-			least = time
+			least = span
 		}
 		isSo := func(c count) bool {
-			return c.least == least && (found[2] != "" && c.slot.Minutes() == time || found[2] == "" && c.time.Minutes() == time)
+			return c.least == least && (found[2] != "" && c.slot.Minutes() == span || found[2] == "" && c.span.Minutes() == span)
 		}
-		if least > 0 && time > 0 && !slices.ContainsFunc(counts, isSo) {
+		if least > 0 && span > 0 && !slices.ContainsFunc(counts, isSo) {
 			wrong = append(wrong, found[0])
 		}
 	}

@@ -26,7 +26,7 @@ func summaryGroup() Group {
 	info := `max by (type, configuration, name) (webhook_auditor_webhook_info)`
 	return Group{Name: "webhook-auditor-summary", RecordingRules: []RecordingRule{
 		{Name: promql.SummaryWebhooks, Asks: "How many webhooks are there?", Expr: `count(` + info + `)`},
-		{Name: promql.SummaryFailing, Asks: "Of how many do the alerts tell that calls fail?", Expr: `
+		{Name: promql.SummaryFailing, Asks: "Of how many do the alerts report that calls fail?", Expr: `
 			count(group by (type, name) (` + worrying + ` or ` + unanswered + ` or ` + unansweredDay + `) and on (type, name) ` + backends + `) or 0 * ` + watching},
 		{Name: promql.SummarySlow, Asks: "How many are slow?", Expr: `count((` + p99 + `) > on (type, name) ` + threshold + `) or 0 * count(` + called + `)`},
 		{Name: promql.SummaryWithoutBackend, Asks: "How many have no ready backend?", Expr: `count(max by (type, configuration, name) (webhook_auditor_webhook_backend_ready) == 0) or 0 * count(` + info + `)`},

@@ -109,7 +109,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestFailingWebhooks: the summary counts the webhooks whose failures the alerts tell, for as long as they do.
+// TestFailingWebhooks: the summary counts the webhooks whose failures the alerts report, for as long as they do.
 func TestFailingWebhooks(t *testing.T) {
 	t.Parallel()
 	passing := passed(partly(often(60), duringMinutes(60, 1000, often(30))))
@@ -165,7 +165,7 @@ func TestSummaryOfNothing(t *testing.T) {
 		t.Errorf("recorded of nothing: %v", got)
 	}
 	got := summaryOf(t, `apiserver_admission_webhook_request_total{cluster="a",type="validating",name="w"} 0+1x30`)
-	if len(got) != 1 { // slow: the API servers say so; all else the auditor or the alerts do
+	if len(got) != 1 { // slow: the API servers say so; all else the auditor or the rules of the alerts do
 		t.Errorf("without an auditor: %v", got)
 	}
 }
