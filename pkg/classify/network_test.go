@@ -257,3 +257,21 @@ func TestMesh(t *testing.T) {
 		}
 	}
 }
+
+// TestSameNode: where each node has a ready Pod, each API server finds one on its own.
+func TestSameNode(t *testing.T) {
+	for name, nodes := range map[string][]string{"each": {"a", "b"}, "no node known": {}, "none on c": {"a", "c"}, "not ready on d": {"a", "d"}} {
+		s := fixture(t, "testdata/same-node-service.yaml")
+		s.Nodes = nodes
+		service := s.Services[inventory.Key{Namespace: "local", Name: "hook"}]
+		ports := map[string]int32{"": 9443}
+		service.Endpoints = []inventory.Endpoint{{Ready: true, Node: "a", Ports: ports}, {Ready: true, Node: "b", Ports: ports}, {Node: "d"}}
+		s.Services[service.Key] = service
+		found := slices.ContainsFunc(evaluate(t, DefaultPolicy(), s).Findings, func(f *Finding) bool {
+			return f.Check == sameNodeService && f.Webhook.Name == "local.example.com"
+		})
+		if found == (name == "each") {
+			t.Errorf("%s: found %t", name, found)
+		}
+	}
+}

@@ -11,19 +11,24 @@ import (
 
 var clusterURL = &Check{
 	Name:     "cluster-url",
-	Summary:  "A webhook is called by a URL that the API server's host may not reach: the name or address of a Service, or the host itself.",
+	Summary:  "A webhook is called by a URL or external name that the API server's host may not reach: that or the address of a Service, or the host itself.",
 	Severity: Info,
 	Find: func(p *Profile) []Problem {
-		b := p.Webhook.Backend
+		b, called, place := p.Webhook.Backend, "is called by URL at ", "clientConfig.url"
+		external := p.Snapshot.Services[p.State.Service.Key].ExternalName
+		if external != "" && p.Snapshot.Routing != inventory.RoutingEndpoints {
+			called, place = "calls "+BackendName(p)+", whose externalName is ", "the one whose externalName it is"
+			b = inventory.Backend{Kind: inventory.BackendURL, URL: "https://" + external}
+		}
 		if b.Kind != inventory.BackendURL || p.Platform {
 			return nil
 		}
 		host, service := b.Host(), behindAddress(p.Snapshot, b.Address())
-		is, unless, fix := "", "", "name the Service in clientConfig.service in place of clientConfig.url"
+		is, unless, fix := "", "", "name the Service in clientConfig.service in place of "+place
 		switch {
 		case b.Loopback():
 			is, unless = ", the API server's own host: it must run beside each API server", "; on a managed control plane it cannot, and "
-			fix = "name its Service in clientConfig.service in place of clientConfig.url, unless it runs on the control plane's hosts"
+			fix += ", unless it runs on the control plane's hosts"
 		case b.Address().IsLinkLocalUnicast():
 			is, unless = ", a link-local address: what has it is another one beside each API server's host, as a cloud's metadata service", "; unless the webhook does, "
 		case service != "":
@@ -33,7 +38,7 @@ var clusterURL = &Check{
 		default:
 			return nil
 		}
-		brief := "is called by URL at " + host + is
+		brief := called + host + is
 		return []Problem{{Message: brief + unless + Consequence(p), Brief: brief, Fix: fix + byOwner(p)}}
 	},
 }
@@ -41,11 +46,11 @@ var clusterURL = &Check{
 // behindAddress names the first Service of the input that has the address, or whose endpoint
 // does; "" where none has.
 func behindAddress(s *inventory.Snapshot, address netip.Addr) string {
-	has := func(written string) bool { return written != "" && written == address.String() }
+	has := func(written string) bool { return written == address.String() }
 	var out []string
 	for key, service := range s.Services {
 		if address.IsValid() &&
-			(has(service.ClusterIP) ||
+			(slices.ContainsFunc(service.ClusterIPs, has) ||
 				len(service.Selector) > 0 &&
 					slices.ContainsFunc(service.Endpoints, func(e inventory.Endpoint) bool { return has(e.Address) })) {
 			out = append(out, key.String())

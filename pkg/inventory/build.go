@@ -63,6 +63,7 @@ func (o Objects) services() map[Key]Service {
 			Key:          key,
 			Type:         cmp.Or(s.Spec.Type, corev1.ServiceTypeClusterIP),
 			ClusterIP:    s.Spec.ClusterIP,
+			ClusterIPs:   append(slices.Clone(s.Spec.ClusterIPs), s.Spec.ClusterIP),
 			ExternalName: s.Spec.ExternalName,
 			Ports:        s.Spec.Ports,
 			Selector:     s.Spec.Selector,

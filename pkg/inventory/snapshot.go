@@ -257,6 +257,7 @@ type Service struct {
 	Key
 	Type         corev1.ServiceType
 	ClusterIP    string
+	ClusterIPs   []string
 	ExternalName string
 	Ports        []corev1.ServicePort
 	Selector     map[string]string

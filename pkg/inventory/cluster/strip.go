@@ -123,6 +123,7 @@ func stripService(obj metav1.Object) {
 	service.Spec = corev1.ServiceSpec{
 		Type:         service.Spec.Type,
 		ClusterIP:    service.Spec.ClusterIP,
+		ClusterIPs:   service.Spec.ClusterIPs,
 		ExternalName: service.Spec.ExternalName,
 		Ports:        service.Spec.Ports,
 		Selector:     service.Spec.Selector,
