@@ -525,6 +525,7 @@ var expectations = []expectation{
 	{"an API server reaches no webhook in five of each 15 minutes", "WebhookNoneReachable", twoReached(calls("a", "CREATE", 60, func(m int) bool { return m >= 60 && (m-60)%15 < 5 })), 1, 1, 50, 60, 85, 240, 240},
 	{"an API server reaches neither of two webhooks, each called thrice in four minutes", "WebhookNoneReachable", twoReached(counted(thriceInFour, duringMinutes(60, 1000, thriceInFour))), 1, 1, 50, 60, 80, 150, 150},
 	{"two in three calls of an API server fail", "WebhookNoneReachable", twoReached(counted(often(60), duringMinutes(60, 1000, often(40)))), 1, 1, 50, 151, 0, 0, 150},
+	{"an API server reaches neither of two webhooks, which are called for two operations", "WebhookNoneReachable", twoReached(append(calls("a", "CREATE", 60, from60), calls("a", "UPDATE", 60, from60)...)), 1, 1, 50, 60, 80, 150, 150},
 	{"an API server that is scraped each two minutes reaches neither of two webhooks", "WebhookNoneReachable", twoReached(calls("a", "CREATE", 60, from60)), 2, 1, 50, 60, 80, 150, 150},
 	{"the only API server reaches neither of two backends", "WebhookNoneReachable", twoBackends(), 1, 1, 50, 60, 75, 150, 150},
 	{"requests for Pods wait for eight minutes", "WebhookResourceLatencyHigh", waitedFor(8, 8, 0), 1, 1, 50, 151, 0, 0, 150},

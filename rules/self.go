@@ -63,23 +63,16 @@ const unwatched = `
 	unless on () last_over_time(` + scraped + `[5m])
 	and on () (up and on (job, instance) last_over_time(` + scraped + `[1d]))`
 
-// unmoved is how old a timestamp is that did not advance; below zero where the clock of
-// the auditor is ahead.
-const unmoved = `
-	(time() - (
-		max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
-		== max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m] offset 5m))
-	))`
-
-// stale looks at each auditor by itself: what one of them no longer sees changing is mixed with what the
+// stale is how old the view of an auditor is that no longer sees what changes, or 0 where it never saw anything. It
+// looks at each auditor by itself: what one of them no longer sees changing is mixed with what the
 // others see. The auditor publishes what it knows every minute, even where nothing changes: a timestamp
-// that does not advance is stale, and one that moves is not, however far its clock is ahead or behind. One
-// that is ahead is stale until it moves, also while the time of now passes it. One that never knew anything
-// has none. A failed scrape changes nothing.
+// that does not advance is stale, and one that moves is not, however far its clock is ahead or behind. A
+// failed scrape changes nothing.
 const stale = `
 	clamp_min(
-		` + unmoved + ` unless on (namespace, pod, instance) (
-			` + unmoved + ` >= 0 <= 300 unless on (namespace, pod, instance) ALERTS{alertname="WebhookAuditorStale"}
+		time() - (
+			max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m]))
+			== max by (namespace, pod, instance) (last_over_time(webhook_auditor_snapshot_timestamp_seconds[5m] offset 5m))
 		),
 		300
 	)

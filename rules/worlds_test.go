@@ -64,10 +64,10 @@ func (w *world) firingsOf(s scenario) firings {
 	return func(offset time.Duration) []*rules.Alert { return w.fires(s.cluster, offset) }
 }
 
-// worlds are all that scenarios are evaluated in.
+// worlds are all that scenarios are evaluated in, those first that notice most mutants for what they cost.
 func worlds(t *testing.T) []*world {
 	t.Helper()
-	return slices.Concat([]*world{findingWorld(), heldWorld(), inputWorld(), repairedWorld(), faultWorld(t), silenceWorld()}, caseWorlds(t), expectationWorlds(), []*world{shapeWorld(), cutOffWorld(), backendsDownWorld()})
+	return slices.Concat([]*world{findingWorld(), heldWorld(), inputWorld()}, expectationWorlds(), caseWorlds(t), []*world{silenceWorld(), shapeWorld(), cutOffWorld(), backendsDownWorld(), repairedWorld(), faultWorld(t)})
 }
 
 // TestScenarios evaluates what a person on call expects.
