@@ -79,7 +79,8 @@ func serveProbes(t *testing.T, secured bool) string {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthy)
 	mux.HandleFunc("GET /waiting", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	mux.HandleFunc("GET /large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 16<<20)) })
+	large := make([]byte, 16<<20)
+	mux.HandleFunc("GET /large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(large) })
 	mux.HandleFunc("POST /slow", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })
 	server := newServer(mux)
 	server.ErrorLog = log.New(io.Discard, "", 0) // of connections that ended

@@ -47,8 +47,10 @@ func Read(paths []string, options Options) (inventory.Objects, Summary) {
 		inputs[i] = &input{path: path, hosted: map[string]bool{}, folders: map[string]*unit{}, kinds: map[string]bool{}}
 		r.path(inputs[i])
 	}
-	// Without a collection, what the caller computes next would add to the garbage.
-	runtime.GC()
+	// Without a collection, what the caller computes next would add to the garbage of many objects.
+	if len(r.objects) > 1000 {
+		runtime.GC()
+	}
 	objects := r.result()
 	objects.Manifests = toApply(inputs)
 	if len(objects.ValidatingPolicies)+len(objects.MutatingPolicies) == 0 {
