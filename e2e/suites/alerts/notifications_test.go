@@ -329,6 +329,9 @@ func occurrences(ours printedAlerts) []occurrence {
 		{[]sent{ours.named("WebhookUnwatched")}, 16 * time.Minute, 22 * time.Minute, "page"},
 		{[]sent{at("WebhookOnVirtualResource", "installed", "seventh")}, 0, 10 * hour, "ticket"}, // until the night
 		{[]sent{at("WebhookOrphanedConfiguration", "orphan", "fourth")}, 5 * time.Minute, 8*time.Minute + 30*time.Second, "ticket"},
+		{[]sent{ours.named("WebhookInputMetricsMissing", "series", "x")}, 5 * time.Minute, 9 * time.Minute, "ticket"},
+		{[]sent{ours.named("WebhookResourceLatencyHigh", "group", "", "resource", "pods", "verb", "POST", "webhooks", "admission")}, 6 * time.Minute, 10 * time.Minute, "ticket"},
+		{[]sent{ours.named("WebhookPolicyFailingOpen", "policy", "one", "policy_binding", "one")}, 20 * time.Minute, 24 * time.Minute, "ticket"},
 	}
 }
 
@@ -370,6 +373,42 @@ func TestIncidents(t *testing.T) {
 				t.Errorf("began %v, over %v, want %v of both", began, over, want)
 			}
 		})
+	}
+}
+
+// TestExpiringCertificate: a CA bundle that expires in 30 days is a ticket each week, and each day in the last week.
+func TestExpiringCertificate(t *testing.T) {
+	t.Parallel()
+	ours, day := printAlerts(t), 24*time.Hour
+	var days []int
+	for _, n := range timeline.Notifications(t, sendings([]span{
+		{ours.about("one", "WebhookCaBundleExpiring").labels, 0, 30 * day}, {ours.about("one", "WebhookCaBundleExpiresSoon").labels, 23 * day, 30 * day},
+	})) {
+		if n.At < 30*day {
+			days = append(days, int(n.At/day))
+		}
+	}
+	if want := []int{0, 7, 14, 21, 23, 24, 25, 26, 27, 28, 29}; !slices.Equal(days, want) {
+		t.Errorf("tickets on the days %v, want %v", days, want)
+	}
+}
+
+// TestPagesByOption: an alert that an option makes a page is one, and explains what it explained.
+func TestPagesByOption(t *testing.T) {
+	t.Parallel()
+	ours := printAlerts(t, "--critical=WebhookFailingOpen")
+	var fire []span
+	for i, name := range []string{"WebhookFailingOpen", "WebhookAllCallsFailing", "WebhookSlow"} {
+		fire = append(fire, span{ours.about("one", name).labels, time.Duration(i) * time.Minute, time.Hour - time.Duration(i)*time.Minute})
+	}
+	var received []string
+	for _, n := range timeline.Notifications(t, sendings(fire)) {
+		for _, l := range n.New {
+			received = append(received, n.Receiver+" "+string(l["alertname"]))
+		}
+	}
+	if want := []string{"page WebhookFailingOpen"}; !slices.Equal(received, want) {
+		t.Errorf("received %q, want %q", received, want)
 	}
 }
 
