@@ -94,13 +94,52 @@ func TestEntryPointsOfFixtures(t *testing.T) {
 	w.comparePoints(t, w.Run(t, routing), objects, clusterMaker{rand.New(rand.NewPCG(0, 0))})
 }
 
+// TestEntryPointsOfCases: the same of the manifests of public reports and of outages; ENTRY_CASES=1 compares each.
+func TestEntryPointsOfCases(t *testing.T) {
+	w := environment{compared.UseAlone(t)}
+	running, step, n := w.Run(t, routing), number("ENTRY_CASES", 40), 0
+	for _, file := range slices.Concat(testenv.Get(filepath.Glob(root+"cmd/webhook-auditor/testdata/cases/*.txtar"))(t), testenv.Get(filepath.Glob(root+"pkg/classify/testdata/outages/*.yaml"))(t)) {
+		var objects []*unstructured.Unstructured
+		for _, part := range caseFile.Split(string(read(t, file)), -1) {
+			some, err := objectsOf([]byte(part))
+			for _, o := range some {
+				kind := slices.IndexFunc(dumpedResources, func(r dumped) bool { return r.kind == o.GetKind() })
+				if err != nil || kind < 0 {
+					continue
+				}
+				if dumpedResources[kind].namespaced {
+					o.SetNamespace(cmp.Or(o.GetNamespace(), "default"))
+					namespace := &unstructured.Unstructured{Object: fields{"apiVersion": "v1", "kind": "Namespace"}}
+					namespace.SetName(o.GetNamespace())
+					objects = append(objects, namespace)
+				}
+				objects = append(objects, o)
+			}
+		}
+		if len(objects) == 0 {
+			continue
+		}
+		if n++; n%step != 0 {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) { w.comparePoints(t, running, objects, clusterMaker{rand.New(rand.NewPCG(0, 0))}) })
+	}
+}
+
+// caseFile is the line before each file of a case.
+var caseFile = regexp.MustCompile(`(?m)^-- \S+ --$`)
+
 // routing says how the API server calls Services, which no object of a cluster shows.
 const routing = "--aggregator-routing=true"
 
 // fixture are the objects of a file, as an API server of a test takes them.
 func fixture(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
-	objects := testenv.Get(apply.Objects(address.ReplaceAll(read(t, file), []byte("https://localhost:9"))))(t)
+	return testenv.Get(objectsOf(read(t, file)))(t)
+}
+
+func objectsOf(text []byte) ([]*unstructured.Unstructured, error) {
+	objects, err := apply.Objects(address.ReplaceAll(text, []byte("https://localhost:9")))
 	for _, o := range objects {
 		unstructured.RemoveNestedField(o.Object, "metadata", "resourceVersion")
 		switch o.GetKind() {
@@ -116,7 +155,7 @@ func fixture(t *testing.T, file string) []*unstructured.Unstructured {
 			}
 		}
 	}
-	return objects
+	return objects, err
 }
 
 // address matches that of a webhook's URL, which API servers of a test are not to call.

@@ -15,6 +15,10 @@ import (
 // cluster included.
 const maxDocument = 64 << 20
 
+// listPart is the size from which the items of a list are passed on that are there: parsed, JSON
+// takes several times its size.
+const listPart = 8 << 20
+
 // document is a part of a file that can be parsed by itself.
 type document struct {
 	// line is the number of its first line in the file.
@@ -22,6 +26,8 @@ type document struct {
 	data []byte
 	// tooLarge is set where data was dropped.
 	tooLarge bool
+	// tried is the size below which items are not looked for again.
+	tried int
 }
 
 // The output of kubectl cluster-info dump has the logs of all containers
@@ -55,7 +61,7 @@ func (s *splitter) split(r io.Reader) error {
 			s.line++
 			s.addLine(chunk)
 		default:
-			s.current.add(chunk)
+			s.current.add(chunk, s.emit)
 		}
 		atStart = !errors.Is(err, bufio.ErrBufferFull)
 		if err != nil && atStart && !errors.Is(err, io.EOF) {
@@ -83,12 +89,16 @@ func (s *splitter) addLine(line []byte) {
 		}
 		s.current.line = s.line
 	}
-	s.current.add(line)
+	s.current.add(line, s.emit)
 }
 
-func (d *document) add(line []byte) {
+func (d *document) add(line []byte, emit func(document)) {
 	if d.line == 0 { // a long comment
 		return
+	}
+	if len(d.data)+len(line) > max(listPart, d.tried) {
+		d.emitItems(emit)
+		d.tried = 2 * len(d.data)
 	}
 	if len(d.data)+len(line) > maxDocument {
 		d.tooLarge, d.data = true, nil
@@ -117,6 +127,31 @@ func isMarker(line []byte) bool {
 // isBlank reports whether the trimmed line is empty, a comment or a directive.
 func isBlank(content []byte) bool {
 	return len(content) == 0 || content[0] == '#' || content[0] == '%'
+}
+
+// itemStart is the start of the first item of a list, as kubectl writes JSON and YAML: a line for
+// each bracket. The kind of the list follows its items, each of which has its own.
+var itemStart = regexp.MustCompile(`(?m)^(?:items:| *"items": \[)[ \t]*\r?\n( *[{-])\s*"?apiVersion"?:`)
+
+// emitItems emits the items of a list but for the last one, which may not be whole, as a list.
+func (d *document) emitItems(emit func(document)) {
+	first := itemStart.FindSubmatchIndex(d.data)
+	if first == nil {
+		return
+	}
+	head, mark := d.data[:first[2]], d.data[first[2]:first[3]]
+	last := bytes.LastIndex(d.data[first[2]:], append([]byte("\n"), mark...))
+	if last < 0 {
+		return
+	}
+	items, rest := d.data[first[2]:first[2]+last], d.data[first[2]+last+1:]
+	end := "\nkind: List\n"
+	if bytes.HasSuffix(mark, []byte("{")) {
+		items, end = bytes.TrimRight(items, ", \r\n"), "\n],\"kind\":\"List\"}"
+	}
+	emit(document{line: d.line, data: slices.Concat(head, items, []byte(end))})
+	d.line += bytes.Count(d.data[first[2]:first[2]+last+1], []byte("\n"))
+	d.data = slices.Concat(head, rest)
 }
 
 // pieceSize is from where a list of YAML is cut: parsed, it takes some 15 times its size.

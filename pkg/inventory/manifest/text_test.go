@@ -169,3 +169,34 @@ func TestLargeLists(t *testing.T) {
 		expect.Equal(t, want, describe(readString(t, list.String())))
 	}
 }
+
+// TestListsInParts: of a list that is larger than a part, as kubectl writes it, each item is read, with
+// its line.
+func TestListsInParts(t *testing.T) {
+	const count, large = 12, listPart / 5
+	for start, item := range map[string]string{
+		"apiVersion: v1\nitems:\n": "- apiVersion: v1\n  kind: Namespace\n  metadata:\n    name: n%d\n    annotations:\n      a: %s\n",
+		"{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n": `        {
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {
+                "name": "n%d", "annotations": {"a": "%s"}
+            }
+        },
+`,
+	} {
+		var list strings.Builder
+		list.WriteString(start)
+		for i := range count {
+			fmt.Fprintf(&list, item, i, strings.Repeat("x", large))
+		}
+		text := list.String() + "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+		if strings.HasPrefix(start, "{") {
+			text = strings.TrimSuffix(list.String(), ",\n") + "\n    ],\n    \"kind\": \"List\"\n}\n"
+		}
+		var want []string
+		for i := range count {
+			want = append(want, fmt.Sprintf("<stdin>:%d Namespace /n%d", strings.Count(start, "\n")+6*i+1, i))
+		}
+		expect.Equal(t, want, describe(readString(t, text)))
+	}
+}
