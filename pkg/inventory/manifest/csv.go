@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	"github.com/webhook-auditor/webhook-auditor/pkg/inventory"
@@ -25,6 +26,7 @@ import (
 type serviceVersion struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
+		Version      string `json:"version"`
 		InstallModes []struct {
 			Type      string `json:"type"`
 			Supported bool   `json:"supported"`
@@ -72,7 +74,7 @@ func (c *serviceVersion) isStored() bool { return c.UID != "" || c.ResourceVersi
 func (c *serviceVersion) isInstalled() bool {
 	_, copied := c.Labels["olm.copiedFrom"]
 	return !copied && !slices.Contains([]string{"Pending", "Replacing", "Deleting"}, c.Status.Phase) &&
-		!slices.Contains([]string{"InvalidStrategy", "InvalidWebhookDescription", "OwnerConflict"}, c.Status.Reason)
+		!slices.Contains([]string{"Copied", "InvalidStrategy", "InvalidWebhookDescription", "OwnerConflict"}, c.Status.Reason)
 }
 
 // namespace is where it is installed; of a bundle, that which it suggests, or false.
@@ -113,7 +115,51 @@ type installation struct {
 	file        *file
 	namespace   string
 	isPlaced    bool
+	isOlder     bool // than another of its package in the directory
 	conversions map[string]*apiextensionsv1.CustomResourceConversion
+}
+
+// release is the package of a bundle, and its version.
+func (i *installation) release() (string, *version.Version) {
+	name, written, _ := strings.Cut(i.Name, ".")
+	if v, err := version.ParseSemantic(cmp.Or(i.Spec.Version, written)); err == nil {
+		return name, v
+	}
+	return name, version.MustParseSemantic("0.0.0")
+}
+
+// leaveOlder leaves out what older bundles of a package make, of which it returns the folders, or
+// files beside the newest, by the unit of the newest: OLM installs one of them.
+func (in *input) leaveOlder() map[*unit][]string {
+	newest, out := map[string]*installation{}, map[*unit][]string{}
+	for _, o := range in.found {
+		if i := o.file.installation; i != nil && !i.isStored() {
+			name, v := i.release()
+			if last := newest[name]; last != nil && last != i {
+				if _, other := last.release(); !other.LessThan(v) {
+					i, last = last, i
+				}
+				last.isOlder = true
+			}
+			newest[name] = i
+		}
+	}
+	in.found = slices.DeleteFunc(in.found, func(o object) bool {
+		i := o.file.installation
+		if i == nil || !i.isOlder {
+			return false
+		}
+		name, _ := i.release()
+		unit, left := newest[name].file.unit, i.file.name
+		if unit != i.file.unit {
+			i.file.unit.left, left = true, i.file.unit.name
+		}
+		if !slices.Contains(out[unit], left) {
+			out[unit] = append(out[unit], left)
+		}
+		return true
+	})
+	return out
 }
 
 // install reads what OLM makes of a ClusterServiceVersion as if it stood in its place.
@@ -257,7 +303,7 @@ func (r *reader) made(v value, gvk schema.GroupVersionKind, made metav1.Object) 
 // that are still to be applied.
 func (r *reader) convertCRDs() {
 	for _, i := range r.installations {
-		if i.file.unit != nil && i.file.unit.left {
+		if i.isOlder || i.file.unit != nil && i.file.unit.left {
 			continue
 		}
 		if !i.isPlaced {

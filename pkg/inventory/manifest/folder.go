@@ -265,6 +265,7 @@ func (r *reader) keep(input *input) {
 
 // exclude marks the units that are not read, and says of what they are other forms.
 func (in *input) exclude() {
+	others := in.leaveOlder()
 	forms := map[*unit]map[string]string{}
 	for _, o := range in.found {
 		if forms[o.file.unit] == nil {
@@ -274,8 +275,11 @@ func (in *input) exclude() {
 	}
 	sorted := slices.SortedStableFunc(slices.Values(in.units),
 		func(a, b *unit) int { return cmp.Compare(a.rank(), b.rank()) })
-	formOf, owner, others := map[string]string{}, map[string]*unit{}, map[*unit][]string{}
+	formOf, owner := map[string]string{}, map[string]*unit{}
 	for _, u := range sorted {
+		if u.left {
+			continue
+		}
 		if rival := rivalOf(u, forms[u], formOf, owner); rival != nil {
 			u.left = true
 			if u.name != rival.name && !slices.Contains(others[rival], u.name) {
@@ -331,7 +335,7 @@ const configured = "="
 // addForms adds the object as it is kept, by kind and name; a webhook configuration by the
 // names of its webhooks, which no overlay changes.
 func (o object) addForms(forms map[string]string) {
-	if o.key.Kind == "Namespace" {
+	if i := o.file.installation; o.key.Kind == "Namespace" || i != nil && i.isStored() {
 		return
 	}
 	content, _ := json.Marshal(o.value) // it was read from JSON
