@@ -136,6 +136,47 @@ func TestFixes(t *testing.T) {
 	}
 }
 
+// TestFixesInARow: of all patches of a fixture, one after the other, as --fixes prints them, each heals
+// what it is for, or fails: none undoes one before it.
+func TestFixesInARow(t *testing.T) {
+	t.Parallel()
+	files := slices.Concat(must.Get(filepath.Glob("testdata/*.yaml"))(t), must.Get(filepath.Glob("testdata/outages/*.yaml"))(t))
+	healed, failed := 0, 0
+	for _, file := range files {
+		patched, healing := file, []*Finding{}
+		for _, f := range reportOn(t, file).Findings {
+			commands := changes(f.Fix)
+			if len(commands) != 1 || !strings.HasPrefix(commands[0].command, "kubectl patch") {
+				continue
+			}
+			c, edit := commands[0], commands[0].edit
+			var err error
+			c.edit = func(object []byte) ([]byte, error) {
+				var edited []byte
+				if edited, err = edit(object); err != nil {
+					return object, nil
+				}
+				return edited, nil
+			}
+			if patched = apply(t, patched, c); err != nil {
+				failed++
+				continue
+			}
+			healing = append(healing, f)
+		}
+		healed += len(healing)
+		for _, f := range reportOn(t, patched).Findings {
+			isHealed := func(before *Finding) bool { return sameFinding(before, f) && !f.Acknowledged }
+			if slices.ContainsFunc(healing, isHealed) {
+				t.Errorf("%s: %s on %s is there after all:\n%s", file, f.Check.Name, f.Webhook.Name, f.Fix)
+			}
+		}
+	}
+	if healed < 100 || failed > 10 {
+		t.Errorf("%d patches heal, %d fail", healed, failed)
+	}
+}
+
 // refusedBy are the requests that a matchCondition refuses by its failure, of
 // those that could be made where system and others live.
 func refusedBy(s *inventory.Snapshot) map[string]bool {
