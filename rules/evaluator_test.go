@@ -41,7 +41,7 @@ type evaluator struct {
 	storage storage.Storage
 	groups  []*rules.Group
 	now     time.Duration
-	mutated bool // its rules may be none that can be evaluated
+	mutated bool // its rules may be none that can be evaluated, and then say nothing
 	engine  *promql.Engine
 	options *rules.ManagerOptions
 	ahead   map[string]map[int64]promql.Vector // by expression and time, what queries yield
@@ -327,7 +327,11 @@ func (p *evaluator) lookAhead(expr string, start, last time.Duration) {
 	query := must.Get(p.engine.NewRangeQuery(p.t.Context(), p.storage, nil, expr, timeAfter(start), timeAfter(last), p.tick))(p.t)
 	defer query.Close()
 	vectors := map[int64]promql.Vector{}
-	for _, series := range must.Get(query.Exec(p.t.Context()).Matrix())(p.t) {
+	matrix, err := query.Exec(p.t.Context()).Matrix()
+	if err != nil && !p.mutated {
+		p.t.Fatalf("evaluating %s: %v", expr, err)
+	}
+	for _, series := range matrix {
 		for _, point := range series.Floats {
 			vectors[point.T] = append(vectors[point.T], promql.Sample{Metric: series.Metric, T: point.T, F: point.F})
 		}

@@ -445,23 +445,15 @@ func (w *world) notices(t *testing.T, m mutant, reached map[string]bool, s scena
 			r.SetRestored(true)
 		}
 	}
-	fires := map[time.Duration][]*rules.Alert{}
-	now := begin
-	firing := func(offset time.Duration) []*rules.Alert {
+	fires := p.evaluateSpan(begin, w.last, w.step)
+	return s.wrong(func(offset time.Duration) []*rules.Alert {
 		usual := w.fires(s.cluster, offset)
-		if offset < begins || offset > now {
+		if offset < begins {
 			return usual
 		}
 		other := slices.DeleteFunc(slices.Clone(usual), func(a *rules.Alert) bool { return reached[a.Labels.Get(labels.AlertName)] })
-		return append(other, fires[offset]...)
-	}
-	for n := 1; now <= w.last; now, n = now+w.step, n+1 {
-		fires[now] = p.until(now)
-		if n%20 == 0 && s.wrong(firing) != "" {
-			return true
-		}
-	}
-	return s.wrong(firing) != ""
+		return append(other, fires(s.cluster, offset)...)
+	}) != ""
 }
 
 // longestWait is longer than any of the alerts waits and lasts on.
