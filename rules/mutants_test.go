@@ -406,13 +406,14 @@ func (s output) record(t *testing.T, stored storage.Storage, r monitoringv1.Rule
 	must.Succeed(t, appender.Commit())
 }
 
-// recordedAfter are the records that are written after the rule's at one time, and its own.
+// recordedAfter are the records that are written after the rule's at one time, as they stand below it in its group, and
+// its own.
 func (w *world) recordedAfter(group string, rule monitoringv1.Rule) map[string]bool {
-	out, after := map[string]bool{}, false
-	for _, g := range slices.SortedFunc(slices.Values(w.groups), func(a, b monitoringv1.RuleGroup) int { return strings.Compare(a.Name, b.Name) }) {
+	out, isAfter := map[string]bool{}, false
+	for _, g := range w.groups {
 		for _, r := range g.Rules {
-			after = after || g.Name == group && identityOf(r) == identityOf(rule)
-			out[r.Record] = out[r.Record] || after && r.Record != ""
+			isAfter = g.Name == group && (isAfter || identityOf(r) == identityOf(rule))
+			out[r.Record] = out[r.Record] || isAfter && r.Record != ""
 		}
 	}
 	return out
